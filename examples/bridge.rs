@@ -1,4 +1,4 @@
-//! A learning switch for any number of virtual machines, built from the crates instead of a file.
+//! A learning switch for any number of virtual machines, built from the crates without a configuration file.
 //!
 //! `cargo run --release -p linerate-examples --example bridge -- CPU SOCKET...`
 //! connects to guests that listen on the sockets and forwards until it is killed.

@@ -1,8 +1,8 @@
-//! A program that forwards its own packets: the switch runs in the caller's thread, and no other core is involved.
+//! An application that forwards its own packets: the switch runs on the caller's thread, without another core.
 //!
 //! `cargo run --release -p linerate-examples --example inline -- FOLDER`
-//! makes a switch with two memif ports in the folder, attaches to both, and sends from one to the other for a second. A
-//! port of any kind may stand beside them: what comes by it is forwarded when this thread says so.
+//! creates a switch with two memif ports in the folder, attaches to both, and sends from one to the other for a second.
+//! Ports of any kind can be added: their packets are forwarded when this thread calls `forward`.
 
 use bridge::Switch;
 use bridge::{BridgeConfig, PortConfig};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 const NAMES: [&str; 2] = ["red", "blue"];
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Broadcast, from a station of the program's own.
+/// A broadcast frame from the application's own station.
 const FRAME: [u8; 60] = {
     let mut frame = [0; 60];
     (frame[6], frame[11]) = (2, 1);
@@ -26,9 +26,9 @@ const FRAME: [u8; 60] = {
 };
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let folder = std::env::args().nth(1).ok_or("usage: merged FOLDER")?;
+    let folder = std::env::args().nth(1).ok_or("usage: inline FOLDER")?;
     let (engine, mut inline) = switch(Path::new(&folder))?;
-    // The engine's own thread answers, so attaching needs no worker.
+    // Attaching needs no worker, because the engine's own thread answers.
     let attach = |name| Endpoint::attach(Path::new(&folder).join(name), Options::default(), PATIENCE);
     let [mut red, mut blue] = [attach("red")?, attach("blue")?];
     let (mut sent, mut received, began) = (0, 0, Instant::now());

@@ -1,7 +1,8 @@
-//! A program beside the switch: it attaches to a running switch's memif port and returns every frame to its sender.
+//! An application beside the switch: attaches to a memif port of a running switch and returns every frame to its
+//! sender.
 //!
 //! `cargo run --release -p linerate-examples --example reflector -- SOCKET`
-//! attaches as a client, and attaches again whenever the switch was restarted; it prints what passed every second.
+//! attaches as a client, reattaches after the switch has restarted, and prints counters every second.
 
 use port::memif::{AttachError, Endpoint, Options};
 use std::time::{Duration, Instant};
@@ -36,7 +37,7 @@ fn reflect(socket: &str) -> Result<(), AttachError> {
     }
 }
 
-/// The frame with its addresses exchanged. Every frame has both: the endpoint judged its length.
+/// The frame with its addresses exchanged. Frames are long enough: the endpoint has validated their length.
 fn swapped(frame: &[u8]) -> Vec<u8> {
     let (to, rest) = frame.split_at(6);
     let (from, rest) = rest.split_at(6);

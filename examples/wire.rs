@@ -1,4 +1,4 @@
-//! The smallest switch: two virtual machines and a wire between them, no look-up.
+//! A minimal switch: a wire between two virtual machines, without look-up.
 //!
 //! `cargo run --release -p linerate-examples --example wire -- CPU SOCKET0 SOCKET1`
 //! connects to two guests that listen on the sockets and forwards until it is killed.
@@ -11,7 +11,7 @@ use port::vhost_user::{Options, VhostUser};
 use port::{Burst, PortId};
 use std::time::Instant;
 
-/// Sends what comes in by port 0 to port 1, and the reverse.
+/// Sends packets of port 0 to port 1, and the reverse.
 struct Wire;
 
 impl Pipeline for Wire {

@@ -1,4 +1,4 @@
-//! A guest that sends what a bench says, when it says so, and counts what arrives.
+//! A guest that sends on request and counts received frames.
 
 use std::time::Duration;
 
@@ -16,25 +16,25 @@ use std::sync::atomic::{Ordering, fence};
 use crate::Ring;
 use crate::memory::{HEADER, Memory, Way};
 
-/// How long a back end may take for one answer.
+/// Timeout of one answer of the back end.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An Ethernet address.
 pub type Mac = [u8; 6];
 
-/// A guest's side of one queue pair.
+/// Guest side of one queue pair.
 pub trait Guest: Send {
-    /// Puts a frame of `len` bytes into the ring; `false` when no buffer is free.
+    /// Posts a frame of `len` bytes; returns `false` if no buffer is free.
     fn send(&mut self, destination: Mac, source: Mac, len: usize) -> bool;
-    /// Makes what was sent visible.
+    /// Publishes the posted frames.
     fn publish(&mut self);
-    /// Takes sent buffers back, counts received ones and makes them available again. Returns how many arrived.
+    /// Reclaims sent buffers, counts received ones and reposts them. Returns the number received.
     fn collect(&mut self) -> Result<usize>;
-    /// The rings as a switch in this process takes them: the one it receives from, the one it sends to.
+    /// The rings as seen by a switch in this process: the one it receives from, the one it sends to.
     fn setups(&self) -> Result<[QueueSetup; 2]>;
-    /// Plugs into the switch that listens at `socket`; the connection lives as long as the guest.
+    /// Connects to the switch listening at `socket`; the connection lasts as long as the guest.
     fn plug_in(&mut self, socket: &Path) -> Result<()>;
-    /// Kicks the switch if it wants to be kicked.
+    /// Kicks the switch if it requests that.
     fn kick(&mut self);
 }
 
@@ -43,7 +43,7 @@ pub fn guest(ring: Ring, size: u16) -> Result<Box<dyn Guest>> {
     guest_of(ring, size, None)
 }
 
-/// As [`guest`]; with `merged`, frames may span several buffers of so many bytes, header included.
+/// As [`guest`]; with `merged`, frames may span several receive buffers of this many bytes, header included.
 pub fn guest_of(ring: Ring, size: u16, merged: Option<u32>) -> Result<Box<dyn Guest>> {
     if ring.is_packed() {
         return Ok(Box::new(Device::<Packed>::new(ring, size, merged)?));
@@ -53,12 +53,12 @@ pub fn guest_of(ring: Ring, size: u16, merged: Option<u32>) -> Result<Box<dyn Gu
 
 struct Device<R> {
     kind: Ring,
-    /// Bytes of each receive buffer, where frames may span several.
+    /// Bytes per receive buffer, if frames may span several.
     merged: Option<u32>,
     memory: Memory,
     receive: R,
     send: R,
-    /// Buffers of the ring that sends which are not on their way.
+    /// Free buffers of the transmit ring.
     free: Vec<u16>,
     kicks: [OwnedFd; 2],
     front_end: Option<FrontEnd>,
@@ -182,11 +182,11 @@ impl<R: DriverRing> Guest for Device<R> {
     }
 
     fn kick(&mut self) {
-        // Orders our available index before our load of the device's suppression field.
+        // Orders the store of the available index before the load of the device's suppression field.
         fence(Ordering::SeqCst);
         for (wanted, kick) in [self.receive.should_kick(), self.send.should_kick()].iter().zip(&self.kicks) {
             if *wanted {
-                // A full counter is a kick that is already pending.
+                // A saturated counter means that a kick is already pending.
                 let _ = rustix::io::write(kick, &1u64.to_ne_bytes());
             }
         }

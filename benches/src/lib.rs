@@ -1,7 +1,7 @@
-//! What the benches share: guests that a bench plays itself, and a switch around them.
+//! Shared parts of the benches: guests that a bench runs itself, and a switch around them.
 //!
-//! Two programs are built on it. `guard` forwards a fixed number of packets for callgrind to count their
-//! instructions; `scale` measures time, memory and sleep. Neither asserts anything about time: they print.
+//! Two programs use it. `guard` forwards a fixed number of packets, whose instructions callgrind counts; `scale`
+//! measures time, memory and sleep. Neither asserts limits on time; both print readings.
 
 pub mod guest;
 pub mod memory;
@@ -9,21 +9,21 @@ pub mod rig;
 pub mod stations;
 pub mod uplink;
 
-/// The virtqueue kinds.
+/// Virtqueue formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Ring {
-    /// Split.
+    /// Split ring
     Split,
-    /// Split, with `VIRTIO_F_IN_ORDER`.
+    /// Split ring with `VIRTIO_F_IN_ORDER`
     SplitInOrder,
-    /// Packed.
+    /// Packed ring
     Packed,
-    /// Packed, with `VIRTIO_F_IN_ORDER`.
+    /// Packed ring with `VIRTIO_F_IN_ORDER`
     PackedInOrder,
 }
 
 impl Ring {
-    /// Its name in tables and arguments.
+    /// Name in tables and arguments.
     pub const fn name(self) -> &'static str {
         match self {
             Ring::Split => "split",

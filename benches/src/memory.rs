@@ -1,7 +1,7 @@
-//! A guest's memory: one memfd with two rings in front and their buffers behind, mapped here and, where the switch
-//! is another process, there.
+//! A guest's memory: one memfd with two rings at the start and their buffers behind them, mapped in this process and,
+//! if the switch is another process, there.
 //!
-//! This is the one unsafe room of the benches. It must never hand out a reference into the memory.
+//! This is the only unsafe module of the library. It must never return a reference into the memory.
 
 use anyhow::{Context, Result};
 use mem::copy::Portable;
@@ -14,23 +14,23 @@ use std::sync::Arc;
 
 use crate::Ring;
 
-/// The guest-physical address of the first byte; any would do.
+/// Guest-physical address of the first byte; the value is arbitrary.
 const GUEST: u64 = 0x1_0000_0000;
-/// The address by which the protocol names rings; any would do.
+/// User address of the first byte, by which the protocol addresses rings; the value is arbitrary.
 const USER: u64 = 0x7000_0000_0000;
-/// From one buffer to the next: 2 KiB for the frame, two lines for the header, two against aliasing.
+/// Bytes from one buffer to the next: 2 KiB for the frame, two lines for the header, two against cache aliasing.
 const STRIDE: u64 = 2048 + 256;
-/// Where in a buffer the frame begins, so that it begins on a cache line.
+/// Offset of the frame in a buffer; aligned to a cache line.
 const FRAME: u64 = 128;
-/// Bytes of the virtio-net header in front of it.
+/// Bytes of the virtio-net header in front of the frame.
 pub(crate) const HEADER: u64 = 12;
 
-/// Which of a guest's two rings.
+/// One of a guest's two rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// The guest receives by it.
+    /// The guest's receive ring.
     Receive,
-    /// The guest sends by it.
+    /// The guest's transmit ring.
     Send,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Room for two rings of `size` entries and one buffer for each entry.
+    /// Memory for two rings of `size` entries and one buffer per entry.
     pub(crate) fn new(size: u16) -> Result<Self> {
         let len = (2 * (Layout::bytes(size) + u64::from(size) * STRIDE)).next_multiple_of(4096);
         let file = memfd_create("linerate-bench", MemfdFlags::CLOEXEC).context("no memory to share")?;
@@ -56,30 +56,30 @@ impl Memory {
         Ok(Self { file, spec, region, map, size })
     }
 
-    /// The same memory as a switch in this process sees it.
+    /// The memory table for a switch in this process.
     pub(crate) fn cell(&self) -> Result<Arc<MemTable>> {
         Ok(Arc::new(MemTable::new(GuestMemory::new(vec![self.region.clone()])?)))
     }
 
-    /// As a front end shares it.
+    /// The region as passed to the front end.
     pub(crate) fn shared(&self) -> SharedRegion<'_> {
         SharedRegion { file: self.file.as_fd(), spec: self.spec }
     }
 
-    /// Where a ring lies.
+    /// Layout of a ring.
     pub(crate) fn layout(&self, way: Way, ring: Ring) -> Layout {
         let base = if ring.is_packed() { 0x8000_8000 } else { 0 };
         let at = USER + way as u64 * Layout::bytes(self.size);
         Layout { base, in_order: ring.is_in_order(), ..Layout::fresh(at, self.size) }
     }
 
-    /// Where buffer `id` of a ring begins in the memory, at its header.
+    /// Offset of buffer `id` of a ring, at its header.
     fn offset(&self, way: Way, id: u16) -> u64 {
         let index = way as u64 * u64::from(self.size) + u64::from(id);
         2 * Layout::bytes(self.size) + index * STRIDE + FRAME - HEADER
     }
 
-    /// The guest-physical address of buffer `id` of a ring, and its bytes.
+    /// The guest-physical address of buffer `id` of a ring, and its length in bytes.
     pub(crate) fn buffer(&self, way: Way, id: u16) -> (u64, u32) {
         (GUEST + self.offset(way, id), (STRIDE - FRAME + HEADER) as u32)
     }
@@ -89,10 +89,10 @@ impl Memory {
         self.map.by_user(place, len as u32).expect("buffers were laid out within the memory")
     }
 
-    /// Writes the first bytes of the frame in buffer `id` of the ring that sends.
+    /// Writes the first bytes of the frame in buffer `id` of the transmit ring.
     pub(crate) fn write(&self, id: u16, bytes: &[u8; 14]) {
         let frame = self.frame(Way::Send, id, bytes.len());
-        // SAFETY: the segment lies in the map that `self` holds and has the length of the bytes.
+        // SAFETY: the slice is inside the map held by `self` and has the length of `bytes`.
         unsafe { frame.copy_in::<Portable>(bytes) };
     }
 }

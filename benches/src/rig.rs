@@ -1,5 +1,5 @@
-//! A learning switch with guests around it, all in one thread: the worker's code is the engine's, the queues are the
-//! vhost-user port's, and nothing asks the kernel for anything.
+//! A learning switch with guests on one thread: worker code of the engine, queues of the vhost-user port, no system
+//! calls.
 
 use anyhow::{Result, bail};
 use bridge::Switch;
@@ -17,32 +17,32 @@ use crate::stations::Stations;
 
 /// Packets of a full burst.
 pub const BURST: usize = port::BURST;
-/// New stations that the bridge learns from one burst.
+/// New stations that the bridge learns per burst.
 const LEARNED_PER_BURST: usize = 8;
 
-/// What to build.
+/// Parameters of a rig.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Every guest's rings.
+    /// Ring kind of every guest.
     pub ring: Ring,
     /// Entries of each ring.
     pub queue_size: u16,
     /// Stations and their ports.
     pub stations: Stations,
-    /// The copy kernel; the first rig of a process settles it for all.
+    /// Copy kernel; the first rig of a process selects it for all.
     pub kernel: Choice,
-    /// Ticks per nanosecond; infinity stops the bridge's clock, so that nothing ages.
+    /// Ticks per nanosecond; infinity stops the bridge's clock, which disables ageing.
     pub ticks_per_ns: f64,
 }
 
-/// What a rig has beyond the plain one.
+/// Optional features of a rig.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Extras {
-    /// Port 0 is an access port of this VLAN, and the others are trunks that carry it.
+    /// Port 0 is an access port of this VLAN; the others are trunks that carry it.
     pub vlan: Option<VlanId>,
-    /// Frames may span several receive buffers of so many bytes, header included.
+    /// Frames may span several receive buffers of this many bytes, header included.
     pub merged: Option<u32>,
-    /// The switch is a pipeline of three stages that take turns.
+    /// The switch is a pipeline of three stages that alternate on one thread.
     pub staged: bool,
 }
 
@@ -58,12 +58,12 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// Builds it and has the bridge learn every station.
+    /// Builds a rig in which the bridge has learned every station.
     pub fn new(shape: &Shape) -> Result<Self> {
         Self::with(shape, &Extras::default())
     }
 
-    /// As [`Rig::new`], with extras. What cannot send to a VLAN is pinned to it.
+    /// As [`Rig::new`], with extras. Stations that cannot send to a VLAN are added as static entries.
     pub fn with(shape: &Shape, extras: &Extras) -> Result<Self> {
         let settled = mem::copy::settle(shape.kernel);
         if settled != shape.kernel {
@@ -89,7 +89,7 @@ impl Rig {
         Ok(rig)
     }
 
-    /// Every station sends a frame to itself, which the bridge learns from and forwards nowhere.
+    /// Every station sends a frame to itself, which the bridge learns from and does not forward.
     fn teach(&mut self) -> Result<()> {
         for first in (0..self.stations.per_port()).step_by(LEARNED_PER_BURST) {
             for (port, guest) in self.guests.iter_mut().enumerate() {
@@ -104,7 +104,7 @@ impl Rig {
         Ok(())
     }
 
-    /// Runs the switch until nothing is left to do.
+    /// Runs the switch until it is idle.
     pub fn settle(&mut self) -> Result<()> {
         while self.worker.round() {
             self.collect()?;
@@ -113,7 +113,7 @@ impl Rig {
         Ok(())
     }
 
-    /// Has every guest take back what is its own. Returns how many packets arrived at all of them.
+    /// Collects at every guest. Returns the total number of packets received.
     pub fn collect(&mut self) -> Result<usize> {
         if let Some((port, fault)) = self.worker.fault() {
             bail!("the queue of port {} broke: {fault}", port.0);
@@ -131,7 +131,7 @@ fn bridge(stations: Stations, extras: &Extras) -> Result<Switch> {
         let vlan = extras.vlan.map_or(Vlan::Transparent, |vlan| membership(port, vlan));
         switch.add_port(PortId(port as u16), "br0", &PortConfig { vlan, ..config.clone() })?;
     }
-    // A trunk takes no frame without a tag, and the guests here send no other.
+    // A trunk drops untagged frames, and the guests send no others, so stations behind trunks are static.
     for port in 1..stations.ports.min(extras.vlan.map_or(0, |_| stations.ports)) {
         for n in 0..stations.per_port() {
             switch.add_static("br0", stations.mac(port, n).into(), extras.vlan, PortId(port as u16))?;
@@ -140,7 +140,7 @@ fn bridge(stations: Stations, extras: &Extras) -> Result<Switch> {
     Ok(switch)
 }
 
-/// Port 0 gives access to `vlan`, the others carry it with its tag.
+/// Port 0 is an access port of `vlan`; the others are trunks that carry it tagged.
 fn membership(port: usize, vlan: VlanId) -> Vlan {
     if port == 0 {
         return Vlan::Access(vlan);

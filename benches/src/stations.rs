@@ -1,32 +1,32 @@
-//! Stations: a number of them dealt out over the ports, and sequences of pairs that exchange packets.
+//! Stations distributed over ports, and the addresses of their traffic.
 
 use crate::guest::Mac;
 
-/// Stations 0, 1, 2 and so on; station `s` lives behind port `s % ports`.
+/// Numbered stations; station `s` is behind port `s % ports`.
 #[derive(Clone, Copy, Debug)]
 pub struct Stations {
-    /// How many ports there are.
+    /// Number of ports.
     pub ports: usize,
     per_port: usize,
 }
 
 impl Stations {
-    /// About `count` stations: the same number behind each port, and at least one.
+    /// About `count` stations: the same number behind each port, at least one.
     pub fn new(count: usize, ports: usize) -> Self {
         Self { ports, per_port: count.div_ceil(ports).max(1) }
     }
 
-    /// How many there are.
+    /// Number of stations.
     pub fn count(&self) -> usize {
         self.per_port * self.ports
     }
 
-    /// How many are behind each port.
+    /// Number of stations behind each port.
     pub fn per_port(&self) -> usize {
         self.per_port
     }
 
-    /// The address of the `n`-th station behind `port`, counted round and round.
+    /// The address of the `n`-th station behind `port`; `n` wraps around.
     pub fn mac(&self, port: usize, n: usize) -> Mac {
         let number = (n % self.per_port * self.ports + port) as u32;
         let mut mac = [0x02, 0, 0, 0, 0, 0];

@@ -1,5 +1,5 @@
-//! A virtio-user port joined to a vhost-user port in one process, burst by burst and without an engine: what the port
-//! alone costs, in either direction.
+//! A virtio-user port connected to a vhost-user port in one process, without an engine, for measuring the queues burst
+//! by burst in either direction.
 
 use anyhow::{Context, Result, ensure};
 use mem::copy::{Choice, Kernel};
@@ -13,16 +13,16 @@ use std::time::{Duration, Instant};
 
 use crate::Ring;
 
-/// Milliseconds after which two ports of one process have said everything.
+/// Milliseconds after which two connected ports in one process have completed negotiation.
 const SETTLED: u32 = 2000;
 
-/// One port's queues.
+/// The queues of a port.
 pub struct End {
     rx: Box<dyn RxQueue>,
     tx: Box<dyn TxQueue>,
 }
 
-/// The two ends, and the packets that one sends to the other.
+/// Two connected ports, and the packets sent between them.
 pub struct Uplink {
     /// The virtio-user port.
     pub near: End,
@@ -38,12 +38,12 @@ impl End {
         Some(Self { rx: engine.rx.remove(&0)?, tx: engine.tx.remove(&0)? })
     }
 
-    /// Sends every packet of a full burst. How many it is done with.
+    /// Sends a full burst. Returns the number of packets processed.
     pub fn send(&mut self, burst: &Burst, stats: &mut BurstStats) -> Result<usize> {
         Ok(self.tx.tx(burst, &PLACES, stats)?)
     }
 
-    /// Receives a burst and gives its buffers back.
+    /// Receives a burst and returns its buffers.
     pub fn receive<K: Kernel>(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<()> {
         self.rx.rx(burst, stats)?;
         burst.load_heads::<K>();
@@ -53,7 +53,7 @@ impl End {
 }
 
 impl Uplink {
-    /// Joins the two over `ring`, for frames of `size` bytes.
+    /// Connects the two ports over `ring`, for frames of `size` bytes.
     pub fn new(ring: Ring, queue_size: u16, kernel: Choice, size: usize) -> Result<Self> {
         ensure!(mem::copy::settle(kernel) == kernel, "one process measures one kernel");
         let folder = tempfile::tempdir()?;
@@ -74,7 +74,7 @@ impl Uplink {
         Ok(Self { near: near_end, far: far_end, _ports: (near, far), sent, received: Burst::new() })
     }
 
-    /// One burst across; `send` and `receive` do it. How many packets arrived.
+    /// Transfers one burst with `send` and `receive`. Returns the number of packets received.
     pub fn cross(
         &mut self,
         outwards: bool,
@@ -92,7 +92,7 @@ impl Uplink {
     }
 }
 
-/// A full burst of frames that lie in one piece each.
+/// A full burst of frames in one segment each.
 fn burst<K: Kernel>(size: usize) -> Result<Burst> {
     let map = Arc::new(GuestMemory::new(vec![Arc::new(Region::anonymous((BURST * size) as u64)?)])?);
     let mut burst = Burst::new();

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Open vSwitch with its DPDK data path, a learning switch, on a database of its own.
+# Open vSwitch with its DPDK data path, as a learning switch with its own database.
 #   ovs-dpdk.sh CPU A B        one bridge
-#   ovs-dpdk.sh CPU A B C D    two bridges, A with C and D with B, so that frames have to pass a guest at C and D
-# It connects to the sockets. It wants root and 512 MiB of huge pages.
+#   ovs-dpdk.sh CPU A B C D    two bridges, A with C and D with B, so that frames pass a guest at C and D
+# Connects to the sockets. Needs root and 512 MiB of huge pages.
 set -euo pipefail
 cpu=$1; shift
 daemon=/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk
@@ -13,7 +13,7 @@ stop() {
   trap - TERM INT EXIT
   for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
   wait || true
-  # A bridge's own interface stays behind a daemon that was ended.
+  # The internal interface of a bridge stays behind after its daemon has ended.
   for bridge in lrbin lrbout; do ip link delete "$bridge" 2>/dev/null || true; done
   rm -rf "$dir"
 }
@@ -41,6 +41,6 @@ else
   port lrbin vub "$2"
 fi
 echo "Open vSwitch is ready"
-# If one of both ends, so does this.
+# Exits if either daemon exits.
 wait -n
 exit 1

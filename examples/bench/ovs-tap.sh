@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Open vSwitch with its data path in user space, without DPDK, between two interfaces that others make, such as the generator's TAP ports.
+# Open vSwitch with its user space data path, without DPDK, between two interfaces created elsewhere, such as the
+# generator's TAP ports.
 #   ovs-tap.sh CPU INTERFACE INTERFACE
-# It waits for them, has a database of its own, and leaves nothing behind. It wants root.
+# Waits for the interfaces, uses its own database, and cleans up on exit. Needs root.
 set -euo pipefail
 cpu=$1; shift
 daemon=/usr/lib/openvswitch-switch/ovs-vswitchd
@@ -14,7 +15,7 @@ stop() {
   trap - TERM INT EXIT
   for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
   wait || true
-  # The bridge's own interface stays behind a daemon that was ended.
+  # The internal interface of a bridge stays behind after its daemon has ended.
   ip link delete "$bridge" 2>/dev/null || true
   rm -rf "$dir"
 }
@@ -31,7 +32,7 @@ taskset -c "$cpu" "$daemon" "$db" --unixctl="$dir/daemon.ctl" & pids+=($!)
 vsctl add-br "$bridge" -- set bridge "$bridge" datapath_type=netdev
 for interface in "$@"; do
   until ip link show "$interface" >/dev/null 2>&1; do sleep 0.05; done
-  # Nothing of the kernel's own among the frames.
+  # Keeps IPv6 traffic of the kernel off the interface.
   sysctl -qw "net.ipv6.conf.$interface.disable_ipv6=1" || true
   ip link set "$interface" up
   vsctl add-port "$bridge" "$interface"

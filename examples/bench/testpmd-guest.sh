@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# DPDK's testpmd as a guest with two virtio-user devices; what comes by one goes out by the other.
+# DPDK's testpmd as a guest with two virtio-user devices; forwards between them.
 #   testpmd-guest.sh CPU SOCKET SOCKET
-# It makes the sockets, and the switch connects to them; with CONNECT=1 it is the other way round.
+# Creates the sockets for the switch to connect to; with CONNECT=1 it connects to the switch instead.
 set -euo pipefail
 cpu=$1; shift
 if [ "$(cat /proc/sys/vm/nr_hugepages)" -ge 256 ] && [ -w /dev/hugepages ]; then memory=(--single-file-segments -m 256); else memory=(--no-huge -m 256); fi

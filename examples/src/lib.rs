@@ -1,1 +1,1 @@
-//! Nothing to see here: the examples stand beside this folder, one file each.
+//! This crate has no library code; the examples are the files in its root directory.

@@ -1,4 +1,4 @@
-//! Any memif peer: what it writes into the rings, of either end.
+//! Arbitrary ring contents of a memif peer, at either end.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|script: &[u8]| port::memif::fuzz::fuzz_rings(script));

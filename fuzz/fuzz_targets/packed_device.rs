@@ -1,4 +1,4 @@
-//! A packed ring under a hostile driver.
+//! A packed ring with a hostile driver.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|script: &[u8]| scripts::device::play::<ring::device::Packed>(true, script));

@@ -1,4 +1,4 @@
-//! A packed ring that is rewritten while the device reads it.
+//! A packed ring that is modified while the device reads it.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|script: &[u8]| scripts::race::play::<ring::device::Packed>(true, script));

@@ -1,4 +1,4 @@
-//! Any file as a capture to be played.
+//! Arbitrary files as captures.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|file: &[u8]| port::pcap::fuzz::fuzz_recording(file));

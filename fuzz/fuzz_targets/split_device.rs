@@ -1,4 +1,4 @@
-//! A split ring under a hostile driver.
+//! A split ring with a hostile driver.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|script: &[u8]| scripts::device::play::<ring::device::Split>(false, script));

@@ -1,4 +1,4 @@
-//! Any back end: what it answers to a virtio-user port, and what it writes into its rings.
+//! Arbitrary back end of a virtio-user port: its answers and its ring contents.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|script: &[u8]| port::virtio_user::fuzz::fuzz_back_end(script));

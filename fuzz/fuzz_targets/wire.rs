@@ -1,4 +1,4 @@
-//! Frames of any bytes.
+//! Arbitrary frames.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|script: &[u8]| scripts::frames::play(script));

@@ -1,9 +1,9 @@
-//! A device ring played against a driver that writes whatever the script says.
+//! A device ring with a driver that writes arbitrary contents under control of a script.
 //!
-//! The script pokes descriptors, indices and raw words into guest memory and calls the device in between, the way
-//! a receive or transmit queue does: batch, resolve, copy, give back, publish, arm, rewind, remap, start again at
-//! the base. Whatever it does, a call returns, what it returns lies inside the shared memory, no more is taken
-//! than the ring has, and the device writes nothing but what the ring kind lets it write.
+//! The script writes descriptors, indices and raw words into guest memory and calls the device in between, in the way
+//! of a receive or transmit queue: batch, resolve, copy, return, publish, enable notifications, rewind, remap, restart
+//! at the base. Invariants: every call returns, returned segments are inside the shared memory, no more is taken than
+//! the ring has, and the device writes only where the ring format permits.
 
 use super::driver::{Driver, Script, WRITE};
 use mem::copy::Portable;
@@ -13,13 +13,13 @@ use ring::mock::{Mock, RINGS, Shape, USER};
 use ring::{BufId, Descriptor, Direction, Layout, RingFault, resolve};
 use std::sync::Arc;
 
-/// What a device took and has not given back.
+/// A buffer that the device has taken and not returned.
 struct Taken {
     buf_id: BufId,
     segs: Vec<VolatileSlice>,
 }
 
-/// One ring, its driver's memory and what is between them.
+/// A ring, its driver's memory and the buffers taken.
 pub struct Play<R> {
     driver: Driver,
     direction: Direction,
@@ -27,21 +27,21 @@ pub struct Play<R> {
     translator: Translator,
     batch: AvailBatch,
     taken: Vec<Taken>,
-    /// Whether somebody else writes to the memory meanwhile.
+    /// Whether another thread modifies the memory concurrently.
     raced: bool,
 }
 
-/// Plays a script against a ring of its own.
+/// Runs a script against its own ring.
 ///
 /// # Panics
-/// When the device does what it must not: that is what a fuzzer looks for.
+/// If the device violates an invariant.
 pub fn play<R: DeviceRing>(packed: bool, script: &[u8]) {
     let mut script = Script(script);
     let (mock, shape, direction) = stage(packed, &mut script);
     Play::<R>::new(mock, shape, direction, false).run(&mut script);
 }
 
-/// Plays a script on the memory of `mock`, which somebody else is rewriting.
+/// Runs a script on the memory of `mock`, which another thread modifies.
 ///
 /// # Panics
 /// As [`play`].
@@ -49,7 +49,7 @@ pub fn play_raced<R: DeviceRing>(mock: Mock, shape: Shape, direction: Direction,
     Play::<R>::new(mock, shape, direction, true).run(&mut Script(script));
 }
 
-/// A ring, as the script's first bytes say.
+/// Creates a ring from the first bytes of the script.
 pub fn stage(packed: bool, script: &mut Script<'_>) -> (Mock, Shape, Direction) {
     let shape = script.shape(packed);
     let direction = if script.byte() & 1 == 0 { Direction::Read } else { Direction::Write };
@@ -82,7 +82,7 @@ impl<R: DeviceRing> Play<R> {
         }
     }
 
-    /// Writes the next descriptor and makes it available, or writes some other one.
+    /// Writes the next descriptor and makes it available, or writes another one.
     fn describe(&mut self, script: &mut Script<'_>) {
         let driver = &mut self.driver;
         let (size, how) = (driver.shape.size, script.byte());
@@ -110,7 +110,7 @@ impl<R: DeviceRing> Play<R> {
         }
     }
 
-    /// A batch, resolved the way the queues do it.
+    /// Takes a batch and resolves it as the queues do.
     fn take(&mut self, script: &mut Script<'_>) {
         let max = usize::from(script.byte()) % (MAX_BATCH + 2);
         let before = self.seal();
@@ -144,7 +144,7 @@ impl<R: DeviceRing> Play<R> {
         let mut bytes = vec![0; 4096];
         for seg in self.taken.iter().flat_map(|t| &t.segs) {
             let n = seg.len().min(bytes.len());
-            // SAFETY: the translator holds the map of every segment in `taken`; a remap clears the list.
+            // SAFETY: the translator holds the map of every segment in `taken`; a remap clears the segments.
             unsafe {
                 match self.direction {
                     Direction::Read => seg.copy_out::<Portable>(&mut bytes[..n]),
@@ -192,7 +192,7 @@ impl<R: DeviceRing> Play<R> {
         self.ring.rewind(&buf_ids);
     }
 
-    /// The same memory under a new map, now and then without one of its regions.
+    /// Replaces the map by one of the same memory, sometimes without one of its regions.
     fn remap(&mut self, script: &mut Script<'_>) {
         let mut regions = self.driver.mock.map.regions().to_vec();
         if script.byte() & 3 == 0 {
@@ -210,7 +210,7 @@ impl<R: DeviceRing> Play<R> {
         }
     }
 
-    /// What was taken and not used is given up; the next ring begins where this one stopped.
+    /// Abandons taken buffers and starts a new ring at the base of the previous one.
     fn start_again(&mut self, script: &mut Script<'_>) {
         let base = self.ring.base();
         let wild = script.byte() & 7 == 0;
@@ -224,7 +224,7 @@ impl<R: DeviceRing> Play<R> {
         }
     }
 
-    /// The port would stop here; the script goes on with a fresh ring over the same memory.
+    /// Continues with a new ring over the same memory after a fault, which would stop a port.
     fn broken(&mut self, fault: RingFault) {
         assert!(!fault.to_string().is_empty());
         self.taken.clear();
@@ -234,14 +234,14 @@ impl<R: DeviceRing> Play<R> {
         self.driver.begin_again();
     }
 
-    /// Everything in the ring region that the device must not write.
+    /// The words of the ring region that the device must not write.
     fn seal(&self) -> Vec<u64> {
         let (layout, n) = (&self.driver.mock.layout, u64::from(self.driver.shape.size));
         if self.raced {
             return vec![];
         }
         let words = |from: u64, to: u64| (from..to).step_by(8).map(|at| self.driver.mock.peek64(at));
-        // Of a packed descriptor the device writes the second word only.
+        // In packed descriptors the device writes only the second word.
         let step = if self.driver.shape.packed { 16 } else { 8 };
         let end = layout.descriptors + n * 16;
         let table = (layout.descriptors..end).step_by(step).map(|at| self.driver.mock.peek64(at));
@@ -258,7 +258,7 @@ impl<R: DeviceRing> Play<R> {
     }
 }
 
-/// Every segment lies in one region, and together they are the chain.
+/// Checks that every segment is in one region and that together they cover the chain.
 fn check_segs(chain: &[Descriptor], segs: &[VolatileSlice], map: &GuestMemory) {
     let whole: u64 = chain.iter().map(|d| u64::from(d.len)).sum();
     assert_eq!(segs.iter().map(|s| s.len() as u64).sum::<u64>(), whole, "a chain is translated whole");

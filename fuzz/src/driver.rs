@@ -1,8 +1,8 @@
-//! The driver's side of a ring in the hands of a script.
+//! The driver side of a ring, controlled by a script.
 //!
-//! [`Script`] reads the bytes, [`Driver`] writes what they say into a mock's memory: descriptors, tables, indices and
-//! raw words, often as a driver would and sometimes not at all. Which bytes mean what is kept by the corpora: what is
-//! changed here changes them all.
+//! [`Script`] decodes the bytes, [`Driver`] writes the decoded values into a mock's memory: descriptors, tables,
+//! indices and raw words, often valid ones and sometimes not. Changing the meaning of a byte changes the meaning of
+//! every corpus entry.
 
 use ring::mock::{BUFFERS, Mock, REGION, RINGS, Shape, USER};
 
@@ -12,11 +12,11 @@ const INDIRECT: u16 = 4;
 const AVAIL: u16 = 1 << 7;
 const USED: u16 = 1 << 15;
 
-/// Lengths that are worth a try.
+/// Interesting lengths.
 const LENGTHS: [u32; 16] =
     [0, 1, 9, 10, 12, 13, 16, 26, 64, 128, 1514, 4096, 65_562, 0x2_0000, 0x4_0000, u32::MAX];
 
-/// Bytes that say what happens next.
+/// Script bytes, consumed from the front.
 pub struct Script<'a>(pub &'a [u8]);
 
 impl Script<'_> {
@@ -31,7 +31,7 @@ impl Script<'_> {
         u16::from_le_bytes([self.byte(), self.byte()])
     }
 
-    /// Mostly below `n`.
+    /// A number, mostly below `n`.
     pub(crate) fn below(&mut self, n: u16) -> u16 {
         match self.byte() {
             251.. => self.word(),
@@ -50,7 +50,7 @@ impl Script<'_> {
         }
     }
 
-    /// Mostly a buffer, often near an edge; sometimes a ring, sometimes nowhere.
+    /// An address, mostly in a buffer, often near an edge; sometimes in a ring, sometimes invalid.
     pub(crate) fn address(&mut self) -> u64 {
         let near = u64::from(self.byte());
         match self.byte() {
@@ -64,7 +64,7 @@ impl Script<'_> {
         }
     }
 
-    /// Mostly flags that a driver may write.
+    /// Flags, mostly valid ones.
     pub(crate) fn flags(&mut self, usual: u16) -> u16 {
         match self.byte() {
             0..=95 => usual,
@@ -83,13 +83,13 @@ impl Script<'_> {
     }
 }
 
-/// A mock and where its driver writes next.
+/// A mock and the position of its driver.
 pub(crate) struct Driver {
     pub(crate) mock: Mock,
     pub(crate) shape: Shape,
-    /// The flags of a buffer without regard to the lap: those of the direction.
+    /// Buffer flags that depend on the direction only, without the lap's flags.
     pub(crate) way: u16,
-    /// Where a driver would write next: index, and for packed rings the wrap counter.
+    /// Next position of the driver: index and, for packed rings, the wrap counter.
     pub(crate) next: (u16, bool),
 }
 
@@ -98,12 +98,12 @@ impl Driver {
         Self { mock, shape, way, next: (0, true) }
     }
 
-    /// A fresh ring follows.
+    /// Resets the position for a new ring.
     pub(crate) fn begin_again(&mut self) {
         self.next = (0, true);
     }
 
-    /// What a driver would usually set in the ring.
+    /// Valid flags for the next descriptor.
     pub(crate) fn usual(&self) -> u16 {
         match (self.shape.packed, self.next.1) {
             (false, _) => self.way,
@@ -112,7 +112,7 @@ impl Driver {
         }
     }
 
-    /// Writes a descriptor; `link` is the next one's entry on a split ring and the identifier on a packed one.
+    /// Writes a descriptor; `link` is the next entry on a split ring and the identifier on a packed one.
     pub(crate) fn write(&self, table: u64, at: u16, (address, len): (u64, u32), flags: u16, link: u16) {
         if self.shape.packed {
             self.mock.packed_descriptor(table, at, address, len, link, flags);
@@ -121,7 +121,7 @@ impl Driver {
         }
     }
 
-    /// Makes `head` available and goes to the next place.
+    /// Makes `head` available and advances the position.
     pub(crate) fn advance(&mut self, head: u16) {
         if !self.shape.packed {
             self.mock.offer(self.next.0 % self.shape.size, head);
@@ -134,7 +134,7 @@ impl Driver {
         }
     }
 
-    /// Writes an entry of an indirect table that lies in a buffer; `link` says what it links to, by its number.
+    /// Writes an entry of an indirect table in a buffer; `link` returns the entry's link from its index.
     pub(crate) fn table<'a>(
         &self,
         script: &mut Script<'a>,
@@ -149,7 +149,7 @@ impl Driver {
         self.write(table, at, place, flags, link(script, at));
     }
 
-    /// Writes any eight bytes of the ring areas.
+    /// Writes arbitrary eight bytes of the ring areas.
     pub(crate) fn poke(&self, script: &mut Script<'_>) {
         let words = self.mock.map.regions()[0].spec().len / 8;
         let at = USER + RINGS + u64::from(script.word()) % words * 8;

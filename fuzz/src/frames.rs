@@ -1,4 +1,4 @@
-//! Frames of any bytes, parsed and tagged.
+//! Parses and tags arbitrary frames.
 
 use wire::checksum::Sum;
 use wire::{Ethernet, HEADER_LEN, Ipv4, Layers, MacAddress, TAG_LEN, Tag, Version, VlanId, rewrite_ipv4};
@@ -6,7 +6,7 @@ use wire::{Ethernet, HEADER_LEN, Ipv4, Layers, MacAddress, TAG_LEN, Tag, Version
 /// Reads and edits the bytes as a frame and as texts.
 ///
 /// # Panics
-/// When a view disagrees with the bytes: that is what a fuzzer looks for.
+/// If a view disagrees with the bytes.
 pub fn play(bytes: &[u8]) {
     read(bytes);
     edit(bytes);

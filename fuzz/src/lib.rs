@@ -1,9 +1,8 @@
-//! What the fuzz targets do with their bytes.
+//! Implementation of the fuzz targets.
 //!
-//! Each module turns any byte string into a script that it plays against one room of the project; `driver` is what
-//! those that play rings have in common. The modules
-//! depend on that room alone, because the ordinary tests include the same files to replay the corpora on a stable
-//! toolchain (`replay_corpus.rs` in `dataplane/ring/tests`, `dataplane/port/tests` and `dataplane/wire/tests`).
+//! Each module decodes arbitrary bytes as a script and runs it against one crate; `driver` is shared by the modules for
+//! rings. A module depends only on its crate, because ordinary tests include the same files to replay the corpora on a
+//! stable toolchain (`replay_corpus.rs` in `dataplane/ring/tests`, `dataplane/port/tests` and `dataplane/wire/tests`).
 
 pub mod device;
 pub mod driver;

@@ -1,11 +1,11 @@
-//! Messages of ARP, neighbor discovery and DHCP of any bytes.
+//! Parses arbitrary ARP, neighbor discovery and DHCP messages.
 
 use wire::{Arp, DHCP_HEADER, Dhcp, Dhcpv6, Nd, NdKind};
 
-/// Reads the bytes as a message of the kind that the first byte chooses.
+/// Reads the bytes as a message; the first byte selects its type.
 ///
 /// # Panics
-/// When a view disagrees with the bytes: that is what a fuzzer looks for.
+/// If a view disagrees with the bytes.
 pub fn play(bytes: &[u8]) {
     let Some((kind, message)) = bytes.split_first() else { return };
     match kind % 4 {

@@ -1,10 +1,10 @@
-//! The queues of a vhost-user port played end to end: from one guest's ring into the other guest's ring.
+//! The queues of a vhost-user port end to end: from one guest's ring into the other guest's ring.
 //!
 //! The script writes both guests' descriptors, tables and raw words, changes their memory and stops and starts their
-//! queues, and in between does what a worker does: takes a burst, loads heads, sends it by one of two handles of a
-//! forked queue or by a queue of its own, completes it and asks whether to call. Whatever it does, a call returns,
-//! every packet that was taken is sent, counted under a reason or left to the caller, the sender's buffers are not
-//! written, and a queue that reports a fault can be dropped and started again.
+//! queues. In between it acts as a worker: takes a burst, loads heads, sends it by one of two handles of a forked queue
+//! or by a single queue, completes it and checks for notifications. Invariants: every call returns, every packet taken
+//! is sent, counted under a reason or left to the caller, the sender's buffers are not written, and a queue that
+//! reports a fault can be dropped and restarted.
 
 use super::driver::{Driver, NEXT, Script, WRITE};
 use super::race::rewrite;
@@ -19,7 +19,7 @@ use ring::mock::{BUFFERS, Mock, REGION, RINGS, USER};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Work that the sender may leave, or that the receiver does itself.
+/// Offloads that the sender may request or the receiver supports.
 const OFFLOADS: u64 = Features::CSUM
     | Features::HOST_TSO4
     | Features::HOST_TSO6
@@ -27,7 +27,7 @@ const OFFLOADS: u64 = Features::CSUM
     | Features::GUEST_CSUM
     | Features::GUEST_TSO4;
 
-/// One guest: its driver's side in the script's hands, and its memory.
+/// A guest: the driver side, controlled by the script, and its memory.
 struct Guest {
     driver: Driver,
     features: Features,
@@ -70,7 +70,7 @@ impl Guest {
         }
     }
 
-    /// Writes the next descriptor and usually makes it available. Often it is a buffer as drivers make them.
+    /// Writes the next descriptor, often a valid buffer, and usually makes it available.
     fn describe(&mut self, script: &mut Script<'_>) {
         let driver = &mut self.driver;
         let (how, size) = (script.byte(), driver.shape.size);
@@ -84,19 +84,19 @@ impl Guest {
         let flags = if how & 2 == 0 { usual } else { script.flags(usual) };
         let link = if driver.shape.packed { at } else { (at + 1) % size };
         driver.write(driver.mock.layout.descriptors, at, place, flags, link);
-        // The rest of a chain stands behind its head and is not offered by itself.
+        // Descriptors of a chain behind its head are not offered separately.
         if driver.shape.packed || how & 4 == 0 || flags & NEXT == 0 {
             driver.advance(at);
         }
     }
 
-    /// Writes an entry of an indirect table, where no lap is marked.
+    /// Writes an entry of an indirect table, without the lap's flags.
     fn table(&mut self, script: &mut Script<'_>) {
         let packed = self.driver.shape.packed;
         self.driver.table(script, self.driver.way, |_, at| if packed { at } else { at + 1 });
     }
 
-    /// Another map: whole, without a region, or with one that takes the place of another.
+    /// Replaces the map: complete, without a region, or with a region split in two.
     fn change_map(&mut self, script: &mut Script<'_>) {
         let mut regions = self.driver.mock.map.regions().to_vec();
         let one = usize::from(script.byte()) % regions.len();
@@ -112,7 +112,7 @@ impl Guest {
         drop(self.memory.replace(GuestMemory::new(regions).expect("these regions do not overlap")));
     }
 
-    /// Begins again, at the base that the queue reported or with a fresh ring.
+    /// Restarts at the base that the queue reported, or with a new ring.
     fn start_again(&mut self, base: Option<u32>) {
         drop(self.memory.replace(whole(&self.driver.mock)));
         self.base = base.unwrap_or(self.driver.mock.layout.base);
@@ -126,7 +126,7 @@ impl Guest {
         self.driver.mock.map.by_user(USER + RINGS, len).expect("the mock's own memory")
     }
 
-    /// The bytes of what the guest shared once and shares no more, but for the rings, which others write.
+    /// The bytes of regions that the guest no longer shares, except for the rings, which other threads write.
     fn gone(&self) -> Vec<u8> {
         let shared = self.memory.load();
         let is_shared = |region| shared.regions().iter().any(|one| Arc::ptr_eq(one, region));
@@ -139,12 +139,12 @@ impl Guest {
         all
     }
 
-    /// The buffers' bytes, in both regions.
+    /// The bytes of the buffers, in both regions.
     fn buffers(&self) -> Vec<u8> {
         let mut all = vec![0; 2 * REGION as usize];
         for (half, at) in all.chunks_mut(REGION as usize).zip([BUFFERS, BUFFERS + REGION]) {
             let seg = self.driver.mock.map.by_user(USER + at, REGION as u32).expect("the mock's own memory");
-            // SAFETY: the mock holds the map; the segment has as many bytes as the half.
+            // SAFETY: the mock holds the map; the slice has the length of `half`.
             unsafe { seg.copy_out::<Portable>(half) };
         }
         all
@@ -160,25 +160,25 @@ struct Play {
     from: Guest,
     to: Guest,
     rx: Vec<Box<dyn RxQueue>>,
-    /// One handle, or two of a forked queue.
+    /// One handle, or two handles of a forked queue.
     tx: Vec<Box<dyn TxQueue>>,
     burst: Burst,
-    /// What packets with work left become for a receiver that does not do it.
+    /// Packets produced by software offload for a receiver without the offload.
     made: Burst,
     raced: bool,
 }
 
-/// Plays a script; its first byte says whether the rings are rewritten by another thread meanwhile.
+/// Runs a script; its first byte determines whether another thread modifies the rings concurrently.
 ///
 /// # Panics
-/// When a queue does what it must not: that is what a fuzzer looks for.
+/// If a queue violates an invariant.
 pub fn play(script: &[u8]) {
     let mut script = Script(script);
     let raced = script.byte() & 7 == 7;
     let seed = u64::from(script.byte()) | 1 << 40;
     let (from, to) = (Guest::new(&mut script, 0), Guest::new(&mut script, WRITE));
     let rings = [from.rings(), to.rings()];
-    // The racers write until they are joined, and so the maps of what they write to are held here.
+    // The racing threads write until they are joined, so their maps are held here.
     let _held = [from.driver.mock.map.clone(), to.driver.mock.map.clone()];
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -231,7 +231,7 @@ impl Play {
         }
     }
 
-    /// What a worker does with one burst.
+    /// Processes one burst as a worker does.
     fn carry(&mut self, script: &mut Script<'_>) {
         let before = if self.raced { vec![] } else { self.from.buffers() };
         let mut stats = BurstStats::default();
@@ -268,7 +268,7 @@ impl Play {
         }
     }
 
-    /// Sends; whether the queue is in order.
+    /// Sends a burst. Returns false if the queue has a fault.
     fn push(tx: &mut Box<dyn TxQueue>, burst: &Burst, indices: &[u8]) -> bool {
         let (n, mut stats) = (indices.len(), BurstStats::default());
         match tx.tx(burst, indices, &mut stats) {
@@ -295,7 +295,7 @@ impl Play {
         self.rx[0].disable_notification();
     }
 
-    /// The front end changes its memory; every handle takes the change over, as at a burst boundary.
+    /// The front end changes its memory; every handle adopts the change, as at a burst boundary.
     fn refresh(&mut self, script: &mut Script<'_>) {
         self.burst.unpin();
         if script.byte() & 1 == 0 {
@@ -314,7 +314,7 @@ impl Play {
         }
     }
 
-    /// The other worker has not passed its burst boundary yet, and sends. Whether its queue is in order.
+    /// The other worker sends before its burst boundary. Returns false if its queue has a fault.
     fn send_late(&mut self) -> bool {
         let before = self.to.gone();
         self.burst.begin(0);
@@ -332,7 +332,7 @@ impl Play {
         }
     }
 
-    /// The front end stops a ring and starts it where it stopped.
+    /// The front end stops a ring and restarts it where it stopped.
     fn restart(&mut self, script: &mut Script<'_>) {
         if script.byte() & 1 == 0 {
             let state = self.rx.pop().map(|rx| rx.freeze());
@@ -355,7 +355,7 @@ impl Play {
     }
 }
 
-/// Where a queue that was frozen stopped.
+/// The base of a frozen queue.
 fn base(state: Option<QueueState>) -> Option<u32> {
     let Some(QueueState::Ring { base }) = state else { panic!("a ring has a base") };
     Some(base)

@@ -1,4 +1,4 @@
-//! A driver that rewrites the ring while the device reads it.
+//! A driver that modifies the ring while the device reads it.
 
 use super::device::{play_raced, stage};
 use super::driver::Script;
@@ -7,7 +7,7 @@ use ring::device::DeviceRing;
 use ring::mock::{RINGS, USER};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Plays the script again and again on one ring whose memory a second thread rewrites meanwhile.
+/// Runs the script repeatedly on one ring whose memory a second thread modifies concurrently.
 ///
 /// # Panics
 /// As [`super::device::play`].
@@ -29,7 +29,7 @@ pub fn play<R: DeviceRing>(packed: bool, script: &[u8]) {
             }
         });
         done.store(true, Ordering::Relaxed);
-        // The scope alone would not wait until the thread has given back what the C library keeps for it.
+        // Joined explicitly: the scope alone does not wait until the thread has released the C library's resources.
         let raced = racer.join();
         assert!(raced.is_ok(), "writing to private memory cannot fail");
         if let Err(panic) = played {
@@ -38,7 +38,7 @@ pub fn play<R: DeviceRing>(packed: bool, script: &[u8]) {
     });
 }
 
-/// Writes words over the rings: those of elsewhere in the rings, with a bit changed, so that many make sense.
+/// Copies words of the rings to other places in the rings, with a bit flipped, so that many are valid.
 pub(crate) fn rewrite(rings: VolatileSlice, seed: u64, done: &AtomicBool) {
     let mut state = seed;
     let words = rings.len() as u64 / 8;
@@ -48,7 +48,7 @@ pub(crate) fn rewrite(rings: VolatileSlice, seed: u64, done: &AtomicBool) {
         state ^= state << 17;
         let (from, to) = (state % words, (state >> 20) % words);
         let flip = if state >> 63 == 0 { 1 << ((state >> 40) & 63) } else { 0 };
-        // SAFETY: whoever called holds the map until this thread has ended; both words are inside and aligned.
+        // SAFETY: the caller holds the map until this thread has ended; both words are inside and aligned.
         unsafe {
             let word = rings.load_u64(from as usize * 8, Ordering::Relaxed) ^ flip;
             rings.store_u64(to as usize * 8, word, Ordering::Relaxed);

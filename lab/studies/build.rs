@@ -1,4 +1,4 @@
-//! Fingerprints the sources that decide the results of studies. Those that only draw results are left out.
+//! Fingerprints the sources that determine study results. Sources that only draw results are excluded.
 
 #[path = "../../tools/measure/build/provenance.rs"]
 mod provenance;

@@ -1,5 +1,5 @@
-//! The benchmark as its users meet it: our own switch and another one, ended by signals, killed, gone on with,
-//! compared.
+//! The benchmark from the user's side: linerate's own switch and an external one; runs that are interrupted, killed,
+//! resumed and compared.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 const TIMEOUT: Duration = Duration::from_mins(2);
-/// Short trials of one size, whose figures mean nothing.
+/// Short trials of one size, whose figures have no significance.
 const SHORT: [&str; 12] = [
     "--sizes",
     "64",
@@ -42,7 +42,7 @@ fn bench(folder: &Path, words: &[&str]) -> Output {
     output.unwrap_or_else(|error| panic!("cannot run linerate: {error}"))
 }
 
-/// What it printed on both, when it ended as it should.
+/// Checks the exit code; returns standard output and standard error.
 fn ended(output: &Output, code: i32) -> (String, String) {
     let [said, told] =
         [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
@@ -55,12 +55,12 @@ fn results(output: &Output, code: i32) -> Value {
     serde_json::from_str(&said).unwrap_or_else(|error| panic!("no JSON: {error}: {said}\n{told}"))
 }
 
-/// Lines of the file of trials: one for each, and the first.
+/// Lines of the file of trials: one per trial, and a header.
 fn lines(path: &Path) -> usize {
     fs::read_to_string(path).unwrap_or_default().lines().count()
 }
 
-/// A running benchmark that has kept so many trials.
+/// Starts a benchmark and returns it, still running, once it has stored more than `trials` trials.
 fn until_kept(folder: &Path, words: &[&str], kept: &Path, trials: usize) -> Process {
     let temporary = format!("TMPDIR={}", folder.display());
     let program = binary::linerate().display().to_string();
@@ -71,7 +71,7 @@ fn until_kept(folder: &Path, words: &[&str], kept: &Path, trials: usize) -> Proc
     process
 }
 
-/// Processes whose command line has this text in it.
+/// Returns the processes whose command line contains this text.
 fn processes(text: &str) -> Vec<i32> {
     let of = |entry: fs::DirEntry| -> Option<i32> {
         let pid = entry.file_name().to_str()?.parse().ok()?;
@@ -81,7 +81,7 @@ fn processes(text: &str) -> Vec<i32> {
     fs::read_dir("/proc").map(|entries| entries.flatten().filter_map(of).collect()).unwrap_or_default()
 }
 
-/// A configuration that makes another linerate the switch behind the generator's sockets.
+/// Creates a script that makes another linerate the switch behind the generator's sockets.
 fn other_switch(folder: &Path) -> (PathBuf, String) {
     let script = folder.join("other.sh");
     let text = "set -e\ncd \"$(dirname \"$0\")\"\ncat > other.toml <<END\n[[bridge]]\nname = \"x\"\n[[port]]\nname = \"a\"\nsocket = \"$1\"\n\
@@ -158,7 +158,7 @@ fn a_switch_that_runs_already_counts_what_the_trials_say() {
         through.map(|trial| trial["seen"][key].as_u64().expect("a number")).sum()
     };
     let counted = switch.settled(&["red", "blue"]);
-    // Warm-ups, and what the receiver says of where it is, come on top.
+    // Warm-ups and the receiver's announcement are counted on top.
     assert!(sum("sent") > 0 && counted[0].rx_packets >= sum("sent"), "{} of {counted:?}", sum("sent"));
     assert!(counted[1].tx_packets >= sum("received"), "{} of {counted:?}", sum("received"));
     assert_sums_agree(&counted);
@@ -176,7 +176,7 @@ fn a_benchmark_that_was_ended_goes_on_and_leaves_no_process_behind() {
         [&SHORT[..], &["--switch-command", &command, "--rounds", "2", "--keep", &path, "--resume"]].concat();
     let text = folder.path().join("other.ctl").display().to_string();
 
-    // Asked to end.
+    // Terminated.
     let mut first = until_kept(folder.path(), &words, &kept, 4);
     assert_eq!(first.terminate(TIMEOUT).code(), Some(1), "{}", first.output());
     assert!(
@@ -187,7 +187,7 @@ fn a_benchmark_that_was_ended_goes_on_and_leaves_no_process_behind() {
     let before = lines(&kept);
     assert!(processes(&text).is_empty(), "{:?}", processes(&text));
 
-    // Killed, in the middle of a line as well.
+    // Killed, also in the middle of a line.
     let mut second = until_kept(folder.path(), &words, &kept, before + 3);
     second.kill();
     let gone = wait::until(TIMEOUT, || processes(&text).is_empty().then_some(()));
@@ -207,7 +207,7 @@ fn a_benchmark_that_was_ended_goes_on_and_leaves_no_process_behind() {
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(told.contains(&format!("{} trials are there already", before - 1)), "{told}");
 
-    // Other arguments are not gone on with, and the file stays.
+    // Other arguments cannot resume, and the file stays.
     let (_, told) = ended(&bench(folder.path(), &[&words[..], &["--loss", "1%"]].concat()), 2);
     assert!(told.contains("loss is 0.005 there and 0.01 here"), "{told}");
     let without: Vec<&str> = words.iter().copied().filter(|word| *word != "--resume").collect();
@@ -231,7 +231,8 @@ fn a_switch_that_dies_or_hangs_gives_a_partial_result_and_an_error() {
         let _ = fs::remove_file(&kept);
         let mut process = until_kept(folder.path(), &words, &kept, 4);
         let from = process.output().len();
-        // The last is the program itself; before it the shell and its supervisor have it on their lines.
+        // The highest PID is the program itself; the shell and its supervisor have the text in their command lines as
+        // well.
         let switch = processes(&own).into_iter().max().and_then(Pid::from_raw).expect("the switch runs");
         kill_process(switch, signal).expect("it can be signalled");
         assert_eq!(process.finish(TIMEOUT).code(), Some(1), "{}", process.output());
@@ -339,7 +340,7 @@ fn other_switches_between_interfaces_carry_and_leave_nothing_behind() {
     }
 }
 
-/// Interfaces that those scripts and the end-to-end test make.
+/// Interfaces created by those scripts and by the end-to-end test.
 fn made_here(entry: &fs::DirEntry) -> bool {
     let name = entry.file_name().to_string_lossy().into_owned();
     ["lrst", "lrov", "lrbr"].iter().any(|prefix| name.starts_with(prefix))

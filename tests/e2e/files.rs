@@ -1,5 +1,5 @@
-//! Captures that are played, written, and made around other ports: what one tool wrote the switch plays, what the switch
-//! wrote other tools read, and nothing is added, lost or changed on the way.
+//! Captures that are played, written, and taken at other ports: the switch plays files written by other tools, other
+//! tools read files written by the switch, and no packet is added, lost or changed.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,17 +14,17 @@ use tempfile::TempDir;
 
 const SWITCH_CPU: usize = 0;
 const REACTION: Duration = Duration::from_secs(30);
-/// What editcap calls the formats that it writes.
+/// Formats written by editcap, under its names for them.
 const FORMATS: [&str; 4] = ["pcap", "nsecpcap", "pcapng", "modpcap"];
 
-/// A switch and the files around it.
+/// A switch and its files.
 struct Stage {
     folder: TempDir,
     switch: Switch,
 }
 
 impl Stage {
-    /// A switch of one worker, whose ports are lines of its file; DIR stands for the folder.
+    /// Starts a switch of one worker with these port sections; DIR stands for the folder.
     fn new(worker: &str, ports: &[&str], prepare: impl FnOnce(&Path)) -> Stage {
         let folder = folder();
         prepare(folder.path());
@@ -47,14 +47,14 @@ impl Stage {
         self.switch.port(port)["details"][name].as_str().unwrap_or("none").to_owned()
     }
 
-    /// Waits until a port says so of itself.
+    /// Waits until a port reports this detail.
     fn wait_detail(&self, port: &str, name: &str, wanted: &str) {
         let reached = wait::until(REACTION, || (self.detail(port, name) == wanted).then_some(()));
         assert!(reached.is_some(), "{name} of {port} is not {wanted}: {}", self.switch.port(port));
     }
 }
 
-/// What a tool prints; a panic with its words when it fails.
+/// Returns a tool's output; panics with its error output if it fails.
 fn tool(program: &str, words: &[&str]) -> String {
     let output = Command::new(program).args(words).output();
     let output = output.unwrap_or_else(|error| panic!("cannot run {program}: {error}; {REMEDY}"));
@@ -63,13 +63,13 @@ fn tool(program: &str, words: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Every packet's bytes, as tcpdump sees them.
+/// Returns every packet's bytes, as printed by tcpdump.
 fn dump(file: &Path) -> String {
-    // As a user of its own it may not enter the end-to-end test's folder.
+    // Under its own user tcpdump may not enter the end-to-end test's folder.
     tool("tcpdump", &["-Z", "root", "-n", "-t", "-xx", "-r", &file.display().to_string()])
 }
 
-/// Fields of every packet for which `filter` holds, as tshark sees them.
+/// Returns fields of every packet that matches `filter`, as printed by tshark.
 fn fields(file: &Path, filter: &str, fields: &[&str]) -> Vec<Vec<String>> {
     let file = file.display().to_string();
     let wanted = fields.iter().flat_map(|field| ["-e", field]);
@@ -78,7 +78,7 @@ fn fields(file: &Path, filter: &str, fields: &[&str]) -> Vec<Vec<String>> {
     printed.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
 }
 
-/// A frame from station 1 to station 2 that says its number.
+/// A frame from station 1 to station 2 that contains its number.
 fn frame(number: usize, len: usize) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
     frame.extend((number as u32).to_be_bytes());
@@ -86,7 +86,7 @@ fn frame(number: usize, len: usize) -> Vec<u8> {
     frame
 }
 
-/// A capture of `n` frames, `gap` microseconds apart.
+/// Writes a capture of `n` frames, `gap` microseconds apart.
 fn capture(file: &Path, n: usize, gap: usize) {
     let mut bytes = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 262_144, 1].map(u32::to_le_bytes).concat();
     for number in 0..n {
@@ -115,7 +115,7 @@ fn what_other_tools_wrote_is_played_and_what_is_written_they_read() {
         });
         stage.wait_detail("to", "written", "3000");
         assert_eq!(stage.detail("from", "playing"), "ended");
-        // Readable while the switch goes on.
+        // Readable while the switch runs.
         assert_eq!(dump(&stage.path("out.pcapng")), dump(&stage.path("in")));
         let lengths = |file: &str| fields(&stage.path(file), "frame", &["frame.number", "frame.len"]);
         assert_eq!(lengths("out.pcapng"), lengths("in"));
@@ -129,7 +129,7 @@ fn what_other_tools_wrote_is_played_and_what_is_written_they_read() {
 #[test]
 #[ignore = "needs tcpdump and tshark: cargo xtask test"]
 fn a_guest_returns_what_was_played_and_a_capture_shows_both_ways() {
-    // Fewer than its ring has entries, so that a guest that is not scheduled for a while loses none.
+    // Fewer than the ring's entries, so that a guest that is not scheduled for a while loses none.
     const N: usize = 500;
     let port = "name = \"guest\"\nsocket = \"DIR/guest.sock\"\ntrace = \"DIR/guest.log\"\n\
                 capture = { file = \"DIR/guest.pcapng\", snap = 128 }";
@@ -149,11 +149,11 @@ fn a_guest_returns_what_was_played_and_a_capture_shows_both_ways() {
     let ours = stage.switch.settled(&["files", "guest"]);
     assert_sums_agree(&ours);
     assert!(ours.iter().all(|port| port.other_drops + port.queue_full == 0), "{ours:?}");
-    // Everything came back as it was sent, but for the stations that changed places.
+    // Every frame came back as sent, with exchanged addresses.
     let bytes = |file: &str| fields(&stage.path(file), "frame", &["frame.len", "data.data"]);
     assert_eq!(bytes("out.pcapng"), bytes("in"));
     assert_eq!(fields(&stage.path("out.pcapng"), "eth.src == 02:00:00:00:00:02", &["frame.len"]).len(), N);
-    // The capture: both ways, the name of the port, whole lengths of which 128 bytes are there.
+    // The capture contains both directions, the port's name, and whole lengths with 128 captured bytes.
     let shown = ["frame.len", "frame.cap_len", "frame.interface_name", "eth.src"];
     let way = |direction: u8| {
         let filter = format!("frame.packet_flags_direction == {direction}");
@@ -249,11 +249,11 @@ fn a_full_disk_stops_the_port_that_writes_and_no_other() {
     let before = stage.switch.counters("null").tx_packets;
     let goes_on = || (stage.switch.counters("null").tx_packets > before + 10_000).then_some(());
     assert!(wait::until(REACTION, goes_on).is_some(), "others stopped: {}", stage.switch.port("null"));
-    // A capture that has no room ends, and its port goes on.
+    // A capture without space ends, and its port continues.
     let ended = wait::until(REACTION, || (stage.detail("from", "capture-ended") != "none").then_some(()));
     assert!(ended.is_some(), "{}", stage.switch.port("from"));
     assert_eq!(stage.switch.port("from")["state"], "connected");
-    // What is there can be read.
+    // The written parts can be read.
     for file in ["small/out.pcapng", "small/from.pcapng"] {
         fields(&stage.path(file), "frame", &["frame.number"]);
     }
@@ -261,7 +261,7 @@ fn a_full_disk_stops_the_port_that_writes_and_no_other() {
     stage.switch.stop();
 }
 
-/// A disk with little room.
+/// A file system with little space.
 struct Mount(PathBuf);
 
 impl Mount {

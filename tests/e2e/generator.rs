@@ -1,4 +1,4 @@
-//! The generator between two ports of a running switch: at a low rate nothing is lost, and both count the same.
+//! The generator between two ports of a running switch: at a low rate no packet is lost, and both count the same.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn vhost<'a>(name: &'a str, socket: &'a Path) -> Port<'a> {
     Port { name, socket, client: false, pairs: 1 }
 }
 
-/// What `linerate gen` printed as JSON.
+/// Returns the JSON output of `linerate gen`.
 fn generate(switch: &Switch, sockets: [&Path; 2], more: &[&str]) -> Value {
     let ports = sockets.map(|socket| format!("kind=virtio-user,socket={}", socket.display()));
     let words = ["gen", "--port", &ports[0], "--port", &ports[1], "--cpu", GENERATOR_CPU, "--warm-up", "0s"];
@@ -46,7 +46,7 @@ fn what_the_generator_sent_the_switch_counted_and_none_of_it_was_lost() {
         assert_eq!((number(stream, "duplicates"), number(stream, "reordered")), (0, 0), "{report}");
         assert_eq!(counted[0].rx_packets - before[0].rx_packets, sent, "{report}");
         assert_eq!(counted[1].tx_packets - before[1].tx_packets, sent, "{report}");
-        // The receiver said once where it is.
+        // The receiver announced its address once.
         assert_eq!(counted[1].rx_packets - before[1].rx_packets, 1, "{report}");
         assert!(report["baseline"]["most_pps"].as_f64().is_some_and(|most| most > 0.0), "{report}");
     }
@@ -99,7 +99,7 @@ fn a_switch_that_is_killed_costs_frames_and_not_the_result() {
     assert!(generator.output().contains("\"received\""), "{}", generator.output());
 }
 
-/// A port of the generator, and what stands opposite to it in the switch.
+/// A port of the generator, and the switch's port connected to it.
 struct Opposite {
     generator: String,
     switch: String,
@@ -114,7 +114,7 @@ fn socket(kinds: [&str; 2], path: &Path, more: [&str; 2]) -> Opposite {
     }
 }
 
-/// What passes between two ports of the generator over these ports of a switch.
+/// Checks that packets pass between two ports of the generator over these ports of a switch.
 fn passes(folder: &Path, name: &str, ends: &[Opposite; 2]) {
     let ports = ["red", "blue"].into_iter().zip(ends);
     let ports = ports.map(|(port, end)| format!("[[port]]\nname = \"{port}\"\n{}", end.switch));

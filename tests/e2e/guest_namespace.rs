@@ -1,5 +1,6 @@
-//! A QEMU guest at a vhost-user port and a network namespace at a TAP port: both leave checksums and segments to be done,
-//! and each takes the other's as they are; a guest that does nothing itself gets finished packets.
+//! A QEMU guest at a vhost-user port and a network namespace at a TAP port: both send packets with checksum and
+//! segmentation offload, and each receives the other's without software completion; a guest without offloads receives
+//! completed packets.
 
 use std::fs;
 use std::path::Path;
@@ -18,9 +19,9 @@ const REACTION: Duration = Duration::from_secs(30);
 const GUEST: [&str; 2] = ["10.0.0.1", "fd00::1"];
 const OTHER: [&str; 2] = ["10.0.0.9", "fd00::9"];
 
-/// The MTU of frames of 9216 bytes, counted with their Ethernet header and without their checksum.
+/// MTU of frames of 9216 bytes, including their Ethernet header and without their checksum.
 const JUMBO: u16 = 9202;
-/// A file for a guest to which every segment goes on its own.
+/// File size for a guest to which every segment is sent separately.
 const SMALLER: u64 = 128 << 20;
 
 fn image() -> Image {
@@ -35,7 +36,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// `offloads`: whether the guest's card may leave work to be done.
+    /// `offloads`: whether the guest's network card offers offloads.
     fn start(folder: &Path, image: &Image, offloads: bool) -> Stage {
         let (netns, socket) = (Netns::new(), folder.join("guest"));
         let text = format!(
@@ -58,7 +59,7 @@ impl Stage {
         Stage { switch, guest, netns }
     }
 
-    /// Whole packets of this size, unfragmented, in frames that the switch counts to the byte.
+    /// Pings with unfragmented packets of MTU size, and checks that the switch counts the frames' bytes.
     fn ping_whole(&mut self, mtu: u16) {
         self.set_mtu(mtu);
         // 20 bytes of IPv4 and 8 of ICMP, or 40 and 8.
@@ -75,7 +76,7 @@ impl Stage {
         self.guest.succeed(&format!("ip link set eth0 mtu {mtu}"), PING);
     }
 
-    /// Asks until there is an answer, then large questions of which each is answered.
+    /// Pings both addresses with packets of this size.
     fn ping(&mut self, size: u16) {
         for address in OTHER {
             self.ping_one(address, size);
@@ -86,12 +87,12 @@ impl Stage {
         let once =
             format!("for i in $(seq 30); do ping -c 1 -W 1 {address} && exit 0; sleep 1; done; exit 1");
         self.guest.succeed(&format!("({once})"), PING);
-        // Not busybox's: this one never sends fragments.
+        // Not busybox's: iputils' ping never sends fragments here.
         let large = format!("/usr/bin/ping -n -q -M do -c 3 -i 0.2 -s {size} -W 5 {address}");
         self.guest.succeed(&large, PING);
     }
 
-    /// iperf3 from the guest to the namespace, or the reverse; bytes that arrived.
+    /// Runs iperf3 from the guest to the namespace, or in reverse; returns the bytes that arrived.
     fn iperf(&mut self, folder: &Path, address: &str, more: &str) -> u64 {
         let mut server = self.netns.spawn(folder, "iperf", "iperf3", &["-s", "-1", "-B", address]);
         let listens =
@@ -106,7 +107,7 @@ impl Stage {
         sum["bytes"].as_u64().expect("bytes were counted")
     }
 
-    /// A file of noise, fetched by the guest.
+    /// The guest downloads a file of noise.
     fn fetch(&mut self, folder: &Path, bytes: u64) {
         let noise = Noise::make(folder, bytes);
         let mut server = noise.offer(folder, &self.netns);

@@ -1,6 +1,6 @@
-//! Guests that attack the switch, beside a calm pair: the switch survives, every frame is forwarded or counted under a
-//! named reason, what the calm pair counts agrees with what the switch counts, and an attacker that breaks a rule is
-//! stopped or its frames are dropped by name. Nothing here is a time.
+//! Guests that attack the switch, beside a calm pair of guests: the switch survives, every frame is forwarded or
+//! counted under a named reason, the counters of the calm pair agree with those of the switch, and an attacker that
+//! breaks a rule is disconnected or its frames are dropped under a named reason. No check depends on time.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -13,15 +13,15 @@ use serde_json::Value;
 const LIMIT: Duration = Duration::from_mins(1);
 const PORTS: [&str; 4] = ["calm-a", "calm-b", "attacker", "receiver"];
 const RINGS: [&str; 4] = ["split", "split-inorder", "packed", "packed-inorder"];
-/// Frames that the calm receiver gets at least, of tens of thousands.
+/// Minimum number of frames that the calm receiver gets, of tens of thousands.
 const ENOUGH: u64 = 1_000;
 
-/// What an attack that breaks a rule must leave behind at its port.
+/// Required trace of a rule-breaking attack at its port.
 #[derive(Clone, Copy, PartialEq)]
 enum Trace {
-    /// Nothing: it uses what every guest may use, or what it must not get is counted elsewhere.
+    /// No trace: the attack stays within the rules, or its frames are counted elsewhere.
     None,
-    /// A closed connection, or frames that are dropped for a reason other than a full queue.
+    /// A closed connection, or frames dropped for a reason other than a full queue.
     Named,
 }
 
@@ -63,7 +63,7 @@ const ATTACKS: [(&str, Trace); 35] = [
     ("stream-long", Trace::None),
 ];
 
-/// The kind of port that an attack is made at.
+/// Returns the port kind that an attack targets.
 fn kind(attack: &str) -> &str {
     match attack.split_once('-') {
         Some(("backend", _)) => "virtio-user",
@@ -72,19 +72,19 @@ fn kind(attack: &str) -> &str {
     }
 }
 
-/// Which side makes the connections of an end-to-end test.
+/// Side that listens for the connections of an end-to-end test.
 #[derive(Clone, Copy, PartialEq)]
 enum Listens {
     Switch,
     Guests,
 }
 
-/// Where attacks are made.
+/// Configuration of an attack.
 #[derive(Clone, Copy)]
 struct Scene {
     ring: &'static str,
     listens: Listens,
-    /// The switch's workers, as its configuration says it.
+    /// The switch's worker sections.
     workers: &'static str,
 }
 
@@ -93,14 +93,14 @@ impl Scene {
         Self { ring, listens: Listens::Switch, workers: "[[worker]]\n" }
     }
 
-    /// What attacks do to the switch and the calm pair; an empty list is as it should be.
+    /// Returns the faults of all attacks; empty if there are none.
     fn faults<'a>(self, attacks: impl IntoIterator<Item = &'a (&'a str, Trace)>) -> String {
         let of = |(name, trace): &(&str, Trace)| faults(name, *trace, self);
         attacks.into_iter().flat_map(of).collect::<Vec<_>>().join("\n")
     }
 }
 
-/// A switch whose attacker has a port of the kind that the attack needs, and with these rings if the switch chooses them.
+/// Starts a switch whose attacker port has the kind that the attack needs, with these rings if the switch chooses them.
 fn start(folder: &Path, attack: &str, scene: Scene) -> Switch {
     let Scene { ring, listens, workers } = scene;
     let mode = if listens == Listens::Switch { "server" } else { "client" };
@@ -122,7 +122,7 @@ fn number(value: &Value, key: &str) -> u64 {
     value[key].as_u64().unwrap_or_else(|| panic!("no {key} in {value}"))
 }
 
-/// Runs an attack beside the calm pair and returns what the guests report.
+/// Runs an attack beside the calm pair; returns the guests' report.
 fn attack(folder: &Path, name: &str, Scene { ring, listens, .. }: Scene) -> Value {
     let path = |port: &str| folder.join(port).display().to_string();
     let (own, receiver) = (path("attacker"), path("receiver"));
@@ -137,14 +137,14 @@ fn attack(folder: &Path, name: &str, Scene { ring, listens, .. }: Scene) -> Valu
     serde_json::from_str(json).unwrap_or_else(|error| panic!("no JSON ({error}): {output}"))
 }
 
-/// Connections that the switch closed, and frames of either device that it dropped for a reason with a name.
+/// Number of connections closed by the switch, and of frames of either device dropped under a named reason.
 fn traces(report: &Value, counted: &[Counters]) -> u64 {
     let devices = report["devices"].as_array().unwrap_or_else(|| panic!("no devices in {report}"));
     let refused: u64 = devices.iter().map(|device| number(device, "refused")).sum();
     refused + counted[2].other_drops + counted[3].other_drops
 }
 
-/// What an attack did to the switch and the calm pair; an empty list is as it should be.
+/// Runs an attack; returns its effects on the switch and the calm pair, empty if there are none.
 fn faults(name: &str, trace: Trace, scene: Scene) -> Vec<String> {
     let folder = folder();
     let switch = start(folder.path(), name, scene);
@@ -167,7 +167,7 @@ fn faults(name: &str, trace: Trace, scene: Scene) -> Vec<String> {
     assert!(counted[1].tx_packets >= received, "{name}: {counted:?}, {report}");
     check(received >= ENOUGH, &format!("the calm receiver got {received} frames"));
     check(name == "random-macs" || stolen == 0, &format!("{stolen} frames went to the attacker"));
-    // A receiver of its own says hello; a device that only comes and goes, or only kicks, sends nothing else.
+    // A separate receiver announces itself; a device that only reconnects or only kicks sends nothing else.
     let attacked = number(&report["devices"][0], "sent") + number(&report["devices"][0], "refused");
     check(attacked > 0 || ["kicks", "reconnect"].contains(&name), "the attacker sent nothing");
     let traces = traces(&report, &counted);
@@ -176,7 +176,7 @@ fn faults(name: &str, trace: Trace, scene: Scene) -> Vec<String> {
     faults
 }
 
-/// Attacks that differ from one kind of ring to another.
+/// Attacks that depend on the ring format.
 const OF_RINGS: [&str; 10] = [
     "tso-pieces",
     "chains",

@@ -1,8 +1,8 @@
-//! Ports over Linux interfaces, by `AF_XDP` and by packet sockets: network namespaces that reach each other through the
-//! switch, and what happens when an interface is not what it should be.
+//! Ports over Linux interfaces, by `AF_XDP` and by packet sockets: network namespaces communicate through the switch,
+//! including cases with missing or unsuitable interfaces.
 //!
-//! The switch's ends of the cables are in a namespace of their own, so that each end-to-end test also shows that a port finds an
-//! interface elsewhere.
+//! The switch's ends of the cables are in a separate namespace, so that each end-to-end test also shows that a port
+//! finds an interface in another namespace.
 #![allow(clippy::unwrap_used, reason = "a failure here is the story's")]
 
 use std::fs;
@@ -18,10 +18,10 @@ use linerate_tests::testpmd::Testpmd;
 use linerate_tests::{binary, folder, wait};
 
 const LIMIT: Duration = Duration::from_secs(20);
-/// The MTU of frames of 9216 bytes, counted with their Ethernet header and without their checksum.
+/// MTU of frames of 9216 bytes, including their Ethernet header and without their checksum.
 const JUMBO: u32 = 9202;
 
-/// Two stations, and the namespace in which the switch's ends of their cables are.
+/// Two stations, and the namespace with the switch's ends of their cables.
 struct Site {
     host: Netns,
     left: Netns,
@@ -29,7 +29,7 @@ struct Site {
 }
 
 impl Site {
-    /// Cables with as many queues, and packets of at most `mtu` bytes.
+    /// Creates cables with this number of queues, and packets of at most `mtu` bytes.
     fn new(queues: u16, mtu: u32) -> Site {
         let site = Site { host: Netns::new(), left: Netns::new(), right: Netns::new() };
         for (station, number) in [(&site.left, 1), (&site.right, 2)] {
@@ -44,7 +44,7 @@ impl Site {
         site
     }
 
-    /// A port of the switch on the cable to station `number`.
+    /// Returns the section of a switch port on the cable to station `number`.
     fn port(&self, number: u8, kind: &str, more: &str) -> String {
         let host = self.host.name();
         format!(
@@ -52,13 +52,13 @@ impl Site {
         )
     }
 
-    /// A switch with a port of this kind on either cable.
+    /// Starts a switch with a port of this kind on both cables.
     fn switch(&self, folder: &Path, kind: &str, more: &str) -> Switch {
         start(folder, &[self.port(1, kind, more), self.port(2, kind, more)])
     }
 }
 
-/// A switch with these ports on one bridge.
+/// Starts a switch with these ports on one bridge.
 fn start(folder: &Path, ports: &[String]) -> Switch {
     write(folder, ports);
     Switch::restart(folder)
@@ -69,8 +69,8 @@ fn write(folder: &Path, ports: &[String]) {
     fs::write(folder.join("switch.toml"), text).unwrap();
 }
 
-/// What `linerate run` says of ports that it cannot have, and ends with: code 2 where the file is wrong, code 1 where the
-/// machine is not as it says.
+/// Runs `linerate run` with invalid ports and returns its error output: exit code 2 if the file is invalid, 1 if the
+/// machine does not match it.
 #[track_caller]
 fn refused(code: i32, ports: &[String]) -> String {
     let folder = folder();
@@ -85,7 +85,7 @@ fn refused(code: i32, ports: &[String]) -> String {
     said
 }
 
-/// Sends a file from one station to another, and compares what arrived.
+/// Sends a file from one station to the other, and compares the received copy.
 fn send_file(folder: &Path, from: &Netns, to: &Netns, address: &str) {
     let (sent, arrived) = (folder.join("sent"), folder.join("arrived"));
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
@@ -99,7 +99,7 @@ fn send_file(folder: &Path, from: &Netns, to: &Netns, address: &str) {
     assert!(fs::read(&arrived).unwrap() == bytes, "the file changed on its way");
 }
 
-/// Everything that two stations do with each other.
+/// Runs all kinds of traffic between two stations.
 fn exchange(site: &Site, folder: &Path, switch: &Switch) {
     let (left, right) = (&site.left, &site.right);
     left.ping("10.9.0.2", 3, &[]);
@@ -116,7 +116,7 @@ fn exchange(site: &Site, folder: &Path, switch: &Switch) {
         assert!(received(&tcp) > 5 << 20, "{tcp}");
     }
     let udp = iperf(folder, right, left, "10.9.0.1", &["--udp", "--bitrate", "20M", "--bytes", "2M"]);
-    // Datagrams may be lost, but a path on which most get lost is broken.
+    // Datagrams may be lost, but the loss of most indicates a broken path.
     assert!(received(&udp) > 1 << 20, "{udp}");
     send_file(folder, right, left, "10.9.0.1");
     let counters = switch.settled(&["p1", "p2"]);
@@ -145,7 +145,8 @@ fn packets_longer_than_a_frame_cross_over_af_xdp() {
     switch.stop();
 }
 
-/// Memory for ordinary packets is cut into frames that hold one each, and the kernel was told that no packet has several.
+/// Memory for ordinary packets is divided into frames that hold one packet each, and the socket is bound without
+/// multi-buffer support.
 #[test]
 #[ignore = "needs root: run by `cargo xtask test`"]
 fn packets_too_long_for_an_interface_are_counted_there_and_the_others_go_on() {
@@ -192,7 +193,7 @@ fn each_queue_has_a_socket_of_its_own_and_one_memory_is_shared() {
 #[ignore = "needs root: run by `cargo xtask test`"]
 fn the_generic_hook_and_busy_polling_do_the_same() {
     let (folder, site) = (folder(), Site::new(1, 1500));
-    // A program in the driver has the other end cut long packets; the generic hook would get them as they are.
+    // With a program in the driver the peer segments long packets; the generic hook would get them unsegmented.
     site.left.run("ethtool", &["-K", "eth0", "tso", "off", "gso", "off"]);
     let ports = [
         site.port(1, "af_xdp", "attach = \"generic\"\nmode = \"copy\""),
@@ -223,7 +224,8 @@ fn several_packet_sockets_share_an_interface_with_long_packets() {
     switch.stop();
 }
 
-/// What a container leaves to be done is done on the way to an AF_XDP socket, and on to a packet socket it goes as it is.
+/// Offloads left by a container are completed in software on the way to an AF_XDP socket, and pass through to a packet
+/// socket.
 #[test]
 #[ignore = "needs root: run by `cargo xtask test`"]
 fn a_station_behind_af_xdp_reaches_one_behind_a_packet_socket() {
@@ -248,7 +250,7 @@ fn two_workers_send_to_the_same_rings() {
 #[ignore = "needs root: run by `cargo xtask test`"]
 fn named_frames_are_the_kernels_and_all_others_the_switchs() {
     let (folder, site) = (folder(), Site::new(1, 1500));
-    // The switch's end of the cable is a station of its own for whatever is left to the kernel.
+    // The switch's end of the cable is a station for frames that are left to the kernel.
     site.host.configure("lan1", &["10.9.0.254/24"]);
     let rules = "to_kernel = [\"arp\", \"tcp 5201\", \"ethertype 0x88cc\"]";
     let switch = start(folder.path(), &[site.port(1, "af_xdp", rules), site.port(2, "af_xdp", "")]);
@@ -257,7 +259,7 @@ fn named_frames_are_the_kernels_and_all_others_the_switchs() {
     assert!(received(&tcp) > 0, "{tcp}");
     let neighbours = site.host.ip("neighbour show dev lan1");
     assert!(neighbours.contains("10.9.0.1 lladdr"), "the kernel never saw who has 10.9.0.1: {neighbours}");
-    // ICMP is not named, so the host's kernel does not see it and cannot answer.
+    // ICMP is not in the rules, so the host's kernel does not receive it and cannot answer.
     let ping = ["-n", "-q", "-c", "2", "-i", "0.2", "-W", "1", "10.9.0.254"];
     assert!(site.left.attempt("ping", &ping).is_err());
     let counters = switch.settled(&["p1", "p2"]);
@@ -299,7 +301,7 @@ fn tags_stay_on_frames_over_either_kind() {
     }
 }
 
-/// One port's trouble is its own: it says what happened, tries again, and is back when its interface is.
+/// A fault of one port does not affect the others: it is reported, retried, and ends when the interface is back.
 #[test]
 #[ignore = "needs root: run by `cargo xtask test`"]
 fn an_interface_that_goes_is_named_and_comes_back() {
@@ -316,7 +318,7 @@ fn an_interface_that_goes_is_named_and_comes_back() {
         let why = switch.port("p3")["fault"].to_string();
         assert!(why.contains("lan3 in the namespace") && why.contains("was deleted"), "{why}");
         site.left.ping("10.9.0.2", 2, &[]);
-        // Tried in vain by now, and the reason of the last try is told.
+        // By now a retry has failed, and its reason is reported.
         let told =
             || switch.port("p3")["fault"].to_string().contains("there is no interface lan3").then_some(());
         assert!(wait::until(LIMIT, told).is_some(), "{}", switch.port("p3"));
@@ -324,7 +326,7 @@ fn an_interface_that_goes_is_named_and_comes_back() {
         third.configure("eth0", &["10.9.0.3/24"]);
         switch.wait_state("p3", "connected", LIMIT);
         third.ping("10.9.0.1", 2, &[]);
-        // Down is not gone: it goes on when it is up again.
+        // An interface that is down is not gone: traffic resumes when it is up again.
         site.host.ip("link set lan3 down");
         site.left.ping("10.9.0.2", 2, &[]);
         site.host.ip("link set lan3 up");
@@ -334,7 +336,7 @@ fn an_interface_that_goes_is_named_and_comes_back() {
     }
 }
 
-/// What is missing at the start costs its own port, and no longer than it is missing.
+/// An interface missing at the start affects only its own port, and only while it is missing.
 #[test]
 #[ignore = "needs root: run by `cargo xtask test`"]
 fn a_port_whose_place_comes_later_waits_for_it_while_the_others_run() {
@@ -403,7 +405,7 @@ fn what_cannot_be_is_refused_with_a_reason_and_a_remedy() {
     switch.stop();
 }
 
-/// DPDK's own driver for AF_XDP at the other ends of the cables.
+/// DPDK's AF_XDP driver at the other ends of the cables.
 #[test]
 #[ignore = "needs root and dpdk: run by `cargo xtask test`"]
 fn frames_circulate_between_testpmd_and_af_xdp_ports() {

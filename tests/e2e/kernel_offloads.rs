@@ -1,6 +1,6 @@
-//! The kernel as the judge of what is finished in software: a packet with work left goes into a namespace by one
-//! interface and comes out, bridged, by another one that takes only finished packets. What comes out is what our own
-//! segmentation and checksums make of the same packet, byte for byte.
+//! Compares software offloads with the kernel's: a packet with pending offloads enters a namespace through one
+//! interface and leaves it, bridged, through another one without offloads. The frames must equal those of our own
+//! segmentation and checksums, byte for byte.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const PACKETS: usize = 300;
 const TIMEOUT: Duration = Duration::from_millis(500);
 const FROM: [u8; 6] = [2, 0, 0, 0, 0x77, 1];
 
-/// A generator whose numbers are the same in each run.
+/// A random generator with the same numbers in each run.
 struct Random(u64);
 
 impl Random {
@@ -27,7 +27,7 @@ impl Random {
     }
 }
 
-/// A packet and the work that is left on it.
+/// A packet and its pending offloads.
 struct Sample {
     frame: Vec<u8>,
     offload: Offload,
@@ -72,7 +72,7 @@ fn sample(random: &mut Random) -> Sample {
     let (v6, udp, cut) = (random.below(2) == 1, random.below(2) == 1, random.below(4) > 0);
     let segment = 200 + random.below(1200);
     let payload: Vec<u8> = {
-        // The kernel takes at most 128 datagrams of one packet (`UDP_MAX_SEGMENTS`), and packets of 64 KiB.
+        // The kernel accepts at most 128 datagrams per packet (`UDP_MAX_SEGMENTS`), and packets of 64 KiB.
         let most = if cut { (segment * 40).min(60_000) } else { 1400 };
         (0..=random.below(most)).map(|_| random.below(256) as u8).collect()
     };
@@ -95,7 +95,7 @@ fn sample(random: &mut Random) -> Sample {
     Sample { frame, offload: if cut { offload.with_segments(kind, segment as u16, false) } else { offload } }
 }
 
-/// What our own code makes of it, from memory in several pieces.
+/// Completes the offloads in software, with the packet in several pieces of memory.
 fn finished(random: &mut Random, sample: &Sample) -> Vec<Vec<u8>> {
     let len = sample.frame.len();
     let region = Arc::new(Region::heap(0, 0, len as u64));
@@ -125,13 +125,13 @@ fn finished(random: &mut Random, sample: &Sample) -> Vec<Vec<u8>> {
     all
 }
 
-/// What the kernel makes of it.
+/// Returns the frames that the kernel produces.
 fn by_the_kernel(sample: &Sample, input: &Tun, output: &Tun, expected: usize) -> Vec<Vec<u8>> {
     let header = sample.offload.header(&sample.frame);
     assert_eq!(header.len(), HEADER);
     input.send(&[&header[..], &sample.frame].concat());
     let mut all = vec![];
-    // What the kernel says of its own accord is not from this end-to-end test's station.
+    // Frames sent by the kernel itself have another source address.
     while all.len() < expected
         && let Some(frame) = output.receive(TIMEOUT)
     {
@@ -155,7 +155,7 @@ fn segments_and_checksums_are_the_kernels() {
         netns.run("sysctl", &["--quiet", "--write", &format!("net.ipv6.conf.{interface}.disable_ipv6=1")]);
         netns.ip(&format!("link set {interface} up"));
     }
-    // The bridge forwards as soon as its ports are up; the first frame says when that is.
+    // The bridge forwards once its ports are up, shown by the first frame that arrives.
     let mut random = Random(2026);
     let first = sample(&mut random);
     let ready = (0..20).any(|_| !by_the_kernel(&first, &input, &output, 1).is_empty());

@@ -1,5 +1,5 @@
-//! The cache laboratory as its users meet it: experiments are run and kept, and the report that comes out of them opens
-//! in a browser, from disk and without a network.
+//! The cache laboratory from the user's side: experiments are run and stored, and their report opens in a browser, from
+//! disk and without network access.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use linerate_tests::{REMEDY, binary, folder};
 
-/// What a set of base, a, d and a+d has data for.
+/// Figures of a result set with base, a, d and a+d.
 const FIGURES: [&str; 8] = [
     "scatter-packet",
     "scatter-kilo-instruction",
@@ -19,7 +19,7 @@ const FIGURES: [&str; 8] = [
     "lines",
 ];
 
-/// What a set of copies has.
+/// Figures of a result set of the copy study.
 const COPIES: [&str; 4] =
     ["copies-to-guest", "copies-from-guest", "copies-to-guest-warm", "copies-from-guest-warm"];
 
@@ -31,7 +31,7 @@ fn lab(folder: &Path, words: &str) -> Output {
     output
 }
 
-/// What the browser prints on standard output and standard error, with a profile of its own that goes with the end-to-end test.
+/// Returns the browser's standard output and standard error; its profile is deleted with the end-to-end test.
 fn browser(folder: &Path, words: &[&str]) -> (String, String) {
     let home = folder.join("home");
     let page = format!("file://{}", folder.join("report.html").display());
@@ -44,7 +44,7 @@ fn browser(folder: &Path, words: &[&str]) -> (String, String) {
             "--enable-logging=stderr",
             "--hide-scrollbars",
         ])
-        // Root has no sandbox; the page is our own.
+        // The sandbox is not supported for root; the page is our own.
         .arg("--no-sandbox")
         .arg(format!("--user-data-dir={}", home.display()))
         .args(words)
@@ -65,7 +65,7 @@ fn a_report_opens_in_a_browser_and_asks_for_nothing() {
     let run = "run --config base --config a --config d --config a+d --packets 5000 --out f.json";
     lab(folder.path(), run);
     let kept = fs::read(folder.path().join("f.json")).expect("results are kept");
-    // The second call has nothing to do, and leaves every byte as it is.
+    // The second call has nothing to run, and leaves the file unchanged.
     let again = lab(folder.path(), run);
     assert!(String::from_utf8_lossy(&again.stderr).contains("4 of 4 experiments are there already"));
     assert_eq!(fs::read(folder.path().join("f.json")).ok(), Some(kept));
@@ -79,7 +79,7 @@ fn a_report_opens_in_a_browser_and_asks_for_nothing() {
     }
 
     let (document, said) = browser(folder.path(), &["--dump-dom"]);
-    // The script came to its end, and nothing was refused or thrown.
+    // The script completed, without blocked requests or exceptions.
     assert!(document.contains("data-ready=\"yes\""), "{said}");
     for trouble in ["Uncaught", "CONSOLE", "Refused", "Failed to load"] {
         assert!(!said.contains(trouble), "{said}");
@@ -101,7 +101,7 @@ fn a_report_opens_in_a_browser_and_asks_for_nothing() {
     assert!(
         document.contains("id=\"table-orders-2\"") && document.contains("data-tip=\"read-only, 64 bytes: ")
     );
-    // The titles of what is drawn became its tips.
+    // Titles of the drawn elements became tooltips.
     assert!(document.contains("data-tip=\"base: ") && document.contains("id=\"table-published\""));
     assert!(!document.contains("id=\"table-shapley\"") && document.contains("need all 64 combinations"));
 

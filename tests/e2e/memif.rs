@@ -1,6 +1,6 @@
 //! DPDK's memif driver at the other end of our memif ports, in both roles: frames circulate between two of its ports
-//! through the bridge, every packet is accounted for on both sides, and a killed guest's port waits for the next. And ports of
-//! one switch that are paired, and a program beside the switch that uses our library.
+//! through the bridge, every packet is accounted for on both sides, and the port of a killed guest waits for the next
+//! guest. Also covers paired ports of one switch, and a program beside the switch that uses our library.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,11 @@ use linerate_tests::testpmd::{self, Memif, Ring, Testpmd, VirtioUser};
 use linerate_tests::{binary, folder, wait};
 
 const NAMES: [&str; 2] = ["left", "right"];
-/// Around the edges that matter, and frames of several buffers.
+/// Sizes around buffer boundaries, and frames of several buffers.
 const SIZES: [usize; 6] = [60, 64, 128, 129, 1514, 2000];
-/// A jumbo frame, of five buffers. Only over rings that all frames in circulation fit into: where a frame needs one buffer
-/// more than are free, DPDK's sender (22.11, `eth_memif_tx`) takes a buffer that is not free and then overruns the ring.
+/// A jumbo frame, of five buffers. Used only with rings that hold all circulating frames: if a frame needs one buffer
+/// more than are free, DPDK's sender (22.11, `eth_memif_tx`) takes a buffer that is not free and then overruns the
+/// ring.
 const JUMBO: usize = 9216;
 const CARRIED: u64 = 20_000;
 const TIMEOUT: Duration = Duration::from_mins(1);
@@ -23,17 +24,17 @@ const REACTION: Duration = Duration::from_secs(30);
 const SWITCH_CPU: usize = 0;
 const GUEST_CPU: usize = 1;
 
-/// One way of plugging two ports of a guest in.
+/// Configuration of a guest's two ports.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     /// Whether the guest listens and the switch connects.
     guest_listens: bool,
     pairs: u16,
-    /// Lines of each port's section.
+    /// Additional lines of each port's section.
     ours: &'static str,
-    /// Words of each device.
+    /// Additional arguments of each device.
     theirs: &'static str,
-    /// Whether sockets have names and no files.
+    /// Whether the sockets are abstract.
     is_abstract: bool,
 }
 
@@ -75,7 +76,7 @@ impl Case {
         guest
     }
 
-    /// Carries every size and accounts for every packet.
+    /// Carries frames of every size and accounts for every packet.
     fn tell(self, sizes: &[usize]) {
         println!("{self:?}");
         let folder = folder();
@@ -103,7 +104,7 @@ fn plugged(switch: &Switch, name: &str, pairs: u16) {
     assert!(wait::until(REACTION, runs).is_some(), "port {name} does not run: {}", switch.port(name));
 }
 
-/// Lets frames of one size circulate until enough have come back into both ports.
+/// Circulates frames of one size until enough have come back into both ports.
 fn carry(guest: &mut Testpmd, size: usize) {
     let before = guest.counters();
     guest.circulate(size, 2);
@@ -116,7 +117,7 @@ fn carry(guest: &mut Testpmd, size: usize) {
     guest.stop();
 }
 
-/// Nothing is lost but to a full queue, and what the guest counted is what the switch counted, to the byte.
+/// Checks that packets are lost only to full queues, and that the counters of guest and switch agree, to the byte.
 fn account(switch: &Switch, guest: &[testpmd::Counters]) {
     let ours = switch.settled(&NAMES);
     assert_sums_agree(&ours);
@@ -174,7 +175,7 @@ fn a_guest_that_is_killed_comes_back_to_the_same_ports() {
         let switch = case.switch(folder.path());
         for name in ["first", "second", "third"] {
             for socket in PLAIN.sockets(folder.path()).iter().filter(|_| guest_listens) {
-                // DPDK's driver does not replace what a killed one left behind.
+                // DPDK's driver does not replace the socket of a killed process.
                 let _ = std::fs::remove_file(socket);
             }
             let mut guest = case.guest(folder.path(), name);
@@ -208,7 +209,7 @@ fn a_guest_outlives_a_switch_that_is_killed_and_returns() {
         first.kill();
         let second = Switch::restart(folder.path());
         if !guest_listens {
-            // DPDK's client connects when its port is started, and never by itself.
+            // DPDK's client connects only when its port is started.
             guest.say("port stop all");
             guest.say("port start all");
         }
@@ -334,7 +335,7 @@ fn a_program_of_the_library_forwards_its_own_packets_in_its_own_thread() {
     assert!(matches!(numbers[..], [sent, received] if sent > 0 && received == sent), "{output}");
 }
 
-/// A guest of one port.
+/// A guest with one port.
 fn alone(folder: &Path, name: &str) -> Testpmd {
     let [left, _] = PLAIN.sockets(folder);
     let port = Memif { socket: &left, server: false, mac: 1, more: "" };
@@ -343,7 +344,7 @@ fn alone(folder: &Path, name: &str) -> Testpmd {
     guest
 }
 
-/// Frames go out, come back with their addresses exchanged, and go out again.
+/// Circulates frames that come back with exchanged addresses.
 fn reflect(guest: &mut Testpmd) {
     for size in [64, 1514] {
         let before = guest.counters()[0].rx_packets;

@@ -1,5 +1,5 @@
-//! The same switch in every execution model: flows keep their order, nothing is lost uncounted, and a stage that is added
-//! while packets flow costs none of them.
+//! The same switch in every execution model: flows keep their order, every lost packet is counted, and adding a stage
+//! while packets flow loses none.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -16,7 +16,7 @@ use serde_json::Value;
 const TIMEOUT: Duration = Duration::from_mins(1);
 const ENOUGH: u64 = 20_000;
 const NAMES: [&str; 2] = ["red", "blue"];
-/// Flows, each numbered by itself, so that the meter sees whether any of them overtakes itself.
+/// Number of flows, each with its own sequence numbers, so that the meter detects reordering within a flow.
 const FLOWS: u16 = 24;
 const ADDRESSES: [&str; 2] = ["10.63.0.1", "10.63.0.2"];
 
@@ -51,7 +51,7 @@ fn start(folder: &Path, workers: &str) -> Switch {
     Switch::start_from(folder, &text)
 }
 
-/// A generator between both ports, with its streams in a file of its own.
+/// Starts a generator between both ports, with its streams in a file.
 fn generator(folder: &Path, rate: &str, seconds: u32) -> Process {
     let mut text = String::new();
     for name in NAMES {
@@ -69,7 +69,7 @@ fn generator(folder: &Path, rate: &str, seconds: u32) -> Process {
     Process::spawn(folder, "generator", binary::linerate(), &words)
 }
 
-/// What the generator printed as JSON at its end.
+/// Returns the generator's JSON output at its end.
 fn report(generator: &mut Process) -> Value {
     assert!(generator.finish(TIMEOUT).success(), "{}", generator.output());
     let output = generator.output();
@@ -77,7 +77,7 @@ fn report(generator: &mut Process) -> Value {
     serde_json::from_str(json).unwrap_or_else(|error| panic!("no JSON ({error}): {output}"))
 }
 
-/// Every flow in order; and what the generator misses, the switch has counted.
+/// Checks that every flow is in order, without duplicates.
 fn assert_in_order(model: &str, report: &Value) {
     let streams = report["streams"].as_array().unwrap_or_else(|| panic!("no streams in {report}"));
     assert_eq!(streams.len(), usize::from(FLOWS));
@@ -103,7 +103,7 @@ fn flows_keep_their_order_and_the_sums_agree_in_every_model() {
     }
 }
 
-/// How many workers of each role took packets.
+/// Number of workers of a role that received packets.
 fn at_work(switch: &Switch, role: &str) -> usize {
     let report = switch.ask(&["workers", "show"]).unwrap_or_else(|error| panic!("no workers: {error}"));
     let workers = report["workers"].as_array().unwrap_or_else(|| panic!("no workers in {report}"));
@@ -139,7 +139,8 @@ fn stages_are_added_to_a_running_pipeline_and_no_packet_is_lost_for_it() {
     switch.stop();
 }
 
-/// The kernel leaves checksums and segments of a TCP stream to be done, so most packets are longer than a buffer of a handoff queue.
+/// The kernel leaves checksums and segmentation of a TCP stream to be completed, so most packets are longer than a
+/// buffer of a handoff queue.
 #[test]
 #[ignore = "needs root and iperf3; run by `cargo xtask test`"]
 fn a_stream_whose_segments_are_left_to_be_done_passes_stages_whole() {
@@ -176,7 +177,7 @@ fn a_stream_whose_segments_are_left_to_be_done_passes_stages_whole() {
     }
 }
 
-/// DPDK's guest has a port at either end, and frames go round between them.
+/// DPDK's guest has a port at either end, and frames circulate between them.
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
 fn dpdks_guest_has_its_frames_back_from_a_pipeline() {

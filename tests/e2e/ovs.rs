@@ -1,5 +1,5 @@
-//! Open vSwitch with DPDK as the switch: for our own guest, and for a linerate that plugs into it. Frames go round, then
-//! Open vSwitch is told to drop them, and what one side counted is what the other side counted, to the byte.
+//! Open vSwitch with DPDK as the switch for our own guest, and for a linerate connected to it. Frames circulate, then
+//! Open vSwitch drops them, and the counters of both sides agree, to the byte.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,18 +15,18 @@ const SWITCH_CPU: usize = 0;
 const OVS_CPU: usize = 1;
 const RINGS: [&str; 4] = ["split", "split-inorder", "packed", "packed-inorder"];
 const REACTION: Duration = Duration::from_secs(30);
-/// So many frames must come in before they count as carried.
+/// Number of received frames after which they count as carried.
 const CARRIED: u64 = 10_000;
-/// The guests' addresses.
+/// Addresses of the guests.
 const LEFT: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const RIGHT: [u8; 6] = [2, 0, 0, 0, 0, 2];
 const SIZES: [usize; 4] = [60, 128, 590, 1514];
 const COPIES: usize = 16;
-/// Frames put into circulation.
+/// Number of injected frames.
 const INJECTED: u64 = (SIZES.len() * COPIES) as u64;
 
-/// Lets frames of several sizes go round between the guests behind two ports, of whom each returns what it gets, until
-/// enough have come in; then drops them. Returns what came in by each port.
+/// Circulates frames of several sizes between the guests behind two ports, each of which returns its frames, until
+/// enough have been received; then drops them. Returns the frames received from each port.
 fn circulate(ovs: &Ovs, ports: [&str; 2]) -> [CameIn; 2] {
     ovs.open(&ports);
     let before = ovs.handled();
@@ -42,21 +42,21 @@ fn circulate(ovs: &Ovs, ports: [&str; 2]) -> [CameIn; 2] {
         (came_in[0].packets + came_in[1].packets == all).then_some(came_in)
     });
     let [left, right] = counted.unwrap_or_else(|| panic!("not {all} packets: {}", ovs.describe()));
-    // Those that were dropped on the left did not come in on the right.
+    // Frames dropped on the left were not received on the right.
     assert!((right.packets..=right.packets + INJECTED).contains(&left.packets), "{left:?} {right:?}");
     [left, right]
 }
 
-/// A frame for the left guest, which sends it on to the right one.
+/// A frame for the left guest, which forwards it to the right one.
 fn frame(size: usize) -> Vec<u8> {
     let mut frame = [LEFT, RIGHT].concat();
-    // An EtherType for experiments (IEEE 802).
+    // EtherType for experiments (IEEE 802).
     frame.extend([0x88, 0xb5]);
     frame.resize(size, 0);
     frame
 }
 
-/// Waits until Open vSwitch runs so many pairs of queues of a port.
+/// Waits until Open vSwitch runs `pairs` queue pairs of a port.
 fn plugged(ovs: &Ovs, port: &str, socket: &Path, pairs: usize) {
     let all = wait::until(REACTION, || (ovs.running(port, socket) == pairs).then_some(()));
     assert!(all.is_some(), "{port} does not run {pairs} pairs of queues: {}", ovs.describe());
@@ -102,8 +102,8 @@ impl Stage {
     }
 }
 
-/// What Open vSwitch took from a device is what that device sent; and because a device sends all that it gets, that is
-/// also what it received, to the byte.
+/// Checks that Open vSwitch received from a device all frames that it sent and, because a device returns all frames,
+/// all that it received, to the byte.
 fn assert_same(device: &Value, came_in: CameIn) {
     assert_eq!(number(device, "tx_packets"), came_in.packets, "{device}");
     let received = (number(device, "rx_packets"), number(device, "rx_bytes"));
@@ -125,10 +125,10 @@ fn our_guests_frames_go_round_through_open_vswitch() {
 }
 
 const BRIDGED: [&str; 2] = ["near", "uplink"];
-/// The uplink's socket, which both a shell and Open vSwitch have to quote.
+/// File name of the uplink's socket, which a shell and Open vSwitch must quote.
 const UPLINK: &str = "it's an [uplink]: {1, 2}";
 
-/// A linerate with a port for a guest, and one that plugs into Open vSwitch with so many pairs of queues.
+/// Starts a linerate with a guest port and an uplink to Open vSwitch with `pairs` queue pairs.
 fn linerate(folder: &Path, ring: &str, pairs: usize) -> Switch {
     let [near, uplink] = ["near", UPLINK].map(|name| folder.join(name).display().to_string());
     let text = format!(
@@ -141,7 +141,7 @@ fn linerate(folder: &Path, ring: &str, pairs: usize) -> Switch {
     Switch::restart(folder)
 }
 
-/// A guest, linerate, Open vSwitch and another guest in a row, and Open vSwitch crashes in the middle.
+/// Chains a guest, linerate, Open vSwitch and another guest; Open vSwitch crashes halfway.
 fn through_the_uplink(ring: &str, pairs: usize) {
     println!("{ring}, {pairs} pairs of queues");
     let folder = folder();
@@ -176,7 +176,7 @@ fn through_the_uplink(ring: &str, pairs: usize) {
     switch.stop();
 }
 
-/// What crossed the uplink, either way, went through the other port too, and Open vSwitch counted it.
+/// Checks that all frames crossed the uplink and the other port in both directions, and that Open vSwitch counted them.
 fn everything_is_counted(counters: &[Counters], came_in: CameIn) {
     assert_sums_agree(counters);
     for port in counters {

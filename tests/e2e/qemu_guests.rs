@@ -1,4 +1,4 @@
-//! Linux guests in QEMU: they ping each other, move a file, die and come back, and outlive the switch.
+//! Linux guests in QEMU: ping, file transfer, restart of a guest, and restart of the switch.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ const TRANSFER: Duration = Duration::from_mins(3);
 const REACTION: Duration = Duration::from_secs(30);
 const NAMES: [&str; 2] = ["left", "right"];
 
-/// The two guests of an end-to-end test, plugged into the sockets `left` and `right` of its folder.
+/// The two guests of an end-to-end test, connected to the sockets `left` and `right` of its folder.
 struct Pair {
     image: Image,
     server: bool,
@@ -32,8 +32,8 @@ impl Pair {
     }
 }
 
-/// Asks until the other guest answers once, since a switch or a guest that just came back may cost some packets;
-/// from then on every one of five large questions must be answered.
+/// Pings until the other guest answers once, since a restarted switch or guest may lose some packets; after that each
+/// of five large pings must be answered.
 fn ping(from: &mut Vm, to: u8) {
     let command =
         format!("for i in $(seq 30); do ping -c 1 -W 1 10.0.0.{to} && exit 0; sleep 1; done; exit 1");
@@ -41,7 +41,7 @@ fn ping(from: &mut Vm, to: u8) {
     from.succeed(&format!("ping -c 5 -i 0.2 -s 1400 -W 5 10.0.0.{to}"), PING);
 }
 
-/// The left guest offers a file of 8 MiB of noise, the right one fetches it; both say its checksum.
+/// The left guest offers a file of 8 MiB of noise and the right one downloads it; compares their checksums.
 fn transfer([left, right]: &mut [Vm; 2]) {
     left.succeed("head -c 8388608 /dev/urandom >/tmp/file && httpd -p 8080 -h /tmp", TRANSFER);
     right.succeed("wget -q -O /tmp/file http://10.0.0.1:8080/file", TRANSFER);
@@ -50,7 +50,7 @@ fn transfer([left, right]: &mut [Vm; 2]) {
     assert_eq!(sums[0], sums[1], "the file changed on its way");
 }
 
-/// A switch with both ports of a pair, in the mode that fits the guests'.
+/// Starts a switch with both ports of a pair, in the mode opposite to the guests'.
 fn switch_for(folder: &Path, pair: &Pair) -> Switch {
     let sockets = NAMES.map(|name| folder.join(name));
     let port =
@@ -58,7 +58,7 @@ fn switch_for(folder: &Path, pair: &Pair) -> Switch {
     Switch::start(folder, 0, &[port(0), port(1)])
 }
 
-/// The whole visit: ping, a file, one guest dies and comes back, ping, and the counters agree.
+/// Ping, file transfer, kill and restart of one guest, ping; then the counters must agree.
 fn visit(pair: &Pair) {
     let folder = folder();
     let switch = switch_for(folder.path(), pair);
@@ -117,7 +117,7 @@ fn linux_guests_that_listen_themselves_ping_move_a_file_die_and_come_back() {
     visit(&Pair { image: Image::make(), server: true, packed: false });
 }
 
-/// Both guests run and have talked; then the switch is killed and started again, and QEMU finds it by itself.
+/// Starts both guests and pings; then the switch is killed and restarted, and QEMU reconnects by itself.
 fn restarted(folder: &Path, packed: bool) -> (Switch, [Vm; 2]) {
     let pair = Pair { image: Image::make(), server: false, packed };
     let first = switch_for(folder, &pair);
@@ -140,7 +140,7 @@ fn talk_again(switch: Switch, mut guests: [Vm; 2]) {
     switch.stop();
 }
 
-/// The guests' kernels notice nothing but lost packets.
+/// The guests' kernels notice only lost packets.
 #[test]
 #[ignore = "needs QEMU and a kernel: run by `cargo xtask test`"]
 fn linux_guests_with_split_rings_outlive_a_switch_that_is_killed_and_returns() {
@@ -149,8 +149,8 @@ fn linux_guests_with_split_rings_outlive_a_switch_that_is_killed_and_returns() {
     talk_again(switch, guests);
 }
 
-/// A packed ring does not say in the guest's memory how far a back end came, so QEMU cannot tell the next one: the
-/// guest's driver has to begin anew.
+/// The guest's memory does not contain the back end's position in a packed ring, so QEMU cannot pass it to the next
+/// back end: the guest's driver must be restarted.
 #[test]
 #[ignore = "needs QEMU and a kernel: run by `cargo xtask test`"]
 fn linux_guests_with_packed_rings_return_to_a_restarted_switch_with_a_fresh_driver() {

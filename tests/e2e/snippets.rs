@@ -1,5 +1,5 @@
-//! What `linerate snippet` prints, pasted where users paste it: into QEMU's command line, into a libvirt domain, into
-//! a shell that starts DPDK's testpmd.
+//! Output of `linerate snippet`, used as intended: in QEMU's command line, in a libvirt domain, and in a shell that
+//! starts DPDK's testpmd.
 
 use std::fs;
 use std::path::Path;
@@ -14,8 +14,8 @@ use linerate_tests::{REMEDY, folder, wait};
 const PING: Duration = Duration::from_mins(1);
 const REACTION: Duration = Duration::from_secs(30);
 
-/// A switch with a port of each sort: one that listens, with a path that a shell and XML have to quote, and one that
-/// connects, with two pairs of queues and an MTU.
+/// Starts a switch with a listening port, whose path must be quoted in shell and XML, and a connecting port with two
+/// queue pairs and an MTU.
 fn switch(folder: &Path) -> Switch {
     let port = |name: &str, socket: &str, more: &str| {
         let socket = folder.join(socket);
@@ -34,7 +34,7 @@ fn qemu_guests_with_the_printed_options_talk_in_large_frames() {
     let folder = folder();
     let (switch, image) = (switch(folder.path()), Image::make());
     let mut guests = [("red", 1), ("blue", 2)].map(|(port, number)| {
-        // Linux uses no more pairs of queues than it has CPUs.
+        // Linux uses at most as many queue pairs as it has CPUs.
         let options = format!("-smp 2 {}", adapted(&switch.snippet(port, "qemu"), &image));
         Vm::pasted(folder.path(), port, &image, number, &options)
     });
@@ -50,8 +50,8 @@ fn qemu_guests_with_the_printed_options_talk_in_large_frames() {
     switch.stop();
 }
 
-/// Follows the hint that comes with the options. And without vectors of MSI-X: with them, QEMU 7.2 without KVM ends
-/// with a segmentation fault when the guest's driver starts a vhost-user card.
+/// Applies the hint printed with the options, and disables MSI-X vectors: with them, QEMU 7.2 without KVM crashes with
+/// a segmentation fault when the guest's driver starts a vhost-user card.
 fn adapted(options: &str, image: &Image) -> String {
     let options = options.replacen(",vectors=6", "", 1).replacen("mac=", "vectors=0,mac=", 1);
     if image.is_of_qemu_9_2() { options.replacen("reconnect=1", "reconnect-ms=1000", 1) } else { options }
@@ -67,7 +67,7 @@ fn libvirt_takes_the_printed_elements_as_parts_of_a_domain() {
         let Output { status, stdout, stderr } = validated(folder.path(), &printed);
         let said = [stdout, stderr].concat();
         assert!(status.success(), "{printed}{}", String::from_utf8_lossy(&said));
-        // The schema is one that says no.
+        // The schema rejects invalid elements.
         let wrong = printed.replacen("vhostuser", "vhostloser", 1);
         assert!(!validated(folder.path(), &wrong).status.success(), "{wrong}");
     }
@@ -92,7 +92,7 @@ fn testpmd_starts_as_printed_and_its_frames_arrive() {
     let switch = switch(folder.path());
     for port in ["red", "blue"] {
         let printed = switch.snippet(port, "testpmd");
-        // What the hint says.
+        // Applies the printed hint.
         let line = printed.replacen("--single-file-segments", "--no-huge -m 512", 1);
         assert_ne!(line, printed);
         let mut guest = Testpmd::pasted(folder.path(), port, &line);

@@ -1,5 +1,5 @@
-//! Ports over stream sockets: QEMU guests without shared memory, and `passt`, which is a guest's way into the
-//! network of an ordinary user.
+//! Ports over stream sockets: QEMU guests without shared memory, and `passt`, which connects a guest to the network as
+//! an unprivileged user.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -18,7 +18,7 @@ const TRANSFER: Duration = Duration::from_mins(3);
 const REACTION: Duration = Duration::from_secs(30);
 const NAMES: [&str; 2] = ["left", "right"];
 
-/// A switch with these ports on one bridge, and so many workers.
+/// Starts a switch with these ports on one bridge, and this number of workers.
 fn switch_with(folder: &Path, workers: usize, ports: &[(&str, String)]) -> Switch {
     let section = |(name, lines): &(&str, String)| format!("[[port]]\nname = \"{name}\"\n{lines}\n");
     let text = "[[worker]]\n".repeat(workers) + &ports.iter().map(section).collect::<String>();
@@ -27,14 +27,14 @@ fn switch_with(folder: &Path, workers: usize, ports: &[(&str, String)]) -> Switc
     Switch::restart(folder)
 }
 
-/// A guest with the options that are printed for a stream port, and memory of its own. `name` is that of its log,
-/// which is read from the beginning.
+/// Starts a guest with private memory and the options printed for a stream port. `name` is that of its log, which is
+/// read from the beginning.
 fn streamed(folder: &Path, switch: &Switch, image: &Image, side: usize, name: &str) -> Vm {
     let options = format!("-m 192M {}", switch.snippet(NAMES[side], "qemu"));
     Vm::pasted(folder, name, image, side as u8 + 1, &options)
 }
 
-/// Asks until the other guest answers once; from then on every one of five large questions must be answered.
+/// Pings until the other guest answers once; after that each of five large pings must be answered.
 fn ping(from: &mut Vm, to: u8) {
     let command =
         format!("for i in $(seq 30); do ping -c 1 -W 1 10.0.0.{to} && exit 0; sleep 1; done; exit 1");
@@ -42,17 +42,18 @@ fn ping(from: &mut Vm, to: u8) {
     from.succeed(&format!("ping -c 5 -i 0.2 -s 1400 -W 5 10.0.0.{to}"), PING);
 }
 
-/// Both guests take frames of 9216 bytes, counted with their Ethernet header and without their checksum, and use them.
+/// Sets the MTU for frames of 9216 bytes on both guests, including their Ethernet header and without their checksum,
+/// and pings with them.
 fn ping_jumbo(guests: [&mut Vm; 2], to: u8) {
     let [from, other] = guests;
     for guest in [other, &mut *from] {
         guest.succeed("ip link set eth0 mtu 9202", PING);
     }
-    // 20 bytes of IPv4 and 8 of ICMP; a packet that fits the MTU is never cut.
+    // 20 bytes of IPv4 and 8 of ICMP; a packet that fits the MTU is not fragmented.
     from.succeed(&format!("ping -c 3 -s 9174 -W 5 10.0.0.{to}"), PING);
 }
 
-/// The left guest offers a file of 8 MiB of noise, the right one fetches it; both say its checksum.
+/// The left guest offers a file of 8 MiB of noise and the right one downloads it; compares their checksums.
 fn transfer(left: &mut Vm, right: &mut Vm) {
     left.succeed("head -c 8388608 /dev/urandom >/tmp/file && httpd -p 8080 -h /tmp", TRANSFER);
     right.succeed("wget -q -O /tmp/file http://10.0.0.1:8080/file", TRANSFER);
@@ -90,8 +91,8 @@ fn a_guest_without_shared_memory_talks_to_one_with_it_dies_and_comes_back() {
     switch.stop();
 }
 
-/// One guest connects over a Unix socket; the other one listens on TCP, and the switch connects. Two workers share
-/// both.
+/// One guest connects over a Unix socket; the other one listens on TCP, and the switch connects. Two workers share both
+/// ports.
 #[test]
 #[ignore = "needs QEMU and a kernel: run by `cargo xtask test`"]
 fn two_guests_over_streams_of_both_sorts_ping_and_move_a_file() {
@@ -122,24 +123,24 @@ const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
 fn passt(folder: &Path) -> Process {
     let socket = folder.join("passt").display().to_string();
     let (address, gateway) = (ADDRESS.to_string(), GATEWAY.to_string());
-    // A socket that an earlier one left behind is in its way.
+    // passt does not replace the socket of an earlier process.
     let _ = fs::remove_file(&socket);
     let words = ["--foreground", "--stderr", "-4", "--socket", &socket, "--address", &address];
     let mut words = [&words[..], &["--netmask", "24", "--gateway", &gateway]].concat();
     if rustix::process::geteuid().is_root() {
-        // It would drop to a user that may make no file in this folder.
+        // It would change to a user without write permission in this folder.
         words.extend(["--runas", "0"]);
     }
     Process::spawn(folder, "passt", "passt", &words)
 }
 
-/// `frame` behind its length.
+/// Sends `frame` with its length prefix.
 fn say(to: &mut UnixStream, frame: &[u8]) {
     let bytes = [&(frame.len() as u32).to_be_bytes(), frame].concat();
     to.write_all(&bytes).unwrap_or_else(|error| panic!("the switch does not take a frame: {error}"));
 }
 
-/// Says `frame` again and again until `found` finds what it looks for in an answer.
+/// Sends `frame` repeatedly until `found` returns a value for an answer.
 fn ask<T>(peer: &mut UnixStream, frame: &[u8], found: impl Fn(&[u8]) -> Option<T>) -> T {
     peer.set_read_timeout(Some(Duration::from_secs(1))).expect("a time that is not zero");
     let answer = wait::until(REACTION, || {
@@ -157,21 +158,21 @@ fn ethernet(to: [u8; 6], kind: u16, payload: &[u8]) -> Vec<u8> {
     [&to, &ME[..], &kind.to_be_bytes(), payload].concat()
 }
 
-/// An ARP request for `address` (RFC 826).
+/// Returns an ARP request for `address` (RFC 826).
 fn arp(address: Ipv4Addr) -> Vec<u8> {
     let request = [0, 1, 8, 0, 6, 4, 0, 1];
     let payload = [&request[..], &ME, &ADDRESS.octets(), &[0; 6], &address.octets()].concat();
     ethernet([0xff; 6], 0x0806, &payload)
 }
 
-/// The station that says it has `address`.
+/// Returns the station in an ARP reply for `address`.
 fn arp_answer(frame: &[u8], address: Ipv4Addr) -> Option<[u8; 6]> {
     let is_answer = frame.get(12..22)? == [8, 6, 0, 1, 8, 0, 6, 4, 0, 2];
     let is_his = frame.get(28..32)? == address.octets();
     frame.get(22..28)?.try_into().ok().filter(|_| is_answer && is_his)
 }
 
-/// DHCPDISCOVER (RFC 2131).
+/// Returns a DHCPDISCOVER (RFC 2131).
 fn discover() -> Vec<u8> {
     let mut message = vec![1, 1, 6, 0, 0x12, 0x34, 0x56, 0x78];
     message.resize(28, 0);
@@ -188,7 +189,7 @@ fn discover() -> Vec<u8> {
     ethernet([0xff; 6], 0x0800, &[ip, udp].concat())
 }
 
-/// The address that a DHCPOFFER offers.
+/// Returns the address in a DHCPOFFER.
 fn offer(frame: &[u8]) -> Option<Ipv4Addr> {
     let message = frame.get(14 + 20 + 8..)?;
     let is_offer = message[..1] == [2] && message[4..8] == [0x12, 0x34, 0x56, 0x78];

@@ -1,5 +1,5 @@
-//! TAP ports: network namespaces that talk to each other through a switch, by every way of making system calls, with
-//! ordinary and jumbo frames, over both versions of IP; and what happens when an interface or a namespace goes away.
+//! TAP ports: network namespaces communicate through a switch, by every system call method, with ordinary and jumbo
+//! frames, over IPv4 and IPv6; interfaces and namespaces are deleted and come back.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,12 +15,12 @@ use linerate_tests::{binary, folder, wait};
 
 const LIMIT: Duration = Duration::from_secs(20);
 const CONNECTED: &str = "connected";
-/// The MTU of frames of 9216 bytes, counted with their Ethernet header and without their checksum.
+/// MTU of frames of 9216 bytes, including their Ethernet header and without their checksum.
 const JUMBO: u32 = 9202;
 const FOUR: [&str; 2] = ["10.9.0.1", "10.9.0.2"];
 const SIX: [&str; 2] = ["fd09::1", "fd09::2"];
 
-/// A port of a switch: its name, the namespace it leads to, and more lines of its section.
+/// A port of a switch: name, namespace of its interface, and more lines of its section.
 struct Tap<'a> {
     name: &'a str,
     netns: &'a str,
@@ -82,7 +82,7 @@ fn configure(netns: &Netns, side: usize) {
     netns.configure("eth0", &[&format!("{}/24", FOUR[side]), &format!("{}/64", SIX[side])]);
 }
 
-/// Both families, both transports, in both directions.
+/// Traffic over both IP versions and both transports, in both directions.
 fn talk(workers: usize, more: &str, mtu: u32) {
     let folder = folder();
     let folder = folder.path();
@@ -97,9 +97,9 @@ fn talk(workers: usize, more: &str, mtu: u32) {
     let whole = (mtu - 28).to_string();
     left.ping(FOUR[1], 2, &["-M", "do", "-s", &whole]);
     let grown = switch.settled(&["left"])[0].rx_bytes - before;
-    // An Ethernet header is in front of either.
+    // Each frame also has an Ethernet header.
     assert!(grown >= 2 * u64::from(mtu + 14), "{grown} bytes");
-    // The sender ends the test, so packets on their way then are not counted.
+    // The sender ends the test, so packets in transit at that time are not counted.
     let enough = 8 << 20;
     for address in [FOUR[1], SIX[1]] {
         for more in [&["--bytes", "16M"][..], &["--bytes", "16M", "--reverse"]] {
@@ -173,7 +173,7 @@ fn a_large_file_arrives_as_it_was() {
     pair.switch.stop();
 }
 
-/// A third namespace whose ping to the left one must go on whatever happens to the right one.
+/// Adds a third namespace whose ping to the left one must not be affected by the right one.
 fn three(folder: &Path) -> (Pair, Netns) {
     let pair = Pair::start(folder, 1, "");
     let third = Netns::new();
@@ -198,7 +198,7 @@ fn three(folder: &Path) -> (Pair, Netns) {
     (pair, third)
 }
 
-/// Waits until a port has come back as often as `connects` says; then its fault is that text.
+/// Waits until a port has connected `connects` times, and checks its fault text.
 fn wait_back(switch: &Switch, port: &str, connects: u64, fault: &str) {
     let back = wait::until(LIMIT, || {
         let live = switch.port(port);
@@ -287,7 +287,7 @@ fn what_existed_stays_and_what_is_to_persist_does() {
     switch.stop();
 }
 
-/// What `linerate run` said of a configuration that it refused, and its exit code.
+/// Runs `linerate run` with an invalid configuration; returns its exit code and error output.
 fn refused(folder: &Path, text: &str) -> (i32, String) {
     let file = folder.join("refused.toml");
     fs::write(&file, text).unwrap_or_else(|error| panic!("cannot write: {error}"));

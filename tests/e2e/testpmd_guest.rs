@@ -1,6 +1,6 @@
-//! DPDK's virtio-user driver as the guest of our switch: two ports of one guest, between which frames circulate
-//! through the bridge. Every ring kind, mergeable and not, both socket modes, one and two pairs of queues, every
-//! size; and after each run every packet is accounted for, on both sides.
+//! DPDK's virtio-user driver as the guest of our switch: frames circulate between two ports of one guest through the
+//! bridge. Covers every ring kind, mergeable and not, both socket modes, one and two queue pairs, and every size; after
+//! each run every packet is accounted for on both sides.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,16 +11,16 @@ use linerate_tests::{folder, wait};
 
 const NAMES: [&str; 2] = ["left", "right"];
 const MACS: [u8; 2] = [1, 2];
-/// Around the edges that matter: the shortest frame, the head that a burst copies, the longest without and with a tag.
+/// Sizes at boundaries: the shortest frame, the head that a burst copies, the longest without and with a tag.
 const SIZES: [usize; 8] = [60, 64, 127, 128, 129, 590, 1514, 1518];
-/// So many frames must come back into each port of the guest before a size counts as carried.
+/// Number of frames that must come back into each port of the guest before a size counts as carried.
 const CARRIED: u64 = 20_000;
 const TIMEOUT: Duration = Duration::from_mins(1);
 const REACTION: Duration = Duration::from_secs(30);
 const SWITCH_CPU: usize = 0;
 const GUEST_CPU: usize = 1;
 
-/// One way of plugging a guest in.
+/// Configuration of a guest.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     ring: Ring,
@@ -67,7 +67,7 @@ impl Case {
         guest
     }
 
-    /// What runs is what the case is about, and not a ring that both sides fell back to.
+    /// Checks that the negotiated features are those of the case, without fallback to another ring.
     fn check_negotiated(self, switch: &Switch, name: &str) {
         let packed = matches!(self.ring, Ring::Packed | Ring::PackedVec);
         let in_order = matches!(self.ring, Ring::SplitInOrder | Ring::PackedVec);
@@ -79,7 +79,7 @@ impl Case {
         assert_eq!(switch.running(name), usize::from(self.pairs), "{}", switch.port(name));
     }
 
-    /// Carries every size and accounts for every packet.
+    /// Carries frames of every size and accounts for every packet.
     fn tell(self, sizes: &[usize]) {
         println!("{self:?}");
         let folder = folder();
@@ -98,7 +98,7 @@ impl Case {
     }
 }
 
-/// Lets frames of one size circulate until enough have come back into both ports.
+/// Circulates frames of one size until enough have come back into both ports.
 fn carry(guest: &mut Testpmd, size: usize) {
     let before = guest.counters();
     guest.circulate(size, 2);
@@ -111,7 +111,7 @@ fn carry(guest: &mut Testpmd, size: usize) {
     guest.stop();
 }
 
-/// Nothing is lost but to a full queue, and what the guest counted is what the switch counted, to the byte.
+/// Checks that packets are lost only to full queues, and that the counters of guest and switch agree, to the byte.
 fn account(switch: &Switch, guest: &[testpmd::Counters]) {
     let ours = switch.settled(&NAMES);
     assert_sums_agree(&ours);

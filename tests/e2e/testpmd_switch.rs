@@ -1,6 +1,6 @@
-//! DPDK's vhost library as the switch for our own guest: what one side counted as sent, the other counted as
-//! received, on every ring kind, with mergeable buffers and without, with one and two pairs of queues, whichever side
-//! listens and however frames lie in descriptors.
+//! DPDK's vhost library as the switch for our own guest: each side's sent packets equal the other side's received
+//! packets, on every ring kind, with mergeable buffers and without, with one and two queue pairs, with either side
+//! listening, and with every descriptor layout.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,11 +12,11 @@ use linerate_tests::{folder, wait};
 const SWITCH_CPU: usize = 1;
 const RINGS: [&str; 4] = ["split", "split-inorder", "packed", "packed-inorder"];
 const REACTION: Duration = Duration::from_secs(30);
-/// `linerate guest`'s ring, by default.
+/// Default ring size of `linerate guest`.
 const RING: u64 = 1024;
 const CARRIED: u64 = 10_000;
 
-/// Which side makes the socket.
+/// Side that creates the socket.
 #[derive(Clone, Copy, Debug)]
 enum Listener {
     Guest,
@@ -67,8 +67,8 @@ impl Stage {
         switch
     }
 
-    /// One guest sends, the other one receives. The receiver lives longer, so that nothing is on its way when
-    /// the counters are read.
+    /// One guest sends, the other one receives. The receiver ends later, so that no packet is in transit when the
+    /// counters are read.
     fn one_way(&self) {
         println!("{self:?}");
         let folder = folder();
@@ -83,7 +83,7 @@ impl Stage {
         let sent = sender.end().swap_remove(0);
         let counters = switch.settled();
         let received = receiver.end().swap_remove(0);
-        // The sender counts what came back used, and ends with at most its whole rings on their way.
+        // The sender counts used buffers, and ends with at most its whole rings in transit.
         let used = number(&sent, "tx_packets");
         let most = used + RING * u64::from(self.pairs);
         assert!((used..=most).contains(&counters[0].rx_packets), "{sent} {counters:?}");
@@ -96,14 +96,14 @@ impl Stage {
         switch.quit();
     }
 
-    /// Frames that the switch made go round between it and one guest.
+    /// Circulates frames created by the switch between it and one guest.
     fn round(&self, mode: &str) {
         println!("{self:?}, {mode}");
         let folder = folder();
         let sockets = [folder.path().join("loop")];
         let mut switch = self.switch(folder.path(), &sockets);
         let guest = self.guest(folder.path(), &sockets[0], "guest", mode);
-        // What is sent before the guest is there is lost, so the start is repeated until something comes back.
+        // Frames sent before the guest is connected are lost, so the start is repeated until one comes back.
         let carried = wait::until(REACTION, || {
             let back = switch.counters()[0].rx_packets;
             if back == 0 {

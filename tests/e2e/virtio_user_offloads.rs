@@ -1,5 +1,5 @@
-//! Work that the kernel leaves crosses two switches joined by virtio-user: TCP between a namespace at one of them and one
-//! at the other, as it is where both do the work, and finished in software where the back end does not.
+//! Kernel offloads across two switches joined by virtio-user: TCP between a namespace at each switch, with offloads
+//! passed through if both sides support them, and completed in software if the back end does not.
 
 use std::fs;
 use std::path::Path;
@@ -15,20 +15,20 @@ use linerate_tests::{folder, wait};
 const LIMIT: Duration = Duration::from_secs(20);
 const FOUR: [&str; 2] = ["10.9.0.1", "10.9.0.2"];
 const SIX: [&str; 2] = ["fd09::1", "fd09::2"];
-/// Bytes of the longest frame that is no segment to be cut.
+/// Bytes of the longest frame without segmentation.
 const FRAME: u64 = 1514;
 const MEBIBYTES: u64 = 24;
 
-/// A namespace at a switch of its own, whose other port is towards the other switch.
+/// A namespace at its own switch, whose other port leads to the other switch.
 struct Side {
     netns: Netns,
     switch: Switch,
-    /// The port towards the other switch.
+    /// Port that leads to the other switch.
     trunk: &'static str,
 }
 
 impl Side {
-    /// `number` is 0 or 1; `more` are the lines of the trunk's section.
+    /// Starts a side; `number` is 0 or 1, and `more` are lines of the trunk's section.
     fn start(folder: &Path, number: usize, trunk: &'static str, more: &str) -> Side {
         let (netns, own) = (Netns::new(), folder.join(format!("side-{number}")));
         fs::create_dir(&own).unwrap_or_else(|error| panic!("cannot make {}: {error}", own.display()));
@@ -49,7 +49,7 @@ impl Side {
         assert!(runs.is_some(), "{} does not run: {}", self.trunk, self.switch.port(self.trunk));
     }
 
-    /// Packets and bytes that left by the trunk.
+    /// Packets and bytes sent through the trunk.
     fn sent(&self) -> (u64, u64) {
         let counters = self.switch.counters(self.trunk);
         (counters.tx_packets, counters.tx_bytes)
@@ -66,7 +66,7 @@ fn shell(line: &str) {
     assert!(status.is_ok_and(|status| status.success()), "{line} failed");
 }
 
-/// Carries a file from one side to the other. Bytes of a mean packet on the sender's trunk.
+/// Transfers a file from one side to the other; returns the mean packet size on the sender's trunk in bytes.
 fn carry(folder: &Path, from: &Side, to: &Side, address: &str) -> u64 {
     let (file, copy) = (folder.join("file"), folder.join("copy"));
     shell(&format!("head --bytes={MEBIBYTES}M /dev/urandom > {}", file.display()));
@@ -83,7 +83,7 @@ fn carry(folder: &Path, from: &Side, to: &Side, address: &str) -> u64 {
     (after.1 - before.1) / (after.0 - before.0)
 }
 
-/// A file in each direction over either version of IP. The mean packets on the trunks.
+/// Transfers a file in each direction over each IP version; returns the mean packet sizes on the trunks.
 fn talk(folder: &Path, left: &Side, right: &Side) -> [u64; 4] {
     left.wait_running();
     right.wait_running();
@@ -102,7 +102,7 @@ fn talk(folder: &Path, left: &Side, right: &Side) -> [u64; 4] {
     means
 }
 
-/// Two switches, joined by a virtio-user port on the left and a vhost-user port on the right.
+/// Tests two switches, joined by a virtio-user port on the left and a vhost-user port on the right.
 fn two_switches(up: &str, down: &str) -> ([u64; 4], Vec<bool>) {
     println!("uplink: {up:?}, downlink: {down:?}");
     let folder = folder();

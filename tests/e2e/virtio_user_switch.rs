@@ -1,5 +1,5 @@
-//! Switches joined by virtio-user: linerate plugs, as a guest would, into DPDK's vhost library and into another
-//! linerate. What one side counted as sent, the other counted as received; a dead peer's port waits for the next.
+//! Switches joined by virtio-user: linerate connects, like a guest, to DPDK's vhost library and to another linerate.
+//! Each side's sent packets equal the other side's received packets; the port of a dead peer waits for the next peer.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -17,7 +17,7 @@ const RINGS: [&str; 4] = ["split", "split-inorder", "packed", "packed-inorder"];
 const REACTION: Duration = Duration::from_secs(20);
 const CARRIED: u64 = 10_000;
 
-/// A linerate in a folder of its own, whose ports are lines of a configuration file.
+/// Starts a linerate in its own folder with these port sections.
 fn linerate(folder: &Path, name: &str, cpu: usize, ports: &[&str]) -> Switch {
     let own = folder.join(name);
     let mut text = format!("[[worker]]\ncpu = {cpu}\n");
@@ -39,7 +39,7 @@ fn uplink(socket: &Path, ring: &str, mode: &str) -> String {
     port("uplink", socket, &more)
 }
 
-/// Waits until packets can go through the port.
+/// Waits until the port can carry packets.
 fn plugged(switch: &Switch, name: &str) {
     let runs = || {
         let queue = &switch.port(name)["queues"][0];
@@ -48,7 +48,7 @@ fn plugged(switch: &Switch, name: &str) {
     assert!(wait::until(REACTION, runs).is_some(), "port {name} does not run: {}", switch.port(name));
 }
 
-/// A guest, linerate, DPDK's switch and another guest in a row. `outwards`: the first one sends.
+/// Chains a guest, linerate, DPDK's switch and another guest; with `outwards`, the first guest sends.
 fn through_dpdk(ring: &str, mode: &str, size: &str, outwards: bool) {
     println!("{ring}, {mode}, {size} B, outwards {outwards}");
     let folder = folder();
@@ -88,7 +88,7 @@ fn through_dpdk(ring: &str, mode: &str, size: &str, outwards: bool) {
     switch.stop();
 }
 
-/// What crossed the uplink, as either side counted it.
+/// Checks that both sides counted the same packets on the uplink.
 fn both_count_the_same(switch: &Switch, peer: &mut Testpmd) {
     let counters = switch.settled(&["near", "uplink"]);
     let (ours, theirs) = (&counters[1], peer.counters()[0]);
@@ -145,7 +145,7 @@ fn a_dpdk_switch_that_is_killed_is_found_again() {
     switch.stop();
 }
 
-/// Frames go round between two guests, each on a linerate of its own.
+/// Circulates frames between two guests, each on its own linerate.
 fn through_another_linerate(ring: &str, mode: &str) {
     println!("{ring}, {mode}");
     let folder = folder();
@@ -167,7 +167,7 @@ fn through_another_linerate(ring: &str, mode: &str) {
             let more = ["--mac", own, "--peer", peer, "--packets", packets, "--ring", ring];
             Guest::endless(folder.path(), name, "--connect", &[socket], &more)
         };
-        // Frames that are sent before anybody is there are lost, and nothing would go round.
+        // Frames sent before the other guest is connected are lost, and none would circulate.
         let far = guest(&right, "right-guest", b, a, "0");
         plugged(&two, "right");
         let near = guest(&left, "left-guest", a, b, "128");
@@ -184,7 +184,7 @@ fn through_another_linerate(ring: &str, mode: &str) {
     one.stop();
 }
 
-/// Sums agree on both sides, and across the two where both have lived equally long.
+/// Checks the sums on both sides, and across both if they have run equally long.
 fn nothing_is_lost_between(one: &Switch, two: &Switch, from_the_beginning: bool) {
     let (ours, theirs) = (one.settled(&["left", "uplink"]), two.settled(&["downlink", "right"]));
     assert_sums_agree(&ours);

@@ -1,4 +1,4 @@
-//! Fingerprints the sources that decide the results of benchmarks. The page that shows results is left out.
+//! Fingerprints the sources that determine benchmark results. The page that displays them is excluded.
 
 #[path = "../measure/build/provenance.rs"]
 mod provenance;

@@ -1,8 +1,9 @@
-//! Sends one frame out of an interface again and again, as fast as the kernel can: a load that costs its CPU less than
-//! any switch costs another.
+//! Sends one frame out of an interface repeatedly, as fast as the kernel can. Sending takes less CPU time than any
+//! switch takes to forward.
 //!
-//! The kernel does it itself (`BPF_PROG_TEST_RUN` with live frames, Linux 5.18): a program of four instructions redirects
-//! each of a batch of frames to the interface. No socket buffer is made and no process is woken. Ends when it is killed. Needs root.
+//! The kernel sends by itself (`BPF_PROG_TEST_RUN` with live frames, Linux 5.18): a program of four instructions
+//! redirects batches of frames to the interface. No socket buffer is allocated and no process is woken. Runs until
+//! killed. Needs root.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -10,24 +11,24 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use wire::MacAddress;
 
-/// What to send, and where.
+/// Frame and interface.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// The interface, in this process's network namespace
+    /// Interface in the current network namespace
     interface: String,
-    /// The destination's Ethernet address
+    /// Destination MAC address
     to: MacAddress,
-    /// Bytes of each frame, without its checksum
+    /// Frame size in bytes, without checksum
     #[arg(long, default_value_t = 64)]
     size: usize,
 }
 
-/// Frames for one system call, which a signal ends: each call begins and ends with milliseconds in which the kernel
-/// changes its own code and sends nothing.
+/// Frames per system call; a signal ends the call. Each call starts and ends with milliseconds in which the kernel
+/// patches its own code and sends nothing.
 const REPEAT: u32 = u32::MAX;
-/// Frames at a time in the kernel.
+/// Batch size in the kernel.
 const BATCH: u32 = 64;
-/// An Ethernet, an IPv4 and a UDP header.
+/// Bytes of the Ethernet, IPv4 and UDP headers.
 const HEADERS: usize = 42;
 
 const PROGRAM_LOAD: i32 = 5;
@@ -50,7 +51,7 @@ fn main() -> Result<()> {
     }
 }
 
-/// A UDP datagram without a checksum, from and to addresses for benchmarks (RFC 2544).
+/// A UDP datagram without checksum, with addresses reserved for benchmarks (RFC 2544).
 fn frame(to: MacAddress, size: usize) -> Result<Vec<u8>> {
     if !(HEADERS..=1514).contains(&size) {
         bail!("frames of {size} bytes were asked for; {HEADERS} to 1514 are possible");
@@ -68,7 +69,7 @@ fn frame(to: MacAddress, size: usize) -> Result<Vec<u8>> {
     Ok(frame)
 }
 
-/// A program that sends every frame out of `interface`.
+/// Loads an XDP program that redirects every frame to `interface`.
 fn load(interface: u32) -> Result<OwnedFd> {
     #[repr(C)]
     struct Load {
@@ -85,16 +86,16 @@ fn load(interface: u32) -> Result<OwnedFd> {
     let (instructions, license) = (code.as_ptr() as u64, license.as_ptr() as u64);
     let count = code.len() as u32;
     let mut attributes = Load { kind: XDP_PROGRAM, count, instructions, license, log: [0; 4], rest: [0; 8] };
-    // SAFETY: the layout of the prefix of BPF_PROG_LOAD; what it points at outlives the call.
+    // SAFETY: the struct has the layout of a prefix of BPF_PROG_LOAD; the pointers in it outlive the call.
     let fd = unsafe { libc::syscall(libc::SYS_bpf, PROGRAM_LOAD, &raw mut attributes, size_of::<Load>()) };
     if fd < 0 {
         return Err(std::io::Error::last_os_error()).context("the kernel does not take the program");
     }
-    // SAFETY: the kernel has just made the descriptor for us.
+    // SAFETY: the kernel has just created the descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// Has the kernel send a number of frames.
+/// Makes the kernel send `REPEAT` frames.
 fn send(program: &OwnedFd, frame: &[u8]) -> Result<()> {
     #[repr(C)]
     struct TestRun {
@@ -127,7 +128,8 @@ fn send(program: &OwnedFd, frame: &[u8]) -> Result<()> {
         batch: BATCH,
         padding: 0,
     };
-    // SAFETY: the layout of BPF_PROG_TEST_RUN; the frame outlives the call and nothing is written back but numbers.
+    // SAFETY: the struct has the layout of BPF_PROG_TEST_RUN; the frame outlives the call; the kernel writes back only
+    // fields of the struct.
     let done =
         unsafe { libc::syscall(libc::SYS_bpf, PROGRAM_TEST_RUN, &raw mut attributes, size_of::<TestRun>()) };
     if done < 0 {

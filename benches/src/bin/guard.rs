@@ -1,9 +1,9 @@
-//! Forwards a fixed number of packets, for callgrind to count what the switch executes for them.
+//! Forwards a fixed number of packets, so that callgrind can count the instructions of the switch.
 //!
-//! One thread plays two guests and steps the switch between them. Only [`switch_part`] is meant to be counted:
-//! `valgrind --tool=callgrind --toggle-collect='*guard*switch_part*'`. The clock that the bridge sees stands still,
-//! so that two runs execute the same instructions; ageing, which would run once a second, is not in the count.
-//! What crosses a virtio-user port is counted at its queues alone ([`benches::uplink`]).
+//! One thread runs two guests and steps the switch between them. Only [`switch_part`] is to be counted:
+//! `valgrind --tool=callgrind --toggle-collect='*guard*switch_part*'`. The clock of the bridge is stopped, so that two
+//! runs execute the same instructions; ageing, which would run once a second, is not counted. For virtio-user ports
+//! only the queues are counted ([`benches::uplink`]).
 
 use std::process::ExitCode;
 
@@ -18,43 +18,43 @@ use mem::copy::{Choice, Kernel, supported};
 use port::{Burst, BurstStats};
 use wire::VlanId;
 
-/// Rounds before the count starts: every buffer of every ring has been used by then.
+/// Rounds before counting starts; afterwards every buffer of every ring has been used.
 const WARM_UP: usize = 16;
 const QUEUE_SIZE: u16 = 256;
 
-/// What to forward.
+/// Traffic to forward.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// The guests' rings
+    /// Ring kind of the guests
     #[arg(value_enum)]
     ring: Ring,
-    /// Bytes of each frame, without its checksum
+    /// Frame size in bytes, without checksum
     size: usize,
     /// Sources and destinations
     #[arg(value_enum)]
     traffic: Traffic,
-    /// Full bursts that each of the two guests sends while the count runs
+    /// Full bursts per sending guest while counting
     #[arg(long, default_value_t = 200)]
     bursts: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Traffic {
-    /// One station behind each port: the bridge repeats its last answer
+    /// One station per port: the bridge reuses its last look-up
     Pair,
-    /// 1,024 stations: the bridge looks every address up
+    /// 1,024 stations: the bridge looks up every address
     Many,
     /// Broadcast between three ports: each frame leaves by two
     Flood,
-    /// From an access port to a trunk, one way: each frame gets a tag
+    /// From an access port to a trunk, in one direction: each frame gets a tag
     Vlan,
     /// Each frame is received into two merged buffers
     Merge,
-    /// As pair, and the switch is a pipeline: three stages that take turns on one thread, until nothing is left
+    /// As pair, with a switch of three pipeline stages that alternate on one thread until idle
     Staged,
-    /// Out through a virtio-user port: its transmit queue
+    /// Out of a virtio-user port: its transmit queue
     Uplink,
-    /// In through a virtio-user port: its receive queue
+    /// Into a virtio-user port: its receive queue
     Downlink,
 }
 
@@ -63,22 +63,22 @@ impl Traffic {
         if self == Traffic::Flood { 3 } else { 2 }
     }
 
-    /// Ports that send.
+    /// Number of sending ports.
     fn senders(self) -> usize {
         if self == Traffic::Vlan { 1 } else { self.ports() }
     }
 
-    /// Packets that leave in a round: each sender fills one burst.
+    /// Packets forwarded per round: each sender sends one burst.
     fn leaving(self) -> usize {
         let copies = if self == Traffic::Flood { self.ports() - 1 } else { 1 };
         self.senders() * copies * BURST
     }
 
-    /// `size` bytes of each frame.
+    /// Extras of the rig; `size` is in bytes per frame.
     fn extras(self, size: usize) -> Extras {
         Extras {
             vlan: if self == Traffic::Vlan { VlanId::new(5) } else { None },
-            // Two thirds of header and frame: one buffer is too small, two are enough.
+            // Two thirds of header and frame: one buffer is too small, two are sufficient.
             staged: self == Traffic::Staged,
             merged: (self == Traffic::Merge).then_some((size as u32 + 12) * 2 / 3),
         }
@@ -98,9 +98,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Packets forwarded while the count ran.
+/// Returns the number of packets forwarded while counting.
 fn run(arguments: &Arguments) -> Result<u64> {
-    // Valgrind 3.19 knows no AVX-512, so the guard uses what every CPU under test and valgrind have.
+    // Valgrind 3.19 does not support AVX-512; AVX2 is supported by valgrind and every CPU under test.
     let kernel = if supported().contains(&Choice::Avx2) { Choice::Avx2 } else { Choice::Portable };
     if matches!(arguments.traffic, Traffic::Uplink | Traffic::Downlink) {
         return mem::with_kernel!(kernel, K => across::<K>(arguments, kernel));
@@ -135,7 +135,7 @@ fn run(arguments: &Arguments) -> Result<u64> {
     Ok(after.sent - before.sent)
 }
 
-/// Each guest that sends fills one burst: for the other one, or for all.
+/// Each sending guest sends one burst, to the other guest or as broadcast.
 fn load(rig: &mut Rig, round: usize, arguments: &Arguments) {
     let flood = arguments.traffic == Traffic::Flood;
     for (port, guest) in rig.guests.iter_mut().enumerate().take(arguments.traffic.senders()) {
@@ -148,19 +148,19 @@ fn load(rig: &mut Rig, round: usize, arguments: &Arguments) {
     }
 }
 
-/// What is counted: one round of the worker over both ports.
+/// Counted by callgrind: one round of the worker over both ports.
 #[inline(never)]
 fn switch_part(worker: &mut SteppedWorker) {
     worker.round();
 }
 
-/// What is counted: rounds of all stages until nothing is on its way, so those that find nothing are in the count.
+/// Counted by callgrind: rounds of all stages until idle, including rounds without work.
 #[inline(never)]
 fn switch_part_of_stages(worker: &mut SteppedWorker) {
     while worker.round() {}
 }
 
-/// Packets that crossed a virtio-user port while the count ran.
+/// Returns the number of packets that crossed a virtio-user port while counting.
 fn across<K: Kernel>(arguments: &Arguments, kernel: Choice) -> Result<u64> {
     let mut uplink = Uplink::new(arguments.ring, QUEUE_SIZE, kernel, arguments.size)?;
     let (outwards, mut packets) = (arguments.traffic == Traffic::Uplink, 0);
@@ -175,13 +175,13 @@ fn across<K: Kernel>(arguments: &Arguments, kernel: Choice) -> Result<u64> {
     Ok(packets)
 }
 
-/// What is counted: one burst out.
+/// Counted by callgrind: one transmitted burst.
 #[inline(never)]
 fn switch_part_sends(end: &mut End, burst: &Burst, stats: &mut BurstStats) -> Result<usize> {
     end.send(burst, stats)
 }
 
-/// What is counted: one burst in.
+/// Counted by callgrind: one received burst.
 #[inline(never)]
 fn switch_part_receives<K: Kernel>(end: &mut End, burst: &mut Burst, stats: &mut BurstStats) -> Result<()> {
     end.receive::<K>(burst, stats)

@@ -1,6 +1,6 @@
-//! What it costs to hand an item from one core to another, and to take and return a buffer, in nanoseconds: our SPSC ring
-//! beside `crossbeam` and `rtrb`, our pool's cache. One reading of each kind, as JSON; `cargo xtask bench rings` takes
-//! rounds of them, with DPDK's `rte_ring` and `rte_mempool` in between.
+//! Measures in nanoseconds the transfer of an item between cores and the allocation of a buffer: our SPSC ring beside
+//! `crossbeam` and `rtrb`, and our pool cache. Prints one reading of each kind as JSON; `cargo xtask bench rings` runs
+//! rounds of them, interleaved with DPDK's `rte_ring` and `rte_mempool`.
 
 use anyhow::{Result, ensure};
 use clap::Parser;
@@ -13,30 +13,30 @@ use std::hint::{black_box, spin_loop};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Items of a ring, as DPDK's applications have them.
+/// Ring size in items, as in DPDK's applications.
 const RING: usize = 1024;
-/// Buffers of a pool, and of what is taken out of it at once.
+/// Buffers of a pool, and items per bulk call.
 const BUFFERS: u32 = 8191;
 const TAKEN: usize = 32;
 
 #[derive(Parser)]
 struct Arguments {
-    /// The CPU that sends
+    /// CPU of the sender
     #[arg(long, default_value_t = 0)]
     from: usize,
-    /// The CPU that receives
+    /// CPU of the receiver
     #[arg(long, default_value_t = 1)]
     to: usize,
-    /// Items that change hands in a reading
+    /// Items per reading
     #[arg(long, default_value_t = 20_000_000)]
     items: u64,
 }
 
-/// One reading.
+/// A reading.
 #[derive(Serialize)]
 struct Reading {
     what: &'static str,
-    /// Items that are put in and taken out with one call.
+    /// Items per call.
     burst: usize,
     nanoseconds: f64,
 }
@@ -47,8 +47,9 @@ fn pin(cpu: usize) -> Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Has `send` and `receive` move so many items between two CPUs; each is told how many are left and says how many it moved.
-/// Items are numbers that count up, and the receiver gives their sum. Nanoseconds an item.
+/// Moves `arguments.items` items between two CPUs and returns the nanoseconds per item. `send` and `receive` get the
+/// number of remaining items and return the number moved. Items are consecutive numbers, and the receiver returns their
+/// sum.
 fn between(
     arguments: &Arguments,
     mut send: impl FnMut(u64, u64) -> u64 + Send,
@@ -56,7 +57,7 @@ fn between(
 ) -> Result<f64> {
     let items = arguments.items;
     let (sum, took) = std::thread::scope(|scope| {
-        // What the sender keeps moves to its stack: beside the receiver's it would be on the receiver's lines.
+        // Moves the sender's state to the sender's stack, so that it shares no cache line with the receiver's.
         let sender = scope.spawn(move || -> Result<()> {
             pin(arguments.from)?;
             let mut sent = 0;
@@ -103,7 +104,7 @@ fn ours(arguments: &Arguments) -> Result<f64> {
     between(arguments, send, receive)
 }
 
-/// The ring by 32, through slices on both sides, as `rte_ring` has it.
+/// Our ring with slices of 32 on both sides, as in the interface of `rte_ring`.
 fn ours_slices(arguments: &Arguments) -> Result<f64> {
     let (mut producer, mut consumer) = spsc::ring::<u64>(RING);
     let (mut batch, mut came) = ([0; TAKEN], [0; TAKEN]);
@@ -156,7 +157,7 @@ fn rtrb_one(arguments: &Arguments) -> Result<f64> {
     )
 }
 
-/// Taking and returning a buffer, on one CPU, in nanoseconds.
+/// Allocates and frees single buffers on one CPU; nanoseconds per pair.
 fn pool_one(arguments: &Arguments) -> Result<f64> {
     pin(arguments.to)?;
     let mut cache = buffers()?.cache();
@@ -171,7 +172,7 @@ fn pool_one(arguments: &Arguments) -> Result<f64> {
     Ok(took.as_nanos() as f64 / arguments.items as f64)
 }
 
-/// Taking and returning so many buffers with a call, on one CPU, in nanoseconds a buffer.
+/// Allocates and frees `TAKEN` buffers per call on one CPU; nanoseconds per buffer.
 fn pool_bulk(arguments: &Arguments) -> Result<f64> {
     pin(arguments.to)?;
     let (mut cache, mut taken) = (buffers()?.cache(), Vec::with_capacity(TAKEN));

@@ -1,8 +1,8 @@
-//! What a ring between two of our own ports costs, over memif's rings and over virtqueues: two threads, each on a CPU of
-//! its own, hand bursts of frames to each other and back.
+//! Measures the cost of a ring between two linerate ports, for memif rings and for virtqueues: two threads, each on its
+//! own CPU, exchange bursts of frames.
 //!
-//! `cargo run --release -p linerate-benches --bin joined -- [CPU CPU]` prints millions of frames a second (a frame there
-//! and back counts twice), interleaved, for frames of 60 and 1514 bytes. It judges nothing.
+//! `cargo run --release -p linerate-benches --bin joined -- [CPU CPU]` prints the rate in Mpps (a frame counts in each
+//! direction), interleaved, for frames of 60 and 1514 bytes. It applies no limits.
 
 use anyhow::{Context, Result, ensure};
 use mem::copy::chosen;
@@ -17,14 +17,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const BURST: usize = 32;
-/// Bursts that circulate.
+/// Number of circulating bursts.
 const BURSTS: usize = 8;
 const TIME: Duration = Duration::from_millis(400);
 const ROUNDS: usize = 7;
 
 type Ends = [(Box<dyn RxQueue>, Box<dyn TxQueue>); 2];
 
-/// Lets two ports talk until both have their queues.
+/// Runs the control of two ports until both have their queues.
 fn settle(ports: [&mut dyn PortControl; 2]) -> Result<Ends> {
     let mut engines = [FakeEngine::default(), FakeEngine::default()];
     let mut now = Instant::now();
@@ -38,7 +38,7 @@ fn settle(ports: [&mut dyn PortControl; 2]) -> Result<Ends> {
     Ok([first.context("the first port has no queues")?, second.context("the second port has no queues")?])
 }
 
-/// Sends what comes back where it came from, until told to end; how many frames.
+/// Returns received frames to the sender until `end` is set. Returns the number of frames.
 fn reflect(
     (rx, tx): &mut (Box<dyn RxQueue>, Box<dyn TxQueue>),
     cpu: usize,
@@ -57,7 +57,7 @@ fn reflect(
         burst.pin(&slots);
         let seg = slots.regions().first().and_then(|region| region.seg(0, frame as u32));
         if let Some(seg) = seg {
-            // As long as the burst has room.
+            // Fills the burst.
             while burst.push_kept(seg) {}
         }
         mem::with_kernel!(chosen(), K => burst.load_heads::<K>());
@@ -87,7 +87,7 @@ fn slots(frame: usize) -> Result<std::sync::Arc<mem::GuestMemory>> {
     Ok(std::sync::Arc::new(mem::GuestMemory::new(vec![region])?))
 }
 
-/// Millions of frames a second over both directions.
+/// Rate in Mpps over both directions.
 fn rate(ends: &mut Ends, cpus: [usize; 2], frame: usize) -> Result<f64> {
     let end = AtomicBool::new(false);
     let [one, other] = ends;

@@ -1,8 +1,8 @@
-//! What stealing is worth and what it costs: four queues that always have packets, a pipeline that does some work on each
-//! packet and drops it, and two workers on CPUs of their own.
+//! Measures benefit and cost of work stealing: four queues that always have packets, a pipeline that does some work per
+//! packet and drops it, and two workers on their own CPUs.
 //!
-//! `cargo run --release -p linerate-benches --bin stealing -- [CPU CPU]` prints millions of packets a second, medians of
-//! interleaved rounds: all queues on one worker, or two on each; run to completion, or stealing. It judges nothing.
+//! `cargo run --release -p linerate-benches --bin stealing -- [CPU CPU]` prints Mpps, medians of interleaved rounds:
+//! all queues on one worker, or two on each; run to completion, or stealing. It applies no limits.
 
 use anyhow::{Context, Result};
 use engine::{Engine, EngineConfig, Model, Pipeline, Pipelines, Polling, Rss, Verdicts, WorkerConfig};
@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 const QUEUES: u16 = 4;
 const TIME: Duration = Duration::from_millis(250);
 const ROUNDS: usize = 7;
-/// Work on a packet, in turns of an empty loop.
+/// Work per packet, in iterations of an empty loop.
 const WORK: [u32; 4] = [0, 50, 200, 1000];
 
-/// A queue that is never empty.
+/// A receive queue that is never empty.
 struct Endless;
 
 impl RxQueue for Endless {
@@ -47,7 +47,7 @@ impl RxQueue for Endless {
     }
 }
 
-/// A port with one such queue.
+/// A port with one such queue; the flag is set once the queue is attached.
 struct Source(bool);
 
 impl PortControl for Source {
@@ -85,7 +85,7 @@ impl PortControl for Source {
     }
 }
 
-/// Works on every packet for a while, and drops it.
+/// Runs this many loop iterations per packet and drops it.
 struct Work(u32);
 
 impl Pipeline for Work {
@@ -105,7 +105,7 @@ impl Pipelines for Work {
     }
 }
 
-/// Millions of packets a second with queues at these workers.
+/// Rate in Mpps with the queues placed on these workers.
 fn rate(cpus: [usize; 2], model: &Model, work: u32, homes: [usize; QUEUES as usize]) -> Result<f64> {
     let worker = |cpu| WorkerConfig { cpu: Some(cpu), polling: Polling::Busy, ..WorkerConfig::default() };
     let config = EngineConfig { workers: cpus.map(worker).to_vec(), max_ports: 8, rss: Rss::default() };
@@ -115,7 +115,7 @@ fn rate(cpus: [usize; 2], model: &Model, work: u32, homes: [usize; QUEUES as usi
     while engine.queues()?.len() < usize::from(QUEUES) {
         std::thread::sleep(Duration::from_millis(1));
     }
-    // Not by rules: a queue that has one is not stolen from.
+    // Queues are moved instead of placed by rules, because queues with a rule are not stolen from.
     for (port, home) in ports.into_iter().zip(homes) {
         engine.move_queue(port, 0, home)?;
     }

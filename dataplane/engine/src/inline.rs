@@ -7,12 +7,14 @@
 //! Protocol: the worker is behind a lock that its caller holds for a round. Beside it a thread sleeps on the doorbell by which control
 //! calls any worker; when it is rung, that thread takes the lock and obeys, so control never waits for an application that
 //! does not call. A caller finds the lock taken only while a command is obeyed. The first to hold the lock handles commands first; both
-//! do it at a burst boundary, because a round leaves no burst behind.
+//! do it at a burst boundary, because a round leaves no burst behind. The thread's sleep ends with the pipeline's next
+//! deadline; a caller whose packets have started an earlier one rings the doorbell.
 
 use crate::config::EngineError;
 use crate::link::{Doorbell, Link};
 use crate::sleeper::timespec;
 use crate::worker::{Guarded, Worker};
+use port::Now;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -22,6 +24,9 @@ use std::time::Duration;
 struct Inside {
     worker: Worker,
     ended: bool,
+    /// When the thread beside the caller wakes for timers; `None` if it does not.
+    wakes_at: Option<Now>,
+    doorbell: Doorbell,
 }
 
 impl Inside {
@@ -29,6 +34,27 @@ impl Inside {
     fn handle_commands(&mut self) -> bool {
         self.ended = self.ended || !self.worker.handle_commands();
         !self.ended
+    }
+
+    /// Takes bursts, and has the thread beside the caller wake for timers that they have started.
+    fn forward(&mut self) -> bool {
+        let guarded = Guarded(&mut self.worker);
+        let worked = guarded.0.whole_round();
+        guarded.0.run_timers();
+        let due = guarded.0.due();
+        if due.is_some_and(|due| self.wakes_at.is_none_or(|wakes| due < wakes)) {
+            self.wakes_at = due;
+            self.doorbell.ring();
+        }
+        worked
+    }
+
+    /// Runs timers that are due. Returns how long the thread may sleep.
+    fn run_timers(&mut self) -> Option<Duration> {
+        let guarded = Guarded(&mut self.worker);
+        guarded.0.run_timers();
+        self.wakes_at = guarded.0.due();
+        guarded.0.until_timers()
     }
 }
 
@@ -57,7 +83,7 @@ impl Inline {
     /// If a pipeline does. The ports whose queues this worker had are stopped with that reason, and start anew.
     pub fn forward(&mut self) -> bool {
         let mut inside = lock(&self.inside);
-        inside.handle_commands() && Guarded(&mut inside.worker).0.whole_round()
+        inside.handle_commands() && inside.forward()
     }
 }
 
@@ -67,9 +93,10 @@ pub(crate) fn run_inline(
     worker: Worker,
     link: Arc<Link>,
 ) -> Result<(Inline, JoinHandle<()>), EngineError> {
-    let inside = Arc::new(Mutex::new(Inside { worker, ended: false }));
-    let inline = Inline { inside: inside.clone() };
     let doorbell = link.doorbell.clone();
+    let inside = Inside { worker, ended: false, wakes_at: None, doorbell: doorbell.clone() };
+    let inside = Arc::new(Mutex::new(inside));
+    let inline = Inline { inside: inside.clone() };
     let thread = Builder::new().name(format!("merged-{index}")).spawn(move || {
         port::prepare_thread();
         loop {
@@ -77,8 +104,7 @@ pub(crate) fn run_inline(
             if !inside.handle_commands() {
                 break;
             }
-            Guarded(&mut inside.worker).0.run_timers();
-            let limit = inside.worker.until_timers();
+            let limit = inside.run_timers();
             drop(inside);
             await_ring(&doorbell, limit);
         }

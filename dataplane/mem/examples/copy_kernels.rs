@@ -1,9 +1,8 @@
-//! Prints nanoseconds per copy, by kernel and size, beside libc's `memcpy`, as a Markdown table.
+//! Benchmarks copy kernels: nanoseconds per copy, by kernel and size, beside libc's `memcpy`, as a Markdown table.
 //!
-//! Sources and destinations lie as packets do: one per 2 KiB slot, the destination behind a 12-byte header, a
-//! burst of 64 in a row, so that they come from the second-level cache for long packets. `mixed` draws lengths
-//! at random from 40 to 127 and `mixed long` from 60 to 1514, so that branches on the length are mispredicted.
-//! Each number is the fastest of several rounds.
+//! Buffers are laid out like packets: one per 2 KiB slot, the destination at offset 12, bursts of 64, so that long
+//! packets come from the L2 cache. `mixed` draws lengths at random from 40 to 127 and `mixed long` from 60 to 1514, to
+//! cause branch mispredictions. Each number is the minimum of several rounds.
 
 use mem::copy::{Kernel, choose, supported};
 use std::time::Instant;
@@ -21,7 +20,7 @@ impl Kernel for Memcpy {
 
     #[inline(always)]
     unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
-        // SAFETY: by contract; black_box keeps the call out of line, as for a length unknown at compile time.
+        // SAFETY: guaranteed by the caller. `black_box` prevents inlining, as for a length unknown at compile time.
         unsafe { libc::memcpy(dst.cast(), src.cast(), std::hint::black_box(len)) };
     }
 }
@@ -43,7 +42,7 @@ fn main() {
     println!("\nchosen: {chosen}, in {:.2} ms", start.elapsed().as_secs_f64() * 1e3);
 }
 
-/// Lengths from a fixed seed, evenly distributed from `least` to `most`.
+/// Uniformly distributed lengths in `least..=most`, from a fixed seed.
 fn random(least: usize, most: usize) -> Vec<usize> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {
@@ -60,7 +59,7 @@ fn row<K: Kernel>(columns: &[(String, Vec<usize>)]) {
     println!("| {} | {} |", K::NAME, cells.join(" | "));
 }
 
-/// Nanoseconds per copy, over these lengths in this order.
+/// Nanoseconds per copy, over `lens` in order.
 fn cost<K: Kernel>(lens: &[usize]) -> f64 {
     let longest = lens.iter().max().copied().unwrap_or(0);
     let slot = SLOT.max(longest.next_multiple_of(128) + 128);
@@ -71,7 +70,7 @@ fn cost<K: Kernel>(lens: &[usize]) -> f64 {
         for _ in 0..repeat {
             for (i, &len) in lens.iter().enumerate() {
                 let at = i % BURST * slot;
-                // SAFETY: a slot holds the longest copy behind its header.
+                // SAFETY: each slot holds the longest copy at offset 12.
                 unsafe { K::copy(to.as_mut_ptr().add(at + 12), from.as_ptr().add(at), len) };
             }
         }

@@ -1,4 +1,4 @@
-//! Prints what a checksum costs: the textbook's loop, eight bytes at a time, and wide registers, per size.
+//! Benchmarks checksums by size: textbook loop, eight bytes at a time, SIMD.
 //!
 //! `cargo run --release -p linerate-mem --example sums`
 
@@ -8,7 +8,7 @@ use std::hint::black_box;
 const SIZES: [u32; 9] = [20, 64, 128, 256, 576, 1448, 4096, 9000, 65_483];
 const ROUNDS: usize = 301;
 
-/// RFC 1071 section 4.1: one word after the other.
+/// RFC 1071 section 4.1: one 16-bit word at a time.
 fn textbook(bytes: &[u8]) -> u64 {
     let mut sum: u32 = 0;
     for pair in bytes.chunks_exact(2) {
@@ -19,7 +19,7 @@ fn textbook(bytes: &[u8]) -> u64 {
     u64::from(sum) + last
 }
 
-/// The median of what `sum` takes, in ticks.
+/// Median cost of `sum`, in ticks.
 fn cost(mut sum: impl FnMut() -> u64) -> u64 {
     let mut costs: Vec<u64> = (0..ROUNDS)
         .map(|_| {
@@ -40,7 +40,7 @@ fn main() {
     for size in SIZES {
         let seg: VolatileSlice = region.seg(2, size).unwrap_or(VolatileSlice::EMPTY);
         let private = vec![0x5a_u8; size as usize];
-        // SAFETY: the region is alive and not shared; so for the sums.
+        // SAFETY: the region is alive and not shared. The same holds for the sums below.
         unsafe { seg.copy_in::<mem::copy::Portable>(&private) };
         let slow = cost(|| textbook(black_box(&private)));
         // SAFETY: as above.

@@ -1,8 +1,8 @@
-//! Cells of equal size in a row: found by number with two comparisons, because their places were checked once.
+//! Equally sized cells at a fixed stride. A lookup costs two comparisons: bounds are checked at construction.
 
 use crate::{MARGIN, VolatileSlice, Wide};
 
-/// Cells in one segment. Behind each of them [`MARGIN`] bytes more of the segment lie.
+/// Cells of one segment. Each is followed by at least [`MARGIN`] bytes of the segment.
 #[derive(Clone, Copy, Debug)]
 pub struct Grid {
     first: VolatileSlice,
@@ -12,8 +12,8 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// `count` cells of `len` bytes in `whole`, the first at byte `first` and each `stride` bytes behind the one before. `None`
-    /// if not all of them, and the margin behind the last, lie inside.
+    /// `count` cells of `len` bytes in `whole`: the first at byte `first`, the following at multiples of `stride`.
+    /// Returns `None` if a cell or the margin after the last one exceeds `whole`.
     pub fn new(whole: VolatileSlice, first: usize, stride: usize, count: usize, len: u32) -> Option<Self> {
         let last = stride.checked_mul(count.checked_sub(1)?)?.checked_add(first)?;
         let end = last.checked_add(len as usize)?.checked_add(MARGIN)?;
@@ -25,11 +25,11 @@ impl Grid {
         })
     }
 
-    /// The first `len` bytes of cell `number`; `None` if there is no such cell, or it is shorter.
+    /// The first `len` bytes of cell `number`. Returns `None` if `number` or `len` is out of range.
     #[inline(always)]
     pub fn cell(&self, number: u16, len: u32) -> Option<Wide> {
         let number = usize::from(number);
-        // What was checked of the last cell holds for those before it.
+        // `new` checked the last cell, and thereby all cells before it.
         (number < self.count && len <= self.len)
             .then(|| Wide::inside(VolatileSlice::offset_in(self.first, number * self.stride, len)))
     }

@@ -1,25 +1,25 @@
-//! Where a guest's addresses lie: the regions of one front end, and translation.
+//! Guest memory: the memory regions of one front end, and address translation.
 //!
-//! A [`Map`] never changes; adding or removing a region makes a new one that shares the other regions. The
-//! fast path holds a [`Translator`], which tries the region of the last hit first and owns its map, so that
-//! every segment it hands out stays mapped for as long as the translator, or a clone of its map, lives.
+//! A [`GuestMemory`] is immutable; adding or removing a region creates a new one that shares the other regions. The
+//! fast path holds a [`Translator`], which tries the region of the last hit first and holds a reference to its
+//! `GuestMemory`: its segments stay mapped while the translator or a clone of that reference lives.
 
 use crate::{Region, VolatileSlice, sigbus};
 use std::sync::Arc;
 
-/// Most regions one front end may have, as the vhost-user `CONFIGURE_MEM_SLOTS` reply says.
+/// Maximum number of regions of one front end, as reported by vhost-user `GET_MAX_MEM_SLOTS`.
 pub const MAX_REGIONS: usize = 509;
 
-/// Why a set of regions is no map. The front end's message is refused and the old map stays.
+/// Invalid set of regions. The front end's message is rejected and the old memory table stays in effect.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestMemoryError {
-    /// Two regions share guest addresses.
+    /// Two regions overlap in guest addresses.
     #[error("the region at guest address {0:#x} overlaps another region")]
     Overlap(u64),
     /// More than [`MAX_REGIONS`].
     #[error("a front end may have at most 509 memory regions")]
     TooMany,
-    /// There is nothing to remove.
+    /// No region matches the one to remove.
     #[error("no region at guest address {0:#x} with these addresses exists")]
     Unknown(u64),
 }
@@ -31,7 +31,7 @@ pub struct GuestMemory {
 }
 
 impl GuestMemory {
-    /// A map of these regions, which must not overlap in guest addresses.
+    /// Creates a memory table of these regions, which must not overlap in guest addresses.
     pub fn new(mut regions: Vec<Arc<Region>>) -> Result<Self, GuestMemoryError> {
         if regions.len() > MAX_REGIONS {
             return Err(GuestMemoryError::TooMany);
@@ -45,14 +45,14 @@ impl GuestMemory {
         Ok(Self { regions })
     }
 
-    /// This map and one region more.
+    /// A copy with one more region.
     pub fn with(&self, region: Arc<Region>) -> Result<Self, GuestMemoryError> {
         let mut regions = self.regions.clone();
         regions.push(region);
         Self::new(regions)
     }
 
-    /// This map without the region that has this guest address, user address and length.
+    /// A copy without the region of this guest address, user address and length.
     pub fn without(&self, guest: u64, user: u64, len: u64) -> Result<Self, GuestMemoryError> {
         let same = |r: &Arc<Region>| {
             let s = r.spec();
@@ -64,17 +64,17 @@ impl GuestMemory {
         Ok(Self { regions: self.regions.iter().filter(|r| !same(r)).cloned().collect() })
     }
 
-    /// The regions, by guest address.
+    /// Regions, sorted by guest address.
     pub fn regions(&self) -> &[Arc<Region>] {
         &self.regions
     }
 
-    /// Whether any region's file was cut under us.
+    /// Whether the file of any region was truncated while mapped.
     pub fn is_lost(&self) -> bool {
         self.regions.iter().any(|r| r.is_lost())
     }
 
-    /// `len` bytes at an address of the front end's process, if one region holds them all.
+    /// `len` bytes at a front-end virtual address. Returns `None` if no single region holds them all.
     pub fn by_user(&self, user: u64, len: u32) -> Option<VolatileSlice> {
         self.regions.iter().find_map(|r| {
             let offset = user.checked_sub(r.spec().user)?;
@@ -82,7 +82,7 @@ impl GuestMemory {
         })
     }
 
-    /// The guest address of a segment of this map; `None` for one of another map.
+    /// The guest address of a segment. Returns `None` if the segment is not inside a region of this memory table.
     pub fn guest_address(&self, seg: VolatileSlice) -> Option<u64> {
         self.regions.iter().find_map(|region| {
             let offset = (seg.addr() as u64).checked_sub(region.base().as_ptr() as u64)?;
@@ -97,20 +97,20 @@ impl GuestMemory {
     }
 }
 
-/// Bytes that are mapped behind every [`Wide`] segment: as many as a reader of whole lines may go beyond its end.
+/// Bytes mapped after every [`Wide`] segment: how far a reader of whole lines may read beyond its end.
 pub const MARGIN: usize = 128;
 
-/// Longest [`Wide`] segment: a frame of 64 KiB with any header.
+/// Maximum length of a [`Wide`] segment, in bytes: a 64 KiB frame with any header.
 pub const LONGEST_WIDE: u32 = 66_000;
 
-/// A segment behind which [`MARGIN`] bytes more of its region lie, so that its bytes can be read in whole lines. What
-/// lies there belongs to the same party.
+/// A segment followed by at least [`MARGIN`] bytes of the same region, so that its bytes can be read in whole lines.
+/// The margin belongs to the same guest.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub struct Wide(VolatileSlice);
 
 impl Wide {
-    /// `len` bytes from `offset` of `whole`, if they and the margin behind them are inside.
+    /// `len` bytes from `offset` of `whole`. Returns `None` if they or the margin after them exceed `whole`.
     #[inline(always)]
     pub fn slice(whole: VolatileSlice, offset: usize, len: usize) -> Option<Self> {
         if offset.checked_add(len)?.checked_add(MARGIN)? > whole.len() {
@@ -119,7 +119,7 @@ impl Wide {
         Some(Self(whole.split_at(offset).1.split_at(len).0))
     }
 
-    /// A segment that the caller knows to have the margin behind it.
+    /// Wraps `seg`. The caller guarantees the margin.
     #[inline(always)]
     pub(crate) fn inside(seg: VolatileSlice) -> Self {
         Self(seg)
@@ -131,7 +131,7 @@ impl Wide {
         self.0
     }
 
-    /// The first `at` bytes and the rest; `at` beyond the end gives all and nothing.
+    /// The first `at` bytes and the rest. If `at` is beyond the end, the rest is empty.
     #[inline(always)]
     pub fn split_at(self, at: usize) -> (VolatileSlice, Wide) {
         let (first, rest) = self.0.split_at(at);
@@ -139,12 +139,12 @@ impl Wide {
     }
 }
 
-/// The part of one region in which every address begins a [`Wide`] segment. A copy of a translator's last hit that stays
-/// in registers; segments are valid for as long as the map of that translator.
+/// The part of one region in which every address can start a [`Wide`] segment. A copy of a translator's last hit that
+/// stays in registers; segments are valid while the translator's memory table lives.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
     guest: u64,
-    /// Offsets that begin a segment are below this.
+    /// Upper bound (exclusive) for segment offsets.
     end: u64,
     base: VolatileSlice,
 }
@@ -152,7 +152,8 @@ pub struct Window {
 impl Window {
     const NONE: Window = Window { guest: 0, end: 0, base: VolatileSlice::EMPTY };
 
-    /// `len` bytes at guest address `guest`. `None` if they do not lie in the window, wherever else they lie.
+    /// `len` bytes at guest address `guest`. Returns `None` if they are not in the window, even if another region holds
+    /// them.
     #[inline(always)]
     pub fn translate(&self, guest: u64, len: u32) -> Option<Wide> {
         let offset = guest.wrapping_sub(self.guest);
@@ -163,31 +164,31 @@ impl Window {
     }
 }
 
-/// A map with a memory: the region of the last hit is tried first.
+/// Address translation with a one-entry cache: the region of the last hit is tried first.
 #[derive(Debug)]
 pub struct Translator {
     map: Arc<GuestMemory>,
     guest: u64,
     len: u64,
     base: VolatileSlice,
-    /// The count of losses at the last look, none before the first.
+    /// `sigbus::trips()` at the last loss check that found none; `None` if the next call must check.
     trips: Option<u64>,
 }
 
 impl Translator {
-    /// A translator over `map`.
+    /// Creates a translator over `map`.
     pub fn new(map: Arc<GuestMemory>) -> Self {
         Self { map, guest: 0, len: 0, base: VolatileSlice::EMPTY, trips: None }
     }
 
-    /// The map whose segments this translator hands out.
+    /// The memory table of this translator.
     #[inline(always)]
     pub fn map(&self) -> &Arc<GuestMemory> {
         &self.map
     }
 
-    /// Whether any region's file was cut under us. Cheap while no file of any front end is: meant for once per
-    /// sweep.
+    /// Whether the file of any region was truncated while mapped. Costs one atomic load unless a loss has occurred in
+    /// the process; call once per burst.
     #[inline(always)]
     pub fn is_lost(&mut self) -> bool {
         let trips = sigbus::trips();
@@ -197,12 +198,12 @@ impl Translator {
     #[cold]
     fn look_for_loss(&mut self, trips: u64) -> bool {
         let lost = self.map.is_lost();
-        // What is lost stays lost: the next question looks again.
+        // A loss is permanent: `None` makes the next call check again.
         self.trips = (!lost).then_some(trips);
         lost
     }
 
-    /// `len` bytes at guest address `guest`, if one region holds them all.
+    /// `len` bytes at guest address `guest`. Returns `None` if no single region holds them all.
     #[inline(always)]
     pub fn translate(&mut self, guest: u64, len: u32) -> Option<VolatileSlice> {
         let offset = guest.wrapping_sub(self.guest);
@@ -215,22 +216,23 @@ impl Translator {
     /// The window of the region of the last hit.
     #[inline]
     pub fn window(&self) -> Window {
-        // The longest segment and its margin end inside the region.
+        // A segment of maximum length and its margin end inside the region.
         match self.len.checked_sub(u64::from(LONGEST_WIDE) + MARGIN as u64) {
             Some(last) => Window { guest: self.guest, end: last + 1, base: self.base },
             None => Window::NONE,
         }
     }
 
-    /// As [`Translator::translate`] for what a window does not hold, and the window from there on.
+    /// [`Translator::translate`] for addresses outside the window. Also returns the window of the region that was hit.
     #[cold]
     pub fn beyond_window(&mut self, guest: u64, len: u32) -> (Option<VolatileSlice>, Window) {
         let seg = self.translate(guest, len);
         (seg, self.window())
     }
 
-    /// The bytes at `guest` when they cross from one region into the next: one call per piece, until one returns `false`.
-    /// Returns `None` if any byte before that lies outside; then `piece` may have seen the pieces before it.
+    /// Splits the `len` bytes at `guest` at region boundaries and calls `piece` for each part, until it returns
+    /// `false`. Returns `None` if a byte before that is not mapped; `piece` may then have been called for earlier
+    /// parts.
     pub fn pieces(
         &mut self,
         guest: u64,

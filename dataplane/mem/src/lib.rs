@@ -1,11 +1,11 @@
-//! Foreign memory, buffers and copies.
+//! Guest memory, buffer pools and copy kernels.
 //!
-//! This crate is the only place that knows what an address is. It maps the memory that a front end hands
-//! over ([`Region`]), finds a guest address in it ([`Map`], [`Translator`]), swaps one map for another while
-//! packets flow ([`MemTable`]), copies bytes ([`copy`]) and keeps buffers of our own ([`pool`]).
+//! This crate is the only one that handles addresses. It maps the memory that a front end shares ([`Region`]),
+//! translates guest addresses ([`GuestMemory`], [`Translator`]), replaces a memory table while packets flow
+//! ([`MemTable`]), copies bytes ([`copy`]) and provides private buffers ([`pool`]).
 //!
-//! It must never form a `&` or `&mut` to bytes that another party can write, never trust a value read from
-//! them twice, and never decide what a packet means.
+//! It must not form a `&` or `&mut` to bytes that another party can write, must not read a value from them twice, and
+//! must not interpret packets.
 
 pub mod copy;
 mod grid;

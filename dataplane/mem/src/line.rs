@@ -1,12 +1,12 @@
-//! Cache lines: their size, keeping things apart on them, and fetching them early.
+//! Cache lines: size, padding and prefetch.
 //!
-//! Two cores that write one line pay for it with a transfer each time, so what different cores write is
-//! wrapped in [`Padded`]. Prefetches are hints: they never fault and never change what a program means.
+//! A line written by two cores is transferred on each write, so data written by different cores is wrapped in
+//! [`Padded`]. Prefetches are hints: they do not fault and do not change program behaviour.
 
-/// Bytes of one cache line on every processor this project runs on.
+/// Cache-line size in bytes on all supported processors.
 pub const LINE: usize = 64;
 
-/// A value on lines of its own: 128 bytes, because the adjacent-line prefetcher moves lines in pairs.
+/// Aligns a value to 128 bytes, because the adjacent-line prefetcher fetches lines in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Padded<T>(pub T);
@@ -28,7 +28,7 @@ impl<T> core::ops::DerefMut for Padded<T> {
 
 const _: () = assert!(align_of::<Padded<u8>>() == 128 && size_of::<Padded<u8>>() == 128);
 
-/// Asks for the line at `address` so that it can be read soon.
+/// Prefetches the line at `address` for reading.
 #[inline(always)]
 pub fn prefetch_read(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -44,11 +44,11 @@ pub fn prefetch_read(address: *const u8) {
     let _ = address;
 }
 
-/// Asks to own the line at `address` so that it can be written soon.
+/// Prefetches the line at `address` for writing.
 #[inline(always)]
 pub fn prefetch_write(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: PREFETCHW is a hint that does not fault; processors without it treat it as a no-operation.
+    // SAFETY: PREFETCHW is a hint and does not fault; processors without it treat it as a no-op.
     unsafe {
         core::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
     }

@@ -1,16 +1,16 @@
-//! A map that can be swapped while packets flow.
+//! A memory table that can be replaced while packets flow.
 //!
-//! Protocol: control calls [`MemTable::replace`] and then has every holder call [`MemTable::refresh`] at a burst
-//! boundary. A holder compares the generation (one relaxed load of a line that is written only here) and, when it
-//! changed, takes the new `Arc`. The lock is held for the copy of one pointer, never by a control that waits, so
-//! a holder always leaves with the newest map. Control unmaps nothing itself; the old regions go with the last
-//! `Arc`, so control waits until every holder has refreshed before it tells the front end that they are gone.
+//! Protocol: the control thread calls [`MemTable::replace`], then has every worker that uses the table call
+//! [`MemTable::refresh`] at a burst boundary. `refresh` compares the generation (one relaxed load of a line written
+//! only by `replace`) and takes the new `Arc` if it changed. The lock is held only to copy or swap one pointer, so a
+//! worker always gets the newest table. Old regions are unmapped when the last `Arc` drops, so the control thread must
+//! wait for all refreshes before it reports them to the front end as removed.
 
 use crate::{GuestMemory, Translator};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The current map of one front end.
+/// Current memory table of one front end.
 #[derive(Debug, Default)]
 pub struct MemTable {
     generation: AtomicU64,
@@ -18,39 +18,39 @@ pub struct MemTable {
 }
 
 impl MemTable {
-    /// A cell that holds `map`.
+    /// Creates a table that holds `map`.
     pub fn new(map: GuestMemory) -> Self {
         Self { generation: AtomicU64::new(1), current: Mutex::new(Arc::new(map)) }
     }
 
-    /// The map of now.
+    /// The current memory table.
     pub fn load(&self) -> Arc<GuestMemory> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A translator over the map of now, for a holder that begins; `seen` becomes its generation.
+    /// A translator over the current memory table, for a new user; sets `seen` to its generation.
     pub fn current(&self, seen: &mut u64) -> Translator {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         *seen = self.generation.load(Ordering::Acquire);
         Translator::new(current.clone())
     }
 
-    /// Puts `map` in place and returns the old one.
+    /// Replaces the memory table with `map` and returns the old one.
     pub fn replace(&self, map: GuestMemory) -> Arc<GuestMemory> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut *current, Arc::new(map));
-        // Release pairs with the Acquire load in `refresh`; the lock orders the map itself.
+        // Release pairs with the Acquire load in `current`; the lock orders the memory table itself.
         self.generation.fetch_add(1, Ordering::Release);
         old
     }
 
-    /// The number of the current map; it grows by one with each replacement.
+    /// Generation of the current memory table; incremented by each `replace`.
     #[inline(always)]
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Relaxed)
     }
 
-    /// A translator over the current map if it is not generation `seen` any more.
+    /// A translator over the current memory table, or `None` if `seen` is its generation.
     #[inline(always)]
     pub fn refresh(&self, seen: &mut u64) -> Option<Translator> {
         if self.generation() == *seen {

@@ -1,8 +1,8 @@
-//! One stretch of another party's memory, mapped into this process.
+//! A region of shared memory, mapped into this process.
 //!
-//! A region comes from a file descriptor that a front end sent (memfd, huge pages or a file), is memory of our own
-//! that the kernel fills or that was filled before, or, in tests and under Miri, is from the heap. It is unmapped when
-//! the last [`std::sync::Arc`] to it goes. It must never be read except through a [`VolatileSlice`].
+//! Created from a file descriptor sent by a front end (memfd, hugetlbfs or a file), from private memory, or, in tests
+//! and under Miri, from the heap. Unmapped when the last [`std::sync::Arc`] drops. Must be accessed only through a
+//! [`VolatileSlice`].
 
 use crate::VolatileSlice;
 use crate::sigbus::Watch;
@@ -10,42 +10,42 @@ use core::ptr::NonNull;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::mm::{MapFlags, ProtFlags};
 
-/// Where a region lies for each of the three parties that name it.
+/// Addresses of a region in the guest, the front end and the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegionSpec {
-    /// First guest-physical address, as descriptors use it.
+    /// First guest-physical address, as used in descriptors.
     pub guest: u64,
-    /// First address in the front end's process, as the vhost-user protocol names rings.
+    /// First front-end virtual address, as used by vhost-user for ring addresses.
     pub user: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u64,
     /// Offset of the first byte in the file.
     pub offset: u64,
 }
 
-/// Why a region could not be mapped. The front end's message is refused and nothing changes.
+/// Mapping a region failed. The front end's message is rejected and nothing changes.
 #[derive(Debug, thiserror::Error)]
 pub enum RegionError {
-    /// A length of zero names no memory.
+    /// The length is zero.
     #[error("the region is empty")]
     Empty,
-    /// An address plus the length passes the end of the address space.
+    /// Address plus length exceeds the address space.
     #[error("the region at {0:#x} with {1:#x} bytes wraps around the address space")]
     Wraps(u64, u64),
-    /// The file ends before the region does.
+    /// The region exceeds the file.
     #[error("the file has {file:#x} bytes but the region needs {need:#x}")]
     BeyondFile {
-        /// Bytes of the file.
+        /// File size in bytes.
         file: u64,
-        /// Offset plus length of the region.
+        /// Offset plus length of the region, in bytes.
         need: u64,
     },
-    /// The kernel refused.
+    /// The kernel refused the mapping.
     #[error("the kernel refused to map the region: {0}")]
     Map(#[from] rustix::io::Errno),
 }
 
-/// Memory of another party, mapped for reading and writing.
+/// Shared memory, mapped for reading and writing.
 #[derive(Debug)]
 pub struct Region {
     spec: RegionSpec,
@@ -55,14 +55,14 @@ pub struct Region {
 
 #[derive(Debug)]
 enum Backing {
-    /// The watch stands before the mapping, because fields drop in this order: once the addresses are free for
-    /// another program, no fault on them may be taken for one of ours.
+    /// `watch` is declared before `_mapping` because fields drop in this order: the range must be unregistered before
+    /// its addresses can be reused by another mapping.
     Mapped { watch: Watch, _mapping: Mapping },
-    /// No file that could be cut is behind it, so nothing is watched.
+    /// Not backed by a file that can be truncated, so not watched.
     Own { _mapping: Mapping },
-    /// Bytes that were private before.
+    /// A leaked `Box<[u8]>`.
     Bytes { _bytes: Bytes },
-    /// From the allocator, for tests.
+    /// Allocator memory, for tests.
     Heap { _memory: Heap },
 }
 
@@ -72,7 +72,7 @@ struct Mapping {
     len: usize,
 }
 
-/// What a `Box<[u8]>` held.
+/// Address of a leaked `Box<[u8]>`.
 #[derive(Debug)]
 struct Bytes(NonNull<[u8]>);
 
@@ -88,7 +88,7 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Maps what `fd` holds at `spec.offset`. The descriptor may be closed afterwards.
+    /// Maps `spec.len` bytes of `fd` at `spec.offset`. The descriptor may be closed afterwards.
     pub fn map(fd: BorrowedFd<'_>, spec: RegionSpec) -> Result<Self, RegionError> {
         check(&spec)?;
         let stat = rustix::fs::fstat(fd)?;
@@ -96,12 +96,12 @@ impl Region {
         if (stat.st_size as u64) < need {
             return Err(RegionError::BeyondFile { file: stat.st_size as u64, need });
         }
-        // Huge pages are mapped whole, so the start is rounded down and the end up to the file's own page size.
+        // Huge pages are mapped whole: the start is rounded down and the end up to the page size of the file.
         let page = (stat.st_blksize as u64).max(4096).next_power_of_two();
         let first = spec.offset & !(page - 1);
         let len = (need - first).next_multiple_of(page) as usize;
         let flags = MapFlags::SHARED | MapFlags::NORESERVE;
-        // SAFETY: a fresh mapping at an address of the kernel's choice replaces nothing.
+        // SAFETY: a fresh mapping at an address chosen by the kernel replaces nothing.
         let start = unsafe {
             rustix::mm::mmap(
                 core::ptr::null_mut(),
@@ -113,26 +113,26 @@ impl Region {
             )?
         };
         let start = NonNull::new(start.cast::<u8>()).ok_or(rustix::io::Errno::NOMEM)?;
-        // SAFETY: the region begins inside the mapping, whose length covers `need - first`.
+        // SAFETY: the region starts inside the mapping, whose length covers `need - first`.
         let base = unsafe { start.add((spec.offset - first) as usize) };
         let mapping = Mapping { start, len };
-        // SAFETY: the mapping is ours, and the watch is dropped before it. All that is ever read from it is
-        // foreign bytes, for which zeros are as good as any.
+        // SAFETY: the mapping is our own, and the watch is dropped before it. Its content is untrusted, so it may turn
+        // into zeros.
         let watch = unsafe { Watch::new(start.as_ptr() as usize, len) };
         Ok(Self { spec, base, backing: Backing::Mapped { watch, _mapping: mapping } })
     }
 
-    /// Zeroed memory of our own, addressed from zero, on pages of its own: what the kernel writes packets to.
+    /// Zeroed, private, page-aligned memory with addresses from zero, for the kernel to write packets to.
     ///
     /// # Errors
-    /// [`RegionError::Map`] where the kernel has no more memory.
+    /// [`RegionError::Map`] if the kernel is out of memory.
     #[cfg(not(miri))]
     pub fn anonymous(len: u64) -> Result<Self, RegionError> {
         let spec = RegionSpec { guest: 0, user: 0, len, offset: 0 };
         check(&spec)?;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a fresh mapping at an address of the kernel's choice replaces nothing.
+        // SAFETY: a fresh mapping at an address chosen by the kernel replaces nothing.
         let start =
             unsafe { rustix::mm::mmap_anonymous(core::ptr::null_mut(), len as usize, protection, flags)? };
         let base = NonNull::new(start.cast::<u8>()).ok_or(rustix::io::Errno::NOMEM)?;
@@ -143,36 +143,36 @@ impl Region {
         })
     }
 
-    /// As above, from the allocator, because Miri maps nothing.
+    /// [`Region::anonymous`] from the allocator, because Miri does not support mappings.
     #[cfg(miri)]
     pub fn anonymous(len: u64) -> Result<Self, RegionError> {
         check(&RegionSpec { guest: 0, user: 0, len, offset: 0 })?;
         Ok(Self::heap(0, 0, len))
     }
 
-    /// Bytes that were gathered before, addressed from zero. They are not shared, so they change only through
-    /// segments of this region.
+    /// A region of these bytes, with addresses from zero. They are not shared: they change only through segments of
+    /// this region.
     ///
     /// # Errors
-    /// [`RegionError::Empty`] where there are none.
+    /// [`RegionError::Empty`] if `bytes` is empty.
     pub fn of_bytes(bytes: Box<[u8]>) -> Result<Self, RegionError> {
         let spec = RegionSpec { guest: 0, user: 0, len: bytes.len() as u64, offset: 0 };
         check(&spec)?;
-        // A box promises unique access to its bytes, so from here on there is only its address.
+        // A `Box` asserts unique access to its bytes, so only the raw address is kept.
         let bytes = NonNull::from(Box::leak(bytes));
         Ok(Self { spec, base: bytes.cast(), backing: Backing::Bytes { _bytes: Bytes(bytes) } })
     }
 
-    /// What the kernel shares by a descriptor that is no file (a socket's ring), addressed from zero. It has the length
-    /// that the kernel was asked for and it cannot be truncated.
+    /// Maps kernel memory shared through a descriptor that is not a file (a socket's ring), with addresses from zero.
+    /// Its length is fixed and it cannot be truncated.
     ///
     /// # Errors
-    /// [`RegionError::Map`] where there is not so much behind `fd`.
+    /// [`RegionError::Map`] if `fd` has fewer than `len` bytes.
     pub fn device(fd: BorrowedFd<'_>, len: u64) -> Result<Self, RegionError> {
         let spec = RegionSpec { guest: 0, user: 0, len, offset: 0 };
         check(&spec)?;
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-        // SAFETY: a fresh mapping at an address of the kernel's choice replaces nothing.
+        // SAFETY: a fresh mapping at an address chosen by the kernel replaces nothing.
         let start =
             unsafe { rustix::mm::mmap(core::ptr::null_mut(), len as usize, protection, flags, fd, 0)? };
         let base = NonNull::new(start.cast::<u8>()).ok_or(rustix::io::Errno::NOMEM)?;
@@ -180,10 +180,10 @@ impl Region {
         Ok(Self { spec, base, backing: Backing::Own { _mapping: mapping } })
     }
 
-    /// Zeroed memory from the allocator, in the place of a front end's, for tests, benches and Miri.
+    /// Zeroed memory from the allocator instead of a front end's, for tests, benches and Miri.
     ///
     /// # Panics
-    /// When `len` is zero or too large for the allocator.
+    /// If `len` is zero or too large for the allocator.
     pub fn heap(guest: u64, user: u64, len: u64) -> Self {
         let spec = RegionSpec { guest, user, len, offset: 0 };
         assert!(check(&spec).is_ok(), "a test region needs bytes");
@@ -194,12 +194,12 @@ impl Region {
         Self { spec, base, backing: Backing::Heap { _memory: Heap { start: base, layout } } }
     }
 
-    /// Where it lies.
+    /// Addresses and length of the region.
     pub fn spec(&self) -> RegionSpec {
         self.spec
     }
 
-    /// Whether its file was cut under us, so that its pages are now zeros of our own.
+    /// Whether the file was truncated while mapped, so that the pages are now private zero pages.
     #[inline]
     pub fn is_lost(&self) -> bool {
         match &self.backing {
@@ -208,17 +208,17 @@ impl Region {
         }
     }
 
-    /// `len` bytes from `offset`, if the region has them.
+    /// `len` bytes from `offset`. Returns `None` if they exceed the region.
     #[inline]
     pub fn seg(&self, offset: u64, len: u32) -> Option<VolatileSlice> {
         if offset.checked_add(u64::from(len))? > self.spec.len {
             return None;
         }
-        // SAFETY: the offset was just found to lie inside the region.
+        // SAFETY: the offset was just checked to be inside the region.
         Some(VolatileSlice::new(unsafe { self.base.add(offset as usize) }, len))
     }
 
-    /// The address of the first byte in this process.
+    /// Address of the first byte in this process.
     pub(crate) fn base(&self) -> NonNull<u8> {
         self.base
     }
@@ -238,22 +238,22 @@ fn check(spec: &RegionSpec) -> Result<(), RegionError> {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: this mapping is ours, and no `VolatileSlice` is used without the `Arc` that now has gone.
-        // An error means that the range was not mapped, and there is nothing left to undo.
+        // SAFETY: the mapping is our own, and no `VolatileSlice` is used after the last `Arc`. An error means that the
+        // range was not mapped; there is nothing to undo.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
 
 impl Drop for Bytes {
     fn drop(&mut self) {
-        // SAFETY: the address came from a box of this length, is not used after this, and is freed once.
+        // SAFETY: the address came from a box of this length, is not used afterwards, and is freed once.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
 
 impl Drop for Heap {
     fn drop(&mut self) {
-        // SAFETY: the same address and layout that the allocator gave.
+        // SAFETY: same address and layout as in the allocation.
         unsafe { std::alloc::dealloc(self.start.as_ptr(), self.layout) }
     }
 }

@@ -1,7 +1,7 @@
-//! Atomics, through one door, so that loom can take the place of the hardware.
+//! Atomics that can be replaced by loom.
 //!
-//! Code whose interleavings are checked under loom takes its atomics and its `UnsafeCell` from here and from
-//! nowhere else. With `--cfg loom` they are loom's; otherwise the standard library's, at no cost.
+//! Code that is checked under loom must take its atomics and its `UnsafeCell` from this module only. With `--cfg loom`
+//! they are loom's; otherwise the standard library's, at no cost.
 
 #[cfg(not(loom))]
 pub use core::hint::spin_loop;
@@ -15,7 +15,7 @@ pub use loom::hint::spin_loop;
 #[cfg(loom)]
 pub use loom::sync::{Arc, atomic};
 
-/// An `UnsafeCell` with loom's closure interface, so that one body serves both.
+/// An `UnsafeCell` with loom's closure interface.
 #[cfg(not(loom))]
 #[derive(Debug, Default)]
 #[repr(transparent)]
@@ -23,18 +23,18 @@ pub struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
 
 #[cfg(not(loom))]
 impl<T> UnsafeCell<T> {
-    /// A cell that holds `value`.
+    /// Creates a cell that holds `value`.
     pub const fn new(value: T) -> Self {
         Self(core::cell::UnsafeCell::new(value))
     }
 
-    /// Hands the closure a pointer for reading.
+    /// Calls `f` with a pointer for reading.
     #[inline(always)]
     pub fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
         f(self.0.get())
     }
 
-    /// Hands the closure a pointer for writing.
+    /// Calls `f` with a pointer for writing.
     #[inline(always)]
     pub fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
         f(self.0.get())

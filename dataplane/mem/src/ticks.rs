@@ -1,7 +1,7 @@
-//! The processor's own counter. It stands here because reading it takes an instruction of the processor; only the
-//! engine and the rooms to its right may call it, and pass the time on to everything else.
+//! CPU time-stamp counter. It is in this crate because it needs a processor instruction; only the engine and the crates
+//! above it may call it, and they pass the time on to all others.
 
-/// Ticks of the time-stamp counter: constant rate, starting anywhere.
+/// Time-stamp counter ticks: constant rate, arbitrary origin.
 #[inline(always)]
 pub fn ticks() -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

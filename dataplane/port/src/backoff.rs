@@ -1,14 +1,14 @@
-//! Pauses between tries, each twice as long as the one before until something has lasted: whatever fails again and again,
-//! or is made to, costs the control thread little. Knows the time only as it is told.
+//! Exponential back-off for retries: bounds the control thread's cost of repeated failures. Does not read a clock;
+//! callers pass the time.
 
 use std::time::{Duration, Instant};
 
-/// The first pause.
+/// Initial pause.
 const SHORTEST: Duration = Duration::from_millis(100);
-/// The longest pause, and how long something must last for the next pause to be a short one again.
+/// Maximum pause, and the run time after which the back-off resets.
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// How long the next pause is.
+/// Duration of the next pause.
 #[derive(Debug)]
 pub(crate) struct Backoff(Duration);
 
@@ -19,21 +19,21 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// When the pause ends that begins `now`. The one after it is longer.
+    /// Starts a pause at `now` and returns its end. The next pause is twice as long, up to the maximum.
     pub(crate) fn begin(&mut self, now: Instant) -> Instant {
         let next = (self.0 * 2).min(LONGEST_PAUSE);
         now + std::mem::replace(&mut self.0, next)
     }
 
-    /// What ran since that time has ended; `None`: it never came to run. Running for a moment is easily played, so it
-    /// earns no short pause.
+    /// Reports the end of a run that started at `since`; `None` if it never started. Resets the back-off only after a
+    /// long run, because a short one is easily faked.
     pub(crate) fn ended(&mut self, since: Option<Instant>, now: Instant) {
         if since.is_some_and(|at| now.saturating_duration_since(at) >= LONGEST_PAUSE) {
             self.shorten();
         }
     }
 
-    /// The next pause is a short one again.
+    /// Resets the back-off.
     pub(crate) fn shorten(&mut self) {
         self.0 = SHORTEST;
     }

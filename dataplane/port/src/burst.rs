@@ -42,7 +42,7 @@ pub(crate) const HEADROOM: usize = 128;
 /// An odd number of lines, so that heads spread over all sets of a cache.
 const SLOT: usize = HEADROOM + LONGEST_HEAD;
 /// No packet is shorter.
-const ETHERNET_HEADER: usize = 14;
+pub(crate) const ETHERNET_HEADER: usize = 14;
 /// Bytes in front of a splice that is done without a call.
 const FRONT: usize = 16;
 /// Longest frame that is sent without a call.
@@ -127,6 +127,8 @@ pub struct Burst {
     limit: usize,
     /// Whether packets are those of another burst ([`Burst::begin_from`]).
     is_made: bool,
+    /// Whether a pipeline has or had the burst, so that heads must stay as they are. Set with debug assertions only.
+    is_sealed: bool,
     pins: Vec<Option<Pin>>,
     pool_bufs: PoolBufs,
     route: Route,
@@ -226,6 +228,7 @@ impl Burst {
             returned: 0,
             limit: BURST,
             is_made: false,
+            is_sealed: false,
             pins: Vec::new(),
             pool_bufs: PoolBufs::default(),
             route: Route::default(),
@@ -248,6 +251,9 @@ impl Burst {
         self.spill.clear();
         self.pool_bufs.clear();
         self.meta.clear();
+        if cfg!(debug_assertions) {
+            self.is_sealed = false;
+        }
         if self.pins.len() <= source {
             self.pins.resize_with(source + 1, || None);
         }
@@ -414,8 +420,7 @@ impl Burst {
     /// moves at most once.
     pub fn filter(&mut self, from: usize, mut keep: impl FnMut(&mut Self, usize, usize) -> bool) {
         self.settle();
-        // Packets get other numbers.
-        self.meta.clear();
+        self.meta.forget_heads();
         let (n, mut to) = (self.n, from);
         for i in from..n {
             if to < i {
@@ -424,6 +429,7 @@ impl Burst {
             to += usize::from(keep(self, to, i));
         }
         self.pool_bufs.truncate(to);
+        self.meta.truncate(to);
         self.n = to;
         // What is pushed next starts with nothing to be done.
         self.offload[to..n].fill(Offload::NONE);
@@ -435,6 +441,7 @@ impl Burst {
         (self.start[to], self.head[to], self.len[to]) = (self.start[i], self.head[i], self.len[i]);
         (self.rest[to], self.more[to], self.offload[to]) = (self.rest[i], self.more[i], self.offload[i]);
         self.pool_bufs.swap(to, i);
+        self.meta.move_notes(i, to);
         if self.heads != Heads::Absent {
             self.slots.0[to] = self.slots.0[i];
         }
@@ -579,7 +586,11 @@ impl Burst {
         let (number, (at, strip, insert)) = (self.n, edit.as_splice()?);
         let (start, head) = (source.start[i] as usize, source.head[i] as usize);
         let len = (head + insert.len()).checked_sub(strip)?;
-        if source.shape == Shape::Chained || number == BURST || at + strip > head || len > LONGEST_HEAD {
+        if source.shape == Shape::Chained || number == BURST || at + strip > head {
+            return None;
+        }
+        // Heads in place have an Ethernet header at least ([`Burst::alike`]).
+        if len.wrapping_sub(ETHERNET_HEADER) > LONGEST_HEAD - ETHERNET_HEADER {
             return None;
         }
         // What lies behind the splice is copied in one piece of fixed length.
@@ -786,10 +797,22 @@ impl Burst {
         sure + slots[sure..].iter().take_while(|slot| differ(slot) == 0).count()
     }
 
+    /// A pipeline gets the burst: heads must not change any more.
+    #[inline(always)]
+    pub(crate) fn seal(&mut self) {
+        if cfg!(debug_assertions) {
+            self.is_sealed = true;
+        }
+    }
+
     /// The private first bytes of packet `i`, for the source that makes or completes the packet. Pipelines use edits instead: a
-    /// packet that goes to another stage leaves in the form in which it was received.
+    /// packet that goes to another stage leaves in the form in which it was received, and other outputs read the same head.
+    ///
+    /// # Panics
+    /// With debug assertions, if a pipeline has or had the burst.
     #[inline(always)]
     pub fn head_mut(&mut self, i: usize) -> &mut [u8] {
+        debug_assert!(!self.is_sealed, "a pipeline changes packets by edits only");
         let start = self.start[i] as usize;
         &mut self.slots.0[i][start..start + self.head[i] as usize]
     }

@@ -1,8 +1,8 @@
-//! A port whose place was not there when it was wanted: an interface, a namespace, a socket's address, what the kernel
-//! can do. It shows why, tries again after pauses that grow, and is the port itself from then on.
+//! Placeholder for a port that could not be created because its interface, namespace, socket address or a kernel
+//! feature was missing. It reports the reason, retries with back-off, and then forwards to the created port.
 //!
-//! It knows no kind of port: its maker says how the port is opened. What is wrong for ever is tried for ever as well,
-//! because nothing here can tell. Never blocks beyond what making the port takes, never reads a clock.
+//! Independent of port types: the caller provides the creation function. Permanent errors are retried forever, because
+//! they cannot be distinguished. Blocks only in port creation; never reads a clock.
 
 use crate::backoff::Backoff;
 use crate::{Attach, PortControl, PortFault, PortState, PortStatus};
@@ -10,17 +10,17 @@ use rustix::fd::BorrowedFd;
 use std::fmt::Debug;
 use std::time::Instant;
 
-/// Makes the port, or says why it cannot be made now. Called by the control thread, so it must not wait.
+/// Creates the port, or returns the reason for failure. Called by the control thread; must not block.
 pub type Make = Box<dyn FnMut() -> Result<Box<dyn PortControl>, String> + Send>;
 
-/// A port that could not be made yet.
+/// A port that could not be created yet.
 pub struct DeferredPort {
     kind: &'static str,
     place: String,
     make: Make,
     port: Option<Box<dyn PortControl>>,
     why: PortFault,
-    /// When it is tried for again; `None` before the first [`PortControl::handle`] says what time it is.
+    /// Time of the next attempt; `None` before the first [`PortControl::handle`].
     due: Option<Instant>,
     backoff: Backoff,
     closed: bool,
@@ -28,18 +28,21 @@ pub struct DeferredPort {
 
 impl Debug for DeferredPort {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Awaited").field("kind", &self.kind).field("why", &self.why).finish_non_exhaustive()
+        f.debug_struct("DeferredPort")
+            .field("kind", &self.kind)
+            .field("why", &self.why)
+            .finish_non_exhaustive()
     }
 }
 
 impl DeferredPort {
-    /// A port of `kind` (as the configuration file spells it) at `place`, which could not be made because of `why`.
+    /// A port of type `kind` (as in the configuration file) at `place`, whose creation failed because of `why`.
     pub fn new(kind: &'static str, place: String, why: String, make: Make) -> Self {
         let (why, backoff) = (PortFault::NotMade(why), Backoff::default());
         Self { kind, place, make, port: None, why, due: None, backoff, closed: false }
     }
 
-    /// Makes the port, once the pause is over.
+    /// Creates the port once the pause is over.
     fn try_again(&mut self, now: Instant) {
         if self.due.is_some_and(|at| now >= at) {
             match (self.make)() {
@@ -114,7 +117,7 @@ mod tests {
     use crate::vhost_user::fake::FakeEngine;
     use std::time::Duration;
 
-    /// A null port that can be made from the `n`th try on.
+    /// A null port whose creation succeeds on the `n`th attempt.
     fn from_try(n: u32) -> DeferredPort {
         let (now, mut tries) = (Instant::now(), 0);
         let make = move || -> Result<Box<dyn PortControl>, String> {

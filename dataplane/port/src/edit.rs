@@ -4,7 +4,7 @@
 //! forms. It is applied to a copy of the packet's head, in a burst made for the output ([`Burst::push_edited`]); the rest
 //! stays where it lies. Must never change the head of the burst that was received, which other outputs and mirrors read.
 
-use crate::burst::HEADROOM;
+use crate::burst::{ETHERNET_HEADER, HEADROOM};
 use crate::{BadOffload, Burst, DropReason, HEAD, LONGEST_HEAD, Offload};
 
 /// Most bytes that an edit inserts: VXLAN over IPv6 with a VLAN tag needs 74.
@@ -186,12 +186,12 @@ impl Edits {
 }
 
 impl Burst {
-    /// Adds packet `i` of `source` as edit `id` leaves it: a private head, behind which the rest stays where it lies. Begun
-    /// with [`Burst::begin_from`].
+    /// Adds packet `i` of `source` as edit `id` leaves it, with its notes: a private head, behind which the rest stays where it
+    /// lies. Begun with [`Burst::begin_from`].
     ///
     /// # Errors
-    /// Why nothing was added: the edit reaches beyond the packet's head, or what is left to be done for the packet cannot be
-    /// done any more.
+    /// Why nothing was added. [`DropReason::TooShort`]: the edit reaches beyond the packet's head, or leaves less than an
+    /// Ethernet header. [`DropReason::BadOffload`]: what is left to be done for the packet cannot be done any more.
     pub fn push_edited(
         &mut self,
         source: &Burst,
@@ -207,9 +207,19 @@ impl Burst {
             },
         };
         let number = number.ok_or(DropReason::TooShort)?;
-        if !source.has_offloads() {
-            return Ok(());
-        }
+        if source.is_bare() { Ok(()) } else { self.take_over(number, (source, i), edits, id) }
+    }
+
+    /// Packet `number`, the last one, has what is noted for packet `i` of `source` and is left to be done for it.
+    #[inline(never)]
+    fn take_over(
+        &mut self,
+        number: usize,
+        (source, i): (&Burst, usize),
+        edits: &Edits,
+        id: EditId,
+    ) -> Result<(), DropReason> {
+        self.copy_notes(number, source, i);
         let Ok((offload, _)) = edits.offload(id, source.offload(i), source.frame_len(i)) else {
             self.pop_made();
             return Err(DropReason::BadOffload);
@@ -223,6 +233,9 @@ impl Burst {
     fn push_by_copy(&mut self, source: &Burst, i: usize, edits: &Edits, id: EditId) -> Option<usize> {
         let (frame, mut head) = (source.frame(i), [0; HEADROOM + LONGEST_HEAD]);
         let len = edits.apply(id, frame.head, &mut head)?;
+        if len + source.frame_len(i) - frame.head.len() < ETHERNET_HEADER {
+            return None;
+        }
         self.push_made(&head[..len], frame.rest())
     }
 }
@@ -265,6 +278,50 @@ mod tests {
         let mut edit = Edit::splice(0, 10, &[]).unwrap();
         edit.patch(9, &[0; 2]).unwrap();
         assert_eq!(edited(&[1; 20], &edit), None);
+    }
+
+    #[test]
+    fn an_edit_that_leaves_less_than_an_ethernet_header_adds_nothing() {
+        assert_eq!(edited(&[1; 60], &Edit::splice(0, 47, &[]).unwrap()), None);
+        assert_eq!(edited(&[1; 60], &Edit::splice(0, 46, &[]).unwrap()), Some(vec![1; 14]));
+        let mut patched = Edit::splice(0, 60, &[]).unwrap();
+        patched.patch(0, &[]).unwrap();
+        assert_eq!(edited(&[1; 60], &patched), None);
+        let chain = [Edit::splice(0, 20, &[]).unwrap(), Edit::splice(0, 30, &[]).unwrap()];
+        assert_eq!(edited_by(&[1; 60], &chain), None);
+    }
+
+    #[test]
+    fn a_short_private_head_is_compared_with_its_own_bytes() {
+        let bytes = vec![7; 400];
+        let region = Arc::new(Region::of_bytes(bytes.into()).unwrap());
+        let map = Arc::new(GuestMemory::new(vec![region.clone()]).unwrap());
+        let (mut source, mut made, mut edits) = (Burst::new(), Burst::new(), Edits::default());
+        source.begin(0);
+        source.pin(&map);
+        source.push(BufId::default(), region.seg(0, 400).unwrap());
+        source.load_heads::<Portable>();
+        // Of the head, 8 bytes are left; the frame is long enough.
+        let id = edits.add(&Edit::splice(0, HEAD - 8, &[]).unwrap());
+        made.begin_from(&source);
+        made.push_edited(&source, 0, &edits, id).unwrap();
+        assert_eq!((made.head(0), made.frame_len(0)), (&[7; 8][..], 400 - HEAD + 8));
+        assert_eq!((made.alike(&[7; 8]), made.alike(&[7; 12])), (1, 0));
+    }
+
+    #[test]
+    fn notes_go_with_a_packet_whether_it_is_edited_or_not() {
+        let (mut source, mut made, mut edits) = (burst(&[1; 60]), Burst::new(), Edits::default());
+        let notes = crate::Notes { tunnel: 5, class: 2, ..crate::Notes::default() };
+        source.set_notes(0, notes);
+        let mut patched = Edit::splice(0, 0, &[]).unwrap();
+        patched.patch(0, &[9]).unwrap();
+        let ids = [edits.add(&Edit::splice(12, 0, &[0; 4]).unwrap()), edits.add(&patched), EditId::NONE];
+        made.begin_from(&source);
+        for id in &ids {
+            made.push_edited(&source, 0, &edits, *id).unwrap();
+        }
+        assert_eq!([0, 1, 2].map(|i| made.notes(i)), [notes; 3]);
     }
 
     #[test]
@@ -365,7 +422,7 @@ mod tests {
                     wanted[*at..at + bytes.len()].copy_from_slice(bytes);
                 }
             }
-            prop_assert_eq!(edited(&frame, &edit), wanted);
+            prop_assert_eq!(edited(&frame, &edit), wanted.filter(|wanted| wanted.len() >= ETHERNET_HEADER));
         }
     }
 }

@@ -38,7 +38,7 @@ pub enum DropReason {
     TooManyPieces,
     /// Its source was stopped before it was sent everywhere.
     SourceStopped,
-    /// What its source left to be done (checksum, segments) contradicts the packet.
+    /// What its source left to be done (checksum, segments) contradicts the packet, or cannot be done where it was written.
     BadOffload,
     /// A fault that the operator asked for.
     Injected,

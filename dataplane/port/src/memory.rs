@@ -1,11 +1,11 @@
-//! The memory that a port shares with its peer: one memfd with the rings in front and the buffers behind.
+//! Memory shared by a port with its peer: one memfd with rings followed by buffers.
 //!
-//! It is made anew for each connection and never used again, so that a peer which has gone cannot reach into
-//! the next one's packets. Its size is sealed, so that it cannot be truncated, and its pages are there from the
-//! beginning, so that none is missing later. They go back to the kernel with the connection, even while the peer
-//! still holds the file: a peer that comes, keeps what it got and leaves, again and again, costs nothing that
-//! lasts. Nor is more allocated at once than [`MAX_MEMORY`], because the kernel puts no limit of its own on a memfd
-//! and ends processes when there is no more.
+//! It is created per connection and not reused, so that a former peer cannot access the next one's packets. Its size is
+//! sealed, so that it cannot be truncated, and its pages are allocated up front, so that none is missing later. They
+//! are released with the connection, even while the peer still holds the file: a peer that reconnects repeatedly and
+//! keeps its descriptors uses no lasting memory. Only lent packets ([`crate::Retained`]) keep the pages longer. The size
+//! is limited to [`MAX_MEMORY`], because the kernel does not limit a memfd and invokes the OOM killer when memory is
+//! exhausted.
 
 use crate::PortFault;
 use mem::{GuestMemory, Region, RegionSpec};
@@ -14,24 +14,31 @@ use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_sea
 use rustix::io::Errno;
 use std::sync::Arc;
 
-/// Most bytes that one port shares with its peer: rings and buffers of all queues. They are allocated while control
-/// waits, and a size mistaken by some zeros must not take a machine's memory.
+/// Maximum size of the memory shared by one port, in bytes: rings and buffers of all queues. The control thread blocks
+/// during allocation, and a mistyped size must not exhaust memory.
 pub const MAX_MEMORY: u64 = 1 << 30;
-/// The guest-physical address of the first byte; any would do.
+/// Guest-physical address of the first byte; arbitrary.
 const GUEST: u64 = 0x1_0000_0000;
-/// The address by which the protocol names rings; any would do.
+/// User address of the first byte, for ring addresses; arbitrary.
 const USER: u64 = 0x7000_0000_0000;
 
-/// Shared memory, mapped here too.
+/// The file and its pages, which are released with the last reference.
+#[derive(Debug)]
+pub(crate) struct Pages {
+    file: OwnedFd,
+    len: u64,
+}
+
+/// Shared memory, also mapped in this process.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    file: OwnedFd,
+    pages: Arc<Pages>,
     pub(crate) map: Arc<GuestMemory>,
     pub(crate) spec: RegionSpec,
 }
 
 impl Memory {
-    /// `len` zeroed bytes, [`MAX_MEMORY`] at most.
+    /// Allocates `len` zeroed bytes, at most [`MAX_MEMORY`].
     pub(crate) fn new(len: u64) -> Result<Self, PortFault> {
         let failed = |what: &str, why: &dyn std::fmt::Display| {
             PortFault::NoMemory(format!("{what} {len} bytes: {why}; ask for fewer or smaller queues"))
@@ -48,36 +55,41 @@ impl Memory {
         let spec = RegionSpec { guest: GUEST, user: USER, len, offset: 0 };
         let region = Region::map(file.as_fd(), spec).map_err(|e| failed("mapping", &e))?;
         let map = GuestMemory::new(vec![Arc::new(region)]).map_err(|e| failed("mapping", &e))?;
-        Ok(Self { file, map: Arc::new(map), spec })
+        Ok(Self { pages: Arc::new(Pages { file, len }), map: Arc::new(map), spec })
     }
 
-    /// The user address of byte `offset`.
+    /// What must live for as long as the content of the memory is read.
+    pub(crate) fn pages(&self) -> &Arc<Pages> {
+        &self.pages
+    }
+
+    /// User address of byte `offset`.
     pub(crate) fn user(offset: u64) -> u64 {
         USER + offset
     }
 
-    /// The guest-physical address of byte `offset`.
+    /// Guest-physical address of byte `offset`.
     pub(crate) fn guest(offset: u64) -> u64 {
         GUEST + offset
     }
 }
 
-impl Drop for Memory {
-    /// Remaining mappings of it read zeros.
+impl Drop for Pages {
+    /// Releases the pages; remaining mappings read zeros.
     fn drop(&mut self) {
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        // The file cannot be sealed against it; should it fail all the same, the pages go with the last mapping.
-        let _ = fallocate(&self.file, hole, 0, self.spec.len);
+        // No seal prevents this; on failure, the pages are released with the last mapping.
+        let _ = fallocate(&self.file, hole, 0, self.len);
     }
 }
 
 impl AsFd for Memory {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        self.pages.file.as_fd()
     }
 }
 
-/// File systems of this machine's own, by their magic numbers (statfs(2)): memory, huge pages and local disks.
+/// Magic numbers (statfs(2)) of local file systems: memory, huge pages and disks.
 const LOCAL: [i64; 6] = [
     0x0102_1994, // tmpfs and memfd
     0x9584_58f6, // hugetlbfs
@@ -87,10 +99,10 @@ const LOCAL: [i64; 6] = [
     0x9123_683e, // btrfs
 ];
 
-/// Whether a page of `fd` might come from elsewhere (FUSE, NFS, a layer over one), so that its server could
-/// make a worker wait for ever.
+/// Whether pages of `fd` may be served by another process or host (FUSE, NFS, overlays), which could block a worker
+/// forever.
 pub(crate) fn may_be_served_by_others(fd: &OwnedFd) -> Result<bool, Errno> {
-    // The kernel's type is wider than the numbers on some processors; the magic is its low half.
+    // On some processors the kernel's type is wider than the magic numbers, which are in the low half.
     let magic = rustix::fs::fstatfs(fd.as_fd())?.f_type as i64 & 0xffff_ffff;
     Ok(!LOCAL.contains(&magic))
 }
@@ -124,7 +136,10 @@ mod tests {
         let kept = rustix::io::dup(&memory).unwrap();
         let blocks = |file: &OwnedFd| rustix::fs::fstat(file).unwrap().st_blocks;
         assert_eq!(blocks(&kept), (1 << 20) / 512);
+        let pages = memory.pages().clone();
         drop(memory);
+        assert_eq!(blocks(&kept), (1 << 20) / 512, "a packet is lent");
+        drop(pages);
         assert_eq!(blocks(&kept), 0);
         assert_eq!(rustix::fs::fstat(&kept).unwrap().st_size, 1 << 20, "no access faults");
     }

@@ -60,8 +60,12 @@ pub trait Pipeline: Send {
     }
 
     /// Runs timers that are due, without packets. Returns when it is to be called next at the latest; `None` if no timer
-    /// runs. Called once when a worker takes the pipeline over, and from then on when that moment has come, also if the worker
-    /// sleeps.
+    /// runs.
+    ///
+    /// Called when a worker takes the pipeline over, when the returned moment has come, before each sleep of the worker, and
+    /// at least every 0.1 ms while the worker runs. So a deadline that arises in `process` needs no other announcement: a
+    /// sleep ends with it, and a worker that never sleeps sees it at most 0.1 ms late. A call that finds no timer due
+    /// must be cheap.
     fn tick(&mut self, now: Now) -> Option<Now> {
         let _ = now;
         None

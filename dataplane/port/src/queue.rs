@@ -9,6 +9,11 @@ use ring::BufId;
 use rustix::fd::BorrowedFd;
 use std::time::Instant;
 
+/// Most queue pairs of one port. vhost-user sets it: ring indices have eight bits in the messages that carry descriptors.
+pub const MAX_QUEUE_PAIRS: u16 = 128;
+/// Smallest MTU of a virtio network device (VIRTIO 1.2, 5.1.4.1), in bytes.
+const MIN_MTU: u16 = 68;
+
 /// A port's number in the running switch. Behind those of ports are those of the handoff queues between workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PortId(pub u16);
@@ -58,6 +63,28 @@ pub enum QueueState {
         /// counter.
         base: u32,
     },
+}
+
+/// Settings that no virtio network device can have, on whichever side of it a port is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OutOfRange {
+    /// Queue pairs.
+    #[error("{0} queue pairs were asked for; 1 to {MAX_QUEUE_PAIRS} are possible")]
+    QueuePairs(u16),
+    /// The MTU in bytes.
+    #[error("an MTU of {0} bytes was asked for; it must be at least {MIN_MTU}")]
+    Mtu(u16),
+}
+
+impl OutOfRange {
+    /// Refuses such settings.
+    pub(crate) fn check(queue_pairs: u16, mtu: Option<u16>) -> Result<(), Self> {
+        match mtu {
+            _ if !(1..=MAX_QUEUE_PAIRS).contains(&queue_pairs) => Err(Self::QueuePairs(queue_pairs)),
+            Some(mtu) if mtu < MIN_MTU => Err(Self::Mtu(mtu)),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Where packets enter.
@@ -136,7 +163,8 @@ pub trait TxQueue: Send {
     /// [`Slots::write_packet`]). Returns how many lengths are done with: the rest found the queue full. A frame that the queue
     /// could never take is counted in `stats` and has no slot.
     ///
-    /// The handle must not be used for anything else until [`TxQueue::commit`], which comes in the same burst.
+    /// The handle must not be used for anything else until [`TxQueue::commit`], which comes in the same burst. What may be left
+    /// to be done for the frames is what [`TxQueue::capabilities`] covers, and checksums ([`Slots::write`]).
     fn reserve(
         &mut self,
         lengths: &[u32],
@@ -144,10 +172,11 @@ pub trait TxQueue: Send {
         stats: &mut BurstStats,
     ) -> Result<usize, PortFault> {
         let _ = stats;
-        slots.stage(lengths)
+        slots.stage(lengths, self.capabilities())
     }
 
-    /// Sends the frames of `slots`, all of which are written, and empties it.
+    /// Sends the frames of `slots`, all of which are written, and empties it. Frames that cannot be sent count in `stats`, also
+    /// if the queue fails.
     fn commit(&mut self, slots: &mut Slots, stats: &mut BurstStats) -> Result<(), PortFault> {
         slots.send_staged(stats, |burst, indices, stats| self.tx(burst, indices, stats))
     }

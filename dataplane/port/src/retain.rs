@@ -9,12 +9,17 @@
 //! A burst with a lent buffer is read before its queue's next `rx`: the last handle may be gone by then, and the buffer filled
 //! anew.
 //!
+//! The bytes of a lent packet stay mapped, and its memory allocated, until the last handle is dropped, also after its port has
+//! disconnected. Where a peer shares that memory (virtio-user, a memif client), the peer can write to it for as long as it
+//! holds the file: apart from the head, what is read twice may read differently. A program copies what it validates.
+//!
 //! Protocol: `out` is written by the worker that has the queue, alone; the queue looks at the list of what came back only while
 //! `out` is not zero. The list is locked by the thread that drops a handle, for one push, and by the worker, for one drain.
 
+use crate::memory::Pages;
 use crate::{Burst, Offload, PortFault};
 use mem::copy::{Kernel, Portable};
-use mem::pool::{Buffer, Cache, Pages, Pool, PoolSpec};
+use mem::pool::{self, Buffer, Cache, Pool, PoolSpec};
 use mem::{GuestMemory, VolatileSlice};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,14 +40,25 @@ struct Lending {
     /// Buffers that are lent, or came back and were not collected.
     out: AtomicUsize,
     returned: Mutex<Vec<u16>>,
+    /// The pages that the buffers lie in, if they go back to the kernel before their mapping ends.
+    _pages: Option<Arc<Pages>>,
 }
 
 impl Lender {
     /// For `count` buffers, `stride` bytes from one to the next; `first` begins with buffer 0. A buffer's number is the `id` of
     /// its buffer id.
     pub(crate) fn new(first: VolatileSlice, stride: usize, count: usize) -> Self {
-        let returned = Mutex::new(Vec::with_capacity(count / 2));
-        Self(Arc::new(Lending { first: first.addr(), stride, count, out: AtomicUsize::new(0), returned }))
+        Self::over(first, stride, count, None)
+    }
+
+    /// The same for buffers in memory that is shared with a peer.
+    pub(crate) fn shared(first: VolatileSlice, stride: usize, count: usize, pages: Arc<Pages>) -> Self {
+        Self::over(first, stride, count, Some(pages))
+    }
+
+    fn over(first: VolatileSlice, stride: usize, count: usize, pages: Option<Arc<Pages>>) -> Self {
+        let (out, returned) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(count / 2)));
+        Self(Arc::new(Lending { first: first.addr(), stride, count, out, returned, _pages: pages }))
     }
 
     /// Hands each buffer that came back to `each`. Returns whether there was any.
@@ -108,7 +124,7 @@ impl Retainer {
     /// # Errors
     /// [`PortFault::NoMemory`] if there is no memory for them.
     pub fn new(buffers: u32) -> Result<Self, PortFault> {
-        let spec = PoolSpec { buffers, size: DATA, pages: Pages::Ordinary };
+        let spec = PoolSpec { buffers, size: DATA, pages: pool::Pages::Ordinary };
         let pool = Pool::new(spec).map_err(|error| PortFault::NoMemory(error.to_string()))?;
         Ok(Self { cache: pool.cache(), home: Arc::new(Home { pool, returned: Mutex::default() }) })
     }
@@ -185,7 +201,8 @@ impl Retained {
         self.0.copied.first().map_or(&[], Buffer::data)
     }
 
-    /// Whether its bytes lie in memory of the port that it came in by.
+    /// Whether its bytes lie in memory of the port that it came in by. Where that is shared with a peer, the peer can write to
+    /// all of them but the head.
     pub fn is_lent(&self) -> bool {
         self.0.lent.is_some()
     }

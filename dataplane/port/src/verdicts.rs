@@ -127,8 +127,8 @@ impl Batch {
     }
 }
 
-/// No batch of a port has room.
-const CLOSED: u16 = u16::MAX;
+/// No batch of a port has room. No batch has this number: so many would not fit into memory.
+const CLOSED: u32 = u32::MAX;
 
 /// Where the packets of one burst go. One per worker, reused for ever.
 #[derive(Debug)]
@@ -137,7 +137,7 @@ pub struct Verdicts {
     batches: Vec<Batch>,
     used: usize,
     /// By port: the batch that takes the next emission.
-    open: Vec<u16>,
+    open: Vec<u32>,
     edits: Edits,
     /// By packet: whether it has a verdict.
     decided: u64,
@@ -376,7 +376,7 @@ impl Verdicts {
     /// The batch for `packets` emissions more to port `to`.
     #[inline(always)]
     fn batch(&mut self, to: PortId, packets: usize) -> &mut Batch {
-        let at = usize::from(self.open[usize::from(to.0)]);
+        let at = self.open[usize::from(to.0)] as usize;
         let fits = |batch: &&Batch| usize::from(batch.indices.n) + packets <= BURST;
         let at = if self.batches.get(at).as_ref().is_some_and(fits) { at } else { self.open_batch(to) };
         &mut self.batches[at]
@@ -391,7 +391,7 @@ impl Verdicts {
         let batch = &mut self.batches[at];
         (batch.to, batch.indices.n, batch.edited) = (to, 0, false);
         self.used += 1;
-        self.open[usize::from(to.0)] = at as u16;
+        self.open[usize::from(to.0)] = at as u32;
         at
     }
 
@@ -496,6 +496,21 @@ mod tests {
                 prop_assert_eq!(BURST as u64 + verdicts.replicated(), left as u64 + dropped);
             }
         }
+    }
+
+    #[test]
+    fn more_batches_than_sixteen_bits_can_number_keep_their_ports() {
+        let mut verdicts = Verdicts::new(3);
+        verdicts.emit(0, PortId(2), EditId::NONE);
+        (0..u16::MAX).for_each(|_| verdicts.emit_run(0..BURST, PortId(0), EditId::NONE));
+        verdicts.emit(1, PortId(1), EditId::NONE);
+        verdicts.emit(2, PortId(1), EditId::NONE);
+        let of = |port| -> Vec<u8> {
+            let batches = verdicts.batches().iter().filter(|batch| batch.port() == PortId(port));
+            batches.flat_map(|batch| batch.indices().as_slice().to_vec()).collect()
+        };
+        assert_eq!((of(2), of(1)), (vec![0], vec![1, 2]));
+        assert_eq!(of(0).len(), BURST * usize::from(u16::MAX));
     }
 
     #[test]

@@ -305,6 +305,22 @@ fn a_frame_that_found_too_few_buffers_looks_again_when_there_are_more() {
 }
 
 #[test]
+fn room_is_promised_only_for_a_frame_that_the_buffers_hold() {
+    for packed in KINDS {
+        let mut guest = Guest::new(packed, MERGEABLE);
+        let mut tx = guest.tx();
+        assert_eq!(tx.room(60), 0, "no buffers");
+        (0..3).for_each(|k| guest.offer(&[(k * 4096, 100)], WRITE));
+        assert_eq!((tx.room(60), tx.room(300 - guest.header()), tx.room(1000)), (3, 1, 0));
+        assert_eq!((tx.room(1000), tx.room(200)), (0, 1), "what was gathered is there again");
+        (3..15).for_each(|k| guest.offer(&[(k * 4096, 100)], WRITE));
+        assert_eq!(tx.room(1000), 1);
+        let (done, _) = send(tx.as_mut(), &burst_of(&[frame(1000, 1)])).unwrap();
+        assert_eq!((done, guest.used().len(), tx.room(60)), (1, 11, 4));
+    }
+}
+
+#[test]
 fn long_chains_do_not_keep_a_worker() {
     let mut guest = Guest::new(false, MODERN);
     let chain: Vec<(u64, u32)> = (0..256).map(|_| (0, 1)).collect();

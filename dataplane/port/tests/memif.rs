@@ -400,3 +400,27 @@ fn retained_packets_outlive_their_burst_and_a_client_lends_its_other_buffers() {
     }
     assert!(lent[0] == 0 && lent[1] > 1000, "{lent:?}");
 }
+
+#[test]
+fn retained_packets_keep_their_bytes_after_a_disconnect() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut joined = Joined::alike(&dir.path().join("s"), options());
+    let (mut retainer, mut kept) = (Retainer::new(64).unwrap(), VecDeque::new());
+    let frames: Vec<_> = (0..8).map(|k| frame(200 + 100 * k, k)).collect();
+    let [server, client] = &mut joined.sides;
+    assert_eq!(send(server.tx(0), &burst_of(&frames)).unwrap().0, 8);
+    let (mut burst, _) = receive(client.rx(0)).unwrap();
+    for (i, frame) in frames.iter().enumerate() {
+        let packet = burst.retain::<Portable>(i, &mut retainer).unwrap();
+        assert!(packet.is_lent());
+        kept.push_back((packet, frame.clone()));
+    }
+    client.rx(0).complete(burst.buf_ids());
+    drop(burst);
+    drop(joined);
+    for (packet, frame) in kept {
+        let mut bytes = vec![0; packet.len()];
+        packet.copy_to(&mut bytes);
+        assert!(bytes == frame);
+    }
+}

@@ -291,6 +291,30 @@ fn retained_packets_outlive_their_burst_and_their_buffers_come_back() {
     }
 }
 
+#[test]
+fn retained_packets_keep_their_bytes_after_a_disconnect() {
+    let dir = tempfile::tempdir().unwrap();
+    for kind in KINDS {
+        let mut joined = Joined::new(&dir.path().join("s"), options(kind), vhost_user::Options::default());
+        let (mut retainer, mut kept) = (Retainer::new(64).unwrap(), VecDeque::new());
+        let frames: Vec<_> = (0..8).map(|k| frame(200 + 100 * k, k)).collect();
+        assert_eq!(send(joined.back.tx(0), &burst_of(&frames)).unwrap().0, 8);
+        let (mut burst, _) = receive(joined.front.rx(0)).unwrap();
+        for (i, frame) in frames.iter().enumerate() {
+            kept.push_back((burst.retain::<Portable>(i, &mut retainer).unwrap(), frame.clone()));
+        }
+        assert_eq!(lent(&kept), 8, "{kind:?}");
+        joined.front.rx(0).complete(burst.buf_ids());
+        drop(burst);
+        drop(joined);
+        for (packet, frame) in kept {
+            let mut bytes = vec![0; packet.len()];
+            packet.copy_to(&mut bytes);
+            assert!(bytes == frame, "{kind:?}");
+        }
+    }
+}
+
 /// How many of the last 8 packets lie in memory of their port.
 fn lent(kept: &VecDeque<(Retained, Vec<u8>)>) -> usize {
     kept.range(kept.len() - 8..).filter(|(packet, _)| packet.is_lent()).count()

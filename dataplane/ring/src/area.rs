@@ -1,8 +1,8 @@
-//! One area of a virtqueue in foreign memory, with its bounds checked once.
+//! One area of a virtqueue in shared memory, bounds-checked at construction.
 //!
-//! An [`Area`] owns the map that its bytes lie in, so its loads and stores are safe for as long as it lives.
-//! Offsets are computed by this crate from indices already reduced below the ring's size; they are asserted in
-//! debug builds and hold by construction in release builds.
+//! An [`Area`] holds a reference to its memory table, so its loads and stores are safe while it lives. This crate
+//! computes offsets from indices already reduced below the queue size; they are in bounds by construction, and asserted
+//! in debug builds.
 
 use crate::RingFault;
 use core::marker::PhantomData;
@@ -10,7 +10,7 @@ use core::sync::atomic::Ordering;
 use mem::{GuestMemory, Translator, VolatileSlice};
 use std::sync::Arc;
 
-/// Foreign bytes with checked bounds.
+/// Shared memory with checked bounds.
 #[derive(Debug)]
 pub(crate) struct Area {
     seg: VolatileSlice,
@@ -18,7 +18,7 @@ pub(crate) struct Area {
 }
 
 impl Area {
-    /// `len` bytes at `user`, aligned to `align`.
+    /// `len` bytes at front-end virtual address `user`, aligned to `align`.
     pub(crate) fn new(
         map: &Arc<GuestMemory>,
         name: &'static str,
@@ -54,23 +54,24 @@ impl Area {
         Ok(Self { seg, _map: map.clone() })
     }
 
-    /// The same bytes, as a value that a loop keeps in registers.
+    /// The same bytes as a `Copy` value, which a loop keeps in registers.
     #[inline(always)]
     pub(crate) fn view(&self) -> View<'_> {
         View { seg: self.seg, _area: PhantomData }
     }
 
-    /// Writes two little-endian integers of 32 bits in a row, unless they stand there already: then the line stays in both
-    /// cores' caches.
+    /// Writes two consecutive little-endian 32-bit integers unless the memory already holds them; skipping the write
+    /// keeps the line in both cores' caches.
     #[inline(always)]
     pub(crate) fn put_two32(&self, offset: usize, first: u32, second: u32) {
-        // SAFETY: as in `load16`, but for the alignment, which this store does not need.
+        // SAFETY: as in `load16`, except for alignment, which this store does not need.
         unsafe { self.seg.put_unaligned(offset, u64::from(first) | u64::from(second) << 32) }
     }
 
     #[inline(always)]
     pub(crate) fn load16(&self, offset: usize, order: Ordering) -> u16 {
-        // SAFETY: the area owns its map; the offset is below the checked length and aligned (module text).
+        // SAFETY: the area keeps its memory table alive; the offset is aligned and below the checked length (module
+        // docs).
         unsafe { self.seg.load_u16(offset, order) }
     }
 
@@ -110,7 +111,7 @@ impl Area {
     }
 }
 
-/// An [`Area`] for loads, as a value.
+/// A `Copy` view of an [`Area`].
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     seg: VolatileSlice,
@@ -118,10 +119,10 @@ pub(crate) struct View<'a> {
 }
 
 impl View<'_> {
-    /// Four little-endian integers of 16 bits that lie in a row, as one word.
+    /// Four consecutive little-endian 16-bit integers, as one word.
     #[inline(always)]
     pub(crate) fn load_four16(self, offset: usize) -> u64 {
-        // SAFETY: as in `Area::load16`, but for the alignment, which this load does not need.
+        // SAFETY: as in `Area::load16`, except for alignment, which this load does not need.
         unsafe { self.seg.load_unaligned(offset) }
     }
 

@@ -1,34 +1,34 @@
-//! Descriptors as private values, and turning a chain of them into checked segments.
+//! Private descriptor copies, and translation of descriptor chains to checked segments.
 //!
-//! A [`Descriptor`] here is a copy; the guest's original may change without effect. [`resolve`] is the one place
-//! where direction, bounds and translation of a whole chain are judged.
+//! A [`Descriptor`] is a copy; later changes by the guest have no effect. Only [`resolve`] validates direction and
+//! bounds of a whole chain and translates it.
 
 use crate::RingFault;
 use mem::{Translator, VolatileSlice};
 
-/// The chain goes on in the descriptor that `next` names (split) or that follows (packed).
+/// The chain continues in descriptor `next` (split) or in the following one (packed).
 pub(crate) const NEXT: u16 = 1;
 /// The device writes this buffer.
 pub(crate) const WRITE: u16 = 2;
-/// The buffer is a table of descriptors.
+/// The buffer contains a table of indirect descriptors.
 pub(crate) const INDIRECT: u16 = 4;
-/// Packed: equal to the driver's wrap counter when made available.
+/// Packed: equals the driver's wrap counter if the descriptor is available.
 pub(crate) const AVAIL: u16 = 1 << 7;
-/// Packed: equal to the device's wrap counter when used.
+/// Packed: equals the device's wrap counter if the descriptor is used.
 pub(crate) const USED: u16 = 1 << 15;
-/// Bytes of one descriptor of either kind.
+/// Descriptor size in bytes, split and packed.
 pub(crate) const DESC: usize = 16;
-/// Most descriptors of a chain or of an indirect table that are read. A longer one is a fault, whatever the queue's size:
-/// reading it would cost every other queue of the worker time, and no frame of 64 KiB needs that many. A table may be longer
-/// than a short queue, because drivers in the field do it.
+/// Maximum number of descriptors read from a chain or an indirect table. A longer one is a fault for any queue size:
+/// reading it would delay the worker's other queues, and a 64 KiB frame does not need as many. A table may be longer
+/// than a short queue, because existing drivers do this.
 pub const MAX_CHAIN: usize = 1024;
 
-/// One descriptor, read once. `link` is `next` on split rings and the buffer ID on packed ones.
+/// A private copy of one descriptor. `link` is `next` on split rings and the buffer ID on packed ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Descriptor {
     /// Guest-physical address.
     pub address: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u32,
     /// Flags (`VIRTQ_DESC_F_*`).
     pub flags: u16,
@@ -37,62 +37,62 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
-    /// The flag of a buffer for the device to write (`VIRTQ_DESC_F_WRITE`).
+    /// Flag of device-writable buffers (`VIRTQ_DESC_F_WRITE`).
     pub const WRITE: u16 = WRITE;
 
-    /// From the two words of a split descriptor: address; length, flags, next.
+    /// Decodes the two words of a split descriptor: address; length, flags, next.
     #[inline(always)]
     pub(crate) fn split(address: u64, word: u64) -> Self {
         Self { address, len: word as u32, flags: (word >> 32) as u16, link: (word >> 48) as u16 }
     }
 
-    /// From the two words of a packed descriptor: address; length, buffer ID, flags.
+    /// Decodes the two words of a packed descriptor: address; length, buffer ID, flags.
     #[inline(always)]
     pub(crate) fn packed(address: u64, word: u64) -> Self {
         Self { address, len: word as u32, flags: (word >> 48) as u16, link: (word >> 32) as u16 }
     }
 
-    /// What returns this plain buffer, whose `link` says its number.
+    /// The ID that returns this plain buffer; requires `link` to hold its number.
     #[inline(always)]
     pub fn buf_id(self) -> BufId {
         BufId::plain(self.link)
     }
 
-    /// Whether the chain is this one plain buffer.
+    /// Whether the chain is this descriptor only, without NEXT and INDIRECT.
     #[inline(always)]
     pub fn is_plain(self) -> bool {
         self.flags & (NEXT | INDIRECT) == 0
     }
 }
 
-/// What returns a buffer to its owner: its number and the ring entries it took.
+/// Identifies a buffer to return: its ID and its number of ring entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BufId {
     /// Head index (split) or buffer ID (packed).
     pub id: u16,
-    /// Ring entries to skip: the chain's length on packed rings, 1 on split ones.
+    /// Ring entries to skip: the chain length on packed rings, 1 on split rings.
     pub slots: u16,
 }
 
 impl BufId {
-    /// What returns a plain buffer of this number.
+    /// ID of a plain buffer.
     #[inline(always)]
     pub fn plain(id: u16) -> Self {
         Self { id, slots: 1 }
     }
 }
 
-/// Which way the bytes of a queue go, seen from the device.
+/// Transfer direction of a queue, seen from the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// The device reads: every buffer must lack the WRITE flag.
+    /// Device-readable: no buffer may have the WRITE flag.
     Read,
-    /// The device writes: every buffer must have it.
+    /// Device-writable: every buffer must have the WRITE flag.
     Write,
 }
 
 impl Direction {
-    /// The WRITE flag of its buffers.
+    /// WRITE flag value for this direction.
     #[inline(always)]
     pub(crate) fn flag(self) -> u16 {
         match self {
@@ -101,7 +101,7 @@ impl Direction {
         }
     }
 
-    /// Whether `flags` fit this direction.
+    /// Returns an error if `flags` do not match this direction.
     #[inline(always)]
     pub fn check(self, flags: u16) -> Result<(), RingFault> {
         match (self, flags & WRITE != 0) {
@@ -112,16 +112,16 @@ impl Direction {
     }
 }
 
-/// Most pieces of one frame. Linux fills at most 18 (`MAX_SKB_FRAGS` and the header); every step behind the ring costs time
-/// per piece.
+/// Maximum number of segments of one frame. Linux uses at most 18 (`MAX_SKB_FRAGS` plus the header); later processing
+/// has a cost per segment.
 pub const MAX_PIECES: usize = 256;
 
-/// Translates every buffer of a chain and appends the pieces to `out`, in order; buffers may cross from one region
-/// into the next. Empty buffers vanish, but count as pieces. On a fault `out` is unspecified.
+/// Translates all buffers of a chain and appends the segments to `out`, in order. A buffer may span several regions.
+/// Empty buffers produce no segment but count towards the limit. On error the content of `out` is unspecified.
 ///
 /// # Errors
-/// [`RingFault::TooManyPieces`] if the chain has more than [`MAX_PIECES`]: the ring is intact, and a caller may skip the
-/// buffer instead. Any other fault means that the ring cannot be used any further.
+/// [`RingFault::TooManyPieces`] if the chain has more than [`MAX_PIECES`]: the ring stays usable, and the caller may
+/// skip the buffer. After any other fault the ring must not be used.
 pub fn resolve(
     chain: &[Descriptor],
     direction: Direction,
@@ -138,7 +138,7 @@ pub fn resolve(
             }
         } else {
             let before = out.len();
-            // A buffer over regions of a few bytes each ends here before it is walked to its end.
+            // Stops early for a buffer that spans many tiny regions.
             let within = |seg: VolatileSlice| {
                 out.push(seg);
                 out.len() - before <= MAX_PIECES

@@ -1,93 +1,93 @@
-//! The ways the other side can break a virtqueue. Each stops its port and nobody else's.
+//! Protocol violations of the other side of a virtqueue. Each stops only the affected port.
 
-/// Why a virtqueue cannot be used any further.
+/// Virtqueue fault; the queue cannot be used any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RingFault {
-    /// A split ring's size is no power of two, or either kind's is zero or above 32768.
+    /// The ring size is zero or above 32768, or not a power of two (split).
     #[error("a queue of {0} entries is not allowed")]
     Size(u16),
-    /// The base named at the start does not fit the ring.
+    /// The initial base is outside the ring.
     #[error("the base {0:#x} lies outside the ring")]
     Base(u32),
-    /// A ring area lies outside the shared memory or is misaligned.
+    /// A ring area is outside the shared memory or misaligned.
     #[error("the {0} area lies outside the shared memory or is misaligned")]
     Area(&'static str),
-    /// The available index is further ahead than the ring has entries, or went back.
+    /// The available index is more than the ring size ahead, or moved back.
     #[error("the available index {index} is not within {size} entries after {used}")]
     IndexJump {
-        /// What the driver wrote.
+        /// Available index written by the driver.
         index: u16,
-        /// What was used so far.
+        /// Used index so far.
         used: u16,
-        /// Entries of the ring.
+        /// Ring size in entries.
         size: u16,
     },
-    /// A head or a next field names no descriptor.
+    /// A head or `next` field is not a valid descriptor index.
     #[error("descriptor {0} does not exist")]
     NoSuchDescriptor(u16),
-    /// A chain is longer than the queue, so it loops or breaks section 2.7.5.3.1, or longer than [`crate::MAX_CHAIN`].
+    /// A chain is longer than the queue (a loop, or a violation of section 2.7.5.3.1) or than [`crate::MAX_CHAIN`].
     #[error("a descriptor chain is longer than the queue or than {most} descriptors", most = crate::MAX_CHAIN)]
     ChainTooLong,
-    /// A buffer lies in more than [`crate::MAX_PIECES`] pieces.
+    /// A buffer has more than [`crate::MAX_PIECES`] segments.
     #[error("a buffer lies in more than {most} pieces", most = crate::MAX_PIECES)]
     TooManyPieces,
-    /// A packed chain ends in a descriptor that was not made available.
+    /// A packed chain continues in a descriptor that is not available.
     #[error("a descriptor chain runs into a descriptor that is not available")]
     ChainUnfinished,
-    /// More packed descriptors are available than the ring has.
+    /// More packed descriptors are available than the ring has entries.
     #[error("more descriptors are available than the ring has entries")]
     Lapped,
-    /// An indirect descriptor without the feature.
+    /// An indirect descriptor is used but `INDIRECT_DESC` was not negotiated.
     #[error("an indirect descriptor is used but INDIRECT_DESC was not negotiated")]
     IndirectNotNegotiated,
-    /// An indirect table inside an indirect table.
+    /// An indirect table contains an indirect descriptor.
     #[error("an indirect table contains an indirect descriptor")]
     IndirectNested,
-    /// INDIRECT and NEXT in one descriptor.
+    /// A descriptor has both INDIRECT and NEXT.
     #[error("an indirect descriptor has the NEXT flag")]
     IndirectWithNext,
-    /// The table's length is zero, no multiple of 16, or above that of [`crate::MAX_CHAIN`] descriptors.
+    /// The length of an indirect table is zero, not a multiple of 16, or above [`crate::MAX_CHAIN`] descriptors.
     #[error("an indirect table of {0} bytes is not allowed")]
     IndirectLength(u32),
-    /// A receive buffer without a byte of room.
+    /// A receive buffer has zero length.
     #[error("a buffer to write has no room at all")]
     NoRoom,
-    /// A buffer or table lies outside the shared memory.
+    /// A buffer or table is outside the shared memory.
     #[error("{len} bytes at guest address {address:#x} lie outside the shared memory")]
     Outside {
         /// Guest-physical address.
         address: u64,
-        /// Bytes.
+        /// Length in bytes.
         len: u32,
     },
-    /// The used index is further ahead than buffers are out, or went back.
+    /// The used index is further ahead than buffers are outstanding, or moved back.
     #[error("the used index {index} is not within {out} buffers after {taken}")]
     UsedJump {
-        /// What the device wrote.
+        /// Used index written by the device.
         index: u16,
-        /// What was taken back so far.
+        /// Number of buffers reclaimed so far (16-bit index).
         taken: u16,
-        /// Buffers that the device has.
+        /// Outstanding buffers.
         out: u16,
     },
-    /// A buffer came back that the device did not have.
+    /// The device returned a buffer that was not outstanding.
     #[error("buffer {0} was used but not out")]
     NotOut(u32),
-    /// The device says that it wrote past the end of a buffer.
+    /// The used length exceeds the buffer.
     #[error("{len} bytes were written into a buffer of {room}")]
     UsedLength {
-        /// What the device wrote.
+        /// Used length written by the device, in bytes.
         len: u32,
-        /// Bytes of the buffer.
+        /// Buffer size in bytes.
         room: u32,
     },
-    /// A received frame spans no buffer, or more than any frame needs.
+    /// A received frame spans zero buffers, or more than a frame can need.
     #[error("a frame spans {0} buffers")]
     Merged(u16),
-    /// A buffer for the device to read has the WRITE flag.
+    /// A device-readable buffer has the WRITE flag.
     #[error("a buffer to read has the WRITE flag")]
     WriteOnRead,
-    /// A buffer for the device to write lacks the WRITE flag.
+    /// A device-writable buffer lacks the WRITE flag.
     #[error("a buffer to write lacks the WRITE flag")]
     ReadOnWrite,
 }

@@ -1,21 +1,21 @@
-//! Where a virtqueue lies: three areas. And how a driver that may choose lays it out: one behind the other, each on
-//! cache lines of its own.
+//! Addresses of the three areas of a virtqueue, and the default layout for drivers: consecutive areas, each on its own
+//! cache lines.
 //!
-//! Source: VIRTIO 1.2, sections 2.7 (sizes of a split ring's parts) and 2.8.10 (a packed ring needs no more).
+//! Source: VIRTIO 1.2, sections 2.7 (sizes of the split ring areas) and 2.8.10 (a packed ring does not need more).
 
-/// Where a ring's areas are, in user addresses of the front end, and where to start in it.
+/// Ring addresses (front-end virtual), size, start position and negotiated features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Entries.
+    /// Number of entries.
     pub size: u16,
     /// Descriptor area.
     pub descriptors: u64,
-    /// Driver area: the available ring, or the driver's event suppression.
+    /// Driver area: available ring (split) or driver event suppression (packed).
     pub driver: u64,
-    /// Device area: the used ring, or the device's event suppression.
+    /// Device area: used ring (split) or device event suppression (packed).
     pub device: u64,
-    /// Start: split: the next available and used index; packed: bits 0-14 next available, bit 15 its wrap
-    /// counter, bits 16-30 next used, bit 31 its wrap counter.
+    /// Start position. Split: next available and used index. Packed: bits 0-14 next available, bit 15 its wrap counter,
+    /// bits 16-30 next used, bit 31 its wrap counter.
     pub base: u32,
     /// `VIRTIO_F_EVENT_IDX` was negotiated.
     pub event_idx: bool,
@@ -25,16 +25,16 @@ pub struct Layout {
     pub in_order: bool,
 }
 
-/// Where an area may begin: a pair of lines, since processors fetch the second with the first.
+/// Area alignment in bytes: two lines, because the adjacent-line prefetcher fetches lines in pairs.
 const ALIGN: u64 = 128;
 
 impl Layout {
-    /// Bytes of a ring of `size` entries, split or packed, that [`Layout::fresh`] lays out.
+    /// Size in bytes of a [`Layout::fresh`] ring of `size` entries, split or packed.
     pub fn bytes(size: u16) -> u64 {
         areas(size).iter().sum()
     }
 
-    /// A ring of `size` entries at user address `at`, a multiple of 128; a fresh split one, without features.
+    /// Layout of a new split ring of `size` entries at user address `at`, a multiple of 128, without features.
     pub fn fresh(at: u64, size: u16) -> Self {
         let [descriptors, driver, _] = areas(size);
         Self {
@@ -50,7 +50,7 @@ impl Layout {
     }
 }
 
-/// Bytes of descriptor, driver and device area.
+/// Sizes of descriptor, driver and device area, in bytes.
 fn areas(size: u16) -> [u64; 3] {
     let n = u64::from(size);
     [n * 16, n * 2 + 6, n * 8 + 6].map(|bytes| bytes.next_multiple_of(ALIGN))

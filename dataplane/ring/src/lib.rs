@@ -1,10 +1,8 @@
-//! Rings: virtqueues, split and packed, from the device's side and from the driver's, and the rings that join
-//! cores of one process.
+//! Rings: split and packed virtqueues, device and driver side, and rings between cores of one process.
 //!
-//! A virtqueue lies in memory that a guest can write at any time. Everything read from it is read once, into
-//! private memory, and judged there; what is judged wrong is a [`RingFault`] with a name, and the ring is not
-//! used again. This crate must never follow an address that was not translated, never wait, and never learn
-//! what a buffer contains.
+//! A virtqueue is in memory that a guest can write at any time. Each value is read once into private memory and
+//! validated there; an invalid value is a [`RingFault`], and the ring is not used afterwards. This crate must not
+//! access an untranslated address, block, or interpret buffer content.
 //!
 //! Source: VIRTIO 1.2, sections 2.6 (virtqueues), 2.7 (split) and 2.8 (packed).
 

@@ -1,8 +1,8 @@
-//! A virtqueue in heap memory that tests, benches and fuzz targets fill by hand, rightly or wrongly.
+//! A virtqueue in heap memory for tests, benches and fuzz targets, with valid or invalid content.
 //!
-//! The memory has the ring areas in front and buffers behind, in two regions that touch, so that a buffer can
-//! cross from one into the other. Well-behaved traffic comes from [`crate::driver`] over the same memory;
-//! everything else is poked in with raw stores, as a hostile guest would.
+//! The memory has the ring areas first, then buffers in two adjacent regions, so that a buffer can span both. Valid
+//! traffic comes from [`crate::driver`] over the same memory; everything else is written with raw stores, as by a
+//! hostile guest.
 
 use crate::Layout;
 use core::sync::atomic::Ordering::Relaxed;
@@ -13,18 +13,18 @@ use std::sync::Arc;
 pub const RINGS: u64 = 0x10_0000;
 /// Guest address of the first buffer.
 pub const BUFFERS: u64 = 0x100_0000;
-/// Bytes of each of the two regions of buffers.
+/// Size of each of the two buffer regions, in bytes.
 pub const REGION: u64 = 0x2_0000;
-/// User addresses are guest addresses plus this.
+/// Offset from guest addresses to user addresses.
 pub const USER: u64 = 0x7000_0000_0000;
 
-/// What a mock ring is made for.
+/// Ring format and features of a mock.
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "four features that are negotiated independently")]
 pub struct Shape {
-    /// Packed rather than split.
+    /// Packed instead of split.
     pub packed: bool,
-    /// Entries.
+    /// Number of entries.
     pub size: u16,
     /// `VIRTIO_F_IN_ORDER`.
     pub in_order: bool,
@@ -34,17 +34,17 @@ pub struct Shape {
     pub indirect: bool,
 }
 
-/// A virtqueue without an owner.
+/// A virtqueue in heap memory.
 #[derive(Debug)]
 pub struct Mock {
-    /// The guest's memory.
+    /// Guest memory.
     pub map: Arc<GuestMemory>,
-    /// Where the ring lies in it.
+    /// Ring layout in `map`.
     pub layout: Layout,
 }
 
 impl Mock {
-    /// Zeroed memory with room for a ring of this shape.
+    /// Zeroed memory for a ring of this shape.
     pub fn new(shape: Shape) -> Self {
         let bytes = Layout::bytes(shape.size).next_multiple_of(4096);
         let region = |at: u64, len: u64| Arc::new(Region::heap(at, at + USER, len));
@@ -66,7 +66,7 @@ impl Mock {
 
     /// Reads 16 bits at a user address.
     pub fn peek16(&self, user: u64) -> u16 {
-        // SAFETY: the map is ours; the segment has two bytes and tests align them.
+        // SAFETY: `map` is alive; the segment has two bytes, and tests keep it aligned.
         unsafe { self.at(user, 2).load_u16(0, Relaxed) }
     }
 
@@ -102,7 +102,7 @@ impl Mock {
         self.poke64(place + 8, u64::from(len) | u64::from(id) << 32 | u64::from(flags) << 48);
     }
 
-    /// Makes head `head` available in `slot` of a split ring, without moving the index.
+    /// Writes `head` to available ring entry `slot` of a split ring, without changing the index.
     pub fn offer(&self, slot: u16, head: u16) {
         self.poke16(self.layout.driver + 4 + u64::from(slot) * 2, head);
     }

@@ -1,20 +1,18 @@
-//! A bounded ring between any number of cores.
+//! A bounded multi-producer, multi-consumer ring.
 //!
-//! Protocol (after Dmitry Vyukov's bounded queue): positions count up for ever and wrap with the integer; a
-//! position's slot is its value modulo the capacity, a power of two of at least two. Each slot carries a turn:
-//! the position whose item it may take next, or that position plus one while the item is in it. A producer
-//! counts the slots from `tail` on whose turn is their own position, claims as many of them as it wants with one
-//! compare-and-exchange of `tail`, fills each and stores its turn plus one with Release. A consumer counts the
-//! slots from `head` on whose turn is their position plus one, claims them with one compare-and-exchange of
-//! `head`, empties each and stores as turn the position of the next lap with Release. Both counts load turns with
-//! Acquire, which pairs with those two stores.
+//! Protocol (after Dmitry Vyukov's bounded MPMC queue): positions increase monotonically and wrap with the integer; the
+//! slot of a position is its value modulo the capacity, a power of two of at least two. Each slot has a turn: position
+//! `p` if it is empty and accepts the item of `p`, or `p + 1` if it holds that item. A producer counts the consecutive
+//! slots from `tail` whose turn equals their position, claims up to the wanted number with one compare-exchange of
+//! `tail`, fills each and stores turn `p + 1` with Release. A consumer counts the slots from `head` whose turn is
+//! position plus one, claims them with one compare-exchange of `head`, empties each and stores the position of the next
+//! lap as turn with Release. Both counts load turns with Acquire, which pairs with those two stores.
 //!
-//! A slot that was counted stays as it was counted until the position passes it, and then the exchange fails and
-//! the count begins anew. So nobody ever waits for a slot that it has claimed. The exchange itself orders nothing
-//! and is Relaxed: everything that items need passes through the turns.
+//! A counted slot does not change until the cursor passes it, and then the exchange fails and the count restarts. So no
+//! thread waits for a slot that it has claimed. The exchange itself is Relaxed: the turns order all accesses to items.
 //!
-//! No operation waits. One that was interrupted between claim and store keeps its slots back: to others the ring
-//! looks full or empty from there on, and they carry on with something else.
+//! No operation blocks. While a thread is preempted between claim and store, its slots make the ring look full or empty
+//! from that position on; other threads continue with other work.
 
 use core::fmt;
 use core::mem::MaybeUninit;
@@ -27,21 +25,21 @@ struct Slot<T> {
     item: UnsafeCell<MaybeUninit<T>>,
 }
 
-/// A bounded first-in, first-out ring; share it by reference or in an `Arc`.
+/// A bounded FIFO ring; share it by reference or in an `Arc`.
 pub struct Ring<T> {
-    /// The next position to empty; written by consumers.
+    /// Next position to empty; written by consumers.
     head: Padded<AtomicUsize>,
-    /// The next position to fill; written by producers.
+    /// Next position to fill; written by producers.
     tail: Padded<AtomicUsize>,
     slots: Box<[Slot<T>]>,
 }
 
-// SAFETY: a slot's item is touched only by whoever claimed its position, and passes on with Release and Acquire.
+// SAFETY: only the thread that claimed a position accesses its item; ownership passes with Release and Acquire.
 unsafe impl<T: Send> Send for Ring<T> {}
 // SAFETY: as for `Send`.
 unsafe impl<T: Send> Sync for Ring<T> {}
 
-/// Positions that were claimed and must now all be filled, or all be emptied.
+/// Claimed positions; all must be filled, or all emptied.
 struct Claim {
     start: usize,
     count: usize,
@@ -55,25 +53,25 @@ impl Claim {
 }
 
 impl<T: Send> Ring<T> {
-    /// A ring for at least `capacity` items: the next power of two, and at least two.
+    /// A ring for at least `capacity` items: rounded up to a power of two, at least two.
     ///
     /// # Panics
-    /// When the capacity has no next power of two, or the allocator has no room for it.
+    /// If `capacity` cannot be rounded up to a power of two, or the allocation fails.
     pub fn new(capacity: usize) -> Self {
         Self::starting_at(capacity, 0)
     }
 
-    /// A ring whose positions start at `position`, so that tests reach the wrap of the integer.
+    /// A ring whose positions start at `position`, to test integer wrap.
     fn starting_at(capacity: usize, position: usize) -> Self {
         let capacity = capacity.max(2).checked_next_power_of_two().expect("a capacity that memory can hold");
-        // The slots of the first lap, in the order of slots and not of positions.
+        // Turns of the first lap, by slot index.
         let lap = |slot: usize| position.wrapping_add(slot.wrapping_sub(position) & (capacity - 1));
         let slot = |i| Slot { turn: AtomicUsize::new(lap(i)), item: UnsafeCell::new(MaybeUninit::uninit()) };
         let at = || Padded(AtomicUsize::new(position));
         Self { head: at(), tail: at(), slots: (0..capacity).map(slot).collect() }
     }
 
-    /// Items the ring holds when full.
+    /// Maximum number of items.
     pub fn capacity(&self) -> usize {
         self.slots.len()
     }
@@ -83,7 +81,7 @@ impl<T: Send> Ring<T> {
         &self.slots[position & (self.slots.len() - 1)]
     }
 
-    /// Claims up to `most` positions from `cursor` on whose turn is the position plus `offset`.
+    /// Claims up to `most` consecutive positions from `cursor` whose turn is the position plus `offset`.
     #[inline]
     fn claim(&self, cursor: &AtomicUsize, offset: usize, most: usize) -> Claim {
         let mut start = cursor.load(Ordering::Relaxed);
@@ -97,7 +95,7 @@ impl<T: Send> Ring<T> {
         }
     }
 
-    /// Positions from `start` on, at most `most`, whose turn is the position plus `offset`.
+    /// Number of consecutive positions from `start`, at most `most`, whose turn is the position plus `offset`.
     #[inline(always)]
     fn count_ready(&self, start: usize, offset: usize, most: usize) -> usize {
         let is_ready = |i: &usize| {
@@ -108,58 +106,58 @@ impl<T: Send> Ring<T> {
         (0..most.min(self.capacity())).take_while(is_ready).count()
     }
 
-    /// Puts an item into a position that the caller has claimed for filling.
+    /// Writes an item to a claimed position.
     ///
     /// # Safety
-    /// The position was claimed by this caller and is filled once.
+    /// The caller claimed the position for filling and fills it once.
     #[inline(always)]
     unsafe fn fill(&self, position: usize, item: T) {
         let slot = self.slot(position);
-        // SAFETY: between claim and store of the turn, the slot is the claimant's alone.
+        // SAFETY: between claim and turn store, the claiming thread owns the slot exclusively.
         slot.item.with_mut(|to| unsafe { (*to).write(item) });
-        // Release pairs with the Acquire load in a consumer's `claim`: the item is there.
+        // Release pairs with the Acquire load in a consumer's `claim`: publishes the item.
         slot.turn.store(position.wrapping_add(1), Ordering::Release);
     }
 
-    /// Takes the item out of a position that the caller has claimed for emptying.
+    /// Takes the item out of a claimed position.
     ///
     /// # Safety
-    /// The position was claimed by this caller and is emptied once.
+    /// The caller claimed the position for emptying and empties it once.
     #[inline(always)]
     unsafe fn empty(&self, position: usize) -> T {
         let slot = self.slot(position);
-        // SAFETY: between claim and store of the turn, the slot is the claimant's alone, and it was filled.
+        // SAFETY: between claim and turn store, the claiming thread owns the slot exclusively, and it is filled.
         let item = slot.item.with(|from| unsafe { (*from).assume_init_read() });
         // Release pairs with the Acquire load in a producer's `claim`: the slot is empty.
         slot.turn.store(position.wrapping_add(self.capacity()), Ordering::Release);
         item
     }
 
-    /// Appends one item, or gives it back if the ring is full.
+    /// Appends one item; returns it as the error if the ring is full.
     #[inline]
     pub fn push(&self, item: T) -> Result<(), T> {
         let claim = self.claim(&self.tail, 0, 1);
         if claim.count == 0 {
             return Err(item);
         }
-        // SAFETY: claimed just now.
+        // SAFETY: claimed above.
         unsafe { self.fill(claim.start, item) };
         Ok(())
     }
 
-    /// Moves the first items of `items` into the ring, as many as fit, in a row. Returns how many.
+    /// Moves the first items of `items` into consecutive positions, as many as fit. Returns their number.
     #[inline]
     pub fn push_all(&self, items: &mut Vec<T>) -> usize {
         let claim = self.claim(&self.tail, 0, items.len());
-        // The items come from a vector because nothing may panic between claim and fill.
+        // Takes a vector because no code may panic between claim and fill.
         for (position, item) in claim.positions().zip(items.drain(..claim.count)) {
-            // SAFETY: claimed just now, and each position comes once.
+            // SAFETY: claimed above, and each position occurs once.
             unsafe { self.fill(position, item) };
         }
         claim.count
     }
 
-    /// Appends the first items of a slice, as many as fit, in a row. Returns how many.
+    /// Appends the first items of a slice to consecutive positions, as many as fit. Returns their number.
     #[inline]
     pub fn push_slice(&self, items: &[T]) -> usize
     where
@@ -167,34 +165,34 @@ impl<T: Send> Ring<T> {
     {
         let claim = self.claim(&self.tail, 0, items.len());
         for (position, item) in claim.positions().zip(items) {
-            // SAFETY: claimed just now, and each position comes once.
+            // SAFETY: claimed above, and each position occurs once.
             unsafe { self.fill(position, *item) };
         }
         claim.count
     }
 
-    /// Takes the oldest item.
+    /// Takes the oldest item. Returns `None` if the ring is empty.
     #[inline]
     pub fn pop(&self) -> Option<T> {
         let claim = self.claim(&self.head, 1, 1);
-        // SAFETY: claimed just now.
+        // SAFETY: claimed above.
         (claim.count == 1).then(|| unsafe { self.empty(claim.start) })
     }
 
-    /// Takes up to `most` items in a row, oldest first, to the end of `items`. Returns how many.
+    /// Moves up to `most` consecutive items, oldest first, to the end of `items`. Returns their number.
     #[inline]
     pub fn pop_all(&self, items: &mut Vec<T>, most: usize) -> usize {
-        // The room is made first because nothing may panic between claim and empty.
+        // Reserves first because no code may panic between claim and empty.
         items.reserve(most.min(self.capacity()));
         let claim = self.claim(&self.head, 1, most);
         for position in claim.positions() {
-            // SAFETY: claimed just now, and each position comes once.
+            // SAFETY: claimed above, and each position occurs once.
             items.push(unsafe { self.empty(position) });
         }
         claim.count
     }
 
-    /// Takes items to the front of a slice, as many as there are and fit, in a row. Returns how many.
+    /// Takes consecutive items, oldest first, into a slice, as many as are available and fit. Returns their number.
     #[inline]
     pub fn pop_slice(&self, items: &mut [T]) -> usize
     where
@@ -202,15 +200,15 @@ impl<T: Send> Ring<T> {
     {
         let claim = self.claim(&self.head, 1, items.len());
         for (position, item) in claim.positions().zip(items) {
-            // SAFETY: claimed just now, and each position comes once.
+            // SAFETY: claimed above, and each position occurs once.
             *item = unsafe { self.empty(position) };
         }
         claim.count
     }
 }
 
-/// Moves `cursor` from `start` by `count`; returns what it was, which is `start` if it was moved. Nothing is
-/// written to move it by nothing, so that an empty poll leaves the line where it is.
+/// Advances `cursor` from `start` by `count`. Returns the previous value, which is `start` on success. A `count` of
+/// zero does not write, so that an empty poll keeps the line shared.
 #[inline(always)]
 fn exchange(cursor: &AtomicUsize, start: usize, count: usize) -> usize {
     if count == 0 {
@@ -226,8 +224,8 @@ impl<T> Drop for Ring<T> {
         let (mut head, tail) = (self.head.load(Ordering::Relaxed), self.tail.load(Ordering::Relaxed));
         while head != tail {
             let slot = &self.slots[head & (self.slots.len() - 1)];
-            // SAFETY: nobody else is left, and no claim is ever left unfilled, so each position up to `tail` holds
-            // an item; each is visited once.
+            // SAFETY: exclusive access, and no claim is left unfilled, so each position up to `tail` holds an item;
+            // each is visited once.
             drop(slot.item.with(|from| unsafe { (*from).assume_init_read() }));
             head = head.wrapping_add(1);
         }

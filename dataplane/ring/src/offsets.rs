@@ -1,6 +1,6 @@
-//! Where the fields of a ring lie and what their flags mean; the same for both sides.
+//! Field offsets and flags of rings, common to both sides.
 
-/// Split rings (VIRTIO 1.2 sections 2.7.6 and 2.7.8): available and used ring begin alike.
+/// Split rings (VIRTIO 1.2 sections 2.7.6 and 2.7.8): available and used ring have the same header.
 pub(crate) mod split {
     /// Offset of the flags.
     pub(crate) const FLAGS: usize = 0;
@@ -8,22 +8,22 @@ pub(crate) mod split {
     pub(crate) const INDEX: usize = 2;
     /// Offset of the first entry.
     pub(crate) const RING: usize = 4;
-    /// Available flags: the driver wants no call.
+    /// Available ring flag: the driver needs no notification (call).
     pub(crate) const NO_INTERRUPT: u16 = 1;
-    /// Used flags: the device wants no kick.
+    /// Used ring flag: the device needs no notification (kick).
     pub(crate) const NO_NOTIFY: u16 = 1;
-    /// Bytes of one used element: id and length.
+    /// Size of a used element (ID and length), in bytes.
     pub(crate) const ELEMENT: usize = 8;
 }
 
 /// Event suppression of packed rings (VIRTIO 1.2 section 2.8.10).
 pub(crate) mod packed {
-    /// Offset of the flags, behind place and wrap counter.
+    /// Offset of the flags, after position and wrap counter.
     pub(crate) const EVENT_FLAGS: usize = 2;
-    /// Tell me of everything.
+    /// Notifications enabled.
     pub(crate) const EVENT_ENABLE: u16 = 0;
-    /// Tell me of nothing.
+    /// Notifications disabled.
     pub(crate) const EVENT_DISABLE: u16 = 1;
-    /// Tell me when you pass a place.
+    /// Notify when the given position is passed.
     pub(crate) const EVENT_DESC: u16 = 2;
 }

@@ -1,16 +1,16 @@
-//! A bounded ring from one core to one other.
+//! A bounded single-producer, single-consumer ring.
 //!
-//! Protocol: positions count up for ever and wrap with the integer; a position's slot is its value modulo the
-//! capacity, a power of two. The producer alone writes `tail`, the consumer alone writes `head`. Slots from
-//! `head` up to `tail` hold items and belong to the consumer; the others belong to the producer. The producer
-//! fills slots and then stores `tail` with Release, which pairs with the consumer's Acquire load of it; the
-//! consumer empties slots and then stores `head` with Release, which pairs with the producer's Acquire load.
+//! Protocol: positions increase monotonically and wrap with the integer; the slot of a position is its value modulo the
+//! capacity, a power of two. Only the producer writes `tail`, only the consumer writes `head`. Slots from `head` up to
+//! `tail` hold items and belong to the consumer; the others belong to the producer. The producer fills slots and then
+//! stores `tail` with Release, which pairs with the consumer's Acquire load; the consumer empties slots and then stores
+//! `head` with Release, which pairs with the producer's Acquire load.
 //!
-//! Each side keeps the other's position as it last saw it, and looks again only when that says full (or empty),
-//! so a ring that is neither moves one line of slots and less than one line of positions per batch. `head` and
-//! `tail` lie on lines of their own; the two copies lie in the two ends, which different cores own.
+//! Each side caches the other's position and reloads it only if the cached value means full (or empty), so a ring that
+//! is neither transfers its slot lines and less than one position line per batch. `head` and `tail` are on separate
+//! lines; each cached copy is in the end that uses it, owned by a different core.
 //!
-//! Neither side ever waits. A ring that goes with items in it drops them.
+//! No operation blocks. Dropping the ring drops its items.
 
 mod slots;
 
@@ -28,7 +28,7 @@ struct Ring<T> {
     slots: Slots<T>,
 }
 
-// SAFETY: a slot is touched only by the side that owns it, and ownership passes with Release and Acquire.
+// SAFETY: only the side that owns a slot accesses it, and ownership passes with Release and Acquire.
 unsafe impl<T: Send> Send for Ring<T> {}
 // SAFETY: as for `Send`; there is one `Producer` and one `Consumer`, and their methods take `&mut self`.
 unsafe impl<T: Send> Sync for Ring<T> {}
@@ -37,34 +37,34 @@ impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
         let (mut head, tail) = (self.head.load(Ordering::Relaxed), self.tail.load(Ordering::Relaxed));
         while head != tail {
-            // SAFETY: both ends are gone, so every item that is left is ours; each position is visited once.
+            // SAFETY: both ends are gone, so the ring owns all remaining items; each position is visited once.
             drop(unsafe { self.slots.take(head) });
             head = head.wrapping_add(1);
         }
     }
 }
 
-/// The end that items go into.
+/// Producer end.
 pub struct Producer<T> {
     ring: Arc<Ring<T>>,
     tail: usize,
-    /// `head` as it was last seen: it may have moved on since, never back.
+    /// Last loaded value of `head`; the actual value is the same or later.
     head_seen: usize,
 }
 
-/// The end that items come out of.
+/// Consumer end.
 pub struct Consumer<T> {
     ring: Arc<Ring<T>>,
     head: usize,
-    /// `tail` as it was last seen: it may have moved on since, never back.
+    /// Last loaded value of `tail`; the actual value is the same or later.
     tail_seen: usize,
 }
 
 impl<T> Consumer<T> {
-    /// Publishes `head` if it is not: a drain that was forgotten instead of dropped has not given its slots back.
+    /// Publishes `head` if a leaked drain left it unpublished.
     #[inline(always)]
     fn settle(&self) {
-        // Relaxed: nobody else writes it.
+        // Relaxed is sufficient: only this thread writes it.
         if self.ring.head.load(Ordering::Relaxed) != self.head {
             // Release pairs with the Acquire load in `Producer::room`: the slots before it are empty.
             self.ring.head.store(self.head, Ordering::Release);
@@ -73,22 +73,22 @@ impl<T> Consumer<T> {
 }
 
 impl<T> Drop for Consumer<T> {
-    /// The ring must not drop what a drain took that was forgotten.
+    /// Publishes `head`, so that the ring does not drop items taken by a leaked drain.
     fn drop(&mut self) {
-        // Also seen by the last owner's drop of the ring, through its reference count.
+        // The reference count also orders this before the ring is dropped.
         self.settle();
     }
 }
 
-/// A ring for at least `capacity` items: the next power of two.
+/// Creates a ring for at least `capacity` items, rounded up to a power of two.
 ///
 /// # Panics
-/// When the capacity has no next power of two, or the allocator has no room for it.
+/// If `capacity` cannot be rounded up to a power of two, or the allocation fails.
 pub fn ring<T: Send>(capacity: usize) -> (Producer<T>, Consumer<T>) {
     ring_at(capacity, 0)
 }
 
-/// A ring whose positions start at `position`, so that tests reach the wrap of the integer.
+/// A ring whose positions start at `position`, to test integer wrap.
 fn ring_at<T: Send>(capacity: usize, position: usize) -> (Producer<T>, Consumer<T>) {
     let capacity = capacity.checked_next_power_of_two().expect("a capacity that memory can hold");
     let slots = Slots::new(capacity);
@@ -99,17 +99,17 @@ fn ring_at<T: Send>(capacity: usize, position: usize) -> (Producer<T>, Consumer<
 }
 
 impl<T: Send> Producer<T> {
-    /// Items the ring holds when full.
+    /// Maximum number of items.
     pub fn capacity(&self) -> usize {
         self.ring.slots.len()
     }
 
-    /// The position behind the last item that was appended: how many there were so far. It wraps.
+    /// Position after the last appended item: the number of items appended so far (wraps).
     pub fn appended(&self) -> usize {
         self.tail
     }
 
-    /// Slots that can be filled now, if at least `wanted` are; otherwise as many as there are after a fresh look.
+    /// Free slots. Reloads `head` only if fewer than `wanted` are known to be free.
     #[inline(always)]
     pub fn room(&mut self, wanted: usize) -> usize {
         let room = self.capacity() - self.tail.wrapping_sub(self.head_seen);
@@ -121,20 +121,20 @@ impl<T: Send> Producer<T> {
         self.capacity() - self.tail.wrapping_sub(self.head_seen)
     }
 
-    /// Appends one item, or gives it back if the ring is full.
+    /// Appends one item; returns it as the error if the ring is full.
     #[inline]
     pub fn push(&mut self, item: T) -> Result<(), T> {
         if self.room(1) == 0 {
             return Err(item);
         }
-        // SAFETY: there is room, so the slot at `tail` is ours and empty.
+        // SAFETY: there is room, so the producer owns the slot at `tail`, and it is empty.
         unsafe { self.ring.slots.put(self.tail, item) };
         self.publish(self.tail.wrapping_add(1));
         Ok(())
     }
 
-    /// Appends items until the iterator ends or the ring is full, published at once. Returns how many; an item
-    /// that does not fit is not taken from the iterator.
+    /// Appends items until the iterator ends or the ring is full, and publishes them at once. Returns their number. An
+    /// item that does not fit is not taken from the iterator.
     #[inline]
     pub fn push_all(&mut self, items: &mut impl Iterator<Item = T>) -> usize {
         let start = self.tail;
@@ -142,16 +142,16 @@ impl<T: Send> Producer<T> {
         loop {
             let room = batch.room();
             let full = batch.next.wrapping_add(room);
-            // SAFETY: as many slots behind the batch are ours and empty.
+            // SAFETY: the producer owns `room` slots from `batch.next` on, and they are empty.
             unsafe { batch.producer.ring.slots.fill(&mut batch.next, room, items) };
-            // Full when it was looked last, which may be long ago.
+            // Full as of the last load of `head`, which may be old; `batch.room` reloads it.
             if room == 0 || batch.next != full {
                 return batch.next.wrapping_sub(start);
             }
         }
     }
 
-    /// Appends the first items of a slice, as many as fit, published at once. Returns how many.
+    /// Appends the first items of a slice, as many as fit, and publishes them at once. Returns their number.
     #[inline]
     pub fn push_slice(&mut self, items: &[T]) -> usize
     where
@@ -159,7 +159,7 @@ impl<T: Send> Producer<T> {
     {
         let count = self.room(items.len()).min(items.len());
         if count > 0 {
-            // SAFETY: as many slots from `tail` on are ours and empty.
+            // SAFETY: the producer owns `count` slots from `tail` on, and they are empty.
             unsafe { self.ring.slots.copy_in(self.tail, &items[..count]) };
             self.publish(self.tail.wrapping_add(count));
         }
@@ -174,15 +174,15 @@ impl<T: Send> Producer<T> {
     }
 }
 
-/// Publishes what was filled, also when the iterator panics half-way.
+/// Publishes the filled slots on drop, also if the iterator panics.
 struct Batch<'a, T: Send> {
     producer: &'a mut Producer<T>,
-    /// Behind the last slot that is filled.
+    /// Position after the last filled slot.
     next: usize,
 }
 
 impl<T: Send> Batch<'_, T> {
-    /// Slots that can be filled; another look only if none is known.
+    /// Free slots after the batch; reloads `head` only if none is known.
     #[inline(always)]
     fn room(&mut self) -> usize {
         let filled = self.next.wrapping_sub(self.producer.tail);
@@ -193,7 +193,7 @@ impl<T: Send> Batch<'_, T> {
 impl<T: Send> Drop for Batch<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        // Without an item the line that the consumer reads stays as it is.
+        // An empty batch does not write the line that the consumer reads.
         if self.next != self.producer.tail {
             self.producer.publish(self.next);
         }
@@ -201,12 +201,12 @@ impl<T: Send> Drop for Batch<'_, T> {
 }
 
 impl<T: Send> Consumer<T> {
-    /// Items the ring holds when full.
+    /// Maximum number of items.
     pub fn capacity(&self) -> usize {
         self.ring.slots.len()
     }
 
-    /// Items that can be taken now, if at least `wanted` are; otherwise as many as there are after a fresh look.
+    /// Available items. Reloads `tail` only if fewer than `wanted` are known to be available.
     #[inline(always)]
     pub fn ready(&mut self, wanted: usize) -> usize {
         let ready = self.tail_seen.wrapping_sub(self.head);
@@ -216,44 +216,44 @@ impl<T: Send> Consumer<T> {
         // Acquire pairs with the Release store in `Producer::publish`: the slots before it are filled.
         self.tail_seen = self.ring.tail.load(Ordering::Acquire);
         if self.tail_seen == self.head {
-            // Else a ring whose items a forgotten drain took would be empty here and full there, for ever.
+            // After a leaked drain the ring would otherwise stay empty here and full for the producer.
             self.settle();
         }
         self.tail_seen.wrapping_sub(self.head)
     }
 
-    /// How many of the `most` oldest items `keep` accepts, up to the first that it does not. They stay in the ring.
+    /// Number of items, among the `most` oldest, before the first that `keep` rejects. The items stay in the ring.
     #[inline(always)]
     pub fn count_while(&mut self, most: usize, keep: impl FnMut(&T) -> bool) -> usize {
         let ready = self.ready(most).min(most);
-        // SAFETY: as many slots from `head` on are ours and hold items.
+        // SAFETY: the consumer owns `ready` slots from `head` on, and they hold items.
         unsafe { self.ring.slots.count(self.head, ready, keep) }
     }
 
-    /// Takes the oldest item.
+    /// Takes the oldest item. Returns `None` if the ring is empty.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
         if self.ready(1) == 0 {
             return None;
         }
-        // SAFETY: there is an item at `head`, and `head` moves past it.
+        // SAFETY: the slot at `head` holds an item, and `head` moves past it.
         let item = unsafe { self.ring.slots.take(self.head) };
         self.publish(self.head.wrapping_add(1));
         Some(item)
     }
 
-    /// Takes up to `most` items, oldest first. The slots are given back at once, when the iterator is dropped;
-    /// items that it did not hand out by then stay in the ring. With an iterator that is forgotten they are lost, and
-    /// never dropped; its slots are given back when more is taken, or nothing is left.
+    /// Takes up to `most` items, oldest first. Dropping the iterator releases their slots at once; items not yielded
+    /// stay in the ring. Leaking the iterator leaks those items; its slots are released by the next take, or when the
+    /// ring is found empty.
     #[inline]
     pub fn drain(&mut self, most: usize) -> Drain<'_, T> {
         let (next, left) = (self.head, self.ready(most).min(most));
-        // Nothing is handed out twice, whatever becomes of the iterator.
+        // Prevents items from being yielded twice if the iterator is leaked.
         self.head = next.wrapping_add(left);
         Drain { start: next, next, end: self.head, consumer: self }
     }
 
-    /// Takes items to the front of a slice, as many as there are and fit. Returns how many.
+    /// Takes items into a slice, as many as are available and fit. Returns their number.
     #[inline]
     pub fn pop_slice(&mut self, items: &mut [T]) -> usize
     where
@@ -261,7 +261,7 @@ impl<T: Send> Consumer<T> {
     {
         let count = self.ready(items.len()).min(items.len());
         if count > 0 {
-            // SAFETY: as many slots from `head` on are ours and hold items.
+            // SAFETY: the consumer owns `count` slots from `head` on, and they hold items.
             unsafe { self.ring.slots.copy_out(self.head, &mut items[..count]) };
             self.publish(self.head.wrapping_add(count));
         }
@@ -276,7 +276,7 @@ impl<T: Send> Consumer<T> {
     }
 }
 
-/// Items on their way out of a ring.
+/// Draining iterator, see [`Consumer::drain`].
 pub struct Drain<'a, T: Send> {
     consumer: &'a mut Consumer<T>,
     start: usize,
@@ -294,16 +294,16 @@ impl<T: Send> Iterator for Drain<'_, T> {
         }
         let at = self.next;
         self.next = at.wrapping_add(1);
-        // SAFETY: `at` lies between `head` and a `tail` that was seen, and `next` has just moved past it.
+        // SAFETY: `at` is between `head` and a loaded `tail`, and `next` has just moved past it.
         Some(unsafe { self.consumer.ring.slots.take(at) })
     }
 
-    /// Piece by piece, without a look at the end of the ring for each item.
+    /// Iterates over contiguous pieces, without a check for the ring end per item.
     #[inline(always)]
     fn fold<B, F: FnMut(B, T) -> B>(mut self, first: B, mut f: F) -> B {
         let Self { consumer, next, end, .. } = &mut self;
-        // SAFETY: the items up to `end` lie between `head` and a `tail` that was seen; `next` moves past each before it is
-        // handed out.
+        // SAFETY: the items up to `end` are between `head` and a loaded `tail`; `next` moves past each before it is
+        // yielded.
         unsafe { consumer.ring.slots.empty(next, *end, first, &mut f) }
     }
 
@@ -319,7 +319,7 @@ impl<T: Send> ExactSizeIterator for Drain<'_, T> {}
 impl<T: Send> Drop for Drain<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        // An empty poll leaves the line that the producer reads alone.
+        // An empty poll does not write the line that the producer reads.
         if self.next == self.start {
             self.consumer.head = self.start;
         } else {

@@ -1,5 +1,5 @@
-//! Our driver against our device over every shape of ring and chain: the device sees what was posted, everything
-//! comes back once with its identifier, and whoever sleeps is woken.
+//! Driver against device over all ring formats and chain shapes: the device sees the posted chains, each returns once
+//! under its identifier, and a sleeping side is woken.
 #![allow(clippy::unwrap_used, reason = "a test fails where an unwrap does")]
 #![allow(unreachable_pub, reason = "the parts are a module of this test")]
 
@@ -15,8 +15,8 @@ fn shape(packed: bool, size: u16, bits: u8) -> Shape {
     Shape { packed, size, in_order: bits & 1 != 0, event_idx: bits & 2 != 0, indirect: bits & 4 != 0 }
 }
 
-/// With `EVENT_IDX` a sleeper is told once; a split ring has one needless notification in each 65536 entries, the first
-/// among them. A side that is awake leaves the place of its last sleep behind, and does not pay for it.
+/// With `EVENT_IDX` a sleeper gets one notification; a split ring has one spurious notification per 65536 entries,
+/// including the first. A polling side leaves its last event position behind and causes no others.
 fn validate(shape: Shape, counts: [Counts; 2]) {
     for Counts { sleeps, notifications, entries } in counts {
         let needless = if shape.packed { 0 } else { 1 + entries / 65_536 };
@@ -46,7 +46,7 @@ proptest! {
     }
 }
 
-/// Chains of every length, one after the other, over many wraps.
+/// Chains of every length in sequence, over many wraps.
 fn lengths<D: DeviceRing, V: DriverRing>(shape: Shape) {
     let mut pair = Pair::<D, V>::new(shape);
     for n in 1..=shape.size {
@@ -72,7 +72,7 @@ fn a_chain_of_any_length_up_to_the_rings_size_is_carried() {
     }
 }
 
-/// Sleeps all the way round the 16 bits of an index, woken each time, and once more where nobody slept.
+/// Sleeps on each lap over the 16-bit index range, woken each time, then the same without sleeping.
 fn wraps<D: DeviceRing, V: DriverRing>(shape: Shape) {
     let mut pair = Pair::<D, V>::new(shape);
     let lap = |form: Form, sleepy: bool| {

@@ -1,5 +1,5 @@
-//! What a hostile driver can write into a ring, and the named fault that each attempt ends in. None may crash,
-//! loop or reach beyond the shared memory.
+//! Invalid ring content written by a hostile driver, and the fault of each. No case may crash, loop or access memory
+//! outside the shared regions.
 
 use mem::Translator;
 use ring::device::{AvailBatch, DeviceRing, Packed, Split};
@@ -17,7 +17,7 @@ fn shape(packed: bool, indirect: bool) -> Shape {
     Shape { packed, size: SIZE, in_order: false, event_idx: false, indirect }
 }
 
-/// Everything that a receive path does with a ring: batch, then resolve each chain.
+/// The ring operations of a receive path: take a batch, then resolve each chain.
 fn take<R: DeviceRing>(mock: &Mock, direction: Direction) -> Result<Vec<usize>, RingFault> {
     let mut translator = Translator::new(mock.map.clone());
     let mut ring = R::new(&mock.layout, &mock.map)?;
@@ -49,14 +49,14 @@ fn packed(indirect: bool, fill: impl Fn(&Mock)) -> Result<Vec<usize>, RingFault>
     take::<Packed>(&mock, Direction::Read)
 }
 
-/// One available head with this first descriptor, on a split ring.
+/// Makes one head with this first descriptor available, on a split ring.
 fn one(mock: &Mock, address: u64, len: u32, flags: u16, next: u16) {
     mock.split_descriptor(mock.layout.descriptors, 0, address, len, flags, next);
     mock.offer(0, 0);
     mock.available_index(1);
 }
 
-/// The same on a packed ring.
+/// Makes one head with this descriptor available, on a packed ring.
 fn one_packed(mock: &Mock, address: u64, len: u32, flags: u16) {
     mock.packed_descriptor(mock.layout.descriptors, 0, address, len, 5, flags | AVAIL);
 }
@@ -91,7 +91,7 @@ fn a_chain_that_loops_ends() {
     assert_eq!(long, Err(RingFault::ChainTooLong));
 }
 
-/// A chain of `n` one-byte buffers in a queue that has room for longer ones.
+/// A chain of `n` one-byte buffers in a queue of 2048 entries.
 fn long<R: DeviceRing>(packed: bool, n: u16) -> Result<Vec<usize>, RingFault> {
     let mock = Mock::new(Shape { size: 2048, ..shape(packed, false) });
     for at in 0..n {
@@ -151,7 +151,7 @@ fn a_packed_chain_that_runs_into_nothing_is_named() {
 
 #[test]
 fn a_packed_ring_cannot_be_lapped() {
-    // Every entry says "available" in this lap and, rewritten, in the next: more than the ring has.
+    // Every entry is available in this lap and, rewritten, in the next: more than the ring size.
     let mock = Mock::new(Shape { size: 2, ..shape(true, false) });
     let mut translator = Translator::new(mock.map.clone());
     let mut ring = Packed::new(&mock.layout, &mock.map).unwrap();
@@ -167,7 +167,7 @@ fn a_packed_ring_cannot_be_lapped() {
     assert_eq!(ring.pop_avail(64, &mut batch, &mut translator), Err(RingFault::Lapped));
 }
 
-/// A driver that guesses what will be used offers entries again before it can know that they are free.
+/// The driver makes entries available again before the device has published them as used.
 #[test]
 fn a_packed_ring_cannot_be_lapped_before_its_entries_are_published() {
     for size in [1, 2, 3, 5, 8] {
@@ -182,7 +182,7 @@ fn a_packed_ring_cannot_be_lapped_before_its_entries_are_published() {
         let lap = |ring: &mut Packed, batch: &AvailBatch| {
             (0..batch.len).for_each(|k| ring.push_used(batch.buf_id(k), 0));
         };
-        // Half a lap goes round, so that what follows wraps in its middle.
+        // Advances half a lap, so that the following batches wrap.
         offer(0, size / 2, AVAIL);
         ring.pop_avail(64, &mut batch, &mut translator).unwrap();
         lap(&mut ring, &batch);
@@ -194,7 +194,7 @@ fn a_packed_ring_cannot_be_lapped_before_its_entries_are_published() {
         lap(&mut ring, &batch);
         offer(size / 2, size, 1 << 15);
         assert_eq!(ring.pop_avail(64, &mut batch, &mut translator), Err(RingFault::Lapped), "{size}");
-        // What was used is published all the same.
+        // Used entries are still published.
         ring.flush_used();
         let at = u32::from(size / 2);
         assert_eq!(ring.base(), at | at << 16, "{size}: a lap further");
@@ -271,7 +271,7 @@ fn indirect_with_next_nested_and_looping_tables_are_named() {
     assert_eq!(beyond, Err(RingFault::NoSuchDescriptor(2)));
 }
 
-/// Our driver joins a table's entries one after the other; others need not.
+/// This crate's driver writes table entries in sequence; other drivers may link them differently.
 #[test]
 fn an_indirect_table_is_followed_by_its_next_fields() {
     let sum = split(true, |m| {
@@ -284,7 +284,7 @@ fn an_indirect_table_is_followed_by_its_next_fields() {
 
 #[test]
 fn an_indirect_table_over_a_region_edge_is_read_whole() {
-    // The table's second entry crosses from one region into the next.
+    // The table's second entry spans two regions.
     let table = USER + BUFFERS + REGION - 24;
     let sum = split(true, |m| {
         m.split_descriptor(table, 0, BUFFERS, 7, NEXT, 1);

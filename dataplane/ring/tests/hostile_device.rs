@@ -1,5 +1,5 @@
-//! What a hostile device can write into a ring, and the named fault that each attempt ends in; and that a device may
-//! use buffers in any order that it likes. Nothing may crash, or hand out an identifier that is not out.
+//! Invalid ring content written by a hostile device, and the fault of each; and valid use of buffers in any order. No
+//! case may crash or return an identifier that is not outstanding.
 #![allow(clippy::unwrap_used, reason = "a test fails where an unwrap does")]
 
 use proptest::prelude::*;
@@ -38,14 +38,14 @@ fn used_packed(mock: &Mock, at: u16, id: u16, len: u32) {
     mock.poke64(mock.layout.descriptors + u64::from(at) * 16 + 8, word);
 }
 
-/// What comes back, identifiers only.
+/// Takes used buffers; returns their identifiers.
 fn take<R: DriverRing>(ring: &mut R) -> Result<Vec<u16>, RingFault> {
     let mut used = [Used::default(); 2 * SIZE as usize];
     let n = ring.take(&mut used)?;
     Ok(used[..n].iter().map(|u| u.id).collect())
 }
 
-/// A ring with three buffers and a chain of two out: identifiers 0 to 2, and 3 with 4.
+/// A ring with identifiers 0 to 2 outstanding as plain buffers, and 3 and 4 as one chain.
 fn out<R: DriverRing>(packed: bool, in_order: bool) -> (Mock, R) {
     let mock = Mock::new(shape(packed, in_order));
     let mut ring = R::new(&mock.layout, &mock.map).unwrap();
@@ -63,7 +63,7 @@ fn buffers_may_be_used_in_any_order() {
     used_index(&mock, 4);
     assert_eq!((take(&mut ring), ring.free()), (Ok(vec![3, 1, 0, 2]), 8));
     let (mock, mut ring) = out::<Packed>(true, false);
-    // The chain's two places are skipped together, wherever it is used.
+    // The chain's two entries are skipped together, wherever it is used.
     for (at, id) in [(0, 3), (2, 1), (3, 0), (4, 2)] {
         used_packed(&mock, at, id, 64);
     }
@@ -73,7 +73,7 @@ fn buffers_may_be_used_in_any_order() {
 #[test]
 fn identifiers_that_are_not_out_are_named() {
     for in_order in [false, true] {
-        // Never posted, in the middle of a chain, outside of the ring, and far outside.
+        // Not posted, inside a chain, just outside the ring, and far outside.
         for id in [5, 4, 8, 0xffff] {
             let (mock, mut ring) = out::<Split>(false, in_order);
             element(&mock, 0, id, 64);
@@ -125,7 +125,7 @@ fn what_was_not_published_cannot_come_back() {
     ring.post(post(0));
     used_index(&mock, 1);
     assert_eq!(take(&mut ring), Err(RingFault::UsedJump { index: 1, taken: 0, out: 0 }));
-    // A packed ring is not looked at before it has something out, and what was written there is written over.
+    // A packed ring is not read while nothing is outstanding, and posting overwrites what the device wrote there.
     let mock = Mock::new(shape(true, false));
     let mut ring = Packed::new(&mock.layout, &mock.map).unwrap();
     ring.post(post(0));
@@ -184,18 +184,18 @@ fn a_table_lies_where_it_may_or_is_named() {
     }
 }
 
-/// What a driver does next, and what a device writes meanwhile.
+/// Next action of the driver or the device.
 #[derive(Clone, Debug)]
 enum Step {
     Post(u8, usize),
     Publish,
     Take(usize),
     Sleep,
-    /// A used element (split) or descriptor (packed) at this place, with this identifier and lap.
+    /// The device writes a used element (split) or descriptor (packed): index, identifier, lap.
     Use(u16, u16, bool),
-    /// The used index moves (split).
+    /// The device sets the used index (split).
     Index(u16),
-    /// Where the device wants to be told.
+    /// The device writes its event suppression: position, flags.
     Event(u16, u16),
 }
 
@@ -214,12 +214,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..200)
 }
 
-/// Plays on, with a fresh ring over the same memory after each fault, as a port would.
+/// Runs the script; after each fault, creates a new ring over the same memory, as a port does.
 struct Play<R> {
     mock: Mock,
     ring: R,
     tables: Vec<Table>,
-    /// The chains that are out, by head: every identifier that each has.
+    /// Outstanding chains by head: the identifiers of each.
     out: Vec<Vec<u16>>,
     free: Vec<u16>,
     index: u16,

@@ -1,5 +1,5 @@
-//! Packed descriptors are judged a cache line of four at once where that is possible. Wherever a line begins and ends,
-//! and whatever one of its descriptors is, the device takes what it would take one by one.
+//! Packed descriptors are validated four per cache line where possible. For every line position and descriptor kind,
+//! the device must take the same buffers as one-by-one processing.
 #![allow(clippy::unwrap_used, reason = "a test fails where an unwrap does")]
 
 use mem::Translator;
@@ -11,16 +11,16 @@ const NEXT: u16 = 1;
 const INDIRECT: u16 = 4;
 const AVAIL: u16 = 1 << 7;
 const USED: u16 = 1 << 15;
-/// The bit of the wrap counter in a base.
+/// Wrap counter bit of a base.
 const WRAP: u32 = 1 << 15;
 
-/// Where the `k`-th entry lies that a ring of `size` has had since it was made: index and wrap counter, as in a base.
+/// Position of the `k`-th entry since creation in a ring of `size`: index and wrap counter, as in a base.
 fn place(k: u32, size: u32) -> u32 {
     let wrap = if (k / size).is_multiple_of(2) { WRAP } else { 0 };
     (k % size) | wrap
 }
 
-/// A ring that is used from place `start` on, counted over both of its laps, and a driver written by hand.
+/// A ring starting at position `start`, counted over both laps, and a hand-written driver.
 struct Ring {
     mock: Mock,
     device: Packed,
@@ -40,17 +40,17 @@ impl Ring {
         let device = Packed::new(&mock.layout, &mock.map).unwrap();
         let translator = Translator::new(mock.map.clone());
         let ring = Self { mock, device, translator, batch: AvailBatch::default(), size, start };
-        // Whatever the other lap left behind.
+        // Stale descriptors of the previous lap.
         (0..size.min(80)).for_each(|k| ring.write(k, 0, ring.used_before(k)));
         ring
     }
 
-    /// The flags of the `k`-th entry from the start, when it is available.
+    /// Flags of the `k`-th entry from the start if it is available.
     fn available(&self, k: u32) -> u16 {
         if place(self.start + k, self.size) & WRAP != 0 { AVAIL } else { USED }
     }
 
-    /// The flags that its place has from the lap before, when it was used.
+    /// Flags of the `k`-th entry from the start if it was used on the previous lap.
     fn used_before(&self, k: u32) -> u16 {
         if self.available(k) == AVAIL { 0 } else { AVAIL | USED }
     }
@@ -84,9 +84,9 @@ fn ids(buf_ids: &[BufId]) -> Vec<u16> {
     buf_ids.iter().map(|t| t.id).collect()
 }
 
-/// Sizes at and around lines, and places of both laps.
+/// Sizes at and around the line size, and start positions on both laps.
 fn rings(each: impl Fn(u16, u32)) {
-    // Miri is a thousand times slower.
+    // Miri is about a thousand times slower.
     if cfg!(miri) {
         return [(1, 1), (3, 2), (5, 3), (8, 6)].into_iter().for_each(|(size, start)| each(size, start));
     }
@@ -165,7 +165,7 @@ fn a_chain_in_a_line_is_found_wherever_it_begins() {
                 let mut ring = Ring::new(size, start, in_order);
                 (0..offered).for_each(|k| ring.offer(k, if k == head { NEXT } else { 0 }));
                 let first = ring.take(64).unwrap();
-                // The chain of two comes back under the number in its last descriptor.
+                // The chain of two returns under the ID in its last descriptor.
                 let chain = BufId { id: head as u16 + 1, slots: 2 };
                 assert_eq!((first.len() as u32, first.last()), (head + 1, Some(&chain)), "{size} {start}");
                 assert_eq!(ring.batch.chain.len(), 2);
@@ -197,7 +197,7 @@ fn a_table_or_a_broken_chain_in_a_line_is_named() {
     }
 }
 
-/// Some entries are still the device's when the driver offers the whole next lap.
+/// The driver makes the whole next lap available while some entries are not yet used.
 #[test]
 fn a_line_that_is_offered_again_before_it_was_used_is_a_lap_too_many() {
     for size in [4, 5, 8, 9, 64] {
@@ -210,7 +210,7 @@ fn a_line_that_is_offered_again_before_it_was_used_is_a_lap_too_many() {
                 ring.device.push_used(*buf_id, 4);
             }
             ring.device.flush_used();
-            // All of the next lap, although its last entries are still the device's.
+            // The whole next lap, although its last entries are not yet used.
             (0..u32::from(size)).for_each(|k| ring.offer(u32::from(size) + k, 0));
             assert_eq!(ring.take(64), Err(RingFault::Lapped), "{size} {kept}");
         }

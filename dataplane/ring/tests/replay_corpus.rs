@@ -1,4 +1,4 @@
-//! What the fuzz targets of the rings have found interesting, played again.
+//! Replays the corpora of the ring fuzz targets.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 #![allow(unreachable_pub, reason = "the bodies are shared with the fuzz targets, where they are public")]
 
@@ -17,7 +17,7 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
     let mut paths: Vec<_> = files.map(|file| file.unwrap().path()).collect();
     paths.sort();
     assert!(!paths.is_empty(), "{target} has a corpus");
-    // Under Miri a script takes seconds, so only some are played there.
+    // Under Miri a script takes seconds, so only every eighth one runs.
     paths.iter().step_by(if cfg!(miri) { 8 } else { 1 }).map(|path| std::fs::read(path).unwrap()).collect()
 }
 

@@ -1,4 +1,4 @@
-//! Our driver against our device: every buffer goes over, comes back once, with its length, in order.
+//! Driver against device: every buffer is transferred and returns once, with its length, in order.
 #![allow(clippy::unwrap_used, reason = "a test fails where an unwrap does")]
 
 use mem::Translator;
@@ -8,10 +8,10 @@ use ring::driver::{self, DriverRing, Post, Used};
 use ring::mock::{BUFFERS, Mock, Shape};
 use ring::{BufId, Direction};
 
-/// What happens in one step: post so many, take so many on the device, use so many, collect so many.
+/// Counts of one step: posted, taken by the device, used, collected.
 type Step = (u8, u8, u8, u8);
 
-// Miri is a thousand times slower.
+// Miri is about a thousand times slower.
 const CASES: u32 = if cfg!(miri) { 4 } else { 64 };
 const STEPS: usize = if cfg!(miri) { 12 } else { 60 };
 
@@ -30,7 +30,7 @@ fn pair<D: DeviceRing, V: DriverRing>(shape: Shape) -> Pair<D, V> {
     over(&Mock::new(shape), shape)
 }
 
-/// A split ring that has gone round before: `index` buffers came back.
+/// A split ring whose indices start at `index`.
 fn pair_at<D: DeviceRing, V: DriverRing>(shape: Shape, index: u16) -> Pair<D, V> {
     let mut mock = Mock::new(shape);
     mock.layout.base = index.into();
@@ -87,7 +87,7 @@ impl<D: DeviceRing, V: DriverRing> Pair<D, V> {
         let buf_ids: Vec<_> = batch.iter().map(|b| b.0).collect();
         self.device.push_read(&buf_ids);
         self.device.flush_used();
-        // In order, one element stands for all, and those that it skips were used whole.
+        // In-order: one element returns the batch, and skipped buffers count as fully written.
         let skipped = if self.in_order { batch.len().saturating_sub(1) } else { 0 };
         let len = |k| if k < skipped { 16 } else { 0 };
         self.used.extend(batch.iter().enumerate().map(|(k, b)| (b.1, len(k))));
@@ -158,10 +158,10 @@ fn the_largest_rings_work() {
     pair::<device::Packed, driver::Packed>(shape(true, 32_768, false)).run(&steps, false);
 }
 
-/// Every kind: what each side asks for, and what the other then does.
+/// Notification suppression of each format: enabled state, and the resulting notifications.
 fn suppression<D: DeviceRing, V: DriverRing>(packed: bool, event_idx: bool) {
     let mut p = pair::<D, V>(Shape { event_idx, ..shape(packed, 16, false) });
-    // Neither side asked: both poll.
+    // Neither side enabled notifications: both poll.
     if !event_idx || packed {
         p.post(1);
         assert!(!p.driver.should_kick(), "a polling device wants no kick");
@@ -192,11 +192,11 @@ fn notifications_are_suppressed_by_flags_and_by_events() {
     suppression::<device::Packed, driver::Packed>(true, true);
 }
 
-/// `laps` buffers go round without a question; before the last one the other side goes to sleep.
+/// `buffers` buffers pass without a query; before the last one the other side goes to sleep.
 fn late_question<D: DeviceRing, V: DriverRing>(shape: Shape, buffers: usize) {
     let ready = || {
         let mut p = pair::<D, V>(shape);
-        // What a split ring starts with counts as a place to be told of.
+        // The initial event position of a split ring counts as enabled.
         p.driver.should_kick();
         p.device.needs_notification();
         (1..buffers).for_each(|_| p.run(&[(1, 1, 1, 1)], false));
@@ -236,7 +236,7 @@ fn a_ring_restarts_at_the_base_that_it_reported() {
     }
 }
 
-/// Ten buffers through a ring of eight, two more taken but not used: the base names the first of those.
+/// Ten buffers pass through a ring of eight; two more are taken and not used: the base points to the first of those.
 fn restart<D: DeviceRing, V: DriverRing>(mock: &Mock) -> u32 {
     let mut translator = Translator::new(mock.map.clone());
     let mut driver = V::new(&mock.layout, &mock.map).unwrap();

@@ -1,12 +1,12 @@
-//! Address resolution over Ethernet for IPv4 (RFC 826), and its reverse (RFC 903), which has the same form.
+//! ARP for IPv4 over Ethernet (RFC 826), and RARP (RFC 903), which has the same format.
 
 use crate::MacAddress;
 use std::net::Ipv4Addr;
 
-/// Bytes of an ARP packet for Ethernet and IPv4.
+/// Length of an ARP packet for Ethernet and IPv4, in bytes.
 pub const ARP_LEN: usize = 28;
 
-/// Hardware type Ethernet, protocol IPv4, addresses of six and four bytes.
+/// Hardware type Ethernet, protocol type IPv4, address lengths 6 and 4.
 const ETHERNET_IPV4: [u8; 6] = [0, 1, 8, 0, 6, 4];
 
 /// A complete ARP packet for Ethernet and IPv4.
@@ -14,18 +14,18 @@ const ETHERNET_IPV4: [u8; 6] = [0, 1, 8, 0, 6, 4];
 pub struct Arp<'a>(&'a [u8; ARP_LEN]);
 
 impl<'a> Arp<'a> {
-    /// Operation of a request.
+    /// Operation code of a request.
     pub const REQUEST: u16 = 1;
-    /// Operation of an answer.
+    /// Operation code of a reply.
     pub const REPLY: u16 = 2;
 
-    /// Checks length and types. Bytes behind the packet are padding.
+    /// Returns `None` if the packet is too short or not for Ethernet and IPv4. Ignores padding after the packet.
     pub fn new(packet: &'a [u8]) -> Option<Self> {
         let packet: &[u8; ARP_LEN] = packet.first_chunk()?;
         packet.starts_with(&ETHERNET_IPV4).then_some(Self(packet))
     }
 
-    /// What is asked or answered.
+    /// Operation code.
     pub fn operation(&self) -> u16 {
         u16::from_be_bytes([self.0[6], self.0[7]])
     }

@@ -1,27 +1,27 @@
-//! The Internet checksum (RFC 1071): the complement of the ones' complement sum of all 16-bit words.
+//! Internet checksum (RFC 1071): the complement of the ones' complement sum of all 16-bit words.
 //!
-//! A [`Sum`] adds up a packet piece by piece, wherever the pieces lie; a piece may have any length. The order of bytes
-//! in a word does not matter until the end (RFC 1071 section 2, B), so sums are kept in the processor's own order.
+//! A [`Sum`] accumulates a packet in pieces of any length. Byte order does not matter until the end (RFC 1071 section
+//! 2, B), so sums are in native byte order.
 
-/// Internet protocol numbers that have checksums of their own (IANA).
+/// IP protocol numbers (IANA) of transports with a checksum.
 pub mod protocol {
-    /// Transmission control.
+    /// Transmission Control Protocol.
     pub const TCP: u8 = 6;
-    /// User datagrams.
+    /// User Datagram Protocol.
     pub const UDP: u8 = 17;
-    /// Stream control transmission.
+    /// Stream Control Transmission Protocol.
     pub const SCTP: u8 = 132;
 }
 
-/// A sum that is not finished.
+/// A running checksum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
     total: u64,
-    /// Whether an odd number of bytes has been added, so that the next piece begins in the middle of a word.
+    /// Whether an odd number of bytes has been added; the next piece then starts in the middle of a word.
     odd: bool,
 }
 
-/// Folds a sum of words into sixteen bits, carries added back in.
+/// Folds a sum of words to 16 bits, with end-around carry.
 #[inline]
 pub const fn fold(mut total: u64) -> u16 {
     total = (total & 0xffff_ffff) + (total >> 32);
@@ -44,16 +44,16 @@ impl Sum {
         self.add_words(words(bytes), bytes.len());
     }
 
-    /// Adds the next `len` bytes of the packet, whose words somebody else has added up in this processor's order; a
-    /// last odd byte counts as a word that ends with zero.
+    /// Adds the next `len` bytes of the packet, given as the precomputed sum of their words in native byte order; a
+    /// final odd byte is padded with zero.
     pub fn add_words(&mut self, total: u64, len: usize) {
         let folded = fold(total);
         self.total += u64::from(if self.odd { folded.swap_bytes() } else { folded });
         self.odd ^= len % 2 == 1;
     }
 
-    /// The pseudo header of TCP and UDP (RFC 9293 section 3.1, RFC 8200 section 8.1): `addresses` as they stand in the
-    /// header of either version.
+    /// Sum of the TCP and UDP pseudo header (RFC 9293 section 3.1, RFC 8200 section 8.1); `addresses` as in the IPv4 or
+    /// IPv6 header.
     #[must_use]
     pub fn pseudo(addresses: &[u8], protocol: u8, len: u32) -> Self {
         let mut sum = Self::of(addresses);
@@ -62,12 +62,12 @@ impl Sum {
         sum
     }
 
-    /// The checksum, in the order of the wire.
+    /// The checksum, in network byte order.
     pub fn finish(self) -> [u8; 2] {
         (!fold(self.total)).to_ne_bytes()
     }
 
-    /// The checksum as UDP writes it, where zero would mean that there is none (RFC 768).
+    /// The UDP checksum, in network byte order: zero is replaced by 0xffff, because zero means no checksum (RFC 768).
     pub fn finish_nonzero(self) -> [u8; 2] {
         match self.finish() {
             [0, 0] => [0xff, 0xff],
@@ -75,14 +75,14 @@ impl Sum {
         }
     }
 
-    /// The sum itself, not complemented: what stands in the field while the rest is left to somebody else.
+    /// The sum without the complement: the value of the checksum field if the checksum is completed by offload.
     pub fn partial(self) -> [u8; 2] {
         fold(self.total).to_ne_bytes()
     }
 }
 
-/// The sum of the 16-bit words of `bytes`, in this processor's order. Adding 32 bits at a time is the same sum, and
-/// leaves the compiler wide registers to do it in.
+/// Sum of the 16-bit words of `bytes`, in native byte order. Adding 32 bits at a time gives the same folded sum and
+/// lets the compiler vectorise.
 fn words(bytes: &[u8]) -> u64 {
     let (chunks, rest) = bytes.as_chunks::<4>();
     let mut total: u64 = chunks.iter().map(|chunk| u64::from(u32::from_ne_bytes(*chunk))).sum();
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// RFC 1071 section 4.1, as written there.
+    /// RFC 1071 section 4.1, verbatim.
     fn textbook(bytes: &[u8]) -> [u8; 2] {
         let mut sum: u32 = 0;
         for pair in bytes.chunks(2) {

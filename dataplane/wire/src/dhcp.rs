@@ -1,9 +1,9 @@
-//! DHCP for IPv4 (RFC 2131), as far as a switch follows it: who asks, what is leased, and for how long.
+//! DHCP for IPv4 (RFC 2131), limited to the fields used for snooping: client, leased address, lease time.
 
 use crate::MacAddress;
 use std::net::Ipv4Addr;
 
-/// Bytes in front of the options, with the magic cookie.
+/// Length before the options, including the magic cookie, in bytes.
 pub const DHCP_HEADER: usize = 240;
 
 const COOKIE: [u8; 4] = [99, 130, 83, 99];
@@ -13,7 +13,7 @@ const LEASE_TIME: u8 = 51;
 const MESSAGE_TYPE: u8 = 53;
 const END: u8 = 255;
 
-/// A DHCP message for Ethernet whose fixed part is complete.
+/// A DHCP message for Ethernet with a complete fixed header.
 #[derive(Clone, Copy, Debug)]
 pub struct Dhcp<'a> {
     header: &'a [u8; DHCP_HEADER],
@@ -21,60 +21,60 @@ pub struct Dhcp<'a> {
 }
 
 impl<'a> Dhcp<'a> {
-    /// Operation of a client's message.
+    /// Operation code of a client message (BOOTREQUEST).
     pub const REQUEST: u8 = 1;
-    /// Operation of a server's message.
+    /// Operation code of a server message (BOOTREPLY).
     pub const REPLY: u8 = 2;
-    /// Message type: the address is in use elsewhere.
+    /// Message type DHCPDECLINE: the address is in use elsewhere.
     pub const DECLINE: u8 = 4;
-    /// Message type: the address is leased.
+    /// Message type DHCPACK: the address is leased.
     pub const ACK: u8 = 5;
-    /// Message type: the address is given back.
+    /// Message type DHCPRELEASE: the client releases the address.
     pub const RELEASE: u8 = 7;
 
-    /// Checks length, hardware type and magic cookie. `payload` is what UDP carries.
+    /// Returns `None` if length, hardware type or magic cookie is invalid. `payload` is the UDP payload.
     pub fn new(payload: &'a [u8]) -> Option<Self> {
         let (header, options) = payload.split_first_chunk::<DHCP_HEADER>()?;
         let ethernet = header[1] == 1 && header[2] == 6;
         (ethernet && header.ends_with(&COOKIE)).then_some(Self { header, options })
     }
 
-    /// Whether a client or a server sent it.
+    /// Operation code: [`Dhcp::REQUEST`] or [`Dhcp::REPLY`].
     pub fn operation(&self) -> u8 {
         self.header[0]
     }
 
-    /// The address that the client has and speaks from.
+    /// Client IP address (`ciaddr`).
     pub fn client_address(&self) -> Ipv4Addr {
         self.address(12)
     }
 
-    /// The address that the server gives.
+    /// Address assigned by the server (`yiaddr`).
     pub fn your_address(&self) -> Ipv4Addr {
         self.address(16)
     }
 
-    /// The relay agent; unspecified if there was none.
+    /// Relay agent address (`giaddr`); unspecified if not relayed.
     pub fn relay_address(&self) -> Ipv4Addr {
         self.address(24)
     }
 
-    /// The client's Ethernet address.
+    /// Client hardware address (`chaddr`).
     pub fn client_mac(&self) -> MacAddress {
         MacAddress::new(self.header[28..].first_chunk().copied().unwrap_or_default())
     }
 
-    /// What kind of message it is, where an option says so.
+    /// DHCP message type. Returns `None` if the option is missing.
     pub fn message_type(&self) -> Option<u8> {
         self.option(MESSAGE_TYPE).map(|[kind]: [u8; 1]| kind)
     }
 
-    /// Seconds for which the address is leased, where an option says so.
+    /// Lease time in seconds. Returns `None` if the option is missing.
     pub fn lease_seconds(&self) -> Option<u32> {
         self.option(LEASE_TIME).map(u32::from_be_bytes)
     }
 
-    /// The address that the client asks for or declines, where an option says so.
+    /// Requested or declined address. Returns `None` if the option is missing.
     pub fn requested_address(&self) -> Option<Ipv4Addr> {
         self.option::<4>(REQUESTED_ADDRESS).map(Into::into)
     }
@@ -83,7 +83,7 @@ impl<'a> Dhcp<'a> {
         self.header[at..].first_chunk::<4>().copied().unwrap_or_default().into()
     }
 
-    /// The first option of that code, if it has the right length. Options behind a malformed one do not count.
+    /// Value of the first option with this code. Returns `None` if it has another length. Stops at a malformed option.
     fn option<const N: usize>(&self, wanted: u8) -> Option<[u8; N]> {
         let mut rest = self.options;
         loop {

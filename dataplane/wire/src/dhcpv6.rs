@@ -1,16 +1,16 @@
-//! DHCP for IPv6 (RFC 8415), as far as a switch follows it: which addresses a message names, and for how long.
+//! DHCP for IPv6 (RFC 8415), limited to the fields used for snooping: addresses and lifetimes.
 
 use std::net::Ipv6Addr;
 
-/// Bytes in front of the options of a message between client and server.
+/// Length of a client/server message before the options, in bytes.
 const HEADER: usize = 4;
 const IA_NA: u16 = 3;
 const IA_TA: u16 = 4;
 const IA_ADDRESS: u16 = 5;
-/// Most options that are followed, those within others among them.
+/// Maximum number of options parsed: top-level ones, and nested ones in total.
 const MOST_OPTIONS: usize = 64;
 
-/// A message between client and server. Messages of relays have another form and no view.
+/// A client/server message. Relay messages have another format and are not supported.
 #[derive(Clone, Copy, Debug)]
 pub struct Dhcpv6<'a> {
     kind: u8,
@@ -18,28 +18,27 @@ pub struct Dhcpv6<'a> {
 }
 
 impl<'a> Dhcpv6<'a> {
-    /// Message type: what the client asked for is granted.
+    /// Message type REPLY: the server grants the request.
     pub const REPLY: u8 = 7;
-    /// Message type: addresses are given back.
+    /// Message type RELEASE: the client releases addresses.
     pub const RELEASE: u8 = 8;
-    /// Message type: addresses are in use elsewhere.
+    /// Message type DECLINE: addresses are in use elsewhere.
     pub const DECLINE: u8 = 9;
     const LAST: u8 = 11;
 
-    /// Checks length and type. `payload` is what UDP carries.
+    /// Returns `None` if length or message type is invalid. `payload` is the UDP payload.
     pub fn new(payload: &'a [u8]) -> Option<Self> {
         let options = payload.get(HEADER..)?;
         let kind = payload[0];
         (1..=Self::LAST).contains(&kind).then_some(Self { kind, options })
     }
 
-    /// What kind of message it is.
+    /// Message type.
     pub fn kind(&self) -> u8 {
         self.kind
     }
 
-    /// The addresses of all associations, each with the seconds for which it is valid. Options behind a malformed one do
-    /// not count.
+    /// Addresses of all identity associations, with their valid lifetimes in seconds. Stops at a malformed option.
     pub fn addresses(&self) -> impl Iterator<Item = (Ipv6Addr, u32)> + use<'a> {
         let within = |(code, value): (u16, &'a [u8])| match code {
             IA_NA => value.get(12..),
@@ -55,14 +54,14 @@ impl<'a> Dhcpv6<'a> {
     }
 }
 
-/// Address and valid lifetime of one address option.
+/// Address and valid lifetime of an IA Address option.
 fn address((code, value): (u16, &[u8])) -> Option<(Ipv6Addr, u32)> {
     let (address, lifetimes) = value.split_first_chunk::<16>()?;
     let valid = lifetimes.get(4..)?.first_chunk::<4>()?;
     (code == IA_ADDRESS).then(|| (Ipv6Addr::from(*address), u32::from_be_bytes(*valid)))
 }
 
-/// Code and value of one option after the other, up to one that does not fit.
+/// Iterator over option codes and values; stops at an option that exceeds the message.
 struct Options<'a>(&'a [u8]);
 
 impl<'a> Iterator for Options<'a> {

@@ -1,37 +1,37 @@
-//! The Ethernet header (IEEE 802.3, clause 3): destination, source, type.
+//! Ethernet header (IEEE 802.3, clause 3): destination, source, type.
 //!
-//! Frames are seen without preamble and checksum.
+//! Frames exclude preamble and FCS.
 
 use crate::{MacAddress, TAG_LEN, Tag};
 
-/// Bytes of an Ethernet header without a tag.
+/// Length of an untagged Ethernet header, in bytes.
 pub const HEADER_LEN: usize = 14;
 
-/// The type of a payload, or a length where it is below 1536.
+/// EtherType of the payload, or its length if below 1536.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EtherType(pub u16);
 
 impl EtherType {
-    /// Internet protocol, version 4.
+    /// Internet Protocol version 4.
     pub const IPV4: Self = Self(0x0800);
-    /// Address resolution.
+    /// Address Resolution Protocol.
     pub const ARP: Self = Self(0x0806);
-    /// Reverse address resolution.
+    /// Reverse Address Resolution Protocol.
     pub const RARP: Self = Self(0x8035);
-    /// A customer VLAN tag (C-TAG, IEEE 802.1Q).
+    /// Customer VLAN tag (C-TAG, IEEE 802.1Q).
     pub const VLAN: Self = Self(0x8100);
-    /// A service VLAN tag (S-TAG, IEEE 802.1Q, formerly 802.1ad).
+    /// Service VLAN tag (S-TAG, IEEE 802.1Q, formerly 802.1ad).
     pub const SERVICE_VLAN: Self = Self(0x88a8);
-    /// Internet protocol, version 6.
+    /// Internet Protocol version 6.
     pub const IPV6: Self = Self(0x86dd);
 }
 
-/// The frame has no room for an Ethernet header.
+/// The frame is shorter than an Ethernet header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a frame of {0} bytes has no complete Ethernet header of {HEADER_LEN}")]
 pub struct TooShort(pub usize);
 
-/// A frame whose Ethernet header is complete.
+/// A frame with a complete Ethernet header.
 #[derive(Clone, Copy, Debug)]
 pub struct Ethernet<'a> {
     header: &'a [u8; HEADER_LEN],
@@ -39,7 +39,7 @@ pub struct Ethernet<'a> {
 }
 
 impl<'a> Ethernet<'a> {
-    /// Checks that `frame` holds a whole header.
+    /// Checks that `frame` holds a complete header.
     ///
     /// # Errors
     /// [`TooShort`] below [`HEADER_LEN`] bytes.
@@ -51,32 +51,32 @@ impl<'a> Ethernet<'a> {
         }
     }
 
-    /// Where the frame goes.
+    /// Destination address.
     #[inline(always)]
     pub fn destination(&self) -> MacAddress {
         MacAddress::from_u64(self.word::<0>() >> 16)
     }
 
-    /// Who sent it.
+    /// Source address.
     #[inline(always)]
     pub fn source(&self) -> MacAddress {
         MacAddress::from_u64(self.word::<4>())
     }
 
-    /// Eight bytes at once: with a constant offset the length check is gone after compilation.
+    /// Loads eight bytes; for a constant offset the compiler removes the length check.
     #[inline(always)]
     fn word<const AT: usize>(&self) -> u64 {
         self.header[AT..].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
     }
 
-    /// The type that follows the addresses: that of the tag, where there is one.
+    /// EtherType after the addresses: that of the tag if the frame is tagged.
     #[inline(always)]
     pub fn ethertype(&self) -> EtherType {
         let [.., high, low] = *self.header;
         EtherType(u16::from_be_bytes([high, low]))
     }
 
-    /// The customer VLAN tag, if the frame has a whole one. A service tag is part of the payload.
+    /// Customer VLAN tag. Returns `None` if the frame has no complete one. A service tag is part of the payload.
     #[inline(always)]
     pub fn tag(&self) -> Option<Tag> {
         match (self.ethertype(), self.after) {
@@ -85,7 +85,7 @@ impl<'a> Ethernet<'a> {
         }
     }
 
-    /// The type of the payload: behind the customer VLAN tag, where the frame has one.
+    /// EtherType of the payload, after the customer VLAN tag if present.
     #[inline(always)]
     pub fn inner_ethertype(&self) -> EtherType {
         match (self.tag(), self.after) {
@@ -94,7 +94,7 @@ impl<'a> Ethernet<'a> {
         }
     }
 
-    /// What follows the header, and the tag where there is one.
+    /// Bytes after the header and the customer VLAN tag, if present.
     pub fn payload(&self) -> &'a [u8] {
         if self.tag().is_some() { &self.after[TAG_LEN..] } else { self.after }
     }

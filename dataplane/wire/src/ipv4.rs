@@ -1,11 +1,11 @@
-//! The IPv4 header (RFC 791 section 3.1).
+//! IPv4 header (RFC 791 section 3.1).
 
 use crate::checksum::Sum;
 
-/// Bytes of a header without options.
+/// Length of a header without options, in bytes.
 pub const IPV4_HEADER: usize = 20;
 
-/// A packet whose IPv4 header is complete, options and all.
+/// A packet with a complete IPv4 header, including options.
 #[derive(Clone, Copy, Debug)]
 pub struct Ipv4<'a> {
     header: &'a [u8; IPV4_HEADER],
@@ -13,7 +13,7 @@ pub struct Ipv4<'a> {
 }
 
 impl<'a> Ipv4<'a> {
-    /// Checks version and header length. What follows the header may be cut off.
+    /// Returns `None` if version or header length is invalid. The payload may be truncated.
     pub fn new(packet: &'a [u8]) -> Option<Self> {
         let header: &[u8; IPV4_HEADER] = packet.first_chunk()?;
         let header_len = usize::from(header[0] & 15) * 4;
@@ -25,50 +25,51 @@ impl<'a> Ipv4<'a> {
         u16::from_be_bytes([self.header[at], self.header[at + 1]])
     }
 
-    /// Bytes of the header with its options.
+    /// Header length including options, in bytes.
     pub fn header_len(&self) -> usize {
         self.header_len
     }
 
-    /// Bytes of header and payload, as the header says.
+    /// Total length field: header and payload, in bytes.
     pub fn total_len(&self) -> u16 {
         self.word(2)
     }
 
-    /// What fragments of one packet have in common.
+    /// Identification field, common to all fragments of a packet.
     pub fn identification(&self) -> u16 {
         self.word(4)
     }
 
-    /// Whether this is a fragment, the first one or another.
+    /// Whether the packet is a fragment, first or later.
     pub fn is_fragment(&self) -> bool {
         self.word(6) & 0x3fff != 0
     }
 
-    /// Where this fragment's payload begins in the packet's, in units of eight bytes; 0 for the first or only one.
+    /// Fragment offset in units of eight bytes; 0 for an unfragmented packet or the first fragment.
     pub fn fragment_offset(&self) -> u16 {
         self.word(6) & 0x1fff
     }
 
-    /// The payload's protocol, as IANA numbers it.
+    /// Protocol number of the payload (IANA).
     pub fn protocol(&self) -> u8 {
         self.header[9]
     }
 
-    /// Source and destination, as they stand in the header.
+    /// Source and destination address, as in the header.
     pub fn addresses(&self) -> &'a [u8; 8] {
-        // The header has twenty bytes, so its last eight exist.
+        // The header has 20 bytes, so its last eight exist.
         self.header.last_chunk().unwrap_or(&[0; 8])
     }
 
-    /// The source, then the destination.
+    /// Source and destination address.
     pub fn source_and_destination(&self) -> (std::net::Ipv4Addr, std::net::Ipv4Addr) {
         let half = |at: usize| self.addresses()[at..].first_chunk::<4>().copied().unwrap_or_default();
         (half(0).into(), half(4).into())
     }
 }
 
-/// Writes total length and identification into a complete header at the front of `packet`, then its checksum.
+/// Writes total length and identification to the header at the front of `packet`, then its checksum. Does nothing if
+/// the header is invalid.
 pub fn rewrite_ipv4(packet: &mut [u8], total_len: u16, identification: u16) {
     let Some(header_len) = Ipv4::new(packet).map(|view| view.header_len) else { return };
     packet[2..4].copy_from_slice(&total_len.to_be_bytes());
@@ -83,7 +84,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The example of RFC 1071's errata and of many a textbook.
+    /// A widely published example header.
     const HEADER: [u8; 20] =
         [0x45, 0, 0, 0x73, 0, 0, 0x40, 0, 0x40, 0x11, 0xb8, 0x61, 0xc0, 0xa8, 0, 1, 0xc0, 0xa8, 0, 0xc7];
 

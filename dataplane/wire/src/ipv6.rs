@@ -1,9 +1,9 @@
-//! The IPv6 header (RFC 8200 section 3) and the extension headers that stand between it and the payload.
+//! IPv6 header (RFC 8200 section 3) and extension headers.
 
-/// Bytes of the fixed header.
+/// Length of the fixed header, in bytes.
 pub const IPV6_HEADER: usize = 40;
 
-/// Most extension headers that are followed: real packets have at most a few.
+/// Maximum number of extension headers parsed; real packets have at most a few.
 const MOST_EXTENSIONS: usize = 8;
 
 const HOP_BY_HOP: u8 = 0;
@@ -11,51 +11,52 @@ const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const DESTINATION: u8 = 60;
 
-/// A packet whose fixed IPv6 header is complete.
+/// A packet with a complete fixed IPv6 header.
 #[derive(Clone, Copy, Debug)]
 pub struct Ipv6<'a> {
     header: &'a [u8; IPV6_HEADER],
     after: &'a [u8],
 }
 
-/// What stands behind the extension headers.
+/// Upper layer after the extension headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpperLayer {
-    /// Its protocol, as IANA numbers it.
+    /// Protocol number (IANA).
     pub protocol: u8,
-    /// Where it begins, counted from the fixed header.
+    /// Offset from the fixed header, in bytes.
     pub at: usize,
-    /// Whether a fragment header stands in front of it.
+    /// Whether a fragment header precedes it.
     pub is_fragment: bool,
-    /// Whether this is a fragment other than the first: `at` is the fragment's payload, not the upper layer's header.
+    /// Whether the packet is a fragment other than the first: `at` is then the offset of the fragment's payload, not of
+    /// a header.
     pub continues: bool,
 }
 
 impl<'a> Ipv6<'a> {
-    /// Checks the version. What follows the fixed header may be cut off.
+    /// Returns `None` if the fixed header is incomplete or the version is not 6. The payload may be truncated.
     pub fn new(packet: &'a [u8]) -> Option<Self> {
         let (header, after) = packet.split_first_chunk::<IPV6_HEADER>()?;
         (header[0] >> 4 == 6).then_some(Self { header, after })
     }
 
-    /// Bytes behind the fixed header, as it says.
+    /// Payload length field: bytes after the fixed header.
     pub fn payload_len(&self) -> u16 {
         u16::from_be_bytes([self.header[4], self.header[5]])
     }
 
-    /// Source and destination, as they stand in the header.
+    /// Source and destination address, as in the header.
     pub fn addresses(&self) -> &'a [u8; 32] {
-        // The header has forty bytes, so its last thirty-two exist.
+        // The header has 40 bytes, so its last 32 exist.
         self.header.last_chunk().unwrap_or(&[0; 32])
     }
 
-    /// The source, then the destination.
+    /// Source and destination address.
     pub fn source_and_destination(&self) -> (std::net::Ipv6Addr, std::net::Ipv6Addr) {
         let half = |at: usize| self.addresses()[at..].first_chunk::<16>().copied().unwrap_or_default();
         (half(0).into(), half(16).into())
     }
 
-    /// Follows the extension headers; `None` where they are cut off or there are too many.
+    /// Parses the extension headers. Returns `None` if they are truncated or too many.
     pub fn upper_layer(&self) -> Option<UpperLayer> {
         let (mut protocol, mut at, mut is_fragment, mut continues) = (self.header[6], 0, false, false);
         for _ in 0..MOST_EXTENSIONS {

@@ -1,15 +1,15 @@
-//! What a frame is, as far as its headers say: where network and transport begin, and the flow it belongs to.
+//! Offsets of the network and transport headers of a frame, and the fields that identify its flow.
 //!
-//! This is the second reading, of meaning; the views of the single headers are the first. Frames of any other kind, or
-//! with headers that are cut off, have no layers, which is no error.
+//! Combines the single-header views. [`Layers::of`] returns `None` for other protocols and truncated headers; this is
+//! not an error.
 
 use crate::checksum::protocol;
 use crate::{EtherType, HEADER_LEN, Ipv4, Ipv6, TAG_LEN};
 
-/// Most VLAN tags that are looked through.
+/// Maximum number of VLAN tags skipped.
 const MOST_TAGS: usize = 2;
 
-/// The network layer's version.
+/// IP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
     /// RFC 791.
@@ -18,23 +18,23 @@ pub enum Version {
     V6,
 }
 
-/// Where the headers of an Internet frame begin, in bytes from its front.
+/// Header offsets of an IP frame, in bytes from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layers {
     /// IPv4 or IPv6.
     pub version: Version,
-    /// The network header.
+    /// Offset of the network header.
     pub network: usize,
-    /// The transport header.
+    /// Offset of the transport header.
     pub transport: usize,
-    /// The transport's protocol, as IANA numbers it.
+    /// Transport protocol number (IANA).
     pub protocol: u8,
-    /// Whether this is a fragment: all but the first have no transport header.
+    /// Whether the packet is a fragment; only the first fragment has a transport header.
     pub is_fragment: bool,
 }
 
 impl Layers {
-    /// Looks through tags and extension headers.
+    /// Parses VLAN tags and extension headers.
     pub fn of(frame: &[u8]) -> Option<Self> {
         let (ethertype, network) = inner(frame)?;
         let packet = frame.get(network..)?;
@@ -57,7 +57,7 @@ impl Layers {
         }
     }
 
-    /// Source and destination address behind each other, as they stand in the header: 8 or 32 bytes.
+    /// Source and destination address, contiguous as in the header: 8 or 32 bytes.
     pub fn addresses<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
         let range = match self.version {
             Version::V4 => self.network + 12..self.network + 20,
@@ -66,14 +66,15 @@ impl Layers {
         frame.get(range).unwrap_or_default()
     }
 
-    /// Source and destination port behind each other, of a transport that has them and is no fragment.
+    /// Source and destination port, contiguous. Returns `None` for fragments and for protocols other than TCP, UDP and
+    /// SCTP.
     pub fn ports<'a>(&self, frame: &'a [u8]) -> Option<&'a [u8; 4]> {
         let has = matches!(self.protocol, protocol::TCP | protocol::UDP | protocol::SCTP);
         if has && !self.is_fragment { frame.get(self.transport..)?.first_chunk() } else { None }
     }
 }
 
-/// The type behind all tags, and where what it names begins.
+/// EtherType after all VLAN tags, and the offset after it.
 fn inner(frame: &[u8]) -> Option<(EtherType, usize)> {
     let mut at = HEADER_LEN;
     for _ in 0..=MOST_TAGS {

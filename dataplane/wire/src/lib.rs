@@ -1,7 +1,7 @@
-//! What frames look like: checked views first, then their meaning.
+//! Packet parsing: validated header views, and layers on top of them.
 //!
-//! A view is made by a constructor that checks every length once; after that its accessors cannot fail. Nothing
-//! here allocates on the way of a packet, keeps state between packets, or knows of ports, bursts or time.
+//! The constructor of a view checks all lengths once; its accessors cannot fail. The per-packet code does not allocate,
+//! keeps no state between packets, and does not depend on ports, bursts or time.
 #![forbid(unsafe_code)]
 
 mod arp;

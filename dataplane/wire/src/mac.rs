@@ -1,7 +1,7 @@
-//! MAC addresses (IEEE 802, clause 8) as values of one machine word.
+//! MAC addresses (IEEE 802, clause 8) as one machine word.
 //!
-//! The first octet on the wire is the most significant of the low 48 bits, so that comparing, hashing and packing
-//! an address into a table's key are single instructions.
+//! The first octet on the wire is the most significant of the low 48 bits, so that comparing, hashing and packing an
+//! address into a table key are single instructions.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,47 +17,47 @@ const MASK: u64 = (1 << 48) - 1;
 impl MacAddress {
     /// `ff:ff:ff:ff:ff:ff`.
     pub const BROADCAST: Self = Self(MASK);
-    /// `00:00:00:00:00:00`, which nobody may use as a source.
+    /// `00:00:00:00:00:00`, invalid as a source address.
     pub const ZERO: Self = Self(0);
 
-    /// The address in the low 48 bits of `word`; the rest is ignored.
+    /// Address from the low 48 bits of `word`; the other bits are ignored.
     #[inline(always)]
     pub const fn from_u64(word: u64) -> Self {
         Self(word & MASK)
     }
 
-    /// The address as the low 48 bits of a word.
+    /// Address in the low 48 bits of a word.
     #[inline(always)]
     pub const fn to_u64(self) -> u64 {
         self.0
     }
 
-    /// The address whose octets are these, in the order of the wire.
+    /// Address from octets in network byte order.
     #[inline(always)]
     pub const fn new(o: [u8; 6]) -> Self {
         Self(u64::from_be_bytes([0, 0, o[0], o[1], o[2], o[3], o[4], o[5]]))
     }
 
-    /// The octets in the order of the wire.
+    /// Octets in network byte order.
     #[inline(always)]
     pub const fn octets(self) -> [u8; 6] {
         let [_, _, octets @ ..] = self.0.to_be_bytes();
         octets
     }
 
-    /// Whether the frame is for several stations: multicast or broadcast (the I/G bit).
+    /// Whether this is a group address, multicast or broadcast (I/G bit).
     #[inline(always)]
     pub const fn is_group(self) -> bool {
         self.0 & GROUP != 0
     }
 
-    /// Whether the address is assigned locally and not by a manufacturer (the U/L bit).
+    /// Whether the address is locally administered (U/L bit).
     #[inline(always)]
     pub const fn is_local(self) -> bool {
         self.0 & LOCAL != 0
     }
 
-    /// Whether it is the broadcast address.
+    /// Whether this is the broadcast address.
     #[inline(always)]
     pub const fn is_broadcast(self) -> bool {
         self.0 == MASK
@@ -69,7 +69,7 @@ impl MacAddress {
         self.0 == 0
     }
 
-    /// Whether a bridge must not forward frames to this address: `01:80:c2:00:00:00` to `0f` (IEEE 802.1Q,
+    /// Whether the address is in the range `01:80:c2:00:00:00` to `0f`, which a bridge must not forward (IEEE 802.1Q,
     /// table 8-1).
     #[inline(always)]
     pub const fn is_bridge_reserved(self) -> bool {
@@ -97,7 +97,7 @@ impl From<[u8; 6]> for MacAddress {
     }
 }
 
-/// Why a text is no MAC address.
+/// Invalid MAC address text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a MAC address: write six pairs of hexadecimal digits, like 52:54:00:12:34:56")]
 pub struct ParseMacError(String);
@@ -118,7 +118,7 @@ impl FromStr for MacAddress {
     }
 }
 
-/// Exactly two digits: `from_str_radix` alone would take a sign for one.
+/// Parses exactly two hexadecimal digits; `from_str_radix` alone would accept a sign.
 fn pair(text: &str) -> Option<u8> {
     let digits = text.len() == 2 && text.bytes().all(|b| b.is_ascii_hexdigit());
     digits.then(|| u8::from_str_radix(text, 16).ok()).flatten()

@@ -1,30 +1,30 @@
-//! Neighbor discovery for IPv6 (RFC 4861 section 4): five messages of ICMP and the addresses in their options.
+//! Neighbor Discovery for IPv6 (RFC 4861 section 4): five ICMPv6 messages and their link-layer address options.
 
 use crate::MacAddress;
 use std::net::Ipv6Addr;
 
 const SOURCE_LINK_LAYER: u8 = 1;
 const TARGET_LINK_LAYER: u8 = 2;
-/// Options are counted in units of this many bytes.
+/// Unit of option lengths, in bytes.
 const UNIT: usize = 8;
 
-/// Which of the messages it is.
+/// Neighbor Discovery message type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NdKind {
-    /// Asks for routers.
+    /// Router Solicitation.
     RouterSolicitation,
-    /// Says that there is a router.
+    /// Router Advertisement.
     RouterAdvertisement,
-    /// Asks who has an address.
+    /// Neighbor Solicitation.
     NeighborSolicitation,
-    /// Says who has an address.
+    /// Neighbor Advertisement.
     NeighborAdvertisement,
-    /// Names a better router.
+    /// Redirect.
     Redirect,
 }
 
 impl NdKind {
-    /// The message of this ICMP type, if it is one of neighbor discovery.
+    /// The message of this ICMPv6 type. Returns `None` if it is not Neighbor Discovery.
     pub const fn of(icmp_type: u8) -> Option<Self> {
         match icmp_type {
             133 => Some(Self::RouterSolicitation),
@@ -36,7 +36,7 @@ impl NdKind {
         }
     }
 
-    /// Bytes in front of the options.
+    /// Length before the options, in bytes.
     const fn header_len(self) -> usize {
         match self {
             Self::RouterSolicitation => 8,
@@ -47,7 +47,7 @@ impl NdKind {
     }
 }
 
-/// A neighbor discovery message whose options all fit.
+/// A Neighbor Discovery message with valid options.
 #[derive(Clone, Copy, Debug)]
 pub struct Nd<'a> {
     kind: NdKind,
@@ -55,7 +55,8 @@ pub struct Nd<'a> {
 }
 
 impl<'a> Nd<'a> {
-    /// Checks type, length and every option. `message` begins with the ICMP type and ends with the packet.
+    /// Returns `None` if type, length or an option is invalid. `message` starts at the ICMPv6 type and ends with the
+    /// packet.
     pub fn new(message: &'a [u8]) -> Option<Self> {
         let kind = NdKind::of(*message.first()?)?;
         let mut options = message.get(kind.header_len()..)?;
@@ -65,19 +66,19 @@ impl<'a> Nd<'a> {
         Some(Self { kind, message })
     }
 
-    /// Which message it is.
+    /// Message type.
     pub fn kind(&self) -> NdKind {
         self.kind
     }
 
-    /// The address that a solicitation asks for or an advertisement speaks of.
+    /// Target address of a Neighbor Solicitation or Advertisement; `None` for other messages.
     pub fn target(&self) -> Option<Ipv6Addr> {
         let has = matches!(self.kind, NdKind::NeighborSolicitation | NdKind::NeighborAdvertisement);
         let octets = self.message.get(8..)?.first_chunk::<16>()?;
         has.then(|| Ipv6Addr::from(*octets))
     }
 
-    /// The Ethernet addresses of all link-layer options, of the source and of the target.
+    /// Addresses of all source and target link-layer address options.
     pub fn link_layers(&self) -> impl Iterator<Item = MacAddress> + use<'a> {
         let mut options = self.message.get(self.kind.header_len()..).unwrap_or_default();
         std::iter::from_fn(move || {
@@ -89,7 +90,8 @@ impl<'a> Nd<'a> {
     }
 }
 
-/// The first option, as an address if it holds one, and what follows it. An address that is not Ethernet's is malformed.
+/// Parses the first option: its link-layer address, if it has one, and the remaining options. Returns `None` if it is
+/// malformed or the address is not 48 bits.
 fn option(options: &[u8]) -> Option<(Option<MacAddress>, &[u8])> {
     let (kind, len) = (*options.first()?, usize::from(*options.get(1)?) * UNIT);
     let (option, rest) = options.split_at_checked(len).filter(|_| len > 0)?;

@@ -1,26 +1,27 @@
-//! The Toeplitz hash of receive-side scaling ("Verifying the RSS Hash Calculation", Microsoft; VIRTIO 1.2 section
-//! 5.1.6.4.3): packets of one flow have one hash.
+//! Toeplitz hash for receive-side scaling ("Verifying the RSS Hash Calculation", Microsoft; VIRTIO 1.2 section
+//! 5.1.6.4.3): all packets of a flow have the same hash.
 //!
-//! The key is expanded into one table of 256 words for each byte of the input, so that a byte costs one look-up. With a
-//! key whose 16-bit words repeat, exchanging source and destination does not change the hash ("Scalable TCP session
+//! The key is expanded to one table of 256 words per input byte, so that each byte costs one lookup. With a key of
+//! repeated 16-bit words, exchanging source and destination does not change the hash ("Scalable TCP session monitoring
+//! with symmetric receive-side scaling", Woo and Park, 2012), so both directions of a flow have the same hash.
 //! monitoring with symmetric receive-side scaling", Woo and Park, 2012), so both directions of a flow meet.
 
 use crate::Layers;
 
-/// Bytes of a key: enough for the 36 bytes of IPv6 addresses with ports, and four.
+/// Key length in bytes: 36 bytes of input (IPv6 addresses and ports) plus four.
 pub const KEY_LEN: usize = 40;
 
-/// Most bytes of input.
+/// Maximum input length in bytes.
 const LONGEST: usize = 36;
 
-/// The key with which the published examples are made, and which network cards begin with.
+/// Default key of Microsoft's published examples and of many NICs.
 pub const USUAL_KEY: [u8; KEY_LEN] = [
     0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0,
     0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42,
     0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
 ];
 
-/// A key under which both directions of a flow have one hash.
+/// Key for which both directions of a flow have the same hash.
 pub const SYMMETRIC_KEY: [u8; KEY_LEN] = symmetric();
 
 const fn symmetric() -> [u8; KEY_LEN] {
@@ -33,7 +34,7 @@ const fn symmetric() -> [u8; KEY_LEN] {
     key
 }
 
-/// A key, ready to hash with.
+/// An expanded key.
 #[derive(Clone)]
 pub struct Toeplitz {
     tables: Vec<[u32; 256]>,
@@ -46,7 +47,7 @@ impl std::fmt::Debug for Toeplitz {
 }
 
 impl Toeplitz {
-    /// Expands a key: 36 KiB of tables.
+    /// Expands a key to 36 KiB of tables.
     pub fn new(key: &[u8; KEY_LEN]) -> Self {
         let mut tables = vec![[0; 256]; LONGEST];
         for (at, table) in tables.iter_mut().enumerate() {
@@ -60,13 +61,12 @@ impl Toeplitz {
         Self { tables }
     }
 
-    /// The hash of up to 36 bytes; more are not looked at.
+    /// Hash of at most 36 bytes; further bytes are ignored.
     pub fn hash(&self, input: impl IntoIterator<Item = u8>) -> u32 {
         self.tables.iter().zip(input).fold(0, |hash, (table, byte)| hash ^ table[usize::from(byte)])
     }
 
-    /// The hash of the flow that a frame belongs to: addresses, and ports where there are any. Frames of no Internet
-    /// protocol have none.
+    /// Flow hash of a frame: addresses, and ports if present. Returns `None` if the frame is not IP.
     pub fn of_frame(&self, frame: &[u8]) -> Option<u32> {
         let layers = Layers::of(frame)?;
         let ports = layers.ports(frame).into_iter().flatten();
@@ -74,8 +74,8 @@ impl Toeplitz {
     }
 }
 
-/// The hash under [`SYMMETRIC_KEY`], in two tables of 256 words. That key repeats itself every sixteen bits, so the
-/// words of the input can be added up first, without carries, and only their sum is hashed.
+/// The hash under [`SYMMETRIC_KEY`], with two tables of 256 words. That key repeats every 16 bits, so the input words
+/// are combined with XOR first and only the result is hashed.
 #[derive(Clone)]
 pub struct Symmetric {
     tables: Box<[[u32; 256]; 2]>,
@@ -95,13 +95,13 @@ impl Default for Symmetric {
 }
 
 impl Symmetric {
-    /// The hash of whole 16-bit words.
+    /// Hash of 16-bit words.
     pub fn hash<'a>(&self, words: impl IntoIterator<Item = &'a [u8; 2]>) -> u32 {
         let [high, low] = words.into_iter().fold([0; 2], |sum, word| [sum[0] ^ word[0], sum[1] ^ word[1]]);
         self.tables[0][usize::from(high)] ^ self.tables[1][usize::from(low)]
     }
 
-    /// As [`Toeplitz::of_frame`].
+    /// See [`Toeplitz::of_frame`].
     pub fn of_frame(&self, frame: &[u8]) -> Option<u32> {
         let layers = Layers::of(frame)?;
         let ports = layers.ports(frame).map_or(&[][..], |ports| ports.as_chunks().0);
@@ -109,7 +109,7 @@ impl Symmetric {
     }
 }
 
-/// The 32 bits of the key from bit `at` on.
+/// The 32 key bits from bit `at` on.
 fn window(key: &[u8; KEY_LEN], at: usize) -> u32 {
     let byte = |i: usize| u64::from(key.get(at / 8 + i).copied().unwrap_or(0));
     let wide = (0..5).fold(0, |wide, i| wide << 8 | byte(i));
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The input of a published example: addresses, and ports.
+    /// Input of a published example: addresses, and ports.
     fn published(
         source: &str,
         source_port: u16,
@@ -151,7 +151,7 @@ mod tests {
         }
     }
 
-    /// Bit by bit, as the specification says it.
+    /// Bit by bit, as in the specification.
     fn textbook(key: &[u8; KEY_LEN], input: &[u8]) -> u32 {
         (0..input.len() * 8)
             .filter(|bit| input[bit / 8] >> (7 - bit % 8) & 1 == 1)

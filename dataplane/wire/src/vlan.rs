@@ -1,26 +1,25 @@
-//! The customer VLAN tag (IEEE 802.1Q, clause 9): four bytes between the source address and the type.
+//! Customer VLAN tag (IEEE 802.1Q, clause 9): four bytes between the source address and the EtherType.
 //!
-//! Adding and removing a tag moves the twelve bytes of the addresses and nothing behind them. The caller owns the
-//! room in front of the frame; these helpers only move bytes inside the slice that they are given.
+//! This module encodes and decodes tags; it does not insert them into frames.
 
 use crate::EtherType;
 use std::fmt;
 use std::str::FromStr;
 
-/// Bytes of a tag.
+/// Length of a tag, in bytes.
 pub const TAG_LEN: usize = 4;
 
-/// A VLAN that a frame can belong to: 1 to 4094.
+/// VLAN ID, 1 to 4094.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VlanId(u16);
 
 impl VlanId {
-    /// The VLAN with this number, unless it is 0 (no VLAN) or 4095 (reserved), or does not fit twelve bits.
+    /// Returns `None` if `id` is 0 (priority tag) or above 4094 (4095 is reserved).
     pub const fn new(id: u16) -> Option<Self> {
         if id == 0 || id >= 4095 { None } else { Some(Self(id)) }
     }
 
-    /// Its number.
+    /// The number.
     #[inline(always)]
     pub const fn get(self) -> u16 {
         self.0
@@ -33,7 +32,7 @@ impl fmt::Display for VlanId {
     }
 }
 
-/// Why a text names no VLAN.
+/// Invalid VLAN ID text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a VLAN: write a number from 1 to 4094")]
 pub struct ParseVlanError(pub String);
@@ -46,37 +45,37 @@ impl FromStr for VlanId {
     }
 }
 
-/// The control information of a tag: priority (3 bits), drop eligible (1 bit), VLAN (12 bits).
+/// Tag control information: PCP (3 bits), DEI (1 bit), VLAN ID (12 bits).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Tag(pub u16);
 
 impl Tag {
-    /// The twelve bits that name a VLAN; 0 says that the tag carries a priority only.
+    /// VLAN ID, 12 bits; 0 for a priority tag.
     #[inline(always)]
     pub const fn vlan(self) -> u16 {
         self.0 & 0x0fff
     }
 
-    /// The priority code point, 0 to 7.
+    /// Priority code point (PCP), 0 to 7.
     #[inline(always)]
     pub const fn priority(self) -> u8 {
         (self.0 >> 13) as u8
     }
 
-    /// Whether the frame may be discarded first.
+    /// Drop eligible indicator (DEI).
     #[inline(always)]
     pub const fn drop_eligible(self) -> bool {
         self.0 & 0x1000 != 0
     }
 
-    /// The same priority in another VLAN; bits above the twelfth are ignored.
+    /// The same PCP and DEI with another VLAN ID; bits above the twelfth are ignored.
     #[inline(always)]
     #[must_use]
     pub const fn with_vlan(self, vlan: u16) -> Self {
         Self(self.0 & 0xf000 | vlan & 0x0fff)
     }
 
-    /// The bytes that a tagged frame has behind its addresses (IEEE 802.1Q clause 9.5).
+    /// The four tag bytes after the addresses (IEEE 802.1Q clause 9.5).
     #[inline]
     #[must_use]
     pub fn header(self) -> [u8; TAG_LEN] {
@@ -91,7 +90,7 @@ mod tests {
     use crate::{Ethernet, HEADER_LEN};
     use proptest::prelude::*;
 
-    /// Bytes in front of a tag.
+    /// Length of the addresses before a tag, in bytes.
     const ADDRESSES: usize = 12;
 
     #[test]

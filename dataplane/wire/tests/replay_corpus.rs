@@ -1,4 +1,4 @@
-//! What the fuzz targets of frames and messages have found interesting, played again.
+//! Replays the corpora of the frame and message fuzz targets.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 #![allow(unreachable_pub, reason = "the bodies are shared with the fuzz targets, where they are public")]
 

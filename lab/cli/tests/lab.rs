@@ -41,7 +41,9 @@ fn what_is_wrong_is_refused_before_anything_runs() {
         &["run", "--config", "base", "--jobs", "0"],
         &["report"],
     ];
-    lone.into_iter().for_each(|words| refused(folder.path(), words, &[]));
+    for words in lone {
+        refused(folder.path(), words, &[]);
+    }
     let (run, out) = (["run", "--config"], ["--out", "f.json"]);
     let case = |rest: &[&str], said: &[&str]| refused(folder.path(), &[&run, rest, &out].concat(), said);
     case(&["bsae", "a+z", "d"], &["`bsae`", "nearest is `base`", "`a+z`", "remedy"]);

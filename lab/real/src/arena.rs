@@ -1,7 +1,7 @@
-//! The memory that the model's threads share: one anonymous mapping, every page of it touched before use.
+//! Memory shared by the model's threads: one anonymous mapping, every page touched before use.
 //!
-//! Pages of 2 MiB are taken from the system's stock if it has enough of them, else asked for as transparent ones; what
-//! was had is told, because address translation is part of what a run measures.
+//! 2 MiB pages come from the huge page pool if it has enough, else transparent huge pages are requested with `madvise`.
+//! [`Arena::pages`] reports the result, because address translation is part of every measurement.
 
 use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
@@ -13,17 +13,17 @@ use sim::memory::{Address, Memory, Width};
 
 const HUGE: usize = 2 << 20;
 const SMALL: usize = 4096;
-/// Behind the last byte, so that a hint or a wide load at the very end stays inside.
+/// Bytes mapped beyond the last usable byte, so that a prefetch or a wide load at the end stays inside the mapping.
 const MARGIN: usize = SMALL;
 
-/// Of which pages an arena consists.
+/// Page sizes of an arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
-    /// 2 MiB, from the system's stock
+    /// 2 MiB pages from the huge page pool
     Huge,
-    /// Transparent ones of 2 MiB for this share of it, in percent; 4 KiB for the rest
+    /// Transparent 2 MiB pages for this share of the arena, in percent; 4 KiB pages for the rest
     Transparent(u8),
-    /// 4 KiB
+    /// 4 KiB pages
     Small,
 }
 
@@ -39,7 +39,7 @@ impl std::fmt::Display for Pages {
     }
 }
 
-/// No memory for the model.
+/// The arena could not be mapped.
 #[derive(Debug, thiserror::Error)]
 #[error("{bytes} bytes for the model's pools could not be mapped, so nothing was run: {reason}")]
 pub struct ArenaError {
@@ -47,7 +47,7 @@ pub struct ArenaError {
     reason: rustix::io::Errno,
 }
 
-/// A mapping of our own.
+/// An owned anonymous mapping.
 #[derive(Debug)]
 pub struct Arena {
     mapping: NonNull<u8>,
@@ -57,13 +57,13 @@ pub struct Arena {
     pages: Pages,
 }
 
-// SAFETY: the mapping belongs to the process and not to a thread; the arena itself only knows where it is.
+// SAFETY: the mapping belongs to the process, not to a thread; the arena stores only its address and length.
 unsafe impl Send for Arena {}
-// SAFETY: through a shared arena nothing is accessed but by views, whose accesses are assembly or volatile.
+// SAFETY: a shared arena is accessed only through views, whose accesses are assembly or volatile.
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// Maps and touches so many bytes.
+    /// Maps and touches at least `bytes` bytes.
     pub fn new(bytes: u64) -> Result<Arena, ArenaError> {
         let failed = |reason| ArenaError { bytes, reason };
         let length = (bytes as usize + MARGIN).next_multiple_of(HUGE);
@@ -78,7 +78,7 @@ impl Arena {
         Ok(arena)
     }
 
-    /// One huge page more than needed, so that the arena begins on a huge page.
+    /// Maps one huge page more than needed, so that the arena starts at a huge page boundary.
     fn transparent(length: usize) -> Result<Arena, rustix::io::Errno> {
         let mapped = length + HUGE;
         let mapping = map(mapped, MapFlags::NORESERVE)?;
@@ -86,19 +86,19 @@ impl Arena {
         // SAFETY: `ahead` is below HUGE, and HUGE bytes more than `length` were mapped.
         let base = unsafe { mapping.add(ahead) };
         // SAFETY: the range was just mapped and belongs to this arena; the advice changes no byte. A kernel without
-        // transparent huge pages refuses it, and the arena is as good without.
+        // transparent huge pages returns an error, which is ignored: the arena then consists of small pages.
         let _ = unsafe { madvise(base.as_ptr().cast::<c_void>(), length, Advice::LinuxHugepage) };
         Ok(Arena { mapping, mapped, base, length, pages: Pages::Small })
     }
 
     fn touch(&mut self) {
         for at in (0..self.length).step_by(SMALL) {
-            // SAFETY: `at` is below the length of the mapping, and nobody else has a view of it (`&mut self`).
+            // SAFETY: `at` is below the length of the mapping, and `&mut self` excludes any other view of it.
             unsafe { self.base.as_ptr().add(at).write_volatile(0) };
         }
     }
 
-    /// Which pages the kernel gave.
+    /// Returns the page sizes that the kernel provided.
     fn found(&self) -> Pages {
         let text = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
         let huge = transparent_bytes(&text, self.base.as_ptr() as usize);
@@ -108,12 +108,12 @@ impl Arena {
         }
     }
 
-    /// Bytes that may be accessed.
+    /// Number of bytes that may be accessed.
     pub fn bytes(&self) -> u64 {
         (self.length - MARGIN) as u64
     }
 
-    /// Of which pages it consists.
+    /// Page sizes of the arena.
     pub fn pages(&self) -> Pages {
         self.pages
     }
@@ -121,16 +121,16 @@ impl Arena {
     /// Stores a value before any thread runs.
     pub fn poke(&mut self, at: Address, width: Width, value: u64) {
         assert!(at + width.bytes() <= self.bytes(), "byte {at} lies outside the arena");
-        // SAFETY: the one access lies inside, as was just asserted.
+        // SAFETY: the one access lies inside the arena, as asserted above.
         unsafe { self.view() }.store(at, width, value);
     }
 
-    /// A thread's view.
+    /// Returns a thread's view of the arena.
     ///
     /// # Safety
     ///
-    /// Every byte that is accessed through it lies below [`Arena::bytes`], and a kind of copy that the processor lacks
-    /// is never asked for ([`super::Processor::validate`]).
+    /// Every byte accessed through the view must lie below [`Arena::bytes`]. A kind of copy that the processor lacks
+    /// must not be used (checked by `studies::requirements`).
     pub unsafe fn view(&self) -> RealMemory<'_> {
         RealMemory::new(self.base, self)
     }
@@ -138,19 +138,19 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by this arena with this length; views borrow the arena, so none is left.
+        // SAFETY: this arena created the mapping with this length; views borrow the arena, so none exists.
         let _ = unsafe { munmap(self.mapping.as_ptr().cast::<c_void>(), self.mapped) };
     }
 }
 
 fn map(length: usize, more: MapFlags) -> Result<NonNull<u8>, rustix::io::Errno> {
     let access = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new mapping at a place of the kernel's choice touches nothing that exists.
+    // SAFETY: a new mapping at an address chosen by the kernel touches no existing memory.
     let at = unsafe { mmap_anonymous(null_mut(), length, access, MapFlags::PRIVATE | more) }?;
     NonNull::new(at.cast::<u8>()).ok_or(rustix::io::Errno::NOMEM)
 }
 
-/// What `/proc/self/smaps` says of transparent huge pages in the mapping that holds this address, in bytes.
+/// Returns the bytes of transparent huge pages in the mapping that contains `address`, from `/proc/self/smaps`.
 fn transparent_bytes(smaps: &str, address: usize) -> usize {
     let mut inside = false;
     for line in smaps.lines() {
@@ -164,7 +164,7 @@ fn transparent_bytes(smaps: &str, address: usize) -> usize {
     0
 }
 
-/// The addresses at the beginning of a mapping's first line.
+/// Parses the address range at the start of a mapping's first line.
 fn range(line: &str) -> Option<(usize, usize)> {
     let (from, to) = line.split(' ').next()?.split_once('-')?;
     Some((usize::from_str_radix(from, 16).ok()?, usize::from_str_radix(to, 16).ok()?))

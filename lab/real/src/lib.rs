@@ -1,10 +1,10 @@
-//! Real memory: programs of the laboratory on this processor's own caches, each access one plain instruction.
+//! Real memory: runs the laboratory's programs on this processor's caches, one plain instruction per access.
 //!
-//! An [`Arena`] is mapped and touched before anything is timed. Each thread acts on it through a [`RealMemory`], whose
-//! accesses are written in assembly (`x86`) or by volatile loads and stores (`portable`), so that the compiler neither
-//! merges, tears nor invents one, and no reference into the arena ever exists.
+//! An [`Arena`] is mapped and touched before any timing. Each thread accesses it through a [`RealMemory`]; accesses are
+//! assembly (`x86`) or volatile loads and stores (`portable`), so the compiler cannot merge, tear or invent one, and no
+//! reference into the arena exists.
 //!
-//! Nothing here decides which programs run, how often, or what the times mean.
+//! This crate does not choose the programs or their repetitions, and does not interpret times.
 
 mod arena;
 mod memory;

@@ -1,25 +1,25 @@
-//! Accesses by volatile loads and stores, for processors without a body of their own.
+//! Accesses by volatile loads and stores, for architectures without an assembly implementation.
 //!
-//! Fences give the order that the model needs and x86 has by itself: loads stay in order, and so do stores.
+//! Fences provide the order that the model needs and x86 guarantees: loads stay in order, and stores stay in order.
 
 use std::sync::atomic::{Ordering, fence as fence_all};
 
 use sim::memory::{Address, Cleaning, Copying, Intent, Width};
 
-/// Loads a value at any place.
+/// Loads a value at any alignment.
 ///
 /// # Safety
 ///
 /// The bytes lie in one live mapping.
 #[inline(always)]
 pub(super) unsafe fn load(base: *mut u8, at: Address, width: Width) -> u64 {
-    // SAFETY: as the caller vouches.
+    // SAFETY: guaranteed by the caller.
     let value = unsafe { raw_load(base.add(at as usize), width) };
     fence_all(Ordering::Acquire);
     value
 }
 
-/// Stores a value at any place.
+/// Stores a value at any alignment.
 ///
 /// # Safety
 ///
@@ -28,19 +28,19 @@ pub(super) unsafe fn load(base: *mut u8, at: Address, width: Width) -> u64 {
 pub(super) unsafe fn store(base: *mut u8, at: Address, width: Width, value: u64) {
     // Pairs with the fence after the load of `load`.
     fence_all(Ordering::Release);
-    // SAFETY: as the caller vouches.
+    // SAFETY: guaranteed by the caller.
     unsafe { raw_store(base.add(at as usize), width, value) }
 }
 
-// Alignment is looked at before a pointer is taken for one to something wider.
+// Alignment is checked before the pointer is cast to a wider type.
 #[allow(clippy::cast_ptr_alignment)]
 unsafe fn raw_load(from: *const u8, width: Width) -> u64 {
     let bytes = width.bytes() as usize;
     if !(from as usize).is_multiple_of(bytes) {
-        // SAFETY: the bytes lie in the mapping, as the caller of `load` vouches.
+        // SAFETY: the bytes lie in the mapping, guaranteed by the caller of `load`.
         return (0..bytes).map(|n| u64::from(unsafe { from.add(n).read_volatile() }) << (8 * n)).sum();
     }
-    // SAFETY: the same, and aligned as was just seen.
+    // SAFETY: as above, and the pointer is aligned, as checked above.
     unsafe {
         match width {
             Width::Two => u64::from(from.cast::<u16>().read_volatile()),
@@ -55,12 +55,12 @@ unsafe fn raw_store(to: *mut u8, width: Width, value: u64) {
     let bytes = width.bytes() as usize;
     if !(to as usize).is_multiple_of(bytes) {
         for n in 0..bytes {
-            // SAFETY: the bytes lie in the mapping, as the caller of `store` vouches.
+            // SAFETY: the bytes lie in the mapping, guaranteed by the caller of `store`.
             unsafe { to.add(n).write_volatile((value >> (8 * n)) as u8) };
         }
         return;
     }
-    // SAFETY: the same, and aligned as was just seen.
+    // SAFETY: as above, and the pointer is aligned, as checked above.
     unsafe {
         match width {
             Width::Two => to.cast::<u16>().write_volatile(value as u16),
@@ -70,7 +70,7 @@ unsafe fn raw_store(to: *mut u8, width: Width, value: u64) {
     }
 }
 
-/// Loads an even number of bytes and forgets them.
+/// Loads an even number of bytes and discards them.
 ///
 /// # Safety
 ///
@@ -79,12 +79,12 @@ unsafe fn raw_store(to: *mut u8, width: Width, value: u64) {
 pub(super) unsafe fn read(base: *mut u8, at: Address, length: u64) {
     for part in (0..length).step_by(8) {
         let width = if length - part >= 8 { Width::Eight } else { Width::Two };
-        // SAFETY: as the caller vouches; lengths are even.
+        // SAFETY: guaranteed by the caller; lengths are even.
         unsafe { raw_load(base.add((at + part) as usize), width) };
     }
 }
 
-/// Stores bytes of no meaning.
+/// Stores zeroes; the content is not significant.
 ///
 /// # Safety
 ///
@@ -93,16 +93,16 @@ pub(super) unsafe fn read(base: *mut u8, at: Address, length: u64) {
 pub(super) unsafe fn write(base: *mut u8, at: Address, length: u64) {
     let to = |part| base.wrapping_add((at + part) as usize);
     for part in (0..length / 8 * 8).step_by(8) {
-        // SAFETY: as the caller vouches.
+        // SAFETY: guaranteed by the caller.
         unsafe { raw_store(to(part), Width::Eight, 0) };
     }
     for part in length / 8 * 8..length {
-        // SAFETY: the same.
+        // SAFETY: as above.
         unsafe { to(part).write_volatile(0) };
     }
 }
 
-/// Moves bytes: by the C library, or word by word. Other kinds are refused before anything runs.
+/// Copies bytes with the C library or word by word. Validation rejects the other kinds before a run.
 ///
 /// # Safety
 ///
@@ -111,28 +111,28 @@ pub(super) unsafe fn write(base: *mut u8, at: Address, length: u64) {
 pub(super) unsafe fn copy(from: *const u8, to: *mut u8, length: usize, how: Copying) {
     match how {
         Copying::None => {}
-        // SAFETY: as the caller vouches; a call to another library, whose body the compiler does not see.
+        // SAFETY: guaranteed by the caller; a call into another library, whose body the compiler does not see.
         Copying::Libc => unsafe {
             libc::memcpy(to.cast(), from.cast(), length);
         },
         _ => {
             for n in (0..length / 4 * 4).step_by(4) {
-                // SAFETY: as the caller vouches.
+                // SAFETY: guaranteed by the caller.
                 unsafe { raw_store(to.add(n), Width::Four, raw_load(from.add(n), Width::Four)) };
             }
             for n in length / 4 * 4..length {
-                // SAFETY: the same.
+                // SAFETY: as above.
                 unsafe { to.add(n).write_volatile(from.add(n).read_volatile()) };
             }
         }
     }
 }
 
-/// Asks for a line ahead of its use, where the processor has a hint for that.
+/// Prefetches a line, if the processor has a prefetch hint.
 ///
 /// # Safety
 ///
-/// None is needed: a hint does not fault.
+/// No requirement: a hint does not fault.
 #[inline(always)]
 pub(super) unsafe fn prefetch(at: *const u8, intent: Intent) {
     #[cfg(target_arch = "aarch64")]
@@ -147,21 +147,21 @@ pub(super) unsafe fn prefetch(at: *const u8, intent: Intent) {
     let _ = (at, intent);
 }
 
-/// Sends a line away: refused before anything runs, so nothing here.
+/// Does nothing: cleaning is not supported here, and validation rejects it before a run.
 ///
 /// # Safety
 ///
-/// None is needed.
+/// No requirement.
 #[inline(always)]
 pub(super) unsafe fn clean(_: *const u8, _: Cleaning) {}
 
-/// Orders all accesses before with all after. It need not wait for stores to be visible, as x86's does.
+/// Orders all earlier accesses before all later ones. Unlike x86's, it need not wait for stores to be visible.
 #[inline(always)]
 pub(super) fn fence() {
     fence_all(Ordering::SeqCst);
 }
 
-/// So many hundreds of additions, each after the other.
+/// Performs `hundreds` * 100 dependent additions.
 #[inline(never)]
 pub(super) fn dependent_additions(hundreds: u64) {
     let mut sum = hundreds;
@@ -188,7 +188,7 @@ mod tests {
         let mut bytes = [0_u64; 512];
         let base = bytes.as_mut_ptr().cast::<u8>();
         for (at, width) in [(0, Width::Two), (3, Width::Four), (8, Width::Eight), (17, Width::Eight)] {
-            // SAFETY: below 4096 bytes of an array that nothing else uses meanwhile.
+            // SAFETY: below 4096 bytes of an array with no other user during the call.
             let loaded = unsafe {
                 store(base, at, width, 0x1234);
                 load(base, at, width)
@@ -196,7 +196,7 @@ mod tests {
             assert_eq!(loaded, 0x1234);
         }
         for how in [Copying::Libc, Copying::Words] {
-            // SAFETY: the same.
+            // SAFETY: as above.
             let loaded = unsafe {
                 write(base, 1024, 78);
                 read(base, 1024, 78);

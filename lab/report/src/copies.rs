@@ -1,4 +1,4 @@
-//! The second study's part of a report: its page section, its tables, and its lines for a terminal.
+//! Report part of the copy study: page section, tables and terminal text.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use figure::text::kind;
 use figure::text::{escape, number};
 use studies::copystudy::{Direction, Finding, MUCH, Results, Row, VARIANTS, orders};
 
-/// One set of the second study.
+/// A set of results of the copy study.
 #[derive(Debug)]
 pub(crate) struct CopySet {
-    /// Behind the sets of the first study
+    /// Number on the page, after the sets of the model
     pub(crate) number: usize,
     pub(crate) results: Results,
     pub(crate) orders: Vec<Finding>,
@@ -24,24 +24,24 @@ impl CopySet {
     }
 }
 
-/// What every figure says under itself.
+/// Provenance line of every figure.
 pub(super) fn provenance(results: &Results) -> String {
     let on = if results.processor.is_empty() { "a processor that is not named" } else { &results.processor };
     format!("{}: {on}; a packet's cost in {}", kind(results.memory), unit(results))
 }
 
-/// What costs are given in.
+/// Unit of costs.
 pub(super) fn unit(results: &Results) -> String {
     if results.is_simulated() { results.unit.clone() } else { format!("ticks ({})", results.unit) }
 }
 
-/// Such as `3. Simulated: copies between host and guest, two sockets, Skylake cores`.
+/// Heading such as `3. Simulated: copies between host and guest, two sockets, Skylake cores`.
 pub(super) fn heading(set: &CopySet) -> String {
     let (memory, processor) = (kind(set.results.memory), &set.results.processor);
     escape(&format!("{}. {memory}: copies between host and guest, {processor}", set.number))
 }
 
-/// The section of the page.
+/// The page section.
 pub(super) fn part(set: &CopySet) -> String {
     let what = if set.results.is_simulated() {
         "Everything in this part was computed by a simulator; nothing was measured."
@@ -64,7 +64,7 @@ pub(super) fn part(set: &CopySet) -> String {
     )
 }
 
-/// The study's orders with what became of each.
+/// The table of expected orders and their results.
 fn found(set: &CopySet) -> String {
     let rows = set.orders.iter().map(|finding| {
         let [claim, direction, words] = line(finding);
@@ -80,7 +80,7 @@ fn found(set: &CopySet) -> String {
     )
 }
 
-/// A finding's order, copy and verdict.
+/// Order, copy direction and verdict of a finding.
 fn line(finding: &Finding) -> [String; 3] {
     [finding.claim.to_owned(), finding.direction.name().to_owned(), finding.words()]
 }
@@ -93,7 +93,7 @@ fn band(finding: &Finding) -> String {
     finding.band().map_or_else(|| "not run".to_owned(), |band| format!("within {band:.3}"))
 }
 
-/// Every variant's costs by size.
+/// The table of costs by variant and size.
 fn costs(set: &CopySet, direction: Direction) -> String {
     let results = &set.results;
     let sizes = results.sizes();
@@ -115,7 +115,7 @@ fn costs(set: &CopySet, direction: Direction) -> String {
     )
 }
 
-/// Its median, with the interval where there is one.
+/// Median cost, with its interval if there is one.
 fn cost(row: &Row) -> String {
     let interval = row.interval.map(|found| format!(" ({}-{})", number(found.low), number(found.high)));
     format!("{}{}", number(row.cost), interval.unwrap_or_default())
@@ -125,7 +125,7 @@ fn named(table: &str, id: &str) -> String {
     table.replacen("<table>", &format!("<table id=\"{id}\">"), 1)
 }
 
-/// What the names mean.
+/// The table of variant descriptions.
 fn variants(set: &CopySet) -> String {
     let known = |name: &str| VARIANTS.iter().find(|variant| variant.name == name);
     let row = |name: &str| {
@@ -139,7 +139,7 @@ fn variants(set: &CopySet) -> String {
     )
 }
 
-/// Costs, orders and notes as lines for a terminal.
+/// Costs, orders and notes as text for a terminal.
 pub fn copies_text(results: &Results) -> String {
     let mut text = format!("{}\n", provenance(results));
     for direction in Direction::ALL {
@@ -166,7 +166,7 @@ fn costs_text(results: &Results, direction: Direction) -> String {
     text + "\n"
 }
 
-/// A line for each order and direction.
+/// One line per order and direction.
 fn orders_text(orders: &[Finding]) -> String {
     let lines = orders.iter().map(|finding| {
         let [claim, direction, words] = line(finding);
@@ -180,7 +180,7 @@ fn orders_text(orders: &[Finding]) -> String {
     lines.collect()
 }
 
-/// The orders under a line that says what they were seen on.
+/// The orders, preceded by a provenance line.
 pub(super) fn summary(set: &CopySet) -> String {
     format!("{}\n{}", provenance(&set.results), orders_text(&set.orders))
 }

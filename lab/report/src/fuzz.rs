@@ -1,14 +1,14 @@
-//! What the fuzz target of the reports plays, and ordinary tests replay: any file as one of results.
+//! Fuzz target of the reports, also replayed by ordinary tests: any bytes as a result file.
 
 use super::{Report, ResultFile, page, summary, usage_page};
 use figure::text::plain;
 use rfc2544::checkpoint;
 use rfc2544::page::bench_page;
 
-/// Reads `file` as every command that draws results would, and draws what it holds.
+/// Reads `file` as the commands that draw results do, and draws its contents.
 ///
 /// # Panics
-/// When something of the file becomes markup, a drawing has a place that is no number, or findings are no JSON.
+/// If file contents become markup, a drawing has a coordinate that is not a number, or findings are not valid JSON.
 pub fn fuzz_report(file: &[u8]) {
     if let Ok(kept) = checkpoint::Checkpoint::read(file) {
         sound(&bench_page(&kept.results()));
@@ -27,7 +27,7 @@ pub fn fuzz_report(file: &[u8]) {
     assert!(serde_json::to_vec(&report.findings()).is_ok());
 }
 
-/// One script, which is ours, and places that are numbers.
+/// Checks that the page has only its own script and no invalid coordinates.
 pub(super) fn sound(page: &str) {
     assert_eq!(page.matches("<script").count(), 1);
     for bad in ["=\"NaN", "=\"inf", "=\"-inf", "points=\"NaN"] {

@@ -1,4 +1,4 @@
-//! A file of results, whichever command kept it: told apart by what it says of itself, and judged.
+//! Result files of all commands: detects the kind from the contents and validates them.
 
 use studies::batch::checkpoint;
 use studies::batch::checkpoint::CheckpointError;
@@ -7,21 +7,21 @@ use studies::paths::study::PathResults;
 use studies::results::Results;
 use studies::usage;
 
-/// What a file holds.
+/// Contents of a result file.
 #[derive(Debug)]
 pub enum ResultFile {
     /// Results of the model.
     Model(Box<Results>),
-    /// Of the study of copies.
+    /// Results of the copy study.
     Copies(Box<copystudy::Results>),
-    /// Of linerate's own path.
+    /// Results of linerate's own path.
     Paths(Box<PathResults>),
-    /// Of the studies of use.
+    /// Results of the usage studies.
     Usage(Box<usage::Results>),
 }
 
 impl ResultFile {
-    /// Reads a file's bytes and judges their numbers.
+    /// Parses and validates a file.
     pub fn parse(bytes: &[u8]) -> Result<ResultFile, CheckpointError> {
         if let Some(results) = PathResults::parse(bytes) {
             return Ok(ResultFile::Paths(Box::new(results)));

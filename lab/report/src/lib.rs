@@ -1,10 +1,9 @@
-//! Results of the cache laboratory and of benchmarks, drawn: figures as SVG, and one page that holds them with the tables
-//! beside.
+//! Reports of the cache laboratory and of benchmarks: SVG figures, and one page with figures and tables.
 //!
-//! Everything here is a function from results to text; no file is touched. A page needs nothing but itself: no network, no
-//! font, no library. What is simulated and what was measured stands in parts of its own, and every figure says which
-//! it is; published numbers appear in one table, as published, and enter no figure. All words that come from
-//! results pass through `text::escape`, since a file of results may come from anybody.
+//! Every function maps results to text; no file is accessed. A page is self-contained: no network, fonts or libraries.
+//! Simulated and measured results are in separate parts, and every figure says which it is; published numbers appear
+//! unchanged in one table and in no figure. Text from results passes through `text::escape`, because a result file is
+//! untrusted input.
 
 mod copies;
 mod figures;
@@ -33,7 +32,7 @@ use studies::published::{REFERENCES, SOURCE};
 use studies::results::Results;
 use studies::usage::Results as UsageResults;
 
-/// Sets of results with what they show, in the order in which they are to be read.
+/// Result sets with their analyses, in page order.
 #[derive(Debug)]
 pub struct Report {
     sets: Vec<Set>,
@@ -42,64 +41,64 @@ pub struct Report {
     usage: Vec<UsageResults>,
 }
 
-/// One set.
+/// A set of the model.
 #[derive(Debug)]
 pub(crate) struct Set {
-    /// From 1
+    /// Number on the page, from 1
     pub(crate) number: usize,
     pub(crate) results: Results,
     pub(crate) analysis: Analysis,
 }
 
-/// What a program gets: our analyses, and what was published apart from them.
+/// Machine-readable findings: our analyses, and published numbers in a separate field.
 #[derive(Debug, Serialize)]
 pub struct Findings<'a> {
-    /// One for each set
+    /// One per set
     pub sets: Vec<&'a Analysis>,
-    /// One for each set of the second study
+    /// One per set of the copy study
     pub copies: Vec<CopyFindings<'a>>,
-    /// linerate's own path, as it was kept
+    /// Results of linerate's own path, as stored
     pub paths: &'a [PathResults],
-    /// The studies of use, as they were kept
+    /// Results of the usage studies, as stored
     pub usage: &'a [UsageResults],
-    /// Reference points; not ours
+    /// Reference points of the publication
     pub published: Published,
 }
 
-/// What a set of the second study shows.
+/// Findings of a set of the copy study.
 #[derive(Debug, Serialize)]
 pub struct CopyFindings<'a> {
-    /// As it was kept
+    /// Results, as stored
     #[serde(flatten)]
     pub results: &'a copystudy::Results,
-    /// The study's orders, with what became of each
+    /// Expected orders with their results
     pub orders: &'a [copystudy::Finding],
 }
 
-/// Numbers of the study.
+/// Published numbers.
 #[derive(Debug, Serialize)]
 pub struct Published {
-    /// Where they were taken from
+    /// Source
     pub source: &'static str,
-    /// One by one
+    /// Numbers
     pub numbers: Vec<PublishedNumber>,
 }
 
-/// One of them.
+/// A published number.
 #[derive(Debug, Serialize)]
 pub struct PublishedNumber {
     /// Configuration, by our name
     pub configuration: &'static str,
-    /// With its unit
+    /// Quantity, with its unit
     pub quantity: &'static str,
-    /// As published
+    /// Value, as published
     pub value: f64,
-    /// Only a lower bound
+    /// Whether the value is a lower bound
     pub at_least: bool,
 }
 
 impl Report {
-    /// Of these sets.
+    /// A report of these sets of the model.
     pub fn new(sets: impl IntoIterator<Item = Results>) -> Report {
         let set = |(n, results): (usize, Results)| {
             let analysis = Analysis::of(&results);
@@ -113,7 +112,7 @@ impl Report {
         }
     }
 
-    /// With these sets of the second study behind.
+    /// Adds sets of the copy study.
     #[must_use]
     pub fn with_copies(mut self, sets: impl IntoIterator<Item = copystudy::Results>) -> Report {
         let before = self.sets.len() + 1;
@@ -122,19 +121,19 @@ impl Report {
         self
     }
 
-    /// With linerate's own path, each in a part of its own.
+    /// Adds results of linerate's own path, each as a part of the page.
     #[must_use]
     pub fn with_paths(self, paths: Vec<PathResults>) -> Report {
         Report { paths, ..self }
     }
 
-    /// With studies of use, each in a part of its own.
+    /// Adds usage studies, each as a part of the page.
     #[must_use]
     pub fn with_usage(self, usage: Vec<UsageResults>) -> Report {
         Report { usage, ..self }
     }
 
-    /// Of what files hold, each kind in the order of the files.
+    /// A report of these files, each kind in the order of the files.
     pub fn of(files: impl IntoIterator<Item = ResultFile>) -> Report {
         let (mut sets, mut copies, mut paths, mut usage) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for kept in files {
@@ -148,12 +147,12 @@ impl Report {
         Report::new(sets).with_copies(copies).with_paths(paths).with_usage(usage)
     }
 
-    /// The studies of use.
+    /// The usage studies.
     pub fn usage(&self) -> &[UsageResults] {
         &self.usage
     }
 
-    /// Every figure of every set.
+    /// All figures of all sets.
     pub fn figures(&self) -> Vec<Figure> {
         let copies = self.copies.iter().flat_map(figures::copies::all);
         let before = self.sets.len() + self.copies.len();
@@ -167,7 +166,7 @@ impl Report {
         self.sets.iter().flat_map(figures::all).chain(copies).chain(paths).chain(usage).collect()
     }
 
-    /// As data.
+    /// The findings as data.
     pub fn findings(&self) -> Findings<'_> {
         let number = |reference: &studies::published::Reference| PublishedNumber {
             configuration: reference.configuration,

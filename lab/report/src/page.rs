@@ -1,4 +1,4 @@
-//! The page: one file that opens from disk and asks for nothing.
+//! The page: one HTML file that opens from disk and loads no other resource.
 
 use super::figures;
 use super::text::{make, provenance};
@@ -8,10 +8,10 @@ use figure::text::escape;
 use figure::text::kind;
 use measure::Kind;
 
-/// In the place of figures.
+/// Replaces the figures of an empty set.
 pub(super) const NOTHING: &str = "<p class=\"absent\">This set has no results yet.</p>\n";
 
-/// The whole file.
+/// The whole page.
 pub fn page(report: &Report) -> String {
     let published = tables::published(&report.sets);
     let copies = report.copies.iter().map(copies::part);
@@ -32,7 +32,7 @@ pub fn page(report: &Report) -> String {
     document("Cache laboratory", &links, &format!("{published}{sets}{paths}{usage}"))
 }
 
-/// Such as `1. Simulated: Intel Core i9-7940X`.
+/// Heading such as `1. Simulated: Intel Core i9-7940X`.
 fn heading(set: &Set) -> String {
     escape(&format!("{}. {}: {}", set.number, kind(set.results.memory), set.results.processor))
 }
@@ -41,7 +41,7 @@ fn link(number: usize, heading: &str) -> String {
     format!("<li><a href=\"#set-{number}\">{heading}</a></li>\n")
 }
 
-/// One set of results.
+/// The section of a set.
 fn part(set: &Set) -> String {
     let (what, class) = (truth(set.results.memory), class(set.results.memory));
     let figures: String = figures::all(set).iter().map(figure::page::figure).collect();
@@ -65,7 +65,7 @@ fn part(set: &Set) -> String {
     )
 }
 
-/// Says which figures are not there, and why.
+/// Lists the missing figures and the reasons.
 fn absent(set: &Set) -> String {
     let mut reasons = Vec::new();
     if set.analysis.ratios.is_empty() {

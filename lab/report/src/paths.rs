@@ -1,5 +1,5 @@
-//! linerate's own path beside DPDK's: what moves between the cores, by part of rings and buffers, and the predicted ratio beside
-//! the measured one.
+//! linerate's own path compared with DPDK's: cache line transfers between cores by part of rings and buffers, and
+//! predicted and measured ratios.
 
 use super::figures::lines_of_paths;
 use figure::Figure;
@@ -7,7 +7,7 @@ use figure::page::table;
 use figure::text::{count, escape, number};
 use studies::paths::study::{Case, PathResults, Side};
 
-/// The section of the `number`-th file of paths.
+/// The section of the `number`-th result file.
 pub(super) fn section(number: usize, results: &PathResults) -> String {
     let figures: String = figures(number, results).iter().map(figure::page::figure).collect();
     format!(
@@ -21,7 +21,7 @@ pub(super) fn section(number: usize, results: &PathResults) -> String {
     )
 }
 
-/// The entry of the page's list.
+/// The entry in the navigation list of the page.
 pub(super) fn link(number: usize, results: &PathResults) -> String {
     format!("<li><a href=\"#paths-{number}\">{}</a></li>\n", escape(&heading(results)))
 }
@@ -30,12 +30,12 @@ fn heading(results: &PathResults) -> String {
     format!("linerate's own path, simulated: {}", results.processor)
 }
 
-/// One for each case.
+/// One figure per case.
 pub(super) fn figures(number: usize, results: &PathResults) -> Vec<Figure> {
     results.paths.iter().filter_map(|case| lines_of_paths(number, results, case)).collect()
 }
 
-/// Predicted and measured in one table.
+/// Predicted and measured ratios in one table.
 fn ratios(results: &PathResults) -> String {
     let rows = results.paths.iter().map(|case| {
         let measured = results.measured.as_ref().and_then(|measured| measured.ratio(case.ring, case.bytes));

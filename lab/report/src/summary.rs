@@ -1,4 +1,4 @@
-//! What a report shows, in lines for a terminal.
+//! Summary of a report as text for a terminal.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use figure::text::number;
 use studies::analysis::Axis;
 use studies::paths::study::PathResults;
 
-/// Some lines for each set.
+/// A few lines per set.
 pub fn summary(report: &Report) -> String {
     let copies = report.copies.iter().map(copies::summary);
     let paths = report.paths.iter().map(path);

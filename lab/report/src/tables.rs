@@ -1,4 +1,4 @@
-//! Tables of the page: what has more meaning as figures than as a drawing.
+//! Tables of the page.
 
 use super::Set;
 use super::figures::headline;
@@ -11,10 +11,10 @@ use studies::factors::FACTORS;
 use studies::published::{Quantity, REFERENCES, Reference, SOURCE};
 use studies::results::{ConstantRow, Row};
 
-/// Effects that are shown; the others are in the JSON.
+/// Number of effects shown; the others are in the JSON.
 const EFFECTS: usize = 16;
 
-/// Published numbers, and beside them ours of every set.
+/// Published numbers beside those of every set.
 pub(super) fn published(sets: &[Set]) -> String {
     let ours: Vec<String> =
         sets.iter().map(|set| format!(">{}. {}", set.number, kind(set.results.memory))).collect();
@@ -42,7 +42,7 @@ pub(super) fn published(sets: &[Set]) -> String {
     )
 }
 
-/// A published throughput over the published base's; the base's own is 1 and is not said.
+/// A published throughput relative to the published base; `None` for the base itself.
 fn published_ratio(reference: &Reference) -> Option<f64> {
     let is_rate = |other: &&Reference| other.quantity == Quantity::Mpps;
     let base = REFERENCES.iter().filter(is_rate).find(|other| other.configuration == "base")?;
@@ -63,7 +63,7 @@ fn beside(set: &Set, reference: &Reference) -> String {
     }
 }
 
-/// Effects, interactions and Shapley shares; or why there are none.
+/// Effects, interactions and Shapley shares; or the reason for their absence.
 pub(super) fn factors(set: &Set) -> String {
     let (Some(effects), Some(shares)) = (&set.analysis.factorial, &set.analysis.shapley) else {
         return "<p class=\"absent\">Factorial analysis and Shapley shares need all 64 combinations of a to f, which were not \
@@ -120,7 +120,7 @@ pub(super) fn factors(set: &Set) -> String {
     )
 }
 
-/// Events that hardware counted, by event and thread, for the configurations that figures show; or why there are none.
+/// Hardware events by event and thread for the headline configurations; or the reason for their absence.
 pub(super) fn events(set: &Set) -> String {
     let rows = headline(set);
     let mut keys: Vec<(&str, &str)> = Vec::new();
@@ -162,7 +162,7 @@ pub(super) fn events(set: &Set) -> String {
     )
 }
 
-/// What a simulated set rests on.
+/// Constants of a simulated set.
 pub(super) fn constants(constants: &[ConstantRow]) -> String {
     if constants.is_empty() {
         return String::new();
@@ -180,7 +180,7 @@ pub(super) fn constants(constants: &[ConstantRow]) -> String {
     )
 }
 
-/// Every configuration's figures.
+/// Values of every configuration.
 pub(super) fn rows(set: &Set) -> String {
     let rows = set.results.rows.iter().map(|row| {
         let ratio = set.analysis.ratios.iter().find(|ratio| ratio.name == row.name);

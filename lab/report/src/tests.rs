@@ -1,4 +1,4 @@
-//! Whole reports of made-up results.
+//! Tests of whole reports with synthetic results.
 
 use super::*;
 use generator::meter::Summary;
@@ -18,7 +18,7 @@ use studies::usage::{Study, batching, budget, delay, mistake};
 
 use proptest::prelude::*;
 
-/// Results of every configuration whose throughput falls with its misses.
+/// Synthetic results of every configuration; throughput decreases with misses.
 fn results(memory: Kind, names: &[&str]) -> Results {
     let all = everything();
     let wanted = all.iter().filter(|named| names.is_empty() || names.contains(&named.name.as_str()));
@@ -119,7 +119,7 @@ fn nothing_of_a_file_becomes_markup_and_nothing_is_asked_of_a_network() {
     }
 }
 
-/// A set as hardware counters leave it: no threads' rows, but events.
+/// A set from hardware counters: events instead of thread rows.
 fn counted() -> Results {
     let mut set = results(Kind::Counted, &[]);
     for row in &mut set.rows {
@@ -187,7 +187,7 @@ fn a_set_without_results_is_no_reason_to_fail() {
     assert!(summary(&report).contains("0 configurations"));
 }
 
-/// Provenance-up results of the second study in which every variant costs its place in the list.
+/// Synthetic results of the copy study; a variant's cost is proportional to its position in the list.
 fn copies(memory: Kind) -> copystudy::Results {
     let rounds = memory != Kind::Simulated;
     let estimate = |median: f64| Estimate { median, low: median * 0.99, high: median * 1.01 };
@@ -284,7 +284,7 @@ fn our_own_path_is_a_part_of_the_page_with_measured_ratios_in_a_column_of_their_
     assert!(PathResults::parse(b"{}").is_none());
 }
 
-/// Provenance-up results of the studies of use, with every reading.
+/// Synthetic results of all usage studies.
 fn of_use() -> usage_results::Results {
     let row = |buffer: u16, load: Option<f64>| batching::Row {
         buffer,
@@ -411,7 +411,7 @@ fn a_study_of_use_that_was_ended_says_so_and_one_that_was_not_run_is_absent() {
     assert!(usage_page(&nothing).contains("no results yet") && usage_sections(&nothing).is_empty());
 }
 
-/// A number as whoever wrote a file may have put it there.
+/// A number as an arbitrary file may contain it.
 fn hostile() -> impl Strategy<Value = f64> {
     let odd = [0.0, -1.0, f64::NAN, f64::INFINITY, -1e308, 1e308, 5e-324];
     prop_oneof![prop::sample::select(odd.to_vec()), -1e12..1e12_f64]
@@ -475,13 +475,13 @@ proptest! {
 
     #[test]
     fn whatever_results_of_use_hold_they_are_drawn(results in hostile_use()) {
-        // What the parser refuses is drawn too: it is not what keeps a page whole.
+        // Results that the parser would reject are drawn too: page safety does not depend on the parser.
         fuzz::sound(&usage_page(&results));
         fuzz::fuzz_report(&serde_json::to_vec(&results).unwrap());
     }
 }
 
-/// A number as a file may have it: nothing, something, or far too much.
+/// A number from a file: zero, ordinary or very large.
 fn any_number() -> impl Strategy<Value = f64> {
     prop_oneof![Just(0.0), 1e-12..1e12_f64, Just(1e300)]
 }

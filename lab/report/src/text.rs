@@ -1,10 +1,10 @@
-//! Words and numbers as a reader meets them.
+//! Text and number formatting for readers.
 
 use figure::text::{count, kind};
 use measure::provenance::Provenance;
 use studies::results::Results;
 
-/// What every figure says under itself.
+/// Provenance line of every figure.
 pub(crate) fn provenance(results: &Results) -> String {
     let on = if results.processor.is_empty() { "a processor that is not named" } else { &results.processor };
     let packets = count(results.packets);
@@ -15,7 +15,7 @@ pub(crate) fn provenance(results: &Results) -> String {
     format!("{}: {on}, {packets}", kind(results.memory))
 }
 
-/// By which build, with which profile or on which machine.
+/// The build, and the profile or machine.
 pub(crate) fn make(results: &Results) -> String {
     let Provenance { build, profile, machine } = &results.provenance;
     let profile = profile.as_ref().map(|id| format!("; profile {}, fingerprint {}", id.name, id.fingerprint));
@@ -25,7 +25,7 @@ pub(crate) fn make(results: &Results) -> String {
     format!("Made by linerate {build}{profile}{machine}")
 }
 
-/// A thread as a heading has it.
+/// Display name of a thread.
 pub(crate) fn thread(name: &str) -> &str {
     match name {
         "rx" => "Rx",

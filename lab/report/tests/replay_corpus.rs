@@ -1,4 +1,4 @@
-//! What the fuzz targets of the generator and of the reports have found interesting, played again, and scripts by chance.
+//! Replays the corpora of the generator and report fuzz targets, and random scripts.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 use generator::fuzz::fuzz_traffic;
@@ -27,7 +27,7 @@ fn every_file_of_results_is_drawn_or_refused() {
     }
 }
 
-/// Files of results with one number of theirs put elsewhere.
+/// Replaces one number of a result file by another value.
 #[test]
 fn files_of_results_with_other_numbers_are_drawn_or_refused() {
     let odd = ["0", "-1", "null", "1e308", "-1e308", "5e-324", "18446744073709551615", "\"<script>\"", "[]"];
@@ -35,7 +35,7 @@ fn files_of_results_with_other_numbers_are_drawn_or_refused() {
         let Ok(text) = String::from_utf8(file) else { continue };
         let is_number = |at: &usize| text[..*at].ends_with(':');
         let places = text.match_indices(|c: char| c.is_ascii_digit()).map(|(at, _)| at).filter(is_number);
-        // Every so many, or it takes long.
+        // Only every seventh number, to limit the run time.
         for (n, at) in places.step_by(7).take(200).enumerate() {
             let end = text[at..].find([',', '}', ']']).map_or(text.len(), |length| at + length);
             fuzz_report(format!("{}{}{}", &text[..at], odd[n % odd.len()], &text[end..]).as_bytes());
@@ -51,7 +51,7 @@ proptest! {
         fuzz_traffic(&script);
     }
 
-    /// Frames that look like Internet frames, with lengths that may be wrong.
+    /// Frames that resemble IP frames, with lengths that may be wrong.
     #[test]
     fn captures_survive_frames_with_any_lengths(
         version in prop_oneof![Just((8_u8, 0_u8, 0x45_u8)), Just((0x86, 0xdd, 0x60))],

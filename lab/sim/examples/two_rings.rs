@@ -1,6 +1,6 @@
-//! A data structure of one's own under the simulator: two rings between two cores. `together` has both counts on one line and
-//! looks at the other side's for every item; `apart` has each on a line of its own, looks only when what it saw last says full
-//! or empty, and publishes once in sixteen items.
+//! A custom data structure under the simulator: two rings between two cores. `together` keeps both counts on one line
+//! and reads the other side's count for every item. `apart` keeps each count on its own line, reads the other one only
+//! if the cached value says full or empty, and publishes once per 16 items.
 use sim::memory::Memory;
 use sim::memory::Width::Eight;
 use sim::program::Program;
@@ -11,7 +11,7 @@ const ITEMS: u64 = 50_000;
 const HEAD: u64 = 0;
 const TABLE: u64 = 4096;
 
-/// Moves all items in or out. The other side's count, `lead` behind this side's, says that there is nothing to move.
+/// Moves all items in or out. If the other side's count is `lead` behind this side's, there is nothing to move.
 fn side<M: Memory>(memory: &mut M, tail: u64, batch: u64, fills: bool) {
     let (own, other, lead) = if fills { (HEAD, tail, SLOTS) } else { (tail, HEAD, 0) };
     let mut seen = 0;

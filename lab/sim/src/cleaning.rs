@@ -1,7 +1,7 @@
-//! Lines that leave a core because the program says so (CLFLUSHOPT, CLWB, CLDEMOTE).
+//! Cache line write-back and flush by the program (CLFLUSHOPT, CLWB, CLDEMOTE).
 //!
-//! Each is ordered behind the earlier stores of its core to the same line (Intel's manual, volume 2), so it waits in the
-//! store buffer for its turn; done at once, it would send away a line whose new bytes are not in it yet.
+//! Each is ordered after the core's earlier stores to the same line (Intel's manual, volume 2), so it is queued in the
+//! store buffer; executed at once, it would write back a line that lacks its newest bytes.
 
 use super::Time;
 use super::directory::NOBODY;
@@ -10,7 +10,7 @@ use super::stores::Store;
 use crate::memory::{Address, Cleaning, LINE};
 
 impl Machine {
-    /// A line is to be sent away, after the stores before.
+    /// Queues a cleaning operation behind the earlier stores.
     pub(super) fn clean(&mut self, id: usize, at: Address, how: Cleaning) {
         self.cores[id].issue(1, &self.timing);
         let core = &mut self.cores[id];
@@ -26,7 +26,7 @@ impl Machine {
         });
     }
 
-    /// Its turn has come.
+    /// Executes a cleaning operation that reached the head of the store buffer.
     pub(super) fn commit_cleaning(&mut self, id: usize, line: u64, how: Cleaning, now: Time) {
         self.leave_buffer(id, now);
         match how {
@@ -47,7 +47,7 @@ impl Machine {
         }
     }
 
-    /// The core's copy goes to the shared cache; who asks next need not ask this core.
+    /// Moves the core's copy to the shared cache; later requests are then served from there, not from this core.
     fn demote(&mut self, id: usize, line: u64) {
         let entry = self.directory.at(line);
         if !entry.shared_by(id) {

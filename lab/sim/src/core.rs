@@ -1,7 +1,7 @@
-//! One core: its clock, the window of instructions in flight, its caches, and what it counted.
+//! One core: clock, window of instructions in flight, caches and counters.
 //!
-//! Instructions issue in program order, at most the width of them a cycle, and none while the one a reorder buffer's
-//! length ahead of it has not retired. Loads overlap within that window; retirement is in order.
+//! Instructions issue in program order, at most `width` per cycle. Issue stalls until the instruction one reorder
+//! buffer length earlier retires. Loads overlap within that window; retirement is in order.
 
 use std::collections::VecDeque;
 
@@ -12,13 +12,13 @@ use super::stores::Stores;
 use super::tags::Tags;
 use super::timing::Timing;
 
-/// Whether a core can go on.
+/// Execution state of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Running,
-    /// Waits for this line to change
+    /// Waits until this line changes
     Parked(u64),
-    /// Waits for room in its store buffer
+    /// Waits until its store buffer has room
     Full,
     Done,
 }
@@ -28,12 +28,12 @@ pub(super) enum State {
 struct InFlight {
     instruction: u64,
     retires: Time,
-    /// When it had a fill buffer, or needed none
+    /// Time at which it got a fill buffer, or its issue time if it needed none
     buffered: Time,
     source: Source,
 }
 
-/// A line that was lost to another core, but not yet: it may be used between these times.
+/// A line granted to another core but still usable by this one between these times.
 #[derive(Clone, Copy, Debug)]
 struct Grace {
     line: u64,
@@ -51,31 +51,31 @@ pub(super) struct Core {
     pub(super) stores: Stores,
     pub(super) streams: Streams,
     pub(super) counters: Counters,
-    /// When everything issued so far has retired
+    /// Time at which everything issued so far has retired
     pub(super) retired: Time,
-    /// When the last load has its value, and where from
+    /// Time at which the last load has its value, and its source
     pub(super) loaded: Time,
     loaded_from: Source,
     loaded_buffered: Time,
-    /// When the last access had its fill buffer, or needed none
+    /// Time at which the last access got its fill buffer, or its issue time if it needed none
     pub(super) buffered: Time,
-    /// What touches packets cannot begin before this
+    /// Earliest start of accesses whose address depends on the last load
     pub(super) depends: Time,
     depends_on: Source,
-    /// What the last load of a value saw: line, version, and whether the line is still here
+    /// State seen by the last load of a value: line and line version
     pub(super) seen: (u64, u32),
-    /// What the last exchange found
+    /// Value found by the last exchange
     pub(super) found: u64,
-    /// The line that is being written past the caches, and until when it takes a buffer
+    /// Line of the current non-temporal write, and the time until which it occupies a fill buffer
     pub(super) past: Option<(u64, Time)>,
     graces: Vec<Grace>,
-    /// Until when a request for ownership is outstanding
+    /// Time until which a request for ownership is outstanding
     owning_until: Time,
-    /// Lines that stores on their way out will need, and from when on
+    /// Lines needed by buffered stores, and the earliest time of the request for each
     wanted: VecDeque<(u64, Time)>,
     window: VecDeque<InFlight>,
     fills: Vec<Time>,
-    /// When each was taken and given back
+    /// Times at which each fill buffer was taken and released
     #[cfg(test)]
     pub(super) taken: Vec<(Time, Time)>,
 }
@@ -110,7 +110,7 @@ impl Core {
         }
     }
 
-    /// Issues instructions: the clock moves by their width, and further where the window is full.
+    /// Issues instructions: advances the clock by their issue time, and further if the window is full.
     pub(super) fn issue(&mut self, count: u64, timing: &Timing) {
         self.counters.instructions += count;
         self.clock += count * timing.issue;
@@ -122,7 +122,7 @@ impl Core {
         }
     }
 
-    /// A load was issued and will complete.
+    /// Records an issued load that completes at `at`.
     pub(super) fn load_completes(&mut self, at: Time, source: Source) {
         self.retired = self.retired.max(at);
         (self.loaded, self.loaded_from, self.loaded_buffered) = (at, source, self.buffered);
@@ -134,12 +134,12 @@ impl Core {
         });
     }
 
-    /// What follows cannot be addressed before the last load has its value.
+    /// Makes later accesses wait for the last load's value.
     pub(super) fn follow(&mut self) {
         (self.depends, self.depends_on) = (self.loaded, self.loaded_from);
     }
 
-    /// The last load's value decides what comes next, and was foreseen wrongly.
+    /// Waits for the last load's value and charges a branch misprediction.
     pub(super) fn resolve(&mut self, penalty: Time) {
         let (loaded, source) = (self.loaded, self.loaded_from);
         self.stall_until(loaded, self.loaded_buffered, source);
@@ -152,7 +152,7 @@ impl Core {
         self.stall_until(self.retired, last.0, last.1);
     }
 
-    /// Of the wait, what lies before the line had its fill buffer is the buffers'.
+    /// Stalls until `until`. The part before the line got its fill buffer counts as a fill buffer stall.
     fn stall_until(&mut self, until: Time, buffered: Time, source: Source) {
         if until > self.clock {
             let fills = buffered.min(until).saturating_sub(self.clock);
@@ -162,48 +162,48 @@ impl Core {
         }
     }
 
-    /// A store that was just issued will need this line.
+    /// Records that an issued store needs this line.
     pub(super) fn want(&mut self, line: u64, from: Time) {
         if self.wanted.back().is_none_or(|(last, _)| *last != line) {
             self.wanted.push_back((line, from));
         }
     }
 
-    /// When the next of the wanted lines can be asked for: it needs a fill buffer.
+    /// Time at which the next wanted line can be requested: it needs a free fill buffer.
     pub(super) fn want_due(&self) -> Option<Time> {
         self.wanted.front().map(|(_, from)| self.fill_free(*from))
     }
 
-    /// The next of the wanted lines.
+    /// Removes and returns the next wanted line.
     pub(super) fn next_wanted(&mut self) -> Option<u64> {
         self.wanted.pop_front().map(|(line, _)| line)
     }
 
-    /// A request for ownership is outstanding: the time counts once, however many there are.
+    /// Counts the time with outstanding requests for ownership; overlapping requests count once.
     pub(super) fn owning(&mut self, from: Time, until: Time) {
         self.counters.rfo_any_time += until.saturating_sub(from.max(self.owning_until));
         self.owning_until = self.owning_until.max(until);
     }
 
-    /// The line goes to another core, which asked before this one was done with it.
+    /// Records that the line goes to another core but stays usable here from `from` until `until`.
     pub(super) fn grant(&mut self, line: u64, from: Time, until: Time) {
         let now = self.stores.due(0).unwrap_or(self.clock).min(self.clock);
         self.graces.retain(|grace| now < grace.until);
         self.graces.push(Grace { line, from, until });
     }
 
-    /// The line is gone at once: what was left of it here is old.
+    /// Ends the use of a line here at once: its remaining copy is stale.
     pub(super) fn let_go(&mut self, line: u64) {
         self.graces.retain(|grace| grace.line != line);
     }
 
-    /// From when on a line that was lost may still be used, if it may at this time or later.
+    /// Time from which a granted line is usable here; `None` if its grace period is over.
     pub(super) fn grace(&self, line: u64, now: Time) -> Option<Time> {
         let usable = self.graces.iter().filter(|grace| grace.line == line && now < grace.until);
         usable.map(|grace| grace.from).min()
     }
 
-    /// When a fill buffer is free, not before `now`.
+    /// Earliest time, not before `now`, at which a fill buffer is free.
     pub(super) fn fill_free(&self, now: Time) -> Time {
         self.fills.iter().copied().min().unwrap_or(0).max(now)
     }
@@ -215,7 +215,7 @@ impl Core {
         }
         #[cfg(test)]
         self.taken.push((from, until));
-        // Nobody takes one before the first is free, so no time counts twice.
+        // No buffer is taken before the first is free, so no time is counted twice.
         let next = self.fills.iter().copied().min().unwrap_or(0);
         if next > from {
             self.counters.fill_full_time += next - from;

@@ -1,16 +1,16 @@
-//! What a core counted: events of the published study under their meanings, and where its cycles went.
+//! Counters of a core: events with the published study's meanings, and a breakdown of its cycles.
 
 use serde::Serialize;
 
 use super::Time;
 
-/// Where the bytes of an access came from.
+/// Source of the bytes of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
-    /// The core's first level
+    /// The core's first-level cache
     L1,
-    /// Its second level
+    /// The core's second-level cache
     L2,
     /// The shared cache
     Llc,
@@ -20,14 +20,14 @@ pub enum Source {
     Dram,
 }
 
-/// Counts of one core. Times are in ticks; [`Counters::since`] takes differences.
+/// Counters of one core. Times are in ticks; [`Counters::since`] computes differences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
     /// The core's clock
     pub time: Time,
-    /// Instructions, those of waiting included
+    /// Instructions, including those of polling
     pub instructions: u64,
-    /// Loads that were asked for
+    /// Loads executed
     pub loads: u64,
     /// Loads that missed the first level
     pub l1_misses: u64,
@@ -41,37 +41,37 @@ pub struct Counters {
     pub stores: u64,
     /// Requests for ownership by a store at the head of the store buffer
     pub rfo_demand: u64,
-    /// Requests for ownership ahead of that
+    /// Requests for ownership made before the store reached the head
     pub rfo_ahead: u64,
-    /// Time in which the oldest store waited for the right to write, whether it was asked for then or ahead
+    /// Time in which the oldest store waited for ownership, requested at the head or ahead of it
     pub rfo_time: Time,
-    /// Time with any request for ownership outstanding, those ahead included
+    /// Time with any request for ownership outstanding, including those ahead
     pub rfo_any_time: Time,
     /// Time with all fill buffers in use
     pub fill_full_time: Time,
-    /// Lines that came into the first level
+    /// Lines inserted into the first level
     pub l1_replacements: u64,
-    /// Unchanged lines that left the second level
+    /// Clean lines evicted from the second level
     pub l2_silent: u64,
-    /// Changed lines that left the second level
+    /// Dirty lines evicted from the second level
     pub l2_non_silent: u64,
-    /// Lines that left it prefetched and unused
+    /// Lines evicted from the second level that were prefetched and unused
     pub l2_useless: u64,
     /// Lines taken away by another core
     pub lost_lines: u64,
-    /// Time in which nothing could be issued, for a line from the second level
+    /// Time in which nothing could issue because of a line from the second level
     pub stall_l2: Time,
-    /// The same for the shared cache
+    /// Same for the shared cache
     pub stall_llc: Time,
-    /// The same for another core
+    /// Same for another core
     pub stall_core: Time,
-    /// The same for memory
+    /// Same for memory
     pub stall_dram: Time,
-    /// Time in which nothing could be issued because no fill buffer was free for the line
+    /// Time in which nothing could issue because no fill buffer was free
     pub stall_fills: Time,
-    /// The same for a full store buffer
+    /// Same for a full store buffer
     pub stall_stores: Time,
-    /// Time spent asking for what is not there yet
+    /// Time spent polling for a value that has not arrived
     pub spin: Time,
 }
 
@@ -87,7 +87,7 @@ impl Counters {
         }
     }
 
-    /// What was counted between an earlier reading and this one.
+    /// Returns the counts between an earlier reading and this one.
     #[must_use]
     pub fn since(&self, earlier: &Counters) -> Counters {
         Counters {

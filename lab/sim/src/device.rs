@@ -1,15 +1,15 @@
-//! A device's writes (DMA): what a network card does to the caches.
+//! Device writes (DMA): the effect of a network card on the caches.
 //!
-//! A write goes into the shared cache (Intel's DDIO): a line that is there already is written where it is, any other may
-//! take only a few of the ways, so that a card cannot push everything else out. No core keeps a copy, and none spends time.
-//! A device's reads are not there: they take the newest bytes from wherever they are and change no line's state.
+//! A write goes to the shared cache (Intel's DDIO): a line already there is updated in place; any other may use only a
+//! few ways, so that a card cannot evict everything else. No core keeps a copy, and none spends time. Device reads are
+//! not modelled: they take the newest bytes wherever they are and change no line state.
 
 use super::directory::NOBODY;
 use super::machine::Machine;
 use crate::memory::{Address, LINE};
 
 impl Machine {
-    /// A device on the first socket writes so many bytes.
+    /// Performs a device write of `length` bytes on the first socket.
     pub fn device_write(&mut self, at: Address, length: u64) {
         for line in lines(at, length) {
             let sharers = self.directory.at(line).sharers;
@@ -19,7 +19,7 @@ impl Machine {
             for core in 0..self.cores.len() {
                 self.wake(core, line, self.present);
             }
-            // A copy of the other socket's would be old.
+            // A copy in the other socket's cache would be stale.
             if self.latency_of_shared(0, line).is_none() {
                 self.llc.remove(line);
             }
@@ -29,7 +29,7 @@ impl Machine {
         }
     }
 
-    /// Nobody has the line, and nobody goes on using it.
+    /// Removes all rights to the line, including grace periods.
     pub(super) fn forget(&mut self, line: u64) {
         self.cores.iter_mut().for_each(|core| core.let_go(line));
         let entry = self.directory.at(line);

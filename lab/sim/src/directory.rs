@@ -1,33 +1,33 @@
-//! Who has which line: the truth about rights, one record for each line of the arena.
+//! Coherence directory: the rights to every line of the arena, one record per line.
 //!
-//! Invariants: an exclusive line has one sharer, its owner; a core is a sharer exactly while the line is in its second-level
-//! cache. A line that was just won stays until `held`: whoever asks sooner is served then, and the core that
-//! loses it may go on using it until that moment (the core's `graces`).
+//! Invariants: an exclusive line has one sharer, its owner; a core is a sharer exactly while the line is in its
+//! second-level cache. An acquired line stays until `held`: earlier requests are served at that time, and until then
+//! the losing core may use the line (the core's `graces`).
 
 use super::Time;
 
 /// No core.
 pub(super) const NOBODY: u8 = u8::MAX;
 
-/// What is known of one line.
+/// Directory record of one line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
-    /// A bit for each core that has a copy
+    /// Bit mask of the cores that have a copy
     pub(super) sharers: u32,
-    /// Who answers for it: the writer, the forwarder, or nobody
+    /// Core that supplies the line: writer, forwarder, or `NOBODY`
     pub(super) owner: u8,
-    /// The owner is the only one and may write
+    /// The owner has the only copy and may write
     pub(super) exclusive: bool,
     /// The owner's bytes are newer than memory's
     pub(super) dirty: bool,
-    /// Who won it last, and until when nobody takes it away
+    /// Core that acquired it last; the line cannot be taken before `held`
     pub(super) winner: u8,
     pub(super) held: Time,
-    /// From when on the owner may write
+    /// Time from which the owner may write
     pub(super) owned_from: Time,
-    /// The owner asked for it in order to write
+    /// The owner requested the line for writing
     pub(super) for_writing: bool,
-    /// Stores that became visible in it
+    /// Number of visible stores to the line
     pub(super) version: u32,
 }
 
@@ -53,7 +53,7 @@ impl Line {
         self.sharers & (1 << core) != 0
     }
 
-    /// Forgets a core that evicted its copy; returns whether the copy was the only newest one.
+    /// Removes a core that evicted its copy; returns whether the copy was the only newest one.
     pub(super) fn leave(&mut self, core: usize) -> bool {
         self.sharers &= !(1 << core);
         let newest = self.dirty && usize::from(self.owner) == core;
@@ -66,7 +66,7 @@ impl Line {
     }
 }
 
-/// All lines of the arena, made as they are touched.
+/// All lines of the arena, allocated on first use.
 #[derive(Clone, Debug)]
 pub(super) struct Directory {
     pages: Vec<Option<Box<[Line; PAGE]>>>,
@@ -86,7 +86,7 @@ impl Directory {
         })[place]
     }
 
-    /// Whether a line is within the arena.
+    /// Whether a line is within the arena, rounded up to pages of `PAGE` lines.
     pub(super) fn covers(&self, line: u64) -> bool {
         (line as usize / PAGE) < self.pages.len()
     }

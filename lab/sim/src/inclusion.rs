@@ -1,7 +1,7 @@
-//! A shared cache that includes the private ones: whatever one of its socket's cores has is in it too.
+//! Inclusive shared cache: contains every line that a private cache of its socket has.
 //!
-//! What is fetched enters it on the way to the core, and a line that has to leave it is taken back from the cores. A cache that does not
-//! include them takes only what they evict, and nothing here happens.
+//! A fetched line enters it on the way to the core, and a line evicted from it is invalidated in the cores. A
+//! non-inclusive cache takes only lines evicted by the cores, and this module does nothing.
 
 use super::Time;
 use super::directory::NOBODY;
@@ -9,14 +9,14 @@ use super::machine::Machine;
 use super::sockets::Pushed;
 
 impl Machine {
-    /// A core has the line from now on.
+    /// Inserts a line that a core received.
     pub(super) fn include(&mut self, core: usize, line: u64) {
         if self.timing.inclusive {
             self.enter_llc(core, line, false);
         }
     }
 
-    /// A line had to leave a socket's shared cache.
+    /// Handles an eviction from a socket's shared cache.
     pub(super) fn leaves_shared(&mut self, socket: usize, pushed: Pushed, now: Time) {
         let newest = self.timing.inclusive && self.take_back(socket, pushed.line);
         if newest || pushed.dirty {
@@ -24,7 +24,7 @@ impl Machine {
         }
     }
 
-    /// The socket's cores lose the line; whether one of them had the only newest copy.
+    /// Invalidates the line in the socket's cores; returns whether one of them had the only newest copy.
     fn take_back(&mut self, socket: usize, line: u64) -> bool {
         let sharers = self.directory.at(line).sharers;
         let here = |core: &usize| sharers & (1 << core) != 0 && self.sockets.of(*core) == socket;
@@ -35,7 +35,7 @@ impl Machine {
         }
         self.take_from_others(usize::MAX, line, losers, self.present);
         let entry = self.directory.at(line);
-        // Each has to leave, whichever had the newest.
+        // The fold visits every core, even after the newest copy is found.
         (0..32)
             .filter(|core| losers & (1 << core) != 0)
             .fold(false, |newest, core| entry.leave(core) | newest)

@@ -1,13 +1,13 @@
 //! Simulated memory: a multi-core cache and coherence simulator with a virtual clock.
 //!
-//! Threads are ordinary code over [`crate::memory::Memory`], each on a core and a stack of its own ([`run()`]). At any moment the core whose
-//! clock is earliest acts, so accesses happen in the order of virtual time and a run is the same each time. The
-//! [`machine`] keeps who has which line (`transaction`), each core's caches (`tags`), the window of instructions in
-//! flight and the stores on their way out (`core`, `stores`), and what was stored (`values`). Constants come from a
+//! Threads are ordinary code over [`crate::memory::Memory`], each on its own core and stack ([`run()`]). The core with
+//! the earliest clock always acts next, so accesses happen in order of virtual time and runs are deterministic. The
+//! [`machine`] holds the rights to each line (`transaction`), each core's caches (`tags`), the window of instructions
+//! in flight and the buffered stores (`core`, `stores`), and the stored values (`values`). Constants come from a
 //! [`profile`].
 //!
-//! What it leaves out, by choice: instruction fetch, address translation, the topology of the interconnect (one
-//! latency for each kind of transfer), the directory's own capacity, and wrong-path accesses
+//! Out of scope by design: instruction fetch, address translation, interconnect topology (one latency per kind of
+//! transfer), the directory's own capacity, and wrong-path accesses
 //! (`docs/decisions/0053-what-the-cache-simulator-leaves-out.md`).
 
 #![forbid(unsafe_code)]
@@ -43,8 +43,8 @@ pub use profile::Profile;
 pub use run::{Simulated, Stuck, run};
 pub use sockets::Sockets;
 
-/// Virtual time, in sixteenths of a cycle, so that four instructions a cycle have a time each.
+/// Virtual time in sixteenths of a cycle, so that each of four instructions issued per cycle has its own time.
 pub type Time = u64;
 
-/// How many a cycle has.
+/// Ticks per cycle.
 pub const TICKS: Time = 16;

@@ -1,7 +1,8 @@
-//! The machine: cores over shared caches and memory, and what each access of a core does.
+//! The machine: cores over shared caches and memory, and the effect of each access.
 //!
-//! Two kinds of events exist: a core issues its next instruction, and the head of a core's store buffer becomes visible. `Machine::next`
-//! says which is earliest; whoever drives the machine must take them in that order and no other.
+//! The events are: a core issues its next instruction, a core requests a line ahead of a store, and the head of a
+//! core's store buffer becomes visible. `Machine::next` returns the earliest event; the driver must process events in
+//! that order.
 
 use super::core::{Core, State};
 use super::counters::{Counters, Source};
@@ -16,12 +17,12 @@ use super::{TICKS, Time};
 use crate::Prefetchers;
 use crate::memory::{Address, LINE, Width};
 
-/// What happens next.
+/// The next event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// This core's oldest store becomes visible
     Commit(usize),
-    /// This core asks for a line that a store will need
+    /// This core requests a line that a store will need
     Ahead(usize),
     /// This core issues
     Run(usize),
@@ -40,22 +41,22 @@ pub struct Machine {
     pub(super) llc: Shared,
     pub(super) sockets: Sockets,
     pub(super) prefetchers: Prefetchers,
-    /// By how much the next time differs; nothing, if times are to be exact
+    /// Random source for time variation; `None` for exact times
     pub(super) luck: Option<fastrand::Rng>,
-    /// The time of the event that is happening
+    /// Time of the current event
     pub(super) present: Time,
     values: Values,
     frequency: f64,
-    /// By core and line, for the lines below the watched end: loads from another core's modified line
+    /// Loads from another core's modified line, by core and line, for lines below the watched end
     line_hits: Vec<Vec<u64>>,
     pub(super) moves: Moves,
-    /// Stores that became visible: line, core and when
+    /// Visible stores: line, core and time
     #[cfg(test)]
     pub(super) written: Vec<(u64, usize, Time)>,
 }
 
 impl Machine {
-    /// A machine of so many cores (at most 32) over an arena of so many bytes.
+    /// Creates a machine of `cores` cores (at most 32) over an arena of `bytes` bytes.
     pub fn new(profile: &Profile, cores: usize, bytes: u64, prefetchers: Prefetchers) -> Machine {
         let timing = Timing::new(profile);
         Machine {
@@ -76,19 +77,19 @@ impl Machine {
         }
     }
 
-    /// From here on, loads from other cores' modified lines are counted for each line below `end` too.
+    /// Also counts, from now on, loads from other cores' modified lines per line below `end`.
     pub fn watch(&mut self, end: Address) {
         self.line_hits.fill(vec![0; end.div_ceil(LINE) as usize]);
     }
 
-    /// From here on, times between cores and to memory differ by the profile's spread, the same way for the same seed.
+    /// Varies core-to-core and memory times by the profile's spread from now on; the same seed gives the same times.
     #[must_use]
     pub fn seeded(self, seed: u64) -> Machine {
         Machine { luck: Some(fastrand::Rng::with_seed(seed)), ..self }
     }
 
-    /// The program has been running: a line that it changed has come to the shared cache, and what a prefetcher brings with
-    /// it.
+    /// Puts a line into the shared cache as changed by a program that ran before, with the line that the adjacent-line
+    /// prefetcher fetches.
     pub fn warm(&mut self, line: u64) {
         if self.llc.uses(line) {
             return;
@@ -99,33 +100,33 @@ impl Machine {
         }
     }
 
-    /// What a core counted so far of each watched line.
+    /// Loads from other cores' modified lines so far, per watched line.
     pub fn line_hits(&self, core: usize) -> &[u64] {
         &self.line_hits[core]
     }
 
-    /// What a core counted so far.
+    /// Counters of a core so far.
     pub fn counters(&self, core: usize) -> Counters {
         Counters { time: self.cores[core].clock, ..self.cores[core].counters }
     }
 
-    /// Seconds in so much virtual time.
+    /// Converts virtual time to seconds.
     pub fn seconds(&self, time: Time) -> f64 {
         time as f64 / TICKS as f64 / self.frequency * 1e-9
     }
 
-    /// A value as it was stored last, for whoever looks from outside.
+    /// Returns the last stored value, for inspection from outside.
     pub fn peek(&self, at: Address, width: Width) -> u64 {
         self.values.load(at, width.bytes())
     }
 
-    /// Puts a value where it lies before the program begins: no cache takes part.
+    /// Stores a value before the program begins, without any cache.
     pub fn poke(&mut self, at: Address, width: Width, value: u64) {
         self.values.store(at, width.bytes(), value);
     }
 
-    /// Which event is earliest; at the same time a store becomes visible before a line is asked for ahead, and that comes
-    /// before an instruction.
+    /// Returns the earliest event. At equal times a store becomes visible first, then a line is requested ahead, then
+    /// an instruction issues.
     pub(super) fn next(&self) -> Next {
         let mut best: Option<(Time, u8, Next)> = None;
         let mut offer = |time: Time, rank: u8, next: Next| {
@@ -150,7 +151,7 @@ impl Machine {
         best.map_or_else(idle, |(_, _, next)| next)
     }
 
-    /// The head of a core's store buffer becomes visible, or is put off until it can.
+    /// Makes the head of a core's store buffer visible, or postpones it.
     pub(super) fn commit(&mut self, id: usize) {
         let (Some(now), Some(store)) =
             (self.cores[id].stores.due(self.timing.store), self.cores[id].stores.head().copied())
@@ -172,7 +173,8 @@ impl Machine {
         if owned.is_some_and(|from| from <= now) {
             self.commit_owned(id, store, now);
         } else if let Some(from) = self.cores[id].grace(store.line(), now) {
-            // Even if the line is to come back: with every line that comes and goes the store would be put off again.
+            // Applies even if the line is to come back: otherwise every transfer of the line would postpone the store
+            // again.
             if from > now {
                 self.await_ownership(id, now, from, asked);
             } else {
@@ -188,8 +190,8 @@ impl Machine {
         }
     }
 
-    /// The oldest store waits for its line. A request for ownership that was made ahead of it is in demand from now on; a line that
-    /// was asked for in order to read is none.
+    /// Postpones the oldest store until `from`. The wait counts as ownership time if the line was requested for
+    /// writing, at the head or ahead of it; a line requested for reading does not count.
     fn await_ownership(&mut self, id: usize, now: Time, from: Time, asked: bool) {
         self.cores[id].counters.rfo_time += if asked { from - now } else { 0 };
         self.cores[id].stores.postpone(from);
@@ -205,8 +207,8 @@ impl Machine {
         }
     }
 
-    /// A store into a line that is on its way to another core: its bytes go along, and to the shared cache where the other one
-    /// only reads.
+    /// Commits a store into a line on its way to another core: the bytes go along, and also to the shared cache if the
+    /// other core only reads.
     fn commit_lost(&mut self, id: usize, store: Store, now: Time) {
         let line = store.line();
         let entry = self.directory.at(line);
@@ -218,7 +220,7 @@ impl Machine {
         self.visible(id, now);
     }
 
-    /// A store past the caches takes a fill buffer for each line until it has drained.
+    /// Commits a non-temporal store; each line takes a fill buffer until it has drained.
     fn commit_past(&mut self, id: usize, store: Store, now: Time) {
         let drains = self.cores[id].past.is_some_and(|(line, until)| line == store.line() && now < until);
         if drains {
@@ -237,7 +239,7 @@ impl Machine {
         self.visible(id, now);
     }
 
-    /// The store leaves the buffer and everybody can see it.
+    /// Removes the store from the buffer and makes it visible to all cores.
     fn visible(&mut self, id: usize, now: Time) {
         let Some(store) = self.leave_buffer(id, now) else { return };
         if let Some(value) = store.value
@@ -254,7 +256,7 @@ impl Machine {
         }
     }
 
-    /// The head leaves the buffer, and who waited for room goes on.
+    /// Removes the head of the buffer and resumes the core if it waited for room.
     pub(super) fn leave_buffer(&mut self, id: usize, now: Time) -> Option<Store> {
         let core = &mut self.cores[id];
         if core.state == State::Full {
@@ -265,7 +267,7 @@ impl Machine {
         core.stores.pop(now)
     }
 
-    /// Whether the core's stores are all visible and its loads have retired; if stores are left, it waits for the oldest.
+    /// Whether all stores are visible and all loads have retired; if stores remain, the core waits for the oldest.
     pub(super) fn drained(&mut self, id: usize) -> bool {
         let core = &mut self.cores[id];
         core.retire();
@@ -275,7 +277,7 @@ impl Machine {
         core.stores.len() == 0
     }
 
-    /// Whether the core can take another store; if not, it waits for the oldest to leave.
+    /// Whether the core can buffer another store; if not, it waits for the oldest to leave.
     pub(super) fn has_room(&mut self, id: usize) -> bool {
         let room = self.cores[id].stores.len() < self.timing.store_buffer;
         if !room {
@@ -284,7 +286,7 @@ impl Machine {
         room
     }
 
-    /// A load of a value of at most 8 bytes within a line. If it follows, its address comes from the load before it.
+    /// Loads a value of at most 8 bytes within a line. If `follows`, its address comes from the previous load.
     pub(super) fn load(&mut self, id: usize, at: Address, bytes: u64, follows: bool) -> u64 {
         self.cores[id].issue(1, &self.timing);
         self.cores[id].counters.loads += 1;
@@ -301,7 +303,7 @@ impl Machine {
         value
     }
 
-    /// A load of bytes that nobody asks for.
+    /// Loads bytes whose value is not used.
     pub(super) fn touch(&mut self, id: usize, at: Address) {
         self.cores[id].issue(1, &self.timing);
         self.cores[id].counters.loads += 1;
@@ -316,7 +318,7 @@ impl Machine {
         };
         let fill = self.access(id, line, false, now);
         let counters = &mut self.cores[id].counters;
-        // A load that waits for bytes that are on their way is no miss of its own.
+        // A load that waits for bytes already on their way is not a separate miss.
         let level = if fill.pending { 0 } else { fill.source as u64 };
         counters.l1_misses += u64::from(level >= Source::L2 as u64);
         counters.l2_misses += u64::from(level >= Source::Llc as u64);
@@ -328,7 +330,7 @@ impl Machine {
         self.cores[id].load_completes(fill.ready, fill.source);
     }
 
-    /// A store; its line is asked for as soon as it has retired, ahead of its turn.
+    /// Buffers a store; its line is requested as soon as the store has retired, before it reaches the head.
     pub(super) fn store(&mut self, id: usize, at: Address, bytes: u64, value: Option<u64>, past: bool) {
         self.cores[id].issue(1, &self.timing);
         let core = &self.cores[id];
@@ -340,8 +342,8 @@ impl Machine {
         }
     }
 
-    /// A locked exchange within a line, which nothing of its core may pass: all stores before it are visible. It happens
-    /// when its store becomes visible, and what was there then is `found`.
+    /// Buffers a locked exchange within a line. All earlier stores of the core must be visible. The exchange happens
+    /// when its store becomes visible; `found` returns the value read then.
     pub(super) fn exchange(&mut self, id: usize, at: Address, bytes: u64, expected: u64, value: u64) {
         self.cores[id].issue(1, &self.timing);
         let core = &mut self.cores[id];
@@ -351,19 +353,19 @@ impl Machine {
         core.want(at / LINE, ready);
     }
 
-    /// Whether a store that expects something finds it; one that does not may always be.
+    /// Whether a conditional store finds its expected value; always true for an unconditional store.
     fn finds_expected(&mut self, id: usize, store: Store) -> bool {
         let Some(expected) = store.expected else { return true };
         self.cores[id].found = self.values.load(store.at, store.bytes);
         self.cores[id].found == expected
     }
 
-    /// What the core's last exchange found.
+    /// Value found by the core's last exchange.
     pub(super) fn found(&self, id: usize) -> u64 {
         self.cores[id].found
     }
 
-    /// Asks for the next line that a store on its way out will need, unless the core has it by now.
+    /// Requests the next line that a buffered store needs, unless the core already has it.
     pub(super) fn ask_ahead(&mut self, id: usize) {
         let (Some(now), Some(line)) = (self.cores[id].want_due(), self.cores[id].next_wanted()) else {
             return;
@@ -377,24 +379,24 @@ impl Machine {
         }
     }
 
-    /// A prefetch by the program.
+    /// Executes a software prefetch.
     pub(super) fn prefetch(&mut self, id: usize, at: Address, write: bool) {
         self.cores[id].issue(1, &self.timing);
         let now = self.cores[id].clock.max(self.cores[id].depends);
         self.access(id, at / LINE, write, now);
     }
 
-    /// Instructions without memory.
+    /// Issues instructions that do not access memory.
     pub(super) fn work(&mut self, id: usize, instructions: u64) {
         self.cores[id].issue(instructions, &self.timing);
     }
 
-    /// What follows needs the last load's value to be addressed.
+    /// Makes later addresses depend on the last load's value.
     pub(super) fn follows(&mut self, id: usize) {
         self.cores[id].follow();
     }
 
-    /// What was loaded from here was not what was wanted: waits until the line changes.
+    /// Handles a poll that did not find the wanted value: parks the core until the line changes.
     pub(super) fn pause(&mut self, id: usize, at: Address) {
         let line = at / LINE;
         self.cores[id].resolve(self.timing.mispredict);
@@ -405,7 +407,7 @@ impl Machine {
         }
     }
 
-    /// The core's thread has ended.
+    /// Marks the core's thread as ended.
     pub(super) fn finish(&mut self, id: usize) {
         self.cores[id].state = State::Done;
     }

@@ -1,18 +1,18 @@
-//! What a thread of a model may do to memory: the one interface under which the same code runs on real memory, under
-//! hardware counters, and in the simulator.
+//! Memory interface of a model's thread: the same code runs on real memory, under hardware counters, and in the
+//! simulator.
 //!
-//! Addresses are offsets into an arena that the memory owns. Whatever decides the flow of the code (descriptors,
-//! indices) is loaded and stored with its value; what is only carried or touched (packets, headers) goes through
-//! [`Memory::read`], [`Memory::write`] and [`Memory::copy`], which a simulator need not remember byte for byte.
-//! Calls that only the simulator needs (`follows`, `work`) must cost nothing on real memory.
+//! Addresses are offsets into an arena that the memory owns. Data that decides control flow (descriptors, indices) is
+//! loaded and stored with its value; data that is only carried or touched (packets, headers) uses [`Memory::read`],
+//! [`Memory::write`] and [`Memory::copy`], whose bytes a simulator need not store. Calls that only the simulator needs
+//! (`follows`, `work`) must cost nothing on real memory.
 
-/// A place in the arena, in bytes from its beginning.
+/// Offset in the arena, in bytes.
 pub type Address = u64;
 
-/// The length of a cache line, in bytes: what coherence moves.
+/// Length of a cache line in bytes, the unit of coherence.
 pub const LINE: u64 = 64;
 
-/// How wide one access to a value is.
+/// Width of one access to a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Width {
     /// 2 bytes
@@ -24,7 +24,7 @@ pub enum Width {
 }
 
 impl Width {
-    /// In bytes.
+    /// Width in bytes.
     #[inline]
     pub const fn bytes(self) -> u64 {
         match self {
@@ -35,7 +35,7 @@ impl Width {
     }
 }
 
-/// How bytes are moved from one place to another.
+/// Copy method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Copying {
     /// The C library's `memcpy`
@@ -44,20 +44,20 @@ pub enum Copying {
     Words,
     /// 16 bytes at a time (SSE)
     Sse,
-    /// 32 bytes at a time (AVX2, `vmovdqa` where aligned)
+    /// 32 bytes at a time (AVX2, `vmovdqu`)
     Avx2,
     /// 64 bytes at a time (AVX-512)
     Avx512,
-    /// 32 bytes at a time past the caches (`vmovntdq`)
+    /// 32 bytes at a time, non-temporal (`vmovntdq`)
     NonTemporal,
     /// One string instruction (`rep movsb`)
     RepMovsb,
-    /// Not at all: the place is handed on
+    /// No copy: the address is passed on
     None,
 }
 
 impl Copying {
-    /// Bytes that one load and one store of it move.
+    /// Bytes moved by one load and one store.
     #[inline]
     pub const fn step(self) -> u64 {
         match self {
@@ -70,7 +70,7 @@ impl Copying {
     }
 }
 
-/// What a prefetched line is wanted for.
+/// Intended use of a prefetched line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Intent {
     /// `prefetcht0`
@@ -79,7 +79,7 @@ pub enum Intent {
     Write,
 }
 
-/// How a line is sent away from the core.
+/// Cache line cleaning instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cleaning {
     /// Written to memory and removed from all caches (CLFLUSHOPT)
@@ -92,31 +92,31 @@ pub enum Cleaning {
 
 /// One thread's view of the arena.
 pub trait Memory {
-    /// Loads a value; plain on x86, where loads stay in order.
+    /// Loads a value; a plain load on x86, which keeps loads in order.
     fn load(&mut self, at: Address, width: Width) -> u64;
-    /// Stores a value; plain on x86, where stores become visible in order.
+    /// Stores a value; a plain store on x86, where stores become visible in order.
     fn store(&mut self, at: Address, width: Width, value: u64);
-    /// Loads a value from an address that the load before gave: it cannot begin before that one's value is there.
+    /// Loads a value from an address produced by the previous load: it starts only after that load's value has arrived.
     fn load_next(&mut self, at: Address, width: Width) -> u64 {
         self.load(at, width)
     }
-    /// Loads `length` bytes and forgets them.
+    /// Loads `length` bytes and discards them.
     fn read(&mut self, at: Address, length: u64);
-    /// Stores `length` bytes of no meaning.
+    /// Stores `length` bytes of arbitrary content.
     fn write(&mut self, at: Address, length: u64);
-    /// Moves `length` bytes.
+    /// Copies `length` bytes.
     fn copy(&mut self, from: Address, to: Address, length: u64, how: Copying);
-    /// Asks for the line of `at` ahead of its use.
+    /// Prefetches the line of `at`.
     fn prefetch(&mut self, at: Address, intent: Intent);
-    /// Sends the line of `at` away.
+    /// Flushes, writes back or demotes the line of `at`.
     fn clean(&mut self, at: Address, how: Cleaning);
-    /// The next access's address comes from the last load: it cannot begin before.
+    /// Makes the next access depend on the last load: its address comes from that load's value.
     fn follows(&mut self);
-    /// Instructions that touch no memory of the arena.
+    /// Executes instructions that access no memory of the arena.
     fn work(&mut self, instructions: u64);
-    /// The value last loaded from `at` is not the one wanted: ask again later.
+    /// Pauses a poll: the value last loaded from `at` is not the wanted one.
     fn pause(&mut self, at: Address);
-    /// Asks again and again until the value is one that is wanted, and returns it.
+    /// Polls until `wanted` accepts the value, and returns it.
     #[inline]
     fn load_until(&mut self, at: Address, width: Width, wanted: impl Fn(u64) -> bool) -> u64
     where
@@ -130,9 +130,10 @@ pub trait Memory {
             self.pause(at);
         }
     }
-    /// Waits until everything before has happened: loads have their values and stores are visible (MFENCE).
+    /// Waits until all earlier loads have their values and all earlier stores are visible (MFENCE).
     fn fence(&mut self) {}
-    /// A device writes `length` bytes of no meaning (a frame arrives). Memory without a device has the processor write them.
+    /// Performs a device write of `length` bytes of arbitrary content (frame reception). Memory without a device model
+    /// has the processor write them.
     fn device_write(&mut self, at: Address, length: u64) {
         self.write(at, length);
     }

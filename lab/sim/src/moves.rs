@@ -1,25 +1,26 @@
-//! Which lines a core took from another core's cache, line by line: by reading what the other had changed or owned, or by taking
-//! the right to write away from it. Kept only if asked for; it changes nothing of what happens.
+//! Counts of lines that a core took from another core's cache, by line or part: reads of lines that the other core had
+//! changed or held exclusively, and ownership transfers. Counted only on request; counting does not affect the
+//! simulation.
 
 use super::machine::Machine;
 use crate::memory::{Address, LINE};
 
-/// How often one core took one line, or those of one part.
+/// Number of times that one core took one line, or the lines of one part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
-    /// To read it: the other core had changed it, or was the only one to have it
+    /// Reads of a line that another core had changed or held exclusively
     pub read: u32,
-    /// To write it, with its bytes
+    /// Writes that transferred the bytes
     pub owned: u32,
-    /// To write it: the bytes were here, only the right was not
+    /// Writes that transferred only ownership: the bytes were already here
     pub raised: u32,
 }
 
-/// By core, and by line or part; empty if nobody asks.
+/// Counts by core, and by line or part; empty if not watched.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Moves {
     counts: Vec<Vec<Moved>>,
-    /// Where parts end, in lines and in their order; none: each line counts for itself
+    /// End of each part, in lines, ascending; `None`: each line is counted separately
     ends: Option<Vec<u64>>,
 }
 
@@ -34,29 +35,29 @@ impl Moves {
 }
 
 impl Machine {
-    /// From here on, lines that cores take from each other are counted one by one, below `end`.
+    /// Counts line transfers between cores per line below `end` from now on.
     pub fn watch_moves(&mut self, end: Address) {
         let counts = vec![vec![Moved::default(); end.div_ceil(LINE) as usize]; self.cores.len()];
         self.moves = Moves { counts, ends: None };
     }
 
-    /// The same, counted together for each part of the arena: `ends` says where each ends, in their order.
+    /// Counts line transfers between cores per part of the arena; `ends` are the ascending end addresses of the parts.
     pub fn watch_parts(&mut self, ends: &[Address]) {
         let counts = vec![vec![Moved::default(); ends.len()]; self.cores.len()];
         self.moves = Moves { counts, ends: Some(ends.iter().map(|end| end.div_ceil(LINE)).collect()) };
     }
 
-    /// Counts anew.
+    /// Resets the counts.
     pub(super) fn forget_moves(&mut self) {
         self.moves.counts.iter_mut().for_each(|lines| lines.fill(Moved::default()));
     }
 
-    /// What a core took so far of each watched line, or part.
+    /// Transfers to a core so far, per watched line or part.
     pub fn moves(&self, core: usize) -> &[Moved] {
         self.moves.counts.get(core).map_or(&[], Vec::as_slice)
     }
 
-    /// A core is about to get a line.
+    /// Counts a line that a core is about to receive.
     pub(super) fn note_move(&mut self, core: usize, line: u64, write: bool) {
         if self.moves.counts.is_empty() {
             return;

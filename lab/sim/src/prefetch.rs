@@ -1,10 +1,10 @@
-//! The second-level cache's stream prefetcher: notices runs of lines within a page.
+//! The second-level cache's stream prefetcher: detects runs of lines within a page.
 //!
-//! It only says what it would fetch; the machine fetches.
+//! It only computes the lines to fetch; the machine fetches them.
 
 use serde::Serialize;
 
-/// Which hardware prefetchers run.
+/// Enabled hardware prefetchers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Prefetchers {
     /// L2: lines that follow a run of lines
@@ -13,11 +13,11 @@ pub struct Prefetchers {
     pub adjacent: bool,
 }
 
-/// Pages watched at a time, as the published descriptions of the L2 streamer have it.
+/// Pages watched at a time, from the published descriptions of the L2 streamer.
 const WATCHED: usize = 32;
 const LINES_A_PAGE: u64 = 64;
 
-/// Lines of a page that were touched one after the other.
+/// Consecutively touched lines of a page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
     page: u64,
@@ -27,14 +27,14 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// The next lines of the run, within its page.
+    /// Returns the next lines of the run, within its page.
     pub(super) fn ahead(self, lines: u64) -> impl Iterator<Item = u64> {
         let next = move |n| if self.up { Some(self.last + n) } else { self.last.checked_sub(n) };
         (1..=lines).filter_map(next).filter(move |line| line / LINES_A_PAGE == self.page)
     }
 }
 
-/// One core's.
+/// The runs of one core.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Streams {
     runs: Vec<Run>,
@@ -42,7 +42,7 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// Takes note of an access, and returns the run if it is the third line of one or a later one.
+    /// Records an access; returns the run if the access is at least its third line.
     pub(super) fn access(&mut self, line: u64) -> Option<Run> {
         let page = line / LINES_A_PAGE;
         let Some(run) = self.runs.iter_mut().find(|run| run.page == page) else {

@@ -1,7 +1,7 @@
-//! A processor as data: every constant of the simulator with where it was taken from.
+//! A processor as data: every constant of the simulator with its source.
 //!
-//! Profiles are TOML files; those that come with the laboratory are in `lab/sim/profiles`. A constant without a source is
-//! refused, and so is a profile with more than three free (fitted) ones.
+//! Profiles are TOML files; the bundled ones are in `lab/sim/profiles`. A constant without a source is an error, and so
+//! is a profile with more than two free (fitted) constants.
 
 use serde::Deserialize;
 
@@ -12,11 +12,11 @@ use crate::memory::LINE;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Constant {
-    /// In the unit that its field says
+    /// Value in the unit of its field
     pub value: f64,
-    /// Where it was taken from
+    /// Source of the value
     pub source: String,
-    /// Fitted, not taken from anywhere
+    /// Fitted instead of taken from a source
     #[serde(default)]
     pub free: bool,
 }
@@ -25,168 +25,168 @@ pub struct Constant {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheConstants {
-    /// Bytes
+    /// Size in bytes
     pub bytes: Constant,
-    /// Ways
+    /// Associativity in ways
     pub ways: Constant,
-    /// Cycles from a load to its value
+    /// Load-to-use latency in cycles
     pub latency: Constant,
 }
 
-/// The core.
+/// Core constants.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoreConstants {
-    /// Instructions issued a cycle
+    /// Instructions issued per cycle
     pub width: Constant,
-    /// Instructions in flight
+    /// Size of the reorder buffer in instructions
     pub reorder_buffer: Constant,
-    /// Stores on their way out
+    /// Size of the store buffer in stores
     pub store_buffer: Constant,
-    /// Lines on their way in
+    /// Number of fill buffers, one line each
     pub fill_buffers: Constant,
-    /// Cycles lost to a branch that was foreseen wrongly
+    /// Cycles lost per branch misprediction
     pub mispredict: Constant,
-    /// Cycles between two stores to a line of the first level
+    /// Cycles between two stores to lines of the first level
     pub store: Constant,
-    /// The same for a line of the second level
+    /// Same for lines of the second level
     pub store_l2: Constant,
 }
 
-/// What goes between cores and to memory, in nanoseconds.
+/// Transfer times between cores and to memory, in nanoseconds.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TransferConstants {
-    /// A line from memory
+    /// Latency of a line from memory
     pub dram: Constant,
-    /// Between two lines from memory
+    /// Interval between two lines from memory
     pub dram_interval: Constant,
-    /// A line that another core has, unchanged
+    /// Latency of an unchanged line from another core
     pub core_clean: Constant,
-    /// A line that another core has changed
+    /// Latency of a changed line from another core
     pub core_modified: Constant,
-    /// The right to write a line that is here and elsewhere
+    /// Latency of ownership of a line that is here and elsewhere
     pub upgrade: Constant,
-    /// How long a line that was just won stays
+    /// Time for which an acquired line stays
     pub hold: Constant,
-    /// How long a buffer is taken by a line that is written past the caches
+    /// Time for which a non-temporal line write occupies a fill buffer
     pub drain: Constant,
-    /// By what part these times differ from one line and moment to another, up and down; exact if nothing is said
+    /// Relative variation of these times in both directions; default: exact times
     pub spread: Option<Constant>,
-    /// A line from another socket's memory, where there is another socket
+    /// Latency of a line from another socket's memory, if there is another socket
     pub remote_dram: Option<Constant>,
-    /// A line from another socket's core or shared cache, or the right to write it
+    /// Latency of a line from another socket's core or shared cache, or of its ownership
     pub remote_core: Option<Constant>,
 }
 
-/// Which states a line can have beside modified, exclusive, shared and invalid.
+/// Line states beside modified, exclusive, shared and invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Protocol {
-    /// Forward: one sharer answers for the others; a changed line is written back when it is shared
+    /// Forward: one sharer answers requests; a changed line is written back when it is shared
     Mesif,
     /// Owned: a changed line can be shared without being written back
     Moesi,
 }
 
-/// A processor.
+/// A processor profile.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// As people call it
+    /// Common name
     pub name: String,
-    /// GHz
+    /// Clock frequency in GHz
     pub frequency: Constant,
-    /// The states of a line
+    /// Coherence protocol
     pub protocol: Protocol,
-    /// 1: a changed line moves whole to whoever reads it; 0: it is shared
+    /// 1: a changed line moves to its reader exclusively; 0: it is shared
     pub migratory: Constant,
-    /// 1: the shared cache has all that its socket's private ones have; 0 or nothing: it takes what they evict
+    /// 1: the shared cache includes its socket's private caches; 0 or absent: it takes the lines that they evict
     pub inclusive: Option<Constant>,
     /// Lines that the second level's stream prefetcher fetches at a time
     pub l2_stream: Constant,
-    /// The core
+    /// Core constants
     pub core: CoreConstants,
-    /// First level
+    /// First-level cache
     pub l1: CacheConstants,
-    /// Second level
+    /// Second-level cache
     pub l2: CacheConstants,
-    /// The shared cache, which takes what the second levels evict
+    /// Shared cache
     pub llc: CacheConstants,
-    /// Ways of the shared cache that a device may fill; 2 if nothing is said (Intel's DDIO as it comes)
+    /// Ways of the shared cache that a device may fill; default 2 (Intel's DDIO default)
     pub device_ways: Option<Constant>,
-    /// CLDEMOTE moves a line to the shared cache; where it does not, it is a hint without effect
+    /// Whether CLDEMOTE moves a line to the shared cache; if false, it is a hint without effect
     #[serde(default)]
     pub demote: bool,
-    /// Between cores and to memory
+    /// Transfer times between cores and to memory
     pub transfer: TransferConstants,
 }
 
-/// Why a profile cannot be used.
+/// Error of a profile.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
-    /// Not TOML, or not of this shape
+    /// Invalid TOML, or an unexpected structure
     #[error("the profile cannot be read: {0}")]
     Shape(#[from] toml::de::Error),
-    /// A constant without a source
+    /// Constant without a source
     #[error("`{0}` has no source, so its results would mean nothing: say where it was taken from")]
     NoSource(&'static str),
-    /// A constant that is no size or time
+    /// Constant that is not a valid size or time
     #[error("`{name}` is {value}, which no processor has: it must be a number above zero")]
     NotPositive {
-        /// Which
+        /// Constant name
         name: &'static str,
-        /// What it says
+        /// Configured value
         value: f64,
     },
-    /// A count that is none
+    /// Count that is not a whole number
     #[error("`{name}` is {value}, and there is no part of one: it must be a whole number")]
     NotWhole {
-        /// Which
+        /// Constant name
         name: &'static str,
-        /// What it says
+        /// Configured value
         value: f64,
     },
-    /// A size or time that no processor has
+    /// Size or time above its limit
     #[error("`{name}` is {value}, more than the simulator can honour: it must be at most {limit}")]
     TooLarge {
-        /// Which
+        /// Constant name
         name: &'static str,
-        /// What it says
+        /// Configured value
         value: f64,
-        /// The most
+        /// Upper limit
         limit: f64,
     },
-    /// A time or width of which nothing is left in the simulator's units
+    /// Time or width that rounds to zero in the simulator's units
     #[error("`{name}` is {value}, less than the simulator can honour: {least}")]
     TooSmall {
-        /// Which
+        /// Constant name
         name: &'static str,
-        /// What it says
+        /// Configured value
         value: f64,
-        /// What it must be
+        /// Description of the lower limit
         least: &'static str,
     },
-    /// A cache that has no line for each of its ways
+    /// Cache with fewer lines than ways
     #[error(
         "`{name}` is {ways}, but the cache has only {lines} lines: it must have at least one for each way"
     )]
     WaysOverLines {
-        /// Which cache's ways
+        /// Name of the ways constant
         name: &'static str,
-        /// What it says
+        /// Configured ways
         ways: f64,
         /// Lines of the cache
         lines: f64,
     },
-    /// More free constants than a fit can bear
+    /// More free constants than allowed
     #[error(
         "{0} constants are free; at most two may be, for the model has a third, and with more anything fits"
     )]
     TooFree(usize),
 }
 
-/// The most that a constant may be: what keeps a run's time and memory within bounds, and times within 64 bits.
+/// Upper limit of a constant: bounds a run's time and memory, and keeps times within 64 bits.
 fn limit(name: &str) -> f64 {
     match name {
         // A cycle has sixteen ticks, and an instruction takes at least one.
@@ -205,7 +205,7 @@ fn counts(name: &str) -> bool {
 }
 
 fn validate(name: &'static str, value: f64) -> Result<(), ProfileError> {
-    // What is a switch may be off.
+    // Switches may be 0.
     let least = if ["migratory", "inclusive"].contains(&name) { 0.0 } else { f64::MIN_POSITIVE };
     if !value.is_finite() || value < least {
         return Err(ProfileError::NotPositive { name, value });
@@ -222,18 +222,18 @@ const STUDY: &str = include_str!("../profiles/i9-7940x.toml");
 const TWO_SOCKETS: &str = include_str!("../profiles/two-sockets.toml");
 
 impl Profile {
-    /// The published study's processor.
+    /// Profile of the published study's processor.
     pub fn study() -> Profile {
-        // A test reads every profile that comes with the laboratory, so this one can be read.
+        // A test parses every bundled profile, so this one is valid.
         Profile::parse(STUDY).unwrap_or_else(|error| unreachable!("the study's profile: {error}"))
     }
 
-    /// Two sockets of its cores.
+    /// Profile of two sockets of the study's cores.
     pub fn two_sockets() -> Profile {
         Profile::parse(TWO_SOCKETS).unwrap_or_else(|error| unreachable!("the two sockets' profile: {error}"))
     }
 
-    /// Reads and judges a profile.
+    /// Parses and validates a profile.
     pub fn parse(text: &str) -> Result<Profile, ProfileError> {
         let profile: Profile = toml::from_str(text)?;
         for (name, constant) in profile.constants() {
@@ -248,7 +248,7 @@ impl Profile {
         if free > 2 { Err(ProfileError::TooFree(free)) } else { Ok(profile) }
     }
 
-    /// All constants by name.
+    /// Returns all constants by name.
     pub fn constants(&self) -> Vec<(&'static str, &Constant)> {
         let mut all = vec![
             ("frequency", &self.frequency),
@@ -289,7 +289,7 @@ impl Profile {
         all
     }
 
-    /// Each cache has a line for each way, and a device no more ways than there are.
+    /// Checks that each cache has a line per way, and that a device has at most the ways of the shared cache.
     fn validate_ways(&self) -> Result<(), ProfileError> {
         for (name, cache) in [("l1.ways", &self.l1), ("l2.ways", &self.l2), ("llc.ways", &self.llc)] {
             let (ways, lines) = (cache.ways.value, (cache.bytes.value / LINE as f64).floor());
@@ -302,7 +302,8 @@ impl Profile {
         if fits { Ok(()) } else { Err(ProfileError::TooLarge { name: "device_ways", value, limit }) }
     }
 
-    /// No time comes to nothing: lines that nobody holds would go round among cores for ever, and nothing divides by it.
+    /// Checks that no time rounds to zero: with a zero hold time, lines would move among cores without end; no divisor
+    /// may be zero.
     fn validate_times(&self) -> Result<(), ProfileError> {
         for (name, constant) in self.constants() {
             let value = constant.value;
@@ -330,12 +331,12 @@ impl Profile {
         self.device_ways.as_ref().map_or(2, |ways| ways.value as usize).min(self.llc.ways.value as usize)
     }
 
-    /// Ticks in so many cycles.
+    /// Converts cycles to ticks.
     pub(super) fn cycles(constant: &Constant) -> Time {
         (constant.value * TICKS as f64).round() as Time
     }
 
-    /// Ticks in so many nanoseconds.
+    /// Converts nanoseconds to ticks.
     pub(super) fn nanoseconds(&self, constant: &Constant) -> Time {
         (constant.value * self.frequency.value * TICKS as f64).round() as Time
     }

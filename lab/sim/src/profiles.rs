@@ -1,35 +1,35 @@
-//! Profiles of processors by name: those that come with the laboratory.
+//! Bundled processor profiles by name.
 
 use crate::Profile;
 
-/// Names and texts.
+/// Names and TOML texts.
 const KNOWN: [(&str, &str); 2] = [
     ("i9-7940x", include_str!("../profiles/i9-7940x.toml")),
     ("two-sockets", include_str!("../profiles/two-sockets.toml")),
 ];
 
-/// The one that is used unless another is asked for: the published study's.
+/// Default profile: the published study's processor.
 pub const DEFAULT: &str = "i9-7940x";
 
-/// The one for copies between host and guest, which need a second socket.
+/// Profile for copies between host and guest, which need a second socket.
 pub const TWO_SOCKETS: &str = "two-sockets";
 
-/// No profile is called this.
+/// Unknown profile name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no profile is called `{name}`, so nothing was run; the nearest is `{nearest}`")]
 pub struct UnknownProfile {
-    /// What was asked for
+    /// Requested name
     pub name: String,
-    /// What may have been meant
+    /// Nearest known name
     pub nearest: String,
 }
 
-/// All names.
+/// Returns all profile names.
 pub fn names() -> impl Iterator<Item = &'static str> {
     KNOWN.iter().map(|(name, _)| *name)
 }
 
-/// The profile of a name.
+/// Returns the profile with this name.
 pub fn find(name: &str) -> Result<Profile, UnknownProfile> {
     let known = KNOWN.iter().find(|(known, _)| *known == name);
     let profile = known.and_then(|(_, text)| Profile::parse(text).ok());

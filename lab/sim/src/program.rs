@@ -1,7 +1,8 @@
-//! A program of one's own under the simulator: some threads over one arena, and what each of them counted.
+//! A custom program under the simulator: threads over one arena, with counters for each.
 //!
-//! A thread is a function over [`Memory`](super::memory::Memory), so the same text can run on real memory. Addresses are offsets in the
-//! arena, which holds zeroes; a line is 64 bytes. `lab/sim/examples/two_rings.rs` compares two ring buffers in this way.
+//! A thread is a function over [`Memory`](super::memory::Memory), so the same code can run on real memory. Addresses
+//! are offsets in the arena, which holds zeroes; a line is 64 bytes. `lab/sim/examples/two_rings.rs` compares two ring
+//! buffers this way.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,10 +11,10 @@ use super::memory::{Address, Width};
 use crate::Prefetchers;
 use crate::{Counters, Machine, Profile, Simulated, Stuck, TICKS, run};
 
-/// What a thread does, and what it says at its end.
+/// Body of a thread; returns the thread's result.
 type Body<T> = Box<dyn FnOnce(&mut Simulated<'_>) -> T>;
 
-/// Threads that are to be run together, each on a core of its own.
+/// Threads to run together, each on its own core.
 pub struct Program<T = ()> {
     bytes: u64,
     prefetchers: Prefetchers,
@@ -22,50 +23,50 @@ pub struct Program<T = ()> {
     parts: Vec<Address>,
 }
 
-/// What came of a program.
+/// Result of a program.
 #[derive(Clone, Debug)]
 pub struct Ran<T = ()> {
-    /// What each thread said at its end, in the order in which they were given
+    /// Result of each thread, in the order in which they were added
     pub said: Vec<T>,
-    /// What each thread's core counted
+    /// Counters of each thread's core
     pub counters: Vec<Counters>,
 }
 
 impl<T: 'static> Program<T> {
-    /// Without threads so far, over an arena of so many bytes.
+    /// Creates a program without threads over an arena of `bytes` bytes.
     pub fn new(bytes: u64) -> Program<T> {
         let prefetchers = Prefetchers { stream: true, adjacent: true };
         Program { bytes, prefetchers, threads: Vec::new(), values: Vec::new(), parts: Vec::new() }
     }
 
-    /// Another thread.
+    /// Adds a thread.
     #[must_use]
     pub fn thread(mut self, body: impl FnOnce(&mut Simulated<'_>) -> T + 'static) -> Program<T> {
         self.threads.push(Box::new(body));
         self
     }
 
-    /// With these of the processor's prefetchers instead of all.
+    /// Sets the enabled hardware prefetchers; default: all.
     #[must_use]
     pub fn prefetchers(self, prefetchers: Prefetchers) -> Program<T> {
         Program { prefetchers, ..self }
     }
 
-    /// With these numbers of 8 bytes in memory, and in no cache, before any thread runs.
+    /// Stores these 8-byte values in memory, and in no cache, before any thread runs.
     #[must_use]
     pub fn values(mut self, values: &[(Address, u64)]) -> Program<T> {
         self.values.extend_from_slice(values);
         self
     }
 
-    /// Lines that cores take from each other are counted for each part of the arena, of which these are the ends in their
-    /// order ([`Simulated::moves`]).
+    /// Counts line transfers between cores per part of the arena; `ends` are the ascending end addresses of the parts
+    /// ([`Simulated::moves`]).
     #[must_use]
     pub fn parts(self, ends: Vec<Address>) -> Program<T> {
         Program { parts: ends, ..self }
     }
 
-    /// Runs all threads to their ends, on this processor.
+    /// Runs all threads to completion on the processor of this profile.
     pub fn simulate(self, profile: &Profile) -> Result<Ran<T>, Stuck> {
         let many = self.threads.len();
         let mut machine = Machine::new(profile, many, self.bytes, self.prefetchers);
@@ -85,20 +86,20 @@ impl<T: 'static> Program<T> {
             body
         });
         let machine = run(machine, bodies.collect())?;
-        // Every thread has come to its end, so each has said something.
+        // Every thread has ended, so each has a result.
         let said = said.take().into_iter().flatten().collect();
         Ok(Ran { said, counters: (0..many).map(|core| machine.counters(core)).collect() })
     }
 }
 
 impl<T> Ran<T> {
-    /// Cycles until the last thread had ended.
+    /// Cycles until the last thread ended.
     pub fn cycles(&self) -> f64 {
         let longest = self.counters.iter().map(|counters| counters.time).max();
         longest.unwrap_or(0) as f64 / TICKS as f64
     }
 
-    /// Lines that one core took from another.
+    /// Number of lines that cores took from each other.
     pub fn lines_moved(&self) -> u64 {
         self.counters.iter().map(|counters| counters.lost_lines).sum()
     }

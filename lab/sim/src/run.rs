@@ -1,8 +1,8 @@
-//! Runs threads on the machine: each on a stack of its own, and at any moment the one whose turn it is in virtual time.
+//! Runs threads on the machine: each on its own stack, in order of virtual time.
 //!
-//! Everything happens on one operating-system thread. A thread's access first lets everything earlier happen (stores of any core
-//! become visible right there, another core's instruction by switching to its stack), then acts; so code over
-//! [`Memory`] needs no change to be simulated, and a run does not depend on the machine that it runs on.
+//! Everything runs on one operating-system thread. Before an access acts, all earlier events happen: stores become
+//! visible in place, and another core's instruction runs by switching to its stack. Code over [`Memory`] therefore
+//! needs no change to be simulated, and a run does not depend on the host.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,12 +14,12 @@ use super::machine::{Machine, Next};
 use super::moves::Moved;
 use crate::memory::{Address, Cleaning, Copying, Intent, LINE, Memory, Width};
 
-/// Every thread that has not ended waits for a line that nobody is going to change.
+/// Deadlock: every thread that has not ended waits for a line that no thread will change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the threads wait for each other and none can go on: the model is at a deadlock")]
 pub struct Stuck;
 
-/// A thread of the simulated program.
+/// Body of a thread of the simulated program.
 pub type Body = Box<dyn FnOnce(&mut Simulated<'_>)>;
 
 /// One thread's view of the simulated machine.
@@ -29,10 +29,10 @@ pub struct Simulated<'a> {
     yielder: &'a Yielder<(), ()>,
 }
 
-/// Runs one thread on each core to its end, and returns the machine with what was counted.
+/// Runs one thread on each core to completion; returns the machine with its counters.
 pub fn run(machine: Machine, bodies: Vec<Body>) -> Result<Machine, Stuck> {
     let shared = Rc::new(RefCell::new(machine));
-    // A core without a thread has nothing to do.
+    // A core without a thread is done from the start.
     let cores = shared.borrow().cores.len();
     (bodies.len()..cores).for_each(|core| shared.borrow_mut().finish(core));
     let mut threads: Vec<_> =
@@ -61,7 +61,7 @@ fn thread(shared: &Rc<RefCell<Machine>>, core: usize, body: Body) -> Coroutine<(
 }
 
 impl Simulated<'_> {
-    /// Lets everything happen that comes before this core's next instruction.
+    /// Processes all events that precede this core's next instruction.
     fn turn(&self) {
         loop {
             let next = self.machine.borrow().next();
@@ -69,7 +69,7 @@ impl Simulated<'_> {
                 Next::Commit(core) => self.machine.borrow_mut().commit(core),
                 Next::Ahead(core) => self.machine.borrow_mut().ask_ahead(core),
                 Next::Run(core) if core == self.core => return,
-                // Another core's turn, or nobody's: whoever drives the machine sees to it.
+                // Another core runs next, or none: the loop in `run` handles it.
                 _ => self.yielder.suspend(()),
             }
         }
@@ -82,12 +82,12 @@ impl Simulated<'_> {
         action(&mut machine)
     }
 
-    /// Waits for room among the stores.
+    /// Waits for room in the store buffer.
     fn room(&self) {
         while !self.act(|machine| machine.has_room(self.core)) {}
     }
 
-    /// Stores at most a line's length.
+    /// Stores at most one line.
     fn store_some(&self, at: Address, bytes: u64, value: Option<u64>, past: bool) {
         for (part, length) in parts(at, bytes) {
             self.room();
@@ -96,7 +96,7 @@ impl Simulated<'_> {
         }
     }
 
-    /// Loads bytes that nobody asks for, at most a line's length.
+    /// Loads bytes whose value is not used, at most one line.
     fn touch(&self, at: Address, bytes: u64) {
         for (part, _) in parts(at, bytes) {
             self.act(|machine| machine.touch(self.core, part));
@@ -110,8 +110,8 @@ impl Simulated<'_> {
         })
     }
 
-    /// Stores `value` if `expected` is there, at once and before anything that follows (a locked compare-exchange). What was
-    /// there: it was stored where that is `expected`. The place may not cross into another line.
+    /// Stores `value` if `expected` is there, atomically and before any later access (a locked compare-exchange).
+    /// Returns the previous value; the store happened if it equals `expected`. The value must lie within one line.
     pub fn exchange(&mut self, at: Address, width: Width, expected: u64, value: u64) -> u64 {
         debug_assert!(at % LINE + width.bytes() <= LINE, "an exchange within one line");
         self.fence();
@@ -120,29 +120,29 @@ impl Simulated<'_> {
         self.act(|machine| machine.found(self.core))
     }
 
-    /// Looks into the machine between two accesses.
+    /// Accesses the machine between two memory accesses.
     #[cfg(test)]
     pub(super) fn look<T>(&self, look: impl FnOnce(&mut Machine) -> T) -> T {
         look(&mut self.machine.borrow_mut())
     }
 
-    /// What this thread's core counted so far.
+    /// Counters of this thread's core so far.
     pub fn counters(&self) -> Counters {
         self.machine.borrow().counters(self.core)
     }
 
-    /// Counts lines that cores take from each other anew.
+    /// Resets the counts of line transfers between cores.
     pub fn forget_moves(&self) {
         self.machine.borrow_mut().forget_moves();
     }
 
-    /// What each core took from the others of each watched part so far.
+    /// Line transfers to each core so far, per watched part.
     pub fn moves(&self) -> Vec<Vec<Moved>> {
         let machine = self.machine.borrow();
         (0..machine.cores.len()).map(|core| machine.moves(core).to_vec()).collect()
     }
 
-    /// Its loads from other cores' modified lines so far, for each line that the machine watches.
+    /// Loads of this core from other cores' modified lines so far, per watched line.
     pub fn line_hits(&self) -> Vec<u64> {
         self.machine.borrow().line_hits(self.core).to_vec()
     }
@@ -216,7 +216,7 @@ impl Memory for Simulated<'_> {
     }
 }
 
-/// An access that crosses from one line into the next is one to each.
+/// Splits an access that crosses a line boundary into one access per line.
 fn parts(at: Address, bytes: u64) -> impl Iterator<Item = (Address, u64)> {
     let first = bytes.min(LINE - at % LINE);
     let parts = [(at, first), (at + first, bytes - first)];

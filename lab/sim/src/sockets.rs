@@ -1,8 +1,8 @@
-//! Sockets: which one a core is on, which one's memory an address is in, and each one's shared cache and memory.
+//! Sockets: the socket of each core and address, and each socket's shared cache and memory.
 //!
-//! One socket is the rule. With two, a line of the other one (its memory, its shared cache or one of its cores) comes
-//! with the profile's remote latencies, and a core's evicted lines go to the shared cache of its own socket. It knows
-//! nothing of rights: those are the directory's matter, wherever a core is.
+//! The default is one socket. With two, a line from the other one (its memory, shared cache or cores) has the profile's
+//! remote latencies, and a core's evicted lines go to the shared cache of its own socket. Line rights are kept in the
+//! directory, independent of sockets.
 
 use std::ops::Range;
 
@@ -14,10 +14,10 @@ use super::profile::Profile;
 use super::tags::Tags;
 use crate::memory::{Address, LINE};
 
-/// Sockets there can be.
+/// Maximum number of sockets.
 const SOCKETS: usize = 2;
 
-/// The profile's processor has one socket.
+/// The profile describes only one socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the profile does not say what another socket costs, so nothing can be placed there: \
@@ -25,7 +25,7 @@ const SOCKETS: usize = 2;
 )]
 pub struct OneSocket;
 
-/// What is on the second socket; everything else is on the first.
+/// Cores and memory of the second socket; all others are on the first.
 #[derive(Clone, Debug, Default)]
 pub struct Sockets {
     cores: u32,
@@ -33,19 +33,19 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Nothing.
+    /// Places everything on the first socket.
     pub fn one() -> Sockets {
         Sockets::default()
     }
 
-    /// This core, too.
+    /// Places this core on the second socket.
     #[must_use]
     pub fn with_core(mut self, core: usize) -> Sockets {
         self.cores |= 1 << core;
         self
     }
 
-    /// This memory, too.
+    /// Places this memory on the second socket.
     #[must_use]
     pub fn with_memory(mut self, memory: Range<Address>) -> Sockets {
         self.memory.push(memory);
@@ -61,15 +61,15 @@ impl Sockets {
     }
 }
 
-/// A line that another one pushed out.
+/// A line evicted by an insertion.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pushed {
     pub(super) line: u64,
-    /// Memory has older bytes
+    /// The bytes are newer than memory's
     pub(super) dirty: bool,
 }
 
-/// The shared caches, and when each socket's memory can take up the next request.
+/// The shared caches, and the time at which each socket's memory can accept the next request.
 #[derive(Clone, Debug)]
 pub(super) struct Shared {
     caches: [Tags; SOCKETS],
@@ -82,12 +82,12 @@ impl Shared {
         Shared { caches: [tags(), tags()], memory_free: [0; SOCKETS] }
     }
 
-    /// Whether the line is in one of them; if so, it is the most recently used from now on.
+    /// Whether the line is in a shared cache; if so, it becomes the most recently used.
     pub(super) fn uses(&mut self, line: u64) -> bool {
         self.caches.iter_mut().any(|cache| cache.find(line).is_some())
     }
 
-    /// Whether this socket's has the line.
+    /// Whether the line is in this socket's shared cache.
     #[cfg(test)]
     pub(super) fn has_on(&self, socket: usize, line: u64) -> bool {
         self.caches[socket].has(line)
@@ -98,7 +98,7 @@ impl Shared {
         self.caches.iter().any(|cache| cache.has(line))
     }
 
-    /// Takes a line out of all of them; returns whether it was newer than memory's.
+    /// Removes a line from all shared caches; returns whether it was newer than memory's.
     pub(super) fn remove(&mut self, line: u64) -> bool {
         let mut dirty = false;
         for cache in &mut self.caches {
@@ -107,12 +107,12 @@ impl Shared {
         dirty
     }
 
-    /// Puts a line into a socket's; returns the line that had to leave it.
+    /// Inserts a line into a socket's shared cache; returns the evicted line.
     pub(super) fn insert(&mut self, socket: usize, line: u64, dirty: bool) -> Option<Pushed> {
         self.insert_within(socket, line, dirty, usize::MAX)
     }
 
-    /// The same, where a line that is new there may take only the first so many ways.
+    /// Same, but a line that is not there yet may take only the first `ways` ways.
     pub(super) fn insert_within(
         &mut self,
         socket: usize,
@@ -127,7 +127,7 @@ impl Shared {
         pushed.map(|(gone, old)| Pushed { line: gone, dirty: old.dirty })
     }
 
-    /// The bytes are in memory now.
+    /// Marks a line as written to memory; returns whether it was dirty.
     pub(super) fn written_back(&mut self, line: u64) -> bool {
         let mut dirty = false;
         for entry in self.caches.iter_mut().filter_map(|cache| cache.find(line)) {
@@ -147,32 +147,32 @@ impl Machine {
         Ok(self)
     }
 
-    /// What a transfer from another core costs: `near`, if both are on one socket.
+    /// Latency of a transfer from another core: `near` if both are on one socket.
     pub(super) fn with_core(&self, near: Time, core: usize, other: u8) -> Time {
         let apart = other != NOBODY && self.sockets.of(core) != self.sockets.of(usize::from(other));
         self.timing.remote_core.filter(|_| apart).unwrap_or(near)
     }
 
-    /// What a word with some others costs: `near`, if all are on one socket.
+    /// Latency of a message to `others`: `near` if all are on one socket.
     pub(super) fn with_others(&self, near: Time, core: usize, others: u32) -> Time {
         let on_second = others & self.sockets.cores;
         let apart = if self.sockets.of(core) == 1 { others & !self.sockets.cores } else { on_second };
         self.timing.remote_core.filter(|_| apart != 0).unwrap_or(near)
     }
 
-    /// What a line from a shared cache costs, if one has it.
+    /// Latency of a line from a shared cache; `None` if none has it.
     pub(super) fn shared_latency(&self, core: usize, line: u64) -> Option<Time> {
         let own = self.sockets.of(core);
         let remote = || self.timing.remote_core.filter(|_| self.llc.caches[1 - own].has(line));
         self.latency_of_shared(own, line).or_else(remote)
     }
 
-    /// What a line from this socket's shared cache costs there, if it has it.
+    /// Latency of a line from this socket's shared cache, seen from this socket; `None` if it does not have it.
     pub(super) fn latency_of_shared(&self, socket: usize, line: u64) -> Option<Time> {
         self.llc.caches[socket].has(line).then_some(self.timing.llc)
     }
 
-    /// When a line from memory is there, asked for at `start`. Memory takes up one request at a time.
+    /// Returns the time at which a line requested from memory at `start` arrives. Memory accepts one request at a time.
     pub(super) fn fetch_memory(&mut self, core: usize, line: u64, start: Time) -> Time {
         let home = self.sockets.home(line);
         let far = self.timing.remote_dram.filter(|_| home != self.sockets.of(core));
@@ -180,13 +180,13 @@ impl Machine {
         begins + far.unwrap_or(self.timing.dram)
     }
 
-    /// A line is written to memory, which takes its turn there.
+    /// Writes a line to memory, which occupies one request slot.
     pub(super) fn write_memory(&mut self, line: u64, now: Time) {
         self.memory_turn(self.sockets.home(line), now);
     }
 
-    /// A request for a later time leaves what comes before it free: it takes a turn of the present, so that throughput is
-    /// right and nobody waits for what has not been asked yet.
+    /// Takes a memory request slot. A request for a later time uses a slot of the present: throughput stays right, and
+    /// earlier requests do not wait for later ones.
     fn memory_turn(&mut self, home: usize, start: Time) -> Time {
         let free = &mut self.llc.memory_free[home];
         let turn = (*free).max(start.min(self.present));

@@ -1,24 +1,24 @@
-//! A core's store buffer: stores on their way out, in program order, and what later loads can take from them.
+//! A core's store buffer: stores waiting to become visible, in program order, and forwarding to later loads.
 
 use std::collections::VecDeque;
 
 use super::Time;
 use crate::memory::{Address, Cleaning};
 
-/// One store.
+/// A buffered store.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Store {
     pub(super) at: Address,
     pub(super) bytes: u64,
-    /// What is stored, where anybody will ask for it
+    /// Value to store; `None` if it is not significant
     pub(super) value: Option<u64>,
-    /// Only if this is there is it stored, and the core is told what was
+    /// Value that a conditional store requires; the core receives the value found
     pub(super) expected: Option<u64>,
-    /// Not before this may it become visible
+    /// Earliest time at which it may become visible
     pub(super) ready: Time,
-    /// Goes past the caches
+    /// Non-temporal
     pub(super) past: bool,
-    /// No store at all: the line is sent away once the stores before it are visible
+    /// Not a store: a cleaning operation, executed once the earlier stores are visible
     pub(super) cleaning: Option<Cleaning>,
 }
 
@@ -27,7 +27,7 @@ impl Store {
         self.at / 64
     }
 
-    /// `bytes` bytes from `at` on, which were `under`, after this store of `value`.
+    /// Returns `bytes` bytes from `at` on, previously `under`, after this store of `value`.
     fn over(&self, value: u64, under: u64, at: Address, bytes: u64) -> u64 {
         let mut result = under.to_le_bytes();
         for (n, byte) in value.to_le_bytes().iter().enumerate().take(self.bytes as usize) {
@@ -40,17 +40,17 @@ impl Store {
     }
 }
 
-/// The buffer.
+/// The store buffer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stores {
     waiting: VecDeque<Store>,
-    /// When the last one became visible
+    /// Time at which the last store became visible
     pub(super) committed: Time,
-    /// How often the head was put off
+    /// Number of times that the head was postponed
     delays: u32,
 }
 
-/// No store is put off as often: one that was would be put off for ever.
+/// Limit of postponements of one store; a store that exceeds it would never become visible.
 const MOST_DELAYS: u32 = 10_000;
 
 impl Stores {
@@ -66,12 +66,12 @@ impl Stores {
         self.waiting.front()
     }
 
-    /// When the head can become visible.
+    /// Earliest time at which the head can become visible.
     pub(super) fn due(&self, step: Time) -> Option<Time> {
         self.head().map(|store| store.ready.max(self.committed + step))
     }
 
-    /// The head cannot before this.
+    /// Postpones the head until `until`.
     pub(super) fn postpone(&mut self, until: Time) {
         self.delays += 1;
         assert!(self.delays < MOST_DELAYS, "a store never becomes visible: {:?}", self.head());
@@ -85,8 +85,8 @@ impl Stores {
         self.waiting.pop_front()
     }
 
-    /// What a load of this place gets, where `under` is what everybody sees there: a core sees its own stores first. Nothing, if none
-    /// of those on their way touches the place.
+    /// Returns the value that a load gets, where `under` is the globally visible value: a core sees its own stores
+    /// first. Returns `None` if no buffered store overlaps the address range.
     pub(super) fn forward(&self, at: Address, bytes: u64, under: u64) -> Option<u64> {
         let mut seen = None;
         for store in self.waiting.iter().filter(|store| store.at < at + bytes && at < store.at + store.bytes)

@@ -1,28 +1,28 @@
-//! One cache's tags: which lines are there, since when, and which goes next: the least recently used of a private cache, any of
-//! a shared one.
+//! Tags of one cache: lines present, arrival times and replacement (least recently used for a private cache,
+//! pseudo-random for a shared one).
 //!
-//! It knows nothing of rights: who may write a line is the directory's matter.
+//! Write permission is not stored here but in the directory.
 
 use super::Time;
 use super::counters::Source;
 
-/// What is known of a line that is there.
+/// State of a cached line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
-    /// When its bytes have come, or will have
+    /// Time at which its bytes arrive
     pub(super) ready: Time,
-    /// Where from
+    /// Source of the bytes
     pub(super) source: Source,
-    /// Fetched by a prefetcher and not used since
+    /// Prefetched and not used since
     pub(super) unused: bool,
-    /// The bytes here are newer than memory's (only the shared cache asks)
+    /// The bytes are newer than memory's (used by shared caches only)
     pub(super) dirty: bool,
 }
 
 const NONE: u64 = u64::MAX;
 
-/// A set-associative cache's tags. Lines, times of use and the rest stand in arrays of their own, because nearly every
-/// question is which of a set's ways has a line.
+/// Tags of a set-associative cache. Lines, times of use and entries are separate arrays, because most accesses search
+/// the ways of a set for a line.
 #[derive(Clone, Debug)]
 pub(super) struct Tags {
     lines: Vec<u64>,
@@ -51,14 +51,14 @@ impl Tags {
     }
 
     fn set(&self, line: u64) -> std::ops::Range<usize> {
-        // A shared cache spreads lines over slices by a hash, so that strides do not meet in few sets.
+        // A shared cache spreads lines over slices by a hash, so that strides do not collide in few sets.
         let key = if self.hashed { line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20 } else { line };
         let set = if self.sets.is_power_of_two() { key & (self.sets - 1) } else { key % self.sets };
         let first = set as usize * self.ways;
         first..first + self.ways
     }
 
-    /// Where a line is.
+    /// Returns the index of a line.
     fn place(&self, line: u64) -> Option<usize> {
         let set = self.set(line);
         let first = set.start;
@@ -69,7 +69,7 @@ impl Tags {
         self.place(line).is_some()
     }
 
-    /// The line's entry, as the most recently used from now on.
+    /// Returns the line's entry and marks it most recently used.
     pub(super) fn find(&mut self, line: u64) -> Option<&mut Entry> {
         self.now += 1;
         let place = self.place(line)?;
@@ -77,7 +77,7 @@ impl Tags {
         Some(&mut self.entries[place])
     }
 
-    /// Puts a line in, and returns whom it pushed out.
+    /// Inserts a line and returns the evicted one.
     pub(super) fn insert(
         &mut self,
         line: u64,
@@ -88,7 +88,7 @@ impl Tags {
         self.insert_within(line, ready, source, unused, self.ways)
     }
 
-    /// The same, where a line that is not there yet may take only the first so many ways.
+    /// Same, but a line that is not there yet may take only the first `ways` ways.
     pub(super) fn insert_within(
         &mut self,
         line: u64,
@@ -107,7 +107,7 @@ impl Tags {
         (gone != NONE && gone != line).then_some((gone, old))
     }
 
-    /// The first empty one of a set's first so many ways, or else the one that leaves.
+    /// Returns the first empty way among the set's first `ways` ways, else the victim.
     fn room(&self, line: u64, ways: usize) -> Option<usize> {
         let set = self.set(line);
         let among = set.start..set.end.min(set.start.saturating_add(ways));
@@ -115,8 +115,9 @@ impl Tags {
         empty.or_else(|| self.leaves(among))
     }
 
-    /// Who leaves a set that is full: the least recently used, or of a shared cache any. What shared caches do is not published,
-    /// but it is not that: of data that is somewhat larger than the cache and taken round and round, part is kept.
+    /// Selects the victim in a full set: the least recently used line, or a pseudo-random one in a shared cache. The
+    /// policy of real shared caches is not published, but it is not LRU: they keep part of a data set that is somewhat
+    /// larger than the cache and accessed cyclically.
     fn leaves(&self, mut among: std::ops::Range<usize>) -> Option<usize> {
         if self.hashed {
             let by_chance = self.now.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
@@ -125,7 +126,7 @@ impl Tags {
         among.min_by_key(|place| self.used[*place])
     }
 
-    /// Takes a line out.
+    /// Removes a line.
     pub(super) fn remove(&mut self, line: u64) -> Option<Entry> {
         let place = self.place(line)?;
         self.lines[place] = NONE;

@@ -1,4 +1,4 @@
-//! A profile's constants as the machine reckons with them.
+//! A profile's constants in the machine's units.
 
 use super::profile::{Profile, Protocol};
 use super::{TICKS, Time};

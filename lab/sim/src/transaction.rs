@@ -1,8 +1,8 @@
-//! How a core comes to a line: the coherence protocol, one whole transaction at a time.
+//! Line acquisition: the coherence protocol, one complete transaction at a time.
 //!
-//! Rights change hands when a request is taken up, in the order of virtual time; bytes and the right to use them come
-//! with the latency. A line that was just won is held: the next request is served when that is over, and until then
-//! its loser goes on using it (`directory`).
+//! Rights change when a request is served, in order of virtual time; bytes and the permission to use them arrive after
+//! the latency. An acquired line is held: the next request is served when the hold ends, and until then the losing core
+//! may use the line (`directory`).
 
 use super::Time;
 use super::core::State;
@@ -11,17 +11,17 @@ use super::directory::NOBODY;
 use super::machine::Machine;
 use super::profile::Protocol;
 
-/// When a line is there, and where from.
+/// Arrival time and source of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fill {
     pub(super) ready: Time,
     pub(super) source: Source,
-    /// It was on its way already: another access waits for the same bytes
+    /// The line was already on its way: another access waits for the same bytes
     pub(super) pending: bool,
 }
 
 impl Machine {
-    /// Brings a line to a core, with the right to write if so asked.
+    /// Brings a line to a core, with ownership if `write`.
     pub(super) fn access(&mut self, core: usize, line: u64, write: bool, now: Time) -> Fill {
         let may = !write || self.directory.at(line).owned_by(core);
         self.cores[core].buffered = now;
@@ -40,7 +40,7 @@ impl Machine {
         let (fill, missed) = self.beyond_l1(core, line, write, start);
         self.cores[core].take_fill(start, fill.ready);
         self.enter_l1(core, line, fill);
-        // Prefetchers come last: what they bring may push this very line out of a small cache, and then out of both levels.
+        // Prefetchers run last: their lines may evict this line from a small cache, and then from both levels.
         if missed && self.prefetchers.adjacent {
             self.fetch_ahead(core, line ^ 1, start);
         }
@@ -48,7 +48,7 @@ impl Machine {
         fill
     }
 
-    /// A line that another core has asked for can be read until it goes.
+    /// A line requested by another core can be read until it leaves.
     fn still_here(&self, core: usize, line: u64, now: Time) -> Option<Fill> {
         let from = self.cores[core].grace(line, now)?;
         let ready = from.max(now + self.timing.l1);
@@ -56,14 +56,14 @@ impl Machine {
         Some(Fill { ready, source: if pending { Source::Core } else { Source::L1 }, pending })
     }
 
-    /// No two ways through the machine are equally long, nor two moments on one: times differ by up to the profile's spread.
+    /// Varies the latency by up to the profile's spread, because real paths differ by core and moment.
     fn scattered(&mut self, fill: Fill, start: Time) -> Fill {
         let Some(luck) = self.luck.as_mut() else { return fill };
         let part = 1.0 + self.timing.spread * (2.0 * luck.f64() - 1.0);
         Fill { ready: start + ((fill.ready - start) as f64 * part) as Time, ..fill }
     }
 
-    /// Where a line comes from that is not in the first level, and whether it missed the second.
+    /// Returns the fill of a line that is not in the first level, and whether it missed the second.
     fn beyond_l1(&mut self, core: usize, line: u64, write: bool, start: Time) -> (Fill, bool) {
         let may = !write || self.directory.at(line).owned_by(core);
         let latency = self.timing.l2;
@@ -93,7 +93,7 @@ impl Machine {
         }
     }
 
-    /// The processor's prefetcher brings a line into the second level.
+    /// Fetches a line into the second level for a hardware prefetcher.
     fn fetch_ahead(&mut self, core: usize, line: u64, now: Time) {
         if self.directory.covers(line) && !self.cores[core].l2.has(line) {
             let fill = self.obtain(core, line, false, now);
@@ -101,7 +101,7 @@ impl Machine {
         }
     }
 
-    /// Asks the directory: the line leaves or is shared by whoever has it.
+    /// Requests a line from the directory: its holders give it up or share it.
     pub(super) fn obtain(&mut self, core: usize, line: u64, write: bool, now: Time) -> Fill {
         let start = self.serve_from(core, line, now);
         let fill = self.source(core, line, write, start);
@@ -120,8 +120,9 @@ impl Machine {
         fill
     }
 
-    /// When a request can be taken up: a line that another just won is not given away yet, and the right to write a line that
-    /// is still on its way here is asked for when it has come; sooner, its last owner could still be writing.
+    /// Returns the time at which a request can be served. A line acquired by another core is not given away before its
+    /// hold ends. Ownership of a line still on its way here is requested on arrival; earlier, its last owner could
+    /// still be writing.
     fn serve_from(&mut self, core: usize, line: u64, now: Time) -> Time {
         let entry = self.directory.at(line);
         if entry.winner == NOBODY || entry.held <= now {
@@ -141,12 +142,12 @@ impl Machine {
         entry.held
     }
 
-    /// Where the bytes, or the right, come from and when.
+    /// Returns the source and arrival time of the bytes or the ownership.
     fn source(&mut self, core: usize, line: u64, write: bool, start: Time) -> Fill {
         let entry = *self.directory.at(line);
         let others = entry.sharers & !(1 << core);
         if entry.shared_by(core) {
-            // The bytes are here; only the right to write is missing, and it takes a word with the others.
+            // The bytes are here; only ownership is missing, and it takes a message to the other sharers.
             let latency = self.with_others(self.timing.upgrade, core, others);
             return Fill { ready: start + latency, source: Source::Core, pending: false };
         }
@@ -159,12 +160,12 @@ impl Machine {
         if !write || others == 0 {
             return fill;
         }
-        // Whoever wants to write also waits for the others to let go.
+        // A write also waits for the other sharers to invalidate their copies.
         let gone = start + self.with_others(self.timing.core_clean, core, others);
         Fill { ready: fill.ready.max(gone), source: Source::Core, pending: false }
     }
 
-    /// A line that no core has changed: from a shared cache, from the core that forwards it, or from memory.
+    /// Fetches an unmodified line: from a shared cache, from the core that forwards it, or from memory.
     fn clean_copy(&mut self, core: usize, line: u64, start: Time) -> Fill {
         if let Some(latency) = self.shared_latency(core, line) {
             return Fill { ready: start + latency, source: Source::Llc, pending: false };
@@ -177,7 +178,7 @@ impl Machine {
         Fill { ready: self.fetch_memory(core, line, start), source: Source::Dram, pending: false }
     }
 
-    /// Who has the line from now on.
+    /// Updates the holders of a line.
     fn hand_over(&mut self, core: usize, line: u64, write: bool, start: Time) {
         let entry = *self.directory.at(line);
         let others = entry.sharers & !(1 << core);
@@ -214,7 +215,7 @@ impl Machine {
         }
     }
 
-    /// A core that waits for a change of this line asks again.
+    /// Resumes a core parked on this line.
     pub(super) fn wake(&mut self, core: usize, line: u64, now: Time) {
         let woken = &mut self.cores[core];
         if woken.state != State::Parked(line) {
@@ -224,7 +225,7 @@ impl Machine {
         let now = now.max(woken.clock);
         let spun = now - woken.clock;
         woken.counters.spin += spun;
-        // A loop of load, compare and branch goes once for each first-level latency.
+        // A loop of load, compare and branch takes one first-level latency per iteration.
         woken.counters.instructions += 3 * spun / self.timing.l1;
         woken.clock = now;
     }
@@ -259,8 +260,9 @@ impl Machine {
         }
     }
 
-    /// A line that is pushed out before its owner was done with it serves it once more, as one does that another core asked
-    /// for: in a small cache a store's line could otherwise be pushed out by each request for it, and the store never happen.
+    /// Grants a grace period for a line evicted before its owner used it, as for a line requested by another core. In a
+    /// small cache each request for a store's line could otherwise evict it again, and the store would never become
+    /// visible.
     pub(super) fn grant_evicted(&mut self, core: usize, line: u64) {
         let entry = *self.directory.at(line);
         if entry.owned_by(core) && usize::from(entry.winner) == core {
@@ -268,7 +270,7 @@ impl Machine {
         }
     }
 
-    /// The shared cache takes what a core's second level evicted or a sharer wrote back.
+    /// Inserts a line that a core's second level evicted or a sharer wrote back into the shared cache.
     pub(super) fn enter_llc(&mut self, core: usize, line: u64, dirty: bool) {
         let socket = self.sockets.of(core);
         if let Some(pushed) = self.llc.insert(socket, line, dirty) {

@@ -1,10 +1,10 @@
-//! What was stored: bytes of the arena, kept only for pages to which somebody stored a value.
+//! Stored values: bytes of the arena, kept only for pages with at least one stored value.
 
 use crate::memory::Address;
 
 const PAGE: u64 = 4096;
 
-/// The arena's bytes; never stored to is zero.
+/// The arena's bytes; bytes never stored are zero.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Values {
     pages: Vec<Option<Box<[u8; PAGE as usize]>>>,
@@ -15,7 +15,7 @@ impl Values {
         Values { pages: vec![None; bytes.div_ceil(PAGE) as usize + 1] }
     }
 
-    /// `bytes` (at most 8) as a little-endian number.
+    /// Loads `bytes` bytes (at most 8) as a little-endian number.
     pub(super) fn load(&self, at: Address, bytes: u64) -> u64 {
         (0..bytes).rev().fold(0, |value, n| value << 8 | u64::from(self.byte(at + n)))
     }

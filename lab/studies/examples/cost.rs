@@ -1,8 +1,7 @@
-//! What a simulated run costs: seconds by cores, by packets and by the pool's size: `cost [PACKETS]`.
+//! Cost of a simulated run in seconds, by cores, packets and pool size: `cost [PACKETS]`.
 //!
-//! Cores are pairs of a producer and a consumer over rings of their own, so that each core has as much to do whatever
-//! their number; packets and pools are those of the study's base. Times are of one run on one thread, the best of
-//! three, on whatever machine this runs on.
+//! Cores are pairs of a producer and a consumer over separate rings, so the work per core does not depend on their
+//! number; packets and pools are those of the study's base. Times are the best of three runs on one thread of the host.
 
 use std::time::Instant;
 
@@ -13,7 +12,7 @@ use sim::{Machine, Profile, Stuck, run};
 use studies::experiment::{Length, simulate};
 use studies::model::Config;
 
-/// From one pair's ring to the next.
+/// Distance between the rings of two pairs, in bytes.
 const APART: Address = 1 << 16;
 const SLOTS: u64 = 512;
 
@@ -38,7 +37,7 @@ fn main() -> Result<(), Stuck> {
     Ok(())
 }
 
-/// Prints what each item costs.
+/// Prints the cost per item.
 fn row(what: u64, items: u64, act: impl Fn() -> Result<(), Stuck>) -> Result<(), Stuck> {
     let mut best = f64::INFINITY;
     for _ in 0..3 {
@@ -55,7 +54,7 @@ fn base(packets: u64, config: &Config) -> Result<(), Stuck> {
     simulate(&Profile::study(), config, length).map(|_| ())
 }
 
-/// Cores in pairs: the first hands items to the second through slots that each side looks at.
+/// Cores in pairs: the first passes items to the second through slots that both sides poll.
 fn pairs(cores: usize, items: u64) -> Result<(), Stuck> {
     let on = Prefetchers { stream: true, adjacent: true };
     let machine = Machine::new(&Profile::study(), cores, cores as u64 * APART, on);
@@ -70,7 +69,7 @@ fn pairs(cores: usize, items: u64) -> Result<(), Stuck> {
     run(machine, (0..cores).map(body).collect()).map(|_| ())
 }
 
-/// Waits until the slot is the caller's, touches a line of payload, and gives the slot away.
+/// Waits until the slot belongs to the caller, touches a line of payload, and passes the slot on.
 fn hand_over<M: Memory>(memory: &mut M, slot: Address, fills: bool) {
     while (memory.load(slot, Width::Eight) == 0) != fills {
         memory.pause(slot);

@@ -1,8 +1,8 @@
-//! How many instructions a packet takes in each thread of the model on real memory, with nothing ever waiting.
+//! Instructions per packet of each thread of the model on real memory, without waiting.
 //!
-//! Threads run in turn in one OS thread. Alone it says how many instructions access the arena; under
-//! `valgrind --tool=callgrind --toggle-collect='*::rx_batch'` (then `guest_batch`, `tx_batch`) the sum that callgrind
-//! prints, divided by the packets, is a thread's instructions per packet.
+//! Threads run in turn in one OS thread. Run alone, the program prints the number of instructions that access the
+//! arena. Under `valgrind --tool=callgrind --toggle-collect='*::rx_batch'` (then `guest_batch`, `tx_batch`), the sum
+//! that callgrind prints, divided by the packets, is a thread's instructions per packet.
 //!
 //! `instructions [CONFIGURATION] [PACKETS]`
 
@@ -14,14 +14,14 @@ use studies::factors::find;
 use studies::model::{Config, Guest, Layout, Rx, Thread, Tx};
 use studies::slice::{Bench, slice};
 
-/// Counts accesses, as the x86 body of real memory makes them, and passes them on.
+/// Counts accesses as the x86 implementation of real memory makes them, and forwards them.
 struct Counting<'a> {
     memory: RealMemory<'a>,
     loads: u64,
     stores: u64,
 }
 
-/// Parts of 16 bytes, then 8, 4 and 2.
+/// Number of accesses for `length` bytes: parts of 16 bytes, then 8, 4 and 2.
 fn parts(length: u64) -> u64 {
     length / 16 + u64::from((length % 16).count_ones())
 }
@@ -44,7 +44,7 @@ impl Memory for Counting<'_> {
         self.memory.write(at, length);
     }
     fn copy(&mut self, from: Address, to: Address, length: u64, how: Copying) {
-        // The C library may use wider registers than this says.
+        // The C library may use wider registers than counted here.
         let steps = length.div_ceil(how.step());
         self.loads += steps;
         self.stores += steps;
@@ -69,7 +69,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let packets: u64 = arguments.next().map_or(Ok(10_240), |text| text.parse())?;
     let processor = Processor::here();
     studies::requirements::validate(&processor, &named)?;
-    // Instructions do not depend on how many buffers there are.
+    // Instruction counts do not depend on the pool size.
     let config = Config { pool: named.config.pool.min(4099), ..named.config };
     let mut arena = Arena::new(Layout::new(&config).bytes())?;
     let length = Length { packets, warm_up: config.batch };
@@ -88,7 +88,7 @@ fn count(arena: &mut Arena, config: &Config) {
 }
 
 fn accesses<T: Thread>(arena: &Arena, name: &str, config: &Config, thread: &mut T) {
-    // SAFETY: the arena was made for this configuration, which the processor can run.
+    // SAFETY: the arena has the size for this configuration, and the processor supports it (validated in `main`).
     let memory = unsafe { arena.view() };
     let mut counting = Counting { memory, loads: 0, stores: 0 };
     thread.batch(&mut counting);

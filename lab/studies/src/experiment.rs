@@ -1,4 +1,4 @@
-//! One experiment in the simulator: a configuration in, what each thread counted per packet out.
+//! One simulated experiment: takes a configuration, returns counts per packet of each thread.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,12 +10,12 @@ use sim::memory::LINE;
 use sim::run::Body;
 use sim::{Counters, Machine, Profile, Simulated, Stuck, TICKS, run};
 
-/// How long an experiment runs.
+/// Length of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Length {
-    /// Packets that count
+    /// Counted packets
     pub packets: u64,
-    /// Packets before, which do not
+    /// Warm-up packets, which are not counted
     pub warm_up: u64,
 }
 
@@ -25,45 +25,45 @@ impl Default for Length {
     }
 }
 
-/// What one thread counted over the packets that count.
+/// Counts of one thread over the counted packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
-    /// Packets that count
+    /// Counted packets
     pub packets: u64,
-    /// What was counted over them
+    /// Counters over these packets
     pub counters: Counters,
 }
 
 impl Tally {
-    /// Load misses of the first level in a thousand instructions.
+    /// First-level load misses per thousand instructions.
     pub fn l1_mpki(&self) -> f64 {
         self.counters.l1_misses as f64 * 1000.0 / self.counters.instructions as f64
     }
 
-    /// Load misses of the second level in a thousand instructions.
+    /// Second-level load misses per thousand instructions.
     pub fn l2_mpki(&self) -> f64 {
         self.counters.l2_misses as f64 * 1000.0 / self.counters.instructions as f64
     }
 
-    /// A count, per packet.
+    /// Converts a count to a count per packet.
     pub fn per_packet(&self, count: u64) -> f64 {
         count as f64 / self.packets as f64
     }
 
-    /// A time, in cycles per packet.
+    /// Converts a time in ticks to cycles per packet.
     pub fn cycles_per_packet(&self, time: u64) -> f64 {
         self.per_packet(time) / TICKS as f64
     }
 }
 
-/// What came out.
+/// Result of an experiment.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Packets that left, in millions a second
+    /// Transmitted packets in millions per second
     pub mpps: f64,
-    /// Rx, Guest and Tx
+    /// Counts of Rx, Guest and Tx
     pub threads: [Tally; 3],
-    /// Lines of the rings that went from one core's cache to another's
+    /// Ring lines that moved from one core's cache to another's
     pub lines: Vec<LineRow>,
 }
 
@@ -86,15 +86,15 @@ pub fn simulate(profile: &Profile, config: &Config, length: Length) -> Result<Ou
     let tallies = tallies.take();
     let lines = lines(&layout, &tallies);
     let threads = tallies.map(|(tally, _)| tally);
-    // Whole batches are run, so a few more packets may count than were asked for.
+    // Runs use whole batches, so slightly more packets than requested may count.
     let mpps = threads[2].packets as f64 / machine.seconds(threads[2].counters.time) / 1e6;
     Ok(Outcome { mpps, threads, lines })
 }
 
-/// Each thread's counts, and its loads from other cores' modified lines, line by line.
+/// Counts of each thread, and its loads from other cores' modified lines, by line.
 type Tallies = Rc<RefCell<[(Tally, Vec<u64>); 3]>>;
 
-/// The ring lines that anybody had to fetch from another core.
+/// Returns the ring lines that a thread fetched from another core.
 fn lines(layout: &Layout, tallies: &[(Tally, Vec<u64>); 3]) -> Vec<LineRow> {
     let row = |(line, name): (usize, String)| LineRow {
         address: line as u64 * LINE,

@@ -1,23 +1,23 @@
 //! Every variation of the model by name: the study's single factors, its combinations, and all 64 cells of a to f.
 //!
-//! A configuration's name is `base`, one factor's name, or letters joined by `+` (`a+d`). Names are what people type
-//! and what results carry; numbers are the study's (1, 4, 10 to 12 and the lettered ones) or ours.
+//! A configuration's name is `base`, one factor's name, or letters joined by `+` (`a+d`). Names are used on the command
+//! line and in results; numbers are the study's (1, 4, 10 to 12 and the lettered ones) or our own.
 
 use super::model::Config;
 use super::model::config::{HeaderUse, Order};
 use sim::Prefetchers;
 use sim::memory::{Cleaning, Copying};
 
-/// One variation.
+/// One variation of the model.
 #[derive(Clone, Copy, Debug)]
 pub struct Factor {
-    /// The number in the list
+    /// Number in the list
     pub id: u8,
-    /// As it is typed
+    /// Name on the command line
     pub name: &'static str,
-    /// What it changes
+    /// Description of the change
     pub title: &'static str,
-    /// Its letter, if it is one of the six of the best result
+    /// Letter; `None` unless it is one of the six of the best result
     pub letter: Option<char>,
     change: fn(&mut Config),
 }
@@ -31,7 +31,7 @@ impl Factor {
         Factor { letter: Some(letter), ..self }
     }
 
-    /// The base with this one variation.
+    /// Returns the base with this variation.
     pub fn config(&self) -> Config {
         let mut config = Config::default();
         (self.change)(&mut config);
@@ -39,28 +39,28 @@ impl Factor {
     }
 }
 
-/// Nothing is recognised by this name.
+/// Unknown configuration name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "no configuration is called `{name}`, so nothing was run; the nearest is `{nearest}` (`linerate lab list` shows all)"
 )]
 pub struct UnknownConfiguration {
-    /// What was asked for
+    /// Requested name
     pub name: String,
-    /// What may have been meant
+    /// Nearest known name
     pub nearest: String,
 }
 
-/// A configuration with the name that its results carry.
+/// A configuration with its name in results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
-    /// As it is typed
+    /// Name on the command line
     pub name: String,
-    /// What is varied
+    /// Configuration
     pub config: Config,
 }
 
-/// The six factors of the best result, by letter.
+/// Letters of the six factors of the best result.
 pub const LETTERS: [char; 6] = ['a', 'b', 'c', 'd', 'e', 'f'];
 
 fn copies(config: &mut Config, how: Copying) {
@@ -71,7 +71,7 @@ fn own_lines(config: &mut Config) {
     (config.own_avail, config.own_used, config.own_pool, config.aligned) = (true, true, true, true);
 }
 
-/// All single factors, in the order of their numbers.
+/// All single factors, in order of their numbers.
 pub const FACTORS: [Factor; 44] = [
     Factor::new(1, "base", "the model as it is: memcpy of 64 bytes", |_| {}),
     Factor::new(2, "index-u64", "indices of 8 bytes", |c| c.wide_indices = true),
@@ -140,13 +140,13 @@ pub const FACTORS: [Factor; 44] = [
     }),
 ];
 
-/// The study's combinations of the six letters, beyond single ones: all pairs, and these.
+/// The study's combinations of the six letters: all pairs, and these.
 pub const COMBINATIONS: [&str; 30] = [
     "ab", "ac", "ad", "ae", "af", "bc", "bd", "be", "bf", "cd", "ce", "cf", "de", "df", "ef", "abd", "acd",
     "ade", "adf", "abe", "bde", "abcd", "abde", "acde", "adef", "abcde", "abcdf", "abdef", "acdef", "abcdef",
 ];
 
-/// The configuration of so many of the six letters; its name is `base` for none.
+/// Returns the configuration with these letters; its name is `base` if there are none.
 pub fn cell(letters: impl IntoIterator<Item = char>) -> Named {
     let mut config = Config::default();
     let mut parts: Vec<String> = Vec::new();
@@ -160,7 +160,7 @@ pub fn cell(letters: impl IntoIterator<Item = char>) -> Named {
     Named { name, config }
 }
 
-/// All 64 cells of a to f; the `n`-th has letter `i` where bit `i` of `n` is set.
+/// Returns all 64 cells of a to f; the `n`-th has letter `i` if bit `i` of `n` is set.
 pub fn cells() -> Vec<Named> {
     (0..64_u32)
         .map(|bits| {
@@ -169,7 +169,7 @@ pub fn cells() -> Vec<Named> {
         .collect()
 }
 
-/// Single factors, the study's combinations, and the cells that neither names: everything once.
+/// Returns single factors, the study's combinations, and the remaining cells, without duplicates.
 pub fn everything() -> Vec<Named> {
     let singles =
         FACTORS.iter().map(|factor| Named { name: factor.name.to_owned(), config: factor.config() });
@@ -183,7 +183,7 @@ pub fn everything() -> Vec<Named> {
     all
 }
 
-/// The configuration of a name: `base`, a factor, or letters joined by `+` in any order.
+/// Returns the configuration with this name: `base`, a factor, or letters joined by `+` in any order.
 pub fn find(name: &str) -> Result<Named, UnknownConfiguration> {
     if let Some(factor) = FACTORS.iter().find(|factor| factor.name == name) {
         return Ok(Named { name: name.to_owned(), config: factor.config() });
@@ -193,7 +193,7 @@ pub fn find(name: &str) -> Result<Named, UnknownConfiguration> {
         .ok_or_else(|| UnknownConfiguration { name: name.to_owned(), nearest: nearest(name) })
 }
 
-/// The letters of a name like `d+a`, in order and once each; nothing if it is not of that form.
+/// Returns the letters of a name like `d+a`, sorted and without duplicates; `None` if it has another form.
 fn letters(name: &str) -> Option<Vec<char>> {
     let mut letters = Vec::new();
     for part in name.split('+') {

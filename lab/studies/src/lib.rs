@@ -1,12 +1,12 @@
-//! The studies of the laboratory: why a data path is as fast as it is, shown line by line.
+//! Studies of the laboratory: explain the speed of a data path, down to single cache lines.
 //!
-//! A [`model`] of a virtual switch's path (three threads over packed rings and pools) is written once, generic over the
-//! [`sim::memory::Memory`] it acts on. In the simulator it runs under a virtual clock; on real memory a [`slice`] of it is
-//! timed, or [`counted`] by hardware counters. [`factors`] names every variation of the model that the published study
-//! has, so that an experiment is one value. [`paths`] simulates the path of linerate and of DPDK, [`copystudy`] the copies
-//! between host and guest, and [`usage`] measures a whole switch in the ways it is used.
+//! A [`model`] of a virtual switch's path (three threads over packed rings and pools) is written once, generic over
+//! [`sim::memory::Memory`]. The simulator runs it under a virtual clock; on real memory a [`mod@slice`] of it is timed, or
+//! [`counted`] by hardware counters. [`factors`] names every variation of the model in the published study, so that an
+//! experiment is one value. [`paths`] simulates the data paths of linerate and of DPDK, [`copystudy`] the copies
+//! between host and guest, and [`usage`] measures a whole switch in typical uses.
 //!
-//! Simulated results are never presented as measured: each result names its memory. Nothing here draws results.
+//! Simulated results are never presented as measured: each result names its memory. This crate draws no results.
 
 pub mod analysis;
 pub mod batch;

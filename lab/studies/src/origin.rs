@@ -1,22 +1,22 @@
-//! The provenance of results that this build makes.
+//! Provenance of results that this build produces.
 
 use measure::provenance::{Build, Machine, ProfileId, Provenance};
 use measure::{Processor, Seats};
 use sim::Profile;
 
-/// This build of the laboratory.
+/// Returns the id of this build of the laboratory.
 pub fn build() -> Build {
     measure::build_here!()
 }
 
-/// Results of the simulator under a profile.
+/// Returns the provenance of simulated results under a profile.
 pub fn simulated(profile: &Profile) -> Provenance {
-    // The debug text contains every field of a profile, also ones that are added later.
+    // The debug text contains every field of a profile, including fields added later.
     let profile = Some(ProfileId::new(&profile.name, &format!("{profile:?}")));
     Provenance { build: build(), profile, machine: None }
 }
 
-/// Results that were measured on this machine.
+/// Returns the provenance of results measured on this machine.
 pub fn measured(processor: &Processor, seats: &Seats) -> Provenance {
     Provenance { build: build(), profile: None, machine: Some(Machine::here(processor, seats)) }
 }

@@ -1,33 +1,33 @@
-//! What the study published, for the reader to compare with: reference points, which enter no analysis of ours.
+//! Numbers published by the study, for comparison by the reader; they enter no analysis.
 //!
-//! What is known of them: the study gives one number of misses and of RFO cycles for each configuration, and does not say
-//! of which of its three threads, or whether of all together. It says in words that the guest's misses govern the
-//! throughput, not Rx's or Tx's. So ours stand beside them thread by thread, and no thread is picked.
+//! Limits: the study gives one number of misses and of RFO cycles per configuration, and does not state whether it
+//! refers to one of its three threads or to all. According to its text, the guest's misses govern throughput, not those
+//! of Rx or Tx. Our results are therefore shown per thread, and none is selected.
 //!
 //! Source: A comprehensive evaluation of cache effects in vhost-user (Nagoya Institute of Technology and BOSCO
 //! Technologies, 2022), on an Intel Core i9-7940X at 3.1 GHz.
 
 use super::results::Row;
 
-/// Where the numbers come from.
+/// Source of the numbers.
 pub const SOURCE: &str = "A comprehensive evaluation of cache effects in vhost-user, Nagoya Institute of Technology \
      and BOSCO Technologies, 2022; measured there on an Intel Core i9-7940X, 3.1 GHz";
 
-/// What a published number counts.
+/// Quantity of a published number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
-    /// Millions of packets a second
+    /// Millions of packets per second
     Mpps,
-    /// Load misses of the first level in a thousand instructions
+    /// First-level load misses per thousand instructions
     L1Mpki,
-    /// Load misses of the second level in a thousand instructions
+    /// Second-level load misses per thousand instructions
     L2Mpki,
     /// Cycles per packet with a demand request for ownership outstanding
     RfoCycles,
 }
 
 impl Quantity {
-    /// As a table has it.
+    /// Name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Quantity::Mpps => "throughput, Mpps",
@@ -37,8 +37,8 @@ impl Quantity {
         }
     }
 
-    /// The same of a row of ours: one number, or one for each of Rx, Guest and Tx. The study does not say of which
-    /// thread its counts are.
+    /// Returns the same quantity of one of our rows: one number, or one each for Rx, Guest and Tx, because the study
+    /// does not state the thread of its counts.
     pub fn of(self, row: &Row) -> Vec<f64> {
         let each = |read: fn(&super::results::ThreadRow) -> f64| row.threads.iter().map(read).collect();
         match self {
@@ -53,13 +53,13 @@ impl Quantity {
 /// One published number.
 #[derive(Clone, Copy, Debug)]
 pub struct Reference {
-    /// The configuration, by our name
+    /// Our name of the configuration
     pub configuration: &'static str,
-    /// What it is
+    /// Quantity
     pub quantity: Quantity,
-    /// As published
+    /// Published value
     pub value: f64,
-    /// Only a lower bound was published
+    /// Whether the value is only a lower bound
     pub at_least: bool,
 }
 
@@ -67,7 +67,7 @@ const fn reference(configuration: &'static str, quantity: Quantity, value: f64) 
     Reference { configuration, quantity, value, at_least: false }
 }
 
-/// All of them: the four headline cases, the uses of the header, and the best of all.
+/// All published numbers: the four headline cases, the uses of the header, and the best result.
 pub const REFERENCES: [Reference; 19] = [
     reference("base", Quantity::Mpps, 13.5),
     reference("a", Quantity::Mpps, 17.8),

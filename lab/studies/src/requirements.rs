@@ -1,4 +1,4 @@
-//! Whether this processor can run a configuration of the model on real memory.
+//! Checks whether this processor can run a configuration of the model on real memory.
 
 use crate::factors::Named;
 use crate::model::Config;
@@ -6,41 +6,41 @@ use measure::Processor;
 use sim::Prefetchers;
 use sim::memory::{Cleaning, Copying};
 
-/// Why a configuration cannot run here.
+/// Reason that a configuration cannot run here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
-    /// An instruction
+    /// Missing instruction
     #[error(
         "`{name}` needs {needs}, which {processor} does not have, so nothing was run: leave it out or use the simulator (`--memory simulated`)"
     )]
     Instruction {
-        /// Of the configuration
+        /// Configuration name
         name: String,
-        /// What it needs
+        /// Required instruction set
         needs: &'static str,
-        /// Who has it not
+        /// Processor name
         processor: String,
     },
-    /// Hardware prefetchers belong to whoever may write the processor's model-specific registers.
+    /// Disabled hardware prefetchers, which require write access to the processor's model-specific registers
     #[error(
         "`{0}` needs hardware prefetchers switched off, which no program can do by itself, so nothing was run: leave it out or use the simulator (`--memory simulated`)"
     )]
     Prefetchers(String),
-    /// More packets in a batch than a ring has descriptors
+    /// Batch longer than the ring
     #[error(
         "`{name}` has batches of {batch} packets in rings of {ring}, so its threads would wait for each other for ever and nothing was run: choose a batch no longer than the ring"
     )]
     Deadlock {
-        /// Of the configuration
+        /// Configuration name
         name: String,
-        /// Packets in a batch
+        /// Packets per batch
         batch: u64,
-        /// Descriptors in a ring
+        /// Descriptors per ring
         ring: u64,
     },
 }
 
-/// Whether a configuration can run here.
+/// Checks whether a configuration can run here.
 pub fn validate(processor: &Processor, named: &Named) -> Result<(), Missing> {
     let config = &named.config;
     let name = || named.name.clone();
@@ -56,14 +56,14 @@ pub fn validate(processor: &Processor, named: &Named) -> Result<(), Missing> {
     }
 }
 
-/// An instruction that a configuration needs and this processor does not have.
+/// Returns an instruction set that a configuration needs and this processor lacks.
 pub(crate) fn lacks(processor: &Processor, config: &Config) -> Option<&'static str> {
     let needs = [config.copy_rx, config.copy_tx].into_iter().map(|how| (copy_needs(how), can_copy(how)));
     let cleaning = config.after_copy.map(|how| (cleaning_needs(how), can_clean(processor, how)));
     needs.chain(cleaning).find(|(_, can)| !can).map(|(needs, _)| needs)
 }
 
-/// What a kind of copy needs, if this processor does not have it.
+/// Returns the requirement of a copy method if this processor lacks it.
 pub fn lacks_copy(how: Copying) -> Option<&'static str> {
     (!can_copy(how)).then(|| copy_needs(how))
 }

@@ -1,7 +1,7 @@
-//! What an experiment's results look like to whoever stores, compares or draws them: the one shape for all memories.
+//! Experiment results for storage, comparison and drawing: one format for all memories.
 //!
-//! Each set of results says which memory it comes from and on what processor; simulated and measured figures
-//! never stand in one set. Counts are per packet and times in cycles per packet, over the packets that count.
+//! Each result set names its memory and its processor; simulated and measured values are never mixed in one set. Counts
+//! are per packet and times in cycles per packet, over the counted packets.
 
 use measure::{Estimate, Kind};
 use serde::{Deserialize, Serialize};
@@ -12,14 +12,14 @@ use super::trial::record::Record;
 use measure::provenance::Provenance;
 use sim::Profile;
 
-/// A constant that simulated results rest on.
+/// A constant of simulated results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConstantRow {
-    /// Its name in the profile
+    /// Name in the profile
     pub name: String,
-    /// Its value
+    /// Value
     pub value: f64,
-    /// Where it was taken from
+    /// Source of the value
     pub source: String,
     /// Fitted
     pub free: bool,
@@ -28,24 +28,24 @@ pub struct ConstantRow {
 /// A set of results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// Which memory
+    /// Memory kind
     pub memory: Kind,
-    /// Of which processor: a profile's name, or the one it ran on
+    /// Processor: a profile's name, or that of the host
     pub processor: String,
-    /// By which build, with which profile or on which machine
+    /// Build, and profile or host
     #[serde(default)]
     pub provenance: Provenance,
-    /// Packets that count in each run
+    /// Packets counted per run
     pub packets: u64,
-    /// What made the order of real runs, and the order of the pools' buffers in simulated ones
+    /// Seed of the order of real runs, and of the order of the pools' buffers in simulated ones
     pub seed: u64,
-    /// What simulated results rest on
+    /// Constants of simulated results
     pub constants: Vec<ConstantRow>,
-    /// One for each configuration
+    /// One row per configuration
     pub rows: Vec<Row>,
-    /// What a reader must know: what was not resolved, what was discarded
+    /// Notes for the reader: unresolved effects, discarded slices
     pub notes: Vec<String>,
-    /// The rounds that rows of real memory come from
+    /// Rounds behind the rows of real memory
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<Record>,
 }
@@ -53,83 +53,83 @@ pub struct Results {
 /// One configuration's results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// As `linerate lab list` shows it
+    /// Name in `linerate lab list`
     pub name: String,
-    /// Millions of packets a second
+    /// Millions of packets per second
     pub mpps: f64,
-    /// Over the base of the same round, where there were rounds
+    /// Ratio to the base of the same round, if there were rounds
     pub ratio: Option<Estimate>,
-    /// Rx, Guest and Tx; empty where nothing was counted
+    /// Counts of Rx, Guest and Tx; empty if not counted
     pub threads: Vec<ThreadRow>,
-    /// Lines of the rings that one thread had to fetch from another's cache; empty where nobody counted
+    /// Ring lines that a thread fetched from another's cache; empty if not counted
     #[serde(default)]
     pub lines: Vec<LineRow>,
-    /// Events that hardware counted; empty on other memories
+    /// Hardware event counts; empty on other memories
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<EventRow>,
 }
 
-/// Who had to fetch a line from another core that had changed it.
+/// Fetches of one line from another core that had changed it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LineRow {
-    /// Where it begins in the arena, in bytes
+    /// Offset of the line in the arena, in bytes
     pub address: u64,
-    /// What lies in it, such as `rx.last_avail rx.desc[0..3]`
+    /// Contents, such as `rx.last_avail rx.desc[0..3]`
     pub name: String,
     /// Loads from another core's modified line, per packet, by Rx, Guest and Tx
     pub hits_modified: [f64; 3],
 }
 
 impl Results {
-    /// A configuration's row.
+    /// Returns a configuration's row.
     pub fn row(&self, name: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.name == name)
     }
 }
 
-/// An event that hardware counted in one thread.
+/// Count of a hardware event in one thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EventRow {
-    /// `rx`, `guest` or `tx`; `rx+tx` where both took turns on one CPU
+    /// `rx`, `guest` or `tx`; `rx+tx` if both shared a CPU
     pub thread: String,
-    /// As the processor's manual calls it
+    /// Name in the processor's manual
     pub event: String,
-    /// A packet, the median over rounds
+    /// Count per packet, median over rounds
     pub per_packet: f64,
 }
 
-/// Where a thread's cycles went, per packet; what is left over is work.
+/// Stall cycles of a thread, per packet; the remaining cycles are work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stalls {
-    /// Waiting for the second level
+    /// Waiting for a line from the second level
     pub l2: f64,
-    /// Waiting for the shared cache
+    /// Waiting for a line from the shared cache
     pub llc: f64,
-    /// Waiting for another core
+    /// Waiting for a line from another core
     pub core: f64,
-    /// Waiting for memory
+    /// Waiting for a line from memory
     pub dram: f64,
-    /// Waiting for a fill buffer, before the line itself could be asked for
+    /// Waiting for a fill buffer, before the line could be requested
     #[serde(default)]
     pub fills: f64,
-    /// Waiting for room among the stores
+    /// Waiting for room in the store buffer
     pub stores: f64,
-    /// Asking for what is not there yet
+    /// Polling for a value that has not arrived
     pub spin: f64,
 }
 
-/// What one thread counted, per packet.
+/// Counts of one thread, per packet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ThreadRow {
     /// `rx`, `guest` or `tx`
     pub thread: String,
     /// Cycles
     pub cycles: f64,
-    /// Instructions, those of waiting included
+    /// Instructions, including those of polling
     pub instructions: f64,
-    /// Load misses of the first level
+    /// First-level load misses
     pub l1_misses: f64,
-    /// Load misses of the second level
+    /// Second-level load misses
     pub l2_misses: f64,
     /// Loads from memory
     pub llc_misses: f64,
@@ -139,21 +139,21 @@ pub struct ThreadRow {
     pub rfo_cycles: f64,
     /// Demand requests for ownership
     pub rfo_demand: f64,
-    /// Requests for ownership ahead
+    /// Requests for ownership made ahead
     pub rfo_ahead: f64,
     /// Cycles with all fill buffers in use
     pub fill_full: f64,
-    /// Where cycles went
+    /// Stall cycles
     pub stalls: Stalls,
 }
 
 impl ThreadRow {
-    /// Load misses of the first level in a thousand instructions.
+    /// First-level load misses per thousand instructions.
     pub fn l1_mpki(&self) -> f64 {
         self.l1_misses * 1000.0 / self.instructions
     }
 
-    /// Load misses of the second level in a thousand instructions.
+    /// Second-level load misses per thousand instructions.
     pub fn l2_mpki(&self) -> f64 {
         self.l2_misses * 1000.0 / self.instructions
     }
@@ -187,7 +187,7 @@ impl ThreadRow {
 }
 
 impl Row {
-    /// A simulated run's results.
+    /// Returns the row of a simulated run.
     pub fn simulated(name: &str, outcome: &Outcome) -> Row {
         let threads = ["rx", "guest", "tx"].iter().zip(&outcome.threads);
         Row {
@@ -202,7 +202,7 @@ impl Row {
 }
 
 impl ConstantRow {
-    /// A profile's constants.
+    /// Returns a profile's constants.
     pub fn of(profile: &Profile) -> Vec<ConstantRow> {
         let row = |(name, constant): (&str, &sim::profile::Constant)| ConstantRow {
             name: name.to_owned(),
@@ -213,7 +213,7 @@ impl ConstantRow {
         profile.constants().into_iter().map(row).collect()
     }
 
-    /// The model's own free constant, beside a profile's.
+    /// Returns the model's own free constant, which a profile does not contain.
     pub fn step() -> ConstantRow {
         ConstantRow {
             name: "model.step".to_owned(),

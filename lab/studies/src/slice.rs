@@ -1,7 +1,7 @@
-//! One slice: a configuration runs for so many packets on real memory, and Tx is timed over those that count.
+//! One slice: runs a configuration for a number of packets on real memory, and times Tx over the counted ones.
 //!
-//! Threads begin together behind a barrier and do a fixed number of batches, so all of them end. Where Rx and Tx share a
-//! CPU, Rx keeps half a ring ahead of Tx, so that the guest always has a batch while they take turns.
+//! Threads start together at a barrier and run a fixed number of batches, so all of them end. If Rx and Tx share a CPU,
+//! Rx stays half a ring ahead of Tx, so that the guest always has a batch while they alternate.
 
 use std::sync::Barrier;
 
@@ -13,11 +13,11 @@ use measure::processor::Processor;
 use measure::seats::{Seats, SeatsError, pin};
 use real::{Arena, RealMemory};
 
-/// What looks at a thread from within while its packets count.
+/// Observer within a thread, active while packets count.
 pub trait Watch: Send {
-    /// The warm-up is over.
+    /// Called after the warm-up.
     fn begin(&mut self);
-    /// The last packet was done.
+    /// Called after the last packet.
     fn end(&mut self);
 }
 
@@ -26,25 +26,25 @@ impl Watch for () {
     fn end(&mut self) {}
 }
 
-/// What a slice brought.
+/// Result of a slice.
 #[derive(Clone, Debug)]
 pub struct Slice<W> {
-    /// Packets that counted
+    /// Counted packets
     pub packets: u64,
-    /// Seconds that they took at Tx
+    /// Seconds for these packets at Tx
     pub seconds: f64,
-    /// The threads that ran, with what watched them
+    /// Threads with their watches
     pub watches: Vec<(&'static str, W)>,
 }
 
 impl<W> Slice<W> {
-    /// Millions of packets a second.
+    /// Millions of packets per second.
     pub fn mpps(&self) -> f64 {
         self.packets as f64 / self.seconds / 1e6
     }
 }
 
-/// How many batches run before and while it counts.
+/// Numbers of warm-up and counted batches.
 #[derive(Clone, Copy, Debug)]
 struct Batches {
     warm: u64,
@@ -57,20 +57,21 @@ impl Batches {
     }
 }
 
-/// Where slices run.
+/// Execution environment of slices.
 #[derive(Clone, Debug)]
 pub struct Bench {
-    /// This processor
+    /// The host's processor
     pub processor: Processor,
-    /// Its CPUs
+    /// CPUs of the threads
     pub seats: Seats,
-    /// What times them
+    /// Clock for timing
     pub clock: Clock,
 }
 
-/// Runs one slice. `watch` makes the watch of a thread, in that thread.
+/// Runs one slice. `watch` creates the watch of a thread, in that thread.
 ///
-/// The configuration must have been judged ([`Processor::validate`]), and the arena must hold its layout; panics if not.
+/// The configuration must be accepted by [`crate::requirements::validate`]. Panics if the processor lacks an
+/// instruction, or if the arena is too small for the layout.
 pub fn slice<W: Watch>(
     bench: &Bench,
     arena: &mut Arena,
@@ -116,13 +117,13 @@ struct Stage<'a, F> {
 
 impl<W: Watch, F: Fn() -> W + Sync> Stage<'_, F> {
     fn memory(&self) -> RealMemory<'_> {
-        // SAFETY: the model accesses what its layout names, which ends inside the arena (`slice` asserts it): buffer
-        // numbers come from its own threads, ring positions are reduced by the ring's size. The processor has the
-        // instructions: `slice` asserts that too.
+        // SAFETY: the model accesses only addresses of its layout, which ends inside the arena (`slice` asserts it):
+        // buffer numbers come from its own threads, ring positions are reduced modulo the ring's size. The processor
+        // has the instructions: `slice` asserts that too.
         unsafe { self.arena.view() }
     }
 
-    /// One thread's batches: when those that count began and ended.
+    /// Runs one thread's batches; returns the start and end of the counted ones.
     fn drive(&self, mut batch: impl FnMut(&mut RealMemory<'_>)) -> (W, (u64, u64)) {
         let mut memory = self.memory();
         let mut watch = (self.watch)();
@@ -186,7 +187,7 @@ impl<W: Watch, F: Fn() -> W + Sync> Stage<'_, F> {
         })
     }
 
-    /// Nobody ever waits: each batch finds what the one before left.
+    /// Runs the three threads alternately; no batch waits, because the previous one left its input.
     fn in_turn(&self) -> Watched<W> {
         let (mut rx, mut guest, mut tx) =
             (Rx::new(self.config), Guest::new(self.config), Tx::new(self.config));
@@ -198,13 +199,13 @@ impl<W: Watch, F: Fn() -> W + Sync> Stage<'_, F> {
         (vec![("rx+guest+tx", watch)], times)
     }
 
-    /// Batches that Rx is ahead of Tx: half a ring, and at least one, which even a ring of one batch has room for.
+    /// Number of batches that Rx is ahead of Tx: half a ring, at least one, which fits even into a ring of one batch.
     fn ahead(&self) -> u64 {
         (self.config.ring / self.config.batch / 2).max(1)
     }
 }
 
-// Functions of their own, so that a profiler counts each thread apart.
+// Separate functions, so that a profiler attributes instructions to each thread.
 
 #[inline(never)]
 fn rx_batch(rx: &mut Rx, memory: &mut RealMemory<'_>) {
@@ -221,7 +222,7 @@ fn tx_batch(tx: &mut Tx, memory: &mut RealMemory<'_>) {
     tx.batch(memory);
 }
 
-/// Threads pass when all are pinned, or none does.
+/// Start barrier: threads pass if all are pinned, otherwise none passes.
 pub(crate) struct Gate {
     barrier: Barrier,
     failed: std::sync::atomic::AtomicBool,
@@ -232,7 +233,8 @@ impl Gate {
         Gate { barrier: Barrier::new(threads), failed: false.into() }
     }
 
-    /// Pins the thread and waits for the others. If any cannot be pinned, none may go on: it would wait for ever.
+    /// Pins the thread and waits for the others. If one cannot be pinned, all return an error, because they would wait
+    /// forever.
     pub(crate) fn pass(&self, cpu: usize) -> Result<(), SeatsError> {
         use std::sync::atomic::Ordering::SeqCst;
         let pinned = pin(cpu);
@@ -249,7 +251,7 @@ impl Gate {
     }
 }
 
-/// What a thread brought; its panic goes on here.
+/// Joins a thread and returns its result; resumes its panic here.
 pub(crate) fn joined<T>(
     thread: std::thread::ScopedJoinHandle<'_, Result<T, SeatsError>>,
 ) -> Result<T, SeatsError> {

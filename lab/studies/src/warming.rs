@@ -1,7 +1,8 @@
-//! The shared cache as a whole round of the pools leaves it, so that a short run begins where a long one would be.
+//! Warms the shared cache to its state after a whole lap of the pools, so that a short run starts in the steady state
+//! of a long one.
 //!
-//! The threads run once through their pools without time: only which lines they touch is taken note of. The private caches
-//! begin empty; they fill within a run's own warm-up. It must never count or change a value of the machine.
+//! The threads run once through their pools without time; only the touched lines are recorded. The private caches start
+//! empty; they fill during a run's own warm-up. Warming must not count anything or change a value of the machine.
 
 use std::collections::HashMap;
 
@@ -21,7 +22,7 @@ pub(super) fn warm(machine: &mut Machine, config: &Config, layout: &Layout) {
     }
 }
 
-/// Memory that knows its values, and tells the machine of each line behind the rings.
+/// Memory with values that reports accessed lines after the rings to the machine.
 struct Touched<'a> {
     machine: &'a mut Machine,
     values: HashMap<Address, u64>,
@@ -49,7 +50,7 @@ impl Memory for Touched<'_> {
 
     fn copy(&mut self, from: Address, to: Address, length: u64, how: Copying) {
         self.read(from, length);
-        // What is written past the caches is in none.
+        // Non-temporal writes leave no line in a cache.
         if !matches!(how, Copying::NonTemporal | Copying::None) {
             self.read(to, length);
         }
@@ -60,7 +61,7 @@ impl Memory for Touched<'_> {
     fn follows(&mut self) {}
     fn work(&mut self, _: u64) {}
 
-    /// The threads take turns, so that none has to wait.
+    /// The threads alternate, so that none has to wait.
     fn pause(&mut self, at: Address) {
         unreachable!("a thread waits for {at} although it is its turn")
     }

@@ -1,6 +1,6 @@
-//! The published study's table, held against the simulator: which of its orders and ratios come out, and which do not.
+//! Compares the simulator with the published study's table: reproduced orders and ratios, and known differences.
 //!
-//! A simulated run is the same every time, so these are facts about the model, not about the machine that runs the tests.
+//! Simulated runs are deterministic, so the results describe the model and not the test host.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -32,13 +32,13 @@ fn mpps(name: &str) -> f64 {
     outcomes()[name].mpps
 }
 
-/// Cycles per packet in which the guest's oldest store waited for the right to write.
+/// Cycles per packet in which the guest's oldest store waited for ownership.
 fn rfo(name: &str) -> f64 {
     let guest = &outcomes()[name].threads[1];
     guest.cycles_per_packet(guest.counters.rfo_time)
 }
 
-/// The study's ratio to its base, and ours.
+/// Returns the study's ratios to its base, and ours.
 fn ratios() -> impl Iterator<Item = (&'static str, f64, f64)> {
     let rates = REFERENCES.iter().filter(|reference| reference.quantity == Quantity::Mpps);
     rates.map(|reference| {
@@ -76,8 +76,8 @@ fn the_base_waits_for_ownership_as_in_the_study_and_ten_times_as_long_as_with_a(
     }
 }
 
-/// The study has 2.8 cycles with (d), next to nothing. Here false sharing alone keeps stores waiting, so only the order is right:
-/// a difference that is known and not explained (decision 0054).
+/// The study has 2.8 cycles with (d), next to nothing. Here false sharing alone keeps stores waiting, so only the order
+/// matches: a known, unexplained difference (decision 0054).
 #[test]
 fn without_headers_stores_wait_less_for_ownership_but_not_as_little_as_in_the_study() {
     assert!(rfo("d") < rfo("base") / 1.3, "{} of {}", rfo("d"), rfo("base"));

@@ -1,32 +1,32 @@
-//! Which source addresses a port may use, as an operator writes them: an address, a network, or `dhcp`.
+//! Allowed source addresses of a port, as configured: an address, a network or `dhcp`.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// One entry of a port's list of source addresses.
+/// One entry of a port's source address list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum AllowedSource {
-    /// Every address whose first `prefix` bits are those of `address`, whose other bits are zero.
+    /// All addresses with the first `prefix` bits of `address`, whose other bits are zero.
     Network {
-        /// The first address.
+        /// Network address.
         address: IpAddr,
-        /// Bits that are the same in all of them.
+        /// Prefix length in bits.
         prefix: u8,
     },
-    /// Every address that a DHCP server behind a trusted port has leased to this port.
+    /// All addresses leased to this port by a DHCP server behind a trusted port.
     Dhcp,
 }
 
-/// Why a text is no allowed source.
+/// Invalid source address text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseSourceError {
-    /// It is neither an address nor a network nor the word.
+    /// Not an address, a network or `dhcp`.
     #[error("invalid source \"{0}\": expected an address, a network such as 10.1.0.0/24, or \"dhcp\"")]
     Form(String),
-    /// The address is not the network's first.
+    /// The address has host bits set.
     #[error("invalid source \"{0}\": the address has bits behind its prefix; expected \"{1}\"")]
     Bits(String, AllowedSource),
 }
@@ -43,7 +43,7 @@ impl FromStr for AllowedSource {
         let address: IpAddr = address.parse().map_err(|_| form())?;
         let widest = if address.is_ipv4() { 32 } else { 128 };
         let prefix = prefix.map_or(Ok(widest), str::parse).map_err(|_| form())?;
-        // No host sends from such an address: it stands for an IPv4 address within a program.
+        // IPv4-mapped addresses are never valid as packet sources.
         let mapped = matches!(address, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some());
         if prefix > widest || mapped {
             return Err(form());
@@ -57,7 +57,7 @@ impl FromStr for AllowedSource {
     }
 }
 
-/// The network's first address.
+/// Network address of `address`.
 fn first_of(address: IpAddr, prefix: u8) -> IpAddr {
     match address {
         IpAddr::V4(v4) => IpAddr::V4((v4.to_bits() & mask(prefix, 32) as u32).into()),
@@ -65,14 +65,14 @@ fn first_of(address: IpAddr, prefix: u8) -> IpAddr {
     }
 }
 
-/// The first `prefix` of `width` bits.
+/// Netmask of `prefix` ones in `width` bits.
 fn mask(prefix: u8, width: u8) -> u128 {
     let all = u128::MAX >> (128 - u32::from(width));
     all & !all.checked_shr(prefix.into()).unwrap_or(0)
 }
 
 impl AllowedSource {
-    /// Whether `ip` is in this network. Leased addresses are in none.
+    /// Whether `ip` is in this network. Always false for [`AllowedSource::Dhcp`].
     pub fn contains(&self, ip: IpAddr) -> bool {
         match *self {
             Self::Network { address, prefix } => first_of(ip, prefix.min(128)) == address,

@@ -1,32 +1,31 @@
 //! One cache line of the station table: four stations under one version.
 //!
-//! Protocol (a sequence lock per line). There is one writer at a time, the holder of the table's lock. It makes the
-//! version odd, changes the line, and makes the version even again. A reader notes an even version, reads the
-//! line, and believes what it read only if the version is still the same. All fields are atomics, so a torn
-//! read is a stale value and never undefined.
+//! Protocol (a seqlock per line). The table lock admits one writer at a time. The writer makes the version odd, changes
+//! the line, and makes the version even again. A reader loads an even version, reads the line, and discards the result
+//! if the version has changed. All fields are atomics, so a torn read is a stale value and not undefined behaviour.
 //!
-//! The time stamp alone is outside of that protocol: any worker stores it when it sees its station, without the
-//! lock. At worst such a store meets a slot that has just been given to another station, which then looks a
-//! little younger than it is. Ageing is coarse; nothing else reads stamps.
+//! The time stamp is outside this protocol: any worker stores it without the lock when it receives from the station.
+//! Such a store may hit a slot that was just reassigned; the new station then appears slightly younger. Only ageing,
+//! which is coarse, reads stamps.
 
 use super::key::Key;
 use mem::shim::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 use port::PortId;
 
-/// Stations in one bucket.
+/// Stations per bucket.
 pub(super) const WAYS: usize = 4;
 
 const OCCUPIED: u64 = 1 << 60;
 const PINNED: u64 = 1 << 61;
 
-/// What is known about a station.
+/// Table entry of one station.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) key: Key,
     pub(super) port: PortId,
-    /// The second in which it was last seen.
+    /// Second in which it was last seen.
     pub(super) stamp: u32,
-    /// Whether an operator put it there, so that it neither moves nor ages.
+    /// Static entry: it neither moves nor ages.
     pub(super) pinned: bool,
 }
 
@@ -41,7 +40,7 @@ pub(super) struct Bucket {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Bucket>() == mem::line::LINE);
 
-/// An even version: what a reader has to see again.
+/// An even version at the start of a read, to be compared at the end.
 #[derive(Clone, Copy)]
 pub(super) struct Version(u32);
 
@@ -55,7 +54,7 @@ impl Bucket {
         }
     }
 
-    /// Begins to read, unless a writer is in the middle of a change.
+    /// Starts a read. Returns `None` if a writer is changing the line.
     #[inline(always)]
     pub(super) fn begin(&self) -> Option<Version> {
         // Pairs with the Release store at the end of `change`.
@@ -63,27 +62,28 @@ impl Bucket {
         (version & 1 == 0).then_some(Version(version))
     }
 
-    /// Whether everything read since `begin` belongs together.
+    /// Whether the line has not changed since `begin`.
     #[inline(always)]
     pub(super) fn unchanged(&self, since: Version) -> bool {
-        // Pairs with the Release fence at the start of `change`: a reader of any of its stores sees its odd version.
+        // Pairs with the Release fence at the start of `change`: a reader that sees any of its stores also sees its odd
+        // version.
         fence(Ordering::Acquire);
         self.version.load(Ordering::Relaxed) == since.0
     }
 
-    /// The slot of `key`. Read between `begin` and `unchanged`, or under the lock.
+    /// The slot of `key`. Must be called between `begin` and `unchanged`, or under the lock.
     #[inline(always)]
     pub(super) fn find(&self, key: Key) -> Option<usize> {
         let wanted = key.bits() | OCCUPIED;
         self.keys.iter().position(|word| word.load(Ordering::Relaxed) & !PINNED == wanted)
     }
 
-    /// A slot that holds nothing.
+    /// An empty slot.
     pub(super) fn vacant(&self) -> Option<usize> {
         self.keys.iter().position(|word| word.load(Ordering::Relaxed) == 0)
     }
 
-    /// What slot `way` holds.
+    /// The entry in slot `way`.
     #[inline(always)]
     pub(super) fn entry(&self, way: usize) -> Option<Entry> {
         let word = self.keys[way].load(Ordering::Relaxed);
@@ -95,13 +95,13 @@ impl Bucket {
         })
     }
 
-    /// Notes that the station in slot `way` was seen in second `stamp`. Needs no lock.
+    /// Sets the time stamp of slot `way`. Needs no lock.
     #[inline(always)]
     pub(super) fn refresh(&self, way: usize, stamp: u32) {
         self.stamps[way].store(stamp, Ordering::Relaxed);
     }
 
-    /// Fills slot `way`, whatever it held. The caller holds the table's lock.
+    /// Overwrites slot `way`. The caller must hold the table lock.
     pub(super) fn put(&self, way: usize, entry: Entry) {
         let pinned = if entry.pinned { PINNED } else { 0 };
         self.change(|| {
@@ -111,7 +111,7 @@ impl Bucket {
         });
     }
 
-    /// Empties slot `way`. The caller holds the table's lock.
+    /// Clears slot `way`. The caller must hold the table lock.
     pub(super) fn clear(&self, way: usize) {
         self.change(|| self.keys[way].store(0, Ordering::Relaxed));
     }
@@ -180,7 +180,7 @@ mod loom_tests {
     use loom::sync::Arc;
     use wire::MacAddress;
 
-    /// Station `mac` is only ever at port `mac`, so any other answer mixes two changes.
+    /// Station `mac` is always at port `mac`, so any other result mixes two changes.
     fn entry(mac: u64) -> Entry {
         let key = Key::new(MacAddress::from_u64(mac), 0);
         Entry { key, port: PortId(mac as u16), stamp: mac as u32, pinned: false }

@@ -1,37 +1,36 @@
-//! What an operator chooses for a bridge and for each of its ports. Plain values.
+//! Configuration of bridges and ports, as plain values.
 
 use super::{AllowedSource, VlanSet};
 use std::num::NonZeroU32;
 use wire::{MacAddress, VlanId};
 
-/// A bridge.
+/// Bridge configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BridgeConfig {
-    /// Most stations that the bridge remembers, static ones included: 16 to 16,777,216. About 20 bytes each. An
-    /// eighth more fits, for static entries and for the first sixteen stations of each port.
+    /// Capacity of the station table, including static entries: 16 to 16,777,216, about 20 bytes each. One eighth more
+    /// is reserved for static entries and for the first sixteen stations of each port.
     pub capacity: usize,
-    /// Seconds without a packet after which a learned station is forgotten: 10 to 1,000,000 (IEEE 802.1Q,
-    /// table 8-6).
+    /// Ageing time in seconds: a learned station is removed after this time without a packet. 10 to 1,000,000 (IEEE
+    /// 802.1Q, table 8-6).
     pub ageing_seconds: u32,
-    /// Whether frames to `01:80:c2:00:00:00` to `0f` (spanning tree, LACP, LLDP, ...) are flooded like any other
-    /// multicast. A bridge that follows IEEE 802.1Q does not forward them; they count as `no-destination`.
+    /// Whether frames to `01:80:c2:00:00:00` to `0f` (spanning tree, LACP, LLDP, ...) are flooded like other multicast.
+    /// If false, as IEEE 802.1Q requires, they are dropped as `no-destination`.
     pub forward_reserved: bool,
     /// When a known station may move to another port.
     pub mac_moves: MacMoves,
-    /// Whether DHCP is followed: messages of servers come from trusted ports only, and what they lease is recorded for
-    /// the ports whose sources include [`AllowedSource::Dhcp`].
+    /// DHCP snooping: server messages are accepted from trusted ports only, and their leases are recorded for ports
+    /// whose sources include [`AllowedSource::Dhcp`].
     pub dhcp_snooping: bool,
 }
 
 /// When a known station may move to another port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MacMoves {
-    /// Once it has aged; once its port has stopped or was removed; between two trusted ports; or when a reverse ARP
-    /// announces it, from a trusted port or from a port's front end. Other frames from it are dropped as
-    /// `mac-move-refused`.
+    /// If it has aged; if its port has stopped or was removed; between two trusted ports; or if announced by a RARP
+    /// frame from a trusted port or from the port's front end. Other frames from it are dropped as `mac-move-refused`.
     #[default]
     Guarded,
-    /// At once, with any frame.
+    /// Immediately, with any frame.
     Free,
 }
 
@@ -43,7 +42,7 @@ impl BridgeConfig {
 }
 
 impl Default for BridgeConfig {
-    /// 65,536 stations, 300 seconds, reserved groups not forwarded, moves guarded.
+    /// 65,536 stations, 300 seconds, reserved groups not forwarded, guarded moves, no DHCP snooping.
     fn default() -> Self {
         Self {
             capacity: 65_536,
@@ -55,37 +54,37 @@ impl Default for BridgeConfig {
     }
 }
 
-/// A port of a bridge.
+/// Port configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortConfig {
-    /// Which VLANs it carries, and how.
+    /// VLAN mode.
     pub vlan: Vlan,
-    /// Whether the network behind this port is trusted, as an uplink is: its reverse ARP moves stations, and stations
+    /// Whether the network behind this port is trusted, like an uplink: its RARP frames move stations, and stations
     /// move freely between trusted ports.
     pub trusted: bool,
-    /// Whether stations are learned from this port. Without it, frames to them are flooded.
+    /// Whether stations are learned from this port. If false, frames to them are flooded.
     pub learn: bool,
-    /// Most stations that are learned from this port; without it a quarter of the bridge's capacity. At the limit
-    /// new stations are not learned: frames to them are flooded.
+    /// Maximum number of stations learned from this port; default: a quarter of the bridge's capacity. At the limit,
+    /// new stations are not learned, and frames to them are flooded.
     pub max_macs: Option<u32>,
-    /// The only source addresses that are allowed; empty: all. They are static entries of this port, and no other port
-    /// may use them. At most 64.
+    /// Allowed source MAC addresses; empty: all. They become static entries of this port, and other ports cannot use
+    /// them. At most 64.
     pub macs: Vec<MacAddress>,
-    /// The only IP source addresses that are allowed, also within ARP and neighbor discovery; `None`: all. At most 64.
+    /// Allowed IP source addresses, also checked in ARP and Neighbor Discovery; `None`: all. At most 64.
     pub sources: Option<Vec<AllowedSource>>,
-    /// Most broadcast and multicast packets that are taken from this port.
+    /// Rate limit for broadcast and multicast packets received on this port.
     pub broadcast_limit: Option<Rate>,
-    /// Most packets to unknown stations that are taken from this port.
+    /// Rate limit for packets to unknown stations received on this port.
     pub unknown_limit: Option<Rate>,
 }
 
 impl PortConfig {
-    /// Most entries of [`PortConfig::macs`] and of [`PortConfig::sources`]: each is compared with every packet.
+    /// Maximum length of [`PortConfig::macs`] and [`PortConfig::sources`]: each packet is compared with each entry.
     pub const LONGEST_LIST: usize = 64;
 }
 
 impl Default for PortConfig {
-    /// Every VLAN, not trusted, learning, without limits.
+    /// All VLANs, not trusted, learning, without limits.
     fn default() -> Self {
         Self {
             vlan: Vlan::default(),
@@ -100,37 +99,35 @@ impl Default for PortConfig {
     }
 }
 
-/// Which VLANs a port carries. A bridge looks at tags only if at least one of its ports is not
-/// [`Vlan::Transparent`].
+/// VLAN mode of a port. A bridge evaluates tags only if at least one of its ports is not [`Vlan::Transparent`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Vlan {
-    /// Every VLAN, with its tag, and untagged frames, which belong to no VLAN and reach transparent ports only. On
-    /// a bridge whose ports are all transparent, tags are not looked at.
+    /// All VLANs, tagged, and untagged frames, which belong to no VLAN and are forwarded to transparent ports only. If
+    /// all ports of a bridge are transparent, tags are ignored.
     #[default]
     Transparent,
-    /// One VLAN, without tags. Tagged frames are dropped, unless the tag carries a priority only.
+    /// One VLAN, untagged. Tagged frames are dropped, except priority-tagged ones (VLAN 0).
     Access(VlanId),
-    /// Several VLANs, with their tags.
+    /// Several VLANs, tagged.
     Trunk {
-        /// The VLANs carried with a tag.
+        /// VLANs carried with a tag.
         allowed: VlanSet,
-        /// The VLAN of untagged frames, carried as well and sent without a tag. Without it untagged frames are
-        /// dropped.
+        /// VLAN of untagged frames, also carried and sent untagged. If `None`, untagged frames are dropped.
         native: Option<VlanId>,
     },
 }
 
-/// A token bucket. It holds for the port, over all its queues and workers.
+/// Token bucket parameters, shared by all queues and workers of the port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// Packets per second. Above some ten million the rate is rounded to whole nanoseconds per packet.
+    /// Packets per second. Above about ten million, the rate is rounded to whole nanoseconds per packet.
     pub packets_per_second: NonZeroU32,
-    /// Packets that may pass at once after a silence.
+    /// Burst size in packets.
     pub burst: NonZeroU32,
 }
 
 impl Rate {
-    /// A rate, unless one of the numbers is zero.
+    /// Returns `None` if either number is zero.
     pub const fn new(packets_per_second: u32, burst: u32) -> Option<Self> {
         match (NonZeroU32::new(packets_per_second), NonZeroU32::new(burst)) {
             (Some(packets_per_second), Some(burst)) => Some(Self { packets_per_second, burst }),
@@ -138,7 +135,7 @@ impl Rate {
         }
     }
 
-    /// A rate whose burst is a tenth of a second's packets, and at least one full [`port::Burst`].
+    /// A rate with a burst of a tenth of a second, at least one full [`port::Burst`].
     pub const fn per_second(packets: NonZeroU32) -> Self {
         let tenth = packets.get() / 10;
         let burst = if tenth > port::BURST as u32 { tenth } else { port::BURST as u32 };

@@ -1,215 +1,215 @@
-//! Why the control side refuses something. Nothing is changed then.
+//! Errors of the control API. A failed operation changes nothing.
 
 use super::config::BridgeConfig;
 use port::PortId;
 use wire::MacAddress;
 
-/// There is no such bridge.
+/// No bridge has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no bridge `{0}`; add it first")]
 pub struct UnknownBridge(pub String);
 
-/// Why a bridge was not added.
+/// A bridge was not added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddBridgeError {
-    /// The name is taken.
+    /// The name is in use.
     #[error("a bridge `{0}` exists already and is left as it is")]
     Exists(String),
-    /// There are as many bridges as there can be.
+    /// The maximum number of bridges is reached.
     #[error("bridge `{0}` was not added: 65535 bridges is the most")]
     TooMany(String),
-    /// The table would be too small or too large.
+    /// The table capacity is out of range.
     #[error(
         "bridge `{name}` was not added: a table of {capacity} stations is outside {} to {}",
         BridgeConfig::CAPACITY.start(),
         BridgeConfig::CAPACITY.end()
     )]
     Capacity {
-        /// The bridge.
+        /// Bridge name.
         name: String,
-        /// What was asked for.
+        /// Requested capacity, in stations.
         capacity: usize,
     },
-    /// The ageing time is too short or too long.
+    /// The ageing time is out of range.
     #[error(
         "bridge `{name}` was not added: an ageing time of {seconds} s is outside {} to {} s",
         BridgeConfig::AGEING.start(),
         BridgeConfig::AGEING.end()
     )]
     Ageing {
-        /// The bridge.
+        /// Bridge name.
         name: String,
-        /// What was asked for.
+        /// Requested ageing time, in seconds.
         seconds: u32,
     },
 }
 
-/// Why a bridge was not removed.
+/// A bridge was not removed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RemoveBridgeError {
-    /// There is none of that name.
+    /// No bridge has this name.
     #[error(transparent)]
     Unknown(#[from] UnknownBridge),
-    /// Ports would be left without a bridge.
+    /// The bridge still has ports.
     #[error("bridge `{name}` still has {ports} ports and was not removed; remove them first")]
     InUse {
-        /// The bridge.
+        /// Bridge name.
         name: String,
-        /// How many.
+        /// Number of ports.
         ports: usize,
     },
 }
 
-/// Why a port was not added to a bridge.
+/// A port was not added to a bridge.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddPortError {
-    /// There is no such bridge.
+    /// No bridge has this name.
     #[error(transparent)]
     Unknown(#[from] UnknownBridge),
-    /// It has a bridge already.
+    /// The port is already on a bridge.
     #[error("port {} belongs to bridge `{bridge}` already and stays there; remove it there first", port.0)]
     Member {
-        /// The port.
+        /// Port.
         port: PortId,
-        /// Where it is.
+        /// Its current bridge.
         bridge: String,
     },
-    /// The number is too high.
+    /// The port number is out of range.
     #[error("port {} was not added: the switch was made for ports 0 to {}", port.0, ports - 1)]
     OutOfRange {
-        /// The port.
+        /// Port.
         port: PortId,
-        /// How many ports the switch was made for.
+        /// Maximum number of ports of the switch.
         ports: usize,
     },
-    /// An address of it is another port's.
+    /// One of its MAC addresses belongs to another port.
     #[error("port {} was not added: {mac} belongs to port {} already; give it to one of them", port.0, owner.0)]
     MacTaken {
-        /// The port.
+        /// Port.
         port: PortId,
-        /// The address.
+        /// MAC address.
         mac: MacAddress,
-        /// The port that has it.
+        /// Port that owns the address.
         owner: PortId,
     },
-    /// An address of it is a group address or zero.
+    /// One of its MAC addresses is a group address or zero.
     #[error("port {} was not added: {mac} is a group address or zero, which no station has", port.0)]
     NoStation {
-        /// The port.
+        /// Port.
         port: PortId,
-        /// The address.
+        /// MAC address.
         mac: MacAddress,
     },
-    /// A list of addresses is too long.
+    /// An address list is too long.
     #[error("port {} was not added: it lists {entries} addresses, and at most {most} are allowed", port.0)]
     TooLong {
-        /// The port.
+        /// Port.
         port: PortId,
-        /// How many.
+        /// Number of entries.
         entries: usize,
-        /// Most of them.
+        /// Maximum number of entries.
         most: usize,
     },
-    /// Leases are wanted, and nothing records them.
+    /// Its sources include DHCP leases, but the bridge does not snoop DHCP.
     #[error("port {} was not added: its sources include dhcp, and bridge `{bridge}` does not follow DHCP; turn on dhcp_snooping there", port.0)]
     NoSnooping {
-        /// The port.
+        /// Port.
         port: PortId,
-        /// The bridge.
+        /// Bridge name.
         bridge: String,
     },
-    /// There is no room for its addresses.
+    /// The table has no space for its addresses.
     #[error("port {} was not added: the table of bridge `{bridge}` is full; flush it or give the bridge a larger capacity", port.0)]
     Full {
-        /// The port.
+        /// Port.
         port: PortId,
-        /// The bridge.
+        /// Bridge name.
         bridge: String,
     },
 }
 
-/// Why a port was not removed from its bridge.
+/// A port was not removed from its bridge.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RemovePortError {
-    /// It has none.
+    /// The port is on no bridge.
     #[error("port {} belongs to no bridge; there is nothing to remove", .0.0)]
     NoMember(PortId),
 }
 
-/// Why a static entry was not added or removed.
+/// A static entry was not added or removed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StaticError {
-    /// There is no such bridge.
+    /// No bridge has this name.
     #[error(transparent)]
     Unknown(#[from] UnknownBridge),
-    /// The port is elsewhere.
+    /// The port is not on this bridge.
     #[error("port {} is not on bridge `{bridge}`, so no address was pinned to it", port.0)]
     NoMember {
-        /// The port.
+        /// Port.
         port: PortId,
-        /// The bridge.
+        /// Bridge name.
         bridge: String,
     },
-    /// No station has such an address.
+    /// The address is a group address or zero.
     #[error("{0} is a group address or zero and cannot be pinned to one port")]
     NoStation(MacAddress),
-    /// The address is among the allowed ones of another port.
+    /// The address belongs to another port.
     #[error("{mac} belongs to port {}, so it was not pinned to port {}", owner.0, port.0)]
     Reserved {
-        /// The port.
+        /// Port.
         port: PortId,
-        /// The address.
+        /// MAC address.
         mac: MacAddress,
-        /// The port that has it.
+        /// Port that owns the address.
         owner: PortId,
     },
     /// The port does not carry the VLAN.
     #[error("port {} does not carry VLAN {vlan}, so {mac} was not pinned to it", port.0)]
     VlanDenied {
-        /// The port.
+        /// Port.
         port: PortId,
-        /// The address.
+        /// MAC address.
         mac: MacAddress,
-        /// The VLAN.
+        /// VLAN ID.
         vlan: u16,
     },
-    /// Without a VLAN it is not clear what is meant.
+    /// No VLAN is given, and the port has none for untagged frames.
     #[error("port {} has no VLAN for untagged frames: say in which VLAN {mac} is", port.0)]
     VlanMissing {
-        /// The port.
+        /// Port.
         port: PortId,
-        /// The address.
+        /// MAC address.
         mac: MacAddress,
     },
-    /// There is no room.
+    /// The table is full.
     #[error("the table of bridge `{0}` is full: flush it or give the bridge a larger capacity")]
     Full(String),
-    /// There is no such entry.
+    /// No such static entry exists.
     #[error("bridge `{bridge}` has no static entry for {mac} in VLAN {vlan}; nothing was removed")]
     Missing {
-        /// The bridge.
+        /// Bridge name.
         bridge: String,
-        /// The address.
+        /// MAC address.
         mac: MacAddress,
-        /// The VLAN; 0 stands for frames without one.
+        /// VLAN ID; 0 for frames without one.
         vlan: u16,
     },
 }
 
-/// Why a station was not forgotten.
+/// A station was not removed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ForgetError {
-    /// There is no such bridge.
+    /// No bridge has this name.
     #[error(transparent)]
     Unknown(#[from] UnknownBridge),
-    /// There is no such station.
+    /// The station is not known.
     #[error("bridge `{bridge}` does not know {mac} in VLAN {vlan}; nothing was removed")]
     Missing {
-        /// The bridge.
+        /// Bridge name.
         bridge: String,
-        /// The address.
+        /// MAC address.
         mac: MacAddress,
-        /// The VLAN; 0 stands for frames without one.
+        /// VLAN ID; 0 for frames without one.
         vlan: u16,
     },
 }

@@ -1,18 +1,18 @@
-//! The filtering database: what a bridge knows about stations, and what it lets a port teach it.
+//! Filtering database: the stations of a bridge, and the learning rules of its ports.
 //!
-//! Reading is lock-free. Everything that changes which port a station is at happens under one lock. A worker only
-//! ever tries that lock; the control side waits for it, and holds it for some microseconds at a time.
+//! Look-ups are lock-free. Every change of a station's port is made under one lock. A worker only uses `try_lock`; the
+//! control thread blocks on the lock and holds it for some microseconds at a time.
 //!
-//! Each port has a counter of the changes that can make a remembered answer wrong: a station left the port, by a move,
-//! a removal or a static entry. It is increased after the change with Release and read with Acquire before a look-up,
-//! so an answer remembered together with an older count is discarded. A new station makes no answer wrong, because only
-//! known stations are remembered: a port that learns does not invalidate the answers of others.
+//! Each port has a counter of changes that invalidate cached answers: a station left the port, by a move, a removal or
+//! a static entry. It is incremented after the change with Release and read before a look-up with Acquire, so an answer
+//! cached with an older count is discarded. A new station invalidates no answer, because only known stations are
+//! cached: learning on one port does not invalidate the answers of others.
 //!
-//! A known station moves to another port only under the rules of [`MacMoves`]. A refused move takes no lock.
+//! A known station moves to another port only under the rules of [`MacMoves`]. A refused move does not take the lock.
 //!
-//! One port's stations never push out another's: each port has a limit, and at its limit, or when the whole table
-//! is full, nothing is learned. Beyond the capacity there is a reserve for the first few stations of every port,
-//! so that ports which fill the table together cannot keep a station from being learned.
+//! Stations of one port never evict those of another: each port has a limit, and at its limit, or if the whole table is
+//! full, nothing is learned. Beyond the capacity there is a reserve for the first stations of each port, so that ports
+//! which together fill the table cannot prevent learning on others.
 
 mod control;
 
@@ -28,29 +28,29 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use wire::MacAddress;
 
-/// How often a worker tries the lock before it leaves learning to a later packet.
+/// Attempts to take the lock before a worker defers learning to a later packet.
 const LOCK_TRIES: usize = 32;
-/// Buckets that a worker looks through for aged stations in one burst.
+/// Buckets that a worker checks for aged stations per burst.
 const SWEEP_SLICE: u32 = 64;
-/// Stations of a port that may use the reserve.
+/// Number of stations per port that may use the reserve.
 const FIRST_STATIONS: u32 = 16;
 
-/// What is known about the source of a packet, now that it has been seen.
+/// Learning result for the source of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    /// It is at this port.
+    /// It was already known at this port.
     Known,
-    /// It is new, and is now known to be at this port.
+    /// It was learned at this port.
     Learned,
-    /// It was at another port, and is now at this one.
+    /// It moved from another port to this one.
     Moved,
-    /// It is not known: the port or the table is at its limit.
+    /// Not learned: the port or the table is at its limit.
     Refused,
-    /// It is not known yet: the table was being changed.
+    /// Not learned yet: the lock was busy, or the budget of the burst was used up.
     Deferred,
-    /// It is pinned to another port.
+    /// It is a static entry of another port.
     Elsewhere,
-    /// It is in use at this other port, and may not move.
+    /// It is in use at this other port and may not move.
     Contested(PortId),
 }
 
@@ -58,9 +58,9 @@ struct Writer {
     search: Search,
     stations: usize,
     pinned: usize,
-    /// The bucket that is swept next, how many are due, and the second in which that was found out.
+    /// Ageing sweep: next bucket, number of due buckets, second in which that number was computed.
     sweep: (u32, u32, u32),
-    /// Addresses that only one port may use, in every VLAN.
+    /// Addresses reserved for one port, in all VLANs.
     reserved: HashMap<MacAddress, PortId>,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Fdb {
 }
 
 impl Fdb {
-    /// An empty database for ports `0..ports`, none of which may teach it anything yet.
+    /// An empty database for ports `0..ports`; learning is disabled on all of them.
     pub(super) fn new(config: &BridgeConfig, ports: usize) -> Self {
         let (search, reserved) = (Search::new(), HashMap::new());
         let writer = Writer { search, stations: 0, pinned: 0, sweep: (0, 0, 0), reserved };
@@ -88,32 +88,32 @@ impl Fdb {
         }
     }
 
-    /// The number to remember answers with that involve `port`. Must be read before the look-up.
+    /// Change count of `port`, for caching answers. Must be read before the look-up.
     #[inline(always)]
     pub(super) fn changes(&self, port: PortId) -> u64 {
         self.shares.get(port.0 as usize).map_or(0, Share::changes)
     }
 
-    /// Where `key` can be.
+    /// The candidate buckets of `key`.
     #[inline(always)]
     pub(super) fn places(&self, key: Key) -> Places {
         self.table.places(key)
     }
 
-    /// Asks for what a look-up will read.
+    /// Prefetches the lines that a look-up reads.
     #[inline(always)]
     pub(super) fn prefetch(&self, places: Places) {
         self.table.prefetch(places);
     }
 
-    /// The port of a destination, unless it is unknown or too old.
+    /// Port of a destination. Returns `None` if it is unknown or has aged.
     #[inline(always)]
     pub(super) fn destination(&self, key: Key, places: Places, second: u32) -> Option<PortId> {
         let entry = self.table.look_up(key, places)?.entry;
         (!self.aged(&entry, second)).then_some(entry.port)
     }
 
-    /// Whether `key`, which has sent a packet to `port` in this second, is known to be there.
+    /// Whether `key`, the source of a packet received on `port` in this second, is known at that port.
     #[inline(always)]
     pub(super) fn confirm(&self, key: Key, places: Places, port: PortId, second: u32) -> bool {
         let Some(Hit { spot, entry }) = self.table.look_up(key, places) else { return false };
@@ -126,7 +126,8 @@ impl Fdb {
         true
     }
 
-    /// Learns that `key`, which is not known there, is at `port`. Takes the lock at most `budget` times, which it reduces.
+    /// Learns `key`, which is not known at `port`, there. Takes the lock at most `budget` times, and reduces `budget`
+    /// accordingly.
     #[cold]
     pub(super) fn learn(
         &self,
@@ -137,7 +138,7 @@ impl Fdb {
         budget: &mut u32,
     ) -> Source {
         let entry = Entry { key, port, stamp: second, pinned: false };
-        // Before the lock, so that neither a forged address nor a port at its limit costs the others anything.
+        // Checked without the lock, so that forged addresses and ports at their limit do not contend for it.
         match self.table.look_up(key, places) {
             Some(Hit { entry: old, .. }) if old.port == port => return Source::Known,
             Some(Hit { entry: old, .. }) if old.pinned => return Source::Elsewhere,
@@ -181,7 +182,7 @@ impl Fdb {
         }
     }
 
-    /// Whether the learned station `old` may become `new`, at another port.
+    /// Whether the learned station `old` may move to the port of `new`.
     fn may_move(&self, old: &Entry, new: &Entry) -> bool {
         let (from, to) = (&self.shares[old.port.0 as usize], &self.shares[new.port.0 as usize]);
         !self.guarded
@@ -191,7 +192,7 @@ impl Fdb {
     }
 
     fn aged(&self, entry: &Entry, second: u32) -> bool {
-        // A station may have been seen by a worker whose clock reading is a little later than ours.
+        // Another worker may have stamped the station with a slightly later clock reading.
         !entry.pinned && second.saturating_sub(entry.stamp) >= self.ageing
     }
 
@@ -251,14 +252,14 @@ impl Fdb {
     }
 }
 
-/// Stations that fit beyond the capacity.
+/// Number of stations beyond the capacity.
 fn reserve(capacity: usize) -> usize {
     capacity.div_ceil(8)
 }
 
-/// Ageing, done by the workers in small slices.
+/// Ageing, in small slices by the workers.
 impl Fdb {
-    /// Looks through a few more buckets for aged stations. `false` when nothing more is due in this second.
+    /// Checks a few more buckets for aged stations. Returns `false` if no more are due in this second.
     pub(super) fn sweep(&self, second: u32) -> bool {
         let Some(mut writer) = self.try_lock() else { return true };
         let (mut at, mut due, since) = writer.sweep;
@@ -274,7 +275,7 @@ impl Fdb {
         due > slice
     }
 
-    /// The whole table is looked through four times in one ageing time.
+    /// Rate that sweeps the whole table four times per ageing time.
     fn sweep_per_second(&self) -> u32 {
         self.table.buckets().div_ceil((self.ageing / 4).max(1))
     }

@@ -1,4 +1,4 @@
-//! The database alone: its size, its limits, and several threads at once.
+//! Tests of the database alone: size, limits, concurrency.
 
 use super::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,7 +9,7 @@ fn database(capacity: usize) -> Fdb {
     Fdb::new(&BridgeConfig { capacity, mac_moves: MacMoves::Free, ..BridgeConfig::default() }, 16)
 }
 
-/// As [`database`], with ports 0 to 3 open and moves guarded.
+/// Like [`database`], with ports 0 to 3 open and moves guarded.
 fn guarded() -> Fdb {
     let fdb = Fdb::new(&BridgeConfig { capacity: 1000, ..BridgeConfig::default() }, 16);
     (0..4).for_each(|port| fdb.open(PortId(port), 100, false));
@@ -24,7 +24,7 @@ fn teach(fdb: &Fdb, mac: u64, port: u16, second: u32) -> Source {
     seen(fdb, mac, port, second, &mut 1)
 }
 
-/// What a worker finds out about the source of a packet.
+/// Learning result for a packet, as in a worker.
 fn seen(fdb: &Fdb, mac: u64, port: u16, second: u32, budget: &mut u32) -> Source {
     let (key, places, port) = (key(mac), fdb.places(key(mac)), PortId(port));
     if fdb.confirm(key, places, port, second) {
@@ -141,7 +141,7 @@ fn a_closed_port_teaches_nothing_and_is_forgotten() {
     assert_eq!(find(&fdb, 9000, 0), None);
 }
 
-/// Station `mac` is only ever at ports `mac % 4` and `mac % 4 + 4`.
+/// Station `mac` is only at ports `mac % 4` and `mac % 4 + 4`.
 #[test]
 fn a_look_up_never_names_a_port_where_the_station_never_was() {
     const STATIONS: u64 = 900;
@@ -178,7 +178,7 @@ fn a_look_up_never_names_a_port_where_the_station_never_was() {
     assert!(found.into_inner() >= STATIONS);
 }
 
-/// Two workers teach the same stations at different ports while the control side pins, flushes and lists.
+/// Two workers learn the same stations at different ports while the control thread pins, flushes and lists.
 #[test]
 fn counts_agree_with_the_table_after_several_writers() {
     let fdb = database(1000);

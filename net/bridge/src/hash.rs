@@ -1,17 +1,17 @@
-//! Where a station's two buckets are: a keyed hash, so that a sender that chooses addresses cannot choose buckets.
+//! Bucket selection by a keyed hash, so that a sender that chooses addresses cannot choose buckets.
 //!
-//! Two rounds of a folded 64 x 64 -> 128 bit multiplication with secret operands, drawn anew for each table. Both
-//! 32-bit halves of the result are reduced to a bucket by multiplication, so a table need not be a power of two.
+//! Two rounds of a folded 64 x 64 -> 128 bit multiplication with secret operands, random per table. Each 32-bit half of
+//! the result is mapped to a bucket by multiplication, so the table size need not be a power of two.
 
 use super::key::Key;
 use std::hash::{BuildHasher, RandomState};
 
-/// The secret of one table.
+/// Hash key of one table.
 #[derive(Clone)]
 pub(super) struct Secret([u64; 4]);
 
 impl Secret {
-    /// A secret from the operating system's randomness.
+    /// A random key from `RandomState`.
     pub(super) fn random() -> Self {
         let source = RandomState::new();
         // Odd multipliers lose no bits of the low half.
@@ -26,18 +26,18 @@ impl Secret {
     }
 }
 
-/// The two buckets in which a key may be. They may be the same one.
+/// The two candidate buckets of a key. They may be equal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Places(pub(super) [u32; 2]);
 
 impl Places {
-    /// The other candidate of a key that sits in `bucket`.
+    /// The other candidate bucket of a key in `bucket`.
     pub(super) fn other(self, bucket: u32) -> u32 {
         if self.0[0] == bucket { self.0[1] } else { self.0[0] }
     }
 }
 
-/// Both halves of a product of 128 bits.
+/// Combines both halves of a 128-bit product.
 #[inline(always)]
 pub(super) fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
@@ -77,7 +77,7 @@ mod tests {
                 load[place as usize] += 1;
             }
         }
-        // A mean of 200 and a deviation of 14: eight deviations do not happen by chance.
+        // Mean 200, standard deviation 14: eight deviations do not occur by chance.
         assert!(
             load.iter().all(|n| (88..312).contains(n)),
             "{:?}..{:?}",

@@ -1,7 +1,7 @@
-//! What the table is looked up by: a station's address within one filtering database.
+//! Key of the station table: MAC address and VLAN.
 //!
-//! Learning is independent per VLAN (IEEE 802.1Q, IVL), so the VLAN is part of the key; VLAN 0 stands for frames
-//! without one. Each bridge has a table of its own, so the bridge is not.
+//! Learning is independent per VLAN (IEEE 802.1Q, IVL), so the VLAN is part of the key; VLAN 0 is used for frames
+//! without one. Each bridge has its own table, so the bridge is not part of the key.
 
 use wire::MacAddress;
 
@@ -18,7 +18,7 @@ impl Key {
         Self(mac.to_u64() | ((vlan as u64) << VLAN_SHIFT) & BITS)
     }
 
-    /// The key in the low sixty bits of `word`.
+    /// The key in the low 60 bits of `word`.
     #[inline(always)]
     pub(super) const fn from_bits(word: u64) -> Self {
         Self(word & BITS)

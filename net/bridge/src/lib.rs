@@ -1,13 +1,12 @@
 //! The learning bridge (IEEE 802.1Q, clause 8), as a pipeline.
 //!
-//! From left to right: a worker (`worker`) takes a burst, finds out which bridge its port belongs to
-//! (`ports`), what VLAN each packet is in (`vlan`), confirms each source and looks up each destination in the
-//! bridge's station table (`fdb`, which gives meaning to the cuckoo table of `table`, made of the lines of
-//! `bucket`, reached by the keyed `hash`), and floods within the port's limits (`limit`). [`Switch`] is the
-//! control side of it all.
+//! A worker (`worker`) takes a burst, finds the bridge of its port (`ports`), classifies each packet's VLAN (`vlan`),
+//! confirms each source and looks up each destination in the station table of the bridge (`fdb`, on the cuckoo hash
+//! table of `table`, whose cache lines are `bucket`, selected by the keyed `hash`), and floods within the port's rate
+//! limits (`limit`). [`Switch`] is the control API.
 //!
-//! Workers never wait: they read the table without locks, take its lock only when a station is new or has
-//! moved, and then only if it is free; whatever cannot be learned now is learned from a later packet.
+//! Workers do not block: they read the table without locks and use `try_lock` only for new or moved stations; a station
+//! that cannot be learned now is learned from a later packet.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! How many packets per second may pass: a token bucket in one word.
+//! Rate limiter: a token bucket in one word.
 //!
-//! The word is the theoretical arrival time of the generic cell rate algorithm (ITU-T I.371): the time at which
-//! the bucket will be full again. All workers that serve a port share it, so a limit holds for the port and not
-//! per worker. It is written only for packets that pass; a port far above its limit only reads it.
+//! The word is the theoretical arrival time of the generic cell rate algorithm (ITU-T I.371): the time at which the
+//! bucket is full again. All workers of a port share it, so the limit applies per port. It is written only for admitted
+//! packets; a port far above its limit only reads it.
 
 use super::config::Rate;
 use mem::line::Padded;
@@ -13,9 +13,9 @@ const NANOSECONDS: u64 = 1_000_000_000;
 
 pub(super) struct Limiter {
     full_at: Padded<AtomicU64>,
-    /// Nanoseconds that one packet takes.
+    /// Nanoseconds per packet.
     interval: u64,
-    /// Nanoseconds that the whole bucket takes, less one packet.
+    /// Nanoseconds to fill the bucket, minus one packet.
     depth: u64,
 }
 
@@ -26,13 +26,13 @@ impl Limiter {
         Self { full_at: Padded(AtomicU64::new(0)), interval, depth }
     }
 
-    /// Takes one packet's worth, if there is that much.
+    /// Admits one packet if the bucket allows it.
     pub(super) fn admit(&self, now: Now) -> bool {
         let take = |full_at: u64| {
             let from = full_at.max(now.0);
             (from - now.0 <= self.depth).then_some(from + self.interval)
         };
-        // Relaxed: the word guards no other memory.
+        // Relaxed is sufficient: the word guards no other memory.
         self.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
     }
 }

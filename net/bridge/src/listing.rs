@@ -1,97 +1,97 @@
-//! What the control side tells about a bridge, for people and for JSON, and how it picks stations.
+//! Bridge state for display and JSON, and station selection.
 
 use port::PortId;
 use serde::{Deserialize, Serialize};
 use wire::MacAddress;
 
-/// One station that a bridge knows.
+/// A known station.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Station {
-    /// Its address.
+    /// MAC address.
     pub mac: MacAddress,
-    /// Its VLAN; 0 stands for frames without one.
+    /// VLAN ID; 0 for frames without one.
     pub vlan: u16,
-    /// The number of the port it is at.
+    /// Number of its port.
     pub port: u16,
-    /// Seconds since it was last seen; nothing for a static entry, which does not age.
+    /// Seconds since it was last seen; `None` for a static entry, which does not age.
     pub age_seconds: Option<u32>,
-    /// Whether an operator put it there.
+    /// Whether this is a static entry.
     #[serde(rename = "static")]
     pub pinned: bool,
 }
 
-/// Which stations are meant: those at a port, in a VLAN, both, or all of them.
+/// Selects stations by port, by VLAN, by both, or all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Only those at this port.
+    /// Only stations at this port.
     pub port: Option<PortId>,
-    /// Only those in this VLAN; 0 stands for frames without one.
+    /// Only stations in this VLAN; 0 for frames without one.
     pub vlan: Option<u16>,
 }
 
 impl Selection {
-    /// Whether a station is meant.
+    /// Whether a station is selected.
     pub(super) fn names(self, port: PortId, vlan: u16) -> bool {
         self.port.is_none_or(|wanted| wanted == port) && self.vlan.is_none_or(|wanted| wanted == vlan)
     }
 }
 
-/// A bridge in numbers.
+/// Bridge statistics.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BridgeStatistics {
-    /// Its name.
+    /// Bridge name.
     pub name: String,
-    /// Whether it looks at VLAN tags.
+    /// Whether the bridge evaluates VLAN tags.
     pub vlan_aware: bool,
-    /// Seconds after which a silent station is forgotten.
+    /// Ageing time in seconds.
     pub ageing_seconds: u32,
-    /// Most stations it remembers.
+    /// Maximum number of stations.
     pub capacity: usize,
-    /// Stations in the table, static ones included. Those that have aged count until the sweep reaches them.
+    /// Stations in the table, including static ones. Aged stations count until the sweep removes them.
     pub stations: usize,
-    /// Static entries among them.
+    /// Number of static entries.
     pub static_entries: usize,
-    /// Bytes of the table.
+    /// Size of the table, in bytes.
     pub memory_bytes: usize,
-    /// Its ports, by number.
+    /// Ports, by number.
     pub ports: Vec<PortStatistics>,
-    /// The latest moves that were refused, at most one per port and second, oldest first.
+    /// Most recent refused moves, at most one per port and second, oldest first.
     pub refused_moves: Vec<RefusedMove>,
 }
 
-/// A station that was in use at one port sent from another, and was not moved there.
+/// A refused move: a station in use at one port sent from another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedMove {
-    /// Its address.
+    /// MAC address.
     pub mac: MacAddress,
-    /// Its VLAN; 0 stands for frames without one.
+    /// VLAN ID; 0 for frames without one.
     pub vlan: u16,
-    /// The number of the port that it stays at.
+    /// Number of its current port.
     pub old_port: u16,
-    /// The number of the port that the frame came from.
+    /// Number of the port that received the frame.
     pub new_port: u16,
-    /// The second since the start in which that happened.
+    /// Time in seconds since the start.
     pub second: u32,
 }
 
-/// A port of a bridge in numbers.
+/// Port statistics.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortStatistics {
-    /// The port's number.
+    /// Port number.
     pub port: u16,
-    /// Stations learned from it that are in the table.
+    /// Stations in the table learned from this port.
     pub learned: u32,
-    /// Static entries that point to it.
+    /// Static entries at this port.
     pub static_entries: u32,
-    /// Most stations that are learned from it.
+    /// Maximum number of stations learned from this port.
     pub max_macs: u32,
-    /// Packets whose station was not learned because the port or the table was at its limit.
+    /// Packets whose source was not learned because the port or the table was at its limit.
     pub refused: u64,
-    /// Packets whose station was not learned because the table was being changed, or the burst
-    /// had brought as many new stations as are learned from one burst.
+    /// Packets whose source was not learned because the table lock was busy or the burst exceeded the number of
+    /// stations learned per burst.
     pub deferred: u64,
-    /// Stations that moved to this port from another one.
+    /// Stations that moved to this port.
     pub moves: u64,
-    /// Packets from stations in use at another port, which were dropped.
+    /// Packets dropped because their source is in use at another port.
     pub refused_moves: u64,
 }

@@ -1,8 +1,8 @@
-//! Which port belongs to which bridge: a table that changes rarely and is read for every burst.
+//! Mapping of ports to bridges: changed rarely, read per burst.
 //!
-//! A table is never changed once it is published. The control side publishes a new one and then bumps the
-//! generation; each worker compares generations at its burst boundaries and takes the new table if no thread is
-//! publishing at that moment, otherwise at its next burst. So neither waits for the other.
+//! A published table is immutable. The control thread publishes a new one and then increments the generation; each
+//! worker compares generations at burst boundaries and takes the new table with `try_lock`, or else at its next burst.
+//! Neither side blocks.
 
 use super::config::{BridgeConfig, PortConfig, Vlan};
 use super::fdb::Fdb;
@@ -14,7 +14,7 @@ use port::PortId;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A bridge: what does not change while it lives.
+/// Immutable state of a bridge.
 pub(super) struct Bridge {
     pub(super) name: String,
     pub(super) config: BridgeConfig,
@@ -22,29 +22,29 @@ pub(super) struct Bridge {
     pub(super) refusals: Refusals,
 }
 
-/// A bridge as of one table: with its ports.
+/// A bridge and its ports, as of one table.
 #[derive(Clone)]
 pub(super) struct View {
     pub(super) bridge: Arc<Bridge>,
     pub(super) members: Vec<PortId>,
-    /// Whether a port of it is not transparent, so that tags have to be looked at.
+    /// Whether a port is not transparent, so that tags must be evaluated.
     pub(super) vlan_aware: bool,
 }
 
 /// A port of a bridge.
 pub(super) struct Member {
-    /// The number of its bridge.
+    /// Number of its bridge.
     pub(super) bridge: u16,
     pub(super) vlan: Vlan,
     pub(super) trusted: bool,
-    /// Port security; `None` if any packet is allowed.
+    /// Port security; `None` if all packets are allowed.
     pub(super) guard: Option<Box<Guard>>,
     pub(super) broadcast: Option<Limiter>,
     pub(super) unknown: Option<Limiter>,
     pub(super) counters: Padded<Counters>,
 }
 
-/// What workers count per port. They add once per burst, and only when something happened.
+/// Per-port counters of the workers. Updated once per burst, and only if non-zero.
 #[derive(Default)]
 pub(super) struct Counters {
     pub(super) refused: AtomicU64,
@@ -56,7 +56,7 @@ pub(super) struct Counters {
 }
 
 impl Member {
-    /// Whether a refused move is to be reported: the first of each second.
+    /// Whether to report a refused move: true for the first one in each second.
     pub(super) fn reports(&self, second: u32) -> bool {
         self.counters.reported.swap(second + 1, Ordering::Relaxed) != second + 1
     }
@@ -92,14 +92,14 @@ impl PortTable {
         self.views.get(bridge as usize)?.as_ref()
     }
 
-    /// The bridge of that name, and its number.
+    /// The bridge with this name, and its number.
     pub(super) fn named(&self, name: &str) -> Option<(u16, &View)> {
         let mut views =
             self.views.iter().enumerate().filter_map(|(i, view)| Some((i as u16, view.as_ref()?)));
         views.find(|(_, view)| view.bridge.name == name)
     }
 
-    /// Puts `member` in place of whatever port `port` was.
+    /// Sets or clears the entry of `port`.
     pub(super) fn set(&mut self, port: PortId, member: Option<Arc<Member>>) {
         let number = port.0 as usize;
         if self.members.len() <= number {
@@ -109,7 +109,7 @@ impl PortTable {
         self.derive();
     }
 
-    /// Works out what follows from the members.
+    /// Recomputes the derived fields of all views.
     fn derive(&mut self) {
         let members = &self.members;
         for (number, view) in self.views.iter_mut().enumerate() {
@@ -132,24 +132,25 @@ pub(super) struct Published {
 }
 
 impl Published {
-    /// The table of this moment. Waits for a publisher; for the control side.
+    /// The current table. Blocks on the lock; for the control thread.
     pub(super) fn table(&self) -> Arc<PortTable> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Replaces it.
+    /// Publishes a new table.
     pub(super) fn publish(&self, table: PortTable) {
         let table = Arc::new(table);
         let old = {
             let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::replace(&mut *current, table)
         };
-        // Pairs with the Acquire in `newer`: a reader of the new number finds at least this table.
+        // Pairs with the Acquire in `newer` and `latest`: a reader of the new generation gets this table or a later
+        // one.
         self.generation.fetch_add(1, Ordering::Release);
         drop(old);
     }
 
-    /// The table, and its number, if it is newer than number `than` and no thread is publishing. Never waits.
+    /// The table and its generation, if it differs from `than` and the lock is free. Does not block.
     #[inline(always)]
     pub(super) fn newer(&self, than: u64) -> Option<(u64, Arc<PortTable>)> {
         // Pairs with the Release in `publish`.
@@ -157,9 +158,9 @@ impl Published {
         if generation == than { None } else { self.take(generation) }
     }
 
-    /// The table and a number that is not newer than it. Waits for a thread that is copying or replacing it.
+    /// The table, and a generation not newer than it. Blocks on the lock.
     pub(super) fn latest(&self) -> (u64, Arc<PortTable>) {
-        // Pairs with the Release in `publish`; read first, so that the table is at least as new.
+        // Pairs with the Release in `publish`. Read first, so that the table is at least as new.
         let generation = self.generation.load(Ordering::Acquire);
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         (generation, current.clone())

@@ -1,8 +1,7 @@
-//! A port's share of the station table: what it may teach, what it has taught, and when its answers went stale.
+//! Per-port state of the station table: limits, counts, and invalidation of cached answers.
 //!
-//! Counts are written under the table's lock only, so that plain stores do. The change counter has a line of its own:
-//! workers read it for every burst, also for the ports they send to, and a port that learns many stations must not take
-//! that line away from them.
+//! Counts are written only under the table lock, so plain stores suffice. The change counter is on its own cache line:
+//! workers read it per burst, also for destination ports, and learning on a port must not invalidate that line.
 
 use super::bucket::Entry;
 use mem::line::Padded;
@@ -10,17 +9,17 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 #[derive(Default)]
 pub(super) struct Share {
-    /// Changes that can make a remembered answer wrong: a station left this port, or became static here.
+    /// Number of changes that invalidate cached answers: a station left this port or became static here.
     changes: Padded<AtomicU64>,
     limit: AtomicU32,
     learned: AtomicU32,
     pinned: AtomicU32,
-    /// Stations last seen before this second are free to move.
+    /// Stations last seen before this second may move.
     released: AtomicU32,
     trusted: AtomicBool,
 }
 
-/// A port's share, for people.
+/// Counts of a port, for display.
 pub(super) struct ShareCount {
     pub(super) limit: u32,
     pub(super) learned: u32,
@@ -28,20 +27,20 @@ pub(super) struct ShareCount {
 }
 
 impl Share {
-    /// The number to remember answers with. Must be read before the look-up.
+    /// Change count for caching answers. Must be read before the look-up.
     #[inline(always)]
     pub(super) fn changes(&self) -> u64 {
         // Pairs with the Release in `changed`.
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Invalidates every remembered answer that involves this port. The caller holds the lock.
+    /// Invalidates all cached answers that involve this port. The caller must hold the lock.
     pub(super) fn changed(&self) {
         // Pairs with the Acquire in `changes`.
         self.changes.store(self.changes.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
     }
 
-    /// Sets the port's limit and whether it is trusted. The caller holds the lock.
+    /// Sets the limit and trust of the port. The caller must hold the lock.
     pub(super) fn open(&self, limit: u32, trusted: bool) {
         self.limit.store(limit, Ordering::Relaxed);
         self.trusted.store(trusted, Ordering::Relaxed);
@@ -60,12 +59,12 @@ impl Share {
         self.learned.load(Ordering::Relaxed)
     }
 
-    /// Whether no station is left here, learned or static.
+    /// Whether the port has no stations, learned or static.
     pub(super) fn is_empty(&self) -> bool {
         self.learned() + self.pinned.load(Ordering::Relaxed) == 0
     }
 
-    /// Lets every station that was seen here up to `second` move to another port.
+    /// Allows all stations last seen here in or before `second` to move to another port.
     pub(super) fn release(&self, second: u32) {
         self.released.store(second.saturating_add(1), Ordering::Relaxed);
     }
@@ -75,13 +74,13 @@ impl Share {
         entry.stamp < self.released.load(Ordering::Relaxed)
     }
 
-    /// Counts a station of this port that came or went. The caller holds the lock.
+    /// Adds `by` to the station count of this port. The caller must hold the lock.
     pub(super) fn count(&self, entry: &Entry, by: i32) {
         let counter = if entry.pinned { &self.pinned } else { &self.learned };
         counter.store(counter.load(Ordering::Relaxed).wrapping_add_signed(by), Ordering::Relaxed);
     }
 
-    /// The share in numbers.
+    /// Current limit and counts.
     pub(super) fn read(&self) -> ShareCount {
         let read = |counter: &AtomicU32| counter.load(Ordering::Relaxed);
         ShareCount { limit: read(&self.limit), learned: read(&self.learned), pinned: read(&self.pinned) }

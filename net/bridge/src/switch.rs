@@ -1,7 +1,7 @@
-//! The control side: bridges and ports come and go, entries are listed, pinned and flushed.
+//! Control API: add and remove bridges and ports; list, pin and flush stations.
 //!
-//! Everything here may wait for other control operations, and never for a worker longer than the worker holds a
-//! table's lock to learn one station.
+//! Operations may block on other control operations, and on a worker only while it holds a table lock to learn one
+//! station.
 
 use super::allowed::AllowedSource;
 use super::config::{BridgeConfig, PortConfig, Vlan};
@@ -20,14 +20,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::{MacAddress, VlanId};
 
-/// Most VLANs of a trunk in which a port's own addresses are static entries.
+/// Maximum number of trunk VLANs for which a port's own addresses become static entries.
 const MOST_PINNED_VLANS: usize = 64;
 
-/// All bridges of the process and the ports on them. Shared by the control side and, as [`Pipelines`], by the
-/// workers.
+/// All bridges of the process and their ports. Shared by the control thread and, as [`Pipelines`], by the workers.
 pub struct Switch {
     published: Arc<Published>,
-    /// Held while the port table or what belongs to it is changed, so that changes come one after the other.
+    /// Serialises changes of the port table and related state.
     changing: Mutex<()>,
     ports: usize,
 }
@@ -44,7 +43,7 @@ impl Switch {
         Self { published: Arc::default(), changing: Mutex::new(()), ports: ports.min(1 << 16) }
     }
 
-    /// The table of ports, for a worker.
+    /// The port table, for a worker.
     #[cfg(all(test, not(loom)))]
     pub(super) fn published(&self) -> Arc<Published> {
         self.published.clone()
@@ -55,10 +54,10 @@ impl Switch {
         (changing, PortTable::clone(&self.published.table()))
     }
 
-    /// Adds a bridge without ports. Its table is allocated here.
+    /// Adds a bridge without ports and allocates its table.
     ///
     /// # Errors
-    /// When the name is taken or the configuration is out of range.
+    /// If the name is in use or the configuration is out of range.
     pub fn add_bridge(&self, name: &str, config: BridgeConfig) -> Result<(), AddBridgeError> {
         check(name, &config)?;
         let (_changing, mut table) = self.change();
@@ -77,10 +76,10 @@ impl Switch {
         Ok(())
     }
 
-    /// Removes a bridge that has no ports.
+    /// Removes a bridge, which must have no ports.
     ///
     /// # Errors
-    /// When there is none of that name, or it has ports.
+    /// If no bridge has this name, or it has ports.
     pub fn remove_bridge(&self, name: &str) -> Result<(), RemoveBridgeError> {
         let (_changing, mut table) = self.change();
         let (number, view) = table.named(name).ok_or_else(|| UnknownBridge(name.to_owned()))?;
@@ -93,10 +92,11 @@ impl Switch {
         Ok(())
     }
 
-    /// Puts port `port` on a bridge. Workers take it into account from their next burst on.
+    /// Adds `port` to a bridge. Workers apply the change from their next burst on.
     ///
     /// # Errors
-    /// When there is no such bridge, the port is on one already, or its number is too high.
+    /// If no bridge has this name, the port is already on a bridge, its number is out of range, or its configuration is
+    /// invalid.
     pub fn add_port(&self, port: PortId, bridge: &str, config: &PortConfig) -> Result<(), AddPortError> {
         let (_changing, mut table) = self.change();
         if port.0 as usize >= self.ports {
@@ -128,26 +128,26 @@ impl Switch {
         Err(AddPortError::Full { port, bridge: bridge.to_owned() })
     }
 
-    /// Takes a port off its bridge and forgets every station there, static entries too.
+    /// Removes a port from its bridge, with all its stations, including static entries.
     ///
     /// # Errors
-    /// When the port is on no bridge.
+    /// If the port is on no bridge.
     pub fn remove_port(&self, port: PortId) -> Result<(), RemovePortError> {
         let (_changing, mut table) = self.change();
         let view = table.member(port).and_then(|member| table.view(member.bridge));
         let bridge = view.ok_or(RemovePortError::NoMember(port))?.bridge.clone();
         table.set(port, None);
         self.published.publish(table);
-        // A worker that has not seen the new table yet can teach nothing any more once this has begun.
+        // From here on, a worker that still uses the old table cannot learn on this port.
         bridge.fdb.close(port);
         Ok(())
     }
 
-    /// Pins `mac` to a port: it does not move or age, and frames from it that enter elsewhere are dropped. Without
-    /// `vlan` it is the one of the port's untagged frames.
+    /// Adds a static entry for `mac` at `port`: it does not move or age, and frames from it received on other ports are
+    /// dropped. `vlan` defaults to the VLAN of the port's untagged frames.
     ///
     /// # Errors
-    /// When bridge, port, VLAN and address do not go together, or the table is full.
+    /// If bridge, port, VLAN and address do not match, or the table is full.
     pub fn add_static(
         &self,
         bridge: &str,
@@ -170,10 +170,10 @@ impl Switch {
         if pinned { Ok(()) } else { Err(StaticError::Full(bridge.to_owned())) }
     }
 
-    /// Removes a static entry. `vlan` is as the listing shows it; nothing stands for 0.
+    /// Removes a static entry. `vlan` is as in the listing; `None` for 0.
     ///
     /// # Errors
-    /// When there is no such bridge or entry.
+    /// If no bridge has this name, or no such entry exists.
     pub fn remove_static(
         &self,
         bridge: &str,
@@ -185,28 +185,28 @@ impl Switch {
         if removed { Ok(()) } else { Err(StaticError::Missing { bridge: bridge.to_owned(), mac, vlan }) }
     }
 
-    /// Forgets a station, whether it was learned or pinned. `vlan` is as the listing shows it; 0 stands for none.
-    /// One that was learned is learned again from its next packet.
+    /// Removes a station, learned or static. `vlan` is as in the listing; 0 for frames without one. A learned station
+    /// is learned again from its next packet.
     ///
     /// # Errors
-    /// When there is no such bridge or station.
+    /// If no bridge has this name, or the station is not known.
     pub fn forget(&self, bridge: &str, mac: MacAddress, vlan: u16) -> Result<(), ForgetError> {
         let removed = self.bridge(bridge)?.fdb.forget(Key::new(mac, vlan), |_| true);
         if removed { Ok(()) } else { Err(ForgetError::Missing { bridge: bridge.to_owned(), mac, vlan }) }
     }
 
-    /// Forgets the learned stations of a bridge that `selection` names, and returns how many they were.
+    /// Removes the learned stations of a bridge selected by `selection`; returns their number.
     ///
     /// # Errors
-    /// When there is no such bridge.
+    /// If no bridge has this name.
     pub fn flush(&self, bridge: &str, selection: Selection) -> Result<usize, UnknownBridge> {
         Ok(self.bridge(bridge)?.fdb.flush(|entry| selection.names(entry.port, entry.key.vlan())))
     }
 
-    /// The stations of a bridge, by address and VLAN. Those that have aged are left out.
+    /// Stations of a bridge that have not aged, sorted by address and VLAN.
     ///
     /// # Errors
-    /// When there is no such bridge.
+    /// If no bridge has this name.
     pub fn stations(&self, bridge: &str, now: Now) -> Result<Vec<Station>, UnknownBridge> {
         let second = (now.0 / 1_000_000_000) as u32;
         let entries = self.bridge(bridge)?.fdb.stations(second);
@@ -220,7 +220,7 @@ impl Switch {
         Ok(entries.into_iter().map(station).collect())
     }
 
-    /// Every bridge in numbers.
+    /// Statistics of all bridges.
     pub fn statistics(&self) -> Vec<BridgeStatistics> {
         let table = self.published.table();
         table.views.iter().flatten().map(|view| bridge_statistics(&table, view)).collect()
@@ -234,7 +234,7 @@ impl Switch {
 }
 
 impl Pipelines for Switch {
-    /// Every worker's pipeline is the same, over the same tables.
+    /// All workers have the same pipeline, over the same tables.
     fn worker(&self, _index: usize) -> Box<dyn Pipeline> {
         Box::new(Worker::new(self.published.clone(), self.ports))
     }
@@ -244,7 +244,7 @@ impl Pipelines for Switch {
     }
 }
 
-/// Releases the stations of ports that stop, so that they may move.
+/// Allows the stations of stopped ports to move.
 struct Observer(Arc<Published>);
 
 impl PortObserver for Observer {
@@ -282,7 +282,7 @@ fn check_port(port: PortId, bridge: &Bridge, config: &PortConfig) -> Result<(), 
     Ok(())
 }
 
-/// The VLANs in which a port's own addresses are static entries. In the others of a wide trunk they are learned, and at
+/// VLANs in which a port's own addresses become static entries. In the other VLANs of a wide trunk they are learned, at
 /// this port only.
 fn vlans(vlan: &Vlan) -> Vec<u16> {
     let tagged = match vlan {
@@ -297,7 +297,7 @@ fn vlans(vlan: &Vlan) -> Vec<u16> {
     all
 }
 
-/// The VLAN that a static entry at `member` is in.
+/// VLAN of a static entry at `member`.
 fn static_vlan(
     view: &View,
     member: &Member,

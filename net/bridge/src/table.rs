@@ -1,11 +1,10 @@
-//! The cuckoo table: each station is in one of two buckets of four.
+//! Cuckoo hash table: each station is in one of two buckets of four.
 //!
-//! Readers take no lock and find a station in two cache lines at most. Writers hold the lock of the owner of the
-//! table (`fdb`), one at a time. To make room a writer moves stations to their other bucket, always copying a
-//! station to its new place before the old one is overwritten, so a station is never in neither. A reader that
-//! finds nothing believes it only if neither bucket changed between the reading of the first and the end.
+//! Readers take no lock and read at most two cache lines. Writers hold the lock of `fdb`, which owns the table. To make
+//! space a writer moves stations to their other bucket, copying each before it overwrites the old place, so a station
+//! is always in at least one bucket. A reader accepts a miss only if neither bucket changed during the whole look-up.
 //!
-//! The table knows places and entries; it does not know what a port may or when an entry is too old.
+//! The table stores places and entries; port rules and ageing are in `fdb`.
 
 use super::bucket::{Bucket, Entry, WAYS};
 use super::hash::{Places, Secret};
@@ -14,27 +13,27 @@ use mem::line::{Padded, prefetch_read};
 use mem::shim::atomic::{AtomicU64, Ordering};
 use mem::shim::spin_loop;
 
-/// How often a reader tries again while a writer changes its bucket. A change takes some nanoseconds; only a
-/// writer that lost its CPU in the middle of one takes longer, and then the station counts as unknown.
+/// Attempts of a reader while a writer changes its bucket. A change takes some nanoseconds, unless the writer is
+/// preempted; the station then counts as unknown.
 const TRIES: usize = 64;
-/// Most buckets that are looked at for a way to make room: five moves deep.
+/// Maximum number of buckets visited to make space: five moves deep.
 const SEARCHED: usize = 1024;
 
-/// A place in the table.
+/// A slot in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spot {
     bucket: u32,
     way: u8,
 }
 
-/// A station and where it was found.
+/// A station and its slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hit {
     pub(super) spot: Spot,
     pub(super) entry: Entry,
 }
 
-/// A writer has the bucket.
+/// A writer is changing the bucket.
 struct Busy;
 
 pub(super) struct Table {
@@ -43,13 +42,13 @@ pub(super) struct Table {
     displaced: Padded<AtomicU64>,
 }
 
-/// Buckets up to which a table is made twice as large as its stations need.
+/// Number of buckets up to which a table is twice the required size.
 const SMALL: usize = 128;
 
 impl Table {
-    /// A table for `capacity` stations, of which they fill at most nine tenths: room is then found at once.
+    /// A table for `capacity` stations, filled to at most nine tenths, so that inserts find space quickly.
     pub(super) fn new(capacity: usize) -> Self {
-        // Nine tenths full is what a large table bears; a small one has too few chains to rely on that.
+        // A large table supports nine tenths; a small one has too few chains for that.
         let buckets = (capacity * 10).div_ceil(9 * WAYS).max((capacity * 2).div_ceil(WAYS).min(SMALL)).max(4);
         Self {
             buckets: (0..buckets).map(|_| Bucket::new()).collect(),
@@ -66,20 +65,20 @@ impl Table {
         size_of_val(&*self.buckets)
     }
 
-    /// How many stations have been moved to make room for others.
+    /// Number of stations displaced to make space for others.
     pub(super) fn displaced(&self) -> u64 {
-        // Pairs with nothing: the caller compares two readings and repeats its work if they differ.
+        // Pairs with no store's data: the caller compares two values and repeats its work if they differ.
         self.displaced.load(Ordering::Acquire)
     }
 
-    /// Where `key` can be.
+    /// The candidate buckets of `key`.
     #[inline(always)]
     pub(super) fn places(&self, key: Key) -> Places {
         self.secret.places(key, self.buckets())
     }
 
-    /// Asks for both lines that a look-up may read. Asking for the second only when the first has not got it is a
-    /// little cheaper in a small table, and half as dear again in one of a million stations.
+    /// Prefetches both lines that a look-up may read. Prefetching the second only after a miss in the first is slightly
+    /// cheaper in a small table, and 50 % more expensive in one of a million stations.
     #[inline(always)]
     pub(super) fn prefetch(&self, places: Places) {
         for place in places.0 {
@@ -87,7 +86,7 @@ impl Table {
         }
     }
 
-    /// Finds a station, without a lock.
+    /// Looks up a station, without a lock.
     #[inline(always)]
     pub(super) fn look_up(&self, key: Key, places: Places) -> Option<Hit> {
         for _ in 0..TRIES {
@@ -113,13 +112,13 @@ impl Table {
         if steady { Ok(hit) } else { Err(Busy) }
     }
 
-    /// Notes that the station at `spot` was seen in second `stamp`. Needs no lock.
+    /// Sets the time stamp of the station at `spot`. Needs no lock.
     #[inline(always)]
     pub(super) fn refresh(&self, spot: Spot, stamp: u32) {
         self.buckets[spot.bucket as usize].refresh(spot.way as usize, stamp);
     }
 
-    /// What bucket number `bucket` holds, all of one moment. Needs no lock.
+    /// A consistent copy of bucket `bucket`. Needs no lock.
     pub(super) fn snapshot(&self, bucket: u32) -> [Option<Entry>; WAYS] {
         let bucket = &self.buckets[bucket as usize];
         loop {
@@ -133,24 +132,24 @@ impl Table {
         }
     }
 
-    /// The entries of bucket number `bucket`. The caller holds the lock.
+    /// The entries of bucket `bucket`. The caller must hold the lock.
     pub(super) fn entries(&self, bucket: u32) -> impl Iterator<Item = Hit> {
         let line = &self.buckets[bucket as usize];
         (0..WAYS).filter_map(move |way| hit(line, bucket, way))
     }
 
-    /// Writes over the entry at `spot`. The caller holds the lock.
+    /// Overwrites the entry at `spot`. The caller must hold the lock.
     pub(super) fn replace(&self, spot: Spot, entry: Entry) {
         self.buckets[spot.bucket as usize].put(spot.way as usize, entry);
     }
 
-    /// Empties `spot`. The caller holds the lock.
+    /// Clears `spot`. The caller must hold the lock.
     pub(super) fn remove(&self, spot: Spot) {
         self.buckets[spot.bucket as usize].clear(spot.way as usize);
     }
 
-    /// Adds a station that is not in the table, and moves others if it must. `false`, and nothing is changed, when
-    /// no room was found. The caller holds the lock.
+    /// Adds a station that is not in the table, displacing others if needed. Returns `false` and changes nothing if no
+    /// space was found. The caller must hold the lock.
     pub(super) fn insert(&self, search: &mut Search, entry: Entry) -> bool {
         let places = self.places(entry.key);
         let room = places.0.into_iter().find_map(|place| self.vacancy(place));
@@ -164,7 +163,7 @@ impl Table {
         Some(Spot { bucket, way: way as u8 })
     }
 
-    /// Searches breadth first for the shortest chain of moves that ends in a vacant slot, and makes them.
+    /// Breadth-first search for the shortest chain of moves that ends in an empty slot; performs the moves.
     fn make_room(&self, search: &mut Search, places: Places) -> Option<Spot> {
         search.start(places);
         let mut at = 0;
@@ -184,8 +183,8 @@ impl Table {
         None
     }
 
-    /// Moves `from` to `vacant`, then what has to come to `from`, and so on up to a root. Returns the slot that
-    /// became free there.
+    /// Moves `from` to `vacant`, then the entry of the step above to `from`, and so on up to a root. Returns the slot
+    /// freed there.
     fn shift(&self, search: &Search, mut at: usize, mut from: Spot, mut vacant: Spot) -> Spot {
         loop {
             if let Some(entry) = self.buckets[from.bucket as usize].entry(from.way as usize) {
@@ -206,12 +205,12 @@ fn hit(line: &Bucket, bucket: u32, way: usize) -> Option<Hit> {
     line.entry(way).map(|entry| Hit { spot: Spot { bucket, way: way as u8 }, entry })
 }
 
-/// A writer's memory of its search for room, allocated once.
+/// Search state of a writer, allocated once.
 pub(super) struct Search {
     steps: Vec<Step>,
 }
 
-/// A full bucket; one could make room in `above` by moving the entry in `above`'s slot `way` here.
+/// A full bucket. Moving the entry in slot `way` of bucket `above` here would make space in `above`.
 #[derive(Clone, Copy)]
 struct Step {
     bucket: u32,
@@ -229,8 +228,8 @@ impl Search {
         self.steps.extend(places.0.map(|bucket| Step { bucket, above: None, way: 0 }));
     }
 
-    /// Whether `bucket` is already on the way from a root to step `at`: a chain that met itself would move an
-    /// entry that is no longer there.
+    /// Whether `bucket` is on the path from a root to step `at`: a chain with a cycle would move an entry that is no
+    /// longer there.
     fn is_above(&self, at: usize, bucket: u32) -> bool {
         let mut step = Some(at as u16);
         while let Some(number) = step {
@@ -316,7 +315,7 @@ mod tests {
         assert_eq!(stored, model);
     }
 
-    /// Stations 0 to 63 stay, and are moved about while a thousand others come and go.
+    /// Stations 0 to 63 stay and are displaced while a thousand others are added and removed.
     #[test]
     fn a_station_that_is_moved_to_make_room_is_never_missed() {
         let table = Table::new(1000);
@@ -348,7 +347,7 @@ mod tests {
         assert!(table.displaced() > 0, "nothing was moved, so nothing was tested");
     }
 
-    /// As `look_up`, however long a writer keeps the bucket.
+    /// `look_up` without a limit on attempts.
     fn find_surely(table: &Table, key: Key) -> Option<Entry> {
         loop {
             match table.try_look_up(key, table.places(key)) {

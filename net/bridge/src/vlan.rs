@@ -1,19 +1,19 @@
-//! Which VLAN a packet is in, which ports carry it, and in what form (IEEE 802.1Q, clauses 6.9 and 8.6).
+//! VLAN classification, port membership and tagging on egress (IEEE 802.1Q, clauses 6.9 and 8.6).
 //!
-//! Only customer tags (0x8100) count. A frame whose outermost tag is a service tag is an untagged frame here.
+//! Only customer tags (0x8100) are evaluated. A frame whose outermost tag is a service tag counts as untagged.
 
 use super::config::Vlan;
 use port::{DropReason, Edit};
 use wire::{EtherType, Ethernet, TAG_LEN, Tag};
 
-/// A frame in no VLAN: untagged, on a transparent port.
+/// Untagged frame on a transparent port, in no VLAN.
 pub(super) const NO_VLAN: u16 = 0;
 const RESERVED: u16 = 4095;
-/// Bytes in front of a tag.
+/// Length of the addresses before a tag, in bytes.
 const ADDRESSES: usize = 12;
 
 impl Vlan {
-    /// The VLAN of a frame that came in with `tag`, if this port takes such frames.
+    /// The VLAN of a frame received with `tag`. Returns `None` if the port does not accept such frames.
     pub(super) fn classify(&self, tag: Option<Tag>) -> Option<u16> {
         let tagged = tag.map(Tag::vlan).filter(|vlan| *vlan != 0);
         match (self, tagged) {
@@ -25,7 +25,7 @@ impl Vlan {
         }
     }
 
-    /// Whether frames of `vlan` leave by this port.
+    /// Whether the port sends frames of `vlan`.
     #[inline]
     pub(super) fn carries(&self, vlan: u16) -> bool {
         match self {
@@ -37,7 +37,7 @@ impl Vlan {
         }
     }
 
-    /// Whether frames of `vlan` leave by this port with a tag.
+    /// Whether the port sends frames of `vlan` tagged.
     #[inline]
     fn tags(&self, vlan: u16) -> bool {
         match self {
@@ -48,24 +48,24 @@ impl Vlan {
     }
 }
 
-/// How a packet was received: whether it carries a tag, and the tag of its VLAN.
+/// Received form of a packet: its tag state and the tag of its VLAN.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Form {
     tag: Tag,
     tagged: bool,
-    /// Whether the tag that the packet carries names no VLAN, so that it is another one where the packet leaves tagged.
+    /// Priority-tagged (VLAN 0), so that the tag must be replaced if the packet leaves tagged.
     priority: bool,
 }
 
 impl Form {
-    /// The VLAN and form of a frame that came in by a port configured as `vlan`.
+    /// VLAN and form of a frame received on a port with mode `vlan`.
     #[inline]
     pub(super) fn of(frame: &Ethernet<'_>, vlan: &Vlan) -> Result<Self, DropReason> {
         let tag = frame.tag();
         if tag.is_none() && frame.ethertype() == EtherType::VLAN {
             return Err(DropReason::TooShort);
         }
-        // Taking off a priority tag that hides another one would let a guest choose its VLAN on the next switch.
+        // Removing a priority tag in front of another tag would let a guest choose its VLAN on the next switch.
         let hides_another =
             tag.is_some() && matches!(vlan, Vlan::Access(_)) && frame.inner_ethertype() == EtherType::VLAN;
         let own = vlan.classify(tag).filter(|_| !hides_another).ok_or(DropReason::VlanDenied)?;
@@ -73,20 +73,19 @@ impl Form {
         Ok(Self { tag: tag.unwrap_or_default().with_vlan(own), tagged: tag.is_some(), priority })
     }
 
-    /// The VLAN that the packet is in.
+    /// VLAN of the packet.
     #[inline]
     pub(super) fn vlan(self) -> u16 {
         self.tag.vlan()
     }
 
-    /// Whether a packet of this form carries a tag.
+    /// Whether the received packet is tagged.
     #[inline]
     pub(super) fn is_tagged(self) -> bool {
         self.tagged
     }
 
-    /// What a packet of this form becomes where it leaves by a port configured as `vlan`: every form that a packet leaves in,
-    /// by number.
+    /// Egress form of the packet on a port with mode `vlan`; used as an array index.
     #[inline]
     pub(super) fn leaving(self, vlan: &Vlan) -> Leaving {
         match (self.tagged, vlan.tags(self.vlan())) {
@@ -98,7 +97,7 @@ impl Form {
         }
     }
 
-    /// The edit that gives a packet of this form the form `leaving`; `None` if it stays as it was received.
+    /// The edit that gives the packet the form `leaving`. Returns `None` if it is unchanged.
     pub(super) fn edit(self, leaving: Leaving) -> Option<Edit> {
         let header = self.tag.header();
         let edit = match leaving {
@@ -111,13 +110,13 @@ impl Form {
     }
 }
 
-/// How a packet leaves, beside how it was received.
+/// Egress form of a packet, relative to the received form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Leaving {
     AsReceived,
     Tagged,
     Untagged,
-    /// Its tag is that of its VLAN now.
+    /// The received tag is replaced by the tag of its VLAN.
     Retagged,
 }
 
@@ -137,7 +136,8 @@ mod tests {
 
     #[test]
     fn a_frame_is_in_the_vlan_that_its_tag_and_its_port_say() {
-        // Tag of the frame, then the VLAN on a transparent port, on access 10, on trunks without and with native 99.
+        // Tag of the frame; then the VLAN on a transparent port, on access 10, and on trunks without native VLAN and
+        // with native 99.
         let table = [
             (None, Some(0), Some(10), None, Some(99)),
             (Some(0), Some(0), Some(10), None, Some(99)),

@@ -1,4 +1,4 @@
-//! A set of VLANs, as trunk ports carry them.
+//! VLAN sets of trunk ports.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -7,12 +7,12 @@ use wire::VlanId;
 
 const WORDS: usize = 64;
 
-/// Any of the VLANs 1 to 4094. Written as `1-10,20,100-199`.
+/// A set of VLANs 1 to 4094. Text form: `1-10,20,100-199`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct VlanSet(Box<[u64; WORDS]>);
 
 impl VlanSet {
-    /// No VLAN.
+    /// The empty set.
     pub fn empty() -> Self {
         Self(Box::new([0; WORDS]))
     }
@@ -27,13 +27,13 @@ impl VlanSet {
         self.0[vlan.get() as usize / 64] |= 1 << (vlan.get() % 64);
     }
 
-    /// Whether the VLAN is in the set.
+    /// Whether the set contains `vlan`.
     #[inline(always)]
     pub fn contains(&self, vlan: VlanId) -> bool {
         self.has(vlan.get())
     }
 
-    /// As [`VlanSet::contains`], for a number that may be no VLAN.
+    /// [`VlanSet::contains`] for any number.
     #[inline(always)]
     pub(super) fn has(&self, vlan: u16) -> bool {
         self.0[vlan as usize / 64 % WORDS] >> (vlan % 64) & 1 != 0
@@ -83,7 +83,7 @@ impl fmt::Debug for VlanSet {
     }
 }
 
-/// Why a text is no set of VLANs.
+/// Invalid VLAN set text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a list of VLANs: write numbers and ranges from 1 to 4094, like 1-10,20")]
 pub struct ParseVlanSetError(String);

@@ -1,7 +1,7 @@
-//! The bridge as one worker runs it: what it keeps from burst to burst.
+//! Per-worker bridge pipeline and its state across bursts.
 //!
-//! A burst has one source port, so everything about that port is looked up once; `pass` then decides packet by packet.
-//! Whether VLAN tags are looked at is decided per burst.
+//! A burst has one source port, so port state is looked up once per burst; `pass` then processes each packet. Tag
+//! evaluation is selected per burst.
 
 mod cache;
 mod pass;
@@ -16,15 +16,15 @@ use std::sync::Arc;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// One worker's bridge, over the tables it shares with the other workers.
+/// The pipeline of one worker, over tables shared with the other workers.
 pub(super) struct Worker {
     published: Arc<Published>,
     generation: u64,
     table: Arc<PortTable>,
-    /// By port: the last answer that may be given again.
+    /// Last reusable answer, by port.
     memos: Vec<Option<Memo>>,
     cache: FlowCache,
-    /// By bridge: up to when aged stations have been swept.
+    /// Ageing sweep state, by bridge.
     sweeps: Vec<Sweep>,
     plans: Box<[Plan; BURST]>,
     scratch: Box<[u8; LONGEST]>,
@@ -52,7 +52,7 @@ impl Worker {
         worker
     }
 
-    /// Takes over a changed port table. What was remembered may be wrong under it.
+    /// Takes a newer port table, if any. Cached answers are discarded.
     #[inline(always)]
     fn follow_ports(&mut self) {
         if let Some((generation, table)) = self.published.newer(self.generation) {
@@ -60,8 +60,9 @@ impl Worker {
         }
     }
 
-    /// A port is published before its first packet comes in, so a worker that does not find it has an old table, and another
-    /// worker was taking the new one just when this one looked. It is waited for: as long as a pointer is copied.
+    /// Blocks until the current port table is available. A port is published before its first packet arrives, so if it
+    /// is missing, this worker's table is old because the lock was busy. The wait is limited to the copy of one
+    /// pointer.
     #[cold]
     fn catch_up(&mut self) {
         let (generation, table) = self.published.latest();
@@ -91,7 +92,7 @@ impl Worker {
         };
         let place = known.and_then(|member| Some((member, self.table.view(member.bridge)?)));
         let (Some((member, view)), Some(memo)) = (place, self.memos.get_mut(from.0 as usize)) else {
-            // Without a verdict a packet has no destination.
+            // A packet without a verdict is dropped as `no-destination`.
             return;
         };
         let second = (now.0 / SECOND) as u32;
@@ -135,7 +136,7 @@ impl Pipeline for Worker {
 }
 
 impl Sweep {
-    /// A slice of ageing, while this second's share is not done.
+    /// Sweeps one slice until the share of this second is done.
     #[inline(always)]
     fn run(&mut self, view: &View, second: u32) {
         if self.second != second {

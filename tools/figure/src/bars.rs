@@ -1,4 +1,4 @@
-//! Bars that lie, one below the other, each of parts behind one another: with their names before and their numbers behind.
+//! Horizontal stacked bars, one below the other, with names on the left and labels on the right.
 
 use crate::svg::{Anchor, Area, Drawing, Scale, tick};
 use crate::{FOOT, TOP};
@@ -9,29 +9,29 @@ const RIGHT: f64 = 190.0;
 const ROW: f64 = 24.0;
 const LEGEND: f64 = 22.0;
 
-/// A part of a bar.
+/// A segment of a bar.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// Its looks.
+    /// CSS class.
     pub class: &'static str,
-    /// How long it is; below nothing it lies on the other side of zero.
+    /// Length in axis units; negative values extend to the left of zero.
     pub value: f64,
-    /// Shown when it is pointed at.
+    /// Tooltip.
     pub tip: String,
 }
 
-/// A bar.
+/// A stacked bar.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// Its name, in front of it.
+    /// Name, on the left.
     pub name: String,
-    /// Its parts, from left to right.
+    /// Segments, from left to right.
     pub parts: Vec<Part>,
-    /// What stands behind it.
+    /// Label, on the right.
     pub label: String,
 }
 
-/// Draws them over an axis of this unit; none where there are none. `legend`: what parts of a class are.
+/// Draws bars over an axis titled `unit`; `None` if `bars` is empty. `legend`: CSS class and name of each kind of part.
 pub fn bars(unit: &str, legend: &[(&'static str, &str)], bars: &[Bar]) -> Option<Drawing> {
     if bars.is_empty() {
         return None;
@@ -57,7 +57,7 @@ pub fn bars(unit: &str, legend: &[(&'static str, &str)], bars: &[Bar]) -> Option
     Some(drawing)
 }
 
-/// A number to draw: what is none has no length.
+/// The value to draw; 0 if it is not finite.
 fn length(part: &Part) -> f64 {
     if part.value.is_finite() { part.value } else { 0.0 }
 }
@@ -73,7 +73,7 @@ fn scale(bars: &[Bar]) -> Scale {
 
 fn row(drawing: &mut Drawing, scale: Scale, y: f64, bar: &Bar) {
     drawing.text(8.0, y + 15.0, Anchor::Start, "", &bar.name);
-    // Where the next part begins, to the left of zero and to the right.
+    // Where the next segment starts: left of zero, right of zero.
     let mut ends = [0.0, 0.0];
     for part in &bar.parts {
         let end = &mut ends[usize::from(length(part) >= 0.0)];

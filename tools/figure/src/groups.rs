@@ -1,4 +1,4 @@
-//! Bars in groups that lie, one below the other, each of one part or several behind one another.
+//! Grouped horizontal bars, one below the other, each of one or several stacked segments.
 
 use crate::svg::{Anchor, Area, Drawing, Scale, tick};
 use crate::{FOOT, TOP};
@@ -7,26 +7,27 @@ const LEFT: f64 = 230.0;
 const WIDTH: f64 = 560.0;
 const RIGHT: f64 = 120.0;
 const ROW: f64 = 22.0;
-/// Between two groups.
+/// Vertical gap between groups.
 const GAP: f64 = 12.0;
-/// The legend's height, and from one of its words to the next.
+/// Height of the legend, and width of a legend entry.
 const LEGEND: f64 = 22.0;
 const WORD: f64 = 130.0;
 
-/// A bar.
+/// A stacked bar.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// Its name, in front of it.
+    /// Name, on the left.
     pub label: String,
-    /// How long each part is.
+    /// Length of each segment, in axis units.
     pub parts: Vec<f64>,
-    /// Behind its end.
+    /// Text at the end of the bar.
     pub shown: String,
-    /// Whether a group begins with it.
+    /// Whether the bar starts a group.
     pub begins: bool,
 }
 
-/// Draws them; none where there is no bar. `words` names the parts, where there are several.
+/// Draws bars over an axis titled `across`; `None` if `bars` is empty. `words` names the segments, if there are
+/// several.
 pub fn bars(across: &str, words: &[&str], bars: &[Bar]) -> Option<Drawing> {
     let most = bars.iter().map(|bar| bar.parts.iter().sum()).reduce(f64::max)?;
     let legend = if words.len() > 1 { LEGEND } else { 0.0 };

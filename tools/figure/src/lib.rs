@@ -1,7 +1,7 @@
-//! Figures as SVG and pages of HTML that need nothing else: no network, no font, no library.
+//! SVG figures and self-contained HTML pages: no network, fonts or libraries.
 //!
-//! Everything here is a function from values to text; no file is touched. Text that comes from results passes through
-//! [`text::escape`], since a file of results may come from anywhere. The looks are decided in
+//! Every function maps values to text; no file is accessed. Text from results passes through [`text::escape`], because
+//! a result file is untrusted input. The design is described in
 //! `docs/decisions/0050-analysis-and-report-of-the-laboratory.md`.
 
 pub mod bars;
@@ -15,43 +15,43 @@ use measure::Kind;
 use svg::{Anchor, Drawing, standalone};
 use text::kind;
 
-/// A drawing with what must be said about it.
+/// A finished drawing with heading and caption.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// Such as `1-simulated-scatter-packet`: an element's id, and a file's name
+    /// Identifier, such as `1-simulated-scatter-packet`: used as element id and file name
     pub id: String,
-    /// Its heading
+    /// Heading
     pub title: String,
-    /// What is seen, and what to mind
+    /// Caption: what the figure shows, and caveats
     pub caption: String,
     drawing: String,
 }
 
 impl Figure {
-    /// A figure of a finished drawing.
+    /// A figure of a finished drawing. `from`: provenance, for the accessible label.
     pub fn new(id: String, title: String, caption: String, drawing: Drawing, from: &str) -> Figure {
         let drawing = drawing.finish(&format!("{title}. {from}"));
         Figure { id, title, caption, drawing }
     }
 
-    /// As an element of a page.
+    /// The figure as an inline SVG element.
     pub fn inline(&self) -> &str {
         &self.drawing
     }
 
-    /// With a number in front of its id, for a page of several sets.
+    /// Prefixes the id with a number, for a page of several sets.
     #[must_use]
     pub fn numbered(self, number: usize) -> Figure {
         Figure { id: format!("{number}-{}", self.id), ..self }
     }
 
-    /// The same under another id.
+    /// The same figure under another id.
     #[must_use]
     pub fn with_id(self, id: String) -> Figure {
         Figure { id, ..self }
     }
 
-    /// As a file.
+    /// The figure as an SVG file.
     pub fn file(&self) -> String {
         standalone(&self.drawing)
     }
@@ -59,27 +59,27 @@ impl Figure {
 
 /// A figure before its heading and provenance are drawn.
 pub struct Sketch {
-    /// Part of the id, such as `scatter-packet`.
+    /// Suffix of the id, such as `scatter-packet`.
     pub name: &'static str,
-    /// The heading.
+    /// Heading.
     pub title: String,
-    /// The text below.
+    /// Caption.
     pub caption: String,
     /// The drawing, without heading and provenance.
     pub drawing: Drawing,
 }
 
-/// Height that every figure leaves free at its top, for its heading, and at its bottom, for where it comes from.
+/// Height reserved at the top of every figure for its heading, and at the bottom ([`FOOT`]) for its provenance.
 pub const TOP: f64 = 34.0;
 /// See [`TOP`].
 pub const FOOT: f64 = 24.0;
 
-/// A figure with the number of its set in its id.
+/// Finishes a sketch; the id starts with the number of its set.
 pub fn finish(number: usize, memory: Kind, from: &str, sketch: Sketch) -> Figure {
     of_use(memory, from, sketch).numbered(number)
 }
 
-/// A figure of a study of use, whose id has no number yet.
+/// Finishes a sketch of a usage study; the id has no number yet.
 pub fn of_use(memory: Kind, from: &str, sketch: Sketch) -> Figure {
     let Sketch { name, title, caption, mut drawing } = sketch;
     drawing.text(8.0, 20.0, Anchor::Start, "title", &title);

@@ -1,4 +1,4 @@
-//! Parts of a page: one file of HTML that opens from disk and loads nothing.
+//! Parts of a page: one HTML file that opens from disk and loads no other resource.
 
 use super::Figure;
 use super::svg::style;
@@ -8,10 +8,10 @@ use measure::Kind;
 const PAGE_STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// What the browser may do: nothing but what stands in the file.
+/// Content security policy: only inline styles and scripts.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
 
-/// A page with this heading, these list items to lead through it, and these sections; all are markup.
+/// A page with this heading, these navigation items and these sections; all arguments are markup.
 pub fn document(heading: &str, links: &str, sections: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -25,7 +25,7 @@ pub fn document(heading: &str, links: &str, sections: &str) -> String {
     )
 }
 
-/// What kind of truth a part has, said of all of it.
+/// Statement of whether a part is measured or simulated.
 pub fn truth(memory: Kind) -> &'static str {
     match memory {
         Kind::Simulated => "Everything in this part was computed by a simulator; nothing was measured.",
@@ -36,12 +36,12 @@ pub fn truth(memory: Kind) -> &'static str {
     }
 }
 
-/// The class of a part's element.
+/// The CSS class of a part's element.
 pub fn class(memory: Kind) -> &'static str {
     if memory == Kind::Simulated { "simulated" } else { "measured" }
 }
 
-/// A table; cells are escaped here, titles that begin with `>` are columns of numbers.
+/// A table; cells are escaped here. A title that begins with `>` marks a column of numbers.
 pub fn table(titles: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let class = |n: usize| {
         if titles.get(n).is_some_and(|title| title.starts_with('>')) { " class=\"n\"" } else { "" }

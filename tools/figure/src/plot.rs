@@ -1,4 +1,4 @@
-//! Lines over two axes, with their names beside.
+//! Line plots over two axes, with line names on the right.
 
 use crate::svg::{Anchor, Area, Drawing, Scale, tick};
 use crate::{FOOT, TOP};
@@ -8,9 +8,9 @@ const LEFT: f64 = 70.0;
 const WIDTH: f64 = 620.0;
 const DEEP: f64 = 320.0;
 const RIGHT: f64 = 190.0;
-/// Between two names beside the plot.
+/// Vertical distance of two line names.
 const NAME: f64 = 18.0;
-/// Colours; a second lap through them is dashed.
+/// Number of colours; further lines repeat them dashed.
 const COLOURS: usize = 8;
 
 /// A point of a line.
@@ -20,36 +20,36 @@ pub struct Point {
     pub x: f64,
     /// Position on the vertical axis.
     pub y: f64,
-    /// Drawn as a bar through the point.
+    /// Interval, drawn as a vertical whisker through the point.
     pub interval: Option<Estimate>,
-    /// Shown when it is pointed at.
+    /// Tooltip.
     pub tip: String,
 }
 
-/// A line.
+/// A line of the plot.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Its name, beside its end.
+    /// Name, shown on the right of the plot.
     pub name: String,
     /// Its points, from left to right.
     pub points: Vec<Point>,
-    /// Drawn in dashes.
+    /// Whether the line is dashed.
     pub aside: bool,
 }
 
-/// What is on the axes.
+/// Axis titles and scales.
 pub struct Axes<'a> {
     /// Title of the horizontal axis.
     pub across: &'a str,
     /// Title of the vertical axis.
     pub up: &'a str,
-    /// Where on the axis which word stands; from there to the largest it reaches.
+    /// Ticks of the horizontal axis: position and label. The axis runs from 0 to the largest position.
     pub ticks: Vec<(f64, String)>,
-    /// Powers of ten upwards, rather than equal steps from zero.
+    /// Whether the vertical axis is logarithmic (powers of ten) instead of linear from zero.
     pub decades: bool,
 }
 
-/// Draws them; none where there is no point. A point that is no number is left out.
+/// Draws lines; `None` if no line has points. Points that are not finite are left out.
 pub fn plot(axes: &Axes<'_>, lines: &[Line]) -> Option<Drawing> {
     let lines: Vec<Line> = lines.iter().cloned().map(numbers).collect();
     let points = || lines.iter().flat_map(|line| &line.points);
@@ -109,7 +109,7 @@ fn curve(drawing: &mut Drawing, place: usize, line: &Line, x: Scale, y: Scale) {
     }
 }
 
-/// Beside the plot, in this place from the top.
+/// Draws the name of a line to the right of the plot; `place` counts from the top.
 fn name(drawing: &mut Drawing, place: usize, line: &Line) {
     let (left, height) = (LEFT + WIDTH + 14.0, TOP + 20.0 + NAME * place as f64);
     drawing.path(&[(left, height), (left + 24.0, height)], &class(place, line));

@@ -1,5 +1,5 @@
-//! Elements of a drawing as SVG text, and axes. Looks are classes of `figure.css`, so that one drawing serves light and
-//! dark, on the page and in a file of its own: see `docs/decisions/0050-analysis-and-report-of-the-laboratory.md`.
+//! SVG elements and axis scales. Styles are classes of `figure.css`, so that one drawing serves light and dark themes,
+//! in a page and as a standalone file: see `docs/decisions/0050-analysis-and-report-of-the-laboratory.md`.
 
 use std::fmt::Write as _;
 
@@ -7,25 +7,25 @@ use super::text::escape;
 
 const STYLE: &str = include_str!("figure.css");
 
-/// Where a text is held.
+/// Text anchor: which part of a text is at its position.
 #[derive(Clone, Copy)]
 pub enum Anchor {
-    /// Its beginning is at the position.
+    /// Start.
     Start,
-    /// Its middle is at the position.
+    /// Middle.
     Middle,
-    /// Its end is at the position.
+    /// End.
     End,
 }
 
-/// A drawing in the making.
+/// A drawing under construction.
 pub struct Drawing {
     width: f64,
     height: f64,
     body: String,
 }
 
-/// A rectangle: left, top, width, height.
+/// A rectangle in user units.
 #[derive(Clone, Copy)]
 pub struct Area {
     /// Left edge.
@@ -61,7 +61,7 @@ impl Drawing {
         self.height
     }
 
-    /// Text whose base line is at `y`.
+    /// Text whose baseline is at `y`.
     pub fn text(&mut self, x: f64, y: f64, anchor: Anchor, class: &str, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",
@@ -82,12 +82,12 @@ impl Drawing {
         ));
     }
 
-    /// A rectangle with what is shown when it is pointed at, if anything is.
+    /// A rectangle; `tip` is its tooltip, empty for none.
     pub fn rect(&mut self, area: Area, class: &str, tip: &str) {
         self.shaded(area, class, 1.0, tip);
     }
 
-    /// The same, filled to a degree of 0 to 1.
+    /// A rectangle with fill opacity `degree` from 0 to 1.
     pub fn shaded(&mut self, area: Area, class: &str, degree: f64, tip: &str) {
         let Area { x, y, width, height } = area;
         let degree = if degree < 1.0 { format!(" fill-opacity=\"{degree:.3}\"") } else { String::new() };
@@ -97,14 +97,14 @@ impl Drawing {
         ));
     }
 
-    /// A line through these points.
+    /// A polyline through these points.
     pub fn path(&mut self, points: &[(f64, f64)], class: &str) {
         let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
         let points = points.join(" ");
         self.push(format_args!("<polyline points=\"{points}\" class=\"{class}\"/>"));
     }
 
-    /// A thread's mark: told apart by its shape as well as by its colour.
+    /// The mark of a thread: threads differ in shape and in colour.
     pub fn mark(&mut self, thread: &str, x: f64, y: f64, tip: &str) {
         let (title, class) = (title(tip), escape(thread));
         match thread {
@@ -128,7 +128,7 @@ impl Drawing {
         self.push(format_args!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"6\" class=\"ring\"/>"));
     }
 
-    /// The element as a page holds it.
+    /// The drawing as an inline `<svg>` element with an accessible label.
     pub fn finish(self, label: &str) -> String {
         let Drawing { width, height, body } = self;
         let label = escape(label);
@@ -147,7 +147,7 @@ fn title(tip: &str) -> String {
     if tip.is_empty() { String::new() } else { format!("<title>{}</title>", escape(tip)) }
 }
 
-/// A drawing as a file of its own: with its name space, its looks, and paper behind it.
+/// A drawing as a standalone SVG file, with namespace, styles and background.
 pub fn standalone(drawing: &str) -> String {
     let drawing = drawing.replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"alone\" ", 1);
     let begin = drawing.find(">\n").map_or(0, |at| at + 2);
@@ -155,16 +155,16 @@ pub fn standalone(drawing: &str) -> String {
     format!("{head}<style>\n{STYLE}</style>\n<rect width=\"100%\" height=\"100%\" class=\"paper\"/>\n{body}")
 }
 
-/// The looks, for a page of many drawings.
+/// The style sheet, for a page of several drawings.
 pub fn style() -> &'static str {
     STYLE
 }
 
-/// Beyond these, numbers of a file are drawn as these.
+/// Limits of magnitude; values beyond them are clamped.
 const LEAST: f64 = 1e-300;
 const MOST: f64 = 1e300;
 
-/// Values along a length.
+/// Maps values to positions along an axis.
 #[derive(Clone, Copy)]
 pub struct Scale {
     from: f64,
@@ -172,19 +172,19 @@ pub struct Scale {
     start: f64,
     length: f64,
     log: bool,
-    /// Whether ticks are powers of ten and what is between, rather than ratios
+    /// Whether ticks are powers of ten (with 2 and 5 times between) instead of fixed ratios
     decades: bool,
 }
 
 impl Scale {
-    /// From nothing to a little more than `most`, along `length` from `start` (which may go backwards).
+    /// A linear scale from 0 to `most` plus 10 %, along `length` from `start` (a negative length reverses the axis).
     pub fn linear(most: f64, start: f64, length: f64) -> Scale {
-        // Smaller ones have no steps between them and zero.
+        // Smaller values have no tick between them and zero.
         let to = if most > LEAST { most.min(MOST) * 1.1 } else { 1.0 };
         Scale { from: 0.0, to, start, length, log: false, decades: false }
     }
 
-    /// From `least`, which is not above zero, to `most`, which is not below, and a little more of both.
+    /// A linear scale from `least` (at most 0) to `most` (at least 0), each extended by 10 %.
     pub fn between(least: f64, most: f64, start: f64, length: f64) -> Scale {
         let scale = Scale::linear(most.max(-least), start, length);
         let end = |value: f64| if value.abs() > LEAST { value.clamp(-MOST, MOST) * 1.1 } else { 0.0 };
@@ -192,32 +192,32 @@ impl Scale {
         if from < to { Scale { from, to, ..scale } } else { scale }
     }
 
-    /// Of ratios.
+    /// A logarithmic scale of ratios.
     pub fn log(from: f64, to: f64, start: f64, length: f64) -> Scale {
         Scale { from: from.ln(), to: to.ln(), start, length, log: true, decades: false }
     }
 
-    /// Of anything positive, by powers of ten.
+    /// A logarithmic scale of positive values, with ticks at powers of ten.
     pub fn decades(least: f64, most: f64, start: f64, length: f64) -> Scale {
         let least = if least > 1e-9 { least.min(MOST) } else { 1e-9 };
         let most = most.max(least * 2.0).min(MOST * 2.0);
         Scale { decades: true, ..Scale::log(least / 1.15, most * 1.15, start, length) }
     }
 
-    /// Where a value is; at the end if it lies beyond.
+    /// The position of a value, clamped to the ends.
     pub fn at(&self, value: f64) -> f64 {
-        // What has no logarithm lies at the beginning.
+        // Values without a logarithm map to the start.
         let value = if self.log { value.max(f64::MIN_POSITIVE).ln() } else { value };
         let part = ((value - self.from) / (self.to - self.from)).clamp(0.0, 1.0);
         self.start + part * self.length
     }
 
-    /// The largest value.
+    /// The largest value on the scale.
     pub fn end(&self) -> f64 {
         if self.log { self.to.exp() } else { self.to }
     }
 
-    /// Round numbers on it, about so many.
+    /// Round tick values, about `about` of them.
     pub fn ticks(&self, about: usize) -> Vec<f64> {
         if self.decades {
             return self.tens(about);
@@ -236,7 +236,7 @@ impl Scale {
         (first..=last).map(|n| f64::from(n) * step).collect()
     }
 
-    /// Powers of ten, and twice and five times them where there is room.
+    /// Powers of ten, and 2 and 5 times them if there is space.
     fn tens(&self, about: usize) -> Vec<f64> {
         let powers = (self.from / 10_f64.ln()).floor() as i32..=(self.to / 10_f64.ln()).ceil() as i32;
         let all: Vec<f64> =
@@ -250,7 +250,7 @@ impl Scale {
     }
 }
 
-/// A tick's number, without zeros that say nothing.
+/// A tick label, without trailing zeros.
 pub fn tick(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

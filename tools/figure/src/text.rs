@@ -1,8 +1,8 @@
-//! Words and numbers as a page and a terminal show them.
+//! Text and number formatting for pages and terminals.
 
 use measure::Kind;
 
-/// Text as HTML and XML take it, within elements and within quoted attributes.
+/// Escapes text for HTML and XML elements and quoted attributes.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for char in text.chars() {
@@ -12,7 +12,7 @@ pub fn escape(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
-            // XML has no way to write these.
+            // XML cannot represent these characters.
             c if c.is_control() && !matches!(c, '\n' | '\t') => escaped.push('\u{fffd}'),
             c => escaped.push(c),
         }
@@ -20,13 +20,13 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// Text as a terminal may show it: nothing in it moves the cursor or colours what follows.
+/// Replaces control characters, so that text is safe on a terminal.
 pub fn plain(text: &str) -> String {
     let shown = |c: char| if c.is_control() && c != '\n' { '\u{fffd}' } else { c };
     text.chars().map(shown).collect()
 }
 
-/// Three significant digits; whole numbers in full.
+/// Formats with three significant digits; larger numbers without decimals.
 pub fn number(value: f64) -> String {
     let size = value.abs();
     if !value.is_finite() {
@@ -41,7 +41,7 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// Thousands apart.
+/// Formats with thousands separators.
 pub fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();
@@ -54,7 +54,7 @@ pub fn count(value: u64) -> String {
     text
 }
 
-/// What kind of truth a set is.
+/// The label of a set: simulated or measured.
 pub fn kind(memory: Kind) -> &'static str {
     match memory {
         Kind::Simulated => "Simulated",

@@ -1,4 +1,4 @@
-//! What one core makes and checks, in packets a second: templates, tags, checksums, meter, without any port.
+//! Packets per second that one core generates and checks: templates, tags, checksums and meter, without any port.
 
 use generator::meter::Meter;
 use generator::schedule::Pace;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const LENGTH: Duration = Duration::from_millis(500);
 const KEY: u32 = 1;
 
-/// Millions of packets a second that are made, and checked if `checked`.
+/// Rate in Mpps at which packets are generated, and also checked if `checked`.
 fn mpps(stream: &Description, checked: bool) -> Result<f64, Box<dyn Error>> {
     let plan = stream.plan()?;
     let mut source = Source::new(vec![(plan, None)], Pace::Constant, 0, 64, KEY)?;

@@ -1,4 +1,4 @@
-//! A stream as people describe it, and what is wrong with it.
+//! User description of a stream, and its validation.
 
 use super::headers::{self, Laid};
 use super::rate::{NoRate, Rate};
@@ -12,41 +12,41 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use wire::MacAddress;
 
-/// Most flows of a stream.
+/// Maximum number of flows per stream.
 const MOST_FLOWS: u32 = 1 << 24;
-/// Most VLAN tags, and most labels.
+/// Maximum number of VLAN tags, and of MPLS labels.
 const MOST_TAGS: usize = 4;
-/// Flows are numbered by the source port first, so far.
+/// Low bits of the flow number, which go into the source port.
 const PORT_BITS: u32 = 15;
 
-/// What follows the network header.
+/// Protocol above the network header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
-    /// User datagrams.
+    /// UDP datagrams.
     #[default]
     Udp,
-    /// Segments of an established connection, as far as their headers say.
+    /// Segments of an established TCP connection, judging by the headers.
     Tcp,
-    /// Nothing but payload.
+    /// No transport header, only payload.
     None,
 }
 
-/// The headers of a tunnel.
+/// Headers of a VXLAN tunnel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Outer {
-    /// The network's identifier.
+    /// VXLAN network identifier.
     pub vni: u32,
-    /// The sending tunnel end's address.
+    /// MAC address of the sending tunnel endpoint.
     pub source_mac: MacAddress,
-    /// The receiving tunnel end's address.
+    /// MAC address of the receiving tunnel endpoint.
     pub destination_mac: MacAddress,
-    /// The sending tunnel end's address.
+    /// IP address of the sending tunnel endpoint.
     pub source: IpAddr,
-    /// The receiving tunnel end's address.
+    /// IP address of the receiving tunnel endpoint.
     pub destination: IpAddr,
-    /// The sending tunnel end's port.
+    /// UDP port of the sending tunnel endpoint.
     pub source_port: u16,
 }
 
@@ -63,52 +63,52 @@ impl Default for Outer {
     }
 }
 
-/// A stream, before it is judged. Addresses that nobody gives are those that RFC 2544 keeps for benchmarks.
+/// A stream before validation. Default addresses are from the range that RFC 2544 reserves for benchmarks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Description {
-    /// What people call it; left out: its number.
+    /// Name; default: the number of the stream.
     pub name: String,
-    /// Its own rate; left out: an equal part of the common one.
+    /// Rate of this stream; default: an equal share of the common rate.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "rate")]
     pub rate: Option<String>,
-    /// Sizes of its frames.
+    /// Frame sizes.
     #[serde(deserialize_with = "sizes::of_a_stream")]
     pub size: Sizes,
-    /// Its frames are those of this capture, with a tag at the end of their payloads.
+    /// Capture to take the frames from; a tag replaces the end of each payload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pcap: Option<PathBuf>,
-    /// The sender's address.
+    /// MAC address of the sender.
     pub source_mac: MacAddress,
-    /// The receiver's address.
+    /// MAC address of the receiver.
     pub destination_mac: MacAddress,
-    /// VLAN tags, the outermost first; of several all but the last are service tags (IEEE 802.1ad).
+    /// VLAN tags, outermost first; all but the last are service tags (IEEE 802.1ad).
     pub vlan: Vec<u16>,
-    /// MPLS labels, the outermost first.
+    /// MPLS labels, outermost first.
     pub mpls: Vec<u32>,
-    /// The sender's address; of the same version as the receiver's.
+    /// IP address of the sender; same version as the receiver's.
     pub source: IpAddr,
-    /// The receiver's address.
+    /// IP address of the receiver.
     pub destination: IpAddr,
-    /// What follows the network header.
+    /// Protocol above the network header.
     pub transport: Transport,
-    /// The sender's port.
+    /// Port of the sender.
     pub source_port: u16,
-    /// The receiver's port.
+    /// Port of the receiver.
     pub destination_port: u16,
-    /// All of this inside of a tunnel; tags and labels are then outside.
+    /// VXLAN tunnel around the frame; tags and labels are then outside of the tunnel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vxlan: Option<Outer>,
-    /// Different flows: the source port counts, and behind 32768 of them the source address.
+    /// Number of flows: they differ in the source port and, beyond 32768 of them, in the source address.
     pub flows: u32,
-    /// Whether the transport's checksum is computed.
+    /// Whether transport checksums are computed.
     pub checksums: bool,
-    /// Fields that change from frame to frame, by name.
+    /// Fields that vary from frame to frame, by name.
     #[serde(deserialize_with = "vary::fields")]
     pub vary: BTreeMap<String, Pattern>,
 }
 
-/// A rate is judged with its stream; here it only has to be a text.
+/// Deserializes a rate as text; it is validated with its stream.
 fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     match serde_json::Value::deserialize(from)? {
         serde_json::Value::Null => Ok(None),
@@ -144,80 +144,80 @@ impl Default for Description {
     }
 }
 
-/// What is wrong with a stream: which field, why, and what to do.
+/// Error in a stream: field, cause and remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
-    /// Its rate.
+    /// Invalid rate.
     #[error("`rate`: {0}")]
     Rate(#[from] NoRate),
-    /// Its sizes.
+    /// Invalid sizes.
     #[error("`size`: {0}")]
     Size(#[from] SizesError),
-    /// A size is too small for its headers.
+    /// A size is too small for the headers.
     #[error("`size`: {size} bytes have no room for these headers and a tag; write {shortest} or more")]
     NoRoom {
-        /// The size.
+        /// The size in bytes.
         size: u16,
-        /// The least that has room.
+        /// The smallest possible size.
         shortest: usize,
     },
-    /// Its capture.
+    /// The capture cannot be read.
     #[error("`pcap`: {0}")]
     Pcap(#[from] PcapError),
-    /// No packet of the capture can carry a tag.
+    /// No packet of the capture has room for a tag.
     #[error("`pcap`: no packet has room for a tag; name a capture of packets with 18 bytes of payload")]
     Bare,
-    /// A packet of the capture is longer than what ports carry.
+    /// A packet of the capture is longer than ports support.
     #[error("`pcap`: packet {0} has {1} bytes, and ports carry 9212; leave it out with `editcap`")]
     Long(usize, usize),
     /// A number is out of range.
     #[error("`{0}`: {1} is out of range; write {2}")]
     Range(&'static str, u64, &'static str),
-    /// Too many of something.
+    /// Too many tags or labels.
     #[error("`{0}`: {1} are too many; write {2}")]
     Many(&'static str, usize, &'static str),
-    /// A capture has it, and it is described as well.
+    /// The key conflicts with `pcap`, which determines its value.
     #[error("`{0}`: the frames of `pcap` have their own; leave out one of both")]
     OfCapture(&'static str),
-    /// Two versions of addresses.
+    /// Addresses of different IP versions.
     #[error("`{0}`: addresses of different versions; write both as IPv4 or both as IPv6")]
     Versions(&'static str),
-    /// No field of this name.
+    /// Unknown field.
     #[error("`vary`: this stream has no field `{0}`; it has {1}")]
     Field(String, String),
-    /// No values.
+    /// The pattern has no values.
     #[error("`vary`: `{0}` has no value to take; write a count, a limit or a list that is not empty")]
     Values(String),
-    /// The field takes something else.
+    /// Value of a type that the field does not support.
     #[error("`vary`: {1} is nothing that `{0}` takes; write {2}")]
     Unlike(String, Amount, String),
-    /// A value does not fit.
+    /// A value is too large for its field.
     #[error("`vary`: {1} is too large for `{0}`; write numbers below {2}")]
     Large(String, u64, u128),
-    /// Two changes of the same bytes.
+    /// Two patterns change the same bytes.
     #[error("`vary`: `{0}` and `{1}` share bytes; change one of them (flows change source port and address)")]
     Overlap(String, String),
 }
 
-/// A stream that was judged: frames and the values of the fields that change.
+/// A validated stream: frame templates and the values of varying fields.
 #[derive(Debug)]
 pub struct Plan {
-    /// What people call it.
+    /// Name.
     pub name: String,
-    /// Its own rate.
+    /// Rate of this stream, if it has its own.
     pub rate: Option<Rate>,
-    /// Mean size of its frames in bytes, without their checksum.
+    /// Mean frame size in bytes, without checksum.
     pub mean: f64,
-    /// What whoever runs it should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
     pub(super) templates: Vec<Template>,
-    /// By frame of a round: which template.
+    /// Template index per frame of a round.
     pub(super) round: Vec<u32>,
     pub(super) values: Vec<Values>,
 }
 
 impl Description {
-    /// Judges the stream. Nothing is opened but its capture.
+    /// Validates the stream. Opens no file but its capture.
     pub fn plan(&self) -> Result<Plan, StreamError> {
         self.validate()?;
         if self.pcap.is_some() {
@@ -264,7 +264,7 @@ impl Description {
         Ok(())
     }
 
-    /// What a capture decides must not be described as well, since it would be ignored.
+    /// Rejects keys whose value a capture determines, because they would be ignored.
     fn validate_capture(&self) -> Result<(), StreamError> {
         let usual = Self::default();
         let described = [
@@ -287,7 +287,7 @@ impl Description {
         twice.map_or(Ok(()), |(key, _)| Err(StreamError::OfCapture(key)))
     }
 
-    /// A frame of each size, and the round of sizes.
+    /// A frame of each size, and the order of sizes in a round.
     fn laid_out(&self) -> Result<(Vec<Laid>, Vec<u32>), StreamError> {
         let sizes = self.size.round()?;
         let mut different = sizes.clone();
@@ -302,7 +302,7 @@ impl Description {
         Ok((laid, sizes.iter().map(place).collect()))
     }
 
-    /// The fields that change and their values, in the same order.
+    /// The varying fields and their values, in the same order.
     fn fields(&self, laid: &Laid) -> Result<(Vec<Field>, Vec<Values>), StreamError> {
         let mut changes: Vec<(String, Field, Values)> = Vec::new();
         for (name, pattern) in &self.vary {
@@ -324,7 +324,7 @@ impl Description {
         Ok(changes.into_iter().map(|(_, field, values)| (field, values)).unzip())
     }
 
-    /// The flow's number in the source port, and above that in the source address.
+    /// Assigns the flow number: low bits to the source port, the others to the source address.
     fn flow_fields(
         &self,
         laid: &Laid,
@@ -344,7 +344,7 @@ impl Description {
     }
 }
 
-/// A field by its name.
+/// Finds a field by name.
 fn find(laid: &Laid, name: &str) -> Result<Field, StreamError> {
     let spot = laid.spots.iter().find(|(known, _)| known == name).map(|(_, spot)| *spot);
     spot.map(Field::at).ok_or_else(|| {
@@ -355,7 +355,7 @@ fn find(laid: &Laid, name: &str) -> Result<Field, StreamError> {
     })
 }
 
-/// Whether what is written as an address belongs into a field that holds one.
+/// Checks that values written as addresses fit the type of the field.
 fn like(name: &str, field: Field, laid: &Laid, pattern: &Pattern) -> Result<(), StreamError> {
     let upper = field.upper_half(&laid.bytes);
     let is_address = name.ends_with("source") || name.ends_with("destination");
@@ -380,7 +380,7 @@ fn like(name: &str, field: Field, laid: &Laid, pattern: &Pattern) -> Result<(), 
     wrong.map_or(Ok(()), |amount| Err(StreamError::Unlike(name.to_owned(), *amount, expected)))
 }
 
-/// Whether all values of a pattern fit into its field.
+/// Checks that all values of a pattern fit into the field.
 fn fits(name: &str, field: &Field, pattern: &Pattern) -> Result<(), StreamError> {
     let largest = match pattern {
         Pattern::Count { count, from, step } => {

@@ -1,5 +1,5 @@
-//! What the fuzz target of the generator plays, and ordinary tests replay: frames as a switch under test may send them,
-//! and captures as anybody may have made them.
+//! Fuzz target of the generator, also replayed by ordinary tests: frames as a switch under test may return them, and
+//! arbitrary captures.
 
 use super::headers;
 use super::meter::{Meter, Order};
@@ -11,19 +11,19 @@ use wire::Layers;
 use wire::checksum::{Sum, protocol};
 
 const KEY: u32 = 1;
-/// A byte of choices, then the tail of a frame.
+/// A byte of options, then the tail of a frame.
 const RECORD: usize = 1 + TAG;
 
-/// Plays `script` in both ways.
+/// Runs `script` through both targets.
 ///
 /// # Panics
-/// When counts do not agree, or a frame of a capture is sent with a wrong checksum.
+/// If counts do not add up, or a frame of a capture is generated with a wrong checksum.
 pub fn fuzz_traffic(script: &[u8]) {
     tails(script);
     capture(script);
 }
 
-/// The meter takes any tails; those whose record says so are sealed first, so that their numbers are believed.
+/// Feeds tails to the meter. If the option bit is set, the tail gets a valid checksum, so that its numbers are used.
 fn tails(script: &[u8]) {
     let mut meter = Meter::new(3, KEY);
     let mut now = 0_u64;
@@ -46,16 +46,16 @@ fn tails(script: &[u8]) {
     }
 }
 
-/// The same words with a checksum that is right.
+/// The same fields with a valid checksum.
 fn seal(tail: &[u8; TAG]) -> [u8; TAG] {
     let word = |at: usize| tail[at..].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
     let stream = (word(0) >> 48) as u16;
     let warm_up = stream >> 15 == 1;
-    // Most of 16 bits would be streams that do not exist.
+    // Most 16-bit values would be streams that do not exist.
     Tag { stream: stream % 4, warm_up, sequence: word(0), time: word(6) }.write(KEY)
 }
 
-/// A frame of a capture is refused, or sent as it is but for its tag and the checksum that goes with it.
+/// A captured frame is either rejected or generated unchanged except for its tag and checksum.
 fn capture(frame: &[u8]) {
     let Some(laid) = headers::captured(frame.to_vec()) else { return };
     let template = Template::new(&laid, &[]);
@@ -83,7 +83,7 @@ fn capture(frame: &[u8]) {
     });
 }
 
-/// The transport's checksum, where the frame has one that is ours.
+/// Checks the transport checksum, if the frame has one that the generator maintains.
 fn is_sound(frame: &[u8], summed: bool) {
     let Some(layers) = Layers::of(frame).filter(|_| summed) else { return };
     let own = &frame[layers.transport..];

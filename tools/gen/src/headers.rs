@@ -1,8 +1,8 @@
-//! A stream's frame as bytes, once for each of its sizes: headers from the `etherparse` crate, MPLS (RFC 3032) and VXLAN
-//! (RFC 7348) by hand.
+//! Builds the frame of a stream, once per size: headers with the `etherparse` crate; MPLS (RFC 3032) and
+//! VXLAN (RFC 7348) directly.
 //!
-//! Besides the bytes this says where the fields stand that may change, and which checksums are of which bytes, so that
-//! nobody behind this needs to know what a header is. It runs before the first frame goes and may allocate.
+//! Along with the bytes it records the positions of fields that may vary and the byte ranges of checksums, so that
+//! later stages need no knowledge of headers. It runs before the first frame is sent and may allocate.
 
 use super::description::{Description, Outer, Transport};
 use super::tag::TAG;
@@ -17,11 +17,11 @@ use wire::checksum::protocol;
 use wire::{Layers, MacAddress, Version};
 
 const MPLS: EtherType = EtherType(0x8847);
-/// IANA's port of VXLAN.
+/// UDP port of VXLAN (IANA).
 const VXLAN_PORT: u16 = 4789;
 const HOPS: u8 = 64;
 
-/// Where a field stands: `bits` bits, `shift` above the lowest of the `len` bytes from `at`.
+/// Position of a field: `bits` bits, starting `shift` bits above the lowest bit of the `len` bytes at `at`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spot {
     pub(super) at: usize,
@@ -30,27 +30,27 @@ pub(super) struct Spot {
     pub(super) bits: u32,
 }
 
-/// A checksum at `at` of the bytes in `ranges`, each of which begins at an even place of what is summed, and of `pseudo`.
+/// A checksum at `at` over the bytes in `ranges`, each starting at an even offset of the sum, and over `pseudo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Summed {
     pub(super) at: usize,
     pub(super) ranges: [Range<usize>; 2],
     pub(super) pseudo: u64,
-    /// UDP, where zero would mean that there is none.
+    /// UDP, where zero means that there is no checksum.
     pub(super) nonzero: bool,
 }
 
-/// A frame and what is known of it.
+/// A frame with its fields and checksums.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Laid {
     pub(super) bytes: Vec<u8>,
-    /// Bytes in front of the payload.
+    /// Bytes before the payload.
     pub(super) headers: usize,
     pub(super) spots: Vec<(String, Spot)>,
     pub(super) sums: Vec<Summed>,
 }
 
-/// A frame of `size` bytes; `None` where the headers leave no room for a tag.
+/// A frame of `size` bytes. Returns `None` if the headers leave no room for a tag.
 pub(super) fn lay(stream: &Description, size: usize) -> Option<Laid> {
     let mut laid = Laid::default();
     match &stream.vxlan {
@@ -63,7 +63,7 @@ pub(super) fn lay(stream: &Description, size: usize) -> Option<Laid> {
     let number = match stream.transport {
         Transport::Udp => IpNumber::UDP,
         Transport::Tcp => IpNumber::TCP,
-        // For experiments (RFC 3692).
+        // Reserved for experiments (RFC 3692).
         Transport::None => IpNumber(253),
     };
     let addresses = laid.ip("", stream.source, stream.destination, number, size);
@@ -76,13 +76,13 @@ pub(super) fn lay(stream: &Description, size: usize) -> Option<Laid> {
     Some(laid)
 }
 
-/// How short a frame of this stream may be, in bytes.
+/// The smallest frame size of this stream, in bytes.
 pub(super) fn shortest(stream: &Description) -> usize {
-    // Beyond any headers.
+    // Larger than any headers.
     lay(stream, 512).map_or(512, |laid| laid.headers + TAG)
 }
 
-/// What a captured frame is; `None` where it has no room for a tag behind its headers.
+/// Layout of a captured frame. Returns `None` if it has no room for a tag behind its headers.
 pub(super) fn captured(mut bytes: Vec<u8>) -> Option<Laid> {
     let Some(layers) = Layers::of(&bytes) else {
         return (bytes.len() >= 60).then(|| Laid { headers: wire::HEADER_LEN, bytes, ..Laid::default() });
@@ -101,7 +101,7 @@ pub(super) fn captured(mut bytes: Vec<u8>) -> Option<Laid> {
         _ => (0, None, false),
     };
     let headers = layers.transport + header;
-    // A TCP header says itself how long it is, and may say too little.
+    // The length field of a TCP header may be too small.
     let is_cut = layers.protocol == protocol::TCP && header < TcpHeader::MIN_LEN;
     if is_cut || layers.is_fragment || headers + TAG > end || headers > LONGEST_HEAD || end < 60 {
         return None;
@@ -132,13 +132,13 @@ impl Laid {
         self.spots.push((format!("{prefix}{name}"), Spot { at, len, shift, bits }));
     }
 
-    /// Outer Ethernet, IP, UDP and VXLAN.
+    /// Outer Ethernet, IP, UDP and VXLAN headers.
     fn outer(&mut self, outer: &Outer, stream: &Description, size: usize) {
         self.ethernet("outer_", [outer.destination_mac, outer.source_mac], stream, true);
         self.ip("outer_", outer.source, outer.destination, IpNumber::UDP, size);
         let at = self.bytes.len();
         self.spot("outer_", "source_port", at, 2, 0, 16);
-        // Zero: no checksum, as RFC 7348 section 5 and RFC 6935 want it.
+        // Zero: no checksum, as recommended by RFC 7348 section 5 and RFC 6935.
         let udp = UdpHeader {
             source_port: outer.source_port,
             destination_port: VXLAN_PORT,
@@ -151,7 +151,7 @@ impl Laid {
         self.bytes.extend((outer.vni << 8).to_be_bytes());
     }
 
-    /// Ethernet with the stream's tags and labels, where they belong to this header.
+    /// Ethernet header, with the stream's VLAN tags and MPLS labels if `with_tags`.
     fn ethernet(&mut self, prefix: &str, macs: [MacAddress; 2], stream: &Description, with_tags: bool) {
         let at = self.bytes.len();
         let network = match &stream.vxlan {
@@ -183,7 +183,7 @@ impl Laid {
         }
     }
 
-    /// IPv4 or IPv6 up to the frame's end; where the addresses stand.
+    /// IPv4 or IPv6 header, with a length up to the end of the frame. Returns the byte range of the addresses.
     fn ip(
         &mut self,
         prefix: &str,
@@ -266,7 +266,7 @@ impl Laid {
         }
     }
 
-    /// A transport's checksum with its pseudo header.
+    /// Records a transport checksum with its pseudo-header.
     fn summed(&mut self, at: usize, addresses: Range<usize>, own: Range<usize>, number: u8, nonzero: bool) {
         let pseudo = u64::from(number) + own.len() as u64;
         self.sums.push(Summed { at, ranges: [addresses, own], pseudo, nonzero });

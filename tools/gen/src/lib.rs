@@ -1,10 +1,11 @@
-//! The generator and the meter: streams of frames at a rate that was asked for, and what became of each of them.
+//! Traffic generator and meter: streams of frames at a requested rate, with loss, order and delay per frame.
 //!
-//! A frame goes through this folder from left to right: a `description` becomes a plan whose frames are laid out once
-//! (`headers`, `sizes`, `vary`), `schedule` says how many are due (`rate` is how a rate is written), `source` writes what
-//! changes into a `template` and puts it into a burst (`memory` holds what is too long for that), every frame carries a `tag` behind its payload, and `meter` says what of each stream was lost, doubled, out
-//! of order or late. All of this is told the time and the bytes: it opens no port, reads no clock and draws no chance
-//! that was not given to it, so every number of it can be tested. Only `rig`, which joins it to ports, reads a clock.
+//! Data flow: a `description` becomes a plan whose frames are laid out once (`headers`, `sizes`, `vary`); `schedule`
+//! determines how many frames are due (`rate` is the rate syntax); `source` writes the varying fields into a `template`
+//! and adds the frame to a burst (`memory` holds the parts of long frames that do not fit); every frame carries a `tag`
+//! behind its payload; and `meter` counts lost, duplicate, reordered and delayed frames per stream. These modules
+//! receive time and bytes as arguments: they open no port, read no clock and use no random seed of their own, so all
+//! results are testable. Only `rig`, which connects them to ports, reads a clock.
 
 mod description;
 #[doc(hidden)]

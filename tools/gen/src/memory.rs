@@ -1,8 +1,7 @@
-//! The generator's own memory: what of long frames never changes, and for each place of a burst the tag behind it.
+//! Guest memory of the generator: the constant parts of long frames, and a tag per place of a burst.
 //!
-//! Frames that do not fit into a burst's private head continue in segments of this memory. Only the tags are ever
-//! written, by the thread that owns this, and never while a transmit queue is being called: the queues copy what they
-//! are given before they return.
+//! Frames that do not fit into a burst's private head continue in segments of this memory. Only the tags are written,
+//! by the owning thread, and never during a call of a transmit queue: the queues copy the data before they return.
 
 use super::tag::TAG;
 use mem::copy::Kernel;
@@ -10,29 +9,29 @@ use mem::{GuestMemory, GuestMemoryError, Region, RegionError, VolatileSlice};
 use port::BURST;
 use std::sync::Arc;
 
-/// Tags lie on lines of their own.
+/// Each tag has its own cache line.
 const TAG_ROOM: usize = 64;
 
-/// Bodies one behind another, then the tags.
+/// The bodies, followed by the tags.
 #[derive(Debug)]
 pub(super) struct Memory {
     map: Arc<GuestMemory>,
     tags: usize,
 }
 
-/// The kernel had no memory for frames.
+/// Error: no memory for frames.
 #[derive(Debug, thiserror::Error)]
 pub enum NoMemory {
-    /// It could not be had.
+    /// Allocation failed.
     #[error("no memory for the frames of the streams: {0}")]
     Region(#[from] RegionError),
-    /// It could not be arranged.
+    /// Mapping failed.
     #[error("no memory for the frames of the streams: {0}")]
     Map(#[from] GuestMemoryError),
 }
 
 impl Memory {
-    /// Memory with these bodies.
+    /// Allocates memory with these bodies.
     pub(super) fn new(mut bodies: Vec<u8>) -> Result<Self, NoMemory> {
         let tags = bodies.len().next_multiple_of(TAG_ROOM);
         bodies.resize(tags + BURST * TAG_ROOM, 0);
@@ -40,30 +39,30 @@ impl Memory {
         Ok(Self { map: Arc::new(GuestMemory::new(vec![Arc::new(region)])?), tags })
     }
 
-    /// What a burst pins.
+    /// The map that a burst pins.
     pub(super) fn map(&self) -> &Arc<GuestMemory> {
         &self.map
     }
 
-    /// `len` bytes from `at`; nothing where they are not all inside.
+    /// `len` bytes from `at`; empty if the range is not inside.
     #[inline]
     pub(super) fn seg(&self, at: usize, len: usize) -> VolatileSlice {
         let region = self.map.regions().first();
         region.and_then(|region| region.seg(at as u64, len as u32)).unwrap_or(VolatileSlice::EMPTY)
     }
 
-    /// The tag behind the frame at place `i` of a burst.
+    /// The tag of the frame at place `i` of a burst.
     #[inline]
     pub(super) fn tag(&self, i: usize) -> VolatileSlice {
         self.seg(self.tags + i % BURST * TAG_ROOM, TAG)
     }
 
-    /// Writes that tag.
+    /// Writes the tag of the frame at place `i`.
     #[inline]
     pub(super) fn write_tag<K: Kernel>(&mut self, i: usize, tag: &[u8; TAG]) {
         let place = self.tag(i);
         if place.len() == TAG {
-            // SAFETY: our map is alive and the place has as many bytes as a tag.
+            // SAFETY: the map is held by `self` and the slice has the length of a tag.
             unsafe { place.copy_in::<K>(tag) };
         }
     }

@@ -1,36 +1,36 @@
-//! How a rate is written, and how many frames a second it is.
+//! Rate syntax and conversion to frames per second.
 //!
-//! Bits are those of frames without their checksum, the way this project gives sizes, unless the rate says `wire`: then
-//! each frame also counts its checksum (4 bytes), preamble (8) and gap (12), as IEEE 802.3 has them. A
-//! percentage is always of the wire.
+//! Bit rates count frames without checksum, as all sizes in this project, unless the rate has the suffix `-wire`: then
+//! each frame also counts checksum (4 bytes), preamble (8) and gap (12) as in IEEE 802.3. Percentages are always of the
+//! wire rate.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Bytes that a frame takes on the wire besides itself: checksum, preamble and start delimiter, gap.
+/// Bytes per frame on the wire in addition to the frame: checksum, preamble with start delimiter, gap.
 pub const ON_THE_WIRE: f64 = 24.0;
 
-/// Speeds of Ethernet that a percentage may be of, in Gbit/s.
+/// Ethernet speeds for percentages, in Gbit/s.
 const SPEEDS: [u32; 4] = [10, 25, 40, 100];
-/// Beyond this no schedule in nanoseconds means anything.
+/// Maximum value; larger rates have no meaningful schedule in nanoseconds.
 const MOST: f64 = 1e12;
 
-/// A rate that was asked for.
+/// A requested rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
-    /// As fast as it goes.
+    /// As fast as possible.
     Unlimited,
-    /// Frames a second.
+    /// Frames per second.
     Frames(f64),
-    /// Bits a second of frames without their checksum.
+    /// Bits per second of frames without checksum.
     Bits(f64),
-    /// Bits a second with what frames take on the wire.
+    /// Bits per second on the wire.
     Wire(f64),
-    /// A percentage of an Ethernet of so many Gbit/s, on the wire.
+    /// A percentage of the wire rate of Ethernet with this speed in Gbit/s.
     Percent(f64, u32),
 }
 
-/// Why a rate could not be read.
+/// Error: invalid rate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no rate; write 10kpps, 2.5Gbit/s, 2.5Gbit/s-wire, 50% of 10GbE (or 25, 40, 100), or max")]
 pub struct NoRate(String);
@@ -42,7 +42,7 @@ impl NoRate {
 }
 
 impl Rate {
-    /// Frames a second, when frames have `mean` bytes without their checksum; `None`: no limit.
+    /// Frames per second for frames with a mean of `mean` bytes without checksum; `None` if unlimited.
     pub fn frames(self, mean: f64) -> Option<f64> {
         match self {
             Rate::Unlimited => None,
@@ -55,7 +55,7 @@ impl Rate {
         }
     }
 
-    /// This part of the rate.
+    /// The fraction `part` of the rate.
     #[must_use]
     pub fn part(self, part: f64) -> Self {
         match self {
@@ -87,7 +87,7 @@ impl FromStr for Rate {
     }
 }
 
-/// `50`, ` of 10GbE`.
+/// Parses a percentage such as `50` and ` of 10GbE`.
 fn percentage(percent: &str, of: &str) -> Option<Rate> {
     let percent: f64 = percent.trim().parse().ok()?;
     let of = of.trim().strip_prefix("of")?.trim();
@@ -95,7 +95,7 @@ fn percentage(percent: &str, of: &str) -> Option<Rate> {
     (percent > 0.0 && percent <= 100.0 && SPEEDS.contains(&speed)).then_some(Rate::Percent(percent, speed))
 }
 
-/// A positive number with a prefix, such as `2.5G`.
+/// A positive number with an optional SI prefix, such as `2.5G`.
 fn number(text: &str) -> Option<f64> {
     let text = text.trim();
     let factor = match text.chars().last()? {
@@ -121,7 +121,7 @@ impl fmt::Display for Rate {
     }
 }
 
-/// With the largest prefix that leaves a whole digit in front.
+/// Formats with the largest SI prefix that leaves a nonzero integer part.
 fn short(value: f64) -> String {
     let fitting = [(1e9, "G"), (1e6, "M"), (1e3, "k")].into_iter().find(|(factor, _)| value >= *factor);
     fitting.map_or_else(|| value.to_string(), |(factor, prefix)| format!("{}{prefix}", value / factor))
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn ten_gigabit_carries_the_known_number_of_smallest_frames() {
-        // 60 bytes without checksum are the field's 64.
+        // 60 bytes without checksum are 64 bytes with it.
         let frames = Rate::Percent(100.0, 10).frames(60.0).unwrap();
         assert!((frames - 14_880_952.38).abs() < 0.01, "{frames}");
         assert_eq!(Rate::Bits(480e6).frames(60.0), Some(1e6));

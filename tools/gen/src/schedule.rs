@@ -1,36 +1,35 @@
-//! When frames are due: constant, in bursts, or at the times of a Poisson process.
+//! Due times of frames: constant, in bursts, or a Poisson process.
 //!
-//! Whoever sends asks how many frames may go now, and sends that many. Due times are fixed by the start and the rate
-//! alone, so a late answer delays nothing behind it. What is more than [`Schedule::catch_up`] frames behind is given up
-//! and counted as missed, because sending it in one piece would be another load than the one asked for. A schedule
-//! reads no clock: its times are nanoseconds that it is told, which never go back. An answer takes a bounded time,
-//! whatever the rate: of the frames of a Poisson process that came since the last one, only the latest are drawn one by
-//! one, and how many came before those is one draw.
+//! The sender queries the number of frames due now and sends that many. Due times depend only on start and rate, so a
+//! late query does not delay later frames. Frames more than [`Schedule::catch_up`] behind are dropped and counted as
+//! missed, because sending them at once would be a different load from the requested one. A schedule reads no clock:
+//! times are arguments in nanoseconds and must not decrease. A query takes bounded time at any rate: of the Poisson
+//! arrivals since the last query, only the latest are drawn individually; the number of earlier ones is one draw.
 
 use fastrand::Rng;
 use std::collections::VecDeque;
 
-/// How many distances of a Poisson process are drawn for an answer, as a rule and at most.
+/// Number of Poisson arrivals drawn per query, typical and maximum.
 const DRAWN: f64 = 256.0;
 const MOST_DRAWN: usize = 1024;
-/// Of so many frames that came and have not gone it is known when each of them came.
+/// Number of pending frames whose arrival times are stored.
 const DATED: usize = 16_384;
 
-/// How frames are spread over time at one rate.
+/// Distribution of frames over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pace {
-    /// One by one, at equal distances.
+    /// One at a time, at equal intervals.
     #[default]
     Constant,
-    /// So many at once, at equal distances.
+    /// Bursts of this many frames, at equal intervals.
     Burst(u32),
-    /// At distances that are exponentially distributed, from this seed.
+    /// Exponentially distributed intervals, from this seed.
     Poisson(u64),
 }
 
 impl Pace {
-    /// For stream `i` of `n` at `rate` frames a second: its pace, and by how many nanoseconds it begins later, so that
-    /// streams of one rate do not all send at the same moments.
+    /// Pace and start offset in nanoseconds of stream `i` of `n` at `rate` frames per second; offsets keep streams of
+    /// equal rate from sending at the same times.
     pub fn of(self, i: usize, n: usize, rate: Option<f64>) -> (Self, u64) {
         let frames = if let Pace::Burst(frames) = self { f64::from(frames.max(1)) } else { 1.0 };
         let period = rate.map_or(0.0, |rate| frames * 1e9 / rate);
@@ -44,59 +43,59 @@ impl Pace {
     }
 }
 
-/// What may be sent now.
+/// Frames due now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Due {
-    /// So many frames.
+    /// Number of frames to send.
     pub frames: usize,
-    /// Frames that were given up since the last answer.
+    /// Frames dropped since the last query.
     pub missed: u64,
 }
 
-/// How far what was sent is from what was asked for.
+/// Requested and achieved pacing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pacing {
-    /// Frames that were due until the last answer.
+    /// Frames due until the last query.
     pub asked: u64,
-    /// Of those, the ones that were allowed to go.
+    /// Frames released for sending.
     pub done: u64,
-    /// The ones that were given up.
+    /// Frames dropped.
     pub missed: u64,
-    /// The longest time from when a frame was due to when it was allowed to go, in nanoseconds.
+    /// Maximum delay from due time to release, in nanoseconds.
     pub latest: u64,
 }
 
 impl Pacing {
-    /// The part of what was asked for that was not done, from 0 to 1.
+    /// Fraction of the due frames that were not released, 0 to 1.
     pub fn error(&self) -> f64 {
         if self.asked == 0 { 0.0 } else { 1.0 - self.done as f64 / self.asked as f64 }
     }
 }
 
-/// The due times of one stream.
+/// The schedule of one stream.
 #[derive(Debug)]
 pub struct Schedule {
-    /// Frames per nanosecond; `None`: always due.
+    /// Frames per nanosecond; `None`: unlimited.
     rate: Option<f64>,
     pace: Pace,
     start: u64,
-    /// Frames that were due so far, sent or given up.
+    /// Frames due so far, released or dropped.
     released: u64,
     missed: u64,
     latest: u64,
     catch_up: u64,
-    /// Poisson: when the next frame comes that has not come yet, in nanoseconds since the start, and what comes after it.
+    /// Poisson: time of the next arrival in nanoseconds since the start, and the generator of later ones.
     next: f64,
     chance: Rng,
-    /// Poisson: when those came that have not gone, the oldest first; never more than `catch_up`.
+    /// Poisson: arrival times of pending frames, oldest first; at most `catch_up`.
     came: VecDeque<f64>,
-    /// Poisson: those that came before all of these, of which only the number is known.
+    /// Poisson: number of pending frames that arrived before these, without stored times.
     undated: u64,
 }
 
 impl Schedule {
-    /// `frames` a second (`None`: without limit) from `start` on, and never more than `catch_up` frames (at least one
-    /// burst) at once.
+    /// A schedule of `frames` per second (`None`: unlimited) from `start` on that releases at most `catch_up` frames
+    /// (at least one burst) at once.
     pub fn new(frames: Option<f64>, pace: Pace, start: u64, catch_up: u64) -> Self {
         let (seed, burst) = match pace {
             Pace::Poisson(seed) => (seed, 1),
@@ -120,12 +119,12 @@ impl Schedule {
         schedule
     }
 
-    /// The most frames that are allowed to go at once.
+    /// Maximum number of frames released at once.
     pub fn catch_up(&self) -> u64 {
         self.catch_up
     }
 
-    /// How many frames may go now, at most `room`. What has no room now is due the next time.
+    /// Number of frames to send now, at most `room`. Frames beyond `room` stay due.
     #[inline]
     pub fn due(&mut self, now: u64, room: usize) -> Due {
         let Some(rate) = self.rate else {
@@ -148,7 +147,7 @@ impl Schedule {
         Due { frames: frames as usize, missed }
     }
 
-    /// Nothing more is sent: what was due before `end` and has not gone is given up. How many frames.
+    /// Ends the schedule: drops frames due before `end`. Returns their number.
     pub fn finish(&mut self, end: u64) -> u64 {
         let passed = end.checked_sub(self.start + 1);
         let behind = self.rate.zip(passed).map_or(0, |(rate, passed)| self.behind(passed as f64, rate));
@@ -157,7 +156,7 @@ impl Schedule {
         behind
     }
 
-    /// Frames that are due and have not gone.
+    /// Frames due and not released.
     #[inline]
     fn behind(&mut self, passed: f64, rate: f64) -> u64 {
         match self.pace {
@@ -171,7 +170,7 @@ impl Schedule {
         }
     }
 
-    /// Poisson: how many have come by now and have not gone.
+    /// Poisson: number of pending frames at this time.
     fn arrived(&mut self, passed: f64, rate: f64) -> u64 {
         self.skip(passed, rate);
         let dated = DATED.min(self.catch_up as usize);
@@ -189,27 +188,28 @@ impl Schedule {
         self.undated + self.came.len() as u64
     }
 
-    /// Poisson: passes over what is too much to be drawn one by one. How many come in a given time is a Poisson number, and
-    /// a large one is normal with its mean as its variance; what comes afterwards does not depend on it.
+    /// Poisson: skips arrivals that are too many to draw individually. Their number in a given time is Poisson
+    /// distributed, for large means approximately normal with variance equal to the mean; later arrivals are
+    /// independent of it.
     fn skip(&mut self, passed: f64, rate: f64) {
         let mean = (passed - self.next) * rate - DRAWN;
         if mean < DRAWN {
             return;
         }
         let number = (mean + mean.sqrt() * self.normal()).round().max(0.0) as u64;
-        // What was to come next has come as well, before all of them.
+        // The arrival that was next has occurred as well, before all of these.
         self.undated += self.came.len() as u64 + 1 + number;
         self.came.clear();
         self.next += mean / rate + self.distance();
     }
 
-    /// A number of the standard normal distribution (Box and Muller).
+    /// A standard normal random number (Box-Muller).
     fn normal(&mut self) -> f64 {
         let (radius, angle) = (1.0 - self.chance.f64(), self.chance.f64() * std::f64::consts::TAU);
         (-2.0 * radius.ln()).sqrt() * angle.cos()
     }
 
-    /// When the first of the frames that have not gone was due, in nanoseconds since the start.
+    /// Due time of the first pending frame, in nanoseconds since the start.
     #[inline]
     fn first_due(&self, rate: f64) -> f64 {
         match self.pace {
@@ -222,7 +222,7 @@ impl Schedule {
         }
     }
 
-    /// So many frames have gone, or were given up.
+    /// Marks frames as released or dropped.
     #[inline]
     fn advance(&mut self, frames: u64) {
         self.released += frames;
@@ -233,14 +233,14 @@ impl Schedule {
         }
     }
 
-    /// The next distance of a Poisson process, in nanoseconds.
+    /// The next interval of the Poisson process, in nanoseconds.
     fn distance(&mut self) -> f64 {
         // In (0, 1], so that the logarithm is finite.
         let chance = 1.0 - self.chance.f64();
         self.rate.map_or(0.0, |rate| -chance.ln() / rate)
     }
 
-    /// What was asked for and what was done, up to the last answer.
+    /// Requested and achieved pacing up to the last query.
     pub fn pacing(&self) -> Pacing {
         let done = self.released - self.missed;
         Pacing { asked: self.released, done, missed: self.missed, latest: self.latest }
@@ -252,14 +252,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Sends everything that is due at each of these times.
+    /// Releases all due frames at each of these times.
     fn sent(schedule: &mut Schedule, times: impl IntoIterator<Item = u64>) -> Vec<usize> {
         times.into_iter().map(|now| schedule.due(now, usize::MAX).frames).collect()
     }
 
     #[test]
     fn a_constant_rate_is_kept_however_seldom_it_is_asked() {
-        // One frame a microsecond, from a start that is not zero.
+        // One frame per microsecond, from a start that is not zero.
         let mut schedule = Schedule::new(Some(1e6), Pace::Constant, 500, 64);
         assert_eq!(sent(&mut schedule, [0, 500, 1_499, 1_500, 4_600, 4_600]), [1, 0, 0, 1, 3, 0]);
         assert_eq!(schedule.pacing(), Pacing { asked: 5, done: 5, missed: 0, latest: 2_100 });
@@ -299,7 +299,7 @@ mod tests {
         for pace in [Pace::Constant, Pace::Burst(10)] {
             let mut schedule = Schedule::new(Some(1e6), pace, 500, 1_000);
             assert_eq!(schedule.due(90_500, 64).frames, 64);
-            // Of the hundred frames of these 100 us; the next is due when they are over.
+            // 100 frames in 100 us; the next is due at their end.
             assert_eq!(schedule.finish(100_500), 36, "{pace:?}");
             let pacing = schedule.pacing();
             assert_eq!((pacing.asked, pacing.done, pacing.missed), (100, 64, 36), "{pace:?}");
@@ -324,7 +324,7 @@ mod tests {
         let first = made(1);
         assert_eq!(first, made(1));
         assert_ne!(first, made(2));
-        // Frames in a microsecond are Poisson with mean and variance 1; 20 000 of them stray by 0.007.
+        // Frames per microsecond are Poisson with mean and variance 1; the mean of 20 000 deviates by 0.007.
         let mean = first.iter().sum::<usize>() as f64 / 20_000.0;
         let squares = first.iter().map(|&n| (n as f64 - mean).powi(2)).sum::<f64>();
         assert!((mean - 1.0).abs() < 0.04 && (squares / 20_000.0 - 1.0).abs() < 0.08, "{mean} {squares}");
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn a_poisson_process_beyond_what_can_be_sent_answers_with_few_draws_and_loses_no_count() {
-        // A hundred frames a nanosecond: drawn one by one, a second of it would be 10^11 logarithms.
+        // 100 frames per nanosecond: drawn individually, one second would be 10^11 logarithms.
         let mut schedule = Schedule::new(Some(1e11), Pace::Poisson(1), 0, 100_000_000);
         let (mut done, mut missed) = (0, 0);
         for now in (0..=1_000_000_000).step_by(10_000_000) {
@@ -342,7 +342,7 @@ mod tests {
         let pacing = schedule.pacing();
         assert_eq!((pacing.done, pacing.missed, pacing.asked), (done, missed, done + missed));
         assert!(schedule.came.len() <= DATED);
-        // What has come and not gone is at most what may be caught up with; 10^11 of them stray by 10^6.
+        // Pending frames are limited by `catch_up`; the number of 10^11 arrivals deviates by 10^6.
         let asked = (pacing.asked + schedule.undated + schedule.came.len() as u64) as f64;
         assert!((asked - 1e11).abs() < 1e7, "{asked}");
     }
@@ -353,7 +353,7 @@ mod tests {
         let counts = sent(&mut schedule, (1..=4_000).map(|n| n * 2_000));
         let mean = counts.iter().sum::<usize>() as f64 / 4_000.0;
         let variance = counts.iter().map(|&n| (n as f64 - mean).powi(2)).sum::<f64>() / 4_000.0;
-        // Mean and variance are 2000; over 4000 of them the mean strays by 0.7 and the variance by 45.
+        // Mean and variance are 2000; over 4000 samples the mean deviates by 0.7 and the variance by 45.
         assert!((mean - 2_000.0).abs() < 4.0 && (variance - 2_000.0).abs() < 250.0, "{mean} {variance}");
     }
 

@@ -1,9 +1,9 @@
-//! The checksum of a tag: CRC-32C of two words, continued from a key.
+//! Checksum of a tag: CRC-32C of two words, continued from a key.
 //!
-//! It is made of every frame that is sent and again of every frame that comes, and a library's entry for bytes of any number takes a
-//! hundred instructions for these sixteen; the processor's own takes two. Where it has none, the library does it.
+//! It is computed for every frame sent and received. A library call for arbitrary lengths takes a hundred instructions
+//! for these sixteen bytes; the processor's own instructions take two. Without them the library is used.
 
-/// Of two words in the order of the wire.
+/// Checksum of two words in network byte order.
 #[inline(always)]
 pub(super) fn of(key: u32, first: u64, second: u64) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -18,12 +18,12 @@ fn by_library(key: u32, first: u64, second: u64) -> u32 {
     crc32c::crc32c_append(key, &both.to_be_bytes())
 }
 
-/// The instruction takes the first byte of the wire as the lowest of a word.
+/// The instruction processes the lowest byte of a word first.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
 fn by_instruction(key: u32, first: u64, second: u64) -> u32 {
     let mut sum = u64::from(!key);
-    // SAFETY: the caller has asked for the instruction, which changes one register and nothing else.
+    // SAFETY: the caller has checked that the instruction exists; it changes one register only.
     unsafe {
         core::arch::asm!(
             "crc32 {sum}, {first}", "crc32 {sum}, {second}",

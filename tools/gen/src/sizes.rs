@@ -1,4 +1,4 @@
-//! The sizes of a stream's frames, without their checksum: one, several in turn, or a mix.
+//! Frame sizes of a stream, without checksum: one size, a list, or a mix.
 
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::Value;
@@ -6,26 +6,26 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// From the smallest Ethernet frame without checksum (IEEE 802.3) to the largest that every port carries.
+/// Valid sizes: from the smallest Ethernet frame without checksum (IEEE 802.3) to the largest that every port supports.
 pub const SIZES: RangeInclusive<u16> = 60..=9212;
 /// The simple Internet mix: seven of 64, four of 570, one of 1514 bytes.
 const SIMPLE: [u16; 12] = [64, 570, 64, 64, 570, 64, 1514, 64, 570, 64, 64, 570];
-/// A table may stand for so many frames at most.
+/// Maximum number of frames in a round of a table.
 const LONGEST_ROUND: u32 = 10_000;
 
-/// Which sizes, before they are judged.
+/// Frame sizes before validation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Sizes {
-    /// All of one size.
+    /// A single size.
     Fixed(u16),
-    /// These in turn.
+    /// A list to cycle through.
     List(Vec<u16>),
-    /// A mix by its name; there is `imix`.
+    /// A named mix; only `imix` exists.
     Named(String),
-    /// A mix by its table: sizes, each with how many frames of a round have it.
+    /// A mix as a table of sizes and weights.
     Table {
-        /// Pairs of a size and its weight.
+        /// Pairs of size and weight (frames per round).
         mix: Vec<(u16, u32)>,
     },
 }
@@ -36,26 +36,26 @@ impl Default for Sizes {
     }
 }
 
-/// Why there are no such sizes.
+/// Error: invalid sizes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SizesError {
-    /// Outside of what frames may have.
+    /// A size is out of range.
     #[error(
         "a size of {0} bytes is not possible; write 60 to 9212, counted with the headers and without the checksum"
     )]
     Range(u64),
-    /// No mix of this name.
+    /// Unknown name.
     #[error(
         "`{0}` names no sizes; write a number such as 64, several such as 64,512,1514, `imix`, or a table such as 64:7,570:4"
     )]
     Name(String),
-    /// No form that sizes have.
+    /// Invalid type or structure.
     #[error(
         "{0} names no sizes; write a number such as 64, several such as [64, 1514], \"imix\", or a table such as \
          {{ mix = [[64, 7], [570, 4]] }}"
     )]
     Form(String),
-    /// Nothing in the list or table.
+    /// Empty list or table.
     #[error("there is no size; write at least one")]
     None,
     /// Weights out of range.
@@ -84,7 +84,7 @@ impl Sizes {
 }
 
 impl Sizes {
-    /// Reads them as they stand in a file.
+    /// Reads sizes from a configuration value.
     fn read(value: &Value) -> Result<Self, SizesError> {
         let form = || SizesError::Form(value.to_string());
         match value {
@@ -110,7 +110,7 @@ impl Sizes {
     }
 }
 
-/// `None`: it is no whole number.
+/// Reads a size. Returns `None` if `value` is not a whole number.
 fn size(value: &Value) -> Option<Result<u16, SizesError>> {
     let size = value.as_u64()?;
     Some(size.try_into().map_err(|_| SizesError::Range(size)))
@@ -122,13 +122,13 @@ impl<'de> Deserialize<'de> for Sizes {
     }
 }
 
-/// Those of a stream: what is wrong is said of its key.
+/// Deserializes the sizes of a stream; errors name its key.
 pub(super) fn of_a_stream<'de, D: Deserializer<'de>>(from: D) -> Result<Sizes, D::Error> {
     let sizes = Sizes::read(&Value::deserialize(from)?);
     sizes.map_err(|error| D::Error::custom(format!("`size`: {error}")))
 }
 
-/// A round in which each size comes as often as its weight says, as evenly as possible.
+/// A round with each size as often as its weight, distributed as evenly as possible.
 fn spread(mix: &[(u16, u32)]) -> Result<Vec<u16>, SizesError> {
     let all: u64 = mix.iter().map(|(_, weight)| u64::from(*weight)).sum();
     if all > u64::from(LONGEST_ROUND) || mix.iter().any(|(_, weight)| *weight == 0) {
@@ -148,7 +148,7 @@ fn spread(mix: &[(u16, u32)]) -> Result<Vec<u16>, SizesError> {
 impl FromStr for Sizes {
     type Err = SizesError;
 
-    /// As on a command line: `64`, `64,512`, `imix`, `64:7,570:4,1514:1`.
+    /// Parses command line syntax: `64`, `64,512`, `imix`, `64:7,570:4,1514:1`.
     fn from_str(text: &str) -> Result<Self, SizesError> {
         let wrong = || SizesError::Name(text.to_owned());
         if text == "imix" {

@@ -1,8 +1,8 @@
-//! All streams of a run as one source of bursts.
+//! Source of bursts from all streams of a run.
 //!
-//! A burst that was filled stays as it is until every frame of it was accepted or given up: a port that has no room now
-//! is offered the rest again, with tags of the new time, so that waiting for the port does not count as delay on the way.
-//! Numbers are given to frames when they are made, in order, so what was never accepted is the end of each stream.
+//! A filled burst is kept until each of its frames is accepted or dropped: if the port has no space, the rest is
+//! offered again with tags of the new time, so that waiting for the port does not count as latency. Sequence numbers
+//! are assigned at generation, in order, so frames that were never accepted are at the end of each stream.
 
 use super::description::Plan;
 use super::memory::{Memory, NoMemory};
@@ -14,25 +14,25 @@ use mem::VolatileSlice;
 use mem::copy::Kernel;
 use port::{BURST, Burst, HEAD};
 
-/// The shortest Ethernet frame, without its checksum (IEEE 802.3).
+/// The shortest Ethernet frame, without checksum (IEEE 802.3).
 const SHORTEST: usize = 60;
 
-/// What was sent of one stream.
+/// Counters of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sent {
-    /// Frames that a port accepted.
+    /// Frames accepted by the port.
     pub frames: u64,
-    /// Their bytes, without checksums.
+    /// Bytes of these frames, without checksums.
     pub bytes: u64,
-    /// What was asked for and what was done.
+    /// Requested and achieved pacing.
     pub pacing: Pacing,
 }
 
-/// One stream as it runs.
+/// State of one stream.
 #[derive(Debug)]
 struct Lane {
     templates: Vec<Template>,
-    /// By template: where its body lies.
+    /// Offset of the body in `memory`, per template.
     bodies: Vec<usize>,
     round: Vec<u32>,
     at: usize,
@@ -42,7 +42,7 @@ struct Lane {
     sent: Sent,
 }
 
-/// What stands at one place of the burst.
+/// The frame at one place of the burst.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
     lane: u16,
@@ -51,7 +51,7 @@ struct Slot {
     time: u64,
 }
 
-/// Streams that take turns.
+/// Streams served in rotation.
 #[derive(Debug)]
 pub struct Source {
     key: u32,
@@ -59,13 +59,13 @@ pub struct Source {
     lanes: Vec<Lane>,
     memory: Memory,
     slots: [Slot; BURST],
-    /// Who is asked first.
+    /// The stream served first.
     first: usize,
 }
 
 impl Source {
-    /// The streams of a run with this key, each at its rate in frames a second (`None`: without limit), from `start` on:
-    /// stream i of n by i/n of its own period later, and by chance of its own.
+    /// The streams of a run with this key, each at its rate in frames per second (`None`: unlimited), from `start` on:
+    /// stream i of n starts i/n of its period later and has its own random seed.
     pub fn new(
         plans: Vec<(Plan, Option<f64>)>,
         pace: Pace,
@@ -91,7 +91,7 @@ impl Source {
         Ok(Self { key, warm_up: false, lanes, memory, slots: [Slot::default(); BURST], first: 0 })
     }
 
-    /// From here on frames are marked as those of the warm-up, or no longer; counts, numbers and schedules begin anew.
+    /// Starts a phase: sets whether frames are marked as warm-up, and resets counters, sequence numbers and schedules.
     pub fn begin(&mut self, warm_up: bool, rates: impl Fn(usize) -> (Option<f64>, Pace), start: u64) {
         let all = self.lanes.len();
         self.warm_up = warm_up;
@@ -103,7 +103,7 @@ impl Source {
         }
     }
 
-    /// Fills an empty burst with what is due. How many frames were given up.
+    /// Fills an empty burst with due frames. Returns the number of frames dropped.
     #[inline]
     pub fn fill<K: Kernel>(&mut self, burst: &mut Burst, now: u64) -> u64 {
         burst.begin(0);
@@ -111,7 +111,7 @@ impl Source {
         self.first = if self.first + 1 >= lanes { 0 } else { self.first + 1 };
         for turn in 0..lanes {
             let lane = if self.first + turn < lanes { self.first + turn } else { self.first + turn - lanes };
-            // Whoever has no limit leaves room for the others.
+            // Limits the share of unlimited streams, so that others have space.
             let room = (BURST - burst.len()).min(BURST.div_ceil(lanes));
             let due = self.lanes[lane].schedule.due(now, room);
             missed += due.missed;
@@ -125,12 +125,12 @@ impl Source {
         missed
     }
 
-    /// Nothing more is made: gives up what was due before `end`. How many frames.
+    /// Ends the schedules: drops frames due before `end`. Returns their number.
     pub fn finish(&mut self, end: u64) -> u64 {
         self.lanes.iter_mut().map(|lane| lane.schedule.finish(end)).sum()
     }
 
-    /// One more frame of a stream.
+    /// Generates one frame of a stream.
     #[inline]
     fn make<K: Kernel>(&mut self, burst: &mut Burst, lane: usize, now: u64) {
         let Self { key, warm_up, lanes, memory, slots, .. } = self;
@@ -154,7 +154,7 @@ impl Source {
         own.next += 1;
     }
 
-    /// The frames of the burst from place `from` on were accepted up to place `to`.
+    /// Marks the frames at places `from` to `to` of the burst as accepted.
     #[inline]
     pub fn accepted(&mut self, from: usize, to: usize) {
         for slot in &self.slots[from..to] {
@@ -164,7 +164,7 @@ impl Source {
         }
     }
 
-    /// The frames of the burst from place `from` on are to be offered again: they are made anew at `now`.
+    /// Restamps the frames of the burst from place `from` on with time `now`, before they are offered again.
     pub fn renew<K: Kernel>(&mut self, burst: &mut Burst, from: usize, now: u64) {
         for i in from..burst.len() {
             let slot = &mut self.slots[i];
@@ -180,19 +180,19 @@ impl Source {
         }
     }
 
-    /// What was sent, stream by stream.
+    /// Counters per stream.
     pub fn sent(&self) -> impl Iterator<Item = Sent> {
         self.lanes.iter().map(|lane| Sent { pacing: lane.schedule.pacing(), ..lane.sent })
     }
 
-    /// One frame of each stream with its Ethernet addresses exchanged: what its receiver says so that switches learn
-    /// where it is. It is tagged as a frame of the warm-up, so that a meter knows it for one of ours that does not count.
+    /// One frame of each stream with its Ethernet addresses exchanged, sent by the receiver so that switches learn its
+    /// location. It is tagged as warm-up, so that a meter recognizes it and does not count it.
     pub fn answers(&self) -> impl Iterator<Item = Vec<u8>> {
         let first = self.lanes.iter().map(|lane| lane.templates.first()).enumerate();
         first.filter_map(|(i, template)| {
             let head = template?.head();
             let tag = Tag { stream: i as u16, warm_up: true, ..Tag::default() }.write(self.key);
-            // A short frame has room for its tag; of a long one only the headers are said, and a tag behind them.
+            // A short frame has space for its tag; of a long one only the headers are used, followed by a tag.
             let front = if template?.is_long() { head } else { &head[..head.len() - TAG] };
             let front = &front[..front.len().min(HEAD - TAG)];
             let mut bytes = [&front[6..12], &front[..6], &front[12..]].concat();

@@ -1,44 +1,44 @@
-//! What the generator writes behind each payload, so that the meter knows every frame again.
+//! The tag behind each payload, by which the meter identifies frames.
 //!
-//! A tag is the last 18 bytes of a frame, in the order of the wire:
+//! A tag is the last 18 bytes of a frame, in network byte order:
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
-//! | 0-1 | the stream's number, below 32768; the highest bit says that the frame was sent to warm up |
-//! | 2-7 | the number of the frame in its stream, from 0 |
-//! | 8-13 | when it was made, in nanoseconds of the generator's clock, modulo 2^48 (78 hours) |
+//! | 0-1 | stream number, below 32768; the highest bit marks warm-up frames |
+//! | 2-7 | sequence number in the stream, from 0 |
+//! | 8-13 | generation time in nanoseconds of the generator's clock, modulo 2^48 (78 hours) |
 //! | 14-17 | CRC-32C (RFC 3720 section 12.1) of bytes 0-13 and two zeros, continued from the run's key |
 //!
-//! It stands at the end because headers come and go on the way, in front of it. A frame of 60 bytes with UDP in IPv4 has
-//! just room for it. Of other runs' frames the checksum says that they are not ours, because each run has a key of its
-//! own. A frame that something was appended to (padding) has no valid tag.
+//! The tag is at the end because headers in front of it may be added or removed on the way. It just fits into a frame
+//! of 60 bytes with UDP over IPv4. Each run has its own key, so the checksum rejects frames of other runs. A frame with
+//! appended bytes (padding) has no valid tag.
 
 use super::seal;
 
 /// Bytes of a tag.
 pub const TAG: usize = 18;
-/// Streams are numbered below this.
+/// Number of possible streams.
 pub const MOST_STREAMS: u16 = 1 << 15;
-/// The bit of the stream's number that says that a frame was sent to warm up.
+/// Bit of the stream number that marks warm-up frames.
 const WARM_UP: u16 = 1 << 15;
-/// Sequence numbers and times have 48 bits.
+/// Mask of sequence numbers and times, which have 48 bits.
 pub const MASK: u64 = (1 << 48) - 1;
 
-/// What a tag says.
+/// Content of a tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tag {
-    /// The stream's number.
+    /// Stream number.
     pub stream: u16,
-    /// Whether the frame was sent before anything counted.
+    /// Whether the frame belongs to the warm-up.
     pub warm_up: bool,
-    /// The frame's number in its stream.
+    /// Sequence number in the stream.
     pub sequence: u64,
-    /// When it was made, in nanoseconds modulo 2^48.
+    /// Generation time in nanoseconds, modulo 2^48.
     pub time: u64,
 }
 
 impl Tag {
-    /// The bytes, for a run with this key. What is too large for its field loses its upper bits.
+    /// Encodes the tag for a run with this key. Values too large for their field are truncated.
     #[inline]
     pub fn write(&self, key: u32) -> [u8; TAG] {
         let phase = if self.warm_up { WARM_UP } else { 0 };
@@ -51,11 +51,11 @@ impl Tag {
         bytes
     }
 
-    /// Reads a tag of the run with this key; `None` where it is none.
+    /// Decodes a tag of the run with this key. Returns `None` if the checksum does not match.
     #[inline]
     pub fn read(bytes: &[u8; TAG], key: u32) -> Option<Self> {
         let word = |at: usize| bytes[at..].first_chunk().map_or(0, |b| u64::from_be_bytes(*b));
-        // Bytes 6 to 13 hold the sequence's last two and the whole time.
+        // Bytes 6 to 13 hold the last two bytes of the sequence number and the whole time.
         let (front, time) = (word(0), word(6) & MASK);
         let sum = bytes.last_chunk().map_or(0, |b| u32::from_be_bytes(*b));
         if seal::of(key, front, time << 16) != sum {

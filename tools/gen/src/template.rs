@@ -1,18 +1,18 @@
-//! A frame that was made once, and into which only what changes is written.
+//! Frame template: a frame that is built once and in which only varying fields are written.
 //!
-//! A template knows the sum of everything that does not change under each of its checksums. A frame's checksum is that
-//! sum plus what was written, folded: the arithmetic of RFC 1624 (equation 3) with the old value taken out beforehand. No
-//! header is parsed or built here, and nothing is allocated once a template exists.
+//! A template stores, per checksum, the sum of all constant bytes. The checksum of a frame is that sum plus the written
+//! values, folded: RFC 1624 (equation 3) with the old value subtracted in advance. Generating a frame parses no headers
+//! and allocates nothing.
 
 use super::headers::{Laid, Spot, Summed};
 use super::tag::TAG;
 use port::LONGEST_HEAD;
 use wire::checksum::{Sum, fold};
 
-/// Most checksums of a frame: network, transport and an outer network.
+/// Maximum number of checksums of a frame: network, transport and outer network.
 const SUMS: usize = 3;
 
-/// A field that changes, wherever it stands.
+/// A varying field.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Field(Spot);
 
@@ -25,54 +25,54 @@ impl Field {
         if self.0.bits == 64 { u64::MAX } else { (1 << self.0.bits) - 1 }
     }
 
-    /// Above every value of the field.
+    /// Upper limit (exclusive) of the field's values.
     pub(super) fn limit(self) -> u128 {
         1 << self.0.bits
     }
 
-    /// What stands in the field now.
+    /// The value of the field in `frame`.
     pub(super) fn value_in(self, frame: &[u8]) -> u64 {
         self.window(frame) >> self.0.shift & self.mask()
     }
 
-    /// The eight bytes in front of the field: the other half, where it is the lower one of an IPv6 address.
+    /// The eight bytes before the field: the upper half, if the field is the lower half of an IPv6 address.
     pub(super) fn upper_half(self, frame: &[u8]) -> u64 {
         let from = self.0.at.saturating_sub(8);
         frame[from..self.0.at].iter().fold(0, |word, byte| word << 8 | u64::from(*byte))
     }
 
-    /// The bytes that the field lies in, as a number.
+    /// The bytes that contain the field, as a number.
     fn window(self, frame: &[u8]) -> u64 {
         frame[self.0.at..self.0.at + self.0.len].iter().fold(0, |word, byte| word << 8 | u64::from(*byte))
     }
 
-    /// Whether two fields lie in the same bytes.
+    /// Whether two fields share bytes.
     pub(super) fn overlaps(self, other: &Field) -> bool {
         let (a, b) = (self.0, other.0);
         a.at < b.at + b.len && b.at < a.at + a.len
     }
 }
 
-/// A field of one template.
+/// A varying field of a template.
 #[derive(Clone, Copy, Debug)]
 struct Patch {
     at: usize,
     len: usize,
     shift: u32,
     mask: u64,
-    /// The bits around the field, which stay.
+    /// The bits around the field, which are constant.
     kept: u64,
-    /// By checksum: whether these bytes count in it.
+    /// Per checksum: whether it covers these bytes.
     counts: [bool; SUMS],
 }
 
-/// A checksum of one template.
+/// A checksum of a template.
 #[derive(Clone, Copy, Debug, Default)]
 struct Check {
     at: usize,
-    /// The sum of what stays.
+    /// The sum of the constant bytes.
     base: u64,
-    /// Whether the tag counts in it, and whether that begins in the middle of a word.
+    /// Whether the checksum covers the tag: `Some(true)` if the tag starts at an odd offset.
     tag: Option<bool>,
     nonzero: bool,
 }
@@ -80,16 +80,17 @@ struct Check {
 /// A frame of one size of one stream.
 #[derive(Debug)]
 pub(super) struct Template {
-    /// The frame's first bytes, and behind them, for a long one, its body.
+    /// The first bytes of the frame; for a long frame, `body` has the following ones.
     head: Vec<u8>,
     body: Vec<u8>,
     pub(super) len: usize,
     patches: Vec<Patch>,
-    /// Those that change from frame to frame, each with its place among all.
+    /// Checksums that vary per frame, each with its index.
     checks: Vec<(usize, Check)>,
 }
 
-/// The sum of the 16-bit words of `bytes` in the order of the wire (RFC 1071); a last odd byte is the upper half of one.
+/// The sum of the 16-bit words of `bytes` in network byte order (RFC 1071); a last odd byte is the upper half of a
+/// word.
 fn sum(bytes: &[u8]) -> u64 {
     u64::from(u16::from_be_bytes(Sum::of(bytes).partial()))
 }
@@ -102,7 +103,7 @@ fn sum_of_tag(tag: &[u8; TAG], odd: bool) -> u64 {
     if odd { u64::from(fold(total).swap_bytes()) } else { total }
 }
 
-/// Writes a tag behind everything in `head`.
+/// Writes a tag to the end of `head`.
 #[inline(always)]
 fn write_tag(head: &mut [u8], tag: &[u8; TAG]) {
     if let Some(place) = head.last_chunk_mut() {
@@ -111,20 +112,20 @@ fn write_tag(head: &mut [u8], tag: &[u8; TAG]) {
 }
 
 impl Template {
-    /// Of a frame whose `fields` change.
+    /// A template of a laid-out frame with these varying fields.
     pub(super) fn new(laid: &Laid, fields: &[Field]) -> Self {
         let len = laid.bytes.len();
         let mut bytes = laid.bytes.clone();
         bytes[len - TAG..].fill(0);
         let patches = fields.iter().map(|field| patch(&bytes, *field, &laid.sums)).collect::<Vec<_>>();
-        // The sums are of what stays alone, so what changes is zero while they are made.
+        // The sums cover constant bytes only, so varying fields are zero while they are computed.
         let mut still = bytes.clone();
         for patch in &patches {
             still[patch.at..patch.at + patch.len].fill(0);
         }
         let checks: Vec<Check> = laid.sums.iter().map(|summed| check(&still, summed)).collect();
         let checks = settle(&mut bytes, checks, &patches);
-        // Whoever writes long frames copies whole lines.
+        // Long frames are copied in whole cache lines.
         let line = laid.headers.next_multiple_of(64).min(LONGEST_HEAD).min(len - TAG);
         let split = if len <= LONGEST_HEAD { len } else { line };
         let body = bytes[split..].to_vec();
@@ -133,24 +134,24 @@ impl Template {
         Self { head: bytes, body, len, patches, checks }
     }
 
-    /// What goes into the burst's private head before anything is written.
+    /// Initial contents of the burst's private head.
     #[inline(always)]
     pub(super) fn head(&self) -> &[u8] {
         &self.head
     }
 
-    /// What stands between head and tag of a frame that is too long for a private head.
+    /// The bytes between head and tag of a frame that is too long for a private head.
     pub(super) fn body(&self) -> &[u8] {
         &self.body
     }
 
-    /// Whether the tag lies behind the head, in memory of its own.
+    /// Whether the tag is in separate memory behind the head.
     #[inline(always)]
     pub(super) fn is_long(&self) -> bool {
         self.len > LONGEST_HEAD
     }
 
-    /// Writes the next value of each field and the tag into `head`, a copy of this template's, and the checksums.
+    /// Writes the next value of each field, the tag and the checksums into `head`, a copy of this template's head.
     #[inline]
     pub(super) fn write(&self, head: &mut [u8], values: &mut [super::vary::Values], tag: &[u8; TAG]) {
         let mut sums = [0_u64; SUMS];
@@ -172,7 +173,7 @@ impl Template {
         }
     }
 
-    /// Puts `new` in place of the tag `old` into a frame that was written before (RFC 1624, equation 3).
+    /// Replaces the tag `old` by `new` in a frame written before (RFC 1624, equation 3).
     pub(super) fn rewrite_tag(&self, head: &mut [u8], old: &[u8; TAG], new: &[u8; TAG]) {
         if !self.is_long() {
             write_tag(head, new);
@@ -195,7 +196,7 @@ impl Check {
     }
 }
 
-/// Writes the checksums of what never changes once and for all. The others.
+/// Writes constant checksums into `bytes`. Returns the others.
 fn settle(bytes: &mut [u8], checks: Vec<Check>, patches: &[Patch]) -> Vec<(usize, Check)> {
     let changes = |which: usize| patches.iter().any(|patch| patch.counts[which]);
     let (moving, settled): (Vec<_>, Vec<_>) =

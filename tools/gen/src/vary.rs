@@ -1,4 +1,4 @@
-//! What a field that changes from frame to frame holds: counted, random from a seed, or from a list.
+//! Values of fields that vary from frame to frame: counted, random from a seed, or from a list.
 
 use fastrand::Rng;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
@@ -8,54 +8,54 @@ use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::MacAddress;
 
-/// What a pattern may look like, for whoever wrote another.
+/// Syntax of patterns, for error messages.
 const FORMS: &str = "{ count = 4, from = 1, step = 2 }, { random = 1, below = 64 } or { list = [0, 46] }, without what you do not need";
 
-/// How a field changes, before it is judged.
+/// Pattern of a field before validation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", untagged)]
 pub enum Pattern {
-    /// `from`, then `step` more with each frame, `count` values in all, and again.
+    /// `from`, then increasing by `step` per frame, `count` values in all; then repeated.
     Count {
-        /// How many values.
+        /// Number of values.
         count: u64,
-        /// The first; left out: what stands in the field otherwise.
+        /// First value; default: the constant value of the field.
         #[serde(skip_serializing_if = "Option::is_none")]
         from: Option<Amount>,
-        /// From one to the next.
+        /// Increment.
         step: u64,
     },
-    /// By chance from this seed, the same in each run.
+    /// Random values, the same in each run.
     Random {
-        /// The seed.
+        /// Seed.
         random: u64,
-        /// Only values below this; left out: every value of the field.
+        /// Exclusive upper limit; default: all values of the field.
         #[serde(skip_serializing_if = "Option::is_none")]
         below: Option<u64>,
     },
-    /// These in turn.
+    /// A list to cycle through.
     List {
         /// The values.
         list: Vec<Amount>,
     },
 }
 
-/// A value of a field: a number, or what people write for one.
+/// A value of a field: a number or an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Amount {
     /// A number.
     Number(u64),
-    /// Of a field that holds such an address.
+    /// An IPv4 address, for a field of that type.
     V4(Ipv4Addr),
-    /// Of a field that holds the lower half of such an address.
+    /// An IPv6 address, for a field that holds the lower half of one.
     V6(Ipv6Addr),
-    /// Of a field that holds such an address.
+    /// A MAC address, for a field of that type.
     Mac(MacAddress),
 }
 
 impl Amount {
-    /// As the field holds it.
+    /// The value as stored in the field.
     pub(super) fn bits(self) -> u64 {
         match self {
             Amount::Number(number) => number,
@@ -87,7 +87,7 @@ impl fmt::Display for Amount {
 }
 
 impl Pattern {
-    /// Reads a pattern; otherwise what is wrong with it, and behind `; ` what to write.
+    /// Reads a pattern. The error says what is wrong and, behind `; `, the valid syntax.
     fn read(value: &Value) -> Result<Self, String> {
         let form = || format!("{value} is no pattern; write {FORMS}");
         let keys = value.as_object().ok_or_else(form)?;
@@ -112,7 +112,7 @@ impl Pattern {
         Ok(Self::List { list: list.iter().map(|value| one("list", value)).collect::<Result<_, _>>()? })
     }
 
-    /// The values that are written out.
+    /// The values given explicitly.
     pub(super) fn amounts(&self) -> &[Amount] {
         match self {
             Pattern::Count { from, .. } => from.as_slice(),
@@ -131,7 +131,7 @@ fn one(key: &str, value: &Value) -> Result<Amount, String> {
     Amount::read(value).ok_or_else(wrong)
 }
 
-/// Reads the fields that change, by name.
+/// Reads the varying fields, by name.
 pub(super) fn fields<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Pattern>, D::Error> {
     let fields = BTreeMap::<String, Value>::deserialize(from)?;
     let pattern = |(name, value): (String, Value)| match Pattern::read(&value) {
@@ -141,54 +141,54 @@ pub(super) fn fields<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Stri
     fields.into_iter().map(pattern).collect()
 }
 
-/// The values of one field as they come. They are cut to the field's width by whoever writes them.
+/// Generator of the values of one field. The caller truncates them to the width of the field.
 #[derive(Clone, Debug)]
 pub(super) enum Values {
     /// See [`Pattern::Count`].
     Count {
-        /// The next value.
+        /// Next value.
         value: u64,
-        /// The first value.
+        /// First value.
         from: u64,
-        /// From one to the next.
+        /// Increment.
         step: u64,
-        /// How many values.
+        /// Number of values.
         count: u64,
-        /// How many come before it begins anew.
+        /// Values left before it restarts.
         left: u64,
     },
     /// See [`Pattern::Random`].
     Random {
-        /// The chance.
+        /// Random number generator.
         chance: Rng,
-        /// Above all values; 0: no limit.
+        /// Exclusive upper limit; 0: no limit.
         below: u64,
     },
     /// See [`Pattern::List`].
     List {
-        /// The values; never none.
+        /// The values; not empty.
         values: Box<[u64]>,
-        /// The next one's place.
+        /// Index of the next value.
         at: usize,
     },
-    /// Bits of the flow's number: so many flows in turn, of whose number this field holds the bits of `mask` behind
-    /// `shift`, added to `from`.
+    /// Bits of the flow number: the flows in rotation; the field holds `from` plus the bits of the flow number selected
+    /// by `shift` and `mask`.
     Flow {
-        /// The next flow.
+        /// Next flow.
         flow: u64,
-        /// How many flows.
+        /// Number of flows.
         flows: u64,
-        /// What is added.
+        /// Added to the bits.
         from: u64,
-        /// Bits of the number that are not this field's.
+        /// Right shift of the flow number.
         shift: u32,
-        /// The bits that are.
+        /// Mask after the shift.
         mask: u64,
     },
 }
 
 impl Values {
-    /// The values of a pattern for a field that otherwise holds `base`; `None` where the pattern has none.
+    /// Generator for a pattern of a field whose constant value is `base`. Returns `None` if the pattern has no values.
     pub(super) fn of(pattern: &Pattern, base: u64) -> Option<Self> {
         match pattern {
             Pattern::Count { count: 0, .. } | Pattern::Random { below: Some(0), .. } => None,
@@ -206,7 +206,7 @@ impl Values {
         }
     }
 
-    /// The value of the next frame.
+    /// The value for the next frame.
     #[inline]
     pub(super) fn next(&mut self) -> u64 {
         match self {

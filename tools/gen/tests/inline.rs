@@ -1,4 +1,4 @@
-//! Inline: an application's own thread forwards, and control waits for nobody who does not call.
+//! Inline workers: the application's own thread forwards, and control does not block if it never calls.
 #![allow(clippy::unwrap_used, reason = "the helpers of these tests are tests too")]
 
 use bridge::Switch;
@@ -15,7 +15,7 @@ use port::{Burst, PLACES, PortId};
 use std::time::{Duration, Instant};
 
 const KEY: u32 = 7;
-/// Longer than anything here takes, so that a hang is a failure.
+/// Longer than any step takes, so that a hang is a failure.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 struct Bench {
@@ -49,7 +49,7 @@ impl Bench {
         bench
     }
 
-    /// Nobody forwards meanwhile: control gives queues to workers that nobody calls.
+    /// No worker forwards during this: control attaches queues to workers that are not called.
     fn join(&mut self) {
         let until = Instant::now() + TIMEOUT;
         self.sides.iter_mut().for_each(|side| side.open(Instant::now()));

@@ -1,12 +1,12 @@
 //! The guest's packet buffers.
 //!
-//! A frame begins on a cache line and its virtio-net header ends where the frame begins, so a header has a line
-//! of its own; the switch finds it as it must be after the first lap, and the line never moves again. As DPDK's
-//! driver does, `num_buffers` is left as the device wrote it when the same buffer is sent.
+//! A frame starts on a cache line and its virtio-net header ends there, so the header has a separate line. After the
+//! first lap the header has the contents that the switch needs, and its line does not move between cores again. As in
+//! DPDK's driver, `num_buffers` keeps the device's value when the same buffer is sent.
 //!
-//! Where header and frame lie apart in a chain, the frame's identifier is the buffer's number plus the number of
-//! buffers. Where they lie in a table, each buffer has two, one for either ring, on the line that nothing else uses:
-//! the one to receive by is written once, the one to send by only where a length changes.
+//! In a chain with separate header and frame, the frame's identifier is the buffer's number plus the number of buffers.
+//! With indirect tables, each buffer has two, one per ring, on an otherwise unused line: the receive table is written
+//! once, the transmit table only if a length changes.
 
 use super::memory::Memory;
 use super::{Descriptors, GuestError};
@@ -16,13 +16,13 @@ use ring::Direction;
 use ring::driver::{DriverRing, Post, Table};
 use std::sync::Arc;
 
-/// From one buffer to the next: 2 KiB for the frame, two lines for the header, two against aliasing.
+/// Bytes from one buffer to the next: 2 KiB for the frame, two lines for the header, two against cache aliasing.
 pub(super) const STRIDE: u64 = 2048 + 256;
-/// Where in a buffer the frame begins.
+/// Offset of the frame in a buffer.
 const FRAME: u64 = 128;
-/// Descriptors of a frame that lies apart from its header.
+/// Descriptors of a frame whose header is separate.
 const APART: u16 = 2;
-/// Bytes of a table with that many.
+/// Bytes of an indirect table with that many descriptors.
 const TABLE: u64 = 16 * APART as u64;
 
 /// All buffers of one queue pair.
@@ -31,18 +31,18 @@ pub(super) struct Buffers {
     header: u32,
     descriptors: Descriptors,
     frames: Vec<VolatileSlice>,
-    /// To receive by and to send by.
+    /// Per buffer: the table of the receive ring and the table of the transmit ring.
     tables: Vec<[Table; 2]>,
     _map: Arc<GuestMemory>,
 }
 
 impl Buffers {
-    /// How many frames a ring of `size` entries holds.
+    /// Number of frames in a ring of `size` entries.
     pub(super) fn count(size: u16, descriptors: Descriptors) -> u16 {
         if descriptors == Descriptors::Chain { size / APART } else { size }
     }
 
-    /// Buffers from byte `base` of the guest's memory, for rings of `size` entries.
+    /// Buffers from offset `base` of the guest's memory, for rings of `size` entries.
     pub(super) fn new(
         memory: &Memory,
         base: u64,
@@ -65,25 +65,25 @@ impl Buffers {
         Ok(Self { base, header: header as u32, descriptors, frames, tables, _map: memory.map.clone() })
     }
 
-    /// How many buffers there are.
+    /// Number of buffers.
     pub(super) fn len(&self) -> u16 {
         self.frames.len() as u16
     }
 
-    /// How many more frames go into `ring`.
+    /// Number of frames that can still be posted to `ring`.
     #[inline(always)]
     pub(super) fn room<R: DriverRing>(&self, ring: &R) -> usize {
         let each = if self.descriptors == Descriptors::Chain { usize::from(APART) } else { 1 };
         ring.free() / each
     }
 
-    /// Posts buffer `id` to be received into.
+    /// Posts buffer `id` for reception.
     #[inline(always)]
     pub(super) fn offer<R: DriverRing>(&mut self, ring: &mut R, id: u16) {
         self.post(ring, id, (STRIDE - FRAME) as u32 + self.header, Direction::Write);
     }
 
-    /// Posts buffer `id` with a frame in it; `len` bytes, header included.
+    /// Posts buffer `id` for transmission; `len` is in bytes, header included.
     #[inline(always)]
     pub(super) fn send<R: DriverRing>(&mut self, ring: &mut R, id: u16, len: u32) {
         self.post(ring, id, len, Direction::Read);
@@ -111,12 +111,12 @@ impl Buffers {
         }
     }
 
-    /// Bytes of the header in front of each frame.
+    /// Bytes of the virtio-net header in front of each frame.
     pub(super) fn header(&self) -> u32 {
         self.header
     }
 
-    /// Fetches the line that the addresses are on, to be written.
+    /// Prefetches the line of the Ethernet addresses for writing.
     #[inline(always)]
     pub(super) fn prefetch(&self, id: u16) {
         self.frames[usize::from(id)].prefetch_write(0);
@@ -136,11 +136,11 @@ impl Buffers {
         }
     }
 
-    /// Puts a whole frame into buffer `id`.
+    /// Copies a frame into buffer `id`, truncated to the buffer's size.
     pub(super) fn fill(&self, id: u16, frame: &[u8]) {
         let room = self.frames[usize::from(id)];
         let frame = &frame[..frame.len().min(room.len())];
-        // SAFETY: the map is held by `self`; the frame was cut to the room.
+        // SAFETY: the map is held by `self`; the frame is truncated to the size of the slice.
         unsafe { room.copy_in::<mem::copy::Portable>(frame) };
     }
 }

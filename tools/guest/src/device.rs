@@ -1,4 +1,4 @@
-//! One guest device: queue pairs, the loop over them, and how it plugs in.
+//! A guest device: setup over vhost-user, queue pairs, polling loop.
 
 use super::buffers::{Buffers, STRIDE};
 use super::frames::frame;
@@ -12,36 +12,37 @@ use ring::driver::{DriverRing, Packed, Split, Used};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, OwnedFd};
 
-/// Packets handled at once.
+/// Packets per burst.
 const BURST: usize = 64;
 
-/// What a guest has done so far.
+/// Counters of a guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GuestStats {
     /// Packets received.
     pub rx_packets: u64,
     /// Bytes received, frames without checksum.
     pub rx_bytes: u64,
-    /// Packets sent: the back end has taken them and returned the buffers.
+    /// Packets sent, counted when the back end has returned the buffers.
     pub tx_packets: u64,
-    /// Times a queue was looked at.
+    /// Polls of a receive queue.
     pub polls: u64,
-    /// Times it had nothing.
+    /// Polls that found no packet.
     pub empty_polls: u64,
 }
 
-/// A guest that is plugged in. It does nothing by itself: call [`GuestDevice::step`] again and again. It has no clock: its
-/// owner notices that nothing comes, and calls [`GuestDevice::renew`].
+/// A connected guest. The caller must call [`GuestDevice::step`] in a loop. The device has no clock: the caller detects
+/// that no packets arrive and calls [`GuestDevice::renew`].
 pub trait GuestDevice: Send {
-    /// One look at every queue. Whether there was anything to do.
+    /// Polls every queue once. Returns whether any work was done.
     fn step(&mut self) -> Result<bool, GuestError>;
-    /// What was done so far.
+    /// The counters.
     fn stats(&self) -> GuestStats;
-    /// Nothing came for long, so the frames in circulation are lost: sends one, and when any comes, all the others anew.
+    /// Replaces lost circulating frames, to be called if none has arrived for long: sends one frame per queue pair and,
+    /// once any frame arrives, all others.
     fn renew(&mut self);
-    /// Whether the back end has gone away.
+    /// Whether the back end has closed the connection.
     fn is_closed(&self) -> bool;
-    /// Stops the rings and says where, ring by ring.
+    /// Stops the rings. Returns the final index of each ring.
     fn unplug(self: Box<Self>) -> Result<Vec<u32>, GuestError>;
 }
 
@@ -82,7 +83,7 @@ fn wanted(config: &GuestConfig) -> Features {
     Features(bits)
 }
 
-/// A ring with the descriptors that wake either side.
+/// A ring with its kick and call eventfds.
 struct Vring<R> {
     ring: R,
     kick: OwnedFd,
@@ -98,11 +99,11 @@ impl<R: DriverRing> Vring<R> {
         Ok(Self { ring: R::new(layout, &memory.map)?, kick: event()?, call: event()? })
     }
 
-    /// Kicks if the back end wants it. The caller has executed a fence since the last publish.
+    /// Kicks if the back end requests it. The caller must have executed a fence since the last publish.
     #[inline]
     fn kick(&mut self) {
         if self.ring.should_kick() {
-            // A full counter is a kick that is already pending.
+            // A saturated counter means that a kick is already pending.
             let _ = rustix::io::write(&self.kick, &1u64.to_ne_bytes());
         }
     }
@@ -124,10 +125,10 @@ struct Pair<R> {
     rx: Vring<R>,
     tx: Vring<R>,
     buffers: Buffers,
-    /// Buffers that hold a packet of our own making, not in any ring, and their used bytes. Where packets circulate, one is
-    /// kept for when all others are lost.
+    /// Generated packets not in any ring: buffer and length in bytes, header included. In a circulating mode one is
+    /// kept in reserve, to restart circulation after a loss.
     pending: Vec<(u16, u32)>,
-    /// Used bytes of each such buffer, for a guest that sends the same ones again.
+    /// Lengths in bytes of the generated packets, by buffer; for transmit-only mode, which resends them.
     lens: Vec<u32>,
 }
 
@@ -136,11 +137,11 @@ struct Device<R> {
     config: GuestConfig,
     pairs: Vec<Pair<R>>,
     stats: GuestStats,
-    /// Packets that circulate, if none is lost; 0 in a mode that sends none back.
+    /// Number of circulating packets without loss; 0 in modes that return none.
     circulation: u32,
-    /// Packets still to be sent once.
+    /// Packets still to be put into circulation.
     to_send: u32,
-    /// After a loss: what had come by then. Nothing is sent until more comes.
+    /// After a loss: `rx_packets` at that time. Nothing is sent until the counter advances.
     lost_at: Option<u64>,
     _memory: Memory,
 }
@@ -207,7 +208,7 @@ impl<R: DriverRing> Device<R> {
         Ok(Pair { rx, tx, buffers, pending, lens })
     }
 
-    /// Sends packets of our own: a given number into circulation, or without end.
+    /// Sends generated packets: a fixed number into circulation, or continuously in transmit-only mode.
     fn originate(&mut self, at: usize) -> bool {
         let forever = self.config.mode == Mode::TxOnly;
         let pair = &mut self.pairs[at];
@@ -228,7 +229,7 @@ impl<R: DriverRing> Device<R> {
         sent > 0
     }
 
-    /// How many buffers that come back are to hold packets of our own again.
+    /// Number of returned buffers to refill with generated packets.
     #[inline]
     fn missing(&self, at: usize) -> usize {
         if self.circulation == 0 {
@@ -256,7 +257,7 @@ impl<R: DriverRing> Pair<R> {
         self.buffers.send(&mut self.tx.ring, id, len);
     }
 
-    /// Sends a packet of our own, if there is one and room for it.
+    /// Sends a pending generated packet. Returns false if there is none or the ring is full.
     fn send_made(&mut self) -> bool {
         if self.buffers.room(&self.tx.ring) == 0 {
             return false;
@@ -266,19 +267,19 @@ impl<R: DriverRing> Pair<R> {
         true
     }
 
-    /// Shows the device what was posted.
+    /// Publishes the posted buffers and kicks.
     #[inline]
     fn show(&mut self) {
         self.rx.ring.publish();
         self.tx.ring.publish();
-        // Orders our available indices before our loads of the device's suppression fields.
+        // Orders the stores of available indices before the loads of the device's suppression fields.
         fence(Ordering::SeqCst);
         self.rx.kick();
         self.tx.kick();
     }
 
-    /// Takes sent buffers back and makes them available for receiving again, but for `missing` ones, which hold packets of our
-    /// own again.
+    /// Reclaims sent buffers and posts them for reception, except `missing` of them, which are refilled with generated
+    /// packets.
     #[inline]
     fn reclaim(
         &mut self,
@@ -365,7 +366,7 @@ impl<R: DriverRing> GuestDevice for Device<R> {
     }
 }
 
-/// Puts packet number `id` into the buffer of that number; its bytes with the header.
+/// Writes packet number `id` into the buffer of that number. Returns its length in bytes, header included.
 fn make(config: &GuestConfig, buffers: &Buffers, id: u16) -> u32 {
     let size = config.sizes.nth(usize::from(id));
     buffers.fill(id, &frame(size, config.peer, config.mac, id));

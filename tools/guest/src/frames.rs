@@ -1,22 +1,22 @@
-//! The packets that a guest makes: UDP in IPv4 in Ethernet, of given sizes.
+//! Frames that a guest generates: UDP over IPv4 over Ethernet, of given sizes.
 
 use wire::checksum::Sum;
 
 /// An Ethernet address.
 pub type Mac = [u8; 6];
 
-/// Sizes to take turns with, frames without their checksum.
+/// Frame sizes to cycle through, in bytes without the frame check sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameSizes(Vec<u16>);
 
 /// The simple Internet mix: seven of 64, four of 570, one of 1514 bytes.
 const MIX: [u16; 12] = [64, 570, 64, 64, 570, 64, 1514, 64, 570, 64, 64, 570];
 
-/// Shortest frame that carries the headers made here.
+/// The shortest frame with the headers written here.
 const SHORTEST: u16 = 60;
 
 impl FrameSizes {
-    /// All of one size, from 60 bytes.
+    /// A single size, at least 60 bytes.
     pub fn fixed(size: u16) -> Self {
         Self(vec![size.max(SHORTEST)])
     }
@@ -31,7 +31,7 @@ impl FrameSizes {
         usize::from(self.0[n % self.0.len()])
     }
 
-    /// The largest.
+    /// The largest size.
     pub fn largest(&self) -> usize {
         self.0.iter().copied().max().map_or(0, usize::from)
     }

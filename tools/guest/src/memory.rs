@@ -1,4 +1,4 @@
-//! The guest's memory: one memfd with the rings in front and the buffers behind.
+//! The guest's memory: one memfd with the rings at the start and the buffers behind them.
 
 use super::GuestError;
 use mem::{GuestMemory, Region, RegionSpec};
@@ -7,19 +7,19 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::sync::Arc;
 
-/// The guest-physical address of the first byte; any would do.
+/// Guest-physical address of the first byte; the value is arbitrary.
 const GUEST: u64 = 0x1_0000_0000;
-/// The address by which the protocol names rings; any would do.
+/// User address of the first byte, by which the protocol addresses rings; the value is arbitrary.
 const USER: u64 = 0x7000_0000_0000;
 
-/// Shared memory, mapped here too.
+/// Shared memory, also mapped by this process.
 pub(super) struct Memory {
     file: OwnedFd,
     pub(super) map: Arc<GuestMemory>,
     spec: RegionSpec,
 }
 
-/// From one region to the next, in either address space.
+/// Distance between the addresses of consecutive regions, in either address space.
 const SPACING: u64 = 1 << 32;
 
 impl Memory {
@@ -27,7 +27,7 @@ impl Memory {
         Self::nth(0, len)
     }
 
-    /// Region `n` of several: its addresses are `n` times [`Memory::distance`] above those of the first.
+    /// Region `n` of several: its addresses are [`Memory::distance`] of `n` above those of the first.
     pub(super) fn nth(n: u8, len: u64) -> Result<Self, GuestError> {
         let failed = |what: &str, why: &dyn std::fmt::Display| GuestError::Memory(format!("{what}: {why}"));
         let file = memfd_create("linerate-guest", MemfdFlags::CLOEXEC).map_err(|e| failed("memfd", &e))?;
@@ -40,12 +40,12 @@ impl Memory {
         Ok(Self { file, map: Arc::new(map), spec })
     }
 
-    /// From the addresses of the first region to those of region `n`.
+    /// Offset of the addresses of region `n` from those of the first region.
     pub(super) fn distance(n: u8) -> u64 {
         u64::from(n) * SPACING
     }
 
-    /// As the front end shares it.
+    /// The region as passed to the front end.
     pub(super) fn shared(&self) -> SharedRegion<'_> {
         SharedRegion { file: self.file.as_fd(), spec: self.spec }
     }

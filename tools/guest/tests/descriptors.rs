@@ -1,5 +1,5 @@
-//! Our guest against our switch, in one process: whatever kind of ring and however frames lie in descriptors, frames
-//! circulate whole, by their addresses, and none is lost uncounted.
+//! End-to-end test of the guest and the switch in one process: with every ring kind and descriptor layout, frames
+//! circulate unmodified and every loss is counted.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 use bridge::Switch;
@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// Nothing is on its way after so long.
+/// After this time without a frame, none is in flight.
 const QUIET: Duration = Duration::from_millis(100);
 const LAYOUTS: [Descriptors; 3] = [Descriptors::Single, Descriptors::Chain, Descriptors::Indirect];
 const FRAME: u16 = 570;
-/// Many laps of every ring.
+/// Frames per guest; many laps of every ring.
 const ENOUGH: u64 = 5_000;
 
 /// A switch with one worker and two ports on one bridge.
@@ -51,7 +51,7 @@ impl Stage {
         self.folder.path().join(n.to_string())
     }
 
-    /// The ports, once control has told of what was agreed on; packets flow before that.
+    /// Port snapshots once the negotiated features are reported; packets flow before that.
     fn told(&self, what: &str) -> Vec<engine::PortSnapshot> {
         let end = Instant::now() + TIMEOUT;
         loop {
@@ -64,7 +64,7 @@ impl Stage {
         }
     }
 
-    /// No packet is missing, and no port had a fault. Nothing may be on its way.
+    /// Checks that no packet is missing and no port had a fault. No packet may be in flight.
     fn end(self) {
         let now = self.engine.snapshot();
         let sum = |of: &dyn Fn(&engine::PortSnapshot) -> u64| now.ports.iter().map(of).sum::<u64>();
@@ -93,12 +93,12 @@ fn config(ring: RingKind, descriptors: Descriptors, mode: Mode, mergeable: bool)
         mac: [0; 6],
         peer: [0; 6],
         sizes: FrameSizes::fixed(FRAME),
-        // So few that no queue is ever full, which would end the circulation.
+        // Few enough that no queue fills up, which would lose circulating frames.
         packets: 16,
     }
 }
 
-/// Steps all guests until `enough`.
+/// Steps all guests until `enough` returns true.
 fn live(
     stage: &Stage,
     guests: &mut [Box<dyn GuestDevice>],
@@ -133,7 +133,7 @@ fn circulate(ring: RingKind, descriptors: Descriptors, mergeable: bool) {
         assert_eq!(stats.rx_bytes, stats.rx_packets * u64::from(FRAME), "{what}");
         guest.unplug().unwrap();
     }
-    // Where a frame began at the wrong byte, its addresses would be others.
+    // A frame that starts at the wrong byte would have other addresses.
     let mut macs: Vec<_> =
         stage.bridge.stations("lan", Now(0)).unwrap().iter().map(|s| s.mac.octets()).collect();
     macs.sort_unstable();
@@ -141,7 +141,7 @@ fn circulate(ring: RingKind, descriptors: Descriptors, mergeable: bool) {
     stage.end();
 }
 
-/// Steps one guest until no frame comes to it for a while.
+/// Steps one guest until it receives no frame for a while.
 fn quiet(guest: &mut dyn GuestDevice) {
     let (mut heard, mut since) = (guest.stats().rx_packets, Instant::now());
     while since.elapsed() < QUIET {
@@ -158,7 +158,7 @@ fn frames_that_were_all_lost_are_put_into_circulation_again() {
         let (stage, what) = (Stage::new(), ring.to_string());
         let own = config(ring, Descriptors::Single, Mode::MacSwap, false);
         let mut guests = vec![guest(&stage.socket(0), 0, &own)];
-        // No other port exists that would send them back.
+        // No other port exists that would return the frames.
         live(&stage, &mut guests, &what, |stats| stats[0].tx_packets == u64::from(own.packets));
         guests.push(guest(&stage.socket(1), 1, &GuestConfig { packets: 0, ..own.clone() }));
         guests[0].renew();

@@ -1,4 +1,4 @@
-// Shared by the build scripts of crates whose results name the sources that made them.
+// Shared by the build scripts of crates that record the fingerprint of their sources in results.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,9 +8,9 @@ use std::{env, fs, io};
 #[allow(unreachable_pub, reason = "the library that has this file exports it")]
 mod fingerprint;
 
-/// Sets `LINERATE_BUILD_SOURCES` to a fingerprint of the files below `folders`, except those that `is_left_out` names,
-/// and `LINERATE_BUILD_COMMIT` to the commit. Folders are relative to the crate. Cargo runs a build script only if one
-/// of these files changes, so the commit is one that contains them; it ends in `-changed` if no commit does.
+/// Sets `LINERATE_BUILD_SOURCES` to a fingerprint of the files below `folders`, except those for which `is_left_out`
+/// returns true, and `LINERATE_BUILD_COMMIT` to the commit. Folders are relative to the crate. Cargo reruns a build
+/// script only if one of these files changes, so the commit contains them; it ends in `-changed` if none does.
 pub(crate) fn emit(folders: &[&str], is_left_out: impl Fn(&Path) -> bool) -> io::Result<()> {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
     let mut files = Vec::new();

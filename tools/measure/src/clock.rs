@@ -1,29 +1,29 @@
-//! How ticks become seconds: the processor's time-stamp counter, measured against the system's clock, or that clock
-//! itself where the counter does not keep one rate.
+//! Clock for timing: the processor's time-stamp counter, calibrated against the system clock, or the system clock
+//! itself if the counter does not run at a constant rate.
 
 use std::time::{Duration, Instant};
 
 use super::processor::Processor;
 
-/// How long the counter is compared with the clock, how often.
+/// Calibration: length of one comparison, number of comparisons.
 const COMPARED: (Duration, usize) = (Duration::from_millis(20), 5);
 
 /// A source of ticks.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// Ticks a second of the counter; without it ticks are nanoseconds since this moment.
+    /// Counter rate in ticks per second; if `None`, ticks are nanoseconds since `began`.
     counter: Option<f64>,
     began: Instant,
 }
 
 impl Clock {
-    /// The counter, if it keeps one rate whatever the core does.
+    /// Uses the time-stamp counter if it has a constant rate (`constant_tsc` and `nonstop_tsc`), else the system clock.
     pub fn calibrated(processor: &Processor) -> Clock {
         let steady = processor.has("constant_tsc") && processor.has("nonstop_tsc");
         Clock { counter: steady.then(rate), began: Instant::now() }
     }
 
-    /// Now.
+    /// Current tick count.
     #[inline(always)]
     pub fn ticks(&self) -> u64 {
         match self.counter {
@@ -32,12 +32,12 @@ impl Clock {
         }
     }
 
-    /// From one tick to a later one.
+    /// Seconds between two tick counts.
     pub fn seconds(&self, from: u64, to: u64) -> f64 {
         to.saturating_sub(from) as f64 / self.counter.unwrap_or(1e9)
     }
 
-    /// What it is.
+    /// Name of the clock source, for results.
     pub fn name(&self) -> String {
         match self.counter {
             Some(rate) => format!("time-stamp counter at {:.1} MHz", rate / 1e6),
@@ -46,7 +46,7 @@ impl Clock {
     }
 }
 
-/// Ticks a second: the median of a few comparisons, because any of them may be interrupted.
+/// Ticks per second: the median of several comparisons, because a comparison may be interrupted.
 fn rate() -> f64 {
     let (length, times) = COMPARED;
     let mut rates: Vec<f64> = (0..times).map(|_| once(length)).collect();

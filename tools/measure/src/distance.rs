@@ -1,10 +1,12 @@
-//! How far two CPUs are from each other now: how long a line of cache takes there and back, when nothing else is asked of them.
+//! Distance of two CPUs: the round-trip time of a cache line between them while both are otherwise idle.
 //!
-//! The CPUs of a virtual machine are moved over those that there are by whoever owns it, and nothing tells; what passes between two
-//! of them then takes several times as long. So whoever sets rounds side by side has to know this of each.
+//! A hypervisor may move the CPUs of a virtual machine to other cores without notice; communication between two of them
+//! then takes several times as long. Comparisons of measurement rounds must therefore record the distance of each
+//! round.
 //!
-//! Protocol: the leader stores an odd number, the follower the even one behind it, each into the same line when it has seen the
-//! other's. `OVER` ends both, whoever stores it. Neither waits longer than the timeout says.
+//! Protocol: the leader stores an odd number, the follower stores the next even number; each side stores after it has
+//! seen the number of the other side, in the same line. `OVER`, stored by either side, ends both. Each side waits at
+//! most until the timeout.
 
 use crate::seats::pin;
 use std::hint::spin_loop;
@@ -12,25 +14,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Times that the line goes there and back for a reading, and readings of which the median is taken: a CPU that is away for a while
-/// spoils some of them.
+/// Round trips per reading, and readings. The result is the median, because a descheduled CPU spoils some readings.
 const TURNS: u64 = 200;
 const READINGS: usize = 41;
 const TIMEOUT: Duration = Duration::from_millis(500);
-/// Looks at the line between two looks at the clock.
+/// Loads of the line between two reads of the clock.
 const LOOKS: u32 = 1 << 12;
 const OVER: u64 = u64::MAX;
 
-/// A pair of lines of its own.
+/// A counter with a pair of cache lines of its own.
 #[repr(align(128))]
 struct Line(AtomicU64);
 
 impl Line {
-    /// Whether the other side's number came before the timeout was over.
+    /// Waits for `number`. Returns false if the timeout expires or the other side stores `OVER`.
     fn holds(&self, number: u64, until: Instant) -> bool {
         let mut looks = 0_u32;
         loop {
-            // Pairs with `put` on the other side; there is nothing but the number to be seen.
+            // Pairs with the store in `put` on the other side; only the number itself is published.
             let found = self.0.load(Ordering::Acquire);
             if found == number {
                 return true;
@@ -49,7 +50,7 @@ impl Line {
     }
 }
 
-/// Nanoseconds there and back. None: they are one, cannot be had, or were away for too long.
+/// Round-trip time in nanoseconds. Returns `None` if both CPUs are the same, cannot be pinned, or time out.
 pub fn between([leader, follower]: [usize; 2]) -> Option<f64> {
     if leader == follower {
         return None;
@@ -74,7 +75,7 @@ pub fn between([leader, follower]: [usize; 2]) -> Option<f64> {
     })
 }
 
-/// The median of readings.
+/// Leader side: the median of the readings.
 fn lead(line: &Line, until: Instant) -> Option<f64> {
     let mut next = 1;
     let mut reading = || {
@@ -88,7 +89,7 @@ fn lead(line: &Line, until: Instant) -> Option<f64> {
         }
         Some(began.elapsed().as_nanos() as f64 / TURNS as f64)
     };
-    // The first one waits for the follower to begin.
+    // The first reading includes the start of the follower and is discarded.
     reading()?;
     let mut readings = (0..READINGS).map(|_| reading()).collect::<Option<Vec<f64>>>()?;
     readings.sort_by(f64::total_cmp);

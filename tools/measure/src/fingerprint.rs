@@ -1,7 +1,7 @@
-//! A short name for bytes that differs where they do: FNV-1a of 64 bits. It tells accidents apart, not attacks. The
-//! build script uses this file too, for the laboratory's own sources.
+//! Fingerprint of bytes: 64-bit FNV-1a. It detects accidental differences, not attacks. The build script includes this
+//! file too, to fingerprint the laboratory's sources.
 
-/// The fingerprint of these bytes after `before` ([`START`] for the first).
+/// The fingerprint of `bytes`, continued from `before` ([`START`] for the first bytes).
 pub const fn fingerprint(before: u64, bytes: &[u8]) -> u64 {
     let (mut hash, mut n) = (before, 0);
     while n < bytes.len() {
@@ -11,5 +11,5 @@ pub const fn fingerprint(before: u64, bytes: &[u8]) -> u64 {
     hash
 }
 
-/// Before the first byte.
+/// Initial value.
 pub const START: u64 = 0xcbf2_9ce4_8422_2325;

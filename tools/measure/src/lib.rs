@@ -1,7 +1,6 @@
-//! What every measurement needs: clocks, CPUs to pin threads to, medians with intervals, the provenance of results, and
-//! files that hold them.
+//! Common parts of measurements: clocks, CPU pinning, medians with intervals, provenance of results, result files.
 //!
-//! Nothing here decides what is measured or how results are shown.
+//! This crate does not define which quantities are measured or how results are shown.
 
 pub mod clock;
 pub mod distance;

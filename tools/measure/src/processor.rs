@@ -1,21 +1,21 @@
-//! The processor of this machine: its name and the features that the kernel reports.
+//! The processor of this machine: its name and the feature flags that the kernel reports.
 
-/// This processor.
+/// A processor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Processor {
-    /// As it calls itself, with its family and model
+    /// Model name, with family and model number
     pub name: String,
     skylake_x: bool,
     flags: Vec<String>,
 }
 
 impl Processor {
-    /// The one that this runs on.
+    /// The processor that this process runs on.
     pub fn here() -> Processor {
         Processor::read(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
     }
 
-    /// From the text of `/proc/cpuinfo`.
+    /// Parses the text of `/proc/cpuinfo`.
     pub fn read(text: &str) -> Processor {
         let field = |wanted: &str| {
             text.lines()
@@ -26,7 +26,7 @@ impl Processor {
         let suffix =
             family.map_or(String::new(), |(family, model)| format!(" (family {family}, model {model})"));
         let name = field("model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned());
-        // Later steppings of the model are other processors, from Cascade Lake on.
+        // Model 85 with a later stepping is Cascade Lake or newer.
         let early = field("stepping").and_then(|number| number.parse::<u8>().ok()).is_some_and(|n| n <= 4);
         let intel = field("vendor_id").as_deref() == Some("GenuineIntel");
         let skylake_x =
@@ -39,17 +39,17 @@ impl Processor {
         }
     }
 
-    /// Whether the kernel names this flag.
+    /// Whether the kernel reports this flag.
     pub fn has(&self, flag: &str) -> bool {
         self.flags.iter().any(|other| other == flag)
     }
 
-    /// Whether it counts the events of Skylake-X.
+    /// Whether the processor has the performance events of Skylake-X.
     pub fn is_skylake_x(&self) -> bool {
         self.skylake_x
     }
 
-    /// Whether CLDEMOTE is more than a hint that is passed over: then it is no null control.
+    /// Whether CLDEMOTE is implemented. If so, it cannot serve as a null control.
     pub fn demotes(&self) -> bool {
         self.has("cldemote")
     }

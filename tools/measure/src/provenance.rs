@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Processor, START, Seats, fingerprint};
 
-/// The memory that results come from.
+/// Memory model of the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -20,7 +20,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As it is typed and shown.
+    /// Name on the command line and in output.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Real => "real",
@@ -33,12 +33,12 @@ impl Kind {
 /// The provenance of a set of results.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
-    /// Which laboratory
+    /// Build of the laboratory
     pub build: Build,
-    /// What it simulated; none for measured results
+    /// Simulated profile; `None` for measured results
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<ProfileId>,
-    /// Where it measured; none for simulated results, which are the same everywhere
+    /// Machine of the measurement; `None` for simulated results, which do not depend on the machine
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Machine>,
 }
@@ -46,15 +46,15 @@ pub struct Provenance {
 /// A build of the laboratory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Build {
-    /// As `linerate --version` says it
+    /// Package version, as printed by `linerate --version`
     pub version: String,
-    /// That its sources are of, with `-changed` where they are of none; or `unknown`
+    /// Commit of the sources, with the suffix `-changed` if they have uncommitted changes; or `unknown`
     pub commit: String,
-    /// A fingerprint of the laboratory's sources
+    /// Fingerprint of the laboratory's sources
     pub sources: String,
 }
 
-/// The [`Build`] of the calling crate, whose build script must have called `provenance::emit` of `build/provenance.rs`.
+/// The [`Build`] of the calling crate, whose build script must call `provenance::emit` of `build/provenance.rs`.
 #[macro_export]
 macro_rules! build_here {
     () => {
@@ -66,7 +66,7 @@ macro_rules! build_here {
     };
 }
 
-/// The build of results that do not state one.
+/// The build of results that do not name one: `unknown`.
 impl Default for Build {
     fn default() -> Self {
         let unknown = || "unknown".to_owned();
@@ -80,23 +80,23 @@ impl std::fmt::Display for Build {
     }
 }
 
-/// A profile as results name it.
+/// Identifier of a simulator profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProfileId {
-    /// As it calls itself
+    /// Profile name
     pub name: String,
-    /// Of all that it says
+    /// Fingerprint of all values of the profile
     pub fingerprint: String,
 }
 
-/// A machine as results name it.
+/// Machine of a measurement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Model, with family
+    /// Processor model, with family
     pub processor: String,
-    /// CPUs that the process might use
+    /// CPUs available to the process
     pub cpus: usize,
-    /// Which thread ran on which of them
+    /// Assignment of threads to CPUs
     pub seats: String,
 }
 
@@ -109,7 +109,7 @@ impl ProfileId {
 }
 
 impl Machine {
-    /// This machine, with its threads on these CPUs.
+    /// This machine, with threads placed as in `seats`.
     pub fn here(processor: &Processor, seats: &Seats) -> Machine {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         Machine { processor: processor.name.clone(), cpus, seats: seats.to_string() }
@@ -117,7 +117,7 @@ impl Machine {
 }
 
 impl Provenance {
-    /// What is not alike, each with how it is there and here.
+    /// The differences between the two, each with the value there and here.
     pub fn differences(&self, here: &Provenance) -> Vec<String> {
         let mut differences = Vec::new();
         let mut compare = |what: &str, same: bool, there: String, here: String| {

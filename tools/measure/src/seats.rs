@@ -1,46 +1,46 @@
-//! Which thread of the model runs on which CPU.
+//! Assignment of the model's threads to CPUs.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Who sits where.
+/// Thread placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seats {
-    /// Rx, Guest and Tx, each on a CPU of its own
+    /// Rx, Guest and Tx, each on its own CPU
     Three([usize; 3]),
-    /// Rx and Tx take turns on the first, batch by batch; Guest has the second
+    /// Rx and Tx alternate on the first CPU, batch by batch; Guest has the second
     Two([usize; 2]),
-    /// All three take turns on one: nothing is shared between caches, so only instructions are worth counting
+    /// All three alternate on one CPU: caches share nothing, so only instruction counts are meaningful
     InTurn,
 }
 
-/// The threads of the model cannot be placed.
+/// Error: the threads of the model cannot be placed.
 #[derive(Debug, thiserror::Error)]
 pub enum SeatsError {
-    /// One CPU only
+    /// Fewer than two CPUs available
     #[error(
         "this process may run on {0} CPU only, and what threads share is only seen on two or more, so nothing was run: use the simulator (`--memory simulated`)"
     )]
     TooFew(usize),
-    /// Which CPUs there are is not told
+    /// The CPU affinity mask cannot be read
     #[error("the CPUs of this process are not known, so nothing was run: {0}")]
     Unknown(rustix::io::Errno),
-    /// Pinning
+    /// Pinning a thread failed
     #[error("a thread could not be pinned to CPU {cpu}, so nothing was measured: {reason}")]
     Pin {
-        /// Where it should have run
+        /// Requested CPU
         cpu: usize,
-        /// Why not
+        /// Error of the system call
         reason: rustix::io::Errno,
     },
 }
 
 impl Seats {
-    /// As many as there are CPUs that this process may use.
+    /// Placement on the CPUs that this process may use; as many threads run in parallel as there are CPUs.
     pub fn here() -> Result<Seats, SeatsError> {
         Seats::among(&allowed()?)
     }
 
-    /// On these CPUs.
+    /// Placement on these CPUs.
     pub fn among(cpus: &[usize]) -> Result<Seats, SeatsError> {
         match *cpus {
             [a, b, c, ..] => Ok(Seats::Three([a, b, c])),
@@ -49,7 +49,7 @@ impl Seats {
         }
     }
 
-    /// The first two, for programs of two threads.
+    /// The first two CPUs, for programs with two threads.
     pub fn pair(&self) -> Result<[usize; 2], SeatsError> {
         match *self {
             Seats::Three([a, b, _]) | Seats::Two([a, b]) => Ok([a, b]),
@@ -57,7 +57,7 @@ impl Seats {
         }
     }
 
-    /// The CPUs that are used.
+    /// The CPUs in use; empty for [`Seats::InTurn`].
     pub fn cpus(&self) -> &[usize] {
         match self {
             Seats::Three(cpus) => cpus,
@@ -86,10 +86,10 @@ pub fn allowed() -> Result<Vec<usize>, SeatsError> {
     Ok((0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect())
 }
 
-/// Pins the calling thread.
+/// Pins the calling thread to `cpu`.
 pub fn pin(cpu: usize) -> Result<(), SeatsError> {
     if cpu >= CpuSet::MAX_CPU {
-        // What the kernel says of a set without a CPU that it has.
+        // The kernel returns the same error for a CPU that it does not have.
         return Err(SeatsError::Pin { cpu, reason: rustix::io::Errno::INVAL });
     }
     let mut set = CpuSet::new();

@@ -1,26 +1,26 @@
-//! Medians of paired ratios with intervals by the percentile bootstrap: pure functions, the same for a seed.
+//! Medians of paired ratios with intervals by the percentile bootstrap: pure functions, deterministic for a given seed.
 //!
-//! The median, because a few slices are always disturbed by what no counter tells; the bootstrap, because nothing is
-//! known of how the rest is distributed.
+//! The median is used because unmeasured events disturb a few slices; the bootstrap, because the distribution of the
+//! remaining ones is unknown.
 
 use serde::{Deserialize, Serialize};
 
 /// A median with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// The median
+    /// Median
     pub median: f64,
-    /// Lower end
+    /// Lower bound
     pub low: f64,
-    /// Upper end
+    /// Upper bound
     pub high: f64,
 }
 
-/// Fewer pairs give no interval: six is where a median's 95 % interval by ranks begins to exist.
+/// Minimum number of samples for an interval: rank intervals of a median at 95 % exist from six samples.
 pub const FEWEST: usize = 6;
 const RESAMPLES: usize = 4000;
 
-/// The median, if there is anything. Sorts.
+/// The median; `None` if `values` is empty. Sorts `values`.
 pub fn median(values: &mut [f64]) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let middle = values.len() / 2;
@@ -31,7 +31,7 @@ pub fn median(values: &mut [f64]) -> Option<f64> {
     }
 }
 
-/// The median with its 95 % interval.
+/// The median with its 95 % interval; `None` for fewer than [`FEWEST`] values.
 pub fn interval(values: &[f64], seed: u64) -> Option<Estimate> {
     if values.len() < FEWEST {
         return None;
@@ -56,8 +56,8 @@ pub fn ratio(logarithms: &[f64], seed: u64) -> Option<Estimate> {
     Some(Estimate { median: median.exp(), low: low.exp(), high: high.exp() })
 }
 
-/// The ratio of the median of `b` to that of `a`, samples that were not taken in pairs, with its 95 % interval; none where
-/// either has too few, or a sample that has no ratio.
+/// The ratio of the median of `b` to the median of `a`, for unpaired samples, with its 95 % interval. Returns `None` if
+/// either has fewer than [`FEWEST`] samples or a sample that is not positive and finite.
 pub fn ratio_of_medians(a: &[f64], b: &[f64], seed: u64) -> Option<Estimate> {
     let positive = |values: &[f64]| values.iter().all(|value| value.is_finite() && *value > 0.0);
     if a.len().min(b.len()) < FEWEST || !positive(a) || !positive(b) {
@@ -107,7 +107,6 @@ mod tests {
         assert!((found.median - 2.0).abs() < 1e-12 && (found.low - 2.0).abs() < 1e-12, "{found:?}");
     }
 
-    /// Of many sets with a known median, 95 % of the intervals should hold it; few do not.
     #[test]
     fn samples_apart_have_the_ratio_of_their_medians_and_an_interval_around_it() {
         let a: Vec<f64> = (0..20).map(|n| 10.0 + f64::from(n % 5)).collect();
@@ -120,6 +119,7 @@ mod tests {
         assert_eq!(ratio_of_medians(&[0.0; 9], &b, 1), None);
     }
 
+    /// Checks the coverage: about 95 % of the intervals should contain the known median.
     #[test]
     fn intervals_hold_the_true_median_about_as_often_as_they_say() {
         let mut random = fastrand::Rng::with_seed(7);

@@ -1,4 +1,4 @@
-//! Results in a file, replaced as a whole, so that a reader, or the end of this process, finds the last full set.
+//! Result files, replaced atomically, so that a reader or an interrupted process leaves the last complete set.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -6,32 +6,32 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-/// Why results cannot be read, or not kept here.
+/// Error of reading, checking or writing a result file.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
-    /// No such file, or no right to it
+    /// The file does not exist or is not readable
     #[error("the file cannot be read: {0}")]
     Unreadable(#[source] io::Error),
-    /// Something else
+    /// The file is not a result file
     #[error("the file holds no results of the laboratory: {0}")]
     NotResults(#[source] serde_json::Error),
-    /// A number that cannot be
+    /// A value is impossible
     #[error("`{row}` has {what}, which cannot be, so nothing in the file can be trusted")]
     Impossible {
-        /// The configuration
+        /// Configuration
         row: String,
-        /// What is wrong with it
+        /// Description of the invalid value
         what: String,
     },
-    /// By another build, memory, profile, machine, number of packets or seed
+    /// The build, memory, profile, machine, number of packets or seed differs
     #[error("the file's results were made otherwise and cannot stand in one set with these: {0}")]
     OtherProvenance(String),
-    /// No place or no right
+    /// The file cannot be written
     #[error("the results cannot be written: {0}")]
     NotWritten(#[source] io::Error),
 }
 
-/// Writes beside the file and moves it there at once.
+/// Writes to `<path>.partial`, then renames it to `path`.
 pub fn replace<T: Serialize>(path: &Path, results: &T) -> io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".partial");

@@ -1,31 +1,30 @@
-//! Back-to-back frames (RFC 2544 section 26.4): the longest burst, as fast as the generator sends, of which nothing
-//! is lost.
+//! Back-to-back frames (RFC 2544 section 26.4): the longest burst at the generator's maximum rate without loss.
 //!
-//! A burst during which the port once did not take what was offered has failed, since what came behind that did not
-//! come back to back. Lengths are searched by their logarithms first, because a ring holds hundreds and a switch that
-//! keeps up millions.
+//! A burst fails if the port refused frames during it, because the frames after that were not back to back. Lengths are
+//! first searched on a logarithmic scale, because rings hold hundreds of frames and a switch that keeps up handles
+//! millions.
 
 use super::plan::Tries;
 use super::search::{Verdict, verdict};
 use super::seen::Seen;
 
-/// What the search of a burst goes by.
+/// Parameters of the search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
-    /// Frames of the longest burst that is tried.
+    /// Length of the longest burst tried, in frames.
     pub(super) longest: u64,
     pub(super) precision: f64,
     pub(super) tries: Tries,
 }
 
-/// The longest burst that passed, and the shortest above it that did not.
+/// The longest burst that passed, and the shortest longer one that did not.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Found {
     pub(super) frames: u64,
     pub(super) above: Option<u64>,
-    /// Whether the generator, and not the switch, broke the next longer one.
+    /// Whether the generator, not the switch, limited the next longer burst.
     pub(super) short: bool,
-    /// Whether a longer one is still to be tried.
+    /// Whether the search is incomplete.
     pub(super) unfinished: bool,
 }
 
@@ -49,7 +48,7 @@ fn judged(rules: &Rules, tried: &[(u64, &Seen)]) -> Vec<(u64, Verdict)> {
     lengths.into_iter().map(validate).collect()
 }
 
-/// What is known so far; none before anything was judged.
+/// The result so far. Returns `None` if no length has a verdict.
 pub(super) fn found(rules: &Rules, tried: &[(u64, &Seen)]) -> Option<Found> {
     let judged = judged(rules, tried);
     if judged.iter().all(|(_, verdict)| *verdict == Verdict::Open) {
@@ -66,7 +65,7 @@ pub(super) fn found(rules: &Rules, tried: &[(u64, &Seen)]) -> Option<Found> {
     Some(Found { frames, above, short, unfinished: open || between(rules, frames, above).is_some() })
 }
 
-/// The length that comes next, in frames; none: it is found.
+/// The next length to try, in frames. Returns `None` if the search is complete.
 pub(super) fn next(rules: &Rules, tried: &[(u64, &Seen)]) -> Option<u64> {
     let judged = judged(rules, tried);
     if let Some((frames, _)) = judged.iter().find(|(_, verdict)| *verdict == Verdict::Open) {
@@ -76,7 +75,7 @@ pub(super) fn next(rules: &Rules, tried: &[(u64, &Seen)]) -> Option<u64> {
     between(rules, frames, above)
 }
 
-/// A length between the bounds; none: they have met.
+/// A length between the bounds. Returns `None` if the bounds have met.
 fn between(rules: &Rules, lower: u64, above: Option<u64>) -> Option<u64> {
     let upper = above?;
     let apart = ((upper as f64 * rules.precision) as u64).max(1);

@@ -1,7 +1,7 @@
-//! How a benchmark lies in a file: a line for what it is, and a line of JSON for each trial, appended as it ends.
+//! Checkpoint file of a benchmark: a header line, then a line of JSON per trial, appended when the trial ends.
 //!
-//! A process may be killed while it writes, so a last line without its end counts for nothing. Whoever goes on with a
-//! file must be of the same build, machine, plan and setup; every difference is told.
+//! A process may be killed while it writes, so an incomplete last line is ignored. A benchmark resumes from a file only
+//! if build, machine, plan and setup match; the error lists every difference.
 
 use super::course::{Course, Trial};
 use super::plan::Plan;
@@ -9,47 +9,47 @@ use super::results::{Environment, Results, Setup};
 use measure::provenance::{Machine, Provenance};
 use serde::{Deserialize, Serialize};
 
-/// The first word of a file.
+/// Format identifier in the header.
 const KIND: &str = "linerate bench";
 
-/// The first line.
+/// The header line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     kept: String,
-    /// What was measured.
+    /// The measured switch and topology.
     pub setup: Setup,
-    /// Where.
+    /// The environment.
     pub environment: Environment,
-    /// What was asked.
+    /// The plan.
     pub plan: Plan,
 }
 
-/// Why a file is none of a benchmark, or not of this one.
+/// Error: the file is not a checkpoint, or belongs to another benchmark.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
-    /// The first line.
+    /// Invalid header line.
     #[error("it is not what `linerate bench --keep` writes, so nothing in it can be trusted: {0}")]
     NotACheckpoint(String),
-    /// Another line.
+    /// Invalid trial line.
     #[error("line {0} is no trial, so nothing behind it can be trusted: {1}")]
     NotTrial(usize, String),
-    /// A trial that this plan does not have there.
+    /// The trial is not the next one of the plan.
     #[error(
         "line {0} is another trial than the one that comes there, so the file was not written by one benchmark"
     )]
     Other(usize),
-    /// Other arguments, another machine, another build.
+    /// Arguments, machine or build differ.
     #[error("its trials were made otherwise and cannot be summed with these: {0}")]
     OtherProvenance(String),
 }
 
 impl Header {
-    /// Of this benchmark.
+    /// The header of this benchmark.
     pub fn new(setup: Setup, environment: Environment, plan: Plan) -> Self {
         Self { kept: KIND.to_owned(), setup, environment, plan }
     }
 
-    /// Every way in which trials that are kept under `self` were made otherwise than those of `here`.
+    /// All differences between the provenance of `self` and that of `here`.
     fn differences(&self, here: &Header) -> Vec<String> {
         let made = |header: &Header| Provenance {
             build: header.environment.build.clone(),
@@ -60,7 +60,7 @@ impl Header {
                 seats: format!("{:?}", header.environment.used),
             }),
         };
-        // More rounds are a longer list of the same trials.
+        // Additional rounds extend the list of the same trials, so they do not count as a difference.
         let rounds = if here.plan.rounds > self.plan.rounds { here.plan.rounds } else { self.plan.rounds };
         let mut differences = fields(&Plan { rounds, ..self.plan.clone() }, &here.plan);
         differences.extend(fields(&self.setup, &here.setup));
@@ -69,7 +69,7 @@ impl Header {
     }
 }
 
-/// The fields of two values that are not alike.
+/// The fields in which two values differ.
 pub(super) fn fields<T: Serialize>(there: &T, here: &T) -> Vec<String> {
     let of = |value: &T| match serde_json::to_value(value) {
         Ok(serde_json::Value::Object(map)) => map,
@@ -86,19 +86,19 @@ pub(super) fn fields<T: Serialize>(there: &T, here: &T) -> Vec<String> {
         .collect()
 }
 
-/// What a file holds.
+/// Contents of a checkpoint file.
 #[derive(Debug)]
 pub struct Checkpoint {
-    /// Its first line.
+    /// The header.
     pub header: Header,
-    /// Its trials.
+    /// The trials.
     pub course: Course,
-    /// Bytes of the lines that are whole; what is behind them was not finished.
+    /// Length of the complete lines in bytes; the rest is an incomplete line.
     pub whole: usize,
 }
 
 impl Checkpoint {
-    /// Reads a file, and judges that its trials are those of its plan.
+    /// Reads a file and checks that its trials match its plan.
     pub fn read(bytes: &[u8]) -> Result<Self, CheckpointError> {
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let mut lines = bytes[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
@@ -127,7 +127,7 @@ impl Checkpoint {
         Ok(Self { header, course, whole })
     }
 
-    /// Whether `here` may go on with it.
+    /// Checks that `here` may resume from it.
     pub fn validate(&self, here: &Header) -> Result<(), CheckpointError> {
         let differences = self.header.differences(here);
         if differences.is_empty() {
@@ -137,7 +137,7 @@ impl Checkpoint {
         }
     }
 
-    /// The same with as many rounds as `here` asks for.
+    /// The same checkpoint with the number of rounds of `here`.
     #[must_use]
     pub fn extended(mut self, here: &Header) -> Checkpoint {
         self.header.plan.rounds = here.plan.rounds;
@@ -148,7 +148,7 @@ impl Checkpoint {
         Checkpoint { course, ..self }
     }
 
-    /// The sum of its trials.
+    /// The results of its trials.
     pub fn results(&self) -> Results {
         Results::of(&self.course, self.header.setup.clone(), self.header.environment.clone())
     }

@@ -1,9 +1,9 @@
-//! Two results side by side: the ratio of each figure, and whether it is more than chance.
+//! Comparison of two results: the ratio of each figure, and whether it differs significantly.
 //!
-//! A round is a sample. Each side's rounds are drawn again by the bootstrap, apart from each other since they were
-//! not measured together, and the ratio of the medians has an interval from that. A figure that one side does not
-//! have is not compared, nor is a round that is not whole, nor a search that did not end. A bound by the generator makes a
-//! ratio a bound as well, which is said.
+//! A round is a sample. The rounds of each side are resampled independently by the bootstrap, because they were not
+//! measured in pairs, which gives the ratio of the medians an interval. Figures missing on one side, incomplete rounds
+//! and incomplete searches are not compared. If the generator limits a figure, the ratio is only a bound and marked as
+//! such.
 
 use super::checkpoint::fields;
 use super::results::{Results, Round, SizeResults};
@@ -12,66 +12,66 @@ use measure::Estimate;
 use measure::statistics::{FEWEST, median, ratio_of_medians};
 use serde::Serialize;
 
-/// Which side of a figure the generator, and not the switch, has bounded.
+/// Whether the generator, not the switch, limits the figure on either side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Bounded {
-    /// A is at least that.
+    /// A is a lower bound.
     pub a: bool,
-    /// B is at least that.
+    /// B is a lower bound.
     pub b: bool,
 }
 
-/// What can be said about a ratio.
+/// Conclusion about a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Finding {
-    /// The interval does not hold 1.
+    /// The interval excludes 1.
     Differs,
-    /// It does.
+    /// The interval contains 1.
     ByChance,
-    /// There are too few rounds for an interval.
+    /// Too few rounds for an interval.
     TooFewRounds,
-    /// One side is zero, so there is no ratio.
+    /// A median is zero, so there is no ratio.
     NoRatio,
 }
 
-/// One figure of both.
+/// A figure of both results.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// Size of frames.
+    /// Frame size.
     pub size: String,
-    /// What it is.
+    /// Name of the figure.
     pub what: String,
-    /// Of what it is a number.
+    /// Unit.
     pub unit: &'static str,
     /// Median of A.
     pub a: f64,
     /// Median of B.
     pub b: f64,
-    /// Rounds of A and of B.
+    /// Number of rounds of A and of B.
     pub rounds: (usize, usize),
-    /// B over A, of the medians.
+    /// Ratio of the medians, B over A.
     pub ratio: Option<f64>,
-    /// Its 95 % interval.
+    /// 95 % interval of the ratio.
     pub interval: Option<Estimate>,
-    /// What that says.
+    /// Conclusion.
     pub finding: Finding,
-    /// What the generator has bounded.
+    /// Sides limited by the generator.
     pub bounded: Bounded,
 }
 
-/// All figures.
+/// The comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Switches: of A and of B.
+    /// Names of the switches A and B.
     pub switches: (String, String),
-    /// What is not alike and does not forbid it.
+    /// Differences that do not prevent the comparison.
     pub notes: Vec<String>,
-    /// Figure by figure.
+    /// Figures.
     pub figures: Vec<Figure>,
 }
 
-/// Why two results say nothing about each other: every difference.
+/// Error: two results cannot be compared; lists every difference.
 #[derive(Debug, thiserror::Error)]
 #[error("they were not measured alike, so no ratio of theirs means anything: {}", .0.join("; "))]
 pub struct Incomparable(pub Vec<String>);
@@ -91,7 +91,7 @@ pub fn compare(a: &Results, b: &Results) -> Result<Comparison, Incomparable> {
     Ok(Comparison { switches, notes: notes(a, b), figures })
 }
 
-/// What has to be alike.
+/// Differences that prevent a comparison.
 fn differences(a: &Results, b: &Results) -> Vec<String> {
     let key = |results: &Results| {
         let plan = &results.plan;
@@ -136,10 +136,10 @@ fn notes(a: &Results, b: &Results) -> Vec<String> {
     notes
 }
 
-/// One figure of a round: its name, its unit, its value, and whether the generator bounds it.
+/// A figure of a round: name, unit, value, and whether the generator limits it.
 type Value = (String, &'static str, f64, bool);
 
-/// Every figure of a round that has a ratio.
+/// All figures of a round that can be compared.
 fn values(round: &Round) -> Vec<Value> {
     let bounded = |bound| bound != Bound::Switch;
     let ended = |bound| bound != Bound::Unfinished;
@@ -160,7 +160,7 @@ fn values(round: &Round) -> Vec<Value> {
         values.push((format!("jitter at {} %", row.load), "ns", jitter, row.short));
     }
     for row in &round.loss {
-        // What arrives has a ratio where nothing is lost as well.
+        // The received rate has a ratio even if nothing is lost.
         let name = format!("arrived at {} % of the ceiling", row.percent);
         values.push((name, "pps", row.offered_pps * (1.0 - row.loss), row.short));
     }

@@ -1,8 +1,8 @@
-//! The order of trials: round by round, and in each round size by size, so that what drifts meets all sizes alike.
+//! Order of trials: round by round, and within a round size by size, so that drift affects all sizes equally.
 //!
-//! Of each size in each round: one slow trial that shows whether frames of this size come back at all, then
-//! throughput, latency, loss and back-to-back, as far as they were asked for. In the first round the generator's own
-//! wire comes before, unless a ceiling was given. Which trial is next follows from the plan and the trials so far.
+//! Each size of a round starts with a slow trial that checks whether frames of this size come back, followed by the
+//! requested tests: throughput, latency, loss and back-to-back. In the first round the rate of the generator's own
+//! loopback is measured before, unless a ceiling was given. The next trial follows from the plan and the trials so far.
 
 use super::plan::{Plan, Test};
 use super::search::{self, Bound, Rules, Throughput, Tried};
@@ -10,111 +10,111 @@ use super::seen::Seen;
 use super::{burst, steps};
 use serde::{Deserialize, Serialize};
 
-/// Frames a second of the trial that shows whether anything comes back, or what the ceiling is if that is less.
+/// Frames per second of the slow trial; the ceiling if that is lower.
 const SLOW: f64 = 1000.0;
-/// Seconds that the generator's own wire and the slow trial take.
+/// Duration in seconds of the loopback trial and of the slow trial.
 const WIRE: f64 = 0.3;
 const PROBE: f64 = 0.2;
-/// Seconds of the longest burst at the ceiling (RFC 2544 section 26.4).
+/// Duration in seconds of the longest burst at the ceiling (RFC 2544 section 26.4).
 const LONGEST: f64 = 2.0;
-/// What latency is measured at in place of the throughput where only the generator bounds that: at its very limit a generator
-/// does not catch up with what one stall leaves in the rings, and every frame waits behind that.
+/// Fraction of the throughput that is the base of latency loads if the generator limits the throughput: at its limit a
+/// generator does not work off the backlog of a stall, and every frame waits behind that.
 const BELOW_LIMIT: f64 = 0.95;
-/// Loads that a search usually takes: for the first goal, for each further one, for a burst, and steps of loss.
+/// Typical numbers of loads: search of the first goal, of each further goal, of a burst, and steps of loss.
 const USUAL: [usize; 4] = [8, 4, 12, 6];
 
-/// What a trial is for.
+/// Purpose of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Doing {
-    /// The generator's own wire, without the switch.
+    /// Rate of the generator's own loopback, without the switch.
     Wire,
-    /// Whether anything comes back.
+    /// Check whether frames come back.
     Probe,
-    /// A search.
+    /// Search of the throughput.
     Throughput,
     /// Latency at this percentage of the throughput without loss.
     Latency(f64),
     /// Loss at this percentage of the ceiling.
     Loss(f64),
-    /// A burst.
+    /// Back-to-back frames.
     BackToBack,
 }
 
-/// What is to be sent.
+/// Load of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Offer {
-    /// As fast as it goes.
+    /// As fast as possible.
     Unlimited,
-    /// So many frames a second.
+    /// Frames per second.
     Rate(f64),
-    /// So many frames at once, and nothing before and behind.
+    /// A single burst of this many frames.
     Burst(u64),
 }
 
-/// One trial to run.
+/// A trial to run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// From 0.
+    /// Round, from 0.
     pub round: u32,
-    /// Which of the plan's sizes.
+    /// Index of the size in the plan.
     pub size: usize,
-    /// What for.
+    /// Purpose.
     pub doing: Doing,
-    /// What is sent.
+    /// Load.
     pub offer: Offer,
-    /// For how long, in seconds.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
-/// A trial that was run.
+/// A completed trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trial {
-    /// What was to be done.
+    /// The trial.
     pub step: Step,
-    /// What came of it.
+    /// Its result.
     pub seen: Seen,
 }
 
-/// A plan and its trials so far.
+/// A plan and its completed trials.
 #[derive(Clone, Debug)]
 pub struct Course {
     plan: Plan,
     trials: Vec<Trial>,
 }
 
-/// The trials of one size in one round, as the tests read them.
+/// The trials of one size in one round.
 pub(super) struct Part<'a> {
     plan: &'a Plan,
     trials: Vec<&'a Trial>,
-    /// The ceiling of the size, and whether it is the generator's.
+    /// The ceiling of the size in frames per second, and whether it is the generator's limit.
     ceiling: Option<(f64, bool)>,
 }
 
 impl Course {
-    /// Before the first trial.
+    /// A course without trials.
     pub fn new(plan: Plan) -> Self {
         Self { plan, trials: Vec::new() }
     }
 
-    /// What is asked.
+    /// The plan.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// All trials so far.
+    /// All completed trials.
     pub fn trials(&self) -> &[Trial] {
         &self.trials
     }
 
-    /// The trial that comes next; none: that was all.
+    /// The next trial. Returns `None` if the plan is complete.
     pub fn next(&self) -> Option<Step> {
         let parts =
             (0..self.plan.rounds).flat_map(|round| (0..self.plan.sizes.len()).map(move |n| (round, n)));
-        // All parts before that of the last trial have ended.
+        // All parts before that of the last trial are complete.
         let begun = self.trials.last().map_or((0, 0), |trial| (trial.step.round, trial.step.size));
         parts.skip_while(|at| *at < begun).find_map(|(round, size)| {
             let (doing, offer, seconds) = self.part(round, size).next(round)?;
@@ -122,12 +122,12 @@ impl Course {
         })
     }
 
-    /// A trial has ended.
+    /// Adds a completed trial.
     pub fn take(&mut self, step: Step, seen: Seen) {
         self.trials.push(Trial { step, seen });
     }
 
-    /// Trials that were run, and about how many there will be.
+    /// Number of completed trials, and estimated total.
     pub fn progress(&self) -> (usize, usize) {
         let Some(next) = self.next() else { return (self.trials.len(), self.trials.len()) };
         let (usual, sizes) = (self.usual(), self.plan.sizes.len());
@@ -137,7 +137,7 @@ impl Course {
         (self.trials.len(), self.trials.len() + here + behind * usual)
     }
 
-    /// Trials that a size usually takes.
+    /// Typical number of trials of a size.
     fn usual(&self) -> usize {
         let enough = self.plan.decided().enough as usize;
         let [first, further, burst, steps] = USUAL;
@@ -161,10 +161,10 @@ impl Course {
 }
 
 impl<'a> Part<'a> {
-    /// What comes next of this part.
+    /// The next trial of this part.
     fn next(&self, round: u32) -> Option<(Doing, Offer, f64)> {
         let Some((ceiling, _)) = self.ceiling else {
-            // Measured once; a wire that carries nothing ends the size.
+            // Measured once; if the loopback carries nothing, the size ends.
             return (round == 0).then_some((Doing::Wire, Offer::Unlimited, WIRE));
         };
         if self.trials.iter().all(|trial| trial.step.doing != Doing::Probe) {
@@ -178,13 +178,13 @@ impl<'a> Part<'a> {
         search().or_else(|| self.latency()).or_else(|| self.loss()).or_else(|| self.burst())
     }
 
-    /// Whether frames of this size come back at all; unknown is yes.
+    /// Whether frames of this size come back; true if not known yet.
     pub(super) fn carries(&self) -> bool {
         let probe = self.trials.iter().find(|trial| trial.step.doing == Doing::Probe);
         probe.is_none_or(|trial| trial.seen.received > 0)
     }
 
-    /// The ceiling in frames a second, and whether it is the generator's.
+    /// The ceiling in frames per second, and whether it is the generator's limit.
     pub(super) fn ceiling(&self) -> Option<(f64, bool)> {
         self.ceiling
     }
@@ -208,12 +208,12 @@ impl<'a> Part<'a> {
         self.plan.goals().into_iter().find_map(|goal| search::next(&rules, goal, &tried))
     }
 
-    /// What was found for a goal.
+    /// The throughput found for a goal.
     pub(super) fn throughput(&self, goal: f64) -> Option<Throughput> {
         search::found(&self.rules()?, goal, &self.tried()).filter(|_| self.plan.searches())
     }
 
-    /// Trials of latency, each with its percentage.
+    /// Latency trials, each with its percentage.
     pub(super) fn latencies(&self) -> impl Iterator<Item = (f64, &'a Trial)> {
         self.trials.iter().filter_map(|trial| match trial.step.doing {
             Doing::Latency(load) => Some((load, *trial)),
@@ -221,8 +221,8 @@ impl<'a> Part<'a> {
         })
     }
 
-    /// Whether a load has its tries. Medians are taken over them, so that one disturbance does not decide here either. A try at
-    /// which the generator fell short says little of the switch and is repeated, as often as there are tries.
+    /// Whether a load has enough tries. Results are medians over them, so that one disturbance does not decide. Tries
+    /// in which the generator fell short are repeated, up to twice the number of tries in total.
     fn is_latency_known(&self, load: f64) -> bool {
         let of_load = || self.latencies().filter(|(other, _)| other.total_cmp(&load).is_eq());
         let tries = self.plan.tries as usize;
@@ -238,7 +238,7 @@ impl<'a> Part<'a> {
         (rate >= 1.0).then_some((Doing::Latency(load), Offer::Rate(rate), self.plan.trial))
     }
 
-    /// Trials of loss, each with its percentage.
+    /// Loss trials, each with its percentage.
     pub(super) fn losses(&self) -> Vec<(f64, &'a Seen)> {
         let percent = |trial: &&'a Trial| match trial.step.doing {
             Doing::Loss(percent) => Some((percent, &trial.seen)),
@@ -271,17 +271,17 @@ impl<'a> Part<'a> {
     fn burst(&self) -> Option<(Doing, Offer, f64)> {
         let rules = self.burst_rules().filter(|_| self.plan.has(Test::BackToBack))?;
         let frames = burst::next(&rules, &self.bursts())?;
-        // Time enough for a switch that takes half of what the generator can send.
+        // Sufficient for a switch that handles half of the generator's maximum rate.
         let seconds = frames as f64 / self.ceiling?.0 * 2.0 + 0.05;
         Some((Doing::BackToBack, Offer::Burst(frames), seconds))
     }
 
-    /// What was found of bursts.
+    /// The back-to-back result.
     pub(super) fn back_to_back(&self) -> Option<burst::Found> {
         burst::found(&self.burst_rules()?, &self.bursts())
     }
 
-    /// Whether nothing of this part is missing.
+    /// Whether all trials of this part are completed.
     pub(super) fn is_whole(&self, round: u32) -> bool {
         self.next(round).is_none()
     }

@@ -1,11 +1,11 @@
-//! The environment of a benchmark: what decides its figures besides the switch.
+//! Environment of a benchmark: properties that affect its figures besides the switch.
 
 use crate::{CpuSet, Environment};
 use measure::Processor;
 use std::fs;
 use std::time::SystemTime;
 
-/// The environment now.
+/// Collects the current environment.
 pub fn here(used: CpuSet) -> Environment {
     let processor = Processor::here();
     let read = |path: &str| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());

@@ -1,11 +1,11 @@
-//! RFC 2544: what to offer a switch next, given what was seen of it so far.
+//! RFC 2544 benchmarks: selects the next trial from the results of the previous ones.
 //!
-//! A benchmark is a list of trials. `plan` says what is asked, `course` which trial comes next, and for that asks
-//! `search` (throughput, section 26.1), `steps` (frame loss, 26.3) and `burst` (back-to-back, 26.4); latency (26.2)
-//! needs no search. `seen` is what a trial showed and what it says about the switch; `results` is the sum of all
-//! trials, `keep` how they lie in a file, and `compare` sets two results side by side. Every answer follows from the
-//! trials alone, in their order, so a benchmark that was ended goes on by being told again what it has seen. Nothing
-//! here starts a process, reads a clock or touches a file, except `environment`, which describes this machine.
+//! A benchmark is a list of trials. `plan` has the parameters; `course` selects the next trial with `search`
+//! (throughput, section 26.1), `steps` (frame loss, 26.3) and `burst` (back-to-back, 26.4); latency (26.2) needs no
+//! search. `seen` is the result of a trial, `results` and `summary` are the results of all trials, `checkpoint` is the
+//! file format, `compare` compares two results and `page` shows them. All decisions depend only on the trials in their
+//! order, so an interrupted benchmark resumes by replaying them. The crate starts no process, reads no clock and
+//! accesses no file, except `environment`, which describes this machine.
 
 mod burst;
 pub mod checkpoint;

@@ -1,4 +1,4 @@
-//! What is asked of a benchmark.
+//! Parameters of a benchmark.
 
 use generator::rate::{NoRate, Rate};
 use generator::{Sizes, SizesError};
@@ -8,18 +8,18 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Test {
-    /// Section 26.1: the highest rate at which nothing, or no more than an agreed part, is lost.
+    /// Section 26.1: the highest rate without loss, or with at most a given fraction of loss.
     Throughput,
     /// Section 26.2, at several loads.
     Latency,
-    /// Section 26.3: the part that is lost, by rate.
+    /// Section 26.3: loss fraction by rate.
     Loss,
-    /// Section 26.4: the longest burst of which nothing is lost.
+    /// Section 26.4: the longest burst without loss.
     BackToBack,
 }
 
 impl Test {
-    /// As it is written.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Test::Throughput => "throughput",
@@ -30,30 +30,30 @@ impl Test {
     }
 }
 
-/// Everything that decides which trials there are.
+/// All parameters that determine the trials.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// In the order of the document.
+    /// Tests, in the order of the RFC.
     pub tests: Vec<Test>,
-    /// Sizes of frames, without their checksum, one after the other.
+    /// Frame sizes, without checksum, tested one after the other.
     pub sizes: Vec<Sizes>,
-    /// The part of all frames that the partial drop rate lets go, from 0 to 1.
+    /// Loss fraction allowed for the partial drop rate, from 0 to 1.
     pub loss: f64,
-    /// How far apart the bounds of a search may be in the end, as a part of the upper one.
+    /// Final distance between the bounds of a search, as a fraction of the upper one.
     pub precision: f64,
-    /// Seconds of a trial.
+    /// Duration of a trial in seconds.
     pub trial: f64,
-    /// Most trials of a load.
+    /// Maximum number of trials per load.
     pub tries: u32,
-    /// The part of those of which more must pass for the load to pass, from 0 (one is enough) to 1 (all).
+    /// A load passes if more than this fraction of its trials pass, from 0 (one is enough) to 1 (all).
     #[serde(default = "half")]
     pub agree: f64,
-    /// How often everything is done.
+    /// Number of repetitions of all tests.
     pub rounds: u32,
-    /// Loads at which latency is measured, in percent of the throughput without loss.
+    /// Loads of latency trials, in percent of the throughput without loss.
     pub loads: Vec<f64>,
-    /// The highest rate that is offered; left out: the generator's own, over a wire of its own.
+    /// Maximum offered rate; default: the generator's own maximum, measured over its loopback.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<String>,
 }
@@ -62,47 +62,47 @@ fn half() -> f64 {
     0.5
 }
 
-/// How many trials of a load there are, and how many of them decide.
+/// Number of trials per load, and number of them that must pass.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tries {
     pub(super) most: u32,
-    /// That many must pass.
+    /// Number of trials that must pass.
     pub(super) enough: u32,
 }
 
 impl Tries {
-    /// More than this part of so many.
+    /// Requires more than the fraction `agree` of `most` trials.
     pub(super) fn of(most: u32, agree: f64) -> Self {
         let enough = (f64::from(most) * agree) as u32 + 1;
         Self { most, enough: enough.min(most) }
     }
 }
 
-/// What is wrong with a plan: which word, why, and behind `; ` what to do.
+/// Error in a plan: key, cause and, behind `; `, remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// A list is empty.
     #[error("`{0}` is empty, so there is nothing to do; name at least one")]
     Empty(&'static str),
-    /// Something is named twice.
+    /// A value is repeated.
     #[error("`{0}` names {1} twice; name it once")]
     Twice(&'static str, String),
     /// A number is out of range.
     #[error("`{0}` is {1}; write {2}")]
     Range(&'static str, f64, &'static str),
-    /// A size.
+    /// Invalid size.
     #[error("`sizes`: {0}")]
     Size(#[from] SizesError),
-    /// The ceiling.
+    /// Invalid ceiling.
     #[error("`ceiling`: {0}")]
     Ceiling(#[from] NoRate),
-    /// No ceiling at all.
+    /// The ceiling is unlimited.
     #[error("`ceiling` is max, which is no number; write a rate, or leave it out")]
     Unlimited,
 }
 
 impl Plan {
-    /// Judges every number.
+    /// Validates all parameters.
     pub fn validate(&self) -> Result<(), PlanError> {
         lists(self)?;
         let range = |what, value: f64, inside: bool, remedy| {
@@ -124,35 +124,35 @@ impl Plan {
         Ok(())
     }
 
-    /// Whether a test was asked for.
+    /// Whether a test is part of the plan.
     pub fn has(&self, test: Test) -> bool {
         self.tests.contains(&test)
     }
 
-    /// The ceiling that was asked for, in frames a second of this mean size.
+    /// The requested ceiling, in frames per second for this mean size.
     pub fn ceiling_at(&self, mean: f64) -> Result<Option<f64>, NoRate> {
         let Some(text) = &self.ceiling else { return Ok(None) };
         Ok(text.parse::<Rate>()?.frames(mean))
     }
 
-    /// The mean of a size, in bytes without checksum; 0 for a size that does not exist.
+    /// Mean frame size of the size at index `size`, in bytes without checksum; 0 if the index is out of range.
     pub fn mean(&self, size: usize) -> f64 {
         let round = self.sizes.get(size).and_then(|size| size.round().ok()).unwrap_or_default();
         round.iter().map(|size| f64::from(*size)).sum::<f64>() / round.len().max(1) as f64
     }
 
-    /// How a load or a burst is decided.
+    /// Number of trials per load or burst.
     pub(super) fn decided(&self) -> Tries {
         Tries::of(self.tries, self.agree)
     }
 
-    /// The goals of the search: nothing lost, then the agreed part, if it is another.
+    /// Goals of the search: no loss, then the allowed loss if it is positive.
     pub(super) fn goals(&self) -> Vec<f64> {
         let partial = (self.has(Test::Throughput) && self.loss > 0.0).then_some(self.loss);
         std::iter::once(0.0).chain(partial).collect()
     }
 
-    /// Whether throughput is searched, since latency needs it too.
+    /// Whether the throughput is searched; latency needs it too.
     pub(super) fn searches(&self) -> bool {
         self.has(Test::Throughput) || self.has(Test::Latency)
     }

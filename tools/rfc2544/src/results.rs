@@ -1,5 +1,5 @@
-//! What a benchmark found: per size and round, with how and where it was found. A result is a sum of trials, so one
-//! of a benchmark that was ended is the sum of those that there are.
+//! Results of a benchmark: per size and round, with setup and environment. Results are computed from trials, so a
+//! partial benchmark has results of its completed trials.
 
 use super::course::{Course, Offer, Part};
 use super::plan::{Plan, Test};
@@ -9,21 +9,21 @@ use generator::Description;
 use measure::provenance::Build;
 use serde::{Deserialize, Serialize};
 
-/// Which way frames go.
+/// Path of frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Topology {
     /// From one port of the switch to another, as between two guests.
     #[default]
     VmVm,
-    /// In by one port, through a guest that forwards, and out by another port.
+    /// In by one port, through a forwarding guest, and out by another port.
     PhyVmPhy,
     /// Out and back by one port.
     Loop,
 }
 
 impl Topology {
-    /// As it is written.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Topology::VmVm => "vm-vm",
@@ -33,62 +33,62 @@ impl Topology {
     }
 }
 
-/// What was measured: what must be alike where trials are put together.
+/// The measured setup; must be equal for trials in the same results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Setup {
-    /// Which way frames go.
+    /// Path of frames.
     pub topology: Topology,
-    /// The switch: `linerate`, its command, or none that was started here.
+    /// The switch: `linerate`, its command, or a note that it was not started by the benchmark.
     pub switch: String,
-    /// Its version, where it is ours or somebody said it.
+    /// Version of the switch, if it is `linerate` or was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// What our switch is run by, where that is not one worker.
+    /// Workers of `linerate`, if it is not run by one worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<String>,
-    /// The guest that forwards or reflects, if there is one.
+    /// The forwarding or reflecting guest, if any.
     pub guest: Option<String>,
-    /// The generator's ports.
+    /// Ports of the generator.
     pub ports: Vec<String>,
-    /// The switch's own ports, where it is ours.
+    /// Ports of the switch, if it is `linerate`.
     pub switch_ports: Vec<String>,
-    /// The frames, but for their size.
+    /// The frames, except for their size.
     pub stream: Description,
 }
 
-/// Who was to run where; none: wherever the kernel put it.
+/// Requested CPUs; `None`: placed by the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuSet {
-    /// The generator.
+    /// CPU of the generator.
     pub generator: Option<usize>,
-    /// The switch, where it is ours.
+    /// CPU of the switch, if it is `linerate`.
     pub switch: Option<usize>,
-    /// The guest, where it is ours.
+    /// CPU of the guest, if the benchmark started it.
     pub guest: Option<usize>,
 }
 
-/// Where and by what it was measured.
+/// Environment of a benchmark.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
-    /// The build that measured.
+    /// Build of `linerate`.
     pub build: Build,
-    /// Model, with family.
+    /// Processor model, with family.
     pub processor: String,
-    /// CPUs that this process might use.
+    /// CPUs available to the process.
     pub cpus: usize,
-    /// Who was to run on which of them.
+    /// Requested CPUs.
     pub used: CpuSet,
-    /// Name and version of the kernel.
+    /// Kernel name and version.
     pub kernel: String,
-    /// Whether this is a virtual machine, as the processor says.
+    /// Whether the processor reports a hypervisor.
     pub virtual_machine: bool,
-    /// What decides frequencies; none where nothing is told.
+    /// CPU frequency governor, if reported.
     pub governor: Option<String>,
-    /// The command line.
+    /// Command line.
     pub command: Vec<String>,
-    /// When it began, UTC.
+    /// Start time, UTC.
     pub date: String,
-    /// Processes that ran or were ready over the last minute, when it began.
+    /// Load average of the last minute at the start.
     pub load: Option<f64>,
 }
 
@@ -97,13 +97,13 @@ pub struct Environment {
 pub struct LatencyRow {
     /// Percent of the throughput without loss.
     pub load: f64,
-    /// Frames a second that were asked for.
+    /// Requested frames per second.
     pub asked_pps: f64,
     /// Whether the generator offered less.
     pub short: bool,
-    /// The part that was lost.
+    /// Loss fraction.
     pub loss: f64,
-    /// How long frames took.
+    /// Delays.
     #[serde(flatten)]
     pub delays: Delays,
 }
@@ -113,44 +113,44 @@ pub struct LatencyRow {
 pub struct LossRow {
     /// Percent of the ceiling.
     pub percent: f64,
-    /// Frames a second that were offered.
+    /// Offered frames per second.
     pub offered_pps: f64,
-    /// Whether the generator offered less than was asked.
+    /// Whether the generator offered less than requested.
     pub short: bool,
-    /// The part that was lost.
+    /// Loss fraction.
     pub loss: f64,
 }
 
 /// The longest burst without loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BurstRow {
-    /// Frames; 0: even the shortest burst lost something.
+    /// Frames; 0 if even the shortest burst had loss.
     pub frames: u64,
     /// The shortest longer burst that did not pass.
     pub above: Option<u64>,
-    /// Why it is not longer.
+    /// Cause of the limit.
     pub bound: Bound,
 }
 
-/// What one round found of a size.
+/// Results of one size in one round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Round {
-    /// Without loss.
+    /// Throughput without loss.
     pub ndr: Option<Throughput>,
-    /// With the agreed loss.
+    /// Throughput with the allowed loss.
     pub pdr: Option<Throughput>,
-    /// By load.
+    /// Latency by load.
     pub latency: Vec<LatencyRow>,
-    /// By rate.
+    /// Loss by rate.
     pub loss: Vec<LossRow>,
-    /// Bursts.
+    /// Back-to-back frames.
     pub back_to_back: Option<BurstRow>,
-    /// Whether every trial of it was run.
+    /// Whether all trials of the round are completed.
     pub whole: bool,
 }
 
 impl Round {
-    /// Whether a search of it was ended before its bounds met.
+    /// Whether a search of the round is incomplete.
     pub fn is_unfinished(&self) -> bool {
         let bounds = [self.ndr.map(|found| found.bound), self.pdr.map(|found| found.bound)];
         bounds
@@ -161,42 +161,42 @@ impl Round {
     }
 }
 
-/// What was found of a size.
+/// Results of one size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SizeResults {
-    /// As the plan has it.
+    /// Size as written in the plan.
     pub size: String,
-    /// Mean bytes of a frame, without checksum.
+    /// Mean frame size in bytes, without checksum.
     pub mean: f64,
-    /// Frames a second that are 100 percent; none where they are not known.
+    /// Ceiling in frames per second; `None` if unknown.
     pub ceiling_pps: Option<f64>,
-    /// Whether frames of this size came back at all.
+    /// Whether frames of this size came back.
     pub carried: bool,
-    /// Round by round.
+    /// Results per round.
     pub rounds: Vec<Round>,
 }
 
-/// Everything.
+/// Results of a benchmark.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// What was measured.
+    /// Setup.
     pub setup: Setup,
-    /// Where.
+    /// Environment.
     pub environment: Environment,
-    /// What was asked.
+    /// Plan.
     pub plan: Plan,
-    /// Whether every trial was run.
+    /// Whether all trials are completed.
     pub whole: bool,
-    /// Trials.
+    /// Number of trials.
     pub trials: usize,
-    /// What was not as it should be.
+    /// Notes and warnings.
     pub notes: Vec<String>,
-    /// Size by size.
+    /// Results per size.
     pub sizes: Vec<SizeResults>,
 }
 
 impl Results {
-    /// The sum of the trials so far.
+    /// Computes the results of the trials so far.
     pub fn of(course: &Course, setup: Setup, environment: Environment) -> Self {
         let plan = course.plan().clone();
         let sizes: Vec<_> = (0..plan.sizes.len()).map(|n| size(course, n)).collect();
@@ -259,7 +259,7 @@ fn latency(part: &Part<'_>) -> Vec<LatencyRow> {
     part.latencies().filter_map(row).collect()
 }
 
-/// Which searches of a size have not come to their end, and what their figures are worth.
+/// A note on the incomplete searches of a size and the validity of their figures, if there are any.
 fn unfinished(size: &SizeResults) -> Option<String> {
     let of: Vec<String> = size
         .rounds
@@ -277,7 +277,7 @@ fn unfinished(size: &SizeResults) -> Option<String> {
         .then(|| format!("size {}: a search of round {} was not finished; {worth}", size.size, of.join(", ")))
 }
 
-/// What whoever reads the figures has to know.
+/// Notes for readers of the figures.
 fn notes(course: &Course, sizes: &[SizeResults]) -> Vec<String> {
     let plan = course.plan();
     let mut notes = vec![format!(

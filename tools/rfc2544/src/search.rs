@@ -1,76 +1,79 @@
-//! Throughput: the highest load of which no more than a goal is lost (RFC 2544 section 26.1, RFC 1242 section 3.17).
+//! Throughput: the highest load at which at most a goal fraction is lost (RFC 2544 section 26.1, RFC 1242 section
+//! 3.17).
 //!
-//! A load is tried until as many of its tries agree as the plan asks for (more than half of them, unless it says otherwise), so that one
-//! disturbance does not decide. The upper bound
-//! is the lowest load that failed, the lower one the highest below it that passed, and the next load halves what lies
-//! between. It starts at the ceiling and at what came through there, and steps away from that in growing steps until
-//! both bounds are there. A load that the generator could not offer bounds the search like one that failed, but is
+//! A load is tried until the number of agreeing tries that the plan requires is reached (default: more than half), so
+//! that one disturbance does not decide. The upper bound is the lowest load that failed, the lower bound the highest
+//! load below it that passed, and the next load halves the interval. The search starts at the ceiling and at the rate
+//! received there, and moves away from that in growing steps until both bounds exist. A load that the generator could
+//! not offer bounds the search like a failed one, but does not count against the switch. All goals share their trials.
+//! See `docs/decisions/0062-search-of-the-throughput.md`.
 //! not held against the switch. All goals share their trials. See `docs/decisions/0062-search-of-the-throughput.md`.
 
 use super::plan::Tries;
 use super::seen::Seen;
 use serde::{Deserialize, Serialize};
 
-/// A load below this part of the ceiling is not looked for.
+/// Loads below this fraction of the ceiling are not searched.
 const LEAST: f64 = 1e-3;
-/// No search takes more loads.
+/// Maximum number of loads per search.
 const MOST_LOADS: usize = 60;
 
-/// Who bounds a throughput from above.
+/// Cause of the upper limit of a throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
     /// The switch lost more at the next higher load.
     Switch,
-    /// The generator could not offer more: the switch does at least this.
+    /// The generator could not offer more: the throughput is a lower bound.
     Generator,
-    /// More was not asked for: the switch does at least this.
+    /// The ceiling was reached: the throughput is a lower bound.
     Ceiling,
-    /// Nobody yet: the search was ended, or gave up, before its bounds met. The switch does at least this.
+    /// The search ended before its bounds met: the throughput is a lower bound.
     Unfinished,
 }
 
 /// The highest load that passed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Throughput {
-    /// The part of all frames that may be lost.
+    /// Allowed loss fraction.
     pub goal: f64,
-    /// Frames a second; 0: even the lowest load that was tried failed, or, unfinished, none has passed yet.
+    /// Frames per second; 0 if the lowest load tried failed or, with an incomplete search, none has passed yet.
     pub pps: f64,
     /// The lowest load above it that did not pass.
     pub above_pps: Option<f64>,
-    /// Why it is not more.
+    /// Cause of the limit.
     pub bound: Bound,
-    /// Of how many trials.
+    /// Number of trials.
     pub trials: usize,
 }
 
-/// What all searches of a size have in common.
+/// Parameters shared by all searches of a size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
     pub(super) ceiling: f64,
-    /// Whether the ceiling is what the generator can do at most.
+    /// Whether the ceiling is the generator's maximum rate.
     pub(super) of_generator: bool,
     pub(super) precision: f64,
     pub(super) tries: Tries,
 }
 
-/// A load that was asked, in frames a second, and what was seen.
+/// A requested load in frames per second, and the result of its trial.
 pub(super) type Tried<'a> = (f64, &'a Seen);
 
-/// What the tries of a load say.
+/// Verdict on the tries of a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Verdict {
     /// More tries are needed.
     Open,
     Passed,
     Failed,
-    /// The generator could not offer it; so many frames a second passed.
+    /// The generator could not offer the load; this many frames per second passed.
     Short(f64),
 }
 
-/// Judges a load or a burst by all its tries: each is good, short or bad, and short tries carry what they showed. Short tries
-/// do not say that the load passed: one try that the generator just managed is no reason to ask it of the generator again.
+/// Decides on a load or a burst from all its tries, each good, short or bad; a short try carries the rate that it
+/// showed. Short tries do not count as passed: if passed tries cannot reach `enough` any more, but passed and short
+/// ones together do, the verdict is `Short`, and the load is not required of the generator again.
 pub(super) fn verdict(tries: Tries, each: impl Iterator<Item = Verdict>) -> Verdict {
     let (mut passed, mut failed, mut short) = (0, 0, Vec::new());
     for one in each {
@@ -81,7 +84,7 @@ pub(super) fn verdict(tries: Tries, each: impl Iterator<Item = Verdict>) -> Verd
         }
     }
     let good = passed + short.len() as u32;
-    // Too few are left for the others to be enough: a tie says that it does not pass.
+    // Too few tries are left to reach `enough`; a tie does not pass.
     let hopeless = failed > tries.most - tries.enough;
     let left = tries.most.saturating_sub(good + failed);
     match (hopeless, passed >= tries.enough, good >= tries.enough && passed + left < tries.enough) {
@@ -92,23 +95,23 @@ pub(super) fn verdict(tries: Tries, each: impl Iterator<Item = Verdict>) -> Verd
     }
 }
 
-/// The highest rate that `enough` of the short tries showed, of which there are as many.
+/// The highest rate shown by at least `enough` of the short tries.
 fn agreed(mut short: Vec<f64>, enough: u32) -> f64 {
     short.sort_unstable_by(|a, b| b.total_cmp(a));
     short.get(enough as usize - 1).copied().unwrap_or_default()
 }
 
-/// What is known of one goal.
+/// State of the search for one goal.
 #[derive(Debug)]
 struct Known {
-    /// Every load that was tried, ascending, with what its tries say.
+    /// All loads tried, ascending, with their verdicts.
     loads: Vec<(f64, Verdict)>,
     lower: f64,
     upper: Option<(f64, Verdict)>,
 }
 
 fn known(rules: &Rules, goal: f64, tried: &[Tried<'_>]) -> Known {
-    // What the generator fell short by is nothing where it is less than the search can tell apart.
+    // A shortfall of the generator smaller than the resolution of the search is ignored.
     let enough = |load: f64, seen: &Seen| {
         !seen.is_short() || seen.offered_pps() >= load * (1.0 - rules.precision / 2.0)
     };
@@ -137,7 +140,7 @@ fn known(rules: &Rules, goal: f64, tried: &[Tried<'_>]) -> Known {
     Known { loads, lower, upper }
 }
 
-/// The load that comes next for this goal, in frames a second; none: it is found.
+/// The next load for this goal, in frames per second. Returns `None` if the search is complete.
 pub(super) fn next(rules: &Rules, goal: f64, tried: &[Tried<'_>]) -> Option<f64> {
     let known = known(rules, goal, tried);
     if let Some((load, _)) = known.loads.iter().find(|(_, verdict)| *verdict == Verdict::Open) {
@@ -149,7 +152,7 @@ pub(super) fn next(rules: &Rules, goal: f64, tried: &[Tried<'_>]) -> Option<f64>
     further(rules, &known, tried)
 }
 
-/// The load between the bounds that comes after those that are decided; none: the bounds have met.
+/// The next untried load between the bounds. Returns `None` if the bounds have met.
 fn further(rules: &Rules, known: &Known, tried: &[Tried<'_>]) -> Option<f64> {
     let is_new = |load: &f64| known.loads.iter().all(|(other, _)| other.total_cmp(load).is_ne());
     let ceiling = rules.ceiling.round().max(1.0);
@@ -165,14 +168,14 @@ fn further(rules: &Rules, known: &Known, tried: &[Tried<'_>]) -> Option<f64> {
     Some(load.round()).filter(|load| is_new(load) && *load >= 1.0)
 }
 
-/// What came back at the ceiling, in frames a second.
+/// The received rate at the ceiling, in frames per second.
 fn came_through(ceiling: f64, tried: &[Tried<'_>]) -> Option<f64> {
     let at_ceiling = tried.iter().filter(|(load, _)| load.total_cmp(&ceiling).is_eq());
     let least = at_ceiling.map(|(_, seen)| seen.received_pps()).reduce(f64::min)?;
     Some(least.round()).filter(|load| *load >= ceiling * LEAST)
 }
 
-/// The middle, or nearer to the one bound that was found by trying while the other one is still far.
+/// The middle of the bounds, or a load closer to the bound that was tried while the other one is far away.
 fn between(rules: &Rules, known: &Known, upper: f64) -> f64 {
     let count = |wanted: fn(&Verdict) -> bool| {
         let count = known.loads.iter().filter(|(_, verdict)| wanted(verdict)).count();
@@ -181,7 +184,7 @@ fn between(rules: &Rules, known: &Known, upper: f64) -> f64 {
     let grown = |times: i32| rules.precision * 4_f64.powi(times);
     let middle = f64::midpoint(known.lower, upper);
     if known.lower > 0.0 {
-        // From the lower one upwards.
+        // Upwards from the lower bound.
         let passed = count(|verdict| *verdict == Verdict::Passed);
         return middle.min(known.lower * (1.0 + grown(passed)));
     }
@@ -189,13 +192,13 @@ fn between(rules: &Rules, known: &Known, upper: f64) -> f64 {
     middle.max(upper * (1.0 - grown(failed)))
 }
 
-/// What is found so far; none before the first load was judged.
+/// The result so far. Returns `None` if no load has a verdict.
 pub(super) fn found(rules: &Rules, goal: f64, tried: &[Tried<'_>]) -> Option<Throughput> {
     let known = known(rules, goal, tried);
     if known.loads.iter().all(|(_, verdict)| *verdict == Verdict::Open) {
         return None;
     }
-    // A load above the lowest that failed decides nothing.
+    // Loads above the lowest failed one are irrelevant.
     let decides = |load: f64| known.upper.is_none_or(|(upper, _)| load < upper);
     let undecided = known.loads.iter().any(|(load, verdict)| *verdict == Verdict::Open && decides(*load));
     let bound = match known.upper {

@@ -1,58 +1,59 @@
-//! What one trial showed, and what that says about the switch.
+//! Result of one trial.
 //!
-//! A frame that the switch's port did not take is a frame lost by the switch: on a wire it would have been sent and
-//! not come back. A frame that the generator was too late for was never offered, and says nothing about the switch.
+//! A frame that the switch's port refused counts as lost by the switch: on a wire it would have been sent and not
+//! returned. A frame that the generator was late for was never offered and does not count.
 
 use generator::meter::Summary;
 use generator::rig::Outcome;
 use serde::{Deserialize, Serialize};
 
-/// Above this part of what was asked, the generator was the limit: as in `gen`.
+/// A shortfall above this fraction of the requested frames counts as a limit of the generator: as in `gen`.
 const NOTICED: f64 = 0.001;
 
-/// How long frames took.
+/// Delays of frames.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Delays {
-    /// From making a frame to finding it, in nanoseconds.
+    /// Latency from frame generation to reception, in nanoseconds.
     pub latency_ns: Summary,
-    /// RFC 3550's estimate, its mean over the trial, in nanoseconds.
+    /// Mean of the RFC 3550 jitter estimate over the trial, in nanoseconds.
     pub jitter_ns: f64,
-    /// The size of IPDV (RFC 3393), in nanoseconds.
+    /// Absolute IPDV (RFC 3393), in nanoseconds.
     pub ipdv_ns: Summary,
-    /// The greatest latency of each range in nanoseconds, and how many frames had it.
+    /// Latency histogram: largest value of each bucket in nanoseconds, and number of frames.
     pub histogram: Vec<(u64, u64)>,
-    /// The same load over the generator's own wire: its part of every latency; none where it could not be had.
+    /// Latency of the same load over the generator's own loopback, which is part of every latency; `None` if not
+    /// measured.
     pub baseline_ns: Option<Summary>,
 }
 
-/// The numbers of a trial.
+/// Counters of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Seen {
-    /// How long frames were sent, in seconds.
+    /// Duration of sending in seconds.
     pub seconds: f64,
-    /// Frames that the port accepted.
+    /// Frames accepted by the port.
     pub sent: u64,
-    /// Different frames that came back.
+    /// Distinct frames received.
     pub received: u64,
-    /// Frames that were due and that the port did not take.
+    /// Due frames that the port refused.
     pub refused: u64,
-    /// Frames that were due and that the generator was too late for.
+    /// Due frames that the generator was too late for.
     pub late: u64,
-    /// Offers of several frames of which the port did not take all at once.
+    /// Offers that the port accepted only in part.
     pub waits: u64,
-    /// Frames beyond the first of their number.
+    /// Duplicate frames.
     #[serde(default)]
     pub duplicates: u64,
-    /// Frames that came behind one that was sent later.
+    /// Reordered frames.
     #[serde(default)]
     pub reordered: u64,
-    /// Where latency was asked for.
+    /// Delays, for latency trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delays: Option<Delays>,
 }
 
 impl Seen {
-    /// From what the generator says; with delays where they are wanted.
+    /// The result of a generator run; with delays if `delays`.
     pub fn of(outcome: &Outcome, delays: bool) -> Self {
         let stream = outcome.streams.first();
         let delays = stream.filter(|_| delays).map(|stream| Delays {
@@ -75,33 +76,33 @@ impl Seen {
         }
     }
 
-    /// Frames that the switch had to do with.
+    /// Frames offered to the switch.
     pub fn offered(&self) -> u64 {
         self.sent + self.refused
     }
 
-    /// Frames a second of those.
+    /// Offered frames per second.
     pub fn offered_pps(&self) -> f64 {
         self.per_second(self.offered())
     }
 
-    /// Frames a second that came back.
+    /// Received frames per second.
     pub fn received_pps(&self) -> f64 {
         self.per_second(self.received)
     }
 
-    /// Of those that were offered, the part that did not come back.
+    /// Lost frames as a fraction of offered frames.
     pub fn loss(&self) -> f64 {
         let lost = self.offered().saturating_sub(self.received);
         if self.offered() == 0 { 0.0 } else { lost as f64 / self.offered() as f64 }
     }
 
-    /// Whether the generator did not offer what was asked.
+    /// Whether the generator offered less than requested.
     pub fn is_short(&self) -> bool {
         self.late as f64 > (self.offered() + self.late) as f64 * NOTICED
     }
 
-    /// Whether all numbers can be.
+    /// Whether the counters are consistent.
     pub fn is_possible(&self) -> bool {
         self.seconds.is_finite() && self.seconds > 0.0 && self.received <= self.sent
     }

@@ -1,12 +1,12 @@
-//! Frame loss by rate (RFC 2544 section 26.3): from the ceiling down in steps of ten percent, until two in a row lose
-//! nothing.
+//! Frame loss by rate (RFC 2544 section 26.3): from the ceiling down in steps of ten percent, until two consecutive
+//! rates have no loss.
 
 use super::seen::Seen;
 
-/// Percent between two rates.
+/// Step between rates, in percent of the ceiling.
 const STEP: f64 = 10.0;
 
-/// The percentage of the ceiling that comes next; none: that was all.
+/// The next rate in percent of the ceiling. Returns `None` if the test is complete.
 pub(super) fn next(tried: &[(f64, &Seen)]) -> Option<f64> {
     let Some((last, _)) = tried.last() else { return Some(100.0) };
     let whole = tried.iter().rev().take_while(|(_, seen)| seen.loss() <= 0.0).count();

@@ -1,5 +1,5 @@
-//! Rounds put together: medians, as tables and figures have them. A round whose search was not finished is no sample of what it
-//! looked for; only where there is no other one it is shown, as a lower bound.
+//! Medians over rounds, for tables and figures. A round with an incomplete search is not a sample; if there are no
+//! others, it is shown as a lower bound.
 
 use super::results::{LatencyRow, LossRow, Round, SizeResults};
 use super::search::Bound;
@@ -9,13 +9,13 @@ use measure::statistics::{interval, median};
 /// A figure over all rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
-    /// Its median.
+    /// Median.
     pub value: f64,
-    /// Its interval, where there are rounds enough.
+    /// 95 % interval, if there are enough rounds.
     pub interval: Option<Estimate>,
-    /// Whether it is only a lower bound, since the generator or the ceiling was the limit in a round.
+    /// Whether the value is a lower bound, because the generator or the ceiling was the limit in a round.
     pub at_least: bool,
-    /// Whether it is only a lower bound, since no round has searched to the end.
+    /// Whether the value is a lower bound, because no round completed its search.
     pub unfinished: bool,
 }
 
@@ -24,23 +24,23 @@ pub struct Figure {
 pub struct Latency {
     /// Percent of the throughput without loss.
     pub load: f64,
-    /// Frames a second that were asked for.
+    /// Requested frames per second.
     pub pps: f64,
-    /// Percentiles: 50, 90, 99, 99.9 and the greatest.
+    /// Percentiles 50, 90, 99, 99.9 and maximum.
     pub percentiles: [f64; 5],
-    /// RFC 3550.
+    /// Jitter (RFC 3550).
     pub jitter: f64,
-    /// The 99th percentile of the size of IPDV.
+    /// 99th percentile of the absolute IPDV.
     pub ipdv: f64,
-    /// Percentiles over the generator's own wire: 50 and 99.
+    /// Percentiles 50 and 99 over the generator's own loopback.
     pub baseline: Option<[f64; 2]>,
-    /// The part that was lost.
+    /// Loss fraction.
     pub loss: f64,
     /// Whether the generator offered less in a round.
     pub short: bool,
 }
 
-/// What was found in each round, and what bounds it.
+/// Combines the values of all rounds with their limits.
 fn figure(found: Vec<(f64, Bound)>) -> Option<Figure> {
     let unfinished = found.iter().all(|(_, bound)| *bound == Bound::Unfinished);
     let counts = |bound: Bound| unfinished || bound != Bound::Unfinished;
@@ -52,19 +52,19 @@ fn figure(found: Vec<(f64, Bound)>) -> Option<Figure> {
 }
 
 impl Figure {
-    /// What stands behind it where it is not what was looked for.
+    /// Suffix that marks an incomplete search.
     pub fn remark(&self) -> &'static str {
         if self.unfinished { ", search not finished" } else { "" }
     }
 }
 
 impl SizeResults {
-    /// The throughput without loss, in frames a second.
+    /// The throughput without loss, in frames per second.
     pub fn ndr(&self) -> Option<Figure> {
         self.figure(|round| round.ndr.map(|found| (found.pps, found.bound)))
     }
 
-    /// The throughput with the agreed loss, in frames a second.
+    /// The throughput with the allowed loss, in frames per second.
     pub fn pdr(&self) -> Option<Figure> {
         self.figure(|round| round.pdr.map(|found| (found.pps, found.bound)))
     }
@@ -78,7 +78,7 @@ impl SizeResults {
         figure(self.rounds.iter().filter_map(of).collect())
     }
 
-    /// Bits a second of frames at this rate, without their checksum.
+    /// Bits per second of frames at this rate, without checksum.
     pub fn bits(&self, pps: f64) -> f64 {
         pps * self.mean * 8.0
     }
@@ -95,7 +95,7 @@ impl SizeResults {
         self.rounds.iter().flat_map(|round| &round.latency)
     }
 
-    /// Those of a load; of trials that the generator fell short at none where there are others.
+    /// Rows of a load; rows in which the generator fell short only if there are no others.
     fn rows_at(&self, load: f64) -> impl Iterator<Item = &LatencyRow> {
         let of_load = move |row: &&LatencyRow| row.load.total_cmp(&load).is_eq();
         let has_others = self.rows().filter(of_load).any(|row| !row.short);
@@ -131,8 +131,8 @@ impl SizeResults {
         }
     }
 
-    /// Every latency at one load, all rounds together: the greatest of each range in nanoseconds, and how many frames
-    /// had it.
+    /// Latency histogram at one load over all rounds: largest value of each bucket in nanoseconds, and number of
+    /// frames.
     pub fn histogram(&self, load: f64) -> Vec<(u64, u64)> {
         let mut counts = std::collections::BTreeMap::<u64, u64>::new();
         for row in self.rows_at(load) {

@@ -6,18 +6,18 @@ use generator::Sizes;
 use generator::meter::Summary;
 use proptest::prelude::*;
 
-/// A switch whose behaviour is known, and the generator before it.
+/// A model of a switch with known behaviour, and of the generator.
 #[derive(Clone, Debug)]
 struct Model {
-    /// Frames a second above which it loses the rest.
+    /// Capacity of the switch in frames per second; frames above it are lost.
     capacity: f64,
-    /// Frames that it holds in a burst.
+    /// Buffer size of the switch in frames, which limits bursts.
     holds: u64,
-    /// Frames a second that the generator makes.
+    /// Maximum rate of the generator in frames per second.
     generator: f64,
-    /// How often of a hundred a trial is disturbed, and loses a thousandth whatever the load.
+    /// Percentage of trials that are disturbed and lose a thousandth of the frames at any load.
     disturbed: u32,
-    /// A part that is always lost.
+    /// Fraction of frames that is always lost.
     leaks: f64,
     random: fastrand::Rng,
 }
@@ -106,7 +106,7 @@ fn a_known_capacity_is_found_within_the_precision_from_below() {
         let round = round(&plan(&[Test::Throughput]), &mut Model::new(capacity, 10e6));
         let (ndr, pdr) = (round.ndr.unwrap(), round.pdr.unwrap());
         assert!(ndr.pps <= capacity && ndr.pps >= capacity * 0.985, "{capacity}: {ndr:?}");
-        // Half a percent more than the capacity loses half a percent.
+        // A load half a percent above the capacity loses half a percent.
         assert!(pdr.pps <= capacity * 1.006 && pdr.pps >= ndr.pps, "{capacity}: {pdr:?}");
         assert_eq!(ndr.bound, if capacity < 10e6 { Bound::Switch } else { Bound::Generator });
         assert!(ndr.trials < 25, "{ndr:?}");
@@ -130,7 +130,7 @@ fn where_the_generator_is_the_limit_the_switch_does_at_least_that() {
     let found = round(&short, &mut Model::new(f64::INFINITY, 6e6)).ndr.unwrap();
     assert_eq!(found.bound, Bound::Generator);
     assert!((5.9e6..=6e6).contains(&found.pps), "{found:?}");
-    // A switch that is slower than the generator is told apart from that.
+    // A switch slower than the generator is the limit.
     let found = round(&short, &mut Model::new(5e6, 6e6)).ndr.unwrap();
     assert_eq!(found.bound, Bound::Switch);
     assert!((4.9e6..=5e6).contains(&found.pps), "{found:?}");
@@ -164,7 +164,7 @@ fn one_disturbance_does_not_decide_where_there_are_several_tries() {
         let ndr = round(&noisy, &mut model).ndr.unwrap().pps;
         far += usize::from(!(2.95e6..=3e6).contains(&ndr));
     }
-    // Of five tries three fail by chance in one load of a hundred.
+    // Three of five tries fail by chance in one load of a hundred.
     assert!(far <= 10, "{far} of 50");
 }
 
@@ -179,7 +179,7 @@ fn where_most_trials_are_disturbed_a_part_that_may_pass_finds_the_rate_all_the_s
         assert!(ndr <= 3e6, "a switch that is too slow fails them all: {ndr}");
         far += usize::from(ndr < 2.95e6);
     }
-    // Of twelve tries ten fail by chance in two loads of a hundred.
+    // Ten of twelve tries fail by chance in two loads of a hundred.
     assert!(far <= 12, "{far} of 50");
 }
 
@@ -305,7 +305,7 @@ fn a_partial_result_is_the_sum_of_what_there_is() {
     assert!(!results.sizes[0].rounds[0].whole && results.sizes[0].rounds[0].ndr.is_some());
 }
 
-/// The first trials of a plan.
+/// The results of the first trials of a plan.
 fn first_trials(plan: &Plan, model: &mut Model, trials: usize) -> Results {
     let mut course = Course::new(plan.clone());
     while let Some(step) = course.next().filter(|_| course.trials().len() < trials) {
@@ -339,7 +339,7 @@ fn a_search_that_was_ended_is_marked_until_its_bounds_have_met() {
             _ => assert_ne!(met(round.back_to_back.map(|row| row.bound)), Some(true), "{round:?}"),
         }
     }
-    // The ceiling was tried: it has failed, and nothing has passed.
+    // Only the ceiling was tried, and it failed, so nothing has passed.
     let begun = first_trials(&plan, &mut Model::new(capacity, 10e6), 3);
     let (found, shown) = (begun.sizes[0].rounds[0].ndr.unwrap(), begun.sizes[0].ndr().unwrap());
     assert_eq!((found.pps, found.bound), (0.0, Bound::Unfinished));
@@ -372,7 +372,7 @@ fn a_round_whose_search_was_ended_is_no_sample() {
     assert!(cut.notes.iter().any(|note| note.contains("a search of round 2 was not finished; no median")));
     let compared = compare(&cut, &cut).unwrap();
     assert!(compared.figures.iter().all(|figure| figure.rounds == (1, 1)), "{compared:?}");
-    // Nor where it gave up by itself, and the round is whole.
+    // The same if the search gave up and the round is complete.
     let mut gave_up = cut.clone();
     gave_up.sizes[0].rounds[1].whole = true;
     let compared = compare(&gave_up, &gave_up).unwrap();
@@ -383,7 +383,7 @@ fn header(plan: &Plan) -> Header {
     Header::new(Setup::default(), Environment::default(), plan.clone())
 }
 
-/// A file as a benchmark writes it.
+/// A checkpoint file as a benchmark writes it.
 fn file(plan: &Plan, course: &Course) -> Vec<u8> {
     let mut bytes = serde_json::to_vec(&header(plan)).unwrap();
     for trial in course.trials() {
@@ -467,7 +467,7 @@ fn results_are_read_as_they_were_written() {
     assert_eq!(serde_json::from_str::<Results>(&text).unwrap(), results);
 }
 
-/// Eight rounds of a switch whose capacity varies by some percent.
+/// Eight rounds of a switch whose capacity varies by a few percent.
 fn rounds(capacity: f64, seed: u64) -> Results {
     let plan = Plan { rounds: 8, ..plan(&[Test::Throughput]) };
     let mut random = fastrand::Rng::with_seed(seed);

@@ -1,5 +1,5 @@
-//! How far two CPUs are from each other: nanoseconds for a cache line to go there and back. Virtual CPUs move, so it is
-//! measured beside every reading, and only readings at the same distance are compared.
+//! Distance of two CPUs: round-trip time of a cache line in nanoseconds. A hypervisor may move virtual CPUs, so the
+//! distance is measured with every reading, and only readings at the same distance are compared.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-/// A round trip up to here is one between CPUs that share a cache.
+/// Maximum round-trip time of CPUs that share a cache, in nanoseconds.
 const NEAR: f64 = 250.0;
-/// Round trips of one measurement, of which the fastest tenth counts: others were interrupted.
+/// Round trips per measurement; the result is the tenth percentile, because slower ones were interrupted.
 const TRIPS: u32 = 20_000;
-/// How long near CPUs are waited for, and the pause between two looks.
+/// Maximum time to wait for near CPUs, and the pause between two checks.
 const LIMIT: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Nanoseconds of a round trip.
+/// Round-trip time in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub(super) struct Distance(pub(super) f64);
 
@@ -41,10 +41,10 @@ pub(super) fn between(one: usize, other: usize) -> Result<Distance> {
     })
 }
 
-/// One of the threads cannot run where it should.
+/// Marks that one of the threads cannot run on its CPU.
 const ENDED: u32 = u32::MAX;
 
-/// Does something on a CPU; if that is not possible, the other thread does not wait for this one.
+/// Runs `work` on a CPU. If pinning fails, the other thread stops waiting for this one.
 fn on<T>(cpu: usize, turn: &AtomicU32, work: impl FnOnce() -> T) -> Result<T> {
     let pinned = pin(cpu);
     if pinned.is_err() {
@@ -55,7 +55,7 @@ fn on<T>(cpu: usize, turn: &AtomicU32, work: impl FnOnce() -> T) -> Result<T> {
 
 fn ask(turn: &AtomicU32, trip: u32) -> Duration {
     let start = Instant::now();
-    // An end stays one.
+    // Keeps `ENDED` if it is set.
     let _ = turn.compare_exchange(2 * trip, 2 * trip + 1, Ordering::AcqRel, Ordering::Acquire);
     wait_for(turn, 2 * trip + 2);
     start.elapsed()
@@ -67,7 +67,7 @@ fn answer(turn: &AtomicU32, trip: u32) {
     }
 }
 
-/// Returns `false` if the other thread has ended.
+/// Waits for `value`. Returns `false` if the other thread has ended.
 fn wait_for(turn: &AtomicU32, value: u32) -> bool {
     loop {
         match turn.load(Ordering::Acquire) {
@@ -78,7 +78,7 @@ fn wait_for(turn: &AtomicU32, value: u32) -> bool {
     }
 }
 
-/// Waits until two CPUs are near, for a while. Their distance then.
+/// Waits until two CPUs are near, at most `LIMIT`. Returns their last distance.
 pub(super) fn wait_until_near(one: usize, other: usize) -> Result<Distance> {
     let start = Instant::now();
     loop {

@@ -1,11 +1,11 @@
-# What the scripts with DPDK's guest share; sourced by text in front of them.
+# Shared part of the scripts with DPDK's guest; prepended to them as text.
 set -euo pipefail
 
 : "${PKT:=64}"          # bytes of a frame, without its checksum
 : "${INFLIGHT:=256}"    # frames in circulation per port of the guest
 : "${SECONDS_EACH:=4}"  # how long a reading lasts
 
-# What the guest's driver asks for.
+# Device options of the guest's driver for a ring.
 guest_options() {
     case $1 in
         split) echo "" ;;

@@ -1,6 +1,6 @@
-//! `cargo xtask bench guests`: one TCP stream between two Linux guests in QEMU, over our switch and over others in turn,
-//! round by round, with the same card in the guests. Each reading has fresh guests and a fresh switch, in a process of its
-//! own (`tests/src/bin/guest_stream.rs`) that ends whatever it started.
+//! `cargo xtask bench guests`: one TCP stream between two Linux guests in QEMU, over our switch and others in turn,
+//! round by round, with the same network card in the guests. Each reading uses fresh guests and a fresh switch, in a
+//! separate process (`tests/src/bin/guest_stream.rs`) that ends everything it has started.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -20,56 +20,56 @@ use crate::{kernel, packages};
 
 const PROGRAM: &str = "guest_stream";
 const BUILD: Duration = Duration::from_mins(30);
-/// Longer than any reading takes: the guests are booted first.
+/// Timeout of a reading in seconds, boot of the guests included.
 const LIMIT: &str = "180";
-/// Open vSwitch's; ours needs none.
+/// Number of huge pages for Open vSwitch; our switch needs none.
 const HUGE_PAGES: u64 = 512;
 
-/// What to measure.
+/// Measurement parameters.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct GuestsArguments {
-    /// How often each switch is measured; the median counts
+    /// Number of rounds; the result is the median
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Seconds of a reading, behind one that does not count
+    /// Duration of a reading in seconds, after a warm-up
     #[arg(long, default_value_t = 5)]
     seconds: u32,
-    /// Whom to measure [default: all]
+    /// Switches to measure [default: all]
     #[arg(long = "subject", value_enum)]
     subjects: Vec<Subject>,
-    /// The CPU of the guest that sends, with all of its threads
+    /// CPU of the sending guest, for all of its threads
     #[arg(long, default_value_t = 0)]
     sender_cpu: usize,
-    /// The CPU of the guest that receives, with all of its threads
+    /// CPU of the receiving guest, for all of its threads
     #[arg(long, default_value_t = 1)]
     receiver_cpu: usize,
-    /// The CPU of the switches, where there is one
+    /// CPU of the switch
     #[arg(long, default_value_t = 0)]
     switch_cpu: usize,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 }
 
-/// What is between the guests.
+/// The connection between the guests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 enum Subject {
-    /// Our switch, vhost-user with offloads
+    /// Our switch over vhost-user with offloads
     Ours,
-    /// Our switch, stream sockets
+    /// Our switch over stream sockets
     OursStream,
-    /// Open vSwitch with DPDK, as it is when installed
+    /// Open vSwitch with DPDK and default settings
     Ovs,
     /// Open vSwitch with DPDK and userspace-tso-enable
     OvsTso,
-    /// Nothing: QEMU's -netdev socket
+    /// No switch: QEMU's -netdev socket
     Socket,
 }
 
 impl Subject {
     const ALL: [Self; 5] = [Self::Ours, Self::Ovs, Self::OvsTso, Self::Socket, Self::OursStream];
 
-    /// As the program calls it.
+    /// Name as an argument of the program.
     fn name(self) -> &'static str {
         match self {
             Subject::Ours => "ours",
@@ -93,7 +93,7 @@ impl rounds::Subject for Subject {
     }
 }
 
-/// Ours over theirs.
+/// Ratios to report: ours, theirs.
 const PAIRS: [(Subject, Subject); 4] = [
     (Subject::Ours, Subject::Ovs),
     (Subject::Ours, Subject::OvsTso),
@@ -101,7 +101,7 @@ const PAIRS: [(Subject, Subject); 4] = [
     (Subject::OursStream, Subject::Socket),
 ];
 
-/// One reading: bits per second that arrived, and segments that had to be sent again.
+/// A reading: received bits per second, and retransmitted segments.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     bits: f64,
@@ -120,7 +120,8 @@ impl fmt::Display for Reading {
     }
 }
 
-/// Measures, prints each reading as it comes and the table at the end, of what there is by then.
+/// Measures all subjects and prints each reading. At the end, or after an interruption, prints the table of the
+/// readings so far.
 pub(crate) fn guests(arguments: &GuestsArguments) -> Result<()> {
     if !command::is_root() {
         bail!("huge pages and the namespace of Open vSwitch are root's: run it as root");
@@ -147,7 +148,7 @@ pub(crate) fn guests(arguments: &GuestsArguments) -> Result<()> {
     rounds.validate(&progress)
 }
 
-/// Where everything runs, the same for all.
+/// Description of the CPU placement.
 fn placed(arguments: &GuestsArguments) -> String {
     let GuestsArguments { sender_cpu, receiver_cpu, switch_cpu, .. } = arguments;
     format!("placed: sender's QEMU on CPU {sender_cpu}, receiver's on {receiver_cpu}, switch on {switch_cpu}")

@@ -1,7 +1,7 @@
-# Starts a peer with vhost-user ports that connect to the sockets $FOLDER/NAME for each NAME of $PORTS, and ends it with the
-# shell. Sourced by text in front of a script that makes one reading.
+# Starts a switch with vhost-user ports that connect to the sockets $FOLDER/NAME for each NAME of $PORTS, and ends it
+# when the shell exits. Prepended as text to a script that takes one reading.
 #   PORTS, SWITCH_CPU, FOLDER
-#   TESTPMD_SET  commands for testpmd before it starts to forward, each with its end of line
+#   TESTPMD_SET  testpmd commands to run before forwarding starts, each with a newline
 set -eu
 cd "$FOLDER"
 
@@ -23,7 +23,7 @@ start_testpmd() {
         devices="$devices --vdev net_vhost$number,iface=$FOLDER/$name,queues=1,client=1"
         number=$((number + 1))
     done
-    # Ends with its standard input, which is held open here. Ports 0 and 1 are a pair, and ports 2 and 3.
+    # testpmd exits at the end of its standard input, so it is held open. Ports 0 and 1 are a pair, and ports 2 and 3.
     mkfifo commands
     stdbuf -oL dpdk-testpmd --lcores "(0)@$SWITCH_CPU,(1)@$SWITCH_CPU" --file-prefix="n$$" --no-pci --single-file-segments -m 512 \
         $devices -- -i --nb-cores=1 --rxd=1024 --txd=1024 --total-num-mbufs=65536 <commands >switch.log 2>&1 &

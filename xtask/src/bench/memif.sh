@@ -1,14 +1,14 @@
-# One round over memif: DPDK's guest with two client interfaces, plugged into our switch with two memif servers, then
-# into testpmd with two memif servers that forward port to port. Frames circulate as in `switches.sh`. Prints the
-# line of a round. Behind `dpdk.sh`. Needs LINERATE, RING (memif or memif-zero-copy), PKT, RUN_DIR, HOST_CPU, GUEST_CPU.
+# One round over memif: DPDK's guest with two client interfaces, connected to our switch with two memif servers, then to
+# testpmd with two memif servers that forwards port to port. Frames circulate as in `switches.sh`. Prints the line of a
+# round. Runs after `dpdk.sh`. Needs LINERATE, RING (memif or memif-zero-copy), PKT, RUN_DIR, HOST_CPU, GUEST_CPU.
 case $RING in memif) copies=no ;; *) copies=yes ;; esac
 s0=$RUN_DIR/0.sock s1=$RUN_DIR/1.sock guest_log=$RUN_DIR/memif.guest.log
 common="--no-pci --single-file-segments -m 256"
 queues="-i --nb-cores=1 --rxd=1024 --txd=1024 --total-num-mbufs=32768"
 guest() {
   { sleep 4
-    # Two zero-copy clients of one process share a descriptor, which the first to connect closes; the second may have
-    # sent it by then or not (drivers/net/memif/rte_eth_memif.c, memif_connect). Then the guest is started again.
+    # Two zero-copy clients of one process share a descriptor, which the first one to connect closes, possibly before
+    # the second has sent it (drivers/net/memif/rte_eth_memif.c, memif_connect). In that case the guest is restarted.
     if grep -q "sendmsg fail" "$guest_log"; then echo quit; sleep 1; exit; fi
     echo "set fwd mac"; echo "set txpkts $PKT"; echo "start tx_first $(( INFLIGHT / 32 ))"
     sleep 2; echo "show port stats all"; sleep "$SECONDS_EACH"; echo "show port stats all"
@@ -39,7 +39,7 @@ ours() {
 }
 theirs() {
   rm -f "$s0" "$s1"
-  # Not a pipe of its own shell: ended with the rest of the round at the latest.
+  # Runs in the background of this shell; what remains of the pipe is killed at the end of the round.
   { sleep 1; echo "set fwd io"; echo start; sleep 100; } |
   timeout 100 dpdk-testpmd --lcores "(0)@$HOST_CPU,(1)@$HOST_CPU" --file-prefix="mh$$" $common \
     --vdev "net_memif0,role=server,socket=$s0,socket-abstract=no" \

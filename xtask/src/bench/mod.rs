@@ -1,5 +1,5 @@
-//! `cargo xtask bench peers`: our switch and another one in turn, on the same machine, in the same minute, with the
-//! same guest; only the ratio of two such readings means anything.
+//! `cargo xtask bench peers`: measures our switch and others in turn, on the same machine, within minutes and with the
+//! same guest; only the ratio of two such readings is meaningful.
 
 mod distance;
 mod guests;
@@ -21,6 +21,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
+use serde_json::Value;
 
 use crate::command;
 use crate::hugepages::HugePages;
@@ -38,34 +39,34 @@ pub(crate) use sixtyfour::{SixtyFourArguments, sixtyfour};
 
 const HUGE_PAGES: u64 = 1024;
 
-/// What to measure.
+/// Measurement parameters.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PeersArguments {
-    /// How often each pair is measured; the median counts
+    /// Number of rounds; the result is the median
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Rings of the guest [default: split and packed-vec]
     #[arg(long = "ring", value_enum)]
     rings: Vec<Ring>,
-    /// The guest that is plugged into every switch
+    /// Guest that is connected to every switch
     #[arg(long, value_enum, default_value_t)]
     guest: Guest,
-    /// Sizes of the frames in bytes, without their checksum [default: 64 and 1514]; with our guest also `mix`
+    /// Frame sizes in bytes, without checksum [default: 64 and 1514]; with our guest also `mix`
     #[arg(long = "size", value_name = "BYTES", value_parser = size)]
     sizes: Vec<String>,
-    /// Whom to measure beside [default: all]
+    /// Switches to compare with [default: all]
     #[arg(long = "peer", value_enum)]
     against: Vec<Peer>,
-    /// The CPU of the switches
+    /// CPU of the switches
     #[arg(long, default_value_t = 0)]
     host_cpu: usize,
-    /// The CPU of the guest
+    /// CPU of the guest
     #[arg(long, default_value_t = 1)]
     guest_cpu: usize,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
-    /// Draw the ratios beside their targets into this file too
+    /// Also draw the ratios and their targets into this file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
@@ -73,32 +74,32 @@ pub(crate) struct PeersArguments {
 /// The guest's ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Ring {
-    /// What most virtual machines use
+    /// Split ring, as used by most virtual machines
     Split,
-    /// Split, in order
+    /// Split ring with in-order use
     SplitInorder,
-    /// Packed
+    /// Packed ring
     Packed,
-    /// Packed, in order, with DPDK's vectorised driver
+    /// Packed ring with in-order use, with DPDK's vectorised driver
     PackedVec,
-    /// No virtqueue but memif, between DPDK's driver and either switch's memif servers
+    /// memif instead of virtqueues, between DPDK's driver and memif servers of either switch
     Memif,
-    /// The same, with a guest that shares its packets' own memory
+    /// memif with a zero-copy guest
     MemifZeroCopy,
 }
 
 /// The other switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Peer {
-    /// DPDK's vhost library, port to port without look-up
+    /// DPDK's vhost library, forwarding port to port without look-up
     Testpmd,
-    /// Open vSwitch with DPDK, learning
+    /// Open vSwitch with DPDK, as a learning switch
     Ovs,
-    /// DPDK as guest and as switch, over one port, beside our guest and our switch
+    /// DPDK as guest and switch over one port, compared with our guest and our switch
     TestpmdLoop,
 }
 
-/// The guest that is plugged into every switch.
+/// The guest that is connected to every switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 enum Guest {
     /// DPDK's testpmd over virtio-user, which saturates at about 16 Mpps
@@ -117,19 +118,19 @@ impl Guest {
     }
 }
 
-/// A size of frames as our guest takes it.
+/// Parses a frame size as `linerate guest` does.
 fn size(text: &str) -> Result<String, String> {
     let is_size = text == "mix" || text.parse::<u16>().is_ok_and(|bytes| (60..=2048).contains(&bytes));
     if is_size { Ok(text.to_owned()) } else { Err("expected 60 to 2048 bytes, or `mix`".to_owned()) }
 }
 
-/// How to print the result.
+/// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// For people
+    /// Aligned text
     #[default]
     Table,
-    /// For programs
+    /// JSON
     Json,
 }
 
@@ -160,7 +161,7 @@ impl Peer {
     }
 }
 
-/// The target of the ratio, if there is one.
+/// The target of the ratio. Returns `None` if there is none.
 fn target(ring: Ring, size: u16, peer: Peer) -> Option<f64> {
     match (peer, size) {
         (Peer::Testpmd, 64 | 1514) if ring.is_memif() => Some(1.2),
@@ -170,7 +171,7 @@ fn target(ring: Ring, size: u16, peer: Peer) -> Option<f64> {
     }
 }
 
-/// Over memif, beside DPDK's testpmd, by default.
+/// Runs `peers` with memif rings by default.
 pub(crate) fn memif(arguments: &PeersArguments) -> Result<()> {
     let mut arguments = arguments.clone();
     if arguments.rings.is_empty() {
@@ -179,20 +180,28 @@ pub(crate) fn memif(arguments: &PeersArguments) -> Result<()> {
     peers(&arguments)
 }
 
-/// Measures every combination, prints each round as it comes and the table at the end, of what there is by then.
+/// Measures all combinations and prints each round. At the end, or after an interruption, prints the table of the
+/// readings so far.
 pub(crate) fn peers(arguments: &PeersArguments) -> Result<()> {
     let arguments = completed(arguments.clone())?;
     packages::ensure(packages::PEERS)?;
     command::build_linerate()?;
-    let mut bars = switches::run(&arguments, HUGE_PAGES)?;
+    let switches::Measured { mut bars, rows: measured } = switches::run(&arguments, HUGE_PAGES)?;
     if combinations(&arguments).next().is_none() {
+        print_json(&arguments, measured);
         return draw(&arguments, &bars);
     }
     let bench = Bench::new(&arguments)?;
     let progress = Progress::new(combinations(&arguments).count() * arguments.rounds)?;
-    let rows = rows(&arguments, &bench, &progress)?;
+    let rows = match rows(&arguments, &bench, &progress) {
+        Ok(rows) => rows,
+        Err(error) => {
+            print_json(&arguments, measured);
+            return Err(error);
+        }
+    };
     bars.extend(rows.iter().map(Row::bar));
-    publish(&arguments, &rows);
+    publish(&arguments, measured, &rows);
     draw(&arguments, &bars)?;
     if progress.is_interrupted() {
         bail!("interrupted after {}: the result is of what was measured by then", progress.done());
@@ -227,14 +236,22 @@ fn rows(arguments: &PeersArguments, bench: &Bench, progress: &Progress) -> Resul
     Ok(rows)
 }
 
-fn publish(arguments: &PeersArguments, rows: &[Row]) {
-    match arguments.output {
-        Output::Table => print!("{}", report::table(rows)),
-        Output::Json => println!("{:#}", report::json(rows)),
+/// Prints `rows`; as JSON in one array behind what was `measured` before.
+fn publish(arguments: &PeersArguments, measured: Vec<Value>, rows: &[Row]) {
+    if arguments.output == Output::Table {
+        print!("{}", report::table(rows));
+    }
+    print_json(arguments, measured.into_iter().chain(report::json(rows)).collect());
+}
+
+/// Prints the one JSON document, if JSON was asked for.
+fn print_json(arguments: &PeersArguments, rows: Vec<Value>) {
+    if arguments.output == Output::Json {
+        println!("{:#}", Value::Array(rows));
     }
 }
 
-/// Draws the ratios, if that was asked for.
+/// Draws the ratios, if requested.
 fn draw(arguments: &PeersArguments, bars: &[Bar]) -> Result<()> {
     let Some(file) = &arguments.svg else { return Ok(()) };
     fs::write(file, picture::svg("linerate beside its peers: ratio of packet rates", bars))
@@ -255,7 +272,7 @@ fn completed(mut arguments: PeersArguments) -> Result<PeersArguments> {
         arguments.against = vec![Peer::Testpmd, Peer::Ovs, Peer::TestpmdLoop];
     }
     if let Some(file) = &arguments.svg {
-        // Found out now, not when everything has been measured.
+        // Fails early if the file is not writable.
         fs::write(file, "")
             .with_context(|| format!("cannot write {}: choose another --svg", file.display()))?;
     }
@@ -268,7 +285,7 @@ fn completed(mut arguments: PeersArguments) -> Result<PeersArguments> {
     Ok(arguments)
 }
 
-/// What `switches` does not measure: DPDK as guest and switch, and memif.
+/// Combinations that `switches` does not measure: DPDK as guest and switch, and memif.
 fn combinations(arguments: &PeersArguments) -> impl Iterator<Item = (Ring, u16, Peer)> + '_ {
     let PeersArguments { rings, sizes, against, guest, .. } = arguments;
     rings.iter().flat_map(move |ring| {

@@ -1,15 +1,16 @@
-# One reading: a calm pair beside one attacker, through one switch with four ports, vhost-user but for attacks at another kind.
+# One reading: a calm pair and one attacker at one switch with four ports; vhost-user, or another kind if the attack
+# needs it.
 #   SUBJECT    linerate, ovs (Open vSwitch with DPDK) or testpmd (DPDK's vhost library, port to port)
 #   ATTACK, RING, MODEL, SECONDS_EACH, SWITCH_CPU, GUEST_CPU, LINERATE, FOLDER
 # The guests listen and the switch connects: calm sender a, calm receiver b, attacker x, its receiver y.
-# Prints what `linerate guest --hostile` says as JSON. Behind `hosts.sh`.
+# Prints the JSON report of `linerate guest --hostile`. Runs after `hosts.sh`.
 PORTS="a b x y"
 
-# A receiver that does not drain concerns a switch that waits for it.
+# A receiver that does not drain affects only a switch that waits for it.
 full=drop
 [ "$ATTACK" = no-drain ] && full=wait
 
-# The devices of some attacks need a port of another kind, and some of those can only connect.
+# Some attacks need another kind of port, and some of these support only the connecting side.
 side=listen mode=client kind=vhost-user
 case "$ATTACK" in
     backend-*) kind=virtio-user ;;
@@ -32,7 +33,7 @@ start_linerate() {
             [ "$name" = x ] && of=$kind || of=vhost-user
             printf '[[port]]\nname = "%s"\nkind = "%s"\nsocket = "%s/%s"\nmode = "%s"\n' \
                 "$name" "$of" "$FOLDER" "$name" "$mode"
-            # The driver of a virtio-user port chooses its rings.
+            # The driver of a virtio-user port selects the ring kind.
             [ "$of" != virtio-user ] || printf 'ring = "%s"\n' "$RING"
         done
     } >switch.toml

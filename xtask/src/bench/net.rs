@@ -1,5 +1,6 @@
-//! `cargo xtask bench net`: one TCP stream between two network namespaces, over our switch with TAP ports and over others
-//! in turn. Each reading has fresh namespaces and a fresh switch, made by a script (`net.sh`) that takes them away again.
+//! `cargo xtask bench net`: one TCP stream between two network namespaces, over our switch with TAP ports and over
+//! others in turn. Each reading uses fresh namespaces and a fresh switch, which a script (`net.sh`) creates and
+//! removes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,28 +18,28 @@ use crate::{command, packages};
 
 const SCRIPT: &str = include_str!("net.sh");
 
-/// What to measure.
+/// Measurement parameters.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NetArguments {
-    /// How often each pair is measured; the median counts
+    /// Number of rounds; the result is the median
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Seconds of a reading, behind one that does not count
+    /// Duration of a reading in seconds, after a warm-up
     #[arg(long, default_value_t = 4)]
     seconds: u32,
-    /// Whom to measure beside [default: all]
+    /// Switches to compare with [default: all]
     #[arg(long = "peer", value_enum)]
     against: Vec<Peer>,
-    /// The CPU of our worker
+    /// CPU of our worker
     #[arg(long, default_value_t = 0)]
     host_cpu: usize,
-    /// Lines for our ports' sections, such as `io = "calls"`
+    /// TOML lines for the sections of our ports, such as `io = "calls"`
     #[arg(long, default_value = "", value_name = "TOML")]
     port: String,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
-    /// Draw the ratios beside their targets into this file too
+    /// Also draw the ratios and their targets into this file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
@@ -46,9 +47,9 @@ pub(crate) struct NetArguments {
 /// The other switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Peer {
-    /// The kernel's bridge, with veth
+    /// Linux bridge with veth interfaces
     Bridge,
-    /// Open vSwitch with its datapath in user space, with TAP ports
+    /// Open vSwitch with its user space datapath and TAP ports
     Ovs,
 }
 
@@ -62,7 +63,7 @@ impl Peer {
         }
     }
 
-    /// The ratio that we promise.
+    /// The target ratio.
     fn target(self) -> f64 {
         match self {
             Peer::Bridge => 1.0,
@@ -71,20 +72,21 @@ impl Peer {
     }
 }
 
-/// Two readings of one minute, in bits per second.
+/// A reading of both switches in one round, in bits per second.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     ours: f64,
     theirs: f64,
 }
 
-/// What all rounds beside one peer amount to.
+/// The results of all rounds with one peer.
 struct Row {
     peer: Peer,
     readings: Vec<Reading>,
 }
 
-/// Measures, prints each round as it comes and the table at the end, of what there is by then.
+/// Measures all peers and prints each round. At the end, or after an interruption, prints the table of the readings so
+/// far.
 pub(crate) fn net(arguments: &NetArguments) -> Result<()> {
     if !command::is_root() {
         bail!("network namespaces and TAP interfaces are root's: run it as root");
@@ -132,7 +134,7 @@ fn round(arguments: &NetArguments, row: &mut Row, number: usize, progress: &Prog
     Ok(())
 }
 
-/// Bits per second that arrived through one switch.
+/// Received bits per second through one switch.
 fn reading(arguments: &NetArguments, switch: &str) -> Result<f64> {
     let logs = tempfile::tempdir().context("no temporary folder")?;
     let file = logs.path().join("net.sh");
@@ -147,7 +149,7 @@ fn reading(arguments: &NetArguments, switch: &str) -> Result<f64> {
     rate.with_context(|| format!("iperf3 reports no rate: {report}"))
 }
 
-/// The logs of a reading that failed.
+/// The logs of a failed reading.
 fn logs_of(folder: &Path) -> String {
     let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let logs = files.filter(|path| path.extension().is_some_and(|ending| ending == "log"));

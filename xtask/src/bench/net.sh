@@ -1,12 +1,12 @@
-# One reading: a TCP stream from one network namespace to another through the switch called $SWITCH (ours, bridge or ovs),
-# for $SECONDS_LONG seconds. What the client of iperf3 reports, as JSON, on standard output; logs go to the folder $LOGS.
+# One reading: a TCP stream of $SECONDS_LONG seconds from one network namespace to another through the switch named
+# $SWITCH (ours, bridge or ovs). Prints the JSON report of the iperf3 client; logs go to the folder $LOGS.
 set -eu
 left=linerate-$$-1 right=linerate-$$-2 middle=linerate-$$-3
 cd "$LOGS"
 
 clean() {
     trap - EXIT
-    # Whoever has ended by itself is as good as ended.
+    # Fails for processes that have already ended.
     kill $(jobs -p) 2>/dev/null || true
     wait || true
     for netns in $left $right $middle; do ip netns delete $netns 2>/dev/null || true; done
@@ -17,7 +17,7 @@ trap 'exit 1' INT TERM
 for netns in $left $right $middle; do
     ip netns add $netns
     ip -netns $netns link set lo up
-    # Whatever the machine's own is: without loss it does as well as any, and every namespace may have it.
+    # Overrides the machine's default: reno is permitted in every namespace, and without loss as fast as any other.
     ip netns exec $netns sysctl --quiet --write net.ipv4.tcp_congestion_control=reno
 done
 
@@ -55,7 +55,7 @@ END
     "$LINERATE" --control "$LOGS/control.sock" run switch.toml >linerate.log 2>&1 &
 }
 
-# The kernel's bridge between two veth pairs.
+# Linux bridge with two veth pairs.
 bridge() {
     ip -netns $middle link add lan type bridge
     ip -netns $middle link set lan up
@@ -66,7 +66,7 @@ bridge() {
     done
 }
 
-# Open vSwitch with its datapath in user space and two TAP ports.
+# Open vSwitch with its user space datapath and two TAP ports.
 ovs() {
     export OVS_RUNDIR=$LOGS OVS_LOGDIR=$LOGS OVS_DBDIR=$LOGS OVS_SYSCONFDIR=$LOGS
     ovsdb-tool create conf.db /usr/share/openvswitch/vswitch.ovsschema

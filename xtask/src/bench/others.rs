@@ -1,6 +1,6 @@
-//! Our guest and our switch together, beside DPDK as both: what the whole loop makes, one CPU for each side. Ours is
-//! `linerate demo` with two ports; theirs is a loop over one. The same number of frames circulates. A script
-//! (`loop.sh`) does it and prints the line of a round. Over memif a script (`memif.sh`) plugs DPDK's guest into both switches.
+//! Measures our guest and our switch together, and DPDK as both, with one CPU per side. Ours is `linerate demo` with
+//! two ports; theirs is a loop over one port. The same number of frames circulates. A script (`loop.sh`) runs both and
+//! prints the line of a round. For memif a script (`memif.sh`) connects DPDK's guest to both switches.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::command;
 const SCRIPT: &str = concat!(include_str!("dpdk.sh"), include_str!("loop.sh"));
 const MEMIF: &str = concat!(include_str!("dpdk.sh"), include_str!("memif.sh"));
 
-/// One round, beside what the caller's rounds have in common.
+/// The command of a round; the caller adds the common environment.
 pub(super) fn command(ring: Ring) -> Command {
     let mut command = Command::new("bash");
     command.args(["-c", SCRIPT]).env("LINERATE", command::linerate());
@@ -24,7 +24,7 @@ pub(super) fn command(ring: Ring) -> Command {
     command
 }
 
-/// One round over memif: both switches with the same guest of DPDK's.
+/// The command of a round over memif: both switches with DPDK's guest.
 pub(super) fn memif(ring: Ring) -> Command {
     let mut command = Command::new("bash");
     command.args(["-c", MEMIF]).env("LINERATE", command::linerate());
@@ -32,7 +32,7 @@ pub(super) fn memif(ring: Ring) -> Command {
     command
 }
 
-/// How busy the worker of the demonstration was.
+/// Load of the worker of `linerate demo`.
 pub(super) fn load(folder: &Path) -> Option<Load> {
     let demo: Value = serde_json::from_str(&fs::read_to_string(folder.join("demo.json")).ok()?).ok()?;
     let number = |key: &str| demo["runs"][0][key].as_f64();

@@ -1,15 +1,14 @@
-//! The ratios as a picture: a bar for each thing that was compared, and a mark where its target is. Plain SVG 1.1,
-//! which is text: see `docs/decisions/0019-picture-as-plain-svg.md`.
+//! Bar chart of ratios with their targets. Plain SVG 1.1 text: see `docs/decisions/0019-picture-as-plain-svg.md`.
 
 use std::fmt::Write as _;
 
-/// One ratio, and what it should be.
+/// A ratio and its target.
 pub(super) struct Bar {
-    /// Such as `split, 64 B, testpmd`.
+    /// Label, such as `split, 64 B, testpmd`.
     pub(super) name: String,
-    /// The median of the rounds' ratios, where there was a reading.
+    /// Median of the rounds' ratios; `None` without a reading.
     pub(super) ratio: Option<f64>,
-    /// What is promised, where anything is.
+    /// Target, if there is one.
     pub(super) target: Option<f64>,
 }
 
@@ -39,11 +38,11 @@ pub(super) fn svg(title: &str, rows: &[Bar]) -> String {
     text + "</svg>\n"
 }
 
-/// The last number of the axis: whole, and behind everything that is shown.
+/// End of the axis: the integer above all values.
 fn end(rows: &[Bar]) -> u32 {
     let shown = rows.iter().flat_map(|row| [row.ratio, row.target]).flatten();
     let most = shown.fold(1.0, f64::max).min(1000.0);
-    // A step of grid in whole numbers; at most a thousand, so that it fits.
+    // One grid line per integer; limited to 1000, which also fits the type.
     most.floor() as u32 + 1
 }
 
@@ -59,13 +58,13 @@ fn grid(tick: u32, x: f64, bottom: usize) -> String {
     )
 }
 
-/// One combination: its name, its bar, its target and both in figures.
+/// A row: label, bar, target mark and both as numbers.
 fn bar(row: &Bar, top: usize, end: u32) -> String {
     let (base, name) = (top + 18, &row.name);
     let mut text = format!("<text x=\"{}\" y=\"{base}\" text-anchor=\"end\">{name}</text>\n", LEFT - 10);
     let mut figures = "no reading".to_owned();
     if let Some(ratio) = row.ratio {
-        // Told apart without colours too: the figures say it.
+        // The result is also readable without colours, from the numbers.
         let colour = if row.target.is_some_and(|target| ratio < target) { "#c5642c" } else { "#2c6fb0" };
         let (length, upper) = (x(ratio, end) - LEFT as f64, top + 5);
         // Writing to a String cannot fail.

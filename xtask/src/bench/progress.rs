@@ -1,5 +1,5 @@
-//! How far a bench is and how long it will take, on standard error, so that standard output stays clean for the
-//! result; and whether the end was requested.
+//! Progress and remaining time of a bench on standard error, so that standard output contains only the result; and
+//! interruption by signals.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// About what a round takes: two guests of 12 s, and their switches' ends.
+/// Estimated duration of a round: two guests of 12 s each, and shutdown of their switches.
 const FIRST_GUESS: Duration = Duration::from_secs(28);
 
-/// A bar where standard error is a terminal, lines everywhere.
+/// A progress bar if standard error is a terminal, and a line per round.
 pub(super) struct Progress {
     bar: ProgressBar,
     interrupted: Arc<AtomicBool>,
@@ -22,7 +22,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Of so many rounds. From here on, signals that would end the process are only noted.
+    /// Progress of this many rounds. From here on, terminating signals only set a flag.
     pub(super) fn new(rounds: usize) -> Result<Progress> {
         let interrupted = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -34,30 +34,30 @@ impl Progress {
         Ok(Progress { bar, interrupted, start: now, round: Cell::new(now) })
     }
 
-    /// Whether a signal came.
+    /// Whether a signal was received.
     pub(super) fn is_interrupted(&self) -> bool {
-        // Nothing is read that was written before the flag.
+        // The flag publishes no other data.
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    /// The next round begins.
+    /// Starts the next round.
     pub(super) fn begin(&self, title: &str) {
         self.round.set(Instant::now());
         self.bar.set_prefix(title.to_owned());
         self.tick();
     }
 
-    /// Shows the time that is left.
+    /// Shows the remaining time.
     pub(super) fn tick(&self) {
         let left = self.left().saturating_sub(self.round.get().elapsed());
         self.bar.set_message(shown(left));
     }
 
-    /// The round has ended with this.
+    /// Ends the round and prints its result.
     pub(super) fn end(&self, result: &str) {
         self.bar.inc(1);
         self.round.set(Instant::now());
-        // Put together before: while the bar is suspended it answers nothing.
+        // Formatted first, because the bar returns no values while it is suspended.
         let line = format!("[{}, {} left] {result}", self.done(), shown(self.left()));
         self.bar.suspend(|| eprintln!("{line}"));
         if self.bar.length() == Some(self.bar.position()) {
@@ -65,12 +65,12 @@ impl Progress {
         }
     }
 
-    /// Such as `3 of 40 rounds`.
+    /// Completed rounds, such as `3 of 40 rounds`.
     pub(super) fn done(&self) -> String {
         format!("{} of {} rounds", self.bar.position(), self.bar.length().unwrap_or_default())
     }
 
-    /// For the rounds that have not ended, at the pace of those that have.
+    /// Estimated time of the remaining rounds, from the mean of the completed ones.
     fn left(&self) -> Duration {
         let done = u32::try_from(self.bar.position()).unwrap_or(u32::MAX);
         let all = u32::try_from(self.bar.length().unwrap_or_default()).unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! What the rounds amount to: medians, ratios beside the targets, as a table and as JSON.
+//! Results of the rounds: medians and ratios with their targets, as a table and as JSON.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::picture::Bar;
 use super::round::Reading;
 use super::{Peer, Ring, target};
 
-/// One combination of ring, size and peer.
+/// A combination of ring, size and peer.
 pub(super) struct Row {
     ring: Ring,
     size: u16,
@@ -36,29 +36,30 @@ impl Row {
         }
     }
 
-    /// Whether no round gave a ratio.
+    /// Whether no round has a ratio.
     pub(super) fn is_empty(&self) -> bool {
         self.rounds == 0
     }
 
-    /// What is drawn of it.
+    /// The bar of the chart.
     pub(super) fn bar(&self) -> Bar {
         let name = format!("{}, {} B, {}", self.ring.name(), self.size, self.peer.name());
         Bar { name, ratio: self.ratio, target: self.target() }
     }
 
-    /// What is promised, where anything is.
+    /// The target, if there is one.
     fn target(&self) -> Option<f64> {
         target(self.ring, self.size, self.peer)
     }
 
-    /// Whether the promise is kept, where there is one.
+    /// Whether the target is met; `None` without target or ratio.
     fn is_met(&self) -> Option<bool> {
         Some(self.ratio? >= self.target()?)
     }
 }
 
-/// The median: the ratio of each round counts, not the ratio of medians, since a round shares one minute.
+/// The median. Callers take the median of per-round ratios, not the ratio of medians, because a round is measured
+/// within minutes.
 pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
@@ -84,11 +85,11 @@ const HEADINGS: [&str; 12] = [
     "lines",
 ];
 
-/// The bursts of the guests that are measured.
+/// Burst size of the measured guests.
 const BURST: f64 = 32.0;
 
-/// Cache lines that the design moves between the switch's core and a driver's that rewrites its descriptors, for each
-/// packet: the frame in and out, and the fractions of `ARCHITECTURE.md` for bursts of `burst`.
+/// Cache lines per packet that the design moves between the switch's core and that of a driver that rewrites its
+/// descriptors: the frame in and out, and the fractions of `docs/develop/performance.md` for bursts of `burst`.
 fn lines(ring: Ring, size: u16, burst: f64) -> f64 {
     let frame = 2.0 * f64::from(size.div_ceil(64));
     let indices = 4.0 / burst;
@@ -102,8 +103,8 @@ fn lines(ring: Ring, size: u16, burst: f64) -> f64 {
         }
 }
 
-/// One line per combination. Cycles are the worker's busy cycles per packet, empty its share of empty polls,
-/// lines what the design implies.
+/// One line per combination. Column `cycles` is busy cycles of the worker per packet, `empty` its share of empty polls,
+/// `lines` the cache lines that the design implies.
 pub(super) fn table(rows: &[Row]) -> String {
     let headings = HEADINGS.map(str::to_owned);
     let lines = std::iter::once(headings).chain(rows.iter().map(Row::cells));
@@ -136,8 +137,8 @@ impl Row {
     }
 }
 
-/// The same for programs.
-pub(super) fn json(rows: &[Row]) -> Value {
+/// The rows as JSON values.
+pub(super) fn json(rows: &[Row]) -> impl Iterator<Item = Value> {
     let row = |row: &Row| {
         json!({
             "ring": row.ring.name(),
@@ -154,7 +155,7 @@ pub(super) fn json(rows: &[Row]) -> Value {
             "lines_per_packet": lines(row.ring, row.size, BURST),
         })
     };
-    Value::Array(rows.iter().map(row).collect())
+    rows.iter().map(row)
 }
 
 #[cfg(test)]
@@ -162,7 +163,7 @@ mod tests {
     use super::*;
 
     fn reading(ours: f64, theirs: f64) -> Reading {
-        Reading { ours: Some(ours), theirs: Some(theirs), load: None }
+        Reading { ours: Some(ours), theirs: Some(theirs), load: None, distances: None }
     }
 
     #[test]
@@ -171,7 +172,7 @@ mod tests {
         let row = Row::new(Ring::Split, 64, Peer::TestpmdLoop, &readings);
         assert_eq!((row.rounds, row.ratio), (3, Some(2.0)));
         assert_eq!(row.is_met(), Some(true));
-        assert_eq!(json(&[row])[0]["met"], true);
+        assert_eq!(json(&[row]).next().unwrap()["met"], true);
     }
 
     #[test]
@@ -182,9 +183,10 @@ mod tests {
         assert!(table(&[row]).contains("packed"));
     }
 
-    /// The sums of `ARCHITECTURE.md`: what for, what they add up, and the sum as it stands there.
+    /// The sums of `docs/develop/performance.md`: ring, computed sum, and documented sum.
     fn documented() -> Vec<(String, f64, f64)> {
-        let text = std::fs::read_to_string(crate::command::root().join("ARCHITECTURE.md")).unwrap();
+        let text =
+            std::fs::read_to_string(crate::command::root().join("docs/develop/performance.md")).unwrap();
         let rows = text.lines().skip_while(|line| !line.starts_with("| sum at n = 64,")).skip(2);
         let rows = rows.map_while(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(") | "));
         let row = |(what, sum): (&str, &str)| {
@@ -194,7 +196,7 @@ mod tests {
         rows.map(row).collect()
     }
 
-    /// `1+1 data` or `1/4 own at B`.
+    /// Parses a term such as `1+1 data` or `1/4 own at B`.
     fn fraction(part: &str) -> f64 {
         let number = part.split(' ').next().unwrap();
         match number.split_once('/') {

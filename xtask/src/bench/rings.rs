@@ -1,5 +1,5 @@
-//! `cargo xtask bench rings`: handing items from core to core, and taking and returning buffers, beside `crossbeam`, `rtrb`
-//! and DPDK's `rte_ring` and `rte_mempool`. Our program and a small one in C take their readings in turn.
+//! `cargo xtask bench rings`: cost of passing items between cores and of allocating buffers, compared with `crossbeam`,
+//! `rtrb` and DPDK's `rte_ring` and `rte_mempool`. Our program and a small C program alternate.
 
 use std::fmt::{self, Write as _};
 use std::process::Command;
@@ -17,25 +17,25 @@ use crate::packages;
 
 const SOURCE: &str = "xtask/src/bench/rings.c";
 const BUILD: Duration = Duration::from_mins(30);
-/// Longer than any reading takes.
+/// Timeout of a reading in seconds.
 const LIMIT: &str = "120";
 
-/// What to measure.
+/// Measurement parameters.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RingsArguments {
-    /// How often everything is measured; the median counts
+    /// Number of rounds; the result is the median
     #[arg(long, default_value_t = 7)]
     rounds: usize,
-    /// Items that change hands in a reading
+    /// Items per reading
     #[arg(long, default_value_t = 20_000_000)]
     items: u64,
-    /// The CPU that sends
+    /// CPU of the sender
     #[arg(long, default_value_t = 0)]
     from: usize,
-    /// The CPU that receives
+    /// CPU of the receiver
     #[arg(long, default_value_t = 1)]
     to: usize,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 }
@@ -56,7 +56,7 @@ impl rounds::Subject for Subject {
     }
 }
 
-/// One cost, in nanoseconds an item.
+/// A cost in nanoseconds per item.
 #[derive(Clone, Debug)]
 struct Cost {
     what: String,
@@ -64,7 +64,7 @@ struct Cost {
     nanoseconds: f64,
 }
 
-/// What one run of a program printed.
+/// The costs printed by one run of a program.
 #[derive(Clone, Debug)]
 struct Reading(Vec<Cost>);
 
@@ -84,8 +84,8 @@ impl fmt::Display for Reading {
 
 type Readings = Rounds<Subject, Reading>;
 
-/// Ours, theirs, whose program measures theirs, and items of a call. We promise to be ahead of every ring, and not behind the
-/// pool.
+/// Comparisons: ours, theirs, the program that measures theirs, and items per call. The target of every ratio is at
+/// least 1.
 const PAIRS: [(&str, &str, Subject, usize); 7] = [
     ("ring", "crossbeam", Subject::Ours, 1),
     ("ring", "rtrb", Subject::Ours, 1),
@@ -96,7 +96,7 @@ const PAIRS: [(&str, &str, Subject, usize); 7] = [
     ("pool", "rte_mempool", Subject::Dpdk, 32),
 ];
 
-/// Measures, prints each reading as it comes and the table at the end.
+/// Measures, prints each reading and finally the table.
 pub(crate) fn rings(arguments: &RingsArguments) -> Result<()> {
     packages::ensure(packages::RINGS)?;
     command::run(
@@ -136,14 +136,14 @@ fn read(arguments: &RingsArguments, subject: Subject) -> Result<Reading> {
             command.args(["--from", &from.to_string(), "--to", &to.to_string(), "--items", &items]);
         }
         Subject::Dpdk => {
-            // The main thread of EAL receives.
+            // The main thread of EAL is the receiver.
             let (cores, main) = (format!("(0)@{to},(1)@{from}"), "0");
             command.arg(program()).args(["--lcores", &cores, "--main-lcore", main, "--no-huge", "-m", "64"]);
             command.args(["--no-pci", "--no-telemetry", "--log-level=error", "--", &items]);
         }
     }
     let said = command::output(&mut command)?;
-    // EAL says things before the program does.
+    // EAL prints messages before the program does.
     let line = said.lines().find(|line| line.starts_with("[{")).unwrap_or_default();
     parse(line).with_context(|| format!("it said {said:?}"))
 }
@@ -160,12 +160,12 @@ fn parse(line: &str) -> Option<Reading> {
     costs.as_array()?.iter().map(cost).collect::<Option<_>>().map(Reading)
 }
 
-/// The median of what something costs.
+/// The median of a cost.
 fn cost(readings: &Readings, subject: Subject, what: &'static str, burst: usize) -> f64 {
     readings.median_of(subject, |reading| reading.of(what, burst)).unwrap_or(f64::NAN)
 }
 
-/// Theirs over ours: how many times as dear theirs is.
+/// Cost of theirs relative to ours.
 fn ratio(
     readings: &Readings,
     (ours, theirs, subject, burst): (&'static str, &'static str, Subject, usize),

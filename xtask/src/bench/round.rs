@@ -1,5 +1,5 @@
-//! One round of a script that runs our switch, then the other one, each with a fresh guest. What they leave running is ended
-//! here, however the round ends, since a forgotten daemon that polls would halve the next reading.
+//! One round of a script that runs our switch, then the other one, each with a fresh guest. All processes that the
+//! script leaves behind are killed at the end of the round, because a polling daemon would distort the next reading.
 
 use std::fmt;
 use std::fs;
@@ -11,46 +11,49 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use super::distance::{self, Distance};
 use super::others;
 use super::progress::Progress;
 use super::{Peer, PeersArguments, Ring};
 
-/// Two guests of at most 34 s each, their switches, and some patience.
+/// Timeout of a round: two guests of at most 34 s each, their switches, and a margin.
 const LIMIT: Duration = Duration::from_secs(100);
-/// How often a round looks whether it has ended, or was interrupted.
+/// Interval of checks for the end of the round or an interruption.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How often at most what is left is looked for.
+/// Maximum number of searches for leftover processes.
 const SWEEPS: usize = 100;
 
-/// What every round has in common.
+/// State shared by all rounds.
 pub(super) struct Bench {
     arguments: PeersArguments,
     folder: TempDir,
 }
 
-/// What one round found; nothing where a side gave no reading.
+/// Result of a round; a side without a reading is `None`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reading {
-    /// Frames that our switch forwarded, in millions a second.
+    /// Rate forwarded by our switch, in Mpps.
     pub(super) ours: Option<f64>,
-    /// The same for the other switch.
+    /// Rate forwarded by the other switch, in Mpps.
     pub(super) theirs: Option<f64>,
-    /// How busy our worker was.
+    /// Load of our worker.
     pub(super) load: Option<Load>,
+    /// Of the two CPUs, before and after.
+    pub(super) distances: Option<[Distance; 2]>,
 }
 
-/// The worker under load.
+/// Load of a worker.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
-    /// Cycles of the time-stamp counter spent on each packet, waiting not counted.
+    /// Busy cycles of the time-stamp counter per packet.
     pub(super) cycles_per_packet: f64,
-    /// The share of polls that found nothing.
+    /// Share of empty polls, 0 to 1.
     pub(super) empty_polls: f64,
 }
 
 impl Reading {
-    /// Ours over theirs.
+    /// Ratio of ours to theirs.
     pub(super) fn ratio(&self) -> Option<f64> {
         Some(self.ours? / self.theirs?)
     }
@@ -61,7 +64,9 @@ impl fmt::Display for Reading {
         let number =
             |value: Option<f64>| value.map_or("no reading".to_owned(), |value| format!("{value:.3}"));
         write!(f, "{} and {} Mpps, ", number(self.ours), number(self.theirs))?;
-        write!(f, "ratio {}", number(self.ratio()))
+        write!(f, "ratio {}", number(self.ratio()))?;
+        let Some([before, after]) = self.distances else { return Ok(()) };
+        write!(f, ", distance {:.0} and {:.0} ns", before.0, after.0)
     }
 }
 
@@ -71,7 +76,7 @@ impl Bench {
         Ok(Bench { arguments: arguments.clone(), folder })
     }
 
-    /// Keeps the logs and says where.
+    /// Keeps the logs and returns their folder.
     pub(super) fn kept(self) -> PathBuf {
         self.folder.keep()
     }
@@ -80,7 +85,7 @@ impl Bench {
         self.folder.path().join(name)
     }
 
-    /// Runs one round; nothing when it was interrupted.
+    /// Runs one round. Returns `None` if it was interrupted.
     pub(super) fn round(
         &self,
         ring: Ring,
@@ -88,6 +93,8 @@ impl Bench {
         peer: Peer,
         progress: &Progress,
     ) -> Result<Option<Reading>> {
+        let (host, guest) = (self.arguments.host_cpu, self.arguments.guest_cpu);
+        let before = distance::wait_until_near(host, guest)?;
         let leftovers = Leftovers(self);
         let log = fs::File::create(self.path("round.log")).context("no log file")?;
         let mut command = self.command(ring, size, peer);
@@ -101,10 +108,13 @@ impl Bench {
         let text = fs::read_to_string(self.path("round.log"))?;
         let (ours, theirs) = parse(&text);
         let load = if peer == Peer::TestpmdLoop { others::load(self.folder.path()) } else { None };
-        Ok(Some(Reading { ours, theirs, load }))
+        // What is still polling on these CPUs would be measured as distance.
+        drop(leftovers);
+        let distances = Some([before, distance::between(host, guest)?]);
+        Ok(Some(Reading { ours, theirs, load, distances }))
     }
 
-    /// What makes one round and prints its two readings.
+    /// The command that runs a round and prints its two readings.
     fn command(&self, ring: Ring, size: u16, peer: Peer) -> Command {
         let arguments = &self.arguments;
         let mut command = if peer == Peer::TestpmdLoop { others::command(ring) } else { others::memif(ring) };
@@ -115,16 +125,16 @@ impl Bench {
         command
     }
 
-    /// A guest whose switch never came waits for ever. Everything that a round starts has the name of our folder in its
-    /// environment, and nothing else has.
+    /// Kills leftover processes, such as a guest that waits for its switch. Every process of a round, and no other, has
+    /// our folder in its environment.
     fn end_what_is_left(&self) {
         let mark = format!("RUN_DIR={}", self.folder.path().display());
-        // What is started while the others are being ended is found the next time.
+        // Processes started during a search are found by the next one.
         for _ in 0..SWEEPS {
             let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
             let found: Vec<Pid> = processes.filter_map(|entry| started_with(&entry.path(), &mark)).collect();
             for pid in &found {
-                // It may have ended by itself in between.
+                // Fails if the process has already ended.
                 let _ = kill_process(*pid, Signal::KILL);
             }
             if found.is_empty() {
@@ -134,7 +144,7 @@ impl Bench {
     }
 }
 
-/// Ends what a round left running when it goes out of scope.
+/// Kills leftover processes when dropped.
 struct Leftovers<'a>(&'a Bench);
 
 impl Drop for Leftovers<'_> {
@@ -143,7 +153,7 @@ impl Drop for Leftovers<'_> {
     }
 }
 
-/// The process behind a folder of `/proc`, when `mark` is one of its variables.
+/// The process of a `/proc` folder, if `mark` is in its environment.
 fn started_with(folder: &Path, mark: &str) -> Option<Pid> {
     let number = folder.file_name()?.to_str()?.parse().ok()?;
     let variables = fs::read(folder.join("environ")).ok()?;
@@ -151,7 +161,7 @@ fn started_with(folder: &Path, mark: &str) -> Option<Pid> {
     if found { Pid::from_raw(number) } else { None }
 }
 
-/// Waits until the round ends or is interrupted.
+/// Waits until the round ends, is interrupted or times out.
 fn watch(child: &mut Child, progress: &Progress) -> Result<()> {
     let start = Instant::now();
     while child.try_wait().context("cannot wait for a round")?.is_none() && !progress.is_interrupted() {
@@ -164,7 +174,7 @@ fn watch(child: &mut Child, progress: &Progress) -> Result<()> {
     Ok(())
 }
 
-/// `round 1: A 12.345 Mpps, B 6.789 Mpps, A/B 1.818`
+/// Parses a line such as `round 1: A 12.345 Mpps, B 6.789 Mpps, A/B 1.818`.
 fn parse(text: &str) -> (Option<f64>, Option<f64>) {
     let line = text.lines().find(|line| line.starts_with("round ")).unwrap_or_default();
     let after = |label: &str| {
@@ -188,6 +198,6 @@ mod tests {
     fn a_side_without_a_reading_is_none_and_so_is_the_ratio() {
         let (ours, theirs) = parse("round 1: A 12.5 Mpps, B no reading Mpps, A/B nan\n");
         assert_eq!((ours, theirs), (Some(12.5), None));
-        assert!(Reading { ours, theirs, load: None }.ratio().is_none());
+        assert!(Reading { ours, theirs, load: None, distances: None }.ratio().is_none());
     }
 }

@@ -1,5 +1,5 @@
-//! Several subjects measured in turn, round by round: the readings that stand beside each other in one round, their
-//! medians and their ratios. What a reading is and how it is taken, each bench knows itself.
+//! Measures several subjects in turn, round by round, and provides medians and per-round ratios. The type of a reading
+//! and the way to take it belong to each bench.
 
 use std::collections::BTreeMap;
 
@@ -8,21 +8,21 @@ use anyhow::{Result, bail};
 use super::progress::Progress;
 use super::report::median;
 
-/// One of those that are measured beside each other.
+/// A subject of the measurement.
 pub(super) trait Subject: Copy + Ord {
-    /// What people read.
+    /// Title for readers.
     fn title(self) -> &'static str;
 }
 
-/// The readings of each subject by round; none where a round gave none.
+/// The readings of each subject by round; `None` if a reading failed.
 pub(super) struct Rounds<S, R> {
     readings: BTreeMap<S, Vec<Option<R>>>,
 }
 
 impl<S: Subject, R: std::fmt::Display> Rounds<S, R> {
-    /// Takes a reading of each of `subjects` and then the next round, so that what stands in one round was measured
-    /// within minutes. Each reading is told as it comes. A signal ends it: what there is by then is whole rounds and the
-    /// beginning of one.
+    /// Takes a reading of each of `subjects`, then starts the next round, so that the readings of a round are taken
+    /// within minutes. Prints each reading. A signal ends the measurement; the result then has complete rounds and
+    /// possibly a partial one.
     pub(super) fn take(
         rounds: usize,
         subjects: &[S],
@@ -54,7 +54,7 @@ impl<S: Subject, R: std::fmt::Display> Rounds<S, R> {
 }
 
 impl<S: Subject, R> Rounds<S, R> {
-    /// An error if it was cancelled, or if a subject gave no reading at all.
+    /// Returns an error if the measurement was interrupted, or if a subject has no reading.
     pub(super) fn validate(&self, progress: &Progress) -> Result<()> {
         if progress.is_interrupted() {
             bail!("interrupted after {}: the result is of what was measured by then", progress.done());
@@ -67,22 +67,22 @@ impl<S: Subject, R> Rounds<S, R> {
         Ok(())
     }
 
-    /// A field of a subject's readings.
+    /// A field of all readings of a subject.
     pub(super) fn all(&self, subject: S, field: fn(&R) -> f64) -> Vec<f64> {
         self.of_subject(subject).map(field).collect()
     }
 
-    /// The median of what some of a subject's readings have.
+    /// The median of an optional field of a subject's readings.
     pub(super) fn median_of(&self, subject: S, field: impl Fn(&R) -> Option<f64>) -> Option<f64> {
         median(self.of_subject(subject).filter_map(field).collect())
     }
 
-    /// The median of a subject's readings.
+    /// The median of a field of a subject's readings.
     pub(super) fn median(&self, subject: S, field: fn(&R) -> f64) -> Option<f64> {
         median(self.all(subject, field))
     }
 
-    /// Everything that was measured.
+    /// All measured subjects.
     pub(super) fn subjects(&self) -> impl Iterator<Item = &S> {
         self.readings.keys()
     }
@@ -98,12 +98,12 @@ impl<S: Subject, R> Rounds<S, R> {
         of(ours).zip(of(theirs)).filter_map(|(a, b)| Some((a.as_ref()?, b.as_ref()?)))
     }
 
-    /// Ours over theirs in each round that has both.
+    /// Ratios of ours to theirs in each round that has both.
     pub(super) fn ratios(&self, ours: S, theirs: S, field: fn(&R) -> f64) -> Vec<f64> {
         self.both(ours, theirs).map(|(a, b)| field(a) / field(b)).collect()
     }
 
-    /// The median of the rounds' ratios: what was read in the same round is compared.
+    /// The median of the per-round ratios.
     pub(super) fn ratio(&self, ours: S, theirs: S, field: fn(&R) -> f64) -> Option<f64> {
         median(self.ratios(ours, theirs, field))
     }
@@ -111,7 +111,7 @@ impl<S: Subject, R> Rounds<S, R> {
 
 #[cfg(test)]
 impl<S: Subject, R> Rounds<S, R> {
-    /// Readings that were made up.
+    /// Synthetic readings.
     pub(super) fn of(readings: impl IntoIterator<Item = (S, Vec<Option<R>>)>) -> Self {
         Self { readings: readings.into_iter().collect() }
     }
@@ -133,7 +133,7 @@ mod tests {
         let turn = std::cell::Cell::new(0.0);
         let read = |subject: u8| {
             turn.set(turn.get() + 1.0);
-            // The third round of 2 fails.
+            // The third reading of subject 2 fails.
             anyhow::ensure!(subject != 2 || turn.get() < 5.0, "it fell over");
             Ok(turn.get())
         };

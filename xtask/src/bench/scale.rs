@@ -1,4 +1,4 @@
-//! `cargo xtask bench scale`: builds the switch and the program that measures it, and runs that.
+//! `cargo xtask bench scale`: builds the switch and the program that measures it, and runs the program.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -11,15 +11,15 @@ use crate::command::{self, cargo};
 const BUILD: Duration = Duration::from_mins(30);
 const MEASURE: Duration = Duration::from_mins(10);
 
-/// What to hand to the program.
+/// Arguments of the program.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ScaleArguments {
-    /// Its arguments: see `cargo xtask bench scale -- --help`
+    /// Arguments of the program: see `cargo xtask bench scale -- --help`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
     arguments: Vec<OsString>,
 }
 
-/// Measures; the program prints.
+/// Runs the program, which prints the results.
 pub(crate) fn scale(arguments: &ScaleArguments) -> Result<()> {
     let packages = ["build", "--release", "--package", "linerate", "--package", "linerate-benches"];
     command::run(&cargo(&packages), BUILD)?;

@@ -1,6 +1,6 @@
-//! `cargo xtask bench sixtyfour`: frames of 64 bytes between two veth pairs, through our ports over `AF_XDP` and over
-//! packet sockets, and through Open vSwitch's. All four in turn, round by round, on the same CPUs: the switch on one,
-//! the load on the other. A script (`sixtyfour.sh`) makes one reading.
+//! `cargo xtask bench sixtyfour`: frames of 64 bytes between two veth pairs, over our `AF_XDP` and packet socket ports,
+//! and over those of Open vSwitch. All four alternate, round by round, on the same CPUs: the switch on one, the load on
+//! the other. A script (`sixtyfour.sh`) takes one reading.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -20,30 +20,30 @@ use crate::packages;
 
 const SCRIPT: &str = include_str!("sixtyfour.sh");
 const BUILD: Duration = Duration::from_mins(30);
-/// Longer than any reading takes.
+/// Timeout of a reading in seconds.
 const LIMIT: &str = "90";
 
-/// What to measure.
+/// Measurement parameters.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SixtyFourArguments {
-    /// How often each switch is measured; the median counts
+    /// Number of rounds; the result is the median
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// How long a reading takes
+    /// Duration of a reading in seconds
     #[arg(long, default_value_t = 4)]
     seconds: u32,
-    /// The CPU of the switches
+    /// CPU of the switches
     #[arg(long, default_value_t = 0)]
     switch_cpu: usize,
-    /// The CPU of the load
+    /// CPU of the load
     #[arg(long, default_value_t = 1)]
     load_cpu: usize,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 }
 
-/// A switch with its kind of port.
+/// A switch and its port kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Subject {
     Xdp,
@@ -55,7 +55,7 @@ enum Subject {
 impl Subject {
     const ALL: [Self; 4] = [Self::Xdp, Self::AfXdp, Self::Packet, Self::System];
 
-    /// As the script calls it.
+    /// Name as an argument of the script.
     fn name(self) -> &'static str {
         match self {
             Subject::Xdp => "xdp",
@@ -77,14 +77,14 @@ impl rounds::Subject for Subject {
     }
 }
 
-/// Ours over theirs, and what we promise.
+/// Ratios to report: ours, theirs, target.
 const PAIRS: [(Subject, Subject, f64); 3] = [
     (Subject::Xdp, Subject::AfXdp, 2.0),
     (Subject::Packet, Subject::System, 2.0),
     (Subject::Xdp, Subject::System, 2.0),
 ];
 
-/// One reading, in packets a second.
+/// A reading in packets per second.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     arrived: u64,
@@ -94,12 +94,12 @@ struct Reading {
 type Readings = Rounds<Subject, Reading>;
 
 impl Reading {
-    /// What arrived, in thousands of packets a second.
+    /// Received rate in kpps.
     fn forwarded(&self) -> f64 {
         self.arrived as f64 / 1e3
     }
 
-    /// What was sent, in thousands of packets a second.
+    /// Sent rate in kpps.
     fn offered(&self) -> f64 {
         self.sent as f64 / 1e3
     }
@@ -111,7 +111,7 @@ impl fmt::Display for Reading {
     }
 }
 
-/// Measures, prints each reading as it comes and the table at the end.
+/// Measures, prints each reading and finally the table.
 pub(crate) fn sixtyfour(arguments: &SixtyFourArguments) -> Result<()> {
     if !command::is_root() {
         bail!("network namespaces and AF_XDP need root: run it as root");
@@ -148,12 +148,12 @@ fn parse(said: &str) -> Option<Reading> {
     Some(Reading { arrived: numbers.next()?.ok()?, sent: numbers.next()?.ok()? })
 }
 
-/// A median, in thousands of packets a second.
+/// A median, in kpps.
 fn rate(readings: &Readings, subject: Subject, field: fn(&Reading) -> f64) -> f64 {
     readings.median(subject, field).unwrap_or(f64::NAN)
 }
 
-/// The median of the rounds' ratios.
+/// The median of the per-round ratios.
 fn ratio(readings: &Readings, ours: Subject, theirs: Subject) -> f64 {
     readings.ratio(ours, theirs, Reading::forwarded).unwrap_or(f64::NAN)
 }

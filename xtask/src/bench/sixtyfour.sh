@@ -1,7 +1,7 @@
 # One reading: frames of 64 bytes from one station to another, through one switch between two veth pairs.
 #   SUBJECT    xdp or packet (linerate), afxdp or system (Open vSwitch, data path in user space)
 #   SWITCH_CPU, LOAD_CPU, SECONDS_EACH, LINERATE, FLOOD, FOLDER
-# Prints: packets a second that arrived, and that came to the switch's first interface.
+# Prints packets per second: received by the target station, and received by the switch's first interface.
 set -eu
 ID="lr64-$$"
 HOST="$ID-h" LEFT="$ID-l" RIGHT="$ID-r"
@@ -23,7 +23,7 @@ count() { ip netns exec "$1" cat "/sys/class/net/$2/statistics/rx_packets"; }
 
 for name in "$HOST" "$LEFT" "$RIGHT"; do
     ip netns add "$name"
-    # Stations that announce nothing of their own.
+    # Stations send no frames of their own.
     ip netns exec "$name" sysctl -qw net.ipv6.conf.default.disable_ipv6=1
 done
 number=0
@@ -38,13 +38,13 @@ done
 start_linerate() {
     {
         printf '[[worker]]\ncpu = %s\n[[bridge]]\nname = "lan"\n' "$SWITCH_CPU"
-        # The station's address is known, so nothing is flooded.
+        # The target's address is static, so nothing is flooded.
         printf '[[bridge.static]]\nmac = "%s"\nport = "p2"\n' "$TARGET"
         for n in 1 2; do
             printf '[[port]]\nname = "p%s"\nkind = "af_%s"\ninterface = "lan%s"\n' "$n" "$SUBJECT" "$n"
         done
     } > "$FOLDER/switch.toml"
-    # Not through the function: the shell would put itself between, and the kill at the end would end only the shell.
+    # Does not use in_host: with it the kill on exit would end only the subshell.
     ip netns exec "$HOST" nice -n -20 "$LINERATE" --control "$FOLDER/c.sock" run "$FOLDER/switch.toml" > "$FOLDER/linerate.log" 2>&1 &
 }
 
@@ -70,7 +70,7 @@ start_ovs() {
         error=$(ovs-vsctl --db="$DB" get interface "lan$n" error)
         [ "$error" = '[]' ] || { echo "Open vSwitch: $error" >&2; exit 1; }
     done
-    # Port to port: the cheapest that it can do.
+    # Static port-to-port flows, the cheapest configuration of Open vSwitch.
     ovs-ofctl del-flows "$FOLDER/br0.mgmt" 2> /dev/null
     ovs-ofctl add-flow "$FOLDER/br0.mgmt" in_port=1,actions=output:2
     ovs-ofctl add-flow "$FOLDER/br0.mgmt" in_port=2,actions=output:1
@@ -83,7 +83,7 @@ esac
 sleep 1
 
 case "$SUBJECT" in
-    # The load arrives as frames of XDP, which a veth interface without a program takes only where it gathers.
+    # The load arrives as XDP frames, which a veth interface without a program accepts only with GRO.
     packet | system) in_host ethtool -K lan1 gro on ;;
 esac
 ip netns exec "$LEFT" nice -n -20 taskset -c "$LOAD_CPU" timeout $((SECONDS_EACH + 5)) "$FLOOD" eth0 "$TARGET" &

@@ -1,7 +1,7 @@
-//! `cargo xtask bench peers`: one guest at each switch in turn, the switch's busy cycles per packet beside the rate. Our guest
-//! is faster than DPDK's, so its rate is the switch's; with DPDK's guest the cycles are what to compare. A script
-//! (`switches.sh`) makes one reading. Before and after each the distance of the two CPUs is measured, and near and far
-//! readings are reported apart.
+//! `cargo xtask bench peers`: one guest at each switch in turn; measures rate and busy cycles of the switch per packet.
+//! Our guest is faster than DPDK's, so with it the rate is limited by the switch; with DPDK's guest the cycles are
+//! compared. A script (`switches.sh`) takes one reading. The distance of the two CPUs is measured before and after each
+//! reading, and near and far readings are reported separately.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -22,7 +22,7 @@ use crate::command;
 use crate::hugepages::HugePages;
 
 const SCRIPT: &str = concat!(include_str!("dpdk.sh"), include_str!("hosts.sh"), include_str!("switches.sh"));
-/// Seconds of a reading, and how much longer it may take.
+/// Duration of a reading in seconds, and additional time before its timeout.
 const SECONDS: u64 = 3;
 const MORE: u64 = 60;
 
@@ -32,7 +32,7 @@ struct Case {
     ring: &'static str,
     size: &'static str,
     guest: Guest,
-    /// Ours is first.
+    /// The switch; ours sorts first.
     switch: Switch,
     title: &'static str,
 }
@@ -60,19 +60,19 @@ impl rounds::Subject for Case {
     }
 }
 
-/// One reading.
+/// A reading.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Reading {
-    /// Frames that both devices received, in millions a second.
+    /// Frames received by both devices, in Mpps.
     mpps: f64,
-    /// Busy cycles of the switch per packet, if it says.
+    /// Busy cycles of the switch per packet, if reported.
     cycles: Option<f64>,
-    /// Of the two CPUs, before and after.
+    /// Distance of the two CPUs, before and after.
     distances: [Distance; 2],
 }
 
 impl Reading {
-    /// From what the script printed; `None` if it has another form.
+    /// Parses the output of the script. Returns `None` if its format differs.
     fn parse(text: &str, distances: [Distance; 2]) -> Option<Self> {
         let (first, report) = text.split_once('\n')?;
         let cycles = first.strip_prefix("cycles ")?.trim().parse().ok().filter(|cycles| *cycles > 0.0);
@@ -82,7 +82,7 @@ impl Reading {
         Some(Self { mpps, cycles, distances })
     }
 
-    /// Whether the CPUs were near all the time, as far as is known.
+    /// Whether the CPUs were near before and after the reading.
     fn is_near(&self) -> bool {
         self.distances.iter().all(|distance| distance.is_near())
     }
@@ -96,12 +96,20 @@ impl fmt::Display for Reading {
     }
 }
 
-/// Measures every combination in turn, round by round, and prints medians of near and of far readings. Returns what to draw of
-/// them; nothing if there is no combination.
-pub(super) fn run(arguments: &PeersArguments, pages: u64) -> Result<Vec<Bar>> {
+/// Results for the caller to print and draw; empty if there are no combinations.
+#[derive(Default)]
+pub(super) struct Measured {
+    /// Bars of the picture.
+    pub(super) bars: Vec<Bar>,
+    /// Rows of the JSON output.
+    pub(super) rows: Vec<Value>,
+}
+
+/// Measures all combinations in turn, round by round, and prints a table of medians of near and of far readings.
+pub(super) fn run(arguments: &PeersArguments, pages: u64) -> Result<Measured> {
     let cases = cases(arguments);
     if cases.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Measured::default());
     }
     let pages = HugePages::reserve(pages)?;
     let progress = Progress::new(cases.len() * arguments.rounds)?;
@@ -111,12 +119,18 @@ pub(super) fn run(arguments: &PeersArguments, pages: u64) -> Result<Vec<Bar>> {
         reading
     })?;
     let rows: Vec<_> = [true, false].iter().flat_map(|&near| rows(&cases, &readings, near)).collect();
-    match arguments.output {
-        Output::Table => print!("{}", table(&rows)),
-        Output::Json => println!("{:#}", Value::Array(rows.iter().map(Row::json).collect())),
+    if arguments.output == Output::Table {
+        print!("{}", table(&rows));
     }
-    readings.validate(&progress)?;
-    Ok(rows.iter().filter_map(Row::bar).collect())
+    let measured = Measured {
+        bars: rows.iter().filter_map(Row::bar).collect(),
+        rows: rows.iter().map(Row::json).collect(),
+    };
+    if let Err(error) = readings.validate(&progress) {
+        super::print_json(arguments, measured.rows);
+        return Err(error);
+    }
+    Ok(measured)
 }
 
 fn cases(arguments: &PeersArguments) -> Vec<Case> {
@@ -133,7 +147,7 @@ fn cases(arguments: &PeersArguments) -> Vec<Case> {
     let mut cases = Vec::new();
     for ring in arguments.rings.iter().filter(|ring| !ring.is_memif()) {
         for size in &arguments.sizes {
-            // A few of them, for as long as the program runs.
+            // Leaks a few strings, which live as long as the program.
             let size: &'static str = size.clone().leak();
             let ring = ours(*ring);
             let case = |switch: &Switch| {
@@ -146,7 +160,7 @@ fn cases(arguments: &PeersArguments) -> Vec<Case> {
     cases
 }
 
-/// What our guest calls the ring.
+/// Name of the ring as an argument of `linerate guest`.
 pub(super) fn ours(ring: Ring) -> &'static str {
     if ring == Ring::PackedVec { "packed-inorder" } else { ring.name() }
 }
@@ -169,7 +183,7 @@ fn read(arguments: &PeersArguments, case: Case) -> Result<Reading> {
     Reading::parse(&said, [before, after]).with_context(|| format!("the script printed {said:?}"))
 }
 
-/// Goals on near CPUs: for the ratio of rates with our guest, for that of cycles with DPDK's.
+/// Goals on near CPUs: minimum ratio of rates with our guest, maximum ratio of cycles with DPDK's.
 fn goal(case: &Case) -> Option<f64> {
     if case.guest == Guest::Dpdk {
         return match (case.switch, case.ring, case.size) {
@@ -196,7 +210,7 @@ struct Row {
     rounds: usize,
     mpps: f64,
     cycles: Option<f64>,
-    /// Our rate over this one's, and our cycles over this one's, in the same rounds.
+    /// Ratio of our rate to this one's, and of our cycles to this one's, in the same rounds.
     rate: Option<f64>,
     cycles_ratio: Option<f64>,
 }
@@ -233,7 +247,7 @@ impl Row {
         goal(&self.case).filter(|_| self.near)
     }
 
-    /// Whether the goal is met, where there is one.
+    /// Whether the goal is met; `None` without goal or ratio.
     fn is_met(&self) -> Option<bool> {
         let goal = self.goal()?;
         match self.case.guest {
@@ -242,7 +256,7 @@ impl Row {
         }
     }
 
-    /// The ratio of rates, with its goal if that is one of rates.
+    /// The ratio of rates, with its goal if the goal is for rates.
     fn bar(&self) -> Option<Bar> {
         let Case { ring, size, switch, guest, .. } = self.case;
         let distance = if self.near { "near" } else { "far" };

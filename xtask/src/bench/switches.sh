@@ -1,4 +1,4 @@
-# One reading: a guest with two devices, whose frames circulate through one switch. Behind `dpdk.sh` and `hosts.sh`.
+# One reading: a guest with two devices, whose frames circulate through one switch. Runs after `dpdk.sh` and `hosts.sh`.
 #   SUBJECT    linerate, ovs (Open vSwitch with DPDK) or testpmd (DPDK's vhost library, port to port)
 #   GUEST      own (`linerate guest`) or dpdk (testpmd over virtio-user)
 #   RING, SIZE, SECONDS_EACH, SWITCH_CPU, GUEST_CPU, LINERATE, FOLDER
@@ -18,7 +18,7 @@ start_linerate() {
     "$LINERATE" --control "$FOLDER/c" run switch.toml >switch.log 2>&1 &
 }
 
-# Cycles are counted from here on.
+# Starts counting cycles.
 begin_cycles() {
     case "$SUBJECT" in
         linerate) "$LINERATE" --control "$FOLDER/c" workers show -o json >before.json ;;
@@ -27,7 +27,7 @@ begin_cycles() {
     esac
 }
 
-# Prints the cycles per packet since then, or 0 where the switch does not say.
+# Prints the cycles per packet since `begin_cycles`, or 0 if the switch does not report them.
 end_cycles() {
     case "$SUBJECT" in
         linerate)
@@ -49,13 +49,13 @@ end_cycles() {
     esac
 }
 
-# Frames circulate from about three seconds after this on.
+# Frames circulate about three seconds after the start.
 own_guest() {
     "$LINERATE" guest --listen "$FOLDER/a" --listen "$FOLDER/b" --ring "$RING" --size "$SIZE" --packets 256 --cpu "$GUEST_CPU" \
         --seconds "$(awk -v s="$SECONDS_EACH" 'BEGIN { print s + 2 }')" -o json
 }
 
-# What port 0 sends is addressed to port 1 and the reverse. It is told what to do by `guest_starts` and `guest_reads`.
+# Port 0 sends to the address of port 1 and vice versa. Commands come from `guest_starts` and `guest_reads`.
 dpdk_guest() {
     dpdk-testpmd --lcores "(0)@$GUEST_CPU,(1)@$GUEST_CPU" --file-prefix="g$$" --no-pci --single-file-segments -m 256 \
         --vdev "net_virtio_user0,path=$FOLDER/a,queues=1,queue_size=1024,server=1,mac=02:00:00:00:00:01$options" \
@@ -64,7 +64,7 @@ dpdk_guest() {
         --eth-peer=0,02:00:00:00:00:02 --eth-peer=1,02:00:00:00:00:01 <guest.commands
 }
 
-# The rates since the last `show`, as our guest reports them.
+# The rates since the last `show`, in the format of our guest's report.
 dpdk_report() {
     awk '/Rx-pps/ { v[n++] = $2 }
         END {

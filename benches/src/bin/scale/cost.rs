@@ -1,8 +1,8 @@
-//! Cost per packet, with ports and addresses.
+//! Cost per packet by number of ports and addresses.
 //!
-//! Guests and switch share one thread; the time-stamp counter is read around the switch's rounds only. So nothing
-//! that moves between cores is in these numbers: they show what code, tables and bursts cost. All cases take
-//! turns, and the median of their turns counts.
+//! Guests and switch share one thread; the time-stamp counter is read around the switch's rounds only. The numbers
+//! therefore contain no transfers between cores: they show the cost of code, tables and bursts. All cases alternate,
+//! and the median of their turns is reported.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ const MACS: [usize; 3] = [10, 10_000, 1_000_000];
 const SIZE: usize = 64;
 const QUEUE_SIZE: u16 = 256;
 const TURNS: usize = 21;
-/// Packets of one turn that are not counted, because another case's data is in the caches, and that are.
+/// Packets per turn before counting, because the caches contain data of another case, and packets counted.
 const WARM_UP: usize = 8_192;
 const COUNTED: usize = 16_384;
 const BROADCAST: Mac = [0xff; 6];
@@ -30,7 +30,7 @@ const BROADCAST: Mac = [0xff; 6];
 enum Traffic {
     /// Every port sends to one other port.
     Pairs,
-    /// Every port sends to all others in turn, so that each burst is dealt out.
+    /// Every port sends to all others in rotation, so that each burst is distributed.
     Rss,
     /// One port sends broadcasts to all others.
     Flood,
@@ -50,9 +50,9 @@ struct Case {
     /// Index of the rig.
     rig: usize,
     traffic: Traffic,
-    /// Packets that each port has sent.
+    /// Packets sent by each port.
     sent: usize,
-    /// Ticks per packet received and per packet sent, turn by turn.
+    /// Ticks per packet received and per packet sent, for each turn.
     turns: Vec<(f64, f64)>,
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn table() -> Result<Table> {
     })
 }
 
-/// Flooding looks no address up but the source's, so one row for each number of ports is enough.
+/// Flooding looks up only the source address, so one row per number of ports is sufficient.
 fn cases() -> Vec<Case> {
     let case = |rig, traffic| Case { rig, traffic, sent: 0, turns: Vec::new() };
     let of =
@@ -118,7 +118,7 @@ impl Case {
         Ok((per(after.received - before.received), per(after.sent - before.sent)))
     }
 
-    /// Ticks that the switch took for at least so many packets.
+    /// Returns the ticks that the switch took for at least `packets` packets.
     fn forward(&mut self, rig: &mut Rig, packets: usize) -> Result<u64> {
         let (mut received, mut spent) = (0, 0);
         while received < packets {
@@ -131,7 +131,7 @@ impl Case {
         Ok(spent)
     }
 
-    /// A full burst from each port that sends. Returns how many packets that is.
+    /// Sends a full burst from each sending port. Returns the number of packets.
     fn load(&mut self, rig: &mut Rig) -> usize {
         let (stations, ports) = (rig.stations, rig.stations.ports);
         let senders = if self.traffic == Traffic::Flood { 1 } else { ports };

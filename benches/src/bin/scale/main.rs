@@ -1,9 +1,9 @@
-//! Measures how the switch scales: cost per packet with ports and addresses, memory per port, start-up, idle CPU,
-//! and how long a sleeping switch takes to wake. It prints what it found and judges nothing.
+//! Measures scaling of the switch: cost per packet by ports and addresses, memory per port, start-up time, idle CPU,
+//! and wake-up time of a sleeping switch. It prints readings and applies no limits.
 //!
-//! Costs are taken in this process, in one thread, so that nothing but the switch's own code and caches is in
-//! them. Everything else is asked of a switch in a process of its own: `linerate run`, or with `--library` the
-//! same engine and bridge without configuration file and control API.
+//! Costs are measured in this process on one thread, so that they contain only the switch's own code and caches. All
+//! other readings use a switch in a separate process: `linerate run`, or with `--library` the same engine and bridge
+//! without configuration file and control API.
 
 mod cost;
 mod process;
@@ -21,25 +21,25 @@ use clap::{Parser, Subcommand, ValueEnum};
 use process::Which;
 use serde_json::Value;
 
-/// What to measure, and on which CPUs.
+/// Tables to measure, and CPUs.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Only these tables [default: all]
+    /// Measure only these tables [default: all]
     #[arg(long = "only", value_enum)]
     only: Vec<Part>,
-    /// The program to measure
+    /// Program to measure
     #[arg(long, env = "LINERATE_BIN", default_value = "target/release/linerate", value_name = "FILE")]
     linerate: PathBuf,
-    /// Measure engine and bridge as a library in a process of its own, instead of the program
+    /// Measure engine and bridge as a library in a separate process instead of the program
     #[arg(long)]
     library: bool,
-    /// The CPU of the switch
+    /// CPU of the switch
     #[arg(long, default_value_t = 0)]
     switch_cpu: usize,
-    /// The CPU of the guests
+    /// CPU of the guests
     #[arg(long, default_value_t = 1)]
     guest_cpu: usize,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
     #[command(subcommand)]
@@ -48,7 +48,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Hidden {
-    /// The switch of `--library`
+    /// Run the switch of `--library`
     #[command(hide = true)]
     Serve(serve::ServeArguments),
 }
@@ -61,18 +61,18 @@ enum Part {
     Memory,
     /// Start-up time
     Start,
-    /// CPU of a switch whose guests are silent
+    /// CPU usage of a switch with idle guests
     Idle,
-    /// From one packet into a sleeping switch to its arrival
+    /// Latency of one packet through a sleeping switch
     Wake,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// For people
+    /// Aligned text
     #[default]
     Table,
-    /// For programs
+    /// JSON
     Json,
 }
 

@@ -1,4 +1,4 @@
-//! A switch in a process of its own: started, found ready, looked at through `/proc`, ended.
+//! A switch in a separate process: start, readiness, readings from `/proc`, termination.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,15 +13,15 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use tempfile::TempDir;
 
-/// How long a switch may take to be ready, or to end.
+/// Timeout for a switch to become ready, or to end.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Which switch, and where it runs.
+/// The switch to start, and its CPUs.
 pub(crate) struct Which {
-    /// `linerate`, or the library where there is none.
+    /// Path of `linerate`; `None` for the library.
     pub(crate) program: Option<PathBuf>,
     pub(crate) cpu: usize,
-    /// Where guests poll and what needs no second CPU is measured.
+    /// CPU of the polling guests and of measurements that need no second CPU.
     pub(crate) guest_cpu: usize,
 }
 
@@ -30,17 +30,17 @@ pub(crate) struct Switch {
     child: Child,
     folder: TempDir,
     pub(crate) sockets: Vec<PathBuf>,
-    /// From its start until it answered.
+    /// Time from start until ready.
     pub(crate) took: Duration,
 }
 
 impl Which {
-    /// Its name in titles.
+    /// Name in titles.
     pub(crate) fn name(&self) -> &'static str {
         if self.program.is_some() { "linerate run" } else { "engine and bridge as a library" }
     }
 
-    /// Starts it with `ports` listening ports and waits until it is ready.
+    /// Starts the switch with `ports` listening ports and waits until it is ready.
     pub(crate) fn start(&self, ports: usize, busy: bool) -> Result<Switch> {
         let folder = TempDir::with_prefix("linerate-scale-").context("no temporary folder")?;
         let sockets: Vec<_> = (0..ports).map(|port| folder.path().join(format!("p{port}"))).collect();
@@ -111,7 +111,7 @@ impl Switch {
         fs::read_to_string(&path).with_context(|| format!("{path} cannot be read"))
     }
 
-    /// A line of its `status`, in KiB.
+    /// A value of its `/proc` status file, in KiB.
     pub(crate) fn kib(&self, key: &str) -> Result<f64> {
         let status = self.proc("status")?;
         let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
@@ -119,23 +119,23 @@ impl Switch {
         number.with_context(|| format!("the kernel does not say {key}"))
     }
 
-    /// CPU time in user and kernel mode; the kernel counts it in hundredths of a second.
+    /// CPU time in user and kernel mode, at the kernel's resolution of 10 ms.
     pub(crate) fn ticks(&self) -> Result<Duration> {
         let stat = self.proc("stat")?;
         let fields: Vec<_> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
         let field = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok());
-        // Fields 14 and 15 of proc(5); the two in front of the ')' are not in the list.
+        // Fields 14 and 15 of proc(5); the first two, up to the ')', are not in the list.
         let ticks = field(11).zip(field(12)).context("the kernel does not say utime and stime")?;
         Ok(Duration::from_millis((ticks.0 + ticks.1) * 10))
     }
 
-    /// CPU time of all threads, to the nanosecond.
+    /// CPU time of all threads, in nanosecond resolution.
     pub(crate) fn run_time(&self) -> Result<Duration> {
         let first = |text: &str| text.split_whitespace().next()?.parse().ok();
         self.sum_over_threads("schedstat", first).map(Duration::from_nanos)
     }
 
-    /// How often its threads have gone to sleep.
+    /// Voluntary context switches of all its threads.
     pub(crate) fn sleeps(&self) -> Result<u64> {
         let key = "voluntary_ctxt_switches:";
         self.sum_over_threads("status", |text| {
@@ -158,7 +158,7 @@ impl Switch {
 impl Drop for Switch {
     fn drop(&mut self) {
         if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
-            // It may have ended by itself.
+            // Fails if the process has already ended.
             let _ = kill_process(pid, Signal::TERM);
         }
         let start = Instant::now();
@@ -172,7 +172,7 @@ impl Drop for Switch {
     }
 }
 
-/// Runs `work` on one CPU, in a thread of its own, so that switches started elsewhere are not held to that CPU too.
+/// Runs `work` on one CPU, in a separate thread, so that switches started elsewhere do not inherit the affinity.
 pub(crate) fn pinned<T: Send>(cpu: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let body = || {
         let mut set = CpuSet::new();

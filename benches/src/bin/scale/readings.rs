@@ -1,4 +1,4 @@
-//! What a switch costs that forwards nothing: memory per port, start-up, idle CPU.
+//! Readings of an idle switch: memory per port, start-up time, idle CPU.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ fn resident(which: &Which, ports: usize, plugged: bool, key: &str) -> Result<f64
     kib
 }
 
-/// From exec until the control socket answers and every port listens.
+/// Time from exec until the control socket answers and every port listens.
 pub(crate) fn start(which: &Which) -> Result<Table> {
     let mut rows = Vec::new();
     for ports in [2, 64] {
@@ -85,8 +85,7 @@ pub(crate) fn start(which: &Which) -> Result<Table> {
     })
 }
 
-/// CPU of a switch whose guests are connected and say nothing; beside it one that polls, which shows that the
-/// reading is one.
+/// CPU usage of a switch whose guests are connected and idle, beside that of a polling switch as a control.
 pub(crate) fn idle(which: &Which) -> Result<Table> {
     let rows = [("adaptive", false), ("busy", true)].map(|(name, busy)| idle_row(which, name, busy));
     Ok(Table {
@@ -128,7 +127,7 @@ fn idle_row(which: &Which, name: &str, busy: bool) -> Result<Vec<Value>> {
     ])
 }
 
-/// How many guests a broadcast of the first one reaches: all others, if every port was alive all the time.
+/// Number of guests that receive a broadcast of the first one: all others if every port works.
 fn reached(guests: &mut [Box<dyn Guest>]) -> Result<usize> {
     let Some((first, others)) = guests.split_first_mut() else { return Ok(0) };
     first.send([0xff; 6], [2, 0, 0, 0, 0, 1], 64);

@@ -1,4 +1,4 @@
-//! The switch of `--library`: engine and bridge in a process, with as many listening ports as asked for.
+//! The switch of `--library`: engine and bridge in a process, with the given listening ports.
 
 use std::path::PathBuf;
 
@@ -9,19 +9,19 @@ use clap::Args;
 use engine::{Engine, EngineConfig, Polling, Rss, WorkerConfig};
 use port::vhost_user::{Options, VhostUser};
 
-/// What to serve.
+/// Worker and sockets.
 #[derive(Args, Debug)]
 pub(crate) struct ServeArguments {
-    /// The worker's CPU
+    /// CPU of the worker
     pub(crate) cpu: usize,
     /// Poll without sleeping
     #[arg(long)]
     pub(crate) busy: bool,
-    /// Where to listen
+    /// Sockets to listen on
     pub(crate) sockets: Vec<PathBuf>,
 }
 
-/// Forwards until the process is ended.
+/// Forwards until the process is terminated.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<()> {
     let switch = Switch::new(arguments.sockets.len());
     switch.add_bridge("br0", BridgeConfig::default())?;

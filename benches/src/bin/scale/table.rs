@@ -1,12 +1,12 @@
-//! A table of readings, for people and for programs.
+//! A table of readings, as text and as JSON.
 
 use serde_json::{Map, Value};
 
-/// Rows of readings under one heading.
+/// Readings under one title.
 pub(crate) struct Table {
-    /// Its key for programs.
+    /// Key in the JSON output.
     pub(crate) name: &'static str,
-    /// What was measured, for people.
+    /// Title in the text output.
     pub(crate) title: String,
     pub(crate) columns: Vec<&'static str>,
     pub(crate) rows: Vec<Vec<Value>>,
@@ -46,7 +46,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// The value below which `share` of the values lie.
+/// The `share` quantile of the values (nearest rank); NaN if there are none.
 pub(crate) fn quantile(values: &mut [f64], share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let at = ((values.len().saturating_sub(1)) as f64 * share).round() as usize;

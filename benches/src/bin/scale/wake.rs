@@ -1,5 +1,5 @@
-//! From the moment a guest makes one packet available to its arrival at the other guest, with a switch that has
-//! gone to sleep meanwhile and with one that never does. The guests poll; their time is in the reading.
+//! Latency from making one packet available in a guest to its arrival at the other guest, with a switch that has gone
+//! to sleep in between and with one that busy-polls. The guests poll; their time is included.
 
 use std::hint::spin_loop;
 use std::time::{Duration, Instant};
@@ -16,12 +16,12 @@ use crate::table::{Table, quantile};
 
 const SAMPLES: usize = 1000;
 const QUEUE_SIZE: u16 = 256;
-/// Long enough for an adaptive worker to fall asleep, which it does after 50 us without packets.
+/// Long enough for an adaptive worker to sleep, which it does after 50 us without packets.
 const SILENCE: Duration = Duration::from_millis(2);
 const TIMEOUT: Duration = Duration::from_secs(1);
 const MACS: [Mac; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 
-/// Both ways of polling.
+/// The table, for both polling modes.
 pub(crate) fn table(which: &Which) -> Result<Table> {
     let ticks_per_us = calibrate() * 1e3;
     let mut rows = Vec::new();
@@ -42,7 +42,7 @@ pub(crate) fn table(which: &Which) -> Result<Table> {
     })
 }
 
-/// What each packet took, and how often the switch slept meanwhile: once per packet, or never.
+/// Ticks per packet, and how often the switch slept meanwhile: once per packet, or never.
 fn samples(which: &Which, busy: bool) -> Result<(Vec<f64>, u64)> {
     let switch = which.start(2, busy)?;
     let mut guests = [guest(Ring::Split, QUEUE_SIZE)?, guest(Ring::Split, QUEUE_SIZE)?];
@@ -51,7 +51,7 @@ fn samples(which: &Which, busy: bool) -> Result<(Vec<f64>, u64)> {
     }
     pinned(which.guest_cpu, || {
         let [from, to] = &mut guests;
-        // The bridge learns where both stations are; what is flooded meanwhile arrives and is forgotten.
+        // Teaches the bridge both stations; frames flooded meanwhile are received and ignored.
         for _ in 0..10 {
             one(to.as_mut(), from.as_mut(), MACS[0], MACS[1])?;
             one(from.as_mut(), to.as_mut(), MACS[1], MACS[0])?;
@@ -63,7 +63,7 @@ fn samples(which: &Which, busy: bool) -> Result<(Vec<f64>, u64)> {
     })
 }
 
-/// Ticks of one packet's way.
+/// Ticks from sending one packet to its arrival.
 fn one(from: &mut dyn Guest, to: &mut dyn Guest, destination: Mac, source: Mac) -> Result<u64> {
     let silent = Instant::now();
     while silent.elapsed() < SILENCE {

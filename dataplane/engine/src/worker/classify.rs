@@ -7,6 +7,9 @@ use std::sync::Arc;
 
 /// No timer runs.
 const NEVER: Now = Now(u64::MAX);
+/// Nanoseconds after which a running worker calls [`Pipeline::tick`] again, whatever it returned: `process` may have started
+/// a timer since.
+const ASK_AGAIN: u64 = 100_000;
 
 pub(super) struct Classifier {
     pipeline: Box<dyn Pipeline>,
@@ -15,20 +18,24 @@ pub(super) struct Classifier {
     /// Takes punted packets to control.
     link: Arc<Link>,
     needs_heads: bool,
-    /// When the pipeline's timers are due.
+    /// When the pipeline's timers are due, as far as it has said.
     due: Now,
+    /// When a running worker calls [`Pipeline::tick`] next: when timers are due, or earlier.
+    next_tick: Now,
     kernel: Choice,
 }
 
 impl Classifier {
     pub(super) fn new(pipeline: Box<dyn Pipeline>, kernel: Choice, ports: usize, link: Arc<Link>) -> Self {
         let (needs_heads, verdicts) = (pipeline.needs_heads(), Verdicts::new(ports));
-        Self { pipeline, verdicts, passes: Passes::default(), link, needs_heads, due: Now(0), kernel }
+        let (due, next_tick) = (Now(0), Now(0));
+        Self { pipeline, verdicts, passes: Passes::default(), link, needs_heads, due, next_tick, kernel }
     }
 
     /// Another pipeline from now on.
     pub(super) fn replace(&mut self, pipeline: Box<dyn Pipeline>) {
-        (self.needs_heads, self.pipeline, self.due) = (pipeline.needs_heads(), pipeline, Now(0));
+        (self.needs_heads, self.pipeline) = (pipeline.needs_heads(), pipeline);
+        (self.due, self.next_tick) = (Now(0), Now(0));
     }
 
     /// Loads heads and decides where each packet goes.
@@ -44,20 +51,23 @@ impl Classifier {
         passes.run(&mut **pipeline, burst, context, verdicts, &mut &**link);
     }
 
-    /// Runs timers that are due at `now`.
+    /// Runs timers that are due at `now`, as a round begins.
     #[inline(always)]
     pub(super) fn run_timers(&mut self, now: Now) {
-        if now >= self.due {
+        if now >= self.next_tick {
             self.tick(now);
         }
     }
 
+    /// Runs timers that are due at `now` and learns when the next ones are. Must be called before a sleep, because `process`
+    /// may have started timers since the last call.
     #[cold]
-    fn tick(&mut self, now: Now) {
+    pub(super) fn tick(&mut self, now: Now) {
         self.due = self.pipeline.tick(now).unwrap_or(NEVER);
+        self.next_tick = self.due.min(Now(now.0.saturating_add(ASK_AGAIN)));
     }
 
-    /// When timers are due; `None` if none runs.
+    /// When timers are due, as of the last [`Classifier::tick`]; `None` if none runs.
     pub(super) fn due(&self) -> Option<Now> {
         (self.due != NEVER).then_some(self.due)
     }

@@ -6,14 +6,14 @@ use super::execution::Execution;
 use crate::config::Polling;
 use crate::rounds::Rounds;
 use mem::ticks;
-use port::Flush;
+use port::{Flush, Now};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Empty rounds before an adaptive worker considers sleeping, at least.
 const IDLE_ROUNDS: u32 = 256;
 /// Time without packets before an adaptive worker sleeps, in nanoseconds: about what a sleep and a wake-up cost a packet
-/// (`BENCHMARKING.md`, 34 microseconds), so that whatever comes, polling on has cost at most about twice the better choice.
+/// (`docs/research/results.md`, 34 microseconds), so that whatever comes, polling on has cost at most about twice the better choice.
 const IDLE_TIME: u64 = 50_000;
 
 impl<M: Execution> Rounds for Worker<M> {
@@ -74,6 +74,7 @@ impl<M: Execution> Worker<M> {
             && !self.rx.iter().any(|slot| slot.queue.kick_fd().is_none() || slot.account.carries())
             && self.arm_all();
         if sleeps {
+            self.run_timers();
             self.falls_asleep();
         }
         sleeps
@@ -100,10 +101,16 @@ impl<M: Execution> Worker<M> {
         worked
     }
 
-    /// Runs the pipeline's timers that are due, apart from a round.
+    /// Runs the pipeline's timers that are due, apart from a round, and learns of those that `process` has started. Must be
+    /// called before a sleep of [`Worker::until_timers`].
     pub(crate) fn run_timers(&mut self) {
         let now = self.clock();
-        self.classifier.run_timers(now);
+        self.classifier.tick(now);
+    }
+
+    /// When the pipeline's timers are due; `None` if none runs.
+    pub(crate) fn due(&self) -> Option<Now> {
+        self.classifier.due()
     }
 
     /// How long until the pipeline's timers are due; `None` if none runs.

@@ -308,6 +308,7 @@ impl Worker<Sharing> {
         self.notify();
         let slept = self.own().all(|stealable| self.enable_notification(stealable));
         if slept {
+            self.run_timers();
             self.falls_asleep();
             self.sleeper.sleep(self.until_timers());
             self.wakes();

@@ -1,26 +1,26 @@
-//! Which kernel: by what the processor has, by name, or by measuring.
+//! Copy-kernel selection: by CPU feature, by name or by measurement.
 
 use super::Kernel;
 use core::fmt;
 
-/// A kernel by name. Only those that [`supported`] lists may be run on this processor.
+/// A copy kernel. Only kernels listed by [`supported`] may run on this processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Choice {
-    /// [`super::Portable`]: volatile accesses of eight bytes.
+    /// [`super::Portable`]: volatile eight-byte accesses.
     Portable,
-    /// Registers of 16 bytes.
+    /// SSE2, 16-byte registers.
     Sse2,
-    /// Registers of 32 bytes.
+    /// AVX2, 32-byte registers.
     Avx2,
-    /// Registers of 64 bytes.
+    /// AVX-512, 64-byte registers.
     Avx512,
-    /// Streaming stores for long copies.
+    /// Non-temporal stores for copies of at least 512 bytes.
     NonTemporal,
     /// `rep movsb`.
     Erms,
 }
 
-/// A name that no kernel has, or none that this processor can run.
+/// The kernel name is unknown or not supported on this processor.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no copy kernel \"{name}\" runs on this processor; choose one of: {}", names(.supported))]
 pub struct UnknownKernel {
@@ -33,7 +33,7 @@ fn names(choices: &[Choice]) -> String {
 }
 
 impl Choice {
-    /// Its name in reports and configuration.
+    /// Name in reports and configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Choice::Portable => "portable",
@@ -55,7 +55,7 @@ impl fmt::Display for Choice {
 impl core::str::FromStr for Choice {
     type Err = UnknownKernel;
 
-    /// Finds a supported kernel by its name.
+    /// Returns the supported kernel of this name.
     fn from_str(name: &str) -> Result<Self, UnknownKernel> {
         let supported = supported();
         let found = supported.iter().copied().find(|c| c.name() == name);
@@ -63,7 +63,7 @@ impl core::str::FromStr for Choice {
     }
 }
 
-/// The kernels that this processor can run, the portable one first and the best guess last.
+/// Kernels supported by this processor: the portable one first, the expected fastest last.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub fn supported() -> Vec<Choice> {
     let mut choices = vec![Choice::Portable, Choice::NonTemporal, Choice::Erms, Choice::Sse2];
@@ -77,14 +77,14 @@ pub fn supported() -> Vec<Choice> {
     choices
 }
 
-/// The kernels that this processor can run.
+/// Kernels supported by this processor.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 pub fn supported() -> Vec<Choice> {
     vec![Choice::Portable]
 }
 
-/// Runs an expression with the type `$K` standing for the chosen kernel. Meant for once per burst or rarer: the
-/// expression is compiled once for each kernel.
+/// Runs an expression with type `$K` bound to the chosen kernel. Use at most once per burst: the expression is compiled
+/// once per kernel.
 ///
 /// ```
 /// let mut to = [0; 100];
@@ -114,7 +114,7 @@ macro_rules! with_kernel {
     }};
 }
 
-/// Runs an expression with the type `$K` standing for the one kernel that this target has.
+/// Runs an expression with type `$K` bound to the only kernel of this target.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 #[macro_export]
 macro_rules! with_kernel {
@@ -125,8 +125,8 @@ macro_rules! with_kernel {
     }};
 }
 
-/// Measures the supported kernels on private memory and returns the one that is best over a minimal and a full
-/// Ethernet frame. `ticks` reads a clock of any fine unit. Takes one to two milliseconds.
+/// Measures the supported kernels on private memory and returns the best over a minimum-size and a full-size Ethernet
+/// frame. `ticks` reads a monotonic clock of any fine unit. Takes one to two milliseconds.
 pub fn choose(mut ticks: impl FnMut() -> u64) -> Choice {
     let supported = supported();
     if supported.len() == 1 {
@@ -136,13 +136,13 @@ pub fn choose(mut ticks: impl FnMut() -> u64) -> Choice {
     let costs: Vec<_> = supported.iter().map(|&c| arena.cost_of(c, &mut ticks)).collect();
     let best = |size: usize| costs.iter().map(|cost| cost[size]).fold(f64::INFINITY, f64::min);
     let (short, long) = (best(0), best(1));
-    // Each size counts in proportion to the best at that size, so that neither drowns the other.
+    // Normalise each size by its best cost, so that both sizes have equal weight.
     let slowness = |cost: &[f64; 2]| cost[0] / short + cost[1] / long;
     let ranked = supported.iter().zip(&costs).min_by(|a, b| slowness(a.1).total_cmp(&slowness(b.1)));
     ranked.map_or(Choice::Portable, |(choice, _)| *choice)
 }
 
-/// Private memory laid out as packets are: one per 2 KiB slot, behind a header, a burst in a row.
+/// Private memory laid out like packets: one per 2 KiB slot, behind a header, in bursts.
 struct Arena {
     from: Vec<u8>,
     to: Vec<u8>,
@@ -160,10 +160,10 @@ impl Arena {
         Self { from: vec![1; SLOT * BURST], to: vec![2; SLOT * BURST] }
     }
 
-    /// Ticks per copy, for each size; at least one tick per round, so that a coarse clock divides by no zero.
+    /// Ticks per copy, for each size; at least one tick per round, to avoid division by zero with a coarse clock.
     fn cost_of(&mut self, choice: Choice, ticks: &mut impl FnMut() -> u64) -> [f64; 2] {
         SIZES.map(|(len, copies)| {
-            // The fastest round is the one that nothing interrupted.
+            // The minimum excludes interrupted rounds.
             let round = |_| crate::with_kernel!(choice, K => self.round::<K>(len, copies, ticks));
             let fastest = (0..ROUNDS).map(round).min().unwrap_or(1);
             fastest.max(1) as f64 / copies as f64
@@ -208,7 +208,7 @@ mod tests {
         if supported.len() == 1 {
             return;
         }
-        // A clock by which the last kernel is fast and the others slow: each round reads it twice.
+        // With this clock the last kernel is fast and the others slow: each round reads it twice.
         let (mut reads, mut now) = (0, 0);
         let last = (supported.len() - 1) * SIZES.len() * ROUNDS * 2;
         let choice = choose(|| {

@@ -1,13 +1,12 @@
-//! Copy kernels: one small interface, several bodies.
+//! Copy kernels: one trait, several implementations.
 //!
-//! A kernel copies bytes between addresses that other parties may write at the same time. The bodies use
-//! assembly or volatile accesses, so that the compiler can neither read twice nor assume that nothing changes.
-//! Kernels are chosen once, when a queue is made; inside a queue the choice is a type, so that no call goes
-//! through a pointer. What a kernel must never do is write a byte outside the destination's `len`, or read one
-//! outside the source's.
+//! A kernel copies bytes between addresses that other parties may write concurrently. Implementations use assembly or
+//! volatile accesses, so that the compiler can neither read twice nor assume unchanged memory. A kernel is chosen when
+//! a queue is created; inside the queue it is a type parameter, so no call is indirect. A kernel must not write outside
+//! the `len` destination bytes or read outside the `len` source bytes.
 //!
-//! The assembly is written inline rather than with intrinsics, because an intrinsic inlines only into functions
-//! that were compiled for the same processor features, and the code that copies is generic.
+//! Inline assembly is used instead of intrinsics because an intrinsic inlines only into functions compiled with the
+//! same target features, and the copying code is generic.
 
 mod choice;
 mod portable;
@@ -24,40 +23,38 @@ pub use process::{chosen, settle};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub use x86::{Avx2, Avx512, Erms, NonTemporal, Sse2};
 
-/// One way to copy.
+/// A copy implementation.
 pub trait Kernel: Copy + Default + Send + Sync + 'static {
-    /// Its name in reports.
+    /// Name in reports.
     const NAME: &'static str;
 
-    /// Copies `len` bytes from `src` to `dst`. Ranges that overlap are allowed; the content of the overlap is
-    /// then unspecified.
+    /// Copies `len` bytes from `src` to `dst`. The ranges may overlap; the content of the overlap is then unspecified.
     ///
     /// # Safety
-    /// Both ranges are mapped, the first readable, the second writable, and the processor has what the kernel
-    /// needs: [`supported`] names this kernel.
+    /// Both ranges are mapped, `src` readable and `dst` writable, and [`supported`] lists this kernel.
     unsafe fn copy(dst: *mut u8, src: *const u8, len: usize);
 
-    /// Copies the first `LINES` lines, one or two, of each of `n` segments to `dst` and every `stride` bytes behind it.
+    /// Copies the first `LINES` (1 or 2) cache lines of each of `n` segments to `dst + i * stride`.
     ///
     /// # Safety
     /// As [`Kernel::heads`].
     #[inline(always)]
     unsafe fn lines<const LINES: usize>(dst: *mut u8, stride: usize, from: *const VolatileSlice, n: usize) {
         for i in 0..n {
-            // SAFETY: by contract.
+            // SAFETY: guaranteed by the caller.
             unsafe { Self::copy(dst.add(i * stride), (*from.add(i)).as_ptr(), LINES * LINE) };
         }
     }
 
-    /// Copies the first bytes of each of `n` segments to `dst` and every `stride` bytes behind it: 64 bytes of a segment
-    /// of up to 64, else 128. What lies behind the end of a shorter segment is copied with it.
+    /// Copies the head of each of `n` segments to `dst + i * stride`: 64 bytes for a segment of at most 64 bytes, else
+    /// 128. Bytes after the end of a shorter segment are copied too.
     ///
     /// # Safety
-    /// As [`Kernel::copy`], for `n` sources that have [`MARGIN`] bytes behind them and `n` destinations of 128 bytes.
+    /// As [`Kernel::copy`], for `n` sources followed by [`MARGIN`] mapped bytes and `n` destinations of 128 bytes.
     #[inline(always)]
     unsafe fn heads(dst: *mut u8, stride: usize, from: *const VolatileSlice, n: usize) {
         for i in 0..n {
-            // SAFETY: by contract.
+            // SAFETY: guaranteed by the caller.
             unsafe {
                 let seg = *from.add(i);
                 let len = if seg.len() > LINE { 2 * LINE } else { LINE };
@@ -67,24 +64,24 @@ pub trait Kernel: Copy + Default + Send + Sync + 'static {
     }
 }
 
-/// Which lines of segments are heads.
+/// Cache lines copied per segment head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lines {
-    /// The first of each.
+    /// The first line.
     One,
-    /// The first two of each.
+    /// The first two lines.
     Two,
-    /// The first of a segment of up to 64 bytes, the first two of a longer one.
+    /// The first line of a segment of at most 64 bytes, the first two of a longer one.
     Own,
 }
 
 const _: () = assert!(MARGIN >= 2 * LINE);
 
-/// Copies the first `lines` of every segment to the array of its number, from byte `at` on. What lies behind the end of a
-/// shorter segment is copied with it.
+/// Copies the first `lines` of segment `i` to `to[i]`, starting at byte `at`. Bytes after the end of a shorter segment
+/// are copied too.
 ///
 /// # Safety
-/// The maps that made the segments are alive, and each segment comes from a [`crate::Wide`] one.
+/// The memory tables of the segments are alive, and each segment comes from a [`crate::Wide`] one.
 #[inline(always)]
 pub unsafe fn heads<K: Kernel, const N: usize>(
     to: &mut [[u8; N]],
@@ -93,7 +90,7 @@ pub unsafe fn heads<K: Kernel, const N: usize>(
     lines: Lines,
 ) {
     assert!(at + 2 * LINE <= N && from.len() <= to.len());
-    // SAFETY: the sources by contract, the destinations because 128 bytes from `at` on are inside each array.
+    // SAFETY: sources are guaranteed by the caller; the 128 destination bytes from `at` lie inside each array.
     unsafe {
         let dst = to.as_mut_ptr().cast::<u8>().add(at);
         match lines {

@@ -1,16 +1,16 @@
-//! The kernel that this process uses, settled once at start.
+//! Process-wide copy kernel, set once at start.
 
 use super::Choice;
 use std::sync::OnceLock;
 
 static CHOSEN: OnceLock<Choice> = OnceLock::new();
 
-/// Settles the kernel for every queue that starts from now on. The first call wins; returns what is settled.
+/// Sets the kernel for all queues created afterwards. The first call wins; returns the kernel in effect.
 pub fn settle(choice: Choice) -> Choice {
     *CHOSEN.get_or_init(|| choice)
 }
 
-/// The settled kernel, or the last that [`super::supported`] lists if none was measured.
+/// The kernel in effect; if none was set, sets and returns the last one listed by [`super::supported`].
 pub fn chosen() -> Choice {
     CHOSEN
         .get()

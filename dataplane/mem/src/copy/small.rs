@@ -1,33 +1,33 @@
-//! Up to sixteen bytes, with general registers: two moves that may overlap, and no loop.
+//! Copies of at most 16 bytes with general-purpose registers: two possibly overlapping moves, no loop.
 
 #[repr(C, packed)]
 struct Unaligned<T>(T);
 
-/// Moves one integer of type `T`, in one read and one write.
+/// Copies one integer of type `T`, with one read and one write.
 ///
 /// # Safety
 /// `src` is readable and `dst` writable for the size of `T`.
 #[inline(always)]
 pub(super) unsafe fn one<T: Copy>(dst: *mut u8, src: *const u8) {
-    // SAFETY: by contract; packed accesses need no alignment.
+    // SAFETY: guaranteed by the caller; packed accesses need no alignment.
     unsafe { dst.cast::<Unaligned<T>>().write_volatile(src.cast::<Unaligned<T>>().read_volatile()) }
 }
 
-/// Moves the first and the last integer of a range of `len` bytes, which overlap or touch.
+/// Copies the first and the last integer of a range of `len` bytes.
 ///
 /// # Safety
 /// Both ranges hold `len` bytes, and `len` is at least the size of `T`.
 #[inline(always)]
 unsafe fn ends<T: Copy>(dst: *mut u8, src: *const u8, len: usize) {
     let last = len - size_of::<T>();
-    // SAFETY: `last` plus the size is `len`.
+    // SAFETY: `last + size_of::<T>() == len`.
     unsafe {
         one::<T>(dst, src);
         one::<T>(dst.add(last), src.add(last));
     }
 }
 
-/// Copies `len` bytes, at most sixteen.
+/// Copies `len` bytes, at most 16.
 ///
 /// # Safety
 /// Both ranges hold `len` bytes.

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 const GUARD: usize = 96;
 const MOST: usize = if cfg!(miri) { 200 } else { 2100 };
 
-/// Copies `len` bytes between buffers with these offsets, and checks every byte of the destination buffer.
+/// Copies `len` bytes at the given offsets and checks every byte of the destination buffer.
 fn check<K: Kernel>(len: usize, src_offset: usize, dst_offset: usize) {
     let src: Vec<u8> = (0..src_offset + len).map(|i| (i * 7 + i / 251) as u8).collect();
     let mut dst = vec![0xee; GUARD + dst_offset + len + GUARD];
@@ -62,7 +62,7 @@ fn copies_the_first_lines(memory: &[u8], region: &crate::Region, lens: [u32; 6])
             (0..=segs.len()).flat_map(|n| cases.iter().filter(|case| case.1).map(move |case| (n, case)))
         {
             let mut to = [[0xee; 150]; 6];
-            // SAFETY: the region is alive and has 128 bytes behind the longest segment.
+            // SAFETY: the region is alive, with 128 bytes after the longest segment.
             with_kernel!(choice, K => unsafe { heads::<K, 150>(&mut to, 3, &segs[..n], *lines) });
             for (i, to) in to.iter().enumerate() {
                 let copied = if i >= n {
@@ -92,7 +92,7 @@ proptest! {
     }
 }
 
-/// Two pages with an inaccessible one after them, and a copy that ends where they end.
+/// Copies that start or end at the boundaries of an accessible page between two inaccessible ones.
 #[test]
 #[cfg_attr(miri, ignore = "needs the kernel")]
 fn no_kernel_reads_or_writes_past_the_end_of_a_page() {
@@ -100,7 +100,7 @@ fn no_kernel_reads_or_writes_past_the_end_of_a_page() {
     const PAGE: usize = 4096;
     let fenced = || {
         let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        // SAFETY: a fresh mapping of three pages, of which the first and the last lose their rights.
+        // SAFETY: a fresh mapping of three pages; the first and the last become inaccessible.
         unsafe {
             let map = rustix::mm::mmap_anonymous(core::ptr::null_mut(), 3 * PAGE, prot, flags).unwrap();
             rustix::mm::mprotect(map, PAGE, MprotectFlags::empty()).unwrap();

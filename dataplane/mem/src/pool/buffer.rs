@@ -1,9 +1,9 @@
-//! The handle of one buffer: where it is and what lies in it, in sixteen bytes.
+//! Buffer handle: address, capacity and data range in 16 bytes.
 
 use crate::{VolatileSlice, Wide};
 use core::ptr::NonNull;
 
-/// One buffer of a pool, with its only owner. Give it back to a [`super::Cache`] of its pool; dropping it loses it.
+/// Unique handle of one pool buffer. Return it to a [`super::Cache`] of its pool; a dropped handle leaks the buffer.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a buffer that is not given back is lost to its pool"]
 #[repr(C)]
@@ -12,7 +12,7 @@ pub struct Buffer {
     about: About,
 }
 
-/// What is known of a buffer, in one word: four stores for each handle are what a call for many would wait for.
+/// Buffer metadata in one 8-byte word, so that bulk allocation writes it with one store per handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(8))]
 pub(super) struct About {
@@ -23,16 +23,16 @@ pub(super) struct About {
 }
 
 impl About {
-    /// A buffer of so many bytes without data.
+    /// Metadata of an empty buffer of `capacity` bytes.
     #[inline(always)]
     pub(super) fn empty(capacity: u16) -> Self {
         let word = u64::from_ne_bytes(bytes(capacity));
-        // SAFETY: eight bytes for four numbers of two, any of which will do.
+        // SAFETY: both types are eight bytes, and every bit pattern is valid for four `u16`.
         unsafe { core::mem::transmute::<u64, About>(word) }
     }
 }
 
-/// The capacity first, and nothing else, as the fields lie.
+/// `About` in memory order: the capacity first, the rest zero.
 #[inline(always)]
 fn bytes(capacity: u16) -> [u8; 8] {
     let [one, two] = capacity.to_ne_bytes();
@@ -41,7 +41,7 @@ fn bytes(capacity: u16) -> [u8; 8] {
 
 const _: () = assert!(size_of::<Buffer>() == 16 && size_of::<Option<Buffer>>() == 16);
 
-// SAFETY: a buffer has one handle, and the memory behind it stays mapped for as long as the handle exists.
+// SAFETY: a buffer has one handle, and its memory stays mapped while the handle exists.
 unsafe impl Send for Buffer {}
 // SAFETY: a shared handle gives shared slices only.
 unsafe impl Sync for Buffer {}
@@ -50,37 +50,37 @@ impl Buffer {
     /// The handle of the buffer at `start`, without data.
     ///
     /// # Safety
-    /// As many initialised bytes as `about` says lie there, for as long as the handle exists, and no other handle names them.
+    /// `about.capacity` initialised bytes exist at `start` while the handle exists, and no other handle covers them.
     #[inline(always)]
     pub(super) unsafe fn new(start: NonNull<u8>, about: About) -> Self {
         Self { start, about }
     }
 
-    /// Where the buffer starts.
+    /// Start address of the buffer.
     #[inline(always)]
     pub(super) fn start(&self) -> NonNull<u8> {
         self.start
     }
 
-    /// Ends the handle: where the buffer starts.
+    /// Consumes the handle and returns the start address of the buffer.
     #[inline(always)]
     pub(super) fn into_start(self) -> NonNull<u8> {
         self.start
     }
 
-    /// Bytes of the buffer: headroom, data and tailroom.
+    /// Buffer size in bytes: headroom, data and tailroom.
     #[inline]
     pub fn capacity(&self) -> usize {
         self.about.capacity.into()
     }
 
-    /// Bytes of data.
+    /// Data length in bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.about.len.into()
     }
 
-    /// Whether there is no data.
+    /// Whether the data length is zero.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.about.len == 0
@@ -98,13 +98,13 @@ impl Buffer {
         self.capacity() - self.headroom() - self.len()
     }
 
-    /// A number that the holder may keep with the packet, such as the port that it came from. Zero at first.
+    /// User-defined 16-bit metadata, such as the source port. Initially zero.
     #[inline]
     pub fn tag(&self) -> u16 {
         self.about.tag
     }
 
-    /// Keeps a number with the packet.
+    /// Sets the user-defined metadata.
     #[inline]
     pub fn set_tag(&mut self, tag: u16) {
         self.about.tag = tag;
@@ -113,40 +113,39 @@ impl Buffer {
     /// The data.
     #[inline]
     pub fn data(&self) -> &[u8] {
-        // SAFETY: offset plus length never exceeds the capacity, whose bytes belong to this handle alone.
+        // SAFETY: offset plus length is at most the capacity, and this handle owns these bytes exclusively.
         unsafe { core::slice::from_raw_parts(self.start.as_ptr().add(self.headroom()), self.len()) }
     }
 
-    /// The data, for writing.
+    /// The data, mutable.
     #[inline]
     pub fn data_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as for `data`; the handle is borrowed for as long as the slice.
+        // SAFETY: as for `data`; the slice borrows the handle mutably.
         unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr().add(self.headroom()), self.len()) }
     }
 
-    /// The data as a segment, valid for as long as this handle exists and is not given back: whatever reads through it
-    /// keeps the handle.
+    /// The data as a segment. Valid only while this handle exists; the user must keep the handle.
     #[inline]
     pub fn seg(&self) -> VolatileSlice {
-        // SAFETY: the offset never exceeds the capacity, so this stays inside the buffer or one past its end.
+        // SAFETY: the offset is at most the capacity, so the address is inside the buffer or one past its end.
         VolatileSlice::new(unsafe { self.start.add(self.headroom()) }, self.about.len.into())
     }
 
-    /// The same where the buffer has the margin behind its data.
+    /// The data as a wide segment. Returns `None` if fewer than [`crate::MARGIN`] bytes follow the data.
     #[inline(always)]
     pub fn wide(&self) -> Option<Wide> {
         Wide::slice(VolatileSlice::new(self.start, self.about.capacity.into()), self.headroom(), self.len())
     }
 
-    /// Empties the buffer and starts its data `headroom` bytes in, or at the end if there are not so many.
+    /// Sets the data length to zero and the headroom to `headroom`, at most the capacity.
     #[inline]
     pub fn reset(&mut self, headroom: usize) {
         self.about.offset = headroom.min(self.capacity()) as u16;
         self.about.len = 0;
     }
 
-    /// Has the buffer hold `len` bytes, `headroom` bytes in: they hold what some packet left there. Returns `false` if there are
-    /// not so many; then nothing changes.
+    /// Sets headroom and data length. The data is stale, from an earlier packet. Returns `false` and changes nothing if
+    /// the capacity is too small.
     #[inline(always)]
     pub fn lay_out(&mut self, headroom: u16, len: usize) -> bool {
         let fits = usize::from(headroom) + len <= self.capacity();
@@ -156,8 +155,8 @@ impl Buffer {
         fits
     }
 
-    /// Adds `len` bytes after the data and returns them for overwriting: they hold what some packet left there.
-    /// `None` when the tailroom is shorter; then nothing changes.
+    /// Extends the data by `len` bytes at the end and returns them. Their content is stale, from an earlier packet.
+    /// Returns `None` and changes nothing if the tailroom is too small.
     #[inline]
     pub fn append(&mut self, len: usize) -> Option<&mut [u8]> {
         if len > self.tailroom() {
@@ -168,8 +167,8 @@ impl Buffer {
         Some(&mut self.data_mut()[before..])
     }
 
-    /// Adds `len` bytes before the data and returns them for overwriting: they hold what some packet left there.
-    /// `None` when the headroom is shorter; then nothing changes.
+    /// Extends the data by `len` bytes at the front and returns them. Their content is stale, from an earlier packet.
+    /// Returns `None` and changes nothing if the headroom is too small.
     #[inline]
     pub fn prepend(&mut self, len: usize) -> Option<&mut [u8]> {
         if len > self.headroom() {
@@ -180,7 +179,7 @@ impl Buffer {
         Some(&mut self.data_mut()[..len])
     }
 
-    /// Drops `len` bytes from the front of the data, or all if there are fewer.
+    /// Removes `len` bytes from the front of the data, at most all of them.
     #[inline]
     pub fn advance(&mut self, len: usize) {
         let len = len.min(self.len()) as u16;
@@ -188,7 +187,7 @@ impl Buffer {
         self.about.len -= len;
     }
 
-    /// Keeps the first `len` bytes of the data, or all if there are fewer.
+    /// Truncates the data to `len` bytes if it is longer.
     #[inline]
     pub fn truncate(&mut self, len: usize) {
         self.about.len = len.min(self.len()) as u16;

@@ -1,9 +1,9 @@
-//! One worker's share of a pool.
+//! Per-worker buffer cache of a pool.
 //!
-//! A stack with room for four magazines. A magazine is taken from the depot when the stack is empty and put there when it
-//! is full, so a worker that allocates and frees around an edge does not go back and forth to the depot, as with the two
-//! magazines of Bonwick's slab allocator. A worker that takes a burst of 64 and gives one back, in turn, finds room for both. What was freed last, and is still in this core's cache, comes out first; what
-//! has been here longest goes to the depot.
+//! A LIFO stack of four magazines. An empty stack takes a magazine from the depot; a full stack returns the bottom one.
+//! The hysteresis avoids repeated exchanges with the depot around one fill level, as the two magazines of Bonwick's
+//! slab allocator do, also for a worker that alternately allocates and frees bursts of 64. The most recently freed
+//! buffers, still in this core's cache, are allocated first; the oldest go to the depot.
 
 use super::buffer::About;
 use super::depot::MAGAZINE;
@@ -11,51 +11,51 @@ use super::{Buffer, Pool, many};
 use core::ptr::NonNull;
 use std::sync::Arc;
 
-/// Buffers in a cache at most.
+/// Capacity of a cache, in buffers.
 const MOST: usize = 4 * MAGAZINE;
 
-/// What a cache did so far, in operations.
+/// Cache statistics, in operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Allocations served from the cache.
+    /// Allocations served from the stack.
     pub hits: u64,
-    /// Allocations that first took a magazine from the depot.
+    /// Allocations that took a magazine from the depot first.
     pub refills: u64,
     /// Allocations that failed because the pool was empty.
     pub empty: u64,
-    /// Buffers given back.
+    /// Buffers freed.
     pub frees: u64,
-    /// Magazines that freeing put into the depot.
+    /// Magazines returned to the depot by frees.
     pub spills: u64,
-    /// Buffers of other pools that were given back here, and are lost.
+    /// Buffers of other pools freed into this cache; they are leaked.
     pub strays: u64,
-    /// Exchanges with the depot that were tried again, because another cache's came first.
+    /// Retries of depot operations because of contention.
     pub retries: u64,
 }
 
 impl Counters {
-    /// Allocations that succeeded. Summed over all caches, and less the frees, these are the buffers in use.
+    /// Successful allocations. Summed over all caches, minus frees, this is the number of buffers in use.
     pub fn allocations(&self) -> u64 {
         self.hits + self.refills
     }
 }
 
-/// On lines of its own, so that no wide register lies in two.
+/// Line-aligned, so that no vector access crosses a cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Stack([NonNull<u8>; MOST]);
 
-/// Free buffers in the hands of one worker. They go back to the pool when the cache is dropped.
+/// Free buffers owned by one worker. They return to the pool when the cache is dropped.
 #[derive(Debug)]
 pub struct Cache {
     pool: Arc<Pool>,
-    /// The first `count` are free buffers, the one that came last on top.
+    /// The first `count` entries are free buffers, the most recently freed last.
     starts: Stack,
     count: usize,
     counters: Counters,
 }
 
-// SAFETY: the pointers are to free buffers, which belong to the cache alone wherever it goes.
+// SAFETY: the pointers refer to free buffers, which the cache owns exclusively.
 unsafe impl Send for Cache {}
 
 impl Cache {
@@ -63,17 +63,17 @@ impl Cache {
         Self { pool, starts: Stack([NonNull::dangling(); MOST]), count: 0, counters: Counters::default() }
     }
 
-    /// The pool behind it.
+    /// The pool of this cache.
     pub fn pool(&self) -> &Arc<Pool> {
         &self.pool
     }
 
-    /// What it did so far.
+    /// Current statistics.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Takes a buffer without data or headroom, unless the pool is empty.
+    /// Allocates a buffer with no data and no headroom. Returns `None` if the pool is empty.
     #[inline]
     pub fn alloc(&mut self) -> Option<Buffer> {
         if self.count > 0 {
@@ -83,13 +83,13 @@ impl Cache {
             return None;
         }
         self.count -= 1;
-        // SAFETY: the start of a buffer of this pool that was free, and is no more.
+        // SAFETY: the start of a free buffer of this pool, which was just taken off the stack.
         Some(unsafe { Buffer::new(self.starts.0[self.count], About::empty(self.pool.spec.size)) })
     }
 
-    /// Takes `wanted` buffers without data or headroom, or as many as there are, and puts them behind those in `buffers`,
-    /// which grows if it has no room for them. Returns how many. They are those that so many calls of [`Cache::alloc`] would
-    /// take, counted alike; of those that are missing each counts as an allocation that failed.
+    /// Allocates up to `wanted` buffers with no data and no headroom, appends them to `buffers` and returns their
+    /// number. Equivalent to repeated [`Cache::alloc`], including the counters; each missing buffer counts as a failed
+    /// allocation.
     #[inline]
     pub fn alloc_bulk(&mut self, buffers: &mut Vec<Buffer>, wanted: usize) -> usize {
         let mut got = self.take(buffers, wanted);
@@ -100,30 +100,30 @@ impl Cache {
                 break;
             }
             let more = self.take(buffers, wanted - got);
-            // The first of them is the one that had to ask.
+            // The first of them counts as a refill, not as a hit.
             self.counters.hits += more as u64 - 1;
             got += more;
         }
         got
     }
 
-    /// Takes up to `wanted` buffers from the top of the stack. How many.
+    /// Moves up to `wanted` buffers from the top of the stack to `buffers`; returns their number.
     #[inline(always)]
     fn take(&mut self, buffers: &mut Vec<Buffer>, wanted: usize) -> usize {
         let (about, stay) = (About::empty(self.pool.spec.size), self.count.saturating_sub(wanted));
         let taken = &self.starts.0[stay..self.count];
         let (count, before) = (taken.len(), buffers.len());
         buffers.reserve(count);
-        // SAFETY: the starts of buffers of this pool that were free, and are no more. A vector without memory to grow has unwound
-        // before any of them was taken.
+        // SAFETY: the starts of free buffers of this pool, removed from the stack below. If `reserve` panics, nothing
+        // has been taken.
         unsafe { many::make(taken, about, &mut buffers.spare_capacity_mut()[..count]) };
-        // SAFETY: so many more have just been made there.
+        // SAFETY: `make` initialised `count` more elements.
         unsafe { buffers.set_len(before + count) };
         self.count = stay;
         count
     }
 
-    /// Takes a magazine from the depot into the stack, which is empty, for an allocation. `false`: there is none.
+    /// Moves a magazine from the depot to the empty stack, for one allocation. Returns `false` if the depot is empty.
     #[cold]
     fn refill(&mut self) -> bool {
         let Self { pool, starts, count, .. } = self;
@@ -136,7 +136,7 @@ impl Cache {
         any
     }
 
-    /// Gives a buffer back to its pool.
+    /// Returns a buffer to its pool.
     #[inline]
     pub fn free(&mut self, buffer: Buffer) {
         let start = buffer.into_start();
@@ -152,7 +152,7 @@ impl Cache {
         self.counters.frees += 1;
     }
 
-    /// Gives all of these back to their pool and leaves the vector empty, as so many calls of [`Cache::free`] would.
+    /// Returns all buffers to their pool and clears the vector. Equivalent to repeated [`Cache::free`].
     #[inline]
     pub fn free_bulk(&mut self, buffers: &mut Vec<Buffer>) {
         let home = self.pool.home();
@@ -170,13 +170,13 @@ impl Cache {
             done += now;
         }
         self.counters.frees += done as u64;
-        // Strays are told one by one.
+        // `free_all` detects and counts strays individually.
         self.free_all(buffers.drain(done..));
-        // Ends the handles of the others, whose buffers are free by now.
+        // Drops the handles of the freed buffers.
         buffers.clear();
     }
 
-    /// The same for buffers that do not lie in one piece.
+    /// [`Cache::free_bulk`] for buffers that are not contiguous.
     #[inline]
     pub fn free_all(&mut self, buffers: impl IntoIterator<Item = Buffer>) {
         let mut starts = buffers.into_iter().map(Buffer::into_start);
@@ -185,7 +185,7 @@ impl Cache {
         }
     }
 
-    /// Puts buffers onto the stack. `false` when all of them are there, `true` when there is no room for more.
+    /// Pushes buffers onto the stack. Returns `false` if all were pushed, `true` if the stack is full.
     #[inline(always)]
     fn put(&mut self, starts: &mut impl Iterator<Item = NonNull<u8>>) -> bool {
         let (home, room) = (self.pool.home(), &mut self.starts.0[self.count..]);
@@ -195,7 +195,7 @@ impl Cache {
                 full = false;
                 break;
             };
-            // A stray is written over by the next one: there is no branch to be guessed.
+            // Branch-free: the next buffer overwrites a stray.
             room[came] = start;
             let stray = !home.owns(start);
             came += usize::from(!stray);
@@ -207,7 +207,7 @@ impl Cache {
         full
     }
 
-    /// Moves the magazine at the bottom of the stack, which is full, to the depot.
+    /// Moves the bottom magazine of the full stack to the depot.
     #[cold]
     fn spill(&mut self) {
         self.counters.spills += 1;
@@ -220,7 +220,7 @@ impl Cache {
 impl Drop for Cache {
     fn drop(&mut self) {
         for magazine in self.starts.0[..self.count].chunks(MAGAZINE) {
-            // The cache's own count of retries is lost with it.
+            // The retry count is discarded with the cache.
             let _ = self.pool.give_back(magazine);
         }
     }

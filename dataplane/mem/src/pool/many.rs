@@ -1,53 +1,53 @@
-//! Handles by the burst: made of the addresses in a cache's stack, and taken apart into it again.
+//! Bulk conversion between buffer handles and the addresses on a cache's stack.
 //!
-//! A handle is two words, and a burst of them is what wide registers are good for, so processors that have them get the same loops
-//! compiled for them. Ownership of a buffer is checked by the caller, or reported to it if another thread has the buffer.
+//! A handle is two words, and bursts of handles vectorise well, so the loops are also compiled for AVX2. [`part`]
+//! reports buffers of other pools; [`make`] relies on its caller for ownership.
 
 use super::Home;
 use super::buffer::{About, Buffer};
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-/// Makes a handle of each of these starts, at its place.
+/// Creates a handle for each start address, at the same index of `to`.
 ///
 /// # Safety
-/// As for [`Buffer::new`], of each of them.
+/// As for [`Buffer::new`], for each start address.
 #[inline(always)]
 pub(super) unsafe fn make(starts: &[NonNull<u8>], about: About, to: &mut [MaybeUninit<Buffer>]) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has what it is compiled for; the rest is the caller's to vouch for.
+        // SAFETY: the processor has AVX2; the rest is guaranteed by the caller.
         return unsafe { wide::make(starts, about, to) };
     }
-    // SAFETY: the caller's to vouch for.
+    // SAFETY: guaranteed by the caller.
     unsafe { make_here(starts, about, to) }
 }
 
-/// Puts the start of each of these buffers into a place, in any order. `false`: some are of another pool, and what the places hold
-/// then means nothing.
+/// Writes the start address of each buffer to `to`, in any order. Returns `false` if a buffer belongs to another pool;
+/// the content of `to` is then unspecified.
 #[inline(always)]
 pub(super) fn part(buffers: &[Buffer], home: Home, to: &mut [NonNull<u8>]) -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has what it is compiled for.
+        // SAFETY: the processor has AVX2.
         return unsafe { wide::part(buffers, home, to) };
     }
     part_here(buffers, home, to)
 }
 
-/// The loop of [`make`], compiled into its caller.
+/// Loop body of [`make`].
 ///
 /// # Safety
 /// As for [`make`].
 #[inline(always)]
 unsafe fn make_here(starts: &[NonNull<u8>], about: About, to: &mut [MaybeUninit<Buffer>]) {
     for (place, start) in to.iter_mut().zip(starts) {
-        // SAFETY: the caller's to vouch for.
+        // SAFETY: guaranteed by the caller.
         place.write(unsafe { Buffer::new(*start, about) });
     }
 }
 
-/// The loop of [`part`].
+/// Loop body of [`part`].
 #[inline(always)]
 fn part_here(buffers: &[Buffer], home: Home, to: &mut [NonNull<u8>]) -> bool {
     let mut signs = 0;
@@ -58,7 +58,7 @@ fn part_here(buffers: &[Buffer], home: Home, to: &mut [NonNull<u8>]) -> bool {
     signs.cast_signed() >= 0
 }
 
-/// With registers of four words.
+/// AVX2 variants, four words per register.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod wide {
     use super::{About, Buffer, Home, MaybeUninit, NonNull, make_here, part_here};
@@ -68,16 +68,16 @@ mod wide {
         _mm256_unpacklo_epi64,
     };
 
-    /// Handles in two registers.
+    /// Handles per iteration: two registers.
     const STEP: usize = 4;
 
     #[target_feature(enable = "avx2")]
     pub(super) unsafe fn make(starts: &[NonNull<u8>], about: About, to: &mut [MaybeUninit<Buffer>]) {
-        // SAFETY: the caller's to vouch for.
+        // SAFETY: guaranteed by the caller.
         unsafe { make_here(starts, about, to) }
     }
 
-    /// The first words of four handles are in one register after one exchange, though not in their order.
+    /// `unpacklo` gathers the first words of four handles in one register, in permuted order.
     #[target_feature(enable = "avx2")]
     #[allow(clippy::cast_ptr_alignment, reason = "the loads and the store are those that ask for none")]
     pub(super) unsafe fn part(buffers: &[Buffer], home: Home, to: &mut [NonNull<u8>]) -> bool {
@@ -90,7 +90,7 @@ mod wide {
         let mut signs = _mm256_setzero_si256();
         for (place, four) in places.as_chunks_mut::<STEP>().0.iter_mut().zip(fours) {
             let from = four.as_ptr().cast::<__m256i>();
-            // SAFETY: four handles are two registers long, and four addresses are one.
+            // SAFETY: four handles fill two registers, and four addresses fill one.
             unsafe {
                 let words = _mm256_unpacklo_epi64(_mm256_loadu_si256(from), _mm256_loadu_si256(from.add(1)));
                 let offsets = _mm256_sub_epi64(words, start);

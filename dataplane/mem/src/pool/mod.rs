@@ -1,15 +1,15 @@
-//! Buffers of our own, for packets that outlive their burst.
+//! Private buffers, for packets that outlive their burst.
 //!
-//! A [`Pool`] is one region cut into buffers of one size. What is known about a packet travels in the
-//! [`Buffer`] handle and not in a header in front of the data, so taking, passing on and giving back a buffer
-//! touches none of its lines. Each worker owns a [`Cache`]; caches exchange whole magazines of buffers with the
-//! pool's depot, and only then do two cores write one line.
+//! A [`Pool`] is one memory region divided into buffers of equal size. Packet metadata is in the [`Buffer`] handle and
+//! not in a header before the data, so allocating, passing on and freeing a buffer touches none of its cache lines.
+//! Each worker owns a [`Cache`]; caches exchange whole magazines of buffers with the depot of the pool, which is the
+//! only memory written by several cores.
 //!
-//! A handle is the only way to its buffer, so its bytes may be borrowed as ordinary slices: this memory is ours
-//! and no other party maps it. A handle that is dropped instead of given back is lost to its pool; the memory of
-//! a pool that is missing buffers is therefore never unmapped.
+//! A buffer is accessible only through its handle, so its bytes may be borrowed as ordinary slices: no other party maps
+//! this memory. A dropped handle leaks its buffer; a pool with missing buffers is never unmapped.
 //!
-//! Nothing here waits or grows: an empty pool says so, and the packet is dropped under that name.
+//! No operation blocks or grows the pool: allocation from an empty pool fails, and the packet is dropped with that
+//! reason.
 
 mod buffer;
 mod cache;
@@ -26,32 +26,32 @@ use depot::Depot;
 use pages::Memory;
 use std::sync::Arc;
 
-/// How many buffers, of which size, from which pages.
+/// Pool parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolSpec {
     /// Number of buffers.
     pub buffers: u32,
-    /// Bytes of one buffer, for headroom and data together.
+    /// Buffer size in bytes: headroom plus data.
     pub size: u16,
-    /// Which pages to ask for.
+    /// Requested page size.
     pub pages: Pages,
 }
 
-/// Why there is no pool. Nothing was allocated.
+/// Pool creation failed. Nothing was allocated.
 #[derive(Debug, thiserror::Error)]
 pub enum PoolError {
-    /// No buffers, or buffers of no size.
+    /// Zero buffers or zero buffer size.
     #[error("a pool needs at least one buffer of at least one byte")]
     Empty,
-    /// More than memory or the pool's indices can hold.
+    /// Exceeds the address space or the index range of the pool.
     #[error("a pool of {0} buffers of {1} bytes exceeds the address space; ask for fewer")]
     TooLarge(u32, u16),
-    /// The kernel refused.
+    /// The kernel refused the mapping.
     #[error("the kernel refused {0} bytes for the pool: {1}")]
     Map(usize, rustix::io::Errno),
 }
 
-/// Buffers of one size in one region.
+/// A pool of equally sized buffers in one mapping.
 #[derive(Debug)]
 pub struct Pool {
     spec: PoolSpec,
@@ -60,14 +60,14 @@ pub struct Pool {
     memory: Memory,
 }
 
-/// Buffers start an odd number of line pairs apart. A power of two would put the first lines of all buffers, which
-/// are the ones that are touched, into the same few sets of the cache.
+/// The stride is an odd multiple of 128 bytes. A power of two would map the first lines of all buffers, the most used
+/// ones, to the same few cache sets.
 fn stride(size: u16) -> usize {
     (usize::from(size).div_ceil(128) | 1) * 128
 }
 
 impl Pool {
-    /// Makes a pool. Pages are touched when their buffers first are.
+    /// Creates a pool. Pages are populated on first use.
     pub fn new(spec: PoolSpec) -> Result<Arc<Self>, PoolError> {
         if spec.buffers == 0 || spec.size == 0 {
             return Err(PoolError::Empty);
@@ -80,29 +80,29 @@ impl Pool {
         Ok(Arc::new(Self { spec, stride, depot: Depot::full(spec.buffers), memory }))
     }
 
-    /// What was asked for, with the pages that were given.
+    /// The parameters, with the page size in effect.
     pub fn spec(&self) -> PoolSpec {
         PoolSpec { pages: self.memory.pages(), ..self.spec }
     }
 
-    /// A cache for one worker, empty at first.
+    /// Creates an empty cache for one worker.
     pub fn cache(self: &Arc<Self>) -> Cache {
         Cache::new(self.clone())
     }
 
-    /// The start of buffer `index`.
+    /// Start address of buffer `index`.
     fn start_of(&self, index: u32) -> NonNull<u8> {
         debug_assert!(index < self.spec.buffers);
-        // SAFETY: the depot hands out indices below the number of buffers, for which the memory was sized.
+        // SAFETY: the depot returns indices below the number of buffers, and the mapping holds that many.
         unsafe { self.memory.start().add(index as usize * self.stride) }
     }
 
-    /// The index of the buffer that starts at `start`, which lies in this pool.
+    /// Index of the buffer of this pool that starts at `start`.
     fn index_of(&self, start: NonNull<u8>) -> u32 {
         ((start.addr().get() - self.memory.start().addr().get()) / self.stride) as u32
     }
 
-    /// Puts up to a magazine of free buffers into the depot. How often another change of it came first.
+    /// Pushes up to one magazine of free buffers to the depot. Returns the number of retries because of contention.
     fn give_back(&self, starts: &[NonNull<u8>]) -> u64 {
         let mut indices = [0; depot::MAGAZINE];
         for (index, start) in indices.iter_mut().zip(starts) {
@@ -111,14 +111,14 @@ impl Pool {
         self.depot.push(&indices[..starts.len()])
     }
 
-    /// Where its buffers are.
+    /// Address range of the buffers.
     #[inline(always)]
     fn home(&self) -> Home {
         Home { start: self.memory.start().addr().get(), len: self.memory.len() }
     }
 }
 
-/// The addresses of a pool's buffers.
+/// Address range of a pool's buffers.
 #[derive(Clone, Copy, Debug)]
 struct Home {
     start: usize,
@@ -126,26 +126,27 @@ struct Home {
 }
 
 impl Home {
-    /// Whether the buffer that starts there is of this pool.
+    /// Whether the buffer at `start` belongs to this pool.
     #[inline(always)]
     fn owns(self, start: NonNull<u8>) -> bool {
         start.addr().get().wrapping_sub(self.start) < self.len
     }
 
-    /// A number that is negative just where the buffer is not of this pool. For many at once: numbers are joined without a branch for
-    /// each, which is what vector registers are good for.
+    /// Negative (top bit set) if and only if the buffer is not of this pool. Bulk operations OR these values without a
+    /// branch per buffer, which vectorises.
     #[inline(always)]
     fn sign(self, start: NonNull<u8>) -> usize {
         let offset = start.addr().get().wrapping_sub(self.start);
-        // A mapping is shorter than half of the address space, so one of the two is negative just where the offset is not
-        // within it.
+        // The mapping is shorter than half the address space, so one of the two is negative if and only if the offset
+        // is out of range.
         offset | (self.len - 1).wrapping_sub(offset)
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // Every cache holds the pool and is gone, so what the depot lacks is in handles that may still be used.
+        // All caches hold a reference to the pool and are gone, so buffers missing from the depot have live or leaked
+        // handles.
         if self.depot.count() < self.spec.buffers {
             self.memory.leak();
         }

@@ -1,16 +1,15 @@
-//! The memory of a pool: huge pages where they are, ordinary ones otherwise.
+//! Pool memory: huge pages if available, else ordinary ones.
 
 use core::ptr::NonNull;
 use rustix::io::Errno;
 use rustix::mm::MapFlags;
 
-/// Which pages a pool lies on.
+/// Page size of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
-    /// Pages of 2 MiB that the administrator set aside. Asked for, they give way to ordinary ones if there are
-    /// not enough.
+    /// Reserved 2 MiB huge pages. Falls back to ordinary pages if not enough are available.
     Huge,
-    /// Ordinary pages, which the kernel is advised to merge into huge ones.
+    /// Ordinary pages with transparent huge pages advised.
     Ordinary,
 }
 
@@ -25,16 +24,16 @@ pub(super) struct Memory {
     leaked: bool,
 }
 
-// SAFETY: it is an address range; what may be done with its bytes is the pool's business.
+// SAFETY: an address range only; the pool governs access to its bytes.
 unsafe impl Send for Memory {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// At least `len` bytes, from the pages that were asked for if they are there.
+    /// Maps at least `len` bytes, with the requested page size if available.
     pub(super) fn new(len: usize, pages: Pages) -> Result<Self, Errno> {
         let huge = MapFlags::HUGETLB | MapFlags::HUGE_2MB;
-        // Less than a page would waste most of one.
+        // A shorter mapping would waste most of a huge page.
         if pages == Pages::Huge && len >= HUGE {
             let len = len.next_multiple_of(HUGE);
             if let Ok(start) = map(len, huge) {
@@ -58,13 +57,13 @@ impl Memory {
         self.pages
     }
 
-    /// Keeps the mapping beyond the end of this value.
+    /// Keeps the mapping after this value is dropped.
     pub(super) fn leak(&mut self) {
         self.leaked = true;
     }
 }
 
-/// Mappings of the kernel.
+/// Kernel mappings.
 #[cfg(not(miri))]
 mod kernel {
     use super::{Errno, MapFlags, NonNull};
@@ -72,27 +71,27 @@ mod kernel {
 
     pub(super) fn map(len: usize, more: MapFlags) -> Result<NonNull<u8>, Errno> {
         let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | more);
-        // SAFETY: a fresh mapping at an address of the kernel's choice replaces nothing.
+        // SAFETY: a fresh mapping at an address chosen by the kernel replaces nothing.
         let start = unsafe { mmap_anonymous(core::ptr::null_mut(), len, prot, flags)? };
         NonNull::new(start.cast()).ok_or(Errno::NOMEM)
     }
 
     pub(super) fn advise(start: NonNull<u8>, len: usize) {
-        // A kernel without transparent huge pages refuses, and the pages stay ordinary.
-        // SAFETY: the range is a mapping of ours, and the advice changes no content.
+        // Fails on a kernel without transparent huge pages; the pages then stay ordinary.
+        // SAFETY: the range is our own mapping, and the advice changes no content.
         let _ = unsafe { madvise(start.as_ptr().cast(), len, Advice::LinuxHugepage) };
     }
 
     pub(super) fn unmap(start: NonNull<u8>, len: usize) {
-        // SAFETY: the mapping is ours, and no handle of a buffer in it is left. An error would mean that it is
-        // not mapped, and there is nothing left to undo.
+        // SAFETY: the mapping is our own, and no buffer handle in it is left. An error would mean that it is not
+        // mapped; there is nothing to undo.
         let _ = unsafe { munmap(start.as_ptr().cast(), len) };
     }
 }
 #[cfg(not(miri))]
 use kernel::{advise, map, unmap};
 
-/// Miri knows the allocator and not the kernel's mappings.
+/// Miri supports the allocator but not these mappings.
 #[cfg(miri)]
 mod heap {
     use super::{Errno, MapFlags, NonNull};
@@ -106,14 +105,14 @@ mod heap {
         if !more.is_empty() {
             return Err(Errno::NOMEM);
         }
-        // SAFETY: a pool has at least one byte.
+        // SAFETY: the layout has a size above zero; a pool has at least one byte.
         NonNull::new(unsafe { std::alloc::alloc_zeroed(layout(len)) }).ok_or(Errno::NOMEM)
     }
 
     pub(super) fn advise(_start: NonNull<u8>, _len: usize) {}
 
     pub(super) fn unmap(start: NonNull<u8>, len: usize) {
-        // SAFETY: the address and the layout of `map`.
+        // SAFETY: same address and layout as in `map`.
         unsafe { std::alloc::dealloc(start.as_ptr(), layout(len)) }
     }
 }

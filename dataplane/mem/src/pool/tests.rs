@@ -9,7 +9,7 @@ fn pool(buffers: u32, size: u16) -> Arc<Pool> {
     Pool::new(PoolSpec { buffers, size, pages: Pages::Ordinary }).unwrap()
 }
 
-/// Where an empty buffer without headroom starts.
+/// Start address of an empty buffer without headroom.
 fn start(buffer: &Buffer) -> usize {
     buffer.data().as_ptr().addr()
 }
@@ -185,12 +185,12 @@ fn a_pool_knows_its_own_among_any_addresses() {
     }
 }
 
-/// Handles of buffers that must not be accessed.
+/// Handles for arbitrary addresses. They have zero capacity and must not be accessed.
 fn made(starts: &[NonNull<u8>]) -> Vec<Buffer> {
     let mut buffers = Vec::with_capacity(starts.len());
-    // SAFETY: buffers without a byte of room, for which every address will do.
+    // SAFETY: handles with zero capacity are valid for every address.
     unsafe { many::make(starts, About::empty(0), &mut buffers.spare_capacity_mut()[..starts.len()]) };
-    // SAFETY: so many were made there.
+    // SAFETY: `make` initialised `starts.len()` elements.
     unsafe { buffers.set_len(starts.len()) };
     buffers
 }
@@ -225,7 +225,7 @@ fn a_handle_outlives_its_pool() {
     assert_eq!(buffer.data(), [3; 64]);
 }
 
-/// Whether the kernel lists a mapping that holds `address`.
+/// Whether `/proc/self/maps` lists a mapping that holds `address`.
 fn is_mapped(address: usize) -> bool {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let hex = |text| usize::from_str_radix(text, 16).unwrap();
@@ -249,7 +249,7 @@ fn a_pool_that_misses_nothing_is_unmapped() {
         drop(cache);
         !is_mapped(middle)
     };
-    // Another test of this process may map something there at once, but not every time.
+    // Another test in this process may map the same address in between, but not in every attempt.
     assert!((0..10).any(|_| goes()));
 }
 
@@ -277,7 +277,7 @@ fn impossible_pools_are_refused() {
     assert!(matches!(Pool::new(spec(u32::MAX, 64)), Err(PoolError::TooLarge(u32::MAX, 64))));
 }
 
-/// One thread allocates and marks, the next checks and frees, as the stages of a pipeline do.
+/// Two threads allocate and write buffers, the next checks and frees them, as pipeline stages do.
 #[test]
 fn buffers_cross_threads_and_none_is_lost_or_shared() {
     const PACKETS: u32 = if cfg!(miri) { 300 } else { 50_000 };
@@ -326,8 +326,8 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Two caches allocate and free at will, one by one and many at once: a buffer is never in two hands, the counters tell
-    /// where each is, and in the end all are there.
+    /// Two caches allocate and free at random, singly and in bulk: no buffer is allocated twice, the counters match,
+    /// and at the end all buffers are present.
     #[test]
     fn whatever_two_caches_do_every_buffer_is_in_one_place(
         buffers in 1..200_u32,

@@ -1,29 +1,29 @@
-//! The handler itself, and what was there before it.
+//! The SIGBUS handler and the previous action.
 //!
-//! Everything here that runs inside the handler is async-signal-safe: atomics, one system call, no allocation,
-//! no lock, no panic.
+//! All code that runs inside the handler is async-signal-safe: atomics and system calls only; no allocation, lock or
+//! panic.
 
 use super::table;
 use libc::{c_int, c_void, siginfo_t};
 use rustix::mm::{MapFlags, ProtFlags};
 use std::sync::{Once, OnceLock};
 
-/// The hardware found that a page's content is lost, and this access needed it (`si_code` of `sigaction(2)`).
+/// `si_code` for a hardware memory error that this access consumed (`sigaction(2)`).
 const BUS_MCEERR_AR: c_int = 4;
 
 static INSTALL: Once = Once::new();
 static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// Installs the handler, once per process; later calls do nothing. The first [`super::Watch`] does it too.
+/// Installs the handler once per process; later calls have no effect. Also called by [`super::Watch::new`].
 ///
 /// # Panics
-/// When the kernel refuses to change the action for SIGBUS, which it does for no process.
+/// If `sigaction` fails for SIGBUS, which does not happen.
 pub fn install() {
     if cfg!(miri) {
         return;
     }
     INSTALL.call_once(|| {
-        // The old action is kept before the new one can run.
+        // The previous action is saved before the handler can run.
         let _ = PREVIOUS.set(exchange(None));
         // SAFETY: all zeros is a valid sigaction.
         let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
@@ -33,19 +33,19 @@ pub fn install() {
     });
 }
 
-/// Puts `new` in place, if given, and returns the action before.
+/// Sets the SIGBUS action to `new`, if given, and returns the previous one.
 fn exchange(new: Option<&libc::sigaction>) -> libc::sigaction {
     // SAFETY: all zeros is a valid sigaction.
     let mut old: libc::sigaction = unsafe { core::mem::zeroed() };
     let new = new.map_or(core::ptr::null(), core::ptr::from_ref);
-    // SAFETY: both pointers are null or point at a sigaction; the handler keeps the rules of signal handlers.
+    // SAFETY: both pointers are null or point to a sigaction; the handler is async-signal-safe.
     let result = unsafe { libc::sigaction(libc::SIGBUS, new, &raw mut old) };
     assert!(result == 0, "SIGBUS is a signal whose action may be changed");
     old
 }
 
 extern "C" fn on_sigbus(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel hands a valid siginfo to a handler that was installed with SA_SIGINFO.
+    // SAFETY: the kernel passes a valid siginfo to a handler installed with SA_SIGINFO.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
     let of_a_page = matches!(code, libc::BUS_ADRERR | BUS_MCEERR_AR);
     if !(of_a_page && replace(address)) {
@@ -53,41 +53,40 @@ extern "C" fn on_sigbus(signal: c_int, info: *mut siginfo_t, context: *mut c_voi
     }
 }
 
-/// Puts zero pages over the watched mapping that holds `address`, if there is one.
+/// Maps zero pages over the watched range that holds `address`. Returns `false` if no such range exists.
 fn replace(address: usize) -> bool {
     let Some((slot, start, len)) = table::find(address) else { return false };
     slot.trip();
     let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
     let prot = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: the thread at fault is using this range, so its watch lives, and its maker agreed
-    // that the range may turn into zeros.
+    // SAFETY: the faulting thread uses this range, so its watch is alive, and the contract of `Watch::new` allows the
+    // range to turn into zeros.
     unsafe { rustix::mm::mmap_anonymous(start as *mut c_void, len, prot, flags) }.is_ok()
 }
 
-/// Does what would have happened without us.
+/// Forwards the signal to the previous action.
 fn pass_on(signal: c_int, code: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let Some(previous) = PREVIOUS.get() else { return };
     match previous.sa_sigaction {
         _ if code <= 0 => end(signal, previous),
-        // With the old action back, the access is repeated and the kernel ends the process in its own way.
+        // After restoring the old action, the access is repeated and the kernel terminates the process.
         libc::SIG_DFL | libc::SIG_IGN => restore(signal, previous),
         handler if previous.sa_flags & libc::SA_SIGINFO != 0 => {
-            // SAFETY: the flag says that the address is a function with these three parameters.
+            // SAFETY: SA_SIGINFO means that the address is a function with these three parameters.
             let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) =
                 unsafe { core::mem::transmute(handler) };
             handler(signal, info, context);
         }
         handler => {
-            // SAFETY: without the flag it is a function with one parameter.
+            // SAFETY: without SA_SIGINFO it is a function with one parameter.
             let handler: extern "C" fn(c_int) = unsafe { core::mem::transmute(handler) };
             handler(signal);
         }
     }
 }
 
-/// Ends the process for a signal that no fault raised but a process sent, unless it was to be ignored. The
-/// standard library's own handler would take itself for the only one, give up its place and ours with it, and
-/// swallow the signal.
+/// Terminates the process for a SIGBUS sent by a process, unless it was ignored before. The standard library's handler
+/// is not called: it would reset the action, remove this handler and swallow the signal.
 fn end(signal: c_int, previous: &libc::sigaction) {
     if previous.sa_sigaction == libc::SIG_IGN {
         return;
@@ -100,6 +99,6 @@ fn end(signal: c_int, previous: &libc::sigaction) {
 }
 
 fn restore(signal: c_int, action: &libc::sigaction) {
-    // SAFETY: a valid action. An error would leave ours in place, and the fault would come here again.
+    // SAFETY: `action` is valid. On error this handler stays in place and the fault recurs.
     unsafe { libc::sigaction(signal, action, core::ptr::null_mut()) };
 }

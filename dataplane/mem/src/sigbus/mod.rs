@@ -1,48 +1,46 @@
-//! Surviving a front end that cuts its file short.
+//! SIGBUS handling for mappings whose file is truncated by the front end.
 //!
-//! Touching a page of a mapping whose file has been truncated raises SIGBUS, and by default that ends the
-//! process. A [`Watch`] names a mapping for which it must not: the handler puts zero pages of our own in the
-//! place of the whole mapping, remembers that it did, and returns, so that the access is repeated and succeeds.
-//! The user of the mapping compares [`trips`] after each burst, asks [`Watch::tripped`] when it has moved, and
-//! stops the port that the mapping belongs to.
+//! Accessing a page of a truncated file raises SIGBUS, which terminates the process by default. For a range registered
+//! with a [`Watch`], the handler instead maps zero pages over the whole range, marks the watch as tripped and returns,
+//! so that the access is repeated and succeeds. The user of the mapping compares [`trips`] after each burst, calls
+//! [`Watch::tripped`] if it changed, and stops the port of the mapping.
 //!
-//! Protocol: registering and unregistering take a lock; the handler takes none, allocates nothing and reads
-//! atomics only. Slots live in chunks that are published once and never freed. Each slot carries a version
-//! that is odd while its range changes; the handler takes a range only if the version is even and the same
-//! before and after, and otherwise passes the slot by: the range at fault belongs to a living watch, and the
-//! slot of a living watch does not change. A slot is withdrawn before its mapping goes, so a later mapping at
-//! the same address is never taken for the old one.
+//! Protocol: registering and unregistering take a lock; the handler takes no lock, does not allocate and reads only
+//! atomics. Slots are in chunks that are published once and never freed. Each slot has a version that is odd while its
+//! range changes (a seqlock). The handler uses a range only if the version is even and unchanged across the read, and
+//! otherwise skips the slot: the faulting range belongs to a live watch, whose slot does not change. A slot is cleared
+//! before its mapping is removed, so a later mapping at the same address is not matched.
 //!
-//! The trip mark is set before the pages change: a reader of zeros that stem from the handler finds the mark.
-//! Several threads may fault on one mapping at once; each replaces it, which costs time and changes nothing.
-//! A system call that is handed such memory fails with EFAULT instead and never comes here.
+//! The tripped mark is set before the pages are replaced, so a reader of zeros from the handler also sees the mark.
+//! Several threads may fault on one mapping concurrently; each replaces it, which is redundant but harmless. A system
+//! call on lost memory fails with EFAULT and does not raise SIGBUS.
 //!
-//! This module must never touch an address that no living watch covers: every other SIGBUS goes to the
-//! handler that was there before, or to the default action.
+//! The handler must not touch an address outside live watches: every other SIGBUS goes to the previous handler or the
+//! default action.
 
 mod handler;
 mod table;
 
 pub use handler::install;
 
-/// A mapping whose loss this process survives, until the watch is dropped. Drop it before the mapping goes.
+/// Registers a mapping whose loss the process survives. Must be dropped before the mapping is removed.
 #[derive(Debug)]
 pub struct Watch {
     slot: &'static table::Slot,
 }
 
 impl Watch {
-    /// Watches the `len` bytes from address `start`, which are one whole mapping or several: both page
-    /// aligned, to the mapping's own page size where it has huge pages. Installs the handler if need be.
+    /// Watches the `len` bytes at `start`, one or several whole mappings. Both values are aligned to the page size of
+    /// the mapping. Installs the handler if needed.
     ///
     /// # Safety
-    /// The range belongs to the caller until the watch is dropped, and everything in it may turn into zeros.
+    /// The caller owns the range until the watch is dropped, and its content may turn into zeros.
     pub unsafe fn new(start: usize, len: usize) -> Self {
         install();
         Self { slot: table::register(start, len) }
     }
 
-    /// Whether the pages were lost and are zeros of our own now.
+    /// Whether the pages were lost and replaced by zero pages.
     #[inline]
     pub fn tripped(&self) -> bool {
         self.slot.tripped()
@@ -55,11 +53,11 @@ impl Drop for Watch {
     }
 }
 
-/// How many losses there were in this process, of any mapping: one load of a line that is hardly ever written.
-/// A user that finds a changed number checks each of its own mappings.
+/// Number of losses in this process, over all mappings: one load of a rarely written line. If it changed, check
+/// [`Watch::tripped`] of each own mapping.
 #[inline(always)]
 pub fn trips() -> u64 {
-    // Acquire pairs with the Release addition in `trip`, so that the mark of the mapping is seen too.
+    // Acquire pairs with the Release addition in `trip`, so that the tripped mark is visible too.
     table::TRIPS.load(std::sync::atomic::Ordering::Acquire)
 }
 

@@ -1,7 +1,7 @@
-//! The watched ranges: written under a lock, read by a signal handler. The protocol is stated in the parent.
+//! Table of watched ranges, written under a lock and read by the signal handler. See the parent module for the
+//! protocol.
 //!
-//! The standard library's atomics are used directly: the table is a static and a signal handler is one of its
-//! parties, and loom models neither.
+//! Uses the standard library's atomics directly: loom models neither statics nor signal handlers.
 
 use crate::line::Padded;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 const SLOTS: usize = 512;
 
-/// One watched range, or none while `len` is zero.
+/// One watched range; unused while `len` is zero.
 #[derive(Debug)]
 pub(super) struct Slot {
     version: AtomicUsize,
@@ -24,7 +24,7 @@ struct Chunk {
 }
 
 static NEWEST: AtomicPtr<Chunk> = AtomicPtr::new(std::ptr::null_mut());
-/// Losses so far, on a line that everybody reads and that is written only when one happens.
+/// Number of losses so far, on a line that is written only on a loss.
 pub(super) static TRIPS: Padded<AtomicU64> = Padded(AtomicU64::new(0));
 static FREE: Mutex<Vec<&'static Slot>> = Mutex::new(Vec::new());
 
@@ -43,39 +43,39 @@ impl Slot {
         self.tripped.load(Ordering::Acquire)
     }
 
-    /// Marks the loss. Called before the pages are replaced.
+    /// Sets the mark. Must be called before the pages are replaced.
     pub(super) fn trip(&self) {
         // Release pairs with the Acquire load in `tripped`.
         self.tripped.store(true, Ordering::Release);
-        // Release orders the mark before the count: a reader that sees the count move and then checks every slot finds it.
+        // Release orders the mark before the count: a reader that sees the new count also sees the mark.
         TRIPS.0.fetch_add(1, Ordering::Release);
     }
 
-    /// The range, unless it is just being changed.
+    /// The range. Returns `None` while it is being changed.
     fn range(&self) -> Option<(usize, usize)> {
         let before = self.version.load(Ordering::Acquire);
         let range = (self.start.load(Ordering::Relaxed), self.len.load(Ordering::Relaxed));
-        // Keeps the loads above from moving below the second look at the version.
+        // Keeps the loads above from moving below the second version load.
         fence(Ordering::Acquire);
         let after = self.version.load(Ordering::Relaxed);
         (before == after && before.is_multiple_of(2)).then_some(range)
     }
 
-    /// Changes the range. Only ever called by the one owner of the slot.
+    /// Changes the range. Must be called only by the owner of the slot.
     fn set(&self, start: usize, len: usize) {
         let version = self.version.load(Ordering::Relaxed);
         self.version.store(version.wrapping_add(1), Ordering::Relaxed);
-        // Pairs with the fence in `range`: a reader of a new value below also reads the odd version.
+        // Pairs with the fence in `range`: a reader that sees a new value below also sees the odd version.
         fence(Ordering::Release);
         self.start.store(start, Ordering::Relaxed);
         self.len.store(len, Ordering::Relaxed);
         self.tripped.store(false, Ordering::Relaxed);
-        // Release pairs with the Acquire load that opens `range`.
+        // Release pairs with the first Acquire load in `range`.
         self.version.store(version.wrapping_add(2), Ordering::Release);
     }
 }
 
-/// Takes a slot for this range.
+/// Allocates a slot for this range.
 pub(super) fn register(start: usize, len: usize) -> &'static Slot {
     let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
     if free.is_empty() {
@@ -86,13 +86,13 @@ pub(super) fn register(start: usize, len: usize) -> &'static Slot {
     slot
 }
 
-/// Gives a slot back; afterwards no fault is matched with its range.
+/// Frees a slot; afterwards no fault matches its range.
 pub(super) fn unregister(slot: &'static Slot) {
     slot.set(0, 0);
     FREE.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
 }
 
-/// Publishes one chunk more; the caller holds the lock.
+/// Publishes one more chunk. The caller must hold the lock.
 fn grow() -> &'static Chunk {
     let next = NEWEST.load(Ordering::Relaxed);
     let chunk = Box::leak(Box::new(Chunk { slots: [const { Slot::new() }; SLOTS], next }));
@@ -101,9 +101,9 @@ fn grow() -> &'static Chunk {
     chunk
 }
 
-/// The watched range that holds `address`, with its slot. Safe in a signal handler.
+/// The watched range that holds `address`, with its slot. Async-signal-safe.
 pub(super) fn find(address: usize) -> Option<(&'static Slot, usize, usize)> {
-    // SAFETY: chunks are leaked, so a pointer that was published stays valid and immutable.
+    // SAFETY: chunks are leaked, so a published pointer stays valid and immutable.
     let mut chunk = unsafe { NEWEST.load(Ordering::Acquire).as_ref::<'static>() };
     while let Some(here) = chunk {
         if let Some(found) = here.slots.iter().find_map(|slot| slot.holds(address)) {

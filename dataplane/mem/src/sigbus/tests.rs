@@ -21,13 +21,13 @@ fn region(fd: &OwnedFd, len: u64) -> Region {
 
 fn fill(region: &Region, byte: u8) {
     let all = vec![byte; LEN as usize];
-    // SAFETY: the region lives, and the lengths agree.
+    // SAFETY: the region is alive, and the lengths are equal.
     unsafe { region.seg(0, LEN as u32).unwrap().copy_in::<Portable>(&all) };
 }
 
 fn last_page(region: &Region) -> Vec<u8> {
     let mut page = vec![0xaa; 4096];
-    // SAFETY: the region lives, and the lengths agree.
+    // SAFETY: the region is alive, and the lengths are equal.
     unsafe { region.seg(LEN - 4096, 4096).unwrap().copy_out::<Portable>(&mut page) };
     page
 }
@@ -85,7 +85,7 @@ fn every_kernel_survives_on_either_side() {
             ftruncate(&fd, 4096).unwrap();
             let seg = region.seg(4096 - 100, 1514).unwrap();
             let mut bytes = [7; 1514];
-            // SAFETY: the region lives, and the lengths agree.
+            // SAFETY: the region is alive, and the lengths are equal.
             crate::with_kernel!(choice, K => unsafe {
                 if foreign_source { seg.copy_out::<K>(&mut bytes) } else { seg.copy_in::<K>(&bytes) }
             });
@@ -125,7 +125,7 @@ fn a_region_of_huge_pages_is_replaced_whole() {
     };
     ftruncate(&fd, 0).unwrap();
     let mut bytes = [1; 64];
-    // SAFETY: the region lives, and the lengths agree.
+    // SAFETY: the region is alive, and the lengths are equal.
     unsafe { region.seg(HUGE - 64, 64).unwrap().copy_out::<Portable>(&mut bytes) };
     assert_eq!(bytes, [0; 64]);
     assert!(region.is_lost());
@@ -133,10 +133,10 @@ fn a_region_of_huge_pages_is_replaced_whole() {
 
 #[test]
 fn slots_are_found_while_watched_only_and_beyond_one_chunk() {
-    // Addresses that no process maps: the table never looks behind them.
+    // Unmapped addresses: the table does not access them.
     const BASE: usize = 1 << 50;
     let address = |i: usize| BASE + i * 0x10000;
-    // SAFETY: nothing lies there, so no fault can be taken for one of these.
+    // SAFETY: nothing is mapped there, so no fault matches these ranges.
     let watches: Vec<_> = (0..1500).map(|i| unsafe { Watch::new(address(i), 0x1000) }).collect();
     for i in 0..1500 {
         assert!(table::find(address(i)).is_some_and(|(_, start, len)| (start, len) == (address(i), 0x1000)));
@@ -151,7 +151,7 @@ fn slots_are_found_while_watched_only_and_beyond_one_chunk() {
 #[test]
 fn a_slot_that_is_used_again_has_not_tripped() {
     for _ in 0..3 {
-        // SAFETY: nothing lies there.
+        // SAFETY: nothing is mapped there.
         let watch = unsafe { Watch::new(1 << 51, 0x1000) };
         assert!(!watch.tripped());
         table::find(1 << 51).unwrap().0.trip();
@@ -188,7 +188,7 @@ fn fault_unwatched(kind: &str) {
     }
     let other = memfd(0);
     let (prot, flags) = (ProtFlags::READ, MapFlags::SHARED);
-    // SAFETY: a fresh mapping; the read is what raises the signal.
+    // SAFETY: a fresh mapping; the read raises the signal on purpose.
     unsafe {
         let page = rustix::mm::mmap(core::ptr::null_mut(), 4096, prot, flags, &other, 0).unwrap();
         page.cast::<u8>().read_volatile();

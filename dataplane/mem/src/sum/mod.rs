@@ -1,8 +1,7 @@
-//! Sums of 16-bit words over foreign memory: the part of the Internet checksum that touches every byte.
+//! Sums of 16-bit words over shared memory, for the Internet checksum.
 //!
-//! The bytes are read once, with volatile accesses or assembly, and never become a slice; a writer that changes them while
-//! they are read gets a sum of his own making. The wide variant hides behind [`words`]; the portable body is what Miri
-//! and other processors run. What a sum means is not known here.
+//! Bytes are read once, with volatile accesses or assembly, and never as a slice; if they change meanwhile, the sum is
+//! unspecified. [`words`] selects the AVX2 variant; Miri and other processors use the portable one.
 
 mod portable;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -10,32 +9,32 @@ mod x86;
 
 use crate::VolatileSlice;
 
-/// From here on the wide registers pay for being asked for.
+/// Minimum length in bytes for the AVX2 variant.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const WIDE: usize = 64;
 
-/// The sum of the segment's 16-bit words in this processor's order, unfolded; a last odd byte counts as a word that
-/// ends with zero. Fold it with carries added back in (RFC 1071).
+/// Unfolded sum of the segment's 16-bit words in native byte order. A final odd byte is padded with zero. Fold with
+/// end-around carry (RFC 1071).
 ///
 /// # Safety
-/// The map that made the segment is alive.
+/// The memory table of the segment is alive.
 #[inline]
 pub unsafe fn words(seg: VolatileSlice) -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if seg.len() >= WIDE && std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the segment's bytes are readable by contract, and the processor has the registers.
+        // SAFETY: the caller guarantees that the bytes are readable, and the processor has AVX2.
         return unsafe { x86::words(seg.as_ptr(), seg.len()) };
     }
-    // SAFETY: the segment's bytes are readable by contract.
+    // SAFETY: the caller guarantees that the bytes are readable.
     unsafe { portable::words(seg.as_ptr(), seg.len()) }
 }
 
-/// As [`words`], without wide registers: what it is compared with in tests and benchmarks.
+/// [`words`] without SIMD, as the reference in tests and benchmarks.
 ///
 /// # Safety
-/// The map that made the segment is alive.
+/// The memory table of the segment is alive.
 pub unsafe fn portable_words(seg: VolatileSlice) -> u64 {
-    // SAFETY: the segment's bytes are readable by contract.
+    // SAFETY: the caller guarantees that the bytes are readable.
     unsafe { portable::words(seg.as_ptr(), seg.len()) }
 }
 
@@ -44,7 +43,7 @@ mod tests {
     use super::*;
     use crate::Region;
 
-    /// The sum of RFC 1071, one word after the other, folded.
+    /// Folded sum as in RFC 1071, one word at a time.
     fn textbook(bytes: &[u8]) -> u16 {
         let mut sum: u32 = 0;
         for pair in bytes.chunks(2) {
@@ -61,12 +60,12 @@ mod tests {
         total as u16
     }
 
-    /// Bytes that end at a guard page would be better; the copy kernels' tests have one.
+    /// Does not use a guard page; the copy kernel tests do.
     fn check(bytes: &[u8]) {
         let region = Region::heap(0, 0, bytes.len().max(1) as u64 + 64);
         for shift in [0, 1, 3, 31] {
             let seg = region.seg(shift, bytes.len() as u32).unwrap();
-            // SAFETY: the region is alive, and the slice has the segment's length; so for the sums.
+            // SAFETY: the region is alive, and the slice has the segment's length. The same holds for the sums.
             let (wide, narrow) = unsafe {
                 seg.copy_in::<crate::copy::Portable>(bytes);
                 (words(seg), portable_words(seg))

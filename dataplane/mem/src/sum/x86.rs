@@ -1,29 +1,30 @@
-//! Thirty-two bytes at a time: even and odd 32-bit words are added up in 64-bit lanes, where no carry is lost.
+//! AVX2 sum, 32 bytes at a time: even and odd 32-bit words are summed in 64-bit lanes, where no carry is lost.
 
 use super::portable;
 use core::arch::asm;
 
-/// Bytes of one turn of the loop.
+/// Bytes per loop iteration.
 const TURN: usize = 128;
 
 /// # Safety
-/// The processor has AVX2; `len` bytes at `from` may be read; others may write them meanwhile.
+/// The processor has AVX2; `len` bytes at `from` are readable; other parties may write them concurrently.
 pub(super) unsafe fn words(from: *const u8, len: usize) -> u64 {
     let turns = len / TURN;
     let mut lanes = [0_u64; 4];
     if turns > 0 {
-        // SAFETY: `turns` times 128 bytes lie inside the range; the lanes are ours.
+        // SAFETY: `turns * TURN` bytes are inside the range; the lanes are private.
         unsafe { add_turns(from, turns, &mut lanes) };
     }
-    // SAFETY: what is left of the range.
+    // SAFETY: the remainder of the range.
     let rest = unsafe { portable::words(from.add(turns * TURN), len - turns * TURN) };
     lanes.iter().sum::<u64>() + rest
 }
 
 /// # Safety
-/// The processor has AVX2; `turns` (at least one) times 128 bytes at `from` may be read.
+/// The processor has AVX2; `turns` (at least 1) times 128 bytes at `from` are readable.
 unsafe fn add_turns(from: *const u8, turns: usize, lanes: &mut [u64; 4]) {
-    // SAFETY: reads only the range, and writes only the lanes. `vzeroupper` changes all sixteen registers.
+    // SAFETY: reads only the range and writes only the lanes. `vzeroupper` changes all sixteen registers, which are
+    // declared.
     unsafe {
         asm!(
             "vpcmpeqd ymm0, ymm0, ymm0",

@@ -2,7 +2,7 @@
 
 use super::blocks::BLOCK;
 use crate::interface::{InterfaceError, Place};
-use crate::vhost_user::MAX_QUEUE_PAIRS;
+use crate::queue::MAX_QUEUE_PAIRS;
 
 /// Fewest blocks: one that the kernel fills, one that is read, and one for each burst under way.
 pub const MIN_BLOCKS: u16 = 4;

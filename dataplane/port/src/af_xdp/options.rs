@@ -2,7 +2,7 @@
 
 use super::rules::Rule;
 use crate::interface::{InterfaceError, Place};
-use crate::vhost_user::MAX_QUEUE_PAIRS;
+use crate::queue::MAX_QUEUE_PAIRS;
 
 /// Shortest ring: a burst and another one behind it.
 pub const MIN_RING: u16 = 128;

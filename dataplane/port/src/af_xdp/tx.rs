@@ -64,6 +64,12 @@ impl Core {
         }
     }
 
+    /// How many packets of `each` frames can be sent now.
+    fn room(&mut self, each: usize, umem: &Umem, socket: &Socket) -> usize {
+        self.gather(each, umem, socket);
+        self.free.len() / each
+    }
+
     /// Puts the frames of one packet into the ring. There are no more frames than entries, but while another worker has
     /// the kernel send, it shows a frame as free before its entry; then there may be no room, and the frames are free
     /// again.
@@ -127,11 +133,16 @@ impl<K: Kernel> Tx<K> {
         }
     }
 
+    /// Most frames of one packet.
+    fn most_pieces(&self) -> usize {
+        if self.umem.has_pieces() { MOST_PIECES } else { 1 }
+    }
+
     /// Takes frames for as many packets as there are frames for. How many indices are done with.
     #[inline(always)]
     fn take(&mut self, core: &mut Core, burst: &Burst, indices: &[u8], stats: &mut BurstStats) -> usize {
         core.gather(indices.len(), &self.umem, &self.socket);
-        let most = if self.umem.has_pieces() { MOST_PIECES } else { 1 };
+        let most = self.most_pieces();
         for (done, &pick) in indices.iter().enumerate() {
             let n = self.umem.frames_for(burst.frame_len(pick as usize));
             if n > most {
@@ -203,6 +214,28 @@ impl<K: Kernel> TxQueue for Tx<K> {
         };
         self.hold = hold;
         Ok(done)
+    }
+
+    /// Frames that are free. Of packets longer than a socket buffer takes, one has to come to be counted.
+    fn room(&mut self, len: usize) -> usize {
+        let each = self.umem.frames_for(len).max(1);
+        if each > self.most_pieces() {
+            return 1;
+        }
+        match &mut self.hold {
+            Hold::Alone(core) => core.room(each, &self.umem, &self.socket),
+            Hold::Shared(common) => lock(common).room(each, &self.umem, &self.socket),
+            Hold::Nobody => 0,
+        }
+    }
+
+    fn reap(&mut self) -> Result<(), PortFault> {
+        match &mut self.hold {
+            Hold::Alone(core) => core.reclaim(&self.umem),
+            Hold::Shared(common) => lock(common).reclaim(&self.umem),
+            Hold::Nobody => {}
+        }
+        Ok(())
     }
 
     fn notify(&mut self) {

@@ -66,6 +66,22 @@ impl Meta {
     pub(super) fn clear(&mut self) {
         (self.parsed, self.hashed, self.noted) = (0, 0, 0);
     }
+
+    /// Forgets offsets and hashes: packets get other numbers. Notes move with them ([`Meta::move_notes`]).
+    pub(super) fn forget_heads(&mut self) {
+        (self.parsed, self.hashed) = (0, 0);
+    }
+
+    /// Packet `to` has the notes of packet `i` from here on.
+    pub(super) fn move_notes(&mut self, i: usize, to: usize) {
+        self.noted = self.noted & !(1 << to) | (self.noted >> i & 1) << to;
+        self.notes[to] = self.notes[i];
+    }
+
+    /// Forgets the notes of packets from number `n` on.
+    pub(super) fn truncate(&mut self, n: usize) {
+        self.noted &= !u64::MAX.unbounded_shl(n as u32);
+    }
 }
 
 impl Burst {
@@ -110,6 +126,20 @@ impl Burst {
         self.meta.noted |= 1 << (i % BURST);
     }
 
+    /// Whether nothing is noted for any packet and nothing is left to be done.
+    #[inline(always)]
+    pub(crate) fn is_bare(&self) -> bool {
+        self.meta.noted | u64::from(self.offloads) == 0
+    }
+
+    /// Notes for packet `number` what is noted for packet `i` of `source`.
+    #[inline]
+    pub(crate) fn copy_notes(&mut self, number: usize, source: &Burst, i: usize) {
+        if source.meta.noted != 0 {
+            self.set_notes(number, source.notes(i));
+        }
+    }
+
     /// Has the private head of packet `i` hold at least `len` bytes, for headers that lie behind those of a tunnel. Returns
     /// `false` if the packet is shorter, or `len` is more than [`crate::LONGEST_HEAD`] allows. Heads are loaded.
     ///
@@ -142,7 +172,9 @@ impl Burst {
             self.more[i].0 = next;
         }
         self.head[i] = at as u16;
+        // A longer head may have headers that the shorter one did not reach.
         self.meta.parsed &= !(1 << (i % BURST));
+        self.meta.hashed &= !(1 << (i % BURST));
         at == len
     }
 }
@@ -179,6 +211,46 @@ mod tests {
             burst.set_notes(1, notes);
             assert_eq!((burst.notes(0), burst.notes(1)), (Notes::default(), notes));
         }
+    }
+
+    #[test]
+    fn notes_stay_with_their_packets_when_others_are_taken_out() {
+        let mut burst = Burst::new();
+        burst.begin(0);
+        (0..BURST).for_each(|_| assert!(burst.push_own(&udp(1))));
+        let notes = |i: usize| Notes { tunnel: i as u32, ..Notes::default() };
+        (0..BURST).filter(|i| i % 3 != 0).for_each(|i| burst.set_notes(i, notes(i)));
+        burst.filter(1, |_, _, i| i % 2 == 1);
+        let kept: Vec<u32> = (0..burst.len()).map(|i| burst.notes(i).tunnel).collect();
+        let wanted = |i: u32| if i.is_multiple_of(3) { 0 } else { i };
+        assert_eq!(kept, std::iter::once(0).chain((1..64).step_by(2).map(wanted)).collect::<Vec<_>>());
+        assert!(burst.push_own(&udp(1)));
+        assert_eq!(burst.notes(burst.len() - 1), Notes::default());
+    }
+
+    #[test]
+    fn a_head_that_is_pulled_is_parsed_and_hashed_anew() {
+        // IPv6 with 80 bytes of hop-by-hop options: the ports stand behind the head that is loaded.
+        let mut frame = vec![2; 12];
+        frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 88, 0, 64]);
+        frame.extend([0xfe; 32]);
+        frame.extend([17, 9]);
+        frame.extend([0; 78]);
+        frame.extend([0, 1, 0, 2, 0, 8, 0, 0]);
+        let region = Arc::new(Region::of_bytes(frame.clone().into()).unwrap());
+        let map = Arc::new(GuestMemory::new(vec![region.clone()]).unwrap());
+        let steering = Steering::new(Rss::Symmetric);
+        let mut burst = Burst::new();
+        burst.begin(0);
+        burst.pin(&map);
+        burst.push(BufId::default(), region.seg(0, frame.len() as u32).unwrap());
+        burst.load_heads::<Portable>();
+        let short = burst.rss_hash(0, &steering);
+        assert_eq!(short, steering.hash(&frame[..HEAD]));
+        assert!(burst.pull_head::<Portable>(0, frame.len()));
+        assert_eq!(burst.rss_hash(0, &steering), steering.hash(&frame));
+        assert_ne!(short, steering.hash(&frame));
+        assert_eq!(burst.layers(0), Some((14, 134)));
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! Event descriptors: the call to a guest and the kick from it.
+//! Eventfds: call (to the guest) and kick (from the guest).
 //!
-//! Both are eventfds that the control side has checked and made non-blocking, but the front end shares the file
-//! description and can make it blocking again at any time. A worker must not block on it, so neither function
-//! relies on the flag: a kick is taken with a read that never waits, a call is given by a signal that never waits.
-//! Losing a call is impossible: a full counter is already a pending call.
+//! The control thread checks both and makes them non-blocking, but the front end shares the file description and can
+//! make it blocking again at any time. Workers must not block on it, so neither function relies on that flag: a kick is
+//! read with a non-blocking read, and a call uses a signal that never blocks. Calls are not lost: a full counter is a
+//! pending call.
 
 mod signal;
 
@@ -14,28 +14,27 @@ use rustix::fs::OFlags;
 use rustix::io::{Errno, IoSliceMut, ReadWriteFlags};
 use std::os::fd::AsRawFd;
 
-/// Offset that stands for "no offset" in `preadv2`, as descriptors without a position need.
+/// Offset for `preadv2` that means "no offset", as required for descriptors without a position.
 const NO_OFFSET: u64 = u64::MAX;
 
-/// Signals the guest, if it gave a descriptor.
+/// Signals the call eventfd, if there is one.
 pub(crate) fn call(fd: Option<&OwnedFd>) {
     if let Some(fd) = fd {
         signal(fd.as_fd());
     }
 }
 
-/// Takes a pending kick, so that the next one is seen.
+/// Clears a pending kick, so that the next one is detected.
 pub(crate) fn clear(fd: &impl AsFd) {
     let mut count = [0; 8];
     let taken =
         rustix::io::preadv2(fd, &mut [IoSliceMut::new(&mut count)], NO_OFFSET, ReadWriteFlags::NOWAIT);
-    // No pending kick is no error. A kernel without this flag for eventfds leaves the kick pending, and the worker
-    // wakes once more than it needs to.
+    // No pending kick is not an error. On a kernel that does not support the flag for eventfds, the kick stays pending
+    // and causes one spurious wake-up.
     debug_assert!(matches!(taken, Ok(8) | Err(Errno::AGAIN | Errno::OPNOTSUPP)), "{taken:?}");
 }
 
-/// Makes sure that `fd` is an event descriptor and that using it does not block. A pipe or a socket could make a
-/// worker wait for the other end.
+/// Checks that `fd` is an eventfd and makes it non-blocking. A pipe or a socket could block a worker.
 pub(crate) fn check(fd: &OwnedFd) -> Result<(), String> {
     let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
     let target = std::fs::read_link(link).map_err(|e| format!("its kind is unknown, because {e}"))?;
@@ -55,7 +54,7 @@ mod tests {
     fn a_kick_is_taken_without_waiting_even_from_a_blocking_descriptor() {
         let kick = eventfd(1, EventfdFlags::empty()).unwrap();
         clear(&kick);
-        // Would wait for ever if the first had left anything to the flag of the descriptor.
+        // Would block if `clear` relied on the descriptor flag.
         clear(&kick);
         rustix::fs::fcntl_setfl(&kick, rustix::fs::OFlags::NONBLOCK).unwrap();
         assert_eq!(rustix::io::read(&kick, &mut [0u8; 8]), Err(Errno::AGAIN), "the kick was taken");

@@ -1,25 +1,26 @@
-//! Adding one to an event descriptor that another process holds too, so that it cannot make the caller wait.
+//! Increments an eventfd shared with another process, without blocking.
 //!
-//! write(2) waits while the counter of an eventfd is full, unless the description says `O_NONBLOCK`; and that flag
-//! belongs to every holder of the description. A write takes no flag of its own (`RWF_NOWAIT` is refused on
-//! eventfds). What never waits is the kernel's own signal, and asynchronous I/O gives it with a completion
-//! (`io_submit(2)`, `IOCB_FLAG_RESFD`): so a call is a read of no bytes from the null device, which is complete at
-//! once and whose completion signals the guest. A full counter stays full: then a signal is pending anyway.
+//! write(2) blocks while the counter of an eventfd is full, unless the file description has `O_NONBLOCK`, and any
+//! holder of the description can change that flag. A write has no equivalent per-call flag (`RWF_NOWAIT` is rejected
+//! for eventfds). The kernel's internal signal never blocks, and asynchronous I/O issues it on completion
+//! (`io_submit(2)`, `IOCB_FLAG_RESFD`): so a call is a zero-length read from the null device, which completes
+//! immediately and whose completion signals the eventfd. A full counter stays full, and a signal is then pending
+//! anyway.
 //!
-//! Each thread has a context of its own, made when it first signals or in [`prepare`]. Where the kernel refuses one
-//! (built without it, forbidden, `fs.aio-max-nr` used up), the thread asks the descriptor whether it takes a write
-//! and then writes, and only then is there a moment in which its other holder can make the thread wait.
+//! Each thread has its own context, created on its first signal or in [`prepare`]. If the kernel rejects it (not built
+//! in, forbidden, `fs.aio-max-nr` exceeded), the thread polls the descriptor for writability and then writes; only
+//! between these two can another holder block the thread.
 
 use core::ffi::{c_long, c_ulong};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsRawFd, BorrowedFd};
 use std::fs::File;
 
-/// Completions that a context holds at least before they have to be taken from it.
+/// Minimum number of completions that a context holds before they must be reaped.
 const HELD: c_long = 128;
-/// Completions taken at once.
+/// Completions reaped per call.
 const TAKEN: u16 = 256;
-/// `IOCB_FLAG_RESFD` of `linux/aio_abi.h`: the completion signals `aio_resfd`.
+/// `IOCB_FLAG_RESFD` of `linux/aio_abi.h`: completion signals `aio_resfd`.
 const SIGNAL_ON_COMPLETION: u32 = 1;
 /// `IOCB_CMD_PREAD` of `linux/aio_abi.h`.
 const READ: u16 = 0;
@@ -29,7 +30,7 @@ const READ: u16 = 0;
 #[repr(C)]
 struct Request {
     data: u64,
-    /// Key and flags of the read; both are zero, so their order, which depends on the processor, does not matter.
+    /// Key and RWF flags; both are zero, so their byte-order dependent order does not matter.
     key_and_flags: [u32; 2],
     opcode: u16,
     priority: i16,
@@ -51,13 +52,13 @@ thread_local! {
     static CONTEXT: Option<Context> = Context::new();
 }
 
-/// Makes this thread's context, so that its first signal does not have to.
+/// Creates this thread's context before its first signal.
 pub(crate) fn prepare() {
-    // A thread that ends signals no more.
+    // Fails during thread exit, when no signals follow.
     let _ = CONTEXT.try_with(|_| ());
 }
 
-/// Adds one to an event descriptor, unless its counter is full: then its reader is awake anyway.
+/// Increments an eventfd, unless its counter is full, when a signal is pending already.
 pub(crate) fn signal(event: BorrowedFd<'_>) {
     let signalled = CONTEXT.try_with(|context| context.as_ref().is_some_and(|c| c.signal(event)));
     if signalled != Ok(true) {
@@ -65,19 +66,19 @@ pub(crate) fn signal(event: BorrowedFd<'_>) {
     }
 }
 
-/// What is left where there is no context.
+/// Fallback without an AIO context.
 #[cold]
 fn ask_and_write(event: BorrowedFd<'_>) {
     let mut fds = [PollFd::new(&event, PollFlags::OUT)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     if matches!(rustix::event::poll(&mut fds, Some(&now)), Ok(1)) && fds[0].revents().contains(PollFlags::OUT)
     {
-        // A counter that filled up since then, or a descriptor that broke, costs its owner one wake-up.
+        // If the counter has filled up since, or the descriptor is broken, only its owner loses a wake-up.
         let _ = rustix::io::write(event, &1u64.to_ne_bytes());
     }
 }
 
-/// A context of asynchronous I/O, and something to read nothing from.
+/// An AIO context and the null device.
 struct Context {
     id: c_ulong,
     nothing: File,
@@ -87,12 +88,12 @@ impl Context {
     fn new() -> Option<Self> {
         let nothing = File::open("/dev/null").ok()?;
         let mut id: c_ulong = 0;
-        // SAFETY: the kernel writes one word, to a variable of that size.
+        // SAFETY: the kernel writes one word to a variable of that size.
         let made = unsafe { libc::syscall(libc::SYS_io_setup, HELD, &raw mut id) };
         (made == 0).then_some(Self { id, nothing })
     }
 
-    /// Whether the kernel has signalled `event`.
+    /// Submits a read that signals `event`. Returns whether it was accepted.
     fn signal(&self, event: BorrowedFd<'_>) -> bool {
         let request = Request {
             opcode: READ,
@@ -109,20 +110,20 @@ impl Context {
 
     fn submit(&self, request: &Request) -> bool {
         let list = [&raw const *request];
-        // SAFETY: the list has the one request that is counted; the kernel copies it before it returns. A read of
-        // no bytes touches no memory of ours.
+        // SAFETY: the list has one request, as counted; the kernel copies it before it returns. A zero-length read
+        // accesses no memory.
         let submitted = unsafe { libc::syscall(libc::SYS_io_submit, self.id, 1 as c_long, list.as_ptr()) };
         submitted == 1
     }
 
-    /// Makes room in the context, which holds completions until they are reaped.
+    /// Reaps completions, to free slots in the context.
     #[cold]
     fn take_completions(&self) {
         let mut taken = [Completion::default(); TAKEN as usize];
         let no_limit = core::ptr::null::<libc::timespec>();
         loop {
-            // SAFETY: the kernel writes as many completions as the array has; asked for none at least, it does
-            // not wait.
+            // SAFETY: the kernel writes at most as many completions as the array holds; with a minimum of zero it does
+            // not block.
             let n = unsafe {
                 let (least, most) = (0 as c_long, c_long::from(TAKEN));
                 libc::syscall(libc::SYS_io_getevents, self.id, least, most, taken.as_mut_ptr(), no_limit)
@@ -136,8 +137,8 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: the context is this thread's own and is not used afterwards. Nothing is on its way in it: every
-        // request was complete when it had been submitted.
+        // SAFETY: this thread owns the context and does not use it afterwards. No request is in flight: each completes
+        // on submission.
         let destroyed = unsafe { libc::syscall(libc::SYS_io_destroy, self.id) };
         debug_assert_eq!(destroyed, 0, "a context lives until it is dropped");
     }
@@ -195,11 +196,11 @@ mod tests {
         assert_eq!(take(&event), 4);
     }
 
-    /// Fills the counter and makes the descriptor a blocking one, whatever the thread that signals is doing.
+    /// Fills the counter and makes the descriptor blocking, concurrently with the signalling thread.
     fn fill(event: &OwnedFd) {
         fcntl_setfl(event, OFlags::NONBLOCK).unwrap();
         take(event);
-        // Another signal may have come first; then it is not full this time.
+        // A concurrent signal may have come first; the counter is then not full this time.
         let _ = write(event, &FULL.to_ne_bytes());
         fcntl_setfl(event, OFlags::empty()).unwrap();
     }
@@ -218,7 +219,7 @@ mod tests {
             });
             for round in 0..ROUNDS {
                 fill(&event);
-                // There is no reader now; signals go on all the same.
+                // There is no reader; signals must still complete.
                 let (before, began) = (signals.load(Ordering::Relaxed), Instant::now());
                 while signals.load(Ordering::Relaxed) < before + 3 && began.elapsed() < TIMEOUT {
                     std::thread::yield_now();

@@ -1,14 +1,14 @@
-//! What an idle worker sleeps on, without the socket noticing while the worker is awake.
+//! Wake-up source of an idle worker, without overhead on the socket while the worker is awake.
 //!
-//! A socket that is polled wakes its waiter with each packet that it has sent and each batch that it has
-//! received: locks taken for nothing while the worker polls. So the worker waits for a set of its own, and the socket is
-//! in it only while the worker sleeps. Entering the set looks at the socket, so what came before is not missed.
+//! A polled socket wakes its waiter for each packet sent and each batch received, which takes locks in vain while the
+//! worker polls. So the worker waits on its own epoll set, which contains the socket only while the worker sleeps.
+//! Adding the socket checks its state, so earlier events are not missed.
 
 use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 
-/// A set of one socket, or of none.
+/// An epoll set with one socket or none.
 #[derive(Debug)]
 pub(crate) struct Doorbell {
     set: OwnedFd,
@@ -20,7 +20,7 @@ impl Doorbell {
         Ok(Self { set: epoll::create(epoll::CreateFlags::CLOEXEC)?, armed: false })
     }
 
-    /// Readable when `socket` is, from now on.
+    /// Adds `socket`: the doorbell becomes readable when it is.
     pub(crate) fn enable_notification(&mut self, socket: BorrowedFd<'_>) -> Result<(), Errno> {
         if !self.armed {
             epoll::add(&self.set, socket, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
@@ -29,10 +29,10 @@ impl Doorbell {
         Ok(())
     }
 
-    /// Not any more.
+    /// Removes `socket`.
     pub(crate) fn disable_notification(&mut self, socket: BorrowedFd<'_>) {
         if std::mem::take(&mut self.armed) {
-            // Not being in the set is what is wanted.
+            // Fails harmlessly if the socket is not in the set.
             let _ = epoll::delete(&self.set, socket);
         }
     }

@@ -1,9 +1,8 @@
-//! The life of a port over an interface: opened, running, lost, and opened again after a pause.
+//! Life cycle of a port over an interface: open, run, lose, reopen after a pause.
 //!
-//! It is first opened while the port is made, so that a mistyped name is refused at once. Later
-//! losses (the interface is deleted, a queue breaks) stop the port with a named reason, and it tries again, at first
-//! soon and then after longer pauses, until the interface is back. Never blocks beyond the system calls of opening,
-//! never reads a clock.
+//! The first open happens at port creation, so that a wrong name fails at once. Later losses (the interface is deleted,
+//! a queue fails) stop the port with a reason; it retries with exponential back-off until the interface exists again.
+//! Blocks only in the system calls of opening; never reads a clock.
 
 use super::{InterfaceError, Place, Watch};
 use crate::backoff::Backoff;
@@ -13,41 +12,41 @@ use rustix::fd::{AsFd, BorrowedFd};
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-/// How often a running port is looked after.
+/// Check interval of a running port.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// A queue pair, ready for the engine.
+/// A queue pair for the engine.
 pub(crate) type Pair = (Box<dyn RxQueue>, Box<dyn TxQueue>);
 
-/// What a kind of port does with an interface.
+/// Interface-specific part of a port.
 pub(crate) trait Kind: Debug + Send + 'static {
-    /// As the configuration file spells it.
+    /// Name in the configuration file.
     const NAME: &'static str;
 
-    /// Where it is.
+    /// Interface and namespace.
     fn place(&self) -> &Place;
 
-    /// Puts the port onto the interface that was found. Called in the interface's namespace.
+    /// Opens the port on the interface. Called in the interface's namespace.
     fn open(&self, watch: &Watch) -> Result<Opened, InterfaceError>;
 }
 
-/// A port on its interface.
+/// An opened port.
 pub(crate) struct Opened {
-    /// For the engine.
+    /// Queue pairs for the engine.
     pub(crate) pairs: Vec<Pair>,
-    /// What it came to, for people.
+    /// Features in use, for display.
     pub(crate) features: Vec<&'static str>,
-    /// Entries of each ring.
+    /// Number of entries of each ring.
     pub(crate) size: u16,
-    /// Memory regions and their bytes.
+    /// Number of memory regions, and their total size in bytes.
     pub(crate) memory: (usize, u64),
-    /// How many frames the kernel had for this port and could not place since the port was opened.
+    /// Returns the number of frames dropped by the kernel since the port was opened.
     pub(crate) missed: Box<dyn Fn() -> u64 + Send>,
-    /// What must live as long as the port runs, and goes with it.
+    /// Resources to keep until the port stops.
     pub(crate) keep: Keep,
 }
 
-/// Something that does its work by being there.
+/// Type-erased resource, held until dropped.
 pub(crate) struct Keep {
     _held: Box<dyn Send>,
 }
@@ -58,13 +57,13 @@ impl Keep {
     }
 }
 
-/// A port that runs.
+/// A running port.
 struct Running {
     watch: Watch,
     opened: Opened,
     queues: u16,
     since: Option<Instant>,
-    /// Where the namespace's name led to.
+    /// Identity of the namespace that the name referred to.
     home: Option<Identity>,
 }
 
@@ -74,7 +73,7 @@ pub(crate) struct Life<K> {
     running: Option<Running>,
     state: PortState,
     backoff: Backoff,
-    /// When to try again, or to look again.
+    /// Time of the next retry or check.
     due: Option<Instant>,
     last_fault: Option<PortFault>,
     connects: u64,
@@ -87,14 +86,14 @@ impl<K: Debug> Debug for Life<K> {
 }
 
 impl<K: Kind> Life<K> {
-    /// Opens the port. Its queues go to the engine with the first call of [`PortControl::handle`].
+    /// Opens the port. The first call of [`PortControl::handle`] passes its queues to the engine.
     pub(crate) fn open(kind: K) -> Result<Self, InterfaceError> {
         let running = Some(open(&kind)?);
         let (state, backoff) = (PortState::Connected, Backoff::default());
         Ok(Self { kind, running, state, backoff, due: None, last_fault: None, connects: 1 })
     }
 
-    /// Tries again, once the pause is over.
+    /// Reopens the port once the pause is over.
     fn retry(&mut self, now: Instant) {
         if self.running.is_some() || self.due.is_none_or(|at| now < at) {
             return;
@@ -109,7 +108,7 @@ impl<K: Kind> Life<K> {
         }
     }
 
-    /// Hands the queues to the engine, unless it has them.
+    /// Passes the queues to the engine, unless already done.
     fn start(&mut self, now: Instant, engine: &mut dyn Attach) {
         let Some(running) = self.running.as_mut().filter(|running| running.since.is_none()) else { return };
         running.since = Some(now);
@@ -133,7 +132,7 @@ impl<K: Kind> Life<K> {
                 "the namespace of {place} was deleted; the port tries again until there is one of that name"
             )
         } else {
-            // An interface says when it goes; a namespace does not, and neither does the kernel when it misses frames.
+            // Netlink reports the removal of an interface, but not of a namespace, nor missed frames: poll for those.
             self.due = Some(now + LOOK);
             return;
         };
@@ -153,7 +152,7 @@ impl<K: Kind> Life<K> {
         self.last_fault = Some(fault);
     }
 
-    /// Queues first, then what they stood on.
+    /// Stops the queues before releasing their resources.
     fn stop(&mut self, engine: &mut dyn Attach) {
         let Some(Running { queues, opened, watch, .. }) = self.running.take() else { return };
         for pair in 0..queues {
@@ -170,7 +169,7 @@ impl<K: Kind> Life<K> {
     }
 }
 
-/// Finds the interface and puts the port onto it, all of it in the interface's namespace.
+/// Finds the interface and opens the port, in the interface's namespace.
 fn open<K: Kind>(kind: &K) -> Result<Running, InterfaceError> {
     let found = kind.place().within(|| {
         let watch = Watch::new(kind.place())?;
@@ -204,7 +203,7 @@ impl<K: Kind> PortControl for Life<K> {
     }
 
     fn fault(&mut self, now: Instant, fault: PortFault, engine: &mut dyn Attach) {
-        // An interface that was deleted breaks its queues first, and is the better reason.
+        // A deleted interface first causes queue faults; report the deletion instead.
         self.look(now, engine);
         if self.running.is_some() {
             self.lose(fault, now, engine);

@@ -1,7 +1,7 @@
-//! What ports over Linux interfaces have in common: a name in a namespace, facts about it, and a life.
+//! Common code of ports over Linux interfaces: names, properties, life cycle.
 //!
-//! `sys` asks the kernel, `doorbell` is what a worker sleeps on, `Watch` notices when the interface goes, `life` opens a port, runs it and tries again when
-//! it was lost. What a kind of port puts on the interface is its own: it implements `Kind`.
+//! `sys` has the system calls, `doorbell` wakes a sleeping worker, `Watch` detects removal of the interface, and `life`
+//! opens, runs and reopens a port. Each port type implements `Kind`.
 
 mod doorbell;
 mod life;
@@ -17,62 +17,62 @@ use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 
-/// Longest name: `IFNAMSIZ` without the zero at its end.
+/// Maximum length of a name in bytes: `IFNAMSIZ` minus the terminating zero.
 const LONGEST_NAME: usize = 15;
 
-/// An interface, as a user names it.
+/// An interface as configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The interface's name.
+    /// Interface name.
     pub interface: String,
-    /// Where it is; `None`: where the switch is.
+    /// Namespace; `None` for that of the switch.
     pub netns: Option<Namespace>,
 }
 
-/// Why a port cannot work on an interface. Nothing was changed, or it was changed back.
+/// A port cannot use an interface. Nothing was changed, or changes were undone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InterfaceError {
-    /// The namespace.
+    /// The namespace cannot be used.
     #[error(transparent)]
     Namespace(#[from] NamespaceError),
-    /// There is no such interface.
+    /// The interface does not exist.
     #[error(
         "there is no interface {0}; `ip link` lists those that are there, and an interface elsewhere needs `netns`"
     )]
     Missing(Place),
-    /// A name that no interface can have.
+    /// The interface name is invalid.
     #[error("`{0}` can be no interface's name: it has 1 to 15 bytes, and none of them is a slash or a space")]
     Name(String),
-    /// The port asks for a queue that does not exist, or leaves out one that does.
+    /// The number of queue pairs differs from that of the interface.
     #[error(
         "{place} has {has} queues and the port {wants}; write queue_pairs = {has}, or change the interface \
          (`ethtool -L {name} combined {wants}`)",
         name = place.interface
     )]
     Queues {
-        /// The interface.
+        /// Interface.
         place: Place,
-        /// Its queues.
+        /// Number of queues of the interface.
         has: u16,
-        /// What was asked for.
+        /// Number of queue pairs of the port.
         wants: u16,
     },
-    /// A number out of range, with its remedy.
+    /// An option is out of range, with its remedy.
     #[error("{0}")]
     Options(String),
-    /// It is in use.
+    /// The interface is in use.
     #[error("{0} {1}")]
     Taken(Place, String),
-    /// The kernel or the driver cannot.
+    /// Not supported by the kernel or the driver.
     #[error("{0}")]
     Unsupported(String),
-    /// This process may not.
+    /// Permission denied.
     #[error("{0} was refused: {1}; {2}")]
     Forbidden(&'static str, Errno, &'static str),
-    /// The kernel refused for another reason.
+    /// Other kernel error.
     #[error("{0} failed for {1}: {2}")]
     Kernel(&'static str, Place, Errno),
-    /// There is no memory for rings and buffers.
+    /// Out of memory for rings and buffers.
     #[error("there is no memory for the rings and buffers of {0}: {1}")]
     Memory(Place, String),
 }
@@ -92,7 +92,7 @@ impl std::fmt::Display for Place {
 }
 
 impl Place {
-    /// Refuses names that no interface can have.
+    /// Rejects invalid interface names.
     pub fn check(&self) -> Result<(), InterfaceError> {
         let name = &self.interface;
         let odd = |c: char| c == '/' || c == ':' || c.is_whitespace() || c == '\0';
@@ -103,7 +103,7 @@ impl Place {
         if bad { Err(InterfaceError::Name(name.clone())) } else { Ok(()) }
     }
 
-    /// Does `work` in this interface's namespace, and says which one that was.
+    /// Runs `work` in this interface's namespace; returns the identity of that namespace.
     pub(crate) fn within<T>(
         &self,
         work: impl FnOnce() -> Result<T, InterfaceError>,
@@ -112,7 +112,7 @@ impl Place {
         Ok((done?, identity))
     }
 
-    /// What the kernel said to `step`.
+    /// Maps an error of `step`.
     pub(crate) fn refused(&self, step: &'static str) -> impl Fn(Errno) -> InterfaceError {
         let place = self.clone();
         move |errno| match errno {
@@ -131,17 +131,17 @@ impl Place {
     }
 }
 
-/// An interface that was found, and a socket that says when it goes.
+/// An existing interface, with a socket that reports its removal.
 #[derive(Debug)]
 pub(crate) struct Watch {
     socket: OwnedFd,
     place: Place,
-    /// The interface's number.
+    /// Interface index.
     pub(crate) index: u32,
 }
 
 impl Watch {
-    /// Finds the interface. Called in its namespace, to which the socket then belongs.
+    /// Finds the interface. Must be called in its namespace, to which the socket then belongs.
     pub(crate) fn new(place: &Place) -> Result<Self, InterfaceError> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let refused = place.refused("a netlink socket");
@@ -154,16 +154,16 @@ impl Watch {
         Ok(Self { socket, place: place.clone(), index })
     }
 
-    /// Takes what the kernel said, and looks whether the interface is still the one that was found. What was said is
-    /// not read: some of it may be missing, and the interface itself cannot be.
+    /// Drains notifications and checks whether the name still refers to the same interface. Notifications are not
+    /// parsed, because some may be lost.
     pub(crate) fn is_gone(&self) -> bool {
         let mut message = [0; 4096];
         while rustix::net::recv(&self.socket, &mut message[..], RecvFlags::DONTWAIT).is_ok() {}
         rustix::net::netdevice::name_to_index(&self.socket, &self.place.interface) != Ok(self.index)
     }
 
-    /// Refuses a number of queues other than the interface's own: what came in by a queue without a socket would be
-    /// lost to the switch without a word.
+    /// Rejects a queue count other than that of the interface: packets received on a queue without a socket would be
+    /// silently lost to the switch.
     pub(crate) fn check_queues(&self, wants: u16) -> Result<(), InterfaceError> {
         let has = sys::queues(self.socket.as_fd(), &self.place.interface);
         match has {
@@ -174,13 +174,13 @@ impl Watch {
         }
     }
 
-    /// Whether the interface is one end of a veth pair.
+    /// Whether the interface is an end of a veth pair.
     pub(crate) fn is_veth(&self) -> bool {
         sys::driver(self.socket.as_fd(), &self.place.interface)
             .is_some_and(|name| name.starts_with(b"veth\0"))
     }
 
-    /// The interface's MTU in bytes, without the Ethernet header.
+    /// MTU in bytes, without the Ethernet header.
     pub(crate) fn mtu(&self) -> Result<u32, InterfaceError> {
         let mtu = sys::mtu(self.socket.as_fd(), &self.place.interface);
         mtu.map_err(self.place.refused("asking for the MTU"))

@@ -1,7 +1,7 @@
-//! System calls about interfaces that no crate wraps: three requests of ioctl and plain socket options.
+//! Interface system calls that no crate wraps: three ioctl requests and socket options.
 //!
-//! Every request passes the address of a value of our own that outlives the call and has the size that the kernel's
-//! header gives it.
+//! Every request passes the address of a local value that outlives the call and has the size defined by the kernel
+//! headers.
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -49,12 +49,12 @@ fn ioctl<T>(socket: BorrowedFd<'_>, request: u64, interface: &str, value: T) -> 
     let n = interface.len().min(libc::IFNAMSIZ - 1);
     name[..n].copy_from_slice(&interface.as_bytes()[..n]);
     let mut question = Request { name, value, rest: [0; 2] };
-    // SAFETY: the request is at least as long as the kernel's, and what it points at lives in our caller.
+    // SAFETY: the request is at least as long as the kernel's, and memory it points to is owned by the caller.
     let answer = unsafe { libc::ioctl(socket.as_raw_fd(), request as _, &raw mut question) };
     if answer < 0 { Err(last_error()) } else { Ok(question.value) }
 }
 
-/// How many queues an interface has in either direction, where its driver says so.
+/// Number of queues per direction. Returns `None` if the driver does not report it.
 pub(crate) fn queues(socket: BorrowedFd<'_>, interface: &str) -> Option<u16> {
     let mut channels = Channels { command: GET_CHANNELS, ..Channels::default() };
     let place = (&raw mut channels) as usize;
@@ -62,7 +62,7 @@ pub(crate) fn queues(socket: BorrowedFd<'_>, interface: &str) -> Option<u16> {
     u16::try_from(channels.combined + channels.rx.max(channels.tx)).ok().filter(|&n| n > 0)
 }
 
-/// The name of an interface's driver, with zeros behind it, where the driver says so.
+/// Zero-padded driver name. Returns `None` if the driver does not report it.
 pub(crate) fn driver(socket: BorrowedFd<'_>, interface: &str) -> Option<[u8; 32]> {
     let mut information = DriverInformation { command: GET_DRIVER, name: [0; 32], rest: [0; 40] };
     let place = (&raw mut information) as usize;
@@ -70,21 +70,20 @@ pub(crate) fn driver(socket: BorrowedFd<'_>, interface: &str) -> Option<[u8; 32]
     Some(information.name)
 }
 
-/// Bytes of the largest packet, without the Ethernet header.
+/// MTU in bytes, without the Ethernet header.
 pub(crate) fn mtu(socket: BorrowedFd<'_>, interface: &str) -> Result<u32, Errno> {
     ioctl(socket, libc::SIOCGIFMTU, interface, 0_i32).map(i32::unsigned_abs)
 }
 
-/// Sets a socket option to a plain value, as the kernel's headers define it.
+/// Sets a socket option to a plain value, as defined by the kernel headers.
 pub(crate) fn set<T: Copy>(socket: BorrowedFd<'_>, level: i32, option: i32, value: &T) -> Result<(), Errno> {
     let (at, len) = (std::ptr::from_ref(value).cast(), size_of::<T>() as libc::socklen_t);
-    // SAFETY: the value outlives the call and has the length that is passed.
+    // SAFETY: the value outlives the call and has the given length.
     let done = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, at, len) };
     if done < 0 { Err(last_error()) } else { Ok(()) }
 }
 
-/// A packet socket that belongs to `interface` and has it take in frames for every address, for as long as it is
-/// open. It receives what is of `protocol`, and nothing where that is 0.
+/// Puts `interface` into promiscuous mode while the packet socket `socket` is open.
 pub(crate) fn promiscuous(interface: u32, socket: BorrowedFd<'_>) -> Result<(), Errno> {
     let request = libc::packet_mreq {
         mr_ifindex: interface.cast_signed(),
@@ -95,20 +94,20 @@ pub(crate) fn promiscuous(interface: u32, socket: BorrowedFd<'_>) -> Result<(), 
     set(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
 }
 
-/// A packet socket of this thread's namespace that receives nothing yet.
+/// A packet socket in this thread's namespace that receives no packets.
 pub(crate) fn packet_socket() -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)
 }
 
-/// Keeps `interface` promiscuous until it is dropped.
+/// Keeps `interface` promiscuous until the returned socket is dropped.
 pub(crate) fn keep_promiscuous(interface: u32) -> Result<OwnedFd, Errno> {
     let socket = packet_socket()?;
     promiscuous(interface, socket.as_fd())?;
     Ok(socket)
 }
 
-/// What the last failed call of this thread said.
+/// `errno` of the last failed call of this thread.
 pub(crate) fn last_error() -> Errno {
     std::io::Error::last_os_error().raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error)
 }

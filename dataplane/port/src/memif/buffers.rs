@@ -7,6 +7,7 @@
 
 use super::RingFault;
 use super::ring::{Client, End, Ring, Server, Word};
+use crate::memory::Memory;
 use crate::retain::Lender;
 use crate::{BURST, Burst};
 use mem::{GuestMemory, Translator, VolatileSlice};
@@ -191,15 +192,15 @@ impl Own {
     /// As many buffers as `whole` has room for, up to one for each of `ring`'s entries. `whole` begins at byte `first` of its
     /// region.
     pub(super) fn new(
-        map: &Arc<GuestMemory>,
+        memory: &Memory,
         ring: &Ring,
         (whole, first): (Option<VolatileSlice>, u32),
         room: u32,
     ) -> Result<Self, RingFault> {
         let (whole, row) = (whole.ok_or(RingFault::Place)?, Row { first, stride: Self::stride(room), room });
-        let lender = Lender::new(whole, row.stride as usize, ring.size().into());
+        let lender = Lender::shared(whole, row.stride as usize, ring.size().into(), memory.pages().clone());
         (0..ring.size()).for_each(|slot| row.describe(ring, slot, slot));
-        Ok(Self { whole, row, map: map.clone(), held: (0..ring.size()).collect(), lender })
+        Ok(Self { whole, row, map: memory.map.clone(), held: (0..ring.size()).collect(), lender })
     }
 
     #[inline(always)]

@@ -103,7 +103,7 @@ fn queue(memory: &Memory, shape: Shape, number: u32) -> Result<Queue<Own>, PortF
     let ring = Ring::new(&memory.map, part(ring_at, Ring::bytes(shape.log2)), shape.log2)?;
     let whole = u32::try_from(shape.buffer_bytes()).ok().and_then(|len| part(buffers_at, len));
     let first = u32::try_from(buffers_at).map_err(|_| RingFault::Place)?;
-    let buffers = Own::new(&memory.map, &ring, (whole, first), shape.buffer_size)?;
+    let buffers = Own::new(memory, &ring, (whole, first), shape.buffer_size)?;
     ring.lay_out();
     Ok(Queue { ring, buffers, wake: event()? })
 }

@@ -1,14 +1,14 @@
-//! The port's life: there from the first moment to the last.
+//! Control side: the port runs from creation to close.
 
 use super::tx::Tx;
 use crate::{Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus};
 use rustix::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-/// When the engine is asked again that could not take the queue.
+/// Retry interval if the engine could not take the queue.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A port that leads nowhere.
+/// A port that discards packets.
 #[derive(Debug)]
 pub struct Null {
     state: PortState,

@@ -1,6 +1,6 @@
-//! The port that leads nowhere: nothing comes in, and what goes out is counted as sent and is gone.
+//! Null port: receives nothing; sent packets are counted and discarded.
 //!
-//! For measuring a pipeline without a destination's price, and as a sink for unwanted traffic.
+//! For measuring a pipeline without the cost of a destination, and as a sink for unwanted traffic.
 
 mod control;
 mod tx;

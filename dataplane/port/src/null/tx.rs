@@ -1,8 +1,8 @@
-//! The queue to nowhere. Whatever a source left to be done never needs to be.
+//! Transmit queue that discards packets. Supports all offloads, because they need not be completed.
 
 use crate::{Burst, BurstStats, Capabilities, PortFault, TxQueue};
 
-/// Any number of handles are the same, because there is nothing behind them.
+/// Stateless; all handles are equivalent.
 #[derive(Debug)]
 pub(super) struct Tx;
 

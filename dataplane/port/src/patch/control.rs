@@ -1,7 +1,7 @@
-//! The port's life: sitting down, being joined, noticing that the other end has left, for ever.
+//! Control side: registers, connects, detects that the other end has left, reconnects.
 //!
-//! A round of queues begins when both ends sit and ends when either leaves; then everything of it goes, and what was
-//! in its rings is lost as it would be in a cable. Never blocks, never reads a clock.
+//! A round of queues starts when both ends are registered and ends when either leaves; all its state is then dropped,
+//! and packets in its rings are lost. Never blocks, never reads a clock.
 
 use super::exchange::{Exchange, Found, Place};
 use crate::eventfd;
@@ -14,10 +14,10 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long an end stays away after a fault.
+/// Pause of an end after a fault.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// One end of a pair.
+/// One end of a patch pair.
 #[derive(Debug)]
 pub struct Patch {
     peer: String,
@@ -25,7 +25,7 @@ pub struct Patch {
     place: Place,
     doorbell: Arc<OwnedFd>,
     joined: Option<Arc<Joined>>,
-    /// Queue pairs that the engine has.
+    /// Number of queue pairs started in the engine.
     running: u16,
     resume: Option<Instant>,
     state: PortState,
@@ -34,11 +34,12 @@ pub struct Patch {
 }
 
 impl Patch {
-    /// The end called `name`, to be joined with the one called `peer`. Of `options`, queue pairs, ring size and buffer
-    /// size count: the smaller number of queues, the shorter rings and the larger buffers of both ends.
+    /// Creates the end `name`, to be connected with the end `peer`. Of `options`, queue pairs, ring size and buffer
+    /// size are used; the effective values are the minimum queue and ring counts and the maximum buffer size of both
+    /// ends.
     ///
     /// # Errors
-    /// Options out of range, or the kernel has no descriptor.
+    /// If options are out of range, or the process is out of file descriptors.
     pub fn new(name: &str, peer: &str, options: Options, exchange: &Exchange) -> Result<Self, MemifError> {
         options.check()?;
         let doorbell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
@@ -146,7 +147,7 @@ impl PortControl for Patch {
 }
 
 impl Drop for Patch {
-    /// Nothing waits for an end that is gone.
+    /// Leaves the exchange.
     fn drop(&mut self) {
         if self.state != PortState::Closed {
             self.place.leave();

@@ -1,10 +1,10 @@
-//! Where the two ends of a pair meet.
+//! Rendezvous of the two ends of a patch pair.
 //!
-//! Protocol: one table of meetings under one lock, which is held for looks and for making memory, never while a worker
-//! is waited for; only control threads come here. A meeting has two seats. The second end to arrive joins both: fresh
-//! memory, and for each end the rings that it uses. An end that leaves ends the meeting for both and signals the other.
-//! A round is never used twice: an end that comes back starts the next one, so rings that a worker of the one end still
-//! holds are never the new ones of the other. The memory lives as long as anybody still has rings in it.
+//! Protocol: one table of meetings under one lock, which is held for look-ups and memory allocation, never while
+//! waiting for a worker; only control threads use it. A meeting has two seats. The second end to arrive connects both:
+//! it allocates new memory, with rings for each end. An end that leaves ends the meeting for both and signals the
+//! other. A round is never reused: a returning end starts the next one, so rings still held by a worker of one end are
+//! never the new ones of the other. The memory lives as long as any rings in it.
 
 use crate::PortFault;
 use crate::eventfd::signal;
@@ -15,11 +15,10 @@ use rustix::fd::{AsFd, OwnedFd};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The names of a pair's ends, in order.
+/// Names of both ends, sorted.
 type Names = (String, String);
 
-/// Where ends of pairs find each other, by name. A process has one, or as many as it has switches that do not know of
-/// each other.
+/// Table in which the ends of patch pairs find each other by name. One per process, or one per independent switch.
 #[derive(Clone, Debug, Default)]
 pub struct Exchange(Arc<Mutex<BTreeMap<Names, Meeting>>>);
 
@@ -33,22 +32,22 @@ struct Meeting {
 struct Seat {
     options: Options,
     doorbell: Arc<OwnedFd>,
-    /// What this end has not picked up yet.
+    /// Rings of this end, until it takes them.
     rings: Option<Rings>,
 }
 
-/// What an end finds when it looks.
+/// Result of [`Place::look`].
 #[derive(Debug)]
 pub(super) enum Found {
-    /// The other end is not there.
+    /// The other end is absent.
     Nobody,
-    /// Both are there, and these are this end's rings.
+    /// Both ends are present, with the rings of this end.
     Rings(Rings, Arc<Joined>),
-    /// Both are there, and this end has its rings.
+    /// Both ends are present, and this end already has its rings.
     Same,
 }
 
-/// One end's place.
+/// Registration of one end.
 #[derive(Debug)]
 pub(super) struct Place {
     exchange: Exchange,
@@ -57,7 +56,7 @@ pub(super) struct Place {
 }
 
 impl Exchange {
-    /// The place of the end called `name`, whose other end is called `peer`.
+    /// The registration of the end `name` whose peer is `peer`.
     pub(super) fn place(&self, name: &str, peer: &str) -> Place {
         let side = usize::from(name > peer);
         let (first, second) = if side == 0 { (name, peer) } else { (peer, name) };
@@ -70,10 +69,10 @@ impl Exchange {
 }
 
 impl Place {
-    /// Sits down, if this end does not yet; `doorbell` is rung when something changes. Joins both ends if the other sits.
+    /// Registers this end if needed; `doorbell` is rung on changes. Connects both ends if the other is registered.
     ///
     /// # Errors
-    /// There is no memory for the rings. Nothing was changed but that this end sits.
+    /// If there is no memory for the rings. Only the registration has then taken effect.
     pub(super) fn look(&self, options: Options, doorbell: &Arc<OwnedFd>) -> Result<Found, PortFault> {
         let mut meetings = self.exchange.lock();
         let meeting = meetings.entry(self.names.clone()).or_default();
@@ -86,7 +85,7 @@ impl Place {
         Ok(seat.rings.take().map_or(Found::Same, |rings| Found::Rings(rings, joined.clone())))
     }
 
-    /// Leaves, and ends the round for both.
+    /// Unregisters this end, and ends the round for both.
     pub(super) fn leave(&self) {
         let mut meetings = self.exchange.lock();
         let Some(meeting) = meetings.get_mut(&self.names) else { return };
@@ -101,7 +100,7 @@ impl Place {
         }
     }
 
-    /// Whether `joined` is still what joins the two.
+    /// Whether `joined` is the current round.
     pub(super) fn is_round(&self, joined: &Arc<Joined>) -> bool {
         let meetings = self.exchange.lock();
         let current = meetings.get(&self.names).and_then(|meeting| meeting.joined.as_ref());

@@ -1,8 +1,8 @@
-//! Two ports of one process that are each other's peer, as two ends of a cable are: what one sends, the other receives.
+//! Patch ports: two ports of one process that are connected to each other, like the ends of a cable.
 //!
-//! They are joined through the rings and queues of [`crate::memif`] without a socket: the second end to arrive makes the
-//! memory, and the other maps what it made. `exchange` is where the two meet, `control` a port's life. Nothing is ever
-//! trusted less for being near: the queues judge as they always do.
+//! They use the rings and queues of [`crate::memif`] without a socket: the second end to arrive allocates the memory,
+//! and the other maps it. `exchange` is the rendezvous, `control` the control side. The queues validate ring content as
+//! for any memif peer.
 
 mod control;
 mod exchange;

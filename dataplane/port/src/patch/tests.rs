@@ -17,7 +17,7 @@ impl End {
         Self { port, engine: FakeEngine::default() }
     }
 
-    /// What the engine's control thread would do at this moment.
+    /// One step of the engine's control thread.
     fn turn(&mut self, now: Instant) {
         let fd = self.port.poll_fd().unwrap();
         let readable = poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&Timespec::default())).unwrap() > 0;

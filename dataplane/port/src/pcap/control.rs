@@ -1,4 +1,4 @@
-//! The port's life: its queues run from its first moment to its end, unless its file takes no more.
+//! Control side: the queues run until the port is closed or its file fails.
 
 use super::CreateError;
 use super::options::{Options, Playing};
@@ -14,10 +14,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How old what is said of the playing may be.
+/// Refresh interval of the playback status.
 const NEWS: Duration = Duration::from_millis(500);
 
-/// A port that is files.
+/// A port that plays and writes capture files.
 #[derive(Debug)]
 pub struct Pcap {
     playing: Option<Playing>,
@@ -27,12 +27,12 @@ pub struct Pcap {
     doorbell: Arc<OwnedFd>,
     state: PortState,
     last_fault: Option<PortFault>,
-    /// When something is to be said of the playing.
+    /// Time of the next playback status update.
     news: Option<Instant>,
 }
 
 impl Pcap {
-    /// A port that plays and writes what `options` say. The file to write to is made now.
+    /// A port that plays and writes as configured by `options`. Creates the output file.
     pub fn new(options: Options) -> Result<Self, CreateError> {
         let no_bell = |reason: rustix::io::Errno| CreateError::Kernel {
             path: options.write.as_ref().map(|output| output.path.clone()).unwrap_or_default(),
@@ -54,7 +54,7 @@ impl Pcap {
         })
     }
 
-    /// Hands the queues to the engine.
+    /// Passes the queues to the engine.
     fn start(&mut self, now: Instant, engine: &mut dyn Attach) -> Result<(), PortFault> {
         if let Some(spool) = &self.spool {
             engine.start_tx(0, tx::start(spool.feed()));

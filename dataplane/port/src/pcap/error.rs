@@ -1,81 +1,81 @@
-//! Why a capture is not played.
+//! Errors of capture files to be played.
 
 use super::{MOST_BYTES, MOST_PACKETS, MOST_SHORT};
 use std::collections::TryReserveError;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a file is not played. No port was made.
+/// A file cannot be played. No port was created.
 #[derive(Debug, thiserror::Error)]
 pub enum PcapError {
-    /// The kernel did not give its bytes.
+    /// The file cannot be read.
     #[error("{0} cannot be read: {1}; name a file that this user can read and that fits into memory")]
     Read(PathBuf, io::Error),
-    /// What is there has no end that could be waited for: a pipe, a device, a folder.
+    /// Not a regular file: a pipe, device or directory.
     #[error("{0} is no ordinary file, and only those are played; copy what comes from it into one first")]
     NotAFile(PathBuf),
-    /// It has more than [`MOST_BYTES`].
+    /// Longer than [`MOST_BYTES`].
     #[error(
         "{0} has {1} bytes, more than the limit of {MOST_BYTES} (1 GiB); cut it into parts, such as with \
          `editcap -c 1000000`"
     )]
     Large(PathBuf, u64),
-    /// It has more than [`MOST_PACKETS`].
+    /// More than [`MOST_PACKETS`] packets.
     #[error(
         "{0} has more packets than the limit of {MOST_PACKETS}; cut it into parts, such as with \
          `editcap -c 1000000`"
     )]
     Many(PathBuf),
-    /// It has more than [`MOST_SHORT`] packets that cannot be played.
+    /// More than [`MOST_SHORT`] packets too short to be played.
     #[error(
         "{path} has more than {MOST_SHORT} packets shorter than an Ethernet header, the last at byte {offset}; keep \
          only complete headers, such as with `tshark -Y \"frame.cap_len >= 14\"`"
     )]
     Short {
-        /// Which file.
+        /// File path.
         path: PathBuf,
-        /// Where the last of them begins.
+        /// Offset of the last of them, in bytes.
         offset: usize,
     },
-    /// No file of a known kind begins like this.
+    /// Unknown file format.
     #[error("{0} is neither pcap nor pcapng, so there is nothing to play; {1}")]
     Unknown(PathBuf, &'static str),
-    /// Its packets are of something else.
+    /// A packet's link type is not Ethernet.
     #[error(
         "{path}: packet {packet}, at byte {offset}, has link type {link}, not Ethernet, so nothing is played; keep \
          only Ethernet's packets, or capture on an Ethernet interface"
     )]
     Link {
-        /// Which file.
+        /// File path.
         path: PathBuf,
-        /// Counted from 1.
+        /// Packet number, from 1.
         packet: usize,
-        /// Where it begins.
+        /// Offset of the packet, in bytes.
         offset: usize,
-        /// See <https://www.tcpdump.org/linktypes.html>.
+        /// Link type; see <https://www.tcpdump.org/linktypes.html>.
         link: i32,
     },
-    /// It contradicts its format.
+    /// The file violates its format.
     #[error(
         "{path} is broken at byte {offset}, behind {packets} packets: {reason}; nothing is played; mend it \
          (`editcap` copies what can be read) or capture again"
     )]
     Broken {
-        /// Which file.
+        /// File path.
         path: PathBuf,
-        /// Where.
+        /// Offset of the error, in bytes.
         offset: usize,
-        /// Whole packets before.
+        /// Number of complete packets before it.
         packets: usize,
-        /// What is wrong there.
+        /// Description of the error.
         reason: &'static str,
     },
-    /// It has a header and nothing else.
+    /// The file has no packets.
     #[error("{0} has no whole packet, so there is nothing to play; name a file with packets")]
     Empty(PathBuf),
 }
 
-/// What is wrong, without the file's name.
+/// Error without the file name.
 #[derive(Debug)]
 pub(super) enum Fault {
     Read(io::Error),
@@ -99,7 +99,7 @@ impl From<TryReserveError> for Fault {
 }
 
 impl Fault {
-    /// The error of the file at `path`, which has `packets` whole packets before the fault.
+    /// Adds the file name to the error; `packets` is the number of complete packets before it.
     pub(super) fn of(self, path: &Path, packets: usize) -> PcapError {
         let path = path.to_owned();
         match self {

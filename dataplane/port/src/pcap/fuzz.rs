@@ -1,17 +1,17 @@
-//! Any file is judged without harm: what the fuzz target runs, and stable tests replay.
+//! Fuzzing of capture file validation, also replayed by stable tests.
 
 use super::recording::{Found, Limits, Recording, validate};
 use super::window::{CHUNK, Window};
 use std::path::Path;
 
-/// Limits that a short file reaches.
+/// Limits that a short file can reach.
 const LIMITS: Limits = Limits { packets: 100, short: 20 };
 
-/// Judges `file`; every packet it is said to have lies inside, in order of time, and it is the same however much of the
-/// file is read at once.
+/// Validates `file`, and checks that all packets found are inside it, in time order, and independent of the read chunk
+/// size.
 ///
 /// # Panics
-/// When one does not.
+/// If a check fails.
 pub fn fuzz_recording(file: &[u8]) {
     let (found, validated) = validated(file, CHUNK);
     let mut last = 0;
@@ -35,7 +35,7 @@ pub fn fuzz_recording(file: &[u8]) {
     }
 }
 
-/// What is found, and what is wrong; empty if nothing is.
+/// Packets found, and the error text; empty if valid.
 fn validated(file: &[u8], chunk: usize) -> (Found, String) {
     let mut found = Found::within(LIMITS);
     let validated = validate(&mut Window::new(file, chunk), &mut found);

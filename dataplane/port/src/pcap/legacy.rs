@@ -1,5 +1,5 @@
-//! Packets of a pcap file (draft-ietf-opsawg-pcap): micro- and nanoseconds in both byte orders, and the "modified"
-//! format with its longer record headers.
+//! pcap files (draft-ietf-opsawg-pcap): micro- and nanoseconds in both byte orders, and the "modified" format with
+//! longer record headers.
 
 use super::error::Fault;
 use super::recording::{ETHERNET, Found};
@@ -7,23 +7,23 @@ use super::window::Window;
 use pcap_parser::{LegacyPcapBlock, PcapError as ParserError, PcapHeader, nom};
 use std::io::Read;
 
-/// What of pcap's field is the link type; above it stands the length of frame checksums.
+/// Mask of the link type in pcap's field; the upper bits describe the FCS length.
 const LINK_TYPE: i32 = 0x03ff_ffff;
 const NANOSECONDS: u64 = 1_000_000_000;
-/// Bytes of the file's header.
+/// Size of the file header, in bytes.
 const HEADER: usize = 24;
-/// Bytes of a packet that no tool exceeds (libpcap's own limit).
+/// Maximum packet size in bytes (libpcap's limit).
 const MOST: u32 = 1 << 18;
-/// Bytes of the longest record: the header of the modified format, and a packet.
+/// Maximum record size in bytes: the header of the modified format, and a packet.
 const LONGEST: usize = 24 + MOST as usize;
 
-/// Finds the packets.
+/// Finds the packets of a pcap file.
 pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Found) -> Result<(), Fault> {
     let header = header(window)?;
     let link = header.network.0 & LINK_TYPE;
     let unit = if header.is_nanosecond_precision() { 1 } else { 1_000 };
     loop {
-        // Every record that is accepted is in the window as a whole, unless the file ends before it does.
+        // The window holds each accepted record completely, unless the file ends within it.
         window.want(LONGEST)?;
         let (rest, offset) = (window.rest(), window.offset());
         let broken = || Fault::Broken { offset, reason: "a packet of an impossible length" };
@@ -71,7 +71,7 @@ fn parser(header: &PcapHeader) -> for<'a> fn(&'a [u8]) -> Parsed<'a> {
     }
 }
 
-/// Whether the packet in front claims more bytes than any tool keeps.
+/// Whether the next packet exceeds the maximum packet size.
 fn is_absurd(rest: &[u8], header: &PcapHeader) -> bool {
     let Some(&bytes) = rest.get(8..).and_then(|rest| rest.first_chunk()) else { return false };
     let len = if header.is_bigendian() { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) };

@@ -1,9 +1,9 @@
-//! A port that is files: packets of a capture enter by it, and what leaves by it is a capture.
+//! A port over capture files: received packets are read from one, sent packets are written to one.
 //!
-//! `recording` is a file that was read and judged to its end before the port was made, on the caller's thread: from then on
-//! its packets are memory of our own, and no disk makes a worker wait. `rx` plays it, with the times between its
-//! packets, at a factor, or as fast as it goes. `tx` spools what is sent to the control thread, which writes it
-//! (`crate::spool`); a worker never touches a file. `control` is the port's life.
+//! `recording` is a file that was read and validated completely before the port is created, on the caller's thread: its
+//! packets are in private memory, so workers never block on the disk. `rx` plays it, with original timing, at a factor,
+//! or at full speed. `tx` spools sent packets to the control thread, which writes them (`crate::spool`); workers do not
+//! access files. `control` is the control side.
 
 mod control;
 mod error;
@@ -25,11 +25,11 @@ pub use error::PcapError;
 pub use options::{Options, Pace, Playing, Repeat};
 pub use recording::Recording;
 
-/// Most bytes of a file that is played.
+/// Maximum size of a file to be played, in bytes.
 pub const MOST_BYTES: u64 = 1 << 30;
-/// Most packets of a file that is played: 64 bytes for each, where it has as many bytes as it may.
+/// Maximum number of packets of a file to be played: 64 bytes each at the maximum file size.
 pub const MOST_PACKETS: usize = 1 << 24;
-/// Most packets of a file that are shorter than an Ethernet header, and so are counted and not played.
+/// Maximum number of packets shorter than an Ethernet header; these are counted and not played.
 pub const MOST_SHORT: usize = 1 << 16;
-/// Shortest frame: an Ethernet header.
+/// Minimum frame length in bytes: an Ethernet header.
 const SHORTEST: usize = 14;

@@ -1,15 +1,15 @@
-//! What a pcap port may be told.
+//! pcap port configuration.
 
 use super::{Output, Recording};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// When the packets of a recording enter.
+/// Playback timing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// With the times between them divided by this: 1 is as they were recorded, 2 twice as fast.
+    /// Original packet intervals divided by this factor: 1 is original speed, 2 is twice as fast.
     Recorded(f64),
-    /// As fast as it goes.
+    /// Full speed.
     Fast,
 }
 
@@ -19,10 +19,10 @@ impl Default for Pace {
     }
 }
 
-/// How often a recording is played.
+/// Number of repetitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
-    /// So often.
+    /// A fixed number of times.
     Times(u64),
     /// Until the port is removed.
     Forever,
@@ -34,34 +34,34 @@ impl Default for Repeat {
     }
 }
 
-/// What enters, and when.
+/// Playback settings.
 #[derive(Clone, Debug)]
 pub struct Playing {
-    /// The packets.
+    /// Packets to play.
     pub recording: Arc<Recording>,
-    /// How fast.
+    /// Timing.
     pub pace: Pace,
-    /// How often.
+    /// Repetitions.
     pub repeat: Repeat,
-    /// How long after the port's start the first packet enters.
+    /// Delay from port start to the first packet.
     pub after: Duration,
 }
 
 impl Playing {
-    /// Once, as it was recorded, at once.
+    /// Plays once, at original speed, without delay.
     pub fn new(recording: Recording) -> Self {
         let (pace, repeat) = (Pace::default(), Repeat::default());
         Self { recording: Arc::new(recording), pace, repeat, after: Duration::ZERO }
     }
 }
 
-/// Which files a port is.
+/// Files of a port.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The interface's name in the file that is written.
+    /// Interface name in the written file.
     pub name: String,
-    /// What enters.
+    /// Playback of received packets.
     pub read: Option<Playing>,
-    /// Where what leaves is written, as pcapng.
+    /// Output pcapng file for sent packets.
     pub write: Option<Output>,
 }

@@ -1,5 +1,5 @@
-//! Packets of a pcapng file (draft-ietf-opsawg-pcapng): sections of either byte order, any number of interfaces, each
-//! with a clock of its own. Blocks that bring no packet are passed over.
+//! pcapng files (draft-ietf-opsawg-pcapng): sections in either byte order, any number of interfaces, each with its own
+//! clock. Blocks without packets are skipped.
 
 use super::error::Fault;
 use super::recording::{ETHERNET, Found};
@@ -10,34 +10,34 @@ use pcap_parser::{
 };
 use std::io::Read;
 
-/// Type of the block that begins a section, the same in either byte order.
+/// Type of a section header block, the same in either byte order.
 pub(super) const SECTION: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
-/// What a section's header has behind its length, in the section's byte order.
+/// Byte-order magic, after the length of a section header, in the section's byte order.
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
-/// Type of the packet block that was given up in 2009.
+/// Type of the packet block, obsolete since 2009.
 const OLD_PACKET: u32 = 2;
-/// Nothing is shorter than an empty block.
+/// Minimum block length in bytes: an empty block.
 const SHORTEST: usize = 12;
-/// No block is longer than 16 MiB: the parser makes a list of a block's options, which takes eight times as much memory.
+/// Maximum block length: 16 MiB. The parser builds a list of a block's options, which needs eight times as much memory.
 const LONGEST: usize = 1 << 24;
-/// No section has more interfaces: each takes memory until the section ends.
+/// Maximum number of interfaces per section: each uses memory until the section ends.
 const MOST_INTERFACES: usize = 1 << 16;
 const NANOSECONDS: i128 = 1_000_000_000;
 
-/// One interface of the current section.
+/// An interface of the current section.
 struct Interface {
     link: i32,
-    /// Most bytes captured of a packet; 0 is no limit.
+    /// Maximum number of bytes captured per packet; 0 for no limit.
     snap: usize,
     clock: Clock,
 }
 
-/// What an interface's times mean.
+/// Time stamp format of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Clock {
     /// `if_tsresol`
     resolution: u8,
-    /// Seconds to be added.
+    /// Offset in seconds.
     offset: i64,
 }
 
@@ -47,7 +47,7 @@ impl Clock {
         let ticks = i128::from(high) << 32 | i128::from(low);
         let exponent = u32::from(self.resolution & 0x7f);
         let passed = match (self.resolution & 0x80 != 0, exponent) {
-            // Finer than what 64 bits can count within a nanosecond: every time is the first.
+            // The resolution is so fine that all 64-bit tick counts are below one nanosecond.
             (true, 95..) | (false, 29..) => 0,
             (true, _) => (ticks * NANOSECONDS) >> exponent,
             (false, 0..=9) => ticks * 10_i128.pow(9 - exponent),
@@ -57,13 +57,13 @@ impl Clock {
     }
 }
 
-/// The section that is being read.
+/// The current section.
 struct Section {
     big_endian: bool,
     interfaces: Vec<Interface>,
 }
 
-/// Finds the packets.
+/// Finds the packets of a pcapng file.
 pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Found) -> Result<(), Fault> {
     let mut section = Section { big_endian: false, interfaces: Vec::new() };
     loop {
@@ -74,7 +74,7 @@ pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Found) -> Re
         let offset = window.offset();
         let broken = |reason| Fault::Broken { offset, reason };
         match section.claims(window.rest()) {
-            // The parser does not survive it.
+            // The parser cannot handle it.
             Some(len) if len < SHORTEST => return Err(broken("a block that is shorter than an empty one")),
             Some(len) if len > LONGEST => return Err(broken("a block of more than 16 MiB")),
             claimed => window.want(claimed.unwrap_or_default())?,
@@ -101,8 +101,8 @@ pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Found) -> Re
 }
 
 impl Section {
-    /// How many bytes the block in front of `rest` claims to have; `None` if the file ends before that, or a section
-    /// begins that has no known byte order.
+    /// Length of the next block according to its header. Returns `None` if the file ends before that, or at a section
+    /// with an unknown byte order.
     fn claims(&self, rest: &[u8]) -> Option<usize> {
         let &bytes = rest.get(4..)?.first_chunk()?;
         let big_endian = if rest.starts_with(&SECTION) {
@@ -117,7 +117,7 @@ impl Section {
         Some(if big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) } as usize)
     }
 
-    /// Whether the block in front of `rest`, which is as much as the file has of it, ends behind the end of the file.
+    /// Whether the next block extends beyond the end of the file; `rest` is the remainder of the file.
     fn is_cut(&self, rest: &[u8]) -> bool {
         self.claims(rest).is_none_or(|len| len > rest.len())
     }
@@ -133,7 +133,7 @@ impl Section {
             Block::InterfaceDescription(block) => self.interfaces.push(interface(block, self.big_endian)),
             Block::EnhancedPacket(block) => return self.enhanced(offset, block, found),
             Block::SimplePacket(block) => return self.simple(offset, block, found),
-            // The parser reads the type as little-endian, whatever the section is.
+            // The parser reads the type as little-endian in any section.
             Block::Unknown(block) if [OLD_PACKET, OLD_PACKET.swap_bytes()].contains(&block.block_type) => {
                 return Err(Fault::Broken { offset, reason: "a packet block of a kind that was given up" });
             }
@@ -164,7 +164,7 @@ impl Section {
         found.add(offset, bytes, block.origlen, Some(time))
     }
 
-    /// A packet of the first interface, without a time.
+    /// A packet of the first interface, without a time stamp.
     fn simple(&self, offset: usize, block: &SimplePacketBlock<'_>, found: &mut Found) -> Result<(), Fault> {
         let interface = self.interface(0, offset)?;
         let snap = if interface.snap == 0 { usize::MAX } else { interface.snap };

@@ -1,8 +1,8 @@
-//! A capture file, read to its end and judged: its packets in memory, and when they come.
+//! A validated capture file: packets in memory, with their times.
 //!
-//! pcap (`legacy.rs`) and pcapng (`pcapng.rs`). The formats are the `pcap-parser` crate's to read; what a packet is, which
-//! files are refused, and with which words, is decided here. The file is read in pieces (`window.rs`), and only what its
-//! packets hold is kept. The file's author is not trusted: limits on bytes and packets are in `mod.rs`.
+//! Formats: pcap (`legacy.rs`) and pcapng (`pcapng.rs`), parsed by the `pcap-parser` crate. This module defines
+//! packets, limits and errors. The file is read in chunks (`window.rs`), and only packet data is kept. The file is
+//! untrusted: `mod.rs` defines limits on bytes and packets.
 
 use super::error::{Fault, PcapError};
 use super::window::{CHUNK, Window};
@@ -16,26 +16,26 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The link type of frames that begin with an Ethernet header.
+/// Link type of Ethernet frames.
 pub(super) const ETHERNET: i32 = 1;
 
-/// One packet.
+/// A packet of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Packet {
-    /// Where in [`Recording::map`] its bytes begin.
+    /// Offset of its bytes in [`Recording::map`].
     pub(super) offset: u64,
-    /// Nanoseconds since the first packet; never less than that of the packet before.
+    /// Nanoseconds since the first packet; never decreases.
     pub(super) time: u64,
-    /// Bytes that were captured.
+    /// Captured length in bytes.
     pub(super) len: u32,
 }
 
-/// What a file may have.
+/// Limits of a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) packets: usize,
-    /// Packets that are shorter than an Ethernet header. None of them is played, so that a file of nothing else has
-    /// to end early.
+    /// Packets shorter than an Ethernet header. They are not played, so a file of only such packets must be rejected
+    /// early.
     pub(super) short: usize,
 }
 
@@ -45,16 +45,16 @@ impl Default for Limits {
     }
 }
 
-/// Packets as they are found.
+/// Packets found so far.
 #[derive(Default)]
 pub(super) struct Found {
     limits: Limits,
-    /// What the packets hold, one behind the other.
+    /// Packet data, contiguous.
     pub(super) bytes: Vec<u8>,
     pub(super) packets: Vec<Packet>,
-    /// How many are longer than what was captured of them.
+    /// Number of packets longer than their captured part.
     pub(super) snapped: usize,
-    /// Where a packet begins whose end the file has not.
+    /// Offset of a packet that is truncated by the end of the file.
     pub(super) cut: Option<usize>,
     short: usize,
     first: Option<i128>,
@@ -62,13 +62,13 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Nothing yet, and no more than `limits`.
+    /// An empty result with these limits.
     pub(super) fn within(limits: Limits) -> Self {
         Self { limits, ..Self::default() }
     }
 
-    /// Adds a packet of `whole` bytes, of which `bytes` were captured at `time`, from a record at `offset` of the file;
-    /// without a time it comes right behind the one before.
+    /// Adds a packet of length `whole`, of which `bytes` were captured at `time`, from a record at file offset
+    /// `offset`. Without a time, it has the time of the packet before.
     pub(super) fn add(
         &mut self,
         offset: usize,
@@ -84,7 +84,7 @@ impl Found {
             return Err(Fault::Many);
         }
         let since = time.map_or(0, |time| time - *self.first.get_or_insert(time));
-        // Merged files may go back in time; what is due is due.
+        // Times in merged files may decrease; such packets are due at once.
         let since = since.clamp(0, i128::from(u64::MAX / 2)) as u64;
         self.last = self.last.max(since);
         self.snapped += usize::from(whole as usize > bytes.len());
@@ -108,12 +108,12 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Reads and judges a file, as long as it is now. It may be changed or removed afterwards. Blocks for as long as
-    /// the disk takes.
+    /// Reads and validates a file up to its current length. It may be changed or removed afterwards. Blocks on disk
+    /// reads.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, PcapError> {
         let path = path.as_ref();
         let failed = |error| PcapError::Read(path.to_owned(), error);
-        // Opening must not wait, whatever it is; a pipe's would.
+        // Non-blocking, because opening a pipe would block.
         let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
         let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path).map_err(failed)?;
         let found = file.metadata().map_err(failed)?;
@@ -126,7 +126,7 @@ impl Recording {
         Self::of(path, file.take(found.len()), Limits::default())
     }
 
-    /// Judges what a file of this name holds. Of a file that is refused, no more is read than up to its fault.
+    /// Validates the content of a file with this name. A rejected file is read only up to its fault.
     pub(super) fn of(path: &Path, file: impl Read, limits: Limits) -> Result<Self, PcapError> {
         let mut found = Found::within(limits);
         let mut window = Window::new(file, CHUNK);
@@ -134,24 +134,24 @@ impl Recording {
         drop(window);
         let Found { bytes, mut packets, snapped, cut, .. } = found;
         packets.shrink_to_fit();
-        // Without a byte of a packet there is no region; one region overlaps with none.
+        // A region of zero bytes is an error; a single region cannot overlap.
         let empty = || PcapError::Empty(path.to_owned());
         let region = Region::of_bytes(bytes.into()).map_err(|_| empty())?;
         let map = GuestMemory::new(vec![Arc::new(region)]).map_err(|_| empty())?;
         Ok(Self { path: path.to_owned(), map: Arc::new(map), packets, snapped, cut })
     }
 
-    /// Where it was read from.
+    /// Path that it was read from.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Packets in it.
+    /// Number of packets.
     pub fn packets(&self) -> usize {
         self.packets.len()
     }
 
-    /// Its packets as they were captured, in order, each copied out.
+    /// Copies of its packets as captured, in order.
     pub fn frames(&self) -> impl Iterator<Item = Vec<u8>> {
         let region = self.map.regions().first();
         let mut burst = Burst::new();
@@ -166,7 +166,7 @@ impl Recording {
         })
     }
 
-    /// Bytes of memory that it takes.
+    /// Memory used, in bytes.
     pub fn bytes(&self) -> u64 {
         self.map.regions().iter().map(|region| region.spec().len).sum()
     }
@@ -176,7 +176,7 @@ impl Recording {
         self.packets.last().map_or(0, |packet| packet.time)
     }
 
-    /// Notes for the user: packets that are shorter than they were, an end that is missing.
+    /// Warnings for the user: packets captured only in part, a truncated end.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.snapped > 0 {
@@ -189,7 +189,7 @@ impl Recording {
     }
 }
 
-/// Finds the packets of a file, whatever its format.
+/// Finds the packets of a file of any supported format.
 pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Found) -> Result<(), Fault> {
     window.want(4)?;
     match window.rest().first_chunk() {
@@ -217,7 +217,7 @@ mod tests {
         }
     }
 
-    /// The header of a pcap file of Ethernet frames.
+    /// Header of a pcap file with Ethernet frames.
     fn header() -> Vec<u8> {
         [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 262_144, 1].map(u32::to_le_bytes).concat()
     }
@@ -226,7 +226,7 @@ mod tests {
         [&[0, 0, len, len].map(u32::to_le_bytes).concat()[..], &vec![0; len as usize]].concat()
     }
 
-    /// A file that has a header and then a hole, up to `len` bytes.
+    /// A sparse file with only a header, `len` bytes long.
     fn hole(folder: &Path, name: &str, len: u64) -> PathBuf {
         let path = folder.join(name);
         std::fs::write(&path, header()).unwrap();
@@ -234,7 +234,7 @@ mod tests {
         path
     }
 
-    /// Counts what is read of a file.
+    /// Counts the bytes read from a file.
     struct Counted<R>(R, usize);
 
     impl<R: Read> Read for Counted<R> {

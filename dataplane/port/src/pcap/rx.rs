@@ -1,8 +1,8 @@
-//! Playing: packets of a recording enter when they are due.
+//! Playback: packets of a recording are received when due.
 //!
-//! They lie in memory of the recording, and stay there: a burst pins the recording's map, nothing has to be given back,
-//! and the copy into the destination is the only one. A queue that is early returns nothing; a worker that sleeps is woken
-//! by a timer. Never reads a clock: when it is, the burst says.
+//! Packets stay in the recording's memory: a burst pins its memory table, no buffers are returned, and the copy into
+//! the destination is the only one. The queue returns nothing before a packet is due; a timer wakes a sleeping worker.
+//! Never reads a clock: the burst provides the time.
 
 use super::SHORTEST;
 use super::options::{Pace, Playing, Repeat};
@@ -15,30 +15,30 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::timer::Timer;
 
-/// Longest frame: 64 KiB, the largest that any offload makes.
+/// Maximum frame length in bytes: 64 KiB, the largest segmentation-offload frame.
 const LONGEST: usize = 65_550;
-/// Nanoseconds that are not worth a sleep.
+/// Shorter waits, in nanoseconds, are not worth a sleep.
 const NEAR: u64 = 50_000;
 
-/// How far the playing is, for control to read.
+/// Playback progress, read by the control thread.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// Packets played.
+    /// Number of packets played.
     pub(super) packets: AtomicU64,
-    /// Whether nothing comes any more.
+    /// Whether playback has ended.
     pub(super) ended: AtomicBool,
 }
 
-/// A recording on its way in.
+/// A recording in playback.
 pub(super) struct Player {
     playing: Playing,
-    /// The packet that comes next; the end of the recording once everything was played.
+    /// Index of the next packet; the number of packets after the end.
     at: usize,
-    /// Passes after this one, `None` without end.
+    /// Remaining repetitions; `None` for endless.
     passes_left: Option<u64>,
-    /// When this pass began, once the first burst has said when it is.
+    /// Start time of this pass; set by the first burst.
     began: Option<u64>,
-    /// When the last burst was.
+    /// Time of the last burst.
     now: u64,
     timer: Timer,
     progress: Arc<Progress>,
@@ -47,7 +47,7 @@ pub(super) struct Player {
 }
 
 impl Player {
-    /// From the beginning. `doorbell` is rung when nothing comes any more.
+    /// Starts at the beginning. Rings `doorbell` when playback ends.
     pub(super) fn new(
         playing: Playing,
         progress: Arc<Progress>,
@@ -66,7 +66,7 @@ impl Player {
         self.playing.recording.packets.get(self.at).copied()
     }
 
-    /// Nanoseconds that `time` of the recording takes here.
+    /// Playback time of recording time `time`, in nanoseconds.
     fn scaled(&self, time: u64) -> u64 {
         match self.playing.pace {
             Pace::Fast => 0,
@@ -79,8 +79,7 @@ impl Player {
         self.began.unwrap_or(self.now).saturating_add(self.scaled(packet.time))
     }
 
-    /// Goes on to the packet behind, or to the next pass: as far behind the last packet as packets are from each other on
-    /// average.
+    /// Advances to the next packet or pass. The gap between passes is the average packet interval.
     fn advance(&mut self) {
         let recording = &self.playing.recording;
         let n = recording.packets();
@@ -112,20 +111,20 @@ impl Player {
 
     fn frame(&self, packet: Packet) -> VolatileSlice {
         let region = self.playing.recording.map.regions().first();
-        // The file that says where its packets are is the file that was read.
+        // Offsets were validated against the file when it was read.
         region.and_then(|region| region.seg(packet.offset, packet.len)).unwrap_or(VolatileSlice::EMPTY)
     }
 
     #[cold]
     fn end(&self) {
         self.progress.ended.store(true, Ordering::Relaxed);
-        // A full counter is a wake-up that is already pending; the descriptor is our own and never blocks.
+        // If the counter is full, a wake-up is pending; the eventfd is private and non-blocking.
         let _ = rustix::io::write(&*self.doorbell, &1u64.to_ne_bytes());
     }
 }
 
 impl RxQueue for Player {
-    /// The next packets are read in a row, which processors see for themselves.
+    /// Sequential reads are prefetched by hardware.
     fn prefetch(&self) {}
 
     fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
@@ -152,10 +151,10 @@ impl RxQueue for Player {
         Ok(())
     }
 
-    /// Nothing is to be given back.
+    /// No buffers to return.
     fn complete(&mut self, _: &[BufId]) {}
 
-    /// Control is not to be notified.
+    /// The control thread needs no notification.
     fn notify(&mut self) {}
 
     fn enable_notification(&mut self) -> Result<bool, PortFault> {
@@ -175,7 +174,7 @@ impl RxQueue for Player {
         Some(self.timer.as_fd())
     }
 
-    /// The memory is our own and stays as it is.
+    /// Private memory does not change.
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
     }

@@ -8,10 +8,10 @@ use rustix::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A packet with its time in nanoseconds.
+/// Time in nanoseconds, and packet.
 type Timed = (u64, Vec<u8>);
 
-/// A file of the old format.
+/// A pcap file.
 fn pcap(big_endian: bool, nanoseconds: bool, link: u32, packets: &[Timed]) -> Vec<u8> {
     let word = |n: u32| if big_endian { n.to_be_bytes() } else { n.to_le_bytes() };
     let half = |n: u16| if big_endian { n.to_be_bytes() } else { n.to_le_bytes() };
@@ -29,7 +29,7 @@ fn pcap(big_endian: bool, nanoseconds: bool, link: u32, packets: &[Timed]) -> Ve
     file
 }
 
-/// A pcapng file as others write it: a name resolution block first, then the packets of the second interface.
+/// A pcapng file as other tools write it: a name resolution block, then packets of the second interface.
 fn pcapng(big_endian: bool, packets: &[Timed]) -> Vec<u8> {
     let word = |n: u32| if big_endian { n.to_be_bytes() } else { n.to_le_bytes() };
     let half = |n: u16| if big_endian { n.to_be_bytes() } else { n.to_le_bytes() };
@@ -59,12 +59,12 @@ fn recording(bytes: Vec<u8>) -> Result<Recording, PcapError> {
     Recording::of(Path::new("x.pcap"), &*bytes, recording::Limits::default())
 }
 
-/// What a recording holds, by the segments that would be played.
+/// Times and bytes of a recording's packets, from the segments that are played.
 fn content(recording: &Recording) -> Vec<Timed> {
     let region = &recording.map.regions()[0];
     let packet = |p: &recording::Packet| {
         let mut bytes = vec![0; p.len as usize];
-        // SAFETY: the recording holds its map, and the slice has the packet's length.
+        // SAFETY: the recording keeps its memory table alive, and the slice has the packet's length.
         unsafe { region.seg(p.offset, p.len).unwrap().copy_out::<Portable>(&mut bytes) };
         (p.time, bytes)
     };
@@ -83,12 +83,12 @@ fn some_packets() -> Vec<Timed> {
         .collect()
 }
 
-/// As the first packet's time were zero.
+/// Times relative to the first packet.
 fn since_first(packets: &[Timed]) -> Vec<Timed> {
     packets.iter().map(|(time, bytes)| (time - packets[0].0, bytes.clone())).collect()
 }
 
-/// A port with what the engine would hold of it.
+/// A port, with the queues that the engine would hold.
 struct Bench {
     port: Pcap,
     engine: FakeEngine,
@@ -108,7 +108,7 @@ impl Bench {
         Self::new(Options { read: Some(Playing { pace, repeat, ..playing }), ..Options::default() })
     }
 
-    /// What enters at `now`, and what was counted.
+    /// The burst received at `now`, with statistics.
     fn enter(&mut self, now: u64) -> (Burst, BurstStats) {
         let (mut burst, mut stats) = (Burst::new(), BurstStats::default());
         burst.begin(0);
@@ -183,7 +183,7 @@ fn a_broken_file_is_refused_with_place_and_reason() {
         file
     };
     let unknown = |remedy: &str| format!("neither pcap nor pcapng, so there is nothing to play; {remedy}");
-    // A section of 28 bytes, two interfaces of 32, a block of 16: the first packet begins at 108.
+    // A section header of 28 bytes, two interfaces of 32, a block of 16: the first packet starts at 108.
     for (what, file, said) in [
         ("nothing", vec![], unknown("name a capture")),
         ("a picture", b"\x89PNG\r\n\x1a\n".repeat(9), unknown("name a capture")),
@@ -306,7 +306,7 @@ fn an_ended_file_is_said_to_have_ended_and_the_port_stays() {
     assert_eq!(bench.port.status().state, PortState::Closed);
 }
 
-/// Plays `packets` and writes what enters; the file after the deadline, while the port runs.
+/// Plays `packets` and writes them to `path`; returns the file after the deadline, while the port runs.
 fn copied(packets: &[Timed], path: &Path) -> Recording {
     let mut from = Bench::playing(packets, Pace::Recorded(1.0), Repeat::default());
     let mut to =
@@ -321,7 +321,7 @@ fn copied(packets: &[Timed], path: &Path) -> Recording {
         assert!(burst.is_empty() || knows, "control is told, or comes by itself");
         to.port.handle(to.now, &mut to.engine);
     }
-    // The youngest were held back; by the next deadline they are in the file.
+    // The most recent packets were held back and are written by the next deadline.
     to.now = to.port.deadline().unwrap();
     to.port.handle(to.now, &mut to.engine);
     let read = Recording::read(path).unwrap();

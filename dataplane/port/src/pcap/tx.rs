@@ -1,11 +1,11 @@
-//! Writing: what is sent is spooled, and control writes it. A full spool is a full queue.
+//! Transmit: sent packets are spooled, and the control thread writes them. A full spool is a full queue.
 
 use crate::spool::{Feed, Record, Spooled};
 use crate::{Burst, BurstStats, DropReason, PortFault, TxQueue};
 use mem::copy::Kernel;
 use std::marker::PhantomData;
 
-/// A queue that ends in a file. The copy kernel is chosen here, once.
+/// A transmit queue to a file. Selects the copy kernel.
 pub(super) fn start(feed: Feed) -> Box<dyn TxQueue> {
     mem::with_kernel!(mem::copy::chosen(), K => Box::new(Tx::<K> { feed, kernel: PhantomData }) as Box<dyn TxQueue>)
 }
@@ -38,14 +38,14 @@ impl<K: Kernel> TxQueue for Tx<K> {
         Ok(done)
     }
 
-    /// Control was told when the packets were spooled.
+    /// The control thread was notified when the packets were spooled.
     fn notify(&mut self) {}
 
     fn fork(&mut self) -> Box<dyn TxQueue> {
         Box::new(Self { feed: self.feed.another(), kernel: PhantomData })
     }
 
-    /// The memory is our own and stays as it is.
+    /// Private memory does not change.
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
     }

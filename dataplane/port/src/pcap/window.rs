@@ -1,39 +1,39 @@
-//! A file on its way through a parser: as many of its bytes are in memory as the parser needs at one time.
+//! Buffered reader for a parser: keeps only the bytes that the parser needs at a time.
 
 use std::io::{self, Read};
 
-/// Bytes that are read at once.
+/// Read size in bytes.
 pub(super) const CHUNK: usize = 1 << 20;
 
-/// The next bytes of a file.
+/// A sliding window over a file.
 pub(super) struct Window<R> {
     file: R,
     chunk: usize,
     bytes: Vec<u8>,
-    /// How many of `bytes` are behind the parser.
+    /// Number of consumed bytes at the start of `bytes`.
     taken: usize,
-    /// Where in the file `bytes` begin.
+    /// File offset of `bytes`.
     start: usize,
     ended: bool,
 }
 
 impl<R: Read> Window<R> {
-    /// A window at the beginning of `file`, which is read in pieces of `chunk` bytes.
+    /// A window at the start of `file`, read in chunks of `chunk` bytes.
     pub(super) fn new(file: R, chunk: usize) -> Self {
         Self { file, chunk, bytes: Vec::new(), taken: 0, start: 0, ended: false }
     }
 
-    /// Where in the file [`Window::rest`] begins.
+    /// File offset of [`Window::rest`].
     pub(super) fn offset(&self) -> usize {
         self.start + self.taken
     }
 
-    /// The next bytes, as far as they were read.
+    /// Unconsumed bytes read so far.
     pub(super) fn rest(&self) -> &[u8] {
         &self.bytes[self.taken..]
     }
 
-    /// Reads until [`Window::rest`] has `len` bytes, or the file has no more.
+    /// Reads until [`Window::rest`] has `len` bytes or the file ends.
     pub(super) fn want(&mut self, len: usize) -> io::Result<()> {
         if self.rest().len() >= len || self.ended {
             return Ok(());
@@ -49,7 +49,7 @@ impl<R: Read> Window<R> {
         Ok(())
     }
 
-    /// Leaves the next `len` bytes behind, which have been read.
+    /// Consumes `len` bytes of [`Window::rest`].
     pub(super) fn take(&mut self, len: usize) {
         self.taken = (self.taken + len).min(self.bytes.len());
     }

@@ -1,8 +1,8 @@
-//! Where peers come from: a socket that is listened on, or one that is connected to again and again.
+//! Connections to peers: accepts on a listening socket, or connects repeatedly.
 //!
-//! After each peer, and after each failure, the door stays shut for a while, longer each time until a peer has
-//! stayed for a while, so that a broken or hostile one cannot keep the control thread busy. A peer that connects
-//! meanwhile waits in the listener's queue. Never blocks, never reads a clock.
+//! After each peer and each failure, connections pause with exponential back-off, which resets once a peer stays
+//! connected, so that a broken or hostile peer cannot keep the control thread busy. Connections meanwhile wait in the
+//! listen backlog. Never blocks, never reads a clock.
 
 use super::Site;
 use super::listener::{ListenError, Listener};
@@ -14,23 +14,23 @@ use rustix::io::Errno;
 use rustix::net::SocketType;
 use std::time::{Duration, Instant};
 
-/// How long a connection over TCP may take to come about.
+/// Timeout of a TCP connection attempt.
 const LONGEST_DIAL: Duration = Duration::from_secs(5);
 
-/// A door.
+/// Listener or connector with back-off.
 #[derive(Debug)]
 pub(crate) struct Connector {
     site: Site,
     epoll: OwnedFd,
     listener: Option<Ear>,
-    /// A connection that is asked for and not there yet.
+    /// TCP connection in progress.
     dialing: Option<OwnedFd>,
     backoff: Backoff,
     resume: Option<Instant>,
     refused: Option<Errno>,
 }
 
-/// What is listened on.
+/// Listening socket.
 #[derive(Debug)]
 enum Ear {
     Unix(Listener),
@@ -69,7 +69,7 @@ impl Ear {
 }
 
 impl Connector {
-    /// Peers connect to a socket at `site`.
+    /// Accepts peers on a socket at `site`.
     pub(crate) fn listen(site: Site) -> Result<Self, ListenError> {
         let listener = Ear::at(&site)?;
         let mut connector = Self::new(site)?;
@@ -78,7 +78,7 @@ impl Connector {
         Ok(connector)
     }
 
-    /// A peer listens at `site`, now or later.
+    /// Connects to a listener at `site`, which may start later.
     pub(crate) fn connect(site: Site, now: Instant) -> Result<Self, ListenError> {
         let mut connector = Self::new(site)?;
         connector.resume = Some(now);
@@ -92,38 +92,38 @@ impl Connector {
         Ok(Self { site, epoll, listener, dialing, backoff: Backoff::default(), resume, refused })
     }
 
-    /// Where it is, for people.
+    /// Address for display.
     pub(crate) fn place(&self) -> String {
         self.site.to_string()
     }
 
-    /// When it opens again.
+    /// Time at which the pause or the connection attempt ends.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.resume
     }
 
-    /// Why the last try to connect came to nothing.
+    /// Error of the last connection attempt.
     pub(crate) fn refused(&self) -> Option<Errno> {
         self.refused
     }
 
-    /// Becomes readable with `fd` too, until that is closed.
+    /// Makes the connector readable when `fd` is, until `fd` is closed.
     pub(crate) fn watch(&self, fd: BorrowedFd<'_>) -> Result<(), Errno> {
         epoll::add(&self.epoll, fd, epoll::EventData::new_u64(0), EventFlags::IN)
     }
 
-    /// Becomes readable once `fd` takes bytes again, until [`Connector::forget`].
+    /// Makes the connector readable when `fd` is writable, until [`Connector::forget`].
     pub(crate) fn watch_room(&self, fd: BorrowedFd<'_>) -> Result<(), Errno> {
         epoll::add(&self.epoll, fd, epoll::EventData::new_u64(0), EventFlags::OUT)
     }
 
-    /// No longer becomes readable with `fd`.
+    /// Removes `fd` from the watched descriptors.
     pub(crate) fn forget(&self, fd: BorrowedFd<'_>) {
-        // It may not be watched at the moment, which is what is wanted.
+        // Fails harmlessly if `fd` is not watched.
         let _ = epoll::delete(&self.epoll, fd);
     }
 
-    /// Once the pause is over: listens again, or knocks. Returns a connection that has come about.
+    /// After the pause, listens again or connects. Returns a new connection, if any.
     pub(crate) fn try_connect(&mut self, now: Instant) -> Option<OwnedFd> {
         if let Some(socket) = self.dialing.take() {
             self.forget(socket.as_fd());
@@ -146,7 +146,7 @@ impl Connector {
         self.wait_for(dialed, now)
     }
 
-    /// The connection, if it is there; else it is waited for, until the time is up.
+    /// Returns the connection if it is established; else watches it until the timeout.
     fn wait_for(&mut self, dialed: Result<Dialed, Errno>, now: Instant) -> Option<OwnedFd> {
         let refused = match dialed {
             Ok(Dialed::Connected(socket)) => {
@@ -168,14 +168,13 @@ impl Connector {
         None
     }
 
-    /// A peer that has connected. While another one is `inside` it is shown the door at once, so that it sees
-    /// a clear end.
+    /// Accepts a connection. If `inside` is true, another peer is connected, and the new connection is closed at once.
     pub(crate) fn admit(&mut self, inside: bool, now: Instant) -> Option<OwnedFd> {
         if self.resume.is_some() {
             return None;
         }
         let accepted = self.listener.as_ref()?.accept();
-        // Without descriptors to spare the listener would stay readable, so it rests.
+        // If file descriptors are exhausted, the listener would stay readable, so it pauses.
         let socket = accepted.unwrap_or_else(|_| {
             self.rest(now);
             None
@@ -183,7 +182,7 @@ impl Connector {
         socket.filter(|_| !inside)
     }
 
-    /// Pauses before the next try, longer each time.
+    /// Pauses before the next attempt; the pause doubles each time.
     pub(crate) fn rest(&mut self, now: Instant) {
         if let Some(listener) = &self.listener {
             self.forget(listener.as_fd());
@@ -191,18 +190,18 @@ impl Connector {
         self.resume = Some(self.backoff.begin(now));
     }
 
-    /// A peer that had what it wanted since that time has gone: pauses before the next one.
+    /// Pauses after a peer that was connected since `since` has left.
     pub(crate) fn part(&mut self, since: Option<Instant>, now: Instant) {
         self.backoff.ended(since, now);
         self.rest(now);
     }
 
-    /// A peer has shown that it means it: the next pause is a short one again.
+    /// Resets the back-off after a peer has proven functional.
     pub(crate) fn succeeded(&mut self) {
         self.backoff.shorten();
     }
 
-    /// Never again.
+    /// Stops listening and connecting permanently.
     pub(crate) fn close(&mut self) {
         (self.listener, self.dialing, self.resume) = (None, None, None);
     }
@@ -219,7 +218,7 @@ mod tests {
     use super::*;
     use std::net::{SocketAddr, TcpListener};
 
-    /// Accepts until a peer is there; the time is a guard against hanging for ever.
+    /// Polls until a peer connects, with a timeout.
     fn visitor(connector: &mut Connector) -> OwnedFd {
         let start = Instant::now();
         loop {
@@ -280,7 +279,7 @@ mod tests {
 
     #[test]
     fn an_address_of_another_machine_is_refused_by_name() {
-        // A network for documentation (RFC 5737).
+        // A documentation network (RFC 5737).
         let address: SocketAddr = "203.0.113.77:5555".parse().unwrap();
         assert!(matches!(Connector::listen(Site::Tcp(address)), Err(ListenError::NotHere(_))));
     }

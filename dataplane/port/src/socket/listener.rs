@@ -1,4 +1,4 @@
-//! A listening Unix socket and its file: made if no other process listens there, removed by its maker.
+//! Listening Unix socket with its file: created if no other process listens there, removed on drop.
 
 use super::{Site, is_abstract, sys};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,52 +8,52 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Bytes of a socket's path, without the zero that ends it (`unix(7)`).
+/// Maximum length of a socket path in bytes, without the terminating zero (`unix(7)`).
 const LONGEST_PATH: usize = 107;
 
-/// Why a port's socket could not be had. Nothing was changed.
+/// A socket could not be created. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Another process listens there.
+    /// Another process listens on the socket.
     #[error("{0}: another process listens on this socket; stop it or choose another path")]
     Live(PathBuf),
-    /// The file is something else.
+    /// The file is not a socket.
     #[error("{0}: this exists and is not a socket; remove it or choose another path")]
     NotASocket(PathBuf),
-    /// The directory is missing.
+    /// The directory does not exist.
     #[error("{0}: its directory does not exist; create it first")]
     NoDirectory(PathBuf),
-    /// The kernel has no room for it.
+    /// The path is too long.
     #[error(
         "{0}: the path is longer than the {LONGEST_PATH} bytes that a socket's may have; choose a shorter one"
     )]
     TooLong(PathBuf),
-    /// This process may not.
+    /// Permission denied for the path.
     #[error(
         "{0}: this process may not make the socket; choose a folder that it may write to, or run it as another user"
     )]
     Denied(PathBuf),
-    /// The address is taken.
+    /// The address is in use.
     #[error("{0}: another process listens on this address; stop it or choose another port")]
     Taken(SocketAddr),
-    /// The address is another machine's.
+    /// The address is not local.
     #[error("{0}: this machine has no such address; choose one that `ip address` shows")]
     NotHere(SocketAddr),
-    /// This process may not.
+    /// Permission denied for the address.
     #[error(
         "{0}: this process may not listen on this address; choose a port from 1024 on, or give it CAP_NET_BIND_SERVICE"
     )]
     Privileged(SocketAddr),
-    /// The kernel refused.
+    /// Other kernel error for the address.
     #[error("{0}: this address cannot be listened on: {1}")]
     Address(SocketAddr, Errno),
-    /// The kernel refused.
+    /// Other kernel error for the path.
     #[error("{0}: the socket could not be made: {1}")]
     Kernel(PathBuf, Errno),
 }
 
 impl ListenError {
-    /// The kernel refused what is to be done to the file.
+    /// Maps an error of a file operation.
     fn of_file(path: &Path, errno: Errno) -> Self {
         match errno {
             Errno::ACCESS | Errno::PERM | Errno::ROFS => Self::Denied(path.into()),
@@ -61,7 +61,7 @@ impl ListenError {
         }
     }
 
-    /// The kernel refused what has nothing to do with the place.
+    /// Maps an error that does not depend on the path or address.
     pub(crate) fn at(site: &Site, errno: Errno) -> Self {
         match site {
             Site::Unix(path) | Site::Packets(path) => Self::Kernel(path.clone(), errno),
@@ -75,17 +75,17 @@ impl ListenError {
 pub(crate) struct Listener {
     socket: OwnedFd,
     path: PathBuf,
-    /// Device and inode of the file that was made, in case another one has taken its place.
+    /// Device and inode of the created file, to detect a replacement.
     file: Option<(u64, u64)>,
 }
 
 impl Listener {
-    /// Listens at `path`. A socket file without a listener any more is replaced.
+    /// Listens at `path`. Replaces a stale socket file.
     pub(crate) fn bind(path: &Path) -> Result<Self, ListenError> {
         Self::of(path, SocketType::STREAM)
     }
 
-    /// As [`Listener::bind`], with a socket of another kind.
+    /// [`Listener::bind`] with another socket type.
     pub(crate) fn of(path: &Path, kind: SocketType) -> Result<Self, ListenError> {
         if path.as_os_str().len() > LONGEST_PATH {
             return Err(ListenError::TooLong(path.into()));
@@ -114,7 +114,7 @@ impl AsFd for Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if self.file.is_some() && identity(&self.path) == self.file {
-            // Another process may have removed it first, which is fine.
+            // Another process may have removed it already.
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -124,7 +124,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     std::fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
-/// Removes a socket file that a process left behind when it was killed.
+/// Removes the socket file of a process that was killed.
 fn remove_stale(path: &Path, kind: SocketType) -> Result<(), ListenError> {
     let Ok(meta) = std::fs::symlink_metadata(path) else { return Ok(()) };
     if !meta.file_type().is_socket() {
@@ -134,7 +134,7 @@ fn remove_stale(path: &Path, kind: SocketType) -> Result<(), ListenError> {
         Err(Errno::CONNREFUSED) => {}
         Err(Errno::NOENT) => return Ok(()),
         Err(Errno::ACCESS | Errno::PERM) => return Err(ListenError::Denied(path.into())),
-        // Connected, or its backlog is full, or it is a socket of another type: it is in use.
+        // Connected, backlog full, or another socket type: it is in use.
         _ => return Err(ListenError::Live(path.into())),
     }
     match std::fs::remove_file(path) {

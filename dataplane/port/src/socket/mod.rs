@@ -1,6 +1,6 @@
-//! Sockets over which ports are reached: made, found again, let go of. What is said over them is each port's own.
+//! Sockets of ports: listen, connect, reconnect, pass file descriptors. Protocols are implemented by the ports.
 //!
-//! Nothing here blocks, reads a clock or knows a protocol.
+//! Never blocks, never reads a clock, independent of protocols.
 
 mod connector;
 mod listener;
@@ -16,15 +16,14 @@ use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Where a socket is.
+/// Socket address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Site {
-    /// A path in the file system.
+    /// Path of a stream socket.
     Unix(PathBuf),
-    /// A path in the file system, of a socket that keeps messages apart (`SOCK_SEQPACKET`). One that [`is_abstract`] is
-    /// a name without a file.
+    /// Path of a `SOCK_SEQPACKET` socket. If it [`is_abstract`], it is a name without a file.
     Packets(PathBuf),
-    /// An address and a port of TCP.
+    /// TCP address and port.
     Tcp(SocketAddr),
 }
 
@@ -37,8 +36,8 @@ impl fmt::Display for Site {
     }
 }
 
-/// Whether a path begins with `@`, as names of the abstract namespace are written (`unix(7)`): no file stands for such a
-/// socket, any process in the same network namespace may connect to it, and it disappears with its listener.
+/// Whether a path starts with `@`, the notation for the abstract namespace (`unix(7)`): such a socket has no file, any
+/// process in the same network namespace may connect to it, and it disappears with its listener.
 pub fn is_abstract(path: &Path) -> bool {
     path.as_os_str().as_bytes().starts_with(b"@")
 }

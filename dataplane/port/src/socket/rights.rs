@@ -1,7 +1,7 @@
-//! Messages with descriptors beside the bytes (`SCM_RIGHTS`, unix(7)), and waiting for a socket that carries them.
+//! File descriptor passing (`SCM_RIGHTS`, unix(7)), and waiting for sockets.
 //!
-//! Nothing here knows a message. Every descriptor that arrives is owned from its first moment, so that it is
-//! closed whatever happens next, and none is inherited by a child process.
+//! Independent of message formats. Received descriptors are owned immediately, so they are always closed, and they are
+//! close-on-exec.
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -15,24 +15,24 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-/// Most descriptors that come with one message: as many as vhost-user's longest has, `VHOST_USER_SET_MEM_TABLE`.
+/// Maximum number of descriptors per message: that of `VHOST_USER_SET_MEM_TABLE`, the longest vhost-user message.
 pub const MAX_DESCRIPTORS: usize = 8;
 
-/// Why nothing more can be read from a connection.
+/// The connection cannot be read further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ReceiveError {
-    /// The other side closed it.
+    /// The peer closed the connection.
     #[error("the connection was closed")]
     Closed,
-    /// The kernel had descriptors that did not fit.
+    /// Received descriptors were truncated.
     #[error("a message brought more than {MAX_DESCRIPTORS} descriptors, or more than this process may open")]
     Descriptors,
-    /// The kernel refused.
+    /// Other kernel error.
     #[error("the connection broke: {0}")]
     Io(Errno),
 }
 
-/// Reads at most `to.len()` bytes, and the descriptors that came with them. `Ok(None)`: nothing is there now.
+/// Reads at most `to.len()` bytes, and the descriptors sent with them. Returns `Ok(None)` if no data is available.
 pub(crate) fn receive(
     socket: BorrowedFd<'_>,
     to: &mut [u8],
@@ -59,13 +59,13 @@ pub(crate) fn receive(
     if got.bytes == 0 { Err(ReceiveError::Closed) } else { Ok(Some(got.bytes)) }
 }
 
-/// Writes all of `bytes`, with `descriptors` beside the first. An error leaves the stream unusable.
+/// Writes all of `bytes`, with `descriptors` attached to the first byte. After an error the stream is unusable.
 pub(crate) fn send(
     socket: BorrowedFd<'_>,
     bytes: &[u8],
     descriptors: &[BorrowedFd<'_>],
 ) -> Result<(), Errno> {
-    // One more than a message may have, so that tests can send it.
+    // One more than allowed, so that tests can send it.
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS + 1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
@@ -84,7 +84,7 @@ pub(crate) fn send(
     Ok(())
 }
 
-/// Makes `socket` block, but not longer than `timeout` in one call, which then ends with `AGAIN`.
+/// Makes `socket` blocking, with `timeout` per call; on timeout, calls return `AGAIN`.
 pub(crate) fn block_for(socket: &OwnedFd, timeout: Duration) -> Result<(), Errno> {
     let flags = rustix::fs::fcntl_getfl(socket)?;
     rustix::fs::fcntl_setfl(socket, flags - OFlags::NONBLOCK)?;
@@ -92,14 +92,14 @@ pub(crate) fn block_for(socket: &OwnedFd, timeout: Duration) -> Result<(), Errno
     sockopt::set_socket_timeout(socket, sockopt::Timeout::Send, Some(timeout))
 }
 
-/// Whether the other side has closed `socket` or gone.
+/// Whether the peer has closed `socket`.
 pub(crate) fn is_closed(socket: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::new(&socket, PollFlags::RDHUP)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     matches!(rustix::event::poll(&mut fds, Some(&now)), Ok(1))
 }
 
-/// Waits until `fd` is readable. `false` when `timeout` passes first.
+/// Waits until `fd` is readable. Returns `false` on timeout.
 pub(crate) fn wait_readable(fd: BorrowedFd<'_>, timeout: Duration) -> Result<bool, Errno> {
     let timeout =
         Timespec { tv_sec: timeout.as_secs().cast_signed(), tv_nsec: timeout.subsec_nanos().into() };

@@ -1,4 +1,4 @@
-//! What sockets ask of the kernel. None of them blocks or is inherited by a child process.
+//! Socket system calls. All sockets are non-blocking and close-on-exec.
 
 use super::Site;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -10,16 +10,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// A peer at the far end of TCP that has said nothing for this long is asked whether it is there.
+/// TCP keepalive: idle time before the first probe.
 const QUIET: Duration = Duration::from_secs(10);
-/// How often it is asked, and how many questions may stay without an answer.
+/// TCP keepalive: probe interval and number of probes.
 const QUESTIONS: (Duration, u32) = (Duration::from_secs(5), 3);
 
-/// A connection that was asked for.
+/// Result of a connection attempt.
 pub(crate) enum Dialed {
-    /// It is there.
+    /// Connected.
     Connected(OwnedFd),
-    /// The answer is on its way; see [`answer`].
+    /// In progress; see [`answer`].
     Waiting(OwnedFd),
 }
 
@@ -39,7 +39,7 @@ fn address(path: &Path) -> Result<SocketAddrUnix, Errno> {
     }
 }
 
-/// A listening socket of some kind at `path`, which must not exist yet.
+/// Creates a listening socket of type `kind` at `path`, which must not exist.
 pub(crate) fn listen(path: &Path, kind: SocketType) -> Result<OwnedFd, Errno> {
     let socket = socket(AddressFamily::UNIX, kind)?;
     rustix::net::bind(&socket, &address(path)?)?;
@@ -47,7 +47,7 @@ pub(crate) fn listen(path: &Path, kind: SocketType) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// A listening socket at `address`. Connections of an earlier one that still linger do not hinder it.
+/// Creates a listening socket at `address`, even if old connections are in `TIME_WAIT`.
 pub(crate) fn listen_tcp(address: &SocketAddr) -> Result<OwnedFd, Errno> {
     let socket = socket(family(address), SocketType::STREAM)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
@@ -56,24 +56,24 @@ pub(crate) fn listen_tcp(address: &SocketAddr) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// A connection to the listening socket at `path`.
+/// Connects to the stream socket at `path`.
 pub(crate) fn connect(path: &Path) -> Result<OwnedFd, Errno> {
     connect_by(path, SocketType::STREAM)
 }
 
-/// A connection to the listening socket of packets at `path`.
+/// Connects to the `SOCK_SEQPACKET` socket at `path`.
 pub(crate) fn connect_packets(path: &Path) -> Result<OwnedFd, Errno> {
     connect_by(path, SocketType::SEQPACKET)
 }
 
-/// A connection to the listening socket of some kind at `path`.
+/// Connects to the socket of type `kind` at `path`.
 pub(crate) fn connect_by(path: &Path, kind: SocketType) -> Result<OwnedFd, Errno> {
     let socket = socket(AddressFamily::UNIX, kind)?;
     rustix::net::connect(&socket, &address(path)?)?;
     Ok(socket)
 }
 
-/// Connects to the listener at `site`.
+/// Starts a connection to `site`.
 pub(crate) fn dial(site: &Site) -> Result<Dialed, Errno> {
     let address = match site {
         Site::Unix(path) => return connect(path).map(Dialed::Connected),
@@ -88,7 +88,7 @@ pub(crate) fn dial(site: &Site) -> Result<Dialed, Errno> {
     }
 }
 
-/// What became of a connection that was asked for; it comes back while there is no answer.
+/// Result of a connection in progress; returns `Dialed::Waiting` if it is not complete.
 pub(crate) fn answer(socket: OwnedFd) -> Result<Dialed, Errno> {
     if !is_writable(&socket)? {
         return Ok(Dialed::Waiting(socket));
@@ -97,10 +97,10 @@ pub(crate) fn answer(socket: OwnedFd) -> Result<Dialed, Errno> {
     attended(socket).map(Dialed::Connected)
 }
 
-/// A connection over TCP whose frames leave at once and whose silent end is noticed.
+/// Enables `TCP_NODELAY` and keepalive.
 fn attended(socket: OwnedFd) -> Result<OwnedFd, Errno> {
     if rustix::net::getpeername(&socket)? == Some(rustix::net::getsockname(&socket)?) {
-        // Repeated connects to a local port may be given that very port as their source.
+        // Repeated connects to a local port can self-connect: the kernel may choose that port as source.
         return Err(Errno::CONNREFUSED);
     }
     sockopt::set_tcp_nodelay(&socket, true)?;
@@ -111,23 +111,23 @@ fn attended(socket: OwnedFd) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// The next connection, if one waits.
+/// The next pending connection, if any.
 pub(crate) fn accept(listener: BorrowedFd<'_>) -> Result<Option<OwnedFd>, Errno> {
     match rustix::net::accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
         Ok(socket) => Ok(Some(socket)),
-        // The other side may have gone between the wake-up and now.
+        // The peer may have closed the connection already.
         Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => Ok(None),
         Err(errno) => Err(errno),
     }
 }
 
-/// As [`accept`], over TCP.
+/// [`accept`] for TCP.
 pub(crate) fn accept_tcp(listener: BorrowedFd<'_>) -> Result<Option<OwnedFd>, Errno> {
-    // One that has gone again is no reason to stop listening.
+    // A connection that was closed already is not an error of the listener.
     Ok(accept(listener)?.and_then(|socket| attended(socket).ok()))
 }
 
-/// Whether a write would do something now, be it fail.
+/// Whether a write would return at once, with success or error.
 fn is_writable(socket: &OwnedFd) -> Result<bool, Errno> {
     let mut fds = [PollFd::new(socket, PollFlags::OUT)];
     match poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {

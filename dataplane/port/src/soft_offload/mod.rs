@@ -86,6 +86,7 @@ impl SoftGso {
         let frame = source.frame(i);
         let number = made.push_made(head, self.pieces.take(&frame, payload - private));
         if let Some(number) = number {
+            made.copy_notes(number, source, i);
             self.plan.write_checksum(made, number);
         }
         self.sent += payload;

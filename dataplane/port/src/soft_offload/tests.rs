@@ -109,6 +109,17 @@ fn cut(kind: Segmentation, start: usize, segment: u16) -> Offload {
 }
 
 #[test]
+fn segments_have_the_notes_of_their_packet() {
+    let (frame, start) = packet(Version::V4, protocol::TCP, 0, &[7; 3000]);
+    let mut source = burst_of(&frame, &[4096], cut(Segmentation::Tcp4, start, 1448));
+    let notes = crate::Notes { tunnel: 9, ..crate::Notes::default() };
+    source.set_notes(0, notes);
+    let mut made = Burst::new();
+    assert!(SoftGso::start(&source, 0).unwrap().fill(&source, 0, &mut made));
+    assert_eq!((0..made.len()).map(|i| made.notes(i)).collect::<Vec<_>>(), [notes; 3]);
+}
+
+#[test]
 fn a_long_segment_becomes_the_segments_that_it_stands_for() {
     let payload: Vec<u8> = (0..60_000_u32).map(|i| ((i * 7) >> 3) as u8).collect();
     let (frame, start) = packet(Version::V4, protocol::TCP, 1, &payload);

@@ -1,4 +1,4 @@
-//! Control's end: takes what the feeds spooled, puts it in order and writes it out.
+//! Control-thread end: collects records from the feeds, sorts and writes them.
 
 use super::feed::{Feed, Line, Shared, Source};
 use super::file::{CreateError, Output, Whole};
@@ -10,22 +10,22 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// What the file is to look like.
+/// File format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// pcapng, with nanoseconds.
+    /// pcapng with nanosecond time stamps.
     Pcapng,
-    /// A line of text for each packet.
+    /// One line of text per packet.
     Text,
 }
 
-/// Nanoseconds by which clocks do not drift between two flushes.
+/// Clock drift tolerated between two flushes, in nanoseconds.
 const SET_BACK: u64 = 1_000_000_000;
 
 /// Records taken from the rings and not yet written.
 #[derive(Default)]
 struct Pending {
-    /// Time, place of the bytes, and what it is.
+    /// Record, and the range of its bytes.
     records: Vec<(Record, usize, usize)>,
     bytes: Vec<u8>,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Spool {
     pending: Pending,
     due: Option<Instant>,
     written: u64,
-    /// The time of day that the last packet was given.
+    /// Time stamp of the last written packet, in nanoseconds since the Unix epoch.
     last: u64,
     failure: Option<String>,
 }
@@ -54,7 +54,8 @@ impl std::fmt::Debug for Spool {
 }
 
 impl Spool {
-    /// Makes the file, which goes again unless the spool's port comes to run. `snap`: most bytes kept of a packet; `doorbell` becomes readable when [`Spool::handle`] should run.
+    /// Creates the file; it is removed on drop unless the spool's port has run. `snap`: maximum number of bytes kept
+    /// per packet. `doorbell` becomes readable when [`Spool::handle`] must run.
     pub(crate) fn create(
         output: &Output,
         format: Format,
@@ -87,32 +88,33 @@ impl Spool {
         })
     }
 
-    /// A new end for a queue.
+    /// Creates a feed for a queue.
     pub(crate) fn feed(&self) -> Feed {
         Feed::new(self.shared.clone())
     }
 
-    /// Packets in the file.
+    /// Number of packets written.
     pub(crate) fn written(&self) -> u64 {
         self.written
     }
 
-    /// Packets that are not in the file because a ring was full or the file had ended.
+    /// Number of packets not written because a ring was full or the file had ended.
     pub(crate) fn missed(&self) -> u64 {
         self.shared.missed.load(Ordering::Relaxed)
     }
 
-    /// Why the file ended before its time.
+    /// Error that ended the file early, if any.
     pub(crate) fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
 
-    /// When [`Spool::handle`] should run at the latest.
+    /// Latest time for the next [`Spool::handle`].
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Writes what there is. From here on the file stays, even with nothing in it. `epoch`: when the bursts' clock stood at zero, in nanoseconds since the Unix epoch.
+    /// Writes pending records. From the first call on, the file is kept, even if empty. `epoch`: zero of the burst
+    /// clock, in nanoseconds since the Unix epoch.
     pub(crate) fn handle(&mut self, now: Instant, epoch: u64) {
         self.file.iter_mut().for_each(Whole::keep);
         let came = self.take();
@@ -122,7 +124,7 @@ impl Spool {
         self.due = if came || self.rest() { Some(now + FLUSH) } else { None };
     }
 
-    /// Writes everything and closes the file. No feed is used any more.
+    /// Writes all records and closes the file. Feeds must not be used afterwards.
     pub(crate) fn close(&mut self, epoch: u64) {
         self.take();
         self.write(u64::MAX, epoch);
@@ -139,10 +141,10 @@ impl Spool {
         (self.file, self.due) = (None, None);
     }
 
-    /// Says that nothing comes; `true` if something just did.
+    /// Announces idleness. Returns `true` if new records are available.
     fn rest(&mut self) -> bool {
         self.shared.idle.store(true, Ordering::Relaxed);
-        // Orders the store before the look at the rings; pairs with the fence in `Feed::tell`.
+        // Orders the store before the check of the rings; pairs with the fence in `Feed::tell`.
         fence(Ordering::SeqCst);
         let mut sources = self.shared.sources.lock().unwrap_or_else(PoisonError::into_inner);
         let ready = sources.iter_mut().any(|source| source.lines.ready(1) > 0);
@@ -152,11 +154,11 @@ impl Spool {
         ready
     }
 
-    /// Takes what the feeds have published. Whether there was anything.
+    /// Takes all published records. Returns whether there were any.
     fn take(&mut self) -> bool {
         let mut sources = self.shared.sources.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.pending.records.len();
-        // A feed that is gone before its ring is looked at publishes nothing behind that look.
+        // A feed dropped before this check publishes nothing after it.
         sources.retain_mut(|Source { lines, feed }| {
             let alive = feed.strong_count() > 0;
             self.pending.take(lines);
@@ -194,21 +196,20 @@ impl Spool {
         self.end();
     }
 
-    /// What was taken from the rings has no file to go to.
+    /// Counts pending records as missed, because there is no file.
     fn miss(&mut self) {
         self.shared.missed.fetch_add(self.pending.records.len() as u64, Ordering::Relaxed);
         self.pending.clear();
     }
 }
 
-/// The two clocks drift against each other, so a time by a newer `epoch` may lie a little before one by an older. What is
-/// set back by more was set back on purpose.
+/// Corrects small steps back caused by drift between the two clocks. Larger steps are intentional clock changes.
 fn steady(last: u64, time: u64) -> u64 {
     if time < last && last - time < SET_BACK { last } else { time }
 }
 
 impl Pending {
-    /// Takes every record of a ring, as many as fit into one at most.
+    /// Takes all records of a ring, at most one ring size.
     fn take(&mut self, lines: &mut Consumer<Line>) {
         let mut taken = 0;
         while taken < LINES {
@@ -216,7 +217,7 @@ impl Pending {
             let (record, stored) = Record::decode(&first);
             let (more, from) = (record::lines(stored) - 1, self.bytes.len());
             self.bytes.extend_from_slice(&first[HEADER..]);
-            // A record is published whole.
+            // Records are published whole.
             lines.drain(more).for_each(|line| self.bytes.extend_from_slice(&line));
             self.bytes.truncate(from + stored);
             self.records.push((record, from, from + stored));
@@ -224,7 +225,7 @@ impl Pending {
         }
     }
 
-    /// Puts everything in order of time; how many are not younger than `upto`.
+    /// Sorts by time; returns the number of records not later than `upto`.
     fn sort(&mut self, upto: u64) -> usize {
         self.records.sort_by_key(|(record, ..)| record.now);
         self.records.partition_point(|(record, ..)| record.now <= upto)

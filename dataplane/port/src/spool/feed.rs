@@ -1,4 +1,4 @@
-//! A worker's end: packets go in, or the ring is full.
+//! Worker end of a spool.
 
 use super::record::{self, HEADER, MOST, MOST_LINES};
 use super::{LINE, LINES, Record};
@@ -11,39 +11,39 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 pub(super) type Line = [u8; LINE];
 
-/// What became of a packet that was to be spooled.
+/// Result of spooling a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spooled {
-    /// It will be in the file.
+    /// Will be written to the file.
     Taken,
-    /// The ring is full: control is slower than the packets.
+    /// The ring is full: the control thread is slower than the packets.
     Full,
     /// The file has ended.
     Ended,
 }
 
-/// A feed as control sees it.
+/// Consumer side of a feed.
 pub(super) struct Source {
     pub(super) lines: Consumer<Line>,
-    /// Gone with the feed.
+    /// Expires when the feed is dropped.
     pub(super) feed: Weak<()>,
 }
 
-/// What all ends of a spool share.
+/// State shared by all ends of a spool.
 pub(super) struct Shared {
     pub(super) doorbell: Arc<OwnedFd>,
     pub(super) idle: AtomicBool,
     pub(super) ended: AtomicBool,
-    /// Packets that found their ring full, where nothing waits for room.
+    /// Packets missed because their ring was full, in non-waiting mode.
     pub(super) missed: AtomicU64,
     pub(super) sources: Mutex<Vec<Source>>,
-    /// Most bytes kept of a packet.
+    /// Maximum number of bytes kept per packet.
     pub(super) snap: usize,
 }
 
 impl Shared {
     pub(super) fn ring_bell(&self) {
-        // A full counter is a wake-up that is already pending; the descriptor is our own and never blocks.
+        // If the counter is full, a wake-up is pending; the eventfd is private and non-blocking.
         let _ = rustix::io::write(&*self.doorbell, &1u64.to_ne_bytes());
     }
 }
@@ -53,9 +53,9 @@ pub(crate) struct Feed {
     shared: Arc<Shared>,
     lines: Producer<Line>,
     staging: Box<[Line]>,
-    /// Lines since the doorbell was rung.
+    /// Lines written since the last doorbell.
     unrung: usize,
-    /// Whether there is anything to be told.
+    /// Whether records were published since the last `tell`.
     fresh: bool,
     _alive: Arc<()>,
 }
@@ -69,7 +69,7 @@ impl Feed {
         Self { shared, lines, staging, unrung: 0, fresh: false, _alive: alive }
     }
 
-    /// Another end of the same spool. Never called by a worker.
+    /// Creates another feed of the same spool. Must not be called by a worker.
     pub(crate) fn another(&self) -> Self {
         Self::new(self.shared.clone())
     }
@@ -102,7 +102,7 @@ impl Feed {
         self.lines.push_slice(&[first]);
     }
 
-    /// As [`Feed::put`], but what finds no room is counted as missed.
+    /// [`Feed::put`] that counts failures as missed.
     #[inline]
     pub(crate) fn offer<K: Kernel>(&mut self, record: &Record, frame: &Frame<'_>) {
         if self.put::<K>(record, frame) != Spooled::Taken {
@@ -110,7 +110,7 @@ impl Feed {
         }
     }
 
-    /// Wakes control if it has to be; once per burst.
+    /// Wakes the control thread if needed. Call once per burst.
     #[inline]
     pub(crate) fn tell(&mut self) {
         if !std::mem::take(&mut self.fresh) {
@@ -120,14 +120,14 @@ impl Feed {
             self.unrung = 0;
             return self.shared.ring_bell();
         }
-        // Orders the publishing of our lines before the load of `idle`; pairs with the fence in `Spool::rest`.
+        // Orders the publishing of records before the load of `idle`; pairs with the fence in `Spool::rest`.
         fence(Ordering::SeqCst);
         if self.shared.idle.load(Ordering::Relaxed) && self.shared.idle.swap(false, Ordering::Relaxed) {
             self.shared.ring_bell();
         }
     }
 
-    /// Wakes control in any case: a caller waits for room.
+    /// Wakes the control thread unconditionally, for a caller that waits for space.
     pub(crate) fn hurry(&mut self) {
         self.fresh = false;
         self.unrung = 0;

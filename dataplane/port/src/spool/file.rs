@@ -1,7 +1,8 @@
-//! The file at the end of a spool: made once, never written over unless that was asked for.
+//! Output file of a spool: created once, and overwritten only if configured.
 //!
-//! Another user who may write to the folder must not choose which file is emptied: a symbolic link is not followed, and a
-//! file that is there is emptied only if it belongs to this process's user and has no second name.
+//! Another user with write access to the directory must not be able to choose which file is truncated: symbolic links
+//! are not followed, and an existing file is truncated only if it belongs to the effective user and has no further hard
+//! links.
 
 use rustix::fs::OFlags;
 use std::fs::{File, Metadata};
@@ -9,70 +10,70 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Which file, and what may be done to it.
+/// Output path and overwrite policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
-    /// Where it is.
+    /// File path.
     pub path: PathBuf,
-    /// Whether a file that is there is emptied; otherwise it is refused.
+    /// Whether an existing file is truncated; otherwise it is an error.
     pub overwrite: bool,
 }
 
-/// Why a file cannot be written to. Nothing was changed.
+/// The file cannot be created. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// There is such a file, and it may be of value.
+    /// The file exists and overwriting is not allowed.
     #[error("{0} exists already and was left as it is; move it away, or allow to overwrite it")]
     Exists(PathBuf),
-    /// A pipe or device could make the switch wait.
+    /// Not a regular file; a pipe or device could block the switch.
     #[error("{0} is no ordinary file, and only those are written to; name another path")]
     NoFile(PathBuf),
-    /// Another user may have made it.
+    /// A symbolic link, which another user may have created.
     #[error("{0} is a symbolic link, and links are not followed; name the file itself, or remove the link")]
     Link(PathBuf),
-    /// Another user may have put it there to have it emptied.
+    /// Owned by another user, who may have placed it to have it truncated.
     #[error(
         "{path} belongs to user {owner}, not to user {user} of this process, and is not overwritten; remove it, or name another path"
     )]
     Foreign {
-        /// Which file.
+        /// File path.
         path: PathBuf,
-        /// Whose it is.
+        /// User ID of the owner.
         owner: u32,
-        /// The user of this process.
+        /// Effective user ID of this process.
         user: u32,
     },
-    /// Under another name it may be a file that is needed.
+    /// The file has further hard links.
     #[error(
         "{0} has further names (hard links), and such a file is not overwritten; remove it, or name another path"
     )]
     Linked(PathBuf),
-    /// The kernel refused.
+    /// Other kernel error.
     #[error("{path} cannot be written: {reason}; name a path in a folder that can be written to")]
     Kernel {
-        /// Which file.
+        /// File path.
         path: PathBuf,
-        /// What it said.
+        /// I/O error.
         reason: std::io::Error,
     },
 }
 
 impl Output {
-    /// A file that must not be there yet.
+    /// An output that must not exist yet.
     pub fn new(path: impl AsRef<Path>) -> Self {
         Self { path: path.as_ref().to_owned(), overwrite: false }
     }
 
-    /// Whether the file could be made now, as far as what is there says. Changes nothing.
+    /// Checks whether the file could be created now, judging by an existing file. Changes nothing.
     pub fn check(&self) -> Result<(), CreateError> {
         match std::fs::symlink_metadata(&self.path) {
             Ok(found) => self.admit(&found),
-            // What else is wrong with the path, making the file shows.
+            // Other problems with the path are reported on creation.
             Err(_) => Ok(()),
         }
     }
 
-    /// Whether the file that is there may be emptied.
+    /// Checks whether the existing file may be truncated.
     fn admit(&self, found: &Metadata) -> Result<(), CreateError> {
         let (path, user) = (self.path.clone(), rustix::process::geteuid().as_raw());
         if found.is_symlink() {
@@ -93,8 +94,8 @@ impl Output {
     fn create(&self) -> Result<File, CreateError> {
         self.check()?;
         let kernel = |reason| CreateError::Kernel { path: self.path.clone(), reason };
-        // What is there may have been exchanged since, so that opening neither follows nor waits, and what was opened is
-        // judged again before it is emptied.
+        // The file may have been replaced since the check: open it without following links or blocking, and check it
+        // again before truncation.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let mut how = File::options();
         how.write(true).custom_flags(flags.bits().cast_signed());
@@ -111,28 +112,28 @@ impl Output {
     }
 }
 
-/// A file that ends with a whole record, whatever happens.
+/// A file that always ends with a complete record.
 #[derive(Debug)]
 pub(super) struct Whole {
     file: File,
-    /// Bytes up to the end of the last whole batch.
+    /// Length up to the end of the last complete batch, in bytes.
     good: u64,
-    /// Where it is, if it was made here and is not in use yet.
+    /// Path, if the file was created here and is not in use yet.
     unused: Option<PathBuf>,
 }
 
 impl Drop for Whole {
-    /// A port that could not be made leaves no file behind, which would be in the way of its next try.
+    /// Removes the file of a port that could not be created, so that a retry does not fail.
     fn drop(&mut self) {
         if let Some(path) = self.unused.take() {
-            // Another process may have removed it first, which is fine.
+            // Another process may have removed it already.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
 impl Whole {
-    /// Makes the file, beginning with `head`.
+    /// Creates the file and writes `head`.
     pub(super) fn create(output: &Output, head: &[u8]) -> Result<Self, CreateError> {
         let mut whole = Self { file: output.create()?, good: 0, unused: None };
         whole.unused = (!output.overwrite).then(|| output.path.clone());
@@ -146,17 +147,17 @@ impl Whole {
         Self { file, good, unused: None }
     }
 
-    /// It stays, whatever happens.
+    /// Keeps the file on drop.
     pub(super) fn keep(&mut self) {
         self.unused = None;
     }
 
-    /// Appends whole records: all of them, or none.
+    /// Appends complete records: all of them, or none.
     pub(super) fn append(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         let written = self.file.write_all(bytes);
         match written {
             Ok(()) => self.good += bytes.len() as u64,
-            // A disk that takes no more still lets go of what it has; the first error is the one to tell.
+            // Truncation also works on a full disk; the first error is returned.
             Err(_) => drop(self.file.set_len(self.good)),
         }
         written
@@ -168,7 +169,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// A folder with a file `dear`, and an output called `x` that may overwrite what is there.
+    /// A directory with a file `dear`, and an output `x` with overwriting allowed.
     fn folder() -> (tempfile::TempDir, PathBuf, Output) {
         let dir = tempfile::tempdir().unwrap();
         let dear = dir.path().join("dear");
@@ -199,7 +200,7 @@ mod tests {
         assert_eq!(std::fs::read(&dear).unwrap(), b"dear");
     }
 
-    /// Only root can give a file away.
+    /// Requires root, to change the owner.
     #[test]
     fn a_file_of_another_user_is_kept() {
         let (_dir, dear, mut output) = folder();

@@ -1,22 +1,22 @@
-//! From workers to a file, without a worker ever waiting for it: packets are spooled into rings and the control thread
-//! writes them out.
+//! Packet logging from workers to a file without blocking workers: packets are spooled into rings, and the control
+//! thread writes them.
 //!
-//! A [`Feed`] is one queue's end, in the hands of a worker; the [`Spool`] is control's end, with the file. Each feed
-//! has a ring (`ring::spsc`) of [`LINE`]-byte lines. A packet is one record: a header that says when and what it was,
-//! then its first bytes, over as many lines as that takes. A record is published whole: a reader of its first line sees
-//! all. A full ring is the feed's answer and never a wait.
+//! A [`Feed`] is one queue's end, owned by a worker; the [`Spool`] is the control thread's end, with the file. Each
+//! feed has a ring (`ring::spsc`) of [`LINE`]-byte lines. A record is one packet: a header with time and metadata, then
+//! its first bytes, over as many lines as needed. A record is published whole. If the ring is full, the feed returns an
+//! error and does not wait.
 //!
-//! *Waking.* Control empties the rings every [`FLUSH`] while anything comes. When nothing came, it stores `idle`,
-//! executes a full fence and looks once more. A feed that has published executes a full fence and then loads `idle`:
-//! either it sees `idle` and rings the doorbell, or control saw the record. A feed also rings when a quarter of its ring was
-//! filled since it last rang.
+//! *Wake-up.* While records arrive, the control thread empties the rings every [`FLUSH`]. If there were none, it stores
+//! `idle`, executes a full fence and checks once more. After publishing, a feed executes a full fence and then loads
+//! `idle`: either it sees `idle` and rings the doorbell, or the control thread sees the record. A feed also rings after
+//! filling a quarter of its ring since its last ring.
 //!
-//! *Order.* Each feed's records are in order of time. Control sorts what it took from all of them and holds back the
-//! youngest [`SLACK`] until the next time, so that a file is in order unless a worker is slower than that between its
-//! clock and its publishing.
+//! *Order.* Records of each feed are in time order. The control thread sorts the records of all feeds and holds back
+//! the most recent [`SLACK`] until the next flush, so the file is in order unless a worker takes longer than that
+//! between reading its clock and publishing.
 //!
-//! After every flush the file ends with a whole record. What cannot be written ends the file there, once and with a
-//! reason, and no traffic waits for it.
+//! After each flush the file ends with a complete record. A write error ends the file there, once, with a reason;
+//! traffic does not wait for it.
 
 mod drain;
 mod feed;
@@ -34,11 +34,11 @@ pub(crate) use record::{Direction, Fate, MOST, Record};
 
 use std::time::Duration;
 
-/// Bytes of one line of a ring.
+/// Size of a ring line, in bytes.
 const LINE: usize = 64;
-/// Lines of a ring: 4 MiB.
+/// Lines per ring: 4 MiB.
 const LINES: usize = 1 << 16;
-/// How old a packet is at most before it is in the file, while the disk keeps up; twice that for the youngest.
+/// Maximum age of a packet before it is written, if the disk keeps up; twice that for the most recent ones.
 const FLUSH: Duration = Duration::from_millis(200);
-/// Nanoseconds within which records of different workers may come out of order.
+/// Maximum reordering between records of different workers, in nanoseconds.
 const SLACK: u64 = 1_000_000;

@@ -1,5 +1,5 @@
-//! Spooled packets as pcapng (draft-ietf-opsawg-pcapng): a section, an interface, and an enhanced packet block for
-//! each packet, with times in nanoseconds. All numbers little-endian, all blocks padded to four bytes.
+//! pcapng output (draft-ietf-opsawg-pcapng): a section header, an interface, and an enhanced packet block per packet,
+//! with nanosecond time stamps. All numbers are little-endian, all blocks padded to four bytes.
 
 use super::{Direction, Record};
 use crate::Offload;
@@ -8,7 +8,7 @@ use std::fmt::Write;
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
 const PACKET: u32 = 6;
-/// Section 4.1: by it readers know which end comes first.
+/// Byte-order magic (section 4.1).
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 const ETHERNET: u16 = 1;
 
@@ -25,13 +25,13 @@ const RESOLUTION: u16 = 9;
 /// `epb_flags`
 const FLAGS: u16 = 2;
 
-/// What a file begins with: packets of at most `snap` bytes from an interface called `name`; 0 is no limit.
+/// File header: packets of at most `snap` bytes from interface `name`; 0 for no limit.
 pub(super) fn head(name: &str, snap: u32) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
     block(&mut out, SECTION, |out| {
         out.extend(BYTE_ORDER.to_le_bytes());
         out.extend([1, 0, 0, 0]);
-        // The section's length is not known before its end.
+        // Section length: unknown.
         out.extend(u64::MAX.to_le_bytes());
         option(out, APPLICATION, concat!("linerate ", env!("CARGO_PKG_VERSION")).as_bytes());
         option(out, END, &[]);
@@ -76,7 +76,7 @@ fn options(out: &mut Vec<u8>, record: &Record, bytes: &[u8]) {
     option(out, END, &[]);
 }
 
-/// What was left to be done for the packet, in words.
+/// Pending offloads of the packet, as text.
 fn work(record: &Record, stored: usize) -> Option<String> {
     let offload = Offload::validate(record.offload, stored.max(record.len as usize)).ok()?;
     let (start, offset) = offload.checksum()?;
@@ -88,7 +88,7 @@ fn work(record: &Record, stored: usize) -> Option<String> {
     Some(text)
 }
 
-/// A block of type `kind` around what `body` appends.
+/// Appends a block of type `kind` with the body written by `body`.
 fn block(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend(kind.to_le_bytes());
@@ -100,7 +100,7 @@ fn block(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
 }
 
 fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
-    // No value here comes near 64 KiB: a port's name is the longest.
+    // Values are far shorter than 64 KiB; a port name is the longest.
     let value = &value[..value.len().min(usize::from(u16::MAX))];
     out.extend(code.to_le_bytes());
     out.extend((value.len() as u16).to_le_bytes());

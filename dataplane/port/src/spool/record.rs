@@ -1,54 +1,54 @@
-//! What is spooled of one packet.
+//! Record format of a spooled packet.
 
 use super::LINE;
 use crate::{DropReason, OFFLOAD_HEADER};
 
-/// Bytes of a record in front of the packet's.
+/// Size of a record header, in bytes.
 pub(super) const HEADER: usize = 32;
-/// Most bytes that are spooled of one packet: the longest frame, with room for tags that a pipeline added.
+/// Maximum number of bytes spooled per packet: the longest frame, plus tags added by a pipeline.
 pub(crate) const MOST: usize = 65_600;
-/// Lines of the longest record.
+/// Maximum number of lines per record.
 pub(super) const MOST_LINES: usize = (HEADER + MOST).div_ceil(LINE);
 
-/// Which way a packet went, as the port sees it.
+/// Packet direction, seen from the port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Direction {
-    /// There is only one way.
+    /// The port has only one direction.
     #[default]
     Only,
-    /// It came in from outside.
+    /// Received.
     In,
-    /// It left.
+    /// Transmitted.
     Out,
 }
 
-/// What became of a packet.
+/// Outcome of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It was moved.
+    /// Received or sent.
     #[default]
     Moved,
-    /// It was lost.
+    /// Dropped.
     Lost(DropReason),
 }
 
-/// One packet, without its bytes.
+/// Metadata of one packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Record {
-    /// When, by the bursts' clock.
+    /// Time in nanoseconds, on the burst clock.
     pub(crate) now: u64,
-    /// Bytes of the whole packet.
+    /// Length of the whole packet, in bytes.
     pub(crate) len: u32,
-    /// Which way.
+    /// Direction.
     pub(crate) direction: Direction,
-    /// What became of it.
+    /// Outcome.
     pub(crate) fate: Fate,
-    /// Its offload header, zeros for none.
+    /// Offload header; zeros for none.
     pub(crate) offload: [u8; OFFLOAD_HEADER],
 }
 
 impl Record {
-    /// The header of a record of which `stored` bytes follow.
+    /// Header of a record followed by `stored` bytes.
     pub(super) fn encode(&self, stored: usize) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];
         bytes[..8].copy_from_slice(&self.now.to_ne_bytes());
@@ -63,7 +63,7 @@ impl Record {
         bytes
     }
 
-    /// The record in front of `bytes`, and how many bytes were stored.
+    /// Decodes the record header at the start of `bytes`; also returns the number of stored bytes.
     pub(super) fn decode(bytes: &[u8]) -> (Self, usize) {
         let word = |at: usize| u32::from_ne_bytes(std::array::from_fn(|i| bytes[at + i]));
         let direction = [Direction::Only, Direction::In, Direction::Out];
@@ -79,7 +79,7 @@ impl Record {
     }
 }
 
-/// Lines of a record of which `stored` bytes are kept.
+/// Number of lines of a record with `stored` bytes.
 pub(super) fn lines(stored: usize) -> usize {
     (HEADER + stored).div_ceil(LINE)
 }

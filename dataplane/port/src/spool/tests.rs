@@ -27,7 +27,7 @@ fn put(feed: &mut Feed, now: u64, frame: &[u8]) -> Spooled {
     put
 }
 
-/// The packets' first bytes in a text file's or capture's order.
+/// Packet lengths in a text log, in order.
 fn sizes(path: &Path) -> Vec<u64> {
     let text = std::fs::read_to_string(path).unwrap();
     text.lines().map(|line| line.split(' ').nth(3).unwrap().parse().unwrap()).collect()
@@ -159,7 +159,7 @@ fn what_was_on_its_way_when_the_file_ended_is_missed() {
     spool.handle(now, 0);
     assert!(spool.failure().is_some());
     assert_eq!((spool.written(), spool.missed()), (0, 1));
-    // A worker that looked at the file's end just before it came.
+    // Simulates a worker that checked for the end just before the file ended.
     feed.put_behind_the_end_for_tests(&late, &[0; 60]);
     feed.offer::<Portable>(&late, &burst(&[0; 60]).frame(0));
     spool.handle(now, 0);

@@ -1,5 +1,4 @@
-//! Spooled packets as lines that people read: when, where, which way, how long, from whom to whom, what, what was left
-//! to be done, and what became of it.
+//! Text output, one line per packet: time, port, direction, length, addresses, protocol, pending offloads, outcome.
 
 use super::{Direction, Fate, Record};
 use crate::Offload;
@@ -8,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, UNIX_EPOCH};
 use wire::{Ethernet, Layers};
 
-/// Appends the line of one packet that begins with `head`, at `time` nanoseconds since the Unix epoch.
+/// Appends the line of one packet that starts with `head`, at `time` nanoseconds since the Unix epoch.
 pub(super) fn packet(out: &mut Vec<u8>, time: u64, port: &str, record: &Record, head: &[u8]) {
     let mut line = String::with_capacity(160);
     let time = humantime::format_rfc3339_nanos(UNIX_EPOCH + Duration::from_nanos(time));
@@ -29,7 +28,7 @@ pub(super) fn packet(out: &mut Vec<u8>, time: u64, port: &str, record: &Record, 
     out.extend_from_slice(line.as_bytes());
 }
 
-/// What a frame's headers say.
+/// Summary of a frame's headers.
 struct Summary<'a>(&'a [u8]);
 
 impl Display for Summary<'_> {
@@ -75,7 +74,7 @@ fn host(f: &mut Formatter<'_>, address: &[u8], port: Option<u16>) -> Result {
     }
 }
 
-/// What was left to be done.
+/// Pending offloads.
 struct Work(Offload);
 
 impl Display for Work {

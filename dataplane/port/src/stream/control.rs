@@ -1,8 +1,8 @@
-//! The port's life: finding a peer, letting frames pass, letting go of it, for ever.
+//! Control side: connects to a peer, runs the queues, disconnects, reconnects.
 //!
-//! One peer at a time; another one that connects meanwhile is shown the door. A peer that leaves is found by the
-//! queue that reads, after everything it sent; a peer that breaks the protocol leaves a named fault behind. Whatever
-//! ended a connection, the port waits a moment before it turns to the next one. Never blocks, never reads a clock.
+//! One peer at a time; further connections are closed immediately. The receive queue detects that a peer has left,
+//! after all data it sent; a protocol violation is a fault with a reason. After each connection the port pauses before
+//! the next one. Never blocks, never reads a clock.
 
 use super::rx::{MEMORY, Rx};
 use super::tx;
@@ -13,7 +13,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A port whose peer sends and takes frames over a stream socket.
+/// A port whose peer exchanges frames over a stream socket.
 #[derive(Debug)]
 pub struct Stream {
     connector: Connector,
@@ -24,31 +24,30 @@ pub struct Stream {
     connects: u64,
 }
 
-/// A peer that is connected.
+/// A connected peer.
 #[derive(Debug)]
 struct Link {
     wire: Arc<Wire>,
     since: Instant,
-    /// Whether the door waits for room on the socket.
+    /// Whether the connector polls the socket for writability.
     waits_for_room: bool,
 }
 
 impl Stream {
-    /// A port in server mode: peers connect to a socket at `site`. A socket file without a listener any more is
-    /// replaced, and the file is removed when the port is closed or dropped. Once a peer has gone, the next one is
-    /// let in after 100 ms to 2 s.
+    /// A port in server mode: peers connect to a socket at `site`. Replaces a stale socket file; the file is removed
+    /// when the port is closed or dropped. After a peer has left, the next one is accepted after 100 ms to 2 s.
     ///
     /// # Errors
-    /// [`ListenError`] where nothing can be listened on there.
+    /// [`ListenError`] if the socket cannot be created.
     pub fn listen(site: &Site) -> Result<Self, ListenError> {
         Self::behind(Connector::listen(site.clone())?, site)
     }
 
-    /// A port in client mode: it connects to a peer that listens at `site`, at `now` and then again and again
-    /// whenever there is no connection, after 100 ms to 2 s.
+    /// A port in client mode: connects to a listener at `site`, at `now` and then whenever there is no connection,
+    /// after 100 ms to 2 s.
     ///
     /// # Errors
-    /// [`ListenError`] where the kernel has no descriptors left. A missing listener is no error.
+    /// [`ListenError`] if the process is out of file descriptors. A missing listener is not an error.
     pub fn connect(site: &Site, now: Instant) -> Result<Self, ListenError> {
         Self::behind(Connector::connect(site.clone(), now)?, site)
     }
@@ -70,27 +69,27 @@ impl Stream {
         }
     }
 
-    /// Does what the queues rang for: ends what has ended, and sees what is missing of a frame on its way.
+    /// Handles a doorbell: disconnects an ended connection, or sends the rest of a partially sent frame.
     fn serve(&mut self, now: Instant, engine: &mut dyn Attach) {
         let Some(link) = &mut self.link else { return };
         if link.wire.has_ended() {
             return self.disconnect(None, now, engine);
         }
-        // A peer that takes no more has no room to wait for.
+        // After a send error, do not wait for writability.
         let finished = link.wire.finish().unwrap_or(true);
         if finished == link.waits_for_room {
             let socket = link.wire.socket();
             if finished {
                 self.connector.forget(socket);
             } else if self.connector.watch_room(socket).is_err() {
-                // A frame that stays half sent would hold up whatever comes behind it.
+                // A partially sent frame would block all later ones.
                 return self.disconnect(None, now, engine);
             }
             link.waits_for_room = !finished;
         }
     }
 
-    /// Stops the queues and closes the connection, in that order.
+    /// Stops the queues, then closes the connection.
     fn disconnect(&mut self, fault: Option<PortFault>, now: Instant, engine: &mut dyn Attach) {
         stop(engine);
         let Some(link) = self.link.take() else { return };
@@ -102,10 +101,10 @@ impl Stream {
     }
 }
 
-/// Hands both queues to the engine.
+/// Passes both queues to the engine.
 ///
 /// # Errors
-/// There is no memory, or a worker may still use what this port had before.
+/// Out of memory, or a worker may still use resources of the previous connection.
 fn start(wire: &Arc<Wire>, engine: &mut dyn Attach) -> Result<(), PortFault> {
     let rx = Rx::new(wire.clone())?;
     engine.start_tx(0, tx::start(wire.clone()));
@@ -135,8 +134,8 @@ impl PortControl for Stream {
         if let Some(socket) = self.connector.try_connect(now) {
             self.begin(socket, now, engine);
         }
-        // The link first: if its peer has gone, the one that waits may be the same one again, and it is let in after
-        // the pause instead of being turned away.
+        // Serve the link first: if its peer has left, the pending connection may be the same peer, which is accepted
+        // after the pause instead of being rejected.
         self.serve(now, engine);
         if let Some(socket) = self.connector.admit(self.link.is_some(), now) {
             self.begin(socket, now, engine);

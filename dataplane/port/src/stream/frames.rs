@@ -1,29 +1,29 @@
-//! What a row of bytes from the peer begins with. Sans-IO: knows neither sockets nor memory.
+//! Framing of received bytes. Sans-I/O: independent of sockets and memory.
 
 use crate::PortFault;
 
-/// Bytes of a length.
+/// Length prefix size, in bytes.
 pub(super) const PREFIX: usize = 4;
-/// Shortest frame: an Ethernet header.
+/// Minimum frame length in bytes: an Ethernet header.
 pub(super) const SHORTEST: usize = 14;
-/// Longest frame: 64 KiB, the largest that any offload makes.
+/// Maximum frame length in bytes: 64 KiB, the largest segmentation-offload frame.
 pub(super) const LONGEST: usize = 65_550;
 
-/// What stands at the front.
+/// Content at the start of the received bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Front {
-    /// A frame of so many bytes, whole, behind its length.
+    /// A complete frame of this length, after its prefix.
     Frame(usize),
-    /// As above, too short to be one of Ethernet.
+    /// A complete frame of this length, shorter than an Ethernet header.
     Short(usize),
-    /// The beginning of a length or of a frame; so many bytes are missing until more can be said.
+    /// An incomplete prefix or frame; this many bytes are missing.
     Partial(usize),
 }
 
-/// Says what `have` bytes begin with. `prefix` are the first four of them; it is not looked at where there are fewer.
+/// Classifies the start of `have` received bytes. `prefix` are the first four; ignored if there are fewer.
 ///
 /// # Errors
-/// A length beyond the longest frame: frame boundaries are lost from here on.
+/// If a length exceeds the maximum: frame boundaries are lost from here on.
 #[inline(always)]
 pub(super) fn front(have: usize, prefix: [u8; PREFIX]) -> Result<Front, PortFault> {
     if have < PREFIX {

@@ -1,8 +1,7 @@
-//! Bytes from outside as a peer's: whatever it sends, in whatever pieces. For fuzzing.
+//! Fuzzing of the receive queue with arbitrary bytes in arbitrary pieces.
 //!
-//! A script is written to a queue's socket, while bursts are taken and completed. What comes out is compared with
-//! what a plain reading of the same bytes gives, at the moment in which a burst is completed, so that a frame that
-//! was overwritten meanwhile is found.
+//! A script is written to the queue's socket while bursts are received and completed. Frames are compared with a simple
+//! parse of the same bytes when their burst is completed, so that overwritten frames are detected.
 
 use super::frames::{LONGEST, PREFIX, SHORTEST};
 use super::rx::Rx;
@@ -14,10 +13,10 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Plays a script.
+/// Runs a script.
 ///
 /// # Panics
-/// When a frame is not what was sent, or a count is wrong: that is what a fuzzer looks for.
+/// If a frame differs from the sent one, or a count is wrong.
 pub fn fuzz_peer(script: &[u8]) {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
@@ -44,7 +43,7 @@ pub fn fuzz_peer(script: &[u8]) {
     game.drain();
 }
 
-/// A frame of `len` bytes, or what looks like one, behind its length.
+/// A frame of `len` bytes after its length prefix; may be an invalid frame.
 fn frame(len: usize) -> Vec<u8> {
     let bytes = (0..len).map(|i| (i as u8).wrapping_mul(31).wrapping_add(len as u8));
     (len as u32).to_be_bytes().into_iter().chain(bytes).collect()
@@ -53,23 +52,23 @@ fn frame(len: usize) -> Vec<u8> {
 struct Game {
     queue: Rx,
     peer: OwnedFd,
-    /// All that the peer sent, and how much of it was told as frames.
+    /// All bytes sent by the peer, and the number of bytes already parsed as frames.
     sent: Vec<u8>,
     told: usize,
     spare: Vec<Burst>,
-    /// Bursts that are out, with what is in them.
+    /// Bursts in flight, with their expected frames.
     out: VecDeque<(Burst, Vec<Vec<u8>>)>,
 }
 
 impl Game {
-    /// Sends as much as there is room for.
+    /// Sends as much as fits.
     fn say(&mut self, bytes: &[u8]) -> bool {
         let n = rustix::io::write(&self.peer, bytes).unwrap_or(0);
         self.sent.extend_from_slice(&bytes[..n]);
         true
     }
 
-    /// The next frame by a plain reading; `Err` where its length is impossible.
+    /// Next frame by a simple parse; `Err` if its length is invalid.
     fn next(&mut self) -> Result<Option<Vec<u8>>, ()> {
         let rest = &self.sent[self.told..];
         let Some((prefix, behind)) = rest.split_first_chunk::<PREFIX>() else { return Ok(None) };
@@ -107,7 +106,7 @@ impl Game {
         taken.is_ok()
     }
 
-    /// Whatever was sent whole has to come out.
+    /// Checks that all complete frames are received.
     fn drain(&mut self) {
         loop {
             while self.complete() {}
@@ -123,7 +122,7 @@ impl Game {
         while self.complete() {}
     }
 
-    /// Completes the oldest burst. Whether there was one.
+    /// Completes the oldest burst. Returns whether there was one.
     fn complete(&mut self) -> bool {
         let Some((mut burst, frames)) = self.out.pop_front() else { return false };
         burst.load_heads::<Portable>();
@@ -147,7 +146,7 @@ impl<'a> Script<'a> {
         *first
     }
 
-    /// Mostly the length of an ordinary frame, now and then of any.
+    /// Usually the length of an ordinary frame, sometimes any length.
     fn number(&mut self) -> usize {
         let number = usize::from(self.byte()) << 8 | usize::from(self.byte());
         if self.byte() < 200 { number % 1600 } else { number + 64 }

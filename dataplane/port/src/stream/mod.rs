@@ -1,13 +1,12 @@
-//! Frames over a stream socket, Unix or TCP, each behind its length in four bytes (big-endian).
+//! Frames over a stream socket, Unix or TCP, each prefixed with a four-byte big-endian length.
 //!
 //! The wire format of QEMU's `-netdev stream` and `-netdev socket` (`net/stream.c`, `net/socket.c`, `net_fill_rstate`
-//! in `net/net.c`) and of `passt`, so that guests without shared memory can be connected too. `control` is the
-//! port's life, `wire` the connection that both queues and control hold, `rx` and `tx` the queues, `frames` says what
-//! a row of bytes begins with.
+//! in `net/net.c`) and of `passt`, for guests without shared memory. `control` is the control side, `wire` the
+//! connection shared by queues and control, `rx` and `tx` are the queues, `frames` is the framing.
 //!
-//! The peer is as hostile as a guest. It may send anything, stop in the middle of a frame, stop reading, leave and
-//! come back; the worst it gets is its own port stopped with a named reason. No worker waits for it: every call to
-//! the kernel returns at once.
+//! The peer is untrusted, like a guest. It may send anything, stop in the middle of a frame, stop reading, disconnect
+//! and reconnect; only its own port is affected, which stops with a reason. Workers do not wait for it: all system
+//! calls are non-blocking.
 
 mod control;
 mod frames;

@@ -1,10 +1,10 @@
-//! Frames from the peer, as the switch receives them.
+//! Receive queue of a stream port.
 //!
-//! Bytes are read into a large slot of memory of our own, many frames with one call, and frames stay where they came
-//! to lie until their burst is completed. A slot is filled from front to back; one whose frames have all been
-//! completed is used again, from the front. A frame that does not fit behind the others has what there is of it moved
-//! to the front of another slot, so that each lies in one piece. Bytes that belong to a frame are never written again
-//! while its burst is out, so a frame cannot change after it was validated.
+//! Bytes are read into a large slot of private memory, many frames per call, and frames stay in place until their burst
+//! is completed. A slot is filled from front to back, and reused from the front once all its frames are completed. If
+//! the last frame does not fit, its received part is moved to the front of another slot, so that each frame is
+//! contiguous. Bytes of a frame are not written while its burst is in flight, so a frame cannot change after
+//! validation.
 
 use super::frames::{Front, LONGEST, PREFIX, front};
 use super::sys::{self, Stop};
@@ -17,25 +17,24 @@ use ring::BufId;
 use rustix::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// Bytes of a slot: more than a burst of full Ethernet frames, and never less than the longest frame needs behind
-/// whatever is moved with it.
+/// Slot size in bytes: more than a burst of full-size Ethernet frames, and enough for the longest frame.
 const SLOT: usize = 128 << 10;
 const _: () = assert!(SLOT >= PREFIX + LONGEST);
-/// A worker has two bursts out at most, and one slot is being filled; one more, so that a burst may be late.
+/// A worker has at most two bursts in flight, and one slot is being filled; one more allows a late burst.
 const SLOTS: usize = 4;
-/// Bytes that a read should have room for, so that a call to the kernel is worth its price.
+/// Minimum free space for a read, in bytes, so that a system call is worthwhile.
 const WORTHWHILE: usize = SLOT / 4;
 
 /// Memory of one queue, in bytes.
 pub(super) const MEMORY: usize = SLOT * SLOTS;
 
-/// Where frames come in.
+/// A receive queue.
 pub(super) struct Rx {
     wire: Arc<Wire>,
     arena: Arena,
-    /// Frames of each slot that are in a burst.
+    /// Number of frames in bursts, by slot.
     out: [u32; SLOTS],
-    /// The slot that is filled; bytes up to `taken` are in bursts, those up to `filled` are there.
+    /// The slot being filled; bytes up to `taken` are in bursts, bytes up to `filled` are received.
     slot: usize,
     taken: usize,
     filled: usize,
@@ -47,19 +46,19 @@ impl Rx {
         Ok(Self { wire, arena, out: [0; SLOTS], slot: 0, taken: 0, filled: 0 })
     }
 
-    /// What stands behind the frames that were taken.
+    /// Classifies the bytes after the taken frames.
     #[inline(always)]
     fn front(&self) -> Result<Front, PortFault> {
         let mut prefix = [0; PREFIX];
         let have = self.filled - self.taken;
         if let Some(seg) = self.arena.slot(self.slot).slice(self.taken, PREFIX).filter(|_| have >= PREFIX) {
-            // SAFETY: the arena is ours and alive, and both have the length of a prefix.
+            // SAFETY: the arena is private and alive, and both have the length of a prefix.
             unsafe { seg.copy_out::<Portable>(&mut prefix) };
         }
         front(have, prefix)
     }
 
-    /// Takes whole frames off the slot, up to the burst's room.
+    /// Takes complete frames from the slot, as many as fit in the burst.
     #[inline]
     fn take(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
         while burst.room() > 0 {
@@ -85,14 +84,14 @@ impl Rx {
         Ok(())
     }
 
-    /// Reads once. Whether anything came.
+    /// Reads once. Returns whether data arrived.
     #[inline]
     fn read(&mut self, missing: usize) -> bool {
         if self.wire.has_ended() || !self.make_room(missing) {
             return false;
         }
         let free = self.arena.slot(self.slot).split_at(self.filled).1;
-        // SAFETY: the arena is ours and alive; no frame in a burst reaches beyond `filled`.
+        // SAFETY: the arena is private and alive; no frame in a burst extends beyond `filled`.
         match unsafe { sys::receive(self.wire.socket(), free) } {
             Ok(bytes) => self.filled += bytes,
             Err(Stop::Now) => return false,
@@ -104,15 +103,14 @@ impl Rx {
         true
     }
 
-    /// Sees to it that what is missing of the frame at the front can follow it. `false` while every other slot has
-    /// frames in a burst.
+    /// Makes space for the missing part of the current frame. Returns `false` if all other slots have frames in bursts.
     fn make_room(&mut self, missing: usize) -> bool {
         let begun = self.filled - self.taken;
         if begun == 0 && self.out[self.slot] == 0 {
             (self.taken, self.filled) = (0, 0);
             return true;
         }
-        // What is begun is worth moving only if it must be.
+        // A partial frame is moved only if necessary.
         let wanted = if begun == 0 { WORTHWHILE } else { missing };
         if SLOT - self.filled >= wanted {
             return true;
@@ -120,8 +118,8 @@ impl Rx {
         let mut others = (0..self.arena.slots()).filter(|other| *other != self.slot);
         let Some(next) = others.find(|other| self.out[*other] == 0) else { return false };
         let from = self.arena.slot(self.slot).slice(self.taken, begun).unwrap_or(VolatileSlice::EMPTY);
-        // SAFETY: the arena is ours and alive; what is begun has less than a frame's bytes, and a slot has more. The
-        // other slot has no frame in a burst.
+        // SAFETY: the arena is private and alive; a partial frame is shorter than a slot. The other slot has no frame
+        // in a burst.
         unsafe { self.arena.slot(next).copy_from::<Portable>(from, from.len()) };
         (self.slot, self.taken, self.filled) = (next, 0, begun);
         true
@@ -131,7 +129,7 @@ impl Rx {
 impl RxQueue for Rx {
     fn prefetch(&self) {}
 
-    /// Frames that are there already, or else those of one read.
+    /// Returns frames already received, or else those of one read.
     fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
         if let Front::Partial(missing) = self.front()?
             && !self.read(missing)
@@ -149,7 +147,7 @@ impl RxQueue for Rx {
 
     fn notify(&mut self) {}
 
-    /// What the socket has, it says itself.
+    /// The socket itself reports readability.
     fn enable_notification(&mut self) -> Result<bool, PortFault> {
         Ok(!matches!(self.front()?, Front::Partial(_)))
     }
@@ -160,7 +158,7 @@ impl RxQueue for Rx {
         Some(self.wire.socket())
     }
 
-    /// The memory is the port's own and stays as it is.
+    /// Private memory does not change.
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The port between a fake engine and real sockets, the other end of which the test holds.
+//! Tests of the port with a fake engine and real sockets.
 
 use super::frames::PREFIX;
 use super::wire::{Doorbell, Wire};
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Longer than anything here takes, so that a hang is a failure.
+/// Timeout, so that a hang fails the test.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 struct Room {
@@ -34,7 +34,7 @@ impl Room {
         self.dir.path().join("s")
     }
 
-    /// Lets time pass until the port is as wanted; the time is a guard against hanging for ever.
+    /// Handles the port until its state is as wanted, with a timeout.
     #[track_caller]
     fn until(&mut self, wanted: impl Fn(&PortState) -> bool) {
         let start = Instant::now();
@@ -62,7 +62,7 @@ impl Room {
         self.until(|state| *state == PortState::Connected);
     }
 
-    /// Polls as a worker does until `n` frames are there.
+    /// Polls until `n` frames have arrived.
     fn receive(&mut self, n: usize) -> (Vec<Vec<u8>>, BurstStats) {
         let (mut frames, mut stats, start) = (Vec::new(), BurstStats::default(), Instant::now());
         let rx = self.engine.rx.get_mut(&0).unwrap();
@@ -87,7 +87,7 @@ fn framed(frame: &[u8]) -> Vec<u8> {
     [&(frame.len() as u32).to_be_bytes(), frame].concat()
 }
 
-/// The next frame that a peer reads.
+/// Reads the next frame as a peer.
 fn read_frame(from: &mut impl Read) -> Vec<u8> {
     let mut prefix = [0; PREFIX];
     from.read_exact(&mut prefix).unwrap();
@@ -96,7 +96,7 @@ fn read_frame(from: &mut impl Read) -> Vec<u8> {
     frame
 }
 
-/// A burst with frames of our own of these lengths, each filled with its number.
+/// A burst with private frames of these lengths, each filled with its index.
 fn burst(lengths: &[usize]) -> Burst {
     let mut burst = Burst::new();
     burst.begin(0);
@@ -174,7 +174,7 @@ fn one_peer_is_served_and_another_sees_a_clear_end() {
     assert_eq!(room.port.status().connects, 1);
 }
 
-/// Fills the socket, then reads all of it: no frame is torn, and those that were counted are those that came.
+/// Fills the socket, then reads all of it: no frame may be split, and the frames counted must be those received.
 #[test]
 fn a_full_socket_is_a_full_queue_and_no_frame_is_torn() {
     let mut room = Room::listening();
@@ -188,7 +188,7 @@ fn a_full_socket_is_a_full_queue_and_no_frame_is_torn() {
     let refused = room.engine.tx.get_mut(&0).unwrap().tx(&burst, &indices, &mut stats).unwrap();
     assert_eq!((refused, stats.lost), (0, 0), "the engine waits or drops");
     assert_eq!(stats.bytes, stats.packets * (HEAD as u64 - 1));
-    // Only control is left to send what is missing of the last frame.
+    // Only the control thread can now send the rest of the last frame.
     peer.set_nonblocking(true).unwrap();
     let wanted = stats.packets as usize * (PREFIX + HEAD - 1);
     let (mut got, start) = (Vec::new(), Instant::now());
@@ -262,7 +262,7 @@ fn frames_of_several_workers_never_mingle() {
         .collect();
     let mut read = 0;
     while read < total {
-        // As control does when the last frame is half sent.
+        // As the control thread does for a partially sent frame.
         wire.finish().unwrap();
         let frame = read_frame(&mut theirs);
         let i = frame[0];
@@ -314,7 +314,7 @@ fn a_port_that_listens_over_tcp_serves_a_peer() {
     assert_eq!(read_frame(&mut peer), vec![0; 100]);
 }
 
-/// A peer in client mode of the port that listens at a path.
+/// The port connects to the path of a restarting server.
 #[test]
 fn a_port_that_connects_to_a_path_comes_back_to_a_peer_that_was_started_again() {
     let dir = tempfile::tempdir().unwrap();

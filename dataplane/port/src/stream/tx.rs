@@ -1,8 +1,8 @@
-//! Frames to the peer, as the switch sends them.
+//! Transmit queue of a stream port.
 //!
-//! The frames of a call are laid one behind the other into memory of this handle, each behind its length, and go out
-//! with one write. What the socket has no room for has found the queue full; a frame that it took a part of counts as
-//! sent, and the connection (`wire`) keeps the rest. Handles of several workers share nothing else.
+//! The frames of a call are copied contiguously into memory of this handle, each after its length prefix, and sent with
+//! one write. Frames that do not fit in the socket buffer find the queue full; a partially written frame counts as
+//! sent, and the connection (`wire`) keeps the rest. Handles of several workers share only the connection.
 
 use super::frames::{LONGEST, PREFIX};
 use super::sys::Stop;
@@ -12,11 +12,11 @@ use mem::copy::Kernel;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Bytes that go out with one write, at most: two bursts of full Ethernet frames.
+/// Maximum bytes per write: two bursts of full-size Ethernet frames.
 const STAGE: usize = 256 << 10;
 const _: () = assert!(STAGE >= PREFIX + LONGEST);
 
-/// A queue; the copy kernel is chosen here, once.
+/// Creates a transmit queue. Selects the copy kernel.
 pub(super) fn start(wire: Arc<Wire>) -> Box<dyn TxQueue> {
     mem::with_kernel!(mem::copy::chosen(), K => Box::new(Tx::<K>::new(wire)) as Box<dyn TxQueue>)
 }
@@ -24,7 +24,7 @@ pub(super) fn start(wire: Arc<Wire>) -> Box<dyn TxQueue> {
 struct Tx<K> {
     wire: Arc<Wire>,
     stage: Box<[u8]>,
-    /// Where each frame in the stage ends.
+    /// End offset of each staged frame.
     ends: Vec<usize>,
     kernel: PhantomData<K>,
 }
@@ -34,7 +34,7 @@ impl<K: Kernel> Tx<K> {
         Self { wire, stage: vec![0; STAGE].into(), ends: Vec::with_capacity(BURST), kernel: PhantomData }
     }
 
-    /// Lays frames into the stage, up to the first that does not fit or that is too long.
+    /// Stages frames, up to the first that does not fit or is too long.
     #[inline]
     fn fill(&mut self, burst: &Burst, indices: &[u8]) {
         self.ends.clear();
@@ -68,7 +68,7 @@ impl<K: Kernel> TxQueue for Tx<K> {
             let sent = match self.wire.send(&self.stage[..end], &self.ends) {
                 Ok(sent) => sent,
                 Err(Stop::Now) => 0,
-                // The queue that reads finds the same, after everything that the peer sent.
+                // The receive queue detects this too, after all data that the peer sent.
                 Err(Stop::Ended) => {
                     stats.drop(DropReason::PortDown, (indices.len() - done) as u64);
                     return Ok(indices.len());
@@ -91,7 +91,7 @@ impl<K: Kernel> TxQueue for Tx<K> {
         Box::new(Self::new(self.wire.clone()))
     }
 
-    /// Nothing of it lies in anybody's memory.
+    /// Uses no shared memory.
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
     }

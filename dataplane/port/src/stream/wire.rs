@@ -1,15 +1,14 @@
-//! One connection, as the queues and control hold it together.
+//! A connection, shared by its queues and the control side.
 //!
-//! *Sending.* Bytes go out under one lock, because the frames of all workers share one row of bytes and none may
-//! begin in the middle of another. A frame that the socket took a part of is kept here with what is missing of it,
-//! and nothing else goes out before that. The rest is sent by the next caller: a worker with more frames, or
-//! control, which is told by the doorbell and waits for room on the socket, so that the last frame of a burst never stays
-//! half sent. The lock is held over one call to the kernel, two after a full socket; that call is what takes time,
-//! and the kernel takes a lock of the socket around it as well.
+//! *Sending.* Writes are serialised by one lock, because the frames of all workers share one byte stream and must not
+//! interleave. The rest of a partially written frame is kept here and sent before anything else: by the next worker
+//! with frames, or by the control thread, which is notified by the doorbell and polls for writability, so that the last
+//! frame of a burst is always completed. The lock is held over one system call, two after a full socket; that call
+//! dominates the cost, and the kernel takes a socket lock around it as well.
 //!
-//! *Ending.* The queue that reads finds that the peer has gone, after everything it sent; it says so once (`ended`)
-//! and rings the doorbell, and control ends the connection. `ended` is a flag that only ever rises and guards no other
-//! memory, so it is read and written relaxed.
+//! *Ending.* The receive queue detects that the peer has left, after all data it sent; it sets `ended` once and rings
+//! the doorbell, and the control thread closes the connection. `ended` is only ever set and guards no other memory, so
+//! its accesses are relaxed.
 
 use super::frames::{LONGEST, PREFIX};
 use super::sys::{self, Stop};
@@ -19,7 +18,7 @@ use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Tells control that a connection wants something. One for a port, shared by all its connections.
+/// Wakes the control thread. One per port, shared by all its connections.
 #[derive(Clone, Debug)]
 pub(super) struct Doorbell(Arc<OwnedFd>);
 
@@ -33,12 +32,12 @@ impl Doorbell {
         self.0.as_fd()
     }
 
-    /// A doorbell that rings already needs no second ring.
+    /// Rings the doorbell; has no effect if it is already ringing.
     fn ring(&self) {
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 
-    /// Takes what was rung.
+    /// Clears the doorbell.
     pub(super) fn quiet(&self) {
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }
@@ -53,7 +52,7 @@ pub(super) struct Wire {
     out: Mutex<Out>,
 }
 
-/// A frame of which the socket has taken a part: `bytes[from..to]` is what is missing.
+/// A partially sent frame: `bytes[from..to]` is the unsent rest.
 #[derive(Debug)]
 struct Out {
     bytes: Box<[u8]>,
@@ -72,13 +71,13 @@ impl Wire {
         self.socket.as_fd()
     }
 
-    /// Whether the peer has gone.
+    /// Whether the peer has left.
     #[inline]
     pub(super) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
     }
 
-    /// The peer has gone.
+    /// Records that the peer has left.
     #[cold]
     pub(super) fn end(&self) {
         if !self.ended.swap(true, Ordering::Relaxed) {
@@ -86,19 +85,19 @@ impl Wire {
         }
     }
 
-    /// Shows the peer a clear end, even while a worker that hangs still holds this.
+    /// Shuts down the socket, so that the peer sees the end even if a hung worker still holds this connection.
     pub(super) fn shut(&self) {
-        // A peer that has gone already sees nothing any more.
+        // Fails harmlessly if the peer has left already.
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
 
-    /// A panic elsewhere leaves what is missing of a frame as it was: it changes in one step.
+    /// The lock may be poisoned: the state of the partial frame changes in one step, so it is consistent.
     fn out(&self) -> MutexGuard<'_, Out> {
         self.out.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends frames that lie one behind the other in `bytes`, each with its length in front and its end in `ends`, as
-    /// far as there is room. Returns how many have gone or will go without being given again.
+    /// Sends contiguous frames from `bytes`, each with its length prefix and ending at `ends`, as far as they fit.
+    /// Returns the number sent or kept for sending.
     pub(super) fn send(&self, bytes: &[u8], ends: &[usize]) -> Result<usize, Stop> {
         let mut out = self.out();
         if !out.finish(self.socket())? {
@@ -118,7 +117,7 @@ impl Wire {
         Ok(whole + 1)
     }
 
-    /// Sends what is missing of a frame. Whether nothing is missing any more.
+    /// Sends the rest of a partially sent frame. Returns whether nothing is left.
     pub(super) fn finish(&self) -> Result<bool, Stop> {
         self.out().finish(self.socket())
     }

@@ -1,8 +1,8 @@
-//! The port's life: an interface that is there, or one that is tried for again.
+//! Control side: opens the interface, and reopens it after a loss.
 //!
-//! The interface is made when the port is, so that a mistake is told at once. When a worker finds it gone, or its
-//! namespace's name leads elsewhere, its queues are stopped and everything of it is let go; then it is made or found
-//! again, after a pause that grows. Never blocks, never reads a clock.
+//! The interface is opened at port creation, so that errors are reported at once. If a worker finds it gone, or its
+//! namespace's name refers to another namespace, its queues are stopped and all resources released; it is then created
+//! or found again with exponential back-off. Never blocks, never reads a clock.
 
 use super::device::Device;
 use super::error::TapError;
@@ -16,23 +16,23 @@ use crate::{
 use rustix::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-/// How often the name of a namespace is looked at.
+/// Check interval of the namespace's name.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// A queue pair, ready for the engine.
+/// A queue pair for the engine.
 type Pair = (Box<dyn RxQueue>, Box<dyn TxQueue>);
 
-/// A port that is a TAP interface.
+/// A port over a TAP interface.
 #[derive(Debug)]
 pub struct Tap {
     options: Options,
     io: Io,
     device: Option<Device>,
-    /// Queue pairs that the engine has.
+    /// Number of queue pairs started in the engine.
     running: u16,
-    /// When it took all of them.
+    /// Time at which all queue pairs were started.
     started: Option<Instant>,
-    /// When there is something to do.
+    /// Time of the next action.
     due: Option<Instant>,
     backoff: Backoff,
     state: PortState,
@@ -41,7 +41,7 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Makes or finds the interface and brings it up. Packets flow once the engine drives the port.
+    /// Creates or finds the interface and brings it up. Packets flow once the engine drives the port.
     pub fn open(options: Options, now: Instant) -> Result<Self, TapError> {
         let io = choose(options.io)?;
         let device = Device::open(&options)?;
@@ -59,7 +59,7 @@ impl Tap {
         })
     }
 
-    /// Has an interface, or tries for one, and has its queues run.
+    /// Opens the interface if needed, and starts its queues.
     fn begin(&mut self, now: Instant, engine: &mut dyn Attach) -> Result<(), PortFault> {
         if self.device.is_none() {
             let opened = Device::open(&self.options);
@@ -90,7 +90,7 @@ impl Tap {
         (0..queues.len()).map(pair).collect()
     }
 
-    /// When the namespace's name has to be looked at again.
+    /// Time of the next check of the namespace's name.
     fn next_look(&self, now: Instant) -> Option<Instant> {
         self.device.as_ref().is_some_and(Device::has_home).then(|| now + LOOK)
     }
@@ -105,7 +105,7 @@ impl Tap {
         self.end(fault, now, engine);
     }
 
-    /// Stops the queues and lets go of the interface, in that order. One that we made goes with it.
+    /// Stops the queues, then releases the interface. A non-persistent interface created here is removed.
     fn end(&mut self, fault: PortFault, now: Instant, engine: &mut dyn Attach) {
         self.stop(engine);
         self.device = None;
@@ -139,7 +139,7 @@ impl Tap {
 }
 
 impl PortControl for Tap {
-    /// A worker finds out what happens to the interface; a name is looked at now and then.
+    /// Workers detect changes of the interface; the namespace's name is polled.
     fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -187,7 +187,7 @@ impl PortControl for Tap {
     }
 }
 
-/// What was asked for; else `io_uring`, where the kernel gives it.
+/// The configured mode; by default `io_uring` if available.
 fn choose(asked: Option<Io>) -> Result<Io, TapError> {
     match (asked, uring::probe()) {
         (Some(Io::Calls), _) | (None, Err(_)) => Ok(Io::Calls),
@@ -197,7 +197,7 @@ fn choose(asked: Option<Io>) -> Result<Io, TapError> {
     }
 }
 
-/// What may be left to be done, in the kernel's words, and how packets are moved.
+/// Offloads, by their kernel names, and the I/O mode.
 fn names(capabilities: Capabilities, io: Io) -> Vec<&'static str> {
     let all = [
         (Capabilities::CHECKSUM, "CSUM"),

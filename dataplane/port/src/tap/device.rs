@@ -1,7 +1,7 @@
-//! The interface: made or found, told what we take, brought up.
+//! Creates or finds the interface, configures offloads and brings it up.
 //!
-//! Whatever fails leaves nothing behind: an interface that was made here goes with its last descriptor, and only what has
-//! succeeded in everything else is made to stay.
+//! A failure leaves nothing behind: an interface created here is removed with its last descriptor, and becomes
+//! persistent only after all other steps have succeeded.
 
 use super::error::TapError;
 use super::options::Options;
@@ -14,12 +14,12 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::sync::Arc;
 
-/// Offloads of TCP and checksums, which every kernel with `IFF_VNET_HDR` knows.
+/// TCP and checksum offloads, supported by all kernels with `IFF_VNET_HDR`.
 const TCP: libc::c_uint = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
-/// UDP in segments, since Linux 6.2.
+/// UDP segmentation offload, since Linux 6.2.
 const UDP: libc::c_uint = TUN_F_USO4 | TUN_F_USO6;
 
-/// Bytes of the header in front of each packet.
+/// Size of the virtio-net header of each packet, in bytes.
 const HEADER: libc::c_int = 10;
 const _: () = assert!(HEADER as usize == OFFLOAD_HEADER);
 
@@ -28,12 +28,12 @@ const _: () = assert!(HEADER as usize == OFFLOAD_HEADER);
 pub(super) struct Device {
     queues: Arc<[OwnedFd]>,
     capabilities: Capabilities,
-    /// The namespace that it was made in, where one was named.
+    /// Namespace of the interface, if configured.
     home: Option<(Namespace, Identity)>,
 }
 
 impl Device {
-    /// Finds or makes the interface. The calling thread is elsewhere for that moment where a namespace is named.
+    /// Finds or creates the interface. If a namespace is configured, the calling thread enters it temporarily.
     pub(super) fn open(options: &Options) -> Result<Self, TapError> {
         options.check()?;
         let namespace = options.netns.as_deref().map(Namespace::new);
@@ -44,29 +44,29 @@ impl Device {
         Ok(Self { queues: parts.queues.into(), capabilities, home })
     }
 
-    /// One descriptor for each queue pair.
+    /// One descriptor per queue pair.
     pub(super) fn queues(&self) -> &Arc<[OwnedFd]> {
         &self.queues
     }
 
-    /// What may be left to be done, in both directions.
+    /// Supported offloads, in both directions.
     pub(super) fn capabilities(&self) -> Capabilities {
         self.capabilities
     }
 
-    /// Whether the namespace can be left at some time, so that it has to be polled.
+    /// Whether a namespace is configured and must be polled.
     pub(super) fn has_home(&self) -> bool {
         self.home.is_some()
     }
 
-    /// Whether the name of its namespace still leads there. A descriptor of ours would keep a namespace alive that
-    /// all others have given up, and traffic into an unreachable one is lost without a count.
+    /// Whether the namespace's name still refers to the interface's namespace. A descriptor held here would keep an
+    /// otherwise deleted namespace alive, and traffic into an unreachable one would be lost uncounted.
     pub(super) fn is_at_home(&self) -> bool {
         self.home.as_ref().is_none_or(|(namespace, identity)| namespace.identity() == Some(*identity))
     }
 }
 
-/// What has to be opened inside the namespace.
+/// Resources to be opened inside the namespace.
 struct Parts {
     socket: OwnedFd,
     queues: Vec<OwnedFd>,
@@ -101,7 +101,7 @@ impl Parts {
     }
 }
 
-/// Another queue of the interface.
+/// Opens one more queue of the interface.
 fn queue(options: &Options, existed: bool) -> Result<OwnedFd, TapError> {
     let name = || options.interface.clone();
     let (more, kind) =
@@ -117,8 +117,7 @@ fn queue(options: &Options, existed: bool) -> Result<OwnedFd, TapError> {
     Ok(tun)
 }
 
-/// Asks for all that the kernel knows. What it leaves to us on packets that we read, it does itself on those that we
-/// write.
+/// Enables all offloads supported by the kernel. The same offloads apply to packets read and written.
 fn offload(tun: BorrowedFd<'_>) -> Result<Capabilities, Errno> {
     let tcp = Capabilities(Capabilities::ALL.0 & !Capabilities::UDP);
     match sys::set_offload(tun, TCP | UDP) {

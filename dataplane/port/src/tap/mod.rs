@@ -1,12 +1,13 @@
-//! A Linux TAP interface as a port: what the kernel sends out of it enters here, and what leaves here comes in there.
+//! TAP ports: packets sent by the kernel on a TAP interface are received here, and packets sent here are received by
+//! it.
 //!
-//! `control` is the port's life, `device` makes or finds the interface (in a network namespace, where one
-//! is named), `slots` is the memory that packets are received into, `rx` and `tx` are its queues with plain system
-//! calls, `uring` the same through `io_uring`, and `sys` all that is unsafe about either. Checksums and segments stay
-//! undone in both directions where the other side can do them.
+//! `control` is the control side, `device` creates or finds the interface (in a network namespace, if configured),
+//! `slots` is the receive memory, `rx` and `tx` are the queues with plain system calls, `uring` those with `io_uring`,
+//! and `sys` contains the unsafe code of the former. Checksum and segmentation offloads pass through in both directions
+//! where the other side supports them.
 //!
-//! The kernel is trusted, and what it says about a packet is judged all the same, because the same words come from
-//! guests and go on to them. Nothing here blocks, but for setting the interface up.
+//! The kernel is trusted, but offload headers are validated all the same, because they come from guests and are passed
+//! on to guests. Nothing here blocks, except interface configuration.
 
 mod control;
 mod device;

@@ -1,32 +1,32 @@
-//! How a TAP port is configured, and what can be said about that without asking the kernel.
+//! TAP port configuration and its validation.
 
 use super::error::TapError;
 
-/// Bytes of an interface's name (`IFNAMSIZ` without its end).
+/// Maximum length of an interface name in bytes (`IFNAMSIZ` minus the terminator).
 pub const MAX_NAME: usize = 15;
-/// Queue pairs of one interface, at most: one worker more brings nothing, and the kernel takes 256.
+/// Maximum number of queue pairs per interface; more bring no benefit, and the kernel supports 256.
 pub const MAX_QUEUE_PAIRS: u16 = 128;
-/// The smallest packet size that IPv4 allows an interface.
+/// Minimum MTU required by IPv4.
 pub const MIN_MTU: u16 = 68;
-/// The largest that a TAP takes (`MAX_TAP_MTU`: 64 KiB less a header, in `drivers/net/tun.c`).
+/// Maximum MTU of a TAP interface (`MAX_TAP_MTU`: 64 KiB minus a header, in `drivers/net/tun.c`).
 pub const MAX_MTU: u16 = 65_521;
 
-/// How system calls are made.
+/// I/O mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Io {
     /// One `read` and one `writev` per packet.
     Calls,
     /// `io_uring`, entered by the worker.
     Uring,
-    /// As [`Io::Uring`], and a thread of the kernel receives.
+    /// [`Io::Uring`], with a kernel thread for receive (SQPOLL).
     UringSqpoll,
 }
 
 impl Io {
-    /// Every way.
+    /// All modes.
     pub const ALL: [Self; 3] = [Self::Calls, Self::Uring, Self::UringSqpoll];
 
-    /// The name by which people choose it.
+    /// Name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Io::Calls => "calls",
@@ -36,35 +36,34 @@ impl Io {
     }
 }
 
-/// How a TAP port is configured.
+/// TAP port configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The interface's name.
+    /// Interface name.
     pub interface: String,
-    /// The network namespace it lives in: a name under `/run/netns` or an absolute path; `None` is our own.
+    /// Network namespace: a name under `/run/netns` or an absolute path; `None` for that of the switch.
     pub netns: Option<String>,
-    /// Whether an interface that we make stays when the port goes.
+    /// Whether an interface created here remains after the port is closed.
     pub persist: bool,
-    /// How system calls are made; `None`: by `io_uring` where the kernel gives it, else one by one
-    /// (`docs/decisions/0032-tap-through-io-uring.md`).
+    /// I/O mode; `None`: `io_uring` if available, else system calls (`docs/decisions/0032-tap-through-io-uring.md`).
     pub io: Option<Io>,
-    /// Queue pairs, 1 to [`MAX_QUEUE_PAIRS`]. More than one makes a multi-queue interface.
+    /// Queue pairs, 1 to [`MAX_QUEUE_PAIRS`]. More than one creates a multi-queue interface.
     pub queue_pairs: u16,
-    /// The largest packet without its Ethernet header, [`MIN_MTU`] to [`MAX_MTU`] bytes; `None` leaves it as it is.
+    /// MTU in bytes, [`MIN_MTU`] to [`MAX_MTU`]; `None` leaves it unchanged.
     pub mtu: Option<u16>,
 }
 
 impl Options {
-    /// An interface of this name in our own namespace, and all else as usual.
+    /// An interface of this name in the switch's namespace, with default options.
     pub fn new(interface: impl Into<String>) -> Self {
         let interface = interface.into();
         Self { interface, netns: None, persist: false, io: None, queue_pairs: 1, mtu: None }
     }
 
-    /// Refuses what is out of range, without asking the kernel.
+    /// Validates the options without system calls.
     ///
     /// # Errors
-    /// The first thing that is.
+    /// The first option that is out of range.
     pub fn check(&self) -> Result<(), TapError> {
         if !is_name(&self.interface) {
             return Err(TapError::Name(self.interface.clone()));
@@ -82,13 +81,13 @@ impl Options {
     }
 }
 
-/// Whether the kernel takes `name` for an interface as it stands (`dev_valid_name`). A `%` would make it choose a number.
+/// Whether the kernel accepts `name` verbatim (`dev_valid_name`). A `%` would make it choose a number.
 fn is_name(name: &str) -> bool {
     let odd = |byte: u8| byte.is_ascii_whitespace() || byte.is_ascii_control() || b"/:%".contains(&byte);
     (1..=MAX_NAME).contains(&name.len()) && !matches!(name, "." | "..") && !name.bytes().any(odd)
 }
 
-/// Whether `netns` is an absolute path or the name of a file.
+/// Whether `netns` is an absolute path or a file name.
 fn is_namespace(netns: &str) -> bool {
     netns.starts_with('/') || !netns.is_empty() && !netns.contains('/') && !matches!(netns, "." | "..")
 }

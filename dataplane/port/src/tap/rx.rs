@@ -1,7 +1,7 @@
-//! A TAP's receive queue with plain system calls: one `read` per packet, until there is none or enough.
+//! TAP receive queue with plain system calls: one `read` per packet, until none is left or the burst is full.
 //!
-//! A packet is read into a slot with its header in front; the header is copied out, judged, and travels as the packet's
-//! offload. The slot is the packet's until its burst is completed.
+//! A packet is read into a slot with its header in front; the header is copied out, validated and passed on as the
+//! packet's offload. The slot belongs to the packet until its burst is completed.
 
 use super::slots::{LONGEST, SHORTEST, Slots};
 use super::sys;
@@ -13,11 +13,11 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::sync::Arc;
 
-/// Bytes of one burst beyond which no further packet is begun. Two bursts are under way, and they stay in the second
-/// cache, from where the packets are written out.
+/// Bytes per burst after which no further packet is read, so that the two bursts in flight stay in the L2 cache until
+/// they are written out.
 pub(super) const ENOUGH: usize = 128 * 1024;
 
-/// A queue over number `pair` of the interface's descriptors.
+/// A receive queue on descriptor `pair` of the interface.
 pub(super) fn start(queues: &Arc<[OwnedFd]>, pair: usize) -> Result<Box<dyn RxQueue>, PortFault> {
     Ok(Box::new(Rx { queues: queues.clone(), pair, slots: Slots::new()? }))
 }
@@ -29,7 +29,7 @@ struct Rx {
 }
 
 impl RxQueue for Rx {
-    /// The next packet is in the kernel's memory.
+    /// The next packet is in kernel memory.
     fn prefetch(&self) {}
 
     fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
@@ -58,10 +58,10 @@ impl RxQueue for Rx {
         }
     }
 
-    /// Nothing waits for slots.
+    /// No slots are published.
     fn notify(&mut self) {}
 
-    /// The descriptor stays readable for as long as there is a packet, so its waiter polls again by itself.
+    /// The descriptor is level-triggered: it stays readable while a packet is available.
     fn enable_notification(&mut self) -> Result<bool, PortFault> {
         Ok(false)
     }
@@ -72,13 +72,13 @@ impl RxQueue for Rx {
         Some(self.queues[self.pair].as_fd())
     }
 
-    /// The memory is the port's own and stays as it is.
+    /// Private memory does not change.
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
     }
 }
 
-/// Judges what was read into a slot: `whole` is header and frame. The slot goes back with the burst whatever it holds.
+/// Validates the content of a slot: `whole` is header and frame. The slot is returned with the burst in any case.
 #[inline(always)]
 pub(super) fn take(slot: u16, whole: VolatileSlice, burst: &mut Burst, stats: &mut BurstStats) {
     let buf_id = BufId { id: slot, slots: 1 };

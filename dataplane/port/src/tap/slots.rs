@@ -1,26 +1,25 @@
-//! The memory that packets are received into: slots that each hold the longest packet, few of which are in use.
+//! Receive memory: slots of the maximum packet size, few of which are in use.
 //!
-//! A slot that came back last is used first, so that what is in use stays in the caches: a packet's bytes are written by
-//! the kernel, read by the switch and written over by the next packet, all on one core. A slot's frame begins on a line and
-//! the header in front of it ends where the frame begins. The slots' first lines fall on different sets of the caches,
-//! which a power of two between them would not give. Memory is the kernel's until a packet needs it: a slot that has only
-//! seen short packets costs a page.
+//! The most recently freed slot is reused first, so that the slots in use stay in the cache: a packet is written by the
+//! kernel, read by the switch and overwritten by the next packet, on one core. A frame starts on a cache line, directly
+//! after its header. The first lines of the slots map to different cache sets, which a power-of-two stride would
+//! prevent. Pages are allocated on first use: a slot that has only held short packets uses one page.
 
 use crate::arena::Arena;
 use crate::retain::Lender;
 use crate::{BURST, Burst, OFFLOAD_HEADER, PortFault};
 use mem::VolatileSlice;
 
-/// Shortest frame: an Ethernet header.
+/// Minimum frame length in bytes: an Ethernet header.
 pub(super) const SHORTEST: usize = 14;
-/// Longest frame: 64 KiB, the largest that any offload makes.
+/// Maximum frame length in bytes: 64 KiB, the largest segmentation-offload frame.
 pub(super) const LONGEST: usize = 65_550;
-/// The line in front of a frame, at the end of which its header is.
+/// Line before a frame, at whose end the header is.
 const LINE: usize = mem::line::LINE;
-/// An odd number of lines, with room for a byte that a frame must not have, and for VLAN tags.
+/// Slot size: an odd number of lines, with space to detect an oversized frame, and for VLAN tags.
 const SIZE: usize = (LINE + LONGEST + 8).next_multiple_of(2 * LINE) + LINE;
 
-/// Slots, and which of them are not in use.
+/// Slots and their free list.
 #[derive(Debug)]
 pub(super) struct Slots {
     arena: Arena,
@@ -28,7 +27,7 @@ pub(super) struct Slots {
     lender: Lender,
 }
 
-/// How many there are: two bursts under way, and as many for `io_uring` to have in hand.
+/// Number of slots: two bursts in flight, and one more for `io_uring`.
 pub(super) const SLOTS: usize = 3 * BURST;
 
 impl Slots {
@@ -38,38 +37,38 @@ impl Slots {
         Ok(Self { arena, free: (0..SLOTS as u16).rev().collect(), lender })
     }
 
-    /// Keeps the slots mapped for as long as `burst` may hold packets in them.
+    /// Keeps the slots mapped while `burst` may hold packets in them.
     #[inline(always)]
     pub(super) fn pin(&self, burst: &mut Burst) {
         burst.pin_own(self.arena.map(), &self.lender);
     }
 
-    /// Takes back slots whose packets were retained and are not any more.
+    /// Reclaims slots whose retained packets were released.
     #[inline(always)]
     pub(super) fn collect(&mut self) {
         self.lender.collect(|slot| self.free.push(slot));
     }
 
-    /// A slot that is not in use.
+    /// Takes a free slot.
     #[inline(always)]
     pub(super) fn take(&mut self) -> Option<u16> {
         self.free.pop()
     }
 
-    /// It is not in use any more.
+    /// Frees a slot.
     #[inline(always)]
     pub(super) fn give(&mut self, slot: u16) {
         debug_assert!(!self.free.contains(&slot) && usize::from(slot) < self.arena.slots());
         self.free.push(slot);
     }
 
-    /// Where header and frame are read to.
+    /// Memory for header and frame.
     #[inline(always)]
     pub(super) fn whole(&self, slot: u16) -> VolatileSlice {
         self.arena.slot(usize::from(slot)).split_at(LINE - OFFLOAD_HEADER).1
     }
 
-    /// Bytes that the slots of one queue can take, once each has seen the longest packet.
+    /// Maximum memory of one queue's slots, in bytes.
     pub(super) const fn bytes() -> u64 {
         (SLOTS * SIZE) as u64
     }

@@ -1,7 +1,7 @@
-//! What is unsafe about a TAP interface: ioctls, reading into a slot, and writing from the memory of a packet's source.
+//! Unsafe code of TAP interfaces: ioctls, reads into slots, and writes from the memory of a packet's source.
 //!
-//! Every ioctl gets a value of its own that lives longer than the call. A packet is written straight from where it
-//! lies; the addresses are the kernel's to check, and memory whose file was cut is an error of that one call.
+//! Every ioctl gets its own value, which outlives the call. A packet is written directly from its source memory; the
+//! kernel checks the addresses, and lost memory causes an error of that call only.
 
 use crate::{Frame, OFFLOAD_HEADER};
 use mem::VolatileSlice;
@@ -10,17 +10,17 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, Result};
 use std::mem::MaybeUninit;
 
-/// Pieces of one packet that are written from where they lie: header, head, and rest.
+/// Maximum number of iovecs per packet written without a copy: header, head and rest.
 pub(super) const PIECES: usize = 20;
 
-/// A descriptor of `/dev/net/tun`, of no interface yet, in the network namespace of the calling thread.
+/// Opens `/dev/net/tun`, unattached, in the network namespace of the calling thread.
 pub(super) fn open() -> Result<OwnedFd> {
     rustix::fs::open("/dev/net/tun", OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// A request that names an interface.
+/// An `ifreq` for an interface.
 fn request(name: &str) -> libc::ifreq {
-    // SAFETY: a structure of integers and arrays of them, for which zeros are a value.
+    // SAFETY: a structure of integers and arrays of them, for which zeros are valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
         *to = from.cast_signed();
@@ -32,20 +32,20 @@ fn done(result: libc::c_int) -> Result<()> {
     if result < 0 { Err(last()) } else { Ok(()) }
 }
 
-/// Why the last call of libc failed.
+/// Error of the last libc call.
 fn last() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-/// Makes `tun` a queue of the interface `name`, which is made where it does not exist (`TUNSETIFF`).
+/// Attaches `tun` as a queue of interface `name`, which is created if missing (`TUNSETIFF`).
 pub(super) fn attach(tun: BorrowedFd<'_>, name: &str, flags: libc::c_int) -> Result<()> {
     let mut request = request(name);
     request.ifr_ifru.ifru_flags = flags as libc::c_short;
-    // SAFETY: the request is a whole `ifreq` that outlives the call.
+    // SAFETY: the request is a complete `ifreq` that outlives the call.
     done(unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETIFF, &raw mut request) })
 }
 
-/// Sets the bytes of the header in front of each packet, and that its words are little endian.
+/// Sets the virtio-net header size, and little-endian header fields.
 pub(super) fn set_header(tun: BorrowedFd<'_>, bytes: libc::c_int) -> Result<()> {
     let little: libc::c_int = 1;
     // SAFETY: both read one integer, which outlives the call.
@@ -55,30 +55,30 @@ pub(super) fn set_header(tun: BorrowedFd<'_>, bytes: libc::c_int) -> Result<()> 
     }
 }
 
-/// Says what may be left to be done for packets that are read (`TUN_F_*`).
+/// Sets the offloads accepted for packets that are read (`TUN_F_*`).
 pub(super) fn set_offload(tun: BorrowedFd<'_>, bits: libc::c_uint) -> Result<()> {
     // SAFETY: takes its argument by value.
     done(unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(bits)) })
 }
 
-/// Makes the interface outlive its descriptors.
+/// Makes the interface persistent.
 pub(super) fn persist(tun: BorrowedFd<'_>) -> Result<()> {
     // SAFETY: takes its argument by value.
     done(unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETPERSIST, 1 as libc::c_ulong) })
 }
 
-/// Sets the largest packet of the interface `name`; `socket` is any of its namespace.
+/// Sets the MTU of interface `name`; `socket` is any socket of its namespace.
 pub(super) fn set_mtu(socket: BorrowedFd<'_>, name: &str, mtu: u16) -> Result<()> {
     let mut request = request(name);
     request.ifr_ifru.ifru_mtu = mtu.into();
-    // SAFETY: the request is a whole `ifreq` that outlives the call.
+    // SAFETY: the request is a complete `ifreq` that outlives the call.
     done(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFMTU, &raw mut request) })
 }
 
-/// Brings the interface `name` up; `socket` is any of its namespace.
+/// Brings interface `name` up; `socket` is any socket of its namespace.
 pub(super) fn bring_up(socket: BorrowedFd<'_>, name: &str) -> Result<()> {
     let mut request = request(name);
-    // SAFETY: the request is a whole `ifreq` that outlives both calls; the first fills in the flags that are read.
+    // SAFETY: the request is a complete `ifreq` that outlives both calls; the first one sets the flags that are read.
     unsafe {
         done(libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request))?;
         request.ifr_ifru.ifru_flags |= libc::IFF_UP as libc::c_short;
@@ -86,24 +86,25 @@ pub(super) fn bring_up(socket: BorrowedFd<'_>, name: &str) -> Result<()> {
     }
 }
 
-/// Reads one packet, header first, into `slot`, whose map the caller holds. Its bytes; a packet that is longer than the
-/// slot fills it.
+/// Reads one packet, header first, into `slot`, whose arena the caller holds. Returns its length in bytes; a packet
+/// longer than the slot fills it.
 #[inline(always)]
 pub(super) fn read(tun: BorrowedFd<'_>, slot: VolatileSlice) -> Result<usize> {
-    // SAFETY: the slot is memory of an arena that the caller holds, and it is not used otherwise until its packet is completed.
+    // SAFETY: the slot is in an arena that the caller holds, and is not accessed otherwise until its packet is
+    // completed.
     let n = unsafe { libc::read(tun.as_raw_fd(), slot.as_ptr().cast(), slot.len()) };
     if n < 0 { Err(last()) } else { Ok(n as usize) }
 }
 
-/// The header in front of a packet: the first bytes of `slot`, which lies in an arena that the caller holds.
+/// Header of a packet: the first bytes of `slot`, in an arena that the caller holds.
 #[inline(always)]
 pub(super) fn header(slot: VolatileSlice) -> [u8; OFFLOAD_HEADER] {
     debug_assert!(slot.len() >= OFFLOAD_HEADER);
-    // SAFETY: the slot is longer than a header, and the kernel is done writing to it. Arrays of bytes need no alignment.
+    // SAFETY: the slot is longer than a header, and the kernel no longer writes to it. Byte arrays need no alignment.
     unsafe { slot.as_ptr().cast::<[u8; OFFLOAD_HEADER]>().read() }
 }
 
-/// The pieces of one packet in order, for a system call that gathers them.
+/// iovecs of one packet, for a gathering system call.
 pub(super) struct Gather {
     pieces: [MaybeUninit<libc::iovec>; PIECES],
     n: u16,
@@ -112,7 +113,7 @@ pub(super) struct Gather {
 impl Gather {
     pub(super) const EMPTY: Self = Self { pieces: [MaybeUninit::uninit(); PIECES], n: 0 };
 
-    /// Takes down where header and packet lie. `false` when there are too many pieces.
+    /// Collects the iovecs of header and packet. Returns `false` if there are too many.
     #[inline(always)]
     pub(super) fn fill(&mut self, header: &[u8; OFFLOAD_HEADER], frame: &Frame<'_>) -> bool {
         self.n = 0;
@@ -135,7 +136,7 @@ impl Gather {
     }
 }
 
-/// Writes one packet, as one system call.
+/// Writes one packet with one system call. Returns `None` if it has too many pieces.
 #[inline(always)]
 pub(super) fn write(
     tun: BorrowedFd<'_>,
@@ -146,25 +147,25 @@ pub(super) fn write(
     if !gather.fill(header, frame) {
         return None;
     }
-    // SAFETY: the first `n` pieces were written. Header and head are borrowed beyond the call, and the rest lies in maps
-    // that the burst which lent the frame has pinned.
+    // SAFETY: the first `n` iovecs are initialised. Header and head are borrowed beyond the call, and the rest is in
+    // memory tables pinned by the burst of the frame.
     let n = unsafe { libc::writev(tun.as_raw_fd(), gather.pieces.as_ptr().cast(), gather.n.into()) };
     Some(if n < 0 { Err(last()) } else { Ok(()) })
 }
 
-/// Writes one packet that lies in one piece.
+/// Writes one contiguous packet.
 pub(super) fn write_bytes(tun: BorrowedFd<'_>, header: &[u8; OFFLOAD_HEADER], frame: &[u8]) -> Result<()> {
     let pieces = [std::io::IoSlice::new(header), std::io::IoSlice::new(frame)];
     rustix::io::writev(tun, &pieces).map(|_| ())
 }
 
-/// Any socket, to ask about the interfaces of the calling thread's network namespace.
+/// A socket for interface ioctls in the calling thread's network namespace.
 pub(super) fn socket() -> Result<OwnedFd> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType};
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
 }
 
-/// Whether an interface of this name exists; `socket` is any of its namespace.
+/// Whether an interface of this name exists; `socket` is any socket of its namespace.
 pub(super) fn exists(socket: &OwnedFd, name: &str) -> bool {
     rustix::net::netdevice::name_to_index(socket.as_fd(), name).is_ok()
 }

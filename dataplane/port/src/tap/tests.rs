@@ -1,5 +1,5 @@
-//! The queues over a socket that keeps packets apart, as TUN does, so that they are proved without an interface and
-//! without root. Whole ports are in the end-to-end tests.
+//! Tests of the queues over a SEQPACKET socket, which preserves packet boundaries like TUN, without an interface or
+//! root. The end-to-end tests cover whole ports.
 
 use super::options::Io;
 use super::slots::{LONGEST, SLOTS};
@@ -13,7 +13,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::sync::Arc;
 
-/// A socket in the place of an interface's descriptors, and its other end.
+/// A socket in place of an interface descriptor, and its other end.
 fn pair() -> (Arc<[OwnedFd]>, OwnedFd) {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let (ours, other) =
@@ -24,7 +24,7 @@ fn pair() -> (Arc<[OwnedFd]>, OwnedFd) {
     (vec![ours].into(), other)
 }
 
-/// Every way of receiving that this kernel has.
+/// All receive modes supported by this kernel.
 fn receivers(queues: &Arc<[OwnedFd]>) -> Vec<Box<dyn RxQueue>> {
     let mut all = vec![rx::start(queues, 0).unwrap()];
     if uring::probe().is_ok() {
@@ -43,7 +43,7 @@ fn packet(header: [u8; OFFLOAD_HEADER], frame: &[u8]) -> Vec<u8> {
     [&header[..], frame].concat()
 }
 
-/// Receives until `n` packets were counted, sleeping between as a worker does.
+/// Receives until `n` packets were counted, sleeping in between like a worker.
 fn receive(
     queue: &mut dyn RxQueue,
     burst: &mut Burst,
@@ -118,7 +118,7 @@ fn the_longest_frame_comes_and_a_longer_one_is_counted() {
     }
 }
 
-/// A burst of `n` packets that begin with their number, of 300 bytes each in `pieces` pieces of `map`.
+/// A burst of `n` numbered packets of 300 bytes, each in `pieces` pieces of `map`.
 fn burst(map: &Arc<GuestMemory>, n: usize, pieces: usize) -> Burst {
     let mut burst = Burst::new();
     burst.begin(0);

@@ -1,9 +1,9 @@
-//! A TAP's transmit queue: one `writev` per packet, straight from its source's memory, or a burst of them at once through
+//! TAP transmit queue: one `writev` per packet, directly from its source's memory, or a burst at a time through
 //! `io_uring`.
 //!
-//! The kernel takes packets in on the spot, so there is nothing to publish and no one to wake. Several workers may write
-//! to one descriptor; where there are more, each worker has its own whatever the pair, and so the kernel's answers of a
-//! flow come to the worker that the flow went through.
+//! The kernel accepts packets immediately, so nothing is published or notified. Several workers may write to one
+//! descriptor; if there are several, each worker uses its own regardless of the pair, so that the kernel's replies of a
+//! flow return to the same worker.
 
 use super::options::Io;
 use super::slots::LONGEST;
@@ -17,10 +17,10 @@ use rustix::io::{Errno, Result as Written};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Packets below which a ring costs more than it saves.
+/// Minimum number of packets for which `io_uring` is worthwhile.
 const FEW: usize = 4;
 
-/// A queue for the first worker.
+/// Creates the queue of the first worker.
 pub(super) fn start(
     queues: &Arc<[OwnedFd]>,
     capabilities: Capabilities,
@@ -33,7 +33,7 @@ pub(super) fn start(
     })
 }
 
-/// What all handles have in common.
+/// State common to all handles.
 #[derive(Clone)]
 struct Interface {
     queues: Arc<[OwnedFd]>,
@@ -42,7 +42,7 @@ struct Interface {
 
 struct Tx<K> {
     interface: Interface,
-    /// Which worker's handle it is, in the order in which they were made.
+    /// Number of this handle, in creation order.
     number: usize,
     handles: usize,
     sender: Option<Sender>,
@@ -54,7 +54,7 @@ impl<K: Kernel> Tx<K> {
         Self { interface, number, handles: number + 1, sender, gathered: Gathered::new() }
     }
 
-    /// One system call for one packet. `false` when there is no room for it.
+    /// Sends one packet with one system call. Returns `false` if there is no space.
     #[inline(always)]
     fn send_one(&mut self, burst: &Burst, pick: u8, stats: &mut BurstStats) -> Result<bool, PortFault> {
         let (frame, len) = (burst.frame(pick.into()), burst.frame_len(pick.into()));
@@ -69,8 +69,8 @@ impl<K: Kernel> Tx<K> {
         Ok(true)
     }
 
-    /// One system call for as many packets as have room in the ring; how many that were. Those behind one that finds the
-    /// kernel full go on all the same, so it is lost.
+    /// Sends as many packets as fit in the ring with one system call; returns their number. If the kernel is full for
+    /// one packet, later ones are still attempted, so that packet is lost.
     fn send_many(
         &mut self,
         burst: &Burst,
@@ -133,10 +133,10 @@ impl<K: Kernel> TxQueue for Tx<K> {
         self.interface.capabilities
     }
 
-    /// The kernel has them already.
+    /// The kernel already has the packets.
     fn notify(&mut self) {}
 
-    /// A handle for which the kernel gives no ring makes a system call for each packet.
+    /// If the kernel does not provide a ring, the handle uses one system call per packet.
     fn fork(&mut self) -> Box<dyn TxQueue> {
         let number = self.handles;
         self.handles += 1;
@@ -144,14 +144,14 @@ impl<K: Kernel> TxQueue for Tx<K> {
         Box::new(Self::new(self.interface.clone(), number, sender))
     }
 
-    /// Sources' memory is pinned by bursts and not by queues.
+    /// Source memory is pinned by bursts, not by queues.
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
     }
 }
 
-/// Room to put together a packet in more pieces than a system call is given. Only a guest that cuts its packets small
-/// makes any, so this is the one copy of ours, and the kernel's limit of pieces is never met.
+/// Copy buffer for packets with more pieces than one system call takes. Only guests that fragment their packets heavily
+/// need it; the kernel's iovec limit is never reached.
 pub(super) struct Gathered<K> {
     room: Box<[u8]>,
     kernel: PhantomData<K>,

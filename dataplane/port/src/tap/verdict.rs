@@ -1,16 +1,16 @@
-//! What an error of one packet's system call means: for that packet, for the queue, or for the port.
+//! Classification of system call errors: affects the packet, the queue, or the port.
 
 use crate::{DropReason, PortFault};
 use rustix::io::Errno;
 
-/// What a failed write means.
+/// Meaning of a failed write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// There is no room now.
+    /// No space now.
     Full,
-    /// This packet is lost, and the next one may not be.
+    /// This packet is lost; the next may succeed.
     Lost(DropReason),
-    /// There is no interface any more.
+    /// The interface no longer exists.
     Gone,
 }
 
@@ -18,19 +18,19 @@ impl Verdict {
     #[cold]
     pub(super) fn of(errno: Errno) -> Self {
         match errno {
-            // Interrupted is as good as full: whoever waits tries again.
+            // EINTR counts as full: the caller retries.
             Errno::AGAIN | Errno::INTR => Self::Full,
             Errno::BADFD | Errno::BADF | Errno::NODEV | Errno::NXIO => Self::Gone,
-            // The kernel's word for an interface that is down.
+            // EIO means that the interface is down.
             Errno::IO | Errno::NETDOWN => Self::Lost(DropReason::PortDown),
             Errno::NOMEM | Errno::NOBUFS => Self::Lost(DropReason::QueueFull),
-            // EFAULT where the source's memory has gone, EINVAL where header and packet contradict each other.
+            // EFAULT: source memory was lost. EINVAL: header and packet are inconsistent.
             _ => Self::Lost(DropReason::Refused),
         }
     }
 }
 
-/// The fault of a port whose interface does not answer as one.
+/// Port fault for an interface that is gone.
 #[cold]
 pub(super) fn gone(errno: Errno) -> PortFault {
     PortFault::Interface(match errno {

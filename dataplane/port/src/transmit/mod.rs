@@ -9,6 +9,7 @@
 //! Each worker has a handle of its own. Several handles of one ring share it under a lock that is held while places are taken
 //! and while they are posted, never while frames are written; `tickets` keeps the order.
 
+mod checksum;
 mod queue;
 mod ring;
 mod slots;

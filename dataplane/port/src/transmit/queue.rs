@@ -6,6 +6,8 @@
 //! however long a worker takes to give its own back. The slots pin the map that the ring had when the places were taken,
 //! because another worker may refresh the ring meanwhile.
 
+use super::slots::Abandon;
+use super::tickets::Ticket;
 use super::tickets::Tickets;
 use super::{Filled, Slots, Taken, TxRing};
 use crate::{Burst, BurstStats, Capabilities, DropReason, PortFault, QueueState, TxQueue, eventfd};
@@ -19,6 +21,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 struct Common<R> {
     ring: R,
     tickets: Tickets<Filled>,
+    doorbell: Option<Arc<OwnedFd>>,
+}
+
+impl<R: TxRing> Abandon for Mutex<Common<R>> {
+    fn abandon(&self, ticket: Ticket, filled: &mut Vec<Filled>) {
+        let Common { ring, tickets, doorbell } = &mut *lock(self);
+        tickets.deliver(ticket, filled, |filled| ring.post(filled));
+        ring.publish();
+        // Frames behind the ticket were committed before, and their workers have asked already. Pairs as in `notify`.
+        fence(Ordering::SeqCst);
+        if ring.needs_notification() {
+            eventfd::call(doorbell.as_deref());
+        }
+    }
 }
 
 enum Hold<R> {
@@ -50,16 +66,26 @@ impl<R: TxRing, K: Kernel> RingTx<R, K> {
     }
 
     fn over(hold: Hold<R>, doorbell: Option<Arc<OwnedFd>>, capabilities: Capabilities) -> Self {
-        Self { hold, slots: Slots::new(), doorbell, capabilities, kernel: PhantomData }
+        let mut slots = Slots::new();
+        if let Hold::Shared(common) = &hold {
+            slots.belong_to(common);
+        }
+        Self { hold, slots, doorbell, capabilities, kernel: PhantomData }
     }
 
     /// Another handle.
     pub(crate) fn another(&mut self) -> Self {
         let common = match std::mem::replace(&mut self.hold, Hold::Neither) {
-            Hold::Alone(ring) => Some(Arc::new(Mutex::new(Common { ring, tickets: Tickets::new() }))),
+            Hold::Alone(ring) => {
+                let (tickets, doorbell) = (Tickets::new(), self.doorbell.clone());
+                Some(Arc::new(Mutex::new(Common { ring, tickets, doorbell })))
+            }
             Hold::Shared(common) => Some(common),
             Hold::Neither => None,
         };
+        if let Some(common) = &common {
+            self.slots.belong_to(common);
+        }
         let hold = || common.clone().map_or(Hold::Neither, Hold::Shared);
         self.hold = hold();
         Self::over(hold(), self.doorbell.clone(), self.capabilities)
@@ -105,9 +131,15 @@ impl<R: TxRing, K: Kernel> TxQueue for RingTx<R, K> {
         stats: &mut BurstStats,
     ) -> Result<usize, PortFault> {
         let lengths = lengths.iter().map(|&len| len as usize);
+        // A reservation that was not committed, of this queue or of another one.
+        slots.abandon();
+        slots.accept(self.capabilities);
         match &mut self.hold {
             Hold::Alone(ring) => reserve(ring, lengths, slots, stats),
-            Hold::Shared(common) => reserve_shared(common, lengths, slots, stats),
+            Hold::Shared(common) => {
+                slots.belong_to(common);
+                reserve_shared(common, lengths, slots, stats)
+            }
             Hold::Neither => Ok(0),
         }
     }
@@ -232,8 +264,12 @@ fn write_all<K: Kernel>(slots: &mut Slots, burst: &Burst, indices: &[u8]) {
 }
 
 fn count(slots: &Slots, stats: &mut BurstStats) {
-    stats.packets += slots.len() as u64;
+    let refused = slots.refused();
+    stats.packets += (slots.len() - refused) as u64;
     stats.bytes += slots.bytes();
+    if refused > 0 {
+        stats.drop(DropReason::BadOffload, refused as u64);
+    }
 }
 
 /// Takes places for frames of these lengths. Returns how many of them are done with. What was taken before a fault is to be
@@ -293,7 +329,7 @@ fn reserve_shared<R: TxRing>(
     slots: &mut Slots,
     stats: &mut BurstStats,
 ) -> Result<usize, PortFault> {
-    let Common { ring, tickets } = &mut *lock(common);
+    let Common { ring, tickets, .. } = &mut *lock(common);
     let done = reserve(ring, lengths, slots, stats);
     match &done {
         Ok(_) if !slots.is_empty() => slots.ticket = Some(tickets.reserve()),
@@ -310,7 +346,7 @@ fn commit_shared<R: TxRing>(
     stats: &mut BurstStats,
 ) -> Result<(), PortFault> {
     let Some(ticket) = slots.ticket.take() else { return Ok(()) };
-    let Common { ring, tickets } = &mut *lock(common);
+    let Common { ring, tickets, .. } = &mut *lock(common);
     tickets.deliver(ticket, slots.filled_mut(), |filled| ring.post(filled));
     finish(ring, slots, stats)
 }

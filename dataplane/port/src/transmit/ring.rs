@@ -37,7 +37,7 @@ pub(crate) trait TxRing: Send + 'static {
     /// it returns [`Taken::Slot`].
     fn take(&mut self, len: usize, others: usize, slots: &mut Slots) -> Result<Taken, PortFault>;
 
-    /// Posts buffers of whole frames, in the order in which they were taken.
+    /// Posts buffers of whole frames, in the order in which they were taken. Nothing is sent in one that is refused.
     fn post(&mut self, filled: &[Filled]);
 
     /// Makes everything posted visible at once.

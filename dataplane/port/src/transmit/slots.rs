@@ -4,14 +4,18 @@
 //! side can write to the same memory at any time: nothing of it is ever behind a reference, and nothing is read back but the
 //! header, which is only compared. Must not be kept longer than a burst: slots that are not committed hold back those behind
 //! them.
+//!
+//! Slots of a shared ring that are dropped without a commit give their places back as frames of no bytes ([`Slots::refuse`]), so
+//! that frames behind them leave. Those of a ring with one handle are lost to the ring until it starts anew.
 
+use super::checksum::finished;
 use super::tickets::Ticket;
 use crate::burst::layout;
 use crate::{Burst, Capabilities, Frame, OFFLOAD_HEADER, Offload};
 use mem::copy::Kernel;
 use mem::{GuestMemory, VolatileSlice};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Longest header in front of a frame.
 const LONGEST_HEADER: usize = 12;
@@ -77,6 +81,8 @@ pub(crate) struct Filled {
     pub(crate) has_next: bool,
     /// Whether the header in it says that work is left.
     pub(crate) is_marked: bool,
+    /// Whether the frame has a header and no bytes: nothing is to be sent, and a ring that can takes the buffer back.
+    pub(crate) is_refused: bool,
 }
 
 impl Filled {
@@ -84,8 +90,14 @@ impl Filled {
     #[inline(always)]
     pub(crate) fn new(id: u16, tag: u16, len: usize) -> Self {
         let len = u32::try_from(len).unwrap_or(u32::MAX);
-        Self { id, tag, len, has_next: false, is_marked: false }
+        Self { id, tag, len, has_next: false, is_marked: false, is_refused: false }
     }
+}
+
+/// A shared ring, for slots that are dropped without a commit.
+pub(super) trait Abandon: Send + Sync {
+    /// Takes a ticket back with buffers of frames that were refused.
+    fn abandon(&self, ticket: Ticket, filled: &mut Vec<Filled>);
 }
 
 /// The place of one frame.
@@ -94,7 +106,7 @@ struct Slot {
     /// Which of the lengths that were asked for.
     number: u32,
     len: u32,
-    /// Which pieces and buffers are its own.
+    /// Which pieces and buffers are its own. A frame that is refused has no pieces.
     pieces: (u32, u32),
     buffers: (u32, u32),
     offload: Offload,
@@ -109,6 +121,10 @@ fn range((from, to): (u32, u32)) -> Range<usize> {
 #[derive(Debug, Default)]
 pub struct Slots {
     form: Form,
+    /// What may be left to be done for frames that are written.
+    accepted: Capabilities,
+    /// Frames that are not sent because what is left to be done for them cannot be done.
+    refused: usize,
     list: Vec<Slot>,
     /// The pieces of all frames, headers included, in order.
     pieces: Vec<VolatileSlice>,
@@ -118,6 +134,8 @@ pub struct Slots {
     pin: Option<Arc<GuestMemory>>,
     /// The place in the order of a queue that workers share.
     pub(super) ticket: Option<Ticket>,
+    /// Where the ticket goes back to.
+    home: Option<Weak<dyn Abandon>>,
     /// Of a queue without memory of its own.
     pub(super) staging: super::staged::Staging,
 }
@@ -175,7 +193,30 @@ impl Slots {
         self.list.clear();
         self.pieces.clear();
         self.buffers.clear();
-        self.from = (0, 0);
+        (self.from, self.refused) = ((0, 0), 0);
+    }
+
+    /// What may be left to be done for frames that are written ([`Slots::write`]).
+    pub(super) fn accept(&mut self, accepted: Capabilities) {
+        self.accepted = accepted;
+    }
+
+    /// Tickets go back to `home` if they are not committed.
+    pub(super) fn belong_to<H: Abandon + 'static>(&mut self, home: &Arc<H>) {
+        if self.home.as_ref().is_none_or(|old| !std::ptr::addr_eq(old.as_ptr(), Arc::as_ptr(home))) {
+            let home: Weak<H> = Arc::downgrade(home);
+            self.home = Some(home);
+        }
+    }
+
+    /// Gives the places of a reservation back that was not committed.
+    pub(super) fn abandon(&mut self) {
+        if let Some(ticket) = self.ticket.take()
+            && let Some(home) = self.home.as_ref().and_then(Weak::upgrade)
+        {
+            (0..self.len()).for_each(|k| self.refuse(k));
+            home.abandon(ticket, &mut self.buffers);
+        }
     }
 
     /// Lets go of the memory.
@@ -254,7 +295,18 @@ impl Slots {
         self.pieces[self.list[k].pieces.0 as usize]
     }
 
-    /// Writes packet `i` of `burst`, which has the length that was asked for, into the `k`-th slot.
+    /// Frames that are not sent because what is left to be done for them cannot be done.
+    pub(super) fn refused(&self) -> usize {
+        self.refused
+    }
+
+    /// Whether the frame in the `k`-th slot is one of them.
+    pub(super) fn is_refused(&self, k: usize) -> bool {
+        range(self.list[k].pieces).is_empty()
+    }
+
+    /// Writes packet `i` of `burst`, which has the length that was asked for, into the `k`-th slot. What is left to be done for
+    /// the packet must be covered by the queue's [`capabilities`](crate::TxQueue::capabilities).
     #[inline]
     pub fn write_packet<K: Kernel>(&mut self, k: usize, burst: &Burst, i: usize) {
         debug_assert_eq!(self.frame_len(k), burst.frame_len(i));
@@ -278,16 +330,66 @@ impl Slots {
     /// Writes a frame in several pieces.
     #[cold]
     fn scatter<K: Kernel>(&self, slot: Slot, header: &[u8; LONGEST_HEADER], frame: &Frame<'_>) {
-        let bodies = self.bodies(slot, header);
+        self.put_header(slot, header);
+        let bodies = self.bodies(slot);
         // SAFETY: the pieces lie in the map that `self` pins and were gathered until header and frame fit.
         unsafe { frame.scatter_to::<K>(bodies) };
     }
 
-    /// Writes a frame that `parts`, bytes of the caller's, add up to: as many as were asked for. `offload` says what is left to
-    /// be done; the first part holds the packet's headers.
+    /// Writes a frame that `parts`, bytes of the caller's, add up to: as many as were asked for. Each slot is written once.
+    ///
+    /// `offload` says what is left to be done; the first part holds the packet's headers. A checksum that the queue does not
+    /// accept ([`capabilities`](crate::TxQueue::capabilities)) is filled in here. Segmentation must be accepted, because a
+    /// reserved place holds one frame: otherwise, and if the checksum lies outside the frame, the frame is not sent, and
+    /// counts as [`DropReason::BadOffload`](crate::DropReason::BadOffload) with the commit.
     pub fn write<K: Kernel>(&mut self, k: usize, offload: Offload, parts: &[&[u8]]) {
+        if offload.is_work() && !self.accepted.cover(offload.needs()) {
+            return self.write_finished::<K>(k, offload, parts);
+        }
+        self.write_parts::<K>(k, offload, parts);
+    }
+
+    /// Writes a frame after the checksum was filled in, or refuses it.
+    #[cold]
+    fn write_finished<K: Kernel>(&mut self, k: usize, offload: Offload, parts: &[&[u8]]) {
+        let is_possible = offload.segmentation().is_none();
+        let field = is_possible.then(|| finished(offload, parts, self.frame_len(k))).flatten();
+        let Some(field) = field else { return self.refuse(k) };
+        self.write_parts::<K>(k, Offload::NONE, parts);
+        let (mut skip, mut left) = (field.at, field.bytes());
+        for body in self.bodies(self.list[k]) {
+            let behind = body.split_at(skip).1;
+            skip -= skip.min(body.len());
+            let (here, rest) = left.split_at(left.len().min(behind.len()));
+            // SAFETY: the piece lies in the map that `self` pins; the bytes were cut to its length.
+            unsafe { behind.split_at(here.len()).0.copy_in::<K>(here) };
+            left = rest;
+        }
+    }
+
+    /// The frame in the `k`-th slot is not sent. Its buffers cannot leave the order of the ring, so they are posted as a frame of
+    /// no bytes, which every receiver drops as too short.
+    fn refuse(&mut self, k: usize) {
+        if self.is_refused(k) {
+            return;
+        }
+        let (slot, header) = self.header(k, Offload::NONE, &[]);
+        self.put_header(slot, &header);
+        let mut left = self.form.header_len as u32;
+        for buffer in &mut self.buffers[range(slot.buffers)] {
+            buffer.len = buffer.len.min(left);
+            buffer.is_refused = true;
+            left -= buffer.len;
+        }
+        let slot = &mut self.list[k];
+        (slot.pieces, slot.len) = ((0, 0), 0);
+        self.refused += 1;
+    }
+
+    fn write_parts<K: Kernel>(&mut self, k: usize, offload: Offload, parts: &[&[u8]]) {
         let (slot, header) = self.header(k, offload, parts.first().copied().unwrap_or_default());
-        let mut bodies = self.bodies(slot, &header);
+        self.put_header(slot, &header);
+        let mut bodies = self.bodies(slot);
         let mut room = VolatileSlice::EMPTY;
         for part in parts {
             let mut part = *part;
@@ -317,8 +419,9 @@ impl Slots {
         (*slot, header)
     }
 
-    /// Writes a header to the front of the slot's pieces. Returns what is behind it in each.
-    fn bodies(&self, slot: Slot, header: &[u8; LONGEST_HEADER]) -> impl Iterator<Item = VolatileSlice> {
+    /// Writes a header to the front of the slot's pieces.
+    #[inline(always)]
+    fn put_header(&self, slot: Slot, header: &[u8; LONGEST_HEADER]) {
         let (pieces, header_len, mut written) = (&self.pieces[range(slot.pieces)], self.form.header_len, 0);
         for piece in pieces {
             let here = piece.split_at(header_len - written).0;
@@ -326,12 +429,23 @@ impl Slots {
             unsafe { write_header(here, &header[written..written + here.len()]) };
             written += here.len();
         }
-        let mut skipped = 0;
+    }
+
+    /// What is behind the header in each of the slot's pieces.
+    #[inline(always)]
+    fn bodies(&self, slot: Slot) -> impl Iterator<Item = VolatileSlice> {
+        let (pieces, header_len, mut skipped) = (&self.pieces[range(slot.pieces)], self.form.header_len, 0);
         pieces.iter().map(move |piece| {
             let (here, body) = piece.split_at(header_len - skipped);
             skipped += here.len();
             body
         })
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        self.abandon();
     }
 }
 

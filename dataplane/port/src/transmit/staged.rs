@@ -2,7 +2,7 @@
 
 use super::{Form, Slots};
 use crate::arena::Arena;
-use crate::{BURST, Burst, BurstStats, DropReason, PLACES, PortFault};
+use crate::{BURST, Burst, BurstStats, Capabilities, DropReason, PLACES, PortFault};
 use mem::VolatileSlice;
 use mem::copy::chosen;
 
@@ -17,8 +17,9 @@ pub(crate) struct Staging {
 }
 
 impl Slots {
-    /// Takes places for up to a burst of frames. Returns how many.
-    pub(crate) fn stage(&mut self, lengths: &[u32]) -> Result<usize, PortFault> {
+    /// Takes places for up to a burst of frames, for which what `accepted` covers may be left to be done. Returns how many.
+    pub(crate) fn stage(&mut self, lengths: &[u32], accepted: Capabilities) -> Result<usize, PortFault> {
+        self.accept(accepted);
         let sizes =
             || lengths.iter().map(|&len| (len as usize).next_multiple_of(mem::line::LINE)).take(BURST);
         let all = sizes().scan(0, |sum, size| {
@@ -43,27 +44,34 @@ impl Slots {
         Ok(n)
     }
 
-    /// Sends what was staged with `tx`. What it does not take is dropped.
+    /// Sends what was staged with `tx`. What it does not take is dropped, also if it fails: the frames are in no other hands.
     pub(crate) fn send_staged(
         &mut self,
         stats: &mut BurstStats,
         tx: impl FnOnce(&Burst, &[u8], &mut BurstStats) -> Result<usize, PortFault>,
     ) -> Result<(), PortFault> {
-        let n = self.len();
         let mut burst = self.staging.burst.take().unwrap_or_default();
         burst.begin(0);
         if let Some(memory) = &self.staging.memory {
             burst.pin(memory.map());
         }
-        for k in 0..n {
+        for k in (0..self.len()).filter(|&k| !self.is_refused(k)) {
             burst.push_kept(self.staged(k));
-            burst.set_offload(k, self.offload(k));
+            burst.set_offload(burst.len() - 1, self.offload(k));
         }
         mem::with_kernel!(chosen(), K => burst.load_heads::<K>());
+        stats.drop(DropReason::BadOffload, self.refused() as u64);
+        let (n, counted) = (burst.len(), stats.packets + stats.lost);
         let sent = tx(&burst, &PLACES[..n], stats);
         self.staging.burst = Some(burst);
         self.clear();
-        stats.drop(DropReason::QueueFull, (n - *sent.as_ref().unwrap_or(&n)) as u64);
+        if let Ok(done) = sent {
+            stats.drop(DropReason::QueueFull, (n - done) as u64);
+        } else {
+            // A queue that buffers packets counts those as well.
+            let counted = stats.packets + stats.lost - counted;
+            stats.drop(DropReason::PortFault, (n as u64).saturating_sub(counted));
+        }
         sent.map(|_| ())
     }
 

@@ -1,7 +1,7 @@
 //! What a worker that hangs between its steps costs the others, for the rings that workers share.
 
 use super::{RingTx, TxRing};
-use crate::{Burst, BurstStats, Capabilities, DropReason, Offload, PortFault, Slots, TxQueue};
+use crate::{Burst, BurstStats, Capabilities, DropReason, Offload, PortFault, Segmentation, Slots, TxQueue};
 use mem::copy::Portable;
 
 /// Entries of each ring.
@@ -26,8 +26,12 @@ pub(crate) fn hang<R: TxRing>(ring: R, visible: impl Fn(&mut R) -> usize) {
 }
 
 /// A queue without memory of its own, which takes so many packets.
+#[derive(Default)]
 struct Plain {
     room: usize,
+    /// Whether it fails when it is full.
+    fails: bool,
+    capabilities: Capabilities,
     taken: Vec<(Vec<u8>, Offload)>,
 }
 
@@ -42,13 +46,17 @@ impl TxQueue for Plain {
             self.taken.push((bytes, burst.offload(pick.into())));
         }
         self.room -= n;
-        Ok(n)
+        if self.fails && self.room == 0 { Err(PortFault::MemoryLost) } else { Ok(n) }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
     }
 
     fn notify(&mut self) {}
 
     fn fork(&mut self) -> Box<dyn TxQueue> {
-        Box::new(Plain { room: 0, taken: vec![] })
+        Box::new(Plain::default())
     }
 
     fn refresh(&mut self) -> Result<(), PortFault> {
@@ -58,8 +66,8 @@ impl TxQueue for Plain {
 
 #[test]
 fn a_queue_without_memory_of_its_own_sends_from_private_memory() {
-    let (mut queue, mut slots, mut stats) =
-        (Plain { room: 70, taken: vec![] }, Slots::new(), BurstStats::default());
+    let mut queue = Plain { room: 70, capabilities: Capabilities::ALL, ..Plain::default() };
+    let (mut slots, mut stats) = (Slots::new(), BurstStats::default());
     let frame = |k: usize| -> Vec<u8> { (0..60 + 997 * k).map(|i| (i + k) as u8).collect() };
     let (mut next, mut wanted) = (0, vec![]);
     while next < 80 {
@@ -79,4 +87,41 @@ fn a_queue_without_memory_of_its_own_sends_from_private_memory() {
     wanted.truncate(70);
     assert!(queue.taken == wanted);
     assert_eq!((stats.packets, stats.drops[DropReason::QueueFull as usize]), (70, 10));
+}
+
+/// A UDP datagram of `len` bytes with a sum of its pseudo header in its checksum field.
+fn datagram(len: usize) -> Vec<u8> {
+    let mut frame = vec![2; 12];
+    frame.extend([8, 0, 0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    frame.extend([0, 1, 0, 2, 0, 26, 0x12, 0x34]);
+    frame.extend((42..len).map(|i| i as u8));
+    frame
+}
+
+#[test]
+fn what_a_queue_does_not_do_is_done_where_it_is_written_or_counted() {
+    let (mut queue, mut slots, mut stats) =
+        (Plain { room: 9, ..Plain::default() }, Slots::new(), BurstStats::default());
+    let (frame, sum) = (datagram(101), Offload::with_checksum(34, 6));
+    assert_eq!(queue.reserve(&[101; 4], &mut slots, &mut stats), Ok(4));
+    let (head, rest) = frame.split_at(42);
+    slots.write::<Portable>(0, Offload::NONE, &[head, rest]);
+    slots.write::<Portable>(1, sum.with_segments(Segmentation::Udp, 64, false), &[head, rest]);
+    slots.write::<Portable>(2, sum, &[head, rest]);
+    slots.write::<Portable>(3, Offload::with_checksum(34, 66), &[head, rest]);
+    queue.commit(&mut slots, &mut stats).unwrap();
+    let mut finished = frame.clone();
+    finished[40..42].copy_from_slice(&wire::checksum::Sum::of(&frame[34..]).finish_nonzero());
+    assert!(queue.taken == [(frame, Offload::NONE), (finished, Offload::NONE)]);
+    assert_eq!((stats.packets, stats.lost, stats.drops[DropReason::BadOffload as usize]), (2, 2, 2));
+}
+
+#[test]
+fn frames_that_a_failing_queue_does_not_take_are_counted() {
+    let mut queue = Plain { room: 2, fails: true, ..Plain::default() };
+    let (mut slots, mut stats) = (Slots::new(), BurstStats::default());
+    assert_eq!(queue.reserve(&[60; 7], &mut slots, &mut stats), Ok(7));
+    (0..7).for_each(|k| slots.write::<Portable>(k, Offload::NONE, &[&[7; 60]]));
+    assert_eq!(queue.commit(&mut slots, &mut stats), Err(PortFault::MemoryLost));
+    assert_eq!((stats.packets, stats.lost, stats.drops[DropReason::PortFault as usize]), (2, 5, 5));
 }

@@ -1,4 +1,4 @@
-//! What front end and back end agree on.
+//! Features negotiated between front end and back end.
 
 use crate::Capabilities;
 
@@ -7,19 +7,19 @@ use crate::Capabilities;
 pub struct Features(pub u64);
 
 impl Features {
-    /// `VIRTIO_NET_F_CSUM`: the guest may leave checksums to be filled in.
+    /// `VIRTIO_NET_F_CSUM`: the guest may send packets with partial checksums.
     pub const CSUM: u64 = 1 << 0;
-    /// `VIRTIO_NET_F_GUEST_CSUM`: the guest takes packets with checksums to be filled in.
+    /// `VIRTIO_NET_F_GUEST_CSUM`: the guest accepts packets with partial checksums.
     pub const GUEST_CSUM: u64 = 1 << 1;
     /// `VIRTIO_NET_F_MTU`
     pub const NET_MTU: u64 = 1 << 3;
-    /// `VIRTIO_NET_F_GUEST_TSO4`: the guest takes TCP over IPv4 that is to be cut.
+    /// `VIRTIO_NET_F_GUEST_TSO4`: the guest accepts TSOv4 packets.
     pub const GUEST_TSO4: u64 = 1 << 7;
     /// `VIRTIO_NET_F_GUEST_TSO6`
     pub const GUEST_TSO6: u64 = 1 << 8;
     /// `VIRTIO_NET_F_GUEST_ECN`
     pub const GUEST_ECN: u64 = 1 << 9;
-    /// `VIRTIO_NET_F_HOST_TSO4`: the guest may leave TCP over IPv4 to be cut.
+    /// `VIRTIO_NET_F_HOST_TSO4`: the guest may send TSOv4 packets.
     pub const HOST_TSO4: u64 = 1 << 11;
     /// `VIRTIO_NET_F_HOST_TSO6`
     pub const HOST_TSO6: u64 = 1 << 12;
@@ -48,20 +48,21 @@ impl Features {
     /// `VIRTIO_F_IN_ORDER`
     pub const IN_ORDER: u64 = 1 << 35;
 
-    /// `VIRTIO_NET_F_GUEST_USO4`: the guest takes UDP over IPv4 that is to be cut.
+    /// `VIRTIO_NET_F_GUEST_USO4`: the guest accepts `USOv4` packets.
     pub const GUEST_USO4: u64 = 1 << 54;
     /// `VIRTIO_NET_F_GUEST_USO6`
     pub const GUEST_USO6: u64 = 1 << 55;
-    /// `VIRTIO_NET_F_HOST_USO`: the guest may leave UDP to be cut.
+    /// `VIRTIO_NET_F_HOST_USO`: the guest may send USO packets.
     pub const HOST_USO: u64 = 1 << 56;
 
-    /// What the guest may leave to be done (VIRTIO 1.2 section 5.1.3.1: each kind of cutting needs `CSUM`).
+    /// Offloads that the guest may request for packets it sends (VIRTIO 1.2 section 5.1.3.1: segmentation requires
+    /// `CSUM`).
     pub const fn from_guest(self) -> Capabilities {
         let both = Self::HOST_USO;
         self.capabilities([Self::CSUM, Self::HOST_TSO4, Self::HOST_TSO6, Self::HOST_ECN, both])
     }
 
-    /// What the guest does itself with packets that come to it.
+    /// Offloads that the guest supports for packets it receives.
     pub const fn to_guest(self) -> Capabilities {
         let both = Self::GUEST_USO4 | Self::GUEST_USO6;
         self.capabilities([Self::GUEST_CSUM, Self::GUEST_TSO4, Self::GUEST_TSO6, Self::GUEST_ECN, both])
@@ -79,12 +80,12 @@ impl Features {
         Capabilities(can)
     }
 
-    /// Whether every bit of `bits` is set.
+    /// Whether all bits of `bits` are set.
     pub const fn has(self, bits: u64) -> bool {
         self.0 & bits == bits
     }
 
-    /// Bytes of the virtio-net header: 12 with `VERSION_1` or `MRG_RXBUF`, else 10 (VIRTIO 1.2 section 5.1.6).
+    /// Size of the virtio-net header in bytes: 12 with `VERSION_1` or `MRG_RXBUF`, else 10 (VIRTIO 1.2 section 5.1.6).
     pub const fn header_len(self) -> usize {
         if self.0 & (Self::VERSION_1 | Self::MRG_RXBUF) == 0 { 10 } else { 12 }
     }

@@ -1,7 +1,7 @@
-//! The vhost-user protocol, as its two ends share it: `vhost_user` is the back end, `virtio_user` the front end.
+//! vhost-user protocol code shared by the back end (`vhost_user`) and the front end (`virtio_user`).
 //!
-//! `message` is the wire format; `wire` gathers messages from a socket; [`Features`] is what both agree on. Nothing here
-//! knows a ring or holds state beyond the bytes of one message.
+//! `message` is the wire format; `wire` assembles messages from a socket; [`Features`] are the negotiated feature bits.
+//! This module does not access rings and has no state beyond one message.
 
 mod features;
 pub mod message;

@@ -1,26 +1,26 @@
-//! One connection as a stream of messages: bytes are gathered until a message is whole.
+//! Assembles messages from a connection.
 //!
-//! A read never asks for more than the message at hand still lacks, so a message's descriptors are those that
-//! came with its own bytes, and what is left over in the kernel keeps the socket readable. The size that a
-//! header states is judged before one byte of payload is read, so a message has bounds and needs no allocation.
+//! A read requests at most the bytes missing from the current message, so its descriptors are those received with its
+//! own bytes, and unread data keeps the socket readable. The size in the header is validated before the payload is
+//! read, so a message is bounded and needs no allocation.
 
 use super::message::{Header, MAX_PAYLOAD, MessageError};
 use crate::socket::rights::{self, ReceiveError};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 
-/// Why a connection brings no more messages.
+/// No further message can be received.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WireError {
-    /// The bytes are no message.
+    /// The message is invalid.
     #[error(transparent)]
     Message(#[from] MessageError),
-    /// The kernel's side of it.
+    /// The socket failed.
     #[error(transparent)]
     Receive(#[from] ReceiveError),
 }
 
-/// A whole message, its payload still bytes.
+/// A complete message with encoded payload.
 #[derive(Debug)]
 pub(crate) struct Message<'a> {
     pub(crate) header: Header,
@@ -28,14 +28,14 @@ pub(crate) struct Message<'a> {
     pub(crate) descriptors: Vec<OwnedFd>,
 }
 
-/// How a header is judged before its payload is read.
-pub(crate) type Judge = fn(Header) -> Result<Header, MessageError>;
+/// Validates a header before its payload is read.
+pub(crate) type Validate = fn(Header) -> Result<Header, MessageError>;
 
-/// A connection.
+/// A message connection.
 #[derive(Debug)]
 pub(crate) struct Channel {
     socket: OwnedFd,
-    validate: Judge,
+    validate: Validate,
     bytes: Box<[u8; Header::BYTES + MAX_PAYLOAD]>,
     have: usize,
     header: Option<Header>,
@@ -43,13 +43,13 @@ pub(crate) struct Channel {
 }
 
 impl Channel {
-    /// Messages over `socket`; `validate` must refuse payloads beyond [`MAX_PAYLOAD`].
-    pub(crate) fn new(socket: OwnedFd, validate: Judge) -> Self {
+    /// Creates a channel over `socket`; `validate` must reject payloads larger than [`MAX_PAYLOAD`].
+    pub(crate) fn new(socket: OwnedFd, validate: Validate) -> Self {
         let bytes = Box::new([0; Header::BYTES + MAX_PAYLOAD]);
         Self { socket, validate, bytes, have: 0, header: None, descriptors: Vec::new() }
     }
 
-    /// The next message, or `None` while it is not whole. Blocks only if the socket does.
+    /// The next message. Returns `None` while it is incomplete. Blocks only if the socket does.
     pub(crate) fn receive(&mut self) -> Result<Option<Message<'_>>, WireError> {
         loop {
             let need = Header::BYTES + self.header.map_or(0, |h| h.size as usize);
@@ -83,7 +83,7 @@ impl Channel {
         Ok(header)
     }
 
-    /// Sends one message. `AGAIN` from a socket that does not block: the other side does not read.
+    /// Sends one message. Returns `AGAIN` if the socket is non-blocking and its send buffer is full.
     pub(crate) fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
         rights::send(self.socket.as_fd(), bytes, descriptors)
     }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Plain buffers kept translated and fetched ahead of need.
 const AHEAD: usize = 64;
 /// So many are taken at a time at least, where the ring has them: four lines of descriptors. After bursts of a few frames a
-/// batch for each would look at lines in part and again (`docs/decisions/0058-lines-of-our-own-path.md`).
+/// batch for each would look at lines in part and again (`docs/research/path-lines.md`).
 const PART: usize = 16;
 
 /// Most buffers of one frame: 64 KiB in buffers of 1 KiB, and no guest's driver makes smaller ones.
@@ -183,6 +183,8 @@ pub(super) struct Core<R> {
     chain_descriptors: Vec<Descriptor>,
     /// What became of gathering, until something is taken.
     failed: Option<Failed>,
+    /// For gathering that only tells whether there is room.
+    probe: Slots,
     /// Descriptors of chains that were read, pieces that were gathered, and those given back, since [`Core::take_work`].
     walked: u64,
 }
@@ -206,6 +208,7 @@ impl<R: DeviceRing> Core<R> {
             chain: None,
             chain_descriptors: Vec::with_capacity(ring::MAX_CHAIN),
             failed: None,
+            probe: Slots::new(),
             walked: 0,
         })
     }
@@ -264,6 +267,20 @@ impl<R: DeviceRing> Core<R> {
             self.ungather(slots, &taken);
         }
         taken
+    }
+
+    /// Whether a frame of `need` bytes can be taken, or has to come to be counted. The ring stays as it is.
+    #[cold]
+    fn can_gather(&mut self, need: usize) -> bool {
+        let mut probe = std::mem::take(&mut self.probe);
+        let taken = self.take_several(need, &mut probe);
+        if matches!(taken, Ok(Taken::Slot)) {
+            self.ungather(&mut probe, &taken);
+            self.failed = None;
+        }
+        self.probe = probe;
+        // A fault is found again, and reported, by the next call that sends.
+        !matches!(taken, Ok(Taken::Full))
     }
 
     /// Takes buffers until `need` bytes fit, or returns why they do not.
@@ -473,7 +490,8 @@ impl<R: DeviceRing> TxRing for Core<R> {
         self.fill_cache()
     }
 
-    /// Plain buffers that would hold the frame; or one, if there is a chain or buffers may be merged.
+    /// Plain buffers in front that would hold the frame each. If the first one would not: one, if buffers suffice that are
+    /// merged, or the chain behind them.
     fn room(&mut self, len: usize) -> usize {
         let need = self.form.header_len + len;
         match self.fails_again(need) {
@@ -487,8 +505,11 @@ impl<R: DeviceRing> TxRing for Core<R> {
             return 1;
         }
         let fits = |k: &usize| self.plain.places.segs[self.plain.place(*k)].len() >= need;
-        let plain = (0..self.plain.held).take_while(fits).count();
-        plain.max(usize::from(self.plain.held > 0 || self.chain.is_some()))
+        match (0..self.plain.held).take_while(fits).count() {
+            0 if self.plain.held == 0 && self.chain.is_none() => 0,
+            0 => usize::from(self.can_gather(need)),
+            plain => plain,
+        }
     }
 
     #[inline(always)]

@@ -18,10 +18,11 @@ mod session;
 pub mod setup;
 mod tx;
 
+pub use crate::queue::{MAX_QUEUE_PAIRS, OutOfRange};
 pub use crate::socket::ListenError;
 pub use back_end::{BackEnd, BackEndError};
-pub use control::{Options, OutOfRange, PlugError, VhostUser};
-pub use session::{MAX_QUEUE_PAIRS, Offer, Queues, Session};
+pub use control::{Options, PlugError, VhostUser};
+pub use session::{Offer, Queues, Session};
 
 /// The fast path's queues.
 #[doc(hidden)]

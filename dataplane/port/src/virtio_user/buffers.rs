@@ -9,7 +9,7 @@
 //! them at any time all the same, so nothing in them is ever behind a reference, and what is judged was copied.
 
 use super::offloads::Words;
-use crate::memory::Memory;
+use crate::memory::{Memory, Pages};
 use crate::retain::Lender;
 use crate::{Burst, OFFLOAD_HEADER};
 use core::sync::atomic::Ordering::Relaxed;
@@ -49,6 +49,7 @@ pub(super) struct Buffers {
     header: u32,
     room: u32,
     map: Arc<GuestMemory>,
+    pages: Arc<Pages>,
 }
 
 impl Buffers {
@@ -84,6 +85,7 @@ impl Buffers {
             header: header as u32,
             room: room as u32,
             map: memory.map.clone(),
+            pages: memory.pages().clone(),
         })
     }
 
@@ -95,7 +97,7 @@ impl Buffers {
 
     /// What lends these buffers, of which there are `count`.
     pub(super) fn lender(&self, count: u16) -> Lender {
-        Lender::new(self.whole, self.stride as usize, count.into())
+        Lender::shared(self.whole, self.stride as usize, count.into(), self.pages.clone())
     }
 
     /// Bytes of frame that one buffer holds.
@@ -215,14 +217,20 @@ impl Buffers {
         self.part(id, FRAME - u64::from(self.header), OFFLOAD_HEADER)
     }
 
-    /// Writes packet `i`, which has `len` bytes, into buffer `id`, which has the room. `LAYOUT`:
+    /// Writes packet `i`, which has `len` bytes, into buffer `id`. `None`, with nothing written, if it has less room. `LAYOUT`:
     /// [`Burst::layout`] or `ANY`.
     #[inline(always)]
-    pub(super) fn fill<K: Kernel, const LAYOUT: u8>(&self, id: u16, (burst, i): (&Burst, usize), len: usize) {
-        let to = self.frame(id, len);
+    pub(super) fn fill<K: Kernel, const LAYOUT: u8>(
+        &self,
+        id: u16,
+        (burst, i): (&Burst, usize),
+        len: usize,
+    ) -> Option<()> {
+        // No frame has more than 32 bits of length.
+        let to = self.wide_frame(id, len)?.seg();
         debug_assert_eq!(to.len(), len);
-        // SAFETY: the map is held by `self`; the place has the frame's length, which its caller compared with the
-        // room of every buffer.
+        // SAFETY: the map is held by `self`; the place has the frame's length.
         unsafe { burst.write_to::<K, LAYOUT>((i, len), to) };
+        Some(())
     }
 }

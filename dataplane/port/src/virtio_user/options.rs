@@ -3,9 +3,9 @@
 use super::{Negotiated, device, offloads};
 use crate::PortFault;
 use crate::memory::MAX_MEMORY;
+use crate::queue::OutOfRange;
 use crate::socket::ListenError;
 use crate::vhost::Features;
-use crate::vhost_user::OutOfRange;
 
 /// Largest ring that a port asks for: more would only be memory.
 pub const MAX_QUEUE_SIZE: u16 = 4096;

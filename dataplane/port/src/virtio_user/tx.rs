@@ -195,11 +195,23 @@ impl<R: DriverRing> Core<R> {
         Ok(Taken::Slot)
     }
 
+    /// Takes the buffers of a frame back that is not sent.
+    #[cold]
+    fn take_back(&mut self, frame: &[Filled]) {
+        for buffer in frame {
+            self.links.take(buffer.id);
+            self.free.extend(iter::once(buffer.id));
+        }
+    }
+
     /// Posts the buffers of one frame.
     #[inline]
     fn post_frame(&mut self, frame: &[Filled]) {
         let Some((first, more)) = frame.split_first() else { return };
         self.headers.set(first.id, first.is_marked);
+        if first.is_refused {
+            return self.take_back(frame);
+        }
         let post = self.buffers.to_send(first.id, first.len);
         if more.is_empty() {
             return self.ring.post(post);
@@ -302,14 +314,10 @@ fn send_plain<R: DriverRing, K: Kernel, const LAYOUT: u8>(
 ) -> usize {
     let (mut done, mut bytes) = (0, 0);
     let Core { ring, buffers, free, .. } = core;
-    let room = buffers.room();
     ring.post_each(indices[..indices.len().min(free.held)].iter().map_while(|&pick| {
         let i = usize::from(pick) % BURST;
         let (len, id) = (burst.frame_len(i), free.get(done));
-        if len > room {
-            return None;
-        }
-        buffers.fill::<K, LAYOUT>(id, (burst, i), len);
+        buffers.fill::<K, LAYOUT>(id, (burst, i), len)?;
         done += 1;
         bytes += len as u64;
         Some(buffers.to_send(id, buffers.header() + len as u32))

@@ -1,4 +1,4 @@
-//! A wrapped port's life: the inner port's, and that of the wrappers' files beside it.
+//! Control side of a wrapped port: the inner port plus the wrappers' files.
 
 use super::counts::Counts;
 use super::fault_rx::FaultRx;
@@ -17,25 +17,25 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Bytes of a packet that a trace looks at.
+/// Bytes of a packet used by a trace.
 const TRACED: u32 = crate::HEAD as u32;
-/// How old the count of faults may be.
+/// Refresh interval of the fault counters.
 const NEWS: Duration = Duration::from_millis(500);
-/// The engine's number for the queue that sends a pair's late packets. No port has so many pairs.
+/// Engine pair number of the queue that sends a pair's delayed packets, `ORed` with the pair. Ports have fewer pairs.
 const RELEASE: u16 = 0x8000;
 
-/// Why a port cannot be wrapped. It was not changed.
+/// A port cannot be wrapped. It was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum WrapError {
-    /// The file of a capture or trace.
+    /// The file of a capture or trace cannot be created.
     #[error("{0}: {1}")]
     File(&'static str, CreateError),
-    /// The process has no descriptor left.
+    /// Out of file descriptors.
     #[error("the port cannot be wrapped: {0}; close something, or raise the limit of open files")]
     Descriptor(#[from] rustix::io::Errno),
 }
 
-/// Puts `wrappers` around a port called `name`. Without any, the port is given back as it is.
+/// Wraps the port `name` in `wrappers`. Returns it unchanged if there are none.
 pub fn wrap(
     inner: Box<dyn PortControl>,
     name: &str,
@@ -47,7 +47,7 @@ pub fn wrap(
     Ok(Box::new(Wrapped::new(inner, name, wrappers)?))
 }
 
-/// A spool, and where it ends.
+/// A spool with its file path.
 struct Recorder {
     spool: Spool,
     path: PathBuf,
@@ -85,14 +85,14 @@ impl Recorder {
     }
 }
 
-/// Faults, and how often they happened.
+/// Fault settings and counters.
 struct Wire {
     faults: Faults,
     inward: Arc<Counts>,
     outward: Arc<Counts>,
 }
 
-/// What is around the inner port.
+/// Wrappers of a port.
 struct Parts {
     capture: Option<Recorder>,
     trace: Option<Recorder>,
@@ -100,12 +100,12 @@ struct Parts {
     tx_coalesce: Option<TxCoalesce>,
 }
 
-/// A port with wrappers.
+/// A wrapped port.
 struct Wrapped {
     inner: Box<dyn PortControl>,
     parts: Parts,
     doorbell: Arc<OwnedFd>,
-    /// The doorbell, and what the inner port waits for.
+    /// Epoll set of the doorbell and the inner port's descriptor.
     set: OwnedFd,
     news: Option<Instant>,
     closed: bool,
@@ -128,15 +128,16 @@ impl Wrapped {
         Ok(wrapped)
     }
 
-    /// Waits for what the inner port waits for now, which may be another thing under the same number.
+    /// Updates the epoll set with the inner port's current descriptor, which may have changed under the same number.
     fn watch(&self) {
         let Some(fd) = self.inner.poll_fd() else { return };
-        // Not being in the set is usual; not being able to be in it is not: every port waits for sockets and events.
+        // The delete usually fails because `fd` is not in the set; the add does not fail, because ports use sockets and
+        // eventfds.
         let _ = epoll::delete(&self.set, fd);
         let _ = epoll::add(&self.set, fd, epoll::EventData::new_u64(1), epoll::EventFlags::IN);
     }
 
-    /// Has the inner port act on an engine that wraps.
+    /// Runs `act` on the inner port, with an engine that wraps its queues.
     fn with<R>(
         &mut self,
         engine: &mut dyn Attach,
@@ -204,11 +205,11 @@ impl PortControl for Wrapped {
     }
 }
 
-/// The engine as the inner port sees it.
+/// The engine seen by the inner port.
 struct Wrapping<'a> {
     engine: &'a mut dyn Attach,
     parts: &'a Parts,
-    /// Why a queue could not be wrapped; then it was not started.
+    /// Why a queue could not be wrapped; that queue was not started.
     failure: Option<PortFault>,
 }
 
@@ -241,7 +242,7 @@ impl Attach for Wrapping<'_> {
     }
 
     fn stop_tx(&mut self, pair: u16) -> Option<Box<dyn TxQueue>> {
-        // It sends to the same ring, so it goes first; the late packets go with it.
+        // The release queue sends to the same ring, so it is stopped first; its delayed packets are dropped.
         drop(self.engine.stop_rx(RELEASE | pair));
         self.engine.stop_tx(pair)
     }
@@ -263,7 +264,7 @@ impl Attach for Wrapping<'_> {
     }
 }
 
-/// A transmit queue, and the queue that sends its late packets.
+/// A transmit queue, and the queue that sends its delayed packets.
 type Sending = (Box<dyn TxQueue>, Option<Box<dyn RxQueue>>);
 
 impl Parts {

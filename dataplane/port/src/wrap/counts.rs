@@ -1,8 +1,8 @@
-//! How often each fault happened, for people. Workers add, control reads.
+//! Fault counters for display. Updated by workers, read by the control thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What can happen to a packet.
+/// Fault event of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Happened {
     Dropped,
@@ -10,9 +10,9 @@ pub(super) enum Happened {
     Reordered,
     Corrupted,
     Delayed,
-    /// The hold was full: it passed undelayed, or came once.
+    /// The hold was full: the packet was not delayed or not duplicated.
     HoldFull,
-    /// It was late, and when it was due the port took no more.
+    /// The packet was delayed, and the queue was full when it was due.
     LostLate,
 }
 
@@ -36,7 +36,7 @@ const OUT: [&str; KINDS] = [
     "fault-out-lost-late",
 ];
 
-/// The counts of one way.
+/// Counters of one direction.
 #[derive(Debug)]
 pub(super) struct Counts {
     names: &'static [&'static str; KINDS],
@@ -58,7 +58,7 @@ impl Counts {
         }
     }
 
-    /// What happened so far, by name; what never did is left out.
+    /// Non-zero counters by name.
     pub(super) fn details(&self) -> impl Iterator<Item = (&'static str, String)> {
         let read = self.counts.iter().map(|count| count.load(Ordering::Relaxed));
         self.names.iter().zip(read).filter(|(_, n)| *n > 0).map(|(name, n)| (*name, n.to_string()))

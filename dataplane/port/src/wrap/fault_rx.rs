@@ -1,9 +1,9 @@
-//! A receive queue behind a bad wire.
+//! Fault injection on receive.
 //!
-//! What the inner queue brings is judged by the dice. What is lost is taken out and counted as a drop of this port. What
-//! is late, comes twice, or is changed where only its source's memory holds it, is copied into the hold and comes by a
-//! burst of its own, which counts it as received then. As long as anything is due, it comes before the inner queue's
-//! next burst, and turn by turn with it.
+//! The fault generator decides per packet of the inner queue. Lost packets are removed and counted as drops of this
+//! port. A packet is copied into the hold if it is delayed, reordered or duplicated, or if a bit outside its private
+//! head is flipped; it is then delivered in a separate burst, which counts it as received. Bursts of due packets
+//! alternate with bursts of the inner queue.
 
 use super::counts::{Counts, Happened};
 use super::hold::{Hold, turn};
@@ -19,26 +19,26 @@ use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A burst that was not completed yet.
+/// Source of a burst that is not completed yet.
 enum Filled {
-    /// By the inner queue.
+    /// The inner queue.
     Inner,
-    /// With so many packets of the hold.
+    /// The hold, with this number of packets.
     Hold(usize),
 }
 
-/// A receive queue with faults.
+/// A receive queue with fault injection.
 pub(super) struct FaultRx<K> {
     inner: Box<dyn RxQueue>,
     rng: FaultRng,
     hold: Hold,
     counts: Arc<Counts>,
     filled: VecDeque<Filled>,
-    /// Whether the last burst was the hold's.
+    /// Whether the last burst came from the hold.
     was_held: bool,
     now: u64,
     timer: Timer,
-    /// The inner queue's kick and the timer; `None` where the inner queue has none.
+    /// Epoll set of the inner queue's kick and the timer; `None` if the inner queue has no kick.
     kicks: Option<OwnedFd>,
     kernel: PhantomData<K>,
 }
@@ -74,7 +74,7 @@ impl<K: Kernel> FaultRx<K> {
         self.filled.push_back(Filled::Hold(packets));
     }
 
-    /// Judges what the inner queue brought.
+    /// Applies faults to the packets of the inner queue.
     fn validate(&mut self, burst: &mut Burst, stats: &mut BurstStats) {
         burst.load_heads::<K>();
         let mut behind = false;
@@ -87,7 +87,7 @@ impl<K: Kernel> FaultRx<K> {
             }
             let held = self.keep(&verdict, i, &mut behind, burst);
             if held {
-                // It counts as received when it comes.
+                // It is counted as received on delivery.
                 stats.packets -= 1;
                 stats.bytes -= burst.frame_len(i) as u64;
             }
@@ -98,8 +98,8 @@ impl<K: Kernel> FaultRx<K> {
         }
     }
 
-    /// Does what the verdict says of packet `i`, which is not lost. Whether it went into the hold. What comes `behind` a
-    /// packet that did and is already due goes there too, so that the order stays.
+    /// Applies the verdict to packet `i`, which is not lost. Returns whether it went into the hold. If a held packet is
+    /// already due, the packets `behind` it are held too, to keep the order.
     fn keep(&mut self, verdict: &Verdict, i: usize, behind: &mut bool, burst: &mut Burst) -> bool {
         let (now, len, frame) = (self.now, burst.frame_len(i), burst.frame(i));
         let flip = verdict.corrupt.map(|bit| bit % (len as u64 * 8));
@@ -131,7 +131,7 @@ impl<K: Kernel> FaultRx<K> {
     }
 }
 
-/// A set that is readable when either is.
+/// An epoll set that is readable if either descriptor is.
 fn both(kick: BorrowedFd<'_>, timer: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
     let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     for fd in [kick, timer] {

@@ -1,8 +1,8 @@
-//! A transmit queue in front of a bad wire.
+//! Fault injection on transmit.
 //!
-//! What the dice let pass goes to the inner queue; what they lose is counted as a drop of this port. What is late goes
-//! into the hold that all handles of a queue share, and counts as sent: the wire has it. A `release` queue sends it when it
-//! is due. A packet with a turned bit goes by a burst of its own, in its place.
+//! The fault generator decides per packet. Lost packets count as drops of this port. Delayed packets go into a hold
+//! shared by all handles of a queue and count as sent; a `release` queue sends them when due. A packet with a flipped
+//! bit is sent in a separate burst, in its place.
 
 use super::counts::{Counts, Happened};
 use super::hold::Hold;
@@ -14,19 +14,19 @@ use mem::copy::Kernel;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A transmit queue with faults.
+/// A transmit queue with fault injection.
 pub(super) struct FaultTx<K> {
     inner: Box<dyn TxQueue>,
     faults: Faults,
     rng: FaultRng,
-    /// What the dice said of a packet that found the queue full: it holds for the one that comes next.
+    /// Verdict of a packet that found the queue full; applied to the next packet.
     said: Option<Verdict>,
     late: Arc<Late>,
     counts: Arc<Counts>,
-    /// Room for the packet whose bit is turned, and its burst.
+    /// Buffer for a packet with a flipped bit, and its burst.
     own: Hold,
     burst: Box<Burst>,
-    /// Number of this handle, and how many were forked off it.
+    /// Number of this handle, and number of its forks.
     number: u64,
     forks: u64,
     kernel: PhantomData<K>,
@@ -66,7 +66,7 @@ impl<K: Kernel> FaultTx<K> {
         })
     }
 
-    /// One packet. `false`: the queue is full.
+    /// Sends one packet. Returns `false` if the queue is full.
     fn one(&mut self, burst: &Burst, pick: u8, stats: &mut BurstStats) -> Result<bool, PortFault> {
         let verdict = self.said.take().unwrap_or_else(|| self.rng.roll());
         if verdict.drop {
@@ -90,7 +90,7 @@ impl<K: Kernel> FaultTx<K> {
         Ok(true)
     }
 
-    /// Makes the packet late, and its double as well. Whether there was room.
+    /// Puts the packet into the hold, and its duplicate as well. Returns whether there was space.
     fn keep(&mut self, verdict: &Verdict, burst: &Burst, pick: u8) -> bool {
         let Verdict { reorder, corrupt, delay, duplicate, .. } = *verdict;
         let kept = if reorder {
@@ -111,7 +111,7 @@ impl<K: Kernel> FaultTx<K> {
         true
     }
 
-    /// Sends the packet now.
+    /// Sends the packet immediately.
     fn pass(
         &mut self,
         verdict: &Verdict,
@@ -166,6 +166,14 @@ impl<K: Kernel> TxQueue for FaultTx<K> {
         self.inner.capabilities()
     }
 
+    fn room(&mut self, len: usize) -> usize {
+        self.inner.room(len)
+    }
+
+    fn reap(&mut self) -> Result<(), PortFault> {
+        self.inner.reap()
+    }
+
     fn keeps_back(&self) -> bool {
         self.inner.keeps_back()
     }
@@ -184,13 +192,13 @@ impl<K: Kernel> TxQueue for FaultTx<K> {
 
     fn fork(&mut self) -> Box<dyn TxQueue> {
         self.forks += 1;
-        // Pairs are numbered below this.
+        // Pair numbers are below 2^20.
         let number = self.number + (self.forks << 20);
         let (late, counts) = (self.late.clone(), self.counts.clone());
         let inner = self.inner.fork();
         match Self::numbered(inner, &self.faults, number, late, counts) {
             Ok(fork) => Box::new(fork),
-            // Without memory for one packet there is none for faults: this handle has none.
+            // Out of memory: this handle injects no faults.
             Err(_) => self.inner.fork(),
         }
     }

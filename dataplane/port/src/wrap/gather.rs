@@ -1,11 +1,11 @@
-//! Buffered transmit: packets are kept back until there are enough of them, or until the first has waited long enough,
-//! and then leave by one call.
+//! Transmit coalescing: packets are buffered until enough are present or the first has waited long enough, and are then
+//! sent with one call.
 //!
-//! What is kept is a copy in memory of the queue's own, because a burst's packets are their source's again once the burst
-//! is completed; so buffering costs a copy, and sending at once, which every port does of itself, does not. Copies lie
-//! behind one another and start at the front again whenever nothing is kept, so a small buffer stays in the cache. Each
-//! worker's handle keeps its own packets. A packet counts as sent, or as lost, when it leaves the buffer; where the inner
-//! queue is full, it stays, and the worker hears of a full queue when there is no room left to keep more.
+//! Packets are copied to private memory, because a burst's packets belong to their source again once the burst is
+//! completed; without coalescing there is no copy. Copies are contiguous and restart at the front whenever the buffer
+//! is empty, so a small buffer stays in the cache. Each worker's handle has its own buffer. A packet counts as sent or
+//! dropped when it leaves the buffer; if the inner queue is full it stays, and the queue reports full once the buffer
+//! is full.
 
 use super::options::TxCoalesce;
 use crate::arena::Arena;
@@ -20,26 +20,31 @@ use mem::line::LINE;
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 
-/// Memory for each packet that is kept; a longer one takes more of it.
+/// Buffer memory per packet in bytes; longer packets use more.
 const EACH: usize = 2048;
 
-/// A packet that is kept: where, and how much of the memory is free again when it has left.
+/// Bytes of memory that a packet of `len` bytes occupies.
+fn size(len: usize) -> usize {
+    len.max(1).next_multiple_of(LINE)
+}
+
+/// A buffered packet: its memory range, and the end of the range to free.
 #[derive(Clone, Copy)]
 struct Kept {
     frame: VolatileSlice,
     ends: usize,
     offload: Offload,
-    /// When it came, in nanoseconds.
+    /// Arrival time in nanoseconds.
     since: u64,
 }
 
-/// A transmit queue that keeps packets back.
+/// A transmit queue with coalescing.
 pub(super) struct GatherTx<K> {
     inner: Box<dyn TxQueue>,
     tx_coalesce: TxCoalesce,
     arena: Arena,
     kept: VecDeque<Kept>,
-    /// Where the next copy begins.
+    /// Offset of the next copy.
     next: usize,
     staging: Box<[u8]>,
     burst: Box<Burst>,
@@ -49,7 +54,7 @@ pub(super) struct GatherTx<K> {
 impl<K: Kernel> GatherTx<K> {
     pub(super) fn new(inner: Box<dyn TxQueue>, tx_coalesce: TxCoalesce) -> Result<Self, PortFault> {
         let packets = usize::from(tx_coalesce.packets);
-        // The longest packet fits behind another of the same length.
+        // Sized so that two packets of maximum length fit.
         let arena = Arena::new(1, (packets * EACH).max(2 * MOST.next_multiple_of(LINE)))?;
         Ok(Self {
             inner,
@@ -63,26 +68,26 @@ impl<K: Kernel> GatherTx<K> {
         })
     }
 
-    /// Copies packets until the buffer is full. How many.
+    /// Buffers packets until full. Returns their number.
     fn keep(&mut self, burst: &Burst, indices: &[u8]) -> usize {
         let room = usize::from(self.tx_coalesce.packets) - self.kept.len();
         let keep = |pick: &&u8| self.keep_one(burst, usize::from(**pick));
         indices.iter().take(room).take_while(keep).count()
     }
 
-    /// `false`: there is no room for it.
+    /// Buffers one packet. Returns `false` if there is no space.
     fn keep_one(&mut self, burst: &Burst, pick: usize) -> bool {
         let (frame, len) = (burst.frame(pick), burst.frame_len(pick));
         let Some(place) = self.place(len) else { return false };
         let len = frame.copy_to::<K>(&mut self.staging[..len]);
-        // SAFETY: the arena holds its map; `place` has as many bytes as were asked for.
+        // SAFETY: the arena keeps its memory table alive; `place` has `len` bytes.
         unsafe { place.copy_in::<K>(&self.staging[..len]) };
         let kept = Kept { frame: place, ends: self.next, offload: frame.offload, since: burst.now().0 };
         self.kept.push_back(kept);
         true
     }
 
-    /// Memory for `len` bytes behind the last packet, or at the front.
+    /// Memory for `len` bytes after the last packet, or at the front.
     fn place(&mut self, len: usize) -> Option<VolatileSlice> {
         if len > self.staging.len() {
             return None;
@@ -96,7 +101,7 @@ impl<K: Kernel> GatherTx<K> {
             }
             Some(kept) => kept.frame.addr() - all.addr(),
         };
-        // Kept packets lie before `next` alone, or before the end and, once it began anew, in front of the first.
+        // Buffered packets end at `next`; or, after wrap-around, they are at the end and, before `next`, at the front.
         let began_anew = self.kept.back().is_some_and(|kept| kept.ends <= first);
         let at = if began_anew {
             (self.next + size <= first).then_some(self.next)
@@ -109,13 +114,33 @@ impl<K: Kernel> GatherTx<K> {
         Some(all.split_at(at).1.split_at(len).0)
     }
 
+    /// How many packets of `len` bytes the empty memory holds, at least.
+    fn all_places(&self, len: usize) -> usize {
+        if len > self.staging.len() { 0 } else { self.arena.slot(0).len() / size(len) }
+    }
+
+    /// How many packets of `len` bytes [`GatherTx::place`] finds memory for, at least.
+    fn places(&self, len: usize) -> usize {
+        let (Some(first), Some(last)) = (self.kept.front(), self.kept.back()) else {
+            return self.all_places(len);
+        };
+        if len > self.staging.len() {
+            return 0;
+        }
+        let all = self.arena.slot(0);
+        let first = first.frame.addr() - all.addr();
+        let began_anew = last.ends <= first;
+        let stretches = if began_anew { [first - self.next, 0] } else { [all.len() - self.next, first] };
+        stretches.iter().map(|bytes| bytes / size(len)).sum()
+    }
+
     fn is_due(&self, now: u64) -> bool {
         let Some(first) = self.kept.front() else { return false };
         let enough = self.kept.len() >= usize::from(self.tx_coalesce.packets);
         enough || self.tx_coalesce.within.is_some_and(|within| now >= first.since + within.as_nanos() as u64)
     }
 
-    /// Has the inner queue send what is kept, as far as it has room.
+    /// Sends buffered packets until the inner queue is full.
     fn send(&mut self, now: Now, stats: &mut BurstStats) -> Result<(), PortFault> {
         while !self.kept.is_empty() {
             let n = self.kept.len().min(BURST);
@@ -136,7 +161,8 @@ impl<K: Kernel> GatherTx<K> {
         Ok(())
     }
 
-    /// The same, with `others` that are to come. Where the inner queue turns out to be broken, none of them leaves by it.
+    /// [`Self::send`], with `others` pending packets. If the inner queue fails, buffered and pending packets are
+    /// dropped.
     fn send_or_lose(&mut self, now: Now, others: usize, stats: &mut BurstStats) -> Result<(), PortFault> {
         let all = (self.kept.len() + others) as u64;
         let before = stats.packets + stats.lost;
@@ -155,7 +181,7 @@ impl<K: Kernel> TxQueue for GatherTx<K> {
         let mut done = 0;
         loop {
             done += self.keep(burst, &indices[done..]);
-            // A buffer without room for the next packet is full, however few it holds.
+            // Without space for the next packet, the buffer counts as full.
             if done == indices.len() && !self.is_due(burst.now().0) {
                 return Ok(done);
             }
@@ -169,6 +195,25 @@ impl<K: Kernel> TxQueue for GatherTx<K> {
 
     fn capabilities(&self) -> Capabilities {
         self.inner.capabilities()
+    }
+
+    /// What the buffer has room for; if it is full, what it has room for when all that it keeps has left.
+    fn room(&mut self, len: usize) -> usize {
+        let most = usize::from(self.tx_coalesce.packets);
+        match (most - self.kept.len()).min(self.places(len)) {
+            // A frame that the buffer could never keep has to come to be counted.
+            0 if self.kept.is_empty() => 1,
+            0 => {
+                let longest = self.kept.iter().map(|kept| kept.frame.len()).max().unwrap_or(0);
+                let has_room = self.inner.room(longest) >= self.kept.len();
+                if has_room { most.min(self.all_places(len)).max(1) } else { 0 }
+            }
+            room => room,
+        }
+    }
+
+    fn reap(&mut self) -> Result<(), PortFault> {
+        self.inner.reap()
     }
 
     fn keeps_back(&self) -> bool {
@@ -201,7 +246,7 @@ impl<K: Kernel> TxQueue for GatherTx<K> {
         let inner = self.inner.fork();
         match Self::new(inner, self.tx_coalesce) {
             Ok(fork) => Box::new(fork),
-            // Without memory to keep packets in, they are sent at once.
+            // Out of memory for a buffer: packets are sent immediately.
             Err(_) => self.inner.fork(),
         }
     }

@@ -1,8 +1,8 @@
-//! Packets that are late: copies in memory of our own, with the time when each is due.
+//! Storage for delayed packets: private copies with due times.
 //!
-//! Room for a fixed number of packets, taken when the hold is made; a full hold says so. Packets leave by a burst of
-//! their own, which pins the hold's memory, and their places are free again once that burst was completed: bursts are
-//! completed in the order in which they were filled.
+//! Capacity is fixed at construction; a full hold rejects packets. Packets are delivered in separate bursts, which pin
+//! the hold's memory; their slots are freed when that burst is completed. Bursts are completed in the order in which
+//! they were filled.
 
 use crate::arena::Arena;
 use crate::spool::MOST;
@@ -11,33 +11,33 @@ use mem::copy::Kernel;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Nanoseconds after which a packet that was to come behind a later one comes, though there is none.
+/// Timeout in nanoseconds after which a reordered packet is due even if no later packet has passed.
 const TIMEOUT: u64 = 100_000_000;
 
-/// What is known of a packet besides its bytes.
+/// Metadata of a held packet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
     len: u32,
     offload: Offload,
 }
 
-/// The packets of one queue that are late.
+/// Delayed packets of one queue.
 pub(super) struct Hold {
     arena: Arena,
     held: Box<[Held]>,
     free: Vec<u32>,
-    /// When each is due, the order in which it came, and its place.
+    /// Due time, arrival number and slot.
     due: BinaryHeap<Reverse<(u64, u64, u32)>>,
-    /// Those that wait for a later one to pass, with the time at which they wait no more.
+    /// Reordered packets that wait for a later one to pass: timeout and slot.
     behind: VecDeque<(u64, u32)>,
-    /// Places in bursts that were not completed yet, in their order.
+    /// Slots in bursts not completed yet, in order.
     lent: VecDeque<u32>,
     came: u64,
     staging: Box<[u8]>,
 }
 
 impl Hold {
-    /// Room for `most` packets.
+    /// A hold for `most` packets.
     pub(super) fn new(most: u32) -> Result<Self, PortFault> {
         let arena = Arena::new(most.max(1) as usize, MOST)?;
         let places = arena.slots();
@@ -53,7 +53,7 @@ impl Hold {
         })
     }
 
-    /// Takes a copy of a packet that is due at `due`. `false`: there is no room.
+    /// Copies a packet that is due at `due`. Returns `false` if there is no space.
     pub(super) fn put<K: Kernel>(
         &mut self,
         due: u64,
@@ -66,7 +66,7 @@ impl Hold {
         true
     }
 
-    /// Takes a copy of a packet that is to come behind a later one. `false`: there is no room.
+    /// Copies a packet to be delivered after a later one. Returns `false` if there is no space.
     pub(super) fn put_behind<K: Kernel>(
         &mut self,
         now: u64,
@@ -79,7 +79,7 @@ impl Hold {
         true
     }
 
-    /// A packet has passed at `now`: what waited for one is due.
+    /// Reports that a packet passed at `now`: reordered packets become due.
     pub(super) fn passed(&mut self, now: u64) {
         while let Some((_, place)) = self.behind.pop_front() {
             self.make_due(now, place);
@@ -102,19 +102,19 @@ impl Hold {
             turn(&mut bytes[..len], bit);
         }
         let slot = self.arena.slot(place as usize);
-        // SAFETY: the arena holds its map; a slot has as many bytes as the staging.
+        // SAFETY: the arena keeps its memory table alive; a slot is as long as the staging buffer.
         unsafe { slot.copy_in::<K>(&self.staging[..len]) };
         self.held[place as usize] = Held { len: len as u32, offload: frame.offload };
         Some(place)
     }
 
-    /// When the next packet is due.
+    /// Time at which the next packet is due.
     pub(super) fn next(&self) -> Option<u64> {
         let behind = self.behind.front().map(|(due, _)| *due);
         self.due.peek().map(|Reverse((due, ..))| *due).into_iter().chain(behind).min()
     }
 
-    /// Fills an empty burst with what is due. How many packets, and their bytes.
+    /// Fills an empty burst with due packets. Returns their number and total length in bytes.
     pub(super) fn release(&mut self, now: u64, burst: &mut Burst) -> (usize, u64) {
         while self.behind.front().is_some_and(|(due, _)| *due <= now) {
             let (due, place) = self.behind.pop_front().unwrap_or_default();
@@ -134,13 +134,13 @@ impl Hold {
         (packets, bytes)
     }
 
-    /// The oldest burst of `packets` packets was completed.
+    /// Frees the slots of the oldest burst, which had `packets` packets.
     pub(super) fn give_back(&mut self, packets: usize) {
         self.free.extend(self.lent.drain(..packets.min(self.lent.len())));
     }
 }
 
-/// Turns one bit over.
+/// Flips one bit.
 pub(super) fn turn(bytes: &mut [u8], bit: u64) {
     let bit = (bit % (bytes.len() as u64 * 8)) as usize;
     bytes[bit / 8] ^= 1 << (bit % 8);

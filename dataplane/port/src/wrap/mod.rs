@@ -1,16 +1,16 @@
-//! What can be put around any port: a capture, a trace, faults, a buffer for what leaves.
+//! Port wrappers: capture, trace, fault injection, transmit coalescing.
 //!
-//! A wrapped port is a port: [`wrap`] takes its control side and gives one back, which hands the inner one an
-//! [`crate::Attach`] that wraps each queue on its way to the engine (`control`). A port without wrappers is not touched,
-//! and nothing on its way asks whether it has any.
+//! A wrapped port is a port: [`wrap`] takes a control side and returns one whose inner port gets an [`crate::Attach`]
+//! that wraps each queue on its way to the engine (`control`). A port without wrappers is unchanged and has no
+//! overhead.
 //!
-//! From the engine to the port: *trace*, *fault*, *buffer*, *capture*. Faults are those of a wire between the switch and the port,
-//! so a capture shows what really enters and leaves the port, and a trace what the switch sees: which of its packets were
-//! lost, and why.
+//! Order from engine to port: *trace*, *fault*, *buffer*, *capture*. Faults model the wire between switch and port, so
+//! a capture shows packets that enter and leave the port, and a trace shows packets seen by the switch, with drops and
+//! their reasons.
 //!
-//! `gather` is the buffer. `record` watches queues for captures and traces; the files are `crate::spool`'s. `rng` decides on faults, `hold` is
-//! the memory of packets that are late, `fault_rx`, `fault_tx` and `release` are queues with faults. A wrapper may slow
-//! its own port's packets down, and must never lose one that nobody asked it to lose.
+//! `gather` is the coalescing buffer. `record` logs the packets of queues for captures and traces; `crate::spool`
+//! writes the files. `rng` generates faults, `hold` stores delayed packets, `fault_rx`, `fault_tx` and `release` are
+//! queues with faults. A wrapper may slow down packets of its own port; it must not drop packets except as configured.
 
 mod control;
 mod counts;

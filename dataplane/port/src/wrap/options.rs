@@ -1,17 +1,17 @@
-//! What wrappers may be told.
+//! Wrapper configuration.
 
 use crate::spool::Output;
 use std::time::Duration;
 
-/// Which packets.
+/// Packet directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ways {
-    /// All.
+    /// Both directions.
     #[default]
     Both,
-    /// Those that enter the switch by the port.
+    /// Packets received by the switch on this port.
     In,
-    /// Those that leave it by the port.
+    /// Packets sent by the switch to this port.
     Out,
 }
 
@@ -25,44 +25,44 @@ impl Ways {
     }
 }
 
-/// What enters and leaves, as a pcapng file.
+/// Packet capture to a pcapng file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capture {
-    /// Where to.
+    /// Output file.
     pub output: Output,
-    /// Most bytes kept of a packet; `None`: all.
+    /// Maximum number of bytes kept per packet; `None`: all.
     pub snap: Option<u32>,
-    /// Which packets.
+    /// Directions.
     pub ways: Ways,
 }
 
-/// What enters and leaves, and what became of it, as lines of text.
+/// Packet trace with outcomes, as lines of text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// Where to.
+    /// Output file.
     pub output: Output,
-    /// Which packets.
+    /// Directions.
     pub ways: Ways,
 }
 
-/// What goes wrong, and how often: probabilities from 0 to 1 for each packet.
+/// Fault injection: probabilities from 0 to 1 per packet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Faults {
-    /// Where the dice begin: equal packets in equal order have equal faults.
+    /// Seed of the generator: the same packets in the same order get the same faults.
     pub seed: u64,
-    /// It is lost.
+    /// Probability of loss.
     pub drop: f64,
-    /// It comes twice.
+    /// Probability of duplication.
     pub duplicate: f64,
-    /// It comes behind a later one.
+    /// Probability of reordering behind a later packet.
     pub reorder: f64,
-    /// One of its bits is turned over.
+    /// Probability of flipping one bit.
     pub corrupt: f64,
-    /// It comes late: at least and at most so much.
+    /// Minimum and maximum delay.
     pub delay: (Duration, Duration),
-    /// Most packets that are late at a time, for each queue; others pass undelayed.
+    /// Maximum number of delayed packets per queue; others pass undelayed.
     pub hold: u32,
-    /// Which packets.
+    /// Directions.
     pub ways: Ways,
 }
 
@@ -81,25 +81,25 @@ impl Default for Faults {
     }
 }
 
-/// How packets leave that are not sent at once.
+/// Transmit coalescing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TxCoalesce {
-    /// So many are sent together: 1 to 256.
+    /// Number of packets sent together: 1 to 256.
     pub packets: u16,
-    /// The first of them waits no longer than this for the others; left out: until they are there, or its worker has
-    /// nothing to do and sleeps, or would if it ever did.
+    /// Maximum wait of the first packet. If `None`, until enough packets are present or the worker is idle (also if it
+    /// never sleeps).
     pub within: Option<Duration>,
 }
 
-/// What is around a port.
+/// Wrappers of a port.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Wrappers {
-    /// What enters and leaves, for tools.
+    /// Capture file, for tools.
     pub capture: Option<Capture>,
-    /// What enters and leaves, for people.
+    /// Trace file, human-readable.
     pub trace: Option<Trace>,
-    /// What goes wrong.
+    /// Fault injection.
     pub fault: Option<Faults>,
-    /// How packets are gathered before they leave; left out: not at all.
+    /// Transmit coalescing; `None`: packets are sent immediately.
     pub tx_coalesce: Option<TxCoalesce>,
 }

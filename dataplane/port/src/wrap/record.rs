@@ -1,7 +1,7 @@
-//! Queues that are watched: what they move is spooled, for a capture or a trace.
+//! Queues that spool their packets for a capture or a trace.
 //!
-//! Only what was really sent is said to have been sent, so packets go to the inner queue one by one: which of several it
-//! lost, no queue says. A spool that is full costs records and never packets.
+//! Only packets actually sent are recorded as sent, so packets go to the inner queue one by one: a queue does not
+//! report which of several it dropped. If the spool is full, records are lost, but not packets.
 
 use crate::spool::{Direction, Fate, Feed, Record};
 use crate::{
@@ -19,7 +19,7 @@ fn record(burst: &Burst, i: usize, direction: Direction, fate: Fate) -> Record {
     Record { now: burst.now().0, len: burst.frame_len(i) as u32, direction, fate, offload }
 }
 
-/// A receive queue that is watched.
+/// A recorded receive queue.
 pub(super) struct RecordRx<K> {
     inner: Box<dyn RxQueue>,
     feed: Feed,
@@ -83,14 +83,13 @@ impl<K: Kernel> RxQueue for RecordRx<K> {
     }
 }
 
-/// A transmit queue that is watched.
+/// A recorded transmit queue.
 pub(super) struct RecordTx<K> {
     inner: Box<dyn TxQueue>,
     feed: Feed,
-    /// Whether what was lost is recorded as well.
+    /// Whether dropped packets are recorded too.
     losses: bool,
-    /// The packets that found the queue full last, by their burst's time and source and the first of them: they may
-    /// come again.
+    /// The last packets that found the queue full: burst time, source and first index. They may be retried.
     full: Option<(u64, usize, u8)>,
     kernel: PhantomData<K>,
 }
@@ -105,7 +104,7 @@ impl<K: Kernel> RecordTx<K> {
         self.feed.offer::<K>(&record(burst, i, Direction::Out, fate), &burst.frame(i));
     }
 
-    /// `rest` found the queue full: recorded once, however often they are tried again.
+    /// Records that `rest` found the queue full, once, even if retried.
     fn record_full(&mut self, burst: &Burst, rest: &[u8]) {
         let Some(&first) = rest.first().filter(|_| self.losses) else { return };
         let which = (burst.now().0, burst.source(), first);
@@ -132,7 +131,7 @@ impl<K: Kernel> RecordTx<K> {
     }
 }
 
-/// What became of the one packet between two statistics.
+/// Outcome of one packet, from the statistics before and after it.
 fn fate(before: &BurstStats, after: &BurstStats) -> Fate {
     let rose = |reason: &&DropReason| after.drops[**reason as usize] > before.drops[**reason as usize];
     match DropReason::ALL.iter().find(rose) {
@@ -150,6 +149,14 @@ impl<K: Kernel> TxQueue for RecordTx<K> {
 
     fn capabilities(&self) -> Capabilities {
         self.inner.capabilities()
+    }
+
+    fn room(&mut self, len: usize) -> usize {
+        self.inner.room(len)
+    }
+
+    fn reap(&mut self) -> Result<(), PortFault> {
+        self.inner.reap()
     }
 
     fn keeps_back(&self) -> bool {

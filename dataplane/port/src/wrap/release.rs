@@ -1,9 +1,9 @@
-//! Packets on their way out that are late, and the queue that sends them when they are due.
+//! Delayed outgoing packets, and the queue that sends them when due.
 //!
-//! Every worker's handle of a transmit queue puts packets into one [`Late`], under a lock that nobody holds while sending.
-//! [`Release`] looks like a receive queue to the engine, so that one worker polls it, sleeps on its timer and takes it
-//! through every burst boundary; it brings no packets, but sends what is due by a handle of its own. While its worker
-//! sleeps the timer is set to the earliest packet: by `enable_notification`, and by whoever puts an earlier one in.
+//! All worker handles of a transmit queue put packets into one [`Late`], under a lock that is not held while sending.
+//! [`Release`] is a receive queue to the engine, so that one worker polls it, sleeps on its timer and takes it through
+//! burst boundaries; it receives no packets, but sends due ones through its own handle. While its worker sleeps, the
+//! timer is set to the earliest packet: by `enable_notification`, and by any thread that adds an earlier one.
 
 use super::counts::{Counts, Happened};
 use super::hold::Hold;
@@ -19,19 +19,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 struct Inside {
     hold: Hold,
     timer: Timer,
-    /// The packet that the timer is set to; none while the worker is awake.
+    /// Due time that the timer is set to; `None` while the worker is awake.
     sleeps_until: Option<u64>,
 }
 
-/// The late packets of one transmit queue.
+/// Delayed packets of one transmit queue.
 pub(super) struct Late {
     inside: Mutex<Inside>,
-    /// The timer, for the engine to wait for.
+    /// The timer descriptor, for the engine to poll.
     kick: OwnedFd,
 }
 
 impl Late {
-    /// Room for `most` packets.
+    /// A hold for `most` packets.
     pub(super) fn new(most: u32) -> Result<Self, PortFault> {
         let timer = Timer::new()?;
         let kick = timer.as_fd().try_clone_to_owned();
@@ -44,7 +44,7 @@ impl Late {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a packet that is due `delay` nanoseconds after its burst began. `false`: there is no room.
+    /// Adds a packet that is due `delay` nanoseconds after its burst started. Returns `false` if there is no space.
     pub(super) fn put<K: Kernel>(&self, burst: &Burst, pick: u8, delay: u64, flip: Option<u64>) -> bool {
         let (now, len) = (burst.now().0, burst.frame_len(pick.into()));
         let mut inside = self.lock();
@@ -53,7 +53,7 @@ impl Late {
         put
     }
 
-    /// Takes a packet that is to leave behind a later one. `false`: there is no room.
+    /// Adds a packet to be sent after a later one. Returns `false` if there is no space.
     pub(super) fn put_behind<K: Kernel>(&self, burst: &Burst, pick: u8, flip: Option<u64>) -> bool {
         let (now, len) = (burst.now().0, burst.frame_len(pick.into()));
         let mut inside = self.lock();
@@ -62,7 +62,7 @@ impl Late {
         put
     }
 
-    /// A packet was sent at `now`.
+    /// Reports that a packet was sent at `now`.
     pub(super) fn passed(&self, now: u64) {
         let mut inside = self.lock();
         inside.hold.passed(now);
@@ -71,7 +71,7 @@ impl Late {
 }
 
 impl Inside {
-    /// Sets the timer of a sleeping worker earlier where that is needed.
+    /// If the worker sleeps, sets its timer earlier if needed.
     fn wake(&mut self, now: u64) {
         let (Some(until), Some(next)) = (self.sleeps_until, self.hold.next()) else { return };
         if next < until {
@@ -81,7 +81,7 @@ impl Inside {
     }
 }
 
-/// Sends late packets when they are due.
+/// Sends delayed packets when due.
 pub(super) struct Release<K> {
     late: Arc<Late>,
     out: Box<dyn TxQueue>,
@@ -101,14 +101,14 @@ impl<K: Kernel> Release<K> {
         self.burst.set_now(crate::Now(self.now));
         let (packets, _) = self.late.lock().hold.release(self.now, &mut self.burst);
         self.burst.load_heads::<K>();
-        // They counted as sent when they became late.
+        // They were counted as sent when they were delayed.
         let mut stats = BurstStats::default();
         let sent = self.out.tx(&self.burst, &PLACES[..packets], &mut stats);
-        // Nobody would come by again for what its own handle keeps back.
+        // No later call flushes packets buffered by this handle.
         let sent = sent.and_then(|_| self.out.flush(self.burst.now(), Flush::All, &mut stats));
         self.late.lock().hold.give_back(packets);
         self.counts.add(Happened::LostLate, packets as u64 - stats.packets.min(packets as u64));
-        // As in the worker: what was published comes before the question whether anybody wants to be told.
+        // As in the worker: the fence orders the publish before the check for notification.
         fence(Ordering::SeqCst);
         self.out.notify();
         sent.map(drop)
@@ -124,7 +124,7 @@ impl<K: Kernel> RxQueue for Release<K> {
         if next.is_some_and(|due| due <= self.now) { self.send() } else { Ok(()) }
     }
 
-    /// It brings no packets.
+    /// This queue receives no packets.
     fn complete(&mut self, _: &[BufId]) {}
 
     fn notify(&mut self) {}
@@ -156,7 +156,7 @@ impl<K: Kernel> RxQueue for Release<K> {
         self.out.refresh()
     }
 
-    /// What it sends by may belong to its thread.
+    /// The transmit handle may be bound to its thread.
     fn is_bound(&self) -> bool {
         true
     }

@@ -1,28 +1,28 @@
-//! Which packet meets which fault: decided by a generator with a seed and by nothing else.
+//! Fault generator: a seeded pseudo-random sequence, without other inputs.
 //!
-//! For each packet the same numbers are drawn whatever became of the one before, so that the faults of a queue depend on
-//! the seed, the settings and how many packets came, and never on bursts or time.
+//! Each packet draws the same number of values regardless of earlier outcomes, so the faults of a queue depend only on
+//! seed, settings and packet count, not on burst sizes or time.
 
 use super::options::Faults;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// Bits of a probability.
+/// Bits of precision of a probability.
 const BITS: u32 = 53;
 
-/// What one packet meets.
+/// Faults of one packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Verdict {
     pub(super) drop: bool,
     pub(super) duplicate: bool,
     pub(super) reorder: bool,
-    /// The bit to turn over, modulo the packet's length.
+    /// Bit to flip, modulo the packet's length in bits.
     pub(super) corrupt: Option<u64>,
-    /// Nanoseconds.
+    /// Delay in nanoseconds.
     pub(super) delay: u64,
 }
 
-/// The dice of one queue.
+/// Generator of one queue.
 #[derive(Debug)]
 pub(super) struct FaultRng {
     generator: Xoshiro256PlusPlus,
@@ -30,17 +30,17 @@ pub(super) struct FaultRng {
     duplicate: u64,
     reorder: u64,
     corrupt: u64,
-    /// Least delay, and how many longer ones there are.
+    /// Minimum delay, and width of the delay range, in nanoseconds.
     delay: (u64, u64),
 }
 
 impl FaultRng {
-    /// The dice of queue number `queue`: each has its own.
+    /// Generator for queue `queue`, independent of other queues.
     pub(super) fn new(faults: &Faults, queue: u64) -> Self {
         let limit = |chance: f64| (chance * (1_u64 << BITS) as f64) as u64;
         let nanoseconds = |time: std::time::Duration| time.as_nanos() as u64;
         let (least, most) = (nanoseconds(faults.delay.0), nanoseconds(faults.delay.1));
-        // An odd factor: different queues have different seeds.
+        // The odd factor gives different queues different seeds.
         let seed = faults.seed.wrapping_add(queue.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         Self {
             generator: Xoshiro256PlusPlus::seed_from_u64(seed),
@@ -52,7 +52,7 @@ impl FaultRng {
         }
     }
 
-    /// For the next packet.
+    /// Draws the faults of the next packet.
     pub(super) fn roll(&mut self) -> Verdict {
         let drop = self.happens(self.drop);
         let duplicate = self.happens(self.duplicate);
@@ -69,7 +69,7 @@ impl FaultRng {
 }
 
 impl Verdict {
-    /// Whether the packet goes on at once and as it is, whatever else comes.
+    /// Whether the packet goes into the hold, to be delivered later.
     pub(super) fn is_kept(&self) -> bool {
         self.delay > 0 || self.reorder
     }
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(rolls(&faults, 3), rolls(&faults, 3));
         assert_ne!(rolls(&faults, 3), rolls(&faults, 4));
         assert_ne!(rolls(&faults, 3), rolls(&Faults { seed: 2, ..faults.clone() }, 3));
-        // The algorithm is named and stays: these are its numbers for ever.
+        // The algorithm is fixed; these values must never change.
         let first: String = rolls(&faults, 0)[..16].iter().map(|v| if v.drop { 'x' } else { '.' }).collect();
         assert_eq!(first, "..x.x.xxxxx.....");
     }
@@ -110,8 +110,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Of n packets with chance p, the count lies within six standard deviations of n p, which fails for one seed
-        /// in five hundred million.
+        /// The count of n packets with probability p must be within six standard deviations of n p, which fails for one
+        /// seed in five hundred million.
         #[test]
         fn faults_are_as_often_as_asked(seed: u64, chance in 0.0_f64..=1.0, least in 0_u64..1_000, more in 0_u64..1_000) {
             let n = 5_000_u32;
@@ -120,7 +120,7 @@ mod tests {
             let rolls: Vec<_> = (0..n).map(|_| rng.roll()).collect();
             let dropped = rolls.iter().filter(|verdict| verdict.drop).count() as f64;
             let (mean, deviation) = (f64::from(n) * chance, (f64::from(n) * chance * (1.0 - chance)).sqrt());
-            // Around a mean below one, counts are Poisson's and not normal: a handful more is no rarity in many cases.
+            // For a mean below one, the distribution is Poisson rather than normal: allow a few more.
             prop_assert!((dropped - mean).abs() <= 6.0 * deviation + 6.0, "{dropped} of {mean}");
             prop_assert!(rolls.iter().all(|verdict| (least..=least + more).contains(&verdict.delay)));
         }

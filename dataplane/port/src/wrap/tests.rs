@@ -1,4 +1,6 @@
 use super::*;
+use crate::memif;
+use crate::patch::{Exchange, Patch};
 use crate::pcap::{Options, Output, Pace, Pcap, Playing, Recording, Repeat};
 use crate::vhost_user::fake::FakeEngine;
 use crate::{Burst, BurstStats, DropReason, Now, PortControl, RxQueue, TxQueue};
@@ -10,16 +12,16 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The queue that sends late packets.
+/// Engine pair number of the release queue.
 const RELEASE: u16 = 0x8000;
 const MS: u64 = 1_000_000;
 
-/// A wrapped port of files, with what the engine would hold of it.
+/// A wrapped pcap port, with the queues that the engine would hold.
 struct Bench {
     dir: tempfile::TempDir,
     port: Box<dyn PortControl>,
     engine: FakeEngine,
-    /// Bursts on their way, as a worker has them: two at most.
+    /// Bursts not completed yet, at most two, as in a worker.
     flying: VecDeque<Burst>,
     received: BurstStats,
     sent: BurstStats,
@@ -32,12 +34,12 @@ fn frame(i: usize, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// The number in front of a frame.
+/// Number at the start of a frame.
 fn number(bytes: &[u8]) -> usize {
     usize::from_be_bytes(*bytes.first_chunk().unwrap())
 }
 
-/// A file that holds these frames, a microsecond apart.
+/// A capture file with these frames, one microsecond apart.
 fn file(path: &Path, frames: &[Vec<u8>]) -> Recording {
     let mut bytes = [0xa1b2_3c4d_u32, 0x0004_0002, 0, 0, 0, 1].map(u32::to_le_bytes).concat();
     for (i, frame) in frames.iter().enumerate() {
@@ -50,7 +52,7 @@ fn file(path: &Path, frames: &[Vec<u8>]) -> Recording {
 }
 
 impl Bench {
-    /// A port that brings `frames` as fast as they are taken, and writes what is sent.
+    /// A port that plays `frames` at full speed, and writes sent packets.
     fn new(frames: &[Vec<u8>], wrappers: impl FnOnce(&Path) -> Wrappers) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let playing = Playing::new(file(&dir.path().join("in.pcap"), frames));
@@ -86,7 +88,7 @@ impl Bench {
         self.engine.rx.get_mut(&RELEASE).unwrap().as_mut()
     }
 
-    /// What one poll at `now` brings; the burst before the last one is completed.
+    /// Frames received by one poll at `now`; completes the burst before the last one.
     fn poll(&mut self, now: u64) -> Vec<Vec<u8>> {
         let (mut burst, mut stats) = (Burst::new(), BurstStats::default());
         burst.begin(0);
@@ -110,7 +112,7 @@ impl Bench {
         }
     }
 
-    /// Polls at `now` until two polls bring nothing.
+    /// Polls at `now` until two polls return nothing.
     fn drain(&mut self, now: u64) -> Vec<Vec<u8>> {
         let (mut frames, mut empty) = (Vec::new(), 0);
         while empty < 2 {
@@ -124,7 +126,7 @@ impl Bench {
         frames
     }
 
-    /// Sends frames at `now`, a burst at a time.
+    /// Sends frames at `now`, burst by burst.
     fn send(&mut self, now: u64, frames: &[Vec<u8>]) {
         for (round, some) in (0..).zip(frames.chunks(crate::BURST)) {
             let dir = tempfile::tempdir().unwrap();
@@ -146,7 +148,7 @@ impl Bench {
         }
     }
 
-    /// Lets what is late and due at `now` leave.
+    /// Sends delayed packets that are due at `now`.
     fn let_go(&mut self, now: u64) {
         for _ in 0..100 {
             let (mut burst, mut stats) = (Burst::new(), BurstStats::default());
@@ -157,13 +159,13 @@ impl Bench {
         }
     }
 
-    /// Closes the port; what is in a file that it wrote.
+    /// Closes the port, which completes its files.
     fn close(&mut self) {
         self.port.close(&mut self.engine);
         assert!(self.engine.rx.is_empty() && self.engine.tx.is_empty());
     }
 
-    /// The frames that left for good.
+    /// Frames in the output file.
     fn outside(&self) -> Vec<Vec<u8>> {
         packets(&self.path("out.pcapng")).into_iter().map(|packet| packet.bytes).collect()
     }
@@ -186,7 +188,7 @@ fn whole(burst: &Burst, i: usize) -> Vec<u8> {
     bytes
 }
 
-/// One packet of a file, as another's reader sees it.
+/// A packet of a capture file, read with an independent parser.
 struct Packet {
     bytes: Vec<u8>,
     whole: u32,
@@ -221,7 +223,7 @@ fn frames(n: usize, len: usize) -> Vec<Vec<u8>> {
     (0..n).map(|i| frame(i, len)).collect()
 }
 
-/// How many bits differ.
+/// Number of differing bits.
 fn difference(one: &[u8], other: &[u8]) -> u32 {
     assert_eq!(one.len(), other.len());
     one.iter().zip(other).map(|(a, b)| (a ^ b).count_ones()).sum()
@@ -294,7 +296,7 @@ fn only_what_was_sent_is_captured_and_a_trace_says_why_the_rest_was_not() {
         fault: Some(faults),
         ..Wrappers::default()
     });
-    // The 64th of these finds the spool of the inner port full.
+    // The 64th of these fills the spool of the inner port.
     bench.send(1, &frames(200, 65_550));
     bench.close();
     let sent = bench.sent.packets;
@@ -426,7 +428,7 @@ fn equal_seeds_lose_the_same_packets() {
     assert_ne!(run(7), run(8));
 }
 
-/// A count lies within six standard deviations of its mean.
+/// Whether a count is within six standard deviations of its mean.
 fn is_likely(count: u64, n: f64, chance: f64) -> bool {
     (count as f64 - n * chance).abs() <= 6.0 * (n * chance * (1.0 - chance)).sqrt() + 1e-9
 }
@@ -434,7 +436,7 @@ fn is_likely(count: u64, n: f64, chance: f64) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever goes wrong: every packet is somewhere, as often as it was asked for.
+    /// With any combination of faults, every packet is accounted for.
     #[test]
     fn sums_agree(
         seed: u64,
@@ -478,5 +480,50 @@ proptest! {
             prop_assert!(is_likely(bench.count("fault-out-reordered"), kept, reorder));
             prop_assert!(is_likely(bench.count("fault-out-corrupted"), kept, corrupt));
         }
+    }
+}
+
+/// Sends one frame of 60 bytes as often as there is room, and returns how often.
+fn fill(tx: &mut dyn TxQueue) -> usize {
+    let (mut burst, mut stats, mut sent) = (Burst::new(), BurstStats::default(), 0);
+    burst.begin(0);
+    assert!(burst.push_own(&[7; 60]));
+    while tx.room(60) > 0 && sent < 1000 {
+        assert_eq!(tx.tx(&burst, &[0], &mut stats), Ok(1), "{sent}");
+        sent += 1;
+    }
+    sent
+}
+
+#[test]
+fn a_wrapper_has_the_room_of_the_port_behind_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = Output::new(dir.path().join("trace.pcapng"));
+    let trace = Some(Trace { output, ways: Ways::Both });
+    let tx_coalesce = Some(TxCoalesce { packets: 32, within: None });
+    let all = [
+        (128, Wrappers { fault: Some(Faults::default()), ..Wrappers::default() }),
+        (128, Wrappers { trace, ..Wrappers::default() }),
+        (128 + 32, Wrappers { tx_coalesce, ..Wrappers::default() }),
+    ];
+    for (most, wrappers) in all {
+        let (exchange, now) = (Exchange::default(), Instant::now());
+        let options = memif::Options { ring_size: 128, ..memif::Options::default() };
+        let [one, other] =
+            [("a", "b"), ("b", "a")].map(|(name, peer)| Patch::new(name, peer, options, &exchange).unwrap());
+        let mut ends = [wrap(Box::new(one), "a", &wrappers).unwrap(), Box::new(other)];
+        let mut engines = [FakeEngine::default(), FakeEngine::default()];
+        for _ in 0..2 {
+            ends.iter_mut().zip(&mut engines).for_each(|(end, engine)| end.handle(now, engine));
+        }
+        let [near, far] = &mut engines;
+        let (tx, rx) = (near.tx.get_mut(&0).unwrap(), far.rx.get_mut(&0).unwrap());
+        assert_eq!((fill(&mut **tx), tx.room(60)), (most, 0), "{wrappers:?}");
+        let (mut burst, mut stats) = (Burst::new(), BurstStats::default());
+        burst.begin(0);
+        rx.rx(&mut burst, &mut stats).unwrap();
+        rx.complete(burst.buf_ids());
+        tx.reap().unwrap();
+        assert!(tx.room(60) > 0, "{wrappers:?}");
     }
 }

@@ -1,20 +1,20 @@
-//! Indirect tables: a chain that lies in a buffer of its own (VIRTIO 1.2 sections 2.7.5.3 and 2.8.7).
+//! Indirect descriptor tables (VIRTIO 1.2 sections 2.7.5.3 and 2.8.7).
 
 use crate::chain::{DESC, INDIRECT, MAX_CHAIN, NEXT};
 use crate::{Descriptor, RingFault};
 use core::sync::atomic::Ordering::Relaxed;
 use mem::{Translator, VolatileSlice};
 
-/// How the entries of a table are joined.
+/// Order of table entries.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Joined {
-    /// By `next` fields, from entry 0 (split rings).
+    /// Linked by `next`, from entry 0 (split rings).
     ByNext,
-    /// One after the other, all of them (packed rings).
+    /// All entries in sequence (packed rings).
     InSequence,
 }
 
-/// Appends the descriptors of the table that `head` names to `chain`.
+/// Appends the descriptors of the table at `head` to `chain`.
 pub(super) fn walk(
     head: Descriptor,
     joined: Joined,
@@ -48,7 +48,7 @@ pub(super) fn walk(
     }
 }
 
-/// Entry `at`, read once. A table may cross from one region into the next, an entry too.
+/// Reads entry `at` once. A table, or an entry, may span several regions.
 fn entry(
     head: Descriptor,
     at: usize,
@@ -68,7 +68,8 @@ fn entry(
 }
 
 fn words(seg: VolatileSlice, _owner: &Translator) -> (u64, u64) {
-    // SAFETY: the translator that made the segment owns its map; 16 bytes were translated, aligned to 8.
+    // SAFETY: the translator that made the segment keeps its memory table alive; 16 bytes were translated, aligned to
+    // 8.
     unsafe { (seg.load_u64(0, Relaxed), seg.load_u64(8, Relaxed)) }
 }
 
@@ -77,7 +78,7 @@ fn unaligned_words(address: u64, translator: &mut Translator) -> Option<(u64, u6
     let (mut bytes, mut at) = ([0u8; DESC], 0);
     translator.pieces(address, DESC as u32, |seg| {
         let to = &mut bytes[at..at + seg.len()];
-        // SAFETY: the pieces lie in the translator's map, and the slice has the piece's length.
+        // SAFETY: the translator keeps the memory table alive, and the slice has the segment's length.
         unsafe { seg.copy_out::<mem::copy::Portable>(to) };
         at += seg.len();
         true

@@ -1,10 +1,9 @@
-//! The device's side of a virtqueue: take what the driver made available, give it back used.
+//! Device side of a virtqueue: takes available buffers and returns them as used.
 //!
-//! [`Split`] and [`Packed`] have one shape, [`DeviceRing`]. Buffers are taken in batches of up to [`MAX_BATCH`] heads
-//! that are snapshot into private memory, and given back in the order they were taken, so the two positions
-//! (taken, used) say everything about a stopped ring. Used entries become visible all at once with
-//! [`DeviceRing::flush_used`]: one release store, which pairs with the driver's acquire load of the used index
-//! (split) or of the first descriptor's flags (packed).
+//! [`Split`] and [`Packed`] implement [`DeviceRing`]. Buffers are taken in batches of up to [`MAX_BATCH`] heads, copied
+//! to private memory, and returned in the order they were taken, so that two positions (taken, used) describe the state
+//! of a stopped ring. [`DeviceRing::flush_used`] makes all used entries visible with one release store, which pairs
+//! with the driver's acquire load of the used index (split) or of the first descriptor's flags (packed).
 
 mod indirect;
 mod packed;
@@ -19,19 +18,19 @@ use crate::{BufId, Descriptor, Direction, Layout, RingFault};
 use mem::{GuestMemory, Translator};
 use std::sync::Arc;
 
-/// Most heads taken in one batch.
+/// Maximum number of heads per batch.
 pub const MAX_BATCH: usize = 64;
 
-/// Heads taken in one batch: private copies.
+/// A batch of available heads, as private copies.
 #[derive(Debug)]
 pub struct AvailBatch {
-    /// The first descriptor of each chain. Of a plain buffer, `link` is the number that returns it.
+    /// First descriptor of each chain. For a plain buffer, `link` is the ID that returns it.
     pub heads: [Descriptor; MAX_BATCH],
-    /// Heads in this batch.
+    /// Number of heads in this batch.
     pub len: usize,
-    /// When the last head is not a plain buffer: every descriptor of its chain. A batch ends with such a head.
+    /// All descriptors of the last head's chain, if that head is not a plain buffer; such a head ends the batch.
     pub chain: Vec<Descriptor>,
-    /// What returns that chain.
+    /// ID that returns `chain`.
     pub(crate) chain_id: BufId,
 }
 
@@ -47,36 +46,36 @@ impl Default for AvailBatch {
 }
 
 impl AvailBatch {
-    /// Whether the last head brings a chain instead of a plain buffer.
+    /// Whether the last head is a chain instead of a plain buffer.
     #[inline(always)]
     pub fn has_chain(&self) -> bool {
         !self.chain.is_empty()
     }
 
-    /// Heads that are plain buffers: all of them, or all but the last.
+    /// Number of heads that are plain buffers: all, or all but the last.
     #[inline(always)]
     pub fn plain(&self) -> usize {
         self.len - usize::from(self.has_chain())
     }
 
-    /// What returns head `k`.
+    /// The ID that returns head `k`.
     #[inline(always)]
     pub fn buf_id(&self, k: usize) -> BufId {
         if k < self.plain() { self.heads[k].buf_id() } else { self.chain_id }
     }
 }
 
-/// The flags of a plain buffer: which ones are looked at, and what they have to be.
+/// Mask and expected value of the flags of a plain buffer.
 #[inline(always)]
 fn plain_flags(direction: Option<Direction>) -> (u16, u16) {
     direction.map_or((NEXT | INDIRECT, 0), |direction| (NEXT | INDIRECT | WRITE, direction.flag()))
 }
 
-/// Receives plain buffers ([`DeviceRing::pop_plain`]). A trait, because a method can be inlined into each of the places that
-/// call it, and a closure is not.
+/// Visitor for plain buffers ([`DeviceRing::pop_plain`]). A trait instead of a closure, because a method can be inlined
+/// at each call site.
 pub trait VisitPlain {
-    /// The `k`-th plain buffer of this call; its [`Descriptor::link`] is the number that returns it. Returns whether it is
-    /// taken.
+    /// Visits the `k`-th plain buffer of this call; its [`Descriptor::link`] is the ID that returns it. Returns whether
+    /// the buffer is taken.
     fn visit(&mut self, k: usize, buffer: Descriptor) -> bool;
 }
 
@@ -87,16 +86,17 @@ impl<F: FnMut(Descriptor) -> bool> VisitPlain for F {
     }
 }
 
-/// What both ring kinds do for a device.
+/// Device operations common to split and packed rings.
 pub trait DeviceRing: Send + Sized + 'static {
-    /// A ring at these places of `map`.
+    /// Creates a ring at `layout` in `map`.
     fn new(layout: &Layout, map: &Arc<GuestMemory>) -> Result<Self, RingFault>;
 
-    /// Finds the same places in a changed map.
+    /// Translates the ring addresses again after a memory table change.
     fn remap(&mut self, map: &Arc<GuestMemory>) -> Result<(), RingFault>;
 
-    /// Takes plain buffers of one direction from the front of the ring: `visitor` sees each, in order, until it refuses one
-    /// (that buffer stays in front), `max` were taken, or something else is in front. Returns how many were taken.
+    /// Takes plain buffers of one direction from the front of the ring. Calls `visitor` for each, in order, until it
+    /// returns `false` (that buffer is not taken), `max` were taken, or the next head is not such a buffer. Returns the
+    /// number taken.
     fn pop_plain(
         &mut self,
         max: usize,
@@ -104,16 +104,16 @@ pub trait DeviceRing: Send + Sized + 'static {
         visitor: &mut impl VisitPlain,
     ) -> Result<usize, RingFault>;
 
-    /// Takes what is in front if it is not a plain buffer: appends its whole chain, or the table it names, to `chain`. What
-    /// returns it, or `None` if a plain buffer or nothing is in front.
+    /// Takes the next head if it is not a plain buffer: appends its whole chain or indirect table to `chain`. Returns
+    /// its buffer ID, or `None` if the next head is a plain buffer or the ring is empty.
     fn pop_chain(
         &mut self,
         translator: &mut Translator,
         chain: &mut Vec<Descriptor>,
     ) -> Result<Option<BufId>, RingFault>;
 
-    /// Takes what is in front, whatever its form: appends its descriptors to `chain`. Returns its buffer id, or `None` if nothing is
-    /// available.
+    /// Takes the next head of any form: appends its descriptors to `chain`. Returns its buffer ID, or `None` if the
+    /// ring is empty.
     #[cold]
     fn pop_any(
         &mut self,
@@ -133,7 +133,7 @@ pub trait DeviceRing: Send + Sized + 'static {
         Ok(buf_id)
     }
 
-    /// Takes up to `max` heads. `translator` is asked only for indirect tables.
+    /// Takes up to `max` heads. `translator` is used only for indirect tables.
     #[inline]
     fn pop_avail(
         &mut self,
@@ -155,22 +155,23 @@ pub trait DeviceRing: Send + Sized + 'static {
         Ok(())
     }
 
-    /// Whether the driver has made anything available behind the next `slots` entries. Says nothing of its worth.
+    /// Whether at least one entry is available after the next `slots` entries. The entry is not validated.
     fn has_beyond(&self, slots: u32) -> bool;
 
-    /// Fetches the lines that the next batch will read first.
+    /// Prefetches the lines that the next batch reads first.
     fn prefetch(&self);
 
-    /// Where used entries are written next, apart from the ring so that it stays in registers between entries.
+    /// Write position for used entries, separate from the ring so that it stays in registers between entries.
     type Cursor;
 
-    /// The place of the next used entry.
+    /// A cursor at the next used entry.
     fn cursor(&self) -> Self::Cursor;
 
-    /// Writes one used entry with `len` bytes written by the device. Entries come in the order of the batches.
+    /// Writes one used entry; `len` is the number of bytes written by the device. Entries must be in the order in which
+    /// buffers were taken.
     fn put_used(&self, cursor: &mut Self::Cursor, buf_id: BufId, len: u32);
 
-    /// The same for buffers that the device only read.
+    /// [`DeviceRing::put_used`] for device-readable buffers, with length 0.
     #[inline(always)]
     fn put_read(&self, cursor: &mut Self::Cursor, buf_ids: &[BufId]) {
         for &buf_id in buf_ids {
@@ -178,10 +179,10 @@ pub trait DeviceRing: Send + Sized + 'static {
         }
     }
 
-    /// Takes note of what was written from [`DeviceRing::cursor`] to here.
+    /// Commits the entries written through `cursor`, from [`DeviceRing::cursor`] on.
     fn advance(&mut self, cursor: Self::Cursor);
 
-    /// Writes one used entry and takes note of it.
+    /// Writes and commits one used entry.
     #[inline]
     fn push_used(&mut self, buf_id: BufId, len: u32) {
         let mut cursor = self.cursor();
@@ -192,13 +193,13 @@ pub trait DeviceRing: Send + Sized + 'static {
     /// Whether `VIRTIO_F_IN_ORDER` was negotiated.
     fn is_in_order(&self) -> bool;
 
-    /// Writes used entries for buffers that the device only read.
+    /// Writes and commits used entries for device-readable buffers.
     #[inline]
     fn push_read(&mut self, buf_ids: &[BufId]) {
         let Some(last) = buf_ids.last() else { return };
         if self.is_in_order() {
-            // One entry for the batch, with the last buffer's number, at the batch's first place (sections 2.7.9 and
-            // 2.8.11).
+            // One entry for the batch, with the ID of the last buffer, in the first slot of the batch (sections 2.7.9
+            // and 2.8.11).
             let slots = buf_ids.iter().map(|buf_id| buf_id.slots).sum();
             let mut cursor = self.cursor();
             self.put_read(&mut cursor, &[BufId { id: last.id, slots }]);
@@ -209,24 +210,24 @@ pub trait DeviceRing: Send + Sized + 'static {
         self.advance(cursor);
     }
 
-    /// Makes all entries written since the last publish visible at once.
+    /// Makes all entries written since the last flush visible at once.
     fn flush_used(&mut self);
 
-    /// Whether the driver wants a call for what was published since the last question. The caller has executed a
-    /// sequentially consistent fence since the publish.
+    /// Whether the driver needs a notification (call) for the entries flushed since the last query. The caller must
+    /// execute a sequentially consistent fence between the flush and this call.
     fn needs_notification(&mut self) -> bool;
 
-    /// Asks the driver for kicks. `true`: something became available meanwhile, do not sleep. Contains the full
-    /// fence that this question needs.
+    /// Enables driver notifications (kicks). Returns `true` if a buffer became available meanwhile; the caller must not
+    /// sleep then. Contains the required full fence.
     fn enable_notification(&mut self) -> bool;
 
-    /// Asks the driver for no kicks.
+    /// Disables driver notifications (kicks).
     fn disable_notification(&mut self);
 
-    /// The base to start from after a stop: everything before it was used, nothing after it was taken. What was
-    /// taken and not used is taken again.
+    /// Base to resume from after a stop: all entries before it are used, none after it are taken. Buffers taken and not
+    /// used are taken again.
     fn base(&self) -> u32;
 
-    /// Gives back the newest taken chains, not yet used, so that the next batch takes them again.
+    /// Un-takes the most recently taken chains, which must not be used yet; the next batch takes them again.
     fn rewind(&mut self, buf_ids: &[BufId]);
 }

@@ -1,8 +1,8 @@
-//! The device's side of a packed virtqueue (VIRTIO 1.2 section 2.8).
+//! Device side of a packed virtqueue (VIRTIO 1.2 section 2.8).
 //!
-//! A descriptor's flags are loaded with acquire, which pairs with the driver's release store of them; its other
-//! fields are read after that, once. Used descriptors of a batch are written from the second on; the first
-//! one's word is held back and stored with release at the publish, so the driver sees none or all.
+//! A descriptor's flags are loaded with acquire, which pairs with the driver's release store; its other fields are read
+//! afterwards, once. Of the used descriptors of a batch, the second and later ones are written directly; the first
+//! one's flags word is held back and stored with release on flush, so the driver sees all or none.
 
 use super::indirect::{self, Joined};
 use super::{DeviceRing, VisitPlain, plain_flags};
@@ -14,41 +14,40 @@ use core::sync::atomic::{Ordering, fence};
 use mem::{GuestMemory, Translator};
 use std::sync::Arc;
 
-/// A place in a packed ring: 15 bits of index and one of wrap counter, as in the event fields (VIRTIO 1.2 section
-/// 2.8.10). In a whole word, since a field written as 16 bits may be read back as 32, and that load waits until every
-/// store before it has left the core.
+/// A position in a packed ring: 15-bit index and 1-bit wrap counter, as in the event fields (VIRTIO 1.2 section
+/// 2.8.10). Stored as 32 bits: a 32-bit load after a 16-bit store to the same field fails store forwarding and stalls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place(u32);
 
 const WRAP: u32 = 1 << 15;
 
 impl Place {
-    /// The first entry on the first lap.
+    /// First entry, first lap.
     pub(crate) const START: Self = Self(WRAP);
 
-    /// From 15 bits of index and one of wrap counter.
+    /// Decodes 15 bits of index and one of wrap counter.
     pub(crate) fn decode(word: u16) -> Self {
         Self(word.into())
     }
 
-    /// To 15 bits of index and one of wrap counter.
+    /// Encodes 15 bits of index and one of wrap counter.
     pub(crate) fn encode(self) -> u16 {
         self.0 as u16
     }
 
-    /// The entry's index.
+    /// Entry index.
     #[inline(always)]
     pub(crate) fn at(self) -> usize {
         (self.0 & !WRAP) as usize
     }
 
-    /// The wrap counter.
+    /// Wrap counter.
     #[inline(always)]
     pub(crate) fn wrap(self) -> bool {
         self.0 & WRAP != 0
     }
 
-    /// `n` entries further in a ring of `size`; `n <= size`.
+    /// Position `n` entries later in a ring of `size`; `n <= size`.
     #[inline(always)]
     pub(crate) fn advance(self, n: u32, size: u32) -> Self {
         let next = (self.0 & !WRAP) + n;
@@ -58,14 +57,14 @@ impl Place {
         Self(self.0 + n)
     }
 
-    /// Entries from here to `to`, at most a lap ahead, in a ring of `size`.
+    /// Entries from `self` to `to`, at most one lap, in a ring of `size`.
     #[inline(always)]
     pub(crate) fn distance(self, to: Place, size: u32) -> u32 {
         let lap = if to.wrap() == self.wrap() { 0 } else { size };
         (to.0 & !WRAP) + lap - (self.0 & !WRAP)
     }
 
-    /// `n` entries back in a ring of `size`; `n <= size`.
+    /// Position `n` entries earlier in a ring of `size`; `n <= size`.
     fn retreat(self, n: u32, size: u32) -> Self {
         let at = self.0 & !WRAP;
         if n > at {
@@ -74,8 +73,8 @@ impl Place {
         Self(self.0 - n)
     }
 
-    /// Whether the other side's `event` lies between `old` (before) and `self` (after), so that it wants to be
-    /// told (VIRTIO 1.2 section 2.8.10.1: places of an earlier lap count as one ring behind).
+    /// Whether moving from `old` to `self` passes the other side's `event` position, which requires a notification
+    /// (VIRTIO 1.2 section 2.8.10.1: positions of an earlier lap count as one ring size less).
     pub(crate) fn crossed(self, event: Place, old: Place, size: u32) -> bool {
         let lap = |p: Place| if p.wrap() == self.wrap() { 0 } else { size };
         let relative = |p: Place| (p.0 & !WRAP).wrapping_sub(lap(p));
@@ -93,47 +92,48 @@ pub struct Packed {
     device: Area,
     taken: Place,
     used: Place,
-    /// Entries between `published` and `taken`: never more than the ring has, whatever the driver writes, since it
-    /// cannot know of a free one before. A word, as [`Place`] is.
+    /// Entries between `published` and `taken`. Limited to the ring size whatever the driver writes, because it cannot
+    /// know of a free entry before the flush. 32 bits for the reason given at [`Place`].
     outstanding: u32,
-    /// The first used descriptor since the last publish: where, and the word that makes it visible.
+    /// First used descriptor since the last flush: byte offset and value of its flags word.
     held: Option<(usize, u64)>,
-    /// Where the driver was last asked about calls.
+    /// Value of `published` at the last `needs_notification`.
     asked: Place,
-    /// The end of what the driver may see used.
+    /// End of the used entries visible to the driver.
     published: Place,
-    /// Entries published since that question: places alone cannot tell two laps from none.
+    /// Entries flushed since the last `needs_notification`: positions alone cannot distinguish two laps from none.
     unasked: u32,
 }
 
-/// Descriptors on one cache line.
+/// Descriptors per cache line.
 const LINE: usize = 64 / DESC;
-/// Where a descriptor's length, number and flags stand.
+/// Offset of a descriptor's length, ID and flags, in bytes.
 const SECOND_WORD: usize = 8;
 
-/// Where used descriptors are written next; the fields are the ring's.
+/// Write position for used descriptors.
 #[derive(Debug)]
 pub struct Cursor {
-    /// Offsets of the descriptor and of the end of the ring, in bytes.
+    /// Byte offset of the descriptor.
     at: usize,
     end: usize,
-    /// The flags of used descriptors on this lap, as in their second word.
+    /// Flags of used descriptors on this lap, in the position of the second word.
     flags: u64,
-    /// The offset and word of the first used descriptor since the last publish; of no meaning before `holds`.
+    /// Offset and flags word of the first used descriptor since the last flush; valid only if `holds`.
     held: (usize, u64),
     holds: bool,
 }
 
-/// An offset behind the `end` of a ring, and the flags of the lap before. Values, so that a cursor stays in registers.
+/// Wraps `at` at the ring `end` and toggles the flags for the next lap. Passes values, so that a cursor stays in
+/// registers.
 #[cold]
 #[inline(never)]
 fn next_lap(at: usize, end: usize, flags: u64) -> (usize, u64) {
     (at - end, flags ^ USED_FLAGS)
 }
 
-/// The flags of used descriptors on a lap whose wrap counter is 1.
+/// Flags of used descriptors on a lap with wrap counter 1.
 const USED_FLAGS: u64 = ((AVAIL | USED) as u64) << 48;
-/// The device has written into the buffer, so its length counts (VIRTIO 1.2 section 2.8.4).
+/// The device wrote to the buffer, so its length is valid (VIRTIO 1.2 section 2.8.4).
 const WRITTEN: u64 = (WRITE as u64) << 48;
 
 fn areas(layout: &Layout, map: &Arc<GuestMemory>) -> Result<(Area, Area, Area), RingFault> {
@@ -150,11 +150,11 @@ impl Packed {
         self.layout.size.into()
     }
 
-    /// The descriptor at `place` if the driver made it available.
+    /// The descriptor at `place`, or `None` if it is not available.
     #[inline(always)]
     fn available(&self, place: Place) -> Option<Descriptor> {
         let offset = place.at() * DESC;
-        // Acquire pairs with the driver's release store of the flags, the last it writes of a descriptor.
+        // Acquire pairs with the driver's release store of the flags, which the driver writes last.
         let word = self.descriptors.load64(offset + 8, Ordering::Acquire);
         let flags = (word >> 48) as u16;
         let want = if place.wrap() { AVAIL } else { USED };
@@ -164,8 +164,8 @@ impl Packed {
         Some(Descriptor::packed(self.descriptors.load64(offset, Ordering::Relaxed), word))
     }
 
-    /// The descriptors of one cache line, if it begins at `place`, the driver made all of them available, and the flags of
-    /// each are as wanted: one comparison for four.
+    /// The four descriptors of one cache line at `place`. Returns `None` unless `place` is the start of a line and all
+    /// four are available with the wanted flags; one comparison checks all four.
     #[inline(always)]
     fn line(&self, place: Place, mask: u16, want: u16) -> Option<[Descriptor; LINE]> {
         let offset = place.at() * DESC;
@@ -191,7 +191,7 @@ impl Packed {
         self.outstanding += slots;
     }
 
-    /// The chain that begins with `first` at the place of `taken`, whole, into `chain`; what returns it.
+    /// Appends the whole chain that starts with `first`, at the taken position `at`, to `chain`; returns its buffer ID.
     #[cold]
     fn walk(
         &self,
@@ -225,7 +225,7 @@ impl Packed {
         Ok(BufId { id: d.link, slots })
     }
 
-    /// Writes used descriptors of a slot each for buffers that were only read. No lap ends before the last one.
+    /// Writes one-slot used descriptors for device-readable buffers. The run must not extend beyond the end of the lap.
     #[inline(always)]
     fn put_run(&self, cursor: &mut Cursor, buf_ids: &[BufId]) {
         let mut offset = cursor.at + SECOND_WORD;
@@ -375,7 +375,7 @@ impl DeviceRing for Packed {
         if slots != 1 {
             return buf_ids.iter().for_each(|&buf_id| self.put_used(cursor, buf_id, 0));
         }
-        // One descriptor each, so it is known where the lap ends.
+        // One descriptor per buffer, so the end of the lap is known.
         let mut left = buf_ids;
         while !left.is_empty() {
             let (run, behind) = left.split_at(left.len().min((cursor.end - cursor.at) / DESC));
@@ -399,7 +399,7 @@ impl DeviceRing for Packed {
     #[inline]
     fn flush_used(&mut self) {
         if let Some((offset, word)) = self.held.take() {
-            // Release pairs with the driver's acquire load of these flags: all later entries are visible too.
+            // Release pairs with the driver's acquire load of these flags and publishes all later entries too.
             self.descriptors.store64(offset, word, Ordering::Release);
             let n = self.published.distance(self.used, self.size());
             self.outstanding -= n;
@@ -432,7 +432,7 @@ impl DeviceRing for Packed {
         } else {
             self.device.store16(EVENT_FLAGS, EVENT_ENABLE, Ordering::Relaxed);
         }
-        // Pairs with the driver's fence between its store of the flags and its load of our event suppression.
+        // Pairs with the driver's fence between its store of the flags and its load of the device event suppression.
         fence(Ordering::SeqCst);
         self.available(self.taken).is_some()
     }

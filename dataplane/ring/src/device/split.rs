@@ -1,7 +1,7 @@
-//! The device's side of a split virtqueue (VIRTIO 1.2 section 2.7).
+//! Device side of a split virtqueue (VIRTIO 1.2 section 2.7).
 //!
-//! The available index is loaded at most once per batch, with acquire; it pairs with the driver's release store
-//! of it. The used index is stored once per publish, with release. Between the two, all state is private.
+//! The available index is loaded at most once per batch, with acquire, which pairs with the driver's release store. The
+//! used index is stored once per flush, with release. All other state is private.
 
 use super::indirect::{self, Joined};
 use super::{DeviceRing, VisitPlain, plain_flags};
@@ -13,7 +13,7 @@ use core::sync::atomic::{Ordering, fence};
 use mem::{GuestMemory, Translator};
 use std::sync::Arc;
 
-/// Entries that are judged at once.
+/// Entries validated at once.
 const FOUR: usize = 4;
 
 /// A split virtqueue, device side.
@@ -24,19 +24,19 @@ pub struct Split {
     descriptors: Area,
     available: Area,
     used: Area,
-    /// The next available entry to take.
+    /// Next available index to take.
     taken: u16,
-    /// The available index as last read.
+    /// Available index as last read.
     index: u16,
-    /// The end of the entries whose descriptors were fetched ahead, never behind `taken`.
+    /// End of the entries whose descriptors are prefetched; at or after `taken`.
     fetched: u16,
-    /// The next used entry to write.
+    /// Next used index to write.
     next_used: u16,
-    /// The used index as last published.
+    /// Used index at the last flush.
     published: u16,
-    /// The used index at the last answer of `needs_notification`.
+    /// Value of `published` at the last `needs_notification`.
     asked: u16,
-    /// Entries published since that question: more than an index can count, if the question comes late.
+    /// Entries flushed since the last `needs_notification`; may exceed the 16-bit index range.
     unasked: u32,
 }
 
@@ -50,8 +50,8 @@ fn areas(layout: &Layout, map: &Arc<GuestMemory>) -> Result<(Area, Area, Area), 
 }
 
 impl Split {
-    /// Descriptor `at`, which is below the size. It is masked all the same: the driver chose it, and a processor that guesses
-    /// past the comparison must not load what lies behind the table.
+    /// Descriptor `at`; the caller has checked it against the size. The index is masked as well, to prevent speculative
+    /// out-of-bounds loads (Spectre v1).
     #[inline(always)]
     fn descriptor(&self, at: u16) -> Descriptor {
         let offset = usize::from(at & self.mask) * DESC;
@@ -59,16 +59,16 @@ impl Split {
         Descriptor::split(address, self.descriptors.load64(offset + 8, Ordering::Relaxed))
     }
 
-    /// Available entries, up to `max`; reads the index only when too few are known.
+    /// Number of available entries, at most `max`; reads the index only if fewer than `max` are known.
     #[inline(always)]
     fn ready(&mut self, max: usize) -> Result<usize, RingFault> {
         let known = self.index.wrapping_sub(self.taken);
         if usize::from(known) >= max {
             return Ok(max);
         }
-        // Acquire pairs with the driver's release store of the index: entries up to it are written.
+        // Acquire pairs with the driver's release store of the index: entries before it are written.
         self.index = self.available.load16(INDEX, Ordering::Acquire);
-        // A driver may have no more than the ring's size outstanding, what we hold included.
+        // A driver may have at most `size` entries outstanding, including those taken and not yet used.
         if self.index.wrapping_sub(self.next_used) > self.layout.size {
             return Err(RingFault::IndexJump {
                 index: self.index,
@@ -98,7 +98,7 @@ impl Split {
         self.taken = self.taken.wrapping_add(n as u16);
     }
 
-    /// The chain that begins with `first`, whole, into `chain`.
+    /// Appends the whole chain that starts with `first` to `chain`.
     #[cold]
     fn walk(
         &self,
@@ -139,7 +139,7 @@ impl Split {
     }
 }
 
-/// What a loop over available entries needs of a ring, as a value that stays in registers.
+/// Loop state for reading available entries, as a value that stays in registers.
 #[derive(Clone, Copy)]
 struct Entries<'a> {
     available: View<'a>,
@@ -148,11 +148,11 @@ struct Entries<'a> {
     mask: u16,
 }
 
-/// What one step of such a loop takes.
+/// Entries read in one step.
 enum Step {
-    /// These descriptors, all of which exist.
+    /// Four descriptor indices, all within the table.
     Four([u16; FOUR]),
-    /// This one, if it exists.
+    /// One descriptor index, not validated.
     One(u16),
 }
 
@@ -162,14 +162,14 @@ impl Entries<'_> {
         usize::from(self.taken.wrapping_add(ahead as u16) & self.mask)
     }
 
-    /// What the entries from number `ahead` on name: four at once if so many of the next `ready` lie in a row and all of
-    /// them name descriptors that exist, which is one comparison for four.
+    /// Reads entries from `ahead` on: four at once if four of the next `ready` are contiguous and all refer to existing
+    /// descriptors, which one comparison checks; else one.
     #[inline(always)]
     fn step(self, ahead: usize, ready: usize) -> Step {
         let slot = self.slot(ahead);
         if ahead + FOUR <= ready && slot + FOUR <= usize::from(self.mask) + 1 {
             let ids = self.available.load_four16(RING + slot * 2);
-            // The size is a power of two. Masked all the same, as in `Split::descriptor`.
+            // The size is a power of two. The indices are masked as well, as in `Split::descriptor`.
             let inside = u64::from(self.mask) * 0x0001_0001_0001_0001;
             if ids & !inside == 0 {
                 let ids = ids & inside;
@@ -179,13 +179,13 @@ impl Entries<'_> {
         Step::One(self.id(ahead))
     }
 
-    /// What the entry number `ahead` names, whether it exists or not.
+    /// The descriptor index in entry `ahead`, not validated.
     #[inline(always)]
     fn id(self, ahead: usize) -> u16 {
         self.available.load16(RING + self.slot(ahead) * 2, Ordering::Relaxed)
     }
 
-    /// Descriptor `id`, which is below the size.
+    /// Descriptor `id`, which must be below the size.
     #[inline(always)]
     fn descriptor(self, id: u16) -> Descriptor {
         let at = usize::from(id) * DESC;
@@ -194,14 +194,14 @@ impl Entries<'_> {
         Descriptor { address, len: load32(8), flags: load32(12) as u16, link: id }
     }
 
-    /// Fetches the descriptors of entries `from..ready`.
+    /// Prefetches the descriptors of entries `from..ready`.
     #[inline(always)]
     fn fetch(self, from: usize, ready: usize) {
         let fetch = |id: u16| self.descriptors.prefetch_read(usize::from(id) * DESC);
         let mut k = from;
         while k < ready {
             match self.step(k, ready) {
-                // Four in sequence from the start of a line lie on it.
+                // Four consecutive descriptors from the start of a line share that line.
                 Step::Four([first, _, _, last]) if first % 4 == 0 && first + 3 == last => {
                     fetch(first);
                     k += FOUR;
@@ -218,14 +218,14 @@ impl Entries<'_> {
         }
     }
 
-    /// Shows the visitor descriptor `id`, the `k`-th of a call, if its flags are as wanted. Returns whether it is taken.
+    /// Calls `visitor` with descriptor `id`, the `k`-th of this call, if its flags match. Returns whether it is taken.
     #[inline(always)]
     fn offer(self, k: usize, id: u16, (mask, want): (u16, u16), visitor: &mut impl VisitPlain) -> bool {
         let buffer = self.descriptor(id);
         buffer.flags & mask == want && visitor.visit(k, buffer)
     }
 
-    /// As [`DeviceRing::pop_plain`], for the next `ready` entries.
+    /// [`DeviceRing::pop_plain`] for the next `ready` entries.
     #[inline(always)]
     fn plain(
         self,
@@ -325,7 +325,7 @@ impl DeviceRing for Split {
     }
 
     fn has_beyond(&self, slots: u32) -> bool {
-        // Relaxed: a hint; whatever is taken next is read behind an acquire load.
+        // Relaxed is sufficient: this is a hint, and entries are taken only after an acquire load.
         let index = self.available.load16(INDEX, Ordering::Relaxed);
         u32::from(index.wrapping_sub(self.taken)) > slots
     }
@@ -338,7 +338,7 @@ impl DeviceRing for Split {
         self.available.prefetch_read(RING + slot * 2 + 64);
     }
 
-    /// The next used index.
+    /// Next used index.
     type Cursor = u16;
 
     #[inline(always)]
@@ -348,7 +348,7 @@ impl DeviceRing for Split {
 
     #[inline(always)]
     fn put_used(&self, cursor: &mut u16, buf_id: BufId, len: u32) {
-        // The used ring is aligned to 4 only, so an element may straddle an 8-byte boundary.
+        // The used ring is only 4-byte aligned, so an element may straddle an 8-byte boundary.
         self.used.put_two32(self.element(*cursor), buf_id.id.into(), len);
         *cursor = cursor.wrapping_add(buf_id.slots);
     }
@@ -394,7 +394,7 @@ impl DeviceRing for Split {
         } else {
             self.used.store16(FLAGS, 0, Ordering::Relaxed);
         }
-        // Pairs with the driver's fence between its store of the available index and its load of our event.
+        // Pairs with the driver's fence between its store of the available index and its load of `avail_event`.
         fence(Ordering::SeqCst);
         self.available.load16(INDEX, Ordering::Acquire) != self.taken
     }
@@ -415,7 +415,7 @@ impl DeviceRing for Split {
 }
 
 impl Split {
-    /// Where `avail_event` lies: behind the last used element.
+    /// Offset of `avail_event`: after the last used element.
     fn element_end(&self) -> usize {
         RING + usize::from(self.layout.size) * ELEMENT
     }

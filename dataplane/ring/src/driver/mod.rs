@@ -1,28 +1,28 @@
-//! The driver's side of a virtqueue: make buffers available, take them back used.
+//! Driver side of a virtqueue: makes buffers available and reclaims used ones.
 //!
-//! A buffer is one plain descriptor under an identifier of the caller's choice below the ring's size, so that a
-//! caller can bind identifier and buffer for ever. Then most of a split ring never changes: a driver compares
-//! with a private shadow and writes only what differs, and lines that nobody writes stay in both caches.
+//! A buffer is one plain descriptor with a caller-chosen identifier below the ring size, so that a caller can bind
+//! identifiers to buffers permanently. Most of a split ring then never changes: the driver compares with a private
+//! shadow copy and writes only differences, so unchanged lines stay in both caches.
 //!
-//! A chain is several such buffers, each with an identifier of its own, because identifiers are descriptors on a
-//! split ring and the caller owns them; it comes back under the identifier of its first. A packed ring needs no
-//! more than that first one, and is told the same so that callers need not ask which kind they have. An indirect
-//! chain takes one descriptor whatever its length, and lies in a [`Table`] that the caller made over memory of its
-//! choice; the table, too, is written only where it differs from what stands there.
+//! A chain consists of several such buffers, each with its own identifier, because on a split ring identifiers are
+//! descriptors owned by the caller; the chain returns under the identifier of its first buffer. A packed ring needs
+//! only the first identifier, but takes the same arguments so that callers are independent of the ring format. An
+//! indirect chain takes one descriptor of any length and uses a [`Table`] in caller-chosen memory; the table, too, is
+//! written only where it differs.
 //!
-//! Making available: entries are written, then [`DriverRing::publish`] makes them visible with one release
-//! store, which pairs with the device's acquire load. Taking back: [`DriverRing::take`] pairs the other way.
-//! What a device says was used is judged: it must be out, and there may be no more of it than was published. An
-//! identifier that was posted and not yet published is not told from its neighbours (that would cost every packet a
-//! load); a device that guesses one gives it back in the place of another, and each still comes back once.
+//! Making available: entries are written, then [`DriverRing::publish`] makes them visible with one release store, which
+//! pairs with the device's acquire load. Reclaiming: [`DriverRing::take`] pairs the other way. Used entries are
+//! validated: the identifier must be outstanding, and at most as many entries as were published may be used. An
+//! identifier posted and not yet published is not distinguished from published ones (that would cost a load per
+//! packet); a device that guesses one returns it in place of another, and each still returns once.
 //!
-//! Asking for calls and being asked for kicks (VIRTIO 1.2 sections 2.7.7, 2.7.10 and 2.8.10): a side that wants to
-//! sleep writes a place (`EVENT_IDX`) or a flag, executes a full fence and looks again; the other side publishes,
-//! executes a full fence and reads that. One of them sees the other. With `EVENT_IDX` the place is passed once, so one
-//! notification is given and no second one until the sleeper has asked again. On a split ring there is no way to say
-//! "nothing" then, and a side that polls leaves the place where it is, behind: it is passed again after a lap of 16
-//! bits, and one notification in 65536 entries is needless. A place says nothing about laps, so whoever publishes
-//! more than a place can tell between two questions notifies without looking.
+//! Notification suppression (VIRTIO 1.2 sections 2.7.7, 2.7.10 and 2.8.10): before sleeping, a side writes an event
+//! position (`EVENT_IDX`) or a flag, executes a full fence and checks the ring again; the other side publishes,
+//! executes a full fence and reads that field. At least one of them sees the other's write. With `EVENT_IDX` the
+//! position is passed once, so there is one notification until the sleeper enables it again. A split ring with
+//! `EVENT_IDX` cannot disable notifications; a polling side leaves the position behind, which is passed again after
+//! 65536 entries and causes one spurious notification per lap. A position does not encode laps, so a side that
+//! publishes more entries between two queries than a position can represent notifies unconditionally.
 
 mod packed;
 mod split;
@@ -37,85 +37,85 @@ use crate::{Direction, Layout, RingFault};
 use mem::GuestMemory;
 use std::sync::Arc;
 
-/// A buffer that came back.
+/// A reclaimed buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Used {
-    /// The identifier it was posted under.
+    /// Identifier of the buffer, or of the first buffer of the chain.
     pub id: u16,
-    /// Bytes that the device wrote; where it spoke of a batch by its last buffer alone, the others were written whole.
+    /// Bytes written by the device. If the device returned a batch through its last buffer, the others count as fully
+    /// written.
     pub len: u32,
 }
 
 /// A buffer to post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Post {
-    /// Identifier, below the ring's size and not outstanding. In a table it means nothing.
+    /// Identifier, below the ring's size and not outstanding. Ignored in an indirect table.
     pub id: u16,
     /// Guest-physical address.
     pub address: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u32,
-    /// Which way the bytes go.
+    /// Transfer direction.
     pub direction: Direction,
 }
 
-/// What both ring kinds do for a driver.
+/// Driver operations common to split and packed rings.
 pub trait DriverRing: Send + Sized + 'static {
-    /// A ring at these places of `map`, all of it free.
+    /// Creates an empty ring at `layout` in `map`.
     fn new(layout: &Layout, map: &Arc<GuestMemory>) -> Result<Self, RingFault>;
 
-    /// Descriptors that can still be posted: a chain takes as many as it has buffers, a table takes one.
+    /// Free descriptors: a chain takes one per buffer, an indirect table takes one.
     fn free(&self) -> usize;
 
-    /// Writes one buffer into the ring. The caller has checked [`DriverRing::free`].
+    /// Writes one buffer to the ring. The caller must check [`DriverRing::free`] before.
     fn post(&mut self, buffer: Post);
 
-    /// Writes buffers into the ring, one by one. As [`DriverRing::post`], with less work for each.
+    /// [`DriverRing::post`] for several buffers, with less work per buffer.
     #[inline(always)]
     fn post_each(&mut self, buffers: impl Iterator<Item = Post>) {
         buffers.for_each(|buffer| self.post(buffer));
     }
 
-    /// As [`DriverRing::post_each`], of buffers that were posted alike before, each alone under the same identifier, which
-    /// has stood for nothing else since: what is still written in the ring is not written again.
+    /// [`DriverRing::post_each`] for buffers last posted unchanged, each alone and under the same identifier:
+    /// descriptors still in the ring are not written again.
     #[inline(always)]
     fn post_again(&mut self, buffers: impl Iterator<Item = Post>) {
         self.post_each(buffers);
     }
 
-    /// Writes one chain into the ring: at least one buffer and at most the ring's size, those to read before those
-    /// to write, each under an identifier of its own. It comes back under the first. The caller has checked
-    /// [`DriverRing::free`].
+    /// Writes one chain: one to ring-size buffers, device-readable ones before device-writable ones, each with its own
+    /// identifier. It returns under the first identifier. The caller must check [`DriverRing::free`] before.
     fn post_chain(&mut self, chain: &[Post]);
 
-    /// As [`DriverRing::post_chain`], by way of `table` and under `id`; at most as many buffers as the table holds
-    /// and the ring has entries (section 2.7.5.3.1). The table is the device's until the chain comes back. Only where
-    /// `INDIRECT_DESC` was negotiated.
+    /// [`DriverRing::post_chain`] through `table`, under `id`; at most as many buffers as the table holds and the ring
+    /// has entries (section 2.7.5.3.1). The device owns the table until the chain returns. Requires `INDIRECT_DESC`.
     fn post_indirect(&mut self, id: u16, table: &mut Table, chain: &[Post]);
 
-    /// Makes everything posted since the last publish visible at once.
+    /// Makes all buffers posted since the last publish visible at once.
     fn publish(&mut self);
 
-    /// Whether the device wants a kick for what was published since the last question. The caller has executed a
-    /// sequentially consistent fence since the publish.
+    /// Whether the device needs a kick for the buffers published since the last query. The caller must execute a
+    /// sequentially consistent fence between the publish and this call.
     fn should_kick(&mut self) -> bool;
 
-    /// Takes used buffers, oldest first, as many as there are and `out` holds.
+    /// Reclaims used buffers, oldest first, as many as are used and fit in `out`. Returns the number.
     fn take(&mut self, out: &mut [Used]) -> Result<usize, RingFault>;
 
-    /// Asks for calls. `true`: something was used meanwhile, do not sleep.
+    /// Enables device notifications (calls). Returns `true` if a buffer was used meanwhile; the caller must not sleep
+    /// then.
     fn enable_notification(&mut self) -> bool;
 
-    /// Asks for no calls.
+    /// Disables device notifications (calls).
     fn disable_notification(&mut self);
 
-    /// Fetches the lines that the next `take` reads first.
+    /// Prefetches the lines that the next `take` reads first.
     fn prefetch(&self);
 }
 
-/// What the device has under one identifier: in the upper half the descriptors of the chain that begins there, none if
-/// the device does not have it; in the lower half the bytes that the device may write, all of which a batch stands for
-/// (the note in section 2.7.9). One word, for one store.
+/// State of one identifier. Upper half: number of descriptors of the outstanding chain that starts here, 0 if not
+/// outstanding. Lower half: device-writable bytes, the length assumed if the chain is skipped in a batch (note in
+/// section 2.7.9). One word, so that one store updates it.
 #[derive(Clone, Copy, Debug)]
 struct Out(u64);
 
@@ -153,14 +153,14 @@ impl Post {
         if self.direction == Direction::Write { self.len } else { 0 }
     }
 
-    /// The flag of its direction.
+    /// WRITE flag value for the direction.
     #[inline(always)]
     fn flag(&self) -> u16 {
         if self.direction == Direction::Write { WRITE } else { 0 }
     }
 }
 
-/// Whether a chain is one that a driver may make (sections 2.7.13.1, 2.7.4.2 and 2.8.13).
+/// Whether a driver may create this chain (sections 2.7.13.1, 2.7.4.2 and 2.8.13).
 fn is_legal(chain: &[Post], most: usize) -> bool {
     (1..=most).contains(&chain.len())
         && chain.is_sorted_by_key(|post| post.direction == Direction::Write)

@@ -1,7 +1,7 @@
-//! The driver's side of a packed virtqueue (VIRTIO 1.2 section 2.8).
+//! Driver side of a packed virtqueue (VIRTIO 1.2 section 2.8).
 //!
-//! Descriptors of one publish become visible together: the first one's flags are held back and stored last. Those
-//! of a chain further behind are stored tail first, for a device that looks ahead of the first (section 2.8.13).
+//! Descriptors of one publish become visible together: the first one's flags are held back and stored last. Later
+//! descriptors of a chain are stored tail first, for a device that reads ahead of the first (section 2.8.13).
 
 use super::{DriverRing, Out, Post, Table, Used, is_legal};
 use crate::area::Area;
@@ -20,21 +20,21 @@ pub struct Packed {
     descriptors: Area,
     driver: Area,
     device: Area,
-    /// The order of posting: identifiers by the ring place where their chain begins, for in-order devices.
+    /// Posted identifiers by the ring index of their first descriptor, for in-order devices.
     order: Vec<u16>,
-    /// What is out, by identifier.
+    /// Outstanding chains, by identifier.
     out: Vec<Out>,
     next: Place,
-    /// The end of what the device may see.
+    /// End of the entries visible to the device.
     published: Place,
     taken: Place,
-    /// A word, as [`Place`] is.
+    /// 32 bits for the reason given at [`Place`].
     free: u32,
     held: Option<(usize, u64)>,
     asked: Place,
-    /// Entries published since the last question, which may be more than places can tell.
+    /// Entries published since the last `should_kick`; may exceed the range of positions.
     unasked: u32,
-    /// In order: the last buffer of a batch whose earlier members are still to be handed out.
+    /// In-order only: last buffer of a batch whose earlier buffers are not yet returned by `take`.
     batch: Option<Used>,
 }
 
@@ -53,7 +53,8 @@ impl Packed {
         (flags == want).then_some(Used { id: (word >> 32) as u16, len: word as u32 })
     }
 
-    /// In order: what the next entry says was used last (section 2.7.9 and its note hold here as well: 2.8.9).
+    /// In-order only: the last buffer of the next batch (section 2.7.9 and its note, which apply to packed rings by
+    /// 2.8.9).
     fn batch(&self) -> Result<Option<Used>, RingFault> {
         let last = self.used_at(self.taken);
         if last.is_some_and(|last| self.out.get(usize::from(last.id)).is_none_or(|out| out.is_none())) {
@@ -62,13 +63,13 @@ impl Packed {
         Ok(last)
     }
 
-    /// In order: takes back what one entry stands for, which is everything posted up to `last`. Skipped buffers were written
-    /// completely.
+    /// In-order only: reclaims the buffers of one used entry, which are all up to `last`. Skipped buffers count as
+    /// fully written.
     fn take_batch(&mut self, to: &mut [Used], last: Used) -> usize {
         let (out, order, size) = (&mut self.out[..], &self.order[..], u32::from(self.layout.size));
         for (n, slot) in to.iter_mut().enumerate() {
             if self.taken == self.published {
-                // Posted, but the device has not been told of it.
+                // Posted but not yet published.
                 return n;
             }
             let id = order[self.taken.at()];
@@ -85,7 +86,8 @@ impl Packed {
         to.len()
     }
 
-    /// Takes buffers back as far as each has an entry of its own, lap by lap. `IN_ORDER`: whether one may stand for several.
+    /// Reclaims buffers that have their own used entry, lap by lap. `IN_ORDER`: whether an entry may represent several
+    /// buffers.
     #[inline(always)]
     fn take_each<const IN_ORDER: bool>(&mut self, to: &mut [Used]) -> Result<usize, RingFault> {
         let mut n = 0;
@@ -94,7 +96,7 @@ impl Packed {
             let lap = there.min(self.size() - self.taken.at() as u32);
             let (more, passed) = self.take_lap::<IN_ORDER>(&mut to[n..], lap)?;
             if passed > there {
-                // The last one was posted, but the device has not been told of it.
+                // The last one was posted but not yet published.
                 return Err(RingFault::NotOut(to[n + more - 1].id.into()));
             }
             self.taken = self.taken.advance(passed, self.size());
@@ -106,14 +108,14 @@ impl Packed {
         }
     }
 
-    /// The same within one lap, whose entries end `lap` descriptors further on: how many buffers and how many descriptors.
+    /// [`Self::take_each`] within one lap of `lap` descriptors. Returns the number of buffers and of descriptors.
     #[inline(always)]
     fn take_lap<const IN_ORDER: bool>(
         &mut self,
         to: &mut [Used],
         lap: u32,
     ) -> Result<(usize, u32), RingFault> {
-        // Apart from `self`, so that they stay in registers.
+        // Local copies, so that they stay in registers.
         let (descriptors, order, out) = (self.descriptors.view(), &self.order[..], &mut self.out[..]);
         let (start, want) = (self.taken.at(), if self.taken.wrap() { AVAIL | USED } else { 0 });
         let (mut n, mut passed) = (0, 0);
@@ -138,7 +140,7 @@ impl Packed {
         Ok((n, passed))
     }
 
-    /// Writes the descriptor at `place` but for its second word; where that belongs, and what it is.
+    /// Writes the first word of the descriptor at `place`; returns offset and value of its second word.
     #[inline(always)]
     fn describe(&self, place: Place, address: u64, len: u32, id: u16, flags: u16) -> (usize, u64) {
         let offset = place.at() * DESC;
@@ -159,15 +161,15 @@ impl Packed {
 
     #[inline(always)]
     fn store(&self, offset: usize, word: u64) {
-        // Release orders the address before the flags, for a device that looks ahead of the first. It pairs with the
-        // device's acquire load of the flags.
+        // Release orders the address before the flags, for a device that reads ahead of the first descriptor. It pairs
+        // with the device's acquire load of the flags.
         self.descriptors.store64(offset, word, Ordering::Release);
     }
 
-    /// Writes buffers that do not reach beyond the end of the ring. Returns how many.
+    /// Posts buffers up to the end of the ring. The iterator must not yield more. Returns their number.
     #[inline(always)]
     fn post_lap(&mut self, buffers: &mut impl Iterator<Item = Post>) -> u32 {
-        // Apart from `self`, so that they stay in registers.
+        // Local copies, so that they stay in registers.
         let Self { descriptors, order, out, next, layout, .. } = self;
         let (order, out, start, is_in_order) = (&mut order[..], &mut out[..], next.at(), layout.in_order);
         let descriptors = descriptors.view();
@@ -188,13 +190,13 @@ impl Packed {
         n as u32
     }
 
-    /// Whether the device has anything.
+    /// Whether published buffers are outstanding.
     #[inline(always)]
     fn is_out(&self) -> bool {
         self.taken != self.published
     }
 
-    /// Notes that the chain under `id` was written from `next` on.
+    /// Records that the chain under `id` was written from `next` on.
     #[inline(always)]
     fn posted(&mut self, id: u16, out: Out) {
         if self.layout.in_order {
@@ -268,7 +270,7 @@ impl DriverRing for Packed {
         debug_assert!(is_legal(chain, self.free()), "the caller looks at the free descriptors");
         let Some(head) = chain.first() else { return };
         let n = chain.len();
-        // The identifier is the last descriptor's (section 2.8.6); in the others it means nothing.
+        // The last descriptor carries the buffer ID (section 2.8.6); in the others it is ignored.
         for k in (1..n).rev() {
             let (post, place) = (chain[k], self.next.advance(k as u32, self.size()));
             let joined = if k + 1 < n { NEXT } else { 0 };
@@ -346,7 +348,7 @@ impl DriverRing for Packed {
         } else {
             self.driver.store16(EVENT_FLAGS, EVENT_ENABLE, Ordering::Relaxed);
         }
-        // Pairs with the device's fence between its store of the flags and its load of our event suppression.
+        // Pairs with the device's fence between its store of the flags and its load of the driver event suppression.
         fence(Ordering::SeqCst);
         self.is_out() && (self.batch.is_some() || self.used_at(self.taken).is_some())
     }

@@ -1,4 +1,4 @@
-//! The driver's side of a split virtqueue (VIRTIO 1.2 section 2.7).
+//! Driver side of a split virtqueue (VIRTIO 1.2 section 2.7).
 
 use super::{DriverRing, Out, Post, Table, Used, is_legal};
 use crate::area::Area;
@@ -17,32 +17,32 @@ pub struct Split {
     descriptors: Area,
     available: Area,
     used: Area,
-    /// What the descriptor area holds: address and the word of length and flags.
+    /// Shadow of the descriptor area: address, and the word of length, flags and next.
     shadow: Vec<(u64, u64)>,
-    /// What the available ring holds; also the order of posting, for in-order devices.
+    /// Shadow of the available ring; also the posting order, for in-order devices.
     order: Vec<u16>,
-    /// What is out, by head.
+    /// Outstanding chains, by head.
     out: Vec<Out>,
-    /// Descriptors that are out beyond one for each chain.
+    /// Outstanding descriptors beyond one per chain.
     more: u32,
     posted: u16,
     published: u16,
     asked: u16,
-    /// Entries published since the last question, which may be more than an index can count.
+    /// Entries published since the last `should_kick`; may exceed the 16-bit index range.
     unasked: u32,
     taken: u16,
-    /// The used index as last read.
+    /// Used index as last read.
     index: u16,
-    /// In order: the last buffer of a batch whose earlier members are still to be handed out.
+    /// In-order only: last buffer of a batch whose earlier buffers are not yet returned by `take`.
     batch: Option<Used>,
 }
 
 impl Split {
-    /// Takes back as many buffers as `to` holds, which are there, as far as each has an element of its own. `IN_ORDER`:
-    /// whether one may stand for several.
+    /// Reclaims `to.len()` buffers, which must be used, while each has its own used element. `IN_ORDER`: whether an
+    /// element may represent several buffers.
     #[inline(always)]
     fn take_each<const IN_ORDER: bool>(&mut self, to: &mut [Used]) -> Result<usize, RingFault> {
-        // Apart from `self`, so that they stay in registers.
+        // Local copies, so that they stay in registers.
         let (mut taken, mut more, mask, used, out, order) =
             (self.taken, self.more, self.mask, self.used.view(), &mut self.out[..], &self.order[..]);
         let mut n = 0;
@@ -65,7 +65,7 @@ impl Split {
         Ok(n)
     }
 
-    /// In order: what the next element says was used last (section 2.7.9).
+    /// In-order only: the last buffer of the next batch (section 2.7.9).
     fn batch(&self) -> Result<Used, RingFault> {
         let at = RING + usize::from(self.taken & self.mask) * ELEMENT;
         let id = self.used.load32(at, Ordering::Relaxed) as u16;
@@ -75,8 +75,8 @@ impl Split {
         Ok(Used { id, len: self.used.load32(at + 4, Ordering::Relaxed) })
     }
 
-    /// In order: takes back what one element stands for, which is everything posted up to `last`. Skipped buffers were written
-    /// completely (note in section 2.7.9).
+    /// In-order only: reclaims the buffers of one used element, which are all up to `last`. Skipped buffers count as
+    /// fully written (note in section 2.7.9).
     fn take_batch(&mut self, to: &mut [Used], last: Used) -> usize {
         let (out, order, mask) = (&mut self.out[..], &self.order[..], self.mask);
         for (n, slot) in to.iter_mut().enumerate() {
@@ -94,7 +94,7 @@ impl Split {
         to.len()
     }
 
-    /// Writes descriptor `at` where it is not the one that stands there.
+    /// Writes descriptor `at` if it differs from the shadow.
     #[inline(always)]
     fn describe(&mut self, at: u16, address: u64, word: u64) {
         let at = usize::from(at);
@@ -105,16 +105,16 @@ impl Split {
         }
     }
 
-    /// Posts buffers that are chains of one each; `AGAIN`: as they are described already.
+    /// Posts single-descriptor chains. `AGAIN`: their descriptors are already written.
     #[inline(always)]
     fn post_all<const AGAIN: bool>(&mut self, buffers: impl Iterator<Item = Post>) {
-        // Apart from `self`, so that they stay in registers.
+        // Local copies, so that they stay in registers.
         let Self { shadow, order, out, descriptors, available, mask, posted, .. } = self;
         let (shadow, order, out, mask) = (&mut shadow[..], &mut order[..], &mut out[..], *mask);
         let mut position = *posted;
         for buffer in buffers {
             let (at, slot) = (usize::from(buffer.id), usize::from(position & mask));
-            // Identifiers are below the size, which all three lists have.
+            // Identifiers are below the size, which is the length of all three lists.
             let (Some(order), Some(out)) = (order.get_mut(slot), out.get_mut(at)) else { continue };
             let described = (buffer.address, word(buffer.len, buffer.flag(), 0));
             if AGAIN {
@@ -134,7 +134,7 @@ impl Split {
         *posted = position;
     }
 
-    /// The next available entry names the chain that begins with `head`.
+    /// Writes `head` to the next available entry.
     #[inline(always)]
     fn offer(&mut self, head: u16, out: Out) {
         self.out[usize::from(head)] = out;
@@ -287,7 +287,7 @@ impl DriverRing for Split {
         } else {
             self.available.store16(FLAGS, 0, Ordering::Relaxed);
         }
-        // Pairs with the device's fence between its store of the used index and its load of our event.
+        // Pairs with the device's fence between its store of the used index and its load of `used_event`.
         fence(Ordering::SeqCst);
         self.used.load16(INDEX, Ordering::Acquire) != self.taken
     }

@@ -1,8 +1,8 @@
-//! Indirect tables as a driver writes them (VIRTIO 1.2 sections 2.7.5.3 and 2.8.7).
+//! Indirect descriptor tables, driver side (VIRTIO 1.2 sections 2.7.5.3 and 2.8.7).
 //!
-//! A table is memory of the guest's that the caller chose and a private copy of what stands there. Whoever binds a
-//! table to a buffer writes it once, and then no more than the entries that change. It must never be written by
-//! anything else, nor while the device has it.
+//! A table is caller-chosen guest memory plus a private shadow copy. A table bound to a buffer is written once;
+//! afterwards only changed entries are written. No other code may write it, and it must not be written while the device
+//! owns it.
 
 use super::Post;
 use crate::area::Area;
@@ -12,10 +12,10 @@ use core::sync::atomic::Ordering;
 use mem::GuestMemory;
 use std::sync::Arc;
 
-/// What no entry ever is, so that the first one differs.
+/// Initial shadow value, which no real entry equals, so that the first write always happens.
 const UNKNOWN: (u64, u64) = (0, u64::MAX);
 
-/// A place for an indirect table.
+/// An indirect descriptor table.
 #[derive(Debug)]
 pub struct Table {
     address: u64,
@@ -24,8 +24,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table of up to `entries` descriptors at a guest-physical address, which lies in one region of `map` and is
-    /// aligned to 16 bytes.
+    /// A table of up to `entries` descriptors at guest-physical address `address`, which must be 16-byte aligned and
+    /// inside one region of `map`.
     pub fn new(map: &Arc<GuestMemory>, address: u64, entries: u16) -> Result<Self, RingFault> {
         if entries == 0 || entries > MAX_SIZE {
             return Err(RingFault::Size(entries));
@@ -34,19 +34,19 @@ impl Table {
         Ok(Self { address, area, shadow: vec![UNKNOWN; entries.into()].into() })
     }
 
-    /// The guest-physical address.
+    /// Guest-physical address.
     #[inline(always)]
     pub(super) fn address(&self) -> u64 {
         self.address
     }
 
-    /// Descriptors that it holds.
+    /// Capacity in descriptors.
     #[inline(always)]
     pub(super) fn entries(&self) -> usize {
         self.shadow.len()
     }
 
-    /// Writes a chain for a split ring: joined by `next`, entry after entry. Its bytes.
+    /// Writes a chain for a split ring, with consecutive entries linked by `next`. Returns its size in bytes.
     #[inline(always)]
     pub(super) fn write_split(&mut self, chain: &[Post]) -> u32 {
         for (at, post) in chain.iter().enumerate() {
@@ -58,7 +58,8 @@ impl Table {
         (chain.len() * DESC) as u32
     }
 
-    /// Writes a chain for a packed ring: its entries follow one another, and no flag but WRITE means anything.
+    /// Writes a chain for a packed ring, with consecutive entries; only the WRITE flag is significant. Returns its size
+    /// in bytes.
     #[inline(always)]
     pub(super) fn write_packed(&mut self, chain: &[Post]) -> u32 {
         for (at, post) in chain.iter().enumerate() {
@@ -67,7 +68,8 @@ impl Table {
         (chain.len() * DESC) as u32
     }
 
-    /// The device sees this with the descriptor that names the table, whose publish is a release store.
+    /// Writes entry `at` if it differs. The publish of the descriptor that refers to the table, a release store, makes
+    /// it visible.
     #[inline(always)]
     fn put(&mut self, at: usize, entry: (u64, u64)) {
         if self.shadow[at] != entry {

@@ -1,5 +1,4 @@
-//! Every interleaving of two producers and a consumer, or of two of each in pieces, up to a bound on
-//! pre-emptions.
+//! Loom models of two producers and one consumer, or two of each with batches, with a preemption bound.
 
 use super::*;
 use loom::sync::Arc;

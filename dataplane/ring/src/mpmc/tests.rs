@@ -49,8 +49,8 @@ fn the_two_positions_are_on_lines_of_their_own() {
     assert!(core::mem::offset_of!(Ring<u8>, slots).is_multiple_of(128));
 }
 
-/// Each producer sends its own ascending numbers, each consumer sees those of one producer ascending, and all
-/// together see every number once.
+/// Each producer sends its own ascending numbers; each consumer must see ascending numbers per producer, and all
+/// consumers together must see each number once.
 #[test]
 fn nothing_is_lost_doubled_or_overtaken_between_many_threads() {
     const PRODUCERS: u64 = 3;
@@ -124,7 +124,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Positions start just before the integer wraps, so every case of some length crosses it.
+    /// Positions start just before the integer wraps, so every sufficiently long case crosses it.
     #[test]
     fn in_one_thread_it_is_a_bounded_queue(
         capacity in 1..20_usize,

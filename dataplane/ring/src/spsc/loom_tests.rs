@@ -1,4 +1,4 @@
-//! Every interleaving of one producer and one consumer, up to a bound on pre-emptions.
+//! Loom models of one producer and one consumer, with a preemption bound.
 
 use super::*;
 use loom::thread;
@@ -56,7 +56,7 @@ fn loom_batches_arrive_whole_and_what_is_left_is_dropped() {
 #[test]
 fn loom_slices_arrive_in_order_through_a_ring_that_wraps() {
     model(|| {
-        // The second of two slots is at position usize::MAX, so a slice of two lies in two pieces.
+        // The second of two slots is at position usize::MAX, so a slice of two wraps.
         let (mut producer, mut consumer) = ring_at(2, usize::MAX);
         let sender = thread::spawn(move || {
             let mut sent = 0;

@@ -1,8 +1,8 @@
-//! The memory of a ring: slots in one piece, which begin on a line.
+//! Slot memory of a ring: contiguous, cache-line aligned.
 //!
-//! A slot holds an item or nothing; which, and who may touch it, is the ring's business, and nothing here is ordered
-//! against anything. Slots begin on a line so that a batch of some lines is in no more of them than it fills: what one
-//! side reads would else share a line with what the other writes next.
+//! The ring tracks which slots are filled and which side owns them; no operation here orders memory accesses. Slots
+//! start on a line boundary so that a batch touches no more lines than it fills: otherwise one side would read a line
+//! that the other side writes next.
 
 use core::mem::MaybeUninit;
 use mem::shim::UnsafeCell;
@@ -16,12 +16,12 @@ pub(super) struct Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// So many empty slots: a power of two.
+    /// `capacity` empty slots; a power of two.
     pub(super) fn new(capacity: usize) -> Self {
         Self { memory: Memory::new(capacity), mask: capacity - 1 }
     }
 
-    /// How many there are.
+    /// Number of slots.
     #[inline(always)]
     pub(super) fn len(&self) -> usize {
         self.mask + 1
@@ -29,11 +29,11 @@ impl<T> Slots<T> {
 
     #[inline(always)]
     fn slot(&self, position: usize) -> &Slot<T> {
-        // SAFETY: there are `mask + 1` slots, and there were since they were made.
+        // SAFETY: the masked index is at most `mask`, and there are `mask + 1` slots.
         unsafe { self.memory.slots().get_unchecked(position & self.mask) }
     }
 
-    /// The slots from `position` on that lie in one piece, `most` of them at most.
+    /// The contiguous slots from `position` on, at most `most`.
     #[inline(always)]
     fn piece(&self, position: usize, most: usize) -> &[Slot<T>] {
         let behind = &self.memory.slots()[position & self.mask..];
@@ -43,46 +43,46 @@ impl<T> Slots<T> {
     /// Takes the item out of the slot of `position`.
     ///
     /// # Safety
-    /// The slot is the caller's and holds an item, which is taken once.
+    /// The caller owns the slot, which holds an item, and takes it once.
     #[inline(always)]
     pub(super) unsafe fn take(&self, position: usize) -> T {
-        // SAFETY: the slot is filled and the caller's, by contract.
+        // SAFETY: the slot is filled, and the caller owns it.
         self.slot(position).with(|from| unsafe { (*from).assume_init_read() })
     }
 
-    /// Puts an item into the slot of `position`.
+    /// Writes an item to the slot of `position`.
     ///
     /// # Safety
-    /// The slot is the caller's and empty.
+    /// The caller owns the slot, which is empty.
     #[inline(always)]
     pub(super) unsafe fn put(&self, position: usize, item: T) {
-        // SAFETY: the slot is the caller's by contract, so nobody else has a pointer to its content.
+        // SAFETY: the caller owns the slot, so there is no other pointer to its content.
         self.slot(position).with_mut(|to| unsafe { (*to).write(item) });
     }
 
-    /// Puts items into the slots from `position` on until `most` are filled or the iterator ends; `next` goes up with
-    /// each, so that it is right when the iterator panics.
+    /// Fills up to `most` slots from `next` on until the iterator ends. `next` is incremented per item, so that it is
+    /// correct if the iterator panics.
     ///
     /// # Safety
-    /// `most` slots from `next` on are the caller's and empty; `most` is not more than there are.
+    /// The caller owns `most` slots from `next` on, which are empty; `most` is at most the number of slots.
     #[inline(always)]
     pub(super) unsafe fn fill(&self, next: &mut usize, most: usize, items: &mut impl Iterator<Item = T>) {
         let end = next.wrapping_add(most);
         while *next != end {
             for slot in self.piece(*next, end.wrapping_sub(*next)) {
                 let Some(item) = items.next() else { return };
-                // SAFETY: the slot is the caller's by contract, so nobody else has a pointer to its content.
+                // SAFETY: the caller owns the slot, so there is no other pointer to its content.
                 slot.with_mut(|to| unsafe { (*to).write(item) });
                 *next = next.wrapping_add(1);
             }
         }
     }
 
-    /// Hands out the items of the slots from `next` up to `end`; `next` goes up before each, so that it is right when the
-    /// closure panics.
+    /// Folds the items of the slots from `next` up to `end`. `next` is incremented before each item is passed on, so
+    /// that it is correct if the closure panics.
     ///
     /// # Safety
-    /// The slots are the caller's and hold items, each of which is taken once; they are no more than there are.
+    /// The caller owns the slots, which hold items, and takes each once; the range is at most the number of slots.
     #[inline(always)]
     pub(super) unsafe fn empty<B>(
         &self,
@@ -95,17 +95,17 @@ impl<T> Slots<T> {
         while *next != end {
             for slot in self.piece(*next, end.wrapping_sub(*next)) {
                 *next = next.wrapping_add(1);
-                // SAFETY: the slot is filled and the caller's, by contract.
+                // SAFETY: the slot is filled, and the caller owns it.
                 folded = f(folded, slot.with(|from| unsafe { (*from).assume_init_read() }));
             }
         }
         folded
     }
 
-    /// How many of the `most` items from `position` on `keep` accepts, up to the first that it does not.
+    /// Number of items from `position` on, at most `most`, before the first that `keep` rejects.
     ///
     /// # Safety
-    /// The slots are the caller's and hold items; they are no more than there are.
+    /// The caller owns the slots, which hold items; `most` is at most the number of slots.
     #[inline(always)]
     pub(super) unsafe fn count(
         &self,
@@ -116,7 +116,7 @@ impl<T> Slots<T> {
         let mut n = 0;
         while n < most {
             for slot in self.piece(position.wrapping_add(n), most - n) {
-                // SAFETY: the slot is filled and the caller's, by contract.
+                // SAFETY: the slot is filled, and the caller owns it.
                 if !slot.with(|from| keep(unsafe { (*from).assume_init_ref() })) {
                     return n;
                 }
@@ -126,10 +126,10 @@ impl<T> Slots<T> {
         n
     }
 
-    /// Copies all items into the slots from `position` on.
+    /// Copies all items to the slots from `position` on.
     ///
     /// # Safety
-    /// As many slots are the caller's and empty.
+    /// The caller owns `items.len()` slots from `position` on, which are empty.
     #[inline(always)]
     pub(super) unsafe fn copy_in(&self, position: usize, items: &[T])
     where
@@ -137,17 +137,17 @@ impl<T> Slots<T> {
     {
         let first = self.piece(position, items.len());
         let (front, back) = items.split_at(first.len());
-        // SAFETY: both pieces are the caller's by contract: together they are as many slots from `position` on.
+        // SAFETY: the caller owns both pieces, which together are `items.len()` slots from `position` on.
         unsafe {
             memory::copy_in(first, front);
             memory::copy_in(self.piece(position.wrapping_add(front.len()), back.len()), back);
         }
     }
 
-    /// Copies the items of the slots from `position` on over all of `items`.
+    /// Copies the items of the slots from `position` on to `items`.
     ///
     /// # Safety
-    /// As many slots are the caller's and hold items.
+    /// The caller owns `items.len()` slots from `position` on, which hold items.
     #[inline(always)]
     pub(super) unsafe fn copy_out(&self, position: usize, items: &mut [T])
     where
@@ -155,7 +155,7 @@ impl<T> Slots<T> {
     {
         let first = self.piece(position, items.len());
         let (front, back) = items.split_at_mut(first.len());
-        // SAFETY: both pieces are the caller's by contract: together they are as many slots from `position` on.
+        // SAFETY: the caller owns both pieces, which together are `items.len()` slots from `position` on.
         unsafe {
             memory::copy_out(first, front);
             memory::copy_out(self.piece(position.wrapping_add(front.len()), back.len()), back);
@@ -169,12 +169,12 @@ mod memory {
     use core::cell::UnsafeCell;
     use mem::line::Padded;
 
-    /// Two lines: lines are fetched in pairs.
+    /// Two cache lines, because the adjacent-line prefetcher fetches lines in pairs.
     type Pair = Padded<UnsafeCell<[MaybeUninit<u8>; PAIR]>>;
     const PAIR: usize = align_of::<Padded<u8>>();
     const _: () = assert!(size_of::<Pair>() == PAIR);
 
-    /// Whole pairs of lines, of which slots are a view.
+    /// Slot storage as an array of line pairs.
     pub(super) struct Memory<T> {
         pairs: Box<[Pair]>,
         capacity: usize,
@@ -192,39 +192,39 @@ mod memory {
 
         #[inline(always)]
         pub(super) fn slots(&self) -> &[Slot<T>] {
-            // SAFETY: the pairs have as many bytes as so many slots and are aligned to more; a slot may hold any bytes,
-            // and both are cells, so that what is written through one kind of reference is no surprise to the other.
+            // SAFETY: the pairs have at least the size and alignment of `capacity` slots; a slot may hold any bytes,
+            // and both types are cells, so writes through either reference are allowed.
             unsafe { core::slice::from_raw_parts(self.pairs.as_ptr().cast(), self.capacity) }
         }
     }
 
-    /// Copies items into slots that lie in one piece.
+    /// Copies items to contiguous slots.
     ///
     /// # Safety
-    /// The slots are the caller's, and as many as the items.
+    /// The caller owns the slots; `slots.len() == items.len()`.
     #[inline(always)]
     pub(super) unsafe fn copy_in<T: Copy>(slots: &[Slot<T>], items: &[T]) {
         debug_assert_eq!(slots.len(), items.len());
-        // SAFETY: a slot is a cell of the size of its item, so the address of the first may be written through for all of
-        // them; nobody else has a pointer to their content, so they are not the items.
+        // SAFETY: a slot is a cell of the size of its item, so all slots may be written through the first one's
+        // address; there is no other pointer to their content, so they do not overlap the items.
         unsafe {
             slots.as_ptr().cast::<T>().cast_mut().copy_from_nonoverlapping(items.as_ptr(), items.len());
         }
     }
 
-    /// Copies items out of slots that lie in one piece.
+    /// Copies items from contiguous slots.
     ///
     /// # Safety
-    /// The slots are the caller's, hold items, and are as many as `items`.
+    /// The caller owns the slots, which hold items; `slots.len() == items.len()`.
     #[inline(always)]
     pub(super) unsafe fn copy_out<T: Copy>(slots: &[Slot<T>], items: &mut [T]) {
         debug_assert_eq!(slots.len(), items.len());
-        // SAFETY: a slot is a cell of the size of its item, and each of these holds one; nobody writes to them meanwhile.
+        // SAFETY: a slot is a cell of the size of its item, and each holds one; there are no concurrent writes.
         unsafe { slots.as_ptr().cast::<T>().copy_to_nonoverlapping(items.as_mut_ptr(), items.len()) };
     }
 }
 
-/// Under loom a slot is more than its item, and who touches it is checked: items are copied one after the other.
+/// Under loom a slot is larger than its item, and accesses are checked: items are copied one at a time.
 #[cfg(loom)]
 mod memory {
     use super::{MaybeUninit, Slot};
@@ -242,19 +242,19 @@ mod memory {
     }
 
     /// # Safety
-    /// The slots are the caller's, and as many as the items.
+    /// The caller owns the slots; `slots.len() == items.len()`.
     pub(super) unsafe fn copy_in<T: Copy>(slots: &[Slot<T>], items: &[T]) {
         for (slot, &item) in slots.iter().zip(items) {
-            // SAFETY: the slot is the caller's by contract.
+            // SAFETY: the caller owns the slot.
             slot.with_mut(|to| unsafe { (*to).write(item) });
         }
     }
 
     /// # Safety
-    /// The slots are the caller's, hold items, and are as many as `items`.
+    /// The caller owns the slots, which hold items; `slots.len() == items.len()`.
     pub(super) unsafe fn copy_out<T: Copy>(slots: &[Slot<T>], items: &mut [T]) {
         for (slot, item) in slots.iter().zip(items) {
-            // SAFETY: the slot is the caller's and filled, by contract.
+            // SAFETY: the caller owns the slot, which is filled.
             *item = slot.with(|from| unsafe { (*from).assume_init_read() });
         }
     }
@@ -265,7 +265,7 @@ mod memory {
 mod tests {
     use super::*;
 
-    /// Whether the first slot lies on a line.
+    /// Whether the first slot is cache-line aligned.
     fn is_aligned<T>(capacity: usize) -> bool {
         let slots = Slots::<T>::new(capacity);
         assert_eq!((slots.len(), slots.memory.slots().len()), (capacity, capacity));

@@ -113,7 +113,7 @@ fn a_push_or_a_look_that_moves_nothing_publishes_nothing() {
     );
 }
 
-/// Slices of sizes that never fit evenly, so that both sides meet the wrap in all ways.
+/// The slice sizes do not divide the capacity, so both sides wrap in all ways.
 #[test]
 fn slices_cross_two_threads_in_order() {
     const COUNT: u64 = if cfg!(miri) { 300 } else { 200_000 };
@@ -199,7 +199,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Positions start just before the integer wraps, so every case of some length crosses it.
+    /// Positions start just before the integer wraps, so every sufficiently long case crosses it.
     #[test]
     fn it_is_a_bounded_queue(capacity in 1..20_usize, before in 0..40_usize, steps in prop::collection::vec(step(), 0..80)) {
         let (mut producer, mut consumer) = ring_at::<u64>(capacity, usize::MAX - before);
@@ -245,7 +245,7 @@ proptest! {
     }
 }
 
-/// Adds one to its place when it is dropped.
+/// Increments its counter when dropped.
 struct Counted(usize, StdArc<[AtomicUsize]>);
 
 impl Drop for Counted {
@@ -277,7 +277,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Before each taking some items are pushed; of four that a drain takes, it hands out so many.
+    /// Each step pushes some items, then takes; a drain of four yields the given number.
     #[test]
     fn whatever_is_forgotten_each_item_is_dropped_once_or_lost(
         steps in prop::collection::vec(taking(), 0..40), before in 0..9_usize, producer_first: bool,
@@ -286,7 +286,7 @@ proptest! {
         let (mut producer, mut consumer) = ring_at(4, usize::MAX - before);
         let (mut model, mut lost, mut serial) = (VecDeque::new(), vec![], 0);
         for (pushes, how) in steps {
-            // A look at an empty ring gives back what a forgotten drain did not.
+            // Calling `ready` on an empty ring releases the slots of a leaked drain.
             let ready = consumer.ready(4);
             prop_assert_eq!(ready, model.len());
             prop_assert!(ready > 0 || producer.room(4) == 4);

@@ -1,7 +1,7 @@
-//! Our driver and our device on one ring, and what each must find of what the other did.
+//! Driver and device on one ring, each checked against the other.
 //!
-//! A step posts chains of any shape, or takes, uses or collects some of them; either side goes to sleep where it finds
-//! nothing, and is woken where the other side says so. Everything is compared with what was posted.
+//! A step posts chains of any shape, or takes, uses or collects some; either side sleeps if there is no work, and wakes
+//! on notification. All results are compared with the posted chains.
 
 use mem::Translator;
 use proptest::prelude::*;
@@ -12,36 +12,36 @@ use ring::{BufId, Descriptor, Direction, resolve};
 use std::collections::VecDeque;
 use std::sync::atomic::{Ordering, fence};
 
-/// Entries of each table.
+/// Entries per table.
 const TABLE: u16 = 16;
-/// Tables lie in the second region, buffers in the first.
+/// Tables are in the second region, buffers in the first.
 const TABLES: u64 = BUFFERS + REGION;
 
-/// How a chain lies in the ring.
+/// Chain form.
 #[derive(Clone, Copy, Debug)]
 pub enum Form {
-    /// One descriptor.
+    /// One descriptor, one buffer.
     Plain,
-    /// One descriptor for each buffer.
+    /// One descriptor per buffer.
     Chain,
-    /// One descriptor for all.
+    /// One indirect descriptor for all buffers.
     Indirect,
 }
 
-/// What happens next.
+/// Test step.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Post chains of this form: of so many buffers (reduced to what is possible), so many of them to write.
+    /// Posts chains: form, number of buffers (reduced to what is possible), number of device-writable buffers.
     Post(Vec<(Form, u16, u16)>),
-    /// The device takes up to so many.
+    /// The device takes up to this many chains.
     Take(usize),
-    /// The device uses up to so many that it took, one by one or as a batch that it only read.
+    /// The device uses up to this many taken chains, one by one or as a device-readable batch.
     Use(usize, bool),
-    /// The driver collects up to so many.
+    /// The driver collects up to this many chains.
     Collect(usize),
-    /// The device sleeps if there is nothing.
+    /// The device sleeps if no chain is available.
     DeviceSleeps,
-    /// The driver sleeps if there is nothing.
+    /// The driver sleeps if no chain is used.
     DriverSleeps,
 }
 
@@ -59,12 +59,12 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..120)
 }
 
-/// A chain on its way.
+/// A chain in flight.
 #[derive(Clone, Debug)]
 struct Chain {
     head: u16,
     posts: Vec<Post>,
-    /// Descriptors that it takes.
+    /// Number of descriptors.
     slots: u16,
 }
 
@@ -74,7 +74,7 @@ impl Chain {
     }
 }
 
-/// Notifications and the sleeps that asked for them.
+/// Number of notifications, and of the sleeps that enabled them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     pub sleeps: u64,
@@ -94,9 +94,9 @@ pub struct Pair<D, V> {
     taken: VecDeque<(BufId, Chain)>,
     used: VecDeque<(Chain, u32)>,
     asleep: [bool; 2],
-    /// Kicks with the device's sleeps, and calls with the driver's.
+    /// Kicks and device sleeps; calls and driver sleeps.
     pub counts: [Counts; 2],
-    /// So that no two buffers are the same.
+    /// Makes all buffers distinct.
     serial: u64,
 }
 
@@ -134,7 +134,7 @@ impl<D: DeviceRing, V: DriverRing> Pair<D, V> {
         }
     }
 
-    /// Lets everything come back. No identifier and no descriptor is lost.
+    /// Completes all chains. No identifier and no descriptor may be lost.
     pub fn finish(mut self) -> [Counts; 2] {
         self.asleep = [false; 2];
         while !(self.posted.is_empty() && self.taken.is_empty() && self.used.is_empty()) {
@@ -182,7 +182,7 @@ impl<D: DeviceRing, V: DriverRing> Pair<D, V> {
             Form::Indirect if self.shape.indirect => {
                 let n = 1 + (n - 1) % TABLE.min(self.shape.size);
                 let id = self.free[0];
-                // Buffers in a table need no identifiers of the ring's.
+                // Buffers in a table need no ring identifiers.
                 let spare: VecDeque<u16> = (0..n).collect();
                 let rest = std::mem::replace(&mut self.free, spare);
                 let posts = self.posts(n, writable);
@@ -227,7 +227,7 @@ impl<D: DeviceRing, V: DriverRing> Pair<D, V> {
         assert!(stopped || self.posted.is_empty(), "all that was published is there");
     }
 
-    /// What the device sees is what was posted: buffers in order, directions, and the bytes they stand for.
+    /// Checks that the device sees the posted chain: buffer order, directions and translated bytes.
     fn compare(&mut self, chain: &Chain, seen: &[Descriptor]) {
         let way = |d: &Descriptor| d.flags & Descriptor::WRITE != 0;
         let seen_buffers = seen.iter().map(|d| (d.address, d.len, way(d)));
@@ -258,7 +258,7 @@ impl<D: DeviceRing, V: DriverRing> Pair<D, V> {
         for (k, (buf_id, chain)) in done.into_iter().enumerate() {
             let mut len = chain.writable() / 2;
             if batch {
-                // In order, one element stands for all, and those that it skips were used whole.
+                // In-order: one element returns the batch, and skipped chains count as fully written.
                 len = if self.shape.in_order && k + 1 < count { chain.writable() } else { 0 };
             } else {
                 self.device.push_used(buf_id, len);
@@ -321,8 +321,7 @@ impl<D: DeviceRing, V: DriverRing> Pair<D, V> {
     }
 }
 
-/// A sleeper is woken by the first thing that comes; whoever is awake may be told needlessly (and is counted).
-/// Whether somebody woke up.
+/// Checks that a sleeper is woken by the first work; counts notifications. Returns whether the side woke up.
 fn notified(asleep: &mut bool, counts: &mut Counts, told: bool, waiting: bool, who: &str) -> bool {
     assert!(told || !(*asleep && waiting), "{who} sleeps for ever");
     counts.notifications += u64::from(told);

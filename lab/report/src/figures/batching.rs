@@ -1,4 +1,4 @@
-//! Sending at once beside sending from a buffer: latency by load, and what passes.
+//! Figures of immediate and buffered sending: latency by load, and throughput.
 
 use figure::bars::{Bar, Part, bars};
 use figure::of_use;
@@ -11,7 +11,7 @@ use measure::Kind;
 use std::collections::BTreeMap;
 use studies::usage::batching::Row;
 
-/// All that there is data for.
+/// All figures for which there is data.
 pub(crate) fn batching(rows: &[Row], from: &str) -> Vec<Figure> {
     let median = |latency: &Summary| latency.p50;
     let latencies =
@@ -20,12 +20,12 @@ pub(crate) fn batching(rows: &[Row], from: &str) -> Vec<Figure> {
     latencies.chain([rate(rows)]).flatten().map(|sketch| of_use(Kind::Real, from, sketch)).collect()
 }
 
-/// As people read it.
+/// Label of a buffer size.
 fn buffer(size: u16) -> String {
     if size == 0 { "at once".to_owned() } else { format!("buffer of {size}") }
 }
 
-/// A load's place among others; as much as passes is behind all of them. Rates and parts are finite, so their bits are in order.
+/// Sort key of a load; unlimited load is last. Loads are finite and not negative, so their bit patterns are ordered.
 fn key(row: &Row) -> u64 {
     row.load.map_or(u64::MAX, |load| load.max(0.0).to_bits())
 }

@@ -1,4 +1,4 @@
-//! The budget of a packet: what a call costs by its burst, predicted rates beside measured ones, and how exact delays are.
+//! Figures of the packet budget: call cost by burst size, predicted and measured rates, accuracy of delays.
 
 use figure::bars::{Bar, Part, bars};
 use figure::of_use;
@@ -9,18 +9,18 @@ use measure::Kind;
 use studies::usage::budget::{Budget, Calls, Prediction};
 use studies::usage::delay::Reading;
 
-/// All that there is data for.
+/// All figures for which there is data.
 pub(crate) fn budget(budget: &Budget, from: &str) -> Vec<Figure> {
     let sketches = [delays(&budget.delays), calls(&budget.calls), predictions(&budget.predictions)];
     sketches.into_iter().flatten().map(|sketch| of_use(Kind::Real, from, sketch)).collect()
 }
 
-/// Places side by side, with these words.
+/// Ticks at equal distances with these labels.
 fn ticks(words: impl Iterator<Item = String>) -> Vec<(f64, String)> {
     words.enumerate().map(|(n, word)| (n as f64 + 0.5, word)).collect()
 }
 
-/// A line over those places.
+/// A line with points at the positions of `ticks`.
 fn line(name: &str, aside: bool, unit: &str, values: impl Iterator<Item = f64>) -> Line {
     let point = |(n, y): (usize, f64)| Point {
         x: n as f64 + 0.5,

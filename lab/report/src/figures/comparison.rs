@@ -1,4 +1,4 @@
-//! Figures of the field: throughput by size of frames, and latency at a load, a line for each switch.
+//! Figures of the switch comparison: throughput by frame size, latency at a load; one line per switch.
 
 use figure::plot::{Axes, Line, Point, plot};
 use figure::text::number;
@@ -7,7 +7,7 @@ use measure::Kind;
 use rfc2544::SizeResults;
 use studies::usage::comparison::Entry;
 
-/// All that there is data for.
+/// All figures for which there is data.
 pub(crate) fn all(entries: &[Entry], from: &str) -> Vec<Figure> {
     let sketches = [
         ("comparison-throughput", throughput(entries)),
@@ -20,7 +20,7 @@ pub(crate) fn all(entries: &[Entry], from: &str) -> Vec<Figure> {
     sketches.into_iter().filter_map(drawn).collect()
 }
 
-/// Sizes that anybody has, in the order of the first who has them.
+/// All frame sizes, in order of first appearance.
 fn sizes(entries: &[Entry]) -> Vec<&str> {
     let mut sizes: Vec<&str> = Vec::new();
     for size in entries.iter().flat_map(|entry| &entry.results).flat_map(|results| &results.sizes) {
@@ -31,7 +31,7 @@ fn sizes(entries: &[Entry]) -> Vec<&str> {
     sizes
 }
 
-/// A line for each switch, of what it has for each size.
+/// One line per switch, with its value for each size.
 fn lines(entries: &[Entry], unit: &str, of: &dyn Fn(&SizeResults) -> Option<f64>) -> Vec<Line> {
     let places = sizes(entries);
     let line = |entry: &Entry| {

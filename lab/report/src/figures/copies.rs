@@ -1,4 +1,5 @@
-//! What a copy costs by the packet's size: a line for each variant, a figure for each direction, cold and warm copies apart.
+//! Copy cost by packet size: one line per variant, one figure per direction, with separate figures for cold and warm
+//! copies.
 
 use crate::copies::{CopySet, provenance, unit};
 use figure::svg::{Anchor, Area, Drawing, Scale, tick};
@@ -10,12 +11,12 @@ const LEFT: f64 = 64.0;
 const WIDTH: f64 = 620.0;
 const DEEP: f64 = 340.0;
 const RIGHT: f64 = 190.0;
-/// Between two names beside the plot.
+/// Vertical distance of two line names.
 const NAME: f64 = 18.0;
-/// Colours; a second lap through them is dashed.
+/// Number of colours; further lines repeat them dashed.
 const COLOURS: usize = 8;
 
-/// All that a set has data for.
+/// All figures for which the set has data.
 pub(crate) fn all(set: &CopySet) -> Vec<Figure> {
     let parts = [
         ("copies-to-guest", Direction::HostToGuest, false),
@@ -39,7 +40,7 @@ fn draw(set: &CopySet, name: &'static str, direction: Direction, warm: bool) -> 
     let y = Scale::linear(most / 1.1 * 1.03, bottom, -DEEP);
     let mut drawing = Drawing::new(LEFT + WIDTH + RIGHT, bottom + 40.0 + FOOT);
     axes(&mut drawing, results, x, y, bottom);
-    // Names stand in the order in which the lines end.
+    // Names are ordered by the last values of the lines.
     let end = |line: &[&Row]| line.last().map_or(0.0, |row| row.cost);
     lines.sort_by(|one, other| end(&other.1).total_cmp(&end(&one.1)));
     for (place, (colour, line)) in lines.iter().enumerate() {
@@ -55,8 +56,8 @@ fn draw(set: &CopySet, name: &'static str, direction: Direction, warm: bool) -> 
     })
 }
 
-/// Each variant's rows by size, with the number of its colour, which is the same in each figure. Controls lie on what they are the
-/// same as, so they have none.
+/// Rows of each variant by size, with its colour index, which is the same in each figure. Controls are left out,
+/// because their lines coincide with those of their base.
 fn lines(results: &Results, direction: Direction, warm: bool) -> Vec<(usize, Vec<&Row>)> {
     let sizes = results.sizes();
     let line = |name: &str| -> Vec<&Row> {
@@ -99,7 +100,7 @@ fn curve(drawing: &mut Drawing, colour: usize, line: &[&Row], x: Scale, y: Scale
     }
 }
 
-/// Beside the plot, in this place from the top.
+/// Draws the name of a line to the right of the plot; `place` counts from the top.
 fn name_of(drawing: &mut Drawing, colour: usize, line: &[&Row], place: usize) {
     let Some(first) = line.first() else { return };
     let (left, height) = (LEFT + WIDTH + 14.0, TOP + 20.0 + NAME * place as f64);

@@ -1,4 +1,4 @@
-//! Where cycles go: three bars for each configuration, a part for each thing that was waited for.
+//! Cycles per packet: three bars per configuration, one segment per cause of waiting.
 
 use super::headline;
 use crate::Set;
@@ -14,7 +14,7 @@ const BAR: f64 = 15.0;
 const GROUP: f64 = 3.0 * BAR + 11.0;
 const LEGEND: f64 = 26.0;
 
-/// Class and name of each part, in the order in which they stand.
+/// CSS class and name of each segment, from left to right.
 const PARTS: [(&str, &str); 8] = [
     ("work", "work"),
     ("l2", "L2"),
@@ -86,7 +86,7 @@ fn group(drawing: &mut Drawing, row: &Row, x: Scale, top: f64) {
     }
 }
 
-/// Work is what is left of all cycles.
+/// Segment lengths; work is the rest of all cycles.
 fn parts(thread: &ThreadRow) -> [f64; 8] {
     let stalls = &thread.stalls;
     let waits = [stalls.l2, stalls.llc, stalls.core, stalls.dram, stalls.fills, stalls.stores, stalls.spin];

@@ -1,5 +1,5 @@
-//! The rings line by line: who had to fetch a line from another core that had changed it. A strip for each configuration, a
-//! row for each thread, a field for each line.
+//! Map of ring cache lines that a core fetched from another core that had modified them: one strip per configuration,
+//! one row per thread, one field per line.
 
 use super::headline;
 use crate::Set;
@@ -15,9 +15,9 @@ const WIDTH: f64 = 830.0;
 const FIELD: f64 = 13.0;
 const STRIP: f64 = 3.0 * FIELD + 34.0;
 const LEGEND: f64 = 24.0;
-/// Hits per packet at which a field is empty, and at which it is full: one packet in a thousand, and each one.
+/// Hits per packet of the faintest field: one packet in a thousand. The darkest field is one hit per packet.
 const FAINT: f64 = 1e-3;
-/// Lines whose names stand under a strip.
+/// Number of lines named under a strip.
 const NAMED: usize = 2;
 
 pub(super) fn draw(set: &Set) -> Option<Sketch> {
@@ -73,11 +73,11 @@ fn strip(drawing: &mut Drawing, row: &Row, top: f64, step: f64, end: u64) {
     drawing.text(LEFT, top + 3.0 * FIELD + 12.0, Anchor::Start, "muted", &worst(row));
 }
 
-/// Bytes from the beginning of the rings, under all strips.
+/// The axis of byte offsets from the start of the rings, below all strips.
 fn addresses(drawing: &mut Drawing, y: f64, step: f64, end: u64) {
-    // A file may name the last line that there can be.
+    // A file may contain the largest possible address.
     let bytes = end.saturating_mul(LINE);
-    // About eight of them, a power of two apart.
+    // About eight ticks, at multiples of a power of two.
     let apart = (bytes / 8).next_power_of_two().max(LINE);
     drawing.line((LEFT, y), (LEFT + step * end as f64, y), "axis");
     for at in (0..=bytes).step_by(apart as usize) {
@@ -92,7 +92,7 @@ fn degree(hits: f64) -> f64 {
     (0.08 + 0.92 * (hits / FAINT).log10() / -FAINT.log10()).clamp(0.08, 1.0)
 }
 
-/// The lines with most hits, in words.
+/// A text with the lines with most hits.
 fn worst(row: &Row) -> String {
     let total = |line: &LineRow| line.hits_modified.iter().sum::<f64>();
     let mut lines: Vec<&LineRow> = row.lines.iter().collect();
@@ -103,7 +103,7 @@ fn worst(row: &Row) -> String {
     format!("{} a packet in all; most: {}", number(sum), named.join("; "))
 }
 
-/// A line's name with each ring said once: `rx.last_avail, last_used, desc[0..3]`.
+/// A line's name with each ring named once: `rx.last_avail, last_used, desc[0..3]`.
 fn short(name: &str) -> String {
     let mut text = String::new();
     let mut ring = "";

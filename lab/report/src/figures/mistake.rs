@@ -1,4 +1,4 @@
-//! The pipeline whose unit did not fit: what each stage sent and lost.
+//! Figure of the pipeline with mismatched units: packets sent and lost per stage.
 
 use figure::bars::{Bar, Part, bars};
 use figure::of_use;
@@ -7,7 +7,7 @@ use figure::{Figure, Sketch};
 use measure::Kind;
 use studies::usage::mistake::{Rest, Stage};
 
-/// One figure, where there is a stage.
+/// The figure; empty if there are no stages.
 pub(crate) fn mistake(stages: &[Stage], from: &str) -> Vec<Figure> {
     let sketch = sketch(stages).map(|sketch| of_use(Kind::Real, from, sketch));
     sketch.into_iter().collect()

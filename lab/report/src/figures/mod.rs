@@ -1,4 +1,4 @@
-//! The figures: one file for each kind, and here which of them a set has.
+//! Figures, one module per kind, and the selection of figures for a set.
 
 mod batching;
 mod budget;
@@ -29,7 +29,7 @@ use studies::analysis::{Axis, cells_of};
 use studies::factors::{FACTORS, cell, cells};
 use studies::results::Row;
 
-/// All that a set has data for.
+/// All figures for which a set has data.
 pub(super) fn all(set: &Set) -> Vec<Figure> {
     let mut sketches: Vec<Sketch> = Axis::ALL.iter().filter_map(|axis| scatter::draw(set, *axis)).collect();
     sketches.extend(ratios::draw(set));
@@ -41,8 +41,8 @@ pub(super) fn all(set: &Set) -> Vec<Figure> {
     sketches.into_iter().map(|sketch| finish(set.number, set.results.memory, &from, sketch)).collect()
 }
 
-/// The configurations that a figure with room for few shows: the base, the six factors, the headline pair, the way to
-/// the best, and the best; if there are none of them, the first dozen.
+/// The configurations shown in figures with limited space: the base, the six factors, the headline pair, the steps to
+/// the best, and the best; if there are none of them, the first twelve.
 pub(super) fn headline(set: &Set) -> Vec<&Row> {
     let mut names: Vec<String> = vec!["base".to_owned()];
     names

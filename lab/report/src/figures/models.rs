@@ -1,4 +1,4 @@
-//! Execution models: rate by work on each packet, in all and for each CPU.
+//! Figures of execution models: rate by work per packet, in total and per CPU.
 
 use figure::plot::{Axes, Line, Point, plot};
 use figure::text::number;
@@ -8,10 +8,10 @@ use studies::usage::models::simulated;
 use studies::usage::models::simulated::Cores;
 use studies::usage::models::{Layout, Measure, Row, Simulated, curve};
 
-/// A line's name and its points.
+/// A line's name and points.
 type Curve = (&'static str, Vec<(f64, f64)>);
 
-/// Those of what was measured.
+/// Figures of measured results.
 pub(crate) fn measured(rows: &[Row], from: &str) -> Vec<Figure> {
     let curves = |measure| Layout::ALL.map(|layout| (layout.name(), curve(rows, layout, measure))).to_vec();
     let rate = Words { id: "models-rate", title: "Rate by work on each packet", unit: "Mpps" };
@@ -24,7 +24,7 @@ pub(crate) fn measured(rows: &[Row], from: &str) -> Vec<Figure> {
     drawn.into_iter().filter_map(|(words, of)| figure(&words, &curves(of), (Kind::Real, from))).collect()
 }
 
-/// Those of what was simulated.
+/// Figures of simulated results.
 pub(crate) fn simulated(rows: &[Simulated]) -> Vec<Figure> {
     let curves =
         |measure| Cores::ALL.map(|cores| (cores.name(), simulated::curve(rows, cores, measure))).to_vec();
@@ -39,7 +39,7 @@ pub(crate) fn simulated(rows: &[Simulated]) -> Vec<Figure> {
     drawn.into_iter().filter_map(|(words, of)| figure(&words, &curves(of), from)).collect()
 }
 
-/// What stands in and on a figure.
+/// Texts of a figure.
 struct Words {
     id: &'static str,
     title: &'static str,
@@ -66,7 +66,7 @@ fn figure(words: &Words, curves: &[Curve], (kind, from): (Kind, &str)) -> Option
     Some(finish(1, kind, from, sketch).with_id(words.id.to_owned()))
 }
 
-/// Words only where there is room for them beside each other.
+/// Axes; tick labels are left out if they would overlap.
 fn axes<'a>(lines: &[Line], unit: &'a str) -> Axes<'a> {
     let points = lines.iter().flat_map(|line| &line.points);
     let mut cycles: Vec<u32> = points.map(|point| point.x as u32).collect();

@@ -1,4 +1,4 @@
-//! One ring and size: bars of the lines that each core took from the other, by part, linerate above and DPDK below.
+//! Cache line transfers between cores for one ring kind and size: bars per part, linerate above and DPDK below.
 
 use figure::svg::{Anchor, Area, Drawing, Scale};
 use figure::text::{count, number};
@@ -14,10 +14,10 @@ const WIDTH: f64 = 560.0;
 const BAR: f64 = 11.0;
 const ROW: f64 = 4.0 * BAR + 10.0;
 const LEGEND: f64 = 24.0;
-/// Fewer lines than this are left out: one in a thousand packets.
+/// Parts with fewer lines per packet are left out: one in a thousand packets.
 const LEAST: f64 = 1e-3;
 
-/// The figure; nothing where nothing moves.
+/// The figure. Returns `None` if no lines move.
 pub(crate) fn lines_of_paths(set: usize, results: &PathResults, case: &Case) -> Option<Figure> {
     let parts: Vec<_> = case.parts().into_iter().filter(|part| most(part.2, part.3) >= LEAST).collect();
     let widest = parts.iter().map(|part| most(part.2, part.3)).fold(0.0, f64::max);

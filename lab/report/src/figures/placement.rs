@@ -1,4 +1,4 @@
-//! Patterns of placement: what passes, and which lines move.
+//! Figures of thread placement: throughput and cache line transfers.
 
 use figure::groups::{Bar, bars};
 use figure::{Figure, Sketch, finish};
@@ -7,7 +7,7 @@ use studies::usage::chain::PARTS;
 use studies::usage::placement::simulated::Width;
 use studies::usage::placement::{measured, simulated};
 
-/// What passed here.
+/// Measured throughput.
 pub(crate) fn measured(rows: &[measured::Row], from: &str) -> Option<Figure> {
     let bar = |(n, row): (usize, &measured::Row)| {
         let mpps = row.pps / 1e6;
@@ -27,7 +27,7 @@ pub(crate) fn measured(rows: &[measured::Row], from: &str) -> Option<Figure> {
     Some(finish(1, Kind::Real, from, sketch).with_id("placement-measured".to_owned()))
 }
 
-/// What passes in the simulator, in all widths.
+/// Simulated throughput, for all widths.
 pub(crate) fn rates(rows: &[simulated::Row], from: &str) -> Option<Figure> {
     let bar = |(n, row): (usize, &simulated::Row)| {
         let mpps = row.outcome.mpps;
@@ -47,7 +47,7 @@ pub(crate) fn rates(rows: &[simulated::Row], from: &str) -> Option<Figure> {
     Some(finish(1, Kind::Simulated, from, sketch).with_id("placement-simulated".to_owned()))
 }
 
-/// Which lines move, with one of each stage.
+/// Simulated line transfers, with one stage of each kind.
 pub(crate) fn lines(rows: &[simulated::Row], from: &str) -> Option<Figure> {
     let rows = rows.iter().filter(|row| row.width == Width::One);
     let bar = |row: &simulated::Row| {

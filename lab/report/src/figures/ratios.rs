@@ -1,4 +1,4 @@
-//! Each configuration over the base, as bars from 1: single factors in one figure, combinations in another.
+//! Ratios of each configuration to the base, as bars from 1: single factors in one figure, combinations in another.
 
 use crate::Set;
 use figure::svg::{Anchor, Area, Drawing, Scale, tick};
@@ -75,7 +75,7 @@ fn bar(drawing: &mut Drawing, ratio: &Ratio, scale: Scale, top: f64) {
     drawing.text(LEFT + WIDTH + 8.0, base, Anchor::Start, "", &shown);
 }
 
-/// What is grey and what is thin, where there is any of it.
+/// The legend of the null band and the intervals, if they are shown.
 fn legend(drawing: &mut Drawing, band: &Band, ratios: &[&Ratio]) {
     let (right, y) = (LEFT + WIDTH + RIGHT - 8.0, 17.0);
     if band.low < band.high {

@@ -1,4 +1,4 @@
-//! Queues and workers: bars of what was measured, lines of what was simulated.
+//! Figures of queues and workers: measured results as bars, simulated ones as lines.
 
 use figure::groups::{Bar, bars};
 use figure::plot::{Axes, Line, Point, plot};
@@ -7,7 +7,7 @@ use figure::{Figure, Sketch, finish};
 use measure::Kind;
 use studies::usage::scaling::{Way, measured, simulated};
 
-/// What passed here.
+/// Measured throughput.
 pub(crate) fn measured(rows: &[measured::Row], from: &str) -> Option<Figure> {
     let bar = |(n, row): (usize, &measured::Row)| {
         let mpps = row.pps / 1e6;
@@ -26,7 +26,7 @@ pub(crate) fn measured(rows: &[measured::Row], from: &str) -> Option<Figure> {
     Some(finish(1, Kind::Real, from, sketch).with_id("scaling-measured".to_owned()))
 }
 
-/// What passes in the simulator.
+/// Simulated throughput.
 pub(crate) fn simulated(rows: &[simulated::Row], from: &str) -> Option<Figure> {
     let line = |way: Way| {
         let point = |row: &simulated::Row| {

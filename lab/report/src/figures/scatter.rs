@@ -1,4 +1,4 @@
-//! Misses against throughput: a panel for each thread and level, a mark for each configuration.
+//! Misses against throughput: one panel per thread and cache level, one mark per configuration.
 
 use crate::Set;
 use crate::text::thread;
@@ -9,7 +9,7 @@ use studies::analysis::{Axis, Fit, Level, points};
 
 const PANEL: Area = Area { x: 52.0, y: 24.0, width: 262.0, height: 150.0 };
 const STEP: (f64, f64) = (330.0, 222.0);
-/// Configurations whose names stand beside their marks.
+/// Configurations with a name beside their marks.
 const NAMED: [&str; 5] = ["base", "a", "d", "a+d", "a+b+c+d+e+f"];
 
 pub(super) fn draw(set: &Set, axis: Axis) -> Option<Sketch> {

@@ -1,4 +1,4 @@
-//! Pairs of factors as a map: blue where two together do more than both alone, orange where less; the figures say so too.
+//! Map of factor pairs: blue if the pair has more effect than the sum of both, orange if less; values are printed too.
 
 use crate::Set;
 use figure::svg::{Anchor, Area, Drawing};

@@ -1,4 +1,4 @@
-//! The way from the base to the best, as bars that begin where the last one ended.
+//! Waterfall from the base to the best configuration; each bar starts where the previous one ended.
 
 use crate::Set;
 use figure::svg::{Anchor, Area, Drawing, Scale, tick};

@@ -1,4 +1,4 @@
-//! Sending at once beside sending from a buffer.
+//! Section on immediate and buffered sending.
 
 use super::{Section, Table, decimals, usage_provenance};
 use crate::figures;
@@ -6,7 +6,7 @@ use measure::Kind;
 use studies::usage::Results;
 use studies::usage::batching::Row;
 
-/// None where it was not run.
+/// The section. Returns `None` if the study was not run.
 pub(super) fn section(results: &Results) -> Option<Section> {
     let rows = &results.batching;
     if rows.is_empty() {

@@ -1,4 +1,4 @@
-//! What a packet costs, and the rate that follows.
+//! Section on the cost of a packet and the resulting rate.
 
 use super::{Section, Table, decimals, signed, usage_provenance};
 use crate::figures;
@@ -7,7 +7,7 @@ use studies::usage::Results;
 use studies::usage::budget::{Budget, Calls, Prediction};
 use studies::usage::delay::Reading;
 
-/// None where it was not run.
+/// The section. Returns `None` if the study was not run.
 pub(super) fn section(results: &Results) -> Option<Section> {
     let budget: &Budget = results.budget.as_ref()?;
     Some(Section {

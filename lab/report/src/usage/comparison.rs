@@ -1,5 +1,5 @@
-//! The field on one page: throughput by size of frames, latency and jitter at parts of each switch's own throughput, and who could
-//! not take part.
+//! Section on the switch comparison: throughput by frame size, latency and jitter at fractions of each switch's own
+//! throughput, and switches that could not take part.
 
 use super::{Section, Table, decimals};
 use crate::figures::comparison;
@@ -8,7 +8,7 @@ use rfc2544::{Figure as Rate, Latency, SizeResults};
 use studies::usage::Results;
 use studies::usage::comparison::{Entry, Over};
 
-/// None where it was not run.
+/// The section. Returns `None` if the study was not run.
 pub(super) fn section(results: &Results) -> Option<Section> {
     let entries = &results.comparison;
     if entries.is_empty() {
@@ -32,14 +32,14 @@ fn sizes(entry: &Entry) -> impl Iterator<Item = &SizeResults> {
     entry.results.iter().flat_map(|results| &results.sizes)
 }
 
-/// What a switch does with frames of this size in rounds in which the CPUs were near.
+/// Throughput of a switch for this size, over rounds in which the two CPUs were near each other.
 fn near(entries: &[Entry], entry: &Entry, size: &str) -> Option<Rate> {
     let (rounds, size) = (entry.near(entries), sizes(entry).find(|other| other.size == size)?);
     let rounds = rounds.iter().filter_map(|round| size.rounds.get(*round)).cloned().collect();
     SizeResults { rounds, ..size.clone() }.pdr().filter(|found| !found.unfinished)
 }
 
-/// That, over what the one to compare with does.
+/// That throughput relative to the one of linerate over the same kind of port.
 fn ratio(entries: &[Entry], entry: &Entry, size: &str) -> Option<f64> {
     let ours = entries.iter().find(|other| Some(other.subject) == entry.subject.ours())?;
     let [ours, other] = [near(entries, ours, size)?, near(entries, entry, size)?];
@@ -104,7 +104,7 @@ fn latency(entries: &[Entry]) -> Table {
     Table { heading: heading.to_owned(), titles: titles.to_vec(), rows: rows.collect() }
 }
 
-/// How far the CPUs were in each round of those that need two.
+/// Distances of the two CPUs in each round, for switches that need two.
 fn distances(entries: &[Entry]) -> Table {
     let row = |entry: &Entry| {
         let shown =

@@ -1,4 +1,4 @@
-//! The pipeline whose unit did not fit.
+//! Section on the pipeline with mismatched units.
 
 use super::{Section, Table, decimals, usage_provenance};
 use crate::figures;
@@ -6,7 +6,7 @@ use measure::Kind;
 use studies::usage::Results;
 use studies::usage::mistake::{Rest, Stage};
 
-/// None where it was not run.
+/// The section. Returns `None` if the study was not run.
 pub(super) fn section(results: &Results) -> Option<Section> {
     let stages = &results.mistake;
     if stages.is_empty() {

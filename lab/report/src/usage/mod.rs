@@ -1,7 +1,8 @@
-//! The studies of use, as people read them: for each a section with its tables and figures, from which the page and the text of a
-//! terminal are both made, so that they never say different things.
+//! Usage studies for readers: a section per study with tables and figures. Page and terminal text are both generated
+//! from the sections, so they always agree.
 //!
-//! A section is measured or simulated, and says which; a study that is both has two. It must not read a clock or a file.
+//! A section is either measured or simulated, and says which; a study with both kinds has two sections. A section must
+//! not read a clock or a file.
 
 mod batching;
 mod budget;
@@ -19,35 +20,35 @@ use figure::Figure;
 use measure::Kind;
 use studies::usage::{Results, Study};
 
-/// One study, or its measured or its simulated part.
+/// A study, or its measured or simulated part.
 #[derive(Clone, Debug)]
 pub struct Section {
-    /// An element's id, such as `batching`.
+    /// Element id, such as `batching`.
     pub id: &'static str,
-    /// Its heading.
+    /// Heading.
     pub title: String,
-    /// What kind of truth it is.
+    /// Measured or simulated.
     pub kind: Kind,
-    /// What was done and what to mind, a sentence or some; each a paragraph.
+    /// Description and caveats; one paragraph per element.
     pub words: Vec<String>,
-    /// In the order in which they are read.
+    /// Tables, in order.
     pub tables: Vec<Table>,
-    /// The same drawn.
+    /// Figures of the same data.
     pub figures: Vec<Figure>,
 }
 
-/// A table; titles that begin with `>` are columns of numbers.
+/// A table; a title that begins with `>` marks a column of numbers.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// What it shows; empty where the section's heading says it.
+    /// Heading; empty if the heading of the section suffices.
     pub heading: String,
-    /// One for each column.
+    /// Column titles.
     pub titles: Vec<&'static str>,
-    /// Cells, as they are shown.
+    /// Cells, as displayed.
     pub rows: Vec<Vec<String>>,
 }
 
-/// What was run, in the order of the studies.
+/// The sections of all studies that were run, in order.
 pub fn usage_sections(results: &Results) -> Vec<Section> {
     let mut sections = Vec::new();
     sections.extend(whole(results, Study::Batching, batching::section(results)));
@@ -62,7 +63,7 @@ pub fn usage_sections(results: &Results) -> Vec<Section> {
     sections
 }
 
-/// Says of a study that was ended before its last reading that it was.
+/// Adds a note to the sections of a study that ended early.
 fn whole(
     results: &Results,
     study: Study,
@@ -76,7 +77,7 @@ fn whole(
     })
 }
 
-/// What every figure of what was measured says under itself, and the text above all of them.
+/// Provenance line of measured figures, and of the text.
 pub fn usage_provenance(results: &Results) -> String {
     let on = if results.processor.is_empty() { "a processor that is not named" } else { &results.processor };
     let mut text = format!("Measured: {on}");
@@ -87,12 +88,12 @@ pub fn usage_provenance(results: &Results) -> String {
     text
 }
 
-/// With so many digits behind the point; what is no number is a stroke.
+/// Formats with `digits` decimals; a value that is not finite is shown as a dash.
 fn decimals(value: f64, digits: usize) -> String {
     if value.is_finite() { format!("{value:.digits$}") } else { "-".to_owned() }
 }
 
-/// The same with its sign.
+/// Formats as `decimals` does, with a sign.
 fn signed(value: f64, digits: usize) -> String {
     if value.is_finite() { format!("{value:+.digits$}") } else { "-".to_owned() }
 }

@@ -1,4 +1,4 @@
-//! Execution models by work on each packet.
+//! Sections on execution models by work per packet.
 
 use super::{Section, Table, usage_provenance};
 use crate::figures;
@@ -8,7 +8,7 @@ use studies::usage::models::simulated;
 use studies::usage::models::simulated::Cores;
 use studies::usage::models::{Crossing, Layout, Measure, Row, Simulated, crossings};
 
-/// None where it was not run.
+/// The sections; empty if the study was not run.
 pub(super) fn sections(results: &Results) -> Vec<Section> {
     let Some(models) = &results.models else { return Vec::new() };
     let mut sections = vec![measured(&models.rows, &usage_provenance(results))];
@@ -87,7 +87,7 @@ fn simulated_crosses(rows: &[Simulated]) -> Table {
 
 const CROSSINGS: &str = "Where curves cross: cycles of work on each packet (nanoseconds)";
 
-/// Of one cycle.
+/// Nanoseconds per cycle.
 fn nanoseconds(mut work: impl Iterator<Item = (u32, f64)>) -> f64 {
     work.find(|(cycles, _)| *cycles > 0).map_or(f64::NAN, |(cycles, ns)| ns / f64::from(cycles))
 }
@@ -151,7 +151,7 @@ fn crosses(rows: &[Row]) -> Table {
     }
 }
 
-/// Who is ahead, and from where on the other is.
+/// Describes which curve leads, and where curves cross.
 fn said(found: &Crossing, [one, other]: [&str; 2], ns: f64) -> String {
     let Some(first_leads) = found.first_leads else { return "equal".to_owned() };
     let leader = if first_leads { one } else { other };

@@ -1,4 +1,4 @@
-//! The sections as a page of their own, or as a part of the laboratory's.
+//! Usage studies as a page, or as a part of the laboratory's page.
 
 use super::{Section, Table, usage_provenance, usage_sections};
 use figure::Figure;
@@ -8,7 +8,7 @@ use rfc2544::page::place;
 
 use studies::usage::Results;
 
-/// The whole file.
+/// The whole page.
 pub fn usage_page(results: &Results) -> String {
     let sections = usage_sections(results);
     let link =
@@ -24,7 +24,7 @@ pub fn usage_page(results: &Results) -> String {
     page::document("Studies of use", &links, &parts)
 }
 
-/// The `number`-th set of a page.
+/// The `number`-th set of the laboratory's page.
 pub(crate) fn part(number: usize, results: &Results) -> String {
     let sections = usage_sections(results);
     let nothing = if sections.is_empty() { crate::page::NOTHING } else { "" };
@@ -42,7 +42,7 @@ pub(crate) fn part(number: usize, results: &Results) -> String {
     )
 }
 
-/// The entry of that page's list.
+/// The entry in the navigation list of that page.
 pub(crate) fn link(number: usize, results: &Results) -> String {
     format!("<li><a href=\"#set-{number}\">{}</a></li>\n", escape(&heading(number, results)))
 }
@@ -51,7 +51,7 @@ fn heading(number: usize, results: &Results) -> String {
     format!("{number}. Studies of use: {}", results.processor)
 }
 
-/// One study; `before` stands in front of its ids.
+/// The section of a study; `before` is the prefix of its ids.
 fn study(before: &str, section: &Section, figures: &[Figure]) -> String {
     let title = format!("{} ({})", section.title, figure::text::kind(section.kind).to_lowercase());
     let words: Vec<String> =
@@ -79,7 +79,7 @@ fn named(id: &str, part: &Table) -> String {
     format!("{heading}{}", table.replacen("<table>", &format!("<table id=\"{id}\">"), 1))
 }
 
-/// Where and how what was measured was measured.
+/// The table of the environment of measured results.
 fn environment(before: &str, results: &Results) -> String {
     let from = format!("<p class=\"make\">{}.</p>\n", escape(&usage_provenance(results)));
     let Some(environment) = &results.environment else {

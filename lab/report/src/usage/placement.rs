@@ -1,4 +1,4 @@
-//! Which stages share a core.
+//! Sections on stages that share a core.
 
 use super::{Section, Table};
 use crate::figures::placement as figures;
@@ -9,7 +9,7 @@ use studies::usage::chain::PARTS;
 use studies::usage::placement::simulated::Width;
 use studies::usage::placement::{Buffers, measured, simulated};
 
-/// None where it was not run.
+/// The section of measured results. Returns `None` if the study was not run.
 pub(super) fn measured(results: &Results) -> Option<Section> {
     let rows = &results.placement;
     if rows.is_empty() {
@@ -71,7 +71,7 @@ fn rates(rows: &[measured::Row]) -> Table {
     Table { heading: String::new(), titles: titles.to_vec(), rows: rows.iter().map(row).collect() }
 }
 
-/// What a cache did, a thousand packets, and its failed exchanges in all.
+/// Counters of a buffer cache per thousand packets, and totals of empty pools and failed exchanges.
 fn buffers(part: &Buffers, packets: u64) -> Vec<String> {
     let each = |n: u64| format!("{:.1}", n as f64 * 1e3 / packets.max(1) as f64);
     let mut cells = [part.hits, part.refills, part.spills].map(each).to_vec();
@@ -100,7 +100,7 @@ fn pools(rows: &[measured::Row]) -> Table {
     }
 }
 
-/// None where it was not run.
+/// The section of simulated results. Returns `None` if the study was not run.
 pub(super) fn simulated(results: &Results) -> Option<Section> {
     let rows = &results.placement_simulated;
     if rows.is_empty() {
@@ -124,7 +124,7 @@ pub(super) fn simulated(results: &Results) -> Option<Section> {
     })
 }
 
-/// Whether Rx and Tx together win, in numbers.
+/// Compares running Rx and Tx as one thread with the other patterns, in numbers.
 fn verdict(rows: &[simulated::Row]) -> String {
     let say = |width: Width| {
         let of = |name: &str| {
@@ -150,7 +150,7 @@ fn verdict(rows: &[simulated::Row]) -> String {
     format!("{}.", said.join(". "))
 }
 
-/// What moved, as columns, in the order of the arena's parts.
+/// Column titles of line transfers, in the order of the arena's parts.
 const MOVED: [&str; PARTS.len()] = [">Depot", ">Positions", ">Parcels", ">Own", ">Ports", ">Packets"];
 
 fn simulated_rates(rows: &[simulated::Row]) -> Table {

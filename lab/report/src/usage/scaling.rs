@@ -1,4 +1,4 @@
-//! Queues and workers.
+//! Sections on queues and workers.
 
 use super::{Section, Table};
 use crate::figures::scaling as figures;
@@ -7,7 +7,7 @@ use sim::Profile;
 use studies::usage::Results;
 use studies::usage::scaling::{Way, measured, simulated};
 
-/// None where it was not run.
+/// The section of measured results. Returns `None` if the study was not run.
 pub(super) fn measured(results: &Results) -> Option<Section> {
     let rows = &results.scaling;
     if rows.is_empty() {
@@ -52,7 +52,7 @@ fn measured_table(rows: &[measured::Row]) -> Table {
     Table { heading: String::new(), titles: titles.to_vec(), rows: rows.iter().map(line).collect() }
 }
 
-/// None where it was not run.
+/// The section of simulated results. Returns `None` if the study was not run.
 pub(super) fn simulated(results: &Results) -> Option<Section> {
     let rows = &results.scaling_simulated;
     if rows.is_empty() {

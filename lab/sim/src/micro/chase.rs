@@ -1,9 +1,9 @@
-//! A pointer chase: each load's address is the value of the load before, so nothing overlaps and a step is one latency.
+//! A pointer chase: each load's address is the previous load's value, so nothing overlaps and a step takes one latency.
 
 use crate::memory::{Address, LINE, Memory, Width};
 
-/// One ring of pointers over so many lines, each visited once in an order that prefetchers cannot foresee: pairs of a
-/// place and what must be stored there.
+/// Builds one ring of pointers over `lines` lines, each visited once in an order that prefetchers cannot predict.
+/// Returns pairs of an address and the value to store there.
 pub fn chain(base: Address, lines: u64, seed: u64) -> Vec<(Address, u64)> {
     let mut order: Vec<u64> = (0..lines).collect();
     fastrand::Rng::with_seed(seed).shuffle(&mut order);
@@ -11,7 +11,7 @@ pub fn chain(base: Address, lines: u64, seed: u64) -> Vec<(Address, u64)> {
     (0..order.len()).map(|n| (place(n), place(n + 1))).collect()
 }
 
-/// Follows a chain for so many steps and returns where it came to.
+/// Follows a chain for `steps` steps and returns the final address.
 #[inline]
 pub fn pointer_chase<M: Memory>(memory: &mut M, start: Address, steps: u64) -> Address {
     let mut at = start;

@@ -1,21 +1,21 @@
-//! Two cores and the lines between them.
+//! Line transfers between two cores.
 //!
-//! Protocol of the ping-pong and of the producer: a count in a place of each side, which only that side stores; the other one waits
-//! until it sees it. Stores become visible in order, so who sees a count sees what was stored before it.
+//! Protocol of the ping-pong and of the producer: each side stores counts that the other side polls. Stores become
+//! visible in order, so a core that sees a count also sees all earlier stores.
 
 use super::chase::pointer_chase;
 use crate::memory::{Address, LINE, Memory, Width};
 
-/// Which of the two.
+/// Role in the ping-pong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Begins
+    /// Starts
     First,
-    /// Answers
+    /// Responds
     Second,
 }
 
-/// Hands a count to and fro through one place: each side waits for the other one's, and stores the next.
+/// Passes a count back and forth through one address: each side waits for the other's count and stores the next.
 #[inline]
 pub fn ping_pong<M: Memory>(memory: &mut M, at: Address, rounds: u64, side: Side) {
     for round in 0..rounds {
@@ -25,18 +25,18 @@ pub fn ping_pong<M: Memory>(memory: &mut M, at: Address, rounds: u64, side: Side
     }
 }
 
-/// Adds to a place of its own, again and again: two cores do it to two places, of one line or of two.
+/// Increments one value repeatedly. Two cores run it on two addresses, on one line or on two.
 #[inline]
 pub fn increments<M: Memory>(memory: &mut M, at: Address, rounds: u64) {
     for _ in 0..rounds {
         let value = memory.load(at, Width::Eight);
         memory.store(at, Width::Eight, value + 1);
-        // What is added next is what was stored last.
+        // The next increment loads the value stored last.
         memory.fence();
     }
 }
 
-/// Fills slots of a line each, each with its number from 1 on, and waits for nobody: there are as many as items.
+/// Fills one slot per line with its number, from 1 on, without waiting: there are as many slots as items.
 #[inline]
 pub fn produce<M: Memory>(memory: &mut M, slots: Address, items: u64, work: u64) {
     for n in 0..items {
@@ -45,23 +45,23 @@ pub fn produce<M: Memory>(memory: &mut M, slots: Address, items: u64, work: u64)
     }
 }
 
-/// Waits for each slot to be filled, in order, and returns their sum.
+/// Waits for each slot in order and returns the sum of the values.
 #[inline]
 pub fn consume<M: Memory>(memory: &mut M, slots: Address, items: u64) -> u64 {
     (0..items)
         .fold(0, |sum, n| sum + memory.load_until(slots + n * LINE, Width::Eight, |value| value == n + 1))
 }
 
-/// Whether who had lines first writes them or only reads them.
+/// State in which `leave` leaves lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// Lines are left changed in its caches
+    /// Modified in this core's caches
     Modified,
-    /// Lines are left there as they are in memory
+    /// Clean in this core's caches
     Clean,
 }
 
-/// Goes over a chain, so that its lines are left in this core's caches.
+/// Accesses a chain so that its lines stay in this core's caches.
 #[inline]
 pub fn leave<M: Memory>(memory: &mut M, chain: &[(Address, u64)], left: Left) {
     match left {

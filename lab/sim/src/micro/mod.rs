@@ -1,9 +1,9 @@
 //! Micro-benchmarks: the smallest programs that show one constant each.
 //!
-//! Written over [`Memory`], so the same code runs in the simulator, where each has a closed form that a test compares
-//! exactly, and on real memory, where it is timed to fix a profile's constants. They read no clock: whoever runs one takes the time
-//! before and after. Rounds must be many on real memory; the simulator needs few. Calibration (`super::calibrate`) warms
-//! them up, times them, and can do so in both.
+//! They use [`Memory`], so the same code runs in the simulator, where a test compares each with its closed form
+//! exactly, and on real memory, where it is timed to determine a profile's constants. They read no clock; the caller
+//! takes the time before and after. Real memory needs many rounds, the simulator few. Calibration
+//! (`studies::calibrate`) warms them up and times them in both.
 //!
 //! [`Memory`]: super::memory::Memory
 

@@ -1,8 +1,8 @@
-//! Stores and streams: what a line costs to write, wherever it is, through the caches and past them, and to read in order.
+//! Stores and streams: the cost of writing a line in any cache state, of non-temporal writes, and of sequential reads.
 
 use crate::memory::{Address, Copying, LINE, Memory, Width};
 
-/// Stores a number into so many places, and waits until all are visible.
+/// Stores zero to `count` addresses and waits until all stores are visible.
 #[inline]
 pub fn stores<M: Memory>(memory: &mut M, place: impl Fn(u64) -> Address, count: u64) {
     for n in 0..count {
@@ -11,7 +11,7 @@ pub fn stores<M: Memory>(memory: &mut M, place: impl Fn(u64) -> Address, count: 
     memory.fence();
 }
 
-/// Copies one line again and again to the lines that follow it, past the caches, and waits until all are written.
+/// Copies one line to each of the following `lines` lines with non-temporal stores, and waits until all are written.
 #[inline]
 pub fn stream_past<M: Memory>(memory: &mut M, from: Address, lines: u64) {
     for n in 1..=lines {
@@ -20,7 +20,7 @@ pub fn stream_past<M: Memory>(memory: &mut M, from: Address, lines: u64) {
     memory.fence();
 }
 
-/// Reads lines one after the other, and waits until all are there.
+/// Reads `lines` consecutive lines and waits until all have arrived.
 #[inline]
 pub fn stream<M: Memory>(memory: &mut M, base: Address, lines: u64) {
     for n in 0..lines {

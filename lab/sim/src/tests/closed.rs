@@ -1,4 +1,4 @@
-//! The micro-benchmarks' closed forms: what each must take, from the profile's constants alone. Times are virtual, so they are
+//! Closed forms of the micro-benchmarks, computed from the profile's constants alone. Times are virtual, so they are
 //! compared exactly.
 
 use std::cell::RefCell;
@@ -20,14 +20,14 @@ fn machine(cores: usize) -> Machine {
     Machine::new(&Profile::study(), cores, ARENA, NONE)
 }
 
-/// Two cores of a processor where a changed line that is read moves to the reader, or stays with both.
+/// Two cores of a processor on which a changed line that is read moves to the reader (`moves`) or is shared.
 fn two_cores(moves: bool) -> Machine {
     let mut profile = Profile::study();
     profile.migratory.value = f64::from(u8::from(moves));
     Machine::new(&profile, 2, ARENA, NONE)
 }
 
-/// The profile's constants in ticks, by their names there.
+/// The profile's constants in ticks, by name.
 struct Ticks(Profile);
 
 impl Ticks {
@@ -52,7 +52,7 @@ impl Ticks {
 
 type Times = Rc<RefCell<Vec<Counters>>>;
 
-/// What an act of one core takes, after others that are not counted.
+/// Returns the time of `act` on one core, excluding `before`.
 fn time(
     machine: Machine,
     before: fn(&mut Simulated<'_>),
@@ -154,7 +154,7 @@ fn a_stream_without_prefetchers_takes_its_misses_a_few_at_a_time() {
     assert_eq!(took(40 * buffers) - took(20 * buffers), 20 * ticks.of("transfer.dram"));
 }
 
-/// What each of two cores counted.
+/// Returns the counters of two cores.
 fn two(acts: [fn(&mut Simulated<'_>, u64); 2], rounds: u64) -> [Counters; 2] {
     two_on(machine(2), acts, rounds)
 }
@@ -186,15 +186,14 @@ fn a_ping_pong_takes_transfers_and_holds_in_each_direction() {
         longest(300).into_iter().max().expect("two") - longest(200).into_iter().max().expect("two")
     };
     let (transfer, hold) = (ticks.of("transfer.core_modified"), ticks.of("transfer.hold"));
-    // A side asks for the right to write, which the other one had shared by looking; it keeps the line for a hold; then
-    // the bytes go over, and who waited finds out that it foresaw wrongly, loads once more and stores when that has retired.
+    // A side requests ownership, which the other side shares since its poll; the line stays for a hold; then the bytes
+    // move, and the waiting core takes a misprediction, loads once more and stores when that load has retired.
     let shared = ticks.of("transfer.upgrade") + hold + transfer;
     assert_eq!(
         more(false),
         100 * 2 * (shared + ticks.of("core.mispredict") + ticks.issue() + ticks.of("l1.latency"))
     );
-    // A side that looks has the line for itself and may write at once; the other one, whose line went, has it back when that is
-    // done.
+    // A polling side gets the line exclusively and may write at once; the other side gets it back after that.
     assert_eq!(more(true), 100 * 2 * (transfer + hold));
 }
 
@@ -211,8 +210,8 @@ fn places_on_two_lines_cost_a_store_each_and_on_one_line_transfers() {
     let [first, second] = two(both, 2000);
     assert!(more(both) > 10 * 1000 * alone);
     assert!(two(split, 2000).iter().all(|counters| counters.lost_lines == 0));
-    // Each time that a core loses the line it has it back after a transfer to the other one and one from there, no
-    // later than both holds allow and the load before each store.
+    // A core that loses the line gets it back after a transfer to the other core and one from there, at most two holds
+    // and the load before each store later.
     let transfers = ticks.of("transfer.core_modified") + ticks.of("transfer.hold");
     let most = 2 * (transfers + ticks.of("l1.latency"));
     for counters in [first, second] {

@@ -1,4 +1,4 @@
-//! Who waits is woken, and only those who wait for nobody's store are at a deadlock.
+//! Waiting cores are woken, and only cores that no store can wake count as deadlocked.
 
 use proptest::prelude::*;
 
@@ -18,7 +18,7 @@ fn await_value(memory: &mut Simulated<'_>, at: Address, wanted: u64) {
     }
 }
 
-/// What a core does between two turns.
+/// Activity of a core between two turns.
 #[derive(Clone, Copy, Debug)]
 struct Noise {
     at: Address,
@@ -26,7 +26,8 @@ struct Noise {
     past: bool,
 }
 
-/// Hands a count round: each core waits for its number in the place before its own, and stores the next into its own.
+/// Passes a count around: each core waits for its number at the previous core's address, and stores the next at its
+/// own.
 fn relay(memory: &mut Simulated<'_>, core: u64, cores: u64, apart: u64, rounds: u64, noise: Noise) {
     for round in 0..rounds {
         let turn = round * cores + core;
@@ -52,7 +53,7 @@ proptest! {
         near in any::<bool>(),
     ) {
         let profile = if tiny { small() } else { Profile::study() };
-        // Noise in the very lines that cores wait for, or somewhere else; its bytes have no meaning.
+        // The noise touches either the lines that cores poll, or others; its bytes are not significant.
         let noise = if near { Noise { at: noise.at - 1024, ..noise } } else { noise };
         let body = |core: u64| -> Body { Box::new(move |memory| relay(memory, core, cores, apart, 12, noise)) };
         let done = run(machine(&profile, cores as usize), (0..cores).map(body).collect());
@@ -75,8 +76,8 @@ fn cores_without_a_thread_have_nothing_to_do() {
     assert_eq!(machine.peek(0, Width::Four), 1);
 }
 
-/// Each side's poll brings the neighbour's line along and takes it from the other side; the store that both wait for must
-/// still come out.
+/// Each side's poll fetches the adjacent line and takes it from the other side; the store that both wait for must still
+/// become visible.
 #[test]
 fn cores_that_poll_neighbouring_lines_do_not_put_each_others_stores_off_for_ever() {
     let body = |core: u64| -> Body {

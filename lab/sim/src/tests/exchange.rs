@@ -1,4 +1,4 @@
-//! A locked exchange happens at once, whoever else wants its line, and says what it found.
+//! A locked exchange is atomic under contention and returns the value found.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use crate::{Machine, Profile, Simulated, run};
 
 const COUNT: u64 = 128;
 
-/// Adds one, until nobody came between. How often somebody did.
+/// Increments until an exchange succeeds; returns the number of failed exchanges.
 fn add(memory: &mut Simulated<'_>) -> u64 {
     let mut failed = 0;
     let mut seen = memory.load(COUNT, Width::Eight);
@@ -26,7 +26,7 @@ fn add(memory: &mut Simulated<'_>) -> u64 {
     }
 }
 
-/// So many cores add so often each; the sum, and how many exchanges failed.
+/// Runs `cores` cores with `times` increments each; returns the sum and the number of failed exchanges.
 fn race(profile: &Profile, cores: u64, times: u64, work: u64) -> (u64, u64) {
     let machine = Machine::new(profile, cores as usize, 4096, Prefetchers { stream: true, adjacent: true });
     let failed = Rc::new(Cell::new(0));

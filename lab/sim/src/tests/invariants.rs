@@ -1,4 +1,4 @@
-//! What holds at every moment, whatever cores do.
+//! Invariants that hold at every moment for any program.
 
 use proptest::prelude::*;
 
@@ -11,7 +11,8 @@ use crate::memory::{Cleaning, Copying, Intent};
 use crate::profile::{Constant, Protocol};
 use crate::{Counters, Machine, Profile, Sockets};
 
-/// Rights and presence agree: one writer a line, tags as the directory has them, the first level within the second.
+/// Checks that rights and presence agree: one writer per line, tags equal to the directory, first level within the
+/// second.
 fn check(machine: &mut Machine) {
     for line in 0..LINES {
         let entry = *machine.directory.at(line);
@@ -34,7 +35,7 @@ fn check(machine: &mut Machine) {
     }
 }
 
-/// Never more fill buffers in use than there are.
+/// Checks that at most `buffers` fill buffers are in use at any time.
 fn check_fills(core: &Core, buffers: usize) {
     for (from, until) in &core.taken {
         assert!(from <= until);
@@ -46,7 +47,7 @@ fn check_fills(core: &Core, buffers: usize) {
     assert!(core.counters.fill_full_time <= end - begin, "all buffers in use for longer than any was");
 }
 
-/// Counts that belong together agree.
+/// Checks that related counters agree.
 fn check_counters(counters: &Counters, issue: u64) {
     let Counters { time, instructions, loads, l1_misses, l2_misses, llc_misses, .. } = *counters;
     assert!(loads >= l1_misses && l1_misses >= l2_misses && l2_misses >= llc_misses);
@@ -58,7 +59,7 @@ fn check_counters(counters: &Counters, issue: u64) {
         + counters.stall_fills;
     let waited = stalls + counters.stall_stores + counters.spin;
     assert!(waited <= time, "waited {waited} of {time}");
-    // What is not waiting is issue, and waiting for the first level.
+    // The remaining time is issue, and waiting for the first level.
     assert!(time - waited >= (instructions - loads) * issue);
 }
 
@@ -83,8 +84,8 @@ fn machine(
     machine.on(halves).expect("the profile has two")
 }
 
-/// Each request for a store's line brought its neighbour too, for which another line of the small shared cache had to go, and
-/// that was the store's own.
+/// Each request for a store's line also fetched its neighbour, which evicted another line of the small shared cache:
+/// the store's own line.
 #[test]
 fn a_store_whose_line_each_request_pushes_out_again_becomes_visible() {
     use Op::{Clean, Copy, Follows, Load, Prefetch, Read, Store, Write};

@@ -1,4 +1,4 @@
-//! What the simulator promises: properties over random programs, and one test for each of its parts.
+//! Simulator tests: properties over random programs, and one test for each component.
 
 mod closed;
 mod deadlock;
@@ -11,7 +11,7 @@ mod refused;
 
 use super::profile::{Constant, Profile};
 
-/// The study's processor with caches and buffers so small that everything is evicted and full at times.
+/// The study's processor with caches and buffers so small that evictions and full buffers occur.
 pub(super) fn small() -> Profile {
     let mut profile = Profile::study();
     let set = |constant: &mut Constant, value: f64| constant.value = value;

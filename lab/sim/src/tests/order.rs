@@ -1,6 +1,6 @@
-//! What cores may see of each other's stores: coherence of each place, and x86's total store order.
+//! Order in which cores see each other's stores: coherence of each address, and x86's total store order.
 //!
-//! Programs are judged from outside, by what loads returned: no order is assumed that the simulator could have told.
+//! Programs are checked by the values that loads return; the checks use no order reported by the simulator.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use crate::{Machine, Profile, run};
 
 const PREFETCHERS: Prefetchers = Prefetchers { stream: true, adjacent: true };
 
-/// What must come before what; nodes are events.
+/// Precedence graph; nodes are events.
 #[derive(Default)]
 struct Order {
     after: Vec<Vec<usize>>,
@@ -47,8 +47,8 @@ impl Order {
     }
 }
 
-/// All events in one list, and for each store's value which one it is. Node 0 stands for what was there at first, with
-/// value 0 in every place.
+/// All events in one list, and the event of each store's value. Node 0 stands for the initial state, with value 0 at
+/// every address.
 struct Execution {
     events: Vec<(usize, Event)>,
     stores: HashMap<u64, usize>,
@@ -65,13 +65,13 @@ impl Execution {
         Execution { events, stores }
     }
 
-    /// The store whose value an event carries.
+    /// Returns the store whose value an event carries.
     fn store_of(&self, n: usize) -> usize {
         self.stores[&self.events[n].1.value]
     }
 
-    /// Stores of one place in the order that follows from what each core did and saw there, and from what was there in
-    /// the end.
+    /// Returns the order of stores to one address, derived from the actions and loads of each core and from the final
+    /// value.
     fn coherence(&self, place: u64, last: u64) -> Order {
         let mut order = Order::new(self.events.len());
         let here: Vec<usize> = (1..self.events.len()).filter(|n| self.events[*n].1.place == place).collect();
@@ -87,8 +87,8 @@ impl Execution {
         order
     }
 
-    /// Total store order: what a core does is in order, but a load may come before the stores in front of it; a load comes
-    /// after the store that it saw, if that is another core's, and before those that follow it.
+    /// Total store order: a core's events are in program order, except that a load may pass earlier stores; a load
+    /// comes after the store that it saw, if that is another core's, and before the stores that follow it.
     fn total_store_order(&self, coherence: &[Order]) -> Order {
         let mut order = Order::new(self.events.len());
         for (n, (core, event)) in self.events.iter().enumerate().skip(1) {
@@ -117,8 +117,8 @@ fn validate(machine: &Machine, history: &History) {
     assert!(!execution.total_store_order(&coherence).has_circle(), "not TSO: {history:?}");
 }
 
-/// Between stores of two cores to a line lies the shortest way that a line can go from one to the other: never do both have
-/// the right at once.
+/// Checks that stores of two cores to a line are at least the shortest transfer time of a line apart: two cores never
+/// have ownership at the same time.
 fn validate_writers(machine: &Machine) {
     let timing = &machine.timing;
     let least = timing.llc.min(timing.upgrade).min(timing.core_clean).min(timing.core_modified);
@@ -140,7 +140,7 @@ fn value_op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A program of stores and loads for each core, judged by what the loads bring.
+/// One step of a core's litmus program, checked by the values that its loads return.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Put(u64),
@@ -149,7 +149,7 @@ enum Step {
     Fence,
 }
 
-/// What each core's loads brought; a store's value is 1.
+/// Returns the values of each core's loads; every store has the value 1.
 fn outcome(steps: &[&[Step]], apart: u64, profile: &Profile) -> Vec<Vec<u64>> {
     let loads = std::rc::Rc::new(std::cell::RefCell::new(vec![Vec::new(); steps.len()]));
     let machine = Machine::new(profile, steps.len(), 4096, PREFETCHERS);
@@ -173,7 +173,7 @@ fn outcome(steps: &[&[Step]], apart: u64, profile: &Profile) -> Vec<Vec<u64>> {
     loads.take()
 }
 
-/// All outcomes over many delays, and lines that are here, there or nowhere at first.
+/// Collects all outcomes over many delays and initial cache states.
 fn outcomes(run: impl Fn(u64, &[Step], u64) -> Vec<Vec<u64>>) -> Vec<Vec<Vec<u64>>> {
     let warm: [&[Step]; 4] =
         [&[], &[Step::Get(2), Step::Get(3)], &[Step::Get(0), Step::Get(1)], &[Step::Get(0)]];
@@ -186,7 +186,7 @@ fn outcomes(run: impl Fn(u64, &[Step], u64) -> Vec<Vec<u64>>) -> Vec<Vec<Vec<u64
     all
 }
 
-/// The last loads, without those that only warm.
+/// Returns the last `count` loads, without those that only warm.
 fn last(loads: &[u64], count: usize) -> &[u64] {
     &loads[loads.len() - count..]
 }
@@ -206,7 +206,7 @@ proptest! {
         validate_writers(&machine);
     }
 
-    /// One core alone sees plain memory, however wide its accesses are and however they overlap.
+    /// A single core sees plain memory for all access widths and overlaps.
     #[test]
     fn own_stores_are_seen_by_own_loads(
         accesses in prop::collection::vec((0..120_u64, 0..3_usize, any::<Option<u64>>(), 0..60_u64), 1..60),

@@ -1,4 +1,4 @@
-//! One test for each part that other tests only touch.
+//! Tests for components that other tests cover only indirectly.
 
 use super::two_sockets;
 use crate::Prefetchers;
@@ -13,10 +13,10 @@ fn machine(profile: &Profile, cores: usize) -> Machine {
     Machine::new(profile, cores, 1 << 20, NONE)
 }
 
-/// Cycles from the beginning of one load until its value is there.
+/// Returns the latency of one load in cycles.
 fn latency(memory: &mut Simulated<'_>, at: u64) -> u64 {
     memory.fence();
-    // What memory has to do is done by then.
+    // Pending memory requests complete in this time.
     memory.work(4000);
     let before = memory.counters().time;
     memory.read(at, 8);
@@ -25,12 +25,12 @@ fn latency(memory: &mut Simulated<'_>, at: u64) -> u64 {
     (memory.counters().time - before - issue) / TICKS
 }
 
-/// Runs acts one after the other, each on a core of its own.
+/// Runs acts one after the other, each on its own core.
 fn in_turn(machine: Machine, acts: Vec<Body>) -> Machine {
     in_turns(machine, acts.into_iter().enumerate().collect())
 }
 
-/// The same for cores that have more than one.
+/// Same, with several acts per core.
 fn in_turns(machine: Machine, acts: Vec<(usize, Body)>) -> Machine {
     const TURN: u64 = 1 << 19;
     let mut programs: Vec<Vec<(u64, Body)>> = Vec::new();
@@ -53,7 +53,7 @@ fn in_turns(machine: Machine, acts: Vec<(usize, Body)>) -> Machine {
     run(machine, programs.into_iter().map(body).collect()).expect("each gets its turn")
 }
 
-/// The study's processor, but a changed line that is read stays with both.
+/// The study's processor, but a changed line that is read stays with both cores.
 fn sharing() -> Profile {
     let mut profile = Profile::study();
     profile.migratory.value = 0.0;
@@ -206,7 +206,7 @@ fn a_flush_comes_after_the_stores_before_it() {
     run(machine(&profile, 1), vec![body]).expect("one core");
 }
 
-/// What one core counts for one act.
+/// Returns the counters of one core for one act.
 fn counted(act: impl Fn(&mut Simulated<'_>) + 'static) -> Counters {
     let counters = std::rc::Rc::new(std::cell::Cell::new(Counters::default()));
     let result = std::rc::Rc::clone(&counters);
@@ -245,7 +245,7 @@ fn a_prefetch_takes_the_latency_off_the_load() {
     run(machine(&Profile::study(), 1), vec![body]).expect("one core");
 }
 
-/// Lines that a core lost although nobody else wants them, of a thousand that it read once.
+/// Returns the number of lines that a single core lost, out of a thousand read once.
 fn lost_alone(inclusive: f64) -> u64 {
     let mut profile = Profile::study();
     profile.llc.bytes.value = 4096.0;

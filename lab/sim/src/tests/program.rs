@@ -1,4 +1,4 @@
-//! Random programs: what each core does, and how it is run.
+//! Random programs: operations of each core, and their execution.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -9,12 +9,12 @@ use crate::memory::{Address, Cleaning, Copying, Intent, Memory, Width};
 use crate::run::Body;
 use crate::{Machine, Simulated, run};
 
-/// Lines that programs touch.
+/// Number of lines that programs touch.
 pub(super) const LINES: u64 = 24;
-/// Values that are loaded and stored: two on each of the first lines.
+/// Number of addresses of loaded and stored values: two on each of the first lines.
 pub(super) const PLACES: u64 = 8;
 
-/// What a core does.
+/// An operation of a core.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Op {
     Load(u64),
@@ -30,7 +30,7 @@ pub(super) enum Op {
     Fence,
 }
 
-/// Where a value is.
+/// Returns the address of a value.
 pub(super) fn place(n: u64) -> Address {
     n / 2 * 64 + n % 2 * 16
 }
@@ -39,7 +39,7 @@ fn ranges() -> impl Strategy<Value = (Address, u64)> {
     (0..LINES * 64 - 256, 1..200_u64)
 }
 
-/// Anything that a thread may do.
+/// Any operation that a thread may perform.
 pub(super) fn any_op() -> impl Strategy<Value = Op> {
     let how = prop_oneof![
         Just(Copying::Words),
@@ -65,7 +65,7 @@ pub(super) fn any_op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A value that came or went: which place, which value, and whether it was a store.
+/// A loaded or stored value: address index, value, and whether it was a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Event {
     pub(super) place: u64,
@@ -73,7 +73,7 @@ pub(super) struct Event {
     pub(super) store: bool,
 }
 
-/// Does one thing; each store's value is one that no other store has.
+/// Executes one operation; each store's value is unique.
 pub(super) fn perform(memory: &mut Simulated<'_>, op: Op, unique: u64) -> Option<Event> {
     match op {
         Op::Load(n) => {
@@ -97,10 +97,10 @@ pub(super) fn perform(memory: &mut Simulated<'_>, op: Op, unique: u64) -> Option
     None
 }
 
-/// What each core saw, in the order of its program.
+/// Events of each core, in program order.
 pub(super) type History = Vec<Vec<Event>>;
 
-/// Runs a program for each core, with a look at the machine after each step.
+/// Runs a program on each core and calls `look` after each step.
 pub(super) fn execute(machine: Machine, programs: &[Vec<Op>], look: fn(&mut Machine)) -> (Machine, History) {
     let history = Rc::new(RefCell::new(vec![Vec::new(); programs.len()]));
     let body = |(core, program): (usize, &Vec<Op>)| -> Body {

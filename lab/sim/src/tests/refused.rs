@@ -1,10 +1,10 @@
-//! Profiles that are wrong are refused with what is wrong, and where.
+//! Invalid profiles are rejected with an error that names the constant and the problem.
 
 use crate::profile::{Profile, ProfileError};
 
 const STUDY: &str = include_str!("../../profiles/i9-7940x.toml");
 
-/// The study's profile with one place changed.
+/// Returns the error of the study's profile with one substitution.
 fn changed(from: &str, to: &str) -> String {
     assert!(STUDY.contains(from), "{from} is in the profile");
     let error = Profile::parse(&STUDY.replacen(from, to, 1)).expect_err("it is wrong");

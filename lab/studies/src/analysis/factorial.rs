@@ -1,36 +1,35 @@
-//! What each of the six factors does alone and what only several together do: a full 2^6 factorial analysis of the
-//! logarithm of throughput.
+//! Effects and interactions of the six factors: a full 2^6 factorial analysis of the logarithm of throughput.
 //!
-//! Cells are numbered as [`crate::factors::cells`] has them: letter `i` is in where bit `i` is set. An effect is the mean of
-//! ln throughput with the factor minus the mean without it; an interaction is the same with the product of the
+//! Cells are numbered as in [`crate::factors::cells`]: bit `i` is set if letter `i` is included. An effect is the mean
+//! of ln throughput with the factor minus the mean without it; an interaction is the same with the product of the
 //! factors' signs (G. Box, W. Hunter, J. Hunter, Statistics for Experimenters, chapter 5).
 
 use serde::Serialize;
 
 use super::name_of;
 
-/// One effect: of a factor, or of an interaction.
+/// Effect of a factor or of an interaction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Effect {
-    /// Letters, joined by `:` where several interact
+    /// Letters, joined by `:` for an interaction
     pub letters: String,
-    /// How many letters
+    /// Number of letters
     pub order: u32,
-    /// In ln throughput
+    /// Difference in ln throughput
     pub effect: f64,
-    /// What throughput is multiplied by: e to the effect
+    /// Throughput ratio: e to the effect
     pub factor: f64,
-    /// Share of all variation between the 64 cells, 0 to 1
+    /// Share of the variation between the 64 cells, 0 to 1
     pub share: f64,
 }
 
-/// All 63 effects of the cells' throughputs, largest variation first.
+/// Returns all 63 effects of the cells' throughputs, largest share first.
 pub fn effects(mpps: &[f64; 64]) -> Vec<Effect> {
     let mut sums = mpps.map(f64::ln);
     walsh_hadamard(&mut sums);
     let total: f64 = sums[1..].iter().map(|sum| sum * sum).sum();
     let effect = |bits: usize| {
-        // The transform's sign counts the letters that are in, an effect's those that are not.
+        // The transform's sign counts the included letters, an effect's sign the excluded ones.
         let sign = if bits.count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
         let effect = sign * sums[bits] / 32.0;
         let share = if total > 0.0 { sums[bits] * sums[bits] / total } else { 0.0 };
@@ -41,8 +40,7 @@ pub fn effects(mpps: &[f64; 64]) -> Vec<Effect> {
     effects
 }
 
-/// Replaces the values by their sums with the signs of each Walsh function: `out[s]` is the sum over `x` of
-/// `(-1)^|s & x| * in[x]`.
+/// Fast Walsh-Hadamard transform in place: `out[s]` is the sum over `x` of `(-1)^|s & x| * in[x]`.
 pub fn walsh_hadamard(values: &mut [f64]) {
     let mut half = 1;
     while half < values.len() {
@@ -98,7 +96,7 @@ mod tests {
             bits in 1_usize..64,
         ) {
             let cells: [f64; 64] = values.try_into().unwrap();
-            // By its definition: the product of the factors' signs, plus where the factor is in.
+            // The definition: each cell's sign is the product of the factors' signs, plus if the factor is included.
             let sum: f64 = (0..64_usize)
                 .map(|x| {
                     let absent = (bits & !x).count_ones();

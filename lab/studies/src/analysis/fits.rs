@@ -1,5 +1,4 @@
-//! Misses against throughput: for each thread and level, whether what a set's configurations missed explains how fast
-//! they were.
+//! Misses against throughput: for each thread and cache level, whether a set's misses explain its throughput.
 
 use serde::Serialize;
 
@@ -10,23 +9,23 @@ use crate::results::{Results, Row, ThreadRow};
 /// Events that count instructions.
 const INSTRUCTIONS: [&str; 2] = ["INST_RETIRED.ANY", "instructions"];
 
-/// What was missed.
+/// Cache level that was missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
-    /// First level
+    /// First-level cache
     L1,
-    /// Second level
+    /// Second-level cache
     L2,
-    /// The shared cache: loads from memory
+    /// Shared cache: loads from memory
     Llc,
 }
 
 impl Level {
-    /// All of them, nearest first.
+    /// All levels, nearest first.
     pub const ALL: [Level; 3] = [Level::L1, Level::L2, Level::Llc];
 
-    /// As people write it.
+    /// Display name.
     pub fn name(self) -> &'static str {
         match self {
             Level::L1 => "L1",
@@ -35,7 +34,7 @@ impl Level {
         }
     }
 
-    /// Events that count the same in hardware: Skylake-X's, then the kernel's general one where there is any.
+    /// Equivalent hardware events: Skylake-X's, then the kernel's generic one if it exists.
     fn events(self) -> &'static [&'static str] {
         match self {
             Level::L1 => &["MEM_LOAD_RETIRED.L1_MISS", "L1-dcache-load-misses"],
@@ -54,18 +53,18 @@ impl Level {
     }
 }
 
-/// In what misses are counted.
+/// Unit of misses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Axis {
     /// Misses per packet
     Packet,
-    /// Misses in a thousand instructions
+    /// Misses per thousand instructions
     KiloInstruction,
 }
 
 impl Axis {
-    /// Both.
+    /// Both units.
     pub const ALL: [Axis; 2] = [Axis::Packet, Axis::KiloInstruction];
 
     fn of(self, misses: f64, instructions: f64) -> f64 {
@@ -76,27 +75,27 @@ impl Axis {
     }
 }
 
-/// One thread and level.
+/// Fit of one thread and level.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fit {
     /// `rx`, `guest` or `tx`
     pub thread: String,
-    /// What was missed
+    /// Cache level
     pub level: Level,
-    /// In what it is counted
+    /// Unit of misses
     pub axis: Axis,
-    /// Configurations
+    /// Number of configurations
     pub points: usize,
-    /// Throughput as an exponential of misses, where there is such a law
+    /// Throughput as an exponential of misses; `None` without enough points
     pub law: Option<Exponential>,
-    /// Spearman's rank correlation, where there is one
+    /// Spearman's rank correlation; `None` if undefined
     pub spearman: Option<f64>,
 }
 
-/// The threads of the model, in the order of a packet's way.
+/// Threads of the model, in packet order.
 pub(super) const THREADS: [&str; 3] = ["rx", "guest", "tx"];
 
-/// All threads, levels and axes.
+/// Returns the fits of all threads, levels and axes.
 pub fn fits(results: &Results) -> Vec<Fit> {
     let mut fits = Vec::new();
     for axis in Axis::ALL {
@@ -120,7 +119,8 @@ fn fit(results: &Results, thread: &str, level: Level, axis: Axis) -> Fit {
     }
 }
 
-/// Misses and instructions as hardware counted them, if it did. Without instructions there is no rate in them.
+/// Returns misses and instructions per packet from hardware counters; `None` without a miss count. Instructions are NaN
+/// if not counted, so no rate per instruction exists.
 fn counted(row: &Row, thread: &str, level: Level) -> Option<(f64, f64)> {
     let of = |names: &[&str]| {
         let found =
@@ -130,8 +130,8 @@ fn counted(row: &Row, thread: &str, level: Level) -> Option<(f64, f64)> {
     Some((of(level.events())?, of(&INSTRUCTIONS).unwrap_or(f64::NAN)))
 }
 
-/// Each configuration's name, misses and throughput. Who counted no instructions has no rate of misses in them and is
-/// left out there.
+/// Returns each configuration's name, misses and throughput. Configurations without an instruction count are omitted
+/// from the per-instruction axis.
 pub fn points<'a>(results: &'a Results, thread: &str, level: Level, axis: Axis) -> Vec<(&'a str, f64, f64)> {
     let mut points = Vec::new();
     for row in &results.rows {

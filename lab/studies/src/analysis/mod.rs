@@ -1,7 +1,7 @@
-//! What a set of results means: pure functions over numbers, and one value that holds all that they find.
+//! Analysis of a result set: pure functions over numbers, and one value that holds all findings.
 //!
-//! Nothing here runs an experiment or draws a picture. Where a set lacks the configurations that an analysis needs, that
-//! analysis is absent from [`Analysis`]; it is never filled in.
+//! This module runs no experiment and draws nothing. An analysis whose configurations are missing from the set is
+//! absent from [`Analysis`]; it is never estimated.
 
 pub mod factorial;
 mod fits;
@@ -22,41 +22,41 @@ use super::results::Results;
 use measure::Kind;
 use measure::provenance::Provenance;
 
-/// Throughput of each of the 64 cells of a to f that was run, in millions of packets a second, numbered as
-/// [`cells`] has them.
+/// Throughput of each of the 64 cells of a to f in millions of packets per second, numbered as in [`cells`]; `None` if
+/// the cell was not run.
 pub type Cells = [Option<f64>; 64];
 
-/// All that one set of results shows.
+/// All findings from one result set.
 #[derive(Clone, Debug, Serialize)]
 pub struct Analysis {
-    /// Which memory the set comes from
+    /// Memory kind of the set
     pub memory: Kind,
-    /// On what
+    /// Processor name
     pub processor: String,
-    /// By which build, with which profile or on which machine
+    /// Build, and profile or host
     pub provenance: Provenance,
-    /// Packets that count in each run
+    /// Packets counted in each run
     pub packets: u64,
-    /// Misses against throughput
+    /// Fits of throughput against misses
     pub fits: Vec<Fit>,
-    /// Each configuration over the base
+    /// Throughput of each configuration relative to the base
     pub ratios: Vec<Ratio>,
-    /// What differs from the base by nothing
+    /// Range of ratios of configurations that are equivalent to the base
     pub null_band: Band,
-    /// Pairs of factors
+    /// Synergy of pairs of factors
     pub synergy: Vec<synergy::Synergy>,
-    /// The fastest of the 64 cells
+    /// Fastest of the 64 cells
     pub best: Option<String>,
-    /// From the base to it
+    /// Steps from the base to the fastest cell
     pub waterfall: Vec<waterfall::Step>,
-    /// Effects and interactions, where all 64 cells were run
+    /// Effects and interactions; `None` unless all 64 cells were run
     pub factorial: Option<Vec<factorial::Effect>>,
-    /// Shares of ln(all six / base), where all 64 cells were run
+    /// Shares of ln(all six / base); `None` unless all 64 cells were run
     pub shapley: Option<[shapley::Share; 6]>,
 }
 
 impl Analysis {
-    /// Of a set of results.
+    /// Analyzes a result set.
     pub fn of(results: &Results) -> Analysis {
         let some = cells_of(results);
         let all = complete(&some);
@@ -77,7 +77,7 @@ impl Analysis {
     }
 }
 
-/// The cells that a set holds.
+/// Returns the cells of a result set.
 pub fn cells_of(results: &Results) -> Cells {
     let cells = cells();
     std::array::from_fn(|bits| results.row(&cells[bits].name).map(|row| row.mpps))
@@ -91,7 +91,7 @@ fn complete(cells: &Cells) -> Option<[f64; 64]> {
     Some(all)
 }
 
-/// The letters of a cell's number; `base` for none.
+/// Returns the letters of a cell's number; `base` for none.
 pub(crate) fn name_of(bits: usize, between: &str) -> String {
     let letters = (0..LETTERS.len()).filter(|n| bits & (1 << n) != 0).map(|n| LETTERS[n].to_string());
     let letters: Vec<String> = letters.collect();

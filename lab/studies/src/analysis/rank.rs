@@ -1,7 +1,7 @@
-//! Spearman's rank correlation: whether two things rise and fall together, whatever the law between them.
+//! Spearman's rank correlation: measures a monotonic relation of any form.
 
-/// The correlation of the ranks, -1 to 1; ties share the mean of their ranks. Nothing for fewer than three points, for values
-/// that are no numbers, or where one side is all the same.
+/// Returns the correlation of the ranks, -1 to 1; ties share the mean of their ranks. Returns `None` for fewer than
+/// three points, for values that are not finite, or if all values of one side are equal.
 pub fn spearman(points: &[(f64, f64)]) -> Option<f64> {
     if points.len() < 3 || points.iter().any(|(x, y)| !x.is_finite() || !y.is_finite()) {
         return None;
@@ -11,7 +11,7 @@ pub fn spearman(points: &[(f64, f64)]) -> Option<f64> {
     pearson(&x, &y)
 }
 
-/// Each value's rank, from 1; equal values have the mean of the ranks they take.
+/// Returns each value's rank, from 1; equal values get the mean of their ranks.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));

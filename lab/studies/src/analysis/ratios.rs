@@ -1,4 +1,4 @@
-//! Each configuration over the base, and how far apart two runs of the same thing may be.
+//! Throughput ratios of configurations to the base, and the noise band of the ratio.
 
 use serde::Serialize;
 
@@ -7,31 +7,31 @@ use crate::results::{Results, Row};
 use measure::Estimate;
 use measure::Kind;
 
-/// One configuration over the base.
+/// Throughput ratio of one configuration to the base.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ratio {
-    /// The configuration
+    /// Configuration name
     pub name: String,
-    /// What it changes
+    /// Title of its factor; empty for combinations
     pub title: String,
-    /// Its throughput over the base's
+    /// Throughput divided by the base's
     pub ratio: f64,
-    /// The ratio's 95 % interval, where there were rounds
+    /// 95 % interval of the ratio; `None` without rounds
     pub interval: Option<(f64, f64)>,
 }
 
-/// Where ratios lie of what differs from the base by nothing.
+/// Range of ratios of configurations that are equivalent to the base.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Band {
-    /// Lower end
+    /// Lower bound
     pub low: f64,
-    /// Upper end
+    /// Upper bound
     pub high: f64,
-    /// What it was taken from
+    /// Description of its source
     pub from: String,
 }
 
-/// All of a set's configurations that are no base, in the order of the set; nothing without a base.
+/// Returns the ratios of all configurations except bases, in set order; empty without a base.
 pub fn ratios(results: &Results) -> Vec<Ratio> {
     let Some(base) = results.row("base") else { return Vec::new() };
     results.rows.iter().filter(|row| !is_base(row)).map(|row| ratio(row, base.mpps)).collect()
@@ -47,15 +47,15 @@ fn ratio(row: &Row, base: f64) -> Ratio {
     }
 }
 
-/// `base`, and the base again under a name of its own (`base-again`, `base-2`).
+/// Whether a row is `base` or a repetition of it under another name (`base-again`, `base-2`).
 fn is_base(row: &Row) -> bool {
     row.name == "base" || row.name.starts_with("base-")
 }
 
-/// The band of the null factors: the base run again, and `demote`, which many processors ignore. It reaches as far to
-/// either side of 1 as the farthest end of their intervals.
+/// Returns the band of the null factors: the repeated base, and `demote`, which many processors ignore. The band
+/// extends to either side of 1 as far as the farthest interval bound.
 ///
-/// A simulated run is the same each time, so its band has no width.
+/// Simulated runs are deterministic, so their band has zero width.
 pub fn null_band(results: &Results) -> Band {
     if results.memory == Kind::Simulated {
         return Band { low: 1.0, high: 1.0, from: without_noise(results) };
@@ -74,7 +74,7 @@ pub fn null_band(results: &Results) -> Band {
     Band { low: 1.0 / high, high, from }
 }
 
-/// What a simulated set says instead, with the null factor that it has: how much a change without meaning can do.
+/// Returns the band description of a simulated set, with the effect of its null factor if present.
 fn without_noise(results: &Results) -> String {
     let said =
         "the simulator has no noise, so the band has zero width; that is not how well the model is known";

@@ -1,22 +1,23 @@
-//! An exponential law through points: `y = scale * e^(rate * x)`, by least squares on the logarithm of `y`.
+//! Exponential regression: `y = scale * e^(rate * x)`, by least squares on the logarithm of `y`.
 
 use serde::Serialize;
 
-/// The law, and how well it holds.
+/// An exponential law and its goodness of fit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Exponential {
     /// `y` at `x = 0`
     pub scale: f64,
-    /// Change of ln `y` for each unit of `x`
+    /// Change of ln `y` per unit of `x`
     pub rate: f64,
     /// Share of the variance of ln `y` that the law explains, 0 to 1
     pub r2: f64,
 }
 
 impl Exponential {
-    /// The law through `(x, y)`; nothing with fewer than three points, where all have one `x`, or a `y` is not above 0.
+    /// Fits the law to `(x, y)` points; returns `None` for fewer than three points, if all have the same `x`, or if a
+    /// `y` is not above 0.
     ///
-    /// Two points always lie on a curve, so a fit through them would say nothing.
+    /// Two points always lie on a curve, so a fit through them has no meaning.
     pub fn fit(points: &[(f64, f64)]) -> Option<Exponential> {
         if points.len() < 3 || points.iter().any(|(x, y)| !x.is_finite() || !y.is_finite() || *y <= 0.0) {
             return None;
@@ -31,7 +32,7 @@ impl Exponential {
             let (x, y) = (x - x0, y.ln() - y0);
             (xx, xy, yy) = (xx + x * x, xy + x * y, yy + y * y);
         }
-        // What rounding leaves of points that are all the same is no spread.
+        // Rounding errors of equal points do not count as spread.
         if xx <= f64::EPSILON * count * x0.abs().max(1e-12).powi(2) {
             return None;
         }
@@ -40,7 +41,7 @@ impl Exponential {
         Some(Exponential { scale: (y0 - rate * x0).exp(), rate, r2 })
     }
 
-    /// `y` at `x`.
+    /// Value of `y` at `x`.
     pub fn at(&self, x: f64) -> f64 {
         self.scale * (self.rate * x).exp()
     }

@@ -1,25 +1,24 @@
-//! How the gain of all six factors together is shared out among them: exact Shapley values over all 64 coalitions.
+//! Shares of the six factors in their joint gain: exact Shapley values over all 64 coalitions.
 //!
-//! A factor's share is the mean, over all orders in which the six may be taken, of what it adds to ln throughput when
-//! its turn comes (L. Shapley, A value for n-person games, 1953). Shares add up to the whole gain, whatever the
-//! interactions.
+//! A factor's share is its mean contribution to ln throughput over all orders of adding the six (L. Shapley, A value
+//! for n-person games, 1953). The shares add up to the whole gain for any interactions.
 
 use serde::Serialize;
 
 use crate::factors::LETTERS;
 
-/// One factor's share.
+/// Share of one factor.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Share {
-    /// The factor
+    /// Factor letter
     pub letter: char,
-    /// In ln throughput
+    /// Value in ln throughput
     pub value: f64,
-    /// Of the whole gain; nothing where there is no gain to share
+    /// Fraction of the whole gain; `None` if the gain is zero
     pub part: Option<f64>,
 }
 
-/// Shares of ln(all six / base), by the cells' throughputs in the order of [`crate::factors::cells`].
+/// Returns shares of ln(all six / base) from the cells' throughputs in the order of [`crate::factors::cells`].
 pub fn shares(mpps: &[f64; 64]) -> [Share; 6] {
     let worth = mpps.map(f64::ln);
     let gain = worth[63] - worth[0];
@@ -35,7 +34,7 @@ fn share(worth: &[f64; 64], player: usize) -> f64 {
     without.map(|set| weight(set.count_ones()) * (worth[set | bit] - worth[set])).sum()
 }
 
-/// In how many of the 720 orders exactly a given set of so many comes before the player, as a share: s! (5 - s)! / 6!.
+/// Fraction of the 720 orders in which exactly a given set of size s precedes the player: s! (5 - s)! / 6!.
 fn weight(before: u32) -> f64 {
     const ORDERS: [f64; 6] = [120.0, 24.0, 12.0, 12.0, 24.0, 120.0];
     ORDERS[before as usize] / 720.0

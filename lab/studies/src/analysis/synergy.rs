@@ -1,20 +1,20 @@
-//! What two factors do together beyond what each does alone: `ln(T_ij T_0 / (T_i T_j))`, zero where they only multiply.
+//! Synergy of two factors beyond their separate effects: `ln(T_ij T_0 / (T_i T_j))`, zero if they only multiply.
 
 use serde::Serialize;
 
 use super::Cells;
 use crate::factors::LETTERS;
 
-/// One pair.
+/// Synergy of one pair.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Synergy {
     /// The two letters, in order
     pub pair: (char, char),
-    /// In ln throughput: above zero they help each other, below they bring the same
+    /// In ln throughput: above zero the factors reinforce each other, below zero they overlap
     pub value: f64,
 }
 
-/// All pairs of which the base, both alone and both together were run.
+/// Returns all pairs for which the base, both single cells and the combined cell were run.
 pub fn pairs(cells: &Cells) -> Vec<Synergy> {
     let mut found = Vec::new();
     for (i, first) in LETTERS.iter().enumerate() {

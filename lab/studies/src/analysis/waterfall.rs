@@ -1,25 +1,26 @@
-//! The way from the base to the best cell, one factor at a time: at each step the one that helps most just then.
+//! Path from the base to the best cell, one factor at a time: each step adds the factor with the highest gain.
 
 use serde::Serialize;
 
 use super::{Cells, name_of};
 use crate::factors::LETTERS;
 
-/// One step.
+/// One step of the path.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Step {
-    /// The cell that it leads to
+    /// Cell that the step leads to
     pub name: String,
-    /// The factor that was added; nothing for the base
+    /// Added factor; `None` for the base
     pub letter: Option<char>,
-    /// Millions of packets a second there
+    /// Throughput of the cell in millions of packets per second
     pub mpps: f64,
 }
 
-/// The base, then each step to the best of the cells that were run; shorter where the cells on the way were not run,
-/// and nothing without the base.
+/// Returns the base and each step to the best cell that was run; shorter if cells on the path were not run, and empty
+/// without the base.
 ///
-/// The best cell is the fastest; of equals the one with fewer letters. A step may lose, where every other would lose more.
+/// The best cell is the fastest; among equals the one with fewer letters. A step may lose throughput if every other
+/// step loses more.
 pub fn greedy(cells: &Cells) -> Vec<Step> {
     let Some(base) = cells[0] else { return Vec::new() };
     let goal = best(cells);
@@ -28,7 +29,7 @@ pub fn greedy(cells: &Cells) -> Vec<Step> {
     while at != goal {
         let left = (0..LETTERS.len()).filter(|n| goal & !at & (1 << n) != 0);
         let options = left.filter_map(|n| Some((n, cells[at | 1 << n]?)));
-        // Of equals the first letter, so that the way is the same each time.
+        // Among equals the first letter, so that the path is deterministic.
         let Some((letter, mpps)) = options.rev().max_by(|a, b| a.1.total_cmp(&b.1)) else { break };
         at |= 1 << letter;
         steps.push(Step { name: name_of(at, "+"), letter: Some(LETTERS[letter]), mpps });
@@ -36,7 +37,7 @@ pub fn greedy(cells: &Cells) -> Vec<Step> {
     steps
 }
 
-/// The fastest cell; the base if none was run.
+/// Returns the fastest cell; the base if none was run.
 pub fn best(cells: &Cells) -> usize {
     let run = (0..cells.len()).filter_map(|bits| Some((bits, cells[bits]?)));
     let order = |a: &(usize, f64), b: &(usize, f64)| {

@@ -1,7 +1,8 @@
-//! Results in a file: read and judged, added to one experiment at a time, and never half written.
+//! Result files: validated when read, extended by one experiment at a time, and replaced atomically.
 //!
-//! A file holds one set of results, so whoever adds to it must make results as those in it were made; otherwise it is
-//! refused. It is replaced as a whole, so that who reads it, or who ends this process, finds the last full set.
+//! A file holds one result set. New results must have the provenance of those in the file; otherwise opening it is an
+//! error. The file is replaced as a whole, so that a concurrent reader or a killed process leaves the last complete
+//! set.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,13 +14,13 @@ use crate::factors::{Named, everything};
 use crate::results::{Results, Row, ThreadRow};
 use crate::trial::record::Record;
 
-/// Reads a set of results and judges its numbers.
+/// Reads a result set and validates its numbers.
 pub fn read(path: &Path) -> Result<Results, CheckpointError> {
     let bytes = fs::read(path).map_err(CheckpointError::Unreadable)?;
     parse(&bytes)
 }
 
-/// The same from a file's bytes.
+/// Parses a file's contents and validates its numbers.
 pub fn parse(bytes: &[u8]) -> Result<Results, CheckpointError> {
     let results: Results = serde_json::from_slice(bytes).map_err(CheckpointError::NotResults)?;
     results.rows.iter().try_for_each(validate)?;
@@ -70,17 +71,17 @@ fn counts(thread: &ThreadRow) -> [f64; 17] {
     ]
 }
 
-/// Results as they come in, and the file that holds them, if there is one.
+/// Results collected so far, and the file that holds them, if any.
 #[derive(Debug)]
 pub struct CheckpointWriter {
     results: Results,
     path: Option<PathBuf>,
-    /// Names in the order in which rows stand
+    /// Names in row order
     order: Vec<String>,
 }
 
 impl CheckpointWriter {
-    /// Goes on with a file if it is there, and begins it if not. `results` says how they will be taken.
+    /// Resumes a file if it exists, else creates it. `results` holds the provenance of the results to come.
     pub fn open(path: Option<PathBuf>, results: Results) -> Result<CheckpointWriter, CheckpointError> {
         let order = everything().into_iter().map(|named| named.name).collect();
         let mut writer = CheckpointWriter { results, path, order };
@@ -94,12 +95,12 @@ impl CheckpointWriter {
         Ok(writer)
     }
 
-    /// Those of which there is no result yet.
+    /// Returns the configurations without a result.
     pub fn missing(&self, wanted: &[Named]) -> Vec<Named> {
         wanted.iter().filter(|named| self.results.row(&named.name).is_none()).cloned().collect()
     }
 
-    /// Adds one, and writes them all. Rows stand in the order of the list, whichever came first.
+    /// Adds a row and writes the set. Rows are sorted in the order of the configuration list.
     pub fn add(&mut self, row: Row) -> Result<(), CheckpointError> {
         self.results.rows.push(row);
         let place = |name: &str| self.order.iter().position(|other| other == name);
@@ -107,13 +108,13 @@ impl CheckpointWriter {
         self.write()
     }
 
-    /// Puts a trial's results in the place of those before, which they hold, and writes them.
+    /// Replaces all results by those of a trial, which include the earlier ones, and writes them.
     pub fn replace(&mut self, results: Results) -> Result<(), CheckpointError> {
         self.results = results;
         self.write()
     }
 
-    /// All so far.
+    /// Results so far.
     pub fn results(&self) -> &Results {
         &self.results
     }
@@ -124,7 +125,7 @@ impl CheckpointWriter {
     }
 }
 
-/// Whether two sets were made alike.
+/// Checks that two sets have the same provenance.
 fn same(there: &Results, here: &Results) -> Result<(), CheckpointError> {
     let mut differences = Vec::new();
     let mut compare = |what: &str, there: String, here: String| {
@@ -140,7 +141,7 @@ fn same(there: &Results, here: &Results) -> Result<(), CheckpointError> {
             compare("slices of", format!("{} ms", there.slice), format!("{} ms", here.slice));
             compare("configurations", names(there), names(here));
         }
-        // Of a trial a pilot decides it, and the file says which it was.
+        // For a trial a pilot determines the packet count, and the file records it.
         _ => compare("packets", there.packets.to_string(), here.packets.to_string()),
     }
     for constant in &here.constants {
@@ -190,7 +191,7 @@ mod tests {
         assert_eq!(names, ["a", "d"]);
         let missing = again.missing(&select(&["base", "a", "d"]).unwrap());
         assert_eq!(missing.iter().map(|named| named.name.as_str()).collect::<Vec<_>>(), ["base"]);
-        // Nothing else is left there.
+        // No temporary file remains.
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 

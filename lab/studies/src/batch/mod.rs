@@ -1,7 +1,7 @@
-//! Many experiments as one job: which of them are missing, running them, and keeping what came out.
+//! Batches of experiments: selects missing ones, runs them and collects their results.
 //!
-//! An experiment in the simulator needs one core and nothing else, so as many run at once as there are jobs, and what
-//! comes out does not depend on how many. [`Event`]s come to the caller's thread, which keeps and shows them.
+//! A simulated experiment needs one core and nothing else, so as many run concurrently as there are jobs; results do
+//! not depend on that number. [`Event`]s are delivered on the caller's thread, which stores and displays them.
 
 pub mod checkpoint;
 mod simulated;
@@ -18,27 +18,26 @@ use crate::origin;
 use measure::Kind;
 use sim::{Profile, Stuck};
 
-/// How experiments are to be run in the simulator. On real memory a set is one trial in rounds instead
-/// ([`super::trial`]).
+/// Settings of simulated experiments. On real memory a set is one trial in rounds instead ([`super::trial`]).
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// On which processor
+    /// Processor profile
     pub profile: Profile,
-    /// Packets that count in each
+    /// Packets counted per experiment
     pub packets: u64,
-    /// Decides in which order the pools' buffers are taken; nothing else is drawn by chance
+    /// Seed of the order in which pool buffers are taken; the only random choice
     pub seed: u64,
-    /// How many at once, which does not change what comes out
+    /// Number of concurrent experiments; does not affect results
     pub jobs: NonZeroUsize,
 }
 
 impl Plan {
-    /// A tenth of the packets comes before and does not count, and never fewer than two laps of the longest rings.
+    /// Returns the run length. The warm-up is a tenth of the packets, at least two laps of the longest rings.
     pub fn length(&self) -> Length {
         Length { packets: self.packets, warm_up: (self.packets / 10).max(4096) }
     }
 
-    /// Results made like this, without any so far.
+    /// Returns an empty result set with this plan's provenance.
     pub fn empty(&self) -> Results {
         Results {
             memory: Kind::Simulated,
@@ -54,21 +53,22 @@ impl Plan {
     }
 }
 
-/// What happens while experiments run.
+/// Progress of a batch.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// This one has begun
+    /// An experiment began
     Began(String),
-    /// This one has ended
+    /// An experiment finished
     Done(Row),
-    /// This one cannot come to an end
+    /// An experiment is at a deadlock
     Failed(String, Stuck),
 }
 
-/// Told of each event; says whether to go on. After a break nothing new begins, and what runs comes to its end.
+/// Receives each event and returns whether to continue. After a break no new experiment begins, and running ones
+/// finish.
 pub type Listener<'a> = &'a mut dyn FnMut(Event) -> ControlFlow<()>;
 
-/// The configurations of these names, once each and in the order of the names; every name that is none of them.
+/// Returns the named configurations, without duplicates and in the order of the names, or all unknown names.
 pub fn select<S: AsRef<str>>(names: &[S]) -> Result<Vec<Named>, Vec<UnknownConfiguration>> {
     let (mut chosen, mut unknown): (Vec<Named>, Vec<_>) = (Vec::new(), Vec::new());
     for name in names {

@@ -1,7 +1,7 @@
-//! Experiments in the simulator, as many at once as there are jobs.
+//! Runs experiments in the simulator, as many concurrently as there are jobs.
 //!
-//! Protocol: each thread takes the next number off a shared counter until there are none, and sends what came out to
-//! the caller's thread. Experiments share nothing, so the counter may be relaxed; the channel orders the rest.
+//! Protocol: each thread takes the next number from a shared counter until none is left, and sends its results to the
+//! caller's thread. Experiments share nothing, so the counter may be relaxed; the channel orders the rest.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use crate::factors::Named;
 use crate::model::Config;
 use crate::results::Row;
 
-/// Runs them all, or until the flag is up.
+/// Runs all experiments, or stops when the flag is set.
 pub fn run(plan: &Plan, configurations: &[Named], stop: &AtomicBool, listener: Listener<'_>) {
     let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let (sender, events) = channel();
@@ -86,7 +86,7 @@ mod tests {
     fn a_seed_changes_what_comes_out_and_the_same_seed_does_not() {
         let row = |seed| {
             let (mut rows, mut plan) = (Vec::new(), Plan { seed, ..plan(1) });
-            // In small caches it soon matters which buffers meet in a set.
+            // In small caches the result soon depends on which buffers share a set.
             for cache in [&mut plan.profile.l1, &mut plan.profile.l2, &mut plan.profile.llc] {
                 cache.bytes.value /= 64.0;
             }
@@ -125,7 +125,7 @@ mod tests {
             began += usize::from(matches!(event, Event::Began(_)));
             ControlFlow::Break(())
         });
-        // The one that runs while the break is told comes to its end, and at most one more has begun by then.
+        // The experiment running at the break finishes, and at most one more has begun by then.
         assert!((1..=2).contains(&began), "{began}");
     }
 }

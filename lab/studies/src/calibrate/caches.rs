@@ -1,13 +1,13 @@
-//! What the system tells of this processor's caches (`/sys/devices/system/cpu/cpu0/cache`).
+//! Sizes of this processor's caches as reported by the system (`/sys/devices/system/cpu/cpu0/cache`).
 
 use std::path::Path;
 
-/// A cache.
+/// Size of one cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cache {
-    /// Bytes
+    /// Size in bytes
     pub bytes: u64,
-    /// Ways
+    /// Associativity in ways
     pub ways: u64,
 }
 
@@ -20,12 +20,12 @@ pub struct Caches {
     pub l2: Cache,
     /// The shared cache
     pub llc: Cache,
-    /// Nothing was told, and these are the study's processor's
+    /// The sizes are not reported; these are those of the study's processor
     pub assumed: bool,
 }
 
 impl Caches {
-    /// Of CPU 0.
+    /// Returns the caches of CPU 0.
     pub fn here() -> Caches {
         Caches::read(Path::new("/sys/devices/system/cpu/cpu0/cache")).unwrap_or(Caches {
             l1: Cache { bytes: 32 << 10, ways: 8 },
@@ -35,7 +35,7 @@ impl Caches {
         })
     }
 
-    /// From a directory with one `index*` directory for each cache.
+    /// Reads the caches from a directory with one `index*` directory per cache.
     pub fn read(directory: &Path) -> Option<Caches> {
         let level = |wanted: &str| {
             (0..8).find_map(|index| {
@@ -52,7 +52,7 @@ impl Caches {
     }
 }
 
-/// `32K` or `16M`.
+/// Parses `32K` or `16M`.
 fn bytes(text: &str) -> Option<u64> {
     let (number, unit) = text.split_at(text.len().checked_sub(1)?);
     let unit = match unit {

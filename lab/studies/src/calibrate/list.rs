@@ -1,16 +1,16 @@
-//! Which micro-benchmarks a calibration has, over which sizes, and what each of them says.
+//! Micro-benchmarks of a calibration: their sizes, and the constant that each determines.
 
 use super::Caches;
 use super::task::Task;
 use sim::memory::{Address, LINE};
 use sim::micro::{Left, Scatter};
 
-/// Most misses at once that are tried.
+/// Maximum number of concurrent misses.
 const AT_ONCE: u64 = 40;
-/// Lines that one core hands to the other.
+/// Number of lines that one core passes to the other.
 const HANDED: u64 = 1024;
 
-/// Where in the arena, in bytes: chains in front, zeroes behind, lines that two cores share at the end.
+/// Arena offsets in bytes: chains first, then zeroes, then lines shared by two cores.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Places {
     pub(super) zeroes: Address,
@@ -19,7 +19,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// `times` the shared cache in front, and as much behind.
+    /// Reserves `times` the size of the shared cache for the chains, and as much for the zeroes.
     pub(super) fn of(caches: &Caches, times: u64) -> Places {
         let large = (caches.llc.bytes * times).next_power_of_two();
         let shared = 2 * large;
@@ -27,7 +27,7 @@ impl Places {
     }
 }
 
-/// How long each is run: as long as a clock needs, or as a simulator can afford.
+/// Amount of work per benchmark: enough for a clock, or as much as a simulator can afford.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Effort {
     warm: u64,
@@ -37,7 +37,7 @@ pub(super) struct Effort {
     lines: u64,
     turns: u64,
     additions: u64,
-    /// Chases over every size, not only over those that say a constant
+    /// Chases over every size, not only those that determine a constant
     curve: bool,
     translated: bool,
 }
@@ -67,25 +67,25 @@ impl Effort {
     };
 }
 
-/// What a time says.
+/// Meaning of a measured time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Says {
     /// A constant, in nanoseconds
     Constant(&'static str),
-    /// A point of the curve of chases
+    /// A point of the chase curve, by bytes
     Chase(u64),
-    /// A point of the curve of misses
+    /// A point of the miss curve, by concurrent misses
     Misses(usize),
 }
 
-/// One of the list.
+/// One benchmark of the list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub(super) task: Task,
     pub(super) says: Says,
 }
 
-/// All of a round.
+/// Returns all benchmarks of a round.
 pub(super) fn list(caches: &Caches, places: Places, effort: Effort, seed: u64) -> Vec<Step> {
     let mut steps = chases(caches, places, effort, seed);
     steps.extend((1..=AT_ONCE).map(|at_once| misses(places, effort, seed, at_once)));
@@ -101,14 +101,14 @@ pub(super) fn list(caches: &Caches, places: Places, effort: Effort, seed: u64) -
 fn chases(caches: &Caches, places: Places, effort: Effort, seed: u64) -> Vec<Step> {
     let levels = [
         ("l1.latency", caches.l1.bytes / 2),
-        // Near its size a cache also misses, and neighbours have their part of the shared one.
+        // A cache has misses near its size, and neighbours use part of the shared one.
         ("l2.latency", caches.l2.bytes / 4),
         ("llc.latency", (caches.l2.bytes * 4).min(caches.llc.bytes / 4)),
         ("dram", places.zeroes),
     ];
     let mut sizes: Vec<u64> = (12..48).map(|bits| 1 << bits).filter(|size| *size <= places.zeroes).collect();
     sizes.retain(|size| effort.curve && levels.iter().all(|(_, level)| level != size));
-    // Around once, so that what fits is in; where nothing fits, a part is enough.
+    // One lap brings in everything that fits; if nothing fits, a part is enough.
     let task = |bytes: u64| {
         let warm = (bytes / LINE).min(effort.warm);
         Task::Chase { bytes, seed, warm, steps: effort.steps }
@@ -143,7 +143,7 @@ fn shared_lines(places: Places, effort: Effort, seed: u64) -> Vec<Step> {
     let line = places.shared;
     let constant = |name, task| Step { task, says: Says::Constant(name) };
     let counters = |apart| Task::Increments { line, apart, count: effort.additions };
-    // Lines that nobody has touched lately, in pairs of a page that a round does not share with the last one.
+    // Lines without recent accesses, in pairs of a page that a round does not share with the previous one.
     let handed = |left: Left| {
         let part = (seed % 256) * (HANDED * LINE) * 2 + if left == Left::Clean { HANDED * LINE } else { 0 };
         let base = line + (1 << 20) + part % (32 << 20);

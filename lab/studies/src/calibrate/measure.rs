@@ -1,4 +1,4 @@
-//! The list on real memory, in rounds: everything once a round, so that what drifts meets all of it alike.
+//! Runs the list on real memory, in rounds: every benchmark once per round, so that drift affects all alike.
 
 use std::collections::BTreeMap;
 use std::sync::Barrier;
@@ -15,10 +15,10 @@ use real::{Arena, RealMemory, dependent_additions};
 use sim::memory::Width;
 use sim::micro::{Side, knee, stream};
 
-/// How far beyond the shared cache memory begins: neighbours have their part of that, too.
+/// Size of the memory region as a multiple of the shared cache, part of which neighbours may use.
 const TIMES: u64 = 8;
 
-/// What each round brings; one entry for each constant.
+/// Samples per round; one entry per constant.
 #[derive(Debug, Default)]
 struct Samples {
     named: Vec<(&'static str, &'static str, Vec<f64>)>,
@@ -35,7 +35,7 @@ impl Samples {
     }
 }
 
-/// Measures in so many rounds.
+/// Measures in `rounds` rounds.
 pub fn run(rounds: usize, seed: u64, progress: &mut dyn Progress) -> Result<Calibration, CalibrateError> {
     if rounds < FEWEST {
         return Err(CalibrateError::TooFewRounds(rounds));
@@ -116,7 +116,7 @@ impl Bench {
         self.alone(|memory, clock| task.run(memory, |_| clock(), Side::First))
     }
 
-    /// One thread on the first CPU.
+    /// Runs `body` on a thread on the first CPU.
     fn alone<T: Send>(
         &self,
         body: impl FnOnce(&mut RealMemory<'_>, &dyn Fn() -> f64) -> T + Send,
@@ -130,7 +130,7 @@ impl Bench {
         })
     }
 
-    /// Two threads, each on its CPU, that begin together.
+    /// Runs `body` on two threads that start together, each on its own CPU.
     fn pair(
         &self,
         body: impl Fn(&mut RealMemory<'_>, &dyn Fn() -> f64, Side) -> f64 + Sync,
@@ -139,7 +139,8 @@ impl Bench {
         let one = |side: Side, cpu: usize| {
             let pinned = pin(cpu);
             gate.wait();
-            // Without its own CPU a thread still answers the other one; the error is told afterwards.
+            // A thread that could not be pinned still runs, because the other one waits for it; the error is returned
+            // afterwards.
             let took = body(&mut self.memory(), &|| self.now(), side);
             pinned.map(|()| took)
         };
@@ -154,8 +155,8 @@ impl Bench {
     }
 
     fn memory(&self) -> RealMemory<'_> {
-        // SAFETY: every place below comes from `Places`, whose `bytes` the arena has; past the caches goes only a
-        // processor that was asked (`streams`).
+        // SAFETY: every address below comes from `Places`, whose `bytes` the arena has; non-temporal copies run only if
+        // the processor supports them (`can_go_past`).
         unsafe { self.arena.view() }
     }
 
@@ -163,7 +164,7 @@ impl Bench {
         self.clock.seconds(0, self.clock.ticks()) * 1e9
     }
 
-    /// Fills the caches of the first CPU, and the shared one, with something else.
+    /// Evicts the first CPU's caches and the shared cache.
     fn evict(&self) -> Result<(), SeatsError> {
         let lines = self.caches.llc.bytes * 2 / sim::memory::LINE;
         self.alone(|memory, _| stream(memory, self.places.zeroes, lines))
@@ -198,7 +199,7 @@ impl Bench {
     }
 }
 
-/// Whether this processor writes past its caches as `vmovntdq` does.
+/// Whether this processor supports non-temporal stores (`vmovntdq`).
 fn can_go_past() -> bool {
     crate::factors::find("b")
         .is_ok_and(|named| crate::requirements::validate(&Processor::here(), &named).is_ok())

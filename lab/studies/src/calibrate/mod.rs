@@ -1,12 +1,11 @@
-//! Calibration: what this processor's caches cost, measured, and a simulator's profile made from it.
+//! Calibration: measures the costs of this processor's caches and creates a simulator profile from them.
 //!
-//! A [`task`] is one micro-benchmark of [`super::micro`] with its warm-up, over any [`super::memory::Memory`]: on real
-//! memory it measures the machine, in the simulator it must give back the constants of its profile, which tests compare
-//! in closed form. The `list` says which there are. [`simulate`] runs it under a profile, so that a profile can be held
-//! against the machine that it is of.
-//! `measure` runs it in rounds on real memory; [`caches`] says what the system tells about sizes; [`profile`] writes
-//! what was found, each constant with where it was taken from. A constant that cannot be measured from user space is
-//! taken from a named source, and whoever reads the profile sees which.
+//! A [`task`] is one micro-benchmark of [`sim::micro`] with its warm-up, over any [`sim::memory::Memory`]: on real
+//! memory it measures the machine; in the simulator it must return the constants of its profile, which tests compare in
+//! closed form. The `list` defines the tasks. [`simulate`] runs it under a profile, to compare a profile with its
+//! machine. `measure` runs it in rounds on real memory; [`caches`] reads the sizes that the system reports; [`profile`]
+//! writes the constants, each with its source. A constant that cannot be measured from user space is taken from a
+//! source that the profile names.
 
 pub mod caches;
 mod list;
@@ -22,41 +21,41 @@ use ::measure::SeatsError;
 pub use caches::{Cache, Caches};
 use real::ArenaError;
 
-/// One thing that was measured.
+/// One measured value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    /// What
+    /// Name
     pub name: &'static str,
-    /// In which unit
+    /// Unit
     pub unit: &'static str,
-    /// The median over rounds with its interval
+    /// Median over rounds with its interval
     pub value: Estimate,
 }
 
-/// All that was measured.
+/// All measurements of a calibration.
 #[derive(Clone, Debug)]
 pub struct Calibration {
-    /// Of which processor
+    /// Processor name
     pub processor: String,
-    /// What the system tells of its caches
+    /// Cache sizes reported by the system
     pub caches: Caches,
-    /// Each constant
+    /// Measured constants
     pub measured: Vec<Measured>,
-    /// Bytes of a chain, and nanoseconds a load along it
+    /// Chain size in bytes, and nanoseconds per load
     pub chase: Vec<(u64, Estimate)>,
-    /// Independent misses at once, and nanoseconds for all of them
+    /// Number of concurrent independent misses, and nanoseconds for all of them
     pub misses: Vec<(usize, Estimate)>,
-    /// On which pages, by which clock, in how many rounds
+    /// Page sizes, clock and number of rounds
     pub notes: Vec<String>,
 }
 
-/// Why nothing was measured.
+/// Error of a calibration.
 #[derive(Debug, thiserror::Error)]
 pub enum CalibrateError {
-    /// There are too few CPUs.
+    /// Too few CPUs
     #[error(transparent)]
     Seats(#[from] SeatsError),
-    /// There is too little memory.
+    /// Too little memory
     #[error(transparent)]
     Arena(#[from] ArenaError),
     /// Too few rounds for an interval
@@ -68,12 +67,12 @@ pub use measure::run;
 pub use simulated::simulate;
 
 impl Calibration {
-    /// A constant's median.
+    /// Returns a constant's median.
     pub fn median(&self, name: &str) -> Option<f64> {
         self.measured.iter().find(|measured| measured.name == name).map(|measured| measured.value.median)
     }
 
-    /// What no processor shows: such a calibration says more of the neighbours than of the caches.
+    /// Returns implausible values: they indicate interference by neighbours instead of cache properties.
     pub fn implausible(&self) -> Vec<String> {
         let mut found = Vec::new();
         let levels = ["l1.latency", "l2.latency", "llc.latency", "dram"];

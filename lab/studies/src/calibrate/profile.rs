@@ -1,4 +1,4 @@
-//! A simulator's profile from a calibration: TOML in which each constant says where it was taken from.
+//! Writes a simulator profile from a calibration: TOML in which each constant names its source.
 
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::Calibration;
 use sim::Profile;
 
-/// What is measured and becomes a constant.
+/// Measurements that become constants.
 pub const USED: [&str; 13] = [
     "frequency",
     "l1.latency",
@@ -23,7 +23,7 @@ pub const USED: [&str; 13] = [
     "core_clean",
 ];
 
-/// What cannot be measured from user space, from a manual.
+/// Constants from a manual that cannot be measured from user space.
 #[derive(Clone, Copy, Debug)]
 struct Manual {
     width: u32,
@@ -49,7 +49,7 @@ const SKYLAKE: Manual = Manual {
     source: "Intel optimization manual, Skylake; mispredict: A. Fog, Microarchitecture",
 };
 
-/// Of this processor, or of Skylake with a word that it is not known.
+/// Returns the constants of this processor, or Skylake's with a remark that it is unknown.
 fn manual(processor: &str) -> (Manual, &'static str) {
     let model = |text: &str| processor.contains(text);
     let genoa = (16..32).any(|n| model(&format!("(family 25, model {n})")));
@@ -63,7 +63,7 @@ fn manual(processor: &str) -> (Manual, &'static str) {
     }
 }
 
-/// The file's text. `date` stands in every source.
+/// Returns the profile text. Every measured source contains `date`.
 pub fn write(calibration: &Calibration, date: &str) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
@@ -180,7 +180,7 @@ fn line(text: &mut String, name: &str, value: f64, source: &str, free: bool) -> 
     writeln!(text, "{name} = {{ value = {value}, source = \"{source}\"{free} }}")
 }
 
-/// The day of a moment, as `2022-11-09`, in UTC.
+/// Formats the UTC date of a time as `2022-11-09`.
 pub fn day(at: SystemTime) -> String {
     let days = at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / 86_400);
     let (mut year, mut left) = (1970, days);
@@ -204,7 +204,7 @@ pub fn day(at: SystemTime) -> String {
     format!("{year}-{month:02}-{:02}", left + 1)
 }
 
-/// A file's name for a processor: letters and digits, the rest as hyphens.
+/// Returns a profile file name for a processor: lower-case letters and digits, separated by hyphens.
 pub fn file_name(processor: &str) -> String {
     let plain = processor.to_lowercase();
     let words = plain.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());

@@ -1,4 +1,5 @@
-//! The same list under a profile, in the simulator: what a processor of this profile would have measured.
+//! Runs the calibration list under a profile in the simulator: the values that a processor of this profile would
+//! measure.
 
 use super::list::{Effort, Places, Says, Step, list};
 use super::task::Task;
@@ -8,10 +9,10 @@ use sim::profile::CacheConstants;
 use sim::program::Program;
 use sim::{Profile, Simulated, Stuck, TICKS};
 
-/// How far beyond the shared cache memory begins here: enough for a cold chase, little enough for a simulator.
+/// Size of the memory region as a multiple of the shared cache: enough for a cold chase, small enough for a simulator.
 const TIMES: u64 = 2;
 
-/// Each constant of the list with its simulated value, in the unit of the measured one.
+/// Returns each constant of the list with its simulated value, in the unit of the measured one.
 pub fn simulate(profile: &Profile) -> Result<Vec<(&'static str, f64)>, Stuck> {
     let caches = of(profile);
     let places = Places::of(&caches, TIMES);
@@ -29,12 +30,12 @@ pub fn simulate(profile: &Profile) -> Result<Vec<(&'static str, f64)>, Stuck> {
     Ok(found)
 }
 
-/// One micro-benchmark on a machine that has done nothing before.
+/// Runs one micro-benchmark on a fresh machine.
 fn once(profile: &Profile, places: Places, task: Task) -> Result<f64, Stuck> {
     timed(Program::new(places.bytes), profile, task)
 }
 
-/// The same in a program that knows its arena and its prefetchers.
+/// Same, in a program with a given arena and prefetchers.
 pub(super) fn timed(program: Program<f64>, profile: &Profile, task: Task) -> Result<f64, Stuck> {
     let nanoseconds = 1.0 / (TICKS as f64 * profile.frequency.value);
     let clock = move |memory: &Simulated<'_>| memory.counters().time as f64 * nanoseconds;
@@ -45,7 +46,7 @@ pub(super) fn timed(program: Program<f64>, profile: &Profile, task: Task) -> Res
     Ok(task.pick([first, ran.said.get(1).copied().unwrap_or(first)]))
 }
 
-/// A profile's caches, as the system would tell them.
+/// Returns a profile's caches in the form that the system reports.
 fn of(profile: &Profile) -> Caches {
     let cache = |constants: &CacheConstants| Cache {
         bytes: constants.bytes.value as u64,

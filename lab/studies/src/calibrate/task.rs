@@ -1,5 +1,5 @@
-//! The micro-benchmarks of [`sim::micro`], each with its warm-up, under whatever clock its memory has: one value
-//! for each, so that the same list is timed on real memory and under a profile in the simulator.
+//! The micro-benchmarks of [`sim::micro`], each with its warm-up, timed by a clock that the caller passes: one value
+//! per benchmark, so that the same list runs on real memory and under a profile in the simulator.
 
 use sim::memory::{Address, LINE, Memory, Width};
 use sim::micro::{
@@ -7,96 +7,96 @@ use sim::micro::{
     stores, stream, stream_past,
 };
 
-/// Steps before those that are timed where lines are handed over: more than a core has in flight, so that as many are
-/// in flight at either end.
+/// Untimed steps at the start of a hand-over chase: more than a core has in flight, so that as many are in flight at
+/// the start as at the end.
 const IN_FLIGHT: u64 = 256;
 
-/// One micro-benchmark.
+/// One micro-benchmark; the doc of each variant ends with the unit of its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// A chase over so many bytes: a step
+    /// Chase over `bytes` bytes; per step
     Chase {
-        /// From the arena's beginning
+        /// Chain size from the arena's start
         bytes: u64,
-        /// Of the chain's order
+        /// Seed of the chain's order
         seed: u64,
-        /// Steps before
+        /// Untimed warm-up steps
         warm: u64,
-        /// Steps that are timed
+        /// Timed steps
         steps: u64,
     },
-    /// So many independent misses at once: a group
+    /// Concurrent independent misses; per group
     Misses {
-        /// Where; zeroes
+        /// Addresses, which hold zeroes
         scatter: Scatter,
-        /// In a group
+        /// Misses per group
         at_once: u64,
-        /// The first place
+        /// Index of the first address
         first: u64,
-        /// Groups that are timed; a quarter as many come before
+        /// Timed groups, after a quarter as many untimed ones
         groups: u64,
-        /// What translates addresses is brought near before, where there is such a thing
+        /// Warms the address translation caches first
         translated: bool,
     },
-    /// Stores to scattered lines: a store
+    /// Stores to scattered lines; per store
     Stores {
-        /// Where
+        /// Addresses
         scatter: Scatter,
-        /// Stores that are timed
+        /// Timed stores
         count: u64,
     },
-    /// Reads in order: a line
+    /// Sequential reads; per line
     Stream {
-        /// From here on
+        /// Start address
         base: Address,
-        /// Lines
+        /// Number of lines
         lines: u64,
     },
-    /// Writes in order past the caches: a line
+    /// Sequential non-temporal writes; per line
     Past {
-        /// From here on
+        /// Start address
         base: Address,
-        /// Lines
+        /// Number of lines
         lines: u64,
     },
-    /// A line handed to and fro: a hand-over
+    /// A line passed back and forth; per hand-over
     PingPong {
-        /// The line; zero before
+        /// Address of the line; must hold zero
         line: Address,
-        /// To and fro
+        /// Number of round trips
         turns: u64,
     },
-    /// Two counters so many bytes apart, one for each core: an addition
+    /// Two counters, one per core; per addition
     Increments {
-        /// The first counter
+        /// Address of the first counter
         line: Address,
-        /// Bytes to the second
+        /// Distance to the second counter in bytes
         apart: u64,
-        /// Additions
+        /// Number of additions
         count: u64,
     },
-    /// A chase over what another core had: a line
+    /// Chase over lines that another core held; per line
     HandedOver {
-        /// A line through which the two agree; zero before
+        /// Synchronization line of the two cores; must hold zero
         flag: Address,
-        /// The chain's first byte
+        /// Address of the chain's first byte
         base: Address,
         /// Lines of the chain, more than 256
         lines: u64,
-        /// Of the chain's order
+        /// Seed of the chain's order
         seed: u64,
-        /// What the other core did
+        /// State in which the other core leaves the lines
         left: Left,
     },
 }
 
 impl Task {
-    /// Whether it needs two cores.
+    /// Whether the task needs two cores.
     pub fn is_pair(&self) -> bool {
         matches!(self, Task::PingPong { .. } | Task::Increments { .. } | Task::HandedOver { .. })
     }
 
-    /// What must lie in memory before, and in no cache.
+    /// Returns the values that must be in memory, and in no cache, before the task.
     pub fn values(&self) -> Vec<(Address, u64)> {
         match *self {
             Task::Chase { bytes, seed, .. } => chain(0, bytes / LINE, seed),
@@ -110,7 +110,7 @@ impl Task {
         }
     }
 
-    /// Runs one side of it (the first, where there is one only): nanoseconds for each unit.
+    /// Runs one side of the task (the first, if there is only one); returns nanoseconds per unit.
     pub fn run<M: Memory>(&self, memory: &mut M, clock: impl Fn(&M) -> f64, side: Side) -> f64 {
         match *self {
             Task::Chase { warm, steps, .. } => {
@@ -148,7 +148,7 @@ impl Task {
         }
     }
 
-    /// The first core goes over the chain and says so by the flag; the second one follows it afterwards, and is timed.
+    /// The first core walks the chain and sets the flag; then the second core walks it and is timed.
     fn handed_over<M: Memory>(
         &self,
         memory: &mut M,
@@ -174,7 +174,7 @@ impl Task {
         took
     }
 
-    /// Which of the two sides' times counts, or what of both.
+    /// Combines the times of the two sides into the task's result.
     pub fn pick(&self, [first, second]: [f64; 2]) -> f64 {
         match self {
             Task::Increments { .. } => f64::midpoint(first, second),
@@ -184,8 +184,8 @@ impl Task {
     }
 }
 
-/// Nanoseconds for each of so many. In the simulator all before is over when it begins, and all of it when it ends; real
-/// memory has no such wait, and takes so many that it does not matter.
+/// Returns nanoseconds per unit for `count` units. Fences complete all earlier and all timed accesses; on real memory
+/// the count is so high that their cost does not matter.
 fn timed<M: Memory>(memory: &mut M, clock: impl Fn(&M) -> f64, count: u64, act: impl FnOnce(&mut M)) -> f64 {
     memory.fence();
     let from = clock(memory);

@@ -1,4 +1,4 @@
-//! In the simulator each pattern has a closed form in the profile's constants; on real memory the whole of it runs.
+//! Closed forms of each pattern in the simulator, in the profile's constants; a complete run on real memory.
 
 use super::simulated::timed;
 use super::task::Task;
@@ -12,7 +12,7 @@ use sim::program::Program;
 const BYTES: u64 = 1 << 26;
 const ALL: Scatter = Scatter { base: 0, lines: BYTES / LINE };
 
-/// Nanoseconds of a task on the study's processor without prefetchers.
+/// Returns a task's nanoseconds on the study's processor without prefetchers.
 fn took(task: Task) -> f64 {
     let program = Program::new(BYTES).prefetchers(Prefetchers { stream: false, adjacent: false });
     timed(program, &Profile::study(), task).expect("nobody waits for ever")
@@ -104,7 +104,7 @@ fn counters_on_one_line_cost_more_than_on_two() {
     assert!(same > 2.0 * split, "{same} against {split}");
 }
 
-/// What is measured on a machine must have a simulated value beside it.
+/// Every value measured on a machine needs a simulated counterpart.
 #[test]
 fn the_whole_list_gives_back_what_the_profile_says_of_latencies() {
     let profile = Profile::study();
@@ -113,7 +113,8 @@ fn the_whole_list_gives_back_what_the_profile_says_of_latencies() {
     near(cycles(of("l1.latency")), profile.l1.latency.value, 0.02);
     near(cycles(of("l2.latency")), profile.l2.latency.value, 0.05);
     near(of("dram"), profile.transfer.dram.value, 0.1);
-    // A line's pair comes with it, so up to half of a short chain's lines are there before they are asked for.
+    // The adjacent line is fetched with each line, so up to half of a short chain's lines arrive before they are
+    // requested.
     let (clean, said) = (of("core_clean"), profile.transfer.core_clean.value);
     assert!((0.4 * said..1.05 * said).contains(&clean), "{clean} against {said}");
     assert!(profile::USED.iter().all(|name| found.iter().any(|(other, _)| other == name)), "{found:?}");

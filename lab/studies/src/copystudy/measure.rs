@@ -1,11 +1,11 @@
-//! The study on real memory: two pinned threads, timed by the host's clock around each copy of a batch.
+//! The copy study on real memory: two pinned threads, timed by the host's clock around each copy of a batch.
 //!
-//! As in the other study's trials ([`crate::trial`]) each round runs everything once, in an order that follows from the seed,
-//! and what is compared was run in the same round. A slice gives one figure for each copy, the median over its batches, which an
-//! interrupt does not move; a slice that others disturbed is run again. Nothing here is printed.
+//! As in [`crate::trial`], each round runs everything once in an order derived from the seed, and only values of the
+//! same round are compared. A slice gives one value per copy, the median over its batches, which an interrupt does not
+//! move; a disturbed slice is run again. This module prints nothing.
 //!
-//! What real memory has not: a second node is not looked for, and no device writes what arrives, so it lies in the
-//! host's own caches.
+//! Limits of real memory: a second node is not used, and no device writes incoming packets, so they lie in the host's
+//! own caches.
 
 use std::num::NonZeroUsize;
 
@@ -23,26 +23,26 @@ use measure::{Clock, Processor, Seats, SeatsError};
 use real::{Arena, ArenaError, RealMemory};
 use sim::memory::Width;
 
-/// What is to be run.
+/// Settings of a measurement.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Which variants at which sizes
+    /// Variants and packet sizes
     pub selection: Selection,
-    /// Rounds
+    /// Number of rounds
     pub rounds: usize,
-    /// Batches of 32 packets that count in each slice
+    /// Batches of 32 packets counted per slice
     pub batches: NonZeroUsize,
-    /// Decides the orders, and the resampling
+    /// Seed of the orders and of the resampling
     pub seed: u64,
 }
 
-/// Why nothing was measured.
+/// Error of a measurement.
 #[derive(Debug, thiserror::Error)]
 pub enum MeasureError {
-    /// There are too few CPUs.
+    /// Too few CPUs
     #[error(transparent)]
     Seats(#[from] SeatsError),
-    /// There is too little memory.
+    /// Too little memory
     #[error(transparent)]
     Arena(#[from] ArenaError),
     /// Too few rounds for an interval
@@ -50,12 +50,12 @@ pub enum MeasureError {
     TooFewRounds(usize),
 }
 
-/// Batches of a slice before those that count: every buffer has been used twice.
+/// Warm-up batches of a slice: every buffer has been used twice.
 const BATCHES_BEFORE: usize = 16;
-/// How often a slice is tried before its round goes without it.
+/// Maximum number of tries of a slice; after that its round is left out.
 const TRIES: usize = 6;
 
-/// Measures what was selected and this processor can do; the rest is named in the notes.
+/// Measures the selected variants that this processor supports; the notes name the others.
 pub fn measure(plan: &Plan, progress: &mut dyn Progress) -> Result<Results, MeasureError> {
     if plan.rounds < FEWEST {
         return Err(MeasureError::TooFewRounds(plan.rounds));
@@ -63,7 +63,7 @@ pub fn measure(plan: &Plan, progress: &mut dyn Progress) -> Result<Results, Meas
     let (processor, cpus) = (Processor::here(), Seats::here()?.pair()?);
     let (cells, absent) = possible(&plan.selection);
     let needed = cells.iter().map(|(variant, size)| variant.setting(*size));
-    // At least what reading the clock is timed on, should nothing else be possible here.
+    // At least the memory for timing the clock reading, in case no variant is possible.
     let bytes = needed.chain([Setting::default()]).map(|setting| Layout::new(&setting).bytes()).max();
     let clock = Clock::calibrated(&processor);
     let mut bench =
@@ -92,7 +92,7 @@ pub fn measure(plan: &Plan, progress: &mut dyn Progress) -> Result<Results, Meas
     })
 }
 
-/// What can be run here, and why the others cannot.
+/// Returns the cells that can run here, and the reasons for the others.
 fn possible(selection: &Selection) -> (Vec<(Variant, u64)>, Vec<String>) {
     let absence = |setting: &Setting| {
         if setting.far {
@@ -107,7 +107,7 @@ fn possible(selection: &Selection) -> (Vec<(Variant, u64)>, Vec<String>) {
     (cells, notes)
 }
 
-/// Where slices run.
+/// Execution environment of slices.
 struct Bench {
     arena: Arena,
     clock: Clock,
@@ -116,7 +116,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// A slice that nobody disturbed, if one can be had in a few tries.
+    /// Returns an undisturbed slice; `None` if all tries were disturbed.
     fn quiet_slice(
         &mut self,
         setting: &Setting,
@@ -135,7 +135,7 @@ impl Bench {
         Ok(None)
     }
 
-    /// One slice: medians over its batches, and how often a thread was switched away from.
+    /// Runs one slice; returns the medians over its batches, and the number of involuntary context switches.
     fn slice(&mut self, setting: &Setting) -> Result<([f64; 3], u64), SeatsError> {
         let layout = Layout::new(setting);
         for at in COUNTS {
@@ -159,7 +159,8 @@ impl Bench {
         })
     }
 
-    /// One thread's batches: what those that count brought, and how often the thread was switched away from meanwhile.
+    /// Runs one thread's batches; returns the results of the counted ones and the involuntary context switches during
+    /// them.
     fn watched<T>(&self, layout: &Layout, mut batch: impl FnMut(&mut RealMemory<'_>) -> T) -> (Vec<T>, u64) {
         let mut memory = self.memory(layout);
         let mut quiet = Quiet::default();
@@ -172,13 +173,13 @@ impl Bench {
 
     fn memory(&self, layout: &Layout) -> RealMemory<'_> {
         assert!(layout.bytes() <= self.arena.bytes(), "the arena is smaller than the layout");
-        // SAFETY: both threads access what the layout names, which ends inside the arena, as was just asserted: positions are reduced
-        // by the numbers of buffers and descriptors, and what a descriptor holds was stored there by `Guest`, from the layout. Only
-        // variants that `possible` let through are run, so the processor has their instructions.
+        // SAFETY: both threads access only addresses of the layout, which ends inside the arena, as asserted above:
+        // indices are reduced modulo the numbers of buffers and descriptors, and every descriptor content was stored by
+        // `Guest` from the layout. Only variants accepted by `possible` run, so the processor has their instructions.
         unsafe { self.arena.view() }
     }
 
-    /// What reading the clock takes, a packet: a batch in which nothing happens.
+    /// Cost of reading the clock per packet: a batch without work.
     fn nothing(&self) -> Result<f64, SeatsError> {
         let layout = Layout::new(&Setting::default());
         let gate = Gate::new(1);
@@ -200,9 +201,9 @@ fn medians(costs: &[[f64; 3]]) -> [f64; 3] {
     [0, 1, 2].map(|n| median(&mut costs.iter().map(|cost| cost[n]).collect::<Vec<_>>()).unwrap_or(f64::NAN))
 }
 
-/// What was collected.
+/// Collected samples.
 struct Samples {
-    /// By cell, then by round; none where every try was disturbed
+    /// Costs by cell, then by round; `None` if every try was disturbed
     costs: Vec<Vec<Option<[f64; 3]>>>,
     repeats: usize,
     disturbed: Disturbance,
@@ -230,7 +231,7 @@ impl Samples {
         cells.iter().enumerate().flat_map(row).collect()
     }
 
-    /// Of the ratios of two cells in the same round.
+    /// Returns the logarithms of the cost ratios of two cells in the same round.
     fn logarithms(&self, one: usize, other: usize, n: usize) -> Vec<f64> {
         let rounds = self.costs[one].iter().zip(&self.costs[other]);
         rounds.filter_map(|(one, other)| Some(((*one)?[n] / (*other)?[n]).ln())).collect()
@@ -296,7 +297,7 @@ fn notes(
     Ok(notes)
 }
 
-/// The CPUs that are threads of the same core, if the kernel tells: `0,4` or `0-1`.
+/// Returns the CPUs that are threads of the same core, if the kernel reports them: `0,4` or `0-1`.
 fn siblings(cpu: usize) -> Vec<usize> {
     let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
     siblings_in(&std::fs::read_to_string(path).unwrap_or_default())
@@ -338,7 +339,7 @@ mod tests {
         }
         assert_eq!(results.rows.len(), cells.len() * 3);
         assert!(absent.iter().all(|note| results.notes.contains(note)));
-        // Where the processor lacks a width, that is said too.
+        // Widths that the processor lacks are reported as well.
         assert!(absent.iter().any(|note| note.starts_with("other-node is left out")), "{absent:?}");
     }
 
@@ -369,7 +370,7 @@ mod tests {
     #[test]
     fn ratios_are_of_the_same_round() {
         let mut samples = Samples::new(2);
-        // The machine becomes slower and slower; the second cell takes twice as long in each round.
+        // The machine becomes slower with each round; the second cell takes twice as long in each.
         for round in 1..=8 {
             let cost = f64::from(round);
             samples.costs[0].push((round != 3).then_some([cost, cost, 2.0 * cost]));

@@ -1,12 +1,12 @@
-//! The second study: what a copy between host and guest costs, by where its lines are.
+//! The second study: the cost of a copy between host and guest, by the location of its lines.
 //!
-//! A packet goes from a network card to the host, is copied to the guest, which reads or edits it, is copied back, and leaves.
-//! The `path` is written over [`Memory`], so the same code runs in the simulator ([`simulate_all`]) and on real memory
-//! ([`measure`]); it is given a clock, the one thing beside. A [`Setting`] says what is varied; [`VARIANTS`] names what the study
-//! varied. Costs are those of the two copies, a packet, with everything before and after them done. [`orders`] holds them against
-//! what the study found. How a result is drawn is the report's matter.
+//! A packet goes from a network card to the host, is copied to the guest, which reads or edits it, is copied back, and
+//! leaves. The `path` is generic over [`Memory`] and a clock, so the same code runs in the simulator ([`simulate_all`])
+//! and on real memory ([`measure`]). A [`Setting`] holds the varied parameters; [`VARIANTS`] names the study's
+//! variants. Costs are those of the two copies per packet, with all earlier and later work completed. [`orders`]
+//! compares them with the study's findings. Drawing is left to the report.
 //!
-//! [`Memory`]: super::memory::Memory
+//! [`Memory`]: sim::memory::Memory
 
 mod measure;
 mod orders;

@@ -1,5 +1,5 @@
-//! The study's orders, and what a set of results says of each: it holds, it does not, or the difference is not larger
-//! than that between two runs of the same.
+//! The study's orders, and the verdict of a result set on each: it holds, it does not, or the difference is not larger
+//! than that between two runs of the same variant.
 
 use serde::Serialize;
 
@@ -7,10 +7,10 @@ use super::results::{Results, is_warm};
 use super::setting::{BASE_AGAIN, Direction, WARM_AGAIN};
 use measure::Estimate;
 
-/// How much is meant by "much more".
+/// Minimum factor for "much more".
 pub const MUCH: f64 = 1.5;
 
-/// What an order says of a variant's cost over what it is compared with.
+/// Expected relation of a variant's cost to that of its reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted {
     More,
@@ -20,7 +20,7 @@ enum Wanted {
     NotLess,
 }
 
-/// One of the study's orders, as results can show it.
+/// One of the study's orders in testable form.
 #[derive(Clone, Copy, Debug)]
 struct Order {
     claim: &'static str,
@@ -28,7 +28,7 @@ struct Order {
     wanted: Wanted,
 }
 
-/// All that the study says; what it does not say is whether copies were warm, but for the C library's.
+/// All orders of the study; except for the C library's, the study does not state whether copies were warm.
 const ORDERS: [Order; 8] = [
     Order { claim: "edited > read-only", variant: "read-only", wanted: Wanted::Less },
     Order { claim: "no prefetch > prefetch", variant: "no-prefetch", wanted: Wanted::More },
@@ -40,49 +40,49 @@ const ORDERS: [Order; 8] = [
     Order { claim: "rte <= libc, warm", variant: "warm-libc", wanted: Wanted::NotLess },
 ];
 
-/// What results say of an order.
+/// Verdict of results on an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It is so
+    /// The order holds
     Holds,
-    /// It is the other way round
+    /// The opposite holds
     DoesNot,
-    /// The difference is not larger than that between two runs of the same
+    /// The difference is not larger than that between two runs of the same variant
     NotResolved,
 }
 
 /// One order in one direction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// The order, as the study has it
+    /// The order in the study's words
     pub claim: &'static str,
-    /// Which copy
+    /// Copy direction
     pub direction: Direction,
-    /// For each size; empty if the variant was not run
+    /// Finding per size; empty if the variant was not run
     pub sizes: Vec<SizeFinding>,
 }
 
-/// The same at one size.
+/// Finding at one size.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SizeFinding {
-    /// Bytes of a packet
+    /// Packet size in bytes
     pub size: u64,
-    /// The larger side's cost over the smaller one's, as the order has it
+    /// Cost ratio of the larger to the smaller side of the order
     pub ratio: Estimate,
-    /// As far from 1, as a factor, as runs of the same are from each other; none, if that was not run
+    /// Noise band as a factor from 1, from repeated runs; `None` if those were not run
     pub band: Option<f64>,
-    /// What it says
+    /// Verdict
     pub verdict: Verdict,
 }
 
 impl Finding {
-    /// At which sizes it says this.
+    /// Returns the sizes with this verdict.
     pub fn at(&self, verdict: Verdict) -> Vec<u64> {
         self.sizes.iter().filter(|at| at.verdict == verdict).map(|at| at.size).collect()
     }
 
-    /// In a few words, with sizes where they differ.
+    /// Describes the verdicts, with sizes if they differ.
     pub fn words(&self) -> String {
         if self.sizes.is_empty() {
             return "not run".to_owned();
@@ -104,19 +104,19 @@ impl Finding {
         parts.collect::<Vec<_>>().join("; ")
     }
 
-    /// The widest band over the sizes.
+    /// Returns the widest band over the sizes.
     pub fn band(&self) -> Option<f64> {
         self.sizes.iter().filter_map(|at| at.band).reduce(f64::max)
     }
 
-    /// The smallest and largest ratio over the sizes.
+    /// Returns the smallest and largest ratio over the sizes.
     pub fn range(&self) -> Option<(f64, f64)> {
         let medians = || self.sizes.iter().map(|at| at.ratio.median);
         medians().reduce(f64::min).zip(medians().reduce(f64::max))
     }
 }
 
-/// Every order in every direction, whatever was run.
+/// Returns every order in every direction, including those that were not run.
 pub fn orders(results: &Results) -> Vec<Finding> {
     let each = |order: &Order| Direction::ALL.map(|direction| finding(results, order, direction));
     ORDERS.iter().flat_map(each).collect()
@@ -134,8 +134,8 @@ fn finding(results: &Results, order: &Order, direction: Direction) -> Finding {
     Finding { claim: order.claim, direction, sizes }
 }
 
-/// As far from 1 as any end of the control's interval at this size. One simulated run has no interval, and may by chance be as
-/// the other one to the cycle, so there it is the farthest over all sizes.
+/// Returns the largest distance from 1 of the control's interval bounds at this size. A simulated run has no interval
+/// and may equal another one to the cycle by chance, so for simulated results it is the largest over all sizes.
 fn band(results: &Results, control: &str, direction: Direction, size: u64) -> Option<f64> {
     let rows = results.rows.iter().filter(|row| row.variant == control && row.direction == direction);
     let rows = rows.filter(|row| results.is_simulated() || row.size == size);
@@ -143,12 +143,12 @@ fn band(results: &Results, control: &str, direction: Direction, size: u64) -> Op
     rows.filter_map(|row| row.ratio.map(far)).max_by(f64::total_cmp).map(f64::exp)
 }
 
-/// The other side's over this one's.
+/// Inverts a ratio.
 fn inverse(ratio: Estimate) -> Estimate {
     Estimate { median: 1.0 / ratio.median, low: 1.0 / ratio.high, high: 1.0 / ratio.low }
 }
 
-/// Without a control nothing can be told from chance.
+/// Without a control, noise is unknown and the verdict is `NotResolved`.
 fn verdict(wanted: Wanted, ratio: Estimate, band: Option<f64>) -> Verdict {
     let Some(band) = band else { return Verdict::NotResolved };
     let above = ratio.low > 1.0 && ratio.median > band;
@@ -156,7 +156,7 @@ fn verdict(wanted: Wanted, ratio: Estimate, band: Option<f64>) -> Verdict {
     let (holds, does_not) = match wanted {
         Wanted::More | Wanted::Less => (above, below),
         Wanted::MuchMore => (above && ratio.low >= MUCH, ratio.high < MUCH),
-        // Not lower than chance is as good as equal.
+        // Not lower than the noise band counts as equal.
         Wanted::NotLess => (ratio.low >= 1.0 / band, below),
     };
     match (holds, does_not) {

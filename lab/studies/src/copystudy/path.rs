@@ -1,35 +1,35 @@
-//! The two threads of the path, a batch at a time.
+//! The two threads of the path, one batch at a time.
 //!
-//! Protocol: two counts on lines of their own, one that only the guest stores and one that only the host stores. In a
-//! batch the guest posts where its buffers are and says so; the host copies into them and says so; the guest reads or
-//! edits them and says so; the host copies them out and says so. Stores become visible in order, so who sees a count
-//! sees what was stored before it. While one side times a copy the other one only waits.
+//! Protocol: two counts on separate lines; only the guest stores one, only the host the other. In a batch the guest
+//! posts its buffer addresses and raises its count; the host copies into them and raises its count; the guest reads or
+//! edits them and raises its count; the host copies them out and raises its count. Stores become visible in order, so a
+//! thread that sees a count also sees all earlier stores. While one side times a copy, the other only waits.
 
 use super::setting::Setting;
 use sim::memory::{Address, Copying, Intent, LINE, Memory, Width};
 
-/// Packets in a batch.
+/// Packets per batch.
 const BATCH: u64 = 32;
-/// Packets that are copied again and again where copies are warm.
+/// Number of packets that warm copies repeat.
 const WARM: u64 = 4;
 const RING: u64 = 256;
 const DESCRIPTOR: u64 = 16;
-/// Instructions per packet beside copying: loop, lengths, addresses; as in the model of the first study.
+/// Instructions per packet besides copying: loop, lengths, addresses; as in the model of the first study.
 const WORK: u64 = 24;
-/// Instructions to come into the C library's copy: the call, the jump to the variant, comparisons of the length. An
-/// estimate, not counted in any library; a copy that is inlined has none.
+/// Instructions to enter the C library's copy: call, jump to the variant, length comparisons. An estimate, not counted
+/// in any library; an inlined copy has none.
 const CALL: u64 = 10;
 
 const GUEST_SAYS: Address = 0;
 const HOST_SAYS: Address = 2 * LINE;
-/// The two counts, which must be zero before anything runs.
+/// Addresses of the two counts, which must be zero before a run.
 pub(super) const COUNTS: [Address; 2] = [GUEST_SAYS, HOST_SAYS];
 const DESCRIPTORS: Address = 4096;
 const POOLS: Address = 1 << 14;
-/// Between two buffers: the longest packet, one byte of offset, and room so that they do not meet in few sets.
+/// Distance between two buffers: the longest packet, one byte of offset, and padding to spread them over cache sets.
 const STRIDE: u64 = 2048 + 128;
 
-/// Where everything is.
+/// Memory layout.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     buffers: u64,
@@ -43,12 +43,12 @@ impl Layout {
         Layout { buffers: setting.buffers, offset: setting.offset, moved: setting.moved }
     }
 
-    /// Bytes of the arena.
+    /// Size of the arena in bytes.
     pub(super) fn bytes(self) -> u64 {
         self.pool(3)
     }
 
-    /// What is the guest's memory: counts, descriptors and its buffers.
+    /// Address range of the guest's memory: counts, descriptors and its buffers.
     pub(super) fn guest(self) -> std::ops::Range<Address> {
         0..self.pool(1)
     }
@@ -80,7 +80,7 @@ fn await_count<M: Memory>(memory: &mut M, at: Address, count: u64) {
     }
 }
 
-/// What a batch takes, a packet.
+/// Returns the time of a batch, per packet.
 #[inline]
 pub(super) fn between_fences<M: Memory>(
     memory: &mut M,
@@ -94,9 +94,9 @@ pub(super) fn between_fences<M: Memory>(
     (now(memory) - begin) / BATCH as f64
 }
 
-/// Copies in and out.
+/// Copies packets in and out.
 ///
-/// Packets are at most [`super::LONGEST`] bytes long; making one of either side panics if not.
+/// Packets are at most [`super::LONGEST`] bytes long; [`Host::new`] and [`Guest::new`] panic for longer ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Host {
     setting: Setting,
@@ -105,12 +105,13 @@ pub struct Host {
 }
 
 impl Host {
-    /// The host of an experiment.
+    /// Creates the host of an experiment.
     pub fn new(setting: &Setting) -> Host {
         Host { setting: *setting, layout: Layout::new(setting), batches: 0 }
     }
 
-    /// One batch; returns what the copy to the guest and the copy from it took, a packet each, by the clock that is given.
+    /// Runs one batch; returns the times of the copy to the guest and of the copy from it, per packet, by the given
+    /// clock.
     #[inline]
     pub fn batch<M: Memory>(&mut self, memory: &mut M, now: &impl Fn(&M) -> f64) -> [f64; 2] {
         let (first, turn) = (self.batches * BATCH, 2 * self.batches);
@@ -136,7 +137,7 @@ impl Host {
         between_fences(memory, now, |memory| self.copies(memory, first, to_guest))
     }
 
-    /// The batch's packets; where copies are to be warm, a few again and again, which fit into the first level on both sides.
+    /// Returns the batch's packets; for warm copies a few repeated ones, which fit into the first level on both sides.
     fn taken(&self, first: u64) -> impl Iterator<Item = u64> {
         let few = if self.setting.warm { WARM } else { BATCH };
         (0..BATCH).map(move |n| first + n % few)
@@ -166,7 +167,7 @@ impl Host {
     }
 }
 
-/// Posts buffers, and reads or edits what comes.
+/// Posts buffers, and reads or edits incoming packets.
 #[derive(Clone, Copy, Debug)]
 pub struct Guest {
     setting: Setting,
@@ -175,12 +176,12 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// The guest of an experiment.
+    /// Creates the guest of an experiment.
     pub fn new(setting: &Setting) -> Guest {
         Guest { setting: *setting, layout: Layout::new(setting), batches: 0 }
     }
 
-    /// One batch.
+    /// Runs one batch.
     pub fn batch<M: Memory>(&mut self, memory: &mut M) {
         let (first, turn) = (self.batches * BATCH, 2 * self.batches);
         for n in first..first + BATCH {

@@ -1,4 +1,4 @@
-//! The study's results: one shape for every memory, which can be stored and read back.
+//! The study's results: one format for every memory, which can be stored and read back.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,11 +8,11 @@ use crate::results::ConstantRow;
 use measure::Estimate;
 use measure::Kind;
 
-/// What a file of this study says of itself, so that none is taken for results of the other one.
+/// Study tag of a result file, which distinguishes it from files of the other study.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Study {
-    /// The second one
+    /// The second study
     #[default]
     Copies,
 }
@@ -20,50 +20,50 @@ pub enum Study {
 /// A set of results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// Which study
+    /// Study tag
     pub study: Study,
-    /// Which memory
+    /// Memory kind
     pub memory: Kind,
-    /// Of which processor: a profile's name, or the one it ran on
+    /// Processor: a profile's name, or that of the host
     pub processor: String,
-    /// What a cost is given in, a packet each
+    /// Unit of costs, per packet
     pub unit: String,
-    /// What made the order of real runs
+    /// Seed of the order of real runs
     pub seed: u64,
-    /// What simulated results rest on
+    /// Constants of simulated results
     pub constants: Vec<ConstantRow>,
-    /// One for each variant, direction and size
+    /// One row per variant, direction and size
     pub rows: Vec<Row>,
-    /// What a reader must know: what was left out and why, what was discarded
+    /// Notes for the reader: omissions with reasons, discarded slices
     pub notes: Vec<String>,
 }
 
-/// What one copy costs.
+/// Cost of one copy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// The variant's name
+    /// Variant name
     pub variant: String,
-    /// Which copy
+    /// Copy direction
     pub direction: Direction,
-    /// Bytes of a packet
+    /// Packet size in bytes
     pub size: u64,
-    /// A packet's cost, in the set's unit
+    /// Cost per packet in the set's unit
     pub cost: f64,
-    /// The same with its interval, where there were rounds
+    /// Cost with its interval, if there were rounds
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Estimate>,
-    /// Over the base's of the same size (warm copies: over those of the base's warm ones), and of the same round where there were
-    /// rounds; else the ends are the ratio itself
+    /// Ratio to the reference at the same size (warm copies: to the base's warm ones), and of the same round if there
+    /// were rounds; otherwise both bounds equal the ratio
     pub ratio: Option<Estimate>,
 }
 
-/// What one copy costs, as table, plot and order look it up.
+/// Lookup key of a cost for tables, plots and orders.
 type Key<'a> = (&'a str, Direction, u64);
 
 impl Results {
-    /// A set of these bytes; none, if they say that they are something else. Its numbers are judged.
+    /// Parses and validates a set; returns `None` if the bytes hold other results.
     pub fn parse(bytes: &[u8]) -> Result<Option<Results>, CheckpointError> {
-        /// As much as any set of results of the laboratory has.
+        /// Fields common to all result sets of the laboratory.
         #[derive(Deserialize)]
         struct Tagged {
             study: Option<serde::de::IgnoredAny>,
@@ -77,18 +77,18 @@ impl Results {
         Ok(Some(results))
     }
 
-    /// One row, if it is there.
+    /// Returns one row, if present.
     pub fn row(&self, (variant, direction, size): Key<'_>) -> Option<&Row> {
         let is = |row: &&Row| row.variant == variant && row.direction == direction && row.size == size;
         self.rows.iter().find(is)
     }
 
-    /// A packet's cost by one row, if it is there.
+    /// Returns a packet's cost, if present.
     pub fn cost(&self, variant: &str, direction: Direction, size: u64) -> Option<f64> {
         self.row((variant, direction, size)).map(|row| row.cost)
     }
 
-    /// The variants, in the order of their first rows.
+    /// Returns the variants, in the order of their first rows.
     pub fn variants(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for row in &self.rows {
@@ -99,7 +99,7 @@ impl Results {
         names
     }
 
-    /// The sizes, ascending.
+    /// Returns the sizes, ascending.
     pub fn sizes(&self) -> Vec<u64> {
         let mut sizes: Vec<u64> = self.rows.iter().map(|row| row.size).collect();
         sizes.sort_unstable();
@@ -107,13 +107,13 @@ impl Results {
         sizes
     }
 
-    /// Whether it was computed and not measured.
+    /// Whether the results are simulated.
     pub fn is_simulated(&self) -> bool {
         self.memory == Kind::Simulated
     }
 }
 
-/// Whether the list knows the name as one whose copies are warm; other names are as good as cold.
+/// Whether the name is that of a warm variant; unknown names count as cold.
 pub fn is_warm(name: &str) -> bool {
     VARIANTS.iter().any(|variant| variant.name == name && variant.is_warm())
 }

@@ -1,10 +1,10 @@
-//! What the study varies, and the variants by name.
+//! Varied parameters of the study, and its variants by name.
 
 use serde::{Deserialize, Serialize};
 
 use sim::memory::Copying;
 
-/// Which of the two copies, or both of a packet together.
+/// One of the two copies, or both together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
@@ -12,15 +12,15 @@ pub enum Direction {
     HostToGuest,
     /// From the guest's buffer to the host's
     GuestToHost,
-    /// A packet's way in and out: the sum
+    /// Both copies of a packet: the sum
     Both,
 }
 
 impl Direction {
-    /// All, as results have them.
+    /// All directions, in result order.
     pub const ALL: [Direction; 3] = [Direction::HostToGuest, Direction::GuestToHost, Direction::Both];
 
-    /// As it is shown.
+    /// Display name.
     pub fn name(self) -> &'static str {
         match self {
             Direction::HostToGuest => "host to guest",
@@ -29,34 +29,34 @@ impl Direction {
         }
     }
 
-    /// The three costs of the two copies.
+    /// Returns the costs of the three directions.
     pub(super) fn costs([to, from]: [f64; 2]) -> [f64; 3] {
         [to, from, to + from]
     }
 }
 
-/// One experiment.
+/// Parameters of one experiment.
 // Independent switches of a list of experiments.
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// Bytes of a packet
+    /// Packet size in bytes
     pub size: u64,
-    /// The guest writes the whole packet anew; else it only reads it
+    /// The guest rewrites the whole packet; otherwise it only reads it
     pub edited: bool,
-    /// The first lines of a batch's guest buffers are asked for before the first is copied
+    /// The first lines of a batch's guest buffers are prefetched before the first copy
     pub prefetch: bool,
-    /// Bytes that a copy's destination lies behind the beginning of a line
+    /// Offset of a copy's destination from the start of a line, in bytes
     pub offset: u64,
-    /// How bytes are moved
+    /// Copy method
     pub how: Copying,
-    /// The guest runs, and has its memory, on another socket
+    /// The guest and its memory are on another socket
     pub far: bool,
-    /// A few packets are copied again and again, twice before it counts: both sides are in the host's first level
+    /// A few packets are copied repeatedly, twice before timing: both sides are in the host's first level
     pub warm: bool,
-    /// Buffers in each pool
+    /// Buffers per pool
     pub buffers: u64,
-    /// Bytes that each pool lies further on, which changes nothing but who meets whom in a cache's sets
+    /// Displacement of each pool in bytes, which changes only the cache sets
     pub moved: u64,
 }
 
@@ -76,21 +76,21 @@ impl Default for Setting {
     }
 }
 
-/// Sizes of packets, in bytes, as the study has them.
+/// Packet sizes of the study, in bytes.
 pub const SIZES: [u64; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
 
 /// A named change of the base.
 #[derive(Clone, Copy, Debug)]
 pub struct Variant {
-    /// As results carry it
+    /// Name in results
     pub name: &'static str,
-    /// What it changes, in words
+    /// Description of the change
     pub title: &'static str,
     change: fn(&mut Setting),
 }
 
 impl Variant {
-    /// The base with this change, for packets of so many bytes.
+    /// Returns the base with this change, for packets of `size` bytes.
     pub fn setting(&self, size: u64) -> Setting {
         let mut setting = Setting { size, ..Setting::default() };
         (self.change)(&mut setting);
@@ -102,12 +102,12 @@ impl Variant {
         self.setting(SIZES[0]).warm
     }
 
-    /// What it is compared with: the base, or the base's warm copies.
+    /// Name of the reference variant: the base, or the base's warm copies.
     pub fn reference(&self) -> &'static str {
         if self.is_warm() { WARM } else { BASE }
     }
 
-    /// Whether it changes nothing: its distance from its reference is chance.
+    /// Whether the variant changes nothing: its distance from its reference is noise.
     pub fn is_control(&self) -> bool {
         [BASE_AGAIN, WARM_AGAIN].contains(&self.name)
     }
@@ -117,19 +117,19 @@ const fn variant(name: &'static str, title: &'static str, change: fn(&mut Settin
     Variant { name, title, change }
 }
 
-/// Bytes that a buffer has room for, whatever is varied.
+/// Bytes that a buffer has room for in any setting.
 pub const LONGEST: u64 = 2048;
 
-/// What cold copies are compared with.
+/// Reference of cold copies.
 pub const BASE: &str = "base";
-/// What warm copies are compared with.
+/// Reference of warm copies.
 pub const WARM: &str = "warm";
-/// The base a second time.
+/// Repetition of the base.
 pub const BASE_AGAIN: &str = "base-again";
-/// Its warm copies a second time.
+/// Repetition of the base's warm copies.
 pub const WARM_AGAIN: &str = "warm-again";
 
-/// All variants; those that begin with `warm` are copies whose both sides are in the host's first level.
+/// All variants; in those that begin with `warm`, both sides of a copy are in the host's first level.
 pub const VARIANTS: [Variant; 17] = [
     variant(BASE, "edited by the guest, prefetched, aligned, 256 bits at a time, same node", |_| {}),
     variant(BASE_AGAIN, "the same again: a control", |_| {}),
@@ -152,12 +152,12 @@ pub const VARIANTS: [Variant; 17] = [
     }),
 ];
 
-/// What is to be run: every variant at every size.
+/// Variants and sizes to run: every variant at every size.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// Bytes of packets, ascending
+    /// Packet sizes in bytes, ascending
     pub sizes: Vec<u64>,
-    /// Variants in the order of the list, with what they are compared with and its control
+    /// Variants in list order, including their references and controls
     pub variants: Vec<Variant>,
 }
 
@@ -167,18 +167,18 @@ impl Default for Selection {
     }
 }
 
-/// No variant is called this.
+/// Unknown variant name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no variant is called `{name}`, so nothing was run; the nearest is `{nearest}`")]
 pub struct UnknownVariant {
-    /// What was asked for
+    /// Requested name
     pub name: String,
-    /// What may have been meant
+    /// Nearest known name
     pub nearest: &'static str,
 }
 
 impl Selection {
-    /// Of these names (all, if there are none) and sizes (the study's, if there are none), or the first name that is wrong.
+    /// Selects variants (default: all) and sizes (default: the study's); returns an error for the first unknown name.
     pub fn of<S: AsRef<str>>(names: &[S], sizes: &[u64]) -> Result<Selection, UnknownVariant> {
         let mut all = Selection::default();
         if !sizes.is_empty() {
@@ -201,7 +201,7 @@ impl Selection {
         Ok(all)
     }
 
-    /// Each variant at each size.
+    /// Returns each variant at each size.
     pub(super) fn cells(&self) -> Vec<(Variant, u64)> {
         self.variants.iter().flat_map(|variant| self.sizes.iter().map(|size| (*variant, *size))).collect()
     }

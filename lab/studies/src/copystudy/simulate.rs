@@ -1,7 +1,8 @@
-//! The study in the simulator: two cores, on one socket or on two, several experiments at once.
+//! The study in the simulator: two cores, on one or two sockets, several experiments concurrently.
 //!
-//! Protocol of [`simulate_all`]: each thread takes the next number off a shared counter until there are none, and sends what came
-//! out to the caller's thread. Experiments share nothing, so the counter may be relaxed; the channel orders the rest.
+//! Protocol of [`simulate_all`]: each thread takes the next number from a shared counter until none is left, and sends
+//! its results to the caller's thread. Experiments share nothing, so the counter may be relaxed; the channel orders the
+//! rest.
 
 use std::cell::RefCell;
 use std::num::NonZeroUsize;
@@ -21,25 +22,25 @@ use sim::run::Body;
 use sim::sockets::OneSocket;
 use sim::{Machine, Profile, Simulated, Sockets, Stuck, TICKS, run};
 
-/// Why there are no results.
+/// Error of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SimulationError {
-    /// The profile says nothing of a second socket
+    /// The profile has no second socket
     #[error(transparent)]
     OneSocket(#[from] OneSocket),
-    /// The two wait for each other
+    /// Deadlock of the two threads
     #[error(transparent)]
     Stuck(#[from] Stuck),
 }
 
-/// Batches before those that count: every buffer has been used twice, so lines are where they stay.
+/// Warm-up laps over the pool: every buffer has been used twice, so lines are in their steady state.
 const LAPS_BEFORE: u64 = 2;
-/// Batches that count.
+/// Counted batches.
 const BATCHES: u64 = 16;
-/// How much further on a control's pools lie: it must differ in something, or the simulator does the same again to the cycle.
+/// Displacement of a control's pools in bytes: a control must differ, or the simulation repeats exactly.
 const MOVED: u64 = 5 * 4096 + 3 * 64;
 
-/// What the copies to and from the guest take, in cycles per packet.
+/// Returns the cost of the copies to and from the guest, in cycles per packet.
 pub fn simulate(profile: &Profile, setting: &Setting) -> Result<[f64; 2], SimulationError> {
     let layout = Layout::new(setting);
     let mut machine = Machine::new(profile, 2, layout.bytes(), Prefetchers { stream: true, adjacent: true });
@@ -66,7 +67,8 @@ pub fn simulate(profile: &Profile, setting: &Setting) -> Result<[f64; 2], Simula
     Ok(sums.map(|sum| sum / BATCHES as f64))
 }
 
-/// What was selected, so many experiments at once. Without a second socket in the profile the variant that needs one is left out.
+/// Simulates the selection with `jobs` concurrent experiments. If the profile has no second socket, the variant that
+/// needs one is omitted.
 pub fn simulate_all(
     profile: &Profile,
     selection: &Selection,

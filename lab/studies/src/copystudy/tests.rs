@@ -1,4 +1,5 @@
-//! The study's orders in the simulator, as far as it gives them. What it does not give is asserted as that, with the reason.
+//! Tests of the study's orders in the simulator. Orders that the simulator does not show are asserted as such, with the
+//! reason.
 
 use std::num::NonZeroUsize;
 use std::sync::OnceLock;
@@ -11,7 +12,7 @@ use sim::Profile;
 
 use Direction::{Both, GuestToHost, HostToGuest};
 
-/// The whole study in the simulator, once for all tests.
+/// The whole study in the simulator, run once for all tests.
 fn study() -> &'static Results {
     static STUDY: OnceLock<Results> = OnceLock::new();
     STUDY.get_or_init(|| selected(&Profile::two_sockets(), &Selection::default()))
@@ -33,7 +34,7 @@ fn holds(claim: &str, direction: Direction, at: &[u64]) {
     assert!(at.iter().all(|size| held.contains(size)), "{claim}, {}: {}", direction.name(), found.words());
 }
 
-/// Where the difference is near what chance gives, it is asserted without that.
+/// Asserts a higher cost without the noise band, for differences near it.
 fn more_than_base(variant: &str, direction: Direction, at: &[u64]) {
     let cost = |name, size| study().cost(name, direction, size).expect("a row");
     for size in at {
@@ -47,8 +48,8 @@ fn an_edited_packet_costs_more_than_one_that_is_only_read() {
     holds("edited > read-only", GuestToHost, &SIZES);
 }
 
-/// Into the guest both are stores that miss: an edited line is fetched from the guest's core, one that it only read is taken away from
-/// it, and the two latencies (50.3 and 45 ns) differ by less than what stores hide.
+/// In the host-to-guest copy both are stores that miss: an edited line comes from the guest's core, a read-only one is
+/// taken from it. The two latencies (50.3 and 45 ns) differ by less than stores hide.
 #[test]
 fn into_the_guest_edited_and_read_only_are_within_a_few_per_cent_because_nobody_waits_for_stores() {
     let found = finding("edited > read-only", HostToGuest);
@@ -56,8 +57,8 @@ fn into_the_guest_edited_and_read_only_are_within_a_few_per_cent_because_nobody_
     assert!(low > 0.95 && high < 1.05, "{low} {high}");
 }
 
-/// Of 64 bytes the only line is loaded right behind the prefetch, which then costs its own instruction; beyond 512 bytes the
-/// first line is one of many over both copies.
+/// At 64 bytes the only line is loaded right after its prefetch, which then costs only its own instruction; beyond 512
+/// bytes the first line is one of many over both copies.
 #[test]
 fn no_prefetch_costs_more_where_the_host_reads_more_than_one_of_the_guests_lines() {
     holds("no prefetch > prefetch", GuestToHost, &SIZES[1..6]);
@@ -65,8 +66,8 @@ fn no_prefetch_costs_more_where_the_host_reads_more_than_one_of_the_guests_lines
     more_than_base("no-prefetch", GuestToHost, &SIZES[1..]);
 }
 
-/// The store buffer asks for lines ahead by itself, so a prefetch of the first gains what chance also gives or takes; beyond
-/// 512 bytes the first line is one of many in either copy.
+/// The store buffer requests lines ahead, so a prefetch of the first line gains no more than noise; beyond 512 bytes
+/// the first line is one of many in either copy.
 #[test]
 fn into_the_guest_a_prefetch_changes_little_because_stores_ask_ahead() {
     let (low, high) = finding("no prefetch > prefetch", HostToGuest).range().expect("it was run");
@@ -89,7 +90,7 @@ fn half_the_width_costs_more_warm_at_each_size_and_cold_for_short_packets() {
     }
 }
 
-/// Of long packets from elsewhere the lines are waited for, and not the instructions.
+/// Cold long packets wait for lines, not for instructions.
 #[test]
 fn cold_long_packets_cost_the_same_by_either_width_because_lines_are_waited_for() {
     for size in &SIZES[4..] {
@@ -103,7 +104,7 @@ fn a_byte_of_offset_costs_more_warm_at_each_size_and_cold_wherever_it_adds_a_lin
     for direction in Direction::ALL {
         holds("unaligned > aligned, warm", direction, &SIZES);
         holds("unaligned > aligned", direction, &SIZES[..5]);
-        // 1518 bytes have room in their last line for one more.
+        // A packet of 1518 bytes leaves room in its last line for one more byte.
         more_than_base("unaligned", direction, &SIZES[..6]);
     }
 }

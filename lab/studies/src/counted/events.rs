@@ -1,16 +1,16 @@
-//! Events and their codes.
+//! Hardware events and their codes.
 //!
-//! Those of Skylake-X are from Intel's event list for that processor (perfmon, `skylakex`, core events), under the names
-//! that it gives them. Codes are `event | umask << 8 | cmask << 24`; off-core responses carry what they
-//! select in a register of their own, of which a core has two.
+//! Skylake-X events are from Intel's event list for that processor (perfmon, `skylakex`, core events), under their
+//! names there. Codes are `event | umask << 8 | cmask << 24`; off-core responses use an additional selector register,
+//! of which a core has two.
 
 use perf_event::Builder;
 use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Hardware, Raw, Software};
 
-/// An event.
+/// A hardware event.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// As the manual calls it
+    /// Name in the manual
     pub name: &'static str,
     code: Code,
 }
@@ -20,13 +20,13 @@ enum Code {
     Hardware(Hardware),
     Cache(Cache),
     Raw(Raw),
-    // Only what is tried without hardware.
+    // Used only by tests that run without hardware counters.
     #[cfg_attr(not(test), allow(dead_code))]
     Software(Software),
 }
 
 impl Event {
-    /// What opens a counter of it, for the calling thread in user mode.
+    /// Returns a counter builder for the calling thread in user mode.
     pub(super) fn builder(&self) -> Builder<'static> {
         match &self.code {
             Code::Hardware(event) => Builder::new(*event),
@@ -53,7 +53,7 @@ const fn cache(name: &'static str, which: CacheId, operation: CacheOp, result: C
     Event { name, code: Code::Cache(Cache { which, operation, result }) }
 }
 
-/// The study's events on Skylake-X. The first two have counters of their own; each four of the others fit together.
+/// The study's events on Skylake-X. The first two have dedicated counters; each four of the others fit together.
 pub fn skylake_x() -> Vec<Event> {
     vec![
         hardware("CPU_CLK_UNHALTED.THREAD", Hardware::CPU_CYCLES),
@@ -85,7 +85,7 @@ pub fn skylake_x() -> Vec<Event> {
     ]
 }
 
-/// What the kernel knows to count on most processors.
+/// Events that the kernel supports on most processors.
 pub fn generic() -> Vec<Event> {
     use CacheOp as Op;
     use CacheResult as Result;
@@ -108,7 +108,7 @@ pub fn generic() -> Vec<Event> {
     ]
 }
 
-/// Events that need no hardware.
+/// Software events, which need no hardware.
 #[cfg(test)]
 pub(super) fn software() -> Vec<Event> {
     vec![

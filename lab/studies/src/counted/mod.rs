@@ -1,11 +1,11 @@
-//! Hardware counters around a slice on real memory: which events, in which groups, and what they counted per packet.
+//! Hardware counters around a slice on real memory: events, groups and counts per packet.
 //!
-//! Events are counted by `perf_event_open(2)` in the thread that runs, in user mode only. A processor counts a few at a
-//! time; more would be multiplexed, which means guessed. So events are cut into groups, one group counts in a round, and
-//! groups take turns over the rounds. A reading whose group did not count all the time is thrown away, and from then on
-//! groups are smaller.
+//! Events are counted by `perf_event_open(2)` in the running thread, in user mode only. A processor counts a few events
+//! at a time; more would be multiplexed, that is, extrapolated. Events are therefore split into groups, one group
+//! counts per round, and groups alternate over the rounds. A reading whose group did not count all the time is
+//! discarded, and later groups are smaller.
 //!
-//! What is not counted is absent: nothing here is ever filled in.
+//! Events that were not counted are absent; values are never estimated.
 
 mod events;
 
@@ -19,7 +19,7 @@ pub use events::{Event, generic, skylake_x};
 use measure::Processor;
 use measure::statistics::median;
 
-/// This machine has no hardware counters, or does not give them to this process.
+/// The machine has no hardware counters, or this process may not use them.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "this machine gives no hardware counters to this process ({reason}), so nothing was run: a virtual machine needs a virtual PMU from its host, and a user /proc/sys/kernel/perf_event_paranoid of 2 or less; `--memory real` and `--memory simulated` need none"
@@ -28,17 +28,18 @@ pub struct NoCounters {
     reason: std::io::Error,
 }
 
-/// The events of this processor, in groups.
+/// Events of this processor, in groups.
 #[derive(Clone, Debug)]
 pub struct Events {
     list: Vec<Event>,
-    /// Events that are counted at once
+    /// Events counted at once
     at_once: usize,
     refused: Vec<&'static str>,
 }
 
 impl Events {
-    /// Those of the study on a processor that has them, general ones on others; an error if cycles cannot be counted.
+    /// Returns the study's events on a processor that has them, else generic ones; an error if cycles cannot be
+    /// counted.
     pub fn here(processor: &Processor) -> Result<Events, NoCounters> {
         let known = if processor.is_skylake_x() { skylake_x() } else { generic() };
         let (cycles, others) = known.split_at(1);
@@ -50,7 +51,7 @@ impl Events {
     }
 
     fn of(list: Vec<Event>, refused: Vec<&'static str>) -> Events {
-        // Four general counters are what a core has with hyper-threads on.
+        // A core with hyper-threads enabled has four general counters.
         Events { list, at_once: 4, refused }
     }
 
@@ -58,25 +59,25 @@ impl Events {
         self.list.len().div_ceil(self.at_once)
     }
 
-    /// Whose turn it is in a round.
+    /// Returns the group that counts in a round.
     pub fn group(&self, round: usize) -> usize {
         round % self.groups()
     }
 
-    /// A watch that counts a group. Provenance in the thread that is counted.
+    /// Returns a watch that counts a group. Must be called in the thread to be counted.
     pub fn watch(&self, group: usize) -> Watch {
-        // A group from before the groups became smaller may be gone by now.
+        // A group number from before `narrow` may be out of range.
         let group = group % self.groups();
         let events = self.list.iter().skip(group * self.at_once).take(self.at_once);
         Watch { counters: open(events).ok() }
     }
 
-    /// Fewer at once: what was read was multiplexed.
+    /// Halves the group size after a multiplexed reading.
     pub fn narrow(&mut self) {
         self.at_once = (self.at_once / 2).max(1);
     }
 
-    /// What a reader must know.
+    /// Returns a note on events and groups for the reader.
     pub fn note(&self) -> String {
         let refused = match self.refused.as_slice() {
             [] => String::new(),
@@ -102,14 +103,14 @@ struct Counters {
     members: Vec<(&'static str, Counter)>,
 }
 
-/// Counts what the thread does between begin and end.
+/// Counts the thread's events between `begin` and `end`.
 pub struct Watch {
     counters: Option<Counters>,
 }
 
 impl slice::Watch for Watch {
     fn begin(&mut self) {
-        // A group that cannot be switched counts nothing and is thrown away when it is read.
+        // A group that cannot be enabled counts nothing and is discarded when it is read.
         if let Some(counters) = &mut self.counters {
             let _ = counters.group.enable();
         }
@@ -122,7 +123,7 @@ impl slice::Watch for Watch {
     }
 }
 
-/// What a group counted.
+/// Counts of a group.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reading {
     /// Events with their counts
@@ -134,7 +135,7 @@ pub enum Reading {
 }
 
 impl Watch {
-    /// What was counted.
+    /// Returns the counts.
     pub fn read(&mut self) -> Reading {
         let Some(counters) = &mut self.counters else { return Reading::Nothing };
         let Ok(data) = counters.group.read() else { return Reading::Nothing };
@@ -149,12 +150,12 @@ impl Watch {
     }
 }
 
-/// Counts per packet of one configuration, by thread and event, one for each slice.
+/// Counts per packet of one configuration, by thread and event, one per slice.
 #[derive(Clone, Debug, Default)]
 pub struct Counts(BTreeMap<(String, String), Vec<f64>>);
 
 impl Counts {
-    /// Adds a slice's; says whether it was multiplexed and so thrown away.
+    /// Adds a slice's counts; returns whether the reading was multiplexed and therefore discarded.
     pub fn add(&mut self, thread: &str, reading: Reading, packets: u64) -> bool {
         match reading {
             Reading::Counted(counts) => {
@@ -169,12 +170,12 @@ impl Counts {
         }
     }
 
-    /// Adds what was counted before.
+    /// Adds an earlier count.
     pub fn take(&mut self, row: &EventRow) {
         self.0.entry((row.thread.clone(), row.event.clone())).or_default().push(row.per_packet);
     }
 
-    /// The medians.
+    /// Returns the medians.
     pub fn rows(&self) -> Vec<EventRow> {
         let row = |((thread, event), counts): (&(String, String), &Vec<f64>)| {
             let per_packet = median(&mut counts.clone())?;
@@ -212,18 +213,18 @@ mod tests {
         assert_eq!(events.at_once, 1);
     }
 
-    /// Software events need no hardware, so the way from opening to reading is tried where a kernel allows it.
+    /// Software events need no hardware, so the path from opening to reading is tested where the kernel allows it.
     #[test]
     fn software_events_are_counted_in_a_group() {
         let events = Events::of(events::software(), Vec::new());
         let mut watch = events.watch(0);
         if watch.counters.is_none() {
-            // The kernel has no perf events, or keeps them from this process.
+            // The kernel has no perf events, or denies them to this process.
             assert_eq!(watch.read(), Reading::Nothing);
             return;
         }
         watch.begin();
-        // A new mapping, so that pages are missing whatever ran before.
+        // A new mapping causes page faults in any state of the process.
         let arena = real::Arena::new(8 << 20);
         watch.end();
         let Reading::Counted(counts) = watch.read() else { unreachable!("software is not multiplexed") };

@@ -1,49 +1,49 @@
-//! What can be varied about the model: one value that describes one experiment.
+//! Parameters of the model: one value describes one experiment.
 //!
-//! The default is the study's base. Sizes are in bytes unless said otherwise.
+//! The default is the study's base. Sizes are in bytes unless stated otherwise.
 
 use serde::Serialize;
 
 use sim::Prefetchers;
 use sim::memory::{Cleaning, Copying};
 
-/// What each thread does to the header before a packet.
+/// Header accesses of each thread before a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HeaderUse {
-    /// Its first line is read, all of it is written
+    /// Reads the first line, writes all
     ReadWrite,
-    /// Prefetched for writing at the beginning of the batch, then as `ReadWrite`
+    /// Prefetches for writing at the beginning of the batch, then as `ReadWrite`
     PrefetchWrite,
-    /// Only read
+    /// Neither reads nor writes the header
     NotWritten,
-    /// 4 bytes are read, all of it is written
+    /// Reads 4 bytes, writes all
     ReadFour,
-    /// Its first line is read, 4 bytes are written
+    /// Reads the first line, writes 4 bytes
     WriteFour,
 }
 
-/// Whose header each thread uses.
+/// Owner of the headers that each thread uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HeaderOwner {
-    /// Rx and Tx use those of their own pools
+    /// Rx and Tx use the headers of their own pools
     Private,
-    /// All use the guest's buffer
+    /// All threads use the header of the guest's buffer
     Shared,
 }
 
-/// In which order a pool's buffers are taken.
+/// Order in which a pool's buffers are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// A fixed permutation, as in a pool that has been used for long
+    /// A fixed permutation, as in a pool after long use
     Permuted,
-    /// One after the other
+    /// Sequential
     Sequential,
 }
 
-/// One experiment: everything that the study varies.
+/// One experiment: all parameters varied by the study.
 // Independent switches of a list of experiments: a state machine of them would be 2^7 states.
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -58,50 +58,50 @@ pub struct Config {
     pub aligned: bool,
     /// Indices of 8 bytes instead of 2
     pub wide_indices: bool,
-    /// Descriptors stand before the indices
+    /// Descriptors precede the indices
     pub descriptors_first: bool,
     /// A batch's first line of descriptors is published after the others
     pub first_line_last: bool,
-    /// Descriptors between two that follow each other
+    /// Distance between consecutive descriptors, in descriptors
     pub stride: u64,
-    /// Bytes of a descriptor
+    /// Size of a descriptor in bytes
     pub descriptor: u64,
-    /// Descriptors in a ring
+    /// Descriptors per ring
     pub ring: u64,
-    /// How Rx copies
+    /// Copy method of Rx
     #[serde(skip)]
     pub copy_rx: Copying,
-    /// How Tx copies
+    /// Copy method of Tx
     #[serde(skip)]
     pub copy_tx: Copying,
-    /// What is done to a line after it was copied
+    /// Cleaning of a line after it was copied
     #[serde(skip)]
     pub after_copy: Option<Cleaning>,
     /// The packet is prefetched before it is copied
     pub prefetch_packet: bool,
-    /// Bytes of the header in front of each buffer
+    /// Size of the header in front of each buffer, in bytes
     pub header: u64,
-    /// What is done to it
+    /// Header accesses
     pub header_use: HeaderUse,
-    /// Whose it is
+    /// Header owner
     pub header_owner: HeaderOwner,
-    /// As few headers as this are used again and again, apart from the buffers
+    /// Number of reused headers, stored apart from the buffers; `None`: one header per buffer
     pub reused_headers: Option<u64>,
     /// Bytes between header and packet
     pub headroom: u64,
-    /// Bytes for the packet
+    /// Bytes reserved for the packet
     pub data: u64,
-    /// Bytes of a packet
+    /// Packet size in bytes
     pub packet: u64,
-    /// Buffers in each pool
+    /// Buffers per pool
     pub pool: u64,
-    /// In which order they are taken
+    /// Order in which buffers are taken
     pub order: Order,
-    /// Which of many permutations the order is, where it is one; 1 is the base's
+    /// Seed of the permutation, if `order` is one; 1 is the base's
     pub seed: u64,
-    /// Packets in a batch
+    /// Packets per batch
     pub batch: u64,
-    /// The processor's prefetchers
+    /// Enabled hardware prefetchers
     pub prefetchers: Prefetchers,
 }
 

@@ -1,45 +1,45 @@
-//! Where everything of the model lies: addresses that follow from a [`Config`], and nothing else.
+//! Memory layout of the model: all addresses follow from a [`Config`] alone.
 //!
-//! The two rings come first, then the reused headers if there are any, then three pools: the guest's, Rx's and Tx's.
+//! The two rings come first, then the reused headers, if any, then three pools: the guest's, Rx's and Tx's.
 
 use super::config::{Config, Order};
 use super::modulo::Modulo;
 use sim::memory::{Address, LINE, Width};
 
-/// A ring's places.
+/// Addresses of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ring {
-    /// Next slot of who fills it
+    /// Index of the filler's next slot
     pub last_avail: Address,
-    /// Next slot of who empties it
+    /// Index of the emptier's next slot
     pub last_used: Address,
-    /// Next buffer of the pool
+    /// Index of the pool's next buffer
     pub last_pool: Address,
     pub(super) descriptors: Address,
     pub(super) end: Address,
 }
 
-/// Which thread's pool.
+/// Pool of one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
     /// Buffers that Rx and Tx share with the guest
     Guest,
-    /// Where packets arrive
+    /// Buffers of arriving packets
     Rx,
-    /// Where packets leave
+    /// Buffers of leaving packets
     Tx,
 }
 
 /// All addresses of one experiment.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// From Rx to Guest
+    /// Ring from Rx to Guest
     pub rx: Ring,
-    /// From Guest to Tx
+    /// Ring from Guest to Tx
     pub tx: Ring,
-    /// How indices are loaded and stored
+    /// Access width of indices
     pub index_width: Width,
-    /// How a descriptor's buffer index is loaded and stored
+    /// Access width of a descriptor's buffer index
     pub entry_width: Width,
     pub(super) config: Config,
     headers: Address,
@@ -51,7 +51,7 @@ pub struct Layout {
     pool_bytes: u64,
 }
 
-/// Gives out places one after the other.
+/// Allocates consecutive addresses.
 struct Cursor(Address);
 
 impl Cursor {
@@ -73,7 +73,7 @@ fn ring(from: Address, config: &Config) -> Ring {
     let mut cursor = Cursor(if config.aligned { from.next_multiple_of(LINE) } else { from });
     let table = config.ring * config.descriptor;
     let early = config.descriptors_first.then(|| cursor.take(table, config.aligned));
-    // The ring's size, which nobody reads while packets pass.
+    // The ring's size, which is not read while packets pass.
     cursor.take(index, false);
     let last_avail = cursor.take(index, config.own_avail);
     let last_used = cursor.take(index, config.own_used);
@@ -86,7 +86,7 @@ fn ring(from: Address, config: &Config) -> Ring {
 }
 
 impl Layout {
-    /// Lays an experiment out.
+    /// Computes the layout of an experiment.
     pub fn new(config: &Config) -> Layout {
         let rx = ring(0, config);
         let tx = ring(rx.end, config);
@@ -111,12 +111,12 @@ impl Layout {
         }
     }
 
-    /// Bytes of the arena.
+    /// Size of the arena in bytes.
     pub fn bytes(&self) -> u64 {
         (self.pools + 3 * self.pool_bytes).next_multiple_of(4096)
     }
 
-    /// Descriptor of the `n`-th packet in a ring.
+    /// Address of the descriptor of the `n`-th packet in a ring.
     #[inline]
     pub fn descriptor(&self, ring: &Ring, n: u64) -> Address {
         let mut slot = self.in_ring.of(n);
@@ -127,13 +127,13 @@ impl Layout {
         ring.descriptors + slot * self.config.descriptor
     }
 
-    /// What both rings hold before any thread runs: descriptors without buffers.
+    /// Initial values of both rings: descriptors without buffers.
     pub fn empty_rings(&self) -> impl Iterator<Item = (Address, Width, u64)> + '_ {
         let slots = (0..self.config.ring).flat_map(|n| [(self.rx, n), (self.tx, n)]);
         slots.map(|(ring, n)| (self.descriptor(&ring, n), self.entry_width, empty(self.entry_width)))
     }
 
-    /// Which buffer a pool gives as its `n`-th.
+    /// Index of the `n`-th buffer taken from a pool.
     #[inline]
     pub fn buffer(&self, n: u64) -> u64 {
         let n = self.in_pool.of(n);
@@ -143,7 +143,7 @@ impl Layout {
         }
     }
 
-    /// The header that belongs to a pool's buffer.
+    /// Address of the header of a pool's buffer.
     #[inline]
     pub fn header(&self, pool: Pool, buffer: u64) -> Address {
         match self.config.reused_headers {
@@ -152,7 +152,7 @@ impl Layout {
         }
     }
 
-    /// The first byte of the packet in a pool's buffer.
+    /// Address of the packet in a pool's buffer.
     #[inline]
     pub fn packet(&self, pool: Pool, buffer: u64) -> Address {
         let front = if self.config.reused_headers.is_some() { 0 } else { self.config.header };
@@ -165,18 +165,18 @@ impl Layout {
     }
 }
 
-/// A descriptor without a buffer: all ones, as wide as the index is.
+/// Value of a descriptor without a buffer: all ones in the width of the index.
 pub fn empty(width: Width) -> u64 {
     if width == Width::Eight { u64::MAX } else { u64::from(u32::MAX) }
 }
 
-/// Which part of a pool lies between a buffer and the next one, by seed: the golden ratio for 1, and for any other a part
-/// near it, so that the permutation scatters about as well.
+/// Distance between consecutively taken buffers as a fraction of the pool, by seed: the golden ratio for 1, otherwise a
+/// fraction near it, so that the permutation scatters about as well.
 fn part(seed: u64) -> f64 {
     if seed == 1 { 0.618_033_988_749 } else { 0.56 + 0.12 * fastrand::Rng::with_seed(seed).f64() }
 }
 
-/// Has no factor in common with the pool's size, so that each buffer comes once a round.
+/// Returns a multiplier coprime to the pool's size, so that each buffer comes once per round.
 fn multiplier(pool: u64, seed: u64) -> u64 {
     let near = (pool as f64 * part(seed)) as u64 | 1;
     (near..).step_by(2).find(|m| gcd(*m, pool) == 1).unwrap_or(1)

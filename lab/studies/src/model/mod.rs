@@ -1,9 +1,9 @@
-//! The model of a virtual switch's path through a guest, as the cache study has it: three threads over shared memory.
+//! Model of a virtual switch's path through a guest, from the cache study: three threads over shared memory.
 //!
-//! Rx takes a packet that has just arrived in its own buffer and copies it into a buffer of the guest; Guest hands each
-//! packet from the receive ring to the transmit ring; Tx copies it out into a buffer of its own. Descriptors are
-//! published once per batch. Which lines that touches is decided by a [`Config`] (what is varied) and the [`layout`]
-//! that follows from it; the threads know neither clocks nor caches, and never block but by asking again.
+//! Rx copies an arrived packet from its own buffer into a buffer of the guest; Guest moves each packet from the receive
+//! ring to the transmit ring; Tx copies it out into its own buffer. Descriptors are published once per batch. A
+//! [`Config`] (the varied parameters) and the [`layout`] derived from it determine the accessed lines. The threads use
+//! neither clocks nor caches directly, and wait only by polling.
 
 pub mod config;
 pub mod layout;

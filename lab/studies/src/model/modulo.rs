@@ -1,7 +1,7 @@
-//! Remainders by a number that is only known at run time, by multiplication: a division would cost a thread on real
-//! memory more than the misses that it is there to show.
+//! Remainders by multiplication for a divisor known only at run time: on real memory a division would cost a thread
+//! more than the misses to be measured.
 
-/// What is divided by.
+/// A divisor with its inverse.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Modulo {
     by: u64,
@@ -10,12 +10,12 @@ pub(super) struct Modulo {
 }
 
 impl Modulo {
-    /// Remainders by this number, which is at least 1.
+    /// Creates a divisor, which must be at least 1.
     pub(super) fn new(by: u64) -> Modulo {
         Modulo { by, inverse: ((1_u128 << 64) / u128::from(by)).min(u128::from(u64::MAX)) as u64 }
     }
 
-    /// The remainder. The inverse was rounded down, so the quotient is too small by one at most.
+    /// Returns the remainder. The inverse is rounded down, so the quotient is too small by at most one.
     #[inline]
     pub(super) fn of(self, n: u64) -> u64 {
         let quotient = ((u128::from(n) * u128::from(self.inverse)) >> 64) as u64;

@@ -1,16 +1,16 @@
-//! What lies in each line of the rings, in words: so that a count by line says whose fields share it.
+//! Names the contents of each ring line, so that counts by line show the fields that share it.
 
 use super::Layout;
 use super::layout::Ring;
 use sim::memory::{Address, LINE};
 
 impl Layout {
-    /// The first byte behind both rings.
+    /// Address of the first byte after both rings.
     pub fn rings_end(&self) -> Address {
         self.tx.end
     }
 
-    /// For each line of the rings, from the arena's beginning, what lies in it; such as
+    /// Returns the contents of each line of the rings, from the arena's start, such as
     /// `rx.last_avail rx.last_used rx.desc[0..3]`. Empty for a line of padding.
     pub fn line_names(&self) -> Vec<String> {
         let lines = self.rings_end().div_ceil(LINE);
@@ -31,7 +31,7 @@ impl Layout {
         found.chain(self.descriptors_in(name, ring, from)).collect()
     }
 
-    /// Descriptors that begin before the line's end and end behind its beginning.
+    /// Returns the descriptors that overlap the line.
     fn descriptors_in(&self, name: &str, ring: &Ring, from: Address) -> Option<String> {
         let (size, count) = (self.config.descriptor, self.config.ring);
         let first = from.saturating_sub(ring.descriptors) / size;

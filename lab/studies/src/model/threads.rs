@@ -1,30 +1,30 @@
-//! The three threads. Each does one batch per call and waits, by asking again, for every descriptor that is not yet its
-//! own; so the threads may share a processor when they take turns batch by batch.
+//! The three threads. Each runs one batch per call and polls for every descriptor that it does not own yet, so the
+//! threads may share a processor if they alternate batch by batch.
 //!
-//! Protocol: a descriptor belongs to whom its buffer index says. [``empty``] means that its filler may write it, anything else that
-//! its emptier may read it. Who gives a descriptor away stores its other fields first and the index last; stores
-//! become visible in order, so who sees the index sees them all.
+//! Protocol: the buffer index of a descriptor defines its owner. With [`empty`] the filler may write it, with any other
+//! value the emptier may read it. To pass a descriptor on, a thread stores its other fields first and the index last;
+//! stores become visible in order, so a thread that sees the index sees all fields.
 
 use super::config::{Config, HeaderOwner, HeaderUse};
 use super::layout::{Layout, Pool, Ring, empty};
 use sim::memory::{Address, Copying, Intent, LINE, Memory, Width};
 
-/// Instructions of a step beside those that touch the arena: address arithmetic, calls, loop and branches. Rx and Tx take one step
-/// with a packet, Guest three: it takes the packet, handles it and gives it away. A free constant, fitted on the published ratios of
-/// (a) and (a)+(d); our own program on real memory, which asks its configuration at run time, takes 160 to 260 instructions a
-/// packet (`lab/studies/examples/instructions.rs`).
+/// Instructions of a step besides those that access the arena: address arithmetic, calls, loop and branches. Rx and Tx
+/// take one step per packet, Guest three: it takes the packet, handles it and passes it on. A free constant, fitted to
+/// the published ratios of (a) and (a)+(d); our own program on real memory, which reads its configuration at run time,
+/// takes 160 to 260 instructions per packet (`lab/studies/examples/instructions.rs`).
 pub(crate) const STEP: u64 = 40;
 
-/// How many packets ahead a header is prefetched, as DPDK's forwarding examples do (`PREFETCH_OFFSET`).
+/// Header prefetch distance in packets, as in DPDK's forwarding examples (`PREFETCH_OFFSET`).
 const AHEAD: u64 = 3;
 
-/// What all three do.
+/// Common interface of the three threads.
 pub trait Thread {
-    /// One batch, waiting wherever a descriptor is not ready.
+    /// Runs one batch, polling for every descriptor that is not ready.
     fn batch<M: Memory>(&mut self, memory: &mut M);
 }
 
-/// What all three have.
+/// Common state of the three threads.
 #[derive(Clone, Debug)]
 struct Common {
     config: Config,
@@ -42,7 +42,7 @@ impl Common {
         self.layout.descriptor(ring, self.done + n)
     }
 
-    /// Asks until the descriptor is free or filled, and returns its buffer index.
+    /// Polls until the descriptor is free or filled, and returns its buffer index.
     #[inline]
     fn await_entry<M: Memory>(&self, memory: &mut M, at: Address, free: bool) -> u64 {
         let width = self.layout.entry_width;
@@ -55,7 +55,7 @@ impl Common {
         }
     }
 
-    /// Reads and moves one of a ring's indices, as each packet does.
+    /// Loads and stores one of a ring's indices, as each packet does.
     #[inline]
     fn advance<M: Memory>(&self, memory: &mut M, at: Address, n: u64) {
         let width = self.layout.index_width;
@@ -63,7 +63,7 @@ impl Common {
         memory.store(at, width, (self.done + n + 1) & 0xffff);
     }
 
-    /// What each thread does to its packet's header.
+    /// Accesses the header of a thread's packet.
     #[inline]
     fn use_header<M: Memory>(&self, memory: &mut M, own: Pool, own_buffer: u64, guest_buffer: u64) {
         let config = &self.config;
@@ -82,18 +82,18 @@ impl Common {
         }
     }
 
-    /// Whether headers are fetched some packets before they are used.
+    /// Whether headers are prefetched some packets ahead.
     fn prefetches(&self) -> bool {
         self.config.header > 0 && self.config.header_use == HeaderUse::PrefetchWrite
     }
 
-    /// The header of a packet that is to come, whose buffer is known.
+    /// Prefetches the header of a later packet whose buffer is known.
     #[inline]
     fn fetch_own_header<M: Memory>(&self, memory: &mut M, pool: Pool, n: u64) {
         self.fetch_header(memory, self.layout.header(pool, self.layout.buffer(self.done + n)));
     }
 
-    /// Asks for both lines of a header that will be written.
+    /// Prefetches both lines of a header for writing.
     #[inline]
     fn fetch_header<M: Memory>(&self, memory: &mut M, at: Address) {
         memory.prefetch(at, Intent::Write);
@@ -102,7 +102,8 @@ impl Common {
         }
     }
 
-    /// The instructions of so many steps with the `n`-th packet of a batch; packets differ as branches do, by up to a half.
+    /// Executes the instructions of `steps` steps with the `n`-th packet of a batch; packets vary by up to a half, as
+    /// their branches do.
     #[inline]
     fn work<M: Memory>(&self, memory: &mut M, steps: u64, n: u64) {
         let scattered = (self.done + n).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
@@ -120,7 +121,7 @@ impl Common {
         }
     }
 
-    /// Gives a batch's descriptors away.
+    /// Passes a batch's descriptors on.
     #[inline]
     fn publish<M: Memory>(&self, memory: &mut M, ring: &Ring, index: impl Fn(u64) -> u64) {
         let batch = self.config.batch;
@@ -138,11 +139,11 @@ impl Common {
     }
 }
 
-/// Copies what arrived into the guest's buffers.
+/// Copies arrived packets into the guest's buffers.
 #[derive(Clone, Debug)]
 pub struct Rx(Common);
 
-/// Hands packets from the receive ring to the transmit ring.
+/// Moves packets from the receive ring to the transmit ring.
 #[derive(Clone, Debug)]
 pub struct Guest {
     common: Common,
@@ -154,7 +155,7 @@ pub struct Guest {
 pub struct Tx(Common);
 
 impl Rx {
-    /// Rx of an experiment.
+    /// Creates the Rx thread of an experiment.
     pub fn new(config: &Config) -> Rx {
         Rx(Common::new(config))
     }
@@ -170,7 +171,7 @@ impl Thread for Rx {
             if common.prefetches() {
                 common.fetch_own_header(memory, Pool::Rx, n + AHEAD);
             }
-            // The packet arrives: who it is and how long.
+            // The packet arrives: its identity and length.
             memory.write(own, 16);
             memory.load(ring.last_pool, Width::Four);
             common.await_entry(memory, common.entry(&ring, n), true);
@@ -186,7 +187,7 @@ impl Thread for Rx {
 }
 
 impl Guest {
-    /// Guest of an experiment.
+    /// Creates the Guest thread of an experiment.
     pub fn new(config: &Config) -> Guest {
         Guest { common: Common::new(config), taken: vec![0; config.batch as usize] }
     }
@@ -216,7 +217,7 @@ impl Thread for Guest {
     }
 }
 
-/// The header of a packet that is to come, if it is there already.
+/// Prefetches the header of a later packet, if it has already arrived.
 #[inline]
 fn fetch_next_header<M: Memory>(common: &Common, memory: &mut M, ring: &Ring, n: u64) {
     let width = common.layout.entry_width;
@@ -227,13 +228,13 @@ fn fetch_next_header<M: Memory>(common: &Common, memory: &mut M, ring: &Ring, n:
     }
 }
 
-/// Where a descriptor's length stands: within it, so in the line that was polled.
+/// Address of a descriptor's length: within the descriptor, so in the line that was polled.
 fn rx_length(common: &Common, ring: &Ring, n: u64) -> Address {
     common.entry(ring, n) + common.config.descriptor.min(16) / 2
 }
 
 impl Tx {
-    /// Tx of an experiment.
+    /// Creates the Tx thread of an experiment.
     pub fn new(config: &Config) -> Tx {
         Tx(Common::new(config))
     }

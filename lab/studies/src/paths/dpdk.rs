@@ -1,10 +1,11 @@
-//! DPDK's switch: `testpmd` between two `net_vhost` ports, which copies each packet into a buffer of its own and from there to
-//! the other guest's.
+//! DPDK's switch: `testpmd` between two `net_vhost` ports, which copies each packet into its own buffer and from there
+//! into the other guest's.
 //!
-//! Read from `lib/vhost/virtio_net.c` and `drivers/net/vhost/rte_eth_vhost.c`: frames of up to 256 bytes are copied in one go
-//! behind the burst's descriptors; used elements of a split ring are gathered and written whether they differ or not; packed
-//! descriptors are judged and made used four at a time; each ring is published and asked for its driver's wish
-//! by itself, with a full fence each. Its pool gives the same buffers again and again, as one core puts back what it took.
+//! From `lib/vhost/virtio_net.c` and `drivers/net/vhost/rte_eth_vhost.c`: frames of up to 256 bytes are copied together
+//! after the burst's descriptors; used elements of a split ring are gathered and written even if unchanged; packed
+//! descriptors are validated and marked used four at a time; each ring is published and its driver's notification flag
+//! read separately, with a full fence each. Its pool returns the same buffers repeatedly, because one core frees the
+//! buffers that it took.
 
 use super::instructions::Counts;
 use super::pace::{Pace, Paced};
@@ -13,9 +14,9 @@ use super::virtqueue::{RingKind, Virtqueue};
 use super::{BURST, Path};
 use sim::memory::{Address, Copying, Intent, LINE, Memory, Width};
 
-/// Frames of at most so many bytes are copied behind the burst.
+/// Frames of at most this many bytes are copied after the burst.
 const GATHERED: u64 = 256;
-/// Instructions' shares: taking, copying in, copying out, giving back.
+/// Number of equal shares of the instructions: taking, copying in, copying out, giving back.
 const STEPS: f64 = 4.0;
 
 #[derive(Clone, Debug)]
@@ -26,7 +27,7 @@ struct Lane {
     given: u64,
 }
 
-/// The switch.
+/// The model of DPDK's switch.
 #[derive(Clone, Debug)]
 pub(super) struct Dpdk {
     lanes: [Lane; 2],
@@ -59,7 +60,7 @@ impl Dpdk {
         }
     }
 
-    /// One turn over both ports.
+    /// One iteration over both ports.
     pub(super) fn round<M: Memory>(&mut self, memory: &mut M) {
         let Dpdk { lanes, frame, own, pace, counts, .. } = self;
         let mut memory = Paced::new(memory, pace);
@@ -81,7 +82,7 @@ impl Dpdk {
             worked = true;
         }
         if !worked {
-            // Of the ring that was not asked last, so that nobody waits for one ring.
+            // Pauses on the ring that was polled first, so that a change to either ring ends the wait.
             memory.pause(lanes[0].next_available());
         }
     }
@@ -96,7 +97,7 @@ impl Lane {
     }
 }
 
-/// One burst on its way.
+/// One burst in progress.
 struct Burst<'a, 'b, M> {
     memory: &'a mut Paced<'b, M>,
     frame: u64,
@@ -105,12 +106,12 @@ struct Burst<'a, 'b, M> {
 }
 
 impl<M: Memory> Burst<'_, '_, M> {
-    /// The switch's `n`-th buffer of this burst.
+    /// Address of the switch's `n`-th buffer of this burst.
     fn buffer(&self, n: u64) -> Address {
         self.own + n * BUFFER
     }
 
-    /// Takes packets into buffers of the switch; how many.
+    /// Takes packets into buffers of the switch; returns their number.
     fn take(&mut self, lane: &mut Lane) -> u64 {
         let count = lane.from.count_available(self.memory, lane.taken, BURST);
         let mut sources = Vec::with_capacity(BURST as usize);
@@ -139,7 +140,7 @@ impl<M: Memory> Burst<'_, '_, M> {
         count
     }
 
-    /// Copies them to the other guest's buffers, and gives the switch's own back.
+    /// Copies the packets to the other guest's buffers, and frees the switch's own.
     fn send(&mut self, lane: &mut Lane, count: u64) {
         let available = lane.to.count_available(self.memory, lane.given, count);
         let mut targets = Vec::with_capacity(BURST as usize);
@@ -172,7 +173,7 @@ impl<M: Memory> Burst<'_, '_, M> {
         lane.given += available;
     }
 
-    /// Reads a descriptor and asks for what it points at: the virtio-net header's line.
+    /// Reads a descriptor and prefetches the line it points to, with the virtio-net header.
     fn descriptor(&mut self, queue: &Virtqueue, n: u64) -> Address {
         if queue.kind == RingKind::Split {
             self.memory.load(queue.available_entry(n), Width::Two);
@@ -190,19 +191,19 @@ impl<M: Memory> Burst<'_, '_, M> {
         for n in first..first + count {
             self.memory.store(queue.used_entry(n), Width::Eight, n % queue.entries);
         }
-        // The index is raised by a locked instruction.
+        // The index is updated by a locked instruction.
         self.memory.fence();
         self.memory.store(queue.used_index(), Width::Two, (first + count) & 0xffff);
     }
 
-    /// Writes one used descriptor that stands for `count` buffers.
+    /// Writes one used descriptor for `count` buffers.
     fn give_packed(&mut self, queue: &Virtqueue, n: u64, count: u64) {
         self.memory.store(queue.descriptor(n) + 8, Width::Four, count);
         self.memory.store(queue.descriptor(n) + 12, Width::Two, n % queue.entries);
         self.memory.store(queue.flags(n), Width::Two, (queue.mark(n) + 1) & 0xffff);
     }
 
-    /// Whether the driver wants to be called.
+    /// Reads whether the driver wants a notification.
     fn ask(&mut self, queue: &Virtqueue) {
         self.memory.fence();
         self.memory.load(queue.wants_call(), Width::Two);

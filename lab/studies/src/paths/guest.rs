@@ -1,10 +1,10 @@
-//! The guest: DPDK's `testpmd` with its virtio-user driver, which returns by one port what came in at the other, with
-//! new addresses (`set fwd mac`), as the measured comparison has it.
+//! The guest: DPDK's `testpmd` with its virtio-user driver, which returns packets through the other port with new
+//! addresses (`set fwd mac`), as in the measured comparison.
 //!
-//! Read from `drivers/net/virtio/virtio_rxtx.c` and `app/test-pmd/macfwd.c`: buffers are used in order, descriptors are
-//! written for every packet, available entries and the virtio-net header only where they differ, so never; a ring that sends
-//! is emptied late, when it is nearly full of used buffers; after each publish a full fence, and a look at whether the switch
-//! wants to be kicked.
+//! From `drivers/net/virtio/virtio_rxtx.c` and `app/test-pmd/macfwd.c`: buffers are used in order; descriptors are
+//! written for every packet; available entries and the virtio-net header are written only if they differ, so never; a
+//! transmit ring is reclaimed late, when it is nearly full of used buffers; each publish is followed by a full fence
+//! and a read of the switch's notification flag.
 
 use super::instructions::Counts;
 use super::pace::{Pace, Paced};
@@ -14,20 +14,20 @@ use super::virtqueue::{RingKind, Virtqueue};
 use super::{BURST, Path, Polls};
 use sim::memory::{Address, Intent, Memory, Width};
 
-/// A ring that sends is emptied when fewer places than this are left (`tx_free_thresh`).
+/// A transmit ring is reclaimed when fewer free entries than this remain (`tx_free_thresh`).
 const KEPT_FREE: u64 = 32;
-/// What is written of a frame: both addresses.
+/// Bytes of a frame that are written: both addresses.
 const ADDRESSES: u64 = 12;
 
-/// One direction: a ring that receives and the other port's ring that sends.
+/// One direction: a receive ring and the other port's transmit ring.
 #[derive(Clone, Debug)]
 struct Lane {
     receive: Virtqueue,
     transmit: Virtqueue,
-    /// Entries posted and taken of the ring that receives, and the buffers in it
+    /// Entries of the receive ring posted and taken
     posted: u64,
     received: u64,
-    /// The same of the ring that sends
+    /// Entries of the transmit ring posted and reclaimed
     sent: u64,
     reclaimed: u64,
     receiving: Vec<Address>,
@@ -35,7 +35,7 @@ struct Lane {
     burst: Vec<Address>,
 }
 
-/// The guest.
+/// The model of the guest.
 #[derive(Clone, Debug)]
 pub(super) struct Guest {
     lanes: [Lane; 2],
@@ -71,12 +71,12 @@ impl Guest {
         }
     }
 
-    /// Looks at rings that receive so far, and those that found nothing.
+    /// Polls of the receive rings so far, and the empty ones among them.
     pub(super) fn polls(&self) -> Polls {
         Polls { all: self.polls, empty: self.empty }
     }
 
-    /// Posts buffers to receive into, and sends the frames that are to circulate.
+    /// Posts receive buffers, and sends the circulating frames.
     pub(super) fn begin<M: Memory>(&mut self, memory: &mut M) {
         let Guest { lanes, pool, frames, .. } = self;
         for lane in lanes {
@@ -90,7 +90,7 @@ impl Guest {
         }
     }
 
-    /// One turn of the loop over both directions.
+    /// One iteration over both directions.
     pub(super) fn round<M: Memory>(&mut self, memory: &mut M) {
         let Guest { lanes, pool, pace, counts, .. } = self;
         let mut memory = Paced::new(memory, pace);
@@ -107,7 +107,8 @@ impl Guest {
             }
         }
         if !worked {
-            // Of the ring that was not asked last: what was asked last may be changed already, so nobody waits for one ring.
+            // Pauses on the ring that was polled first: the one polled last may have changed already, so a change to
+            // either ring ends the wait.
             memory.pause(lanes[0].next_used());
         }
     }
@@ -118,7 +119,7 @@ impl Lane {
         (n % self.receive.entries) as usize
     }
 
-    /// Where the next used entry shows.
+    /// Address at which the next used entry appears.
     fn next_used(&self) -> Address {
         match self.receive.kind {
             RingKind::Split => self.receive.used_index(),
@@ -156,7 +157,8 @@ impl Lane {
         count
     }
 
-    /// Takes one received packet: the used entry, the buffer's own header, and the virtio-net header's number of buffers.
+    /// Takes one received packet: the used entry, the buffer's own header, and the buffer count of the virtio-net
+    /// header.
     fn take<M: Memory>(&mut self, memory: &mut M) {
         let at = match self.receive.kind {
             RingKind::Split => self.receive.used_entry(self.received),
@@ -185,7 +187,7 @@ impl Lane {
         publish(memory, &self.transmit, self.sent, &self.sending);
     }
 
-    /// Takes back the buffers of what was sent, where the ring would be full otherwise.
+    /// Reclaims the buffers of transmitted packets if the ring would otherwise be full.
     fn reclaim<M: Memory>(&mut self, memory: &mut M, pool: &mut Pool, wanted: u64) {
         let held = self.sent - self.reclaimed;
         let used = match self.transmit.kind {
@@ -205,7 +207,7 @@ impl Lane {
         }
     }
 
-    /// Used entries at the front of a packed ring: one descriptor says how far a whole burst goes.
+    /// Counts used entries at the front of a packed ring: one descriptor may cover a whole burst.
     fn used_packed<M: Memory>(&self, memory: &mut M, held: u64) -> u64 {
         let mut used = 0;
         while used < KEPT_FREE.min(held) {
@@ -213,13 +215,13 @@ impl Lane {
             if !self.transmit.is_marked(memory, n, 1) {
                 break;
             }
-            // What the model's switches leave beside the flags: how many buffers the entry stands for.
+            // The model's switches store, beside the flags, the number of buffers that the entry covers.
             used += memory.load(self.transmit.descriptor(n) + 8, Width::Four).max(1);
         }
         used
     }
 
-    /// Posts a buffer for every empty place of the ring that receives.
+    /// Posts a buffer for every free entry of the receive ring.
     fn refill<M: Memory>(&mut self, memory: &mut M, pool: &mut Pool) {
         let free = self.receive.entries - (self.posted - self.received);
         if self.receive.kind == RingKind::Packed && free < KEPT_FREE {
@@ -238,11 +240,11 @@ impl Lane {
     }
 }
 
-/// Descriptors on a line.
+/// Descriptors per line.
 const PER_LINE: u64 = 4;
 
-/// Makes the `n`-th entry available, of buffers in their places. Of a packed ring, those of a line are written together once
-/// the last of them is known, as the vectorised driver does with one store; those of a line that is not full, when they are
+/// Makes the `n`-th entry available. In a packed ring, the entries of a line are written together once the last one is
+/// known, as the vectorised driver does with one store; those of an incomplete line are written when they are
 /// published.
 fn post<M: Memory>(memory: &mut M, queue: &Virtqueue, n: u64, buffers: &[Address]) {
     match queue.kind {
@@ -258,7 +260,8 @@ fn post<M: Memory>(memory: &mut M, queue: &Virtqueue, n: u64, buffers: &[Address
     }
 }
 
-/// Writes the entries of a packed ring's line up to `to`: the flags from the last to the first, so that the switch finds none or all.
+/// Writes the entries of a packed ring's line up to `to`; flags are stored from last to first, so that the switch finds
+/// none or all.
 fn post_line<M: Memory>(memory: &mut M, queue: &Virtqueue, to: u64, buffers: &[Address]) {
     let entries = (to - 1) / PER_LINE * PER_LINE..to;
     entries.clone().for_each(|n| describe(memory, queue, n, buffers));
@@ -272,7 +275,7 @@ fn describe<M: Memory>(memory: &mut M, queue: &Virtqueue, n: u64, buffers: &[Add
     memory.store(queue.descriptor(n) + 12, Width::Two, n % queue.entries);
 }
 
-/// Publishes what was posted up to `n`, and asks whether the switch wants to be told.
+/// Publishes the entries posted up to `n`, and reads whether the switch wants a notification.
 fn publish<M: Memory>(memory: &mut M, queue: &Virtqueue, n: u64, buffers: &[Address]) {
     match queue.kind {
         RingKind::Split => memory.store(queue.available_index(), Width::Two, n & 0xffff),

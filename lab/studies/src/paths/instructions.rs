@@ -1,22 +1,23 @@
-//! How many instructions the real programs execute for a packet: what the model's threads are given to do beside their accesses.
+//! Instructions per packet of the real programs, which the model's threads execute besides their accesses.
 //!
-//! Counted by callgrind (valgrind 3.19, which knows AVX2 and no AVX-512), 2026-11-22, at full bursts:
+//! Counted by callgrind (valgrind 3.19, which supports AVX2 but not AVX-512), 2026-11-22, at full bursts:
 //!
-//! - **linerate**: `cargo xtask callgrind`, rows `split-in-order` and `packed-in-order`, traffic `pair`: the whole round of the worker
-//!   over two vhost-user ports in bursts of 64, bridge and look-ups included.
+//! - **linerate**: `cargo xtask callgrind`, rows `split-in-order` and `packed-in-order`, traffic `pair`: the worker's
+//!   whole round over two vhost-user ports in bursts of 64, bridge and look-ups included.
 //! - **DPDK's switch**: Debian's `dpdk-testpmd` 22.11.11 (built for SSE4.2) as the switch of the measured comparison
-//!   (`set fwd io`, two `net_vhost` ports, `--no-flush-rx`) under `valgrind --tool=callgrind --separate-threads=yes`, with DPDK's guest
-//!   at full speed before it. The whole forwarding thread counts: what it collected, less its polls that found nothing (`set
-//!   record-burst-stats on` says how many; what one costs was counted without a guest's traffic), over its packets.
-//! - **DPDK's guest**: the same the other way round (`set fwd mac`, two `net_virtio_user` ports).
+//!   (`set fwd io`, two `net_vhost` ports, `--no-flush-rx`) under `valgrind --tool=callgrind --separate-threads=yes`,
+//!   with DPDK's guest at full speed before it. The count is that of the whole forwarding thread, minus its empty
+//!   polls, divided by its packets (`set record-burst-stats on` gives the number of empty polls; their cost was counted
+//!   without a guest's traffic).
+//! - **DPDK's guest**: the same in the other direction (`set fwd mac`, two `net_virtio_user` ports).
 //!
-//! What an empty poll of linerate costs is an estimate. The vectorised driver of DPDK's guest needs AVX-512, which valgrind
-//! hides from it, so its packed rings were counted with the driver that is not vectorised: an upper bound.
+//! The cost of linerate's empty poll is an estimate. The vectorised driver of DPDK's guest needs AVX-512, which
+//! valgrind hides, so its packed rings were counted with the scalar driver: an upper bound.
 
 use super::virtqueue::RingKind;
 use super::{Path, Scheme};
 
-/// Instructions for each packet, and for each poll that finds nothing.
+/// Instructions per packet, and per empty poll.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Counts {
     pub(super) switch: f64,
@@ -26,7 +27,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// What was counted for the sizes of 64 and 1514 bytes; between them in proportion to the lines of a frame.
+    /// Returns the counts at 64 and 1514 bytes, interpolated in between by the frame's number of lines.
     pub(super) fn of(path: &Path) -> Counts {
         let (small, large) = switch(path.scheme, path.ring);
         let lines = |frame: u64| frame.div_ceil(64) as f64;
@@ -43,7 +44,7 @@ impl Counts {
     }
 }
 
-/// At 64 and at 1514 bytes.
+/// Instructions at 64 and at 1514 bytes.
 fn switch(scheme: Scheme, ring: RingKind) -> (f64, f64) {
     match (scheme, ring) {
         (Scheme::Linerate, RingKind::Split) => (373.0, 553.0),
@@ -64,7 +65,7 @@ fn empty_poll(scheme: Scheme, ring: RingKind) -> u64 {
     match (scheme, ring) {
         (Scheme::Linerate, _) => 90,
         (Scheme::Dpdk, RingKind::Split) => 225,
-        // It takes 32 buffers of its pool before it looks.
+        // It takes 32 buffers from its pool before it polls.
         (Scheme::Dpdk, RingKind::Packed) => 2450,
     }
 }

@@ -1,11 +1,12 @@
 //! linerate's switch, access by access: one worker of the engine over two vhost-user ports.
 //!
-//! It does what `dataplane/engine/src/worker.rs` (`round`, `poll`, `finish`, `notify`), `dataplane/port/src/vhost_user` (`rx.rs`, `tx.rs`,
-//! `stock.rs`, `fill.rs`) and `dataplane/ring/src/device` do to memory, in their order: descriptors are swept into private copies, a
-//! burst waits while the next is taken, heads are copied and judged, a stock of places is kept ahead of need, headers and
-//! used elements are written only where they differ, and one fence serves all rings of a round. What belongs to the worker alone
-//! (bursts, stock, sweeps) is touched too, since it competes for the first level. Counters and the bridge's memo, some lines
-//! that nobody else writes, are left out.
+//! It performs the memory accesses of `dataplane/engine/src/worker.rs` (`round`, `poll`, `finish`, `notify`),
+//! `dataplane/port/src/vhost_user` (`rx.rs`, `tx.rs`, `avail_cache.rs`, `fill.rs`) and `dataplane/ring/src/device`, in
+//! their order: descriptors are popped into private copies, a burst waits while the next is taken, heads are copied and
+//! classified, a cache of available buffers is filled ahead of need, headers and used elements are written only if they
+//! differ, and one fence serves all rings of a round. The worker's private data (bursts, caches, batches) is accessed
+//! too, since it competes for the first level. Counters and the bridge's memo, a few lines that no other thread writes,
+//! are omitted.
 
 use super::instructions::Counts;
 use super::pace::{Pace, Paced};
@@ -14,40 +15,40 @@ use super::virtqueue::{RingKind, Virtqueue, index_ahead};
 use super::{Change, Path};
 use sim::memory::{Address, Copying, Intent, LINE, Memory, Width};
 
-/// Bytes of a packet's head that the burst holds.
+/// Bytes of a packet's head in a burst.
 const HEAD: u64 = 128;
-/// Of a head with the room in front of it.
+/// Size of a head slot, including headroom.
 const SLOT: u64 = 192;
 const HEADROOM: u64 = 64;
-/// Packets in a burst, heads in a sweep, and places kept ahead of need.
+/// Packets per burst, heads per batch, and buffers cached ahead of need.
 const BURST: u64 = 64;
-/// Places that are taken at a time at least.
+/// Minimum number of buffers taken at a time.
 const PART: u64 = 16;
-/// What else a burst holds of a packet, and the stock of a place, in bytes.
+/// Other bytes per packet in a burst, and per buffer in the cache.
 const RECORD: u64 = 40;
-/// Descriptors on a line.
+/// Descriptors per line.
 const PER_LINE: u64 = 4;
-/// Instructions' shares: taking, judging, writing, giving back.
+/// Number of equal shares of the instructions: taking, classifying, writing, giving back.
 const STEPS: f64 = 4.0;
 
-/// A guest's ring that sends, as the worker receives from it.
+/// A guest's transmit ring, which the worker receives from.
 #[derive(Clone, Debug)]
 struct Rx {
     queue: Virtqueue,
-    /// Entries taken, made used, and (split) known to be available
+    /// Entries taken, marked used, and (split) known to be available
     taken: u64,
     used: u64,
     known: u64,
     dirty: bool,
-    /// Whether the last look found something
+    /// Whether the last poll found something
     found: bool,
-    /// Done with and not yet given back, and looks since that found nothing
+    /// Buffers done but not yet given back, and empty polls since then
     gathered: u64,
     idle: u64,
     sweep: Address,
 }
 
-/// The other guest's ring that receives, with its stock.
+/// The other guest's receive ring, with its cache of available buffers.
 #[derive(Clone, Debug)]
 struct Tx {
     queue: Virtqueue,
@@ -60,20 +61,20 @@ struct Tx {
     stock: std::collections::VecDeque<Address>,
 }
 
-/// Packets on their way: where they lie.
+/// Packets in transit, by address.
 #[derive(Clone, Debug, Default)]
 struct Burst {
     at: Address,
     sources: Vec<Address>,
 }
 
-/// The switch.
+/// The model of linerate's switch.
 #[derive(Clone, Debug)]
 pub(super) struct Linerate {
     rx: [Rx; 2],
     tx: [Tx; 2],
     bursts: [Burst; 2],
-    /// The burst that was taken and not yet judged, and its ring's number
+    /// Burst taken but not yet classified, and the index of its ring
     pending: Option<(usize, usize)>,
     next: usize,
     frame: u64,
@@ -131,7 +132,7 @@ impl Linerate {
         }
     }
 
-    /// One round of the worker: `Worker::round`.
+    /// Runs one round of the worker: `Worker::round`.
     pub(super) fn round<M: Memory>(&mut self, memory: &mut M) {
         let mut pace = self.pace;
         let mut memory = Paced::new(memory, &mut pace);
@@ -145,13 +146,13 @@ impl Linerate {
         }
         self.notify(&mut memory);
         if !worked {
-            // Of the ring that was not asked last, so that nobody waits for one ring.
+            // Pauses on the ring that was polled first, so that a change to either ring ends the wait.
             memory.pause(self.rx[0].next_available());
         }
         self.pace = pace;
     }
 
-    /// `Worker::poll`: takes a burst, asks for what the next ring will show, and sends the burst before.
+    /// `Worker::poll`: takes a burst, prefetches the next ring's entries, and sends the previous burst.
     fn poll<M: Memory>(&mut self, memory: &mut Paced<'_, M>, at: usize) -> bool {
         self.polls += 1;
         let share = self.counts.switch / STEPS;
@@ -186,7 +187,7 @@ impl Linerate {
         }
     }
 
-    /// `Worker::finish`: judges and sends the pending burst, and gives its buffers back.
+    /// `Worker::finish`: classifies and sends the pending burst, and gives its buffers back.
     fn finish<M: Memory>(&mut self, memory: &mut Paced<'_, M>) {
         let Some((index, at)) = self.pending.take() else { return };
         let share = self.counts.switch / STEPS;
@@ -207,7 +208,7 @@ impl Linerate {
         }
     }
 
-    /// `Worker::notify`: one fence for everything published, then the questions that need it.
+    /// `Worker::notify`: one fence for everything published, then the reads that need it.
     fn notify<M: Memory>(&mut self, memory: &mut Paced<'_, M>) {
         if !self.rx.iter().any(|rx| rx.dirty) && !self.tx.iter().any(|tx| tx.dirty) {
             return;
@@ -232,7 +233,7 @@ impl Rx {
         }
     }
 
-    /// `Rx::take`: a sweep, and the frames' first lines asked for.
+    /// `Rx::take`: pops descriptors and prefetches the frames' first lines.
     fn take<M: Memory>(
         &mut self,
         memory: &mut Paced<'_, M>,
@@ -255,7 +256,7 @@ impl Rx {
         burst.sources.len() as u64
     }
 
-    /// `DeviceRing::prefetch`: what the next sweep reads first.
+    /// `DeviceRing::prefetch`: prefetches the first reads of the next `pop_avail`.
     fn prefetch<M: Memory>(&self, memory: &mut M, change: Option<Change>) {
         let queue = &self.queue;
         match queue.kind {
@@ -273,7 +274,7 @@ impl Rx {
         }
     }
 
-    /// `Rx::complete`: in order, so one used entry for the burst.
+    /// `Rx::complete`: in order, so one used entry covers the burst.
     fn complete<M: Memory>(&mut self, memory: &mut Paced<'_, M>) {
         let (queue, count) = (&self.queue, std::mem::take(&mut self.gathered));
         match queue.kind {
@@ -289,7 +290,7 @@ impl Rx {
 }
 
 impl Tx {
-    /// `send_alone`: writes each frame into the place in front, publishes, and fills the stock again.
+    /// `send_plain`: writes each frame into the first cached buffer, publishes, and refills the cache.
     fn send<M: Memory>(
         &mut self,
         memory: &mut Paced<'_, M>,
@@ -313,7 +314,7 @@ impl Tx {
             memory.copy(source + head, target + NET_HEADER + head, frame - head, Copying::Libc);
             match self.queue.kind {
                 RingKind::Split => element(memory, &self.queue, self.used, self.used % self.queue.entries),
-                // The first is held back until the others are there.
+                // The first entry is held back until the others are written.
                 RingKind::Packed if n > 0 => used(memory, &self.queue, self.used, 1),
                 RingKind::Packed => {}
             }
@@ -335,7 +336,7 @@ impl Tx {
         self.used - first
     }
 
-    /// Asks for the lines that the next stock is taken from, to be written to as well.
+    /// Prefetches the descriptor lines of the next cache fill for writing.
     fn own_ahead<M: Memory>(&self, memory: &mut M) {
         if (self.stock.len() as u64) < BURST {
             return;
@@ -363,7 +364,7 @@ impl Tx {
     }
 }
 
-/// `DeviceRing::sweep`: the next heads, copied into private memory.
+/// `DeviceRing::pop_avail`: copies the next heads into private memory.
 fn sweep<M: Memory>(
     memory: &mut M,
     queue: &Virtqueue,
@@ -399,7 +400,7 @@ fn sweep<M: Memory>(
     heads
 }
 
-/// `put_used` on a split ring: an element is written only where another stands.
+/// `put_used` on a split ring: writes an element only if it differs.
 fn element<M: Memory>(memory: &mut M, queue: &Virtqueue, n: u64, id: u64) {
     let at = queue.used_entry(n);
     memory.load(at + 4, Width::Four);
@@ -408,7 +409,7 @@ fn element<M: Memory>(memory: &mut M, queue: &Virtqueue, n: u64, id: u64) {
     }
 }
 
-/// `put_used` on a packed ring: one word, with the flags; it stands for `count` buffers.
+/// `put_used` on a packed ring: one word with the flags; it covers `count` buffers.
 fn used<M: Memory>(memory: &mut M, queue: &Virtqueue, n: u64, count: u64) {
     let flags = (queue.mark(n) + 1) & 0xffff;
     memory.store(queue.descriptor(n) + 8, Width::Eight, count | flags << 48);

@@ -1,7 +1,7 @@
-//! What was measured of the same comparison: medians of `cargo xtask bench peers`, with date, command and processor.
+//! Measured results of the same comparison: medians of `cargo xtask bench peers`, with date, command and processor.
 //!
-//! They stand beside simulated figures and enter none of them. Those that come along are `lab/studies/measured/peers.toml`; a user's own
-//! are what `cargo xtask bench peers -o json` printed.
+//! They are shown beside simulated values and enter none of them. The bundled ones are in
+//! `lab/studies/measured/peers.toml`; a user's own are the output of `cargo xtask bench peers -o json`.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,63 +9,63 @@ use super::virtqueue::RingKind;
 
 const OURS: &str = include_str!("../../measured/peers.toml");
 
-/// Ratios that were measured together.
+/// Ratios measured together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// What printed them
+    /// Command that printed them
     pub command: String,
-    /// When
+    /// Date of the measurement
     #[serde(default)]
     pub date: String,
-    /// On what; empty where nobody said
+    /// Processor; empty if not recorded
     #[serde(default)]
     pub processor: String,
-    /// What to mind
+    /// Remarks
     #[serde(default)]
     pub note: String,
-    /// One for each ring and size
+    /// One ratio per ring and size
     #[serde(rename = "ratio")]
     pub ratios: Vec<MeasuredRatio>,
 }
 
-/// linerate over testpmd.
+/// Rate of linerate divided by that of testpmd.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredRatio {
-    /// Which rings
+    /// Ring kind
     pub ring: RingKind,
-    /// Bytes of a frame
+    /// Frame size in bytes
     pub bytes: u64,
-    /// How many rounds gave a ratio
+    /// Number of rounds with a ratio
     pub rounds: u64,
-    /// Their median
+    /// Median of the ratios
     pub median: f64,
-    /// The smallest and the largest, where they were kept
+    /// Smallest ratio, if recorded
     #[serde(default)]
     pub low: Option<f64>,
-    /// See `low`
+    /// Largest ratio, if recorded
     #[serde(default)]
     pub high: Option<f64>,
 }
 
-/// Why a file of measured ratios is of no use.
+/// Error of a file of measured ratios.
 #[derive(Debug, thiserror::Error)]
 pub enum MeasuredError {
-    /// Not what the command prints
+    /// Not the output of the command
     #[error(
         "the file is not what `cargo xtask bench peers -o json` prints, so nothing can stand beside the simulation: {0}"
     )]
     Unreadable(#[from] serde_json::Error),
-    /// No row of it was simulated
+    /// No row matches a simulated case
     #[error(
         "the file has no ratio beside testpmd on split or packed-vec rings, so nothing can stand beside the simulation"
     )]
     Nothing,
-    /// A number that cannot be
+    /// Invalid ratio
     #[error("the file has a ratio of {0}, which cannot be")]
     Impossible(f64),
 }
 
-/// One row of what the command prints.
+/// One row of the command's output.
 #[derive(Deserialize)]
 struct Printed {
     ring: String,
@@ -76,12 +76,12 @@ struct Printed {
 }
 
 impl Measured {
-    /// Those that come along.
+    /// Returns the bundled results.
     pub fn ours() -> Option<Measured> {
         toml::from_str(OURS).ok()
     }
 
-    /// From what `cargo xtask bench peers -o json` printed.
+    /// Parses the output of `cargo xtask bench peers -o json`.
     pub fn parse(bytes: &[u8]) -> Result<Measured, MeasuredError> {
         let printed: Vec<Printed> = serde_json::from_slice(bytes)?;
         let ratios: Vec<MeasuredRatio> = printed.iter().filter_map(Printed::ratio).collect();
@@ -95,7 +95,7 @@ impl Measured {
         Ok(Measured { command, date: String::new(), processor: String::new(), note: String::new(), ratios })
     }
 
-    /// The ratio of a ring and a size.
+    /// Returns the ratio of a ring and a size.
     pub fn ratio(&self, ring: RingKind, bytes: u64) -> Option<&MeasuredRatio> {
         self.ratios.iter().find(|ratio| ratio.ring == ring && ratio.bytes == bytes)
     }

@@ -1,12 +1,12 @@
-//! linerate's own path under the simulator, beside DPDK's: one guest with two ports, and a switch between them.
+//! The data paths of linerate and DPDK under the simulator: one guest with two ports, and a switch between them.
 //!
-//! Two threads, as the measured comparison has them (`cargo xtask bench peers`): the `guest` is DPDK's, which returns
-//! what comes in at one port by the other, and the switch forwards what comes from each port to the other: `linerate` or
-//! `dpdk`. Guest and rings (`virtqueue`) are the same for both; each thread executes as many instructions for a packet as were
-//! counted of the real program (`instructions`). Frames circulate, so nothing is ever lost. [`study`] runs the four cases that were
-//! measured, and [`measured`] has what came out there: it stands beside the simulated figures and enters none of them.
+//! Two threads, as in the measured comparison (`cargo xtask bench peers`): the `guest` is DPDK's, which returns packets
+//! through the other port, and the switch, `linerate` or `dpdk`, forwards from each port to the other. Guest and rings
+//! (`virtqueue`) are the same for both; each thread executes the instructions per packet counted in the real program
+//! (`instructions`). Frames circulate, so none is lost. [`study`] runs the four measured cases, and [`measured`] holds
+//! their measured results, which are shown beside simulated values and enter none of them.
 //!
-//! No sleeping, no notifications, no second worker: the steady state under load is what is modelled.
+//! The model covers the steady state under load: no sleeping, no notifications, no second worker.
 
 mod dpdk;
 mod guest;
@@ -40,18 +40,18 @@ use sim::run::Body;
 use sim::{Counters, Machine, Profile, Simulated, Stuck, run};
 pub use virtqueue::RingKind;
 
-/// How a switch moves a packet from one ring to another.
+/// Method by which a switch moves a packet between rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheme {
-    /// One copy, from the source's buffer into the destination's; heads are judged in the burst
+    /// One copy, from the source's buffer into the destination's; heads are classified in the burst
     Linerate,
-    /// Two copies, by way of a buffer of its own with a header of two lines
+    /// Two copies, through its own buffer with a header of two lines
     Dpdk,
 }
 
 impl Scheme {
-    /// As results show it.
+    /// Display name.
     pub fn name(self) -> &'static str {
         match self {
             Scheme::Linerate => "linerate",
@@ -60,28 +60,28 @@ impl Scheme {
     }
 }
 
-/// One thing that linerate's switch does otherwise: what it would be worth is asked of the simulator before it is built.
+/// A change to linerate's switch, evaluated in the simulator before it is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
-    /// Rings are not looked at ahead of their turn
+    /// No prefetch of the next ring's entries
     RingsAhead,
-    /// Of a packed ring only the line of the next descriptor is fetched ahead of its turn, and not four
+    /// In a packed ring, only the next descriptor's line is prefetched, instead of four
     DescriptorsAhead,
-    /// The stock of places is filled after each burst, however few places are gone, as it was before decision 0058
+    /// The cache of available buffers is filled after each burst, even if few are used, as before decision 0058
     StockEachBurst,
-    /// Headers of the destination are not compared (which VIRTIO asks for: nobody else says what stands there)
+    /// Headers of the destination are not compared (VIRTIO requires it: their content is otherwise unknown)
     Header,
-    /// A ring is looked at ahead of its turn only if its last look found something
+    /// A ring's entries are prefetched only if its last poll found something
     AheadIfBusy,
-    /// Lines of a packed ring whose descriptors are to be made used are fetched for writing, a stock ahead
+    /// Packed ring lines whose descriptors will be marked used are prefetched for writing, one cache fill ahead
     OwnPlaces,
-    /// Buffers go back when there are 32 of them, or when sixteen looks have found nothing
+    /// Buffers are given back in groups of 32, or after sixteen empty polls
     GatherUsed,
 }
 
 impl Change {
-    /// All of them.
+    /// All changes.
     pub const ALL: [Change; 7] = [
         Change::RingsAhead,
         Change::DescriptorsAhead,
@@ -92,7 +92,7 @@ impl Change {
         Change::GatherUsed,
     ];
 
-    /// In words.
+    /// Description.
     pub fn title(self) -> &'static str {
         match self {
             Change::RingsAhead => "no ring is looked at ahead of its turn",
@@ -106,99 +106,99 @@ impl Change {
     }
 }
 
-/// One path.
+/// Parameters of one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Path {
-    /// The switch's scheme
+    /// Switch scheme
     pub scheme: Scheme,
-    /// The kind of rings
+    /// Ring kind
     pub ring: RingKind,
-    /// Bytes of a frame
+    /// Frame size in bytes
     pub frame: u64,
-    /// Descriptors in a ring
+    /// Descriptors per ring
     pub entries: u64,
-    /// Frames that circulate, in each direction
+    /// Circulating frames per direction
     pub frames: u64,
-    /// What is done otherwise, where anything is
+    /// Change to linerate's switch, if any
     pub change: Option<Change>,
 }
 
 impl Path {
-    /// As the measured comparison has it: rings of 1024, and 256 frames from each port.
+    /// Creates the path of the measured comparison: rings of 1024, and 256 frames from each port.
     pub fn new(scheme: Scheme, ring: RingKind, frame: u64) -> Path {
         Path { scheme, ring, frame, entries: 1024, frames: 256, change: None }
     }
 }
 
-/// DPDK takes at most so many packets at a time, as guest and as switch.
+/// Maximum burst of DPDK, as guest and as switch.
 const BURST: u64 = 32;
 
 /// Lines of one part of rings or buffers that a core took from the other, per packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Taken {
-    /// To read what the other one had changed
+    /// Reads of lines that the other core had changed
     pub read: f64,
-    /// To write, with the bytes
+    /// Writes that transferred the bytes
     pub owned: f64,
-    /// To write what was here already: only the right came
+    /// Writes that transferred only ownership
     pub raised: f64,
 }
 
 impl Taken {
-    /// All of them.
+    /// Sum of all kinds.
     pub fn sum(&self) -> f64 {
         self.read + self.owned + self.raised
     }
 }
 
-/// What moves of one part.
+/// Line transfers of one part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part {
-    /// Which way it serves: `to the switch`, `to the guest`, `frame`
+    /// Purpose: `to the switch`, `to the guest`, `frame`
     pub way: String,
-    /// Which part, such as `descriptors`
+    /// Part name, such as `descriptors`
     pub part: String,
-    /// Taken by the switch's core
+    /// Lines taken by the switch's core
     pub switch: Taken,
-    /// Taken by the guest's
+    /// Lines taken by the guest's core
     pub guest: Taken,
 }
 
-/// Looks at rings.
+/// Ring polls.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Polls {
-    /// All
+    /// All polls
     pub all: u64,
-    /// Those that found nothing
+    /// Empty polls
     pub empty: u64,
 }
 
 impl Polls {
-    /// The share that found nothing.
+    /// Share of empty polls, 0 to 1.
     pub fn empty_share(&self) -> f64 {
         if self.all == 0 { 0.0 } else { self.empty as f64 / self.all as f64 }
     }
 }
 
-/// What came out of one path.
+/// Result of one path.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Frames forwarded by the switch, in millions a second
+    /// Frames forwarded by the switch, in millions per second
     pub mpps: f64,
-    /// What the switch's core counted
+    /// Counters of the switch's core
     pub switch: Tally,
-    /// What the guest's core counted, over the switch's packets
+    /// Counters of the guest's core, over the switch's packets
     pub guest: Tally,
-    /// What moved between the two, by part
+    /// Line transfers between the two cores, by part
     pub parts: Vec<Part>,
-    /// The switch's looks at rings
+    /// Ring polls of the switch
     pub switch_polls: Polls,
-    /// The guest's
+    /// Ring polls of the guest
     pub guest_polls: Polls,
 }
 
 impl Outcome {
-    /// Lines that one of the two cores took from the other, per packet.
+    /// Lines that the two cores took from each other, per packet.
     pub fn lines_moved(&self) -> f64 {
         self.parts.iter().map(|part| part.switch.sum() + part.guest.sum()).sum()
     }
@@ -224,7 +224,7 @@ pub fn simulate(profile: &Profile, path: &Path, length: Length) -> Result<Outcom
     })
 }
 
-/// What moved, added up by the names of lines.
+/// Sums line transfers by part name.
 fn parts(machine: &Machine, places: &Places, packets: u64) -> Vec<Part> {
     let mut sums: BTreeMap<(&str, &str), [Taken; 2]> = BTreeMap::new();
     for core in 0..2 {
@@ -245,7 +245,7 @@ fn parts(machine: &Machine, places: &Places, packets: u64) -> Vec<Part> {
     sums.into_iter().map(part).collect()
 }
 
-/// What the two threads tell each other outside of the simulated memory: when counting begins and ends.
+/// State shared by the two threads outside the simulated memory: start and end of counting.
 #[derive(Default)]
 struct Shared {
     counting: bool,

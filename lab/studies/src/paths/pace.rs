@@ -1,20 +1,20 @@
-//! The instructions of a thread that touch none of the modelled memory: what was counted of the real program, less what the model
-//! itself issues.
+//! Instructions of a thread that do not access the modelled memory: the count of the real program minus the
+//! instructions that the model issues.
 //!
-//! A thread's packet has a number of steps (taken, judged, written, given back), and each pays its share of what the real
-//! program executes for a packet. Accesses of the model are instructions too and count against it, so that the
-//! sum is what was counted ([`super::instructions`]), whatever the model touches.
+//! A packet has a number of steps in a thread (taken, classified, written, given back), and each step adds its share of
+//! the real program's instructions per packet. The model's accesses are instructions too and are subtracted, so that
+//! the sum equals the count ([`super::instructions`]) for any accesses of the model.
 
 use sim::memory::{Address, Cleaning, Copying, Intent, Memory, Width};
 
-/// What was issued and what may have been.
+/// Issued and owed instructions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pace {
     issued: f64,
     owed: f64,
 }
 
-/// Memory whose accesses are counted.
+/// Memory that counts accesses.
 pub(super) struct Paced<'a, M> {
     memory: &'a mut M,
     pace: &'a mut Pace,
@@ -25,7 +25,7 @@ impl<'a, M: Memory> Paced<'a, M> {
         Paced { memory, pace }
     }
 
-    /// So many instructions of the real program belong to what was just done.
+    /// Adds instructions of the real program for the step just done, and issues the difference to the model's own.
     pub(super) fn owe(&mut self, instructions: f64) {
         self.pace.owed += instructions;
         let work = (self.pace.owed - self.pace.issued).floor();
@@ -35,7 +35,7 @@ impl<'a, M: Memory> Paced<'a, M> {
         }
     }
 
-    /// What is done from here on and was before belongs to no packet: looks at empty rings.
+    /// Excludes the instructions so far from any packet: polls of empty rings.
     pub(super) fn forgive(&mut self) {
         self.pace.issued = self.pace.owed;
     }

@@ -1,28 +1,29 @@
-//! Where everything of a path lies, and what a line is called.
+//! Memory layout of a path, and the names of its lines.
 
 use super::Path;
 use super::virtqueue::Virtqueue;
 use sim::memory::Address;
 
-/// From one buffer of a pool to the next: the pool's own header, the buffer's (128), headroom (128) and data, as testpmd has it.
+/// Distance between buffers of a pool: the pool's own header, the buffer's (128), headroom (128) and data, as in
+/// testpmd.
 pub(super) const BUFFER: u64 = 2368;
-/// From a buffer's beginning to the packet.
+/// Offset of the packet in a buffer.
 pub(super) const PACKET_AT: u64 = 256;
-/// The virtio-net header, with the number of buffers.
+/// Size of the virtio-net header, including the number of buffers.
 pub(super) const NET_HEADER: u64 = 12;
-/// The guest's buffers (`--total-num-mbufs`).
+/// Number of the guest's buffers (`--total-num-mbufs`).
 const BUFFERS: u64 = 32_768;
-/// The switch's own memory, which it shares with nobody.
+/// Size of the switch's private memory.
 const OWN: u64 = 1 << 20;
 
-/// Where everything lies.
+/// Addresses of a path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Places {
-    /// For each port, the ring that the guest receives from and the one that it sends by
+    /// Receive and transmit ring of the guest for each port
     pub(super) receive: [Virtqueue; 2],
     pub(super) transmit: [Virtqueue; 2],
     buffers: Address,
-    /// The switch's own memory: its bursts, or its buffers
+    /// The switch's private memory: its bursts, or its buffers
     pub(super) own: Address,
     pub(super) bytes: u64,
 }
@@ -42,13 +43,13 @@ impl Places {
         }
     }
 
-    /// Where the guest's buffers begin, in the order in which the pool has them at first.
+    /// Addresses of the guest's buffers, in the pool's initial order.
     pub(super) fn guest_buffers(&self) -> impl Iterator<Item = Address> + use<> {
         let buffers = self.buffers;
         (0..BUFFERS).map(move |n| buffers + n * BUFFER)
     }
 
-    /// What lies at an address: the part of a ring or of a buffer, with the way that it serves.
+    /// Returns the purpose and the part of a ring or buffer at an address.
     pub(super) fn name(&self, at: Address) -> (&'static str, &'static str) {
         for (way, queues) in [("to the switch", &self.transmit), ("to the guest", &self.receive)] {
             if let Some(part) = queues.iter().find_map(|queue| queue.part(at)) {

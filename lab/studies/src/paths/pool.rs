@@ -1,11 +1,11 @@
-//! A pool of buffers as DPDK's `rte_mempool` with a cache for one core has it: what was given back last is given out
-//! next, until the cache is full and goes as a whole to a queue that everything else waits in.
+//! A buffer pool like DPDK's `rte_mempool` with a cache for one core: last in, first out, until the cache is full and
+//! is flushed as a whole to a queue.
 
 use std::collections::VecDeque;
 
 use sim::memory::Address;
 
-/// What testpmd gives each core's cache, and half as much more before it is emptied.
+/// Cache size per core in testpmd; the cache is flushed at one and a half times that.
 const CACHE: usize = 250;
 const FULL: usize = CACHE + CACHE / 2;
 
@@ -17,22 +17,22 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// All of them, none used yet.
+    /// Creates a pool of unused buffers.
     pub(super) fn new(buffers: impl Iterator<Item = Address>) -> Pool {
         Pool { cache: Vec::with_capacity(FULL), rest: buffers.collect() }
     }
 
-    /// Takes one, if there is one.
+    /// Takes a buffer; `None` if the pool is empty.
     pub(super) fn take(&mut self) -> Option<Address> {
         if self.cache.is_empty() {
             let refill = CACHE.min(self.rest.len());
-            // As the cache is emptied from its end, the queue's first comes first.
+            // The cache is emptied from its end, so the refill is reversed to take the queue's first buffer first.
             self.cache.extend(self.rest.drain(..refill).rev());
         }
         self.cache.pop()
     }
 
-    /// Gives one back.
+    /// Gives a buffer back.
     pub(super) fn give(&mut self, buffer: Address) {
         if self.cache.len() == FULL {
             self.rest.extend(self.cache.drain(..));
@@ -62,7 +62,7 @@ mod tests {
             pool.give(*buffer);
         }
         let mut again: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
-        // Two full caches wait in the queue; the third, not full, is given out first.
+        // Two full caches wait in the queue; the third, not full, is used first.
         assert_eq!((again[0], again[250]), (999, 0));
         again.sort_unstable();
         assert_eq!(again, (0..1000).collect::<Vec<_>>());

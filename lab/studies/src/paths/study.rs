@@ -1,4 +1,4 @@
-//! The four cases that were measured, simulated with either switch, in the one shape in which they are stored and drawn.
+//! Simulates the four measured cases with either switch; results have one format for storage and drawing.
 
 use std::collections::BTreeMap;
 
@@ -10,74 +10,75 @@ use crate::experiment::Length;
 use crate::results::{ConstantRow, ThreadRow};
 use sim::{Profile, Stuck};
 
-/// Rings and sizes of the comparison.
+/// Rings and frame sizes of the comparison.
 pub const CASES: [(RingKind, u64); 4] =
     [(RingKind::Split, 64), (RingKind::Split, 1514), (RingKind::Packed, 64), (RingKind::Packed, 1514)];
 
-/// linerate's path beside DPDK's. Everything but `measured` is simulated.
+/// Results of linerate's path and DPDK's. All values but `measured` are simulated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PathResults {
-    /// The profile's processor
+    /// Processor of the profile
     pub processor: String,
-    /// Packets that count in each run, and as many before that do not
+    /// Packets counted per run, after as many warm-up packets
     pub packets: u64,
-    /// What the simulation rests on
+    /// Constants of the simulation
     pub constants: Vec<ConstantRow>,
-    /// One for each ring and size
+    /// One case per ring and size
     pub paths: Vec<Case>,
-    /// What was measured of the same, on whatever processor it says; enters no simulated number
+    /// Measured results of the same cases, with their own processor; they enter no simulated value
     pub measured: Option<Measured>,
 }
 
-/// One ring and one size.
+/// Results of one ring and one size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Case {
-    /// Which rings; used in order, as DPDK's driver asks for
+    /// Ring kind; used in order, as DPDK's driver requests
     pub ring: RingKind,
-    /// Bytes of a frame
+    /// Frame size in bytes
     pub bytes: u64,
     /// linerate's switch
     pub linerate: Side,
-    /// DPDK's
+    /// DPDK's switch
     pub dpdk: Side,
-    /// linerate's switch with one thing done otherwise; empty unless asked for
+    /// linerate's switch with one change each; empty unless requested
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Changed>,
 }
 
-/// One switch and its guest.
+/// Results of one switch and its guest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Side {
-    /// Frames forwarded, in millions a second
+    /// Forwarded frames in millions per second
     pub mpps: f64,
-    /// Lines that one core took from the other, per packet
+    /// Lines that the cores took from each other, per packet
     pub lines_moved: f64,
-    /// Of the switch's looks at rings, the share that found nothing: near 1, the guest is the limit
+    /// Share of the switch's polls that were empty; near 1, the guest is the bottleneck
     pub empty_polls: f64,
-    /// The same of the guest's
+    /// Share of the guest's polls that were empty
     pub guest_empty_polls: f64,
-    /// `switch` and `guest`, per packet
+    /// Counts of `switch` and `guest`, per packet
     pub threads: Vec<ThreadRow>,
-    /// What moved, by part of rings and buffers
+    /// Line transfers, by part of rings and buffers
     pub parts: Vec<Part>,
 }
 
-/// What one change does to linerate's side.
+/// Effect of one change on linerate's side.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Changed {
-    /// Which
+    /// The change
     pub change: Change,
-    /// What comes out
+    /// Results with it
     pub side: Side,
 }
 
 impl Case {
-    /// linerate's rate over DPDK's, simulated.
+    /// Simulated rate of linerate divided by DPDK's.
     pub fn ratio(&self) -> f64 {
         self.linerate.mpps / self.dpdk.mpps
     }
 
-    /// Each part that moves with either switch: its way and name, then what switch and guest took of it, with linerate and with DPDK.
+    /// Returns each part that moves with either switch: purpose and name, then the lines taken by switch and guest,
+    /// with linerate and with DPDK.
     pub fn parts(&self) -> Vec<(String, String, [Taken; 2], [Taken; 2])> {
         let mut parts: BTreeMap<(&str, &str), [[Taken; 2]; 2]> = BTreeMap::new();
         for (n, side) in [&self.linerate, &self.dpdk].into_iter().enumerate() {
@@ -104,13 +105,13 @@ impl Side {
         }
     }
 
-    /// A thread's figures.
+    /// Returns a thread's counts.
     pub fn thread(&self, name: &str) -> Option<&ThreadRow> {
         self.threads.iter().find(|thread| thread.thread == name)
     }
 }
 
-/// Runs one case with both switches, and with each change where that is asked for.
+/// Runs one case with both switches, and with each change if `changes`.
 pub fn case(
     profile: &Profile,
     (ring, bytes): (RingKind, u64),
@@ -135,7 +136,7 @@ pub fn case(
 }
 
 impl PathResults {
-    /// Of a profile, with no case yet.
+    /// Creates an empty result set for a profile.
     pub fn new(profile: &Profile, packets: u64, measured: Option<Measured>) -> PathResults {
         PathResults {
             processor: profile.name.clone(),
@@ -146,7 +147,7 @@ impl PathResults {
         }
     }
 
-    /// Reads what was kept, and judges its numbers; nothing where it is something else.
+    /// Parses and validates stored results; returns `None` if they are invalid or of another kind.
     pub fn parse(bytes: &[u8]) -> Option<PathResults> {
         let results: PathResults = serde_json::from_slice(bytes).ok()?;
         let good = |side: &Side| {

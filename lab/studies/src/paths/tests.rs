@@ -1,4 +1,4 @@
-//! Lines of a burst in closed form, and what must hold of every path.
+//! Line transfers of a burst in closed form, and invariants of every path.
 
 use super::*;
 
@@ -32,7 +32,8 @@ fn each_frames_line_goes_to_the_switch_and_back_to_the_guest_once() {
     for scheme in [Scheme::Linerate, Scheme::Dpdk] {
         let outcome = outcome(&path(scheme, RingKind::Split), 4000);
         let [switch, guest] = moved(&outcome, "frame", "first line");
-        // The guest writes both addresses, so the switch must read them; the guest owns what the switch wrote.
+        // The guest writes both addresses, so the switch must read them; the guest takes ownership of lines that the
+        // switch wrote.
         near("read by the switch", switch.read, 1.0, 0.03);
         near("owned by the guest", guest.owned + guest.raised, 1.0, 0.05);
     }
@@ -69,7 +70,7 @@ fn each_thread_executes_what_was_counted() {
     let path = path(Scheme::Dpdk, RingKind::Split);
     let outcome = outcome(&path, 4000);
     let counts = Counts::of(&path);
-    // Nothing is found empty here by the switch, and what the guest finds empty is beside its packets.
+    // The switch's empty polls are subtracted; the guest's do not count per packet.
     let polls = outcome.switch_polls.empty as f64 * counts.empty_poll as f64 / outcome.switch.packets as f64;
     let switch = outcome.switch.per_packet(outcome.switch.counters.instructions) - polls;
     near("instructions of the switch", switch, counts.switch, counts.switch * 0.03);

@@ -1,25 +1,25 @@
-//! A virtqueue as far as lines are concerned (VIRTIO 1.2, 2.7 and 2.8): where its parts lie, and what its values mean.
+//! A virtqueue at cache line granularity (VIRTIO 1.2, 2.7 and 2.8): addresses of its parts, and meaning of its values.
 //!
-//! Values are only as true as the protocol between the two threads needs: indices and flags tell whose an entry is,
-//! and addresses are real. A packed descriptor's flags are a number that grows with each lap (odd: available,
-//! even: used), which lies where the two wrap bits lie and changes as often as they do.
+//! Values are as exact as the protocol between the two threads needs: indices and flags determine an entry's owner, and
+//! addresses are real. A packed descriptor's flags are a number that grows with each lap (odd: available, even: used),
+//! at the position of the two wrap bits and changing as often as they do.
 
 use serde::{Deserialize, Serialize};
 
 use sim::memory::{Address, Memory, Width};
 
-/// The two kinds of rings.
+/// Virtqueue format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RingKind {
-    /// Descriptors, available ring and used ring apart
+    /// Separate descriptors, available ring and used ring
     Split,
     /// One ring of descriptors
     Packed,
 }
 
 impl RingKind {
-    /// As results show it.
+    /// Display name.
     pub fn name(self) -> &'static str {
         match self {
             RingKind::Split => "split",
@@ -28,7 +28,7 @@ impl RingKind {
     }
 }
 
-/// Where a virtqueue lies: one part behind the other, the device's part on a page of its own, as DPDK's driver lays it out.
+/// Addresses of a virtqueue: contiguous parts, the device's part on its own page, as laid out by DPDK's driver.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Virtqueue {
     pub(super) kind: RingKind,
@@ -41,7 +41,7 @@ pub(super) struct Virtqueue {
 const PAGE: u64 = 4096;
 
 impl Virtqueue {
-    /// Bytes that one takes.
+    /// Size of a virtqueue in bytes.
     pub(super) fn bytes(entries: u64) -> u64 {
         (16 * entries + 2 * entries + 6).next_multiple_of(PAGE) + (8 * entries + 6).next_multiple_of(PAGE)
     }
@@ -57,7 +57,7 @@ impl Virtqueue {
         self.descriptors + n % self.entries * 16
     }
 
-    /// The two flags of a packed descriptor.
+    /// Address of the flags of a packed descriptor.
     pub(super) fn flags(&self, n: u64) -> Address {
         self.descriptor(n) + 14
     }
@@ -78,22 +78,22 @@ impl Virtqueue {
         self.device + 4 + n % self.entries * 8
     }
 
-    /// Where the driver says whether it wants to be called: the available ring's flags, or the driver's event field.
+    /// Address of the driver's notification flag: the available ring's flags, or the driver's event field.
     pub(super) fn wants_call(&self) -> Address {
         self.driver
     }
 
-    /// Where the device says whether it wants to be kicked.
+    /// Address of the device's notification flag.
     pub(super) fn wants_kick(&self) -> Address {
         self.device
     }
 
-    /// What the flags of the `n`-th entry are once the driver has made it available; one more once it is used.
+    /// Flags value of the `n`-th entry once the driver has made it available; one more once it is used.
     pub(super) fn mark(&self, n: u64) -> u64 {
         n / self.entries * 2 + 1
     }
 
-    /// How many entries beyond `n`, at most `most`, the driver has made available.
+    /// Number of entries from `n` on, at most `most`, that the driver has made available.
     pub(super) fn count_available<M: Memory>(&self, memory: &mut M, n: u64, most: u64) -> u64 {
         match self.kind {
             RingKind::Split => index_ahead(memory, self.available_index(), n).min(most),
@@ -101,7 +101,8 @@ impl Virtqueue {
         }
     }
 
-    /// How many entries beyond `n`, at most `most`, the device has made used, each with an element or a descriptor of its own.
+    /// Number of entries from `n` on, at most `most`, that the device has marked used, each with its own element or
+    /// descriptor.
     pub(super) fn count_used<M: Memory>(&self, memory: &mut M, n: u64, most: u64) -> u64 {
         match self.kind {
             RingKind::Split => index_ahead(memory, self.used_index(), n).min(most),
@@ -118,13 +119,13 @@ impl Virtqueue {
         memory.load(self.flags(n), Width::Two) == (self.mark(n) + used) & 0xffff
     }
 
-    /// What part of the queue an address lies in; nothing outside of it.
+    /// Name of the queue's part at an address; `None` outside the queue.
     pub(super) fn part(&self, at: Address) -> Option<&'static str> {
         let end = self.device + (8 * self.entries + 6).next_multiple_of(PAGE);
         if !(self.descriptors..end).contains(&at) {
             return None;
         }
-        // A line has the name of what changes most often in it.
+        // A line is named after its most frequently changed content.
         Some(match (self.kind, at) {
             (_, at) if at < self.driver => "descriptors",
             (RingKind::Split, at) if at < self.driver + 64 => "available index",
@@ -137,7 +138,7 @@ impl Virtqueue {
     }
 }
 
-/// How far the index at `at` is ahead of `n`.
+/// Number of entries by which the index at `at` is ahead of `n`.
 pub(super) fn index_ahead<M: Memory>(memory: &mut M, at: Address, n: u64) -> u64 {
     memory.load(at, Width::Two).wrapping_sub(n) & 0xffff
 }

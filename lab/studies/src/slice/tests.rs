@@ -5,7 +5,7 @@ use crate::model::{Config, Layout};
 use crate::requirements;
 use sim::memory::{Copying, Intent, Memory, Width};
 
-/// A model that fits into little memory.
+/// Returns a configuration with a small pool.
 fn small(mut named: Named) -> Config {
     named.config.pool = named.config.pool.min(1024);
     named.config
@@ -39,7 +39,7 @@ fn can(how: Copying) -> bool {
 #[test]
 fn every_kind_moves_each_length_from_every_place_and_nothing_else() {
     let arena = Arena::new(1 << 16).expect("it fits");
-    // SAFETY: all places below are under 64 KiB, and only kinds that the processor has are used.
+    // SAFETY: all addresses below are under 64 KiB, and only copy methods that the processor supports are used.
     let mut memory = unsafe { arena.view() };
     for at in (0..8192).step_by(8) {
         memory.store(at, Width::Eight, 0x0101_0101_0101_0101 * (at / 8 % 255 + 1));
@@ -65,8 +65,8 @@ fn every_kind_moves_each_length_from_every_place_and_nothing_else() {
     }
 }
 
-/// The order that only a full fence gives: each of two threads stores its number and then loads the other one's place. Without the
-/// fence both may find that the other has not stored yet.
+/// Store-load ordering, which requires a full fence: each of two threads stores its number and then loads the other's.
+/// Without the fence both may miss the other's store.
 #[test]
 fn a_fence_makes_stores_visible_before_what_follows_is_loaded() {
     use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -76,7 +76,7 @@ fn a_fence_makes_stores_visible_before_what_follows_is_loaded() {
     let (gate, arrived) = (Gate::new(2), AtomicU64::new(0));
     let one = |cpu: usize, mine: u64, theirs: u64| {
         gate.pass(cpu)?;
-        // SAFETY: all places are under 64 KiB.
+        // SAFETY: all addresses are under 64 KiB.
         let mut memory = unsafe { arena.view() };
         let turn = |turn: u64| {
             let place = turn % 64 * 256;
@@ -103,7 +103,7 @@ fn a_fence_makes_stores_visible_before_what_follows_is_loaded() {
 fn hints_change_nothing() {
     let mut arena = Arena::new(1 << 16).expect("it fits");
     arena.poke(64, Width::Eight, 5);
-    // SAFETY: inside; prefetches do not fault.
+    // SAFETY: inside the arena; prefetches do not fault.
     let mut memory = unsafe { arena.view() };
     memory.prefetch(64, Intent::Read);
     memory.prefetch(64, Intent::Write);
@@ -129,7 +129,7 @@ fn each_configuration_that_can_run_here_brings_every_packet_through_in_turn() {
     }
 }
 
-/// Descriptors that still hold a buffer.
+/// Returns the number of descriptors that still hold a buffer.
 fn drained(arena: &Arena, config: &Config) -> usize {
     let layout = Layout::new(config);
     // SAFETY: the layout lies in the arena.

@@ -1,4 +1,4 @@
-//! The rounds of a trial: their orders, their slices, and what is run again.
+//! Rounds of a trial: order, slices and repetitions.
 
 use std::ops::ControlFlow;
 
@@ -12,13 +12,13 @@ use crate::results::EventRow;
 use crate::slice::{Bench, Slice, Watch, slice};
 use real::Arena;
 
-/// For about how long a slice is tried before its round goes without it, in seconds, and how often at least.
+/// Tries of a slice before its round omits it: about this many seconds, and at least this many tries.
 const TRYING: (f64, usize) = (0.25, 6);
-/// Packets of a run that says how many make a slice, and how many such runs: the first is often slow.
+/// Length of a pilot run, which determines the packets of a slice, and number of pilot runs: the first is often slow.
 const PILOT: Length = Length { packets: 50_000, warm_up: 10_000 };
 const PILOTS: usize = 3;
 
-/// Quiet and counters together.
+/// Disturbance watch and counter watch of a thread.
 struct Both {
     quiet: Quiet,
     counters: Option<CounterWatch>,
@@ -40,10 +40,10 @@ impl Watch for Both {
     }
 }
 
-/// What slices run on.
+/// Execution environment and state of a trial's slices.
 pub(super) struct Blocks<'a> {
     pub(super) plan: &'a Plan,
-    /// In the order of the record's slices
+    /// Configurations in the order of the record's slices
     pub(super) all: &'a [Named],
     pub(super) arena: &'a mut Arena,
     pub(super) bench: &'a Bench,
@@ -51,7 +51,8 @@ pub(super) struct Blocks<'a> {
 }
 
 impl Blocks<'_> {
-    /// Says how many packets make a slice of each configuration, if nothing says so yet; a break if it was ended.
+    /// Determines the packets per slice of each configuration that lacks them; returns a break if the trial was
+    /// stopped.
     pub(super) fn pilots(
         &mut self,
         record: &mut Record,
@@ -74,7 +75,7 @@ impl Blocks<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// The round of this number, if nobody ended it half-way.
+    /// Runs the round with this number; returns `None` if the trial was stopped before its end.
     pub(super) fn round(
         &mut self,
         number: usize,
@@ -96,12 +97,12 @@ impl Blocks<'_> {
         Ok(Some(round))
     }
 
-    /// Slices of the whole trial, with one for each pilot.
+    /// Number of slices of the whole trial, with one for each pilot.
     pub(super) fn steps(&self) -> usize {
         self.all.len() * (self.plan.rounds + 1)
     }
 
-    /// A slice that nobody disturbed, if one can be had in a few tries.
+    /// Runs a slice until one is undisturbed, at most `tries` times.
     fn quiet_slice(
         &mut self,
         place: usize,
@@ -148,7 +149,7 @@ impl Blocks<'_> {
         Ok((slice, Disturbance { ticks, switches }))
     }
 
-    /// What its threads counted per packet.
+    /// Returns the threads' counts per packet.
     fn counts(&mut self, slice: Slice<Both>) -> Vec<EventRow> {
         let (mut counts, mut multiplexed) = (Counts::default(), false);
         for (thread, watch) in slice.watches {
@@ -163,20 +164,20 @@ impl Blocks<'_> {
     }
 }
 
-/// How often a slice is tried.
+/// Maximum number of tries of a slice.
 pub(super) fn tries(plan: &Plan) -> usize {
     ((TRYING.0 / plan.slice.as_secs_f64()) as usize).max(TRYING.1)
 }
 
-/// Packets that take about so long at this rate.
+/// Number of packets that take about `seconds` at this rate.
 fn packets_for(mpps: f64, seconds: f64) -> u64 {
     ((mpps * 1e6 * seconds) as u64).max(1000)
 }
 
-/// The order of a block.
+/// Returns the order of a block.
 pub(crate) fn order(seed: u64, block: usize, many: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..many).collect();
-    // Blocks of one seed must not resemble each other, nor one block those of near seeds.
+    // Orders must differ between the blocks of a seed and between blocks of adjacent seeds.
     let mixed = fastrand::Rng::with_seed(seed).u64(..) ^ (block as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     fastrand::Rng::with_seed(mixed).shuffle(&mut order);
     order

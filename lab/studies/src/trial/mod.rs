@@ -1,13 +1,13 @@
-//! Trials on real memory: which configurations run, in which order, how often, and what their times allow to be said.
+//! Trials on real memory: configurations, order, repetitions and verdicts.
 //!
-//! The design is one of randomised complete blocks. Each block runs every configuration once, in an order that follows
-//! from the seed, so that what drifts over minutes (clock, neighbours, heat) meets all of them alike. A configuration is
-//! compared with the base *of its own block*: the logarithms of those ratios are what [`statistics`] works on. Slices
-//! are short, and one that others disturbed ([`quiet`]) is run again. Two configurations that change nothing, the
-//! base under a second name and `demote`, show how large an effect must be to be worth a name ([`verdict`]). Each
-//! finished round is handed to the caller with all before it ([`record`]), so a trial can be ended and gone on with.
+//! The design is randomised complete blocks. Each block runs every configuration once, in an order derived from the
+//! seed, so that drift over minutes (clock, neighbours, heat) affects all alike. A configuration is compared with the
+//! base *of its own block*; [`measure::statistics`] uses the logarithms of those ratios. Slices are short, and a
+//! disturbed one ([`quiet`]) is run again. Two configurations without effect, the base under a second name and
+//! `demote`, determine the smallest effect worth reporting ([`verdict`]). Each finished round is passed to the caller
+//! with all earlier ones ([`record`]), so a trial can be interrupted and resumed.
 //!
-//! Nothing here accesses the arena, and nothing is printed: a caller that wants to watch gives a [`Progress`].
+//! This module neither accesses the arena nor prints; a caller observes a trial through [`Progress`].
 
 pub(super) mod blocks;
 pub mod quiet;
@@ -32,21 +32,21 @@ use measure::{Clock, Processor, Seats, SeatsError};
 use real::{Arena, ArenaError};
 use record::{Record, Session, SliceRow};
 
-/// The base, under a name of its own, a second time in each block.
+/// Name of the repetition of the base in each block.
 pub const BASE_AGAIN: &str = "base-again";
 
-/// What is to be run.
+/// Settings of a trial.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The configurations; base, base again and `demote` are added where they are not among them
+    /// Configurations; base, repeated base and `demote` are added if absent
     pub configurations: Vec<Named>,
-    /// Blocks
+    /// Number of blocks
     pub rounds: usize,
-    /// About how long a slice takes
+    /// Approximate duration of a slice
     pub slice: Duration,
-    /// Decides the orders, and the resampling
+    /// Seed of the orders and of the resampling
     pub seed: u64,
-    /// Under hardware counters as well
+    /// Whether hardware counters are read as well
     pub counted: bool,
 }
 
@@ -62,43 +62,43 @@ impl Default for Plan {
     }
 }
 
-/// Why a trial did not happen. Nothing is half done: either there are results or there is one of these.
+/// Error of a trial. There are no partial results: a trial returns either results or one of these.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
-    /// A configuration cannot run on this processor.
+    /// A configuration cannot run on this processor
     #[error(transparent)]
     Missing(#[from] Missing),
-    /// There are too few CPUs.
+    /// Too few CPUs
     #[error(transparent)]
     Seats(#[from] SeatsError),
-    /// There is too little memory.
+    /// Too little memory
     #[error(transparent)]
     Arena(#[from] ArenaError),
-    /// There are no hardware counters.
+    /// No hardware counters
     #[error(transparent)]
     NoCounters(#[from] NoCounters),
     /// Too few blocks for an interval
     #[error("{0} rounds are too few for an interval, so nothing was run: give at least {min}", min = measure::statistics::FEWEST)]
     TooFewRounds(usize),
-    /// A slice too short to be timed, or so long that it is disturbed for sure
+    /// Slice too short to be timed, or so long that a disturbance is certain
     #[error(
         "slices of {0:?} cannot be measured well, so nothing was run: give something from 1 ms to 1 s (40 ms is usual)"
     )]
     Slice(Duration),
 }
 
-/// Who wants to know how far a trial is, keeps what it has, and may end it.
+/// Observer of a trial's progress, which may store its results and stop it.
 pub trait Progress {
-    /// So many of so many slices are done; this configuration is next.
+    /// Called before a slice: `done` of `of` slices are done, and configuration `next` follows.
     fn step(&mut self, done: usize, of: usize, next: &str);
 
-    /// Another round has ended: the results of all so far. After a break there are no more.
+    /// Called after each round with the results so far; after a break no further round runs.
     fn round(&mut self, results: &Results) -> ControlFlow<()> {
         let _ = results;
         ControlFlow::Continue(())
     }
 
-    /// Whether to end after the slice that was run last. A round that is not finished by then is lost.
+    /// Whether to stop after the current slice. An unfinished round is discarded.
     fn stopped(&mut self) -> bool {
         false
     }
@@ -110,7 +110,7 @@ impl<F: FnMut(usize, usize, &str)> Progress for F {
     }
 }
 
-/// Those that can run on this processor, and why the others cannot.
+/// Splits configurations into those that can run on this processor, and the reasons for the others.
 pub fn possible(all: impl IntoIterator<Item = Named>) -> (Vec<Named>, Vec<Missing>) {
     let processor = Processor::here();
     let (mut can, mut cannot) = (Vec::new(), Vec::new());
@@ -123,7 +123,7 @@ pub fn possible(all: impl IntoIterator<Item = Named>) -> (Vec<Named>, Vec<Missin
     (can, cannot)
 }
 
-/// How long a trial takes at least that has so many of its rounds already, without what has to be repeated.
+/// Returns the minimum duration of a trial with `finished` rounds done, without repetitions.
 pub fn estimate(plan: &Plan, finished: usize) -> Duration {
     let rounds = plan.rounds.saturating_sub(finished) + usize::from(finished == 0);
     let slices = with_controls(&plan.configurations, &Processor::here()).len() * rounds;
@@ -138,7 +138,7 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> Result<Results, TrialErr
     stage.run(empty, progress)
 }
 
-/// A trial that can run here: everything that could be refused was judged, and the memory is there.
+/// A trial that is ready to run: its plan is validated and its memory allocated.
 pub struct Stage<'a> {
     plan: &'a Plan,
     all: Vec<Named>,
@@ -148,7 +148,7 @@ pub struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    /// Judges a plan and takes what it needs of this machine.
+    /// Validates a plan and acquires its resources.
     pub fn prepare(plan: &'a Plan) -> Result<Stage<'a>, TrialError> {
         let processor = Processor::here();
         if plan.rounds < measure::statistics::FEWEST {
@@ -169,7 +169,7 @@ impl<'a> Stage<'a> {
         Ok(Stage { plan, all, bench: Bench { processor, seats, clock }, events, arena })
     }
 
-    /// Results of this trial without any round so far.
+    /// Returns the results of this trial before any round.
     pub fn empty(&self) -> Results {
         let slice = |named: &Named| SliceRow { name: named.name.clone(), packets: 0 };
         Results {
@@ -189,8 +189,8 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Runs the rounds that are missing, and gives back the results of all of them. `results` are [`Stage::empty`], or
-    /// those of an earlier call that were made alike.
+    /// Runs the missing rounds and returns the results of all rounds. `results` must be [`Stage::empty`], or those of
+    /// an earlier call with the same provenance.
     pub fn run(mut self, mut results: Results, progress: &mut dyn Progress) -> Result<Results, TrialError> {
         let mut record = results.trial.take().unwrap_or_default();
         if record.rounds.len() < self.plan.rounds {
@@ -228,7 +228,7 @@ impl<'a> Stage<'a> {
         Blocks { plan, all, arena, bench, events }
     }
 
-    /// What all finished rounds say.
+    /// Returns the results of all finished rounds.
     fn results(&self, provenance: &Results, record: Record) -> Results {
         let seed = self.plan.seed;
         let processor = &self.bench.processor;
@@ -241,13 +241,13 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// What changes nothing here.
+/// Returns the names of the configurations without effect on this processor.
 fn null_names(processor: &Processor) -> Vec<&'static str> {
-    // Where CLDEMOTE does something it is no control.
+    // Where CLDEMOTE has an effect it is not a control.
     if processor.demotes() { vec![BASE_AGAIN] } else { vec![BASE_AGAIN, "demote"] }
 }
 
-/// The base first, then what was asked for, then the controls that were not.
+/// Returns the base, then the requested configurations, then the missing controls.
 fn with_controls(asked: &[Named], processor: &Processor) -> Vec<Named> {
     let mut all: Vec<Named> = find("base").into_iter().collect();
     all.extend(asked.iter().filter(|named| named.name != "base").cloned());

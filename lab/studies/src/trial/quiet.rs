@@ -1,32 +1,33 @@
-//! Whether a slice had its CPUs for itself: time that a hypervisor stole, and switches that a thread did not ask for.
+//! Detects disturbances of a slice: time stolen by a hypervisor, and involuntary context switches.
 //!
-//! Stolen time is told in ticks of 10 ms, so a shorter theft may go unseen; intervals over many blocks bear that.
+//! Stolen time is reported in ticks of 10 ms, so shorter thefts may be missed; intervals over many blocks tolerate
+//! that.
 
 use crate::slice::Watch;
 
-/// What disturbed a slice.
+/// Disturbances of a slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Disturbance {
-    /// Stolen, in ticks of `/proc/stat`
+    /// Stolen time in ticks of `/proc/stat`
     pub ticks: u64,
-    /// Switches away from a thread that wanted to go on
+    /// Involuntary context switches
     pub switches: u64,
 }
 
 impl Disturbance {
-    /// Both together.
+    /// Sum of both.
     #[must_use]
     pub fn plus(self, other: Disturbance) -> Disturbance {
         Disturbance { ticks: self.ticks + other.ticks, switches: self.switches + other.switches }
     }
 }
 
-/// Ticks stolen from these CPUs since the machine began.
+/// Returns the ticks stolen from these CPUs since boot.
 pub fn stolen(cpus: &[usize]) -> u64 {
     stolen_in(&std::fs::read_to_string("/proc/stat").unwrap_or_default(), cpus)
 }
 
-/// The same of the text of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal.
+/// Same, from the text of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal.
 fn stolen_in(text: &str, cpus: &[usize]) -> u64 {
     let one = |line: &str| {
         let mut words = line.split_whitespace();
@@ -36,7 +37,7 @@ fn stolen_in(text: &str, cpus: &[usize]) -> u64 {
     text.lines().filter_map(one).sum()
 }
 
-/// Watches the thread that it is used in.
+/// Counts involuntary context switches of the thread that it is used in.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quiet {
     before: u64,
@@ -54,13 +55,13 @@ impl Watch for Quiet {
 }
 
 impl Quiet {
-    /// Involuntary switches between begin and end.
+    /// Involuntary context switches between `begin` and `end`.
     pub fn switches(&self) -> u64 {
         self.after.saturating_sub(self.before)
     }
 }
 
-/// Of the calling thread so far.
+/// Returns the involuntary context switches of the calling thread so far.
 fn involuntary() -> u64 {
     involuntary_in(&std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default())
 }

@@ -1,7 +1,7 @@
-//! What a trial has so far: every finished round, as a file keeps it, and what all of them together say.
+//! State of a trial: its finished rounds, as stored in a file, and their combined results.
 //!
-//! A round is kept whole or not at all, so the rounds of a trial that was ended and gone on with are those of one that
-//! never stopped: the order of a round follows from the seed and its number. Nothing here runs anything.
+//! A round is stored completely or not at all, so an interrupted and resumed trial has the same rounds as an
+//! uninterrupted one: the order of a round depends only on the seed and its number. This module runs nothing.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,57 +9,57 @@ use crate::counted::Counts;
 use crate::results::{EventRow, Row};
 use measure::statistics::{FEWEST, median, ratio};
 
-/// A trial's finished rounds, and what the next ones must have in common with them.
+/// A trial's finished rounds, and the settings that later rounds must share.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// About how long a slice takes, in milliseconds
+    /// Approximate duration of a slice in milliseconds
     pub slice: u64,
-    /// The configurations, the base first: a round has one slice of each
+    /// Configurations, the base first: a round has one slice of each
     pub slices: Vec<SliceRow>,
-    /// Who measured which rounds
+    /// Processes that measured the rounds
     pub sessions: Vec<Session>,
-    /// In the order in which they ran
+    /// Rounds in execution order
     pub rounds: Vec<Round>,
 }
 
 /// One configuration of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SliceRow {
-    /// As results call it
+    /// Name in results
     pub name: String,
-    /// Packets that count in a slice of it; none before the first round
+    /// Packets counted per slice; 0 before the first round
     pub packets: u64,
 }
 
-/// Rounds that one process measured.
+/// Rounds measured by one process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Session {
-    /// The first of them, from 1
+    /// Number of the first round, from 1
     pub first: usize,
-    /// On which pages, by which clock
+    /// Page sizes and clock
     pub conditions: String,
 }
 
 /// A finished round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Round {
-    /// Millions of packets a second of each configuration; none where every try was disturbed
+    /// Throughput of each configuration in millions of packets per second; `None` if every try was disturbed
     pub mpps: Vec<Option<f64>>,
-    /// What was run again
+    /// Slices that were run again
     pub repeated: Repeated,
-    /// Events of each configuration; empty where nothing was counted
+    /// Events of each configuration; empty if not counted
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Vec<EventRow>>,
 }
 
-/// Slices that were disturbed and run again, and by what.
+/// Disturbed slices that were run again, with their disturbances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repeated {
-    /// Slices
+    /// Number of slices
     pub slices: usize,
     /// Stolen time, in ticks of 10 ms
     pub ticks: u64,
-    /// Involuntary switches
+    /// Involuntary context switches
     pub switches: u64,
 }
 
@@ -69,7 +69,7 @@ impl Record {
         self.slices.first().map_or(0, |slice| slice.packets)
     }
 
-    /// Whether every round has a place for each configuration, and no number that cannot be.
+    /// Whether every round has a valid entry for each configuration.
     pub fn is_whole(&self) -> bool {
         let possible = |mpps: &Option<f64>| mpps.is_none_or(|mpps| mpps.is_finite() && mpps > 0.0);
         self.rounds.iter().all(|round| {
@@ -78,7 +78,7 @@ impl Record {
         })
     }
 
-    /// One row for each configuration that had a slice to itself; intervals where there are rounds enough.
+    /// Returns one row per configuration with an undisturbed slice; with an interval if there are enough rounds.
     pub fn rows(&self, seed: u64) -> Vec<Row> {
         let row = |(place, slice): (usize, &SliceRow)| {
             let mut mpps: Vec<f64> = self.rounds.iter().filter_map(|round| round.mpps[place]).collect();
@@ -100,13 +100,13 @@ impl Record {
         counts.rows()
     }
 
-    /// Logarithms of the ratios to the base of the same round.
+    /// Returns the logarithms of the ratios to the base of the same round.
     fn pairs(&self, place: usize) -> Vec<f64> {
         self.rounds.iter().filter_map(|round| Some((round.mpps[place]? / round.mpps[0]?).ln())).collect()
     }
 
-    /// How it was measured, what was run again or left out, and who has too few rounds. `tries` is how often a slice was
-    /// tried.
+    /// Returns notes on conditions, repeated and omitted slices, and configurations with too few rounds. `tries` is the
+    /// maximum number of tries of a slice.
     pub fn notes(&self, seed: u64, tries: usize) -> Vec<String> {
         let mut notes: Vec<String> = self.sessions.iter().map(|session| self.session(session)).collect();
         notes.push(format!(
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn ratios_are_paired_within_a_round_and_need_enough_of_them() {
-        // Rounds drift by a factor of ten; pairs do not see it.
+        // Rounds drift by a factor of eight; paired ratios do not.
         let rounds: Vec<_> = (1..=8).map(|n| vec![Some(f64::from(n)), Some(2.0 * f64::from(n))]).collect();
         let rows = record(rounds.clone()).rows(1);
         let ratio = rows[1].ratio.expect("eight pairs");

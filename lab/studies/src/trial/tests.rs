@@ -2,7 +2,7 @@ use super::blocks::order;
 use super::*;
 use crate::factors::find;
 
-/// A pool that fits into little memory, so that a test takes no time.
+/// Returns a configuration with a small pool, for a fast test.
 fn small(name: &str) -> Named {
     let mut named = find(name).expect("it is listed");
     named.config.pool = 1024;

@@ -1,20 +1,21 @@
-//! What may be said: how large an effect the controls ask for, and which configurations show none.
+//! Verdicts: the smallest effect that the controls permit, and the configurations without a resolved effect.
 
 use crate::results::Row;
 use measure::Estimate;
 
-/// What an estimate says.
+/// Verdict on an estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// There is an effect of this sign
     Resolved,
-    /// The interval holds 1
+    /// The interval contains 1
     HoldsOne,
-    /// The interval does not hold 1, but the median lies where controls lie that change nothing
+    /// The interval does not contain 1, but the median lies within the null band of the controls
     InNullBand,
 }
 
-/// Half the width of the null band, as a factor of at least 1: as far from 1 as any end of a control's interval.
+/// Half the width of the null band, as a factor of at least 1: the largest distance from 1 of a control's interval
+/// bound.
 pub fn null_band(rows: &[Row], controls: &[&str]) -> Option<f64> {
     let far = |ratio: Estimate| ratio.low.ln().abs().max(ratio.high.ln().abs());
     rows.iter()
@@ -24,7 +25,7 @@ pub fn null_band(rows: &[Row], controls: &[&str]) -> Option<f64> {
         .map(f64::exp)
 }
 
-/// What an estimate says, given the band.
+/// Returns the verdict on an estimate, given the band.
 pub fn verdict(ratio: Estimate, band: f64) -> Verdict {
     if ratio.low <= 1.0 && ratio.high >= 1.0 {
         Verdict::HoldsOne
@@ -35,7 +36,7 @@ pub fn verdict(ratio: Estimate, band: f64) -> Verdict {
     }
 }
 
-/// What a reader must know of the effects.
+/// Returns notes on the effects for the reader.
 pub fn notes(rows: &[Row], controls: &[&str]) -> Vec<String> {
     let Some(band) = null_band(rows, controls) else {
         return vec![

@@ -1,8 +1,8 @@
-//! Batching twice: what a burst brought, sent at once, against the same kept back until there are N.
+//! Transmit batching: bursts sent at once, compared with packets held until there are N.
 //!
-//! Receiving brings packets in bursts as it is. A second batch before sending saves nothing where the first is large, and
-//! where it is small, which is when there is little to do, every packet waits for others. Our buffer copies what it keeps
-//! (`docs/decisions/0067-buffered-transmit-as-a-wrapper.md`), so the fair neighbour of a buffer of N is a buffer of one.
+//! Receiving already yields bursts. A second batch before sending saves nothing if the burst is large; if it is small,
+//! at low load, every packet waits for others. Our buffer copies the packets it holds
+//! (`docs/decisions/0067-buffered-transmit-as-a-wrapper.md`), so the baseline of a buffer of N is a buffer of one.
 
 use super::budget::BudgetError;
 use super::journal::Journal;
@@ -15,32 +15,32 @@ use port::wrap::TxCoalesce;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Buffers that are compared; 0: none.
+/// Compared buffer sizes in packets; 0: no buffer.
 pub const SIZES: [u16; 8] = [0, 1, 4, 8, 32, 64, 128, 256];
-/// Loads, in parts of what passes without a buffer.
+/// Loads as fractions of the throughput without a buffer.
 pub const LOADS: [f64; 4] = [0.01, 0.1, 0.5, 0.9];
 const KEY: u32 = 0x144;
 
-/// One buffer under one load.
+/// Result of one buffer size under one load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Packets that are sent together; 0: at once.
+    /// Packets sent together; 0: sent at once.
     pub buffer: u16,
-    /// The load in parts of what passes without a buffer; none: as much as passes.
+    /// Load as a fraction of the throughput without a buffer; `None`: maximum load.
     pub load: Option<f64>,
-    /// Packets a second that were sent to the switch, and that came back.
+    /// Packets per second sent to the switch.
     pub sent_pps: f64,
-    /// See `sent_pps`.
+    /// Packets per second received back.
     pub received_pps: f64,
-    /// Of the packets sent, the part that was lost.
+    /// Fraction of the sent packets that was lost.
     pub loss: f64,
-    /// From the time that a packet was given to the port until it was taken back, in nanoseconds.
+    /// Time from passing a packet to the port until receiving it back, in nanoseconds.
     pub latency_ns: Summary,
-    /// RFC 3550, in nanoseconds.
+    /// Jitter as defined by RFC 3550, in nanoseconds.
     pub jitter_ns: f64,
 }
 
-/// Measures what the journal lacks of it: the switch on the first CPU, the generator on the second.
+/// Measures the rows that the journal lacks: the switch on the first CPU, the generator on the second.
 pub fn measure(cpus: [usize; 2], length: Duration, journal: &mut Journal<'_>) -> Result<(), BudgetError> {
     pin(cpus[1])?;
     let loads = || std::iter::once(None).chain(LOADS.map(Some));

@@ -1,8 +1,9 @@
-//! The budget: what receiving, sending and buffered sending cost, and the rate that follows from it beside the rate that is.
+//! Cycle budget: costs of receiving, sending and buffered sending, and the rate predicted from them beside the measured
+//! rate.
 //!
-//! The costs of calls by burst size are those of one thread that does nothing else, with every line in its cache, as the
-//! project notes of a router on DPDK took them: each call between two readings of the counter, and of that the cost of
-//! reading it. What a rate is predicted from are the same costs where packets come from another CPU and go to one.
+//! Call costs by burst size are those of a single thread with every line in its cache, measured like the project notes
+//! of a router on DPDK: each call between two readings of the counter, minus the cost of reading it. Rates are
+//! predicted from the same costs with packets coming from another CPU and going to one.
 
 use super::checkpoint::any_number;
 use super::delay::{Delay, Reading, readings};
@@ -19,116 +20,116 @@ use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes of a frame, without its checksum.
+/// Frame size in bytes, without checksum.
 const SIZE: usize = 64;
 const RING: u16 = 1024;
-/// Packets that are sent together in the buffered column.
+/// Buffer size of the buffered column, in packets.
 const BUFFERED: u16 = 32;
-/// Runs of each kind for a prediction.
+/// Runs of each kind per prediction.
 const ROUNDS: usize = 5;
 /// Burst sizes of the table.
 pub const BURSTS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
-/// Delays of the predictions, in nanoseconds for each packet.
+/// Delays of the predictions, in nanoseconds per packet.
 pub const DELAYS_NS: [f64; 6] = [0.0, 20.0, 50.0, 100.0, 300.0, 1_000.0];
 
-/// What a call costs with so many packets, in nanoseconds.
+/// Cost of a call by burst size, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calls {
-    /// Packets of a call.
+    /// Packets per call.
     pub burst: usize,
-    /// Receiving them and giving their buffers back.
+    /// Receiving and giving the buffers back.
     #[serde(deserialize_with = "any_number")]
     pub rx_ns: f64,
-    /// Sending them at once.
+    /// Sending at once.
     #[serde(deserialize_with = "any_number")]
     pub tx_ns: f64,
-    /// Sending them through a buffer of 32.
+    /// Sending through a buffer of 32.
     #[serde(deserialize_with = "any_number")]
     pub buffered_ns: f64,
 }
 
-/// A rate that was predicted and one that was measured, in packets a second.
+/// Predicted and measured rate, in packets per second.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
-    /// Work on each packet, in nanoseconds: what was asked for, and what it takes.
+    /// Requested work per packet, in nanoseconds.
     #[serde(deserialize_with = "any_number")]
     pub delay_ns: f64,
-    /// The same as it was read.
+    /// Measured duration of that work, in nanoseconds.
     #[serde(deserialize_with = "any_number")]
     pub took_ns: f64,
-    /// What receiving and sending a packet costs, in nanoseconds: taken in runs of their own, under the same work.
+    /// Cost of receiving and sending a packet, in nanoseconds, measured in separate runs under the same work.
     #[serde(deserialize_with = "any_number")]
     pub path_ns: f64,
-    /// One packet for so many nanoseconds.
+    /// Predicted rate: one packet per `path_ns + took_ns`.
     #[serde(deserialize_with = "any_number")]
     pub predicted_pps: f64,
-    /// What came through.
+    /// Measured rate.
     #[serde(deserialize_with = "any_number")]
     pub measured_pps: f64,
-    /// Of the time, the part in which nothing was there: with much of it the source was the limit, and not the cost.
+    /// Fraction of the time without packets: if large, the source is the bottleneck.
     #[serde(deserialize_with = "any_number")]
     pub idle: f64,
 }
 
 impl Prediction {
-    /// How far the prediction is off, in per cent of what was measured.
+    /// Error of the prediction, in per cent of the measured rate.
     pub fn error_percent(&self) -> f64 {
         (self.predicted_pps / self.measured_pps - 1.0) * 100.0
     }
 }
 
-/// The whole experiment.
+/// Results of the whole experiment.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Budget {
     /// Nanoseconds of the delay's shortest step.
     #[serde(deserialize_with = "any_number")]
     pub step_ns: f64,
-    /// The delays themselves.
+    /// Measured delays.
     pub delays: Vec<Reading>,
-    /// The costs of calls.
+    /// Costs of calls.
     pub calls: Vec<Calls>,
-    /// Predictions, each beside its measurement.
+    /// Predictions with their measurements.
     pub predictions: Vec<Prediction>,
 }
 
-/// Why there is no budget.
+/// Error of a budget measurement.
 #[derive(Debug, thiserror::Error)]
 pub enum BudgetError {
-    /// No queues.
+    /// Queues could not be created.
     #[error(transparent)]
     Wire(#[from] RigError),
-    /// A queue of our own broke.
+    /// A queue of the laboratory failed.
     #[error("a queue of the laboratory's own broke: {0}")]
     Fault(#[from] PortFault),
-    /// A CPU that is not ours.
+    /// A CPU is not available.
     #[error(transparent)]
     Cpu(#[from] SeatsError),
-    /// Simulated threads wait for each other.
+    /// Deadlock of the simulated threads.
     #[error(transparent)]
     Stuck(#[from] sim::Stuck),
-    /// A thread of ours could not be had, or ended.
+    /// A thread could not be started, or panicked.
     #[error("the laboratory's second thread could not run: {0}")]
     Thread(String),
-    /// Whoever watched it did not want more.
+    /// The observer ended the measurement.
     #[error("it was ended before its last reading")]
     Ended,
 }
 
-/// An error of the switch under test.
+/// Wraps an error of the switch under test.
 pub(super) fn failed(error: impl std::fmt::Display) -> BudgetError {
     BudgetError::Wire(RigError::Wire(error.to_string()))
 }
 
-/// How long each part of it runs.
+/// Duration of each part of the measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Lengths {
-    /// For a line of the table of calls.
+    /// Duration of a row of the call table.
     pub calls: Duration,
-    /// For a rate.
+    /// Duration of a rate measurement.
     pub rate: Duration,
 }
 
-/// Measures what the journal lacks of it: on `cpus`, the first for what is measured, the second for the other side.
+/// Measures the parts that the journal lacks: on the first of `cpus` the measured side, on the second the other side.
 pub fn measure(cpus: [usize; 2], lengths: Lengths, journal: &mut Journal<'_>) -> Result<(), BudgetError> {
     pin(cpus[0])?;
     let delay = Delay::calibrated();
@@ -159,7 +160,7 @@ pub fn measure(cpus: [usize; 2], lengths: Lengths, journal: &mut Journal<'_>) ->
     Ok(())
 }
 
-/// Takes one reading, unless it is there.
+/// Takes one reading, unless it exists.
 fn reading_of(
     journal: &mut Journal<'_>,
     name: &str,
@@ -175,7 +176,7 @@ fn reading_of(
     journal.keep()
 }
 
-/// Sums of ticks, and how many readings they are of.
+/// Sum of ticks and number of readings.
 #[derive(Clone, Copy, Default)]
 struct Sum {
     ticks: u64,
@@ -197,14 +198,14 @@ impl Sum {
         self.readings += other.readings;
     }
 
-    /// Nanoseconds for each of `n`, without what reading the counter takes.
+    /// Nanoseconds per item for `n` items, without the cost of reading the counter.
     fn each(self, clock: Clock, n: u64) -> f64 {
         let reading = reading(clock) * self.readings as f64;
         (clock.seconds(0, self.ticks) * 1e9 - reading).max(0.0) / n.max(1) as f64
     }
 }
 
-/// What two readings behind one another are apart, in nanoseconds.
+/// Time between two consecutive readings, in nanoseconds.
 fn reading(clock: Clock) -> f64 {
     let mut nothing = Sum::default();
     for _ in 0..10_000 {
@@ -220,7 +221,7 @@ fn cost_of_calls(clock: Clock, packets: usize, length: Duration) -> Result<Calls
     Ok(Calls { burst: packets, rx_ns, tx_ns, buffered_ns })
 }
 
-/// Receiving and sending, in nanoseconds a packet, of one thread at both ends of a wire.
+/// Costs of receiving and sending, in nanoseconds per packet, with one thread at both ends of a wire.
 fn calls_over(
     clock: Clock,
     packets: usize,
@@ -243,7 +244,7 @@ fn calls_over(
     Ok((rx.each(clock, came), tx.each(clock, sent)))
 }
 
-/// What the forwarding thread did.
+/// Result of the forwarding thread.
 #[derive(Default)]
 struct Forwarded {
     packets: u64,
@@ -252,7 +253,7 @@ struct Forwarded {
     seconds: f64,
 }
 
-/// Predicts from the cost of the path under this work, and measures without any clock on it, in turn.
+/// Predicts a rate from the path's cost under this work, and measures it without timing calls, in turn.
 fn predict(
     other: usize,
     clock: Clock,
@@ -276,7 +277,8 @@ fn predict(
     Ok(Prediction { delay_ns: ns, took_ns, path_ns, predicted_pps, measured_pps, idle })
 }
 
-/// Runs `act` between two wires, at whose other ends a thread on CPU `other` sends and receives as fast as it goes.
+/// Runs `act` between two wires, while a thread on CPU `other` sends and receives at the other ends as fast as
+/// possible.
 fn between(
     other: usize,
     act: impl FnOnce(&mut dyn RxQueue, &mut dyn TxQueue) -> Result<Forwarded, PortFault>,
@@ -294,7 +296,8 @@ fn between(
     })
 }
 
-/// The other side of both wires. It empties the one before it fills the other, so that what is measured never waits for room.
+/// Serves the other side of both wires. It empties the receiving wire before filling the sending one, so that the
+/// measured side never waits for room.
 fn serve(
     cpu: usize,
     source: &mut dyn TxQueue,
@@ -310,7 +313,7 @@ fn serve(
     Ok(())
 }
 
-/// Takes, works, sends, for as long as `length`. With `COUNTED`, what is not the work is summed up.
+/// Receives, works and sends for `length`. With `COUNTED`, sums the time outside the work.
 fn forward<const COUNTED: bool>(
     (rx, tx): (&mut dyn RxQueue, &mut dyn TxQueue),
     clock: Clock,
@@ -349,7 +352,7 @@ fn take(rx: &mut dyn RxQueue, burst: &mut Burst) -> Result<(), PortFault> {
     Ok(())
 }
 
-/// Sends as far as there is room, and gives the buffers back.
+/// Sends as many packets as there is room for, and gives the buffers back.
 fn give(rx: &mut dyn RxQueue, tx: &mut dyn TxQueue, burst: &Burst) -> Result<(), PortFault> {
     tx.tx(burst, &PLACES[..burst.len()], &mut BurstStats::default())?;
     rx.complete(burst.buf_ids());

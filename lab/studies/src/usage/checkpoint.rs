@@ -1,5 +1,5 @@
-//! Results of use in a file: read and judged, replaced as a whole after each reading, and gone on with by whoever would
-//! measure alike.
+//! Result files of usage experiments: validated when read, replaced as a whole after each reading, and resumed by runs
+//! with the same settings.
 
 use super::Results;
 use crate::batch::checkpoint::CheckpointError;
@@ -9,12 +9,12 @@ use serde::{Deserialize, Deserializer};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What a file says of itself.
+/// Tag of these result files.
 pub const KIND: &str = "linerate lab usage";
 
-/// Reads results of use, and judges their numbers; none, if the bytes say that they are something else.
+/// Parses results and validates their numbers; returns `None` if the bytes hold other results.
 pub fn parse(bytes: &[u8]) -> Result<Option<Results>, CheckpointError> {
-    /// What tells such a file from others, also one from before files said what they are.
+    /// Fields that identify such a file, including files from before the tag existed.
     #[derive(Deserialize)]
     struct Tagged {
         kept: Option<serde_json::Value>,
@@ -35,7 +35,7 @@ pub fn parse(bytes: &[u8]) -> Result<Option<Results>, CheckpointError> {
     Ok(Some(results))
 }
 
-/// Rates and parts are what readings and figures are made from.
+/// Validates the rates and fractions of the results.
 fn validate(results: &Results) -> Result<(), CheckpointError> {
     let rows = results.batching.iter().flat_map(|row| {
         let load = row.load.unwrap_or_default();
@@ -50,19 +50,20 @@ fn validate(results: &Results) -> Result<(), CheckpointError> {
     }
 }
 
-/// A number that JSON may have no word for: `null` is not a number.
+/// Deserializes a number that JSON cannot represent: `null` becomes NaN.
 pub(crate) fn any_number<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Ok(Option::<f64>::deserialize(from)?.unwrap_or(f64::NAN))
 }
 
-/// The file that holds results, if there is one.
+/// The result file, if there is one.
 #[derive(Debug)]
 pub struct CheckpointWriter {
     path: Option<PathBuf>,
 }
 
 impl CheckpointWriter {
-    /// Goes on with a file if it is there, and begins it if not: with what it holds. `results` says how they will be taken.
+    /// Resumes a file if it exists, with its contents, else creates it. `results` holds the settings of the results to
+    /// come.
     pub fn open(
         path: Option<PathBuf>,
         results: Results,
@@ -85,19 +86,19 @@ impl CheckpointWriter {
         Ok((writer, results))
     }
 
-    /// Where it is.
+    /// Path of the file.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// Puts these in the place of those before, which they hold.
+    /// Replaces the file's contents by `results`, which include the earlier ones.
     pub fn replace(&self, results: &Results) -> Result<(), CheckpointError> {
         let Some(path) = &self.path else { return Ok(()) };
         replace(path, results).map_err(CheckpointError::NotWritten)
     }
 }
 
-/// Every way in which readings of `there` were made otherwise than those of `here`.
+/// Returns all differences in settings and provenance between `there` and `here`.
 fn differences(there: &Results, here: &Results) -> Vec<String> {
     let mut differences = Vec::new();
     if there.slice_ms != here.slice_ms {

@@ -1,24 +1,25 @@
-//! The field on one page: linerate in each of its models and the switches that people use today, all measured from outside by the
-//! same generator in the same minutes.
+//! Comparison of switches: linerate in each of its execution models and other common switches, all measured from
+//! outside by the same generator in the same session.
 //!
-//! Who takes part is decided here, and when whose turn is; how a benchmark is run is not (`Benches`). A switch that is not installed,
-//! dies or carries nothing is an entry with its reason, and the others are measured all the same. Rounds are interleaved, so what
-//! drifts meets all alike. How far the two CPUs are from each other is read before and behind each turn, because on a virtual machine
-//! that changes, and more than any switch does: rates are set side by side from turns in which they were near.
+//! This module decides the participants and the order of turns, not the execution of a benchmark (`Benches`). A switch
+//! that is not installed, crashes or forwards nothing is recorded with its reason, and the others are still measured.
+//! Rounds are interleaved, so drift affects all alike. The distance between the two CPUs is measured before and after
+//! each turn, because on a virtual machine it changes by more than switches differ: only turns with near CPUs are
+//! compared.
 
 use super::budget::BudgetError;
 use super::journal::Journal;
 use rfc2544;
 use serde::{Deserialize, Serialize};
 
-/// Times that everybody has a turn.
+/// Number of turns of each switch.
 pub const ROUNDS: u32 = 3;
 
-/// CPUs that are within so many times of the nearest that they have been are near. Two threads of one core that take turns at one line
-/// do so in one time or in twice that.
+/// Maximum ratio to the smallest measured distance at which CPUs count as near. Two threads of one core that alternate
+/// on one line take one or two times the smallest distance.
 const NEAR: f64 = 4.0;
 
-/// A switch of the field.
+/// A switch of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Subject {
@@ -26,36 +27,36 @@ pub enum Subject {
     RunToCompletion,
     /// linerate with its three stages on one CPU.
     Pipeline,
-    /// linerate with a worker that others could steal from.
+    /// linerate with one worker in the stealing model.
     Stealing,
     /// linerate within the generator's thread.
     Inline,
-    /// DPDK's vhost library, from port to port without any look-up.
+    /// DPDK's vhost library, port to port without look-up.
     Testpmd,
     /// Open vSwitch with DPDK.
     OvsDpdk,
-    /// linerate over interfaces of the kernel.
+    /// linerate over kernel interfaces.
     Interfaces,
-    /// Open vSwitch in user space over interfaces of the kernel.
+    /// Open vSwitch in user space over kernel interfaces.
     OvsUserspace,
-    /// The kernel's bridge.
+    /// The Linux bridge.
     LinuxBridge,
 }
 
-/// What the generator's ports are.
+/// Type of the generator's ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Over {
-    /// Virtio-user, opposite to vhost-user.
+    /// virtio-user, connected to vhost-user.
     Sockets,
-    /// A pair of rings in one process.
+    /// A pair of rings within one process.
     Memory,
-    /// TAP interfaces, whose other end is the kernel's.
+    /// TAP interfaces, with the kernel at the other end.
     Interfaces,
 }
 
 impl Over {
-    /// As people read it.
+    /// Display name.
     pub fn name(self) -> &'static str {
         match self {
             Over::Sockets => "vhost-user",
@@ -66,7 +67,7 @@ impl Over {
 }
 
 impl Subject {
-    /// All of them, in the order in which they have their turns.
+    /// All switches, in the order of their turns.
     pub const ALL: [Subject; 9] = [
         Subject::RunToCompletion,
         Subject::OvsDpdk,
@@ -79,7 +80,7 @@ impl Subject {
         Subject::LinuxBridge,
     ];
 
-    /// As people read it.
+    /// Display name.
     pub fn name(self) -> &'static str {
         match self {
             Subject::RunToCompletion => "linerate, run to completion",
@@ -94,7 +95,7 @@ impl Subject {
         }
     }
 
-    /// What its ports are.
+    /// Type of its ports.
     pub fn over(self) -> Over {
         match self {
             Subject::Inline => Over::Memory,
@@ -103,7 +104,7 @@ impl Subject {
         }
     }
 
-    /// Ours over the same ports: what others are compared with; none for ours.
+    /// Returns linerate's reference over the same ports; `None` for the references themselves.
     pub fn ours(self) -> Option<Subject> {
         match self {
             Subject::RunToCompletion | Subject::Interfaces => None,
@@ -113,25 +114,25 @@ impl Subject {
     }
 }
 
-/// What became of one.
+/// Result of one switch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Who.
+    /// The switch.
     pub subject: Subject,
-    /// As `linerate bench` found it; none: it never carried anything.
+    /// Results of `linerate bench`; `None` if it never forwarded a packet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub results: Option<rfc2544::Results>,
-    /// Why there is no more than that.
+    /// Reason for missing results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// By round: nanoseconds that a line took from CPU to CPU and back, before and behind it.
+    /// Round-trip time of a line between the CPUs in nanoseconds, before and after each round.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub distances: Vec<[Option<f64>; 2]>,
 }
 
 impl Entry {
-    /// Rounds in which the CPUs were near, from 0. A round whose distance nobody read counts, as does one of a switch that has no CPU to
-    /// itself.
+    /// Returns the rounds, from 0, in which the CPUs were near. Rounds without a measured distance count, as do all
+    /// rounds of a switch without its own CPU.
     pub fn near(&self, entries: &[Entry]) -> Vec<usize> {
         let rounds = self.results.as_ref().map_or(0, |results| results.plan.rounds as usize);
         let limit = limit(entries).filter(|_| self.subject.over() == Over::Sockets).unwrap_or(f64::INFINITY);
@@ -141,22 +142,22 @@ impl Entry {
     }
 }
 
-/// The longest distance that is near; none where none was read.
+/// Returns the largest distance that counts as near; `None` if none was measured.
 pub fn limit(entries: &[Entry]) -> Option<f64> {
     let all = entries.iter().flat_map(|entry| &entry.distances).flatten().flatten();
     all.copied().reduce(f64::min).map(|nearest| nearest * NEAR)
 }
 
-/// Whoever can run a benchmark of a switch.
+/// Runs benchmarks of switches.
 pub trait Benches: Send {
-    /// Has it measured until it has so many rounds; none: it was ended, because nobody wants it any more.
+    /// Benchmarks `subject` until it has `rounds` rounds; returns `None` if the run was stopped.
     fn bench(&mut self, subject: Subject, rounds: u32) -> Option<Entry>;
 
-    /// How far the two CPUs are from each other; with a limit, it waits a while for them to be within it.
+    /// Measures the distance between the two CPUs; with a limit, waits a while for the distance to be within it.
     fn distance(&mut self, limit: Option<f64>) -> Option<f64>;
 }
 
-/// One more round of a switch, with how far the CPUs were.
+/// Runs one more round of a switch, and measures the CPU distance before and after.
 fn turn(benches: &mut dyn Benches, field: &mut Vec<Entry>, subject: Subject, round: u32) -> Option<()> {
     let before = benches.distance(limit(field));
     let mut entry = benches.bench(subject, round)?;
@@ -168,7 +169,7 @@ fn turn(benches: &mut dyn Benches, field: &mut Vec<Entry>, subject: Subject, rou
     Some(())
 }
 
-/// Rounds that an entry has, or needs no more.
+/// Returns the number of an entry's rounds, or `ROUNDS` if it needs no more.
 fn done(entries: &[Entry], subject: Subject) -> u32 {
     let entry = entries.iter().find(|entry| entry.subject == subject);
     let rounds = |entry: &Entry| match (&entry.why, &entry.results) {
@@ -179,7 +180,7 @@ fn done(entries: &[Entry], subject: Subject) -> u32 {
     entry.map_or(0, rounds)
 }
 
-/// Gives each its turn, round by round; what is there already is not measured again.
+/// Runs the turns of all switches, round by round, without those that have results.
 pub(super) fn measure(benches: &mut dyn Benches, journal: &mut Journal<'_>) -> Result<(), BudgetError> {
     for round in 1..=ROUNDS {
         for subject in Subject::ALL {
@@ -195,7 +196,7 @@ pub(super) fn measure(benches: &mut dyn Benches, journal: &mut Journal<'_>) -> R
     Ok(())
 }
 
-/// Readings that it takes.
+/// Number of readings.
 pub(super) fn steps() -> usize {
     Subject::ALL.len() * ROUNDS as usize
 }
@@ -206,7 +207,7 @@ mod tests {
     use crate::usage::{Results, Watch};
     use std::ops::ControlFlow;
 
-    /// Everybody carries, but for one that is not there.
+    /// Every switch forwards, except one that is not installed.
     #[derive(Default)]
     struct Nine {
         turns: Vec<(Subject, u32)>,
@@ -233,7 +234,7 @@ mod tests {
             Some(Entry { subject, results: why.is_none().then_some(results), why, distances: Vec::new() })
         }
 
-        /// Near before each turn; behind every fourth one they are far.
+        /// Near before each turn; far after every fourth.
         fn distance(&mut self, limit: Option<f64>) -> Option<f64> {
             let far = limit.is_none() && self.turns.len() % 4 == 3;
             Some(if far { 700.0 } else { 100.0 })
@@ -277,7 +278,8 @@ mod tests {
         let of = |subject| results.comparison.iter().find(|entry| entry.subject == subject).unwrap();
         let [ours, theirs] = [Subject::RunToCompletion, Subject::Testpmd].map(of);
         assert_eq!(limit(&results.comparison), Some(400.0));
-        // Its turns are the 1st, the 10th and the 18th, since one switch had a turn only once; far were the 3rd, the 7th and so on.
+        // Its turns are the 1st, the 10th and the 18th, because one switch had only one turn; the 3rd, the 7th and so
+        // on were far.
         assert_eq!(ours.distances, [[Some(100.0); 2]; 3]);
         assert_eq!(ours.near(&results.comparison), [0, 1, 2]);
         assert_eq!(theirs.distances, [[Some(100.0), Some(700.0)]]);
@@ -286,7 +288,7 @@ mod tests {
             pipeline.distances.iter().filter(|both| both[1] == Some(700.0)).count(),
             3 - pipeline.near(&results.comparison).len()
         );
-        // Who shares the generator's CPU is not concerned.
+        // A switch that shares the generator's CPU is not affected.
         assert_eq!(of(Subject::Inline).near(&results.comparison), [0, 1, 2]);
     }
 

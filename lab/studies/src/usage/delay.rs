@@ -1,31 +1,31 @@
-//! Work of a known length: a delay in nanoseconds, exact enough for the work on one packet.
+//! Work of a known duration: a delay in nanoseconds, exact enough for the work on one packet.
 //!
-//! Reading the time-stamp counter takes longer than the shortest delays, and a loop that does nothing is as long as the
-//! processor finds it (one that was meant for 10, 20, 30 and 40 ns took 11, 18, 32 and 47). So a short delay is a chain of
-//! operations of which each needs the one before, as many as measurement says that fit; a long one ends by the counter.
-//! Each delay continues the chain of the last one, so two of them can never run side by side in one core.
+//! Reading the time-stamp counter takes longer than the shortest delays, and the duration of an empty loop depends on
+//! the processor (loops meant for 10, 20, 30 and 40 ns took 11, 18, 32 and 47). A short delay is therefore a chain of
+//! dependent operations whose length is calibrated; a long one ends by the counter. Each delay continues the chain of
+//! the last one, so two of them cannot overlap in one core.
 
 use measure::statistics::median;
 use measure::{Clock, Processor};
 use std::hint::black_box;
 
-/// From here on a delay ends by the counter, which keeps its rate when the processor changes its own.
+/// Minimum nanoseconds of a delay that ends by the counter, whose rate does not change with the processor's clock.
 const BY_COUNTER: f64 = 500.0;
-/// Delays that are compared, in steps: as short as those that are used, and far enough apart.
+/// Compared delays in steps: as short as those in use, and far enough apart.
 const SHORT: u64 = 4;
 const LONG: u64 = 404;
-/// How long the delay by the counter is that shows how late it ends, in nanoseconds.
+/// Length in nanoseconds of the counter-based delay used to measure its lateness.
 const SHOWN: f64 = 2_000.0;
-/// How often each is run in a comparison, and how often both are compared.
+/// Runs of each delay per comparison, and number of comparisons.
 const RUNS: u64 = 2_000;
 const COMPARED: usize = 9;
 
-/// A stretch of work.
+/// Method of a delay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Work {
-    /// So many steps of the chain.
+    /// Number of steps of the chain.
     Steps(u64),
-    /// Until so many ticks have passed.
+    /// Number of ticks to wait.
     Ticks(u64),
 }
 
@@ -33,30 +33,30 @@ enum Work {
 #[derive(Clone, Debug)]
 pub struct Delay {
     clock: Clock,
-    /// Nanoseconds that a step takes, and that a call takes before its first.
+    /// Nanoseconds per step, and per call before its first step.
     step: f64,
     call: f64,
-    /// Nanoseconds that a delay ends late by the counter, at the mean.
+    /// Mean lateness of a counter-based delay in nanoseconds.
     late: f64,
     work: Work,
     chain: u64,
 }
 
-/// What one delay took.
+/// Measurement of one delay.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Reading {
-    /// What was asked for, in nanoseconds.
+    /// Requested nanoseconds.
     #[serde(deserialize_with = "crate::usage::checkpoint::any_number")]
     pub asked_ns: f64,
-    /// What it took, in nanoseconds: the mean of many behind one another.
+    /// Measured nanoseconds: the mean of many consecutive runs.
     #[serde(deserialize_with = "crate::usage::checkpoint::any_number")]
     pub took_ns: f64,
-    /// The difference in per cent of what was asked for.
+    /// Difference in per cent of the request.
     #[serde(deserialize_with = "crate::usage::checkpoint::any_number")]
     pub error_percent: f64,
 }
 
-/// A chain of `steps` operations, each of which needs the last.
+/// Executes a chain of `steps` operations, each dependent on the previous one.
 #[inline]
 fn walk(mut chain: u64, steps: u64) -> u64 {
     for _ in 0..steps {
@@ -66,11 +66,11 @@ fn walk(mut chain: u64, steps: u64) -> u64 {
 }
 
 impl Delay {
-    /// Measures this processor; the delay is none until [`Delay::set`]. Takes a few milliseconds.
+    /// Calibrates on this processor; the delay is zero until [`Delay::set`]. Takes a few milliseconds.
     pub fn calibrated() -> Self {
         let clock = Clock::calibrated(&Processor::here());
         let mut delay = Self { clock, step: 1.0, call: 0.0, late: 0.0, work: Work::Steps(0), chain: 1 };
-        // The least of several: whatever comes between makes it longer, and nothing makes it shorter.
+        // The minimum of several: interruptions only make it longer.
         let mut least = |work| {
             delay.work = work;
             (0..COMPARED).map(|_| delay.mean(RUNS)).fold(f64::MAX, f64::min)
@@ -83,7 +83,7 @@ impl Delay {
         Self { step, call, late, work: Work::Steps(0), ..delay }
     }
 
-    /// The same delay, set to so many nanoseconds. None at all where that is less than half a step.
+    /// Returns this delay set to `nanoseconds`; zero if that is less than half a step.
     #[must_use]
     pub fn set(&self, nanoseconds: f64) -> Self {
         let work = if nanoseconds < BY_COUNTER {
@@ -98,12 +98,12 @@ impl Delay {
         self.clock.seconds(0, 1_000_000) * 1e3
     }
 
-    /// The shortest difference between two short delays, in nanoseconds.
+    /// The smallest difference between two short delays, in nanoseconds.
     pub fn step(&self) -> f64 {
         self.step
     }
 
-    /// Takes its time.
+    /// Executes the delay.
     #[inline]
     pub fn run(&mut self) {
         match self.work {
@@ -116,7 +116,7 @@ impl Delay {
         }
     }
 
-    /// What a delay of so many nanoseconds takes: the median of several means of `runs` each.
+    /// Measures a delay of `asked_ns`: the median of several means of `runs` each.
     pub fn read(&self, asked_ns: f64, runs: u64) -> Reading {
         let mut delay = self.set(asked_ns);
         let mut means: Vec<f64> = (0..COMPARED).map(|_| delay.mean(runs)).collect();
@@ -154,7 +154,7 @@ pub const ASKED_NS: [f64; 16] = [
     1_000_000.0,
 ];
 
-/// What each of them takes: about ten milliseconds of every one, and a few runs at least.
+/// Measures each of these delays for about ten milliseconds, with at least a few runs.
 pub fn readings(delay: &Delay) -> Vec<Reading> {
     let runs = |asked: f64| ((1e7 / asked) as u64 / COMPARED as u64).clamp(3, 100_000);
     ASKED_NS.iter().map(|&asked| delay.read(asked, runs(asked))).collect()

@@ -1,25 +1,25 @@
-//! What there is of the results while experiments run, and whoever watches them come.
+//! State of the results while experiments run, and their observer.
 //!
-//! An experiment asks before each reading whether it is still wanted, puts what it read into the results, and has them
-//! kept; so what ends it costs the reading that runs just then and nothing else. The journal must not know where results
-//! are kept, or how progress looks.
+//! An experiment asks the observer before each reading whether to continue, adds the reading to the results, and has
+//! them stored; an interruption therefore loses only the current reading. The journal does not define where results are
+//! stored or how progress is displayed.
 
 use super::budget::BudgetError;
 use super::{Results, Study};
 use std::ops::ControlFlow;
 
-/// Shows how far it is, keeps what there is, and may end it.
+/// Displays progress, stores results, and may stop the run.
 pub trait Watch: Send {
-    /// So many of so many readings are done, and this one is next. After a break it is not taken.
+    /// Called before each reading: `done` of `of` readings are done, and `next` follows. After a break it is not taken.
     fn step(&mut self, done: usize, of: usize, next: &str) -> ControlFlow<()>;
 
-    /// All results so far, after each change. After a break nothing more is read.
+    /// Called with all results after each change. After a break no further reading is taken.
     fn keep(&mut self, results: &Results) -> ControlFlow<()>;
 }
 
-/// Results in the making.
+/// Results in progress.
 pub struct Journal<'a> {
-    /// What there is.
+    /// Results so far.
     pub results: &'a mut Results,
     watch: &'a mut dyn Watch,
     done: usize,
@@ -31,34 +31,34 @@ impl<'a> Journal<'a> {
         Self { results, watch, done: 0, of }
     }
 
-    /// Readings that are done, were there, or have begun.
+    /// Number of readings that are done, skipped or started.
     pub(super) fn done(&self) -> usize {
         self.done
     }
 
-    /// This reading is next; an error where it is not wanted.
+    /// Announces a reading; returns an error if the run is stopped.
     pub fn next(&mut self, name: &str) -> Result<(), BudgetError> {
         let wanted = self.watch.step(self.done, self.of, name);
         self.done += 1;
         go_on(wanted)
     }
 
-    /// The same for experiments that are kept as a whole, and so do not end before their last reading.
+    /// Same for experiments that are stored as a whole and therefore do not stop before their last reading.
     pub fn tell(&mut self, name: &str) {
         let _ = self.next(name);
     }
 
-    /// A reading was there already.
+    /// Skips a reading that exists.
     pub fn skip(&mut self) {
         self.done += 1;
     }
 
-    /// Has the results kept as they are.
+    /// Has the current results stored.
     pub fn keep(&mut self) -> Result<(), BudgetError> {
         go_on(self.watch.keep(self.results))
     }
 
-    /// Every reading of this experiment is there; so many are, of all.
+    /// Marks an experiment as finished, with `done` readings of all.
     pub(super) fn finish(&mut self, study: Study, done: usize) -> Result<(), BudgetError> {
         self.results.finished.push(study);
         self.done = done;

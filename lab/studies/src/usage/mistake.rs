@@ -1,9 +1,9 @@
-//! The 144/32 mistake: a pipeline whose unit is larger than what its port takes at once, and which throws away the rest.
+//! The 144/32 mistake: a pipeline whose unit exceeds the port's maximum burst and drops the rest.
 //!
-//! A switch of the study wrote and read its rings 144 packets at a time, while the driver sent at most 32 for each call:
-//! 112 of 144 were lost each time. Here the same stage is built of our ring and our port with that limit put in front of
-//! it, and beside it what keeps linerate from it: a unit is never larger than a burst, a call of [`TxQueue::tx`] says how
-//! many packets it is done with, and whoever called offers the others again or counts them under a name.
+//! A switch of the study wrote and read its rings 144 packets at a time, while the driver sent at most 32 per call: 112
+//! of 144 were lost each time. This module builds the same stage from our ring and our port with that limit, and
+//! compares it with linerate's design: a unit is never larger than a burst, a call of [`TxQueue::tx`] returns the
+//! number of packets it is done with, and the caller offers the others again or counts them under a drop reason.
 
 use super::budget::BudgetError;
 use super::queues::{Frames, Wire, discard};
@@ -14,43 +14,43 @@ use std::time::Instant;
 
 const RING: u16 = 1024;
 const SIZE: usize = 64;
-/// What the study's driver took for a call, and its pipeline's unit.
+/// Packets per call of the study's driver, and unit of its pipeline.
 pub const DRIVER: usize = 32;
 /// See [`DRIVER`].
 pub const UNIT: usize = 144;
 
-/// What a stage does with packets that the port did not take.
+/// Handling of packets that the port did not accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rest {
-    /// Throws them away.
+    /// Dropped.
     ThrownAway,
-    /// Offers them again.
+    /// Offered again.
     OfferedAgain,
 }
 
-/// How one stage went.
+/// Result of one stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
     /// Packets that it takes from its ring at once.
     pub unit: usize,
-    /// Most packets that the port takes for a call; none: as many as it has room for.
+    /// Maximum packets per call of the port; `None`: as many as it has room for.
     pub most: Option<usize>,
-    /// What becomes of those it does not take.
+    /// Handling of packets that the port did not accept.
     pub rest: Rest,
     /// Packets taken from the ring.
     pub taken: u64,
     /// Packets that the port counted as sent.
     pub sent: u64,
-    /// Packets that were counted as lost, all of them under `queue-full`.
+    /// Packets counted as lost, all of them under `queue-full`.
     pub lost: u64,
-    /// Packets that came out at the other end.
+    /// Packets received at the other end.
     pub came: u64,
-    /// Millions of those a second.
+    /// Millions of received packets per second.
     pub mpps: f64,
 }
 
-/// A port that takes no more than so many packets for a call, as the study's driver.
+/// A port that accepts at most `most` packets per call, like the study's driver.
 struct AtMost<'a> {
     inner: &'a mut dyn TxQueue,
     most: usize,
@@ -62,7 +62,8 @@ impl AtMost<'_> {
     }
 }
 
-/// Runs the mistake, its mend by the study (a unit of 32), and linerate's way, over `units` units of packets each.
+/// Runs the mistake, the study's fix (a unit of 32), the mistake with retries, and linerate's design, over `units`
+/// units of packets each.
 pub fn measure(units: u64) -> Result<Vec<Stage>, BudgetError> {
     let kinds = [
         (UNIT, Some(DRIVER), Rest::ThrownAway),
@@ -74,7 +75,7 @@ pub fn measure(units: u64) -> Result<Vec<Stage>, BudgetError> {
     kinds.into_iter().map(|(unit, most, rest)| run(unit, most, rest, packets)).collect()
 }
 
-/// One stage, for so many packets. It has its core to itself, and so do the stages before and behind it by turns.
+/// Runs one stage for `packets` packets. The stage and its neighbours run alternately on one core.
 fn run(unit: usize, most: Option<usize>, rest: Rest, packets: u64) -> Result<Stage, BudgetError> {
     let (mut before, mut behind) = ring::<u64>(usize::from(RING));
     let mut wire = Wire::new(RING, None)?;
@@ -95,7 +96,7 @@ fn run(unit: usize, most: Option<usize>, rest: Rest, packets: u64) -> Result<Sta
     Ok(Stage { unit, most, rest, taken, sent: stats.packets, lost, came, mpps })
 }
 
-/// The stage before: numbers for as many packets as there is room. The number of the next one.
+/// The previous stage: pushes numbers while there is room; returns the next number.
 fn give(ring: &mut Producer<u64>, from: u64, until: u64) -> u64 {
     from + ring.push_all(&mut (from..until)) as u64
 }
@@ -104,7 +105,7 @@ fn take(ring: &mut Consumer<u64>, most: usize) -> usize {
     ring.drain(most).count()
 }
 
-/// The stage itself: `n` packets in as many bursts as they need.
+/// The stage itself: sends `n` packets in as many bursts as they need.
 fn send(
     port: &mut AtMost<'_>,
     frames: &Burst,
@@ -114,7 +115,7 @@ fn send(
     came: &mut u64,
 ) -> Result<(), PortFault> {
     if rest == Rest::ThrownAway {
-        // One call for the whole unit, as it was.
+        // One call for the whole unit, as in the study.
         let done = port.tx(frames, &PLACES[..n.min(BURST)], stats)?;
         stats.drop(DropReason::QueueFull, (n - done) as u64);
         return Ok(());
@@ -130,7 +131,7 @@ fn send(
     Ok(())
 }
 
-/// The stage behind: everything that is there.
+/// The next stage: takes all available packets.
 fn drain(sink: &mut dyn RxQueue) -> Result<u64, PortFault> {
     let (mut burst, mut came) = (Burst::new(), 0);
     loop {

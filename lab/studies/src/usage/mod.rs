@@ -1,8 +1,8 @@
-//! How the use of a data path decides what it does: the studies of DPDK's use, repeated on linerate's own parts.
+//! Effects of the use of a data path: the studies of DPDK's use, repeated with linerate's components.
 //!
-//! Each experiment is a value of its own that can be printed, kept and drawn. What was measured and what was simulated never
-//! stand in one figure. Nothing here changes how the product works: experiments use its parts as anybody could. What there
-//! is already is not measured again (`journal`), so that whoever keeps results (`keep`) can go on with them.
+//! Each experiment is a separate value that can be printed, stored and drawn. Measured and simulated values are never
+//! mixed in one figure. Experiments use the product's public components and do not change their behaviour. Existing
+//! readings are not repeated (`journal`), so stored results (`checkpoint`) can be resumed.
 
 pub mod batching;
 pub mod budget;
@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use sim::Profile;
 use std::time::Duration;
 
-/// An experiment by its name.
+/// An experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Study {
@@ -50,7 +50,7 @@ pub enum Study {
 }
 
 impl Study {
-    /// All of them, in the order of the reference.
+    /// All experiments, in the order of the reference.
     pub const ALL: [Study; 7] = [
         Study::Batching,
         Study::Mistake,
@@ -61,7 +61,7 @@ impl Study {
         Study::Comparison,
     ];
 
-    /// What it is called.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Study::Batching => "batching",
@@ -74,7 +74,7 @@ impl Study {
         }
     }
 
-    /// What it is about, in a few words.
+    /// Short description.
     pub fn about(self) -> &'static str {
         match self {
             Study::Batching => "batching twice",
@@ -89,7 +89,7 @@ impl Study {
 }
 
 impl Study {
-    /// Readings that it takes, on these CPUs.
+    /// Number of readings on these CPUs.
     pub fn steps(self, cpus: [usize; 2]) -> usize {
         match self {
             Study::Placement => placement::steps(cpus),
@@ -103,45 +103,45 @@ impl Study {
     }
 }
 
-/// What came out; an experiment that was not run is not there.
+/// Results; experiments that were not run are empty.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Results {
-    /// What kept it: [`checkpoint::KIND`]. Files from before that was told have none.
+    /// Tag of the file: [`checkpoint::KIND`]. Absent in older files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
-    /// The processor, as it calls itself.
+    /// Processor name.
     pub processor: String,
-    /// Where and by what it was measured; none in files from before that was told.
+    /// Environment of the measurement. Absent in older files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<Environment>,
-    /// Milliseconds that each reading lasted; none in files from before that was told.
+    /// Duration of each reading in milliseconds. Absent in older files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slice_ms: Option<u64>,
-    /// Experiments whose every reading is there. Files from before that was told have whole ones only.
+    /// Complete experiments. Older files contain only complete ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finished: Vec<Study>,
-    /// Sending at once against sending from a buffer.
+    /// Results of sending at once and through a buffer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub batching: Vec<batching::Row>,
-    /// The pipeline that threw packets away.
+    /// Results of the pipeline that drops packets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mistake: Vec<mistake::Stage>,
-    /// Stages on the CPUs that there are.
+    /// Stage placements measured on the available CPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub placement: Vec<placement::measured::Row>,
-    /// The same on eight simulated cores.
+    /// Stage placements on eight simulated cores.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub placement_simulated: Vec<placement::simulated::Row>,
-    /// Workers and queues on the CPUs that there are.
+    /// Workers and queues measured on the available CPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scaling: Vec<scaling::measured::Row>,
-    /// The same with simulated workers.
+    /// Workers and queues with simulated workers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scaling_simulated: Vec<scaling::simulated::Row>,
     /// Delays, calls and predictions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<budget::Budget>,
-    /// Execution models by work on each packet.
+    /// Execution models by work per packet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub models: Option<models::Models>,
     /// linerate and other switches, measured from outside.
@@ -156,19 +156,19 @@ impl Results {
     }
 }
 
-/// What to run and for how long.
+/// Experiments to run, and their settings.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Which experiments.
+    /// Selected experiments.
     pub studies: Vec<Study>,
-    /// The CPU of what is measured, and that of the other side.
+    /// CPU of the measured side, and CPU of the other side.
     pub cpus: [usize; 2],
-    /// How long each reading lasts.
+    /// Duration of each reading.
     pub length: Duration,
 }
 
 impl Plan {
-    /// Results made like this, without any so far.
+    /// Returns an empty result set with these settings.
     pub fn empty(&self, environment: Environment) -> Results {
         Results {
             kept: Some(checkpoint::KIND.to_owned()),
@@ -179,12 +179,12 @@ impl Plan {
         }
     }
 
-    /// Those experiments that `results` have not whole.
+    /// Returns the experiments that `results` do not contain completely.
     pub fn missing(&self, results: &Results) -> Vec<Study> {
         self.studies.iter().copied().filter(|study| !results.finished.contains(study)).collect()
     }
 
-    /// Finds CPUs that this process may not run on. Nothing is measured.
+    /// Returns an error if this process may not run on one of the CPUs. Nothing is measured.
     pub fn validate(&self) -> Result<(), BudgetError> {
         alone(|| self.cpus.iter().try_for_each(|&cpu| Ok(pin(cpu)?)))
     }
@@ -193,15 +193,15 @@ impl Plan {
 /// Units of packets that the pipeline with the mistake handles.
 const UNITS: u64 = 50_000;
 
-/// Runs the experiments that `results` lack, one after the other. What was read until an error came stays there. Other switches are
-/// run by `benches`.
+/// Runs the experiments missing in `results`, one after the other. Readings taken before an error are kept. `benches`
+/// runs other switches.
 pub fn measure(
     plan: &Plan,
     results: &mut Results,
     watch: &mut dyn Watch,
     benches: &mut dyn comparison::Benches,
 ) -> Result<(), BudgetError> {
-    // A thread that is pinned sees no CPU but its own.
+    // A pinned thread sees only its own CPU.
     let machine = Machine::here();
     alone(|| {
         let missing = plan.missing(results);
@@ -216,7 +216,7 @@ pub fn measure(
     })
 }
 
-/// On a thread of its own, because it will be pinned.
+/// Runs `act` on a separate thread, because it pins itself.
 fn alone(act: impl FnOnce() -> Result<(), BudgetError> + Send) -> Result<(), BudgetError> {
     std::thread::scope(|scope| {
         let panicked = |_| Err(BudgetError::Thread("it panicked".to_owned()));
@@ -224,7 +224,7 @@ fn alone(act: impl FnOnce() -> Result<(), BudgetError> + Send) -> Result<(), Bud
     })
 }
 
-/// Those that take long keep each reading; the others are kept as a whole.
+/// Runs one experiment. Long ones store each reading, the others only complete results.
 fn one(
     study: Study,
     plan: &Plan,

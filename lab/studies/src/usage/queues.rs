@@ -1,4 +1,4 @@
-//! The bare queues of two ports that are joined, without an engine: for what is measured call by call.
+//! Queues of two joined ports without an engine, for measurements of single calls.
 
 use generator::rig::{Desk, RigError};
 use port::memif::Options;
@@ -11,12 +11,12 @@ use std::time::Instant;
 pub(super) struct Wire {
     pub(super) tx: Box<dyn TxQueue>,
     pub(super) rx: Box<dyn RxQueue>,
-    /// The ports live as long as their queues are used.
+    /// Keeps the ports alive while their queues are used.
     _ends: [Box<dyn PortControl>; 2],
 }
 
 impl Wire {
-    /// A wire with rings of so many entries, and a buffer in front of it where one is wanted.
+    /// Creates a wire with rings of `ring_size` entries, and optionally a transmit buffer in front of it.
     pub(super) fn new(ring_size: u16, tx_coalesce: Option<TxCoalesce>) -> Result<Self, RigError> {
         let (exchange, now) = (Exchange::default(), Instant::now());
         let options = Options { ring_size, ..Options::default() };
@@ -28,7 +28,7 @@ impl Wire {
         };
         let mut ends = [end("a", "b", tx_coalesce)?, end("b", "a", None)?];
         let mut desks = [Desk::default(), Desk::default()];
-        // Whoever sits down first hears of the other the second time.
+        // The first end learns of the other one only in the second pass.
         for _ in 0..2 {
             ends.iter_mut().zip(&mut desks).for_each(|(end, desk)| end.handle(now, desk));
         }
@@ -40,13 +40,13 @@ impl Wire {
     }
 }
 
-/// Frames of one size that are sent over and over again.
+/// Frames of one size that are sent repeatedly.
 pub(super) struct Frames {
     pub(super) burst: Burst,
 }
 
 impl Frames {
-    /// A burst of `packets` frames of `size` bytes, 128 at most.
+    /// Creates a burst of `packets` frames of `size` bytes, at most `BURST` frames of at most `HEAD` bytes.
     pub(super) fn new(packets: usize, size: usize) -> Self {
         let mut burst = Burst::new();
         burst.begin(0);
@@ -56,13 +56,13 @@ impl Frames {
         Self { burst }
     }
 
-    /// Offers them once. How many were taken.
+    /// Sends the burst once; returns the number of accepted packets.
     pub(super) fn send(&self, to: &mut dyn TxQueue, stats: &mut BurstStats) -> Result<usize, PortFault> {
         to.tx(&self.burst, &PLACES[..self.burst.len()], stats)
     }
 }
 
-/// Takes one burst and forgets it. How many packets.
+/// Receives and discards one burst; returns the number of packets.
 pub(super) fn discard(from: &mut dyn RxQueue, burst: &mut Burst) -> Result<usize, PortFault> {
     burst.begin(0);
     from.rx(burst, &mut BurstStats::default())?;

@@ -1,4 +1,4 @@
-//! Experiments that are ended and gone on with.
+//! Interrupting and resuming experiments.
 
 use super::checkpoint::{CheckpointWriter, KIND, parse};
 use super::*;
@@ -7,7 +7,7 @@ use measure::Seats;
 use rfc2544::CpuSet;
 use std::ops::ControlFlow;
 
-/// Lets so many readings begin, and counts what it is told.
+/// Stops after a number of readings, and records calls.
 struct Few {
     readings: usize,
     steps: Vec<(usize, usize, String)>,
@@ -36,7 +36,7 @@ impl Watch for Few {
     }
 }
 
-/// None of these experiments runs other switches.
+/// For experiments that run no other switches.
 struct Nobody;
 
 impl comparison::Benches for Nobody {
@@ -60,7 +60,7 @@ fn environment() -> Environment {
 
 #[test]
 fn an_experiment_that_was_ended_goes_on_with_the_reading_that_was_not_taken() {
-    // A machine with one CPU has nothing to go on with.
+    // A machine with one CPU cannot run this experiment.
     let Ok(cpus) = Seats::here().and_then(|seats| seats.pair()) else { return };
     let plan = plan(&[Study::Budget], cpus);
     let mut results = plan.empty(environment());
@@ -74,7 +74,7 @@ fn an_experiment_that_was_ended_goes_on_with_the_reading_that_was_not_taken() {
     let all = Study::Budget.steps(cpus);
     assert_eq!(second.steps[0], (3, all, "calls of 4".to_owned()));
     assert_eq!((second.steps.len(), second.steps.last().unwrap().0), (all - 3, all - 1));
-    // Each reading, and the end.
+    // One per reading, and one at the end.
     assert_eq!(second.kept, all - 3 + 1);
     let after = results.budget.as_ref().unwrap();
     assert_eq!((&after.calls[..2], &after.delays), (&before.calls[..], &before.delays));
@@ -117,7 +117,7 @@ fn a_file_is_gone_on_with_by_whoever_measures_alike() {
     let (_, again) = open(plan.empty(environment())).unwrap();
     assert_eq!(again.mistake, results.mistake);
     assert_eq!(plan.missing(&again), [Study::Batching, Study::Budget]);
-    // Nothing else is left there.
+    // No temporary file remains.
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     let before = std::fs::read(&path).unwrap();
     let longer = Plan { length: Duration::from_millis(7), ..plan.clone() };

@@ -1,6 +1,6 @@
-//! What the control side does with the station table: open and close ports, pin, flush and list.
+//! Control operations on the station table: open and close ports, pin, flush and list.
 //!
-//! It waits for the lock, and holds it for some microseconds at a time, so that learning goes on in between.
+//! These block on the lock, but hold it only for some microseconds at a time, so that learning continues in between.
 
 use super::{Fdb, Key};
 use crate::bucket::Entry;
@@ -9,35 +9,35 @@ use port::PortId;
 use std::collections::HashMap;
 use wire::MacAddress;
 
-/// Buckets that are cleared under one hold of the lock.
+/// Buckets purged per lock acquisition.
 const PURGE_SLICE: u32 = 1024;
 
 impl Fdb {
-    /// Lets `port` teach the database up to `limit` stations.
+    /// Enables learning on `port`, up to `limit` stations.
     pub(crate) fn open(&self, port: PortId, limit: u32, trusted: bool) {
         let _writer = self.lock();
         self.shares[port.0 as usize].open(limit, trusted);
     }
 
-    /// Lets `port` teach it nothing more, and forgets everything about that port, static entries too.
+    /// Disables learning on `port` and removes all its stations, including static entries.
     pub(crate) fn close(&self, port: PortId) {
         self.open(port, 0, false);
         self.lock().reserved.retain(|_, owner| *owner != port);
-        // A station that is moved to make room for another can slip past one pass.
+        // A station displaced concurrently can be missed by one pass.
         while !self.shares[port.0 as usize].is_empty() {
             self.purge(|entry| entry.port == port);
         }
     }
 
-    /// Lets the stations of a port that has stopped move to other ports. They stay known there until then.
+    /// Allows stations of a stopped port to move. They remain known at that port until then.
     pub(crate) fn release(&self, port: PortId, second: u32) {
         if let Some(share) = self.shares.get(port.0 as usize) {
             share.release(second);
         }
     }
 
-    /// Keeps `macs` for `port` in every VLAN: they are learned at no other port. `Err` names one that another port has,
-    /// as its own or in a static entry, and nothing is kept.
+    /// Reserves `macs` for `port` in all VLANs: other ports cannot learn them. Returns an error with the first address
+    /// that another port owns or has as a static entry; nothing is reserved then.
     pub(crate) fn reserve_all(&self, macs: &[MacAddress], port: PortId) -> Result<(), (MacAddress, PortId)> {
         if macs.is_empty() {
             return Ok(());
@@ -54,12 +54,13 @@ impl Fdb {
         Ok(())
     }
 
-    /// The port that `mac` is kept for.
+    /// The port that `mac` is reserved for.
     pub(crate) fn owner(&self, mac: MacAddress) -> Option<PortId> {
         self.lock().reserved.get(&mac).copied()
     }
 
-    /// Forgets where else `macs` were learned, and pins them to `port` in these VLANs. `false` if the table is full.
+    /// Removes `macs` learned on other ports, and pins them to `port` in these VLANs. Returns `false` if the table is
+    /// full.
     pub(crate) fn own(&self, macs: &[MacAddress], vlans: &[u16], port: PortId) -> bool {
         if !macs.is_empty() {
             self.flush(|entry| entry.port != port && macs.contains(&entry.key.mac()));
@@ -68,8 +69,8 @@ impl Fdb {
         keys.all(|key| self.pin(key, port))
     }
 
-    /// Forgets every learned station that `doomed` names, and returns how many. One that is learned anew meanwhile
-    /// may stay.
+    /// Removes all learned stations selected by `doomed`; returns their number. Stations learned concurrently may
+    /// remain.
     pub(crate) fn flush(&self, doomed: impl Fn(&Entry) -> bool) -> usize {
         let mut flushed = 0;
         for _ in 0..4 {
@@ -82,7 +83,7 @@ impl Fdb {
         flushed
     }
 
-    /// One pass over the table. Returns how many it removed.
+    /// One pass over the table. Returns the number of removed stations.
     fn purge(&self, doomed: impl Fn(&Entry) -> bool) -> usize {
         let (buckets, mut purged) = (self.table.buckets(), 0);
         for start in (0..buckets).step_by(PURGE_SLICE as usize) {
@@ -94,7 +95,7 @@ impl Fdb {
         purged
     }
 
-    /// Pins `key` to `port`, wherever it was. `false` when the table is full.
+    /// Adds or replaces the static entry of `key` at `port`. Returns `false` if the table is full.
     pub(crate) fn pin(&self, key: Key, port: PortId) -> bool {
         let mut writer = self.lock();
         let entry = Entry { key, port, stamp: 0, pinned: true };
@@ -107,12 +108,12 @@ impl Fdb {
         }
     }
 
-    /// Forgets a static entry. `false` when there is none.
+    /// Removes a static entry. Returns `false` if it does not exist.
     pub(crate) fn unpin(&self, key: Key) -> bool {
         self.forget(key, |entry| entry.pinned)
     }
 
-    /// Forgets a station, learned or static, that `doomed` agrees to. `false` when there is none.
+    /// Removes a station, learned or static, if `doomed` selects it. Returns `false` if there is none.
     pub(crate) fn forget(&self, key: Key, doomed: impl Fn(&Entry) -> bool) -> bool {
         let mut writer = self.lock();
         let found = self.table.look_up(key, self.table.places(key));
@@ -121,8 +122,8 @@ impl Fdb {
         true
     }
 
-    /// Every station that has not aged, by address. Exact when nothing is moved to make room meanwhile; after
-    /// three tries of that it holds the lock, and learning waits.
+    /// All stations that have not aged, sorted by address. Exact if no station is displaced concurrently; after three
+    /// such attempts it holds the lock, which defers learning.
     pub(crate) fn stations(&self, second: u32) -> Vec<Entry> {
         for _ in 0..3 {
             let displaced = self.table.displaced();
@@ -143,18 +144,18 @@ impl Fdb {
         found
     }
 
-    /// Stations in the table, and static entries among them.
+    /// Number of stations in the table, and of static entries among them.
     pub(crate) fn len(&self) -> (usize, usize) {
         let writer = self.lock();
         (writer.stations, writer.pinned)
     }
 
-    /// A port's share.
+    /// Limits and counts of a port.
     pub(crate) fn share(&self, port: PortId) -> ShareCount {
         self.shares[port.0 as usize].read()
     }
 
-    /// Bytes of the table.
+    /// Size of the table, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.table.bytes()
     }

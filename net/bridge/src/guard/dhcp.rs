@@ -1,6 +1,6 @@
-//! DHCP as a bridge follows it: which messages are a server's, what a client may say, and what a reply leases.
+//! DHCP snooping: recognises server messages, validates client messages, extracts leases from replies.
 //!
-//! Messages are recognised by either port, because a receiver looks at its own port only.
+//! A message is recognised by its source or destination port, because a receiver checks only its own port.
 
 use super::Inspected;
 use super::leases::Leases;
@@ -13,14 +13,14 @@ const SERVER: u16 = 67;
 const CLIENT: u16 = 68;
 const CLIENT_V6: u16 = 546;
 const SERVER_V6: u16 = 547;
-/// Addresses of one reply that are recorded.
+/// Maximum number of addresses recorded per reply.
 const MOST_LEASES: usize = 8;
 
-/// What a server leases with one message.
+/// Leases granted by one server message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reply {
     pub(crate) client: MacAddress,
-    /// Addresses and seconds; no seconds: the lease ends.
+    /// Addresses with lease times in seconds; 0 ends the lease.
     pub(crate) leases: Vec<(IpAddr, u32)>,
 }
 
@@ -31,26 +31,26 @@ fn ports(ip: &Ip) -> Option<(u16, u16)> {
     }
 }
 
-/// Whether a client would take this for a server's message.
+/// Whether a client would accept this packet as a server message.
 pub(super) fn is_from_server(ip: &Ip) -> bool {
     let (server, client) = if ip.source.is_ipv4() { (SERVER, CLIENT) } else { (SERVER_V6, CLIENT_V6) };
     ports(ip).is_some_and(|(source, destination)| source == server || destination == client)
 }
 
-/// Whether a server would take this for a client's message.
+/// Whether a server would accept this packet as a client message.
 pub(super) fn is_to_server(ip: &Ip) -> bool {
     let server = if ip.source.is_ipv4() { SERVER } else { SERVER_V6 };
     ports(ip).is_some_and(|(_, destination)| destination == server)
 }
 
-/// What UDP carries, as far as the packet's own length goes.
+/// UDP payload, limited to the length in the IP header.
 fn payload<'a>(ip: &Ip, frame: &'a [u8]) -> Option<&'a [u8]> {
     let Upper::Udp { payload, .. } = ip.upper else { return None };
     frame.get(payload..ip.end.min(frame.len()))
 }
 
-/// Checks a client's message: it speaks for its sender only. Ends leases that it gives back. The IPv4 address from which
-/// the client says that it speaks comes back; none for IPv6.
+/// Validates a client message: the client must act only for its own MAC address. Ends leases that the client releases.
+/// Returns the client's IPv4 address from the message; `None` for IPv6.
 pub(super) fn client(
     ip: &Ip,
     seen: &mut Inspected<'_>,
@@ -88,7 +88,7 @@ fn client_v6(payload: &[u8], leases: Option<&Leases>) -> Result<(), DropReason> 
     if kept { Ok(()) } else { Err(DropReason::DhcpViolation) }
 }
 
-/// What a server's message leases, if it leases anything.
+/// Leases granted by a server message, if any.
 pub(super) fn reply(ip: &Ip, seen: &mut Inspected<'_>) -> Option<Reply> {
     if !ip.is_whole {
         return None;
@@ -109,7 +109,7 @@ fn reply_v4(payload: &[u8]) -> Option<Reply> {
     leases.then(|| Reply { client: message.client_mac(), leases: vec![(ip.into(), seconds)] })
 }
 
-/// A reply goes to its client's Ethernet address: the message itself names the client by another identifier.
+/// A reply is sent to the client's MAC address: the message itself identifies the client by another identifier.
 fn reply_v6(payload: &[u8], client: MacAddress) -> Option<Reply> {
     let message = Dhcpv6::new(payload).filter(|message| message.kind() == Dhcpv6::REPLY)?;
     let leases: Vec<_> =

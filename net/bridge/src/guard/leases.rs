@@ -1,15 +1,15 @@
-//! The addresses that DHCP servers have leased to one port.
+//! DHCP leases of one port.
 //!
-//! Workers read without a lock: each slot is under a version of its own, as in `bucket`. Writers hold a mutex, which they
-//! only ever try. There are few slots, so a port can use neither much memory nor much time of a worker's.
+//! Workers read without a lock: each slot has its own version (a seqlock, as in `bucket`). Writers use `try_lock` on a
+//! mutex. The small number of slots bounds the memory and worker time that a port can use.
 
 use std::net::IpAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// Addresses that one port can have leased at one time.
+/// Maximum number of concurrent leases per port.
 pub(super) const SLOTS: usize = 32;
-/// How often a slot is read, or the mutex tried, before the worker gives up.
+/// Attempts to read a slot or take the mutex before the worker gives up.
 const TRIES: usize = 64;
 
 #[derive(Default)]
@@ -18,7 +18,7 @@ pub(crate) struct Leases {
     writer: Mutex<()>,
 }
 
-/// An address, and the second at which its lease ends; 0 for an empty slot.
+/// A leased address and the second at which its lease ends; 0 for an empty slot.
 #[derive(Default)]
 struct Slot {
     version: AtomicU32,
@@ -27,7 +27,7 @@ struct Slot {
     low: AtomicU64,
 }
 
-/// IPv4 addresses as IPv6 addresses that no packet carries.
+/// Maps IPv4 addresses to IPv4-mapped IPv6 addresses, which are not valid in packets.
 fn bits(ip: IpAddr) -> u128 {
     match ip {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
@@ -36,7 +36,7 @@ fn bits(ip: IpAddr) -> u128 {
 }
 
 impl Slot {
-    /// Address and end of the lease; `None` while they change.
+    /// Address and end of the lease. Returns `None` while they change.
     fn try_read(&self) -> Option<(u128, u32)> {
         // Pairs with the Release store in `write`.
         let version = self.version.load(Ordering::Acquire);
@@ -48,7 +48,7 @@ impl Slot {
         steady.then_some((u128::from(high) << 64 | u128::from(low), until))
     }
 
-    /// As [`Slot::try_read`], a few times. A slot that changes for longer counts as empty.
+    /// [`Slot::try_read`] with up to `TRIES` attempts; afterwards the slot counts as empty.
     fn read(&self) -> (u128, u32) {
         for _ in 0..TRIES {
             if let Some(read) = self.try_read() {
@@ -59,7 +59,7 @@ impl Slot {
         (0, 0)
     }
 
-    /// The caller holds the mutex.
+    /// The caller must hold the mutex.
     fn write(&self, address: u128, until: u32) {
         let version = self.version.load(Ordering::Relaxed);
         self.version.store(version.wrapping_add(1), Ordering::Relaxed);
@@ -79,8 +79,8 @@ impl Leases {
         self.slots.iter().map(Slot::read).any(|(address, until)| address == wanted && until > second)
     }
 
-    /// Leases `ip` from `second` on, in place of what ends first if there is no room. `false` if another worker is
-    /// writing.
+    /// Records a lease of `ip` from `second` on. If all slots are in use, replaces the one that ends first. Returns
+    /// `false` if another worker holds the mutex.
     pub(super) fn bind(&self, ip: IpAddr, second: u32, seconds: u32) -> bool {
         let wanted = bits(ip);
         self.write(|slots| {
@@ -91,7 +91,7 @@ impl Leases {
         })
     }
 
-    /// Ends the lease of `ip`, if there is one. `false` if another worker is writing.
+    /// Ends the lease of `ip`, if any. Returns `false` if another worker holds the mutex.
     pub(super) fn release(&self, ip: IpAddr) -> bool {
         let wanted = bits(ip);
         let held = |slot: &&Slot| slot.read().0 == wanted;

@@ -1,8 +1,8 @@
-//! Port security: what a guest may send from a guarded port, before the bridge learns or forwards anything.
+//! Port security: validates packets from a guarded port before the bridge learns or forwards.
 //!
-//! `packet` reads headers from the private head, this module decides by the port's rules, `leases` holds what DHCP has
-//! given to the port, `dhcp` follows the servers. Packets that cannot be read are dropped, never passed. A port without
-//! rules has no guard, and its packets never come here.
+//! `packet` parses headers from the private head, this module applies the port's rules, `leases` stores the DHCP leases
+//! of a port, `dhcp` snoops server messages. Packets that cannot be parsed are dropped, except on trusted ports without
+//! a source guard. A port without rules has no guard.
 
 mod dhcp;
 mod leases;
@@ -20,50 +20,50 @@ use port::DropReason;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::{Arp, MacAddress, Nd, NdKind};
 
-/// The longest frame whose payload is looked into: DHCP and neighbor discovery fit well within.
+/// Maximum length of frames whose payload is inspected, in bytes; sufficient for DHCP and Neighbor Discovery.
 pub(super) const LONGEST: usize = 2048;
 
-/// ICMP types of multicast listener discovery (RFC 2710, RFC 3810).
+/// ICMPv6 types of Multicast Listener Discovery (RFC 2710, RFC 3810).
 const LISTENER: [u8; 4] = [130, 131, 132, 143];
 
-/// The rules of one port.
+/// Security rules of one port.
 pub(super) struct Guard {
-    /// Source addresses that are allowed; empty: all.
+    /// Allowed source MAC addresses; empty: all.
     macs: Vec<MacAddress>,
     sources: Option<Sources>,
     servers: Servers,
     trusted: bool,
 }
 
-/// IP source addresses that are allowed.
+/// Allowed IP source addresses.
 struct Sources {
     networks: Vec<AllowedSource>,
     leases: Option<Leases>,
 }
 
-/// What is done about messages of DHCP servers.
+/// Handling of DHCP server messages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Servers {
     Allowed,
     Denied,
-    /// They are allowed, and what they lease is recorded.
+    /// Allowed, and their leases are recorded.
     Followed,
 }
 
-/// One packet in front of a guard.
+/// A packet under inspection.
 pub(super) struct Inspected<'a> {
     pub(super) source: MacAddress,
-    /// Its private first bytes.
+    /// Private copy of its first bytes.
     pub(super) head: &'a [u8],
     pub(super) second: u32,
-    /// Copies the whole frame, as far as it fits, and says how long it is.
+    /// Copies the frame as far as it fits and returns its length.
     pub(super) copy: &'a dyn Fn(&mut [u8]) -> usize,
-    /// Where it is copied to.
+    /// Destination buffer of `copy`.
     pub(super) scratch: &'a mut [u8; LONGEST],
 }
 
 impl Inspected<'_> {
-    /// The whole frame in private memory; `None` if it is longer than [`LONGEST`].
+    /// The whole frame in private memory. Returns `None` if it is longer than [`LONGEST`].
     fn whole(&mut self) -> Option<&[u8]> {
         let len = (self.copy)(&mut self.scratch[..]);
         self.scratch.get(..len)
@@ -71,7 +71,7 @@ impl Inspected<'_> {
 }
 
 impl Guard {
-    /// The guard of a port, if it has any rules.
+    /// The guard of a port. Returns `None` if the port has no rules.
     pub(super) fn of(bridge: &BridgeConfig, port: &PortConfig) -> Option<Box<Self>> {
         let servers = match (port.trusted, bridge.dhcp_snooping) {
             (true, true) => Servers::Followed,
@@ -89,7 +89,7 @@ impl Guard {
         needed.then(|| Box::new(guard))
     }
 
-    /// Checks one packet. A reply of a DHCP server that is to be followed comes back.
+    /// Validates one packet. Returns the DHCP reply if its leases must be recorded.
     pub(super) fn inspect(&self, seen: &mut Inspected<'_>) -> Result<Option<Reply>, DropReason> {
         if !self.macs.is_empty() && !self.macs.contains(&seen.source) {
             return Err(DropReason::MacViolation);
@@ -121,7 +121,7 @@ impl Guard {
         Ok(if followed { dhcp::reply(ip, seen) } else { None })
     }
 
-    /// The source guard. `speaks_from` is the address that a DHCP message of the client's own names.
+    /// IP source guard. `speaks_from` is the client address in the client's own DHCP message.
     fn source(
         &self,
         sources: &Sources,
@@ -130,7 +130,7 @@ impl Guard {
         seen: &mut Inspected<'_>,
     ) -> Result<(), DropReason> {
         let allowed = match ip.source {
-            // A client without an address, or one that renews what it has: the server decides.
+            // A client without an address, or one that renews its lease: the server decides.
             IpAddr::V4(v4) if speaks_from == Some(v4) => true,
             IpAddr::V4(_) => sources.allow(ip.source, seen.second),
             IpAddr::V6(v6) if v6.is_unspecified() => may_be_unspecified(ip),
@@ -176,7 +176,7 @@ impl Guard {
         self.sources.as_ref()?.leases.as_ref()
     }
 
-    /// Whether DHCP leases addresses to this port.
+    /// Whether DHCP leases are recorded for this port.
     pub(super) fn has_leases(&self) -> bool {
         self.leases().is_some()
     }
@@ -186,18 +186,18 @@ impl Guard {
         self.leases().is_some_and(|leases| leases.contains(ip, second))
     }
 
-    /// Leases an address to this port. `false` if it could not be recorded.
+    /// Records a lease for this port. Returns `false` if it could not be recorded.
     pub(super) fn bind(&self, ip: IpAddr, second: u32, seconds: u32) -> bool {
         self.leases().is_none_or(|leases| leases.bind(ip, second, seconds))
     }
 
-    /// Ends a lease of this port. `false` if it could not be recorded.
+    /// Ends a lease of this port. Returns `false` if it could not be recorded.
     pub(super) fn release(&self, ip: IpAddr) -> bool {
         self.leases().is_none_or(|leases| leases.release(ip))
     }
 }
 
-/// Whether a packet may be sent before its sender has an address: it solicits, or reports what it listens to.
+/// Whether a packet may have the unspecified source address: solicitations and listener reports.
 fn may_be_unspecified(ip: &Ip) -> bool {
     let Upper::Icmpv6 { kind, .. } = ip.upper else { return false };
     let solicits =
@@ -216,18 +216,18 @@ impl Sources {
             || self.leases.as_ref().is_some_and(|leases| leases.contains(ip, second))
     }
 
-    /// As [`Sources::allow`]; the link-local address that follows from the sender's Ethernet address is its own.
+    /// [`Sources::allow`], plus the link-local address derived from the sender's MAC address.
     fn allow_v6(&self, ip: Ipv6Addr, sender: MacAddress, second: u32) -> bool {
         let mapped = ip.to_ipv4_mapped().is_some();
         !mapped && (ip == link_local(sender) || self.allow(ip.into(), second))
     }
 }
 
-/// The link-local address that a host makes of its Ethernet address (RFC 4291, appendix A).
+/// Link-local address derived from a MAC address (modified EUI-64, RFC 4291, appendix A).
 fn link_local(mac: MacAddress) -> Ipv6Addr {
     const PREFIX: u128 = 0xfe80 << 112;
     let mac = u128::from(mac.to_u64());
-    // The vendor's three octets, ff:fe, the others; the bit that marks a local address is inverted.
+    // OUI, ff:fe, NIC-specific octets; the U/L bit is inverted.
     let identifier = (mac >> 24) << 40 | 0xff_fe00_0000 | mac & 0xff_ffff;
     Ipv6Addr::from_bits(PREFIX | identifier ^ 1 << 57)
 }

@@ -1,41 +1,41 @@
-//! What a guard has to know of a packet, read from its private head only.
+//! Header fields for the guard, parsed from the private head only.
 //!
-//! Every way in which a receiver could find another meaning behind the headers read here (more tags, longer options,
+//! Any packet in which a receiver could find other content after the headers parsed here (more tags, longer options,
 //! more extension headers, a first fragment without its transport header) is [`Unreadable`].
 
 use std::net::IpAddr;
 use wire::{EtherType, HEADER_LEN, Ipv4, Ipv6, TAG_LEN, checksum::protocol};
 
-/// Most VLAN tags in front of what is inspected.
+/// Maximum number of VLAN tags parsed.
 const MOST_TAGS: usize = 2;
 const ICMPV6: u8 = 58;
 
-/// The headers are cut off, malformed, or longer than the private head.
+/// The headers are truncated, malformed, or longer than the private head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unreadable;
 
-/// A packet by its network protocol.
+/// A packet by network protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Packet<'a> {
-    /// Address resolution or its reverse, from its first byte.
+    /// ARP or RARP packet, from its first byte.
     Arp(&'a [u8]),
     Ip(Ip),
-    /// Neither.
+    /// Any other protocol.
     Other,
 }
 
-/// An Internet packet.
+/// An IP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ip {
     pub(super) source: IpAddr,
     pub(super) upper: Upper,
-    /// Whether this is the whole packet and no fragment.
+    /// Whether the packet is not a fragment.
     pub(super) is_whole: bool,
-    /// Where the packet ends in the frame, as its header says.
+    /// Offset of the packet's end in the frame, according to its header.
     pub(super) end: usize,
 }
 
-/// What an Internet packet carries. Places are counted from the frame's first byte.
+/// Upper-layer protocol of an IP packet. Offsets are from the start of the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Upper {
     Udp { source: u16, destination: u16, payload: usize },
@@ -44,7 +44,7 @@ pub(super) enum Upper {
 }
 
 impl<'a> Packet<'a> {
-    /// Reads the headers of a frame whose first bytes are `head`.
+    /// Parses the headers of a frame whose first bytes are `head`.
     pub(super) fn of(head: &'a [u8]) -> Result<Self, Unreadable> {
         let (ethertype, at) = untagged(head)?;
         match ethertype {
@@ -56,7 +56,7 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// The type behind all tags, and where what it names begins.
+/// EtherType after all tags, and the offset after it.
 fn untagged(head: &[u8]) -> Result<(EtherType, usize), Unreadable> {
     let mut at = HEADER_LEN;
     for _ in 0..=MOST_TAGS {

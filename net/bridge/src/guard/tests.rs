@@ -1,4 +1,4 @@
-//! The rules of a guard, on frames of all kinds that a guest may try.
+//! Tests of the guard rules with all kinds of frames that a guest may send.
 
 use super::*;
 use proptest::prelude::*;
@@ -28,7 +28,7 @@ fn inspect(guard: &Guard, frame: &[u8]) -> Result<Option<Reply>, DropReason> {
     guard.inspect(&mut Inspected { source, head, second: 100, copy: &copy, scratch })
 }
 
-/// What becomes of the frame, also behind one VLAN tag and behind two.
+/// Drop reason of the frame; also checks it with one and with two VLAN tags.
 #[track_caller]
 fn validated(guard: &Guard, frame: &[u8]) -> Option<&'static str> {
     let tag = |frame: &[u8], kind: [u8; 2]| [&frame[..12], &kind, &[0, 7], &frame[12..]].concat();
@@ -79,7 +79,7 @@ fn arp(ethertype: u16, operation: u16, sender: [u8; 6], ip: [u8; 4]) -> Vec<u8> 
     ethernet(ethertype, &[&fixed[..], &sender, &ip, &[0; 6], &[10, 0, 0, 9], &[0; 18]].concat())
 }
 
-/// A DHCP message of a client, or of a server.
+/// A DHCP client or server message.
 fn dhcp(operation: u8, kind: u8, client: [u8; 6], has: [u8; 4], gets: [u8; 4]) -> Vec<u8> {
     let mut message = vec![0; 236];
     message[..3].copy_from_slice(&[operation, 1, 6]);
@@ -341,7 +341,7 @@ fn a_trusted_servers_replies_are_read_and_others_are_not() {
     assert_eq!(found, Ok(Some(Reply { client: MacAddress::BROADCAST, leases })));
 }
 
-/// Whether a receiver that reads as it should could find a forbidden source in a frame that has passed.
+/// Whether a conforming receiver could find a forbidden source in a frame that has passed.
 fn is_forged(frame: &[u8]) -> bool {
     let Some(layers) = wire::Layers::of(frame) else { return false };
     let source = &layers.addresses(frame);

@@ -1,20 +1,20 @@
-//! What a worker remembers of many flows: exact matches of both addresses, so that a known flow costs one line instead of
-//! a look-up of its source and one of its destination.
+//! Per-worker flow cache: exact match on both MAC addresses, so that a known flow costs one cache line instead of two
+//! table look-ups.
 //!
-//! An entry answers for one second, and only while no station has left the two ports of its flow, as a [`super::pass::Memo`]
-//! does. Flows that find no place in a second take the table: a source that changes its address with every packet makes others
-//! do so, and no more. Places depend on a secret, so no sender chooses which.
+//! An entry is valid for one second, and only while no station has left the two ports of its flow, like a
+//! [`super::pass::Memo`]. Flows without a slot in a second use the table: a source that varies its address forces
+//! others to do so, and has no further effect. The index depends on a secret, so a sender cannot choose it.
 
 use crate::hash::fold;
 use port::PortId;
 use std::hash::{BuildHasher, RandomState};
 
-/// Both addresses of a frame.
+/// Length of both MAC addresses, in bytes.
 pub(super) const ADDRESSES: usize = 12;
-/// Cache lines, a power of two, of two flows each.
+/// Number of cache lines, a power of two, of two flows each.
 const LINES: usize = 2048;
 
-/// A flow that was seen in one second: where it came in and where it leaves.
+/// A flow seen in one second: input and output port.
 #[derive(Clone, Copy)]
 #[repr(C, align(32))]
 pub(super) struct Entry {
@@ -22,13 +22,13 @@ pub(super) struct Entry {
     pub(super) from: PortId,
     pub(super) to: PortId,
     pub(super) second: u32,
-    /// The changes of the source's port and of the destination's, by their last 32 bits: in one second there are fewer.
+    /// Change counts of the source and destination ports, low 32 bits: fewer changes occur in one second.
     pub(super) changes: [u32; 2],
 }
 
 const _: () = assert!(size_of::<Entry>() == 32);
 
-/// Of a second that does not come.
+/// Empty entry, with a second that never occurs.
 const NOTHING: Entry =
     Entry { addresses: [0; ADDRESSES], from: PortId(0), to: PortId(0), second: u32::MAX, changes: [0; 2] };
 
@@ -37,7 +37,7 @@ const NOTHING: Entry =
 #[repr(C, align(64))]
 struct Line([Entry; 2]);
 
-/// The flows of one worker.
+/// Flow cache of one worker.
 pub(super) struct FlowCache {
     lines: Box<[Line]>,
     secret: [u64; 4],
@@ -48,12 +48,12 @@ impl FlowCache {
         let secret = RandomState::new();
         Self {
             lines: vec![Line([NOTHING; 2]); LINES].into_boxed_slice(),
-            // An odd multiplier loses no bits.
+            // Odd multipliers lose no bits.
             secret: [0, 1, 2, 3].map(|i| secret.hash_one(i) | 1),
         }
     }
 
-    /// Forgets all flows.
+    /// Removes all flows.
     pub(super) fn clear(&mut self) {
         self.lines.fill(Line([NOTHING; 2]));
     }
@@ -66,7 +66,7 @@ impl FlowCache {
         fold(fold(first ^ a, u64::from(last) ^ b) ^ c, d) as usize % LINES
     }
 
-    /// The entry of these addresses, if a flow with them from port `from` was seen in this second.
+    /// The entry of a flow with these addresses from port `from`, if it was seen in this second.
     #[inline(always)]
     pub(super) fn get(&self, addresses: &[u8; ADDRESSES], from: PortId, second: u32) -> Option<&Entry> {
         let Line(entries) = self.lines.get(self.place(addresses))?;
@@ -75,8 +75,8 @@ impl FlowCache {
         entries.iter().find(is_it)
     }
 
-    /// Where a flow can be remembered: nowhere if it is already, or if its line has two others of this second. Those stay, so
-    /// that flows which share a line do not drive each other out in turns.
+    /// The slot to store a flow in. Returns `None` if it is already stored, or if its line has two other flows of this
+    /// second. Those are kept, so that flows that share a line do not evict each other repeatedly.
     #[inline(always)]
     pub(super) fn slot(&mut self, entry: &Entry) -> Option<&mut Entry> {
         let place = self.place(&entry.addresses);
@@ -125,7 +125,7 @@ mod tests {
         (0..1000).for_each(|station| put(&mut cache, entry(station, 1)));
         let known =
             (0..1000).filter(|&station| cache.get(&entry(station, 1).addresses, PortId(1), 1).is_some());
-        // 1,000 flows at random over 2,048 lines of two: 31 find no place on average, hardly ever 50.
+        // 1,000 random flows over 2,048 lines of two: on average 31 find no slot, hardly ever 50.
         assert!(known.count() > 900);
         (0..1000).for_each(|station| put(&mut cache, entry(station, 2)));
         let late =

@@ -1,11 +1,11 @@
-//! One burst on its way through the bridge.
+//! Processing of one burst.
 //!
-//! In order of cost: as long as packets have the addresses of the last burst's last packet, the remembered answer is
-//! repeated (`follow_memo`). From the first packet that differs, addresses are read and the table's lines asked for
-//! (`plan`) unless the flow is one that is remembered (`cache`), and only then, packet by packet and in order, sources are
-//! confirmed and destinations looked up (`decide`).
+//! In order of cost: while packets have the addresses of the last packet of the previous burst, the cached answer is
+//! repeated (`follow_memo`). From the first other packet on, addresses are read and table lines prefetched (`plan`),
+//! unless the flow is in the flow cache (`cache`); then, packet by packet in order, sources are confirmed and
+//! destinations looked up (`decide`).
 //!
-//! Each packet is sent to one port, sent to all others, or dropped. Nothing here waits or keeps a packet.
+//! Each packet is sent to one port, flooded to all others, or dropped. Processing neither blocks nor retains packets.
 
 use super::cache::{ADDRESSES, Entry, FlowCache};
 use crate::fdb::{Fdb, Source};
@@ -21,37 +21,38 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wire::{Arp, EtherType, Ethernet};
 
-/// New or moved stations that take the table's lock in one burst; the others are learned from later packets. It bounds
-/// what a source that changes its address with every packet costs the others on its worker.
+/// Maximum number of new or moved stations that take the table lock per burst; others are learned from later packets.
+/// Limits the cost that a source with varying addresses imposes on the other ports of its worker.
 pub(super) const LEARNS_PER_BURST: u32 = 8;
 
-/// The addresses of a frame and its type; with a tag and the type behind it: all of which decide its form.
+/// Bytes that determine the form of a frame: addresses and EtherType, and for tagged frames the tag and the EtherType
+/// after it.
 const UNTAGGED_HEADER: usize = 14;
 const TAGGED_HEADER: usize = 18;
 
-/// Source and destination.
+/// Source and destination keys.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Flow {
     source: Key,
     destination: Key,
 }
 
-/// In this second, and until a station leaves one of the two ports, `flow` needs no learning and leaves by `to`, or by every
-/// other port where that is `None`.
+/// Cached answer: in this second, and until a station leaves one of the two ports, `flow` needs no learning and is sent
+/// to `to`, or flooded if `to` is `None`.
 #[derive(Clone, Copy)]
 pub(super) struct Memo {
     flow: Flow,
-    /// How a frame of the flow begins, and its form: of meaning where VLAN tags are looked at.
+    /// First bytes of a frame of the flow, and its form; `form` is used only if VLAN tags are evaluated.
     first: [u8; TAGGED_HEADER],
     form: Form,
     to: Option<PortId>,
     second: u32,
-    /// The changes of the source's port and of the destination's; 0 for every other port.
+    /// Change counts of the source and destination ports; 0 for flooding.
     changes: [u64; 2],
 }
 
 impl Memo {
-    /// Whether the answer still holds, where `changes` are those of the source's port.
+    /// Whether the answer is still valid; `changes` is the change count of the source port.
     #[inline(always)]
     fn holds(&self, fdb: &Fdb, changes: u64, second: u32) -> bool {
         self.second == second && self.changes == [changes, self.to.map_or(0, |to| fdb.changes(to))]
@@ -68,19 +69,19 @@ impl Memo {
     }
 }
 
-/// A packet whose addresses have been read and whose table lines are on their way.
+/// A packet whose addresses are read and whose table lines are prefetched.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Plan {
     flow: Flow,
     form: Form,
-    /// The port that a remembered flow leaves by; nothing else of the plan has a meaning then.
+    /// Output port of a flow in the flow cache; the other fields are then unused.
     known: Option<PortId>,
     source: Places,
     destination: Places,
     lost: Option<DropReason>,
 }
 
-/// What happened to sources in one burst.
+/// Learning events of one burst.
 #[derive(Default)]
 pub(super) struct Events {
     refused: u64,
@@ -107,17 +108,17 @@ impl Events {
     }
 }
 
-/// One burst on its way through the bridge.
+/// State of one burst.
 pub(super) struct Pass<'a> {
     pub(super) burst: &'a mut Burst,
     pub(super) from: PortId,
     pub(super) now: Now,
     pub(super) second: u32,
-    /// Of the port that the burst came from, read before any look-up.
+    /// Change count of the source port, read before any look-up.
     pub(super) changes: u64,
-    /// Whether the burst was made by the switch on behalf of the port's front end.
+    /// Whether the switch generated the burst on behalf of the port's front end.
     pub(super) injected: bool,
-    /// How often the table's lock may still be taken.
+    /// Remaining attempts to take the table lock.
     pub(super) budget: u32,
     pub(super) table: &'a PortTable,
     pub(super) member: &'a Member,
@@ -126,16 +127,16 @@ pub(super) struct Pass<'a> {
     pub(super) cache: &'a mut FlowCache,
     pub(super) plans: &'a mut [Plan; BURST],
     pub(super) out: &'a mut Verdicts,
-    /// Where a guard copies what it looks into.
+    /// Buffer for frames inspected by a guard.
     pub(super) scratch: &'a mut [u8; LONGEST],
     pub(super) events: Events,
-    /// The last packet whose answer may be given again, and that answer: a port, or every other one.
+    /// Last packet with a reusable answer, and the answer: a port, or `None` for flooding.
     pub(super) latest: Option<(u8, Option<PortId>)>,
-    /// Whether a packet of this burst has moved a station, which remembered flows do not know of.
+    /// Whether a packet of this burst has moved a station; flow cache answers are then not used.
     pub(super) moved: bool,
-    /// Packets that leave by every other port as they are, and for which that is still to be said.
+    /// Packets to be flooded unmodified, not yet emitted.
     pub(super) flooding: Range<usize>,
-    /// By form of leaving: the last edit that was made, and for which packets.
+    /// Last edit, by egress form, and the received form it is for.
     pub(super) edits: [(Form, EditId); 4],
 }
 
@@ -149,13 +150,13 @@ impl Pass<'_> {
         }
     }
 
-    /// The same, for a guarded port. Out of line, so that the code for other ports stays as it is.
+    /// [`Pass::run`] for a guarded port. Not inlined, so that the code for other ports is unaffected.
     #[inline(never)]
     pub(super) fn run_guarded<const TAGGED: bool>(&mut self) {
         self.run::<TAGGED, true>();
     }
 
-    /// Sends packets for as long as they are like the remembered one. Returns how many.
+    /// Sends packets while they match the cached answer. Returns their number.
     #[inline(always)]
     fn follow_memo<const TAGGED: bool, const GUARDED: bool>(&mut self) -> usize {
         let Some(memo) = *self.memo else { return 0 };
@@ -163,7 +164,7 @@ impl Pass<'_> {
             return 0;
         }
         let Some(to) = memo.to else {
-            // Only of ports without a guard, on bridges without VLANs.
+            // Flooding is cached only for ports without a guard, on bridges without VLANs.
             self.flooding = 0..self.alike::<TAGGED>(&memo);
             let alike = self.flooding.end;
             self.end_flood();
@@ -184,7 +185,7 @@ impl Pass<'_> {
         self.burst.len()
     }
 
-    /// How many packets from the front on belong to the remembered flow and have its form.
+    /// Number of packets from the front that belong to the cached flow and have its form.
     #[inline(always)]
     fn alike<const TAGGED: bool>(&self, memo: &Memo) -> usize {
         fn begins<const N: usize>(first: &[u8; TAGGED_HEADER]) -> &[u8; N] {
@@ -197,7 +198,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Packet `i`, received in this form, leaves by `to` in the form that this port wants.
+    /// Sends packet `i`, received in form `form`, to `to` in the form of that port.
     #[inline(always)]
     fn emit<const TAGGED: bool>(&mut self, i: usize, to: PortId, form: Form) {
         let edit = if TAGGED { self.edit(to, form) } else { EditId::NONE };
@@ -221,7 +222,7 @@ impl Pass<'_> {
         edit
     }
 
-    /// The addresses of packet `i`, within its VLAN, and its form.
+    /// Flow and form of packet `i`.
     #[inline(always)]
     fn read<const TAGGED: bool, const GUARDED: bool>(
         &mut self,
@@ -235,7 +236,7 @@ impl Pass<'_> {
         if GUARDED { Ok((self.guard(i, flow)?, form)) } else { Ok((flow, form)) }
     }
 
-    /// Port security, for packet `i` of a guarded port.
+    /// Port security for packet `i` of a guarded port.
     #[inline(never)]
     fn guard(&mut self, i: usize, flow: Flow) -> Result<Flow, DropReason> {
         let Some(guard) = &self.member.guard else { return Ok(flow) };
@@ -248,12 +249,12 @@ impl Pass<'_> {
         let reply =
             guard.inspect(&mut Inspected { source, head: burst.head(i), second, copy: &copy, scratch })?;
         let recorded = reply.is_none_or(|reply| self.record(&reply, flow.source.vlan()));
-        // A reply that is lost is asked for again; one that is not recorded would lead to a client that cannot send.
+        // A dropped reply is requested again; an unrecorded lease would leave the client unable to send.
         if recorded { Ok(flow) } else { Err(DropReason::DhcpViolation) }
     }
 
-    /// Records what a DHCP server has leased: at its client's port, if leases are wanted there, and no longer at any
-    /// other. `false` if another worker is writing there.
+    /// Records the leases of a DHCP reply at its client's port, if that port uses leases, and ends them at all other
+    /// ports. Returns `false` if another worker holds a lock.
     #[cold]
     fn record(&self, reply: &Reply, vlan: u16) -> bool {
         let (key, fdb) = (Key::new(reply.client, vlan), &self.view.bridge.fdb);
@@ -266,16 +267,16 @@ impl Pass<'_> {
         let others =
             || self.view.members.iter().filter(|port| **port != at).filter_map(|port| guarded(*port));
         reply.leases.iter().all(|&(ip, seconds)| {
-            // A lease that is renewed was at no other port.
+            // A renewed lease is at no other port.
             let alone = guard.holds(ip, self.second) || others().all(|guard| guard.release(ip));
             alone && guard.bind(ip, self.second, seconds)
         })
     }
 
-    /// Reads the packets' addresses and asks for the table's lines.
+    /// Reads the packets' addresses and prefetches their table lines.
     #[inline(always)]
     fn plan<const TAGGED: bool, const GUARDED: bool>(&mut self, from: usize) {
-        // No station has the address zero, so the empty plan stands for no packet that is looked up.
+        // Address zero is never looked up, so the default plan matches no packet.
         let mut last = Plan::default();
         for i in from..self.burst.len() {
             if !TAGGED
@@ -290,7 +291,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Packets from `i` on whose flows are remembered as leaving by `to`, which packet `i` does. Returns where they end.
+    /// Sends packet `i` and the following ones whose cached flow has output port `to`. Returns the end of the run.
     #[inline(always)]
     fn emit_known(&mut self, i: usize, to: PortId) -> usize {
         let rest = self.plans[i + 1..self.burst.len()].iter();
@@ -300,7 +301,7 @@ impl Pass<'_> {
         end
     }
 
-    /// Plans packet `i`, whose flow was remembered, because a packet before it has moved a station.
+    /// Plans packet `i` of a cached flow again, because an earlier packet moved a station.
     #[cold]
     fn plan_anew(&mut self, i: usize) {
         self.plans[i] = self.plan_one::<false, false>(i, Plan::default());
@@ -315,10 +316,10 @@ impl Pass<'_> {
         }
     }
 
-    /// The port that packet `i` leaves by, if its flow is remembered.
+    /// Output port of packet `i`, if its flow is cached.
     #[inline(always)]
     fn recall(&self, i: usize) -> Option<PortId> {
-        // A group has no port to remember.
+        // Group addresses are not cached.
         let addresses: &[u8; ADDRESSES] = self.burst.first(i).filter(|addresses| addresses[0] & 1 == 0)?;
         let entry = self.cache.get(addresses, self.from, self.second)?;
         let fdb = &self.view.bridge.fdb;
@@ -338,7 +339,7 @@ impl Pass<'_> {
         Ok(flow)
     }
 
-    /// Finds out where the addresses are in the table, unless the packet before had the same ones.
+    /// Computes the buckets of the addresses, unless they equal those of the previous packet.
     #[inline(always)]
     fn plan_flow(&self, flow: Flow, last: Plan) -> Plan {
         let fdb = &self.view.bridge.fdb;
@@ -356,10 +357,10 @@ impl Pass<'_> {
         plan
     }
 
-    /// Learns and forwards, in the packets' order.
+    /// Learns and forwards, in packet order.
     #[inline(always)]
     fn decide<const TAGGED: bool>(&mut self, from: usize) {
-        // What the packet before found out: its source needs nothing, its destination is at that port.
+        // State of the previous packet: confirmed source; destination and its port.
         let mut confirmed = None;
         let mut answer = None;
         let mut next = from;
@@ -382,7 +383,7 @@ impl Pass<'_> {
                 confirmed = Some(plan.flow.source);
                 let (fdb, source) = (&self.view.bridge.fdb, plan.flow.source);
                 if !fdb.confirm(source, plan.source, self.from, self.second) {
-                    // A station that is learned may be the one that an earlier packet did not find.
+                    // The learned station may be the destination that an earlier packet did not find.
                     answer = None;
                     match self.learn(i, &plan) {
                         Source::Known => {}
@@ -408,7 +409,7 @@ impl Pass<'_> {
                 Some((destination, to)) if destination == plan.flow.destination => Some(to),
                 _ => self.destination(&plan),
             };
-            // That it is unknown is not worth remembering: a later packet of the burst may make it known.
+            // An unknown destination is not cached: a later packet of the burst may make it known.
             answer = to.map(|to| (plan.flow.destination, to));
             self.unicast::<TAGGED>(i, &plan, to, confirmed.is_some());
             if !TAGGED && self.latest.is_some_and(|(latest, _)| usize::from(latest) == i) {
@@ -421,7 +422,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Learns the source of packet `i`, and counts what became of it.
+    /// Learns the source of packet `i` and counts the result.
     #[cold]
     #[inline(never)]
     fn learn(&mut self, i: usize, plan: &Plan) -> Source {
@@ -445,7 +446,7 @@ impl Pass<'_> {
         source
     }
 
-    /// Whether packet `i` is a reverse ARP for `key` from a place that may announce stations.
+    /// Whether packet `i` is a RARP frame for `key` from a port that may announce stations.
     fn is_announced(&self, i: usize, key: Key) -> bool {
         let announces = |head: &[u8]| {
             let frame =
@@ -464,7 +465,7 @@ impl Pass<'_> {
         }
     }
 
-    /// The port of the destination, if it is known and that port still belongs to this bridge.
+    /// Port of the destination, if it is known and that port still belongs to this bridge.
     #[inline(always)]
     fn destination(&self, plan: &Plan) -> Option<PortId> {
         let to = self.view.bridge.fdb.destination(plan.flow.destination, plan.destination, self.second)?;
@@ -472,7 +473,7 @@ impl Pass<'_> {
         (bridge == self.member.bridge).then_some(to)
     }
 
-    /// Remembers the flow of packet `i`, which has just been answered, under the same rule as [`Pass::remember`].
+    /// Caches the flow of packet `i`, which was just answered, under the same rule as [`Pass::remember`].
     #[inline(never)]
     fn remember_flow(&mut self, i: usize, plan: &Plan) {
         let (Some((_, Some(to))), Some(&addresses)) = (self.latest, self.burst.first(i)) else { return };
@@ -488,8 +489,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Keeps the answer `to` for packet `i` for the next burst. The count of the destination's port has to be older than the
-    /// look-up, and which port that is only a look-up says: so there is a second one, once per burst.
+    /// Caches the answer `to` for packet `i` for the next burst. The change count of the destination port must be older
+    /// than the look-up, but the port is known only from a look-up: so a second look-up is made, once per burst.
     #[inline(never)]
     fn remember(&mut self, i: u8, to: Option<PortId>) {
         let plan = self.plans[usize::from(i)];
@@ -543,7 +544,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Sends packet `i` to every other port that carries its VLAN. Without any it has no verdict, and is dropped as that.
+    /// Floods packet `i` to all other ports that carry its VLAN. If there are none, it has no verdict and is dropped as
+    /// `no-destination`.
     #[inline]
     fn flood<const TAGGED: bool>(&mut self, i: usize, plan: &Plan) {
         if TAGGED {
@@ -565,7 +567,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Sends the packets that leave by every other port, before any packet that comes behind them.
+    /// Emits the pending flooded packets, before any later packet.
     #[inline(always)]
     fn end_flood(&mut self) {
         if !self.flooding.is_empty() {

@@ -1,11 +1,11 @@
-//! What a worker remembers, and what makes it forget.
+//! Tests of cached answers and their invalidation.
 
 use super::*;
 use crate::{BridgeConfig, PortConfig, Switch};
 use port::{Now, Pipelines, PortId};
 use wire::MacAddress;
 
-/// Two calm ports and one that does what it wants, on one bridge.
+/// One bridge with two well-behaved ports and one misbehaving port.
 struct Lab {
     switch: Switch,
     worker: Worker,
@@ -47,7 +47,7 @@ impl Lab {
         self.worker.process(&mut self.burst, &context(from), &mut self.out);
     }
 
-    /// Packets of the burst that would be answered from memory.
+    /// Number of packets of the burst that would be answered from the cache.
     fn remembered(&mut self, from: u16, source: u64, destination: u64) -> usize {
         self.fill([(source, destination); 4].into_iter());
         let view = self.worker.table.view(0).expect("the bridge is there");
@@ -65,7 +65,7 @@ fn another_ports_addresses_do_not_make_a_worker_forget_what_calm_ports_send() {
     for round in 0..200 {
         lab.fill((0..64).map(|i| (1000 + round * 64 + i, 10)));
         lab.other.process(&mut lab.burst, &context(2), &mut lab.out);
-        // Its addresses are forgotten again and again, which changes the table.
+        // The repeated flush of its addresses changes the table.
         let selection = crate::Selection { port: Some(PortId(2)), vlan: None };
         lab.switch.flush("br0", selection).unwrap();
     }
@@ -88,7 +88,7 @@ fn a_broadcast_that_is_remembered_reaches_every_other_port_and_a_port_that_is_ne
     assert_eq!(lab.worker.memos[0].map(|memo| memo.leaves_by()), Some(None));
     lab.switch.add_port(PortId(3), "br0", &PortConfig::default()).unwrap();
     assert_eq!(send(&mut lab), [(1, 4), (2, 4), (3, 4)]);
-    // A station that is not known any more is learned anew.
+    // A station that was removed is learned again.
     lab.switch.forget("br0", MacAddress::new(mac(10)), 0).unwrap();
     let view = lab.worker.table.view(0).unwrap();
     assert!(!lab.worker.memos[0].is_some_and(|memo| memo.is_valid(&view.bridge.fdb, PortId(0), 0)));

@@ -1,9 +1,9 @@
-//! What one guest can do to the table, and what it cannot.
+//! Effects of one guest on the station table.
 
 use crate::harness::{BROADCAST, Lab, frame};
 use bridge::{BridgeConfig, PortConfig, Rate};
 
-/// A guest that sends from as many addresses as it can, in full bursts.
+/// Sends full bursts from the source addresses in `stations`. Returns the number of lost packets.
 fn attack(lab: &mut Lab, port: u16, stations: std::ops::Range<u64>) -> u64 {
     let all: Vec<u64> = stations.collect();
     let lost = all.chunks(64).map(|chunk| {
@@ -25,7 +25,7 @@ fn a_guest_with_a_hundred_thousand_addresses_evicts_nobody() {
     }
     attack(&mut lab, 0, 1_000..101_000);
     let attacker = lab.switch.statistics()[0].ports[0].clone();
-    // Eight of each burst of 64 are learned, as long as there is room.
+    // Eight stations per burst of 64 are learned, while there is space.
     assert_eq!((attacker.learned, attacker.max_macs), (250, 250));
     assert_eq!((attacker.deferred, attacker.refused), (56 * 31, 100_000 - 250 - 56 * 31));
     for station in 0..200 {

@@ -1,4 +1,4 @@
-//! Learning, moving, ageing, flooding, limits, static entries, and ports that come and go.
+//! Learning, moves, ageing, flooding, limits, static entries, adding and removing ports.
 
 use crate::harness::{BROADCAST, Lab, SECOND, frame, mac, raw_frame};
 use bridge::{
@@ -33,7 +33,7 @@ fn a_remembered_flow_follows_a_station_that_moves_in_the_same_burst() {
     lab.send(2, &[frame(4, BROADCAST, None)]);
     let known = [frame(5, 4, None), frame(5, 4, None)];
     (0..2).for_each(|_| assert_eq!(lab.send(1, &known).sent[1].keys().collect::<Vec<_>>(), [&2]));
-    // Station 4 sends by port 1 now, so what port 1 sends to it goes nowhere.
+    // Station 4 now sends from port 1, so packets to it from port 1 are not forwarded.
     let fate = lab.send(1, &[frame(4, 6, None), frame(5, 4, None)]);
     assert!(fate.sent[1].is_empty(), "{fate:?}");
 }

@@ -1,4 +1,4 @@
-//! The bridge as the engine sees it: bursts in, lists of ports and drops out.
+//! Tests of the bridge pipeline: bursts in, verdicts out.
 
 mod attack;
 mod forwarding;

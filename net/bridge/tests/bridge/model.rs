@@ -1,4 +1,4 @@
-//! The bridge against a bridge that is easy to believe: a map, one packet at a time, no memory of answers.
+//! Compares the bridge with a reference model: a map, one packet at a time, without caches.
 
 use crate::harness::{BROADCAST, Fate, Lab, SECOND, access, frame, mac, rarp, trunk};
 use bridge::{BridgeConfig, MacMoves, PortConfig, Selection, Station};
@@ -7,12 +7,11 @@ use port::PortId;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// Ports 0 to 3 can be on `br0`, where moves are guarded and ports 2 and 3 are trusted; ports 4 and 5 on `br1`, where
-/// moves are free.
+/// Ports 0 to 3 may be on `br0`, with guarded moves and trusted ports 2 and 3; ports 4 and 5 on `br1`, with free moves.
 const PORTS: u16 = 6;
 const BRIDGES: [&str; 2] = ["br0", "br1"];
 
-/// Stations that one burst can teach.
+/// Maximum number of stations learned per burst.
 const LEARNS: usize = 8;
 
 fn is_trusted(port: u16) -> bool {
@@ -23,7 +22,7 @@ fn bridge_of(port: u16) -> usize {
     usize::from(port >= 4)
 }
 
-/// How a port treats VLANs: untagged VLAN, tagged VLANs, whether anything goes.
+/// VLAN mode of a port.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Transparent,
@@ -58,7 +57,7 @@ impl Kind {
         }
     }
 
-    /// The tag with which a frame of `vlan` leaves.
+    /// Egress tag of a frame of `vlan`.
     fn tag(self, vlan: u16) -> Option<u16> {
         match self {
             Kind::Access(_) => None,
@@ -87,11 +86,11 @@ enum Step {
 struct Model {
     now: u64,
     ports: BTreeMap<u16, Kind>,
-    /// Bridge, VLAN and station: port, second, pinned.
+    /// (bridge, VLAN, station) to (port, second, pinned).
     table: BTreeMap<(usize, u16, u64), (u16, u64, bool)>,
-    /// By port, the second after the one in which it stopped last. Bridges do not share it.
+    /// By port, the second after its last stop. Not shared between bridges.
     released: BTreeMap<u16, u64>,
-    /// Stations that this burst can still teach.
+    /// Stations that this burst may still learn.
     learns: usize,
 }
 
@@ -100,7 +99,7 @@ impl Model {
         self.ports.iter().any(|(port, kind)| bridge_of(*port) == bridge && *kind != Kind::Transparent)
     }
 
-    /// Whether a station that was seen at `old` in second `seen` may move to `new`.
+    /// Whether a station seen at port `old` in second `seen` may move to port `new`.
     fn may_move(&self, old: u16, seen: u64, new: u16) -> bool {
         bridge_of(new) == 1
             || self.now - seen >= 300
@@ -212,7 +211,7 @@ fn apply(lab: &mut Lab, model: &mut Model, step: Step) {
         }
         Step::Forget { station, bridge } => {
             let key = (bridge, 0, station);
-            // One that has aged may have been swept already, or not.
+            // An aged station may or may not have been swept already.
             let alive = |(_, second, pinned): &(u16, u64, bool)| *pinned || model.now - second < 300;
             let known = model.table.get(&key).is_some_and(alive);
             let done = lab.switch.forget(BRIDGES[bridge], mac(station), 0).is_ok();
@@ -242,7 +241,7 @@ fn apply(lab: &mut Lab, model: &mut Model, step: Step) {
         }
         Step::Stop(port) => {
             lab.stop(port);
-            // Nothing is known of a port that is on no bridge.
+            // The bridge ignores a stopped port that is on no bridge.
             if model.ports.contains_key(&port) {
                 model.released.insert(port, model.now + 1);
             }
@@ -268,7 +267,7 @@ fn kind() -> impl Strategy<Value = Kind> {
     ]
 }
 
-/// Few stations, and often the same packet several times in a row.
+/// Few stations, and frequent repetitions of the same packet.
 fn packets() -> impl Strategy<Value = Vec<(u64, u64, Option<u16>)>> {
     let station = || prop_oneof![8 => 1u64..7, 1 => Just(BROADCAST)];
     let packet = (1u64..7, station(), prop::option::weighted(0.4, 0u16..4));

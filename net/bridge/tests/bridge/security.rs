@@ -1,4 +1,4 @@
-//! Port security as the engine sees it: allowed addresses, sources and leases, on ports beside each other.
+//! Port security: allowed addresses, sources and leases, with several ports.
 
 use crate::harness::{BROADCAST, Lab, SECOND, access, frame, mac, rarp, trunk};
 use bridge::{AddPortError, BridgeConfig, PortConfig, Selection, StaticError};
@@ -23,7 +23,7 @@ fn a_port_with_addresses_sends_from_those_only_and_nobody_else_does() {
     assert_eq!(lab.ports(1, frame(1, BROADCAST, None)), [0, 2]);
     assert_eq!(lab.loss(1, frame(3, BROADCAST, None)), Some("mac-violation"));
     assert_eq!(lab.inject(0, 1, rarp(3)).lost.get("mac-violation"), Some(&1), "its front end neither");
-    // It has not spoken from address 2 yet.
+    // It has not sent from address 2 yet.
     assert_eq!(lab.ports(0, frame(9, 2, None)), [1]);
     lab.now = 1_000_000 * SECOND;
     assert_eq!(lab.loss(2, frame(2, BROADCAST, None)), Some("static-mac-violation"));
@@ -99,7 +99,7 @@ fn a_guarded_port_is_guarded_while_answers_are_remembered_too() {
     assert_eq!(fate.lost.get("mac-violation"), Some(&1));
 }
 
-/// An IPv4 packet from `station` to all, with `payload` in UDP between these ports.
+/// A broadcast IPv4/UDP packet from `station` with these ports and `payload`.
 fn udp(station: u64, source: [u8; 4], ports: [u16; 2], payload: &[u8], tag: Option<u16>) -> Vec<u8> {
     let mut header = vec![0x45, 0];
     header.extend((28 + payload.len() as u16).to_be_bytes());
@@ -125,7 +125,7 @@ fn dhcp(operation: u8, kind: u8, client: u64, has: [u8; 4], gets: [u8; 4]) -> Ve
 const SERVER: u64 = 50;
 const LEASED: [u8; 4] = [10, 0, 0, 77];
 
-/// Ports 0 and 1 take what DHCP gives them, port 2 is the uplink with the server, port 3 is plain.
+/// Ports 0 and 1 allow DHCP leases, port 2 is the uplink with the server, port 3 has no rules.
 fn snooping() -> Lab {
     let config = BridgeConfig { dhcp_snooping: true, ..BridgeConfig::default() };
     let uplink = PortConfig { trusted: true, ..plain() };

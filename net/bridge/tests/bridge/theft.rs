@@ -1,4 +1,4 @@
-//! Guarded moves: no guest takes another's frames by sending from its address.
+//! Guarded moves: a guest cannot divert frames of another by sending from its address.
 
 use crate::harness::{BROADCAST, Lab, SECOND, access, frame, gratuitous_arp, mac, rarp};
 use bridge::{BridgeConfig, MacMoves, PortConfig};
@@ -10,7 +10,7 @@ fn trusted() -> PortConfig {
     PortConfig { trusted: true, ..PortConfig::default() }
 }
 
-/// Station [`VICTIM`] speaks at port 1 of four plain ports, and station 1 at port 0 knows it.
+/// Station [`VICTIM`] is at port 1 of four default ports, and station 1 at port 0 has sent to it.
 fn lab() -> Lab {
     let mut lab = Lab::plain(4);
     lab.send(1, &[frame(VICTIM, BROADCAST, None)]);
@@ -18,7 +18,7 @@ fn lab() -> Lab {
     lab
 }
 
-/// Where frames to the victim go.
+/// Checks that frames to the victim are sent to `port`.
 #[track_caller]
 fn reached(lab: &mut Lab, port: u16) {
     for worker in 0..2 {

@@ -1,4 +1,4 @@
-//! Two workers forward while the control side changes what they forward over.
+//! Two workers forward while the control thread changes ports and stations.
 
 use crate::harness::{BROADCAST, PORTS, frame};
 use bridge::Switch;
@@ -13,7 +13,7 @@ fn add(switch: &Switch, port: u16, bridge: &str) {
         .expect("the bridge exists and the port is free");
 }
 
-/// One worker: bursts from `from`, until told to stop. Returns how many packets left by each port.
+/// Runs one worker on bursts from `from` until `stop`. Returns the number of packets sent per port.
 fn forward(switch: &Switch, worker: usize, from: u16, stop: &AtomicBool, bursts: &AtomicU64) -> Vec<u64> {
     let (mut pipeline, mut burst, mut out) = (switch.worker(worker), Burst::new(), Verdicts::new(PORTS));
     let mut left = vec![0; PORTS];
@@ -21,7 +21,7 @@ fn forward(switch: &Switch, worker: usize, from: u16, stop: &AtomicBool, bursts:
     while !stop.load(Ordering::Relaxed) {
         burst.begin(0);
         for i in 0..32 {
-            // Stations move between the two ports, and every port's station is spoken to.
+            // Stations move between the two ports, and the stations of all ports get packets.
             burst.push_own(&frame(100 + (round + i) % 50, if i == 0 { BROADCAST } else { i }, None));
         }
         out.clear();

@@ -1,4 +1,4 @@
-//! Access, trunk and transparent ports in all combinations, and the bytes that leave.
+//! Access, trunk and transparent ports in all combinations, and the resulting bytes.
 
 use crate::harness::{BROADCAST, Lab, frame, mac, trunk, vlan};
 use crate::harness::{access, raw_frame};
@@ -12,7 +12,7 @@ fn lab() -> Lab {
     Lab::with((0..).zip(ports))
 }
 
-/// Where a broadcast that enters with `tag` leaves: port and tag there.
+/// Output ports and egress tags of a broadcast received with `tag`.
 fn reached(from: u16, tag: Option<u16>) -> Result<Vec<(u16, Option<u16>)>, &'static str> {
     let fate = lab().send(from, &[frame(1, BROADCAST, tag)]);
     if let Some(reason) = fate.lost.into_keys().next() {
@@ -21,7 +21,7 @@ fn reached(from: u16, tag: Option<u16>) -> Result<Vec<(u16, Option<u16>)>, &'sta
     Ok(fate.sent[0].iter().map(|(port, bytes)| (*port, tag_of(bytes))).collect())
 }
 
-/// The tag of a frame that is otherwise as it was sent.
+/// Tag of a frame; checks that all other bytes are unchanged.
 fn tag_of(bytes: &[u8]) -> Option<u16> {
     let tag = (bytes[12..14] == [0x81, 0]).then(|| u16::from_be_bytes([bytes[14], bytes[15]]));
     assert_eq!(bytes, frame(1, BROADCAST, tag), "nothing but the tag changes");

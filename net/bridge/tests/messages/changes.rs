@@ -1,4 +1,4 @@
-//! A guest whose frames flow says what it must not, or says it at the wrong time.
+//! A guest with running traffic sends invalid messages, or valid ones at the wrong time.
 
 use crate::guest::{Guest, Limit};
 use crate::rig::MTU;
@@ -12,27 +12,27 @@ use port::vhost_user::fuzz::{event, memory};
 use ring::driver::{DriverRing, Packed, Split};
 use rustix::fd::{AsFd, OwnedFd};
 
-/// What becomes of the port.
+/// Expected result.
 enum End {
-    /// The connection is ended, with a reason that says this.
+    /// The connection ends; the reason contains this text.
     Fault(&'static str),
-    /// Frames flow on.
+    /// Frames continue to flow.
     Flows,
-    /// The rings stand still, and the port answers.
+    /// The rings stop; the port still replies.
     Stands,
-    /// Any of these: it depends on what lies at the wrong place.
+    /// Any of these; depends on the memory content at the wrong address.
     Any,
 }
 
 use End::{Any, Fault, Flows, Stands};
 
-/// What is said.
+/// Action of the guest.
 enum Say<R> {
-    /// This message.
+    /// Sends this message.
     This(Request),
-    /// This message, with memory where an event descriptor should be.
+    /// Sends this message with a memory descriptor instead of an eventfd.
     Odd(Request),
-    /// Whatever this does.
+    /// Runs this function.
     Do(fn(&mut Guest<R>)),
 }
 
@@ -58,7 +58,7 @@ fn file(index: u8) -> VringFile {
     VringFile { index, has_descriptor: true }
 }
 
-/// All memory of a guest.
+/// The whole guest memory as one region.
 fn whole<R>(guest: &Guest<R>) -> RegionSpec {
     guest.memory.whole()[0].spec
 }
@@ -68,7 +68,7 @@ fn table<R>(guest: &Guest<R>, regions: Vec<RegionSpec>) {
     tell(&guest.front, &Request::SetMemTable(regions), &files);
 }
 
-/// Ring `index` lies where `places` says, with its used area as far off as `used` says.
+/// Sets the addresses of ring `index` to the layout of ring `places`, with the used ring offset by `used`.
 fn address<R>(guest: &Guest<R>, index: u32, places: u64, used: u64) {
     let layout = guest.memory.layout(places);
     let (descriptor, available) = (layout.descriptors, layout.driver);
@@ -101,7 +101,7 @@ fn stop_twice<R: DriverRing>(guest: &mut Guest<R>) {
         assert_eq!(guest.front.stop_ring(index).unwrap(), base);
         let kick = event().unwrap();
         guest.front.set_kick(index as u8, Some(kick.as_fd())).unwrap();
-        // It has no other kick now; without any, the port polls.
+        // Removes the kick descriptor; without one, the port polls.
         guest.front.set_kick(index as u8, None).unwrap();
     }
 }
@@ -137,12 +137,12 @@ fn memories<R: DriverRing>() -> Vec<Misstep<R>> {
     ]
 }
 
-/// The same beginning, but another length.
+/// The same start address with another length.
 fn long<R>(guest: &Guest<R>, len: u64) -> RegionSpec {
     RegionSpec { len, ..whole(guest) }
 }
 
-/// The same bytes at other guest addresses, so that descriptors name others.
+/// The same memory at other guest addresses, so that descriptors refer to other buffers.
 fn shifted<R>(guest: &mut Guest<R>) {
     table(guest, vec![RegionSpec { guest: whole(guest).guest + 4096, ..whole(guest) }]);
 }
@@ -151,13 +151,13 @@ fn elsewhere<R>(guest: &Guest<R>) -> RegionSpec {
     RegionSpec { guest: 1 << 50, ..whole(guest) }
 }
 
-/// The same places, but nothing there.
+/// The same addresses backed by empty memory.
 fn foreign<R: DriverRing>(guest: &mut Guest<R>) {
     let empty = memory(whole(guest).len).unwrap();
     tell(&guest.front, &Request::SetMemTable(vec![whole(guest)]), &[empty.as_fd()]);
 }
 
-/// The back end says no and changes nothing.
+/// The back end rejects these requests and changes nothing.
 fn refused<R: DriverRing>(guest: &mut Guest<R>) {
     let small = memory(4096).unwrap();
     let overlap = RegionSpec { guest: whole(guest).guest + 4096, ..elsewhere(guest) };
@@ -206,7 +206,7 @@ fn others<R: DriverRing>() -> Vec<Misstep<R>> {
     ]
 }
 
-/// Rings that were reset start again with a kick, or with the word that there will be none.
+/// Rings that were reset restart with a kick, or with the message that there is no kick descriptor.
 fn kick_again<R: DriverRing>(guest: &mut Guest<R>) {
     tell(&guest.front, &Request::ResetOwner, &[]);
     guest.step(&[0, 1]);
@@ -248,7 +248,7 @@ fn answer_back<R: DriverRing>(guest: &mut Guest<R>) {
     let _ = port::vhost_user::fuzz::send(guest.front.as_fd(), &bytes, &[]);
 }
 
-/// One misstep, and what follows from it.
+/// Performs one action and checks its result.
 fn misstep<R: DriverRing>(stage: &Stage<'_>, (name, say, end): Misstep<R>) {
     let mut guest = stage.guest::<R>();
     let connects = stage.connects();

@@ -1,4 +1,4 @@
-//! A front end stops in the middle of what it says, or of listening, while its rings carry frames.
+//! A front end stalls in the middle of a message, or stops reading replies, while its rings carry frames.
 
 use crate::guest::Limit;
 use crate::stage::{Stage, answer, ask, flow, play};
@@ -7,14 +7,14 @@ use port::vhost_user::fuzz::{event, send};
 use ring::driver::{DriverRing, Packed, Split};
 use rustix::fd::AsFd;
 
-/// A message that is answered, and has header, payload and a descriptor.
+/// A message with a reply, a header, a payload and a descriptor.
 fn message() -> (Request, Vec<u8>) {
     let request = Request::SetVringErr(VringFile { index: 0, has_descriptor: true });
     let bytes = request.encode(true);
     (request, bytes)
 }
 
-/// Says the first `pause` bytes, has frames flow for a while, and says the rest or is gone.
+/// Sends the first `pause` bytes, lets frames flow for a while, and sends the rest or disconnects.
 fn pause<R: DriverRing>(stage: &Stage<'_>, pause: usize, goes_on: bool) {
     let mut guest = stage.guest::<R>();
     let connects = stage.connects();
@@ -51,7 +51,7 @@ fn a_message_that_stops_in_the_middle_holds_nobody_up() {
     pauses::<Packed>(true);
 }
 
-/// Asks and never listens, until the port gives up.
+/// Sends requests without reading replies until the port ends the connection.
 fn deaf<R: DriverRing>(stage: &Stage<'_>) {
     let mut guest = stage.guest::<R>();
     let (connects, limit) = (stage.connects(), Limit::new());
@@ -72,7 +72,7 @@ fn deaf<R: DriverRing>(stage: &Stage<'_>) {
     stage.recover::<R>();
 }
 
-/// Asks, lets the answers lie while frames flow, and reads them all at last.
+/// Sends requests, leaves the replies unread while frames flow, then reads all of them.
 fn late<R: DriverRing>(stage: &Stage<'_>) {
     const QUESTIONS: usize = 100;
     let mut guest = stage.guest::<R>();

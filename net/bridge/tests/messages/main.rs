@@ -1,7 +1,7 @@
-//! What the switch promises whatever a front end says: its own port ends with a named reason or goes on, the next
-//! guest is served there, and guests that exchange frames meanwhile notice nothing.
+//! For any front-end behaviour: the affected port ends with a specific reason or continues, the next guest is served
+//! there, and traffic between other guests is not affected.
 //!
-//! A binary of its own, because it counts what the whole process has open and mapped; its scenarios run one at a time.
+//! A separate binary, because it counts the descriptors and mappings of the whole process; scenarios run one at a time.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 #![allow(
     dead_code,

@@ -1,7 +1,7 @@
-//! Any messages in any order, from a new connection and from a guest in the middle of its frames.
+//! Random messages in random order, on new connections and from guests with running traffic.
 //!
-//! The scripts are those of the fuzz target (`dataplane/port/src/vhost_user/fuzz`), out of a generator of numbers whose seed is
-//! told when a scenario fails; `SEED` in the environment plays another one.
+//! Scripts are those of the fuzz target (`dataplane/port/src/vhost_user/fuzz`), from a random generator. The seed is
+//! printed on failure; set `SEED` to select it.
 
 use crate::stage::{Stage, play};
 use mem::RegionSpec;
@@ -16,15 +16,15 @@ use std::cell::Cell;
 
 /// Scripts for new connections.
 const COLD: u64 = 1_500;
-/// Scripts of guests whose frames flow, for each kind of ring.
+/// Scripts from guests with running traffic, per ring format.
 const WARM: u64 = 250;
-/// After so many scripts a guest that behaves has a turn.
+/// A well-behaved guest connects after this many scripts.
 const TURN: u64 = 50;
 
-/// What memory may grow by over a scenario, in bytes: far less than if every script left a queue behind.
+/// Maximum growth of private memory per scenario, in bytes: far less than a leak of one queue per script.
 const GROWTH: u64 = 8 << 20;
 
-/// What a named reason begins with.
+/// Prefixes of named fault reasons.
 const REASONS: [&str; 4] = [
     "the front end broke the vhost-user protocol: ",
     "the guest broke its virtqueue: ",
@@ -33,12 +33,12 @@ const REASONS: [&str; 4] = [
 ];
 const OUTSIDE: &str = "of a virtqueue lies outside the shared memory or is misaligned";
 
-/// Where the seeds begin.
+/// First seed.
 fn seed() -> u64 {
     std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
 }
 
-/// Up to `most` bytes that look random (xorshift).
+/// One to `most` pseudo-random bytes (xorshift).
 fn bytes(seed: u64, most: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -58,7 +58,7 @@ fn heap() -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
-/// Says which script it was, when a scenario fails.
+/// Prints the seed of the current script on panic.
 struct Told(u64);
 
 impl Drop for Told {
@@ -69,7 +69,7 @@ impl Drop for Told {
     }
 }
 
-/// What the back end said, which must be whole answers, and the connection's end if it has come.
+/// Reads available replies into `heard`, until the socket is empty or closed.
 fn listen(front: &impl AsFd, heard: &mut Vec<u8>) {
     let mut bytes = [0; 4096];
     while let Ok((n @ 1.., _)) = rustix::net::recv(front, &mut bytes, RecvFlags::DONTWAIT) {
@@ -88,7 +88,7 @@ fn check_answers(heard: &[u8]) {
     assert!(answers.remainder().is_empty(), "half an answer");
 }
 
-/// Says all of a script, and does `meanwhile` between its messages.
+/// Sends all messages of a script, calling `meanwhile` between them; the replies must be complete.
 fn speak(front: &impl AsFd, script: &[u8], ground: Ground<'_>, mut meanwhile: impl FnMut()) {
     let (mut script, mut heard) = (Script::new(script, ground), Vec::new());
     while !script.is_over() && script.send(front.as_fd()).is_ok() {
@@ -98,7 +98,8 @@ fn speak(front: &impl AsFd, script: &[u8], ground: Ground<'_>, mut meanwhile: im
     check_answers(&heard);
 }
 
-/// Waits until the port `bad` is done with its last peer. A port that would rest before the next one is made anew.
+/// Waits until port `bad` has released its last peer. After a fault, the port is replaced, because it would back off
+/// before the next connection.
 fn part(stage: &Stage<'_>, port: &mut PortId, connects: u64) {
     let Some(fault) = stage.parted(connects) else { return };
     let named = REASONS.iter().any(|reason| fault.starts_with(reason)) || fault.ends_with(OUTSIDE);
@@ -116,7 +117,7 @@ fn ground(front: &FrontEnd, region: RegionSpec) -> Ground<'static> {
     Ground { region, file: None, features: agreed.features.0, protocol: agreed.protocol.0 }
 }
 
-/// A peer connects, sends anything and leaves.
+/// Connects, sends a script and disconnects.
 fn cold(stage: &Stage<'_>, ground: Ground<'_>, port: &mut PortId, script: &[u8]) {
     let connects = stage.connects() + 1;
     let front = stage.connection();
@@ -125,7 +126,7 @@ fn cold(stage: &Stage<'_>, ground: Ground<'_>, port: &mut PortId, script: &[u8])
     part(stage, port, connects);
 }
 
-/// A guest whose frames flow says anything in the middle of them.
+/// Sends a script from a guest with running traffic.
 fn warm<R: DriverRing>(stage: &Stage<'_>, port: &mut PortId, script: &[u8]) {
     let mut guest = stage.guest::<R>();
     let connects = stage.connects();
@@ -143,7 +144,7 @@ fn warm<R: DriverRing>(stage: &Stage<'_>, port: &mut PortId, script: &[u8]) {
     part(stage, port, connects);
 }
 
-/// Plays `scripts` scripts of up to `most` bytes.
+/// Runs `scripts` scripts of up to `most` bytes.
 fn scenario<R: DriverRing>(
     packed: bool,
     scripts: u64,

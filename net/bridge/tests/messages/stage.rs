@@ -1,4 +1,4 @@
-//! Where the scenarios take place: two guests that behave, and a port with a misbehaving peer.
+//! Environment of the scenarios: two well-behaved guests, and a port for a misbehaving peer.
 
 use crate::calm::{self, BAD, Calm};
 use crate::guest::{Guest, Limit, Manners, PATIENCE};
@@ -11,17 +11,17 @@ use rustix::net::RecvFlags;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Frames that must pass each way before it counts as traffic.
+/// Frames that must pass each way before traffic counts as running.
 pub(crate) const ENOUGH: u64 = 100;
 
-/// One scenario at a time: what is counted is the whole process's.
+/// Serialises scenarios, because the counters are process-wide.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Plays `act` with the port `bad`, beside guests that behave. Nothing is left of it, neither then nor at the end.
+/// Runs `act` with port `bad`, beside well-behaved guests. Checks that no descriptor or mapping outlives the switch.
 pub(crate) fn play<R: DriverRing>(packed: bool, act: impl FnOnce(&Stage<'_>)) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let before = footprint().unwrap();
-    // They leave the CPU to the others now and then, where there are few.
+    // The guests rest regularly, to yield the CPU on small machines.
     let manners = Manners { strangers: Some(BAD), rest: Duration::from_micros(100), careless: false };
     calm::beside::<R>(packed, manners, |calm| {
         calm.go_on(ENOUGH);
@@ -39,7 +39,7 @@ pub(crate) struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// A guest at the port `bad` whose frames flow and which is about to misbehave.
+    /// A guest at port `bad` with running traffic, which will misbehave.
     pub(crate) fn guest<R: DriverRing>(&self) -> Guest<R> {
         let careless = Manners { careless: true, ..Manners::default() };
         let mut guest = self.plug_in::<R>().with(careless);
@@ -51,12 +51,12 @@ impl Stage<'_> {
         Guest::plug_in(&self.calm.rig.socket("bad"), BAD, self.packed)
     }
 
-    /// A connection to the port `bad` that has said nothing.
+    /// A connection to port `bad` on which nothing has been sent.
     pub(crate) fn connection(&self) -> FrontEnd {
         FrontEnd::connect(self.calm.rig.socket("bad"), PATIENCE).unwrap()
     }
 
-    /// Waits until the port `bad` has released its last peer: the fault, if that was the reason.
+    /// Waits until port `bad` has released its last peer. Returns the fault, if there was one.
     pub(crate) fn parted(&self, connects: u64) -> Option<String> {
         let rig = self.calm.rig;
         let port = rig.wait("bad", "the end of the connection", |port| {
@@ -68,12 +68,12 @@ impl Stage<'_> {
         (port.state == "faulted").then(|| port.fault.unwrap())
     }
 
-    /// How many connections the port `bad` has had.
+    /// Number of connections of port `bad` so far.
     pub(crate) fn connects(&self) -> u64 {
         self.calm.rig.port("bad").map_or(0, |port| port.connects)
     }
 
-    /// After all that: the others' frames flow, nothing is left of its peers, and the next guest is served.
+    /// Checks that other traffic continues, no peer resources are left, and the next guest is served.
     pub(crate) fn recover<R: DriverRing>(&self) {
         self.calm.go_on(ENOUGH);
         assert_eq!(footprint().unwrap(), self.footprint, "descriptors and mappings of a peer that has left");
@@ -86,7 +86,7 @@ impl Stage<'_> {
     }
 }
 
-/// Has frames pass both ways.
+/// Passes frames in both directions.
 pub(crate) fn flow<R: DriverRing>(guest: &mut Guest<R>) {
     let (limit, before) = (Limit::new(), guest.counts);
     while guest.counts.sent < before.sent + ENOUGH || guest.counts.received < before.received + ENOUGH {
@@ -97,17 +97,17 @@ pub(crate) fn flow<R: DriverRing>(guest: &mut Guest<R>) {
 
 /// Sends a message with these descriptors.
 pub(crate) fn tell(to: &impl AsFd, request: &Request, files: &[BorrowedFd<'_>]) {
-    // A port that has ended the connection already has said why.
+    // The send fails if the port has already ended the connection.
     let _ = send(to.as_fd(), &request.encode(false), files);
 }
 
-/// Sends a message and returns the answer to it.
+/// Sends a request and returns its reply.
 pub(crate) fn ask(to: &impl AsFd, request: &Request, files: &[BorrowedFd<'_>]) -> Reply {
     send(to.as_fd(), &request.encode(true), files).unwrap();
     answer(to, request)
 }
 
-/// The answer that comes next, which must be the one to `request`.
+/// Receives the next reply, which must belong to `request`.
 pub(crate) fn answer(from: &impl AsFd, request: &Request) -> Reply {
     const WHOLE: usize = Header::BYTES + Reply::BYTES as usize;
     let mut bytes = [0; WHOLE];

@@ -1,7 +1,7 @@
-//! A front end makes the descriptor by which it is called a blocking one, and full. No worker waits for it.
+//! A front end makes its call eventfd blocking, and fills it. Workers must not block on it.
 //!
-//! This is the whole switch under such a front end. The one moment that matters, between asking whether there is room
-//! and writing, is too short to be met here often; the test in `dataplane/port/src/eventfd/signal.rs` meets it.
+//! Tests the whole switch. The critical window, between the check for space and the write, is too short to be hit often
+//! here; the test in `dataplane/port/src/eventfd/signal.rs` hits it.
 
 use crate::calm::{self, BAD};
 use crate::guest::{Ending, Guest, Manners};
@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const ROUNDS: usize = 300;
 
-/// Empties the counter and fills it again, so that at one moment a worker finds room and at the next has none.
+/// Empties and refills the counter, so that a worker finds space first and none later.
 fn fill(call: &OwnedFd) {
     fcntl_setfl(call, OFlags::NONBLOCK).unwrap();
-    // An empty counter is what is wanted, and a worker may be first to add to it.
+    // The counter may already be empty, or a worker may add to it first.
     let _ = preadv2(call, &mut [IoSliceMut::new(&mut [0; 8])], u64::MAX, ReadWriteFlags::NOWAIT);
     let _ = rustix::io::write(call, &(u64::MAX - 1).to_ne_bytes());
     fcntl_setfl(call, OFlags::empty()).unwrap();
@@ -37,7 +37,7 @@ fn a_front_end_that_never_reads_its_calls_keeps_no_worker() {
             });
             for _ in 0..ROUNDS {
                 calls.iter().for_each(fill);
-                // There is no reader meanwhile; a worker that waits would hold up its other ports.
+                // The call eventfd has no reader; a blocked worker would stall its other ports.
                 calm.go_on(100);
             }
             rig.wait_for_traffic(&["bad"], 200);

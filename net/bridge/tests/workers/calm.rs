@@ -1,4 +1,4 @@
-//! Two guests that behave and exchange frames, while something happens at a third port that must not concern them.
+//! Two well-behaved guests exchange frames while a third port misbehaves.
 
 use crate::guest::{Ending, Guest, Limit, Manners};
 use crate::rig::{Rig, assert_sums_agree};
@@ -6,19 +6,19 @@ use ring::driver::DriverRing;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The ports of guests 0 and 1, which send to each other and to guest [`BAD`].
+/// Ports of guests 0 and 1, which send to each other and to guest [`BAD`].
 pub(crate) const CALM: [&str; 2] = ["left", "right"];
-/// The number of the guest at the port `bad`.
+/// Guest number at port `bad`.
 pub(crate) const BAD: u8 = 2;
 
-/// What the two are seen to do.
+/// Observes the two well-behaved guests.
 pub(crate) struct Calm<'a> {
     pub(crate) rig: &'a Rig,
     heard: Vec<Arc<AtomicU64>>,
 }
 
 impl Calm<'_> {
-    /// Waits until each of the two got `more` frames that were checked.
+    /// Waits until each of the two has received `more` checked frames.
     pub(crate) fn go_on(&self, more: u64) {
         let (limit, now) = (Limit::new(), || self.heard.iter().map(|heard| heard.load(Ordering::Relaxed)));
         let enough: Vec<_> = now().map(|heard| heard + more).collect();
@@ -29,8 +29,7 @@ impl Calm<'_> {
     }
 }
 
-/// Has the two exchange frames while `act` goes on with the port `bad`. They lose nothing that was not counted, and
-/// their ports live through it.
+/// Runs the two guests during `act`. All their losses must be counted, and their ports must survive.
 pub(crate) fn beside<R: DriverRing>(packed: bool, manners: Manners, act: impl FnOnce(&Calm<'_>)) {
     let (rig, done) = (Rig::new(), AtomicBool::new(false));
     CALM.iter().chain(&["bad"]).for_each(|name| {

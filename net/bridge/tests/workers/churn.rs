@@ -1,4 +1,4 @@
-//! Ports come and go under traffic.
+//! Ports are added and removed under traffic.
 
 use crate::guest::{Ending, Guest};
 use crate::rig::{Rig, assert_sums_agree};
@@ -6,14 +6,13 @@ use engine::Snapshot;
 use ring::driver::{DriverRing, Packed, Split};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Guests 0 and 1 talk to each other and to guests that come one after the other, at a port that is removed and
-/// added again and again.
+/// Guests 0 and 1 send to each other and to successive guests, at a port that is repeatedly removed and added.
 const CALM: [&str; 2] = ["left", "right"];
 const COMING: [u8; 6] = [10, 11, 12, 13, 14, 15];
 /// Frames that must arrive between two changes.
 const ENOUGH: u64 = 2_000;
 
-/// What was counted at the end.
+/// Runs the scenario and returns the final counters.
 pub(crate) fn scenario<R: DriverRing>(rig: Rig, packed: bool) -> Snapshot {
     let done = AtomicBool::new(false);
     let calm: Vec<_> = CALM.iter().map(|name| rig.add(name)).collect();
@@ -34,7 +33,7 @@ pub(crate) fn scenario<R: DriverRing>(rig: Rig, packed: bool) -> Snapshot {
                 let _ending = Ending(&gone);
                 let guest = Guest::<R>::plug_in(&rig.socket("guest"), number, packed);
                 let gone = &gone;
-                // It does not stop before its port is gone: the rings just stop moving.
+                // The guest continues until its port is removed; its rings just stop.
                 inner.spawn(move || comes_and_goes(guest, gone));
                 rig.wait_for_traffic(&["guest"], ENOUGH);
                 rig.remove(port);
@@ -47,7 +46,7 @@ pub(crate) fn scenario<R: DriverRing>(rig: Rig, packed: bool) -> Snapshot {
     });
     let now = rig.settled();
     assert_sums_agree(&now);
-    // What was on its way when they ended has come since.
+    // Frames in flight at the end have arrived since.
     for guest in &mut guests {
         guest.drain(5);
     }
@@ -57,7 +56,7 @@ pub(crate) fn scenario<R: DriverRing>(rig: Rig, packed: bool) -> Snapshot {
         assert_eq!(port.fault, None);
     }
     let served: Vec<_> = now.workers.iter().map(|worker| worker.packets).collect();
-    // Stages have what the one before them gives: nothing, where few flows are spread over many.
+    // A stage may have no packets, if few flows are distributed over many stages.
     let whole = now.workers.iter().all(|worker| worker.role == "all");
     assert!(!whole || served.iter().all(|&packets| packets > 0), "both workers carried packets: {served:?}");
     assert!(now.removed.rx_packets > 0 && now.removed.tx_packets > 0, "{:?}", now.removed);

@@ -1,7 +1,7 @@
-//! A guest with queue pairs over a real socket, which knows of every frame what must arrive and in which order.
+//! A guest with queue pairs over a real socket, which verifies content and order of all received frames.
 //!
-//! Each pair is a station of its own. A frame carries its sender, queue pair and number; so a receiver sees
-//! whether frames of one sender come in order and whole. Frames may be lost; the switch's counters say where.
+//! Each pair is a separate station. A frame carries its sender, queue pair and sequence number, so that a receiver can
+//! check order and integrity. Frames may be lost; the switch's counters show where.
 
 use crate::memory::{Memory, ROOM, event};
 use port::vhost::Features;
@@ -15,16 +15,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
-/// Longer than any answer takes, so that a hang is a failure and not a hang.
+/// Timeout longer than any reply takes, so that a hang fails the test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-/// Frames that one pair sends at once.
+/// Frames sent per pair and step.
 const BURST: usize = 24;
 const HEADER: usize = 12;
-/// Queue pairs of every guest.
+/// Queue pairs per guest.
 pub(crate) const PAIRS: u16 = 2;
 const SIZE: u16 = 128;
 
-/// Ends every guest's life when it is dropped, so that a failure does not leave them running.
+/// Stops all guests when dropped, so that a failure does not leave them running.
 pub(crate) struct Ending<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for Ending<'_> {
@@ -33,7 +33,7 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// The end of patience with something that a test waits for.
+/// Deadline for a wait.
 pub(crate) struct Limit(Instant);
 
 impl Limit {
@@ -46,42 +46,42 @@ impl Limit {
     }
 }
 
-/// How a guest behaves, and what it must bear with.
+/// Behaviour of a guest and its tolerance.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Manners {
-    /// It has given its back end a wrong picture of its rings and memory, so what it finds there means nothing.
+    /// The guest has given the back end wrong ring or memory addresses, so received data is not checked.
     pub(crate) careless: bool,
-    /// Guests from this number on may send anything at all, which is not checked.
+    /// Frames from guests with this number or higher are not checked.
     pub(crate) strangers: Option<u8>,
-    /// It rests so long after each look at its queues.
+    /// Sleep after each step.
     pub(crate) rest: Duration,
 }
 
-/// A guest: plugged in, sending and checking.
+/// A connected guest that sends and checks frames.
 pub(crate) struct Guest<R> {
     pub(crate) number: u8,
     pub(crate) front: FrontEnd,
     pub(crate) memory: Memory,
     pairs: Vec<Pair<R>>,
-    /// Numbers of the frames that came last: by own pair, and sender and its pair.
+    /// Last sequence number, by own pair, sender and sender's pair.
     seen: BTreeMap<(u8, u8, u8), u64>,
     pub(crate) counts: Counts,
-    /// Frames that came and were as they should be.
+    /// Received frames that passed all checks.
     pub(crate) heard: Arc<AtomicU64>,
     manners: Manners,
 }
 
-/// What a guest has done.
+/// Frame counters of a guest.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
-    /// Frames that the switch has taken.
+    /// Frames taken by the switch.
     pub(crate) sent: u64,
-    /// Frames that came.
+    /// Frames received.
     pub(crate) received: u64,
 }
 
 struct Pair<R> {
-    /// The ring to receive by, and the one to send by.
+    /// Receive ring and transmit ring.
     rings: [Vring<R>; 2],
     free: Vec<u16>,
     next: u64,
@@ -93,12 +93,12 @@ struct Vring<R> {
     call: OwnedFd,
 }
 
-/// The address of one pair of a guest.
+/// MAC address of one pair of a guest.
 fn mac(guest: u8, pair: u8) -> [u8; 6] {
     [0x02, 0, 0, 0, guest, pair]
 }
 
-/// Frame `number` of a pair. Its length and every byte follow from its sender.
+/// Frame `number` of a pair. Its length and content are determined by sender and number.
 fn frame(to: [u8; 6], guest: u8, pair: u8, number: u64) -> Vec<u8> {
     let mut frame = vec![(number * 7) as u8 ^ guest; 60 + (number as usize * 97) % 1400];
     frame[..6].copy_from_slice(&to);
@@ -109,18 +109,18 @@ fn frame(to: [u8; 6], guest: u8, pair: u8, number: u64) -> Vec<u8> {
     frame
 }
 
-/// Whether a frame is none of ours, or one of a guest numbered `first` or higher.
+/// Whether a frame is not from these tests, or from a guest numbered `first` or higher.
 fn is_strange(frame: &[u8], first: u8) -> bool {
     frame.len() < 60 || frame[12..14] != [0x88, 0xb5] || frame[14] >= first
 }
 
 impl<R: DriverRing> Guest<R> {
-    /// Plugs in at `socket`. `packed` is what `R` is.
+    /// Connects to `socket`. `packed` must match `R`.
     pub(crate) fn plug_in(socket: &Path, number: u8, packed: bool) -> Self {
         Self::plug_in_with(socket, number, packed, false)
     }
 
-    /// The same, with `EVENT_IDX` or without.
+    /// [`Guest::plug_in`] with or without `EVENT_IDX`.
     pub(crate) fn plug_in_with(socket: &Path, number: u8, packed: bool, event_idx: bool) -> Self {
         let mut memory = Memory::new(2 * u64::from(PAIRS), SIZE, packed);
         memory.event_idx = event_idx;
@@ -150,22 +150,22 @@ impl<R: DriverRing> Guest<R> {
         self.front.start(&setups).unwrap();
     }
 
-    /// Frames that were given to the switch, whether it has taken them yet or not.
+    /// Frames posted to the switch, including those not yet taken.
     pub(crate) fn posted(&self) -> u64 {
         self.pairs.iter().map(|pair| pair.next).sum()
     }
 
-    /// The descriptor by which the switch calls for ring `index`.
+    /// Call eventfd of ring `index`.
     pub(crate) fn call(&self, index: u8) -> &OwnedFd {
         &self.pairs[usize::from(index / 2)].rings[usize::from(index % 2)].call
     }
 
-    /// Looks at every queue once, and sends to `peers` where buffers are free.
+    /// Polls all queues once, and sends to `peers` if buffers are free.
     pub(crate) fn step(&mut self, peers: &[u8]) {
         self.step_with(peers, BURST);
     }
 
-    /// The same, sending up to `n` frames by each pair.
+    /// [`Guest::step`] with up to `n` frames per pair.
     pub(crate) fn step_with(&mut self, peers: &[u8], n: usize) {
         for at in 0..self.pairs.len() {
             self.collect(at);
@@ -179,7 +179,7 @@ impl<R: DriverRing> Guest<R> {
         }
     }
 
-    /// Takes sent buffers back.
+    /// Reclaims sent buffers.
     fn collect(&mut self, at: usize) {
         let mut used = [Used::default(); 64];
         let n = self.take(at, 1, &mut used);
@@ -187,13 +187,13 @@ impl<R: DriverRing> Guest<R> {
         self.counts.sent += n as u64;
     }
 
-    /// What was used of one of a pair's rings.
+    /// Takes used buffers of one ring of a pair.
     fn take(&mut self, at: usize, way: usize, used: &mut [Used]) -> usize {
         let taken = self.pairs[at].rings[way].ring.take(used);
         if self.manners.careless { taken.unwrap_or(0) } else { taken.unwrap() }
     }
 
-    /// Checks what came and offers its buffers again.
+    /// Checks received frames and posts their buffers again.
     fn receive(&mut self, at: usize) {
         let mut used = [Used::default(); 64];
         let n = self.take(at, 0, &mut used);
@@ -207,8 +207,8 @@ impl<R: DriverRing> Guest<R> {
         self.counts.received += n as u64;
     }
 
-    /// What comes was sent like that, and after what came by this pair from its sender before. (Which pair it comes
-    /// by changes while the rings of a port start one after the other.)
+    /// Checks content, and order per sender and receiving pair. (The receiving pair may change while the rings of a
+    /// port start one by one.)
     fn check(&mut self, at: u8, got: &[u8]) {
         if self.manners.strangers.is_some_and(|first| is_strange(got, first)) {
             return;
@@ -241,7 +241,7 @@ impl<R: DriverRing> Guest<R> {
         }
     }
 
-    /// Sends and checks until `done`, and then takes what is still on its way.
+    /// Sends and checks until `done`, then receives the frames in flight.
     pub(crate) fn live(mut self, peers: &[u8], done: &AtomicBool) -> Self {
         while !done.load(Ordering::Relaxed) {
             self.step(peers);
@@ -253,8 +253,7 @@ impl<R: DriverRing> Guest<R> {
         self
     }
 
-    /// Takes what still comes until the switch has taken and brought everything: `quiet` looks in a row found
-    /// nothing, and every buffer that was sent is back.
+    /// Receives until `quiet` consecutive polls find nothing and all sent buffers are reclaimed.
     pub(crate) fn drain(&mut self, quiet: usize) {
         let (mut before, mut same) = (self.counts.received, 0);
         let limit = Limit::new();
@@ -305,7 +304,7 @@ impl<R: DriverRing> Vring<R> {
 
     fn kick(&mut self) {
         if self.ring.should_kick() {
-            // A full counter is a kick that is already pending.
+            // If the counter is full, a kick is already pending.
             let _ = rustix::io::write(&self.kick, &1u64.to_ne_bytes());
         }
     }

@@ -1,10 +1,10 @@
-//! A guest that breaks its ring loses its own port, with a reason, and no other port notices.
+//! A guest that corrupts its ring loses only its own port, with a reason.
 
 use crate::calm::{self, BAD};
 use crate::guest::{Guest, Limit, Manners};
 use ring::driver::{DriverRing, Packed, Split};
 
-/// Ring `spoiled` of the third guest is broken while all send to all.
+/// Ring `spoiled` of the third guest is corrupted while all guests send to each other.
 fn scenario<R: DriverRing>(packed: bool, spoiled: u64) {
     calm::beside::<R>(packed, Manners::default(), |calm| {
         let rig = calm.rig;
@@ -14,7 +14,7 @@ fn scenario<R: DriverRing>(packed: bool, spoiled: u64) {
             limit.check("traffic before the break");
             bad.step(&[0, 1]);
         }
-        // Descriptors that were read already do not count, and a packed ring's are written anew each time.
+        // Repeated, because descriptors already read are not affected, and those of a packed ring are rewritten.
         while !bad.front.is_closed() {
             limit.check("the end of the port");
             bad.memory.spoil(spoiled);

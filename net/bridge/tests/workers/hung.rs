@@ -1,4 +1,4 @@
-//! A worker that does not come back: control says so and goes on, and takes nothing from under it.
+//! A worker hangs: the control thread reports it, continues, and does not free resources that the worker uses.
 
 use crate::guest::{Ending, Guest, Limit};
 use crate::rig::{Rig, assert_sums_agree, config};
@@ -11,7 +11,7 @@ use ring::driver::Split;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
-/// Where a worker is stopped: in the middle of a burst of one port.
+/// Blocks a worker in the middle of a burst of one port.
 #[derive(Default)]
 struct Gate {
     state: Mutex<State>,
@@ -25,7 +25,7 @@ struct State {
 }
 
 impl Gate {
-    /// Shuts the gate for bursts of `port` and waits until a worker stands at it.
+    /// Closes the gate for bursts of `port` and waits until a worker blocks at it.
     fn shut(&self, port: PortId) {
         let mut state = self.state.lock().unwrap();
         state.shut_for = Some(port);
@@ -66,7 +66,7 @@ impl Pipeline for GatedPipeline {
     }
 }
 
-/// Workers that run to completion, or stages on as many threads as there are roles.
+/// Run-to-completion workers, or pipeline stages with one thread per role.
 fn gated(roles: &[Role]) -> (Rig, Arc<Gate>) {
     let gate = Arc::new(Gate::default());
     let rig = Rig::with(|bridge| {
@@ -82,7 +82,7 @@ fn gated(roles: &[Role]) -> (Rig, Arc<Gate>) {
     (rig, gate)
 }
 
-/// Waits until a port's number is free, with all others taken, and does nothing that would wake control.
+/// Waits until the port number `id` is free, while all others are in use, without waking the control thread.
 fn wait_for_number(rig: &Rig, id: PortId) {
     let limit = Limit::new();
     loop {
@@ -94,7 +94,7 @@ fn wait_for_number(rig: &Rig, id: PortId) {
     }
 }
 
-/// A guest that only sends, until its port is gone.
+/// A guest that only sends, until its port is removed.
 fn send_until_closed(mut guest: Guest<Split>) {
     while !guest.front.is_closed() {
         guest.step(&[0]);
@@ -127,7 +127,7 @@ fn held(roles: &[Role]) {
         let again = rig.engine.remove_port(ids[0]);
         assert!(matches!(again, Err(EngineError::NoSuchPort(_))), "{again:?}");
         assert_ne!(rig.add("new"), ids[0], "its number is not, because the worker still uses it");
-        // An acknowledgement of a memory change would be false now; none is sent, and the port reports why.
+        // The memory change cannot be acknowledged correctly, so no reply is sent, and the port reports the reason.
         assert!(other.front.share_table(&other.memory.whole()).is_err());
         let fault = rig.wait("other", "a fault", |port| port.fault.is_some()).fault.unwrap();
         assert!(fault.contains("does not answer"), "{fault}");
@@ -162,7 +162,7 @@ fn a_queue_of_a_worker_that_hangs_is_lost_to_its_port_with_the_reason_and_to_nob
         };
         let home = worker("held");
         gate.shut(id);
-        // Whichever pair's worker hangs, one of the two moves meets it.
+        // One of the two moves involves the hung worker, whichever pair it serves.
         let moves: Vec<_> =
             (0..2).map(|pair| rig.engine.move_queue(id, pair, 1 - (home + usize::from(pair)) % 2)).collect();
         assert!(moves.iter().any(|moved| matches!(moved, Err(EngineError::NotMoved(_)))), "{moves:?}");

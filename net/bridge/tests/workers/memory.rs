@@ -1,5 +1,5 @@
-//! A guest's memory: one file with the rings in front and the buffers behind. The ring drivers map it; frames are
-//! written and read through the file, so that nothing here needs an address of its own.
+//! Guest memory: one file with rings followed by buffers. The ring drivers map it; frames are written and read through
+//! the file, so that no address is needed here.
 
 use mem::{GuestMemory, Region, RegionSpec};
 use port::virtio_user::SharedRegion;
@@ -10,16 +10,16 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// The guest-physical address of the first byte; any would do.
+/// Guest-physical address of the first byte; arbitrary.
 const GUEST: u64 = 0x1_0000_0000;
-/// The address by which the protocol names rings; any would do.
+/// Front-end virtual address of the first byte; arbitrary.
 const USER: u64 = 0x7000_0000_0000;
-/// From one buffer to the next; not a divisor of a page, so that edges of pages lie in buffers.
+/// Distance between buffers in bytes; not a divisor of the page size, so that page boundaries fall inside buffers.
 const STRIDE: u64 = 2048 + 192;
-/// Bytes of one buffer.
+/// Buffer size in bytes.
 pub(crate) const ROOM: u32 = 1600;
 
-/// Rings and buffers of some queue pairs, two rings each.
+/// Rings and buffers of several queue pairs, two rings each.
 pub(crate) struct Memory {
     file: File,
     pub(crate) map: Arc<GuestMemory>,
@@ -31,7 +31,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Room for `rings` rings of `size` entries, and a buffer for each entry.
+    /// Memory for `rings` rings of `size` entries, with one buffer per entry.
     pub(crate) fn new(rings: u64, size: u16, packed: bool) -> Self {
         let len = rings * (Layout::bytes(size) + u64::from(size) * STRIDE);
         let len = len.next_multiple_of(4096);
@@ -42,12 +42,12 @@ impl Memory {
         Self { file: File::from(file), map, size, packed, event_idx: false, rings, len }
     }
 
-    /// All of it as one region.
+    /// All memory as one region.
     pub(crate) fn whole(&self) -> Vec<SharedRegion<'_>> {
         vec![self.part(0, self.len)]
     }
 
-    /// All of it as two regions that meet at a page somewhere in the buffers, another one for each `n`.
+    /// All memory as two adjacent regions, split at a page inside the buffers that depends on `n`.
     pub(crate) fn halves(&self, n: u64) -> Vec<SharedRegion<'_>> {
         let first = (self.rings * Layout::bytes(self.size)).div_ceil(4096) + 1;
         let edge = (first + n % (self.len / 4096 - first - 1)) * 4096;
@@ -58,7 +58,7 @@ impl Memory {
         SharedRegion { file: self.file.as_fd(), spec: spec(from, to - from) }
     }
 
-    /// Where ring `index` lies.
+    /// Layout of ring `index`.
     pub(crate) fn layout(&self, index: u64) -> Layout {
         let base = if self.packed { 0x8000_8000 } else { 0 };
         let at = USER + index * Layout::bytes(self.size);
@@ -69,7 +69,7 @@ impl Memory {
         self.rings * Layout::bytes(self.size) + (ring * u64::from(self.size) + u64::from(id)) * STRIDE
     }
 
-    /// The guest-physical address of buffer `id` of ring `ring`.
+    /// Guest-physical address of buffer `id` of ring `ring`.
     pub(crate) fn buffer(&self, ring: u64, id: u16) -> u64 {
         GUEST + self.offset(ring, id)
     }
@@ -86,7 +86,7 @@ impl Memory {
         bytes
     }
 
-    /// Has every descriptor of a ring point to nowhere.
+    /// Overwrites all descriptor addresses of a ring with unmapped ones.
     pub(crate) fn spoil(&self, ring: u64) {
         for at in 0..u64::from(self.size) {
             self.file.write_all_at(&[0xee; 8], ring * Layout::bytes(self.size) + at * 16).unwrap();
@@ -98,7 +98,7 @@ fn spec(from: u64, len: u64) -> RegionSpec {
     RegionSpec { guest: GUEST + from, user: USER + from, len, offset: from }
 }
 
-/// As a descriptor that closes with its owner.
+/// An owned eventfd.
 pub(crate) fn event() -> OwnedFd {
     use rustix::event::{EventfdFlags, eventfd};
     eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).unwrap()

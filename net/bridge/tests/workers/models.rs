@@ -1,5 +1,4 @@
-//! The same scenarios where stages on several threads share the work, in every division of it: the division of roles changes how fast packets
-//! pass, and nothing else.
+//! The same scenarios in the pipeline model, for all role divisions: the division affects only throughput.
 
 use crate::guest::{Ending, Guest};
 use crate::rig::{Rig, assert_sums_agree};
@@ -13,7 +12,7 @@ const IO: Roles = Roles { rx: true, work: false, tx: true };
 const EVERYTHING: Roles = Roles { rx: true, work: true, tx: true };
 const RX_WORK: Roles = Roles { rx: true, work: true, tx: false };
 
-/// Divisions of the work among threads.
+/// Role assignments, one entry per thread.
 fn divisions() -> Vec<Vec<Roles>> {
     let [rx, work, tx] = [Role::Rx, Role::Work, Role::Tx].map(Roles::only);
     vec![
@@ -84,7 +83,7 @@ fn workers_that_run_to_completion_hand_flows_to_each_other() {
     }
 }
 
-/// Stages of each kind are added while guests check the order of what they get. Returns the sums' state at the end.
+/// Adds stages of each kind while guests check packet order. Checks the final counters.
 fn growing(handoffs: HandoffConfig) {
     let [rx, work, tx] = [Role::Rx, Role::Work, Role::Tx].map(Roles::only);
     let rig = pipeline(&[rx, work, tx], handoffs);
@@ -127,7 +126,7 @@ fn stages_are_added_while_packets_flow_and_no_flow_overtakes_itself() {
     growing(HandoffConfig { full: QueueFull::Wait, ring: 256, ..HandoffConfig::default() });
 }
 
-/// Packets that stages lost on their way to each other.
+/// Packets lost in full handoff queues.
 fn lost_between(now: &Snapshot) -> u64 {
     let ports = now.ports.iter().map(|port| &port.drops);
     ports.chain([&now.removed.drops]).filter_map(|drops| drops.get("handoff-full")).sum()

@@ -1,4 +1,4 @@
-//! Receive queues go from one worker to another under traffic, and no packet is lost, changed or late for that.
+//! Receive queues move between workers under traffic, without loss, change or delay of packets.
 
 use crate::guest::{Ending, Guest, Limit, PAIRS};
 use crate::rig::{Rig, assert_sums_agree};
@@ -11,10 +11,10 @@ use std::time::Duration;
 const NAMES: [&str; 2] = ["left", "right"];
 /// Moves under traffic.
 const MOVES: usize = 150;
-/// Frames to one guest that are on their way at the same time: fewer than any of its rings has buffers.
+/// Maximum number of frames in flight to one guest: less than the size of any ring.
 const AWAY: u64 = 70;
 
-/// Two guests that send to each other, never more than there is room for.
+/// Two guests that send to each other, limited to the available buffers.
 struct Talk<R> {
     guests: [Guest<R>; 2],
 }
@@ -34,7 +34,7 @@ impl<R: DriverRing> Talk<R> {
         }
     }
 
-    /// Talks until `done`, and then until everything has come.
+    /// Sends until `done`, then until all frames have arrived.
     fn live(mut self, done: &AtomicBool) -> Self {
         while !done.load(Ordering::Relaxed) {
             self.step(16);
@@ -49,7 +49,7 @@ impl<R: DriverRing> Talk<R> {
     }
 }
 
-/// A switch with both guests, whose rings all run.
+/// A switch with both guests and all rings running.
 fn talking<R: DriverRing>(rig: &Rig, packed: bool) -> ([PortId; 2], Talk<R>) {
     let ids = NAMES.map(|name| rig.add(name));
     let mut talk = Talk::new(rig, packed);
@@ -60,7 +60,7 @@ fn talking<R: DriverRing>(rig: &Rig, packed: bool) -> ([PortId; 2], Talk<R>) {
         };
         rig.wait(name, "its queues", running);
     }
-    // Bridge and guests know each other, so that nothing is flooded from here on.
+    // Afterwards all stations are learned, so that nothing is flooded.
     let limit = Limit::new();
     while talk.guests.iter().any(|guest| guest.counts.received < 200) {
         limit.check("first frames");

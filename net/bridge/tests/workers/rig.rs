@@ -1,4 +1,4 @@
-//! A switch with two workers and vhost-user ports in a folder of their own.
+//! A switch with two workers and vhost-user ports in a temporary directory.
 
 use crate::guest::{PAIRS, PATIENCE};
 use bridge::Switch;
@@ -12,15 +12,15 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const PORTS: usize = 8;
-/// What every port tells its guest of.
+/// MTU of all ports, reported to guests.
 pub(crate) const MTU: u16 = 1500;
 
-/// The engine, the bridge, and where the sockets are.
+/// Engine, bridge and socket directory.
 pub(crate) struct Rig {
     pub(crate) engine: Engine,
     bridge: Switch,
     folder: TempDir,
-    /// Whether ports are spread in software.
+    /// Whether ports use software RSS.
     spreads: bool,
 }
 
@@ -29,21 +29,21 @@ impl Rig {
         Self::with(|bridge| Engine::start(config(), bridge).unwrap())
     }
 
-    /// With an engine over pipelines that look after the bridge's.
+    /// An engine whose pipelines wrap the bridge's.
     pub(crate) fn with(start: impl FnOnce(&Switch) -> Engine) -> Self {
         let bridge = Switch::new(PORTS);
         bridge.add_bridge("lan", BridgeConfig::default()).unwrap();
         Self { engine: start(&bridge), bridge, folder: tempfile::tempdir().unwrap(), spreads: false }
     }
 
-    /// In another execution model, on so many threads.
+    /// An engine with another execution model, on `threads` threads.
     pub(crate) fn in_model(model: &Model, threads: usize) -> Self {
         let config = EngineConfig { workers: vec![WorkerConfig::default(); threads], ..config() };
         let rig = Self::with(|bridge| Engine::start_as(config, model.clone(), bridge).unwrap());
         Self { spreads: matches!(model, Model::Spreading(_)), ..rig }
     }
 
-    /// Another stage of a pipeline.
+    /// Adds a pipeline stage.
     pub(crate) fn add_stage(&self, role: Role) -> usize {
         self.engine.add_stage(role, WorkerConfig::default(), &self.bridge).unwrap()
     }
@@ -52,7 +52,7 @@ impl Rig {
         self.folder.path().join(name)
     }
 
-    /// A port that listens at the socket of its name.
+    /// Adds a port that listens on the socket of its name.
     pub(crate) fn add(&self, name: &str) -> PortId {
         let id = self.engine.reserve(name).unwrap();
         self.bridge.add_port(id, "lan", &PortConfig::default()).unwrap();
@@ -66,7 +66,7 @@ impl Rig {
         id
     }
 
-    /// A port that plugs into the switch at `socket`.
+    /// Adds a port that connects to the switch at `socket`.
     pub(crate) fn add_uplink(&self, name: &str, socket: &Path, ring: RingKind) -> PortId {
         let id = self.engine.reserve(name).unwrap();
         self.bridge.add_port(id, "lan", &PortConfig::default()).unwrap();
@@ -81,12 +81,12 @@ impl Rig {
         self.bridge.remove_port(id).unwrap();
     }
 
-    /// The port of that name, or nothing while it has not come to life.
+    /// The port with this name. Returns `None` before it has started.
     pub(crate) fn port(&self, name: &str) -> Option<PortSnapshot> {
         self.engine.snapshot().ports.into_iter().find(|port| port.name == name)
     }
 
-    /// Every station with the name of its port.
+    /// All stations with the names of their ports.
     pub(crate) fn stations(&self) -> Vec<(String, String)> {
         let ports = self.engine.snapshot().ports;
         let name = |number| ports.iter().find(|port| port.id == number).map(|port| port.name.clone());
@@ -94,7 +94,7 @@ impl Rig {
         all.map(|station| (station.mac.to_string(), name(station.port).unwrap_or_default())).collect()
     }
 
-    /// Waits until these ports' guests got `more` frames than before.
+    /// Waits until the guests of these ports have received `more` frames.
     pub(crate) fn wait_for_traffic(&self, names: &[&str], more: u64) {
         let sum = || names.iter().map(|name| self.port(name).map_or(0, |p| p.tx_packets)).sum::<u64>();
         let (before, end) = (sum(), Instant::now() + PATIENCE);
@@ -104,7 +104,7 @@ impl Rig {
         }
     }
 
-    /// The counters when nothing is on its way any more: what a stage has taken from a guest may still be in hops when the
+    /// Counters after all packets in flight are processed: a stage may still hold packets in handoff queues after the
     /// guest has its buffers back.
     pub(crate) fn settled(&self) -> Snapshot {
         let end = Instant::now() + PATIENCE;
@@ -118,7 +118,7 @@ impl Rig {
         }
     }
 
-    /// Waits until the port is as wanted.
+    /// Waits until the port satisfies `wanted`.
     pub(crate) fn wait(
         &self,
         name: &str,
@@ -137,12 +137,12 @@ impl Rig {
     }
 }
 
-/// Two workers that go where the kernel puts them.
+/// Two workers without CPU pinning.
 pub(crate) fn config() -> EngineConfig {
     EngineConfig { workers: vec![WorkerConfig::default(); 2], max_ports: PORTS, rss: Rss::default() }
 }
 
-/// What came in and the copies of it, what left, and what was lost to a reason, removed ports among them.
+/// Packets received plus copies, packets sent, and packets dropped, including removed ports.
 fn sums(now: &Snapshot) -> (u64, u64, u64) {
     let ports = now.ports.iter();
     let entered: u64 = ports.clone().map(|p| p.rx_packets + p.replicated).sum();
@@ -153,7 +153,7 @@ fn sums(now: &Snapshot) -> (u64, u64, u64) {
     (entered + removed.rx_packets + removed.replicated, left + removed.tx_packets, lost + gone)
 }
 
-/// Every packet is accounted for. Nothing may be on its way.
+/// Checks that every packet is accounted for. No packet may be in flight.
 pub(crate) fn assert_sums_agree(now: &Snapshot) {
     let (entered, left, lost) = sums(now);
     assert!(entered > 0, "nothing was sent");

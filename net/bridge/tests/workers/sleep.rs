@@ -1,5 +1,5 @@
-//! Two switches, joined by a virtio-user port, with nothing to do: every worker sleeps. One frame wakes every worker it
-//! passes, and none is left asleep, whether notifications are controlled by `EVENT_IDX` or by flags.
+//! Two idle switches joined by a virtio-user port: all workers sleep. One frame wakes every worker on its path, with
+//! `EVENT_IDX` and with flags.
 
 use crate::guest::{Ending, Guest, Limit, PAIRS};
 use crate::rig::{Rig, assert_sums_agree};
@@ -8,14 +8,14 @@ use ring::driver::{DriverRing, Packed, Split};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Frames that each guest sends into the silence.
+/// Frames that each guest sends while all workers sleep.
 const FRAMES: usize = 40;
 
 fn sleeps(rig: &Rig) -> Vec<u64> {
     rig.engine.snapshot().workers.iter().map(|worker| worker.sleeps).collect()
 }
 
-/// Waits until every worker of both switches sleeps.
+/// Waits until all workers of both switches sleep.
 fn wait_for_silence(rigs: [&Rig; 2]) {
     let limit = Limit::new();
     while !rigs.iter().all(|rig| rig.engine.snapshot().workers.iter().all(|worker| worker.sleeping)) {
@@ -24,7 +24,7 @@ fn wait_for_silence(rigs: [&Rig; 2]) {
     }
 }
 
-/// Sends one frame by each pair and waits until the other guest has them, if it knows where that is.
+/// Sends one frame per pair; if the other guest is already learned, waits until it has received them.
 fn pass<R: DriverRing>(from: &mut Guest<R>, to: &mut Guest<R>, known: bool) {
     let before = to.counts.received;
     from.step_with(&[to.number], 1);
@@ -49,7 +49,7 @@ pub(crate) fn scenario<R: DriverRing>(near: Rig, far: Rig, ring: RingKind, event
     let mut b = Guest::<R>::plug_in_with(&far.socket("guest"), 1, packed, event_idx);
     let uplink = far.wait("uplink", "its back end", |p| p.features.iter().any(|f| f == "event-idx"));
     assert_eq!(uplink.state, "connected");
-    // What is sent before either end runs is lost, and each starts by itself.
+    // Frames sent before both ends run are lost, and the ends start independently.
     for (rig, port) in [(&near, "trunk"), (&far, "uplink")] {
         rig.wait(port, "its queues", |p| {
             p.queues.iter().filter(|q| q.rx_running && q.tx_running).count() == 2

@@ -1,4 +1,4 @@
-//! Workers that take bursts from each other's queues: what holds in any other model holds here, and flows keep their order.
+//! Work stealing between workers' queues: all scenarios of the other models pass, and flows keep their order.
 
 use crate::guest::{Ending, Guest, Limit, PAIRS};
 use crate::rig::{Rig, assert_sums_agree};
@@ -35,7 +35,7 @@ fn queues_that_move_lose_and_reorder_nothing_while_others_serve_them() {
     moving::scenario::<Split>(rig(), false);
 }
 
-/// All queues are one worker's, and the other one has nothing but what it steals.
+/// One worker has all queues; the other only steals.
 fn scenario<R: DriverRing>(packed: bool) {
     let (rig, names) = (rig(), ["left", "right"]);
     let ids = names.map(|name| rig.add(name));

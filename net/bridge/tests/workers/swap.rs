@@ -1,4 +1,4 @@
-//! A guest changes its memory while two workers send to each of its queues.
+//! A guest changes its memory table while two workers send to all of its queues.
 
 use crate::guest::{Ending, Guest, Limit};
 use crate::memory::Memory;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const SENDERS: [&str; 2] = ["left", "right"];
 const SWAPS: u64 = 60;
 
-/// One change of the memory: the same bytes cut elsewhere or whole again, or memory that is not in use yet.
+/// One memory table change: split the region differently, restore it, or add or remove an unused region.
 fn swap<R: DriverRing>(guest: &mut Guest<R>, more: &Memory, n: u64) {
     let spec = RegionSpec { guest: 1 << 40, user: 1 << 44, len: 4096, offset: 0 };
     let extra = SharedRegion { spec, ..more.whole()[0] };

@@ -1,4 +1,4 @@
-//! A guest takes over another's address once that one's port has lost its peer, and not before.
+//! A guest can take over another's address after that port has lost its peer, and not before.
 
 use crate::guest::{Guest, Manners};
 use crate::rig::Rig;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn plug_in(rig: &Rig, name: &str, number: u8) -> Guest<Split> {
-    // Frame numbers of two guests with one address are not in order.
+    // Sequence numbers of two guests with one address are not in order.
     let manners = Manners { careless: true, ..Manners::default() };
     Guest::plug_in(&rig.socket(name), number, false).with(manners)
 }
@@ -17,7 +17,7 @@ fn refused(rig: &Rig) -> u64 {
     rig.port("thief").and_then(|port| port.drops.get("mac-move-refused").copied()).unwrap_or(0)
 }
 
-/// Lets `guest` send to `peers` until `done`.
+/// Steps `guest`, sending to `peers`, until `done`.
 fn until(guest: &mut Guest<Split>, peers: &[u8], done: impl Fn() -> bool) {
     let end = Instant::now() + LIMIT;
     while !done() {

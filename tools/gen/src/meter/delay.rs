@@ -1,28 +1,28 @@
-//! How long frames of one stream took, and how much that changed from one to the next.
+//! Latency of the frames of a stream, and its variation.
 //!
-//! All times are nanoseconds of one clock, because sender and receiver are one process. Jitter is the running estimate of
-//! RFC 3550 section 6.4.1, over frames in the order of their arrival. Some 16 frames decide what it is at any moment, so what
-//! is kept of it is its mean over all frames and its greatest value, and not what it was at the end; IPDV (RFC 3393) is the difference of delay between
-//! two frames that were sent one after the other, both of which came and in order. What is kept of it is its size.
+//! All times are nanoseconds of one clock, because sender and receiver are one process. Jitter is the running estimate
+//! of RFC 3550 section 6.4.1, over frames in order of arrival. The estimate depends on about the last 16 frames, so its
+//! mean over all frames and its maximum are recorded instead of its final value. IPDV (RFC 3393) is the difference in
+//! delay between two consecutively sent frames that both arrived in order; its absolute value is recorded.
 
 use super::histogram::Histogram;
 
-/// The delays of one stream.
+/// Delays of one stream.
 #[derive(Clone, Debug, Default)]
 pub struct Delay {
     latency: Histogram,
     variation: Histogram,
-    /// The estimate as it is now, the sum of what it was after each frame, of how many, and the most that it was.
+    /// Jitter: current estimate, sum of the estimates after each frame, their number, and their maximum.
     estimate: f64,
     estimates: f64,
     estimated: u64,
     most: f64,
-    /// Delay of the frame that came last, and its number.
+    /// Delay and number of the last frame received.
     last: Option<(u64, u64)>,
 }
 
 impl Delay {
-    /// Frame number `number` came after `delay` nanoseconds.
+    /// Records frame `number` with a delay of `delay` nanoseconds.
     #[inline]
     pub fn take(&mut self, number: u64, delay: u64) {
         self.latency.record(delay);
@@ -38,22 +38,22 @@ impl Delay {
         }
     }
 
-    /// Every delay, in nanoseconds.
+    /// Latencies, in nanoseconds.
     pub fn latency(&self) -> &Histogram {
         &self.latency
     }
 
-    /// The size of every IPDV, in nanoseconds.
+    /// Absolute IPDV values, in nanoseconds.
     pub fn variation(&self) -> &Histogram {
         &self.variation
     }
 
-    /// The mean of the jitter over all frames, in nanoseconds.
+    /// Mean jitter over all frames, in nanoseconds.
     pub fn jitter(&self) -> f64 {
         if self.estimated == 0 { 0.0 } else { self.estimates / self.estimated as f64 }
     }
 
-    /// The most that it was, in nanoseconds.
+    /// Maximum jitter, in nanoseconds.
     pub fn most_jitter(&self) -> f64 {
         self.most
     }
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn jitter_is_of_the_whole_run_and_not_of_its_last_frames() {
         let mut delay = Delay::default();
-        // Ninety frames whose delay jumps by 160 ns, and then a hundred that are calm.
+        // Ninety frames whose delay alternates by 160 ns, then a hundred with constant delay.
         (0..90).for_each(|number| delay.take(number, 100 + 160 * (number % 2)));
         (90..190).for_each(|number| delay.take(number, 100));
         let (mean, most) = (delay.jitter(), delay.most_jitter());

@@ -1,18 +1,18 @@
-//! Counts of values by size: exact below 128, and within one part in 64 above.
+//! Histogram of values: exact below 128, with a relative error of at most 1/64 above.
 //!
-//! Buckets are linear within each power of two. Recording is one addition in memory that exists from the start; nothing
-//! is lost at either end, because the last bucket holds whatever is larger (2^40 nanoseconds are 18 minutes).
+//! Buckets are linear within each power of two. Recording is one addition in preallocated memory; the last bucket holds
+//! all larger values (2^40 nanoseconds are 18 minutes).
 
 use serde::{Deserialize, Serialize};
 
-/// Buckets of each power of two, as a power of two.
+/// Buckets per power of two, as log2.
 const BITS: u32 = 6;
 const LINEAR: u64 = 1 << (BITS + 1);
-/// Powers of two that are told apart.
+/// Values of 2^TOP and more share the last bucket.
 const TOP: u32 = 40;
 const BUCKETS: usize = (LINEAR as usize) + ((TOP - BITS - 1) as usize) * (1 << BITS);
 
-/// Values and how often each came.
+/// Histogram of values.
 #[derive(Clone)]
 pub struct Histogram {
     counts: Box<[u64]>,
@@ -22,24 +22,24 @@ pub struct Histogram {
     smallest: u64,
 }
 
-/// What people ask of a histogram. Of the values' unit.
+/// Summary of a histogram, in the unit of its values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// How many values.
+    /// Number of values.
     pub count: u64,
-    /// The least.
+    /// Minimum.
     pub min: u64,
-    /// The mean.
+    /// Mean.
     pub mean: f64,
-    /// The median.
+    /// Median.
     pub p50: u64,
-    /// Nine of ten are not above.
+    /// 90th percentile.
     pub p90: u64,
-    /// 99 of 100 are not above.
+    /// 99th percentile.
     pub p99: u64,
-    /// 999 of 1000 are not above.
+    /// 99.9th percentile.
     pub p999: u64,
-    /// The greatest.
+    /// Maximum.
     pub max: u64,
 }
 
@@ -66,7 +66,7 @@ fn bucket(value: u64) -> usize {
     ((u64::from(shift) << BITS) + (value >> shift)) as usize
 }
 
-/// The greatest value of a bucket.
+/// The largest value of a bucket.
 fn upper(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     if bucket < LINEAR {
@@ -77,7 +77,7 @@ fn upper(bucket: usize) -> u64 {
 }
 
 impl Histogram {
-    /// Counts a value.
+    /// Records a value.
     #[inline(always)]
     pub fn record(&mut self, value: u64) {
         if let Some(count) = self.counts.get_mut(bucket(value)) {
@@ -89,7 +89,7 @@ impl Histogram {
         self.smallest = self.smallest.min(value);
     }
 
-    /// Adds what another one counted.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Histogram) {
         self.counts.iter_mut().zip(&other.counts).for_each(|(own, theirs)| *own += theirs);
         self.total += other.total;
@@ -98,12 +98,13 @@ impl Histogram {
         self.smallest = self.smallest.min(other.smallest);
     }
 
-    /// How many values were counted.
+    /// Number of recorded values.
     pub fn count(&self) -> u64 {
         self.total
     }
 
-    /// The least value that `part` (0 to 1) of all are not above, to the width of a bucket; 0 where there are none.
+    /// The smallest value that at least the fraction `part` (0 to 1) of all values do not exceed, to the width of a
+    /// bucket; 0 if the histogram is empty.
     pub fn quantile(&self, part: f64) -> u64 {
         let wanted = ((self.total as f64 * part).ceil() as u64).clamp(1, self.total.max(1));
         let mut seen = 0;
@@ -114,7 +115,7 @@ impl Histogram {
         at.map_or(0, |at| upper(at).clamp(self.smallest, self.largest))
     }
 
-    /// What people ask for.
+    /// The summary of all values.
     pub fn summary(&self) -> Summary {
         if self.total == 0 {
             return Summary::default();
@@ -131,7 +132,7 @@ impl Histogram {
         }
     }
 
-    /// Every bucket that has values: the greatest value of it, and how many it has.
+    /// The non-empty buckets: largest value of the bucket and count.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
         let filled = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
         filled.map(|(at, count)| (upper(at), *count))

@@ -1,9 +1,8 @@
-//! What became of the frames: per stream, loss, order, duplicates and delay, from their tags alone.
+//! Meter: loss, order, duplicates and delay per stream, from the tags of frames alone.
 //!
-//! Every frame that is taken ends in exactly one count: of its stream (received, duplicate, too late), of the warm-up, or
-//! of what cannot be told (no tag, no such stream, a time that has not come yet). Whatever a switch under test sends may
-//! stand in a frame, so nothing here trusts it further than its checksum, and nothing grows with it. Nothing is allocated
-//! once the meter is made.
+//! Every frame is counted exactly once: in its stream (received, duplicate, too late), as warm-up, or as unattributable
+//! (no tag, unknown stream, time in the future). A switch under test may return arbitrary frames, so fields are trusted
+//! only with a valid checksum, and memory use does not depend on input. Nothing is allocated after construction.
 
 mod delay;
 mod histogram;
@@ -15,14 +14,14 @@ pub use order::{Arrival, Order, WINDOW};
 
 use super::tag::{MASK, TAG, Tag};
 
-/// What came of one stream.
+/// Results of one stream.
 #[derive(Clone, Debug, Default)]
 pub struct Stream {
-    /// Which frames came.
+    /// Order and loss.
     pub order: Order,
-    /// How long they took.
+    /// Delays.
     pub delay: Delay,
-    /// Bytes of the frames that came, without duplicates.
+    /// Bytes of received frames, without duplicates.
     pub bytes: u64,
     silence: Silence,
 }
@@ -30,7 +29,7 @@ pub struct Stream {
 /// The longest time without a frame.
 #[derive(Clone, Copy, Debug, Default)]
 struct Silence {
-    /// When the last frame came, or the measurement began; none before and behind it.
+    /// Time of the last frame or of the start of the measurement; `None` outside of it.
     last: Option<u64>,
     longest: u64,
 }
@@ -52,7 +51,7 @@ impl Stream {
     }
 }
 
-/// Frames that belong to no stream's counts.
+/// Frames that belong to no stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Strangers {
     /// Frames of the warm-up.
@@ -61,11 +60,11 @@ pub struct Strangers {
     pub untagged: u64,
     /// Frames whose tag names a stream that does not exist.
     pub unknown: u64,
-    /// Frames that were made later than they came, which their tag cannot mean.
+    /// Frames whose tag is later than their arrival.
     pub future: u64,
 }
 
-/// The meter of one run.
+/// Meter of a run.
 #[derive(Clone, Debug)]
 pub struct Meter {
     key: u32,
@@ -75,13 +74,13 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// For so many streams of the run with this key.
+    /// A meter for this many streams of the run with this key.
     pub fn new(streams: usize, key: u32) -> Self {
         let streams = (0..streams).map(|_| Stream::default()).collect();
         Self { key, streams, strangers: Strangers::default(), taken: 0 }
     }
 
-    /// A frame of `len` bytes came at `now`; `tail` is its last bytes, `None` where it is shorter than a tag.
+    /// Records a frame of `len` bytes received at `now`; `tail` is its last bytes, `None` if it is shorter than a tag.
     #[inline]
     pub fn take(&mut self, tail: Option<&[u8; TAG]>, len: usize, now: u64) {
         self.taken += 1;
@@ -109,14 +108,14 @@ impl Meter {
         }
     }
 
-    /// From here on, time without frames counts as silence.
+    /// Starts the measurement of silence.
     pub fn begin(&mut self, now: u64) {
         for stream in &mut self.streams {
             stream.silence = Silence { last: Some(now), longest: 0 };
         }
     }
 
-    /// From here on it does not count any more.
+    /// Ends the measurement of silence.
     pub fn end(&mut self, now: u64) {
         for stream in &mut self.streams {
             stream.silence.broken(now);
@@ -129,17 +128,17 @@ impl Meter {
         &self.streams
     }
 
-    /// What belongs to none.
+    /// Frames that belong to no stream.
     pub fn strangers(&self) -> Strangers {
         self.strangers
     }
 
-    /// Frames that were taken, whatever they were.
+    /// All recorded frames.
     pub fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Different frames of all streams that came.
+    /// Distinct frames received, over all streams.
     pub fn received(&self) -> u64 {
         self.streams.iter().map(|stream| stream.order.received()).sum()
     }
@@ -192,7 +191,7 @@ mod tests {
         assert_eq!(meter.streams()[0].delay.latency().summary().max, 100);
     }
 
-    /// What happens to a frame on a bad wire.
+    /// Fault injection for a frame.
     #[derive(Clone, Copy, Debug)]
     enum Fate {
         Kept,

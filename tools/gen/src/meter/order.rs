@@ -1,37 +1,37 @@
-//! Which frames of one stream came, came twice, or came out of order.
+//! Loss, duplicates and reordering of the frames of one stream.
 //!
-//! A frame is *reordered* when one with a greater number came before it (RFC 4737 section 3.3); its *extent* is how many
-//! frames came since the first such one, duplicates left out (section 4.2). To know both, the last [`WINDOW`] numbers
-//! below the greatest are remembered. What comes later than that is counted as too late: whether it came before, nobody
-//! knows any more, so it stays lost.
+//! A frame is *reordered* if a frame with a larger number arrived before it (RFC 4737 section 3.3); its *extent* is the
+//! number of frames received since the first such frame, without duplicates (section 4.2). For both, the state of the
+//! last [`WINDOW`] numbers below the largest is kept. Frames with older numbers are counted as too late: they cannot be
+//! told from duplicates, so they stay lost.
 
 use super::histogram::Histogram;
 
-/// So many numbers behind the greatest one are remembered.
+/// Number of sequence numbers, up to the largest, whose state is kept.
 pub const WINDOW: u64 = 1 << 16;
 const WORDS: usize = (WINDOW / 64) as usize;
 
-/// What a frame was.
+/// Classification of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// It has the greatest number so far.
+    /// Its number is the largest so far.
     InOrder,
-    /// A greater one came before.
+    /// A frame with a larger number arrived before.
     Reordered,
-    /// It had come before.
+    /// The number was received before.
     Duplicate,
-    /// It is further behind than is remembered.
+    /// The number is outside the window.
     TooLate,
 }
 
-/// The arrivals of one stream.
+/// Arrivals of one stream.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// One above the greatest number that came.
+    /// One above the largest number received.
     next: u64,
-    /// Whether a number of the window came.
+    /// Per number of the window: whether it was received.
     seen: Box<[u64]>,
-    /// For numbers that were jumped over: how many had come when that happened.
+    /// Per skipped number: the number of frames received when it was skipped.
     jumped: Box<[u64]>,
     received: u64,
     reordered: u64,
@@ -56,7 +56,7 @@ impl Default for Order {
 }
 
 impl Order {
-    /// A frame came.
+    /// Records the frame with this number.
     #[inline]
     pub fn take(&mut self, number: u64) -> Arrival {
         if number == self.next {
@@ -68,7 +68,7 @@ impl Order {
         if number > self.next { self.jump(number) } else { self.behind(number) }
     }
 
-    /// Numbers are missing in front of this one.
+    /// Records a number that skips others.
     fn jump(&mut self, number: u64) -> Arrival {
         let first = self.next.max(number.saturating_sub(WINDOW - 1));
         for missing in first..number {
@@ -103,27 +103,27 @@ impl Order {
         *word = *word & !(1 << (number % 64)) | u64::from(came) << (number % 64);
     }
 
-    /// Different frames that came.
+    /// Distinct frames received.
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// Of those, the ones out of order.
+    /// Reordered frames.
     pub fn reordered(&self) -> u64 {
         self.reordered
     }
 
-    /// Frames beyond the first of their number.
+    /// Duplicate frames.
     pub fn duplicates(&self) -> u64 {
         self.duplicates
     }
 
-    /// Frames that came too late to be told from duplicates.
+    /// Frames too late to be told from duplicates.
     pub fn too_late(&self) -> u64 {
         self.too_late
     }
 
-    /// The extents of the frames out of order, in frames.
+    /// Reordering extents, in frames.
     pub fn extents(&self) -> &Histogram {
         &self.extents
     }
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn the_example_of_the_rfc() {
-        // RFC 4737 section 7: packets 4, 5 and 6 arrive behind 7 and 8; the extents are 2, 3 and 4.
+        // RFC 4737 section 7: packets 4, 5 and 6 arrive after 7 and 8; the extents are 2, 3 and 4.
         let mut order = Order::default();
         let told = arrivals(&mut order, &[0, 1, 2, 3, 7, 8, 4, 5, 6, 9]);
         assert_eq!(told.iter().filter(|arrival| **arrival == Reordered).count(), 3);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against the definitions, by search through everything that came.
+        /// Compares with the definitions, by a search of all earlier arrivals.
         #[test]
         fn any_arrivals_are_as_the_definitions_say(numbers in prop::collection::vec(0..60u64, 0..120)) {
             let (mut order, mut came) = (Order::default(), Vec::<u64>::new());

@@ -1,5 +1,4 @@
-//! Where frames leave and where they come back: the ports of a run, and what else its thread does in every turn. How much is sent, and
-//! what came, is not known here.
+//! Ports of a run, and work that its thread does beside them. Independent of the amount of traffic and of its results.
 
 use super::{Phase, Progress, RigError, Side, Watch};
 use port::Flush;
@@ -8,14 +7,14 @@ use port::patch::{Exchange, Patch};
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
-/// How long it is between two looks at a port that is not ready.
+/// Interval between two polls of ports that are not ready.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// What else the generator's thread does in every turn, such as a switch that runs within it.
+/// Additional work of the generator's thread in every turn, such as an inline switch.
 pub struct Beside(Box<dyn FnMut() + Send>);
 
 impl Beside {
-    /// Whatever this does; it must not wait.
+    /// Calls `turn` in every turn; it must not block.
     pub fn new(turn: impl FnMut() + Send + 'static) -> Self {
         Self(Box::new(turn))
     }
@@ -27,19 +26,19 @@ impl std::fmt::Debug for Beside {
     }
 }
 
-/// Where frames leave and where they come back.
+/// The ports of a run.
 #[derive(Debug)]
 pub struct Ends {
-    /// The sending port.
+    /// Sending port.
     pub send: Side,
-    /// The receiving one; left out: the same.
+    /// Receiving port; default: the sending port.
     pub receive: Option<Side>,
-    /// What runs between sending and receiving.
+    /// Work between sending and receiving.
     pub beside: Option<Beside>,
 }
 
 impl Ends {
-    /// A wire of our own, without a switch: what is measured over it is the generator's own part of every result.
+    /// Two connected ports without a switch; measures the generator's own contribution to results.
     pub fn wire() -> Result<Self, RigError> {
         let exchange = Exchange::default();
         let end = |name: &str, peer: &str| {
@@ -53,7 +52,7 @@ impl Ends {
         std::iter::once(&mut self.send).chain(&mut self.receive)
     }
 
-    /// Waits until all ports carry packets.
+    /// Opens all ports and waits until they carry packets.
     pub fn open(&mut self, timeout: Duration, watch: Watch<'_>) -> Result<(), RigError> {
         let began = Instant::now();
         self.sides().for_each(|side| side.open(began));
@@ -74,7 +73,7 @@ impl Ends {
         }
     }
 
-    /// Lets what runs beside have its turn.
+    /// Runs the additional work.
     #[inline]
     pub(super) fn step_aside(&mut self) {
         if let Some(Beside(turn)) = &mut self.beside {
@@ -82,13 +81,13 @@ impl Ends {
         }
     }
 
-    /// Whether all ports carry packets now.
+    /// Whether all ports carry packets.
     pub fn is_ready(&mut self) -> bool {
         self.tend();
         self.sides().all(|side| side.is_ready())
     }
 
-    /// Ends all ports.
+    /// Closes all ports.
     pub fn close(&mut self) {
         self.sides().for_each(Side::close);
     }
@@ -98,14 +97,14 @@ impl Ends {
         self.sides().for_each(|side| side.tend(now));
     }
 
-    /// Has the ports send what they keep back, as far as it is `due`. Whether anything was sent.
+    /// Flushes the ports' transmit queues, as far as `due`. Returns whether anything was sent.
     #[inline]
     pub(super) fn flush(&mut self, at: u64, due: Flush) -> bool {
         self.sides().fold(false, |sent, side| side.flush(port::Now(at), due) | sent)
     }
 
     pub(super) fn notify(&mut self) {
-        // Orders what was published before the loads of the other sides' suppression fields.
+        // Orders published entries before the loads of the peers' suppression fields.
         fence(Ordering::SeqCst);
         self.sides().for_each(Side::notify);
     }

@@ -1,8 +1,8 @@
-//! Generator and meter at work: ports, a source and a clock on one thread.
+//! Runs generator and meter: ports, a source and a clock on one thread.
 //!
-//! This is the part of the folder that reads a clock. One turn of the loop sends what is due, takes what has come, and
-//! now and then lets the ports' control run and whoever watches look at the numbers. The loop ends by the clock alone, so
-//! a switch that takes nothing, gives nothing or goes away costs its frames and never the run.
+//! Only this module reads a clock. A turn of the loop sends due frames and receives; periodically it runs the ports'
+//! control and reports progress. The loop ends by time alone, so a switch that drops, blocks or disconnects affects
+//! frames but does not stall the run.
 
 mod ends;
 mod outcome;
@@ -24,90 +24,90 @@ use super::rate::Rate;
 use super::schedule::Pace;
 use std::time::Duration;
 
-/// Most streams of a run: each takes 576 KiB in the meter.
+/// Maximum number of streams of a run: each takes 576 KiB in the meter.
 pub const MOST: usize = 256;
 
-/// What is asked of a run.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
-    /// The rate of all streams together that have none of their own.
+    /// Rate of all streams together that have no rate of their own.
     pub rate: Rate,
-    /// How frames are spread.
+    /// Distribution of frames over time.
     pub pace: Pace,
-    /// How long frames are sent that count.
+    /// Duration of the measurement.
     pub duration: Duration,
-    /// How long frames are sent before that.
+    /// Duration of the warm-up before it.
     pub warm_up: Duration,
-    /// Most frames that a late stream sends at once; left out: what is due in ten milliseconds, but no more than 1024 or
-    /// what is due in one.
+    /// Maximum number of frames that a late stream sends at once; default: the frames due in ten milliseconds, at least
+    /// a burst, and at most 1024 or those due in one millisecond, whichever is larger.
     pub catch_up: Option<u64>,
-    /// How long ports may take until they carry packets.
+    /// Maximum time until ports carry packets.
     pub timeout: Duration,
-    /// Whether the receiver says where it is, so that switches need not flood: once before, and every few milliseconds of
-    /// the warm-up until a frame has come.
+    /// Whether the receiver sends frames with its addresses, so that switches need not flood: once before the warm-up,
+    /// and every few milliseconds during it until a frame has arrived.
     pub announce: bool,
 }
 
-/// What a run is doing.
+/// Phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Ports are not ready.
+    /// Waiting for the ports.
     Waiting,
-    /// Frames that do not count.
+    /// Sending warm-up frames.
     WarmUp,
-    /// Frames that count.
+    /// Sending measured frames.
     Measuring,
-    /// Frames may be on their way still.
+    /// Receiving frames that are still in flight.
     Draining,
 }
 
-/// How far it is.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// What it is doing.
+    /// Phase.
     pub phase: Phase,
-    /// For how long.
+    /// Time in this phase.
     pub since: Duration,
-    /// Frames of this phase that were sent.
+    /// Frames sent in this phase.
     pub sent: u64,
-    /// Frames that came, all phases together.
+    /// Frames received, over all phases.
     pub received: u64,
 }
 
-/// Whoever watches a run, and may end it by `false`.
+/// Progress callback; ends the run if it returns `false`.
 pub type Watch<'a> = &'a mut dyn FnMut(Progress) -> bool;
 
-/// Why there is no result.
+/// Error of a run.
 #[derive(Debug, thiserror::Error)]
 pub enum RigError {
-    /// A stream is wrong.
+    /// Invalid stream.
     #[error("stream {0}: {1}")]
     Stream(usize, #[source] StreamError),
-    /// There is none, or too many.
+    /// Invalid number of streams.
     #[error("there are {0} streams; describe 1 to 256")]
     Streams(usize),
-    /// No memory.
+    /// Memory allocation failed.
     #[error(transparent)]
     Memory(#[from] NoMemory),
-    /// A port did not come to life; nothing was sent.
+    /// A port did not become ready; nothing was sent.
     #[error("port {name} carried no packets within {timeout:?}: it is {state}")]
     NotReady {
-        /// Which one.
+        /// Name of the port.
         name: String,
-        /// How long was waited.
+        /// Timeout.
         timeout: Duration,
-        /// What it is doing.
+        /// State of the port.
         state: String,
     },
-    /// The wire of our own could not be made.
+    /// The ports cannot be created.
     #[error("the wire of the generator's own could not be made: {0}")]
     Wire(String),
-    /// It was ended before anything counted.
+    /// The run ended before the measurement.
     #[error("it was ended before a frame was sent that counts")]
     Ended,
 }
 
-/// Has the copies of this process made by the kernel that is fastest here. Before the first port is made.
+/// Selects the fastest copy kernel for this process. Must be called before the first port is created.
 pub fn settle() {
     mem::copy::settle(mem::copy::choose(mem::ticks));
 }

@@ -1,128 +1,128 @@
-//! What a run showed, as it is printed and kept: plain numbers, with their units in their names or beside them.
+//! Results of a run as printed and stored: plain numbers; units are part of names or documentation.
 
 use super::super::meter::{Meter, Strangers, Stream, Summary};
 use super::super::source::Sent;
 use serde::{Deserialize, Serialize};
 
-/// Above this part of what was asked, whoever did not keep up is named.
+/// A shortfall above this fraction of the requested frames is reported as a limit.
 const NOTICED: f64 = 0.001;
 
-/// Who kept the rate from being what was asked.
+/// Cause of a shortfall from the requested rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
-    /// Nobody: what was asked was sent.
+    /// No shortfall.
     #[default]
     None,
     /// The generator was late.
     Generator,
-    /// The port, or the switch behind it, took no more.
+    /// The port, or the switch behind it, accepted no more.
     Port,
 }
 
-/// Frames that the schedule had and nobody sent, by who was to blame.
+/// Frames due but not sent, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missed {
-    /// The generator was late, or away when the run was over.
+    /// The generator was late, or had not generated them at the end of the run.
     pub generator: u64,
-    /// The port took no more.
+    /// The port accepted no more.
     pub port: u64,
 }
 
-/// What became of one stream.
+/// Results of one stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StreamOutcome {
-    /// What people call it.
+    /// Name.
     pub name: String,
-    /// Frames that the port accepted.
+    /// Frames accepted by the port.
     pub sent: u64,
-    /// Different frames that came back.
+    /// Distinct frames received.
     pub received: u64,
-    /// Frames that did not.
+    /// Frames sent and not received.
     pub lost: u64,
-    /// Their part of those that were sent.
+    /// Lost frames as a fraction of sent frames.
     pub loss_ratio: f64,
-    /// Frames beyond the first of their number.
+    /// Duplicate frames.
     pub duplicates: u64,
-    /// Frames that came behind one that was sent later (RFC 4737).
+    /// Reordered frames (RFC 4737).
     pub reordered: u64,
-    /// Their part of those that came (RFC 4737 section 4.1).
+    /// Reordered frames as a fraction of received frames (RFC 4737 section 4.1).
     pub reordered_ratio: f64,
-    /// By how many frames (RFC 4737 section 4.2).
+    /// Reordering extent, in frames (RFC 4737 section 4.2).
     pub reordering_extent: Summary,
-    /// Frames that came so late that nobody knows whether they were duplicates; they count as lost.
+    /// Frames too late to be told from duplicates; they count as lost.
     pub too_late: u64,
-    /// Frames a second that were asked for; none where there was no limit.
+    /// Requested rate in frames per second; `None` if unlimited.
     pub asked_pps: Option<f64>,
-    /// Frames a second that were sent.
+    /// Sent frames per second.
     pub sent_pps: f64,
-    /// Frames a second that came.
+    /// Received frames per second.
     pub received_pps: f64,
-    /// Bits a second that came, of frames without their checksum.
+    /// Received bits per second, of frames without checksum.
     pub received_bps: f64,
-    /// The part of the frames that were due and did not go.
+    /// Fraction of the due frames that were not sent.
     pub pacing_error: f64,
-    /// The longest that a frame went after it was due, in nanoseconds.
+    /// Maximum delay from due time to sending, in nanoseconds.
     pub latest_ns: u64,
-    /// From making a frame to finding it, in nanoseconds.
+    /// Latency from frame generation to reception, in nanoseconds.
     pub latency_ns: Summary,
-    /// RFC 3550's estimate, the mean of what it was after each frame, in nanoseconds.
+    /// Mean of the RFC 3550 jitter estimate over all frames, in nanoseconds.
     pub jitter_ns: f64,
-    /// The most that it was, in nanoseconds.
+    /// Maximum of the jitter estimate, in nanoseconds.
     pub jitter_max_ns: f64,
-    /// The size of IPDV (RFC 3393), in nanoseconds.
+    /// Absolute IPDV (RFC 3393), in nanoseconds.
     pub ipdv_ns: Summary,
-    /// The longest time without a frame while frames were sent, in nanoseconds.
+    /// Longest time without a received frame during the measurement, in nanoseconds.
     #[serde(default)]
     pub longest_silence_ns: u64,
-    /// Latencies: the greatest of each range in nanoseconds, and how many frames had it.
+    /// Latency histogram: largest value of each bucket in nanoseconds, and number of frames.
     pub histogram: Vec<(u64, u64)>,
 }
 
-/// What became of all of them.
+/// Results of all streams.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// How long frames were sent, in seconds, without warm-up and waiting for the last ones.
+    /// Duration of the measurement in seconds, without warm-up and draining.
     pub seconds: f64,
-    /// Whether it was ended before its time; the numbers are of what there was.
+    /// Whether the run ended early; the numbers then cover the time until its end.
     pub interrupted: bool,
-    /// Frames that the port accepted.
+    /// Frames accepted by the port.
     pub sent: u64,
-    /// Different frames that came back.
+    /// Distinct frames received.
     pub received: u64,
-    /// Frames that did not.
+    /// Frames sent and not received.
     pub lost: u64,
-    /// Their part of those that were sent.
+    /// Lost frames as a fraction of sent frames.
     pub loss_ratio: f64,
-    /// Frames a second that were sent.
+    /// Sent frames per second.
     pub sent_pps: f64,
-    /// Frames a second that came.
+    /// Received frames per second.
     pub received_pps: f64,
-    /// Who kept the rate from being what was asked.
+    /// Cause of a shortfall from the requested rate.
     pub limit: Limit,
-    /// Frames that were due and did not go.
+    /// Frames due but not sent.
     pub missed: Missed,
-    /// Offers of which the port did not take all at once; what it left was offered again.
+    /// Offers that the port accepted only in part; the rest was offered again.
     pub refused: u64,
-    /// Of those that were sent, what the sending port itself lost.
+    /// Sent frames that the sending port itself dropped.
     pub dropped_by_port: u64,
-    /// Frames of the warm-up that came.
+    /// Warm-up frames received.
     pub warm_up: u64,
     /// Frames without a valid tag of this run.
     pub untagged: u64,
-    /// Frames whose tag names no stream of this run.
+    /// Frames whose tag names an unknown stream.
     pub unknown_stream: u64,
-    /// Frames that came before they were made, by their tag.
+    /// Frames whose tag is later than their arrival.
     pub impossible_time: u64,
-    /// Tagged or not, frames that came back to the sending port; without those of the warm-up and announcements.
+    /// Frames, tagged or not, received by the sending port; without warm-up frames and announcements.
     pub returned: u64,
-    /// How many times a port broke.
+    /// Number of port faults.
     pub faults: u64,
-    /// Stream by stream.
+    /// Results per stream.
     pub streams: Vec<StreamOutcome>,
 }
 
-/// What a run is summed up from.
+/// Input of the results.
 pub(super) struct Counted<'a> {
     pub(super) seconds: f64,
     pub(super) interrupted: bool,
@@ -131,7 +131,7 @@ pub(super) struct Counted<'a> {
     pub(super) sent: Vec<Sent>,
     pub(super) meter: &'a Meter,
     pub(super) missed: Missed,
-    /// Offers of a burst, and those of which something was left.
+    /// Offers of bursts, and offers accepted only in part.
     pub(super) offers: (u64, u64),
     pub(super) dropped_by_port: u64,
     pub(super) returned: u64,
@@ -143,7 +143,7 @@ fn part(of: u64, all: u64) -> f64 {
 }
 
 impl Counted<'_> {
-    /// The numbers as people want them.
+    /// Computes the results.
     pub(super) fn outcome(&self) -> Outcome {
         let streams: Vec<_> = (0..self.sent.len()).map(|i| self.stream(i)).collect();
         let total = |of: fn(&StreamOutcome) -> u64| streams.iter().map(of).sum::<u64>();
@@ -172,7 +172,7 @@ impl Counted<'_> {
         }
     }
 
-    /// Without a rate, whoever made the other wait was the slower one.
+    /// Determines the limit. Without a rate, the port is the limit if it refused more than one percent of the offers.
     fn limit(&self, sent: u64) -> Limit {
         let Missed { generator, port } = self.missed;
         if self.rates.iter().any(Option::is_none) {

@@ -1,7 +1,7 @@
-//! One port of the generator, and its queues: what an engine is to a port, on the one thread that makes and checks.
+//! A port of the generator and its queues: the role of an engine, on the one thread that generates and checks.
 //!
-//! Whoever owns a side tends it now and then, which lets the port's control run between two bursts; so a queue is never
-//! in use when its port takes it back. A burst that was received is completed before anything else happens.
+//! The owner calls `tend` periodically, which runs the port's control between two bursts; so no queue is in use when
+//! its port detaches it. A received burst is completed before any other operation.
 
 use super::super::meter::Meter;
 use super::super::tag::TAG;
@@ -12,27 +12,27 @@ use port::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::Instant;
 
-/// Bursts that are taken from a queue in one call, at most.
+/// Maximum number of bursts taken from a queue per call.
 const MOST_BURSTS: usize = 4;
 
-/// The queues that a port has handed out, by queue pair.
+/// Queues attached by a port, by queue pair.
 #[derive(Default)]
 pub struct Desk {
     rx: Vec<(u16, Box<dyn RxQueue>)>,
     tx: Vec<(u16, Box<dyn TxQueue>)>,
-    /// Whether one of them was ever seen to keep packets back.
+    /// Whether any transmit queue may hold back packets.
     keeps_back: bool,
-    /// What was found broken since the port was tended last.
+    /// Fault found since the last `tend`.
     broken: Option<PortFault>,
 }
 
-/// A port with a name.
+/// A named port.
 pub struct Side {
     name: String,
     control: Box<dyn PortControl>,
     desk: Desk,
     received: Burst,
-    /// The transmit queue whose turn it is.
+    /// Index of the transmit queue used last.
     turn: usize,
     stats: BurstStats,
     faults: u64,
@@ -45,25 +45,25 @@ impl std::fmt::Debug for Side {
 }
 
 impl Desk {
-    /// The first transmit queue, alone.
+    /// The first transmit queue.
     pub fn into_tx(self) -> Option<Box<dyn TxQueue>> {
         self.tx.into_iter().next().map(|(_, queue)| queue)
     }
 
-    /// The first receive queue, alone.
+    /// The first receive queue.
     pub fn into_rx(self) -> Option<Box<dyn RxQueue>> {
         self.rx.into_iter().next().map(|(_, queue)| queue)
     }
 }
 
 impl Desk {
-    /// The first queue of either kind, where both are there.
+    /// The first receive and transmit queue; `None` if either is missing.
     pub fn into_both(self) -> Option<(Box<dyn RxQueue>, Box<dyn TxQueue>)> {
         let (rx, tx) = (self.rx.into_iter().next()?, self.tx.into_iter().next()?);
         Some((rx.1, tx.1))
     }
 
-    /// Whether packets can be sent and received.
+    /// Whether a receive and a transmit queue are attached.
     pub fn is_ready(&self) -> bool {
         !self.rx.is_empty() && !self.tx.is_empty()
     }
@@ -93,12 +93,12 @@ impl Attach for Desk {
     fn refresh(&mut self) {
         let rx = self.rx.iter_mut().map(|(_, queue)| queue.refresh());
         let tx = self.tx.iter_mut().map(|(_, queue)| queue.refresh());
-        // Every queue is asked; the first that refuses is told.
+        // Refreshes every queue; the first fault is reported.
         let refused = rx.chain(tx).filter_map(Result::err).fold(None, |first, fault| first.or(Some(fault)));
         self.broken = self.broken.take().or(refused);
     }
 
-    /// What a switch should learn from the port is nothing to a generator.
+    /// A generator has no use for frames that inform switches, so they are dropped.
     fn inject(&mut self, _frame: &[u8]) {}
 
     fn failure(&self) -> Option<PortFault> {
@@ -107,44 +107,44 @@ impl Attach for Desk {
 }
 
 impl Side {
-    /// A port that was not brought to life yet.
+    /// A port that is not open yet.
     pub fn new(name: &str, control: Box<dyn PortControl>) -> Self {
         let (desk, received) = (Desk::default(), Burst::new());
         let name = name.to_owned();
         Self { name, control, desk, received, turn: 0, stats: BurstStats::default(), faults: 0 }
     }
 
-    /// The port's name.
+    /// Port name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The port's state, for people.
+    /// Port status.
     pub fn status(&self) -> PortStatus {
         self.control.status()
     }
 
-    /// Whether packets can be sent and received.
+    /// Whether a receive and a transmit queue are attached.
     pub fn is_ready(&self) -> bool {
         self.desk.is_ready()
     }
 
-    /// How many times the port broke.
+    /// Number of port faults.
     pub fn faults(&self) -> u64 {
         self.faults
     }
 
-    /// Frames that the port was given and lost.
+    /// Frames that the port accepted and lost.
     pub fn dropped(&self) -> u64 {
         self.stats.lost
     }
 
-    /// Forgets what was counted.
+    /// Resets the counters of lost frames.
     pub fn forget(&mut self) {
         self.stats = BurstStats::default();
     }
 
-    /// Lets the port's control run, if there is anything to do. Never waits.
+    /// Runs the port's control if it has work. Never blocks.
     pub fn tend(&mut self, now: Instant) {
         if let Some(fault) = self.desk.broken.take() {
             self.faults += 1;
@@ -154,7 +154,7 @@ impl Side {
         let due = self.control.deadline().is_some_and(|at| at <= now);
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         let readable = self.control.poll_fd().is_some_and(|fd| {
-            // A poll that was interrupted found nothing, and is made again the next time.
+            // An interrupted poll counts as no event; the next call polls again.
             poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&at_once)).unwrap_or(0) > 0
         });
         if due || readable {
@@ -163,18 +163,19 @@ impl Side {
         }
     }
 
-    /// Brings the port to life.
+    /// Starts the port's control.
     pub fn open(&mut self, now: Instant) {
         self.control.handle(now, &mut self.desk);
     }
 
-    /// Ends the port.
+    /// Closes the port.
     pub fn close(&mut self) {
         self.received.unpin();
         self.control.close(&mut self.desk);
     }
 
-    /// Offers these places of the burst to the queue whose turn it is. How many it is done with.
+    /// Offers these places of the burst to the next transmit queue in rotation. Returns the number of places it has
+    /// processed.
     #[inline]
     pub fn send(&mut self, burst: &Burst, indices: &[u8]) -> usize {
         let queues = self.desk.tx.len();
@@ -192,7 +193,7 @@ impl Side {
         }
     }
 
-    /// Has the transmit queues send what they keep back, as far as it is `due` at `now`. Whether anything was sent.
+    /// Flushes the transmit queues, as far as `due` at `now`. Returns whether anything was sent.
     #[inline]
     pub fn flush(&mut self, now: Now, due: Flush) -> bool {
         let (mut sent, mut at) = (false, 0);
@@ -211,8 +212,8 @@ impl Side {
         sent
     }
 
-    /// Takes what has come, and has the meter look at it. Returns how many frames. Of each queue up to `MOST_BURSTS` bursts:
-    /// with one for each that is sent, a backlog that a stall has left would stand for as long as the load is the highest.
+    /// Receives frames and records them in the meter. Returns their number. Takes up to `MOST_BURSTS` bursts per queue:
+    /// with only one per sent burst, the backlog of a stall would persist at the highest load.
     #[inline]
     pub fn receive<K: Kernel>(&mut self, meter: &mut Meter, clock: impl Fn() -> u64) -> usize {
         let (mut came, mut at) = (0, 0);
@@ -236,7 +237,7 @@ impl Side {
         came
     }
 
-    /// Takes one burst of the queue at `at`. Returns how many frames it had.
+    /// Receives one burst from the queue at `at`. Returns the number of frames.
     #[inline]
     fn receive_burst<K: Kernel>(
         &mut self,
@@ -260,7 +261,7 @@ impl Side {
         (self.received.len(), taken)
     }
 
-    /// Asks for the lines that the next look reads first.
+    /// Prefetches the lines that the next poll reads first.
     #[inline]
     pub fn prefetch(&self) {
         if let Some((_, queue)) = self.desk.rx.first() {
@@ -268,7 +269,7 @@ impl Side {
         }
     }
 
-    /// Wakes the other side where it wants that. The caller has executed a full fence since anything was published.
+    /// Notifies the peer if it requests that. The caller must have executed a full fence since the last publish.
     #[inline]
     pub fn notify(&mut self) {
         self.desk.tx.iter_mut().for_each(|(_, queue)| queue.notify());
@@ -278,7 +279,7 @@ impl Side {
 
 #[cfg(test)]
 impl Side {
-    /// What a switch does: hands what has come to another port, or loses it. How many frames.
+    /// Forwards received frames to another port as a switch would, or drops them. Returns their number.
     pub(super) fn pass(&mut self, to: &mut Self, is_lost: bool) -> usize {
         let Some((_, queue)) = self.desk.rx.first_mut() else { return 0 };
         self.received.begin(0);

@@ -1,4 +1,4 @@
-//! A switch of our own between the generator's two ends, in one process: one worker, one bridge, two ports of kind `pair`.
+//! A switch between the generator's two ports in one process: one worker, one bridge, two ports of kind `patch`.
 
 use super::{Beside, Ends, Outcome, Rig, RigError, Side, Timing};
 use crate::rate::Rate;
@@ -13,13 +13,13 @@ use port::wrap::{TxCoalesce, Wrappers, wrap};
 use port::{PortControl, Rss};
 use std::time::Duration;
 
-/// Names of the switch's ports, and of the generator's ends of the same cables.
+/// Names of the switch's ports, and of the generator's ports at the other ends.
 const NAMES: [(&str, &str); 2] = [("red", "generator-red"), ("blue", "generator-blue")];
 
-/// Bytes of a frame, without its checksum.
+/// Frame size in bytes, without checksum.
 const SIZE: u16 = 64;
 const WARM_UP: Duration = Duration::from_millis(50);
-/// How long its ports may take until they carry packets.
+/// Timeout for the ports to become ready.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A running switch.
@@ -32,7 +32,7 @@ fn failed(error: impl std::fmt::Display) -> RigError {
     RigError::Wire(error.to_string())
 }
 
-/// The switch with its bridge, and no port yet.
+/// A switch with its bridge and without ports.
 fn bridge() -> Result<Switch, RigError> {
     let switch = Switch::new(NAMES.len());
     switch.add_bridge("lan", BridgeConfig::default()).map_err(failed)?;
@@ -43,8 +43,8 @@ fn config(workers: Vec<WorkerConfig>) -> EngineConfig {
     EngineConfig { workers, max_ports: NAMES.len(), rss: Rss::default() }
 }
 
-/// The generator's ends of a switch that runs within the generator's own thread, in each of its turns: merged, with no other
-/// core involved. It ends with them.
+/// The generator's ports of an inline switch, which runs on the generator's own thread in every turn, without another
+/// core. The switch stops when the ports are dropped.
 pub fn inline() -> Result<Ends, RigError> {
     let switch = bridge()?;
     let workers = vec![WorkerConfig::default()];
@@ -52,7 +52,7 @@ pub fn inline() -> Result<Ends, RigError> {
     let bench = Bench::around(engine, &switch, None)?;
     let ends = bench.ends()?;
     let beside = Beside::new(move || {
-        // The engine lives as long as a worker forwards.
+        // Keeps the engine alive while a worker forwards.
         let _ = &bench;
         for inline in &mut inline {
             inline.forward();
@@ -62,13 +62,13 @@ pub fn inline() -> Result<Ends, RigError> {
 }
 
 impl Bench {
-    /// Starts it on this CPU, which it polls always; `tx_coalesce` is how its ports send.
+    /// Starts the switch with one busy-polling worker on this CPU; `tx_coalesce` applies to its ports.
     pub fn start(cpu: usize, tx_coalesce: Option<TxCoalesce>) -> Result<Self, RigError> {
         let worker = WorkerConfig { cpu: Some(cpu), polling: Polling::Busy, queue_full: QueueFull::Drop };
         Self::start_as(vec![worker], Model::RunToCompletion, tx_coalesce)
     }
 
-    /// Starts it with these threads, which divide the work so.
+    /// Starts the switch with these workers and this threading model.
     pub fn start_as(
         workers: Vec<WorkerConfig>,
         model: Model,
@@ -79,7 +79,7 @@ impl Bench {
         Self::around(engine, &switch, tx_coalesce)
     }
 
-    /// Gives this engine the two ports of this switch's bridge.
+    /// Adds the two ports of the bridge to this engine.
     fn around(engine: Engine, switch: &Switch, tx_coalesce: Option<TxCoalesce>) -> Result<Self, RigError> {
         let bench = Self { engine, exchange: Exchange::default() };
         for (name, peer) in NAMES {
@@ -97,14 +97,14 @@ impl Bench {
         Ok(Box::new(pair))
     }
 
-    /// The generator's ends: the first sends, the second receives.
+    /// The generator's ports: the first sends, the second receives.
     pub fn ends(&self) -> Result<Ends, RigError> {
         let [send, receive] = NAMES.map(|(port, own)| Ok(Side::new(own, self.end(own, port)?)));
         let receive: Result<_, RigError> = receive;
         Ok(Ends { send: send?, receive: Some(receive?), beside: None })
     }
 
-    /// Sends frames of 64 bytes through it at this rate, with the gaps of chance, for so long.
+    /// Sends 64-byte frames through the switch at this mean rate with Poisson pacing, for `duration`.
     pub fn loaded(&self, rate: Rate, duration: Duration, key: u32) -> Result<Outcome, RigError> {
         let timing = Timing {
             rate,
@@ -119,12 +119,12 @@ impl Bench {
         Rig::new(self.ends()?, &[stream], timing, key)?.run(&mut |_| true)
     }
 
-    /// What it counted so far.
+    /// Counters of the switch.
     pub fn snapshot(&self) -> Snapshot {
         self.engine.snapshot()
     }
 
-    /// Ends it.
+    /// Stops the switch.
     pub fn stop(self) -> Result<(), RigError> {
         self.engine.stop().map_err(failed)
     }

@@ -60,7 +60,7 @@ fn a_backlog_is_taken_in_fewer_calls_than_it_had_bursts() {
     let mut burst = port::Burst::new();
     burst.begin(0);
     (0..port::BURST).for_each(|_| assert!(burst.push_own(&[2; 60])));
-    // A stall leaves five bursts behind.
+    // Five bursts are queued, as after a stall.
     (0..5).for_each(|_| assert_eq!(from.send(&burst, &port::PLACES), port::BURST));
     let mut meter = Meter::new(1, 1);
     let mut receive = || to.receive::<mem::copy::Portable>(&mut meter, || 0);
@@ -70,7 +70,7 @@ fn a_backlog_is_taken_in_fewer_calls_than_it_had_bursts() {
 #[test]
 fn every_frame_that_was_due_was_sent_or_missed_also_at_the_end() {
     let mut ends = Ends::wire().unwrap();
-    // A turn is longer than the phase, so most frames are due after the schedule was asked last.
+    // A turn is longer than the phase, so most frames become due after the last query of the schedule.
     ends.beside = Some(Beside::new(|| std::thread::sleep(Duration::from_millis(30))));
     let timing = Timing { duration: Duration::from_millis(20), warm_up: Duration::ZERO, ..timing("100kpps") };
     let outcome = Rig::new(ends, &[stream("64")], timing, 1).unwrap().run(&mut |_| true).unwrap();
@@ -83,7 +83,7 @@ fn what_a_port_keeps_back_is_sent_at_the_end() {
     let exchange = Exchange::default();
     let end =
         |name: &str, peer: &str| Box::new(Patch::new(name, peer, Options::default(), &exchange).unwrap());
-    // It waits for as many packets as never come.
+    // Waits for more packets than ever arrive.
     let tx_coalesce = Some(TxCoalesce { packets: 256, within: None });
     let gathers = wrap(end("a", "b"), "a", &Wrappers { tx_coalesce, ..Wrappers::default() }).unwrap();
     let (send, receive) = (Side::new("a", gathers), Some(Side::new("b", end("b", "a"))));
@@ -92,7 +92,7 @@ fn what_a_port_keeps_back_is_sent_at_the_end() {
     assert!(outcome.sent > 0 && outcome.lost == 0 && outcome.warm_up > 0, "{outcome:?}");
 }
 
-/// A switch between sender and receiver that loses the first `lost` frames of the receiver, and all that was sent before.
+/// A switch between sender and receiver that drops the first `lost` frames of the receiver and all frames sent before.
 fn forgetful(lost: usize) -> Ends {
     let exchange = Exchange::default();
     let end = |name: &str, peer: &str| {

@@ -1,5 +1,4 @@
-//! The loop: phases of a warm-up, of what counts and of what is still on its way, each of turns that send what is due and take what has
-//! come.
+//! The main loop: the phases warm-up, measurement and drain, each of turns that send due frames and receive.
 
 use super::ends::Ends;
 use super::outcome::{Counted, Missed, Outcome};
@@ -15,28 +14,28 @@ use port::{BURST, Burst, Flush, PLACES};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// How often ports are tended and whoever watches is told, in nanoseconds.
+/// Interval of port control and of progress reports, in nanoseconds.
 const TENDED: u64 = 1_000_000;
 const TOLD: u64 = 250_000_000;
-/// How long it is between two announcements of the receiver, in nanoseconds.
+/// Interval of the receiver's announcements, in nanoseconds.
 const ANNOUNCED: u64 = 5_000_000;
-/// Frames that wait for room are made anew when they are older than this, in nanoseconds.
+/// Frames waiting for the port are restamped if they are older than this, in nanoseconds.
 const STALE: u64 = 1_000;
-/// Nanoseconds between two offers above which the generator's thread was kept from running.
+/// A longer time between two offers means that the generator's thread was descheduled, in nanoseconds.
 const STALL: u64 = 100_000;
-/// Without a frame for as long as frames were sent, within these bounds, the last ones are not coming any more.
+/// Bounds of the drain time without a frame; in between it equals the duration of the measurement.
 const SILENCE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(200));
-/// The schedule may catch up with what was due in so many seconds, but at least a burst; and with more frames than a ring
-/// usually has only if they were due in a tenth of that.
+/// The schedule catches up with frames due in this many seconds, at least a burst; more than the size of a typical ring
+/// only if they were due in a tenth of that.
 const CATCH_UP: f64 = 0.01;
 const RING: u64 = 1024;
-/// How far ahead a phase begins, in nanoseconds, so that its first frame is not late.
+/// Lead time of a phase in nanoseconds, so that its first frame is not late.
 const AHEAD: u64 = 20_000;
 
-/// One for all runs of a process: to calibrate it takes a tenth of a second.
+/// Shared by all runs of a process, because calibration takes a tenth of a second.
 static CLOCK: OnceLock<Clock> = OnceLock::new();
 
-/// A run that was judged and has not begun.
+/// A validated run that has not started.
 #[derive(Debug)]
 pub struct Rig {
     ends: Ends,
@@ -50,20 +49,20 @@ pub struct Rig {
     origin: u64,
 }
 
-/// The loop's own state.
+/// State of the loop.
 struct Loop {
     burst: Burst,
-    /// How far the burst was accepted.
+    /// Number of frames of the burst that the port has accepted.
     at: usize,
     stamped: u64,
-    /// When the port was offered something last.
+    /// Time of the last offer to the port.
     offered: u64,
-    /// Whether the port had no room since the schedule was asked last.
+    /// Whether the port had no space since the last query of the schedule.
     blocked: bool,
     missed: Missed,
     offers: (u64, u64),
     meter: Meter,
-    /// What came to a sending port that does not receive.
+    /// Frames received by a sending port that is not the receiver.
     returned: Meter,
     announced: u64,
     tended: u64,
@@ -71,25 +70,25 @@ struct Loop {
 }
 
 impl Loop {
-    /// Frames that came back to the sending port; those of the warm-up, which announcements are too, do not count.
+    /// Frames received by the sending port; warm-up frames, including announcements, do not count.
     fn returned(&self) -> u64 {
         self.returned.taken() - self.returned.strangers().warm_up
     }
 
-    /// Whether no frame of this run has come to the receiver.
+    /// Whether the receiver has received no frame of this run.
     fn nothing_came(&self) -> bool {
         self.meter.received() + self.meter.strangers().warm_up == 0
     }
 }
 
-/// Nanoseconds of a clock since `origin`.
+/// Returns a function for the nanoseconds since `origin`.
 fn nanoseconds(clock: Clock, origin: u64) -> impl Fn() -> u64 + Copy {
     let per_tick = clock.seconds(0, 1) * 1e9;
     move || (clock.ticks().saturating_sub(origin) as f64 * per_tick) as u64
 }
 
 impl Rig {
-    /// Judges streams and opens nothing. `key` tells this run's frames from others'.
+    /// Validates the streams; opens no port. `key` distinguishes this run's frames from those of other runs.
     pub fn new(ends: Ends, streams: &[Description], timing: Timing, key: u32) -> Result<Self, RigError> {
         if streams.is_empty() || streams.len() > MOST.min(usize::from(MOST_STREAMS)) {
             return Err(RigError::Streams(streams.len()));
@@ -112,17 +111,17 @@ impl Rig {
         Ok(Self { ends, timing, names, rates, notes, key, source, clock, origin: clock.ticks() })
     }
 
-    /// What whoever runs it should know.
+    /// Notes for the user.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Frames a second that are asked of all streams together; none where one has no limit.
+    /// Requested frames per second of all streams; `None` if one is unlimited.
     pub fn asked(&self) -> Option<f64> {
         self.rates.iter().copied().sum()
     }
 
-    /// Opens the ports, sends, receives, closes them and says what became of it.
+    /// Opens the ports, runs, closes the ports and returns the results.
     pub fn run(mut self, watch: Watch<'_>) -> Result<Outcome, RigError> {
         if let Err(error) = self.ends.open(self.timing.timeout, watch) {
             self.ends.close();
@@ -133,7 +132,7 @@ impl Rig {
         outcome
     }
 
-    /// Sends and receives over ports that are open already and stay so: they come back with what became of it.
+    /// Runs over open ports, which stay open and are returned with the results.
     pub fn run_open(mut self, watch: Watch<'_>) -> (Ends, Result<Outcome, RigError>) {
         port::prepare_thread();
         let outcome = mem::with_kernel!(chosen(), K => self.measure::<K>(watch));
@@ -191,7 +190,7 @@ impl Rig {
         self.ends.sides().map(|side| side.faults()).sum()
     }
 
-    /// The receiver sends one frame of each stream's destination. Only where there is a receiver of its own.
+    /// Sends one frame of each stream's destination from the receiving port, if that is a separate port.
     fn announce(&mut self, state: &mut Loop, at: u64) {
         state.announced = at;
         let Some(receiver) = &mut self.ends.receive else { return };
@@ -207,7 +206,7 @@ impl Rig {
         self.ends.notify();
     }
 
-    /// Sends and receives for as long as this phase is. `false`: it was ended early.
+    /// Sends and receives for the duration of a phase. Returns false if the run was ended early.
     fn phase<K: Kernel>(&mut self, state: &mut Loop, warm_up: bool, watch: Watch<'_>) -> bool {
         let now = nanoseconds(self.clock, self.origin);
         let length = if warm_up { self.timing.warm_up } else { self.timing.duration };
@@ -230,7 +229,7 @@ impl Rig {
             if at - state.tended > TENDED {
                 state.tended = at;
                 self.ends.tend();
-                // It may have been lost: a switch is not ready at the moment its ports are.
+                // An announcement may be lost, because a switch may become ready later than its ports.
                 let again = warm_up && self.timing.announce && at - state.announced > ANNOUNCED;
                 if again && state.nothing_came() {
                     self.announce(state, at);
@@ -248,15 +247,15 @@ impl Rig {
         }
     }
 
-    /// Counts what was due before the end of a phase and did not go: never asked for, or left in the burst. It is the port's
-    /// where that has not taken everything since the schedule was asked last. What the port keeps back goes.
+    /// Counts frames due before the end of a phase and not sent: not generated, or left in the burst. They count for
+    /// the port if it refused frames since the last query of the schedule, else for the generator. Flushes the port.
     fn finish(&mut self, state: &mut Loop, end: u64) {
         if self.ends.flush(end, Flush::All) {
             self.ends.notify();
         }
         let missed = self.source.finish(end);
         if state.blocked {
-            // Of a stream without limit there is always something left, and none of it was asked for.
+            // An unlimited stream always has frames left in the burst; none of them was requested.
             let left = self.asked().map_or(0, |_| state.burst.len() - state.at);
             state.missed.port += missed + left as u64;
         } else {
@@ -264,7 +263,7 @@ impl Rig {
         }
     }
 
-    /// Sends what is due, and takes what has come.
+    /// Sends due frames and receives.
     #[inline]
     fn turn<K: Kernel>(&mut self, state: &mut Loop, at: u64, now: impl Fn() -> u64 + Copy) {
         let sent = self.offer::<K>(state, at);
@@ -277,10 +276,10 @@ impl Rig {
         }
     }
 
-    /// Offers the port a burst, or again what it left of the last one. How many frames it took.
+    /// Offers a new burst, or the rest of the last one, to the port. Returns the number of frames accepted.
     #[inline]
     fn offer<K: Kernel>(&mut self, state: &mut Loop, at: u64) -> usize {
-        // What was due while this thread did not run is not the port's to answer for.
+        // Frames due while this thread was descheduled do not count as missed by the port.
         let stalled = at - std::mem::replace(&mut state.offered, at) > STALL;
         if state.at == state.burst.len() {
             let missed = self.source.fill::<K>(&mut state.burst, at);
@@ -323,7 +322,7 @@ impl Rig {
         came + self.ends.send.receive::<K>(&mut state.returned, now)
     }
 
-    /// Takes what is still on its way, until nothing has come for a while.
+    /// Receives frames in flight until none has arrived for a while.
     fn drain<K: Kernel>(&mut self, state: &mut Loop, watch: Watch<'_>) {
         let now = nanoseconds(self.clock, self.origin);
         let (began, mut last) = (Instant::now(), Instant::now());
@@ -334,7 +333,7 @@ impl Rig {
             && began.elapsed() < self.timing.timeout
         {
             let came = self.take::<K>(state, now);
-            // A port that had no room for all that it kept back may have some now.
+            // A port that could not send all held packets before may have space now.
             if came > 0 || self.ends.flush(now(), Flush::All) {
                 self.ends.notify();
                 last = Instant::now();

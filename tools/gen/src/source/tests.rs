@@ -17,7 +17,7 @@ fn source(streams: &[Description]) -> Source {
     Source::new(plans, Pace::Constant, 0, 64, KEY).unwrap()
 }
 
-/// The frames that a burst holds.
+/// The frames of a burst.
 fn frames(burst: &Burst) -> Vec<Vec<u8>> {
     let frame = |i| {
         let mut bytes = vec![0; burst.frame_len(i)];
@@ -34,7 +34,7 @@ fn made(source: &mut Source, now: u64) -> Vec<Vec<u8>> {
     frames(&burst)
 }
 
-/// Whether both checksums of an Internet frame are right; `udp_zero`: as VXLAN's outer header has it.
+/// Whether both checksums of an IP frame are valid; `udp_zero`: the UDP checksum is zero, as in VXLAN's outer header.
 fn is_sound(frame: &[u8], udp_zero: bool) -> bool {
     let layers = Layers::of(frame).unwrap();
     let packet = &frame[layers.network..];
@@ -122,7 +122,7 @@ fn streams_of_one_rate_do_not_send_at_the_same_moments() {
     for pace in [Pace::Constant, Pace::Burst(4), Pace::Poisson(1)] {
         source.begin(false, |_| (Some(1e6), pace), 1_000);
         let mut burst = Burst::new();
-        // Every nanosecond of fifty periods: who sends then.
+        // Checks which streams send at each nanosecond of fifty periods.
         let together = (0..50_000).filter(|at| {
             mem::with_kernel!(chosen(), K => source.fill::<K>(&mut burst, 1_000 + at));
             let streams = frames(&burst)
@@ -131,7 +131,7 @@ fn streams_of_one_rate_do_not_send_at_the_same_moments() {
                 .collect::<std::collections::BTreeSet<_>>();
             streams.len() > 1
         });
-        // Of fifty frames each by chance, few pairs fall on one nanosecond of a thousand.
+        // Of fifty randomly timed frames per stream, few pairs fall on one nanosecond of a thousand.
         assert!(together.count() < 5, "{pace:?}");
         assert!(source.sent().all(|sent| sent.pacing.done > 20), "{pace:?}");
     }
@@ -230,7 +230,7 @@ fn what_a_capture_decides_is_refused_beside_it_by_name() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// What is made parses back, its checksums are right also after it was offered again, and the meter knows it.
+    /// Frames parse back, their checksums stay valid after restamping, and the meter counts them.
     #[test]
     fn frames_parse_back_and_are_known_to_the_meter(stream in any_stream(), later in 1..1_000_000u64) {
         let tunnel = stream.vxlan.is_some();
@@ -258,7 +258,7 @@ proptest! {
         prop_assert_eq!(meter.streams()[0].delay.latency().summary().max, 9);
     }
 
-    /// Against headers that are built anew for every frame by the library, with its own checksums.
+    /// Compares with headers that the library builds for each frame, with its own checksums.
     #[test]
     fn templates_make_what_the_library_builds(size in 60..1500usize, flows in 1..50u32, n in 0..BURST) {
         let stream = Description { size: Sizes::Fixed(size as u16), flows, ..Description::default() };

@@ -1,5 +1,5 @@
-//! The memory that an attacker shares, one or more regions with the same content, or that is shared with it; and checked
-//! access to it.
+//! The memory of an attack, shared by the attacker (one or more regions with the same content) or with it, and
+//! bounds-checked access to it.
 
 use super::super::GuestError;
 use super::super::memory::Memory;
@@ -23,7 +23,7 @@ impl Arena {
         (0..regions).map(|n| Memory::nth(n, len)).collect::<Result<_, _>>().map(Self)
     }
 
-    /// As the front end shares them.
+    /// The regions as passed to the front end.
     pub(super) fn shared(&self) -> Vec<SharedRegion<'_>> {
         self.0.iter().map(Memory::shared).collect()
     }
@@ -33,7 +33,7 @@ impl Arena {
         area(self.0.first(), 0, offset, len)
     }
 
-    /// Writes `bytes` to `offset` of every region.
+    /// Writes `bytes` at `offset` of every region.
     pub(super) fn fill(&self, offset: u64, bytes: &[u8]) -> Result<(), GuestError> {
         for (n, memory) in (0..).zip(&self.0) {
             area(Some(memory), n, offset, bytes.len() as u64)?.fill(bytes);
@@ -41,36 +41,36 @@ impl Arena {
         Ok(())
     }
 
-    /// The guest-physical address of byte `offset` of region `n`; regions that do not exist wrap around.
+    /// The guest-physical address of byte `offset` of region `n`; `n` wraps around at the number of regions.
     pub(super) fn guest(&self, n: usize, offset: u64) -> u64 {
         Memory::guest(offset) + Memory::distance((n % self.0.len().max(1)) as u8)
     }
 }
 
 impl Area {
-    /// `len` bytes at an address that a front end names, where its rings are. Returns `None` if they lie outside its memory
-    /// or off an even address.
+    /// `len` bytes at a user address of a front end, as used for rings. Returns `None` if the range is outside its
+    /// memory or the address is odd.
     pub(super) fn of_user(map: &Arc<GuestMemory>, address: u64, len: u32) -> Option<Self> {
         let seg = map.by_user(address, len).filter(|seg| seg.addr().is_multiple_of(2))?;
         Some(Self { seg, _map: map.clone() })
     }
 
-    /// `len` bytes at a guest-physical address, where its buffers are. Only [`Area::fill`] and [`Area::read`] are for areas
-    /// that begin anywhere.
+    /// `len` bytes at a guest-physical address, as used for buffers. Areas with arbitrary alignment support only
+    /// [`Area::fill`] and [`Area::read`].
     pub(super) fn of_guest(translator: &mut Translator, address: u64, len: u32) -> Option<Self> {
         let seg = translator.translate(address, len)?;
         Some(Self { seg, _map: translator.map().clone() })
     }
 
-    /// Bytes of the area.
+    /// Length in bytes.
     pub(super) fn len(&self) -> usize {
         self.seg.len()
     }
 
-    /// The bytes at the front; what lies behind the area stays as it is.
+    /// Copies from the start of the area; bytes beyond the area stay unchanged.
     pub(super) fn read(&self, bytes: &mut [u8]) {
         let len = bytes.len().min(self.seg.len());
-        // SAFETY: the map is held by `self`; the slice was cut to the area's length, as the segment is.
+        // SAFETY: the map is held by `self`; both slices have `len` bytes.
         unsafe { self.seg.split_at(len).0.copy_out::<mem::copy::Portable>(&mut bytes[..len]) };
     }
 }
@@ -88,8 +88,8 @@ macro_rules! access {
         $(#[inline(always)]
         pub(super) fn $load(&self, at: usize, order: Ordering) -> $int {
             assert!(at + size_of::<$int>() <= self.seg.len() && at.is_multiple_of(size_of::<$int>()));
-            // SAFETY: the map is held by `self`; bounds and alignment were just checked (areas of the arena begin on 128
-            // bytes, those of `of_user` on 2 and are accessed by no wider integers).
+            // SAFETY: the map is held by `self`; bounds and alignment are checked above (areas of the arena are aligned
+            // to 128 bytes, those of `of_user` to 2 and are only accessed by 16-bit integers).
             unsafe { self.seg.$from(at, order) }
         })*
         $(#[inline(always)]
@@ -114,10 +114,10 @@ access! {
 }
 
 impl Area {
-    /// Writes `bytes` to the front, as many as the area holds.
+    /// Copies `bytes` to the start of the area, truncated to its length.
     pub(super) fn fill(&self, bytes: &[u8]) {
         let len = bytes.len().min(self.seg.len());
-        // SAFETY: the map is held by `self`; the bytes were cut to the room.
+        // SAFETY: the map is held by `self`; the bytes are truncated to the length of the slice.
         unsafe { self.seg.copy_in::<mem::copy::Portable>(&bytes[..len]) };
     }
 }

@@ -1,4 +1,4 @@
-//! The attacks: a name, what it does, and the plans of its devices.
+//! The attacks: name, description and the plans of the devices.
 
 use super::back_end::Lie;
 use super::frames::{HEADER, Header, TCP4, plain, tcp4, tcp6, tso4, tso6, uso};
@@ -22,22 +22,22 @@ const MOST: u16 = 32_768;
 const LONGEST: usize = TCP4 + SEGMENTS * SEGMENT;
 const SEGMENTS: usize = 1016;
 const SEGMENT: usize = 64;
-/// A long frame that is no segment to be cut.
+/// Length of a long frame without segmentation offload.
 const LONG: usize = 65_000;
 const BROADCAST: [u8; 6] = [0xff; 6];
 
-/// What a switch is attacked with.
+/// An attack on a switch.
 #[derive(Clone, Copy, Debug)]
 pub struct Attack {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// One-line description.
     pub about: &'static str,
-    /// Whether it does nothing without a second device.
+    /// Whether the attack needs a second device.
     pub needs_receiver: bool,
     pub(super) send: fn(&Target) -> Plan,
     pub(super) receive: fn(&Target) -> Plan,
-    /// Whether it only comes and goes.
+    /// Whether the attack only connects and disconnects.
     pub(super) reconnects: bool,
     pub(super) via: Via,
 }
@@ -46,34 +46,34 @@ const fn attack(name: &'static str, about: &'static str, send: fn(&Target) -> Pl
     Attack { name, about, needs_receiver: false, send, receive: receiver, reconnects: false, via: Via::Vhost }
 }
 
-/// An attack on the driver at a virtio-user port.
+/// An attack on the driver of a virtio-user port.
 const fn back_end(name: &'static str, about: &'static str, lie: Lie, send: fn(&Target) -> Plan) -> Attack {
     Attack { via: Via::BackEnd(lie), ..attack(name, about, send) }
 }
 
-/// An attack at a memif port with rings that are written by hand.
+/// An attack on a memif port, by a client that writes its rings directly.
 const fn memif(name: &'static str, about: &'static str, writing: Writing) -> Attack {
     Attack { via: Via::RawMemif(writing), ..attack(name, about, greedy) }
 }
 
 impl Attack {
-    /// Whether it concerns no other guest, so that it needs no address.
+    /// Whether the attack targets no other guest, so that it needs no address.
     pub fn is_alone(&self) -> bool {
         matches!(self.name, "kicks" | "reconnect" | "mac-theft") || self.name.ends_with("-broadcast")
     }
 
-    /// Whether its device can only connect.
+    /// Whether the device supports only the connecting side of its socket.
     pub fn only_connects(&self) -> bool {
         !matches!(self.via, Via::Vhost | Via::BackEnd(_))
     }
 
-    /// Whether it takes the address of another guest.
+    /// Whether the attack uses the address of another guest.
     pub fn is_theft(&self) -> bool {
         self.name == "mac-theft"
     }
 }
 
-/// Every attack. The first one is what the others are compared with.
+/// All attacks. The first one is the baseline for the others.
 pub static ATTACKS: &[Attack] = &[
     attack(
         "greedy",
@@ -218,7 +218,7 @@ pub static ATTACKS: &[Attack] = &[
     },
 ];
 
-/// The attack of that name.
+/// Finds an attack by name.
 pub fn find(name: &str) -> Option<&'static Attack> {
     ATTACKS.iter().find(|attack| attack.name == name)
 }
@@ -231,7 +231,7 @@ fn entries(target: &Target, default: u16) -> u16 {
     target.queue_size.unwrap_or(default)
 }
 
-/// Says where it is twice a second, so that frames to it are not flooded, and takes what comes.
+/// Announces its address twice a second, to avoid flooding, and accepts all frames.
 fn receiver(target: &Target) -> Plan {
     let hello = plain(BROADCAST, target.to, 64, 0);
     Plan { per_second: Some(2), needs: &[], ..Plan::of(vec![hello]) }
@@ -287,7 +287,7 @@ fn chained(target: &Target) -> Plan {
     Plan::of(vec![plain(target.to, target.own, 64 * 128, 1)])
 }
 
-/// A plain frame of one-byte buffers, `count` of them with those of its header.
+/// A plain frame in one-byte buffers: `count` buffers, the virtio-net header included.
 fn single_bytes(target: &Target, count: u16) -> Plan {
     let len = usize::from(count).saturating_sub(HEADER).max(SEGMENT);
     let single = |at, len| (0..len).map(|k| Piece { at: at + k, len: 1 }).collect();
@@ -299,7 +299,7 @@ fn chains(target: &Target) -> Plan {
     Plan { entries: size, ..single_bytes(target, size) }
 }
 
-/// A table may be as long as the ring has entries.
+/// An indirect table has at most as many entries as the ring.
 fn indirect(target: &Target) -> Plan {
     let size = entries(target, MOST);
     Plan { entries: size, tables: true, needs: &[TABLES], ..single_bytes(target, size) }
@@ -324,18 +324,18 @@ fn bad_mss(target: &Target) -> Plan {
     let of_four = headers.into_iter().chain([far, inside, tso6(1448), uso(1), uso(0)]);
     let mut frames: Vec<_> = of_four.map(|header| header.before(&four)).collect();
     frames.extend([tso6(65_535), tso6(1), tso6(0), tso4(1448)].map(|header| header.before(&six)));
-    // Shorter than the headers that it claims to have; and an unknown kind.
+    // Shorter than its stated headers; unknown GSO type.
     frames.push(tso4(1448).before(&four[..TCP4 - 10]));
     frames.push(Header { gso_type: 0x7f, ..tso4(1448) }.before(&four));
     Plan { needs: &[CSUM, TSO4, TSO6], ..Plan::of(frames) }
 }
 
-/// Each of them is dropped, whatever its frame.
+/// Frames that are always dropped because of their headers.
 fn bad_headers(target: &Target) -> Plan {
     let frame = tcp4(target.to, target.own, 1514);
     let far = Header { csum_start: 65_535, csum_offset: 65_535, ..tso4(1448) };
     let (no_checksum, unknown) = (Header { flags: 0, ..tso4(1448) }, Header { gso_type: 0x7f, ..tso4(1448) });
-    // As many as divide a ring: then a back end writes each of them into a buffer once.
+    // The count divides the ring size, so a back end writes each frame into a buffer once.
     let headers = [tso4(1), far, no_checksum, unknown];
     let frames = headers.map(|header| header.before(&frame)).to_vec();
     Plan { entries: entries(target, 1024), needs: &[CSUM, TSO4], ..Plan::of(frames) }

@@ -1,8 +1,8 @@
-//! A back end of the vhost-user protocol that attacks the driver at a virtio-user port: it fills the driver's receive ring
-//! with the frames of a plan and empties its transmit ring, by the rings that a switch's own vhost-user port has, and
-//! beside that it does what its [`Lie`] says.
+//! A vhost-user back end that attacks the driver of a virtio-user port. It fills the driver's receive ring with the
+//! frames of a plan and empties its transmit ring, with the ring code of the switch's own vhost-user port, and violates
+//! the protocol as its [`Lie`] says.
 //!
-//! A frame is written into a buffer once: the driver gives the same buffers again and again, and what stands in them stays.
+//! Each frame is written into a buffer once: the driver posts the same buffers again and their contents stay.
 
 use super::super::GuestError;
 use super::arena::Area;
@@ -23,47 +23,47 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Frames and buffers of one turn: what a greedy sender does at most.
+/// Frames and buffers per turn, at most; the same as a greedy sender.
 const BURST: usize = 64;
 const BUDGET: usize = 256;
-/// Frames that are sent before a lie.
+/// Frames sent before a protocol violation.
 const HONEST: u64 = 64;
-/// Turns between two looks at the socket.
+/// Turns between two polls of the socket.
 const LOOK: u32 = 256;
-/// Where `num_buffers` stands in a header.
+/// Offset of `num_buffers` in a virtio-net header.
 const BUFFERS: usize = 10;
-/// Nothing that a buffer holds.
+/// State of a buffer without contents.
 const NOTHING: (usize, usize) = (usize::MAX, 0);
 
-/// What a back end writes that it must not, or need not.
+/// Protocol violations of a back end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lie {
-    /// Nothing.
+    /// None.
     None,
-    /// Used entries under identifiers that the driver has not posted, or twice under one.
+    /// Used entries with identifiers that the driver has not posted, or the same one twice.
     Ids,
-    /// Used lengths beyond the buffer.
+    /// Used lengths larger than the buffer.
     Lengths,
     /// More used entries than the ring has.
     Index,
-    /// Frames that say to span no buffer, or more than there are.
+    /// Frames whose `num_buffers` is zero or larger than the number of buffers.
     Buffers,
-    /// Calls on every turn, one frame in each, and random words where the driver looks whether kicks are wanted.
+    /// Calls on every turn with one frame each, and random words in the driver's suppression fields.
     Calls,
 }
 
-/// What an attack does with a connection.
+/// Parameters of one connection.
 pub(super) struct Orders<'a> {
     pub(super) plan: &'a Plan,
     pub(super) own: [u8; 6],
     pub(super) lie: Lie,
-    /// Which connection of the device this is: lies of several forms take turns.
+    /// Index of the connection; violations with several forms cycle through them.
     pub(super) round: u64,
-    /// Attack also where the driver lacks features.
+    /// Whether to attack even if the driver lacks needed features.
     pub(super) anyway: bool,
 }
 
-/// What is offered: everything that a driver may choose from.
+/// Offered features: everything that a driver may negotiate.
 pub(super) const OFFER: Offer = Offer {
     features: Features(
         Features::VERSION_1
@@ -98,7 +98,7 @@ impl From<BackEndError> for GuestError {
     }
 }
 
-/// Serves the front end until both rings run. `timeout` bounds each silence of the front end.
+/// Serves the front end until both rings are running. `timeout` limits the time between two of its messages.
 pub(super) fn plug_in(
     mut back_end: BackEnd,
     orders: &Orders<'_>,
@@ -125,12 +125,12 @@ fn validate(ring: &QueueSetup, orders: &Orders<'_>) -> Result<(), GuestError> {
     missing.filter(|_| !orders.anyway).map_or(Ok(()), |need| Err(GuestError::NotOffered(need.1)))
 }
 
-/// One ring of the driver.
+/// A ring of the driver.
 struct Line<R> {
     ring: R,
     batch: AvailBatch,
     translator: Translator,
-    /// Where the driver looks whether kicks are wanted.
+    /// The device area, in which the driver reads whether kicks are requested.
     suppression: Area,
     call: Option<Arc<OwnedFd>>,
 }
@@ -151,42 +151,42 @@ impl<R: DeviceRing> Line<R> {
         })
     }
 
-    /// Calls the driver.
+    /// Calls the driver. Returns the number of calls.
     fn call(&self) -> u64 {
-        // A full counter is a call that is already pending.
+        // A saturated counter means that a call is already pending.
         let call = |fd: &Arc<OwnedFd>| rustix::io::write(fd, &1u64.to_ne_bytes());
         u64::from(self.call.as_ref().map(call).is_some())
     }
 
-    /// Random words in the first and the last field of the device area: flags and, if negotiated, the event.
+    /// Writes random words to the first and last field of the device area: flags and, if negotiated, the event.
     fn confuse(&self, rng: &mut fastrand::Rng) {
         self.suppression.store16(0, rng.u16(..), Ordering::Relaxed);
         self.suppression.store16(self.suppression.len() - 2, rng.u16(..), Ordering::Relaxed);
     }
 }
 
-/// Frames with their headers, in turn.
+/// Frames with their headers, sent in a cycle.
 struct Frames {
     bytes: Vec<Vec<u8>>,
     next: usize,
 }
 
-/// A back end that runs.
+/// A running back end.
 struct Device<R> {
     back_end: BackEnd,
     /// The driver's receive ring.
     fill: Line<R>,
-    /// Its transmit ring.
+    /// The driver's transmit ring.
     empty: Line<R>,
     frames: Frames,
-    /// Receive buffers that were taken and not used.
+    /// Receive buffers taken from the ring and not used yet.
     free: VecDeque<Descriptor>,
-    /// By buffer, which piece of which frame stands there.
+    /// Per buffer: the frame and the piece of it that the buffer contains.
     held: Vec<(usize, usize)>,
     size: u16,
     own: [u8; 6],
     features: Features,
-    /// Whether transmitted frames are returned.
+    /// Whether transmitted buffers are returned.
     returns: bool,
     pace: Pace,
     lie: Lie,
@@ -226,7 +226,7 @@ impl<R: DeviceRing> Device<R> {
         })
     }
 
-    /// Takes and returns what the driver has sent.
+    /// Takes transmitted buffers and returns them.
     fn receive(&mut self) -> Result<usize, GuestError> {
         if !self.returns {
             return Ok(0);
@@ -249,7 +249,7 @@ impl<R: DeviceRing> Device<R> {
         Ok(batch.len)
     }
 
-    /// Takes receive buffers ahead of need.
+    /// Takes receive buffers in advance.
     fn take(&mut self) -> Result<(), GuestError> {
         while self.free.len() < BUDGET {
             let Line { ring, batch, translator, .. } = &mut self.fill;
@@ -264,7 +264,7 @@ impl<R: DeviceRing> Device<R> {
 
     fn send(&mut self) -> Result<usize, GuestError> {
         if self.lied {
-            // The ring counts what it took and used, and does not any more.
+            // The violation made the ring's counters invalid, so the ring is not used any more.
             return Ok(0);
         }
         self.take()?;
@@ -285,14 +285,14 @@ impl<R: DeviceRing> Device<R> {
         Ok(sent)
     }
 
-    /// How many buffers the next frame takes. Returns `None` without a frame or buffers.
+    /// Number of buffers for the next frame. Returns `None` if there is no frame or no buffer.
     fn buffers(&self) -> Option<usize> {
         let (frame, room) = (self.frames.bytes.get(self.frames.next)?, self.free.front()?.len as usize);
         let n = frame.len().div_ceil(room.max(1));
         (n == 1 || self.features.has(Features::MRG_RXBUF)).then_some(n)
     }
 
-    /// Delivers the next frame in `n` buffers.
+    /// Writes the next frame into `n` buffers and returns them to the driver.
     fn deliver(&mut self, n: usize) {
         let at = self.frames.next;
         self.frames.next = (at + 1) % self.frames.bytes.len();
@@ -312,7 +312,7 @@ impl<R: DeviceRing> Device<R> {
         }
     }
 
-    /// Tells the lie of this connection. Returns whether it has one.
+    /// Commits the violation of this connection. Returns whether there is one.
     fn tell_lie(&mut self) -> bool {
         if matches!(self.lie, Lie::None | Lie::Calls) {
             return false;
@@ -337,12 +337,12 @@ impl<R: DeviceRing> Device<R> {
         true
     }
 
-    /// The form that a lie has this time.
+    /// The form of a violation for this connection.
     fn of_round<T: Copy, const N: usize>(&self, forms: [T; N]) -> T {
         forms[self.round as usize % N]
     }
 
-    /// Uses a buffer `times` times. A packed ring has no index: it ends with the descriptors that were taken.
+    /// Uses a buffer `times` times. On a packed ring, which has no index, at most as often as buffers were taken.
     fn use_times(&mut self, buf_id: BufId, len: u32, times: usize) {
         let most = if self.features.has(Features::RING_PACKED) { self.free.len() + 1 } else { times };
         (0..times.min(most)).for_each(|_| self.fill.ring.push_used(buf_id, len));
@@ -356,7 +356,7 @@ impl<R: DeviceRing> Device<R> {
             }
             return;
         }
-        // Orders what was used before the loads of the driver's suppression fields.
+        // Orders the used entries before the loads of the driver's suppression fields.
         fence(Ordering::SeqCst);
         for line in [&mut self.fill, &mut self.empty] {
             if line.ring.needs_notification() {
@@ -366,7 +366,7 @@ impl<R: DeviceRing> Device<R> {
     }
 }
 
-/// A header that says nothing but how many buffers its frame spans.
+/// A header with only `num_buffers` set.
 fn header_of(buffers: u16) -> [u8; HEADER] {
     let mut header = [0; HEADER];
     header[BUFFERS..].copy_from_slice(&buffers.to_le_bytes());
@@ -374,7 +374,7 @@ fn header_of(buffers: u16) -> [u8; HEADER] {
 }
 
 fn write(translator: &mut Translator, buffer: Descriptor, bytes: &[u8]) {
-    // A driver that names memory which it has not shared gets nothing.
+    // Buffers outside the memory that the driver shares are not written.
     if let Some(area) = Area::of_guest(translator, buffer.address, buffer.len) {
         area.fill(bytes);
     }
@@ -384,7 +384,7 @@ impl<R: DeviceRing> Unit for Device<R> {
     fn step(&mut self) -> Result<(), GuestError> {
         let done = match (self.receive(), self.send()) {
             (Ok(received), Ok(sent)) => received + sent,
-            // The memory of a connection that the driver has closed says nothing any more.
+            // After the driver has closed the connection its memory may be invalid, so ring errors are ignored.
             _ if self.back_end.is_closed() => return Err(GuestError::Closed),
             (Err(error), _) | (_, Err(error)) => return Err(error),
         };

@@ -1,4 +1,4 @@
-//! One device of an attack: memory, two rings, and a turn of at most a burst.
+//! A device of an attack: memory, two rings, and turns of at most a burst.
 
 use super::super::GuestError;
 use super::arena::{Area, Arena};
@@ -13,37 +13,37 @@ use ring::Layout;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, OwnedFd};
 
-/// Chains and descriptors of one turn: what a greedy sender does at most.
+/// Chains and descriptors per turn, at most; the same as a greedy sender.
 const BURST: usize = 64;
 const BUDGET: usize = 256;
-/// Where areas begin.
+/// Alignment of areas.
 const ALIGN: u64 = 4096;
-/// Where the source address of a frame begins, behind the virtio-net header.
+/// Offset of a frame's source address, behind the virtio-net header.
 const SOURCE: usize = HEADER + 6;
-/// `num_buffers` in a virtio-net header.
+/// Offset of `num_buffers` in a virtio-net header.
 const BUFFERS: usize = 10;
 
-/// What a device did.
+/// Counters of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Chains that the switch took and returned.
     pub sent: u64,
-    /// Frames that came.
+    /// Frames received.
     pub received: u64,
-    /// Of those, frames to the address of another guest.
+    /// Frames received that were addressed to another guest.
     pub foreign: u64,
-    /// Kicks.
+    /// Kicks sent.
     pub kicks: u64,
 }
 
-/// A ring with the descriptors that wake either side.
+/// A ring with its kick and call eventfds.
 struct Line {
     ring: Replay,
     kick: OwnedFd,
     call: OwnedFd,
 }
 
-/// An attacker's device that is plugged in.
+/// A connected device of an attack.
 pub(super) struct Device {
     front_end: FrontEnd,
     tx: Line,
@@ -53,14 +53,14 @@ pub(super) struct Device {
     buffers: Area,
     image: Area,
     counts: Counts,
-    /// Receive buffers that continue a frame.
+    /// Remaining receive buffers of a frame that spans several.
     rest: u16,
     pace: Pace,
     rng: fastrand::Rng,
     _arena: Arena,
 }
 
-/// Where everything lies in the first region.
+/// Offsets of the areas in the first region.
 struct Map {
     rx: u64,
     tx: u64,
@@ -92,8 +92,8 @@ impl Map {
 }
 
 impl Device {
-    /// Negotiates over `front_end`, shares memory and starts the rings. `anyway`: also where the switch lacks what the
-    /// attack needs.
+    /// Negotiates over `front_end`, shares memory and starts the rings. `anyway`: proceed even if the switch lacks
+    /// features that the attack needs.
     pub(super) fn plug_in(
         mut front_end: FrontEnd,
         plan: &Plan,
@@ -144,7 +144,7 @@ impl Device {
         Ok(n)
     }
 
-    /// Counts what stands in a receive buffer.
+    /// Counts the frame in a receive buffer.
     fn look(&mut self, buffer: u16) {
         let bytes = self.plan.receive.bytes as usize;
         if self.rest > 0 {
@@ -175,7 +175,7 @@ impl Device {
             if plan.random_source {
                 let piece = plan.variants[usize::from(chain) % plan.variants.len()][0];
                 let at = piece.at as usize + SOURCE;
-                // Locally administered and unicast.
+                // Locally administered unicast address.
                 image.store16(at, 0x02 | (rng.u16(..) & 0xff00), Ordering::Relaxed);
                 image.store16(at + 2, rng.u16(..), Ordering::Relaxed);
                 image.store16(at + 4, rng.u16(..), Ordering::Relaxed);
@@ -184,11 +184,11 @@ impl Device {
     }
 
     fn kick(&mut self) {
-        // Orders what was posted before the loads of the device's suppression fields.
+        // Orders the posted chains before the loads of the device's suppression fields.
         fence(Ordering::SeqCst);
         for line in [&self.rx, &self.tx] {
             if self.plan.kicks || line.ring.wants_kick() {
-                // A full counter is a kick that is already pending.
+                // A saturated counter means that a kick is already pending.
                 let _ = rustix::io::write(&line.kick, &1u64.to_ne_bytes());
                 self.counts.kicks += 1;
             }
@@ -240,7 +240,7 @@ fn negotiate(front_end: &mut FrontEnd, plan: &Plan, kind: RingKind, anyway: bool
     missing.filter(|_| !anyway).map_or(Ok(()), |need| Err(GuestError::NotOffered(need.1)))
 }
 
-/// One buffer in each chain.
+/// Receive chains of one buffer each.
 fn receive(receive: Receive, arena: &Arena, at: u64) -> Vec<Vec<Desc>> {
     let len = receive.bytes;
     let buffer = |n: u16| {
@@ -250,7 +250,7 @@ fn receive(receive: Receive, arena: &Arena, at: u64) -> Vec<Vec<Desc>> {
     (0..receive.entries).map(buffer).collect()
 }
 
-/// The chains to send; those in tables are written to memory and are one descriptor each.
+/// Transmit chains. With indirect tables, the tables are written to memory and each chain is one descriptor.
 fn transmit(plan: &Plan, arena: &Arena, map: &Map, packed: bool) -> Result<Vec<Vec<Desc>>, GuestError> {
     let desc = |(n, piece): (usize, &Piece)| Desc {
         address: arena.guest(n, map.image + u64::from(piece.at)),

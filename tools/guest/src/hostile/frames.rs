@@ -1,15 +1,15 @@
-//! What attackers send: a virtio-net header and a frame behind it, as one string of bytes.
+//! Frames of attacks: a virtio-net header followed by a frame, as one byte string.
 
 use super::super::frames::{Mac, frame};
 use wire::checksum::Sum;
 
 /// Bytes of the virtio-net header (`VERSION_1`).
 pub(super) const HEADER: usize = 12;
-/// Ethernet, IPv4 and TCP.
+/// Bytes of the Ethernet, IPv4 and TCP headers.
 pub(super) const TCP4: usize = 14 + 20 + 20;
-/// Ethernet, IPv6 and TCP.
+/// Bytes of the Ethernet, IPv6 and TCP headers.
 pub(super) const TCP6: usize = 14 + 40 + 20;
-/// Ethernet, IPv4 and UDP.
+/// Bytes of the Ethernet, IPv4 and UDP headers.
 pub(super) const UDP4: usize = 14 + 20 + 8;
 
 /// A virtio-net header (VIRTIO 1.2 section 5.1.6).
@@ -39,18 +39,18 @@ impl Header {
         bytes
     }
 
-    /// This header in front of `frame`.
+    /// This header followed by `frame`.
     pub(super) fn before(self, frame: &[u8]) -> Vec<u8> {
         [&self.bytes(), frame].concat()
     }
 }
 
-/// A plain frame of `len` bytes: UDP in IPv4.
+/// A plain frame of `len` bytes: UDP over IPv4.
 pub(super) fn plain(to: Mac, from: Mac, len: usize, flow: u16) -> Vec<u8> {
     Header::default().before(&frame(len, to, from, flow))
 }
 
-/// The header of a TCP frame over IPv4 that is to be cut into segments of `mss` bytes.
+/// The header of a TSO frame over IPv4 with segments of `mss` bytes.
 pub(super) fn tso4(mss: u16) -> Header {
     Header {
         flags: Header::NEEDS_CSUM,
@@ -62,12 +62,12 @@ pub(super) fn tso4(mss: u16) -> Header {
     }
 }
 
-/// Likewise over IPv6.
+/// The header of a TSO frame over IPv6.
 pub(super) fn tso6(mss: u16) -> Header {
     Header { gso_type: Header::TCP6, hdr_len: TCP6 as u16, csum_start: 54, ..tso4(mss) }
 }
 
-/// Likewise of UDP over IPv4.
+/// The header of a USO frame over IPv4.
 pub(super) fn uso(size: u16) -> Header {
     Header { gso_type: Header::UDP, hdr_len: UDP4 as u16, csum_offset: 6, ..tso4(size) }
 }
@@ -85,7 +85,7 @@ pub(super) fn tcp4(to: Mac, from: Mac, len: usize) -> Vec<u8> {
     f
 }
 
-/// A TCP frame of `len` bytes over IPv6.
+/// A TCP frame of `len` bytes over IPv6, with the checksum of its pseudo-header.
 pub(super) fn tcp6(to: Mac, from: Mac, len: usize) -> Vec<u8> {
     let mut f = vec![0; len];
     f[..6].copy_from_slice(&to);
@@ -103,7 +103,7 @@ pub(super) fn tcp6(to: Mac, from: Mac, len: usize) -> Vec<u8> {
 fn tcp(segment: &mut [u8], pseudo: &[u8]) {
     segment[..20].fill(0);
     segment[..4].copy_from_slice(&[0x80, 0, 0, 9]);
-    // Twenty bytes of header; ACK.
+    // Data offset of 20 bytes; ACK.
     (segment[12], segment[13]) = (0x50, 0x10);
     segment[16..18].copy_from_slice(&Sum::of(pseudo).partial());
 }

@@ -1,4 +1,4 @@
-//! A memif client that writes its rings itself, and not as a client may, or only just.
+//! A memif client that writes its rings directly, with invalid or extreme contents.
 
 use super::super::GuestError;
 use super::device::Counts;
@@ -8,38 +8,38 @@ use port::memif::{Options, RawClient, RawEntry, RawRing};
 use std::path::Path;
 use std::time::Duration;
 
-/// Frames of one turn: what a greedy sender does at most.
+/// Frames per turn, at most; the same as a greedy sender.
 const BURST: u16 = 64;
-/// Frames that are sent before a ring is broken.
+/// Frames sent before a ring is corrupted.
 const HONEST: u64 = 64;
-/// Turns between two looks at the socket.
+/// Turns between two polls of the socket.
 const LOOK: u32 = 256;
-/// Entries of the longest chain that a server takes.
+/// Maximum number of entries in a chain that a server accepts.
 const CHAIN: u16 = 128;
 
-/// How the rings are written.
+/// Ring contents of the attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Writing {
-    /// Frames in chains of as many entries as a chain may have, of one byte and of none by turns.
+    /// Frames in chains of maximum length, with entries of alternately one and zero bytes.
     Pieces,
-    /// Frames without a byte.
+    /// Frames of zero bytes.
     Empty,
-    /// A chain that never ends.
+    /// A chain without end.
     Loop,
     /// Buffers outside the shared memory.
     Offsets,
-    /// An index further ahead than the ring is long, or one that goes back.
+    /// An index more than a ring ahead, or one that moves backwards.
     Index,
-    /// Receive buffers of one byte and of none by turns.
+    /// Receive buffers of alternately one and zero bytes.
     TinyBuffers,
 }
 
-/// A client that is connected.
+/// A connected client.
 struct Device {
     client: RawClient,
     writing: Writing,
     frame: Vec<u8>,
-    /// The next entry to send by, and the next that the server fills.
+    /// Next entry to send, and next entry that the server fills.
     head: u16,
     taken: u16,
     broken: bool,
@@ -48,8 +48,8 @@ struct Device {
     counts: Counts,
 }
 
-/// Attaches to the memif socket at `path`. `round` says which connection of the device this is: what is wrong in several
-/// ways takes turns.
+/// Attaches to the memif socket at `path`. `round` is the index of the connection: violations with several forms cycle
+/// through them.
 pub(super) fn plug_in(
     path: &Path,
     writing: Writing,
@@ -74,7 +74,7 @@ pub(super) fn plug_in(
 }
 
 impl Device {
-    /// Writes the entries that stay as they are, and lends every receive buffer.
+    /// Writes the constant entries and posts every receive buffer.
     fn prepare(&mut self) {
         let (ring, frame) = (&self.client.to_server, &self.frame);
         for at in 0..ring.size() {
@@ -106,7 +106,7 @@ impl Device {
         ring.describe(at, RawEntry { offset: ring.offset(at), len, ..RawEntry::default() });
     }
 
-    /// Lends what came again, at most a burst of it.
+    /// Reposts used receive buffers, at most a burst of them.
     fn receive(&mut self) {
         let ring = &self.client.to_client;
         let came = ring.theirs().wrapping_sub(self.taken).min(BURST);
@@ -136,7 +136,7 @@ impl Device {
         self.client.to_server.wake();
     }
 
-    /// Breaks the ring to the server, if that is the attack, once every entry went through it.
+    /// Corrupts the ring to the server, if the attack does so, once the server has consumed all sent entries.
     fn shatter(&mut self) {
         let ring = &self.client.to_server;
         let (head, size, odd) = (self.head, ring.size(), !self.round.is_multiple_of(2));
@@ -144,7 +144,7 @@ impl Device {
             Writing::Loop => {
                 let entry = |at| RawEntry { next: true, ..self.entry(at) };
                 (0..size).map(|k| head.wrapping_add(k)).for_each(|at| ring.describe(at, entry(at)));
-                // A server finds the end of what was sent, or that no frame is that long.
+                // Depending on the round, the server finds the end of the sent entries, or a frame that is too long.
                 head.wrapping_add(if odd { CHAIN / 2 } else { size })
             }
             Writing::Offsets => {

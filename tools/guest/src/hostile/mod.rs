@@ -1,11 +1,11 @@
-//! Guests that attack their switch: what one of them costs its neighbours is what a switch between tenants is judged by.
+//! Guests that attack their switch, to measure the cost of an attack for other tenants.
 //!
-//! `attacks` is the table: a name and the `plan` of each device (features, memory, chains to send and buffers to receive
-//! into, made of `frames`). `device` plugs a plan in: `arena` is its memory, and its rings `replay` prepared chains,
-//! `split` or `packed`. `back_end` is the other
-//! end of the same protocol, `memif` a memif client that writes its rings itself, and `other` are well-behaved clients at
-//! memif and stream ports. `squad` holds the devices of one attack and plugs them in again when the switch closes a
-//! connection; `turns` says what part of a thread's time they take.
+//! `attacks` is the table of attacks: a name and a `plan` per device (features, memory, chains to send, buffers to
+//! receive into), built from `frames`. `device` connects a plan: `arena` is its memory, and its rings `replay` prepared
+//! chains, in `split` or `packed` format. `back_end` attacks from the other end of the same protocol, `memif` is a
+//! memif client that writes its rings directly, and `other` has well-behaved clients for memif and stream ports.
+//! `squad` owns the devices of an attack and reconnects them when the switch closes a connection; `turns` measures
+//! their share of a thread's time.
 
 mod arena;
 mod attacks;

@@ -1,5 +1,5 @@
-//! Attackers at ports that are not vhost-user ports: a memif client and a peer of a stream socket. A turn sends at most
-//! one frame, which is copied; their share of the thread is larger than that of a prepared ring.
+//! Attackers at memif and stream ports: a memif client and a stream peer. A turn sends at most one frame, which is
+//! copied, so their share of the thread is larger than that of a prepared ring.
 
 use super::super::GuestError;
 use super::back_end::Lie;
@@ -12,22 +12,22 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// How a device reaches the switch.
+/// Connection of a device to the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Via {
-    /// A vhost-user socket.
+    /// A vhost-user socket, as front end.
     Vhost,
-    /// The back end's end of a vhost-user socket, for a switch whose port is the driver.
+    /// A vhost-user socket, as back end, for a switch whose port is the driver.
     BackEnd(Lie),
-    /// A memif socket, with buffers of so many bytes.
+    /// A memif socket; buffer size in bytes.
     Memif(u32),
-    /// A memif socket, with rings that the attacker writes itself.
+    /// A memif socket, with rings that the attacker writes directly.
     RawMemif(Writing),
-    /// A stream socket with lengths in front of frames.
+    /// A stream socket with a length in front of each frame.
     Stream,
 }
 
-/// Turns between two looks at what has come.
+/// Turns between two polls for received data.
 const LOOK: u32 = 64;
 
 /// A memif client.
@@ -41,7 +41,7 @@ struct Memif {
 /// A peer of a stream socket.
 struct Stream {
     socket: UnixStream,
-    /// A frame behind its length, and how much of it is written.
+    /// A frame with its length prefix, and the number of bytes written so far.
     bytes: Vec<u8>,
     at: usize,
     turns: u32,
@@ -104,7 +104,7 @@ impl Unit for Stream {
         }
         self.turns += 1;
         if self.turns.is_multiple_of(LOOK) {
-            // What came is of no interest; an end is.
+            // Received data is discarded; only the end of the stream is checked.
             if matches!(self.socket.read(&mut [0; 4096]), Ok(0)) {
                 return Err(GuestError::Closed);
             }

@@ -1,5 +1,5 @@
-//! A packed ring (VIRTIO 1.2 section 2.8). A chain's descriptors are written over several turns if it is long; its first
-//! one is written last, so that the device sees the chain when it is complete.
+//! Packed ring driver (VIRTIO 1.2 section 2.8). Descriptors of a long chain are written over several turns; the first
+//! descriptor is written last, so that the device sees only complete chains.
 
 use super::replay::{Chains, DESC, Desc, NEXT, Places};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -7,11 +7,11 @@ use ring::RingFault;
 
 const AVAIL: u16 = 1 << 7;
 const USED: u16 = 1 << 15;
-/// The flags of an event suppression structure, and the one that wants no events.
+/// Offset of the flags in an event suppression structure, and the flag that disables events.
 const EVENT_FLAGS: usize = 2;
 const DISABLE: u16 = 1;
 
-/// A place of the ring and its wrap counter.
+/// A ring position and its wrap counter.
 #[derive(Clone, Copy)]
 struct Place {
     at: u16,
@@ -25,9 +25,9 @@ pub(super) struct Packed {
     next: Place,
     used: Place,
     room: u16,
-    /// Descriptors of the next chain that are written already, from its second one on.
+    /// Descriptors of the next chain already written, counted from its second one.
     written: u16,
-    /// In order: the last chain of a batch whose earlier members are still to be handed out.
+    /// In-order use: the last chain of a batch whose earlier chains are still to be returned.
     batch: Option<u16>,
 }
 
@@ -65,7 +65,7 @@ impl Packed {
         if !self.in_order {
             return self.chains.back(id.into()).map(Some);
         }
-        // One used descriptor stands for every chain up to its own (section 2.8.9).
+        // One used descriptor returns all chains up to its own (section 2.8.9).
         let oldest = self.chains.oldest().ok_or(RingFault::NotOut(id.into()))?;
         self.batch = (oldest != id).then_some(id);
         Ok(Some(oldest))
@@ -102,7 +102,7 @@ impl Packed {
         sent
     }
 
-    /// Writes descriptors of chain `n` behind its first one. How many.
+    /// Writes descriptors of chain `n` after its first one, at most `budget`. Returns the number written.
     fn write_some(&mut self, n: u16, budget: usize) -> usize {
         let rest = self.chains.chain(n).len() as u16 - 1 - self.written;
         let some = budget.min(usize::from(rest)) as u16;
@@ -123,7 +123,7 @@ impl Packed {
         let at = usize::from(place.at) * DESC;
         self.places.descriptors.store64(at, address, Relaxed);
         let word = u64::from(len) | u64::from(n) << 32 | u64::from(flags) << 48;
-        // The first one's pairs with the device's acquire load of the flags.
+        // For the first descriptor, pairs with the device's acquire load of the flags.
         self.places.descriptors.store64(at + 8, word, order);
     }
 

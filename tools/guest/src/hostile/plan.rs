@@ -1,73 +1,73 @@
-//! What one device of an attack does, before any ring exists: features, memory, chains to send, buffers to receive into.
+//! The plan of a device before its rings exist: features, memory, chains to send, buffers to receive into.
 
 use super::super::frames::Mac;
 use super::frames::HEADER;
 use std::time::{Duration, Instant};
 
-/// A feature and its name.
+/// A feature bit and its name.
 pub(super) type Need = (u64, &'static str);
 
-/// Bytes of the image, as one buffer.
+/// A range of the image that forms one buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) at: u32,
     pub(super) len: u32,
 }
 
-/// Whom an attack concerns.
+/// Addresses and ring size of an attack.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// Address of the attacker's first device.
     pub own: Mac,
-    /// Where its frames go: its second device, or a neighbour.
+    /// Destination of its frames: its second device, or a neighbour.
     pub to: Mac,
-    /// The neighbour whose address `mac-theft` takes.
+    /// The neighbour whose address `mac-theft` uses.
     pub victim: Option<Mac>,
-    /// Entries of the ring that the attack concerns; left out: the largest that it has a use for.
+    /// Entries of the ring under attack; default: the largest useful size of the attack.
     pub queue_size: Option<u16>,
 }
 
 impl Target {
-    /// Seen from the second device, whose frames go to the first.
+    /// The target as seen from the second device, which sends to the first.
     pub(super) fn reversed(&self) -> Self {
         Self { own: self.to, to: self.own, ..*self }
     }
 }
 
-/// Buffers to receive into.
+/// Receive buffers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Receive {
     pub(super) entries: u16,
-    /// Bytes of each, virtio-net header included.
+    /// Bytes per buffer, virtio-net header included.
     pub(super) bytes: u32,
-    /// Whether received buffers are made available again.
+    /// Whether received buffers are posted again.
     pub(super) returns: bool,
 }
 
-/// One device of an attack.
+/// Plan of a device.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) needs: &'static [Need],
-    /// Memory regions, each with the same content.
+    /// Number of memory regions, each with the same content.
     pub(super) regions: u8,
     /// Content of the memory behind the rings.
     pub(super) image: Vec<u8>,
-    /// The chains that take turns; none: nothing is sent.
+    /// Chains to cycle through; if empty, nothing is sent.
     pub(super) variants: Vec<Vec<Piece>>,
     /// Whether each chain lies in an indirect table.
     pub(super) tables: bool,
     /// Entries of the transmit ring.
     pub(super) entries: u16,
-    /// Chains a second; left out: as many as the switch takes.
+    /// Chains per second; default: unlimited.
     pub(super) per_second: Option<u32>,
     /// Whether each frame gets a random source address.
     pub(super) random_source: bool,
-    /// Whether every turn kicks.
+    /// Whether every turn kicks, even without work.
     pub(super) kicks: bool,
     pub(super) receive: Receive,
 }
 
-/// When a plan's chains may be sent.
+/// Rate limit of a plan's chains.
 pub(super) struct Pace {
     every: Option<Duration>,
     due: Instant,
@@ -78,7 +78,7 @@ impl Pace {
         Self { every: plan.per_second.map(|rate| Duration::from_secs(1) / rate), due: Instant::now() }
     }
 
-    /// How many chains this turn may send: `most` without a rate, and otherwise one when it is due.
+    /// Number of chains that this turn may send: `most` without a rate limit, else one if it is due.
     #[inline]
     pub(super) fn allowed(&mut self, most: usize) -> usize {
         let Some(every) = self.every else { return most };
@@ -114,27 +114,27 @@ impl Default for Plan {
     }
 }
 
-/// Where frames begin in an image.
+/// Alignment of frames in an image.
 const ALIGN: usize = 256;
 
 impl Plan {
-    /// Frames, with their headers, that take turns, each in one buffer.
+    /// A plan that cycles through frames (with headers), each in one buffer.
     pub(super) fn of(frames: Vec<Vec<u8>>) -> Self {
         Self::cut(frames, |at, len| vec![Piece { at, len }])
     }
 
-    /// Every frame with its header, in one piece.
+    /// The frames with their headers, each as one byte string.
     pub(super) fn frames(&self) -> Vec<Vec<u8>> {
         let bytes = |piece: &Piece| &self.image[piece.at as usize..(piece.at + piece.len) as usize];
         self.variants.iter().map(|pieces| pieces.iter().flat_map(bytes).copied().collect()).collect()
     }
 
-    /// The frame of an image that holds one, without the virtio-net header.
+    /// The frame of a single-frame image, without the virtio-net header.
     pub(super) fn frame(&self) -> &[u8] {
         self.image.get(HEADER..).unwrap_or_default()
     }
 
-    /// Frames in pieces: `cut` is told where a frame begins and its bytes.
+    /// A plan that cycles through frames split into pieces: `cut` receives offset and length of a frame.
     pub(super) fn cut(frames: Vec<Vec<u8>>, cut: impl Fn(u32, u32) -> Vec<Piece>) -> Self {
         let (mut image, mut variants) = (Vec::new(), Vec::new());
         for frame in frames {
@@ -146,7 +146,8 @@ impl Plan {
     }
 }
 
-/// `count` buffers of one byte each at the end of `headers` bytes and the rest of the frame in the last one.
+/// A piece with the headers (`headers` bytes and the virtio-net header), then one-byte buffers and the rest of the
+/// frame in the last one; at most `count` pieces.
 pub(super) fn one_byte_pieces(at: u32, len: u32, headers: usize, count: u16) -> Vec<Piece> {
     let front = (HEADER + headers) as u32;
     let singles = u32::from(count.saturating_sub(2)).min(len - front);
@@ -159,7 +160,7 @@ pub(super) fn one_byte_pieces(at: u32, len: u32, headers: usize, count: u16) -> 
     pieces
 }
 
-/// Buffers of `most` bytes.
+/// Pieces of at most `most` bytes.
 pub(super) fn pages(at: u32, len: u32, most: u32) -> Vec<Piece> {
     let piece = |from: u32| Piece { at: at + from, len: most.min(len - from) };
     (0..len).step_by(most as usize).map(piece).collect()

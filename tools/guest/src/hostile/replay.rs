@@ -1,8 +1,8 @@
-//! Rings that send the same chains again and again.
+//! Rings that send the same chains repeatedly.
 //!
-//! Chains are prepared before the first one is sent, so that an attacker's turn costs as little as a greedy sender's and
-//! an attack costs the switch and not the CPU that attacker and measurement share. On a split ring sending a chain again
-//! is one store. On a packed ring its descriptors are written anew, at most a budget of them in a turn.
+//! Chains are prepared before the first one is sent, so that an attacker's turn costs as little as a greedy sender's
+//! and an attack costs time of the switch, not of the CPU that attacker and measurement share. On a split ring,
+//! resending a chain is one store. On a packed ring its descriptors are rewritten, at most a budget of them per turn.
 
 use super::super::GuestError;
 use super::arena::{Area, Arena};
@@ -11,16 +11,16 @@ use super::split::Split;
 use ring::{Layout, RingFault};
 use std::collections::VecDeque;
 
-/// The buffer goes on in another one.
+/// Descriptor flag: the buffer continues in the next descriptor.
 pub(super) const NEXT: u16 = 1;
-/// The device writes the buffer.
+/// Descriptor flag: the device writes the buffer.
 pub(super) const WRITE: u16 = 2;
-/// The buffer is a table.
+/// Descriptor flag: the buffer is an indirect table.
 pub(super) const INDIRECT: u16 = 4;
 /// Bytes of a descriptor.
 pub(super) const DESC: usize = 16;
 
-/// One descriptor without what joins it to others.
+/// A descriptor without its chaining information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Desc {
     pub(super) address: u64,
@@ -29,18 +29,18 @@ pub(super) struct Desc {
     pub(super) flags: u16,
 }
 
-/// The chains of a ring. Chain `n` is variant `n` modulo their number; there are as many as the ring has entries for.
+/// The chains of a ring. Chain `n` is variant `n` modulo their number; there are as many as fit into the ring.
 pub(super) struct Chains {
     variants: Vec<Vec<Desc>>,
     count: u16,
-    /// Chains that the device does not have.
+    /// Chains that the device does not own.
     free: VecDeque<u16>,
-    /// Chains that it has, in order.
+    /// Chains that the device owns, in posting order.
     out: VecDeque<u16>,
     is_out: Vec<bool>,
 }
 
-/// Where the areas of a ring are.
+/// The areas of a ring.
 pub(super) struct Places {
     pub(super) size: u16,
     pub(super) descriptors: Area,
@@ -76,12 +76,12 @@ impl Chains {
         &self.variants[usize::from(n) % self.variants.len()]
     }
 
-    /// The chain that is sent next.
+    /// The next chain to send.
     pub(super) fn next(&self) -> Option<u16> {
         self.free.front().copied()
     }
 
-    /// The next chain is the device's.
+    /// Marks the next chain as sent.
     pub(super) fn sent(&mut self) {
         if let Some(n) = self.free.pop_front() {
             self.out.push_back(n);
@@ -89,7 +89,7 @@ impl Chains {
         }
     }
 
-    /// The oldest chain of the device.
+    /// Takes back the oldest chain that the device owns.
     pub(super) fn oldest(&mut self) -> Option<u16> {
         let oldest = self.out.front().copied()?;
         self.back(oldest.into()).ok()
@@ -99,7 +99,7 @@ impl Chains {
         self.out.len()
     }
 
-    /// Chain `n` came back.
+    /// Takes back chain `n`. Returns an error if the device does not own it.
     pub(super) fn back(&mut self, n: u32) -> Result<u16, RingFault> {
         let fault = RingFault::NotOut(n);
         let n = u16::try_from(n).map_err(|_| fault)?;
@@ -107,21 +107,21 @@ impl Chains {
             return Err(fault);
         }
         self.is_out[usize::from(n)] = false;
-        // Devices return chains in order but for rare exceptions, so that this ends with the first one.
+        // Devices usually return chains in order, so the search ends at the first entry.
         if let Some(at) = self.out.iter().position(|other| *other == n) {
             self.out.remove(at);
         }
         Ok(n)
     }
 
-    /// Chain `n` can be sent again.
+    /// Makes chain `n` available for sending.
     pub(super) fn release(&mut self, n: u16) {
         self.free.push_back(n);
     }
 }
 
 impl Replay {
-    /// A ring at `layout`, whose byte 0 is byte `at` of the arena.
+    /// A ring at `layout`, whose first byte is byte `at` of the arena.
     pub(super) fn new(
         arena: &Arena,
         at: u64,
@@ -148,7 +148,7 @@ impl Replay {
         Ok(Self::Split(Split::new(places, chains, layout.in_order)))
     }
 
-    /// Takes back at most `most` chains. How many.
+    /// Takes back at most `most` chains. Returns their number.
     #[inline]
     pub(super) fn take(&mut self, most: usize, back: impl FnMut(u16)) -> Result<usize, RingFault> {
         match self {
@@ -157,7 +157,7 @@ impl Replay {
         }
     }
 
-    /// Makes a chain that was taken back ready to be sent again.
+    /// Makes a returned chain available for sending.
     #[inline]
     pub(super) fn release(&mut self, n: u16) {
         match self {
@@ -166,7 +166,7 @@ impl Replay {
         }
     }
 
-    /// Sends at most `most` chains, writing at most `budget` descriptors. How many were sent.
+    /// Sends at most `most` chains and writes at most `budget` descriptors. Returns the number of chains sent.
     #[inline]
     pub(super) fn post(&mut self, most: usize, budget: usize, prepare: impl FnMut(u16)) -> usize {
         match self {
@@ -175,7 +175,8 @@ impl Replay {
         }
     }
 
-    /// Whether the device wants kicks. The caller has executed a sequentially consistent fence since the last post.
+    /// Whether the device requests kicks. The caller must have executed a sequentially consistent fence since the last
+    /// post.
     #[inline]
     pub(super) fn wants_kick(&self) -> bool {
         match self {

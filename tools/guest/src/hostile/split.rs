@@ -1,10 +1,10 @@
-//! A split ring (VIRTIO 1.2 section 2.7) whose descriptors are written once.
+//! Split ring driver (VIRTIO 1.2 section 2.7) that writes its descriptors once.
 
 use super::replay::{Chains, DESC, NEXT, Places};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use ring::RingFault;
 
-/// The available or used index behind the flags, and the ring behind it.
+/// Offsets of the available or used index, behind the flags, and of the ring entries.
 const INDEX: usize = 2;
 const RING: usize = 4;
 const ELEMENT: usize = 8;
@@ -15,7 +15,7 @@ pub(super) struct Split {
     places: Places,
     pub(super) chains: Chains,
     in_order: bool,
-    /// By chain, and by descriptor the chain that begins there.
+    /// Chain to head descriptor, and head descriptor to chain.
     heads: Vec<u16>,
     of_head: Vec<Option<u16>>,
     posted: u16,
@@ -55,7 +55,7 @@ impl Split {
 
     fn one(&mut self) -> Result<u16, RingFault> {
         if self.in_order {
-            // The index counts buffers, and they come in the order in which they were sent.
+            // With in-order use the index counts buffers, which are returned in posting order.
             return self.chains.oldest().ok_or(RingFault::NotOut(u32::MAX));
         }
         let slot = usize::from(self.taken & (self.places.size - 1));
@@ -88,7 +88,7 @@ impl Split {
     }
 }
 
-/// Writes a chain to descriptor `at` and those behind it. How many.
+/// Writes a chain at descriptor `at` and the following ones. Returns the number of descriptors.
 fn write(places: &Places, at: u16, chain: &[super::replay::Desc]) -> u16 {
     for (k, desc) in (0u16..).zip(chain) {
         let place = usize::from(at + k) * DESC;

@@ -1,5 +1,5 @@
-//! The devices of an attack. They are plugged in, and plugged in again after the switch has closed a connection, by
-//! threads of their own, so that stepping them never waits.
+//! The devices of an attack. Separate threads connect and reconnect them after the switch has closed a connection, so
+//! that stepping them never blocks.
 
 use super::super::GuestError;
 use super::attacks::Attack;
@@ -16,66 +16,66 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
-/// How long one answer of the switch may take.
+/// Timeout of one answer of the switch.
 const TIMEOUT: Duration = Duration::from_millis(500);
-/// Before a device whose connection was closed is plugged in again, and between two attempts.
+/// Delay before a closed device is reconnected, and between two attempts.
 const PAUSE: Duration = Duration::from_millis(100);
 const RETRY: Duration = Duration::from_millis(20);
-/// Between two connections of `reconnect`.
+/// Delay between two connections of `reconnect`.
 const BREATH: Duration = Duration::from_millis(1);
-/// Turns between two looks at the connections.
+/// Turns between two checks of the connections.
 const LOOK: u32 = 4096;
 
-/// A device that is plugged in.
+/// A connected device.
 pub(super) trait Unit: Send {
-    /// One turn, which never waits.
+    /// Runs one turn; must not block.
     fn step(&mut self) -> Result<(), GuestError>;
-    /// What it did so far.
+    /// The counters.
     fn counts(&self) -> Counts;
-    /// Whether the switch has closed the connection, where a turn does not find that out.
+    /// Whether the switch has closed the connection; for devices whose turns do not detect it.
     fn is_closed(&self) -> bool {
         false
     }
 }
 
-/// Which side makes a device's connection.
+/// Socket role of a device.
 #[derive(Clone, Debug)]
 pub enum Socket {
-    /// The guest.
+    /// The guest connects.
     Connect(PathBuf),
-    /// The switch.
+    /// The switch connects; the guest listens.
     Listen(PathBuf, Arc<FrontEndListener>),
 }
 
-/// How an attack is run.
+/// Parameters of an attack.
 #[derive(Clone, Copy, Debug)]
 pub struct Orders {
     /// The ring kind of every device.
     pub ring: RingKind,
-    /// Whom it concerns.
+    /// Addresses and ring size.
     pub target: Target,
-    /// Run it also where the switch lacks features that it needs.
+    /// Whether to attack even if the switch lacks needed features.
     pub anyway: bool,
 }
 
-/// What a device did, over all of its connections.
+/// Counters of a device over all of its connections.
 #[derive(Clone, Debug)]
 pub struct Account {
-    /// Its socket.
+    /// Socket path.
     pub socket: PathBuf,
-    /// Its address.
+    /// MAC address.
     pub mac: [u8; 6],
-    /// Connections that were made.
+    /// Established connections.
     pub connects: u64,
-    /// Connections that the switch closed.
+    /// Connections closed by the switch.
     pub refused: u64,
-    /// What it sent and received.
+    /// Traffic counters.
     pub counts: Counts,
-    /// Why the device was stopped by itself.
+    /// Error that stopped the device.
     pub fault: Option<String>,
 }
 
-/// What plugging in takes, on whichever thread.
+/// Parameters for connecting, sent to the connecting thread.
 #[derive(Clone)]
 struct Plug {
     socket: Socket,
@@ -84,7 +84,7 @@ struct Plug {
     ring: RingKind,
     mac: [u8; 6],
     anyway: bool,
-    /// Connections that were made before.
+    /// Number of earlier connections.
     round: u64,
     ending: Arc<AtomicBool>,
 }
@@ -124,7 +124,7 @@ impl Socket {
         })
     }
 
-    /// The same for a guest that is the back end.
+    /// As `open`, for a guest that is the back end.
     fn open_back_end(&self) -> Result<BackEnd, GuestError> {
         Ok(match self {
             Self::Connect(path) => BackEnd::connect(path, OFFER)?,
@@ -153,7 +153,7 @@ impl Plug {
         }
     }
 
-    /// Until it is plugged in, or never can be.
+    /// Retries until the device is connected, a permanent error occurs, or the attack ends.
     fn plug_in(&self) -> Result<Box<dyn Unit>, GuestError> {
         loop {
             match self.once() {
@@ -165,7 +165,7 @@ impl Plug {
         }
     }
 
-    /// Connects and disconnects until the end.
+    /// Connects and disconnects until the attack ends.
     fn come_and_go(&self, count: &AtomicU64) {
         while !self.ending.load(Ordering::Relaxed) {
             count.fetch_add(u64::from(self.once().is_ok()), Ordering::Relaxed);
@@ -195,7 +195,7 @@ impl Member {
         member
     }
 
-    /// Plugs in on another thread, after a pause where a device was there before.
+    /// Connects on another thread, after a pause if a device was connected before.
     fn call(&mut self, before: Option<Box<dyn Unit>>) {
         let (send, receive) = channel();
         let plug = Plug { round: self.account.connects, ..self.plug.clone() };
@@ -204,7 +204,7 @@ impl Member {
                 drop(before);
                 std::thread::sleep(PAUSE);
             }
-            // Nobody waits for it any more when the attack is over.
+            // The receiver is gone if the attack has ended.
             let _ = send.send(plug.plug_in());
         });
         self.coming = Some(receive);
@@ -259,7 +259,7 @@ impl Member {
 }
 
 impl Squad {
-    /// Begins to plug in: the first of `sockets` sends, the second, if there is one, receives.
+    /// Starts connecting: the first of `sockets` sends, the second, if present, receives.
     pub fn new(attack: &Attack, orders: &Orders, sockets: Vec<Socket>) -> Self {
         let ending = Arc::<AtomicBool>::default();
         let target = &orders.target;
@@ -275,13 +275,13 @@ impl Squad {
         Self { members, ending, turns: 0 }
     }
 
-    /// Whether every device is plugged in. An error where one never can be.
+    /// Whether every device is connected. Returns an error if a device cannot connect.
     pub fn is_ready(&mut self) -> Result<bool, GuestError> {
         self.members.iter_mut().try_for_each(Member::check)?;
         Ok(self.members.iter().all(Member::is_ready))
     }
 
-    /// A turn of each device.
+    /// Runs one turn of each device.
     #[inline]
     pub fn step(&mut self) {
         self.members.iter_mut().for_each(Member::step);
@@ -296,7 +296,7 @@ impl Squad {
         }
     }
 
-    /// What each device did so far.
+    /// Counters of each device.
     pub fn accounts(&self) -> Vec<Account> {
         self.members.iter().map(Member::account).collect()
     }

@@ -1,8 +1,8 @@
-//! What the turns of an attack take of the thread that they share with a measurement.
+//! The share of thread time that an attack takes from the measurement on the same thread.
 
 use super::squad::{Account, Squad};
 
-/// A squad whose turns are timed, in cycles of the time-stamp counter.
+/// A squad with timed turns, in cycles of the time-stamp counter.
 #[derive(Debug)]
 pub struct Turns {
     squad: Squad,
@@ -13,25 +13,25 @@ pub struct Turns {
     count: u64,
 }
 
-/// What was timed since [`Turns::restart`].
+/// Timing since [`Turns::restart`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Shares {
-    /// The part of the time that the attack took.
+    /// Share of the time spent in the attack, 0 to 1.
     pub attacker: f64,
-    /// The longest part of the time between two turns or in one.
+    /// The longest gap between turns, or longest turn, as a share of the total time.
     pub longest_stall: f64,
-    /// Turns.
+    /// Number of turns.
     pub turns: u64,
 }
 
 impl Turns {
-    /// Times the turns of `squad` from now on.
+    /// Starts timing the turns of `squad`.
     pub fn new(squad: Squad) -> Self {
         let now = mem::ticks();
         Self { squad, began: now, last: now, spent: 0, stall: 0, count: 0 }
     }
 
-    /// One turn.
+    /// Runs one turn.
     #[inline]
     pub fn turn(&mut self) {
         let before = mem::ticks();
@@ -39,26 +39,26 @@ impl Turns {
         self.squad.step();
         self.last = mem::ticks();
         let took = self.last.saturating_sub(before);
-        // A turn takes microseconds, so one of milliseconds was interrupted.
+        // A turn takes microseconds; a turn of milliseconds was interrupted.
         self.stall = self.stall.max(took);
         self.spent += took;
         self.count += 1;
     }
 
-    /// Forgets what was timed.
+    /// Resets the timing.
     pub fn restart(&mut self) {
         let now = mem::ticks();
         (self.began, self.last, self.spent, self.stall, self.count) = (now, now, 0, 0, 0);
     }
 
-    /// What was timed.
+    /// The timing so far.
     pub fn shares(&self) -> Shares {
         let all = self.last.saturating_sub(self.began).max(1) as f64;
         let (attacker, longest_stall) = (self.spent as f64 / all, self.stall as f64 / all);
         Shares { attacker, longest_stall, turns: self.count }
     }
 
-    /// What each device did.
+    /// Counters of each device.
     pub fn accounts(&self) -> Vec<Account> {
         self.squad.accounts()
     }

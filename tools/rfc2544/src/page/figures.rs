@@ -1,4 +1,4 @@
-//! Figures of a benchmark: throughput by size, latency by load, loss by load, and where latencies lie.
+//! Figures of a benchmark: throughput by frame size, latency by load, loss by load, latency histograms.
 
 use crate::{Latency, LossRow, Results, SizeResults};
 use figure::plot::{Axes, Line, Point, plot};
@@ -9,13 +9,13 @@ use measure::Estimate;
 use measure::Kind;
 use std::collections::BTreeMap;
 
-/// Bars of each power of two of a histogram.
+/// Histogram bars per power of two.
 const BARS: f64 = 4.0;
 const LEFT: f64 = 70.0;
 const WIDTH: f64 = 760.0;
 const DEEP: f64 = 240.0;
 
-/// All that there is data for.
+/// All figures for which there is data.
 pub(crate) fn all(results: &Results, from: &str) -> Vec<Figure> {
     let mut sketches: Vec<(String, Sketch)> = Vec::new();
     let mut add = |id: String, sketch: Option<Sketch>| sketches.extend(sketch.map(|sketch| (id, sketch)));
@@ -134,7 +134,7 @@ fn loss(results: &Results) -> Option<Sketch> {
     })
 }
 
-/// Latencies at the highest load that there is, in bars of equal width by their logarithms.
+/// Latency histogram at the highest measured load, with bars of equal width on a logarithmic axis.
 fn histogram(size: &SizeResults) -> Option<Sketch> {
     let load = size.latency().last()?.load;
     let mut bars = BTreeMap::<i64, u64>::new();

@@ -1,4 +1,4 @@
-//! A benchmark's page: figures, tables, and where and how it was measured.
+//! HTML page of a benchmark: figures, tables and environment.
 
 mod figures;
 
@@ -6,7 +6,7 @@ use crate::{Environment, Figure, Latency, LossRow, Results, SizeResults};
 use figure::page::{self, table};
 use figure::text::{count, escape, number};
 
-/// The whole file.
+/// The whole page.
 pub fn bench_page(results: &Results) -> String {
     let from = provenance(results);
     let figures: String = figures::all(results, &from).iter().map(page::figure).collect();
@@ -37,7 +37,7 @@ pub fn bench_page(results: &Results) -> String {
     page::document("Benchmark", &links.concat(), &sections)
 }
 
-/// Where something was measured, line by line; what is not known of it is empty or says so.
+/// The environment as rows of name and value; unknown values are empty or marked.
 pub fn place(place: &Environment) -> Vec<(&'static str, String)> {
     vec![
         ("Processor", place.processor.clone()),
@@ -186,7 +186,7 @@ mod tests {
     use crate::{Course, Doing, Environment, Offer, Plan, Seen, Setup, Test};
     use generator::Sizes;
 
-    /// A benchmark of a switch that carries one million frames a second.
+    /// A benchmark of a switch with a capacity of one million frames per second.
     fn results(switch: &str, trials: usize) -> Results {
         let mut course = Course::new(Plan {
             tests: vec![Test::Throughput, Test::Latency, Test::Loss, Test::BackToBack],

@@ -1,6 +1,6 @@
-//! `cargo xtask bench neighbours`: a calm pair beside an honest greedy neighbour and beside each attacker, as a ratio of
-//! the two, for each switch, ring kind and execution model. All of them take turns in every round. A script
-//! (`neighbours.sh`) makes one reading, and `linerate guest --hostile` is attacker and calm pair.
+//! `cargo xtask bench neighbours`: a calm pair with an honest greedy neighbour and with each attacker, as ratios, for
+//! each switch, ring kind and execution model. All combinations alternate in every round. A script (`neighbours.sh`)
+//! takes one reading; `linerate guest --hostile` runs attacker and calm pair.
 
 mod reading;
 mod report;
@@ -23,21 +23,21 @@ use crate::packages;
 
 const SCRIPT: &str = concat!(include_str!("../hosts.sh"), include_str!("../neighbours.sh"));
 const HUGE_PAGES: u64 = 512;
-/// Longer than any reading takes, beside what is measured.
+/// Additional time of a reading before its timeout, in seconds.
 const MORE: f64 = 60.0;
-/// What the attacks are compared with.
+/// Baseline of the attacks.
 const HONEST: &str = "greedy";
 
-/// What to measure.
+/// Measurement parameters.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NeighboursArguments {
-    /// How often each combination is measured; the median counts
+    /// Number of rounds; the result is the median
     #[arg(long, default_value_t = 3)]
     rounds: usize,
     /// Attacks: see `linerate guest --help` [default: all]
     #[arg(long = "attack", value_name = "NAME", num_args = 1..)]
     attacks: Vec<String>,
-    /// Rings of all guests [default: all]
+    /// Ring kinds of all guests [default: all]
     #[arg(long = "ring", value_enum, num_args = 1..)]
     rings: Vec<Ring>,
     /// Execution models of linerate
@@ -46,19 +46,19 @@ pub(crate) struct NeighboursArguments {
     /// Switches
     #[arg(long = "peer", value_enum, num_args = 1.., default_values = ["linerate", "ovs", "testpmd"])]
     peers: Vec<Peer>,
-    /// Seconds of each reading, once at full rate and once at 100 kpps
+    /// Duration of each reading in seconds, once at full rate and once at 100 kpps
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// The CPU of the switches
+    /// CPU of the switches
     #[arg(long, default_value_t = 0)]
     switch_cpu: usize,
-    /// The CPU of calm pair and attacker
+    /// CPU of calm pair and attacker
     #[arg(long, default_value_t = 1)]
     guest_cpu: usize,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
-    /// Draw the ratios of rates into this file too
+    /// Also draw the ratios of rates into this file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
@@ -79,22 +79,22 @@ enum Model {
     Inline,
     /// Three stages on one CPU
     Pipeline,
-    /// One worker with queues that can be stolen from
+    /// One worker with stealable queues
     Stealing,
 }
 
 /// A switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 enum Peer {
-    /// The switch of this tree
+    /// linerate, built from this tree
     Linerate,
-    /// Open vSwitch with DPDK, learning
+    /// Open vSwitch with DPDK, as a learning switch
     Ovs,
-    /// DPDK's vhost library, port to port without look-up
+    /// DPDK's vhost library, forwarding port to port without look-up
     Testpmd,
 }
 
-/// One combination.
+/// A combination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Case {
     peer: Peer,
@@ -112,7 +112,7 @@ impl rounds::Subject for Case {
     }
 }
 
-/// The word on the command line.
+/// The value's name on the command line.
 fn word(value: &impl ValueEnum) -> String {
     value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
@@ -121,18 +121,19 @@ impl Case {
     fn new(peer: Peer, model: Model, ring: Ring, attack: &str) -> Self {
         let switch = if peer == Peer::Linerate { word(&model) } else { "-".to_owned() };
         let title = format!("{} {switch} {} {attack}", word(&peer), word(&ring));
-        // A few hundred of them, for as long as the program runs.
+        // Leaks a few hundred strings, which live as long as the program.
         Self { peer, model, ring, attack: attack.to_owned().leak(), title: title.leak() }
     }
 
-    /// The same with the honest neighbour.
+    /// The same combination with the honest neighbour.
     fn honest(self, cases: &[Case]) -> Option<Case> {
         let same = |case: &&Case| (case.peer, case.model, case.ring) == (self.peer, self.model, self.ring);
         cases.iter().filter(same).find(|case| case.attack == HONEST).copied()
     }
 }
 
-/// Measures, prints each reading as it comes and the table at the end, of what there is by then.
+/// Measures all combinations and prints each reading. At the end, or after an interruption, prints the table of the
+/// readings so far.
 pub(crate) fn neighbours(arguments: &NeighboursArguments) -> Result<()> {
     let others = arguments.peers.iter().any(|peer| *peer != Peer::Linerate);
     if others {
@@ -162,7 +163,7 @@ pub(crate) fn neighbours(arguments: &NeighboursArguments) -> Result<()> {
     readings.validate(&progress)
 }
 
-/// All combinations; of each, the honest neighbour comes first.
+/// All combinations; the honest neighbour comes first in each group.
 fn cases(arguments: &NeighboursArguments) -> Result<Vec<Case>> {
     let known = known()?;
     let chosen = if arguments.attacks.is_empty() { &known } else { &arguments.attacks };
@@ -182,12 +183,12 @@ fn cases(arguments: &NeighboursArguments) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Whether an attack is made at a port of a kind that only linerate is measured with.
+/// Whether an attack needs a port kind that is measured with linerate only.
 fn is_own(attack: &str) -> bool {
     ["memif-", "stream-", "backend-"].iter().any(|kind| attack.starts_with(kind))
 }
 
-/// The attacks that the guest knows.
+/// The attacks that `linerate guest` supports.
 fn known() -> Result<Vec<String>> {
     let mut guest = Command::new(command::linerate());
     let help = command::output(guest.args(["guest", "--help"]))?;
@@ -198,7 +199,7 @@ fn known() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The possible values of `--hostile` in the help.
+/// The possible values of `--hostile` in the help text.
 fn names(help: &str) -> impl Iterator<Item = String> + '_ {
     let lines = help.lines().skip_while(|line| !line.trim_start().starts_with("--hostile "));
     let options = lines.skip(1).take_while(|line| !line.trim_start().starts_with("--"));

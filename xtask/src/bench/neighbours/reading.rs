@@ -1,31 +1,31 @@
-//! What one run of `linerate guest --hostile` with a calm pair says.
+//! Report of one run of `linerate guest --hostile` with a calm pair.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// One reading.
+/// A reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Reading {
-    /// Frames that the calm receiver got at full rate, in millions a second.
+    /// Rate of the calm receiver at full load, in Mpps.
     pub(super) mpps: f64,
-    /// Latency at the asked rate, in microseconds.
+    /// Latency percentiles at the fixed rate, in microseconds.
     pub(super) p50: f64,
     pub(super) p99: f64,
-    /// Frames of the calm receiver that the attacker got instead.
+    /// Frames for the calm receiver that the attacker received.
     pub(super) stolen: f64,
-    /// The longest time without a frame at the receiver, in milliseconds, and the longest stall of its own thread.
+    /// Longest time without a frame at the receiver, and longest stall of its thread, in milliseconds.
     pub(super) silence: f64,
     pub(super) stall: f64,
     /// Chains that the switch took from the attacker, and connections that it closed.
     pub(super) attacks: f64,
     pub(super) refused: f64,
-    /// The attacker's part of the guests' thread.
+    /// Share of the guests' thread used by the attacker, 0 to 1.
     pub(super) share: f64,
 }
 
 impl Reading {
-    /// From JSON; nothing where it has another shape.
+    /// Parses the JSON report. Returns `None` if its format differs.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let report: Value = serde_json::from_str(text).ok()?;
         let (fast, paced) = (&report["calm"]["fast"], &report["calm"]["paced"]);
@@ -47,7 +47,7 @@ impl Reading {
         })
     }
 
-    /// The silence that the guests' own thread does not explain.
+    /// The silence in milliseconds that stalls of the guests' own thread do not explain.
     pub(super) fn own_silence(&self) -> f64 {
         (self.silence - self.stall).max(0.0)
     }

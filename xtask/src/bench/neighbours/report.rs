@@ -1,4 +1,4 @@
-//! The readings beside the honest neighbour's: ratios, and whether the goal is met.
+//! Comparison of the readings with the honest neighbour's: ratios, and whether the goal is met.
 
 use std::fmt::Write as _;
 
@@ -8,12 +8,12 @@ use super::reading::Reading;
 use super::{Case, HONEST, Peer, Readings, word};
 use crate::bench::picture::{self, Bar};
 
-/// The goal: of the honest case's rate at least, of its p99 at most, and milliseconds of silence at most.
+/// The goal: minimum ratio of rates, maximum ratio of p99, maximum silence in milliseconds.
 const RATE: f64 = 0.5;
 const P99: f64 = 2.0;
 const SILENCE: f64 = 5.0;
 
-/// Medians of one case, and ratios to the honest one of the same round.
+/// Medians of one case, and ratios to the honest case in the same rounds.
 struct Row {
     case: Case,
     median: Reading,
@@ -43,15 +43,15 @@ impl Row {
         })
     }
 
-    /// Whether the goal is met, for an attack that can be compared.
+    /// Whether the goal is met. Returns `None` for the honest case or without ratios.
     fn is_met(&self) -> Option<bool> {
         let (rate, p99) = (self.rate?, self.p99?);
-        // No frame came: then there is no delay, and the ratio of rates says it.
+        // Without received frames there is no latency; the ratio of rates is then below the goal.
         let calm = rate >= RATE && p99 <= P99 && self.median.stolen < 0.5 && self.median.silence <= SILENCE;
         (self.case.attack != HONEST).then_some(calm)
     }
 
-    /// Such as `linerate inline`.
+    /// Switch and model, such as `linerate inline`.
     fn switch(&self) -> (String, String) {
         let model = if self.case.peer == Peer::Linerate { word(&self.case.model) } else { "-".to_owned() };
         (word(&self.case.peer), model)
@@ -62,8 +62,8 @@ fn rows<'a>(cases: &'a [Case], readings: &'a Readings) -> impl Iterator<Item = R
     cases.iter().filter_map(|&case| Row::new(case, cases, readings))
 }
 
-/// One line per combination. Silence is what the guests' own stalls do not explain; share is the attacker's part of the
-/// guests' thread.
+/// One line per combination. Column `silence` excludes the guests' own stalls; column `share` is the attacker's share
+/// of the guests' thread.
 pub(super) fn table(cases: &[Case], readings: &Readings) -> String {
     let titles =
         ["Mpps", "ratio", "p50 us", "p99 us", "ratio", "stolen", "silence ms", "attacks", "refused", "share"];
@@ -95,7 +95,7 @@ pub(super) fn table(cases: &[Case], readings: &Readings) -> String {
     text
 }
 
-/// The same for programs.
+/// The rows as JSON.
 pub(super) fn json(cases: &[Case], readings: &Readings) -> Value {
     let row = |row: Row| {
         let ((switch, model), m) = (row.switch(), row.median);
@@ -109,7 +109,7 @@ pub(super) fn json(cases: &[Case], readings: &Readings) -> Value {
     rows(cases, readings).map(row).collect()
 }
 
-/// The ratios of rates beside the goal.
+/// The ratios of rates with the goal.
 pub(super) fn svg(cases: &[Case], readings: &Readings) -> String {
     let attacks = rows(cases, readings).filter(|row| row.case.attack != HONEST);
     let bars: Vec<_> = attacks

@@ -135,7 +135,7 @@ fn timers_run_when_they_are_due_and_not_before_and_sleep_ends_with_them() {
     let ran = Arc::default();
     let timer = |period, end| Box::new(Timer { ran: Arc::clone(&ran), period, end });
     bench.worker.handle(Command::Judge(timer(1_000_000, 3_000_000)));
-    for now in [0, 100, 999_000, 1_100_000, 1_200_000, 5_000_000, 9_000_000] {
+    for now in [0, 40_000, 80_000, 1_100_000, 1_140_000, 5_000_000] {
         bench.at(now);
         bench.worker.round();
     }
@@ -146,4 +146,47 @@ fn timers_run_when_they_are_due_and_not_before_and_sleep_ends_with_them() {
     bench.worker.round();
     let limit = bench.worker.until_timers().unwrap();
     assert!(limit <= Duration::from_millis(2) && limit > Duration::from_millis(1), "{limit:?}");
+}
+
+/// Packets start a timer of 10 ms.
+#[derive(Default)]
+struct Armed(Option<Now>);
+
+impl Pipeline for Armed {
+    fn process(&mut self, burst: &mut Burst, context: &Context, verdicts: &mut Verdicts) {
+        self.0 = Some(Now(context.now.0 + 10_000_000));
+        (0..burst.len()).for_each(|i| verdicts.drop(i, DropReason::NoDestination));
+    }
+
+    fn tick(&mut self, _: Now) -> Option<Now> {
+        self.0
+    }
+}
+
+#[test]
+fn a_timer_that_a_packet_starts_ends_the_sleep_that_follows() {
+    let mut bench = Bench::new(1, QueueFull::Drop, Capabilities::NONE);
+    bench.worker.handle(Command::Judge(Box::<Armed>::default()));
+    bench.at(0);
+    bench.worker.round();
+    assert_eq!(bench.worker.until_timers(), None, "no packet yet");
+    bench.source(0, &[2; 60], (60, 1), Offload::NONE);
+    (0..2).for_each(|_| _ = bench.worker.round());
+    let key = key(0);
+    bench.worker.handle(Command::StopRx(key));
+    assert!(bench.worker.prepare_sleep());
+    let limit = bench.worker.until_timers().unwrap();
+    assert!(limit <= Duration::from_millis(10), "{limit:?}");
+}
+
+#[test]
+fn a_worker_that_never_sleeps_sees_a_timer_that_a_packet_starts() {
+    let mut bench = Bench::new(1, QueueFull::Drop, Capabilities::NONE);
+    bench.worker.handle(Command::Judge(Box::<Armed>::default()));
+    bench.source(0, &[2; 60], (60, 1), Offload::NONE);
+    for now in [0, 10_000, 20_000, 200_000] {
+        bench.at(now);
+        bench.worker.round();
+    }
+    assert!(bench.worker.until_timers().is_some());
 }

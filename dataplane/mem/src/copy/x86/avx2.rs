@@ -1,8 +1,7 @@
-//! Thirty-two bytes at a time.
+//! AVX2 kernel: 32 bytes at a time.
 //!
-//! Every path through the wide registers ends with `vzeroupper`, so that code around the copy that was compiled
-//! for the older encoding does not slow down. It clears the upper halves of all sixteen registers, so all of
-//! them are declared as overwritten.
+//! Every path that uses ymm registers ends with `vzeroupper`, to avoid SSE transition penalties in surrounding code. It
+//! clears the upper halves of all sixteen registers, so all are declared as clobbered.
 
 use super::{Lines, by_lines, sse2};
 use crate::VolatileSlice;
@@ -10,7 +9,7 @@ use crate::copy::{Kernel, small};
 use crate::line::LINE;
 use core::arch::asm;
 
-/// The registers that `vzeroupper` changes, and the options that all blocks here share.
+/// `asm!` with the clobbers of `vzeroupper` and the options common to all blocks of this file.
 macro_rules! wide_asm {
     ($($line:literal,)* ; $($operand:tt)*) => {
         asm!(
@@ -24,7 +23,7 @@ macro_rules! wide_asm {
     };
 }
 
-/// Registers of thirty-two bytes.
+/// AVX2, 32-byte registers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Avx2;
 
@@ -33,7 +32,7 @@ impl Kernel for Avx2 {
 
     #[inline(always)]
     unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
-        // SAFETY: by contract; each step is given the lengths that it is for.
+        // SAFETY: guaranteed by the caller; each function gets a length in its documented range.
         unsafe {
             match len {
                 0..=16 => small::up_to_16(dst, src, len),
@@ -50,7 +49,7 @@ impl Kernel for Avx2 {
 
     #[inline(always)]
     unsafe fn lines<const LINES: usize>(dst: *mut u8, stride: usize, from: *const VolatileSlice, n: usize) {
-        // SAFETY: by contract; pairs begin at an even number from the end.
+        // SAFETY: guaranteed by the caller; for odd `n`, segment 0 is copied alone and pairs start at segment 1.
         unsafe {
             if !n.is_multiple_of(2) {
                 Self::copy(dst, (*from).as_ptr(), LINES * LINE);
@@ -69,7 +68,7 @@ impl Kernel for Avx2 {
         if n == 0 {
             return;
         }
-        // SAFETY: by contract. A segment is its address and, at byte 8 of 16, its length.
+        // SAFETY: guaranteed by the caller. A segment is 16 bytes: address at byte 0, length at byte 8.
         unsafe {
             wide_asm!(
                 "2:",
@@ -97,13 +96,13 @@ impl Kernel for Avx2 {
     }
 }
 
-/// Copies the first line of each of `pairs` times two segments, at least one pair.
+/// Copies the first line of each of `2 * pairs` segments; `pairs` is at least 1.
 ///
 /// # Safety
 /// As [`Kernel::lines`].
 #[inline(always)]
 unsafe fn one_line(dst: *mut u8, stride: usize, from: *const VolatileSlice, pairs: usize) {
-    // SAFETY: by contract. A segment is its address and, behind 8 of its 16 bytes, its length.
+    // SAFETY: guaranteed by the caller. A segment is 16 bytes: address at byte 0, length at byte 8.
     unsafe {
         wide_asm!(
             "2:",
@@ -128,7 +127,7 @@ unsafe fn one_line(dst: *mut u8, stride: usize, from: *const VolatileSlice, pair
     }
 }
 
-/// The same for the first two lines of each.
+/// Copies the first two lines of each of `2 * pairs` segments; `pairs` is at least 1.
 ///
 /// # Safety
 /// As [`Kernel::lines`].
@@ -173,7 +172,7 @@ unsafe fn two_lines(dst: *mut u8, stride: usize, from: *const VolatileSlice, pai
 /// Both ranges hold `len` bytes.
 #[inline(always)]
 unsafe fn up_to_64(dst: *mut u8, src: *const u8, len: usize) {
-    // SAFETY: the two moves lie inside the ranges, which are the caller's to vouch for.
+    // SAFETY: both moves lie inside the ranges, which the caller guarantees.
     unsafe {
         wide_asm!(
             "vmovdqu ymm0, [{src}]",
@@ -192,7 +191,7 @@ unsafe fn up_to_64(dst: *mut u8, src: *const u8, len: usize) {
 /// Both ranges hold `len` bytes.
 #[inline(always)]
 unsafe fn up_to_128(dst: *mut u8, src: *const u8, len: usize) {
-    // SAFETY: the four moves lie inside the ranges, which are the caller's to vouch for.
+    // SAFETY: all four moves lie inside the ranges, which the caller guarantees.
     unsafe {
         wide_asm!(
             "vmovdqu ymm0, [{src}]",
@@ -209,20 +208,20 @@ unsafe fn up_to_128(dst: *mut u8, src: *const u8, len: usize) {
     }
 }
 
-/// Ends the use of wide registers.
+/// Executes `vzeroupper`.
 ///
 /// # Safety
 /// The processor has AVX.
 #[inline(always)]
 unsafe fn zero_upper() {
-    // SAFETY: by contract; what it changes is declared.
+    // SAFETY: the processor has AVX; all changed registers are declared.
     unsafe { wide_asm!("vzeroupper", ;) }
 }
 
 impl Lines for Avx2 {
     #[inline(always)]
     unsafe fn one(dst: *mut u8, src: *const u8) {
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             wide_asm!(
                 "vmovdqu ymm0, [{src}]",
@@ -236,7 +235,7 @@ impl Lines for Avx2 {
 
     #[inline(always)]
     unsafe fn two(dst: *mut u8, src: *const u8) {
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             wide_asm!(
                 "vmovdqu ymm0, [{src}]",
@@ -254,7 +253,7 @@ impl Lines for Avx2 {
 
     #[inline(always)]
     unsafe fn four(dst: *mut u8, src: *const u8) {
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             wide_asm!(
                 "vmovdqu ymm0, [{src}]",

@@ -1,14 +1,14 @@
-//! Sixty-four bytes at a time, which is a line.
+//! AVX-512 kernel: 64 bytes, one cache line, at a time.
 //!
-//! Only registers 16 to 31 are used: they have no older encoding, so nothing needs to be cleared afterwards. A
-//! masked move touches exactly the bytes of its mask: it neither writes nor faults on the others.
+//! Only zmm16 to zmm31 are used: they have no legacy SSE encoding, so no `vzeroupper` is needed. A masked move neither
+//! accesses nor faults on bytes outside its mask.
 
 use super::{Lines, by_lines};
 use crate::VolatileSlice;
 use crate::copy::Kernel;
 use core::arch::asm;
 
-/// Registers of sixty-four bytes, and masks. Needs AVX512F, AVX512BW, AVX512VL and BMI2.
+/// AVX-512, 64-byte registers and masks. Needs AVX512F, AVX512BW, AVX512VL and BMI2.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Avx512;
 
@@ -17,7 +17,7 @@ impl Kernel for Avx512 {
 
     #[inline(always)]
     unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
-        // SAFETY: by contract; each step is given the lengths that it is for.
+        // SAFETY: guaranteed by the caller; each function gets a length in its documented range.
         unsafe {
             match len {
                 64 => Self::one(dst, src),
@@ -33,7 +33,7 @@ impl Kernel for Avx512 {
         if n == 0 {
             return;
         }
-        // SAFETY: by contract. A segment is its address and, at byte 8 of 16, its length.
+        // SAFETY: guaranteed by the caller. A segment is 16 bytes: address at byte 0, length at byte 8.
         unsafe {
             asm!(
                 "2:",
@@ -64,7 +64,7 @@ impl Kernel for Avx512 {
 /// Both ranges hold `len` bytes.
 #[inline(always)]
 unsafe fn masked(dst: *mut u8, src: *const u8, len: usize) {
-    // SAFETY: the mask has one bit for each of the `len` bytes, and the other bytes are not accessed.
+    // SAFETY: the mask has one bit for each of the `len` bytes; the other bytes are not accessed.
     unsafe {
         asm!(
             "bzhi {mask}, {mask}, {len}",
@@ -85,7 +85,7 @@ unsafe fn masked(dst: *mut u8, src: *const u8, len: usize) {
 /// Both ranges hold `len` bytes.
 #[inline(always)]
 unsafe fn up_to_128(dst: *mut u8, src: *const u8, len: usize) {
-    // SAFETY: the two moves lie inside the ranges, which are the caller's to vouch for.
+    // SAFETY: both moves lie inside the ranges, which the caller guarantees.
     unsafe {
         asm!(
             "vmovdqu64 zmm16, [{src}]",
@@ -102,7 +102,7 @@ unsafe fn up_to_128(dst: *mut u8, src: *const u8, len: usize) {
 impl Lines for Avx512 {
     #[inline(always)]
     unsafe fn one(dst: *mut u8, src: *const u8) {
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             asm!(
                 "vmovdqu64 zmm16, [{src}]",
@@ -116,13 +116,13 @@ impl Lines for Avx512 {
 
     #[inline(always)]
     unsafe fn two(dst: *mut u8, src: *const u8) {
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         unsafe { up_to_128(dst, src, 128) }
     }
 
     #[inline(always)]
     unsafe fn four(dst: *mut u8, src: *const u8) {
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             asm!(
                 "vmovdqu64 zmm16, [{src}]",

@@ -1,9 +1,9 @@
-//! The processor's own copy loop, `rep movsb`.
+//! `rep movsb` kernel.
 
 use crate::copy::{Kernel, small};
 use core::arch::asm;
 
-/// One instruction for any length. Worth measuring where the processor says that it is fast (ERMS, FSRM).
+/// One `rep movsb` for any length above 16. Fast on processors with ERMS or FSRM.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Erms;
 
@@ -13,10 +13,10 @@ impl Kernel for Erms {
     #[inline(always)]
     unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
         if len <= 16 {
-            // SAFETY: by contract, and `len` was compared.
+            // SAFETY: guaranteed by the caller; `len <= 16`.
             return unsafe { small::up_to_16(dst, src, len) };
         }
-        // SAFETY: by contract; the direction flag is clear on entry to every assembly block.
+        // SAFETY: guaranteed by the caller; the direction flag is clear on entry to every assembly block.
         unsafe {
             asm!(
                 "rep movsb",

@@ -1,6 +1,6 @@
-//! Kernels for x86-64. Up to 256 bytes are moved without a loop, by moves that start at both ends and may
-//! overlap in the middle. Longer copies move a first line as it lies, then four whole lines of the destination at
-//! a time, then the last four lines as they lie: the one branch that depends on the length is the end of the loop.
+//! Kernels for x86-64. Copies of at most 256 bytes use no loop: moves from both ends overlap in the middle. Longer
+//! copies move an unaligned first line, then four aligned destination lines at a time, then the last four lines
+//! unaligned; the loop end is the only length-dependent branch.
 
 mod avx2;
 mod avx512;
@@ -14,13 +14,13 @@ pub use erms::Erms;
 pub use non_temporal::NonTemporal;
 pub use sse2::Sse2;
 
-/// Bytes of a cache line, in which long copies proceed.
+/// Cache-line size in bytes; the unit of long copies.
 const LINE: usize = 64;
 
-/// How one instruction set moves lines, between any addresses.
+/// Moves of whole lines with one instruction set, at any alignment.
 ///
 /// # Safety
-/// Every method needs both ranges mapped for the bytes it names, and the processor to know the instructions.
+/// Both ranges are mapped for the size of the move, and the processor supports the instructions.
 trait Lines {
     /// Moves 64 bytes.
     unsafe fn one(dst: *mut u8, src: *const u8);
@@ -37,8 +37,7 @@ trait Lines {
 #[inline]
 unsafe fn by_lines<L: Lines>(dst: *mut u8, src: *const u8, len: usize) {
     debug_assert!(len >= 2 * LINE);
-    // SAFETY: every move ends at `len` at the latest: those of the loop because it asks, the last ones because
-    // they are counted from the end, and `len` holds them.
+    // SAFETY: no move goes beyond `len`: loop moves start before `last`, and the final moves are counted from the end.
     unsafe {
         if len <= 4 * LINE {
             L::two(dst, src);
@@ -56,7 +55,7 @@ unsafe fn by_lines<L: Lines>(dst: *mut u8, src: *const u8, len: usize) {
     }
 }
 
-/// Bytes from an address to the first line boundary after it: 1 to 64.
+/// Bytes from an address to the next line boundary: 1 to 64.
 #[inline(always)]
 fn to_next_line(address: *mut u8) -> usize {
     LINE - address as usize % LINE

@@ -1,16 +1,16 @@
-//! Streaming stores: the destination's lines go to memory without being fetched and without staying in a cache.
+//! Non-temporal stores: destination lines are written to memory without a fetch and without staying in a cache.
 //!
-//! They pay where the reader is far away or reads late. Stores of this kind are not ordered with others, so each
-//! copy that used one ends with a store fence; an ordinary Release store afterwards then publishes all of it.
+//! Useful if the reader runs on a distant core or reads late. Non-temporal stores are weakly ordered, so each copy that
+//! uses them ends with `sfence`; a later Release store then publishes the whole copy.
 
 use super::{LINE, Lines, Sse2, to_next_line};
 use crate::copy::Kernel;
 use core::arch::asm;
 
-/// Below this a copy is short enough that its destination had better stay in the cache.
+/// Shorter copies use ordinary stores, so that the destination stays in the cache. In bytes.
 const WORTH_STREAMING: usize = 512;
 
-/// Streaming stores from 512 bytes on, ordinary ones below.
+/// Non-temporal stores for copies of at least 512 bytes, ordinary stores below.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NonTemporal;
 
@@ -19,7 +19,7 @@ impl Kernel for NonTemporal {
 
     #[inline(always)]
     unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
-        // SAFETY: by contract; every x86-64 processor has these instructions.
+        // SAFETY: guaranteed by the caller; all x86-64 processors have these instructions.
         unsafe {
             if len < WORTH_STREAMING {
                 return Sse2::copy(dst, src, len);
@@ -30,7 +30,7 @@ impl Kernel for NonTemporal {
     }
 }
 
-/// Copies `len` bytes, at least 64: the first and the last line as they lie, those between by streaming.
+/// Copies `len` bytes, at least 64: the first and the last line with ordinary stores, the rest with non-temporal ones.
 ///
 /// # Safety
 /// As [`Kernel::copy`].
@@ -38,7 +38,7 @@ impl Kernel for NonTemporal {
 unsafe fn stream(dst: *mut u8, src: *const u8, len: usize) {
     let last = len - LINE;
     let mut at = to_next_line(dst);
-    // SAFETY: `at` is below `last` at every streamed line, and `last` plus a line is `len`.
+    // SAFETY: `at < last` for every streamed line, and `last + LINE == len`.
     unsafe {
         Sse2::one(dst, src);
         while at < last {
@@ -49,13 +49,13 @@ unsafe fn stream(dst: *mut u8, src: *const u8, len: usize) {
     }
 }
 
-/// Moves 64 bytes to a line.
+/// Copies 64 bytes to one aligned line.
 ///
 /// # Safety
-/// Both ranges hold 64 bytes, and the destination is the start of a line.
+/// Both ranges hold 64 bytes, and `dst` is line-aligned.
 #[inline(always)]
 unsafe fn stream_line(dst: *mut u8, src: *const u8) {
-    // SAFETY: by contract; these stores need the alignment.
+    // SAFETY: guaranteed by the caller, including the alignment that `movntdq` needs.
     unsafe {
         asm!(
             "movdqu {a}, [{src}]",

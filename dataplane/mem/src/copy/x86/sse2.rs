@@ -1,10 +1,10 @@
-//! Sixteen bytes at a time, on every x86-64 processor.
+//! SSE2 kernel: 16 bytes at a time, on all x86-64 processors.
 
 use super::{Lines, by_lines};
 use crate::copy::{Kernel, small};
 use core::arch::asm;
 
-/// Registers of sixteen bytes.
+/// SSE2, 16-byte registers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sse2;
 
@@ -13,7 +13,7 @@ impl Kernel for Sse2 {
 
     #[inline(always)]
     unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
-        // SAFETY: by contract; each step is given the lengths that it is for.
+        // SAFETY: guaranteed by the caller; each function gets a length in its documented range.
         unsafe {
             match len {
                 0..=16 => small::up_to_16(dst, src, len),
@@ -32,7 +32,7 @@ impl Kernel for Sse2 {
 /// Both ranges hold `len` bytes.
 #[inline(always)]
 pub(super) unsafe fn up_to_32(dst: *mut u8, src: *const u8, len: usize) {
-    // SAFETY: the two moves lie inside the ranges, which are the caller's to vouch for.
+    // SAFETY: both moves lie inside the ranges, which the caller guarantees.
     unsafe {
         asm!(
             "movdqu {a}, [{src}]",
@@ -52,7 +52,7 @@ pub(super) unsafe fn up_to_32(dst: *mut u8, src: *const u8, len: usize) {
 /// Both ranges hold `len` bytes.
 #[inline(always)]
 unsafe fn up_to_64(dst: *mut u8, src: *const u8, len: usize) {
-    // SAFETY: the four moves lie inside the ranges, which are the caller's to vouch for.
+    // SAFETY: all four moves lie inside the ranges, which the caller guarantees.
     unsafe {
         asm!(
             "movdqu {a}, [{src}]",
@@ -76,7 +76,7 @@ unsafe fn up_to_64(dst: *mut u8, src: *const u8, len: usize) {
 /// Both ranges hold `len` bytes.
 #[inline(always)]
 unsafe fn up_to_128(dst: *mut u8, src: *const u8, len: usize) {
-    // SAFETY: the eight moves lie inside the ranges, which are the caller's to vouch for.
+    // SAFETY: all eight moves lie inside the ranges, which the caller guarantees.
     unsafe {
         asm!(
             "movdqu {a}, [{src}]",
@@ -106,19 +106,19 @@ unsafe fn up_to_128(dst: *mut u8, src: *const u8, len: usize) {
 impl Lines for Sse2 {
     #[inline(always)]
     unsafe fn one(dst: *mut u8, src: *const u8) {
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         unsafe { up_to_64(dst, src, 64) }
     }
 
     #[inline(always)]
     unsafe fn two(dst: *mut u8, src: *const u8) {
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         unsafe { up_to_128(dst, src, 128) }
     }
 
     #[inline(always)]
     unsafe fn four(dst: *mut u8, src: *const u8) {
-        // SAFETY: by contract; the two halves are 128 bytes each.
+        // SAFETY: guaranteed by the caller; the two halves are 128 bytes each.
         unsafe {
             Self::two(dst, src);
             Self::two(dst.add(128), src.add(128));

@@ -1,4 +1,4 @@
-//! Every interleaving of threads that take magazines and put them back, up to a bound on pre-emptions.
+//! Loom models of the depot: threads that pop and push magazines, with a preemption bound.
 
 use super::*;
 use crate::shim::{Arc, UnsafeCell};
@@ -16,7 +16,7 @@ fn pop(depot: &Depot) -> Vec<u32> {
     magazine
 }
 
-/// Magazines of one buffer each, and a cell per buffer that loom watches for two owners at once.
+/// Magazines of one buffer each, and a loom cell per buffer that detects concurrent owners.
 struct Pool {
     depot: Depot,
     buffers: [UnsafeCell<u32>; 3],
@@ -33,7 +33,7 @@ impl Pool {
 
     fn write(&self, magazine: &[u32]) {
         for &index in magazine {
-            // SAFETY: none needed if the depot is right; loom reports it if two threads come here at once.
+            // SAFETY: the depot gives each buffer one owner; loom reports concurrent accesses as a failure.
             self.buffers[index as usize].with_mut(|buffer| unsafe { *buffer += 1 });
         }
     }
@@ -49,7 +49,7 @@ fn loom_a_buffer_has_one_owner_and_comes_back() {
                 let (one, two) = (pop(&pool.depot), pop(&pool.depot));
                 pool.write(&one);
                 pool.write(&two);
-                // The first one comes back over another magazine than before: a stale exchange must fail.
+                // The first magazine returns on top of another one than before: a stale exchange must fail.
                 pool.depot.push(&one);
                 pool.depot.push(&two);
             })

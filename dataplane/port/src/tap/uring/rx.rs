@@ -1,4 +1,4 @@
-//! A TAP's receive queue through `io_uring`: packets come into slots that were offered ahead.
+//! TAP receive queue with `io_uring`: packets arrive in slots provided in advance.
 
 use super::super::rx::take;
 use super::super::slots::Slots;
@@ -12,12 +12,12 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// Bytes of packets that may come at once: as few slots are offered as hold them, so that they stay in the second cache.
+/// Bytes that may arrive at once: the number of provided slots is limited to this, so that they stay in the L2 cache.
 const ENOUGH: usize = 256 * 1024;
-/// Slots that are offered at least.
+/// Minimum number of provided slots.
 const FEWEST: usize = 4;
 
-/// A queue over number `pair` of the interface's descriptors; `thread` has a thread of the kernel's receive.
+/// A receive queue on descriptor `pair` of the interface; `thread` enables a kernel thread (SQPOLL).
 pub(in super::super) fn start(
     queues: &Arc<[OwnedFd]>,
     pair: usize,
@@ -25,7 +25,7 @@ pub(in super::super) fn start(
 ) -> Result<Box<dyn RxQueue>, PortFault> {
     let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
     let made = event.map_err(Into::into).and_then(|event| Receiver::new(queues, pair, event, thread));
-    // The receiver stands before the slots, because fields drop in this order.
+    // `receiver` is declared before `slots`, because fields drop in this order.
     let receiver = made.map_err(|error| unavailable(&error))?;
     Ok(Box::new(Rx { receiver, slots: Slots::new()?, offered: 0, wanted: BURST, bound: !thread }))
 }
@@ -33,16 +33,16 @@ pub(in super::super) fn start(
 struct Rx {
     receiver: Receiver,
     slots: Slots,
-    /// Slots that the kernel has.
+    /// Number of slots owned by the kernel.
     offered: usize,
-    /// How many it should have.
+    /// Target number of slots owned by the kernel.
     wanted: usize,
     /// Whether the ring belongs to the thread that enables it.
     bound: bool,
 }
 
 impl Rx {
-    /// Lets the kernel have slots, and posts the read where it ended.
+    /// Provides slots to the kernel, and reposts the read if it has ended.
     #[inline]
     fn refill(&mut self) -> Result<(), PortFault> {
         let before = self.offered;
@@ -60,7 +60,7 @@ impl Rx {
         Ok(())
     }
 
-    /// Many slots for short packets, few for long ones.
+    /// Provides many slots for short packets, few for long ones.
     #[inline]
     fn tune(&mut self, packets: usize, bytes: usize) {
         self.wanted =
@@ -118,7 +118,7 @@ impl RxQueue for Rx {
         Some(self.receiver.event())
     }
 
-    /// The memory is the port's own and stays as it is.
+    /// Private memory does not change.
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
     }

@@ -1,9 +1,9 @@
-//! What is unsafe about `io_uring`: requests that name memory, and the ring of slots that the kernel reads.
+//! Unsafe code of `io_uring`: requests that refer to memory, and the provided-buffer ring read by the kernel.
 //!
-//! Reception: the kernel writes to slots that were offered and not yet come back, and to no others; whoever owns a
-//! [`Receiver`] keeps the slots' map for as long. The ring of offers is written by us only and read by the kernel: entries
-//! first, then the position with release, which pairs with the kernel's acquire load of it.
-//! Sending: every request that [`Sender::send`] makes is complete when it returns.
+//! Receive: the kernel writes only to slots that were provided and have not returned; the owner of a [`Receiver`] must
+//! keep the slots' memory alive for as long. Only this process writes the buffer ring, and the kernel reads it: entries
+//! first, then the tail with release, which pairs with the kernel's acquire load. Transmit: every request of
+//! [`Sender::send`] is complete when it returns.
 
 use crate::arena::Arena;
 use crate::{BURST, Burst, OFFLOAD_HEADER, PortFault};
@@ -17,20 +17,20 @@ use std::io::Result;
 use std::sync::Arc;
 use std::sync::atomic::fence;
 
-/// Slots that the kernel can have in hand: a power of two.
+/// Number of entries of the buffer ring: a power of two.
 const OFFERS: u16 = 2 * BURST as u16;
-/// Bytes of an entry in the ring of offers (`struct io_uring_buf`), and where in it the fields are.
+/// Size of a buffer ring entry (`struct io_uring_buf`) and its field offsets, in bytes.
 const ENTRY: usize = 16;
 const LENGTH: usize = 8;
 const NUMBER: usize = 12;
-/// Where the position of the first entry that is not offered stands: in what is reserved in the first one.
+/// Offset of the ring tail: in the reserved field of the first entry.
 const TAIL: usize = 14;
-/// The only group of slots.
+/// The only buffer group.
 const GROUP: u16 = 0;
-/// How long a thread of the kernel polls before it sleeps, in milliseconds.
+/// Idle time of the SQPOLL thread before it sleeps, in milliseconds.
 const POLLS_FOR: u32 = 2;
 
-/// Whether the kernel gives this process a ring that can do what is asked of it here.
+/// Checks whether the kernel supports the required ring features for this process.
 pub(in super::super) fn probe() -> Result<()> {
     let (ring, mut probe) = (builder(false).build(4)?, Probe::new());
     ring.submitter().register_enable_rings()?;
@@ -39,7 +39,7 @@ pub(in super::super) fn probe() -> Result<()> {
     if known { Ok(()) } else { Err(std::io::ErrorKind::Unsupported.into()) }
 }
 
-/// A ring for one thread, which only then runs the kernel's work on it; or one with a thread of the kernel's.
+/// A ring for one issuer thread with deferred task work; or one with an SQPOLL thread.
 fn builder(thread: bool) -> Builder {
     let mut builder = IoUring::builder();
     builder.setup_r_disabled();
@@ -51,7 +51,7 @@ fn builder(thread: bool) -> Builder {
     builder
 }
 
-/// A read that stays posted, and its slots.
+/// A multishot read and its buffer ring.
 pub(super) struct Receiver {
     ring: IoUring,
     offers: Arena,
@@ -64,23 +64,23 @@ pub(super) struct Receiver {
     has_thread: bool,
 }
 
-/// What came of a read.
+/// Completion of a read.
 pub(super) enum Received {
-    /// A packet in this slot, with header and all of this length.
+    /// A packet in this slot; length of header and frame.
     Packet(u16, usize),
-    /// It has to be posted again.
+    /// The read must be reposted.
     Ended,
-    /// It cannot be.
+    /// The read failed.
     Failed(Errno),
 }
 
 impl Receiver {
-    /// A receiver from number `pair` of `tuns`, of which nothing is used before [`Receiver::enable`].
+    /// A receiver on descriptor `pair` of `tuns`. Not active before [`Receiver::enable`].
     pub(super) fn new(tuns: &Arc<[OwnedFd]>, pair: usize, event: OwnedFd, thread: bool) -> Result<Self> {
         let memory = |fault: PortFault| std::io::Error::other(fault.to_string());
         let offers = Arena::new(1, usize::from(OFFERS) * ENTRY).map_err(memory)?;
         let ring = builder(thread).setup_cqsize(4 * u32::from(OFFERS)).build(4)?;
-        // SAFETY: the entries lie at the start of pages of their own, which go after the ring does.
+        // SAFETY: the entries are at the start of separate pages, which are freed after the ring.
         unsafe {
             let at = offers.slot(0).addr() as u64;
             ring.submitter().register_buf_ring_with_flags(at, OFFERS, GROUP, 0)?;
@@ -100,7 +100,7 @@ impl Receiver {
         })
     }
 
-    /// Makes the calling thread the one that uses the ring.
+    /// Binds the ring to the calling thread.
     pub(super) fn enable(&mut self) -> Result<()> {
         if !self.is_enabled {
             self.ring.submitter().register_enable_rings()?;
@@ -109,12 +109,12 @@ impl Receiver {
         Ok(())
     }
 
-    /// Lets the kernel have a slot, of whose map the caller takes care.
+    /// Provides a slot to the kernel. The caller must keep its memory alive.
     #[inline(always)]
     pub(super) fn offer(&mut self, slot: u16, whole: VolatileSlice) {
         let (ring, at) = (self.offers.slot(0), usize::from(self.tail % OFFERS) * ENTRY);
-        // SAFETY: the arena is held by `self`, and a position below the number of entries lies inside. The last two
-        // bytes of an entry are left alone: in the first one they are the position.
+        // SAFETY: `self` holds the arena, and the offset is inside it. The last two bytes of an entry are not written:
+        // in the first entry they are the tail.
         unsafe {
             ring.store_u64(at, whole.addr() as u64, Relaxed);
             ring.store_u32(at + LENGTH, whole.len() as u32, Relaxed);
@@ -123,24 +123,24 @@ impl Receiver {
         self.tail = self.tail.wrapping_add(1);
     }
 
-    /// Makes what was offered visible.
+    /// Makes provided slots visible.
     #[inline(always)]
     pub(super) fn publish(&mut self) {
-        // SAFETY: as in `offer`; the position is aligned. Release: pairs with the kernel's acquire load.
+        // SAFETY: as in `offer`; the tail is aligned. Release pairs with the kernel's acquire load.
         unsafe { self.offers.slot(0).store_u16(TAIL, self.tail, Release) };
     }
 
-    /// Whether the read is posted, so that packets come.
+    /// Whether the read is posted.
     #[inline(always)]
     pub(super) fn is_posted(&self) -> bool {
         self.is_posted
     }
 
-    /// Posts the read. The caller has offered slots.
+    /// Posts the read. Slots must be provided before.
     #[cold]
     pub(super) fn post(&mut self) -> Result<()> {
         let read = opcode::ReadMulti::new(Fd(self.tuns[self.pair].as_raw_fd()), 0, GROUP).build();
-        // SAFETY: it names no memory but the group's. The descriptor is held by `self`.
+        // SAFETY: it refers only to memory of the buffer group. `self` holds the descriptor.
         let pushed = unsafe { self.ring.submission().push(&read) };
         pushed.map_err(std::io::Error::other)?;
         self.ring.submit()?;
@@ -148,13 +148,13 @@ impl Receiver {
         Ok(())
     }
 
-    /// Whether a look would find anything. Costs no system call.
+    /// Whether completions may be available. Needs no system call.
     #[inline(always)]
     pub(super) fn is_ready(&mut self) -> bool {
         self.ring.submission().taskrun() || !self.ring.completion().is_empty()
     }
 
-    /// Has the kernel do what it has noted, if it has.
+    /// Enters the kernel if it has pending work.
     #[inline(always)]
     pub(super) fn enter(&mut self) -> Result<()> {
         if self.ring.submission().taskrun() || self.ring.submission().cq_overflow() {
@@ -163,7 +163,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Harvests up to `most` packets.
+    /// Reaps up to `most` completions.
     #[inline(always)]
     pub(super) fn harvest(&mut self, most: usize, mut each: impl FnMut(Received)) {
         let mut ended = false;
@@ -174,20 +174,20 @@ impl Receiver {
         self.is_posted &= !ended;
     }
 
-    /// Becomes readable when packets come, once it was armed.
+    /// Eventfd that becomes readable when packets arrive, if notification is enabled.
     pub(super) fn event(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
     }
 
-    /// Asks for the event. Whether there is something already.
+    /// Enables the eventfd. Returns whether completions are already available.
     pub(super) fn enable_notification(&mut self) -> bool {
         self.ring.completion().enable_eventfd();
-        // Orders our flag before our look; pairs with the kernel's locked setting of its own before it looks at ours.
+        // Orders the flag store before the check; pairs with the kernel's atomic update before it reads the flag.
         fence(std::sync::atomic::Ordering::SeqCst);
         self.is_ready()
     }
 
-    /// Asks for no event.
+    /// Disables the eventfd.
     pub(super) fn disable_notification(&mut self) {
         self.ring.completion().disable_eventfd();
     }
@@ -196,7 +196,7 @@ impl Receiver {
 fn received(entry: &cqueue::Entry) -> Received {
     match (entry.result(), cqueue::buffer_select(entry.flags())) {
         (len, Some(slot)) if len >= 0 => Received::Packet(slot, len as usize),
-        // No slots, interrupted, or a read of nothing: the next try says more.
+        // Out of slots, interrupted, or an empty read: repost the read.
         (0.., None) => Received::Ended,
         (errno, _) => match Errno::from_raw_os_error(-errno) {
             Errno::NOBUFS | Errno::AGAIN | Errno::INTR | Errno::CANCELED => Received::Ended,
@@ -206,17 +206,17 @@ fn received(entry: &cqueue::Entry) -> Received {
 }
 
 impl Drop for Receiver {
-    /// Without a thread of its own the kernel writes to slots only inside calls of the worker, and there are none any
-    /// more. With one, it must have let go of them before they go.
+    /// Without a kernel thread, the kernel writes to slots only during the worker's calls, of which there are none any
+    /// more. With one, its requests must be cancelled before the slots are freed.
     fn drop(&mut self) {
         if self.has_thread && self.is_enabled {
-            // That there was nothing to cancel is as good.
+            // Fails harmlessly if there is nothing to cancel.
             let _ = self.ring.submitter().register_sync_cancel(None, CancelBuilder::any());
         }
     }
 }
 
-/// Writes of one burst.
+/// Writer of whole bursts.
 pub(in super::super) struct Sender {
     ring: IoUring,
     is_enabled: bool,
@@ -224,14 +224,14 @@ pub(in super::super) struct Sender {
     pieces: Vec<libc::iovec>,
 }
 
-// SAFETY: the pieces are of use during one call of `send` only, which makes them first.
+// SAFETY: the iovecs are used only during one call of `send`, which creates them.
 unsafe impl Send for Sender {}
 
-/// Pieces of all packets of a burst.
+/// Capacity in iovecs for all packets of a burst.
 const PIECES: usize = 4 * BURST;
 
 impl Sender {
-    /// A sender of which nothing is used before the first call.
+    /// Creates a sender. The ring is enabled by the first call.
     pub(in super::super) fn new() -> Result<Self> {
         Ok(Self {
             ring: builder(false).setup_submit_all().build(BURST as u32)?,
@@ -241,8 +241,8 @@ impl Sender {
         })
     }
 
-    /// Writes packets of `burst` in the order of `indices`, as far as their pieces find room, and tells for each how that
-    /// ended, by its place in `indices`. How many were taken.
+    /// Writes packets of `burst` in the order of `indices`, as far as their iovecs fit, and calls `each` with position
+    /// in `indices` and result of each. Returns the number taken.
     pub(in super::super) fn send(
         &mut self,
         tun: BorrowedFd<'_>,
@@ -272,7 +272,7 @@ impl Sender {
         Ok(taken)
     }
 
-    /// Queues one write. `false` when there is no room for its pieces.
+    /// Queues one write. Returns `false` if its iovecs do not fit.
     #[inline(always)]
     fn put(&mut self, tun: BorrowedFd<'_>, burst: &Burst, pick: u8, number: usize) -> bool {
         let frame = burst.frame(usize::from(pick));
@@ -293,8 +293,8 @@ impl Sender {
         .rw_flags(libc::RWF_NOWAIT)
         .build()
         .user_data(number as u64);
-        // SAFETY: pieces and headers stay where they are, because their vector never grows beyond its room; heads are
-        // borrowed with the burst, which has pinned the maps of the rest; and `send` returns when all of it is written.
+        // SAFETY: iovecs and headers do not move, because the vector never exceeds its capacity; heads are borrowed
+        // with the burst, which has pinned the memory of the rest; and `send` returns after all writes are complete.
         unsafe { self.ring.submission().push(&write) }.is_ok()
     }
 }

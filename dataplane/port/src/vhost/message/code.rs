@@ -1,17 +1,17 @@
-//! The messages that the vhost-user specification names ("Front-end message types"), by number.
+//! Message types of the vhost-user specification ("Front-end message types"), by number.
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident = $number:literal, $name:literal;)*) => {
-        /// Which message: everything that a front end may send, whether or not it is served here.
+        /// Message type. Includes all messages that a front end may send, supported or not.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u32)]
         pub enum Code { $($(#[$doc])* $variant = $number,)* }
 
         impl Code {
-            /// Every message, by number.
+            /// All message types, by number.
             pub const ALL: &[Code] = &[$(Code::$variant,)*];
 
-            /// The message with this number.
+            /// The message type with this number. Returns `None` if it does not exist.
             pub const fn from_number(number: u32) -> Option<Self> {
                 match number {
                     $($number => Some(Code::$variant),)*
@@ -19,7 +19,7 @@ macro_rules! codes {
                 }
             }
 
-            /// The name in the specification, without its prefix.
+            /// Name in the specification, without prefix.
             pub const fn name(self) -> &'static str {
                 match self { $(Code::$variant => $name,)* }
             }
@@ -28,51 +28,51 @@ macro_rules! codes {
 }
 
 codes! {
-    /// Which features the device offers.
+    /// Reads the features offered by the device.
     GetFeatures = 1, "GET_FEATURES";
-    /// Which features the driver accepted.
+    /// Sets the features accepted by the driver.
     SetFeatures = 2, "SET_FEATURES";
-    /// The session begins.
+    /// Starts the session.
     SetOwner = 3, "SET_OWNER";
     /// Deprecated: disables all rings.
     ResetOwner = 4, "RESET_OWNER";
-    /// All memory regions at once.
+    /// Sets all memory regions at once.
     SetMemTable = 5, "SET_MEM_TABLE";
-    /// The dirty log's memory.
+    /// Sets the dirty log memory.
     SetLogBase = 6, "SET_LOG_BASE";
-    /// The dirty log's event descriptor.
+    /// Sets the dirty log eventfd.
     SetLogFd = 7, "SET_LOG_FD";
-    /// A ring's size.
+    /// Sets the size of a ring.
     SetVringNum = 8, "SET_VRING_NUM";
-    /// A ring's addresses.
+    /// Sets the addresses of a ring.
     SetVringAddr = 9, "SET_VRING_ADDR";
-    /// Where a ring starts.
+    /// Sets the start position of a ring.
     SetVringBase = 10, "SET_VRING_BASE";
-    /// Stops a ring and asks where.
+    /// Stops a ring and reads its position.
     GetVringBase = 11, "GET_VRING_BASE";
-    /// A ring's kick descriptor.
+    /// Sets the kick eventfd of a ring.
     SetVringKick = 12, "SET_VRING_KICK";
-    /// A ring's call descriptor.
+    /// Sets the call eventfd of a ring.
     SetVringCall = 13, "SET_VRING_CALL";
-    /// A ring's error descriptor.
+    /// Sets the error eventfd of a ring.
     SetVringErr = 14, "SET_VRING_ERR";
-    /// Which protocol features the back end offers.
+    /// Reads the protocol features offered by the back end.
     GetProtocolFeatures = 15, "GET_PROTOCOL_FEATURES";
-    /// Which protocol features the front end accepted.
+    /// Sets the protocol features accepted by the front end.
     SetProtocolFeatures = 16, "SET_PROTOCOL_FEATURES";
-    /// How many queue pairs the back end has.
+    /// Reads the number of queue pairs of the back end.
     GetQueueNum = 17, "GET_QUEUE_NUM";
     /// Enables or disables a ring.
     SetVringEnable = 18, "SET_VRING_ENABLE";
-    /// Announces the guest's address.
+    /// Sends a RARP frame for the guest's MAC address.
     SendRarp = 19, "SEND_RARP";
-    /// The largest packet that the guest will be told of.
+    /// Sets the MTU reported to the guest.
     NetSetMtu = 20, "NET_SET_MTU";
-    /// The channel for requests of the back end.
+    /// Sets the channel for back-end requests.
     SetBackendReqFd = 21, "SET_BACKEND_REQ_FD";
-    /// An address translation of an I/O memory management unit.
+    /// IOMMU address translation.
     IotlbMsg = 22, "IOTLB_MSG";
-    /// A ring's byte order, for legacy devices.
+    /// Sets the byte order of a ring, for legacy devices.
     SetVringEndian = 23, "SET_VRING_ENDIAN";
     /// Reads the configuration space.
     GetConfig = 24, "GET_CONFIG";
@@ -88,30 +88,30 @@ codes! {
     PostcopyListen = 29, "POSTCOPY_LISTEN";
     /// Post-copy migration.
     PostcopyEnd = 30, "POSTCOPY_END";
-    /// Asks for memory to track descriptors in flight.
+    /// Reads the shared memory that tracks descriptors in flight.
     GetInflightFd = 31, "GET_INFLIGHT_FD";
-    /// Hands that memory back.
+    /// Sets the shared memory that tracks descriptors in flight.
     SetInflightFd = 32, "SET_INFLIGHT_FD";
     /// For graphics devices.
     GpuSetSocket = 33, "GPU_SET_SOCKET";
     /// Disables all rings and resets the device.
     ResetDevice = 34, "RESET_DEVICE";
-    /// A kick as a message.
+    /// In-band kick.
     VringKick = 35, "VRING_KICK";
-    /// How many memory regions the back end takes.
+    /// Reads the maximum number of memory regions of the back end.
     GetMaxMemSlots = 36, "GET_MAX_MEM_SLOTS";
-    /// One memory region more.
+    /// Adds one memory region.
     AddMemReg = 37, "ADD_MEM_REG";
-    /// One memory region less.
+    /// Removes one memory region.
     RemMemReg = 38, "REM_MEM_REG";
-    /// The device status of VIRTIO.
+    /// Sets the VIRTIO device status.
     SetStatus = 39, "SET_STATUS";
-    /// Asks for the device status of VIRTIO.
+    /// Reads the VIRTIO device status.
     GetStatus = 40, "GET_STATUS";
     /// Shared objects.
     GetSharedObject = 41, "GET_SHARED_OBJECT";
-    /// Migration of the device's own state.
+    /// Device state migration.
     SetDeviceStateFd = 42, "SET_DEVICE_STATE_FD";
-    /// Migration of the device's own state.
+    /// Device state migration.
     CheckDeviceState = 43, "CHECK_DEVICE_STATE";
 }

@@ -1,4 +1,4 @@
-//! Protocol features, and the names of all features for people.
+//! Protocol features, and the display names of all features.
 
 use crate::vhost::Features;
 
@@ -7,26 +7,26 @@ use crate::vhost::Features;
 pub struct ProtocolFeatures(pub u64);
 
 impl ProtocolFeatures {
-    /// `VHOST_USER_PROTOCOL_F_MQ`: `GET_QUEUE_NUM` exists.
+    /// `VHOST_USER_PROTOCOL_F_MQ`: `GET_QUEUE_NUM` is supported.
     pub const MQ: u64 = 1 << 0;
     /// `VHOST_USER_PROTOCOL_F_LOG_SHMFD`
     pub const LOG_SHMFD: u64 = 1 << 1;
-    /// `VHOST_USER_PROTOCOL_F_RARP`: `SEND_RARP` exists.
+    /// `VHOST_USER_PROTOCOL_F_RARP`: `SEND_RARP` is supported.
     pub const RARP: u64 = 1 << 2;
-    /// `VHOST_USER_PROTOCOL_F_REPLY_ACK`: any request may ask for an answer.
+    /// `VHOST_USER_PROTOCOL_F_REPLY_ACK`: any request may ask for a reply.
     pub const REPLY_ACK: u64 = 1 << 3;
-    /// `VHOST_USER_PROTOCOL_F_MTU`: `NET_SET_MTU` exists.
+    /// `VHOST_USER_PROTOCOL_F_MTU`: `NET_SET_MTU` is supported.
     pub const NET_MTU: u64 = 1 << 4;
-    /// `VHOST_USER_PROTOCOL_F_BACKEND_REQ`: the back end may have a channel for its own requests.
+    /// `VHOST_USER_PROTOCOL_F_BACKEND_REQ`: a channel for back-end requests is supported.
     pub const BACKEND_REQ: u64 = 1 << 5;
-    /// `VHOST_USER_PROTOCOL_F_RESET_DEVICE`: `RESET_DEVICE` exists.
+    /// `VHOST_USER_PROTOCOL_F_RESET_DEVICE`: `RESET_DEVICE` is supported.
     pub const RESET_DEVICE: u64 = 1 << 13;
-    /// `VHOST_USER_PROTOCOL_F_CONFIGURE_MEM_SLOTS`: regions come and go one by one.
+    /// `VHOST_USER_PROTOCOL_F_CONFIGURE_MEM_SLOTS`: memory regions are added and removed individually.
     pub const CONFIGURE_MEM_SLOTS: u64 = 1 << 15;
-    /// `VHOST_USER_PROTOCOL_F_STATUS`: `GET_STATUS` and `SET_STATUS` exist.
+    /// `VHOST_USER_PROTOCOL_F_STATUS`: `GET_STATUS` and `SET_STATUS` are supported.
     pub const STATUS: u64 = 1 << 16;
 
-    /// Whether every bit of `bits` is set.
+    /// Whether all bits of `bits` are set.
     pub const fn has(self, bits: u64) -> bool {
         self.0 & bits == bits
     }
@@ -58,7 +58,7 @@ const NAMES: [(u64, &str); 23] = [
     (Features::HOST_USO, "host-uso"),
 ];
 
-/// The names of the features that are set.
+/// Names of the set features.
 pub fn feature_names(features: Features) -> Vec<&'static str> {
     NAMES.iter().filter(|(bit, _)| features.has(*bit)).map(|(_, name)| *name).collect()
 }

@@ -1,10 +1,9 @@
-//! The vhost-user wire format, for both ends.
+//! vhost-user wire format, for front end and back end.
 //!
-//! A message is a [`Header`], a payload whose shape its [`Code`] decides, and descriptors beside it. This module
-//! turns bytes into a [`Request`] or a [`Reply`] and back, and refuses what has the wrong size or the wrong
-//! number of descriptors. It owns no socket and no state, and it never judges whether a message fits the moment:
-//! that is the session's part. All numbers are in the machine's byte order (vhost-user specification, "Message
-//! Specification").
+//! A message is a [`Header`], a payload whose format depends on its [`Code`], and file descriptors. This module
+//! converts between bytes and [`Request`] or [`Reply`], and rejects invalid sizes and descriptor counts. It has no
+//! socket and no state; the session checks whether a message is valid in its current state. All numbers are in native
+//! byte order (vhost-user specification, "Message Specification").
 
 mod code;
 mod features;
@@ -17,9 +16,9 @@ pub use payload::{VringAddress, VringFile, VringState};
 pub use request::{Reply, Request};
 
 pub use crate::socket::rights::MAX_DESCRIPTORS;
-/// Most regions that one `SET_MEM_TABLE` may name.
+/// Maximum number of regions in one `SET_MEM_TABLE`.
 pub const MAX_TABLE: usize = 8;
-/// Bytes of the longest payload that any message of ours has: a full `SET_MEM_TABLE`.
+/// Maximum payload size of supported messages, in bytes: a full `SET_MEM_TABLE`.
 pub const MAX_PAYLOAD: usize = 8 + 32 * MAX_TABLE;
 
 const VERSION: u32 = 1;
@@ -27,64 +26,64 @@ const VERSION_MASK: u32 = 3;
 const REPLY: u32 = 1 << 2;
 const NEED_REPLY: u32 = 1 << 3;
 
-/// Why bytes are no message.
+/// Invalid message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
-    /// No message has this number.
+    /// Unknown message type.
     #[error("request {0} does not exist")]
     UnknownRequest(u32),
-    /// The flags are not those of this kind of message.
+    /// The flags are invalid for this kind of message.
     #[error("{0} carries the flags {1:#x}, which no message of this direction has")]
     Flags(&'static str, u32),
-    /// The payload is not as long as this message's is.
+    /// The payload size is invalid for this message.
     #[error("{name} has a payload of {size} bytes, which it never has")]
     Size {
-        /// The message.
+        /// Message name.
         name: &'static str,
-        /// The size its header states.
+        /// Payload size in the header, in bytes.
         size: u32,
     },
-    /// More or fewer descriptors than the message needs.
+    /// The number of descriptors is invalid for this message.
     #[error("{name} came with {got} descriptors instead of {want}")]
     Descriptors {
-        /// The message.
+        /// Message name.
         name: &'static str,
-        /// How many came.
+        /// Number of descriptors received.
         got: usize,
-        /// How many it has.
+        /// Expected number of descriptors.
         want: usize,
     },
-    /// A table longer than the protocol allows.
+    /// The memory table exceeds the protocol limit.
     #[error("SET_MEM_TABLE names {0} regions; at most {MAX_TABLE} are allowed")]
     TooManyRegions(u32),
-    /// The message belongs to a feature that this project does not speak.
+    /// The message belongs to a feature that is not supported.
     #[error("{0} belongs to a feature that was not offered")]
     NotOffered(&'static str),
 }
 
-/// The twelve bytes in front of every payload.
+/// Message header, 12 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Which message.
+    /// Message type.
     pub code: Code,
-    /// Whether it answers a request.
+    /// Whether this is a reply.
     pub reply: bool,
-    /// Whether the sender wants an answer even where the message has none (`REPLY_ACK`).
+    /// Whether the sender requests a reply to a message without one (`REPLY_ACK`).
     pub need_reply: bool,
-    /// Bytes of the payload.
+    /// Payload size in bytes.
     pub size: u32,
 }
 
 impl Header {
-    /// Bytes of a header.
+    /// Size of a header, in bytes.
     pub const BYTES: usize = 12;
 
-    /// The header of a request.
+    /// Creates a request header.
     pub const fn request(code: Code, need_reply: bool, size: u32) -> Self {
         Self { code, reply: false, need_reply, size }
     }
 
-    /// Reads a header and checks everything in it that does not depend on the payload.
+    /// Decodes a header and checks all that does not depend on the payload.
     pub fn decode(bytes: [u8; Self::BYTES]) -> Result<Self, MessageError> {
         let [code, flags, size] = words(bytes);
         let code = Code::from_number(code).ok_or(MessageError::UnknownRequest(code))?;
@@ -94,7 +93,7 @@ impl Header {
         Ok(Self { code, reply: flags & REPLY != 0, need_reply: flags & NEED_REPLY != 0, size })
     }
 
-    /// The bytes of this header.
+    /// Encodes the header.
     pub fn encode(self) -> [u8; Self::BYTES] {
         let mut flags = VERSION;
         flags |= if self.reply { REPLY } else { 0 };
@@ -106,7 +105,7 @@ impl Header {
         bytes
     }
 
-    /// As a back end reads it: no answers, and a size that this request can have.
+    /// Validation for back ends: not a reply, and a valid size for this request.
     pub fn expect_request(self) -> Result<Self, MessageError> {
         if self.reply {
             return Err(MessageError::Flags(self.code.name(), REPLY));
@@ -115,7 +114,7 @@ impl Header {
         Ok(self)
     }
 
-    /// As a front end reads it: an answer, and of the one size that answers have.
+    /// Validation for front ends: a reply of the fixed reply size.
     pub fn expect_reply(self) -> Result<Self, MessageError> {
         if !self.reply {
             return Err(MessageError::Flags(self.code.name(), VERSION));

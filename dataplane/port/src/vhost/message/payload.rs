@@ -1,20 +1,20 @@
-//! Payloads as bytes: what is read is private already, and nothing here can fail halfway.
+//! Payload encoding. Input is private and size-checked, so decoding cannot fail.
 
 use mem::RegionSpec;
 
-/// "A vring state description": a ring and a number.
+/// "A vring state description": ring index and value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VringState {
-    /// Which ring: 2 * pair for what the guest receives, one more for what it sends.
+    /// Ring index: 2 * pair for the receive ring, plus 1 for the transmit ring of the guest.
     pub index: u32,
-    /// What the request says about it.
+    /// Request-specific value.
     pub num: u32,
 }
 
-/// "A vring address description": where a ring lies in the front end's process.
+/// "A vring address description": front-end virtual addresses of a ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VringAddress {
-    /// Which ring.
+    /// Ring index.
     pub index: u32,
     /// Bit 0 (`VHOST_VRING_F_LOG`): writes to the used ring are logged.
     pub flags: u32,
@@ -24,7 +24,7 @@ pub struct VringAddress {
     pub used: u64,
     /// User address of the driver area (available ring).
     pub available: u64,
-    /// Guest address to log writes of the used ring at.
+    /// Guest address for logging used ring writes.
     pub log: u64,
 }
 
@@ -36,9 +36,9 @@ impl VringAddress {
 /// The payload of `SET_VRING_KICK`, `SET_VRING_CALL` and `SET_VRING_ERR`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VringFile {
-    /// Which ring, in bits 0-7.
+    /// Ring index, in bits 0-7.
     pub index: u8,
-    /// Bit 8 is clear: a descriptor comes with the message. Otherwise the sender polls, or wants to be polled.
+    /// True if bit 8 is clear: the message carries a descriptor. Otherwise the ring is polled.
     pub has_descriptor: bool,
 }
 
@@ -55,7 +55,7 @@ impl VringFile {
     }
 }
 
-/// Takes numbers off the front of a payload whose size was checked.
+/// Reads numbers from the front of a size-checked payload.
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl Reader<'_> {
@@ -67,7 +67,7 @@ impl Reader<'_> {
         u64::from_ne_bytes(self.take())
     }
 
-    /// The next bytes; zeros past the end, which a checked size never reaches.
+    /// The next bytes; zeros beyond the end, which size-checked payloads do not reach.
     fn take<const N: usize>(&mut self) -> [u8; N] {
         let mut bytes = [0; N];
         let n = N.min(self.0.len());
@@ -97,7 +97,7 @@ impl Reader<'_> {
     }
 }
 
-/// Puts numbers at the end of a payload.
+/// Appends numbers to a payload.
 #[derive(Default)]
 pub(super) struct Writer(pub(super) Vec<u8>);
 

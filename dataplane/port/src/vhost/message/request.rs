@@ -1,10 +1,10 @@
-//! Requests and replies as values.
+//! Decoded requests and replies.
 
 use super::payload::{Reader, Writer};
 use super::{Code, Header, MAX_TABLE, MessageError, VringAddress, VringFile, VringState};
 use mem::RegionSpec;
 
-/// What a front end asks. The descriptors of a message travel beside it.
+/// A front-end request. Its descriptors are passed separately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// `GET_FEATURES`
@@ -15,7 +15,7 @@ pub enum Request {
     SetOwner,
     /// `RESET_OWNER`
     ResetOwner,
-    /// `SET_MEM_TABLE`, one descriptor for each region
+    /// `SET_MEM_TABLE`, with one descriptor per region
     SetMemTable(Vec<RegionSpec>),
     /// `SET_VRING_NUM`
     SetVringNum(VringState),
@@ -23,7 +23,7 @@ pub enum Request {
     SetVringAddr(VringAddress),
     /// `SET_VRING_BASE`
     SetVringBase(VringState),
-    /// `GET_VRING_BASE` of the ring with this index
+    /// `GET_VRING_BASE` with the ring index
     GetVringBase(u32),
     /// `SET_VRING_KICK`
     SetVringKick(VringFile),
@@ -39,7 +39,7 @@ pub enum Request {
     GetQueueNum,
     /// `SET_VRING_ENABLE`
     SetVringEnable(VringState),
-    /// `SEND_RARP` for this Ethernet address
+    /// `SEND_RARP` with the MAC address
     SendRarp([u8; 6]),
     /// `NET_SET_MTU`
     NetSetMtu(u64),
@@ -49,7 +49,7 @@ pub enum Request {
     GetMaxMemSlots,
     /// `ADD_MEM_REG`, with one descriptor
     AddMemReg(RegionSpec),
-    /// `REM_MEM_REG`; a descriptor that comes with it is closed
+    /// `REM_MEM_REG`; a descriptor sent with it is closed
     RemMemReg(RegionSpec),
     /// `SET_STATUS`
     SetStatus(u64),
@@ -57,12 +57,12 @@ pub enum Request {
     GetStatus,
 }
 
-/// What a back end answers.
+/// A back-end reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// A number: features, a count, or 0 for success and anything else for failure.
+    /// A value: features, a count, or a status (0: success).
     U64(u64),
-    /// The answer to `GET_VRING_BASE`.
+    /// Reply to `GET_VRING_BASE`.
     State(VringState),
 }
 
@@ -73,8 +73,8 @@ const ADDRESS: u32 = 40;
 const REGION: u32 = 40;
 
 impl Request {
-    /// Refuses a payload size that `code` cannot have, before the payload is read. Messages of features that are
-    /// never offered are refused whatever their size.
+    /// Rejects a payload size that is invalid for `code`, before the payload is read. Messages of unsupported features
+    /// are always rejected.
     pub fn check_size(code: Code, size: u32) -> Result<(), MessageError> {
         let fits = match code {
             Code::SetMemTable => (0..=MAX_TABLE as u32).any(|n| size == 8 + 32 * n),
@@ -108,12 +108,12 @@ impl Request {
         })
     }
 
-    /// Reads a request, and checks that as many descriptors came as it needs.
+    /// Decodes a request and checks its number of descriptors.
     pub fn decode(header: Header, payload: &[u8], descriptors: usize) -> Result<Self, MessageError> {
         Self::check_size(header.code, payload.len() as u32)?;
         let request = Self::read(header.code, payload)?;
         let want = request.descriptors();
-        // The specification has the back end accept one that should not be there, and close it.
+        // The specification requires back ends to accept and close a superfluous descriptor here.
         let stray = matches!(request, Request::RemMemReg(_)) && descriptors == 1;
         if descriptors != want && !stray {
             return Err(MessageError::Descriptors { name: header.code.name(), got: descriptors, want });
@@ -152,7 +152,7 @@ impl Request {
         })
     }
 
-    /// Which message this is.
+    /// Message type.
     pub fn code(&self) -> Code {
         match self {
             Request::GetFeatures => Code::GetFeatures,
@@ -182,7 +182,7 @@ impl Request {
         }
     }
 
-    /// How many descriptors travel with it.
+    /// Number of descriptors of the message.
     pub fn descriptors(&self) -> usize {
         match self {
             Request::SetMemTable(regions) => regions.len(),
@@ -194,7 +194,7 @@ impl Request {
         }
     }
 
-    /// Whether the request has an answer of its own, with or without `REPLY_ACK`.
+    /// Whether the request always has a reply, independent of `REPLY_ACK`.
     pub fn has_reply(&self) -> bool {
         matches!(
             self,
@@ -207,7 +207,7 @@ impl Request {
         )
     }
 
-    /// The bytes of header and payload.
+    /// Encodes header and payload.
     pub fn encode(&self, need_reply: bool) -> Vec<u8> {
         let payload = self.write(Writer::default()).0;
         let mut bytes = Header::request(self.code(), need_reply, payload.len() as u32).encode().to_vec();
@@ -238,10 +238,10 @@ impl Request {
 }
 
 impl Reply {
-    /// Bytes of every answer's payload.
+    /// Payload size of all replies, in bytes.
     pub const BYTES: u32 = 8;
 
-    /// Reads the answer to `request`.
+    /// Decodes the reply to `request`.
     pub fn decode(request: Code, payload: &[u8]) -> Result<Self, MessageError> {
         let mut p = Reader(payload);
         if payload.len() != Self::BYTES as usize {
@@ -253,7 +253,7 @@ impl Reply {
         })
     }
 
-    /// The bytes of header and payload.
+    /// Encodes header and payload.
     pub fn encode(self, request: Code) -> Vec<u8> {
         let payload = match self {
             Reply::U64(n) => Writer::default().u64(n).0,

@@ -8,7 +8,7 @@
 
 mod offer;
 
-pub use offer::{Options, OutOfRange, PlugError};
+pub use offer::{Options, PlugError};
 
 use super::session::{Offer, Queues, Session};
 use crate::socket::rights::ReceiveError;

@@ -1,10 +1,11 @@
 //! What a port offers, from what its user asked for. Never more than is honoured: which code honours which line is in
 //! `docs/decisions/0024-no-channel-for-requests-of-the-back-end.md`.
 
+use crate::queue::OutOfRange;
 use crate::socket::ListenError;
 use crate::vhost::Features;
 use crate::vhost::message::ProtocolFeatures;
-use crate::vhost_user::session::{MAX_QUEUE_PAIRS, Offer};
+use crate::vhost_user::session::Offer;
 
 /// Everything that is honoured with every configuration.
 const ALWAYS: u64 = Features::VERSION_1
@@ -37,9 +38,6 @@ const PROTOCOL: u64 = ProtocolFeatures::MQ
     | ProtocolFeatures::CONFIGURE_MEM_SLOTS
     | ProtocolFeatures::STATUS;
 
-/// Smallest MTU of a virtio network device (VIRTIO 1.2, 5.1.4.1), in bytes.
-const MIN_MTU: u16 = 68;
-
 /// How a vhost-user port is configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -61,28 +59,6 @@ pub enum PlugError {
     /// A configuration out of range.
     #[error(transparent)]
     Range(#[from] OutOfRange),
-}
-
-/// Settings that no virtio network device can have, on whichever side of it a port is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OutOfRange {
-    /// Queue pairs.
-    #[error("{0} queue pairs were asked for; 1 to {MAX_QUEUE_PAIRS} are possible")]
-    QueuePairs(u16),
-    /// The MTU in bytes.
-    #[error("an MTU of {0} bytes was asked for; it must be at least {MIN_MTU}")]
-    Mtu(u16),
-}
-
-impl OutOfRange {
-    /// Refuses such settings.
-    pub(crate) fn check(queue_pairs: u16, mtu: Option<u16>) -> Result<(), Self> {
-        match mtu {
-            _ if !(1..=MAX_QUEUE_PAIRS).contains(&queue_pairs) => Err(Self::QueuePairs(queue_pairs)),
-            Some(mtu) if mtu < MIN_MTU => Err(Self::Mtu(mtu)),
-            _ => Ok(()),
-        }
-    }
 }
 
 impl Options {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::backoff::LONGEST_PAUSE;
+use crate::queue::OutOfRange;
 use crate::socket::ListenError;
 use crate::socket::rights;
 use crate::vhost::Features;

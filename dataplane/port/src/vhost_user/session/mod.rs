@@ -19,9 +19,6 @@ use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use vring::Vring;
 
-/// Most queue pairs of one port: ring indices have eight bits in the messages that carry descriptors.
-pub const MAX_QUEUE_PAIRS: u16 = 128;
-
 /// What a back end offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {

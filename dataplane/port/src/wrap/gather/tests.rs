@@ -1,4 +1,4 @@
-//! Over a pair's ring, so that what leaves is seen at the other end.
+//! Tests over a pair of patch ports, so that sent packets are received at the other end.
 
 use super::*;
 use crate::memif::Options;
@@ -15,7 +15,7 @@ struct Wire {
     queue: GatherTx<Portable>,
     other: Box<dyn RxQueue>,
     stats: BurstStats,
-    /// Both ends live as long as their queues.
+    /// Keeps both ends alive.
     _ends: [Patch; 2],
 }
 
@@ -37,7 +37,7 @@ impl Wire {
         Self { queue, other: two.rx.remove(&0).unwrap(), stats: BurstStats::default(), _ends: ends }
     }
 
-    /// Sends frames of these lengths, each filled with its number from `first` on. How many were taken.
+    /// Sends frames of these lengths, filled with their numbers from `first` on. Returns the number taken.
     fn send(&mut self, now: u64, first: usize, lengths: &[usize]) -> usize {
         let mut burst = Burst::new();
         let arena = Arena::new(lengths.len(), MOST).unwrap();
@@ -46,7 +46,7 @@ impl Wire {
         burst.pin(arena.map());
         for (i, len) in lengths.iter().enumerate() {
             let frame = arena.slot(i).split_at(*len).0;
-            // SAFETY: the arena holds its map, and the bytes are as many as the frame's.
+            // SAFETY: the arena keeps its memory table alive, and the lengths are equal.
             unsafe { frame.copy_in::<Portable>(&vec![(first + i) as u8; *len]) };
             burst.push_kept(frame);
         }
@@ -54,7 +54,7 @@ impl Wire {
         self.queue.tx(&burst, &PLACES[..lengths.len()], &mut self.stats).unwrap()
     }
 
-    /// What came out at the other end: first bytes and lengths.
+    /// First bytes and lengths of the frames received at the other end.
     fn receive(&mut self) -> Vec<(u8, usize)> {
         let (mut burst, mut came) = (Burst::new(), vec![]);
         loop {
@@ -107,7 +107,7 @@ fn the_first_waits_no_longer_than_it_may() {
     assert!(!wire.flush(20_999, Flush::Waited) && wire.receive().is_empty());
     assert!(wire.flush(21_000, Flush::Waited));
     assert_eq!(wire.receive().len(), 2);
-    // The next packet's time begins anew.
+    // The timeout restarts with the next packet.
     wire.send(30_000, 2, &[60]);
     assert!(!wire.flush(49_999, Flush::Waited) && wire.flush(50_000, Flush::Waited));
 }

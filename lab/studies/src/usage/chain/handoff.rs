@@ -1,15 +1,16 @@
-//! A handoff queue of the simulated switch: `dataplane/ring/src/spsc.rs` with the entries of `dataplane/engine/src/handoff`, access by access.
+//! A handoff queue of the simulated switch: `dataplane/ring/src/spsc.rs` with the entries of
+//! `dataplane/engine/src/handoff`, access by access.
 
 use sim::Simulated;
 use sim::memory::Width::Eight;
 use sim::memory::{Address, Memory};
 
-/// Entries that a handoff queue holds.
+/// Capacity of a handoff queue in entries.
 pub(super) const RING: u64 = 1024;
-/// Bytes of one.
+/// Size of an entry in bytes.
 const ENTRY: u64 = 32;
 
-/// Where its positions and slots lie; each position on a pair of lines of its own.
+/// Addresses of positions and slots; each position is on its own pair of lines.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Handoff {
     pub(super) head: Address,
@@ -25,14 +26,14 @@ impl Handoff {
     }
 }
 
-/// A packet between two stages: its buffer, and which of the next stages it is for.
+/// A packet between two stages: its buffer, and its next stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HandoffEntry {
     pub(super) buffer: u64,
     pub(super) to: u64,
 }
 
-/// The end that entries go into.
+/// Sending end.
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
     handoff: Handoff,
@@ -45,7 +46,7 @@ impl Sender {
         Sender { handoff, tail: 0, head_seen: 0 }
     }
 
-    /// Whether there is room for so many.
+    /// Whether there is room for `wanted` entries.
     pub(super) fn has_room(&mut self, memory: &mut Simulated<'_>, wanted: u64) -> bool {
         if RING - (self.tail - self.head_seen) < wanted {
             self.head_seen = memory.load(self.handoff.head, Eight);
@@ -53,7 +54,7 @@ impl Sender {
         RING - (self.tail - self.head_seen) >= wanted
     }
 
-    /// Appends entries, for which there is room, and shows them.
+    /// Appends entries, for which there must be room, and publishes them.
     pub(super) fn push(&mut self, memory: &mut Simulated<'_>, entries: &[HandoffEntry]) {
         for entry in entries {
             let slot = self.handoff.slot(self.tail);
@@ -67,7 +68,7 @@ impl Sender {
     }
 }
 
-/// The end that they come out of.
+/// Receiving end.
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
     handoff: Handoff,
@@ -80,7 +81,7 @@ impl Receiver {
         Receiver { handoff, head: 0, tail_seen: 0 }
     }
 
-    /// Takes up to so many, and gives their slots back at once.
+    /// Takes up to `most` entries, and releases their slots at once.
     pub(super) fn take(&mut self, memory: &mut Simulated<'_>, most: u64) -> Vec<HandoffEntry> {
         if self.tail_seen - self.head < most {
             self.tail_seen = memory.load(self.handoff.tail, Eight);

@@ -1,7 +1,8 @@
-//! A switch in stages, as simulated threads: who shares a core is what differs, and everything else is as the engine has it.
+//! A switch in stages, as simulated threads: layouts differ only in the assignment of stages to cores; everything else
+//! is as in the engine.
 //!
-//! [`simulate`] runs a [`Layout`] until so many packets have passed and then until nothing is on its way, so that what came in
-//! can be compared with what went out. It must not know which layout is thought to be the best.
+//! [`simulate`] runs a [`Layout`] until a number of packets has passed and no packet is in transit, so that input and
+//! output can be compared. It must not contain assumptions about the best layout.
 
 mod handoff;
 mod places;
@@ -24,19 +25,19 @@ use stage::{Input, Output, Stage, World};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// What a stage does.
+/// Role of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// Takes from a port, and hands to workers.
+    /// Receives from a port, and hands packets to workers.
     Rx,
-    /// Judges, and hands to Tx stages.
+    /// Classifies, and hands packets to Tx stages.
     Work,
     /// Sends to a port.
     Tx,
-    /// Judges what it is handed, and sends it to a port of its own.
+    /// Classifies packets handed to it, and sends them to its own port.
     WorkTx,
-    /// Takes from a port, judges and sends: nothing is handed on.
+    /// Receives from a port, classifies and sends, without handoff.
     Whole,
 }
 
@@ -57,109 +58,110 @@ impl Role {
 /// A stage on a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seat {
-    /// What it does.
+    /// Role of the stage.
     pub role: Role,
-    /// Which of its core's caches of pool buffers it uses: stages of one thread share one, threads do not.
+    /// Index of the core's pool cache that the stage uses: stages of one thread share one, threads do not.
     pub thread: usize,
 }
 
-/// Which of the next stages packets go to.
+/// Selection of the next stage for packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spreading {
-    /// Any, by their flow.
+    /// Any next stage, by flow.
     Flows,
-    /// The one of the same number.
+    /// The next stage of the same number.
     Own,
 }
 
-/// Cores and what is on each, in the order of a round.
+/// Cores with their stages, in the order of a round.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layout {
-    /// One for each core.
+    /// Stages of each core.
     pub cores: Vec<Vec<Seat>>,
-    /// Where packets go.
+    /// Selection of the next stage.
     pub spreading: Spreading,
-    /// Whether another core runs a thread that has nothing to do with packets.
+    /// Whether another core runs a thread that handles no packets.
     pub bystander: bool,
 }
 
-/// Instructions of each packet beside the accesses of the model.
+/// Instructions per packet besides the model's accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instructions {
-    /// To take it from a port.
+    /// Receiving from a port.
     pub take: u64,
-    /// To decide where it goes.
+    /// Classifying.
     pub validate: u64,
-    /// To write it to a port.
+    /// Writing to a port.
     pub write: u64,
-    /// To give its place in a port's ring back.
+    /// Giving an entry of a port's ring back.
     pub give_back: u64,
     /// At each end of a handoff queue.
     pub handoff: u64,
-    /// For a round that found nothing.
+    /// For a round without packets.
     pub idle: u64,
 }
 
 impl Default for Instructions {
-    /// A quarter each of the 373 that callgrind counts of a worker that does all (`lab/studies/src/paths/instructions.rs`), less what
-    /// the model issues itself; the end of a handoff queue is an estimate, about half of that.
+    /// A quarter each of the 373 that callgrind counts for a worker that does everything
+    /// (`lab/studies/src/paths/instructions.rs`), less the instructions that the model issues; the handoff value is an
+    /// estimate, about half of that.
     fn default() -> Self {
         Self { take: 85, validate: 85, write: 85, give_back: 85, handoff: 40, idle: 90 }
     }
 }
 
-/// How much is run.
+/// Length of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Length {
-    /// Packets before that.
+    /// Warm-up packets.
     pub warm_up: u64,
-    /// Packets that count.
+    /// Counted packets.
     pub packets: u64,
 }
 
-/// What came of it.
+/// Result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Packets that count: those that were sent between the two moments between which everything was counted.
+    /// Counted packets: those sent between the start and the end of counting.
     pub packets: u64,
-    /// Cycles that they took.
+    /// Cycles for these packets.
     pub cycles: f64,
-    /// Millions of them a second at the profile's clock.
+    /// Millions of packets per second at the profile's clock.
     pub mpps: f64,
-    /// All packets of the run that came in, warm-up and end included.
+    /// All packets received in the run, including warm-up and end.
     pub taken: u64,
-    /// Of those, all that went out.
+    /// All packets sent.
     pub sent: u64,
-    /// Of those, all for which there was no buffer.
+    /// All packets dropped for lack of a buffer.
     pub lost: u64,
-    /// What the caches of threads with such roles did, in the order of the cores.
+    /// Pool cache counts of threads with these roles, in core order.
     pub pool: Vec<(Vec<Role>, Counted)>,
-    /// Lines that one core took from another, a packet, by [`PARTS`].
+    /// Lines that cores took from each other per packet, by [`PARTS`].
     pub moved: Vec<f64>,
-    /// Cycles in which a core on the path could do nothing for lines of another core, a packet.
+    /// Cycles per packet in which a core on the path was stalled by lines of another core.
     pub waited: f64,
 }
 
 impl Outcome {
-    /// What all caches did.
+    /// Sum of all cache counts.
     pub fn pool_sum(&self) -> Counted {
         self.pool.iter().fold(Counted::default(), |sum, (_, counted)| sum.and(counted))
     }
 
-    /// Lines that one core took from another, a packet.
+    /// Lines that cores took from each other, per packet.
     pub fn lines_moved(&self) -> f64 {
         self.moved.iter().sum()
     }
 
-    /// Packets in a thousand cycles.
+    /// Packets per thousand cycles.
     pub fn per_kilocycle(&self) -> f64 {
         self.packets as f64 / self.cycles * 1e3
     }
 }
 
-/// The flow of packet `n` of a port: a number whose digits, in the bases of the numbers of stages, say by which of them it goes.
-/// Flows come in no order (`SplitMix64`'s last step).
+/// Returns the flow of packet `n` of a port: a number whose digits, in the bases of the stage counts, select the
+/// stages. Flows are in pseudo-random order (`SplitMix64`'s last step).
 fn flow(port: u64, n: u64) -> u64 {
     let n = n | port << 40;
     let n = (n ^ n >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -167,14 +169,14 @@ fn flow(port: u64, n: u64) -> u64 {
     (n ^ n >> 31) >> 40
 }
 
-/// What threads tell each other outside of the simulated memory.
+/// State shared by the threads outside the simulated memory.
 #[derive(Debug, Default)]
 struct Shared {
     length: (u64, u64),
     taken: u64,
     sent: u64,
     lost: u64,
-    /// When counting began, with what had moved by then; and when it ended.
+    /// Start and end of counting, with the line transfers until then.
     begun: Option<Moment>,
     ended: Option<Moment>,
     stopped: bool,
@@ -188,7 +190,7 @@ struct Moment {
 }
 
 impl Shared {
-    /// So many packets have gone out.
+    /// Records sent packets, and starts or ends counting.
     fn send(&mut self, memory: &Simulated<'_>, packets: u64) {
         self.sent += packets;
         let (warm_up, counted) = self.length;
@@ -208,7 +210,7 @@ impl Shared {
     }
 }
 
-/// What a thread says at its end: what its caches and its core did in all, and while it counted.
+/// Result of a thread: counts of its caches and its core during counting.
 #[derive(Clone, Debug, Default)]
 struct Said {
     caches: Vec<Counted>,
@@ -244,7 +246,7 @@ pub fn simulate(
     Ok(outcome(profile, layout, &shared, &said))
 }
 
-/// A thread's rounds, until nothing is on its way.
+/// Runs a thread's rounds until no packet is in transit.
 fn thread(memory: &mut Simulated<'_>, world: &World, mut stages: Vec<Stage>, mut caches: Vec<Cache>) -> Said {
     let (mut before, mut counted) = (None, None);
     let now = |memory: &Simulated<'_>, caches: &[Cache]| Said {
@@ -272,7 +274,7 @@ fn thread(memory: &mut Simulated<'_>, world: &World, mut stages: Vec<Stage>, mut
     Said { caches: caches.collect(), core: counted.core.since(&before.core) }
 }
 
-/// A thread that works for itself while packets pass.
+/// A thread that works independently while packets pass.
 fn beside(memory: &mut Simulated<'_>, world: &World) -> Said {
     let mut n = 0;
     while !world.shared.borrow().is_over() {
@@ -316,13 +318,13 @@ fn outcome(profile: &Profile, layout: &Layout, shared: &Shared, said: &[Said]) -
     }
 }
 
-/// Who is joined to whom.
+/// Connections between stages.
 struct Plan<'a> {
     layout: &'a Layout,
     needs: Needs,
-    /// Each core's caches, by their numbers.
+    /// Range of cache numbers of each core.
     caches: Vec<std::ops::Range<u64>>,
-    /// Handoffs by their numbers: from which stage to which, in the order of the layout.
+    /// Source and destination stage of each handoff queue, in layout order.
     handoffs: Vec<(usize, usize)>,
 }
 
@@ -348,7 +350,7 @@ impl<'a> Plan<'a> {
         Plan { layout, needs, caches, handoffs }
     }
 
-    /// The stages of each core.
+    /// Returns the stages of each core.
     fn stages(&self, world: &Rc<World>) -> Vec<Vec<Stage>> {
         let (mut stage, mut sources, mut sinks) = (0, 0, 0);
         let mut cores = Vec::new();
@@ -386,7 +388,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// What is joined to what, by numbers of stages.
+/// Returns the connections by stage number.
 fn joints(roles: &[Role], spreading: Spreading) -> Vec<(usize, usize)> {
     let of = |wanted: &[Role]| -> Vec<usize> {
         (0..roles.len()).filter(|stage| wanted.contains(&roles[*stage])).collect()
@@ -398,7 +400,7 @@ fn joints(roles: &[Role], spreading: Spreading) -> Vec<(usize, usize)> {
     joints
 }
 
-/// Each to each; or each to the one of its number, and where there are more of the one kind, round again.
+/// Connects all pairs (`Flows`), or stages of the same number (`Own`), reusing the smaller kind cyclically.
 fn join(from: &[usize], to: &[usize], spreading: Spreading) -> Vec<(usize, usize)> {
     if from.is_empty() || to.is_empty() {
         return Vec::new();

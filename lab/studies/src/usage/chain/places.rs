@@ -1,49 +1,49 @@
-//! Where everything of the simulated switch lies, and which part of it a line belongs to.
+//! Memory layout of the simulated switch, and the parts that its lines belong to.
 
 use super::handoff::{Handoff, RING};
 use super::pool::Depot;
 use sim::memory::{Address, LINE};
 
-/// Parts of the arena whose lines are counted apart, in their order there.
+/// Parts of the arena whose lines are counted separately, in arena order.
 pub const PARTS: [&str; 6] =
     ["pool's depot", "positions of hops", "parcels", "threads' own", "rings of ports", "packets"];
 
-/// A pair of lines, which the adjacent-line prefetcher brings together.
+/// A pair of lines, which the adjacent-line prefetcher fetches together.
 const PAIR: u64 = 2 * LINE;
-/// Bytes from one buffer of the pool to the next, as `dataplane/engine/src/handoff` has them.
+/// Distance between buffers of the pool, as in `dataplane/engine/src/handoff`.
 const BUFFER: u64 = 17 * PAIR;
-/// Bytes before a packet in its buffer.
+/// Offset of a packet in its buffer.
 const HEADROOM: u64 = 64;
-/// Bytes of a frame.
+/// Frame size in bytes.
 pub(super) const FRAME: u64 = 64;
-/// From one frame to the next in the memory of a port.
+/// Distance between frames in a port's memory.
 const PLACE: u64 = 2048;
-/// Entries of a port's ring, and bytes of one.
+/// Entries of a port's ring, and size of an entry in bytes.
 const ENTRIES: u64 = 1024;
 const ENTRY: u64 = 16;
-/// From one head to the next in a burst, room before it, and heads.
+/// Distance between heads in a burst (including headroom), and number of heads.
 const SLOT: u64 = 192;
 const BURST: u64 = 64;
 
-/// A ring of a port in one direction, with the frames that it names.
+/// A port's ring in one direction, with its frames.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PortRing(Address);
 
 impl PortRing {
     const BYTES: u64 = ENTRIES * (ENTRY + PLACE);
 
-    /// The descriptor of packet `n`.
+    /// Address of the descriptor of packet `n`.
     pub(super) fn descriptor(self, n: u64) -> Address {
         self.0 + n % ENTRIES * ENTRY
     }
 
-    /// The frame of packet `n`.
+    /// Address of the frame of packet `n`.
     pub(super) fn frame(self, n: u64) -> Address {
         self.0 + ENTRIES * ENTRY + n % ENTRIES * PLACE
     }
 }
 
-/// The heads of a burst.
+/// Heads of a burst.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heads(Address);
 
@@ -53,7 +53,7 @@ impl Heads {
     }
 }
 
-/// What there is to find room for.
+/// Numbers of objects to place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Needs {
     pub(super) handoffs: u64,
@@ -63,7 +63,7 @@ pub(super) struct Needs {
     pub(super) ports: u64,
 }
 
-/// Where it lies.
+/// Addresses of the simulated switch.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
     pub(super) depot: Depot,
@@ -77,7 +77,7 @@ pub(super) struct Places {
     buffers: Address,
 }
 
-/// Takes one after the other.
+/// Allocates consecutive addresses.
 struct Cutter {
     next: Address,
     ends: Vec<Address>,
@@ -98,7 +98,7 @@ impl Cutter {
 
 impl Places {
     pub(super) fn new(needs: Needs) -> Places {
-        // As many as an engine makes: none is missing while a ring has room.
+        // As many as an engine allocates: enough for full rings.
         let buffers = 2 * needs.handoffs * (RING + BURST) + needs.threads * 512;
         let mut cut = Cutter { next: 0, ends: Vec::new() };
         let (top, entries) = (cut.take(PAIR), cut.take(buffers * 8));
@@ -128,7 +128,7 @@ impl Places {
         Handoff { head, tail: head + PAIR, slots: self.handoff_slots + n * Handoff::SLOTS }
     }
 
-    /// The magazines of cache `n`.
+    /// Address of the magazines of cache `n`.
     pub(super) fn cache(&self, n: u64) -> Address {
         self.caches + n * CACHE
     }
@@ -137,26 +137,26 @@ impl Places {
         Heads(self.heads + n * BURST * SLOT)
     }
 
-    /// What the thread beside the path writes to.
+    /// Address that the bystander thread writes to.
     pub(super) fn idle(&self) -> Address {
         self.idle
     }
 
-    /// Where packets of port `n` come from.
+    /// Ring that port `n` receives from.
     pub(super) fn source(&self, n: u64) -> PortRing {
         PortRing(self.ports + 2 * n * PortRing::BYTES)
     }
 
-    /// Where packets for it go.
+    /// Ring that port `n` sends to.
     pub(super) fn sink(&self, n: u64) -> PortRing {
         PortRing(self.ports + (2 * n + 1) * PortRing::BYTES)
     }
 
-    /// The packet in buffer `n`.
+    /// Address of the packet in buffer `n`.
     pub(super) fn packet(&self, n: u64) -> Address {
         self.buffers + n * BUFFER + HEADROOM
     }
 }
 
-/// Four magazines of 32 addresses and their counts.
+/// Size of four magazines of 32 addresses and their counts.
 const CACHE: u64 = 9 * PAIR;

@@ -1,48 +1,49 @@
-//! The pool of the simulated switch: `dataplane/mem/src/pool`, access by access. Caches, stacks of four magazines, are their threads' own; what they share
-//! is a stack of magazines whose top is exchanged, and whose links lie in a table beside the buffers.
+//! The pool of the simulated switch: `dataplane/mem/src/pool`, access by access. Each thread has its own cache, a stack
+//! of four magazines. The shared depot is a stack of magazines whose top is updated by compare-exchange, with links in
+//! a table beside the buffers.
 
 use serde::{Deserialize, Serialize};
 use sim::Simulated;
 use sim::memory::Width::{Eight, Four};
 use sim::memory::{Address, Memory};
 
-/// Buffers that a cache exchanges at once.
+/// Buffers per magazine, the unit of transfer between cache and depot.
 pub(super) const MAGAZINE: usize = 32;
-/// Of those, what a cache has room for.
+/// Magazines per cache.
 pub(super) const MAGAZINES: usize = 4;
 /// No buffer.
 const NONE: u64 = u32::MAX as u64;
 
-/// What caches did.
+/// Counts of pool caches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
-    /// Buffers that a cache had at hand.
+    /// Buffers taken from the cache.
     pub hits: u64,
-    /// Times that one had to take more from the depot.
+    /// Refills of a cache from the depot.
     pub refills: u64,
-    /// Times that one had too many and gave some to the depot.
+    /// Spills of a cache to the depot.
     pub spills: u64,
-    /// Times that the depot had none.
+    /// Failed allocations with an empty depot.
     pub empty: u64,
-    /// Buffers that were given back.
+    /// Buffers given back.
     pub frees: u64,
-    /// Exchanges of the depot's top that failed because somebody else's came first.
+    /// Failed exchanges of the depot's top, because another thread's exchange came first.
     pub retries: u64,
 }
 
 impl Counted {
-    /// Buffers that were taken.
+    /// Number of buffers taken.
     pub fn allocations(&self) -> u64 {
         self.hits + self.refills
     }
 
-    /// What came since.
+    /// Difference to an earlier reading.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         self.with(before, u64::wrapping_sub)
     }
 
-    /// Both together.
+    /// Sum of both.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         self.with(other, u64::wrapping_add)
@@ -60,7 +61,7 @@ impl Counted {
     }
 }
 
-/// The stack of magazines.
+/// The depot: a stack of magazines.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Depot {
     pub(super) top: Address,
@@ -68,7 +69,7 @@ pub(super) struct Depot {
     pub(super) buffers: u64,
 }
 
-/// The top's lower half; the upper counts changes.
+/// Lower half of the top: the first buffer; the upper half counts changes.
 fn first_of(top: u64) -> u64 {
     top & NONE
 }
@@ -78,17 +79,17 @@ fn successor(top: u64, first: u64) -> u64 {
 }
 
 impl Depot {
-    /// The next buffer of the same magazine.
+    /// Address of the link to the next buffer of the same magazine.
     fn next(self, buffer: u64) -> Address {
         self.entries + buffer * 8
     }
 
-    /// The first buffer of the magazine below.
+    /// Address of the link to the first buffer of the magazine below.
     fn below(self, buffer: u64) -> Address {
         self.entries + buffer * 8 + 4
     }
 
-    /// What memory holds while all buffers are here: the lowest on top.
+    /// Initial memory contents with all buffers in the depot, the lowest on top.
     pub(super) fn values(self) -> Vec<(Address, u64)> {
         let mut values = Vec::new();
         let (all, mut top) = ((0..self.buffers).rev().collect::<Vec<_>>(), NONE);
@@ -104,7 +105,7 @@ impl Depot {
         values
     }
 
-    /// Puts a magazine on top. How many exchanges failed.
+    /// Pushes a magazine; returns the number of failed exchanges.
     fn push(self, memory: &mut Simulated<'_>, magazine: &[u64]) -> u64 {
         let Some(&first) = magazine.first() else { return 0 };
         for (n, &buffer) in magazine.iter().enumerate() {
@@ -121,7 +122,7 @@ impl Depot {
         }
     }
 
-    /// Takes the topmost magazine, if there is one. How many exchanges failed.
+    /// Pops the topmost magazine into `to`, if there is one; returns the number of failed exchanges.
     fn pop(self, memory: &mut Simulated<'_>, to: &mut Vec<u64>) -> u64 {
         let (mut top, mut failed) = (memory.load(self.top, Eight), 0);
         while first_of(top) != NONE {
@@ -145,7 +146,7 @@ impl Depot {
     }
 }
 
-/// The free buffers of one thread.
+/// Cache of free buffers of one thread.
 #[derive(Clone, Debug)]
 pub(super) struct Cache {
     depot: Depot,
@@ -159,7 +160,7 @@ impl Cache {
         Cache { depot, at, stack: Vec::new(), counted: Counted::default() }
     }
 
-    /// Count and address: lines of the thread's own, and some instructions.
+    /// Accesses count and address on the thread's own lines, with some instructions.
     fn touch(&self, memory: &mut Simulated<'_>, writes: bool) {
         let place = self.at + 64 + self.stack.len() as u64 * 8;
         if writes {
@@ -194,7 +195,7 @@ impl Cache {
         self.counted.frees += 1;
     }
 
-    /// The magazine at the bottom goes to the depot, and those above come down.
+    /// Moves the bottom magazine to the depot, and the others down.
     fn spill(&mut self, memory: &mut Simulated<'_>) {
         let (bytes, above) = (MAGAZINE as u64 * 8, (MAGAZINES as u64 - 1) * MAGAZINE as u64 * 8);
         memory.read(self.at + 64, bytes);
@@ -214,7 +215,7 @@ mod tests {
 
     const DEPOT: Depot = Depot { top: 0, entries: 128, buffers: 1024 };
 
-    /// Takes and gives back, one thread more than another, until all have done so many rounds; then everything.
+    /// Takes and gives back different numbers of buffers per core and round; returns the buffers still held.
     fn churn(memory: &mut Simulated<'_>, core: u64) -> (Counted, Vec<u64>) {
         let mut cache = Cache::new(DEPOT, 32768 + core * 2048);
         let mut held = Vec::new();
@@ -234,7 +235,7 @@ mod tests {
         for core in 0..3 {
             program = program.thread(move |memory| (churn(memory, core), Vec::new()));
         }
-        // Whoever comes last empties the depot.
+        // The last thread empties the depot.
         program = program.thread(|memory| {
             memory.work(40_000_000);
             let mut rest = Vec::new();

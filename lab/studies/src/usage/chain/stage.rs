@@ -1,7 +1,9 @@
-//! Stages of the simulated switch: what each touches in a round, in the order of `dataplane/engine/src/worker.rs` and `dataplane/engine/src/handoff`.
+//! Stages of the simulated switch: memory accesses of a round, in the order of `dataplane/engine/src/worker.rs` and
+//! `dataplane/engine/src/handoff`.
 //!
-//! What a stage executes beside its accesses is in [`Instructions`]. Frames come from a card that has always more (DDIO: they and
-//! their descriptors lie in the shared cache), and go to the memory of another port; what a device reads there costs nobody.
+//! The other instructions of a stage are in [`Instructions`]. Frames come from a network card that always has more
+//! (DDIO: frames and descriptors lie in the shared cache), and go to the memory of another port; device reads there
+//! cost no core time.
 
 use super::handoff::{HandoffEntry, Receiver, Sender};
 use super::places::{FRAME, Heads, Places, PortRing};
@@ -12,33 +14,33 @@ use sim::memory::{Copying, Intent, LINE, Memory};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Packets that are taken at once.
+/// Packets taken at once.
 const BURST: u64 = 64;
-/// Descriptors on a line.
+/// Descriptors per line.
 const PER_LINE: u64 = 4;
-/// What a packet's place in the descriptor ring and beside it takes.
+/// Size of a descriptor in bytes.
 const DESCRIPTOR: u64 = 16;
 
-/// What all stages know.
+/// State shared by all stages.
 pub(super) struct World {
     pub(super) places: Places,
     pub(super) work: Instructions,
     pub(super) shared: Rc<RefCell<Shared>>,
 }
 
-/// What a stage takes from.
+/// Input of a stage.
 pub(super) enum Input {
-    /// A port, and packets that came from it so far.
+    /// A port, and the packets received from it so far.
     Port { number: u64, ring: PortRing, taken: u64 },
-    /// The stages before.
+    /// Handoff queues of the previous stages.
     Handoffs(Vec<Receiver>),
 }
 
-/// What a stage gives to.
+/// Output of a stage.
 pub(super) enum Output {
-    /// A port, and packets that went to it so far.
+    /// A port, and the packets sent to it so far.
     Port { ring: PortRing, sent: u64 },
-    /// The stages behind, of which flows choose one.
+    /// Handoff queues of the next stages, selected by flow.
     Handoffs(Vec<Sender>),
 }
 
@@ -47,14 +49,14 @@ pub(super) struct Stage {
     pub(super) world: Rc<World>,
     pub(super) input: Input,
     pub(super) output: Output,
-    /// Whether it decides where packets go.
+    /// Whether the stage classifies packets.
     pub(super) judges: bool,
     pub(super) heads: Heads,
-    /// Which of its thread's caches it uses.
+    /// Index of the stage's cache among its thread's caches.
     pub(super) cache: usize,
 }
 
-/// A packet in the burst: its buffer where it has one, and what chooses its way.
+/// A packet in the burst: its buffer, if it has one, and its flow.
 #[derive(Clone, Copy, Debug)]
 struct Packet {
     buffer: Option<u64>,
@@ -62,7 +64,7 @@ struct Packet {
 }
 
 impl Stage {
-    /// A look at each input. Whether there was any packet.
+    /// Polls each input once; returns whether there was a packet.
     pub(super) fn round(&mut self, memory: &mut Simulated<'_>, caches: &mut [Cache]) -> bool {
         let inputs = match &self.input {
             Input::Port { .. } => 1,
@@ -82,7 +84,7 @@ impl Stage {
         worked
     }
 
-    /// Whether every handoff queue behind has room for two bursts.
+    /// Whether every output handoff queue has room for two bursts.
     fn has_room(&mut self, memory: &mut Simulated<'_>) -> bool {
         match &mut self.output {
             Output::Port { .. } => true,
@@ -123,7 +125,7 @@ impl Stage {
         }
     }
 
-    /// Loads heads, judges where that is this stage's task, sends, and gives back what it has no more use for.
+    /// Loads heads, classifies if this stage does, sends, and gives buffers or descriptors back.
     fn pass(&mut self, memory: &mut Simulated<'_>, cache: &mut Cache, packets: &[Packet]) {
         let world = Rc::clone(&self.world);
         for (n, packet) in (0..).zip(packets) {
@@ -145,7 +147,7 @@ impl Stage {
         }
     }
 
-    /// To the port, and buffers to the pool.
+    /// Writes packets to the port, and gives buffers back to the pool.
     fn write(&mut self, memory: &mut Simulated<'_>, cache: &mut Cache, packets: &[Packet]) {
         let Output::Port { ring, sent } = &mut self.output else { return };
         for n in 0..packets.len() as u64 {
@@ -158,7 +160,7 @@ impl Stage {
         self.world.shared.borrow_mut().send(memory, packets.len() as u64);
     }
 
-    /// To the stages behind: what has no buffer yet is copied into one.
+    /// Hands packets to the next stages; packets without a buffer are copied into one.
     fn hand_on(&mut self, memory: &mut Simulated<'_>, cache: &mut Cache, packets: &[Packet]) {
         let Output::Handoffs(handoffs) = &mut self.output else { return };
         let many = handoffs.len() as u64;
@@ -186,7 +188,7 @@ impl Stage {
     }
 }
 
-/// The card has written frames and their descriptors; they are swept, and frames asked for.
+/// The card writes frames and their descriptors; the stage pops the descriptors and prefetches the frames.
 fn receive(memory: &mut Simulated<'_>, world: &World, ring: PortRing, first: u64) {
     for n in first..first + BURST {
         memory.device_write(ring.frame(n), FRAME);
@@ -201,7 +203,7 @@ fn receive(memory: &mut Simulated<'_>, world: &World, ring: PortRing, first: u64
     }
 }
 
-/// Descriptors of a burst are the card's again.
+/// Returns a burst's descriptors to the card.
 fn give_back(memory: &mut Simulated<'_>, world: &World, ring: PortRing, first: u64) {
     for n in first..first + BURST {
         memory.write(ring.descriptor(n), DESCRIPTOR);

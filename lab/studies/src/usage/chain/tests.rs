@@ -1,4 +1,4 @@
-//! Every packet of the simulated switch goes out or is counted as lost, and every buffer comes from somewhere.
+//! Checks that every packet of the simulated switch is sent or counted as lost, and that buffers are balanced.
 
 use super::*;
 use crate::usage::placement::PATTERNS;
@@ -24,7 +24,7 @@ fn packets_out_are_packets_in_in_every_pattern_and_width() {
             let outcome = ran(&layout);
             validate(&outcome, &format!("{pattern}, {}", width.title()));
             let pool = outcome.pool_sum();
-            // What is in rings when counting begins and ends differs by what they hold.
+            // Packets in rings at the start and the end of counting may differ by the rings' capacity.
             let in_rings = (layout.cores.iter().flatten().count() as u64).pow(2) * 1024;
             assert!(pool.allocations().abs_diff(outcome.packets) <= in_rings, "{pattern}: {pool:?}");
             assert!(pool.frees.abs_diff(outcome.packets) <= 64 * 7, "{pattern}: {pool:?}");

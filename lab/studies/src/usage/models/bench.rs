@@ -1,4 +1,4 @@
-//! One switch under one model, loaded for one reading.
+//! One switch under one execution model, loaded for one reading.
 
 use super::layout::Layout;
 use super::load::{Load, Stretch, pair};
@@ -16,16 +16,16 @@ use std::time::{Duration, Instant};
 /// Names of the switch's ports, and of the load's ends of the same cables.
 const NAMES: [(&str, &str); 2] = [("red", "load-red"), ("blue", "load-blue")];
 const WARM_UP: Duration = Duration::from_millis(20);
-/// How long ports may take to be there.
+/// Timeout for ports to connect.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A bridge's pipelines, each with work for every packet.
+/// A bridge's pipelines, with additional work per packet.
 struct Working<'a> {
     switch: &'a Switch,
     work: Delay,
 }
 
-/// A pipeline, and work for every packet that it judged.
+/// A pipeline with additional work per classified packet.
 struct Worked {
     inner: Box<dyn Pipeline>,
     work: Delay,
@@ -44,24 +44,24 @@ impl Pipeline for Worked {
     }
 }
 
-/// What one reading brought.
+/// Result of one reading.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reading {
     pub(super) stretch: Stretch,
-    /// Packets that the switch took from the source, gave to the sink, and counted as lost: warm-up and end included.
+    /// Packets that the switch received, sent, and counted as lost, including warm-up and end.
     pub(super) sent: u64,
     pub(super) came: u64,
     pub(super) lost: u64,
 }
 
-/// A switch that runs, and its load.
+/// A running switch and its load.
 struct Bench {
     engine: Engine,
     inline: Vec<Inline>,
     load: Load,
 }
 
-/// Runs a switch with this work on each packet under this model, for so long.
+/// Runs a switch under this model with `work` per packet, for `length`.
 pub(super) fn read(
     layout: Layout,
     cpus: [usize; 2],

@@ -1,22 +1,22 @@
-//! Where two curves cross.
+//! Crossings of two curves.
 
 use serde::{Deserialize, Serialize};
 
-/// How two curves lie to each other over the points that both have.
+/// Relation of two curves over their common points.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Crossing {
-    /// Where one overtakes the other, by the straight line between neighbouring points; empty where neither ever does.
+    /// Crossings, interpolated linearly between neighbouring points; empty if the curves never cross.
     pub at: Vec<f64>,
-    /// Whether the first curve is the higher one before the first of those places; none where they never differ.
+    /// Whether the first curve is higher before the first crossing; `None` if the curves never differ.
     pub first_leads: Option<bool>,
 }
 
-/// Compares two curves, given as `(x, y)` with `x` rising, at those `x` that both have. Curves that only touch do not cross; a
-/// stretch in which they are equal before one overtakes the other counts as its middle.
+/// Compares two curves, given as `(x, y)` with ascending `x`, at their common `x`. Curves that only touch do not cross;
+/// an interval of equality before a crossing counts as its middle.
 pub fn crossing(first: &[(f64, f64)], second: &[(f64, f64)]) -> Crossing {
     let of = |x: f64| second.iter().find(|point| point.0.total_cmp(&x).is_eq()).map(|point| point.1);
     let ahead = first.iter().filter_map(|&(x, y)| Some((x, y - of(x)?)));
-    // Where they are equal nobody leads; what counts is who led last.
+    // Neither curve leads where they are equal; the last leader counts.
     let ahead: Vec<(f64, f64)> = ahead.filter(|(_, by)| by.is_finite()).collect();
     let mut at = Vec::new();
     let mut last: Option<(usize, f64)> = None;

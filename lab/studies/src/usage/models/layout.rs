@@ -1,9 +1,9 @@
-//! How one switch and whoever loads it are laid out on two CPUs under each execution model.
+//! Layouts of a switch and its load on two CPUs under each execution model.
 
 use engine::{HandoffConfig, Model, PipelineConfig, Polling, QueueFull, Roles, WorkerConfig};
 use serde::{Deserialize, Serialize};
 
-/// A model with the places of its threads. Source and sink are one thread always.
+/// A model with the CPUs of its threads. Source and sink are always one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layout {
@@ -11,9 +11,9 @@ pub enum Layout {
     RunToCompletion,
     /// Rx, Worker and Tx in turn on the first CPU, source and sink on the second.
     PipelineTogether,
-    /// Worker on the first CPU; Rx and Tx on the second, which they share with source and sink.
+    /// Worker on the first CPU; Rx and Tx on the second, shared with source and sink.
     PipelineIo,
-    /// Worker and Tx on the first CPU; Rx on the second, which it shares with source and sink.
+    /// Worker and Tx on the first CPU; Rx on the second, shared with source and sink.
     PipelineRx,
     /// Source, switch and sink are one thread on the first CPU.
     Inline,
@@ -26,7 +26,7 @@ const IO: Roles = Roles { rx: true, work: false, tx: true };
 const ALL: Roles = Roles { rx: true, work: true, tx: true };
 
 impl Layout {
-    /// In the order in which they take turns.
+    /// All layouts, in the order of their turns.
     pub const ALL: [Layout; 5] = [
         Layout::RunToCompletion,
         Layout::PipelineTogether,
@@ -35,7 +35,7 @@ impl Layout {
         Layout::Inline,
     ];
 
-    /// The model and what is where, in few words.
+    /// Display name: model and placement.
     pub fn name(self) -> &'static str {
         match self {
             Layout::RunToCompletion => "run-to-completion",
@@ -46,7 +46,7 @@ impl Layout {
         }
     }
 
-    /// What runs on the first CPU and what on the second.
+    /// Contents of the first and of the second CPU.
     pub fn places(self) -> [&'static str; 2] {
         match self {
             Layout::RunToCompletion => ["worker", "source, sink"],
@@ -57,17 +57,17 @@ impl Layout {
         }
     }
 
-    /// The CPU of source and sink.
+    /// CPU of source and sink.
     pub(super) fn load_on(self, [one, other]: [usize; 2]) -> usize {
         if self == Layout::Inline { one } else { other }
     }
 
-    /// Whether source and sink share their CPU with a thread of the switch, which they let run when there is nothing to do.
+    /// Whether source and sink share their CPU with a thread of the switch, and yield to it when idle.
     pub(super) fn shares(self) -> bool {
         matches!(self, Layout::PipelineIo | Layout::PipelineRx)
     }
 
-    /// The switch's threads, and its model; a merged one has no threads that forward.
+    /// Returns the switch's threads and model; the inline model has no forwarding threads.
     pub(super) fn threads(self, cpus: [usize; 2]) -> (Vec<WorkerConfig>, Model) {
         let [one, other] = cpus.map(Some);
         let config = |cpu, polling| WorkerConfig { cpu, polling, queue_full: QueueFull::Drop };
@@ -75,7 +75,7 @@ impl Layout {
         let pipeline = |roles: &[Roles]| {
             Model::Pipeline(PipelineConfig { roles: roles.to_vec(), handoffs: HandoffConfig::default() })
         };
-        // Who shares a CPU sleeps when nothing comes, so that the others have it.
+        // A thread that shares a CPU sleeps when idle, so that the others can run.
         let both = || vec![config(one, Polling::Busy), config(other, Polling::Adaptive)];
         match self {
             Layout::RunToCompletion => (alone, Model::RunToCompletion),

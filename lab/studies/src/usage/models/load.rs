@@ -1,7 +1,7 @@
-//! Source and sink of the study: one thread that sends one burst again and again and takes back what comes.
+//! Source and sink of the study: one thread that sends one burst repeatedly and receives the forwarded packets.
 //!
-//! No more packets are on their way than the shortest ring holds, so none is lost by a ring that is full in one model and not in
-//! another: a slow switch slows the source down. What is lost all the same the switch has counted.
+//! At most as many packets as the shortest ring holds are in transit, so no model loses packets to a full ring: a slow
+//! switch slows the source down. Other losses are counted by the switch.
 
 use crate::usage::budget::BudgetError;
 use crate::usage::budget::failed;
@@ -16,28 +16,28 @@ use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
-/// Bytes of a frame, without its checksum.
+/// Frame size in bytes, without checksum.
 const SIZE: u16 = 64;
-/// Flows of a burst: whoever spreads by flows has something to spread.
+/// Flows per burst, for models that spread by flow.
 const FLOWS: u32 = 64;
 const KEY: u32 = 0x70de1;
 /// Entries of the ports' rings.
 const RING: u16 = 1024;
-/// Most packets on their way.
+/// Maximum number of packets in transit.
 const WINDOW: u64 = RING as u64 - BURST as u64;
-/// Between two looks at the clock.
+/// Bursts between two clock readings.
 const TURNS: usize = 64;
-/// How long ports may take to be there, and packets to come back.
+/// Timeout for ports to connect.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Without a packet for so long, the last ones are not coming any more.
+/// Time without a packet after which missing packets count as lost.
 const SILENCE: Duration = Duration::from_millis(100);
 
-/// What a stretch of time brought.
+/// Result of a measurement interval.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stretch {
     pub(super) packets: u64,
     pub(super) seconds: f64,
-    /// Seconds that CPUs spent on this process.
+    /// CPU seconds of this process.
     pub(super) cpu_seconds: f64,
 }
 
@@ -59,13 +59,13 @@ pub(super) struct Load {
     pub(super) came: u64,
 }
 
-/// A port of kind `pair` with rings as they are here.
+/// Creates a patch port with rings of `RING` entries.
 pub(super) fn pair(name: &str, peer: &str, exchange: &Exchange) -> Result<Box<dyn PortControl>, BudgetError> {
     let options = Options { ring_size: RING, ..Options::default() };
     Ok(Box::new(Patch::new(name, peer, options, exchange).map_err(failed)?))
 }
 
-/// Brings it to life; its other end is the switch's.
+/// Connects a port, whose other end belongs to the switch.
 fn open(mut control: Box<dyn PortControl>) -> Result<End, BudgetError> {
     let (mut desk, until) = (Desk::default(), Instant::now() + TIMEOUT);
     while !desk.is_ready() {
@@ -80,7 +80,7 @@ fn open(mut control: Box<dyn PortControl>) -> Result<End, BudgetError> {
 }
 
 impl Load {
-    /// Between these two ports: sends by the first, receives by the second.
+    /// Creates the load between two ports: sends through the first, receives from the second.
     pub(super) fn new([send, receive]: [Box<dyn PortControl>; 2]) -> Result<Self, BudgetError> {
         let stream = Description { size: Sizes::Fixed(SIZE), flows: FLOWS, ..Description::default() };
         let plan = stream.plan().map_err(failed)?;
@@ -92,7 +92,7 @@ impl Load {
         Ok(Self { send, receive, source, burst, taken: Burst::new(), sent: 0, came: 0 })
     }
 
-    /// The receiver says where it is, so that the switch need not flood.
+    /// Announces the receiver's address, so that the switch need not flood.
     pub(super) fn announce(&mut self) -> Result<(), PortFault> {
         let mut burst = Burst::new();
         for answer in self.source.answers() {
@@ -105,7 +105,7 @@ impl Load {
         Ok(())
     }
 
-    /// Sends and receives for so long, and calls `between` after each burst.
+    /// Sends and receives for `length`, and calls `between` after each burst.
     pub(super) fn run(
         &mut self,
         length: Duration,
@@ -128,7 +128,7 @@ impl Load {
         Ok(Stretch { packets: self.came - before, seconds, cpu_seconds: cpu_seconds() - cpu })
     }
 
-    /// Takes what is on its way still, until all is there or nothing more comes.
+    /// Receives the packets in transit, until all have arrived or none comes for `SILENCE`.
     pub(super) fn drain(&mut self, between: &mut dyn FnMut()) -> Result<(), PortFault> {
         let mut last = Instant::now();
         while self.came < self.sent && last.elapsed() < SILENCE {
@@ -144,7 +144,7 @@ impl Load {
         Ok(())
     }
 
-    /// One burst, where so many more may be on their way. How many the port took.
+    /// Sends one burst if the window permits; returns the number of packets that the port accepted.
     fn give(&mut self) -> Result<usize, PortFault> {
         if self.sent + BURST as u64 > self.came + WINDOW {
             return Ok(0);
@@ -154,7 +154,7 @@ impl Load {
         Ok(done)
     }
 
-    /// One burst. How many packets.
+    /// Receives one burst; returns the number of packets.
     fn take(&mut self) -> Result<usize, PortFault> {
         self.receive.rx.prefetch();
         let came = discard(self.receive.rx.as_mut(), &mut self.taken)?;
@@ -164,7 +164,7 @@ impl Load {
 
     fn notify(&mut self, moved: usize) {
         if moved > 0 {
-            // Orders what was published before the loads of the switch's suppression fields.
+            // Orders published entries before the loads of the switch's suppression fields.
             fence(Ordering::SeqCst);
             self.send.tx.notify();
             self.receive.rx.notify();
@@ -172,7 +172,7 @@ impl Load {
     }
 }
 
-/// Of all threads of this process.
+/// CPU seconds of all threads of this process.
 fn cpu_seconds() -> f64 {
     let spent = clock_gettime(ClockId::ProcessCPUTime);
     spent.tv_sec as f64 + spent.tv_nsec as f64 / 1e9

@@ -1,9 +1,9 @@
-//! Execution models by the work on each packet: run to completion, pipeline and merged, the same bridge under each.
+//! Execution models by the work per packet: run to completion, pipeline and inline, with the same bridge under each.
 //!
-//! Models take turns within a round, so that what else the machine does hits all of them alike, and each figure is the median over
-//! rounds. A rate is told twice: in all, and for each CPU that was kept busy, since a model that has two of them to itself
-//! should be twice as fast. CPUs here are two, of which source and sink want one; what models do with as many cores as they
-//! want is simulated ([`simulated`]) and stands apart.
+//! Models alternate within a round, so that other load on the machine affects all alike; each figure is the median over
+//! rounds. Rates are given in total and per busy CPU, because a model with two CPUs to itself should be twice as fast.
+//! There are two CPUs, of which source and sink need one; models with as many cores as they need are simulated
+//! ([`simulated`]) and shown separately.
 
 mod bench;
 mod crossing;
@@ -24,53 +24,53 @@ use measure::{Clock, Processor};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Work on each packet, in cycles of the time-stamp counter.
+/// Work per packet, in cycles of the time-stamp counter.
 pub const WORK_CYCLES: [u32; 7] = [0, 50, 100, 200, 500, 1_000, 2_000];
-/// How often each is measured.
+/// Number of measurements of each case.
 pub const ROUNDS: usize = 3;
-/// Readings of the whole study, those that are simulated included.
+/// Readings of the whole study, including simulated ones.
 pub const READINGS: usize = WORK_CYCLES.len() * (Layout::ALL.len() * ROUNDS + simulated::Cores::ALL.len());
 
-/// One model under one work.
+/// Result of one model under one amount of work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// The model, and what ran where.
+    /// The model, and the placement of its threads.
     pub layout: Layout,
-    /// Work on each packet, in cycles of the time-stamp counter and in nanoseconds: as it was asked for.
+    /// Requested work per packet, in cycles of the time-stamp counter.
     pub work_cycles: u32,
-    /// See `work_cycles`.
+    /// Requested work per packet, in nanoseconds.
     pub work_ns: f64,
-    /// Packets a second that came out: the median over rounds, the least and the most.
+    /// Packets per second received: median over rounds.
     pub pps: f64,
-    /// See `pps`.
+    /// Smallest rate of the rounds.
     pub least_pps: f64,
-    /// See `pps`.
+    /// Largest rate of the rounds.
     pub most_pps: f64,
-    /// CPUs that were kept busy, source and sink included: the median over rounds.
+    /// Busy CPUs, including source and sink: median over rounds.
     pub cpus: f64,
-    /// Packets a second for each of those.
+    /// Packets per second per busy CPU.
     pub pps_per_cpu: f64,
-    /// Packets that the switch was given, that came out, and that it counted as lost, over all rounds.
+    /// Packets sent to the switch, over all rounds.
     pub sent: u64,
-    /// See `sent`.
+    /// Packets received from the switch.
     pub came: u64,
-    /// See `sent`.
+    /// Packets that the switch counted as lost.
     pub lost: u64,
 }
 
-/// The whole study.
+/// Results of the whole study.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Models {
-    /// What was measured on two CPUs.
+    /// Results measured on two CPUs.
     pub rows: Vec<Row>,
-    /// What was simulated with as many cores as models want.
+    /// Simulated results with as many cores as the models need.
     pub simulated: Vec<Simulated>,
 }
 
-/// Whoever is told what is next, and may end it.
+/// Called with the name of the next reading; may stop the run.
 pub type Told<'a> = &'a mut dyn FnMut(&str) -> Result<(), BudgetError>;
 
-/// Measures and simulates all of it.
+/// Measures and simulates all cases.
 pub fn measure(cpus: [usize; 2], length: Duration, told: Told<'_>) -> Result<Models, BudgetError> {
     let rows = over(&WORK_CYCLES, ROUNDS, cpus, length, told)?;
     let mut simulated = Vec::new();
@@ -126,16 +126,16 @@ fn row(layout: Layout, (work_cycles, work_ns): (u32, f64), readings: &[Reading])
     }
 }
 
-/// What is compared.
+/// Compared quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// Packets a second.
+    /// Packets per second.
     Rate,
-    /// Packets a second for each CPU.
+    /// Packets per second per CPU.
     RatePerCpu,
 }
 
-/// The points of one model, by cycles of work.
+/// Returns the curve of one model, by cycles of work.
 pub fn curve(rows: &[Row], layout: Layout, measure: Measure) -> Vec<(f64, f64)> {
     let point = |row: &Row| {
         let y = if measure == Measure::Rate { row.pps } else { row.pps_per_cpu };
@@ -144,7 +144,7 @@ pub fn curve(rows: &[Row], layout: Layout, measure: Measure) -> Vec<(f64, f64)> 
     rows.iter().filter(|row| row.layout == layout).map(point).collect()
 }
 
-/// Every two layouts with where their curves cross, in cycles of work.
+/// Returns every pair of layouts with the crossings of their curves, in cycles of work.
 pub fn crossings(rows: &[Row], measure: Measure) -> Vec<([Layout; 2], Crossing)> {
     let pairs = Layout::ALL
         .iter()

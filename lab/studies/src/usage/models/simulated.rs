@@ -1,10 +1,10 @@
-//! The same models with as many cores as they want, under the simulator of caches: what two CPUs cannot show.
+//! The same models with as many cores as they need, under the cache simulator.
 //!
-//! Guests are cores of their own: one writes frames, another takes them. What a packet costs in instructions was counted on our
-//! own path (`cargo xtask callgrind`, 64 bytes), as `INSTRUCTIONS` says; what a line costs that moves from core to core
-//! is the simulator's. A ring has its two positions on lines of their own, four descriptors or two entries on a line, and
-//! both sides look at a position again only when what they saw last is used up, as ours do. Buffers of a pipeline's pool go back from its last
-//! stage to its first by a ring of their own, in place of a depot of magazines.
+//! Guests have their own cores: one writes frames, another receives them. Instructions per packet were counted on our
+//! own path (`cargo xtask callgrind`, 64 bytes; see `INSTRUCTIONS`); the cost of lines moving between cores is the
+//! simulator's. A ring has its two positions on separate lines and four descriptors or two entries per line; like in
+//! our rings, a side reads the other's position only when its cached value is used up. Buffers of a pipeline's pool
+//! return from the last stage to the first through a separate ring, instead of a depot of magazines.
 
 use super::{Crossing, Measure, WORK_CYCLES, crossing};
 use serde::{Deserialize, Serialize};
@@ -13,26 +13,26 @@ use sim::memory::{Address, Copying, Intent, Memory};
 use sim::program::Program;
 use sim::{Profile, Stuck};
 
-/// A model with the cores that it wants.
+/// A model with the cores that it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cores {
-    /// One worker that runs to completion.
+    /// One run-to-completion worker.
     RunToCompletion,
-    /// Three of them, each between guests of its own.
+    /// Three run-to-completion workers, each between its own guests.
     ThreeRunToCompletion,
-    /// Rx, Worker and Tx on a core each.
+    /// Rx, Worker and Tx on one core each.
     Pipeline,
-    /// The guest that sends forwards, too.
+    /// The sending guest also forwards.
     Inline,
 }
 
 impl Cores {
-    /// All of them, in the order of tables.
+    /// All of them, in table order.
     pub const ALL: [Cores; 4] =
         [Cores::RunToCompletion, Cores::ThreeRunToCompletion, Cores::Pipeline, Cores::Inline];
 
-    /// Its name, with its cores.
+    /// Name with the number of cores.
     pub fn name(self) -> &'static str {
         match self {
             Cores::RunToCompletion => "run-to-completion, 1 core",
@@ -42,50 +42,50 @@ impl Cores {
         }
     }
 
-    /// Cores of the switch; a merged one has the core that its guest has, too.
+    /// Number of the switch's cores; the inline model shares the core of its guest.
     pub fn cores(self) -> usize {
         if matches!(self, Cores::RunToCompletion | Cores::Inline) { 1 } else { 3 }
     }
 
-    /// Pairs of guests.
+    /// Number of guest pairs.
     fn lanes(self) -> u64 {
         if self == Cores::ThreeRunToCompletion { 3 } else { 1 }
     }
 }
 
-/// One model under one work.
+/// Result of one model under one amount of work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Simulated {
-    /// Which, and on how many cores.
+    /// Model and number of cores.
     pub cores: Cores,
-    /// Work on each packet, in cycles of the simulated processor and in nanoseconds.
+    /// Work per packet, in cycles of the simulated processor.
     pub work_cycles: u32,
-    /// See `work_cycles`.
+    /// Work per packet, in nanoseconds.
     pub work_ns: f64,
-    /// Packets a second.
+    /// Packets per second.
     pub pps: f64,
-    /// Packets a second for each core of the switch.
+    /// Packets per second per core of the switch.
     pub pps_per_core: f64,
-    /// Lines that one core took from another, per packet.
+    /// Lines that cores took from each other, per packet.
     pub lines_moved: f64,
 }
 
-/// Instructions for a packet: a guest's, and the switch's where it runs to completion and in each stage.
+/// Instructions per packet of a guest.
 const GUEST: u64 = 60;
-/// See [`GUEST`].
+/// Instructions per packet of a run-to-completion switch.
 const INSTRUCTIONS: u64 = 387;
-/// See [`GUEST`]: Rx, Worker and Tx, about a third each of what they take together.
+/// Instructions per packet of Rx, Worker and Tx, about a third each of their sum.
 const STAGES: [u64; 3] = [360; 3];
-/// Packets of a run that counts, and of the one that is taken off for the beginning.
+/// Packets of a short and of a long run: the difference of the two counts, which excludes the start.
 const PACKETS: [u64; 2] = [3_000, 9_000];
 const BURST: u64 = 64;
 const SLOTS: u64 = 1024;
 const DESCRIPTOR: u64 = 16;
 const ENTRY: u64 = 32;
-/// From one buffer to the next: ours, which does not have all of them in the same few sets.
+/// Distance between buffers: ours, which spreads them over cache sets.
 const BUFFER: u64 = 17 * 128;
 const FRAME: u64 = 64;
-/// Of a lane in the arena: five rings and three stocks of buffers at most.
+/// Sizes in the arena: of a ring, and of a lane with five rings and at most three sets of buffers.
 const RING: u64 = 4096 + SLOTS * ENTRY;
 const LANE: u64 = 5 * RING + 3 * SLOTS * BUFFER;
 
@@ -96,7 +96,7 @@ struct Handoff {
     slot: u64,
 }
 
-/// One end of it: the next slot, and the other side's position as it was last seen.
+/// One end of a ring: the next slot, and the cached position of the other side.
 struct End {
     handoff: Handoff,
     next: u64,
@@ -118,7 +118,7 @@ impl Handoff {
 }
 
 impl End {
-    /// Waits until there is something, and says how much of it a burst takes.
+    /// Waits until there is an entry, and returns the number of entries for a burst.
     fn ready<M: Memory>(&mut self, memory: &mut M) -> u64 {
         if self.seen == self.next {
             let next = self.next;
@@ -127,7 +127,7 @@ impl End {
         (self.seen - self.next).min(BURST)
     }
 
-    /// Waits until there is room for so many.
+    /// Waits until there is room for `many` entries.
     fn room<M: Memory>(&mut self, memory: &mut M, many: u64) {
         let end = self.next + many;
         if end - self.seen > SLOTS {
@@ -147,23 +147,23 @@ impl End {
         self.next - 1
     }
 
-    /// The receiver's: what was taken is room again.
+    /// Receiver: releases the entries read.
     fn give_back<M: Memory>(&self, memory: &mut M) {
         memory.store(self.handoff.at + 128, Eight, self.next);
     }
 
-    /// The sender's: what was written is there.
+    /// Sender: publishes the entries written.
     fn publish<M: Memory>(&self, memory: &mut M) {
         memory.store(self.handoff.at, Eight, self.next);
     }
 }
 
-/// Buffer `n` of a stock of a lane.
+/// Address of buffer `n` in a set of buffers of a lane.
 fn buffer(lane: u64, stock: u64, n: u64) -> Address {
     lane * LANE + 5 * RING + stock * SLOTS * BUFFER + n % SLOTS * BUFFER
 }
 
-/// A guest writes frames.
+/// Guest that writes frames.
 fn source<M: Memory>(memory: &mut M, lane: u64, packets: u64) {
     let mut out = Handoff::new(lane, 0, DESCRIPTOR).end();
     while out.next < packets {
@@ -181,7 +181,7 @@ fn write_frame<M: Memory>(memory: &mut M, lane: u64, out: &mut End) {
     out.write(memory);
 }
 
-/// A guest takes them.
+/// Guest that receives frames.
 fn sink<M: Memory>(memory: &mut M, lane: u64, packets: u64) {
     let mut from = Handoff::new(lane, 1, DESCRIPTOR).end();
     while from.next < packets {
@@ -194,7 +194,7 @@ fn sink<M: Memory>(memory: &mut M, lane: u64, packets: u64) {
     }
 }
 
-/// Takes frames from one guest and writes them into the other's buffers; `guest`: it is the first guest that does it.
+/// Copies frames from one guest into the other's buffers; with `guest`, the sending guest does it.
 fn forward<M: Memory>(memory: &mut M, lane: u64, packets: u64, work: u64, guest: bool) {
     let (mut from, mut to) =
         (Handoff::new(lane, 0, DESCRIPTOR).end(), Handoff::new(lane, 1, DESCRIPTOR).end());
@@ -237,7 +237,7 @@ fn stage_rx<M: Memory>(memory: &mut M, packets: u64) {
         for _ in 0..many {
             let n = from.read(memory);
             memory.work(STAGES[0]);
-            // The first of them were never anywhere else.
+            // The first buffers have not been used yet.
             if n >= SLOTS {
                 pool.ready(memory);
                 pool.read(memory);
@@ -271,7 +271,7 @@ fn stage_work<M: Memory>(memory: &mut M, packets: u64, work: u64) {
     }
 }
 
-/// Tx: writes frames into the other guest's buffers, and gives those of the pool back.
+/// Tx: copies frames into the other guest's buffers, and returns the pool's buffers.
 fn stage_tx<M: Memory>(memory: &mut M, packets: u64) {
     let (mut from, mut to) = (Handoff::new(0, 3, ENTRY).end(), Handoff::new(0, 1, DESCRIPTOR).end());
     let mut pool = Handoff::new(0, 4, 8).end();
@@ -296,7 +296,7 @@ fn stage_tx<M: Memory>(memory: &mut M, packets: u64) {
     }
 }
 
-/// The threads of one model, for so many packets of each pair of guests.
+/// Creates the threads of one model, for `packets` packets per guest pair.
 fn program(cores: Cores, packets: u64, work: u64) -> Program {
     let mut program: Program = Program::new(cores.lanes() * LANE);
     for lane in 0..cores.lanes() {
@@ -318,7 +318,7 @@ fn program(cores: Cores, packets: u64, work: u64) -> Program {
     program
 }
 
-/// Simulates one model under one work.
+/// Simulates one model under one amount of work.
 fn one(profile: &Profile, cores: Cores, work_cycles: u32, packets: [u64; 2]) -> Result<Simulated, Stuck> {
     let work = (f64::from(work_cycles) * profile.core.width.value) as u64;
     let run = |packets| program(cores, packets, work).simulate(profile);
@@ -336,17 +336,17 @@ fn one(profile: &Profile, cores: Cores, work_cycles: u32, packets: [u64; 2]) -> 
     })
 }
 
-/// What is simulated.
+/// Returns all simulated cases.
 pub fn cases() -> impl Iterator<Item = (Cores, u32)> {
     Cores::ALL.into_iter().flat_map(|cores| WORK_CYCLES.map(|work| (cores, work)))
 }
 
-/// Simulates one of them, on the laboratory's usual processor.
+/// Simulates one case on the study's processor.
 pub fn simulate(cores: Cores, work_cycles: u32) -> Result<Simulated, Stuck> {
     one(&Profile::study(), cores, work_cycles, PACKETS)
 }
 
-/// Every two models with where their curves cross, in cycles of work: by rate, and by rate for each core.
+/// Returns every pair of models with the crossings of their curves in cycles of work: by rate, and by rate per core.
 pub fn crossings(rows: &[Simulated]) -> Vec<([Cores; 2], [Crossing; 2])> {
     let pairs = Cores::ALL
         .iter()
@@ -359,7 +359,7 @@ pub fn crossings(rows: &[Simulated]) -> Vec<([Cores; 2], [Crossing; 2])> {
     pairs.map(found).collect()
 }
 
-/// The points of one model, by cycles of work.
+/// Returns the curve of one model, by cycles of work.
 pub fn curve(rows: &[Simulated], cores: Cores, measure: Measure) -> Vec<(f64, f64)> {
     let point = |row: &Simulated| {
         let y = if measure == Measure::Rate { row.pps } else { row.pps_per_core };

@@ -1,8 +1,9 @@
-//! The patterns on this machine: a switch in stages between the generator's two ends, its threads where `engine::placement` puts them.
+//! The patterns on this machine: a switch in stages between the generator's two ends, with its threads placed by
+//! `engine::placement`.
 //!
-//! The generator has a CPU to itself as long as the switch's threads have one each without it. Where there are too few, the
-//! patterns are laid out twice: over the CPUs that the generator leaves, and over all, where one is shared with it. Each row says
-//! which CPU every stage had.
+//! The generator has its own CPU if the switch's threads have one each without it. If there are too few CPUs, the
+//! patterns are laid out twice: over the CPUs without the generator's, and over all, where one is shared with it. Each
+//! row records the CPU of every stage.
 
 use super::{Buffers, PATTERNS};
 use crate::usage::budget::BudgetError;
@@ -18,33 +19,33 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 const KEY: u32 = 0x706c;
-/// Rx, Worker and Tx.
+/// Number of stages: Rx, Worker and Tx.
 const STAGES: usize = 3;
-/// The load at which latency is read, in parts of what passes.
+/// Load at which latency is measured, as a fraction of the maximum throughput.
 const LOAD: f64 = 0.5;
 
-/// One pattern.
+/// Result of one pattern.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Which.
+    /// The pattern.
     pub pattern: Pattern,
-    /// The CPUs of Rx, Worker and Tx.
+    /// CPUs of Rx, Worker and Tx.
     pub cpus: [usize; STAGES],
-    /// Threads that the three are.
+    /// Number of threads of the three stages.
     pub threads: usize,
-    /// The CPU of the generator, which is one of those where there are too few.
+    /// CPU of the generator, which is one of those above if there are too few CPUs.
     pub generator: usize,
-    /// Packets a second that came back, of as many as the switch took.
+    /// Packets per second received back at maximum load.
     pub pps: f64,
-    /// From the time that a packet was given to the port until it was taken back, in nanoseconds, at half of that.
+    /// Time from passing a packet to the port until receiving it back, in nanoseconds, at half of the maximum load.
     pub latency_ns: Summary,
-    /// At the same load, RFC 3550, in nanoseconds.
+    /// Jitter as defined by RFC 3550 at the same load, in nanoseconds.
     pub jitter_ns: f64,
-    /// Of the packets sent at that load, the part that was lost.
+    /// Fraction of the packets sent at that load that was lost.
     pub loss: f64,
-    /// Packets that the Rx stage took, while as many as possible were sent.
+    /// Packets received by the Rx stage at maximum load.
     pub packets: u64,
-    /// What the caches of pool buffers did meanwhile, stage by stage.
+    /// Pool cache counts at maximum load, by stage.
     pub pool: Vec<Buffers>,
 }
 
@@ -55,7 +56,7 @@ impl Row {
     }
 }
 
-/// Where the patterns are laid out.
+/// Returns the CPU sets over which the patterns are laid out.
 pub fn beds(machine: &Machine, cpus: [usize; 2]) -> Vec<Vec<usize>> {
     let [first, generator] = cpus;
     let others = machine.allowed().map(|cpu| cpu.number).filter(|cpu| !cpus.contains(cpu));
@@ -67,7 +68,7 @@ pub fn beds(machine: &Machine, cpus: [usize; 2]) -> Vec<Vec<usize>> {
     vec![own, all]
 }
 
-/// Measures all patterns on a machine that was looked at before its thread was pinned.
+/// Measures all patterns. `machine` must be read before the thread is pinned.
 pub fn measure(
     machine: &Machine,
     cpus: [usize; 2],
@@ -92,7 +93,7 @@ fn lay_out(machine: &Machine, bed: &[usize], pattern: Pattern) -> Result<Plan, B
     plan(machine, &wish).map_err(|error| BudgetError::Thread(error.to_string()))
 }
 
-/// What the engine is told to make it so.
+/// Returns the engine's configuration for a plan.
 fn model(plan: &Plan) -> (Vec<WorkerConfig>, Model) {
     let has = |roles: &[Role], stage| roles.iter().any(|role| role.stage == stage);
     let roles = plan.threads.iter().map(|thread| Roles {
@@ -100,7 +101,7 @@ fn model(plan: &Plan) -> (Vec<WorkerConfig>, Model) {
         work: has(&thread.roles, Stage::Worker),
         tx: has(&thread.roles, Stage::Tx),
     });
-    // Threads that take turns on a CPU have to leave it when they have nothing to do.
+    // Threads that share a CPU must yield it when idle.
     let worker =
         |cpu| WorkerConfig { cpu: Some(cpu), polling: Polling::Adaptive, queue_full: QueueFull::Drop };
     let workers = plan.threads.iter().map(|thread| worker(thread.cpu)).collect();
@@ -139,7 +140,7 @@ fn buffers(stage: &engine::WorkerSnapshot) -> Buffers {
     }
 }
 
-/// One load, and what the switch had counted at its end.
+/// Runs one load; returns the outcome and the switch's counters at its end.
 fn run(plan: &Plan, rate: Rate, duration: Duration) -> Result<(Outcome, Snapshot), BudgetError> {
     let (workers, model) = model(plan);
     let bench = Bench::start_as(workers, model, None)?;

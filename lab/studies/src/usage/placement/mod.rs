@@ -1,8 +1,8 @@
-//! Placement: which of Rx, Worker and Tx share a core, in the six patterns of the study, measured on the CPUs that there are and
-//! simulated on eight.
+//! Placement: assignments of Rx, Worker and Tx to cores in the six patterns of the study, measured on the available
+//! CPUs and simulated on eight cores.
 //!
-//! Who goes where is decided by `engine::placement`, which decides it for the switch as well; nothing here places anything by
-//! itself, so a row cannot claim a pattern that was not laid out.
+//! `engine::placement` decides the placement, as it does for the switch; this module places nothing itself, so a row
+//! cannot name a pattern that was not laid out.
 
 pub mod measured;
 pub mod simulated;
@@ -15,31 +15,31 @@ use serde::{Deserialize, Serialize};
 pub const PATTERNS: [Pattern; 6] =
     [Pattern::Separate, Pattern::Io, Pattern::All, Pattern::RxWorker, Pattern::TxWorker, Pattern::QuasiIo];
 
-/// Readings, measured and simulated.
+/// Number of readings, measured and simulated.
 pub fn steps(cpus: [usize; 2]) -> usize {
     let measured = measured::beds(&Machine::here(), cpus).len() * PATTERNS.len();
     measured + simulated::Width::ALL.len() * PATTERNS.len()
 }
 
-/// Buffers of a pool, as its caches counted.
+/// Counts of pool caches.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Buffers {
-    /// What stage, or stages of one thread, these are; all of them where there is no name.
+    /// Stage, or stages of one thread; empty for a sum.
     pub stage: String,
-    /// Taken, and at hand in the cache.
+    /// Buffers taken from the cache.
     pub hits: u64,
-    /// Times that more had to be taken from the depot first.
+    /// Refills of the cache from the depot.
     pub refills: u64,
-    /// Times that the cache had too many, and some went to the depot.
+    /// Spills of the cache to the depot.
     pub spills: u64,
-    /// Times that the depot had none.
+    /// Failed allocations with an empty depot.
     pub empty: u64,
-    /// Exchanges of the depot's top that failed, because another thread's came first.
+    /// Failed exchanges of the depot's top, because another thread's exchange came first.
     pub retries: u64,
 }
 
 impl Buffers {
-    /// Of some stages together.
+    /// Sums the counts of several stages.
     pub fn sum<'a>(parts: impl IntoIterator<Item = &'a Buffers>) -> Buffers {
         parts.into_iter().fold(Buffers::default(), |sum, part| Buffers {
             stage: String::new(),

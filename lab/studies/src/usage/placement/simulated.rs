@@ -1,8 +1,8 @@
-//! The patterns on eight simulated cores: one of each stage, as a single flow has it, and as many as seven cores hold. The
-//! eighth core runs a thread that is not on the path, as the study's fourth kind of thread.
+//! The patterns on eight simulated cores: one of each stage, as with a single flow, and as many as fit on seven cores.
+//! The eighth core runs a thread outside the path, like the study's fourth kind of thread.
 //!
-//! With as many as seven cores hold, cores are shared out evenly among the kinds of threads that a pattern has, and what is left
-//! over goes to those that judge.
+//! In the second case, cores are divided evenly among the pattern's kinds of threads, and the remainder goes to the
+//! classifying threads.
 
 use super::{Buffers, PATTERNS};
 use crate::usage::budget::BudgetError;
@@ -12,28 +12,28 @@ use engine::placement::{Pattern, PlanError, Stage, Stages, Wish, plan};
 use serde::{Deserialize, Serialize};
 use sim::Profile;
 
-/// Cores of the path, in all.
+/// Number of cores of the path.
 const CORES: usize = 7;
-/// What is run of each.
+/// Length of each run.
 pub const LENGTH: Length = Length { warm_up: 10_000, packets: 12_000 };
 
-/// How many stages there are, and who hands to whom.
+/// Number of stages, and connections between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Width {
     /// One of each stage, on as many cores as the pattern needs.
     One,
-    /// Seven cores, and each stage hands to all of the next kind, by flow: what the engine does.
+    /// Seven cores; each stage hands packets to all of the next kind, by flow, as in the engine.
     Flows,
-    /// Seven cores, and each stage hands to the one of its number.
+    /// Seven cores; each stage hands packets to the one of its number.
     Own,
 }
 
 impl Width {
-    /// All of them.
+    /// All widths.
     pub const ALL: [Width; 3] = [Width::One, Width::Flows, Width::Own];
 
-    /// In words.
+    /// Description.
     pub fn title(self) -> &'static str {
         match self {
             Width::One => "one of each stage",
@@ -43,23 +43,23 @@ impl Width {
     }
 }
 
-/// One pattern.
+/// Result of one pattern.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// How wide it was.
+    /// Width.
     pub width: Width,
-    /// Which.
+    /// Pattern.
     pub pattern: Pattern,
-    /// Stages of each kind: Rx, Worker, Tx.
+    /// Number of Rx, Worker and Tx stages.
     pub stages: [usize; 3],
-    /// Cores that they have, the bystander's left out.
+    /// Number of their cores, without the bystander's.
     pub cores: usize,
-    /// What came of it.
+    /// Result of the run.
     pub outcome: Outcome,
 }
 
 impl Row {
-    /// What caches did: those of each kind of thread.
+    /// Returns the pool cache counts by kind of thread.
     pub fn buffers(&self) -> Vec<Buffers> {
         let mut kinds: Vec<Buffers> = Vec::new();
         for (roles, counted) in &self.outcome.pool {
@@ -81,7 +81,7 @@ impl Row {
     }
 }
 
-/// All patterns in all widths.
+/// Simulates all patterns in all widths.
 pub fn simulate(
     profile: &Profile,
     length: Length,
@@ -91,7 +91,7 @@ pub fn simulate(
     for width in Width::ALL {
         for pattern in PATTERNS {
             told(&format!("simulated {pattern}, {}", width.title()))?;
-            // Eight cores are more than any of them has threads' groups.
+            // Seven cores are enough for every pattern, so no layout is skipped.
             let Ok((layout, stages)) = layout(pattern, width) else { continue };
             let outcome = chain::simulate(profile, &layout, Instructions::default(), length)?;
             rows.push(Row { width, pattern, stages, cores: layout.cores.len(), outcome });
@@ -100,7 +100,7 @@ pub fn simulate(
     Ok(rows)
 }
 
-/// The layout of a pattern, and how many of each stage it has.
+/// Returns the layout of a pattern, and its number of stages of each kind.
 pub fn layout(pattern: Pattern, width: Width) -> Result<(Layout, [usize; 3]), PlanError> {
     let [rx, worker, tx] = stages(pattern, width);
     let wish = Wish { stages: Stages { run_to_completion: 0, rx, worker, tx }, pattern, ..Wish::default() };
@@ -149,7 +149,7 @@ fn stages(pattern: Pattern, width: Width) -> [usize; 3] {
     }
 }
 
-/// Eight cores, of which one is the bystander's.
+/// The seven cores of the path; the bystander's is not included.
 fn machine() -> Machine {
     let cpu = |number| Cpu { number, core: number, allowed: true, ..Cpu::default() };
     Machine { cpus: (0..CORES).map(cpu).collect(), ..Machine::default() }

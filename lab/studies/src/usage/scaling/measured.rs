@@ -1,6 +1,7 @@
-//! Workers on the CPUs that there are, each on one of its own, from a port that has always more and needs no CPU (`packet_source`).
+//! Workers on the available CPUs, each on its own, fed by a port that always has packets and needs no CPU
+//! (`packet_source`).
 //!
-//! The other side is left out on purpose: a generator would take a CPU from the workers, and be the limit before they are.
+//! There is no generator by design: it would take a CPU from the workers and become the bottleneck first.
 
 use super::Way;
 use super::packet_source::{PacketSource, STATIONS};
@@ -14,43 +15,43 @@ use port::Rss;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
-/// Queues that are compared.
+/// Compared numbers of queues.
 pub const QUEUES: [usize; 3] = [1, 2, 4];
-/// Most workers.
+/// Maximum number of workers.
 const MOST: usize = 16;
 const WARM_UP: Duration = Duration::from_millis(50);
 
-/// One case.
+/// Result of one case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// How packets come to workers.
+    /// Distribution of packets to workers.
     pub way: Way,
-    /// The CPU of each worker.
+    /// CPU of each worker.
     pub cpus: Vec<usize>,
-    /// Queues of the port that packets come from.
+    /// Queues of the receiving port.
     pub queues: usize,
-    /// Packets a second that were sent.
+    /// Packets per second sent.
     pub pps: f64,
-    /// Packets that each worker's queues and handoff queues brought it, as parts of all that were judged.
+    /// Fraction of the classified packets that each worker received from its queues and handoff queues.
     pub shares: Vec<f64>,
-    /// Packets lost meanwhile.
+    /// Packets lost during the measurement.
     pub lost: u64,
 }
 
-/// The CPUs that workers get, in this order.
+/// Returns the CPUs of the workers, in assignment order.
 pub fn cpus(machine: &Machine, first: [usize; 2]) -> Vec<usize> {
     let others = machine.allowed().map(|cpu| cpu.number).filter(|cpu| !first.contains(cpu));
     first.into_iter().chain(others).take(MOST).collect()
 }
 
-/// What is measured on so many CPUs: workers by the powers of two, and queues.
+/// Returns the cases for these CPUs: powers of two of workers, and queues.
 pub fn cases(cpus: &[usize]) -> Vec<(Way, usize, usize)> {
     let workers = || std::iter::successors(Some(1), |n| Some(2 * n)).take_while(|n| *n <= cpus.len());
     let with = workers().flat_map(|workers| QUEUES.map(|queues| (Way::Queues, workers, queues)));
     with.chain(workers().map(|workers| (Way::Software, workers, 1))).collect()
 }
 
-/// Measures all of it, on a machine that was looked at before its thread was pinned.
+/// Measures all cases. `machine` must be read before the thread is pinned.
 pub fn measure(
     machine: &Machine,
     first: [usize; 2],
@@ -76,7 +77,7 @@ fn failed(error: impl std::fmt::Display) -> BudgetError {
     BudgetError::Wire(RigError::Wire(error.to_string()))
 }
 
-/// A switch whose one port brings packets for the other, each queue so many at most.
+/// Starts a switch that forwards from a source port to a sink port; each queue yields at most `most` packets.
 fn start(way: Way, cpus: &[usize], queues: usize, most: u64) -> Result<(Engine, Switch), BudgetError> {
     let switch = Switch::new(2);
     switch.add_bridge("lan", BridgeConfig::default()).map_err(failed)?;
@@ -90,7 +91,7 @@ fn start(way: Way, cpus: &[usize], queues: usize, most: u64) -> Result<(Engine, 
     };
     let engine = Engine::start_as(config, model, &switch).map_err(failed)?;
     let [from, to] = STATIONS;
-    // Who takes is there before anything comes.
+    // The receiving port is attached before any packet arrives.
     let ports = [
         ("sink", PacketSource::new(0, [to, from], 0)),
         ("spring", PacketSource::new(queues, STATIONS, most)),
@@ -145,7 +146,7 @@ mod tests {
         let cpu = Machine::here().allowed().next().unwrap().number;
         for (way, workers, queues) in cases(&[cpu, cpu]) {
             let (engine, _switch) = start(way, &vec![cpu; workers], queues, EACH).unwrap();
-            // The spring tells of its station by one frame more.
+            // The source announces its station with one additional frame.
             let all = EACH * queues as u64 + 1;
             let deadline = Instant::now() + Duration::from_secs(20);
             let mut now = engine.snapshot();
@@ -155,7 +156,7 @@ mod tests {
             }
             engine.stop().unwrap();
             assert_eq!(sent(&now), all, "{way:?}, {workers} workers, {queues} queues");
-            // What the sink told, nobody was there to hear.
+            // The sink's announcement has no receiver.
             assert!(lost(&now) <= 1, "{way:?}, {workers} workers, {queues} queues");
         }
     }

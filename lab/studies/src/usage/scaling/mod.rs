@@ -1,8 +1,8 @@
-//! Scaling: how much more passes with more queues and workers, measured on the CPUs that there are and simulated up to sixteen.
+//! Scaling: throughput by queues and workers, measured on the available CPUs and simulated up to sixteen workers.
 //!
-//! With receive-side scaling a port has several queues, flows are dealt out over them by their hash, and each worker has queues of
-//! its own. Without it there is one queue: then one worker has all the work, or spreads flows in software to the others. Either way
-//! nothing but the number of queues and workers differs.
+//! With receive-side scaling a port has several queues, flows are distributed over them by hash, and each worker has
+//! its own queues. Without it there is one queue: one worker does all the work, or spreads flows to the others in
+//! software. Only the numbers of queues and workers differ.
 
 pub mod measured;
 mod packet_source;
@@ -11,18 +11,18 @@ pub mod simulated;
 use engine::machine::Machine;
 use serde::{Deserialize, Serialize};
 
-/// How packets come to workers.
+/// Distribution of packets to workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Way {
-    /// By the port's queues, over which flows are dealt out.
+    /// The port's queues, over which flows are distributed.
     Queues,
-    /// By one queue, whose taker hands them to workers.
+    /// One queue, whose worker hands packets to the others.
     Software,
 }
 
 impl Way {
-    /// In words.
+    /// Description.
     pub fn title(self) -> &'static str {
         match self {
             Way::Queues => "queues (RSS)",
@@ -31,7 +31,7 @@ impl Way {
     }
 }
 
-/// Readings, measured and simulated.
+/// Number of readings, measured and simulated.
 pub fn steps(cpus: [usize; 2]) -> usize {
     measured::cases(&measured::cpus(&Machine::here(), cpus)).len() + 2 * simulated::WORKERS.len()
 }

@@ -1,5 +1,5 @@
-//! A port of our own that has always more: frames of many flows lie in memory, dealt out over its queues by their hash, and what
-//! is sent to it is copied into memory of the sender's own. So nothing but workers needs a CPU.
+//! A port that always has packets: frames of many flows lie in memory, distributed over its queues by hash, and packets
+//! sent to it are copied into the sender's own memory. Only workers need a CPU.
 
 use mem::copy::chosen;
 use port::{
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const SIZE: usize = 64;
 const FLOWS: usize = 1024;
-/// Frames that a sender's memory holds.
+/// Number of frames in a sender's memory.
 const PLACES: usize = 1024;
 const SEED: u64 = 0x7370;
 const PAUSE: Duration = Duration::from_secs(1);
@@ -21,27 +21,27 @@ type Frame = [u8; SIZE];
 
 /// The port.
 pub(super) struct PacketSource {
-    /// What each of its queues brings, and how many packets at most.
+    /// Frames of each queue, and the maximum number of packets per queue.
     queues: Vec<Arc<[Frame]>>,
     most: u64,
-    /// Whose address it tells of when it starts.
+    /// Station whose address it announces at start.
     station: u8,
     state: PortState,
     resume: Option<Instant>,
 }
 
-/// Addresses of the two ports' stations.
+/// Station addresses of the two ports.
 pub(super) const STATIONS: [u8; 2] = [1, 2];
 
 impl PacketSource {
-    /// A port whose queues bring frames for `to`, each `most` of them at most; without queues it only takes.
+    /// Creates a port whose queues yield frames for `to`, at most `most` each; without queues it only transmits.
     pub(super) fn new(queues: usize, [from, to]: [u8; 2], most: u64) -> Self {
         let queues = deal(queues, [from, to]);
         Self { queues, most, station: from, state: PortState::Waiting, resume: Some(Instant::now()) }
     }
 }
 
-/// Frames of many flows, each in the queue of its flow: its hash chooses an entry of a table as a card does.
+/// Returns frames of many flows by queue: the hash selects an entry of an indirection table, as on a network card.
 fn deal(queues: usize, stations: [u8; 2]) -> Vec<Arc<[Frame]>> {
     let (steering, mut luck) = (Steering::new(Rss::Toeplitz), fastrand::Rng::with_seed(SEED));
     let mut dealt: Vec<Vec<Frame>> = vec![Vec::new(); queues];
@@ -53,7 +53,7 @@ fn deal(queues: usize, stations: [u8; 2]) -> Vec<Arc<[Frame]>> {
     dealt.into_iter().map(Arc::from).collect()
 }
 
-/// A frame of one flow.
+/// Returns a frame of one flow.
 fn udp([from, to]: [u8; 2], source: u32, port: u16) -> Frame {
     let mut frame = [0; SIZE];
     frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from, 8, 0]);
@@ -79,7 +79,7 @@ impl PortControl for PacketSource {
         if self.resume.take_if(|at| *at <= now).is_none() {
             return;
         }
-        // The bridge learns where the station is before anything is sent to it.
+        // The bridge learns the station's address before anything is sent to it.
         engine.inject(&udp([self.station, u8::MAX], 0, 0));
         engine.start_tx(0, Box::new(Sink::default()));
         for (pair, frames) in (0..).zip(&self.queues) {
@@ -119,7 +119,7 @@ impl PortControl for PacketSource {
     }
 }
 
-/// A queue that packets come from.
+/// A receive queue.
 struct Well {
     frames: Arc<[Frame]>,
     at: usize,
@@ -131,7 +131,7 @@ impl RxQueue for Well {
 
     fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
         let most = self.left.min(port::BURST as u64);
-        // What a burst is filled with here are heads already; nobody may load them again.
+        // The burst's heads are written directly, so they are marked as loaded.
         mem::with_kernel!(chosen(), K => burst.load_heads::<K>());
         for _ in 0..most {
             let Some(frame) = self.frames.get(self.at) else { break };
@@ -165,7 +165,7 @@ impl RxQueue for Well {
     }
 }
 
-/// A queue that packets go to; each handle has memory of its own, as a card has a queue for each core.
+/// A transmit queue; each handle has its own memory, like a network card with a queue per core.
 struct Sink {
     memory: Vec<Frame>,
     at: usize,

@@ -1,7 +1,7 @@
 //! One to sixteen simulated workers.
 //!
-//! With queues, each worker takes from a queue of its own, judges, and sends by a queue of its own. With one queue, its taker
-//! hands packets to workers by their flows, which judge and send; with one worker it does all by itself.
+//! With queues, each worker receives from its own queue, classifies, and sends through its own queue. With one queue,
+//! its worker hands packets by flow to the other workers, which classify and send; a single worker does everything.
 
 use super::Way;
 use crate::usage::budget::BudgetError;
@@ -9,25 +9,25 @@ use crate::usage::chain::{self, Instructions, Layout, Length, Outcome, Role, Sea
 use serde::{Deserialize, Serialize};
 use sim::{Profile, Stuck};
 
-/// Workers, the taker of the only queue among them.
+/// Numbers of workers, including the one that serves the only queue.
 pub const WORKERS: [usize; 9] = [1, 2, 3, 4, 6, 8, 10, 12, 16];
-/// Packets of each worker before those that count: each of its places has been written once.
+/// Warm-up packets per worker: each of its buffers has been written once.
 const WARM_UP: u64 = 1_100;
-/// Packets of each worker that count.
+/// Counted packets per worker.
 pub const PACKETS: u64 = 700;
 
-/// One number of workers.
+/// Result of one number of workers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// How packets come to them.
+    /// Distribution of packets to workers.
     pub way: Way,
-    /// How many.
+    /// Number of workers.
     pub workers: usize,
-    /// What came of it.
+    /// Result of the run.
     pub outcome: Outcome,
 }
 
-/// All numbers of workers, both ways.
+/// Simulates all numbers of workers with both distributions.
 pub fn simulate(
     profile: &Profile,
     told: &mut dyn FnMut(&str) -> Result<(), BudgetError>,

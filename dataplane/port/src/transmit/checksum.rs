@@ -1,0 +1,107 @@
+//! Checksums of frames in private memory whose receiver does not fill them in.
+
+use crate::Offload;
+use wire::Layers;
+use wire::checksum::{Sum, protocol};
+
+/// Where the checksum of SCTP stands in its header, which is a `CRC32c` (RFC 9260 appendix A).
+const SCTP_CHECKSUM: usize = 8;
+
+/// A field of a frame, finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Field {
+    /// Bytes of the frame in front of it.
+    pub(super) at: usize,
+    bytes: [u8; 4],
+    len: usize,
+}
+
+impl Field {
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// The checksum that `offload` leaves to be done, of a frame of `len` bytes that `parts` add up to; the first part holds the
+/// headers. `None` if it does not lie in the frame, or there is none.
+pub(super) fn finished(offload: Offload, parts: &[&[u8]], len: usize) -> Option<Field> {
+    let (start, offset) = offload.checksum()?;
+    let at = start + offset;
+    let layers = Layers::of(parts.first().copied().unwrap_or_default());
+    let is_crc = offset == SCTP_CHECKSUM
+        && layers.is_some_and(|l| l.protocol == protocol::SCTP && l.transport == start);
+    let field = if is_crc { crc32c(parts, start, at) } else { internet(parts, start, at) };
+    (field.at + field.len <= len).then_some(field)
+}
+
+/// The field holds the pseudo header's sum, which therefore is part of what is added up.
+fn internet(parts: &[&[u8]], start: usize, at: usize) -> Field {
+    let mut sum = Sum::default();
+    between(parts, start, usize::MAX).for_each(|bytes| sum.add(bytes));
+    let [first, last] = sum.finish_nonzero();
+    Field { at, bytes: [first, last, 0, 0], len: 2 }
+}
+
+/// The sum is that of a packet with zeros in the field.
+fn crc32c(parts: &[&[u8]], start: usize, at: usize) -> Field {
+    let append = |crc, bytes: &[u8]| crc32c::crc32c_append(crc, bytes);
+    let crc = between(parts, start, at).fold(0, append);
+    let crc = between(parts, at + 4, usize::MAX).fold(append(crc, &[0; 4]), append);
+    Field { at, bytes: crc.to_le_bytes(), len: 4 }
+}
+
+/// Bytes `from..to` of what the parts add up to.
+fn between<'a>(parts: &'a [&'a [u8]], from: usize, to: usize) -> impl Iterator<Item = &'a [u8]> {
+    let mut at = 0;
+    parts.iter().map(move |part| {
+        let within = |byte: usize| byte.saturating_sub(at).min(part.len());
+        let range = within(from)..within(to);
+        at += part.len();
+        &part[range]
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_parts_do_not_matter(
+            bytes in prop::collection::vec(any::<u8>(), 60..300),
+            cuts in prop::collection::vec(0_usize..300, 0..5),
+            sctp: bool,
+        ) {
+            let mut frame = bytes;
+            frame[12..15].copy_from_slice(&[8, 0, 0x45]);
+            frame[23] = if sctp { protocol::SCTP } else { protocol::UDP };
+            let offload = Offload::with_checksum(34, if sctp { 8 } else { 6 });
+            let mut at = [cuts, vec![48, frame.len()]].concat();
+            for cut in &mut at {
+                *cut = (*cut).clamp(48, frame.len());
+            }
+            at.sort_unstable();
+            let mut from = 0;
+            let parts: Vec<&[u8]> =
+                at.iter().map(|&to| &frame[std::mem::replace(&mut from, to)..to]).collect();
+            let field = finished(offload, &parts, frame.len()).unwrap();
+            prop_assert_eq!(Some(field), finished(offload, &[&frame], frame.len()));
+            let mut whole = frame.clone();
+            if sctp {
+                whole[42..46].fill(0);
+                prop_assert_eq!(field.bytes(), &crc32c::crc32c(&whole[34..]).to_le_bytes());
+            } else {
+                prop_assert_eq!(field.bytes(), &Sum::of(&whole[34..]).finish_nonzero());
+            }
+        }
+    }
+
+    #[test]
+    fn a_field_beyond_the_frame_is_none() {
+        let frame = [1; 60];
+        assert!(finished(Offload::with_checksum(34, 24), &[&frame], 60).is_some());
+        assert_eq!(finished(Offload::with_checksum(34, 25), &[&frame], 60), None);
+        assert_eq!(finished(Offload::NONE, &[&frame], 60), None);
+    }
+}
