@@ -64,6 +64,13 @@ pub(crate) fn default_control() -> PathBuf {
     }
 }
 
+/// The lock beside a control socket.
+pub(crate) fn lock_path(control: &Path) -> PathBuf {
+    let mut lock = control.as_os_str().to_owned();
+    lock.push(".lock");
+    PathBuf::from(lock)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

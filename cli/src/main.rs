@@ -1,47 +1,29 @@
-//! The `linerate` binary: arguments in, one verb done, an exit code out.
+//! The `linerate` binary: arguments in, one command done, an exit code out.
 //!
-//! `config` turns a file into a topology, `run` turns a topology into a running plant with a control API (`api`),
-//! and every other verb asks that API. No packet passes through this crate.
+//! Dependencies go one way: `settings` (a file becomes a topology) <- `dataplane` (a topology becomes a running switch) <-
+//! `api` (its control API, both ends) <- `commands`; `args` defines the command line and knows only `settings`. No packet
+//! passes through this crate.
 
 #![forbid(unsafe_code)]
 
 mod api;
 mod args;
-mod bench;
-mod config;
-mod control;
-mod data_plane;
-mod demo;
-mod guest;
+mod commands;
+mod dataplane;
 mod host;
-mod kinds;
-mod laboratory;
-mod model;
-mod placement;
-mod run;
-mod section;
-mod security;
-mod show;
-mod snippet;
-mod switch;
-mod top;
-mod topology;
-mod traffic;
-mod value;
-mod verbs;
-mod wrappers;
+mod settings;
 
 use api::client::Client;
-use args::{BridgesCommand, CheckArgs, Cli, Command};
+use args::switch::BridgesCommand;
+use args::{Cli, Command};
 use clap::{CommandFactory, Parser};
-use console::Output;
-use std::path::Path;
+use commands::{bench, check, demo, generate, guest, laboratory, run, snippet, top, verbs};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let Err(error) = dispatch(&cli) else { return ExitCode::SUCCESS };
-    let (code, text) = verdict(&error);
+    let (code, text) = console::verdict("linerate", &error);
     if let Some(text) = text {
         eprintln!("{text}");
     }
@@ -56,7 +38,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
     let client = || Client::new(control);
     match &cli.command {
         Command::Run(args) => run::run(args, control),
-        Command::Check(args) => check(args, control),
+        Command::Check(args) => check::run(args, control),
         Command::Snippet(args) => console::line(&snippet::run(args, control)?),
         Command::Status(args) => verbs::status(&client(), args.output),
         Command::Top(args) => top::run(args, &client()),
@@ -69,7 +51,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Stop => verbs::stop(&client()),
         Command::Demo(args) => demo::run(args),
         Command::Guest(args) => guest::run(args),
-        Command::Gen(args) => traffic::run(args),
+        Command::Gen(args) => generate::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Supervise(args) => bench::supervise::run(args),
         Command::Lab { arguments } => laboratory::run(arguments),
@@ -77,25 +59,5 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
             console::raw(&console::manual::completions(&mut Cli::command(), *shell))
         }
         Command::Man { dir } => console::manual::man(Cli::command(), dir.as_deref()),
-    }
-}
-
-/// The exit code of an error, and its text.
-fn verdict(error: &anyhow::Error) -> (u8, Option<String>) {
-    match error.downcast_ref::<config::ConfigErrors>() {
-        Some(errors) => (console::BAD_INPUT, Some(errors.to_string())),
-        None => console::verdict("linerate", error),
-    }
-}
-
-/// `linerate check`: the topology, or every error.
-fn check(args: &CheckArgs, control: Option<&Path>) -> anyhow::Result<()> {
-    match (config::read(&args.config, &host::Host::here(), control), args.show.output) {
-        (Ok(topology), output) => console::print(&topology, output, |topology| format!("ok\n{topology}")),
-        (Err(errors), Output::Table) => Err(errors.into()),
-        (Err(errors), Output::Json) => {
-            console::line(&serde_json::to_string_pretty(&errors)?)?;
-            Err(errors.into())
-        }
     }
 }

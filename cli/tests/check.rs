@@ -210,7 +210,7 @@ fn what_is_no_text_says_where_and_what_to_do() {
 #[test]
 fn files_that_are_too_large_or_none_are_refused_at_once() {
     let [said] = validated("# a comment\n".repeat(2 << 20)).try_into().unwrap();
-    assert_eq!(said, " has more than 16 MiB, which no configuration has -> name a TOML file");
+    assert_eq!(said, " is larger than 16 MiB, the limit of a configuration -> name a TOML file");
     let ports = (0..30_000).map(|i| format!("[[port]]\nname = \"p{i}\"\nsocket = \"/tmp/lr-p{i}\"\n"));
     let [said] = validated(ports.collect::<String>()).try_into().unwrap();
     assert!(

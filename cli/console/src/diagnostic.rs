@@ -1,69 +1,159 @@
 //! Errors with a place, a reason and a remedy, and their exit codes.
 
-use std::fmt::Display;
+use serde::{Deserialize, Serialize};
+use std::fmt::{self, Display};
 
 /// Exit code: failed at run time.
 pub const FAILED: u8 = 1;
-/// Exit code: bad input, nothing was changed.
+/// Exit code: invalid input, nothing was changed.
 pub const BAD_INPUT: u8 = 2;
 
-/// An error: the place in the input, the reason, and the remedy.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {reason}\n    remedy: {remedy}{}", self.rest())]
+/// An error of a command, a configuration file or a request: where, why, and what to do.
+///
+/// The same fields are the error body of the control API and the entries of `check -o json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diagnostic {
-    /// The argument, key or file that is wrong.
+    /// The file, for an error in a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The line in the file, counted from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+    /// The argument, section or object; empty for an error of a whole file.
     pub place: String,
-    /// Why it is wrong.
+    /// Why it is an error.
     pub reason: String,
-    /// What to do instead.
+    /// What to do.
     pub remedy: String,
-    /// Further reasons with their remedies.
-    pub more: Vec<(String, String)>,
+    /// Further errors of the same input.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub more: Vec<Diagnostic>,
     /// [`FAILED`] or [`BAD_INPUT`].
+    #[serde(skip)]
     pub code: u8,
 }
 
 impl Diagnostic {
-    /// The input is wrong.
+    /// The input is invalid.
     pub fn bad(place: impl Display, reason: impl Display, remedy: impl Display) -> Self {
         Self::new(BAD_INPUT, &place, &reason, &remedy)
     }
 
-    /// The input is right and it did not work.
+    /// The input is valid and the operation failed.
     pub fn failed(place: impl Display, reason: impl Display, remedy: impl Display) -> Self {
         Self::new(FAILED, &place, &reason, &remedy)
     }
 
-    /// Several in one: the first with its place, and the others behind it with theirs.
-    pub fn all(troubles: Vec<Self>) -> Self {
-        let mut troubles = troubles.into_iter();
-        let mut first = troubles.next().unwrap_or_else(|| Self::failed("", "", ""));
-        for Self { place, reason, remedy, more, .. } in troubles {
-            first.more.push((format!("{place}: {reason}"), remedy));
-            first.more.extend(more);
-        }
+    /// As [`Self::failed`], from an error of a library. By convention such a text is `reason; remedy`; `otherwise` is the
+    /// remedy of an error that names none.
+    pub fn of_error(place: impl Display, error: impl Display, otherwise: &str) -> Self {
+        let text = error.to_string();
+        let (reason, remedy) = text.rsplit_once("; ").unwrap_or((&text, otherwise));
+        Self::failed(place, reason, remedy)
+    }
+
+    /// The same as invalid input.
+    #[must_use]
+    pub fn as_bad_input(self) -> Self {
+        Self { code: BAD_INPUT, ..self }
+    }
+
+    /// `place: reason`.
+    pub fn headline(&self) -> String {
+        if self.place.is_empty() { self.reason.clone() } else { format!("{}: {}", self.place, self.reason) }
+    }
+
+    /// `reason; remedy`, for a place that shows one line.
+    pub fn in_one_line(&self) -> String {
+        format!("{}; {}", self.reason, self.remedy)
+    }
+
+    /// All of `errors` in one, with the exit code of the first.
+    pub fn all(errors: Vec<Self>) -> Self {
+        let mut errors = errors.into_iter();
+        let mut first = errors.next().unwrap_or_else(|| Self::failed("", "", ""));
+        first.more.extend(errors);
         first
+    }
+
+    /// Every error, one by one.
+    pub fn into_each(mut self) -> Vec<Self> {
+        let more = std::mem::take(&mut self.more);
+        std::iter::once(self).chain(more.into_iter().flat_map(Self::into_each)).collect()
     }
 
     fn new(code: u8, place: &dyn Display, reason: &dyn Display, remedy: &dyn Display) -> Self {
         let (place, reason, remedy) = (place.to_string(), reason.to_string(), remedy.to_string());
-        Self { place, reason, remedy, more: Vec::new(), code }
-    }
-
-    fn rest(&self) -> String {
-        let each = self.more.iter().map(|(reason, remedy)| format!("\n  and {reason}\n    remedy: {remedy}"));
-        each.collect()
+        Self { file: None, line: None, place, reason, remedy, more: Vec::new(), code }
     }
 }
 
-/// The exit code for an error and the text to print; no text if the reader of standard output has left, which is no error.
+impl std::error::Error for Diagnostic {}
+
+impl Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.file, self.line) {
+            (Some(file), Some(line)) => write!(f, "{file}:{line}: ")?,
+            (Some(file), None) => write!(f, "{file}: ")?,
+            (None, _) => {}
+        }
+        write!(f, "{}\n    remedy: {}", self.headline(), self.remedy)?;
+        self.more.iter().try_for_each(|other| write!(f, "\n{other}"))
+    }
+}
+
+/// The exit code for an error and the text to print. No text and no error if the reader of standard output has left.
 pub fn verdict(program: &str, error: &anyhow::Error) -> (u8, Option<String>) {
     let broken_pipe = |io: &std::io::Error| io.kind() == std::io::ErrorKind::BrokenPipe;
     if let Some(error) = error.downcast_ref::<Diagnostic>() {
-        (error.code, Some(format!("{program}: {error}")))
+        // An error in a file begins with the file, as editors and other programs expect.
+        let text = if error.file.is_some() { error.to_string() } else { format!("{program}: {error}") };
+        (error.code, Some(text))
     } else if error.downcast_ref().is_some_and(broken_pipe) {
         (0, None)
     } else {
         (FAILED, Some(format!("{program}: {error:#}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_error_is_printed_with_its_own_place_and_remedy() {
+        let at = |line| Diagnostic {
+            file: Some("x.toml".to_owned()),
+            line,
+            ..Diagnostic::bad("port 0", "a", "b")
+        };
+        let all = Diagnostic::all(vec![at(Some(7)), Diagnostic { place: String::new(), ..at(None) }]);
+        assert_eq!(all.to_string(), "x.toml:7: port 0: a\n    remedy: b\nx.toml: a\n    remedy: b");
+        assert_eq!(all.into_each().len(), 2);
+    }
+
+    #[test]
+    fn a_file_comes_before_the_program() {
+        let bad = Diagnostic::bad("--cpu 9", "a", "b");
+        let in_file = Diagnostic { file: Some("x.toml".to_owned()), line: Some(7), ..bad.clone() };
+        let text = |error: Diagnostic| verdict("linerate", &error.into()).1.unwrap_or_default();
+        assert!(text(bad).starts_with("linerate: --cpu 9: a\n"));
+        assert!(text(in_file).starts_with("x.toml:7: --cpu 9: a\n"));
+    }
+
+    #[test]
+    fn the_remedy_of_a_library_is_behind_its_last_semicolon() {
+        let split = |text| Diagnostic::of_error("", text, "usual").remedy;
+        assert_eq!((split("a; b; c").as_str(), split("a").as_str()), ("c", "usual"));
+    }
+
+    #[test]
+    fn fields_survive_json() {
+        let error = Diagnostic::all(vec![Diagnostic::bad("p", "a", "b"), Diagnostic::bad("q", "c", "d")]);
+        let json = serde_json::to_value(&error).unwrap();
+        let more = serde_json::json!([{ "place": "q", "reason": "c", "remedy": "d" }]);
+        assert_eq!(json, serde_json::json!({ "place": "p", "reason": "a", "remedy": "b", "more": more }));
+        let back: Diagnostic = serde_json::from_value(json).unwrap();
+        assert_eq!(back.more[0].place, "q");
     }
 }

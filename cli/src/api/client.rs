@@ -1,6 +1,5 @@
 //! Asks a running switch: one connection for one request, over its control socket.
 
-use super::model::ErrorBody;
 use console::{BAD_INPUT, Diagnostic, FAILED};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
@@ -89,16 +88,15 @@ impl Client {
         )
     }
 
+    /// The error that the switch answered with, unchanged.
     fn refused(&self, status: StatusCode, body: &[u8]) -> Diagnostic {
-        // What failed may have been done in part; only a request that is wrong was refused as a whole.
-        let refused = if status.is_client_error() { " refused" } else { "" };
-        let place = format!("the switch at {}{refused}", self.socket.display());
-        let unread =
-            || ErrorBody::new(format!("HTTP status {status}"), "use the linerate that started the switch");
-        let first: ErrorBody = serde_json::from_slice(body).unwrap_or_else(|_| unread());
-        let more = first.more.into_iter().map(|other| (other.error, other.remedy)).collect();
-        let code = if status.is_client_error() { BAD_INPUT } else { FAILED };
-        Diagnostic { place, reason: first.error, remedy: first.remedy, more, code }
+        let unreadable = || {
+            let place = format!("the switch at {}", self.socket.display());
+            let remedy = "use the linerate that started the switch";
+            Diagnostic::failed(place, format!("HTTP status {status}"), remedy)
+        };
+        let error: Diagnostic = serde_json::from_slice(body).unwrap_or_else(|_| unreadable());
+        Diagnostic { code: if status.is_client_error() { BAD_INPUT } else { FAILED }, ..error }
     }
 
     fn decode<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, Diagnostic> {

@@ -1,14 +1,13 @@
-//! A plant for tests: it moves nothing and remembers what it was told. A port named [`HELD`] is held by a worker that
+//! A data plane for tests: it forwards nothing and records its calls. A port named [`HELD`] is held by a worker that
 //! hangs, one named [`STAYS`] is not removed.
 
-use crate::api::model::{
-    BridgeReport, FdbEntry, FdbFilter, MoveEvent, Origin, PortSnapshot, Snapshot, WorkerSnapshot,
-};
-use crate::data_plane::{DataPlane, DataPlaneError};
-use crate::kinds::Loaded;
-use crate::model::Role;
-use crate::topology::{PortSettings, StaticEntry, WorkerSettings};
+use crate::dataplane::interface::{DataPlane, DataPlaneError};
+use crate::dataplane::report::{BridgeReport, FdbEntry, FdbFilter, MoveEvent, Origin};
+use crate::settings::kinds::kind::Loaded;
+use crate::settings::model::Role;
+use crate::settings::topology::{PortSettings, StaticEntry, WorkerSettings};
 use engine::balance::{Balance, Move, QueueLoad};
+use engine::{PortSnapshot, Snapshot, WorkerSnapshot};
 use std::sync::Mutex;
 use std::time::Duration;
 use wire::MacAddress;
@@ -76,15 +75,15 @@ impl DataPlane for Fake {
 
     fn remove_port(&self, name: &str) -> Result<(), DataPlaneError> {
         if name == STAYS {
-            return Err(DataPlaneError::Refused("it stays".to_owned()));
+            return Err(DataPlaneError::refused("a", "it stays", "leave it"));
         }
         self.ports.lock().unwrap().retain(|p| p.name != name);
-        if name == HELD { Err(DataPlaneError::Held(3)) } else { Ok(()) }
+        if name == HELD { Err(DataPlaneError::held(name, 3)) } else { Ok(()) }
     }
 
     fn add_worker(&self, _role: Role, worker: &WorkerSettings) -> Result<usize, DataPlaneError> {
         match worker.cpu {
-            Some(_) => Err(DataPlaneError::Refused("it stays".to_owned())),
+            Some(_) => Err(DataPlaneError::refused("a", "it stays", "leave it")),
             None => Ok(1),
         }
     }

@@ -1,9 +1,11 @@
 //! The control API: HTTP with JSON over a Unix socket, on a thread of its own and never on a worker.
 //!
-//! `service` does what is asked, `server` speaks HTTP, `client` is the other end, `model` is what they say to each
-//! other. Routes begin with the version of the API; within a version, fields are added and never change.
+//! `service` handles requests, `server` speaks HTTP, `client` is the other end, `model` is the JSON of requests and answers;
+//! `control` owns the socket's path. Routes begin with the version of the API; within a version, fields are added and
+//! never change.
 
 pub(crate) mod client;
+pub(crate) mod control;
 #[cfg(test)]
 mod fake;
 pub(crate) mod model;

@@ -1,13 +1,13 @@
 //! What the control API says: the JSON of each answer, shared by server and client.
 
-use crate::model::{ModelKind, Role};
-use crate::topology::{BridgeSettings, PortSettings};
+use crate::dataplane::report::FdbEntry;
+use crate::settings::model::{ModelKind, Role};
+use crate::settings::topology::{BridgeSettings, PortSettings};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use engine::balance::{Balance, QueueLoad};
-pub(crate) use engine::{PortSnapshot, Snapshot, WorkerSnapshot};
-use wire::MacAddress;
+use engine::{PortSnapshot, Snapshot, WorkerSnapshot};
 
 /// `GET /v1/status`
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,46 +54,6 @@ impl BridgeStatus {
             ports: members.map(|port| port.name.clone()).collect(),
         }
     }
-}
-
-/// One bridge of `GET /v1/bridges`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct BridgeReport {
-    pub(crate) name: String,
-    /// Addresses in its table, and as many as it holds.
-    pub(crate) addresses: usize,
-    pub(crate) table: usize,
-    pub(crate) ports: Vec<BridgePort>,
-    /// The latest refused moves, at most one per port and second, oldest first.
-    pub(crate) refused_moves: Vec<MoveEvent>,
-}
-
-/// One port of a [`BridgeReport`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct BridgePort {
-    pub(crate) port: String,
-    pub(crate) learned: u32,
-    pub(crate) max_macs: u32,
-    #[serde(rename = "static")]
-    pub(crate) pinned: u32,
-    /// Packets whose source was not learned: at a limit, or put off because the table was being changed.
-    pub(crate) not_learned: u64,
-    pub(crate) deferred: u64,
-    /// Addresses that moved to this port, and packets that were dropped because theirs may not.
-    pub(crate) moves: u64,
-    pub(crate) refused_moves: u64,
-}
-
-/// An address that was in use at `old_port` and sent from `new_port`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct MoveEvent {
-    pub(crate) mac: MacAddress,
-    /// 0: no VLAN.
-    pub(crate) vlan: u16,
-    pub(crate) old_port: String,
-    pub(crate) new_port: String,
-    /// Seconds since then.
-    pub(crate) age: u32,
 }
 
 /// Sums over all ports since the start: what came in and was replicated is what went out, was lost or was punted.
@@ -190,61 +150,6 @@ pub(crate) struct WorkerAdded {
     pub(crate) cpu: Option<usize>,
 }
 
-/// Where an address comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Origin {
-    Learned,
-    Static,
-}
-
-/// One address of a bridge.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct FdbEntry {
-    pub(crate) bridge: String,
-    pub(crate) mac: MacAddress,
-    /// 0: no VLAN.
-    pub(crate) vlan: u16,
-    pub(crate) port: String,
-    pub(crate) origin: Origin,
-    /// Seconds since it was last seen; static entries have none.
-    pub(crate) age: Option<u32>,
-}
-
-/// Which addresses are meant; what is left out may be anything.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct FdbFilter {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) bridge: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) port: Option<String>,
-    /// 0: no VLAN.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) vlan: Option<u16>,
-    /// Most entries of an answer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) limit: Option<usize>,
-}
-
-impl FdbFilter {
-    /// Whether an address is meant.
-    pub(crate) fn names(&self, entry: &FdbEntry) -> bool {
-        self.bridge.as_ref().is_none_or(|bridge| *bridge == entry.bridge)
-            && self.port.as_ref().is_none_or(|port| *port == entry.port)
-            && self.vlan.is_none_or(|vlan| vlan == entry.vlan)
-    }
-
-    /// Where one would look, to end a sentence: ` at port "a" in VLAN 5`.
-    pub(crate) fn among(&self) -> String {
-        let at = |what: &str, name: &Option<String>| {
-            name.as_ref().map(|name| format!(" {what} \"{name}\"")).unwrap_or_default()
-        };
-        let vlan = self.vlan.map(|vlan| format!(" in VLAN {vlan}")).unwrap_or_default();
-        at("on bridge", &self.bridge) + &at("at port", &self.port) + &vlan
-    }
-}
-
 /// `GET /v1/fdb`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FdbReport {
@@ -257,21 +162,4 @@ pub(crate) struct FdbReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Flushed {
     pub(crate) flushed: u64,
-}
-
-/// Every answer that is not a success.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ErrorBody {
-    pub(crate) error: String,
-    pub(crate) remedy: String,
-    /// Where there was more than one error: the others.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) more: Vec<ErrorBody>,
-}
-
-impl ErrorBody {
-    /// One error.
-    pub(crate) fn new(error: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { error: error.into(), remedy: remedy.into(), more: Vec::new() }
-    }
 }

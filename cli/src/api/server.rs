@@ -5,14 +5,15 @@
 //! is asked for, [`WORKING`]; the reading of the answer, [`ANSWERING`]. With at most [`MOST_CLIENTS`] connections, clients
 //! that neither finish their request nor read their answer cost the others at most the first and the last together.
 
-use super::model::{ErrorBody, FdbFilter};
 use super::service::{ApiError, ApiService};
+use crate::dataplane::report::FdbFilter;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use axum::{Json, Router};
+use console::Diagnostic;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
@@ -138,7 +139,7 @@ async fn answer(
         TowerToHyperService::new(router).call(request).await?
     } else {
         let reason = format!("the body is incomplete, or has more than {LARGEST} bytes");
-        let body = ErrorBody::new(reason, "send one JSON object");
+        let body = Diagnostic::bad("request", reason, "send one JSON object");
         (StatusCode::PAYLOAD_TOO_LARGE, Json(body)).into_response()
     };
     deadline.send_replace(Instant::now() + ANSWERING);
@@ -189,10 +190,14 @@ fn router(service: Arc<ApiService>) -> Router {
         .route("/v1/rebalance", post(rebalance))
         .route("/v1/shutdown", post(shutdown))
         .fallback(async || {
-            ApiError::NotFound(ErrorBody::new("there is nothing at this path", "paths begin with /v1/"))
+            ApiError::not_found("request", "there is no such path", "use a path that begins with /v1/")
         })
         .method_not_allowed_fallback(async || {
-            let body = ErrorBody::new("this path does not know that method", "see the API's list of routes");
+            let body = Diagnostic::bad(
+                "request",
+                "the path does not support this method",
+                "see the routes of the API",
+            );
             (StatusCode::METHOD_NOT_ALLOWED, Json(body))
         })
         .with_state(service)
@@ -260,8 +265,8 @@ async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| {
-        let remedy = "see what the switch printed";
-        Err(ApiError::Failed(ErrorBody::new("the request ended without a result", remedy)))
+        let remedy = "see the standard error of the switch";
+        Err(ApiError::Failed(Diagnostic::failed("request", "the handler panicked", remedy)))
     })
 }
 
@@ -273,17 +278,13 @@ async fn shutdown(State(service): State<Arc<ApiService>>) -> StatusCode {
 type FdbQuery = Result<Query<FdbFilter>, axum::extract::rejection::QueryRejection>;
 
 fn filter(query: FdbQuery) -> Result<FdbFilter, ApiError> {
-    match query {
-        Ok(Query(filter)) => Ok(filter),
-        Err(e) => {
-            Err(ApiError::Invalid(ErrorBody::new(e.body_text(), "filters are bridge, port, vlan and limit")))
-        }
-    }
+    let Query(filter) = query
+        .map_err(|e| ApiError::invalid("query", e.body_text(), "filters are bridge, port, vlan and limit"))?;
+    Ok(filter)
 }
 
 fn json(body: &[u8]) -> Result<serde_json::Value, ApiError> {
-    let bad =
-        |e| ApiError::Invalid(ErrorBody::new(format!("the body is not JSON: {e}"), "send one JSON object"));
+    let bad = |e| ApiError::invalid("request", format!("the body is not JSON: {e}"), "send one JSON object");
     serde_json::from_slice(body).map_err(bad)
 }
 

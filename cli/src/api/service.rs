@@ -1,21 +1,26 @@
-//! Does what a request asks: judges it against the running topology, then tells the plant. Knows no HTTP.
+//! Handles requests: validates them against the running topology, then calls the data plane. Knows no HTTP.
 //!
-//! The topology is changed only after the plant has done its part, and both under one lock, so that two requests
-//! never judge against the same past. What the plant has done is in the topology even if an error is left to tell.
+//! The topology is changed only after the data plane, and both under one lock, so that two requests are never validated
+//! against the same state. The topology has what the data plane did even if the request returns an error.
 
 use super::model::{
-    BridgeReport, BridgeStatus, ErrorBody, FdbEntry, FdbFilter, FdbReport, Flushed, PlacementReport,
-    PortReport, RebalanceRequest, Snapshot, Status, Traffic, WorkerAdded, WorkersReport,
+    BridgeStatus, FdbReport, Flushed, PlacementReport, PortReport, RebalanceRequest, Status, Traffic,
+    WorkerAdded, WorkersReport,
 };
-use crate::config::{self, ConfigErrors};
-use crate::data_plane::{DataPlane, DataPlaneError};
+use crate::dataplane::interface::{DataPlane, DataPlaneError};
+use crate::dataplane::open;
+use crate::dataplane::report::{BridgeReport, FdbEntry, FdbFilter};
 use crate::host::Host;
-use crate::kinds::{self, Loaded};
-use crate::placement::Placement;
-use crate::topology::{PortSettings, StaticEntry, Topology};
+use crate::settings::config;
+use crate::settings::kinds::kind::Loaded;
+use crate::settings::placement::Placement;
+use crate::settings::topology::{PortSettings, StaticEntry, Topology};
+use console::Diagnostic;
+use engine::Snapshot;
 use engine::balance::Balance;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -24,37 +29,39 @@ use wire::MacAddress;
 /// How long a request may measure: clients wait ten seconds for an answer.
 const MEASURED: std::ops::RangeInclusive<u64> = 10..=8000;
 
-/// Why a request was refused.
+/// An error of a request, by its HTTP status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ApiError {
-    /// The request is wrong.
-    Invalid(ErrorBody),
-    /// It names something that does not exist.
-    NotFound(ErrorBody),
-    /// It was right and did not work.
-    Failed(ErrorBody),
+    /// The request is invalid.
+    Invalid(Diagnostic),
+    /// It names an object that does not exist.
+    NotFound(Diagnostic),
+    /// It is valid and failed.
+    Failed(Diagnostic),
 }
 
-impl From<ConfigErrors> for ApiError {
-    fn from(errors: ConfigErrors) -> Self {
-        let mut all = errors.errors.into_iter().map(|m| ErrorBody::new(m.error, m.remedy));
-        let mut first = all.next().unwrap_or_else(|| ErrorBody::new("the request is wrong", "correct it"));
-        first.more = all.collect();
-        ApiError::Invalid(first)
+impl ApiError {
+    /// The request is invalid.
+    pub(super) fn invalid(place: impl Display, reason: impl Display, remedy: &str) -> Self {
+        Self::Invalid(Diagnostic::bad(place, reason, remedy))
+    }
+
+    /// There is no such object.
+    pub(super) fn not_found(place: impl Display, reason: impl Display, remedy: &str) -> Self {
+        Self::NotFound(Diagnostic::bad(place, reason, remedy))
+    }
+}
+
+/// An error of the validation of a request.
+impl From<Diagnostic> for ApiError {
+    fn from(error: Diagnostic) -> Self {
+        Self::Invalid(error)
     }
 }
 
 impl From<DataPlaneError> for ApiError {
     fn from(error: DataPlaneError) -> Self {
-        let remedy = match error {
-            DataPlaneError::Refused(_) | DataPlaneError::Taken(_) => {
-                "see `linerate status`; nothing was changed"
-            }
-            DataPlaneError::Held(_) => {
-                "its name and its socket are free; if the worker never answers, end the process"
-            }
-        };
-        ApiError::Failed(ErrorBody::new(error.to_string(), remedy))
+        Self::Failed(error.into_diagnostic())
     }
 }
 
@@ -69,7 +76,7 @@ pub(crate) struct ApiService {
 }
 
 impl ApiService {
-    /// A desk for `data_plane`, which runs `topology`. `stop` asks the process to end.
+    /// The API of `data_plane`, which runs `topology`. `stop` ends the process.
     pub(crate) fn new(
         topology: Topology,
         control: PathBuf,
@@ -140,10 +147,10 @@ impl ApiService {
     /// `POST /v1/ports`: waits for the disk where the port plays a file, and holds up no other request meanwhile.
     pub(crate) fn add_port(&self, json: &Value) -> Result<PortReport, ApiError> {
         let running = self.topology().clone();
-        let loaded = self.load(&config::new_port(json, &running, &self.control)?)?;
+        let loaded = self.load(&config::requests::new_port(json, &running, &self.control)?)?;
         let mut topology = self.topology();
         // What runs may have changed while the file was read.
-        let port = config::new_port(json, &topology, &self.control)?;
+        let port = config::requests::new_port(json, &topology, &self.control)?;
         self.data_plane.add_port(&port, loaded)?;
         topology.ports.push(port.clone());
         drop(topology);
@@ -156,12 +163,7 @@ impl ApiService {
             return Ok(None);
         }
         let _turn = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
-        kinds::load(&port.kind).map_err(|wrong| {
-            ApiError::Invalid(ErrorBody::new(
-                format!("port \"{}\": {}", port.name, wrong.reason),
-                wrong.remedy,
-            ))
-        })
+        Ok(open::load(port)?)
     }
 
     /// `DELETE /v1/ports/{name}`. A port that a hung worker holds is gone as well, though the answer is an error.
@@ -194,7 +196,7 @@ impl ApiService {
     /// `POST /v1/fdb`
     pub(crate) fn pin(&self, json: &Value) -> Result<StaticEntry, ApiError> {
         let mut topology = self.topology();
-        let entry = config::new_static(json, &topology)?;
+        let entry = config::requests::new_static(json, &topology)?;
         self.data_plane.pin(&entry)?;
         let home = topology.ports.iter().find(|port| port.name == entry.port).map(|port| port.bridge.clone());
         let home = topology.bridges.iter_mut().find(|bridge| Some(&bridge.name) == home.as_ref());
@@ -221,22 +223,23 @@ impl ApiService {
 
     /// The one entry that is meant.
     fn only(&self, mac: &str, wanted: &FdbFilter) -> Result<FdbEntry, ApiError> {
+        let place = format!("address \"{mac}\"");
         let remedy = "write it as 02:00:00:00:00:01";
-        let address: MacAddress = mac.parse().map_err(|_| {
-            ApiError::Invalid(ErrorBody::new(format!("\"{mac}\" is no Ethernet address"), remedy))
-        })?;
+        let address = mac.parse::<MacAddress>();
+        let address = address.map_err(|_| ApiError::invalid(&place, "not an Ethernet address", remedy))?;
         let mut found = self.data_plane.fdb();
         found.retain(|entry| entry.mac == address && wanted.names(entry));
         match (found.pop(), found.len()) {
-            (None, _) => Err(ApiError::NotFound(ErrorBody::new(
-                format!("there is no {address}{}", wanted.among()),
-                "see the addresses in `linerate fdb show`",
-            ))),
+            (None, _) => {
+                let remedy = "see the addresses in `linerate fdb show`";
+                Err(ApiError::not_found(place, format!("there is no {address}{}", wanted.among()), remedy))
+            }
             (Some(entry), 0) => Ok(entry),
-            (Some(_), more) => Err(ApiError::Invalid(ErrorBody::new(
-                format!("{address} is there {} times, and only one can be meant", more + 1),
-                "name the bridge, the port or the VLAN as well; `linerate fdb show` lists them",
-            ))),
+            (Some(_), more) => {
+                let reason = format!("{address} has {} entries, and one can be removed at a time", more + 1);
+                let remedy = "name the bridge, the port or the VLAN as well; see `linerate fdb show`";
+                Err(ApiError::invalid(place, reason, remedy))
+            }
         }
     }
 
@@ -274,25 +277,20 @@ impl ApiService {
 
     /// `POST /v1/rebalance`: waits while load is measured, and holds up no other request.
     pub(crate) fn rebalance(&self, json: Value) -> Result<Balance, ApiError> {
-        let bad = |reason: String, remedy: &str| ApiError::Invalid(ErrorBody::new(reason, remedy));
+        let bad = |reason: String, remedy: &str| ApiError::invalid("rebalance", reason, remedy);
         let wanted: RebalanceRequest = serde_json::from_value(json).map_err(|e| {
-            bad(
-                format!("this is no request to rebalance: {e}"),
-                "give over_ms, and dry_run and threshold or not",
-            )
+            bad(format!("invalid request: {e}"), "give over_ms, and optionally dry_run and threshold")
         })?;
         if !MEASURED.contains(&wanted.over_ms) {
-            let reason = format!("{} ms are no time to measure for", wanted.over_ms);
+            let reason = format!("invalid value {} for over_ms: expected 10 to 8000", wanted.over_ms);
             return Err(bad(reason, "measure for 10ms to 8s"));
         }
         let usual =
             self.topology().placement.as_ref().map_or(Placement::default().threshold, |p| p.threshold);
         let threshold = wanted.threshold.unwrap_or(usual.0);
         if !(0.01..=1.0).contains(&threshold) {
-            return Err(bad(
-                format!("a threshold of {threshold} cannot be"),
-                "give 0.01 to 1, a share of a core",
-            ));
+            let reason = format!("invalid value {threshold} for threshold: expected 0.01 to 1");
+            return Err(bad(reason, "give a share of a core"));
         }
         let over = Duration::from_millis(wanted.over_ms);
         Ok(self.data_plane.rebalance(over, threshold, !wanted.dry_run)?)
@@ -301,7 +299,7 @@ impl ApiService {
     /// `POST /v1/workers`
     pub(crate) fn add_worker(&self, json: &Value) -> Result<WorkerAdded, ApiError> {
         let mut topology = self.topology();
-        let (role, worker) = config::new_worker(json, &topology, &Host::here())?;
+        let (role, worker) = config::requests::new_worker(json, &topology, &Host::here())?;
         let index = self.data_plane.add_worker(role, &worker)?;
         topology.workers.push(worker);
         Ok(WorkerAdded { index, role, cpu: worker.cpu })
@@ -318,7 +316,7 @@ impl ApiService {
         match (&wanted.bridge, &wanted.port) {
             (Some(name), _) if topology.bridges.iter().all(|bridge| bridge.name != *name) => {
                 let remedy = "see the bridges in `linerate status`";
-                Err(ApiError::NotFound(ErrorBody::new(format!("there is no bridge \"{name}\""), remedy)))
+                Err(ApiError::not_found(format!("bridge \"{name}\""), "there is no such bridge", remedy))
             }
             (_, Some(name)) if topology.ports.iter().all(|port| port.name != *name) => Err(no_port(name)),
             _ => Ok(()),
@@ -336,8 +334,6 @@ fn roles(now: &Snapshot) -> BTreeMap<String, usize> {
 }
 
 fn no_port(name: &str) -> ApiError {
-    ApiError::NotFound(ErrorBody::new(
-        format!("there is no port \"{name}\""),
-        "see the names in `linerate ports show`",
-    ))
+    let remedy = "see the ports in `linerate ports show`";
+    ApiError::not_found(format!("port \"{name}\""), "there is no such port", remedy)
 }

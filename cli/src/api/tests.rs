@@ -2,14 +2,16 @@
 
 use super::client::Client;
 use super::fake::{Fake, HELD, STAYS};
-use super::model::{
-    BridgeReport, FdbEntry, FdbReport, Flushed, PlacementReport, PortReport, Snapshot, Status, WorkersReport,
-};
+use super::model::{FdbReport, Flushed, PlacementReport, PortReport, Status, WorkersReport};
 use super::server;
 use super::service::ApiService;
-use crate::data_plane::DataPlane;
-use crate::topology::{BridgeSettings, PortSettings, StaticEntry, SwitchSettings, Topology, WorkerSettings};
+use crate::dataplane::interface::DataPlane;
+use crate::dataplane::report::{BridgeReport, FdbEntry};
+use crate::settings::topology::{
+    BridgeSettings, PortSettings, StaticEntry, SwitchSettings, Topology, WorkerSettings,
+};
 use console::{BAD_INPUT, FAILED};
+use engine::Snapshot;
 use engine::balance::Balance;
 use serde_json::json;
 use std::io::{Read, Seek, Write};
@@ -31,7 +33,7 @@ fn running() -> Running {
     let control = dir.path().join("c.sock");
     let topology = Topology {
         switch: SwitchSettings::default(),
-        model: crate::model::ModelSettings::default(),
+        model: crate::settings::model::ModelSettings::default(),
         workers: vec![WorkerSettings::default()],
         placement: None,
         bridges: vec![BridgeSettings::named("main")],
@@ -63,7 +65,7 @@ fn refused_moves_are_told_with_both_ports() {
     let bridges: Vec<BridgeReport> = running.client.get("/v1/bridges").unwrap();
     let refused = &bridges[0].refused_moves[0];
     assert_eq!((refused.old_port.as_str(), refused.new_port.as_str(), refused.age), ("a", "b", 3));
-    let text = crate::show::tables::bridges(&bridges);
+    let text = crate::commands::show::tables::bridges(&bridges);
     assert!(
         text.ends_with(
             "3 s ago: 02:00:00:00:00:01 sent from port b while in use at port a; it was not moved"
@@ -91,7 +93,7 @@ fn a_port_that_a_hung_worker_holds_is_gone_and_the_answer_says_what_is_kept() {
     switch.client.post::<StaticEntry>("/v1/fdb", &pin).unwrap();
     let error = switch.client.delete::<PortSettings>("/v1/ports/held").unwrap_err();
     assert_eq!(error.code, FAILED);
-    assert_eq!(error.reason, "the port is removed; what worker 3 holds of it is kept until it answers");
+    assert_eq!(error.reason, "the port is removed; its memory is kept until worker 3 answers");
     let text = error.to_string();
     assert!(!text.contains("nothing was changed") && !text.contains("refused"), "{text}");
     assert_eq!(switch.client.get::<Vec<PortReport>>("/v1/ports").unwrap(), []);
@@ -104,7 +106,7 @@ fn a_port_that_could_not_be_removed_stays_listed() {
     let switch = running();
     let added = switch.add(STAYS);
     let error = switch.client.delete::<PortSettings>("/v1/ports/stays").unwrap_err();
-    assert!(error.remedy.contains("nothing was changed"), "{error}");
+    assert!(error.code == FAILED && error.reason == "it stays", "{error}");
     assert_eq!(switch.client.get::<Vec<PortReport>>("/v1/ports").unwrap(), [added]);
 }
 
@@ -168,7 +170,7 @@ fn one_address_is_removed_and_only_when_it_is_clear_which() {
     assert!(elsewhere.reason.contains("there is no 02:00:00:00:00:01 in VLAN 9"), "{elsewhere}");
     assert_eq!(remove("?bridge=blue").unwrap_err().code, BAD_INPUT);
     let wrong = switch.client.delete::<FdbEntry>("/v1/fdb/zz").unwrap_err();
-    assert!(wrong.reason.contains("no Ethernet address"), "{wrong}");
+    assert!(wrong.reason.contains("not an Ethernet address"), "{wrong}");
     let report: FdbReport = switch.client.get("/v1/fdb").unwrap();
     assert_eq!(report.total, 2, "nothing was removed so far");
 }
@@ -208,10 +210,10 @@ fn queues_are_shown_with_their_workers_and_rebalanced_where_the_request_is_right
     assert_eq!((dry.done, dry.measured_ns, dry.moves[0].load), (false, 20_000_000, 0.1));
     assert!(ask(json!({ "over_ms": 20, "threshold": 0.5 })).unwrap().done);
     for (body, reason) in [
-        (json!({ "over_ms": 1 }), "1 ms are no time"),
-        (json!({ "over_ms": 20, "threshold": 7 }), "a threshold of 7"),
+        (json!({ "over_ms": 1 }), "invalid value 1 for over_ms: expected 10 to 8000"),
+        (json!({ "over_ms": 20, "threshold": 7 }), "invalid value 7 for threshold: expected 0.01 to 1"),
         (json!({ "over_ms": 20, "dry": true }), "unknown field `dry`"),
-        (json!([]), "no request to rebalance"),
+        (json!([]), "invalid request"),
     ] {
         let error = ask(body).unwrap_err();
         assert!(error.code == BAD_INPUT && error.reason.contains(reason), "{error}");
@@ -239,7 +241,10 @@ fn errors_are_json_with_a_remedy_and_the_right_status() {
     let switch = running();
     let answer = raw(&switch, "PUT /v1/status HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
-    assert!(answer.contains("\"error\":") && answer.contains("\"remedy\":"), "{answer}");
+    assert!(
+        answer.contains("\"place\":") && answer.contains("\"reason\":") && answer.contains("\"remedy\":"),
+        "{answer}"
+    );
     let answer =
         raw(&switch, "POST /v1/ports HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 1\r\n\r\n{");
     assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("not JSON"), "{answer}");
@@ -331,7 +336,7 @@ fn a_file_that_cannot_be_played_is_refused_with_its_one_reason() {
         let body = json!({ "name": "x", "kind": "pcap", "read": &path });
         switch.client.post::<PortReport>("/v1/ports", &body).unwrap_err()
     };
-    assert!(add().reason.contains("port \"x\": ") && add().reason.contains("cannot be read"), "{}", add());
+    assert!(add().place == "port \"x\"" && add().reason.contains("cannot be read"), "{}", add());
     let header = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1].map(u32::to_le_bytes).concat();
     std::fs::write(&path, header).unwrap();
     std::fs::File::options().write(true).open(&path).unwrap().set_len(1 << 30).unwrap();

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use studies::usage::comparison::{Benches, Entry, Over, Subject};
+use tempfile::TempDir;
 
 /// Other switches, as `examples/bench` has them.
 const SCRIPTS: [(&str, &str); 4] = [
@@ -53,28 +54,45 @@ fn flag(name: &str, value: String) -> Vec<String> {
     vec![name.to_owned(), value]
 }
 
+/// Where the files of the benchmarks are.
+enum Folder {
+    /// Beside `--out`.
+    Kept(PathBuf),
+    Temporary(TempDir),
+}
+
+impl Folder {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Kept(path) => path,
+            Self::Temporary(dir) => dir.path(),
+        }
+    }
+}
+
 /// The runner of the benchmarks.
 pub(super) struct Comparison {
-    folder: PathBuf,
-    temporary: bool,
+    folder: Folder,
     cpus: [usize; 2],
     stop: Arc<AtomicBool>,
 }
 
 impl Comparison {
-    /// Its folder is made when it is needed. The switch gets the first CPU, the generator the second.
-    pub(super) fn new(out: Option<&Path>, cpus: [usize; 2], stop: Arc<AtomicBool>) -> Self {
-        let temporary = || std::env::temp_dir().join(format!("linerate-field-{}", std::process::id()));
-        let beside = out.map(|out| {
-            let mut name = out.as_os_str().to_owned();
-            name.push(".field");
-            PathBuf::from(name)
-        });
-        Self { temporary: beside.is_none(), folder: beside.unwrap_or_else(temporary), cpus, stop }
+    /// The switch gets the first CPU, the generator the second. Without `out` the files go when this value does.
+    pub(super) fn new(out: Option<&Path>, cpus: [usize; 2], stop: Arc<AtomicBool>) -> io::Result<Self> {
+        let folder = match out {
+            Some(out) => {
+                let mut name = out.as_os_str().to_owned();
+                name.push(".field");
+                Folder::Kept(PathBuf::from(name))
+            }
+            None => Folder::Temporary(tempfile::Builder::new().prefix("linerate-field-").tempdir()?),
+        };
+        Ok(Self { folder, cpus, stop })
     }
 
     fn fill(&self) -> io::Result<()> {
-        fs::create_dir_all(&self.folder)?;
+        fs::create_dir_all(self.folder.path())?;
         let [switch, _] = self.cpus;
         // Others always poll.
         let busy = "[worker]\npolling = \"busy\"\n";
@@ -91,7 +109,7 @@ impl Comparison {
     }
 
     fn place(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+        self.folder.path().join(name)
     }
 
     /// What the benchmark of this switch is called with.
@@ -201,15 +219,6 @@ impl Benches for Comparison {
                 return Some(found);
             }
             std::thread::sleep(PAUSE);
-        }
-    }
-}
-
-impl Drop for Comparison {
-    fn drop(&mut self) {
-        if self.temporary {
-            // What cannot be removed is a directory in the place for temporary things.
-            let _ = fs::remove_dir_all(&self.folder);
         }
     }
 }

@@ -102,7 +102,7 @@ fn shown(plan: &Plan, results: &mut Results, writer: CheckpointWriter) -> anyhow
     }
     console::aside("nothing else should run meanwhile if the figures are to mean anything");
     let (progress, stop) = (Progress::new("readings", 0, 1), stop_on_signals()?);
-    let mut field = Comparison::new(writer.path(), plan.cpus, stop.clone());
+    let mut field = Comparison::new(writer.path(), plan.cpus, stop.clone())?;
     let mut watcher = Watcher { progress, of: 0, writer, stop, unwritten: None };
     let measured = measure(plan, results, &mut watcher, &mut field);
     if measured.is_ok() {

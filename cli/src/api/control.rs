@@ -1,0 +1,253 @@
+//! The control socket as a file: one switch per path, readable by its owner only, gone when the switch is.
+//!
+//! A lock beside the socket (`lock.rs`) says which process owns the path, so that a socket left behind by a dead switch is replaced
+//! and a living one is never touched. The lock is held for as long as the switch runs; the kernel drops it with the
+//! process, however that ends.
+
+mod lock;
+
+use crate::host::lock_path;
+use console::Diagnostic;
+use lock::LockError;
+use rustix::fs::{Mode, fchmod};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
+use std::fs::{self, DirBuilder, File, Metadata};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// The path of a control socket, held by this process. Dropping it removes the files.
+#[derive(Debug)]
+pub(crate) struct ControlSocket {
+    path: PathBuf,
+    lock: PathBuf,
+    _held: File,
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        // A file that is already removed is fine.
+        let _ = fs::remove_file(&self.path);
+        let _ = fs::remove_file(&self.lock);
+    }
+}
+
+/// Takes the path for this process and listens on it.
+pub(crate) fn claim(path: &Path) -> Result<(ControlSocket, UnixListener), Diagnostic> {
+    let failed = |e: io::Error| Diagnostic::failed(place(path), e, ELSEWHERE);
+    prepare_directory(path)?;
+    let lock = lock_path(path);
+    let held = lock::hold(&lock).map_err(|e| refused(path, &e))?;
+    let listener = match UnixStream::connect(path) {
+        // Another process listens there without the lock: it is no switch of ours, and its socket stays.
+        Ok(_) => Err(taken(path)),
+        Err(_) => listen_on(path).map_err(failed),
+    };
+    let listener = listener.inspect_err(|_| drop(fs::remove_file(&lock)))?;
+    Ok((ControlSocket { path: path.to_owned(), lock, _held: held }, listener))
+}
+
+fn place(path: &Path) -> String {
+    format!("control socket {}", path.display())
+}
+
+/// What to do about a path that this process cannot have.
+const ELSEWHERE: &str = "choose another path with --control or `control` in [switch]";
+
+fn taken(path: &Path) -> Diagnostic {
+    match fs::symlink_metadata(path).map(|found| found.uid()) {
+        Ok(owner) if owner != lock::user() => {
+            let reason = format!("a process of user {owner} listens there; it was not touched");
+            Diagnostic::bad(place(path), reason, ELSEWHERE)
+        }
+        _ => running(path),
+    }
+}
+
+fn running(path: &Path) -> Diagnostic {
+    Diagnostic::bad(
+        place(path),
+        "a switch is already running there; it was not touched",
+        "end it with `linerate stop`, or give this one a socket of its own with --control",
+    )
+}
+
+/// Why the path cannot be locked.
+fn refused(path: &Path, error: &LockError) -> Diagnostic {
+    match error {
+        LockError::Held => running(path),
+        LockError::Kernel(e) => Diagnostic::failed(place(path), e, ELSEWHERE),
+        LockError::HeldBy(_) | LockError::Link(_) | LockError::NoFile(_) | LockError::Foreign { .. } => {
+            let remedy = "choose another path with --control or `control` in [switch], in a directory that only \
+                          this user can write to, or remove the lock";
+            Diagnostic::bad(place(path), error, remedy)
+        }
+    }
+}
+
+/// The default directories are made where they are missing; any other has to exist. A default directory is this
+/// user's, and no other user can put a file or a link there.
+fn prepare_directory(path: &Path) -> Result<(), Diagnostic> {
+    let failed = |e: io::Error| Diagnostic::failed(place(path), e, ELSEWHERE);
+    let directory = path.parent().unwrap_or(path);
+    if path != crate::host::default_control() {
+        return fs::metadata(directory).map(drop).map_err(failed);
+    }
+    match DirBuilder::new().mode(0o700).create(directory) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(failed(e)),
+        _ => {}
+    }
+    let found = fs::symlink_metadata(directory).map_err(failed)?;
+    private(directory, &found).map_err(|reason| Diagnostic::bad(place(path), reason, ELSEWHERE))
+}
+
+/// Whether only this user can make files in a directory.
+fn private(directory: &Path, found: &Metadata) -> Result<(), String> {
+    let shown = directory.display();
+    if !found.is_dir() {
+        Err(format!("{shown} is a symbolic link or a file, not a directory"))
+    } else if found.uid() != lock::user() {
+        Err(format!("{shown} belongs to user {}, not to user {}", found.uid(), lock::user()))
+    } else if found.mode() & 0o022 != 0 {
+        Err(format!("other users can write to {shown} (mode {:o})", found.mode() & 0o7777))
+    } else {
+        Ok(())
+    }
+}
+
+/// Listens on a new socket file that has never been open to anybody else.
+fn listen_on(path: &Path) -> io::Result<UnixListener> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_socket() => fs::remove_file(path)?,
+        Ok(_) => return Err(io::Error::other("a file that is not a socket is there")),
+        Err(_) => {}
+    }
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // Linux gives the file the mode of the socket, so that there is no moment at which others may connect.
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    listen(&socket, 64)?;
+    Ok(UnixListener::from(socket))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use console::BAD_INPUT;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn only_its_owner_may_connect_and_the_files_go_with_the_claim() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c.sock");
+        let (claim, _listener) = claim(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        drop(claim);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_second_claim_is_refused_and_the_first_still_listens() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c.sock");
+        let first = claim(&path).unwrap();
+        let error = claim(&path).unwrap_err();
+        assert_eq!(error.code, BAD_INPUT);
+        assert!(error.reason.contains("already running"), "{error}");
+        UnixStream::connect(&path).unwrap();
+        drop(first);
+    }
+
+    #[test]
+    fn a_socket_left_behind_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c.sock");
+        drop(UnixListener::bind(&path).unwrap());
+        let (_claim, _listener) = claim(&path).unwrap();
+        UnixStream::connect(&path).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_no_socket_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("precious");
+        fs::write(&path, "text").unwrap();
+        assert!(claim(&path).unwrap_err().reason.contains("not a socket"));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "text");
+        assert!(!lock_path(&path).exists());
+    }
+
+    #[test]
+    fn a_stranger_who_listens_without_a_lock_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c.sock");
+        let _stranger = UnixListener::bind(&path).unwrap();
+        assert_eq!(claim(&path).unwrap_err().code, BAD_INPUT);
+        UnixStream::connect(&path).unwrap();
+        assert!(!lock_path(&path).exists());
+    }
+
+    #[test]
+    fn a_lock_that_is_a_link_is_refused_by_name_and_its_target_is_not_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, target) = (dir.path().join("c.sock"), dir.path().join("target"));
+        std::os::unix::fs::symlink(&target, lock_path(&path)).unwrap();
+        let error = claim(&path).unwrap_err();
+        assert_eq!(error.code, BAD_INPUT);
+        assert!(error.reason.contains("c.sock.lock is a symbolic link"), "{error}");
+        assert!(!target.exists() && !path.exists() && lock_path(&path).is_symlink());
+    }
+
+    #[test]
+    fn only_its_owner_may_open_the_lock_even_where_it_was_left_open_to_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c.sock");
+        for left in [false, true] {
+            if left {
+                fs::write(lock_path(&path), "").unwrap();
+                fs::set_permissions(lock_path(&path), fs::Permissions::from_mode(0o666)).unwrap();
+            }
+            let _claim = claim(&path).unwrap();
+            let mode = fs::metadata(lock_path(&path)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+    }
+
+    /// Only root can give a file away.
+    #[test]
+    fn a_lock_of_another_user_is_named_as_such() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c.sock");
+        fs::write(lock_path(&path), "").unwrap();
+        if std::os::unix::fs::chown(lock_path(&path), Some(65_534), None).is_ok() {
+            let error = claim(&path).unwrap_err();
+            assert_eq!(error.code, BAD_INPUT);
+            assert!(error.reason.contains("belongs to user 65534"), "{error}");
+            assert!(lock_path(&path).exists());
+        }
+    }
+
+    #[test]
+    fn a_lock_that_is_a_pipe_is_refused_and_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c.sock");
+        rustix::fs::mkfifoat(rustix::fs::CWD, lock_path(&path), Mode::RWXU).unwrap();
+        let error = claim(&path).unwrap_err();
+        assert!(error.code == BAD_INPUT && error.reason.contains("no ordinary file"), "{error}");
+    }
+
+    #[test]
+    fn a_directory_is_private_that_nobody_else_can_write_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let validated = |mode| {
+            fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
+            private(dir.path(), &fs::symlink_metadata(dir.path()).unwrap())
+        };
+        assert_eq!((validated(0o700), validated(0o755)), (Ok(()), Ok(())));
+        assert!(validated(0o1777).is_err_and(|why| why.contains("other users can write")));
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(dir.path(), &link).unwrap();
+        assert!(private(&link, &fs::symlink_metadata(&link).unwrap()).is_err());
+    }
+}

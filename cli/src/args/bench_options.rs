@@ -1,0 +1,270 @@
+//! What users may ask of a benchmark: the same words as flags and as keys of a file.
+
+use super::parse::key_and_value;
+use crate::settings::value::Span;
+use clap::Args;
+use generator::{Description, Sizes};
+use rfc2544::{Plan, Test, Topology};
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// RFC 2544's sizes and the simple mix; the longest is what an interface with an MTU of 1500 carries.
+const SIZES: [u16; 7] = [64, 128, 256, 512, 1024, 1280, 1514];
+/// How long ports may take until they carry packets.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A part of a whole, spelled in percent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Percent(pub(crate) f64);
+
+impl FromStr for Percent {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = text.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+        let part = number.filter(|number| number.is_finite()).map(|number| Percent(number / 100.0));
+        part.ok_or_else(|| format!("`{text}` is no part; write a percentage such as 0.5%"))
+    }
+}
+
+impl<'de> Deserialize<'de> for Percent {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}%", self.0 * 100.0)
+    }
+}
+
+/// Which switch is measured, where no command starts one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Own {
+    /// This program, as a process of its own.
+    #[default]
+    Linerate,
+    /// One that runs already.
+    Running,
+    /// This program, within the generator's own thread.
+    Inline,
+}
+
+/// Which guest forwards, where no command starts one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum OwnGuest {
+    /// This program, as a process of its own.
+    #[default]
+    Linerate,
+    /// This program, within the generator's own thread.
+    Inline,
+}
+
+/// Which side makes unnamed sockets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Listener {
+    /// The generator and the guest; the switch connects.
+    #[default]
+    Ours,
+    /// The switch; generator and guest connect.
+    Switch,
+}
+
+/// What is asked for; what is left out has a default or comes from the file.
+#[derive(Args, Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub(crate) struct BenchOptions {
+    /// Which way frames go: vm-vm (from one port to another), phy-vm-phy (in by one port, through a guest that
+    /// forwards, and out by another), or loop (out and back by one port) [default: vm-vm]
+    #[arg(long, value_parser = word::<Topology>, value_name = "NAME")]
+    pub(crate) topology: Option<Topology>,
+    /// The switch under test: linerate (this program as a process of its own), merged (the same within the generator's own
+    /// thread, with no other CPU) or running (one that runs already, at the places of the ports) [default: linerate]
+    #[arg(long, value_parser = word::<Own>, value_name = "NAME", conflicts_with = "switch_command")]
+    pub(crate) switch: Option<Own>,
+    /// A command that runs another switch until it is ended: `{a}` and `{b}` stand for the places (sockets,
+    /// interfaces) of the generator's ports, `{c}` and `{d}` for those of the guest, `{cpu}` for `--switch-cpu`
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) switch_command: Option<String>,
+    /// The other switch's version, to stand in the result
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) switch_version: Option<String>,
+    /// Our guest: linerate (this program as a process of its own) or merged (the same within the generator's own thread, where there
+    /// is no CPU for it) [default: linerate]
+    #[arg(long, value_parser = word::<OwnGuest>, value_name = "NAME", conflicts_with = "guest_command")]
+    pub(crate) guest: Option<OwnGuest>,
+    /// A command that runs another guest instead of ours, at `{c}` and `{d}` (loop: `{c}`); `{cpu}` is `--guest-cpu`
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) guest_command: Option<String>,
+    /// Which side makes sockets that no `--port` names: ours (another switch connects to them) or switch [default: ours]
+    #[arg(long, value_parser = word::<Listener>, value_name = "NAME")]
+    pub(crate) sockets: Option<Listener>,
+    /// A port of the generator, as in `gen`; the first sends, the second receives [default: virtio-user ports on
+    /// sockets of their own]
+    #[arg(long = "port", value_name = "KEY=VALUE,...")]
+    #[serde(skip)]
+    pub(crate) port_flags: Vec<String>,
+    #[arg(skip)]
+    #[serde(rename = "port")]
+    pub(crate) ports: Vec<Map<String, Value>>,
+    /// The port of our switch opposite to each `--port`, such as `kind=af_xdp,interface=veth1` [default: vhost-user
+    /// opposite to virtio-user, memif to memif]
+    #[arg(long = "switch-port", value_name = "KEY=VALUE,...")]
+    #[serde(skip)]
+    pub(crate) switch_port_flags: Vec<String>,
+    #[arg(skip)]
+    #[serde(rename = "switch-port")]
+    pub(crate) switch_ports: Vec<Map<String, Value>>,
+    /// Tests, of throughput,latency,loss,back-to-back [default: all]
+    #[arg(long, value_delimiter = ',', value_parser = word::<Test>, value_name = "NAMES")]
+    pub(crate) tests: Vec<Test>,
+    /// Sizes of frames in bytes, without their checksum, and imix [default: 64,128,256,512,1024,1280,1514,imix]
+    #[arg(long, value_delimiter = ',', value_name = "SIZES")]
+    pub(crate) sizes: Vec<Sizes>,
+    /// The part of all frames that PDR may lose [default: 0.5%]
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) loss: Option<Percent>,
+    /// How far apart the bounds of a search are in the end, of the upper one [default: 1%]
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) precision: Option<Percent>,
+    /// How long a trial sends; RFC 2544 asks for 60s [default: 2s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) trial: Option<Span>,
+    /// Trials of a load at most, and of each latency [default: 3]
+    #[arg(long, value_name = "N")]
+    pub(crate) tries: Option<u32>,
+    /// The part of those of which more must pass for the load to pass. Less than half is for a machine whose CPUs are taken away
+    /// from it at times: that fails some trials of any switch, and a switch that is too slow fails them all [default: 50%]
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) agree: Option<Percent>,
+    /// How often everything is done; `bench compare` needs six rounds for intervals [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) rounds: Option<u32>,
+    /// Loads at which latency is measured, in percent of NDR [default: 10,20,30,40,50,60,70,80,90,100]
+    #[arg(long, value_delimiter = ',', value_name = "PERCENT")]
+    pub(crate) loads: Vec<f64>,
+    /// The highest rate, which is 100 percent: 10Mpps, "100% of 10GbE" and so on [default: what the generator does
+    /// over a wire of its own]
+    #[arg(long, value_name = "RATE")]
+    pub(crate) ceiling: Option<String>,
+    /// Different flows
+    #[arg(long, value_name = "N")]
+    pub(crate) flows: Option<u32>,
+    /// Any other key of a `[[stream]]` section of `gen`, such as `vlan=[5]`. May be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_and_value)]
+    #[serde(skip)]
+    pub(crate) set: Vec<(String, String)>,
+    #[arg(skip)]
+    pub(crate) stream: Option<Description>,
+    /// CPU of the generator
+    #[arg(long, value_name = "CPU")]
+    pub(crate) cpu: Option<usize>,
+    /// CPU of our switch
+    #[arg(long, value_name = "CPU")]
+    pub(crate) switch_cpu: Option<usize>,
+    /// File with the `[worker]`, `[[worker]]` and `[placement]` sections of our switch [default: one worker on `--switch-cpu`]
+    #[arg(long, value_name = "FILE.toml")]
+    pub(crate) switch_workers: Option<PathBuf>,
+    /// CPU of our guest
+    #[arg(long, value_name = "CPU")]
+    pub(crate) guest_cpu: Option<usize>,
+    /// How long it may take until frames come back, at the start and whenever none do [default: 20s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) timeout: Option<Span>,
+}
+
+/// A word as a file has it.
+fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_value(Value::String(text.to_owned())).map_err(|error| error.to_string())
+}
+
+fn or_file<T>(flags: Vec<T>, file: Vec<T>) -> Vec<T> {
+    if flags.is_empty() { file } else { flags }
+}
+
+impl BenchOptions {
+    /// What the flags leave out is the file's.
+    pub(crate) fn over(self, file: BenchOptions) -> BenchOptions {
+        // A switch that the flags name is not one that the file starts by a command.
+        let switch_command =
+            if self.switch.is_some() { None } else { self.switch_command.clone().or(file.switch_command) };
+        let switch = if self.switch_command.is_some() { None } else { self.switch.or(file.switch) };
+        // Nor is a guest that they name.
+        let guest_command =
+            if self.guest.is_some() { None } else { self.guest_command.clone().or(file.guest_command) };
+        let guest = if self.guest_command.is_some() { None } else { self.guest.or(file.guest) };
+        BenchOptions {
+            topology: self.topology.or(file.topology),
+            switch,
+            switch_command,
+            switch_version: self.switch_version.or(file.switch_version),
+            guest,
+            guest_command,
+            sockets: self.sockets.or(file.sockets),
+            ports: file.ports,
+            switch_ports: file.switch_ports,
+            tests: or_file(self.tests, file.tests),
+            sizes: or_file(self.sizes, file.sizes),
+            loss: self.loss.or(file.loss),
+            precision: self.precision.or(file.precision),
+            trial: self.trial.or(file.trial),
+            tries: self.tries.or(file.tries),
+            agree: self.agree.or(file.agree),
+            rounds: self.rounds.or(file.rounds),
+            loads: or_file(self.loads, file.loads),
+            ceiling: self.ceiling.or(file.ceiling),
+            flows: self.flows.or(file.flows),
+            stream: file.stream,
+            cpu: self.cpu.or(file.cpu),
+            switch_cpu: self.switch_cpu.or(file.switch_cpu),
+            switch_workers: self.switch_workers.or(file.switch_workers),
+            guest_cpu: self.guest_cpu.or(file.guest_cpu),
+            timeout: self.timeout.or(file.timeout),
+            ..self
+        }
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout.map_or(TIMEOUT, |span| span.0)
+    }
+
+    /// What is asked of the laboratory's room, with every default.
+    pub(crate) fn plan(&self) -> Plan {
+        let all = [Test::Throughput, Test::Latency, Test::Loss, Test::BackToBack];
+        let sizes = SIZES.map(Sizes::Fixed).into_iter().chain([Sizes::Named("imix".to_owned())]);
+        let named = |size: &Sizes| match size {
+            // A number in quotes is that number.
+            Sizes::Named(name) => name.parse().unwrap_or_else(|_| size.clone()),
+            other => other.clone(),
+        };
+        Plan {
+            tests: if self.tests.is_empty() { all.into() } else { self.tests.clone() },
+            sizes: if self.sizes.is_empty() {
+                sizes.collect()
+            } else {
+                self.sizes.iter().map(named).collect()
+            },
+            loss: self.loss.map_or(0.005, |loss| loss.0),
+            precision: self.precision.map_or(0.01, |precision| precision.0),
+            trial: self.trial.map_or(2.0, |trial| trial.0.as_secs_f64()),
+            tries: self.tries.unwrap_or(3),
+            agree: self.agree.map_or(0.5, |agree| agree.0),
+            rounds: self.rounds.unwrap_or(1),
+            loads: if self.loads.is_empty() {
+                (1..=10).map(|tenth| f64::from(tenth) * 10.0).collect()
+            } else {
+                self.loads.clone()
+            },
+            ceiling: self.ceiling.clone(),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! `linerate bench compare`: two files of results, and what their difference is worth.
+
+use super::report::bounded;
+use crate::args::bench::CompareArgs;
+use console::Diagnostic;
+use rfc2544::Results;
+use rfc2544::checkpoint::Checkpoint;
+use rfc2544::compare::{Comparison, Figure, Finding, compare};
+use std::path::Path;
+
+/// Compares them and prints it.
+pub(super) fn run(args: &CompareArgs) -> anyhow::Result<()> {
+    let (a, b) = (read(&args.a)?, read(&args.b)?);
+    let comparison = compare(&a, &b).map_err(|error| {
+        let place = format!("{} and {}", args.a.display(), args.b.display());
+        Diagnostic::bad(place, error, "measure both with the same flags")
+    })?;
+    if comparison.figures.is_empty() {
+        let place = format!("{} and {}", args.a.display(), args.b.display());
+        let reason = "they have no figure in common from a round that is whole";
+        return Err(Diagnostic::bad(place, reason, "let both come to an end").into());
+    }
+    console::print(&comparison, args.output, text)
+}
+
+/// What `-o json` printed, or what `--keep` kept.
+fn read(path: &Path) -> Result<Results, Diagnostic> {
+    let wrong = |reason: String| {
+        Diagnostic::bad(path.display(), reason, "name what `linerate bench -o json` printed or `--keep` kept")
+    };
+    let bytes = std::fs::read(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let printed = serde_json::from_slice::<Results>(&bytes);
+    printed.or_else(|error| match Checkpoint::read(&bytes) {
+        Ok(kept) => Ok(kept.results()),
+        Err(_) => Err(wrong(format!("it holds no results of a benchmark: {error}"))),
+    })
+}
+
+fn text(comparison: &Comparison) -> String {
+    let titles = ["SIZE", "FIGURE", ">A", ">B", "UNIT", ">B/A", ">95 % FROM", ">TO", "DIFFERENCE"];
+    let (a, b) = &comparison.switches;
+    let mut lines = vec![console::table(&titles, comparison.figures.iter().map(row)), String::new()];
+    lines.push(format!("A: {a}\nB: {b}"));
+    let resolved = comparison.figures.iter().filter(|figure| figure.interval.is_some()).count();
+    if resolved > 0 {
+        lines.push(format!(
+            "intervals hold the true ratio 19 times in 20: of {resolved} figures that are alike, about {:.0} \
+             would differ by chance",
+            resolved as f64 / 20.0
+        ));
+    }
+    lines.extend(comparison.notes.iter().cloned());
+    lines.join("\n")
+}
+
+fn row(figure: &Figure) -> Vec<String> {
+    let number = |value: f64| if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") };
+    let ratio = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}"));
+    let interval = figure.interval;
+    vec![
+        figure.size.clone(),
+        figure.what.clone(),
+        bounded(&number(figure.a), figure.bounded.a),
+        bounded(&number(figure.b), figure.bounded.b),
+        figure.unit.to_owned(),
+        ratio(figure.ratio),
+        ratio(interval.map(|found| found.low)),
+        ratio(interval.map(|found| found.high)),
+        words(figure),
+    ]
+}
+
+fn words(figure: &Figure) -> String {
+    match figure.finding {
+        Finding::Differs => "beyond chance".to_owned(),
+        Finding::ByChance => "may be chance".to_owned(),
+        Finding::TooFewRounds => {
+            format!("not known: {} and {} rounds, six are needed", figure.rounds.0, figure.rounds.1)
+        }
+        Finding::NoRatio => "no ratio: one is zero".to_owned(),
+    }
+}

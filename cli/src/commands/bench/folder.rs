@@ -1,0 +1,44 @@
+//! A temporary directory for sockets, configurations and the output of processes; kept if the benchmark failed.
+
+use console::Diagnostic;
+use std::io;
+use std::path::Path;
+use tempfile::TempDir;
+
+/// The directory.
+#[derive(Debug)]
+pub(super) struct Folder(TempDir);
+
+impl Folder {
+    /// A new directory.
+    pub(super) fn new() -> Result<Self, Diagnostic> {
+        let failed = |error: io::Error| {
+            let remedy = "point TMPDIR at a directory that you may write to, with a short path";
+            Diagnostic::failed("temporary directory", error, remedy)
+        };
+        tempfile::Builder::new().prefix("linerate-bench-").tempdir().map(Self).map_err(failed)
+    }
+
+    /// Its path.
+    pub(super) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Keeps the directory after the benchmark.
+    pub(super) fn keep(&mut self) {
+        self.0.disable_cleanup(true);
+    }
+
+    /// The path of the socket of this name.
+    pub(super) fn socket(&self, name: &str) -> String {
+        self.path().join(format!("{name}.sock")).display().to_string()
+    }
+
+    /// Writes a file of this name; its path.
+    pub(super) fn write(&self, name: &str, text: &str) -> Result<String, Diagnostic> {
+        let path = self.path().join(name);
+        let remedy = "make room, or point TMPDIR elsewhere";
+        std::fs::write(&path, text).map_err(|e| Diagnostic::failed(path.display(), e, remedy))?;
+        Ok(path.display().to_string())
+    }
+}

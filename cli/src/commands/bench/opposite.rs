@@ -1,0 +1,68 @@
+//! What stands opposite to the generator's and the guest's ports: ports of a switch of our own, as they are asked for or as they
+//! follow from the other side.
+
+use crate::commands::generate::input::judged_ports;
+use crate::settings::kinds::socket::SocketSettings;
+use crate::settings::kinds::{PortKind, vhost_user};
+use crate::settings::topology::PortSettings;
+use console::Diagnostic;
+use serde_json::{Map, Value};
+
+/// A port on a socket as a section of a configuration.
+pub(super) fn socket_port(name: &str, bridge: &str, kind: &str, socket: &str, mode: &str) -> String {
+    let socket = toml::Value::from(socket);
+    format!(
+        "[[port]]\nname = \"{name}\"\nbridge = \"{bridge}\"\nkind = \"{kind}\"\nsocket = {socket}\nmode = \"{mode}\"\n"
+    )
+}
+
+/// A port of our switch as it is named.
+pub(super) fn own_port(keys: &Map<String, Value>, n: usize) -> Result<PortSettings, Diagnostic> {
+    let place = || format!("--switch-port {}", n + 1);
+    let validated = judged_ports(vec![keys.clone()]);
+    let validated = validated.map_err(|error| {
+        Diagnostic::bad(place(), format!("{error:#}"), "write it as in a [[port]] section")
+    })?;
+    validated.into_iter().next().ok_or_else(|| Diagnostic::bad(place(), "there is none", "name it"))
+}
+
+/// What stands opposite to a port of the generator.
+pub(super) fn mirrored(port: &PortSettings) -> Result<PortSettings, Diagnostic> {
+    let opposite =
+        |socket: &SocketSettings| SocketSettings { path: socket.path.clone(), mode: socket.mode.other() };
+    let kind = match &port.kind {
+        PortKind::VirtioUser(own) => {
+            PortKind::VhostUser(vhost_user::VhostUser { socket: opposite(&own.socket), offloads: true })
+        }
+        PortKind::Memif(own) => {
+            let mut other = own.clone();
+            other.socket = opposite(&own.socket);
+            PortKind::Memif(other)
+        }
+        other => {
+            let reason = format!("what stands opposite to a port of kind {} cannot be guessed", other.name());
+            return Err(Diagnostic::bad(
+                "--switch linerate",
+                reason,
+                "name it with --switch-port for each --port",
+            ));
+        }
+    };
+    let queue_pairs = port.queue_pairs;
+    Ok(PortSettings { kind, queue_pairs, mtu: None, ..port.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::generate::input::keys;
+    use crate::settings::kinds::socket::Mode;
+
+    #[test]
+    fn opposite_ports_exchange_who_makes_the_socket() {
+        let keys = keys("kind=memif,socket=/tmp/x.sock,mode=client,id=3").unwrap();
+        let port = judged_ports(vec![keys]).unwrap().remove(0);
+        let PortKind::Memif(other) = mirrored(&port).unwrap().kind else { panic!("another kind") };
+        assert_eq!((other.socket.mode, other.id), (Mode::Server, 3));
+    }
+}

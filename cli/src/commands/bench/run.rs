@@ -1,0 +1,170 @@
+//! The order of a benchmark: everything is judged, what was kept is read, then trial follows trial until there are no
+//! more.
+
+use super::checkpoint::{self, CheckpointWriter};
+use super::report;
+use super::setup::{self, Job};
+use super::trial::{Bed, Stop};
+use crate::args::bench::RunArgs;
+use crate::args::bench_options::BenchOptions;
+use console::Diagnostic;
+use console::progress::Progress;
+use console::written;
+use rfc2544::checkpoint::Header;
+use rfc2544::environment;
+use rfc2544::page::bench_page;
+use rfc2544::{Course, Doing, Offer, Results, Step};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Runs it.
+pub(super) fn run(args: &RunArgs) -> anyhow::Result<()> {
+    let file = args.file.as_deref().map(read).transpose()?.unwrap_or_default();
+    let place =
+        args.file.as_ref().map_or_else(|| "the command line".to_owned(), |path| path.display().to_string());
+    written::validate(args.html.as_deref(), None)?;
+    let mut job = setup::job(&args.options.clone().over(file), &place)?;
+    let here = environment::here(job.cpus);
+    let header = Header::new(job.setup.clone(), here.clone(), job.plan.clone());
+    let (mut writer, mut course, environment) = match &args.keep {
+        Some(path) => {
+            let (writer, course, environment) = checkpoint::open(path, args.resume, &header)?;
+            (Some(writer), course, environment)
+        }
+        None => (None, Course::new(job.plan.clone()), here),
+    };
+    let stopped = trials(&job, &mut course, writer.as_mut())?;
+    let mut results = Results::of(&course, job.setup.clone(), environment);
+    if let Some(Stop::Failed(error)) = &stopped {
+        results.notes.push(format!("it ended early: {}: {}", error.place, error.reason));
+    }
+    if results.trials > 0 {
+        console::print(&results, args.output, report::text)?;
+    }
+    if let Some(path) = args.html.as_deref().filter(|_| results.trials > 0) {
+        written::page(path, &bench_page(&results))?;
+    }
+    let kept = args.keep.as_deref();
+    match stopped {
+        None => Ok(()),
+        Some(Stop::Asked) => Err(ended(&course, kept).into()),
+        Some(Stop::Failed(error)) => {
+            job.folder.keep();
+            Err((*error).into())
+        }
+    }
+}
+
+/// A file of wishes.
+fn read(path: &Path) -> Result<BenchOptions, Diagnostic> {
+    let shown = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        Diagnostic::bad(
+            &shown,
+            format!("cannot be read: {e}"),
+            "name a file that exists and that you may read",
+        )
+    })?;
+    let options = toml::from_str(&text).map_err(|error| {
+        let line = error.span().map(|span| text[..span.start.min(text.len())].split('\n').count());
+        let place = line.map_or_else(|| shown.clone(), |line| format!("{shown}:{line}"));
+        Diagnostic::bad(place, error.message(), "correct this line; keys are the flags' names")
+    })?;
+    match options {
+        BenchOptions { switch: Some(_), switch_command: Some(_), .. } => {
+            let reason = "`switch` and `switch-command` name two switches";
+            Err(Diagnostic::bad(shown, reason, "leave out one of both"))
+        }
+        BenchOptions { guest: Some(_), guest_command: Some(_), .. } => {
+            let reason = "`guest` and `guest-command` name two guests";
+            Err(Diagnostic::bad(shown, reason, "leave out one of both"))
+        }
+        options => Ok(options),
+    }
+}
+
+/// Runs what is missing; what ended it, if it did not end by itself.
+fn trials(
+    job: &Job,
+    course: &mut Course,
+    mut writer: Option<&mut CheckpointWriter>,
+) -> anyhow::Result<Option<Stop>> {
+    let before = course.trials().len();
+    if before > 0 {
+        console::aside(&format!("{before} trials are there already"));
+    }
+    if course.next().is_none() {
+        return Ok(None);
+    }
+    let ending = stop_on_signals()?;
+    generator::rig::settle();
+    let mut progress = Progress::new("trials", course.progress().1, 1);
+    progress.skip(before);
+    let stopped = in_turn(job, course, &mut writer, &mut progress, ending);
+    progress.end();
+    Ok(stopped.err())
+}
+
+/// A flag that a signal raises; the second signal ends the process at once, and the supervisors what it started.
+fn stop_on_signals() -> io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 1, stop.clone())?;
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    Ok(stop)
+}
+
+fn in_turn(
+    job: &Job,
+    course: &mut Course,
+    writer: &mut Option<&mut CheckpointWriter>,
+    progress: &mut Progress,
+    ending: Arc<AtomicBool>,
+) -> Result<(), Stop> {
+    let mut bed = Bed::start(job, ending)?;
+    while let Some(step) = course.next() {
+        let name = name(job, &step);
+        progress.expect(course.progress().1);
+        progress.began(&name);
+        let seen = bed.run(&step)?;
+        course.take(step, seen);
+        if let (Some(writer), Some(trial)) = (writer.as_mut(), course.trials().last()) {
+            writer.add(trial)?;
+        }
+        progress.ended(&name);
+    }
+    Ok(())
+}
+
+/// A step as people read it while it runs.
+fn name(job: &Job, step: &Step) -> String {
+    let what = match step.doing {
+        Doing::Wire => "own wire".to_owned(),
+        Doing::Probe => "does it come back".to_owned(),
+        Doing::Throughput => "throughput".to_owned(),
+        Doing::Latency(load) => format!("latency at {load} %"),
+        Doing::Loss(percent) => format!("loss at {percent} %"),
+        Doing::BackToBack => "back-to-back".to_owned(),
+    };
+    let offer = match step.offer {
+        Offer::Unlimited => String::new(),
+        Offer::Rate(rate) => format!(", {:.3} Mpps", rate / 1e6),
+        Offer::Burst(frames) => format!(", {frames} frames"),
+    };
+    let round = if job.plan.rounds > 1 { format!("round {}, ", step.round + 1) } else { String::new() };
+    format!("{round}size {}: {what}{offer}", job.plan.sizes[step.size])
+}
+
+fn ended(course: &Course, kept: Option<&Path>) -> Diagnostic {
+    let (done, about) = course.progress();
+    let reason = format!("ended by a signal after {done} of about {about} trials; the result is of those");
+    let remedy = match kept {
+        Some(_) => "run the same command with --resume: it goes on from here",
+        None => "next time use `--keep FILE`, which the same command with --resume goes on from",
+    };
+    Diagnostic::failed("linerate bench", reason, remedy)
+}

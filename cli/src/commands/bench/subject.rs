@@ -1,0 +1,28 @@
+//! The switch under test.
+
+use crate::args::bench_options::{BenchOptions, Own};
+
+/// How the switch is run.
+#[derive(Clone, Copy)]
+pub(super) enum Switch<'a> {
+    /// This program, as a process of its own.
+    Ours,
+    /// A switch that runs already.
+    Running,
+    /// This program, in the generator's thread.
+    Inline,
+    /// A command that starts another switch.
+    Command(&'a str),
+}
+
+impl<'a> Switch<'a> {
+    /// The switch that the options name.
+    pub(super) fn of(options: &'a BenchOptions) -> Self {
+        match (&options.switch_command, options.switch.unwrap_or_default()) {
+            (Some(command), _) => Self::Command(command),
+            (None, Own::Linerate) => Self::Ours,
+            (None, Own::Running) => Self::Running,
+            (None, Own::Inline) => Self::Inline,
+        }
+    }
+}

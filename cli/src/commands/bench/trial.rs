@@ -1,0 +1,270 @@
+//! One trial: a step of the laboratory's room becomes frames over ports that stay open, and what came of them its
+//! answer.
+//!
+//! A trial ends by the clock, so a switch that hangs costs a trial. Whenever nothing at all came back, slow trials
+//! are repeated until something does; if nothing does for as long as `--timeout` says, the switch carries nothing,
+//! and that is the end.
+
+use super::child::Running;
+use super::parts::Guest;
+use super::setup::Job;
+use super::within;
+use crate::commands::generate::{ends, key};
+use crate::commands::guest::Inside;
+use console::Diagnostic;
+use generator::Description;
+use generator::meter::Summary;
+use generator::rate::Rate;
+use generator::rig::{Beside, Ends, Outcome, Phase, Progress, Rig, RigError, Timing};
+use generator::schedule::Pace;
+use rfc2544::{Doing, Offer, Seen, Step};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Frames before those that count: a part of the trial, within bounds.
+const WARM_UP: (f64, Duration, Duration) = (0.1, Duration::from_millis(20), Duration::from_millis(500));
+/// How long the same load is measured over the generator's own wire.
+const FLOOR: f64 = 0.3;
+/// How often the most that it does is measured.
+const WIRES: u32 = 3;
+/// A slow trial: frames a second, and for how long.
+const SLOW: (f64, f64) = (1000.0, 0.2);
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// A signal.
+    Asked,
+    /// A failure.
+    Failed(Box<Diagnostic>),
+}
+
+impl From<Diagnostic> for Stop {
+    fn from(error: Diagnostic) -> Self {
+        Stop::Failed(Box::new(error))
+    }
+}
+
+/// All parts, running.
+pub(super) struct Bed<'a> {
+    job: &'a Job,
+    ends: Option<Ends>,
+    children: Vec<Running>,
+    ending: Arc<AtomicBool>,
+    /// A size that came back.
+    good: Option<usize>,
+}
+
+impl<'a> Bed<'a> {
+    /// Makes the ports, starts switch and guest, and waits until all carry packets.
+    pub(super) fn start(job: &'a Job, ending: Arc<AtomicBool>) -> Result<Self, Stop> {
+        let mut ends = if job.inline { within::switch()? } else { ends(&job.ports)? };
+        let mut bed = Self { job, ends: None, children: Vec::new(), ending, good: None };
+        if let Some(start) = &job.switch {
+            bed.children.push(Running::start(start, job.folder.path())?);
+        }
+        ends.beside = bed.guest()?.or(ends.beside);
+        // Now, because they would be where we are.
+        crate::commands::cpu::pin(job.cpus.generator)?;
+        let opened = ends.open(job.timeout, &mut |_| bed.goes_on());
+        bed.ends = Some(ends);
+        match opened {
+            Ok(()) => Ok(bed),
+            Err(error) => Err(bed.why(Some(&error), "no port came to life")),
+        }
+    }
+
+    /// Brings the guest to life; what of it runs within this thread.
+    fn guest(&mut self) -> Result<Option<Beside>, Stop> {
+        let job = self.job;
+        Ok(match &job.guest {
+            None => None,
+            Some(Guest::Process(start)) => {
+                self.children.push(Running::start(start, job.folder.path())?);
+                None
+            }
+            Some(Guest::Inline(ports)) => Some(within::guest(ports)?),
+            Some(Guest::Reflector(words)) => Some(within::turns_of(self.reflector(words)?)),
+        })
+    }
+
+    /// A guest that is plugged in.
+    fn reflector(&mut self, words: &[String]) -> Result<Inside, Stop> {
+        let (mut guest, began) = (within::reflector(words)?, Instant::now());
+        while !guest.sit()? {
+            if !self.goes_on() || began.elapsed() > self.job.timeout {
+                return Err(self.why(None, "the guest's device did not come to life"));
+            }
+        }
+        Ok(guest)
+    }
+
+    /// Whether no end was requested and all parts are alive.
+    fn goes_on(&mut self) -> bool {
+        !self.ending.load(Ordering::Relaxed) && self.children.iter_mut().all(|child| !child.has_ended())
+    }
+
+    /// What is to be said of a run that did not go on.
+    fn why(&mut self, error: Option<&RigError>, otherwise: &str) -> Stop {
+        if self.ending.load(Ordering::Relaxed) {
+            return Stop::Asked;
+        }
+        if let Some(child) = self.children.iter_mut().find_map(|child| child.has_ended().then_some(&*child)) {
+            let remedy = "run its command by hand; the result is of what was measured until then";
+            let reason = format!("it ended by itself ({}); {}", child.how(), child.words());
+            return Diagnostic::failed(child.name(), reason, remedy).into();
+        }
+        let words: Vec<String> =
+            self.children.iter().map(|child| format!("\n  {}: {}", child.name(), child.words())).collect();
+        let reason = error.map_or_else(|| otherwise.to_owned(), ToString::to_string) + &words.concat();
+        let remedy = "look at what it says of these ports, or give it more time with --timeout";
+        Diagnostic::failed("the switch", reason, remedy).into()
+    }
+
+    /// Runs a step.
+    pub(super) fn run(&mut self, step: &Step) -> Result<Seen, Stop> {
+        let timing = self.timing(step);
+        match step.doing {
+            Doing::Wire => self.ceiling(step.size, timing),
+            Doing::Probe => self.probe(step.size, timing),
+            _ => self.counted(step, timing),
+        }
+    }
+
+    fn timing(&self, step: &Step) -> Timing {
+        let duration = Duration::from_secs_f64(step.seconds);
+        let (part, least, most) = WARM_UP;
+        let warm_up = duration.mul_f64(part).clamp(least, most);
+        let (rate, pace, warm_up) = match step.offer {
+            Offer::Unlimited => (Rate::Unlimited, Pace::Constant, warm_up),
+            Offer::Rate(rate) => (Rate::Frames(rate), Pace::Constant, warm_up),
+            Offer::Burst(frames) => {
+                // The next one would be due when twice the time has passed.
+                let rate = frames as f64 / (2.0 * step.seconds);
+                (Rate::Frames(rate), Pace::Burst(frames.min(u64::from(u32::MAX)) as u32), Duration::ZERO)
+            }
+        };
+        Timing { rate, pace, duration, warm_up, catch_up: None, timeout: self.job.timeout, announce: true }
+    }
+
+    fn stream(&self, size: usize) -> [Description; 1] {
+        let size = self.job.plan.sizes[size].clone();
+        [Description { size, ..self.job.stream.clone() }]
+    }
+
+    /// The most that the generator does by itself: the best of some, since a disturbance only takes away.
+    fn ceiling(&mut self, size: usize, timing: Timing) -> Result<Seen, Stop> {
+        let mut best = self.wire(size, timing)?;
+        for _ in 1..WIRES {
+            let seen = self.wire(size, timing)?;
+            best = if seen.received_pps() > best.received_pps() { seen } else { best };
+        }
+        Ok(Seen { delays: None, ..best })
+    }
+
+    /// The generator by itself.
+    fn wire(&mut self, size: usize, timing: Timing) -> Result<Seen, Stop> {
+        let of = |ending: &AtomicBool| -> Result<Outcome, RigError> {
+            Rig::new(Ends::wire()?, &self.stream(size), timing, key())?
+                .run(&mut |_| !ending.load(Ordering::Relaxed))
+        };
+        let outcome = of(&self.ending).map_err(|error| self.own_wire(&error))?;
+        if outcome.interrupted { Err(Stop::Asked) } else { Ok(Seen::of(&outcome, true)) }
+    }
+
+    fn own_wire(&self, error: &RigError) -> Stop {
+        if self.ending.load(Ordering::Relaxed) {
+            return Stop::Asked;
+        }
+        Diagnostic::failed("the generator's own wire", error, "give --ceiling, or this process more memory")
+            .into()
+    }
+
+    /// Through the switch, over ports that are open.
+    fn through(&mut self, size: usize, timing: Timing, delays: bool) -> Result<Seen, Stop> {
+        let Some(ends) = self.ends.take() else { return Err(self.why(None, "its ports are gone")) };
+        let rig = Rig::new(ends, &self.stream(size), timing, key());
+        let rig = rig.map_err(|error| self.why(Some(&error), ""))?;
+        let (ends, outcome) = rig.run_open(&mut |now: Progress| {
+            // A drain ends by itself within moments.
+            now.phase == Phase::Draining || self.goes_on()
+        });
+        self.ends = Some(ends);
+        match outcome {
+            Ok(outcome) if !outcome.interrupted => {
+                // A part that ends while the last frames are awaited has not carried them all.
+                if self.goes_on() { Ok(Seen::of(&outcome, delays)) } else { Err(self.why(None, "")) }
+            }
+            Ok(_) => Err(self.why(None, "it was ended")),
+            Err(error) => Err(self.why(Some(&error), "")),
+        }
+    }
+
+    /// A trial that counts.
+    fn counted(&mut self, step: &Step, timing: Timing) -> Result<Seen, Stop> {
+        let delays = matches!(step.doing, Doing::Latency(_));
+        let mut seen = self.through(step.size, timing, delays)?;
+        if seen.received == 0 {
+            self.carries(step.size)?;
+        }
+        if let Some(delays) = &mut seen.delays {
+            delays.baseline_ns = self.baseline(step, timing)?;
+        }
+        Ok(seen)
+    }
+
+    /// The same load over the generator's own wire.
+    fn baseline(&mut self, step: &Step, timing: Timing) -> Result<Option<Summary>, Stop> {
+        let duration = Duration::from_secs_f64(step.seconds.min(FLOOR));
+        let seen = self.wire(step.size, Timing { duration, ..timing })?;
+        Ok(seen.delays.map(|delays| delays.latency_ns).filter(|latency| latency.count > 0))
+    }
+
+    /// Whether frames of a size come back. That none do is an answer where another size still does.
+    fn probe(&mut self, size: usize, timing: Timing) -> Result<Seen, Stop> {
+        let seen = self.patiently(size, timing)?;
+        if seen.received > 0 {
+            self.good = Some(size);
+            return Ok(seen);
+        }
+        match self.good.filter(|good| *good != size) {
+            Some(good) => self.carries(good).map(|()| seen),
+            None => Err(self.carries_nothing()),
+        }
+    }
+
+    /// Frames of this size have come back, and do so still.
+    fn carries(&mut self, size: usize) -> Result<(), Stop> {
+        let (rate, seconds) = SLOW;
+        let offer = Offer::Rate(rate);
+        let timing = self.timing(&Step { round: 0, size, doing: Doing::Probe, offer, seconds });
+        let seen = self.patiently(size, timing)?;
+        if seen.received > 0 { Ok(()) } else { Err(self.carries_nothing()) }
+    }
+
+    fn carries_nothing(&mut self) -> Stop {
+        let timeout = self.job.timeout;
+        let reason = format!("no frame came back within {timeout:?}");
+        self.why(None, &reason)
+    }
+
+    /// Slow trials until something comes back; the last of them.
+    fn patiently(&mut self, size: usize, timing: Timing) -> Result<Seen, Stop> {
+        let began = Instant::now();
+        loop {
+            let seen = self.through(size, timing, false)?;
+            if seen.received > 0 || began.elapsed() >= self.job.timeout {
+                return Ok(seen);
+            }
+        }
+    }
+}
+
+impl Drop for Bed<'_> {
+    fn drop(&mut self) {
+        if let Some(ends) = &mut self.ends {
+            ends.close();
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Combinations of flags: a flag without effect is refused, as are two that conflict. Nothing is started here, and
+//! nothing is read but what users wrote.
+
+use super::command::names;
+use super::subject::Switch;
+use crate::args::bench_options::BenchOptions;
+use console::Diagnostic;
+use std::time::Duration;
+
+/// Least and longest time that ports may take, as the generator has it.
+const TIMEOUT: [Duration; 2] = [Duration::from_millis(1), Duration::from_hours(7 * 24)];
+
+/// CPUs that there are, and each only once.
+pub(super) fn cpus(options: &BenchOptions) -> Result<(), Diagnostic> {
+    let allowed = crate::host::Host::here().allowed();
+    let flags =
+        [("--switch-cpu", options.switch_cpu), ("--guest-cpu", options.guest_cpu), ("--cpu", options.cpu)];
+    let given: Vec<(&str, usize)> = flags.iter().filter_map(|(flag, cpu)| Some((*flag, (*cpu)?))).collect();
+    if let Some((flag, cpu)) = given.iter().find(|(_, cpu)| !allowed.contains(cpu)) {
+        let remedy = format!("choose one of the CPUs that this process may use: {allowed:?}");
+        return Err(Diagnostic::bad(format!("{flag} {cpu}"), "this CPU cannot be used", remedy));
+    }
+    let twice = given.iter().enumerate().find_map(|(n, (flag, cpu))| {
+        let (other, _) = given[..n].iter().find(|(_, before)| before == cpu)?;
+        Some(format!("{other} {cpu} and {flag} {cpu}"))
+    });
+    twice.map_or(Ok(()), |place| Err(shared(&place)))
+}
+
+/// Two threads that share one CPU.
+pub(super) fn shared(place: &str) -> Diagnostic {
+    let reason = "they would take turns on one CPU, and what was measured would be how long a turn is";
+    Diagnostic::bad(place, reason, "give each a CPU of its own; a guest that has none can be --guest inline")
+}
+
+/// A time in which something can come to life.
+pub(super) fn timeout(options: &BenchOptions) -> Result<(), Diagnostic> {
+    let [least, longest] = TIMEOUT;
+    if (least..=longest).contains(&options.timeout()) {
+        return Ok(());
+    }
+    let reason = format!("no switch can be waited for as long as {:?}", options.timeout());
+    Err(Diagnostic::bad("--timeout", reason, "write a time from 1ms to a week, such as 20s"))
+}
+
+/// A flag that is given and has no effect: its name, why, and what to do.
+type Useless = (&'static str, &'static str, &'static str);
+
+/// Every flag that is given has an effect.
+pub(super) fn uses(options: &BenchOptions, switch: Switch<'_>, has_guest: bool) -> Result<(), Diagnostic> {
+    let of_switch = [switch_ports(options, switch), switch_cpu(options, switch)];
+    let of_guest = [guest(options, has_guest), guest_cpu(options, has_guest)];
+    let found = of_switch.into_iter().chain(of_guest).chain([sockets(options, switch, has_guest)]);
+    let found = found.flatten().next();
+    found.map_or(Ok(()), |(flag, reason, remedy)| Err(Diagnostic::bad(flag, reason, remedy)))
+}
+
+fn switch_ports(options: &BenchOptions, switch: Switch<'_>) -> Option<Useless> {
+    let given = !(options.switch_ports.is_empty() && options.switch_port_flags.is_empty());
+    let reason = "only a switch that is started here as linerate is given ports";
+    (given && !matches!(switch, Switch::Ours)).then_some(("--switch-port", reason, "leave it out"))
+}
+
+fn switch_cpu(options: &BenchOptions, switch: Switch<'_>) -> Option<Useless> {
+    options.switch_cpu?;
+    match switch {
+        Switch::Running => {
+            Some(("--switch-cpu", "a switch that runs already is where it is", "leave it out"))
+        }
+        Switch::Command(command) if !names(command, "cpu") => Some((
+            "--switch-cpu",
+            "the command does not name {cpu}, so nothing would run there",
+            "write {cpu} where --switch-command takes a CPU, or leave --switch-cpu out",
+        )),
+        Switch::Ours | Switch::Inline | Switch::Command(_) => None,
+    }
+}
+
+fn guest(options: &BenchOptions, has_guest: bool) -> Option<Useless> {
+    let reason = "frames pass no guest here";
+    (options.guest.is_some() && !has_guest).then_some(("--guest", reason, "leave it out"))
+}
+
+fn guest_cpu(options: &BenchOptions, has_guest: bool) -> Option<Useless> {
+    options.guest_cpu?;
+    match &options.guest_command {
+        _ if !has_guest => {
+            Some(("--guest-cpu", "there is no guest, so nothing would run there", "leave it out"))
+        }
+        Some(command) if !names(command, "cpu") => Some((
+            "--guest-cpu",
+            "the command does not name {cpu}, so nothing would run there",
+            "write {cpu} where --guest-command takes a CPU, or leave --guest-cpu out",
+        )),
+        _ => None,
+    }
+}
+
+fn sockets(options: &BenchOptions, switch: Switch<'_>, has_guest: bool) -> Option<Useless> {
+    options.sockets?;
+    let reason = match switch {
+        Switch::Command(_) => "every port and guest is named, so there are no sockets but theirs",
+        _ => "only a switch that --switch-command starts can have it either way",
+    };
+    let made_up = options.ports.is_empty() && options.port_flags.is_empty();
+    let read =
+        matches!(switch, Switch::Command(_)) && (made_up || has_guest && options.guest_command.is_none());
+    (!read).then_some(("--sockets", reason, "leave it out"))
+}

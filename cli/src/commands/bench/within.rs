@@ -1,0 +1,67 @@
+//! What runs within the generator's own thread, in each of its turns: our switch, or our guest. Neither wants a CPU of its own; what
+//! it costs is the generator's time, which is the same beside every switch.
+
+use crate::args::{Cli, Command};
+use crate::commands::guest::Inside;
+use crate::dataplane::open;
+use crate::settings::topology::PortSettings;
+use bridge::Switch;
+use bridge::{BridgeConfig, PortConfig};
+use clap::Parser;
+use console::Diagnostic;
+use engine::{Engine, EngineConfig, Rss, WorkerConfig};
+use generator::rig::{Beside, Ends};
+use std::fmt::Display;
+
+const REMEDY: &str = "close what holds memory or descriptors, and try again";
+
+/// The generator's ends of a switch that has no other thread.
+pub(super) fn switch() -> Result<Ends, Diagnostic> {
+    generator::rig::inline().map_err(|error| Diagnostic::failed("the switch", error, REMEDY))
+}
+
+/// A guest that bridges these ports.
+pub(super) fn guest(ports: &[PortSettings]) -> Result<Beside, Diagnostic> {
+    let switch = Switch::new(ports.len());
+    switch.add_bridge("guest", BridgeConfig::default()).map_err(failed)?;
+    let workers = vec![WorkerConfig::default()];
+    let config = EngineConfig { workers, max_ports: ports.len(), rss: Rss::default() };
+    let (engine, mut inline) = Engine::start_inline(config, &switch).map_err(failed)?;
+    for port in ports {
+        let control = open::open(port)?;
+        let id = engine.reserve(&port.name).map_err(failed)?;
+        switch.add_port(id, "guest", &PortConfig::default()).map_err(failed)?;
+        engine.add_reserved(id, control).map_err(failed)?;
+    }
+    Ok(Beside::new(move || {
+        // The engine lives as long as a worker forwards.
+        let _ = &engine;
+        for worker in &mut inline {
+            worker.forward();
+        }
+    }))
+}
+
+/// A guest that is called as `linerate guest` is, and is not plugged in yet.
+pub(super) fn reflector(words: &[String]) -> Result<Inside, Diagnostic> {
+    let words = std::iter::once("linerate").chain(words.iter().map(String::as_str));
+    match Cli::try_parse_from(words).map_err(failed)?.command {
+        Command::Guest(args) => Inside::new(&args),
+        _ => Err(failed("it was called by another name")),
+    }
+}
+
+/// A turn of this guest in each turn of the generator's. One whose back end breaks a ring says so and ends.
+pub(super) fn turns_of(guest: Inside) -> Beside {
+    let mut guest = Some(guest);
+    Beside::new(move || {
+        if let Some(Err(error)) = guest.as_mut().map(Inside::step) {
+            console::aside(&error.to_string());
+            guest = None;
+        }
+    })
+}
+
+fn failed(error: impl Display) -> Diagnostic {
+    Diagnostic::failed("the guest", error, REMEDY)
+}

@@ -1,0 +1,73 @@
+//! What a switch of our own is run by under a benchmark: one worker, or what a file says of workers and their placement.
+
+use super::validate;
+use crate::args::bench_options::BenchOptions;
+use crate::host::Host;
+use crate::settings::config;
+use console::Diagnostic;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// What such a file may hold; ports and bridges are the benchmark's.
+const SECTIONS: [&str; 2] = ["worker", "placement"];
+
+/// The beginning of our switch's configuration, and the same again where it is a file's.
+pub(super) fn workers(options: &BenchOptions) -> Result<(String, Option<String>), Diagnostic> {
+    let Some(path) = &options.switch_workers else { return Ok((worker(options.switch_cpu), None)) };
+    let place = format!("--switch-workers {}", path.display());
+    if options.switch_cpu.is_some() {
+        let remedy = "name the CPUs there, and leave out --switch-cpu";
+        return Err(Diagnostic::bad(place, "the file says which CPUs the switch has", remedy));
+    }
+    read(path, place).map(|text| (text.clone(), Some(text)))
+}
+
+/// One worker, where it was asked for.
+pub(super) fn worker(cpu: Option<usize>) -> String {
+    let mut text = "[[worker]]\n".to_owned();
+    if let Some(cpu) = cpu {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "cpu = {cpu}");
+    }
+    text
+}
+
+fn read(path: &Path, place: String) -> Result<String, Diagnostic> {
+    let remedy =
+        "name a file with [worker], [[worker]] and [placement] sections, as `linerate run` takes them";
+    let bad = |place: String, reason: String| Diagnostic::bad(place, reason, remedy);
+    let text = std::fs::read_to_string(path).map_err(|error| bad(place.clone(), error.to_string()))?;
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+        let line = error.span().map(|span| text[..span.start.min(text.len())].split('\n').count());
+        let file = Some(path.display().to_string());
+        Diagnostic { file, line, ..bad("syntax".to_owned(), error.message().to_owned()) }
+    })?;
+    match table.keys().find(|key| !SECTIONS.contains(&key.as_str())) {
+        Some(key) => Err(bad(place, format!("`{key}` is what the benchmark decides itself"))),
+        None => Ok(text + "\n"),
+    }
+}
+
+/// The file's sections `own`, judged as `linerate check` does, with the ports and bridges that follow them in `configuration`.
+pub(super) fn validated(
+    options: &BenchOptions,
+    own: &str,
+    configuration: &str,
+    control: &str,
+) -> Result<(), Diagnostic> {
+    let Some(path) = &options.switch_workers else { return Ok(()) };
+    let place = format!("--switch-workers {}", path.display());
+    let errors = match config::parse(configuration, &Host::here(), Some(Path::new(control))) {
+        Ok(topology) => {
+            let shared = options.cpu.filter(|cpu| topology.workers.iter().any(|own| own.cpu == Some(*cpu)));
+            return shared.map_or(Ok(()), |cpu| Err(validate::shared(&format!("--cpu {cpu} and {place}"))));
+        }
+        Err(errors) => errors,
+    };
+    let in_file = |error: Diagnostic| Diagnostic { file: Some(path.display().to_string()), ..error };
+    // Lines behind these are the benchmark's.
+    let lines = own.lines().count();
+    let users = errors.into_iter().filter(|error| error.line.is_none_or(|line| line <= lines));
+    let told: Vec<Diagnostic> = users.map(in_file).collect();
+    if told.is_empty() { Ok(()) } else { Err(Diagnostic::all(told)) }
+}

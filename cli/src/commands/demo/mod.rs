@@ -1,0 +1,193 @@
+//! `linerate demo`: a switch and two guests of our own, with nothing else installed.
+//!
+//! The switch runs in this process, its worker on one CPU; the guests run in child processes on other CPUs (one
+//! process for both where there are only two), and real vhost-user sockets lie between them. Frames circulate:
+//! each guest swaps the addresses of what it receives and sends it back through the switch.
+
+mod guests;
+mod reading;
+mod show;
+
+use crate::args::guest::{DemoArgs, FrameSize};
+use crate::host::Host;
+use bridge::Switch;
+use bridge::{BridgeConfig, PortConfig};
+use console::Diagnostic;
+use engine::{Engine, EngineConfig, Polling, QueueFull, Rss, WorkerConfig};
+use guests::Guests;
+use port::vhost_user::{Options, VhostUser};
+use reading::{Reading, Report};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long frames circulate before the reading begins.
+const WARM_UP: Duration = Duration::from_millis(500);
+/// Between two updates of the live table.
+const UPDATE: Duration = Duration::from_millis(500);
+/// How long guests may take to plug in.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Threads and their CPUs.
+#[derive(Clone, Debug)]
+struct Cpus {
+    switch: Option<usize>,
+    guests: Vec<Option<usize>>,
+}
+
+impl Cpus {
+    /// The first CPU for the switch; the others for the guests, one process each where there are two more.
+    fn choose(allowed: &[usize]) -> Self {
+        match allowed {
+            [] | [_] => Self { switch: None, guests: vec![None] },
+            [switch, guests] => Self { switch: Some(*switch), guests: vec![Some(*guests)] },
+            [switch, a, b, ..] => Self { switch: Some(*switch), guests: vec![Some(*a), Some(*b)] },
+        }
+    }
+}
+
+/// Runs the demonstration.
+pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
+    let cpus = Cpus::choose(&Host::here().allowed());
+    let ending = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, ending.clone())?;
+    }
+    let sockets = Sockets::new()?;
+    let engine = start_switch(&cpus, &sockets)?;
+    let default = [FrameSize::Bytes(64), FrameSize::Mix];
+    let sizes = if args.sizes.is_empty() { &default[..] } else { &args.sizes };
+    let mut report = Report::new(args, &cpus);
+    for &size in sizes {
+        if let Some(run) = measure(args, size, &cpus, &sockets, &engine, &ending)? {
+            report.runs.push(run);
+        }
+        if ending.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    engine.stop()?;
+    show::summary(args.output, &report)
+}
+
+/// Sockets in a directory of their own, which goes when the demonstration ends.
+struct Sockets(PathBuf);
+
+impl Sockets {
+    fn new() -> Result<Self, Diagnostic> {
+        let dir = std::env::temp_dir().join(format!("linerate-demo-{}", std::process::id()));
+        let remedy = "point TMPDIR at a directory that can be written";
+        std::fs::create_dir(&dir).map_err(|e| Diagnostic::failed(dir.display(), e, remedy))?;
+        Ok(Self(dir))
+    }
+
+    fn path(&self, guest: usize) -> PathBuf {
+        self.0.join(format!("guest{guest}.sock"))
+    }
+}
+
+impl Drop for Sockets {
+    fn drop(&mut self) {
+        // What cannot be removed is a directory in the place for temporary things.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn start_switch(cpus: &Cpus, sockets: &Sockets) -> anyhow::Result<Engine> {
+    let switch = Arc::new(Switch::new(2));
+    switch.add_bridge("demo", BridgeConfig::default())?;
+    let worker = WorkerConfig { cpu: cpus.switch, polling: Polling::Adaptive, queue_full: QueueFull::Drop };
+    let engine =
+        Engine::start(EngineConfig { workers: vec![worker], max_ports: 2, rss: Rss::default() }, &*switch)?;
+    for guest in 0..2 {
+        let id = engine.reserve(&format!("guest{guest}"))?;
+        switch.add_port(id, "demo", &PortConfig::default())?;
+        let port = VhostUser::listen(sockets.path(guest), Options::default())?;
+        engine.add_reserved(id, Box::new(port))?;
+    }
+    Ok(engine)
+}
+
+/// One size: guests plug in, frames circulate, a reading is taken.
+fn measure(
+    args: &DemoArgs,
+    size: FrameSize,
+    cpus: &Cpus,
+    sockets: &Sockets,
+    engine: &Engine,
+    ending: &AtomicBool,
+) -> anyhow::Result<Option<Reading>> {
+    let paths: [PathBuf; 2] = [sockets.path(0), sockets.path(1)];
+    let mut live = show::Live::new(args.output);
+    live.announce(size);
+    let mut guests = Guests::start(args, size, cpus, &paths)?;
+    wait_for_guests(engine, &mut guests, ending)?;
+    sleep(WARM_UP, ending);
+    let (before, began) = (engine.snapshot(), Instant::now());
+    let until = began + Duration::from_secs_f64(args.seconds);
+    let mut last = before.clone();
+    while Instant::now() < until && !ending.load(Ordering::Relaxed) {
+        guests.check()?;
+        sleep(UPDATE.min(until.saturating_duration_since(Instant::now())), ending);
+        let now = engine.snapshot();
+        live.update(&Reading::between(size, &last, &now), until.saturating_duration_since(Instant::now()));
+        last = now;
+    }
+    live.end();
+    let reading = Reading::between(size, &before, &engine.snapshot());
+    guests.stop();
+    wait_until(ending, || engine.snapshot().ports.iter().all(|port| port.state != "connected"));
+    Ok((reading.packets > 0).then_some(reading))
+}
+
+fn wait_for_guests(engine: &Engine, guests: &mut Guests, ending: &AtomicBool) -> anyhow::Result<()> {
+    let running = |engine: &Engine| {
+        let runs = |port: &engine::PortSnapshot| port.queues.iter().any(|q| q.rx_running && q.tx_running);
+        engine.snapshot().ports.iter().filter(|port| runs(port)).count() == 2
+    };
+    if wait_until(ending, || running(engine)) || ending.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    guests.check()?;
+    let remedy = "look at the guests' messages above, or try another --ring";
+    Err(Diagnostic::failed("demo", "the guests did not plug in within 10 s", remedy).into())
+}
+
+fn wait_until(ending: &AtomicBool, done: impl Fn() -> bool) -> bool {
+    let until = Instant::now() + TIMEOUT;
+    while Instant::now() < until && !ending.load(Ordering::Relaxed) {
+        if done() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    false
+}
+
+fn sleep(time: Duration, ending: &AtomicBool) {
+    let until = Instant::now() + time;
+    while Instant::now() < until && !ending.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(10).min(until.saturating_duration_since(Instant::now())));
+    }
+}
+
+/// The model name of the processor, as the kernel says it.
+fn processor() -> String {
+    let info = std::fs::read_to_string(Path::new("/proc/cpuinfo")).unwrap_or_default();
+    let name = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    name.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_cpus_give_one_process_for_both_guests_and_three_give_two() {
+        assert_eq!(Cpus::choose(&[4, 5]).guests, [Some(5)]);
+        assert_eq!(Cpus::choose(&[4, 5, 6, 7]).guests, [Some(5), Some(6)]);
+        assert_eq!(Cpus::choose(&[3]).switch, None);
+    }
+}

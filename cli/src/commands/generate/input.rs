@@ -1,0 +1,267 @@
+//! What is to be sent and by which ports, from flags and a file, judged before anything is opened.
+
+use crate::args::generator::{GenArgs, StreamArgs};
+use crate::commands::verbs::read_value;
+use crate::host;
+use crate::settings::config;
+use crate::settings::topology::{BridgeSettings, PortSettings, SwitchSettings, Topology};
+use console::Diagnostic;
+use generator::{Description, StreamError};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::fmt::Display;
+use std::path::Path;
+
+/// Keys of a port that only a switch has.
+const OF_A_SWITCH: [&str; 10] = [
+    "bridge",
+    "vlan",
+    "broadcast_limit",
+    "unknown_limit",
+    "trusted",
+    "macs",
+    "learn",
+    "max_macs",
+    "sources",
+    "rss_mode",
+];
+/// Where each port stands: two ends of a pair may not meet on one bridge.
+const ENDS: [&str; 2] = ["send", "receive"];
+
+/// A file of streams and ports.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    stream: Vec<Description>,
+    #[serde(default)]
+    port: Vec<Map<String, Value>>,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(super) struct Input {
+    pub(super) streams: Vec<Description>,
+    /// The sending port, and the receiving one if it is another.
+    pub(super) ports: Vec<PortSettings>,
+}
+
+/// Reads and judges everything; opens captures, and no port.
+pub(super) fn read(args: &GenArgs) -> anyhow::Result<Input> {
+    let file = args.file.as_deref().map(file).transpose()?.unwrap_or_default();
+    let streams = streams(args, file.stream)?;
+    let place =
+        args.file.as_ref().map_or_else(|| "the command line".to_owned(), |path| path.display().to_string());
+    for (i, stream) in streams.iter().enumerate() {
+        stream.plan().map_err(|error| wrong_stream(&place, i, stream, &error))?;
+    }
+    distinct(&streams, &place)?;
+    let ports = ports(args, file.port)?;
+    both_ways(&ports)?;
+    Ok(Input { streams, ports })
+}
+
+/// Invalid input, from an error of a library.
+fn invalid(place: impl Display, error: impl Display, otherwise: &str) -> Diagnostic {
+    Diagnostic::of_error(place, error, otherwise).as_bad_input()
+}
+
+fn file(path: &Path) -> Result<File, Diagnostic> {
+    let shown = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        Diagnostic::bad(
+            &shown,
+            format!("cannot be read: {e}"),
+            "name a file that exists and that you may read",
+        )
+    })?;
+    toml::from_str(&text).map_err(|error| {
+        let line = error.span().map(|span| text[..span.start.min(text.len())].split('\n').count());
+        let place = line.map_or_else(|| shown.clone(), |line| format!("{shown}:{line}"));
+        invalid(place, error.message(), "correct this line; `linerate gen --help` has all keys of a stream")
+    })
+}
+
+/// The streams of the file, or the one of the flags.
+fn streams(args: &GenArgs, of_file: Vec<Description>) -> Result<Vec<Description>, Diagnostic> {
+    match (of_file.is_empty(), args.stream == StreamArgs::default()) {
+        (true, _) => Ok(vec![by_flags(&args.stream)?]),
+        (false, true) => Ok(of_file),
+        (false, false) => {
+            let reason = "flags describe a stream, and the file has streams as well";
+            Err(Diagnostic::bad("the command line", reason, "leave out one of both"))
+        }
+    }
+}
+
+/// A stream by `--set`, over what is there already.
+pub(crate) fn described(set: &[(String, String)], over: &Description) -> Result<Description, Diagnostic> {
+    let usual = "write a key of a [[stream]] section and its value";
+    let mut keys = match serde_json::to_value(over) {
+        Ok(Value::Object(keys)) => keys,
+        Ok(_) => Map::new(),
+        Err(error) => return Err(invalid("--set", error, usual)),
+    };
+    let mut stream = over.clone();
+    for (n, (key, value)) in set.iter().enumerate() {
+        let place = format!("--set {key}={value}");
+        if set[..n].iter().any(|(other, _)| other == key) {
+            return Err(Diagnostic::bad(place, format!("`{key}` is given twice"), "give it once"));
+        }
+        keys.insert(key.clone(), read_value(value));
+        // One after the other, so that an error is of the key that was added last.
+        let read = serde_json::from_value(keys.clone().into());
+        stream = read.map_err(|error| invalid(place, error, usual))?;
+    }
+    Ok(stream)
+}
+
+fn by_flags(args: &StreamArgs) -> Result<Description, Diagnostic> {
+    let mut stream = described(&args.set, &Description::default())?;
+    let of = &args;
+    if let Some(flag) = of.pcap.as_ref().and(of_frames(of)) {
+        let reason = "the frames of a capture are sent as they are";
+        return Err(Diagnostic::bad(
+            format!("--pcap with {flag}"),
+            reason,
+            format!("leave out {flag} or --pcap"),
+        ));
+    }
+    set(&mut stream.size, of.size.as_ref());
+    set(&mut stream.flows, of.flows.as_ref());
+    set(&mut stream.source_mac, of.source_mac.as_ref());
+    set(&mut stream.destination_mac, of.destination_mac.as_ref());
+    set(&mut stream.source, of.source.as_ref());
+    set(&mut stream.destination, of.destination.as_ref());
+    set(&mut stream.transport, of.transport.as_ref());
+    if let Some(path) = &of.pcap {
+        stream.pcap = Some(path.clone());
+    }
+    if !of.vlan.is_empty() {
+        stream.vlan.clone_from(&of.vlan);
+    }
+    Ok(stream)
+}
+
+/// A flag that was given and that says what frames look like.
+fn of_frames(args: &StreamArgs) -> Option<&'static str> {
+    let flags = [
+        ("--size", args.size.is_some()),
+        ("--flows", args.flows.is_some()),
+        ("--source-mac", args.source_mac.is_some()),
+        ("--destination-mac", args.destination_mac.is_some()),
+        ("--source", args.source.is_some()),
+        ("--destination", args.destination.is_some()),
+        ("--transport", args.transport.is_some()),
+        ("--vlan", !args.vlan.is_empty()),
+    ];
+    flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
+}
+
+fn set<T: Clone>(field: &mut T, given: Option<&T>) {
+    if let Some(given) = given {
+        field.clone_from(given);
+    }
+}
+
+/// A stream's error names its field, why, and behind `; ` what to do.
+pub(crate) fn wrong_stream(place: &str, i: usize, stream: &Description, error: &StreamError) -> Diagnostic {
+    let name = if stream.name.is_empty() { i.to_string() } else { format!("\"{}\"", stream.name) };
+    invalid(format!("{place}, stream {name}"), error, "correct the stream")
+}
+
+/// Results are told apart by the streams' names, and by the numbers of those without.
+fn distinct(streams: &[Description], place: &str) -> Result<(), Diagnostic> {
+    let name = |i: usize| match streams[i].name.as_str() {
+        "" => i.to_string(),
+        name => name.to_owned(),
+    };
+    let twice = (0..streams.len()).find_map(|i| (0..i).find(|j| name(*j) == name(i)).map(|j| (j, i)));
+    twice.map_or(Ok(()), |(first, second)| {
+        let reason = format!("streams {first} and {second} are both called \"{}\"", name(second));
+        Err(Diagnostic::bad(
+            place,
+            reason,
+            "give each a `name` of its own; a stream without one is called by its number",
+        ))
+    })
+}
+
+/// A generator's port sends and receives; what never can is told before it is waited for.
+fn both_ways(ports: &[PortSettings]) -> Result<(), Diagnostic> {
+    let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
+    let wrong = |(end, port): (&str, &PortSettings)| {
+        let (reason, remedy) = port.kind.one_way(&names)?;
+        Some(Diagnostic::bad(format!("the {end} port"), reason, remedy))
+    };
+    ENDS.into_iter().zip(ports).find_map(wrong).map_or(Ok(()), Err)
+}
+
+/// The ports of the flags, or those of the file.
+fn ports(args: &GenArgs, of_file: Vec<Map<String, Value>>) -> anyhow::Result<Vec<PortSettings>> {
+    let of_flags = args.ports.iter().map(|port| keys(port)).collect::<Result<Vec<_>, _>>()?;
+    let given = if of_flags.is_empty() { of_file } else { of_flags };
+    if !(1..=2).contains(&given.len()) {
+        let reason = format!("there are {} ports, and a generator has one or two", given.len());
+        let remedy = "add --port kind=...,... or a [[port]] section for each";
+        return Err(Diagnostic::bad("the ports", reason, remedy).into());
+    }
+    judged_ports(given)
+}
+
+/// Ports of a generator: the sending one, and the receiving one if it is another.
+pub(crate) fn judged_ports(given: Vec<Map<String, Value>>) -> anyhow::Result<Vec<PortSettings>> {
+    let mut topology = Topology {
+        switch: SwitchSettings::default(),
+        model: crate::settings::model::ModelSettings::default(),
+        workers: Vec::new(),
+        placement: None,
+        bridges: ENDS.map(BridgeSettings::named).into(),
+        ports: Vec::new(),
+    };
+    for (end, mut section) in ENDS.into_iter().zip(given) {
+        if let Some(key) = OF_A_SWITCH.iter().find(|key| section.contains_key(**key)) {
+            let reason = format!("`{key}` is nothing that a generator's port has");
+            return Err(Diagnostic::bad(format!("the {end} port"), reason, "remove it").into());
+        }
+        section.insert("bridge".to_owned(), end.into());
+        section.entry("name").or_insert_with(|| end.into());
+        let port = config::requests::new_port(&section.into(), &topology, &host::default_control())?;
+        topology.ports.push(port);
+    }
+    Ok(topology.ports)
+}
+
+/// `kind=tap,interface=a`: commas inside of brackets, braces and quotes are the value's own.
+pub(crate) fn keys(text: &str) -> Result<Map<String, Value>, Diagnostic> {
+    let place = || format!("--port {text}");
+    let mut keys = Map::new();
+    for part in split(text) {
+        let (key, value) = part.split_once('=').ok_or_else(|| {
+            let reason = format!("`{part}` has no `=`");
+            Diagnostic::bad(place(), reason, "write keys and values such as kind=tap,interface=a")
+        })?;
+        if keys.insert(key.trim().to_owned(), read_value(value)).is_some() {
+            return Err(Diagnostic::bad(place(), format!("`{key}` is given twice"), "give it once"));
+        }
+    }
+    Ok(keys)
+}
+
+fn split(text: &str) -> Vec<&str> {
+    let (mut depth, mut quoted, mut from, mut parts) = (0_u32, false, 0, Vec::new());
+    for (at, c) in text.char_indices() {
+        match c {
+            '"' => quoted = !quoted,
+            '[' | '{' if !quoted => depth += 1,
+            ']' | '}' if !quoted => depth = depth.saturating_sub(1),
+            ',' if !quoted && depth == 0 => {
+                parts.push(&text[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[from..]);
+    parts
+}

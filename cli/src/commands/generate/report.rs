@@ -1,0 +1,207 @@
+//! The generator's results as JSON and as text.
+
+use crate::args::generator::GenArgs;
+use crate::settings::topology::PortSettings;
+use generator::meter::Summary;
+use generator::rig::{Limit, Outcome, StreamOutcome};
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// Columns of a histogram's longest bar.
+const BAR: u64 = 50;
+
+/// What the generator itself takes and can do, over a wire of its own.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct LoopbackBaseline {
+    /// Frames a second that this generator makes, sends, receives and checks on one thread.
+    pub(super) most_pps: f64,
+    /// Frames lost there, of which there should be none.
+    pub(super) lost: u64,
+    /// Stream by stream, at the rate that was asked.
+    pub(super) latency_ns: Vec<Summary>,
+    /// Likewise, and as that of a stream.
+    pub(super) jitter_ns: Vec<f64>,
+    /// Likewise.
+    pub(super) ipdv_ns: Vec<Summary>,
+}
+
+/// Everything that is printed.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    /// Version of this program.
+    version: &'static str,
+    ports: Vec<String>,
+    rate: String,
+    asked_pps: Option<f64>,
+    /// What kept the rate below the requested one, in words.
+    verdict: String,
+    /// The generator's own part of every latency.
+    baseline: Option<LoopbackBaseline>,
+    #[serde(flatten)]
+    outcome: Outcome,
+}
+
+impl LoopbackBaseline {
+    /// From the run at the rate that was asked, and from the one without limit.
+    pub(super) fn new(at_rate: &Outcome, most: &Outcome) -> Self {
+        let streams = || at_rate.streams.iter();
+        Self {
+            most_pps: most.received_pps,
+            lost: at_rate.lost + most.lost,
+            latency_ns: streams().map(|stream| stream.latency_ns).collect(),
+            jitter_ns: streams().map(|stream| stream.jitter_ns).collect(),
+            ipdv_ns: streams().map(|stream| stream.ipdv_ns).collect(),
+        }
+    }
+
+    /// The streams over a wire of our own; only their delay says something.
+    fn rows(&self, streams: &[StreamOutcome]) -> impl Iterator<Item = Vec<String>> {
+        let delays = self.latency_ns.iter().zip(&self.jitter_ns).zip(&self.ipdv_ns);
+        delays.zip(streams).map(|(((latency, jitter), ipdv), stream)| {
+            let mut row = vec![format!("{} (baseline)", stream.name)];
+            row.extend(std::iter::repeat_n(String::new(), 7));
+            row.extend(delay_cells(latency, *jitter, ipdv));
+            row
+        })
+    }
+}
+
+impl Report {
+    pub(super) fn new(
+        args: &GenArgs,
+        ports: &[PortSettings],
+        asked_pps: Option<f64>,
+        outcome: Outcome,
+        baseline: Option<LoopbackBaseline>,
+    ) -> Self {
+        let verdict = verdict(&outcome, asked_pps, baseline.as_ref());
+        let ports = ports.iter().map(|port| format!("{}: {}", port.name, port.kind)).collect();
+        let rate = args.rate.to_string();
+        Self { version: env!("CARGO_PKG_VERSION"), ports, rate, asked_pps, verdict, baseline, outcome }
+    }
+
+    /// For people.
+    pub(super) fn text(&self, histogram: bool) -> String {
+        let outcome = &self.outcome;
+        let titles = [
+            "STREAM",
+            ">SENT",
+            ">RECEIVED",
+            ">LOST",
+            ">DUPLICATE",
+            ">REORDERED",
+            ">TX Mpps",
+            ">RX Mpps",
+            ">p50 us",
+            ">p90",
+            ">p99",
+            ">p99.9",
+            ">MAX",
+            ">JITTER",
+            ">IPDV p99",
+        ];
+        let mut rows: Vec<_> = outcome.streams.iter().map(row).collect();
+        let rows_of_baseline = self.baseline.iter().flat_map(|baseline| baseline.rows(&outcome.streams));
+        rows.extend(rows_of_baseline);
+        let mut text = console::table(&titles, rows);
+        let percent = outcome.loss_ratio * 100.0;
+        // Writing to a String cannot fail.
+        let _ = write!(
+            text,
+            "\n{:.3} s, loss {} of {} ({percent:.4} %)",
+            outcome.seconds, outcome.lost, outcome.sent
+        );
+        if outcome.interrupted {
+            text.push_str(", ended early: the numbers are of what there was");
+        }
+        let _ = write!(text, "\n{}", self.verdict);
+        for (count, what) in self.strangers().into_iter().filter(|(count, _)| *count > 0) {
+            let _ = write!(text, "\n{count} {what}");
+        }
+        if histogram {
+            outcome.streams.iter().for_each(|stream| text.push_str(&bars(stream)));
+        }
+        text
+    }
+
+    /// What is only told where there is any.
+    fn strangers(&self) -> [(u64, &'static str); 6] {
+        let outcome = &self.outcome;
+        [
+            (outcome.untagged, "frames came without a valid tag of this run"),
+            (outcome.unknown_stream, "frames came with a tag of no stream"),
+            (outcome.impossible_time, "frames came before they were made, by their tag"),
+            (outcome.returned, "frames came back to the sending port"),
+            (outcome.dropped_by_port, "frames were lost by the sending port itself"),
+            (outcome.faults, "times a port broke"),
+        ]
+    }
+}
+
+/// What the limit was, in words.
+fn verdict(outcome: &Outcome, asked: Option<f64>, baseline: Option<&LoopbackBaseline>) -> String {
+    let own = baseline.map(|baseline| {
+        let part =
+            asked.map(|asked| format!("; asked were {:.0} % of it", asked / baseline.most_pps * 100.0));
+        format!(
+            " (over a wire of its own it does {:.3} Mpps{})",
+            baseline.most_pps / 1e6,
+            part.unwrap_or_default()
+        )
+    });
+    let own = own.unwrap_or_default();
+    let missed = outcome.missed;
+    match (outcome.limit, asked) {
+        (Limit::None, _) => format!("the generator kept the rate{own}"),
+        (Limit::Generator, Some(_)) => {
+            format!(
+                "the generator was the limit: {} frames went too late or not at all{own}",
+                missed.generator
+            )
+        }
+        (Limit::Generator, None) => format!("the generator was the limit, not the switch{own}"),
+        (Limit::Port, Some(_)) => {
+            format!(
+                "the switch was the limit: its port took no more, and {} frames did not go{own}",
+                missed.port
+            )
+        }
+        (Limit::Port, None) => format!("the switch was the limit: its port took no more{own}"),
+    }
+}
+
+fn micro(nanoseconds: f64) -> String {
+    format!("{:.1}", nanoseconds / 1e3)
+}
+
+/// Latencies, jitter and IPDV in microseconds.
+fn delay_cells(latency: &Summary, jitter: f64, ipdv: &Summary) -> impl Iterator<Item = String> {
+    let of_latency = [latency.p50, latency.p90, latency.p99, latency.p999, latency.max];
+    of_latency.into_iter().map(|ns| ns as f64).chain([jitter, ipdv.p99 as f64]).map(micro)
+}
+
+fn row(stream: &StreamOutcome) -> Vec<String> {
+    let counts = [stream.sent, stream.received, stream.lost, stream.duplicates, stream.reordered];
+    let rates = [stream.sent_pps, stream.received_pps].map(|pps| format!("{:.4}", pps / 1e6));
+    let mut row = vec![stream.name.clone()];
+    row.extend(counts.iter().map(u64::to_string));
+    row.extend(rates);
+    row.extend(delay_cells(&stream.latency_ns, stream.jitter_ns, &stream.ipdv_ns));
+    row
+}
+
+/// Latencies of one stream by powers of two, as bars.
+fn bars(stream: &StreamOutcome) -> String {
+    let mut text = format!("\n\nlatency of stream {}, in microseconds up to", stream.name);
+    let mut powers = std::collections::BTreeMap::<u64, u64>::new();
+    for (upper, count) in &stream.histogram {
+        *powers.entry((upper + 1).next_power_of_two()).or_default() += count;
+    }
+    let most = powers.values().copied().max().unwrap_or(1).max(1);
+    for (upper, count) in powers {
+        let bar = "#".repeat((count * BAR).div_ceil(most) as usize);
+        // Writing to a String cannot fail.
+        let _ = write!(text, "\n{:>12} {count:>12} {bar}", micro(upper as f64));
+    }
+    text
+}

@@ -1,0 +1,140 @@
+//! The order of a run: everything is judged, the wire of our own is measured, then the ports are.
+
+use super::input::{self, Input};
+use super::report::{LoopbackBaseline, Report};
+use crate::args::generator::GenArgs;
+use crate::dataplane::open;
+use crate::settings::topology::PortSettings;
+use console::Diagnostic;
+use generator::Description;
+use generator::rate::Rate;
+use generator::rig::{Ends, Outcome, Phase, Progress, Rig, RigError, Side, Timing};
+use indicatif::ProgressBar;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How long the wire of our own is measured at most: at the rate that is asked, and as fast as it goes.
+const FLOOR: Duration = Duration::from_secs(1);
+const CEILING: Duration = Duration::from_millis(300);
+/// What both are given to warm up.
+const WARM_UP: Duration = Duration::from_millis(50);
+
+/// Runs the generator.
+pub(crate) fn run(args: &GenArgs) -> anyhow::Result<()> {
+    let Input { streams, ports } = input::read(args)?;
+    crate::commands::cpu::pin(args.cpu)?;
+    let ending = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, ending.clone())?;
+    }
+    generator::rig::settle();
+    let ends = ends(&ports)?;
+    let (timing, key) = (args.timing(), key());
+    let rig = Rig::new(ends, &streams, timing, key).map_err(|error| failed(&error))?;
+    rig.notes().iter().for_each(|note| console::aside(note));
+    let asked = rig.asked();
+    let baseline = if args.no_baseline { None } else { baseline(&streams, &timing, key, &ending) };
+    let mut progress = Shown::new(timing.duration);
+    let outcome = rig.run(&mut |now| {
+        progress.show(now);
+        !ending.load(Ordering::Relaxed)
+    });
+    progress.end();
+    let outcome = outcome.map_err(|error| failed(&error))?;
+    let report = Report::new(args, &ports, asked, outcome, baseline);
+    console::print(&report, args.output, |report| report.text(args.histogram))
+}
+
+/// Tells the frames of this run from those of another.
+pub(crate) fn key() -> u32 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    now.subsec_nanos() ^ now.as_secs() as u32 ^ std::process::id().rotate_left(16)
+}
+
+/// The ports, made and not opened.
+pub(crate) fn ends(ports: &[PortSettings]) -> Result<Ends, Diagnostic> {
+    let side = |port: &PortSettings| {
+        let control = open::open(port)?;
+        Ok::<_, Diagnostic>(Side::new(&port.name, control))
+    };
+    let Some((first, others)) = ports.split_first() else {
+        return Err(Diagnostic::bad("the ports", "there is none", "add --port kind=...,..."));
+    };
+    Ok(Ends { send: side(first)?, receive: others.first().map(side).transpose()?, beside: None })
+}
+
+fn failed(error: &RigError) -> Diagnostic {
+    let remedy = match error {
+        RigError::NotReady { .. } => {
+            "start the other side, look at what it says of this port, or give it more time with --timeout"
+        }
+        RigError::Streams(_) => return Diagnostic::bad("the streams", error, "describe fewer"),
+        RigError::Ended => "let it run longer",
+        _ => "correct what the reason names",
+    };
+    Diagnostic::failed("linerate gen", error, remedy)
+}
+
+/// The same streams over a wire of our own; `None` where that was ended or could not be had.
+fn baseline(
+    streams: &[Description],
+    timing: &Timing,
+    key: u32,
+    ending: &AtomicBool,
+) -> Option<LoopbackBaseline> {
+    let of = |streams: &[Description], timing: Timing| -> Result<Outcome, RigError> {
+        Rig::new(Ends::wire()?, streams, timing, key)?.run(&mut |_| !ending.load(Ordering::Relaxed))
+    };
+    let short = |longest: Duration| timing.duration.min(longest);
+    let at_rate = Timing { duration: short(FLOOR), warm_up: WARM_UP, ..*timing };
+    let unlimited = Timing { rate: Rate::Unlimited, duration: short(CEILING), ..at_rate };
+    let free: Vec<_> = streams.iter().map(|stream| Description { rate: None, ..stream.clone() }).collect();
+    let told = of(&free, unlimited).and_then(|most| Ok(LoopbackBaseline::new(&of(streams, at_rate)?, &most)));
+    told.map_err(|error| console::aside(&format!("the baseline is not known: {error}"))).ok()
+}
+
+/// How far it is: a line that is redrawn on a terminal, else one a second.
+struct Shown {
+    bar: ProgressBar,
+    duration: Duration,
+    last: Option<(Phase, u64, Instant)>,
+}
+
+impl Shown {
+    fn new(duration: Duration) -> Self {
+        Self { bar: ProgressBar::new_spinner(), duration, last: None }
+    }
+
+    fn show(&mut self, now: Progress) {
+        let text = self.text(now);
+        if !self.bar.is_hidden() {
+            self.bar.set_message(text);
+            self.bar.tick();
+        } else if self.last.is_none_or(|(phase, _, at)| phase != now.phase || at.elapsed().as_secs() >= 1) {
+            console::aside(&text);
+        } else {
+            return;
+        }
+        self.last = Some((now.phase, now.sent, Instant::now()));
+    }
+
+    fn text(&self, now: Progress) -> String {
+        let since = now.since.as_secs_f64();
+        match now.phase {
+            Phase::Waiting => format!("waiting for the ports, {since:.0} s"),
+            Phase::WarmUp => format!("warming up: {} sent", now.sent),
+            Phase::Draining => format!("waiting for the last frames: {} of {} came", now.received, now.sent),
+            Phase::Measuring => {
+                let rate = now.sent as f64 / since.max(1e-9) / 1e6;
+                let left = self.duration.as_secs_f64() - since;
+                format!("{rate:.3} Mpps sent, {} of {} came, {left:.0} s left", now.received, now.sent)
+            }
+        }
+    }
+
+    fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,340 @@
+//! `linerate guest`: our own virtio-user guest, against any vhost-user switch.
+//!
+//! One process, one thread, one or more devices. A back end that goes away is waited for: a device is plugged in
+//! anew, with fresh rings, as often as it takes, so that a switch can be killed and started again under load.
+
+mod calm;
+mod hostile;
+
+use crate::args::guest as args;
+use crate::args::guest::{FrameSize, GuestArgs, GuestMode};
+use crate::commands::cpu;
+use console::Diagnostic;
+use console::Output;
+use guest::{Descriptors, FrameSizes, GuestConfig, GuestDevice, GuestError, GuestStats, Mode};
+use port::virtio_user::{FrontEnd, FrontEndListener};
+use serde::{Deserialize, Serialize};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use wire::MacAddress;
+
+/// How long one answer of the back end may take, and how long one wait for it lasts before signals are looked at.
+const TIMEOUT: Duration = Duration::from_millis(500);
+/// Looks at the queues between two looks at the clock.
+const STEPS: u32 = 4096;
+
+/// After so long without a frame, those in circulation are taken for lost: a switch that stands still is back sooner.
+const SILENCE: Duration = Duration::from_millis(100);
+
+/// Entries of a ring for which no number is given.
+const QUEUE_SIZE: u16 = 1024;
+
+/// What a guest did, as printed.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct GuestReport {
+    /// Seconds from the first packet loop to the end.
+    pub(crate) seconds: f64,
+    /// The CPU it was pinned to.
+    pub(crate) cpu: Option<usize>,
+    /// Device by device.
+    pub(crate) devices: Vec<DeviceReport>,
+}
+
+/// One device of a guest.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct DeviceReport {
+    pub(crate) socket: PathBuf,
+    pub(crate) mac: MacAddress,
+    pub(crate) connects: u64,
+    pub(crate) rx_packets: u64,
+    pub(crate) rx_bytes: u64,
+    pub(crate) tx_packets: u64,
+    pub(crate) rx_mpps: f64,
+    pub(crate) tx_mpps: f64,
+    pub(crate) empty_polls: f64,
+}
+
+/// Where a device finds its back end.
+enum Endpoint {
+    Connect(PathBuf),
+    Listen(PathBuf, FrontEndListener),
+}
+
+/// A device that is plugged in, or waits for its back end.
+struct Seat {
+    door: Endpoint,
+    config: GuestConfig,
+    device: Option<Box<dyn GuestDevice>>,
+    connects: u64,
+    before: GuestStats,
+    /// Frames that had come when that was last looked at and was different, and when.
+    heard: (u64, Instant),
+}
+
+/// Runs the guest.
+pub(crate) fn run(args: &GuestArgs) -> anyhow::Result<()> {
+    cpu::pin(args.cpu)?;
+    let ending = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, ending.clone())?;
+    }
+    if let Some(attack) = args.attack.hostile {
+        return hostile::run(attack, args, &ending);
+    }
+    let mut seats = seats(args)?;
+    while !ending.load(Ordering::Relaxed) && seats.iter().any(|seat| seat.device.is_none()) {
+        seats.iter_mut().try_for_each(Seat::sit)?;
+    }
+    let began = Instant::now();
+    let until = args.seconds.map(|s| began + Duration::from_secs_f64(s));
+    while !ending.load(Ordering::Relaxed) && until.is_none_or(|at| Instant::now() < at) {
+        for _ in 0..STEPS {
+            for seat in &mut seats {
+                seat.step()?;
+            }
+        }
+        seats.iter_mut().try_for_each(Seat::check)?;
+    }
+    let report = report(args, &mut seats, began.elapsed());
+    print(args.output, &report)?;
+    Ok(())
+}
+
+/// A guest that runs in another thread's turns.
+pub(crate) struct Inside {
+    seats: Vec<Seat>,
+}
+
+impl Inside {
+    /// Makes the sockets that it listens on, and waits for no connection.
+    pub(crate) fn new(args: &GuestArgs) -> Result<Self, Diagnostic> {
+        Ok(Self { seats: seats(args)? })
+    }
+
+    /// Plugs in what the back end is there for, and waits a moment where it is not. Whether all are plugged in.
+    pub(crate) fn sit(&mut self) -> Result<bool, Diagnostic> {
+        self.seats.iter_mut().try_for_each(Seat::sit)?;
+        Ok(self.seats.iter().all(|seat| seat.device.is_some()))
+    }
+
+    /// A turn of each device.
+    #[inline]
+    pub(crate) fn step(&mut self) -> Result<(), Diagnostic> {
+        self.seats.iter_mut().try_for_each(Seat::step)
+    }
+}
+
+fn seats(args: &GuestArgs) -> Result<Vec<Seat>, Diagnostic> {
+    validate_size(args)?;
+    let connect = args.socket.connect.iter().map(|path| Ok(Endpoint::Connect(path.clone())));
+    let listen = args.socket.listen.iter().map(|path| match FrontEndListener::bind(path) {
+        Ok(listener) => Ok(Endpoint::Listen(path.clone(), listener)),
+        Err(error) => Err(Diagnostic::bad(path.display(), error, "choose another path for the socket")),
+    });
+    let doors = connect.chain(listen).collect::<Result<Vec<_>, _>>()?;
+    let count = doors.len();
+    Ok(doors.into_iter().enumerate().map(|(n, door)| Seat::new(door, config(args, n, count))).collect())
+}
+
+/// Split rings have a power of two.
+fn validate_size(args: &GuestArgs) -> Result<(), Diagnostic> {
+    match args.queue_size {
+        Some(size) if !args.ring.is_packed() && !size.is_power_of_two() => {
+            let reason = format!("{size} is no power of two, as split rings need");
+            Err(Diagnostic::bad("--queue-size", reason, "use 256, 512 or 1024, or a packed ring"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn config(args: &GuestArgs, n: usize, count: usize) -> GuestConfig {
+    let mac = |n: usize| {
+        let mut mac = args.mac.octets();
+        mac[5] = mac[5].wrapping_add(n as u8);
+        mac
+    };
+    // A single device sends to the address behind its own.
+    let next = if n + 1 < count || count == 1 { n + 1 } else { 0 };
+    GuestConfig {
+        ring: args.ring,
+        descriptors: descriptors(args.descriptors),
+        mode: mode(args.mode),
+        queue_size: args.queue_size.unwrap_or(QUEUE_SIZE),
+        queue_pairs: args.queue_pairs,
+        mergeable: !args.no_mergeable,
+        mac: mac(n),
+        peer: args.peer.map_or_else(|| mac(next), wire::MacAddress::octets),
+        sizes: sizes(args.size),
+        packets: args.packets,
+    }
+}
+
+fn descriptors(descriptors: args::Descriptors) -> Descriptors {
+    match descriptors {
+        args::Descriptors::Single => Descriptors::Single,
+        args::Descriptors::Chain => Descriptors::Chain,
+        args::Descriptors::Indirect => Descriptors::Indirect,
+    }
+}
+
+fn mode(mode: GuestMode) -> Mode {
+    match mode {
+        GuestMode::Macswap => Mode::MacSwap,
+        GuestMode::Io => Mode::Io,
+        GuestMode::Txonly => Mode::TxOnly,
+        GuestMode::Rxonly => Mode::RxOnly,
+    }
+}
+
+fn sizes(size: FrameSize) -> FrameSizes {
+    match size {
+        FrameSize::Bytes(bytes) => FrameSizes::fixed(bytes),
+        FrameSize::Mix => FrameSizes::mix(),
+    }
+}
+
+impl Seat {
+    fn new(door: Endpoint, config: GuestConfig) -> Self {
+        Self {
+            door,
+            config,
+            device: None,
+            connects: 0,
+            before: GuestStats::default(),
+            heard: (0, Instant::now()),
+        }
+    }
+
+    fn socket(&self) -> &PathBuf {
+        match &self.door {
+            Endpoint::Connect(path) | Endpoint::Listen(path, _) => path,
+        }
+    }
+
+    /// Plugs in if the back end is there. A back end that is not there is waited for; one that cannot give what
+    /// was asked for is an error.
+    fn sit(&mut self) -> Result<(), Diagnostic> {
+        if self.device.is_some() {
+            return Ok(());
+        }
+        let front_end = match &self.door {
+            Endpoint::Connect(path) => FrontEnd::connect(path, TIMEOUT),
+            Endpoint::Listen(_, listener) => listener.accept(TIMEOUT),
+        };
+        let Ok(front_end) = front_end else {
+            std::thread::sleep(Duration::from_millis(20));
+            return Ok(());
+        };
+        match guest::plug_in(front_end, &self.config) {
+            Ok(device) => {
+                self.device = Some(device);
+                self.connects += 1;
+                Ok(())
+            }
+            // It left in the middle of the conversation, or was not ready yet; it may come back.
+            Err(GuestError::FrontEnd(_) | GuestError::Closed) => Ok(()),
+            Err(error) => {
+                let remedy = "change what the guest asks for, or what the switch offers";
+                Err(Diagnostic::failed(self.socket().display(), error, remedy))
+            }
+        }
+    }
+
+    #[inline]
+    fn step(&mut self) -> Result<(), Diagnostic> {
+        let Some(device) = &mut self.device else { return Ok(()) };
+        match device.step() {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                Err(Diagnostic::failed(self.socket().display(), error, "report this to the switch's maker"))
+            }
+        }
+    }
+
+    /// Has the device send frames anew that were lost, for example because the switch did not forward yet.
+    fn renew_after_silence(&mut self) {
+        let (now, heard) = (Instant::now(), self.stats().rx_packets);
+        if heard != self.heard.0 {
+            self.heard = (heard, now);
+        } else if now - self.heard.1 > SILENCE {
+            self.heard.1 = now;
+            self.device.iter_mut().for_each(|device| device.renew());
+        }
+    }
+
+    /// Notices a back end that went away, and takes it back when it returns.
+    fn check(&mut self) -> Result<(), Diagnostic> {
+        if let Some(device) = self.device.take_if(|device| device.is_closed()) {
+            self.before = sum(self.before, device.stats());
+        }
+        self.renew_after_silence();
+        self.sit()
+    }
+
+    fn stats(&self) -> GuestStats {
+        self.device.as_ref().map_or(self.before, |device| sum(self.before, device.stats()))
+    }
+}
+
+fn sum(a: GuestStats, b: GuestStats) -> GuestStats {
+    GuestStats {
+        rx_packets: a.rx_packets + b.rx_packets,
+        rx_bytes: a.rx_bytes + b.rx_bytes,
+        tx_packets: a.tx_packets + b.tx_packets,
+        polls: a.polls + b.polls,
+        empty_polls: a.empty_polls + b.empty_polls,
+    }
+}
+
+fn report(args: &GuestArgs, seats: &mut [Seat], elapsed: Duration) -> GuestReport {
+    let seconds = elapsed.as_secs_f64();
+    let device = |seat: &mut Seat| {
+        let stats = seat.stats();
+        if let Some(device) = seat.device.take() {
+            // The figures are taken; a back end that does not answer any more changes nothing about them.
+            let _ = device.unplug();
+        }
+        let rate = |packets: u64| packets as f64 / seconds / 1e6;
+        DeviceReport {
+            socket: seat.socket().clone(),
+            mac: seat.config.mac.into(),
+            connects: seat.connects,
+            rx_packets: stats.rx_packets,
+            rx_bytes: stats.rx_bytes,
+            tx_packets: stats.tx_packets,
+            rx_mpps: rate(stats.rx_packets),
+            tx_mpps: rate(stats.tx_packets),
+            empty_polls: stats.empty_polls as f64 / stats.polls.max(1) as f64,
+        }
+    };
+    GuestReport { seconds, cpu: args.cpu, devices: seats.iter_mut().map(device).collect() }
+}
+
+fn print(output: Output, report: &GuestReport) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    if output == Output::Json {
+        writeln!(out, "{}", serde_json::to_string_pretty(report)?)?;
+        return Ok(());
+    }
+    let row = |d: &DeviceReport| {
+        vec![
+            d.socket.display().to_string(),
+            d.connects.to_string(),
+            format!("{:.3}", d.rx_mpps),
+            format!("{:.3}", d.tx_mpps),
+            d.rx_packets.to_string(),
+            d.tx_packets.to_string(),
+            format!("{:.0} %", d.empty_polls * 100.0),
+        ]
+    };
+    let titles =
+        ["DEVICE", ">CONNECTS", ">RX Mpps", ">TX Mpps", ">RX PACKETS", ">TX PACKETS", ">EMPTY POLLS"];
+    let table = console::table(&titles, report.devices.iter().map(row));
+    let cpu = report.cpu.map_or("no fixed CPU".to_owned(), |cpu| format!("CPU {cpu}"));
+    writeln!(out, "{table}\n{:.1} s on {cpu}", report.seconds)?;
+    Ok(())
+}

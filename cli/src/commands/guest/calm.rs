@@ -1,0 +1,231 @@
+//! Two calm guests beside an attacker: one sends, the other receives, both by the generator and the meter of
+//! `linerate gen`. One thread turns the generator and the attack alternately, so that their shares of the CPU follow from
+//! what a turn of each costs and are reported.
+
+use crate::args::guest::GuestArgs;
+use crate::commands::generate::input::judged_ports;
+use crate::commands::generate::{ends, key};
+use console::Diagnostic;
+use generator::Description;
+use generator::rate::Rate;
+use generator::rig::{Beside, Ends, Outcome, Rig, RigError, Timing, settle};
+use generator::schedule::Pace;
+use guest::hostile::{Account, Squad, Turns};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use wire::MacAddress;
+
+/// Address of the calm receiver.
+pub(super) const RECEIVER: MacAddress = MacAddress::new([2, 0, 0, 0, 1, 2]);
+const SENDER: MacAddress = MacAddress::new([2, 0, 0, 0, 1, 1]);
+/// Frames that are sent at once at most, after the thread was stalled: more than an attacker's turn makes due at 100 kpps. A
+/// backlog of a stall's length would be measured as latency of the switch.
+const CATCH_UP: u64 = 8;
+/// How long each phase is if no number is given.
+const SECONDS: f64 = 2.0;
+/// How long the switch is given to learn where the calm guests are, before anything is measured.
+const WARM_UP: Duration = Duration::from_millis(300);
+/// How long the calm guests may take until they are connected, and their last frames until they come.
+const TIMEOUT: Duration = Duration::from_secs(20);
+const DRAIN: Duration = Duration::from_secs(1);
+/// The shortest measurement, behind the warm-up.
+const SHORT: Duration = Duration::from_millis(1);
+/// Entries of the calm guests' rings.
+const ENTRIES: u16 = 1024;
+
+/// What the calm guests measured.
+#[derive(Debug, Serialize)]
+pub(super) struct Calm {
+    /// As fast as the switch takes frames.
+    pub(super) fast: Reading,
+    /// At the rate that was asked.
+    pub(super) paced: Reading,
+}
+
+/// One phase.
+#[derive(Debug, Serialize)]
+pub(super) struct Reading {
+    seconds: f64,
+    sent: u64,
+    received: u64,
+    lost: u64,
+    sent_mpps: f64,
+    received_mpps: f64,
+    p50_ns: u64,
+    p99_ns: u64,
+    max_ns: u64,
+    longest_silence_ns: u64,
+    /// The longest time between two turns of this thread: a silence of that length says nothing about the switch.
+    longest_stall_ns: u64,
+    /// Frames of the calm receiver that came to an attacker's device.
+    foreign: u64,
+    /// Of those, at most as many as the receiver did not get.
+    stolen: u64,
+    /// Frames that came to the calm receiver and were no frames of the calm sender.
+    strangers: u64,
+    /// Chains that the switch took from the attacker.
+    attacker_sent: u64,
+    /// Connections of the attacker that the switch closed.
+    attacker_refused: u64,
+    /// The attacker's part of this thread's time.
+    attacker_share: f64,
+    /// Turns of the thread in a second.
+    turns_per_second: f64,
+}
+
+/// Chains sent, connections closed and foreign frames so far.
+fn counts(turns: &Turns) -> [u64; 3] {
+    turns.accounts().iter().fold([0; 3], |[sent, refused, foreign], account| {
+        [sent + account.counts.sent, refused + account.refused, foreign + account.counts.foreign]
+    })
+}
+
+/// Runs both phases beside the attack.
+pub(super) fn run(
+    args: &GuestArgs,
+    squad: Squad,
+    ending: &Arc<AtomicBool>,
+) -> anyhow::Result<(Vec<Account>, Calm)> {
+    settle();
+    let turns = Arc::new(Mutex::new(Turns::new(squad)));
+    let mut ends = calm_ends(args)?;
+    // An address belongs to the port that it is first seen at, so the calm guests are seen before the attack begins.
+    let begun = Arc::new(AtomicBool::new(false));
+    let (own, begins) = (turns.clone(), begun.clone());
+    ends.beside = Some(Beside::new(move || {
+        if begins.load(Ordering::Relaxed) {
+            locked(&own).turn();
+        }
+    }));
+    let opened = ends.open(TIMEOUT, &mut |_| !ending.load(Ordering::Relaxed));
+    opened.map_err(|error| failed(&error))?;
+    let seconds = args.seconds.unwrap_or(SECONDS);
+    let seconds = Duration::from_secs_f64(seconds);
+    // Until here frames may be flooded, so what came elsewhere does not count.
+    let (ends, _) = phase(ends, args.attack.rate, (WARM_UP, SHORT), &turns, ending)?;
+    begun.store(true, Ordering::Relaxed);
+    let (ends, _) = phase(ends, args.attack.rate, (WARM_UP, SHORT), &turns, ending)?;
+    let (ends, fast) = phase(ends, Rate::Unlimited, (Duration::ZERO, seconds), &turns, ending)?;
+    let (mut ends, paced) = phase(ends, args.attack.rate, (Duration::ZERO, seconds), &turns, ending)?;
+    ends.close();
+    let accounts = locked(&turns).accounts();
+    Ok((accounts, Calm { fast, paced }))
+}
+
+/// A panic within a turn ends the process before the lock is taken again.
+fn locked(turns: &Mutex<Turns>) -> MutexGuard<'_, Turns> {
+    turns.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn calm_ends(args: &GuestArgs) -> anyhow::Result<Ends> {
+    let mode = if args.socket.connect.is_empty() { "server" } else { "client" };
+    let port = |socket: &Path| {
+        let keys = json!({
+            "kind": "virtio-user", "socket": std::path::absolute(socket)?, "mode": mode,
+            "ring": args.ring.name(), "queue_size": ENTRIES, "offloads": false,
+        });
+        let Value::Object(keys) = keys else { return Ok(Map::new()) };
+        anyhow::Ok(keys)
+    };
+    let ports = args.attack.calm.iter().map(|socket| port(socket)).collect::<Result<_, _>>()?;
+    Ok(ends(&judged_ports(ports)?)?)
+}
+
+fn phase(
+    ends: Ends,
+    rate: Rate,
+    (warm_up, duration): (Duration, Duration),
+    turns: &Mutex<Turns>,
+    ending: &AtomicBool,
+) -> anyhow::Result<(Ends, Reading)> {
+    let timing = Timing {
+        rate,
+        pace: Pace::Constant,
+        duration,
+        warm_up,
+        catch_up: Some(CATCH_UP),
+        timeout: DRAIN,
+        announce: true,
+    };
+    let stream = Description { source_mac: SENDER, destination_mac: RECEIVER, ..Description::default() };
+    let rig = Rig::new(ends, &[stream], timing, key()).map_err(|error| failed(&error))?;
+    let before = {
+        let mut turns = locked(turns);
+        turns.restart();
+        counts(&turns)
+    };
+    let began = Instant::now();
+    let (ends, outcome) = rig.run_open(&mut |_| !ending.load(Ordering::Relaxed));
+    let outcome = outcome.map_err(|error| failed(&error))?;
+    let reading = reading(&outcome, &locked(turns), before, began.elapsed());
+    Ok((ends, reading))
+}
+
+fn reading(outcome: &Outcome, turns: &Turns, before: [u64; 3], elapsed: Duration) -> Reading {
+    let stream = outcome.streams.first().cloned().unwrap_or_default();
+    let ([sent, refused, foreign], shares) = (counts(turns), turns.shares());
+    let foreign = foreign - before[2];
+    Reading {
+        seconds: outcome.seconds,
+        sent: outcome.sent,
+        received: outcome.received,
+        lost: outcome.lost,
+        sent_mpps: outcome.sent_pps / 1e6,
+        received_mpps: outcome.received_pps / 1e6,
+        p50_ns: stream.latency_ns.p50,
+        p99_ns: stream.latency_ns.p99,
+        max_ns: stream.latency_ns.max,
+        longest_silence_ns: stream.longest_silence_ns,
+        longest_stall_ns: (shares.longest_stall * elapsed.as_nanos() as f64) as u64,
+        foreign,
+        stolen: foreign.min(outcome.lost),
+        strangers: outcome.untagged,
+        attacker_sent: sent - before[0],
+        attacker_refused: refused - before[1],
+        attacker_share: shares.attacker,
+        turns_per_second: shares.turns as f64 / elapsed.as_secs_f64().max(1e-9),
+    }
+}
+
+fn failed(error: &RigError) -> Diagnostic {
+    Diagnostic::failed("--calm", error, "look at what the switch says of the calm guests' ports")
+}
+
+/// For people.
+pub(super) fn text(calm: &Calm) -> String {
+    let titles = [
+        "CALM",
+        ">TX Mpps",
+        ">RX Mpps",
+        ">LOST",
+        ">STOLEN",
+        ">p50 us",
+        ">p99",
+        ">MAX",
+        ">SILENCE ms",
+        ">STALL ms",
+        ">ATTACKER",
+    ];
+    let row = |(name, reading): (&str, &Reading)| {
+        let micro = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
+        let milli = |ns: u64| format!("{:.2}", ns as f64 / 1e6);
+        vec![
+            name.to_owned(),
+            format!("{:.4}", reading.sent_mpps),
+            format!("{:.4}", reading.received_mpps),
+            reading.lost.to_string(),
+            reading.stolen.to_string(),
+            micro(reading.p50_ns),
+            micro(reading.p99_ns),
+            micro(reading.max_ns),
+            milli(reading.longest_silence_ns),
+            milli(reading.longest_stall_ns),
+            format!("{:.0} %", reading.attacker_share * 100.0),
+        ]
+    };
+    console::table(&titles, [("fast", &calm.fast), ("paced", &calm.paced)].map(row))
+}

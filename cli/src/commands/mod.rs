@@ -1,0 +1,14 @@
+//! The commands: `run` runs a switch, `verbs` asks a running one, `generate` and `bench` measure, `guest` and `demo` are guests.
+
+pub(crate) mod bench;
+pub(crate) mod check;
+mod cpu;
+pub(crate) mod demo;
+pub(crate) mod generate;
+pub(crate) mod guest;
+pub(crate) mod laboratory;
+pub(crate) mod run;
+pub(crate) mod show;
+pub(crate) mod snippet;
+pub(crate) mod top;
+pub(crate) mod verbs;

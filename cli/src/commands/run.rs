@@ -1,0 +1,81 @@
+//! `linerate run`: from a file to a running switch and back to nothing.
+//!
+//! The main thread waits for signals; the control API has its thread; the plant has its own. Things end in the
+//! opposite order of their start, so that no request reaches a plant that has gone and the control socket is the
+//! last file to disappear: its removal tells a waiter that everything is done.
+
+use crate::api::control;
+use crate::api::server;
+use crate::api::service::ApiService;
+use crate::args::RunArgs;
+use crate::dataplane::switch::Switch;
+use crate::host::{self, Host};
+use crate::settings::config;
+use crate::settings::topology::Topology;
+use console::Diagnostic;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Runs the switch until it is told to end.
+pub(crate) fn run(args: &RunArgs, socket: Option<&Path>) -> anyhow::Result<()> {
+    let topology = config::read(&args.config, &Host::here(), socket)?;
+    let path = topology.switch.control.clone().unwrap_or_else(host::default_control);
+    let mut signals = catch_signals()?;
+    host::raise_descriptor_limit();
+    let (claim, listener) = control::claim(&path)?;
+    let (data_plane, awaited) = Switch::start(&topology)?;
+    let waker = signals.handle();
+    let greeting = greeting(&topology, &path);
+    let service = Arc::new(ApiService::new(topology, path, Box::new(data_plane), move || waker.close()));
+    let server = server::start(listener, service.clone())?;
+    for error in awaited {
+        tell(&format!("linerate: {error}\n    until then the port waits"));
+    }
+    tell(&greeting);
+    wait(&mut signals);
+    drop(server);
+    drop(service);
+    drop(claim);
+    tell("linerate: stopped");
+    Ok(())
+}
+
+/// SIGINT and SIGTERM end the switch; while it ends, a second one ends the process at once.
+fn catch_signals() -> Result<Signals, Diagnostic> {
+    let catch = || {
+        let ending = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            signal_hook::flag::register_conditional_shutdown(signal, 1, ending.clone())?;
+            signal_hook::flag::register(signal, ending.clone())?;
+        }
+        Signals::new([SIGINT, SIGTERM, SIGHUP])
+    };
+    catch().map_err(|e| {
+        Diagnostic::failed("signal handlers", e, "allow this process to install them (seccomp?)")
+    })
+}
+
+/// Returns when the switch should end.
+fn wait(signals: &mut Signals) {
+    for signal in signals.forever() {
+        match signal {
+            SIGHUP => {
+                tell("linerate: SIGHUP is ignored; change a running switch with `linerate ports` and `fdb`");
+            }
+            _ => return,
+        }
+    }
+}
+
+fn greeting(topology: &Topology, path: &Path) -> String {
+    format!("{topology}\nlinerate: running, control socket {}; Ctrl-C ends it", path.display())
+}
+
+/// Notifies the service manager; it may have stopped listening.
+fn tell(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}

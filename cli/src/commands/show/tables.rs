@@ -1,0 +1,209 @@
+//! One table for each answer.
+
+use crate::api::model::{FdbReport, PortReport, Status, Traffic, WorkersReport};
+use crate::dataplane::report::{BridgePort, BridgeReport, MoveEvent, Origin};
+use console::table;
+use console::units::{bytes, count, duration, percent, ratio};
+use engine::PortSnapshot;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// `linerate status`
+pub(crate) fn status(status: &Status) -> String {
+    let Traffic { rx_packets, rx_bytes, tx_packets, tx_bytes, replicated, punted, drops } = &status.traffic;
+    let mut text = format!(
+        "switch    {} (linerate {}, process {}), up {}\n\
+         workers   {}{}, {} asleep; copies with {}\n\
+         ports     {}, {} connected\n\
+         in        {} packets, {}\n\
+         out       {} packets, {}; {} copies made by flooding, {} packets to control\n\
+         lost      {}\n",
+        status.name,
+        status.version,
+        status.pid,
+        duration(status.uptime_ns),
+        status.workers,
+        roles(&status.roles),
+        status.sleeping,
+        status.kernel,
+        status.ports,
+        status.connected,
+        count(*rx_packets),
+        bytes(*rx_bytes),
+        count(*tx_packets),
+        bytes(*tx_bytes),
+        count(*replicated),
+        count(*punted),
+        reasons(drops),
+    );
+    for bridge in &status.bridges {
+        let (used, ports) = (bridge.addresses, bridge.ports.join(", "));
+        // Writing to a string cannot fail.
+        let _ =
+            writeln!(text, "bridge    {}: {used} of {} addresses; ports {ports}", bridge.name, bridge.table);
+    }
+    text
+}
+
+/// ` (1 rx, 2 work)`; nothing where all do the same.
+fn roles(roles: &BTreeMap<String, usize>) -> String {
+    let each: Vec<String> = roles.iter().map(|(role, workers)| format!("{workers} {role}")).collect();
+    if each.is_empty() { String::new() } else { format!(" ({})", each.join(", ")) }
+}
+
+/// Losses by reason, in one line.
+pub(crate) fn reasons(drops: &BTreeMap<String, u64>) -> String {
+    let each: Vec<String> =
+        drops.iter().map(|(reason, packets)| format!("{reason} {}", count(*packets))).collect();
+    if each.is_empty() { "nothing".to_owned() } else { each.join(", ") }
+}
+
+/// `linerate ports show`
+pub(crate) fn ports(ports: &[PortReport]) -> String {
+    let titles = ["PORT", "STATE", "BRIDGE", "KIND", ">QUEUES", ">IN", ">OUT", ">LOST", "PLACE"];
+    let row = |port: &PortReport| {
+        let (settings, live) = (&port.settings, port.live.as_ref());
+        let number = |read: fn(&PortSnapshot) -> u64| live.map_or_else(String::new, |live| count(read(live)));
+        vec![
+            settings.name.clone(),
+            live.map_or("starting", |live| &live.state).to_owned(),
+            settings.bridge.clone(),
+            settings.kind.name().to_owned(),
+            number(|live| live.queues.iter().filter(|queue| queue.rx_running).count() as u64),
+            number(|live| live.rx_packets),
+            number(|live| live.tx_packets),
+            number(|live| live.drops.values().sum()),
+            settings.kind.place(),
+        ]
+    };
+    table(&titles, ports.iter().map(row))
+}
+
+/// `linerate ports show NAME`
+pub(crate) fn port(report: &PortReport) -> String {
+    let mut lines = vec![format!("{}, bridge {}", report.settings, report.settings.bridge)];
+    lines.extend(report.live.iter().flat_map(live));
+    lines.join("\n")
+}
+
+fn live(live: &PortSnapshot) -> Vec<String> {
+    let fault = live.fault.as_ref().map(|fault| format!(" ({fault})")).unwrap_or_default();
+    let mut lines = vec![
+        format!("state     {}{fault}; connected {} times so far", live.state, live.connects),
+        format!("memory    {} regions, {}", live.memory_regions, bytes(live.memory_bytes)),
+        format!("in        {} packets, {}", live.rx_packets, bytes(live.rx_bytes)),
+        format!("out       {} packets, {}", live.tx_packets, bytes(live.tx_bytes)),
+        format!("lost      {}", reasons(&live.drops)),
+        format!("features  {}", features(live)),
+    ];
+    lines.extend(live.details.iter().map(|(name, said)| format!("{name:<10}{said}")));
+    let running = |yes| if yes { "runs" } else { "stopped" };
+    lines.extend(live.queues.iter().enumerate().map(|(i, queue)| {
+        let (rx, tx) = (running(queue.rx_running), running(queue.tx_running));
+        format!("pair {i}    {} entries; receive {rx}, transmit {tx}", queue.size)
+    }));
+    lines
+}
+
+fn features(live: &PortSnapshot) -> String {
+    if live.features.is_empty() { "none agreed on".to_owned() } else { live.features.join(" ") }
+}
+
+/// `linerate bridges show`
+pub(crate) fn bridges(bridges: &[BridgeReport]) -> String {
+    let titles = [
+        "BRIDGE",
+        "PORT",
+        ">LEARNED",
+        ">MOST",
+        ">STATIC",
+        ">NOT LEARNED",
+        ">DEFERRED",
+        ">MOVES",
+        ">REFUSED MOVES",
+    ];
+    let row = |bridge: &BridgeReport, port: &BridgePort| {
+        let numbers = [u64::from(port.learned), port.max_macs.into(), port.pinned.into(), port.not_learned];
+        let events = [port.deferred, port.moves, port.refused_moves];
+        let numbers = numbers.into_iter().chain(events).map(count);
+        [bridge.name.clone(), port.port.clone()].into_iter().chain(numbers).collect()
+    };
+    let rows = bridges.iter().flat_map(|bridge| bridge.ports.iter().map(|port| row(bridge, port)));
+    let events = bridges.iter().flat_map(|bridge| bridge.refused_moves.iter().map(refused_move));
+    std::iter::once(table(&titles, rows)).chain(events).collect::<Vec<_>>().join("\n")
+}
+
+fn refused_move(event: &MoveEvent) -> String {
+    let MoveEvent { mac, vlan, old_port, new_port, age } = event;
+    let vlan = if *vlan == 0 { String::new() } else { format!(" in VLAN {vlan}") };
+    format!(
+        "{age} s ago: {mac}{vlan} sent from port {new_port} while in use at port {old_port}; it was not moved"
+    )
+}
+
+/// `linerate workers show`
+pub(crate) fn workers(report: &WorkersReport) -> String {
+    let titles = [
+        ">WORKER",
+        ">CPU",
+        "ROLE",
+        "STATE",
+        ">QUEUES",
+        ">BUSY %",
+        ">EMPTY %",
+        ">CYCLES/PACKET",
+        ">PACKETS/BURST",
+        ">PACKETS",
+        ">CARRIED",
+        ">SKIPPED",
+        ">SLEEPS",
+    ];
+    let rows = report.workers.iter().map(|worker| {
+        vec![
+            worker.index.to_string(),
+            worker.cpu.map_or("any".to_owned(), |cpu| cpu.to_string()),
+            worker.role.clone(),
+            if worker.sleeping { "asleep" } else { "polling" }.to_owned(),
+            worker.queues.to_string(),
+            percent(worker.busy_cycles, worker.busy_cycles + worker.idle_cycles),
+            percent(worker.empty_polls, worker.polls),
+            ratio(worker.busy_cycles, worker.packets),
+            ratio(worker.packets, worker.bursts),
+            count(worker.packets),
+            count(worker.carried_turns),
+            count(worker.skipped_turns),
+            count(worker.sleeps),
+        ]
+    });
+    let budget = report.budget;
+    format!(
+        "{}A turn of a receive queue is at most {} units of work; more is carried over and goes on by {} in a turn. A queue\n\
+         that has used {} more than another with packets is skipped.\n",
+        table(&titles, rows),
+        budget.turn,
+        budget.slice,
+        budget.lead
+    )
+}
+
+/// `linerate fdb show`
+pub(crate) fn fdb(report: &FdbReport) -> String {
+    let rows = report.entries.iter().map(|entry| {
+        vec![
+            entry.bridge.clone(),
+            if entry.vlan == 0 { "-".to_owned() } else { entry.vlan.to_string() },
+            entry.mac.to_string(),
+            entry.port.clone(),
+            match entry.origin {
+                Origin::Static => "static".to_owned(),
+                Origin::Learned => "learned".to_owned(),
+            },
+            entry.age.map_or("-".to_owned(), |seconds| format!("{seconds} s")),
+        ]
+    });
+    let text = table(&["BRIDGE", ">VLAN", "ADDRESS", "PORT", "ORIGIN", ">AGE"], rows);
+    match report.total - report.entries.len().min(report.total) {
+        0 => text,
+        more => format!("{text}\n... and {more} more; --limit shows more of them"),
+    }
+}

@@ -1,0 +1,60 @@
+//! `linerate snippet`: the lines that configure the other end of a port.
+//!
+//! `text` has what the kinds share, and one module for each kind that has another end. The other end takes the other side
+//! of the socket: it connects where the switch listens and listens where the switch connects. The connecting side retries,
+//! so that either side may be restarted.
+
+mod memif;
+mod stream;
+mod text;
+mod vhost_user;
+mod virtio_user;
+
+use crate::api::client::{Client, quote};
+use crate::api::model::PortReport;
+use crate::args::{GuestKind, SnippetArgs};
+use crate::host::Host;
+use crate::settings::config;
+use crate::settings::kinds::PortKind;
+use crate::settings::topology::PortSettings;
+use console::Diagnostic;
+use std::path::Path;
+
+/// The snippet for a port of a file or of the running switch.
+pub(crate) fn run(args: &SnippetArgs, control: Option<&Path>) -> anyhow::Result<String> {
+    let port = if let Some(file) = &args.config {
+        from_file(file, &args.port, control)?
+    } else {
+        let path = format!("/v1/ports/{}", quote(&args.port));
+        Client::new(control).get::<PortReport>(&path)?.settings
+    };
+    Ok(snippet(&port, args.kind)?)
+}
+
+fn from_file(file: &Path, name: &str, control: Option<&Path>) -> anyhow::Result<PortSettings> {
+    let topology = config::read(file, &Host::here(), control)?;
+    let names: Vec<String> = topology.ports.iter().map(|port| port.name.clone()).collect();
+    let found = topology.ports.into_iter().find(|port| port.name == name);
+    Ok(found.ok_or_else(|| {
+        let remedy = match names.as_slice() {
+            [] => "add a [[port]] section first".to_owned(),
+            names => format!("name one of {}", names.join(", ")),
+        };
+        Diagnostic::bad(file.display(), format!("there is no port \"{name}\""), remedy)
+    })?)
+}
+
+/// The text that makes `other` the other end of `port`.
+fn snippet(port: &PortSettings, other: GuestKind) -> Result<String, Diagnostic> {
+    match &port.kind {
+        PortKind::VhostUser(own) => vhost_user::snippet(port, &own.socket, other),
+        PortKind::VirtioUser(own) => virtio_user::snippet(port, &own.socket, other),
+        PortKind::Memif(own) => memif::snippet(port, own, other),
+        PortKind::Stream(own) => stream::snippet(port, own, other),
+        own => {
+            let reason = format!("a port of kind \"{}\" has no other end to configure", own.name());
+            let remedy = "name a port that guests or switches connect to, such as one of kind \"vhost-user\"";
+            Err(Diagnostic::bad(format!("port \"{}\"", port.name), reason, remedy))
+        }
+    }
+}

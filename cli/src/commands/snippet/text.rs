@@ -1,0 +1,66 @@
+//! What snippets of several kinds share.
+
+use crate::settings::kinds::socket::SocketSettings;
+use crate::settings::topology::PortSettings;
+use console::Diagnostic;
+use wire::MacAddress;
+
+/// A locally administered address that is always the same for a name (FNV-1a of the name).
+pub(super) fn mac(name: &str) -> MacAddress {
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let [hash @ .., _, _, _] = hash.to_be_bytes();
+    MacAddress::new([0x02, hash[0], hash[1], hash[2], hash[3], hash[4]])
+}
+
+/// DPDK takes its devices as words between commas.
+pub(super) fn no_comma(port: &PortSettings, socket: &SocketSettings) -> Result<(), Diagnostic> {
+    if !socket.path.as_os_str().as_encoded_bytes().contains(&b',') {
+        return Ok(());
+    }
+    let reason = format!("DPDK takes no path with a comma, such as {}", socket.path.display());
+    Err(Diagnostic::bad(format!("port {}", port.name), reason, "choose another `socket`"))
+}
+
+/// The section of another linerate's configuration: a port of kind `kind` at the other side of `socket`.
+pub(super) fn linerate(port: &PortSettings, kind: &str, socket: &SocketSettings) -> String {
+    let mode = socket.mode.other();
+    let section = format!(
+        "[[port]]\nname = {}\nkind = \"{kind}\"\nsocket = {}\nmode = \"{mode}\"\n",
+        quoted(&port.name),
+        quoted(&socket.path.display().to_string()),
+    );
+    let pairs = match port.queue_pairs {
+        1 => String::new(),
+        pairs => format!("queue_pairs = {pairs}\n"),
+    };
+    section + &pairs + &port.mtu.map(|mtu| format!("mtu = {mtu}\n")).unwrap_or_default()
+}
+
+/// `text` as a string of a configuration: what JSON escapes, TOML reads.
+pub(super) fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// `word` as one word of a shell command.
+pub(super) fn shell(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./,=:+@%".contains(c);
+    if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
+/// `text` as the value of an XML attribute.
+pub(super) fn xml(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('\'', "&apos;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn different_names_get_different_addresses_that_stations_may_have() {
+        assert_ne!(mac("a"), mac("b"));
+        assert!(mac("a").is_local() && !mac("a").is_group());
+    }
+}

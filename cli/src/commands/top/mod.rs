@@ -1,0 +1,133 @@
+//! `linerate top`: the switch live. `rates` turns two readings into rates, `view` draws them; this module reads,
+//! waits and listens to the keyboard. Where there is no terminal to draw on, readings follow one another as text, and
+//! for programs as JSON, one to a line.
+
+mod rates;
+mod view;
+
+use crate::api::client::Client;
+use crate::args::TopArgs;
+use console::Output;
+use engine::Snapshot;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
+use rates::Rates;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a signal may go unnoticed.
+const ATTENTION: Duration = Duration::from_millis(100);
+
+/// Shows rates until `q` is pressed, or once.
+pub(crate) fn run(args: &TopArgs, client: &Client) -> anyhow::Result<()> {
+    let interval = Duration::from_secs_f64(args.interval);
+    let first: Snapshot = client.get("/v1/snapshot")?;
+    if args.once {
+        std::thread::sleep(interval);
+        let second = client.get("/v1/snapshot")?;
+        return console::print(&rates::between(&first, &second), args.output, view::text);
+    }
+    if args.output == Output::Json || !console::is_screen(&std::io::stdout()) {
+        return follow(client, first, interval, args.output);
+    }
+    let ended = ended()?;
+    let mut terminal = ratatui::try_init()?;
+    let result = Screen { terminal: &mut terminal, client, first: 0, ended }.run(first, interval);
+    ratatui::restore();
+    result
+}
+
+/// Set by a signal that would otherwise end the process with the terminal as it is.
+fn ended() -> std::io::Result<Arc<AtomicBool>> {
+    let ended = Arc::new(AtomicBool::new(false));
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, ended.clone())?;
+    }
+    Ok(ended)
+}
+
+/// One reading after the other until the reader leaves or a signal arrives.
+fn follow(client: &Client, mut last: Snapshot, interval: Duration, output: Output) -> anyhow::Result<()> {
+    loop {
+        std::thread::sleep(interval);
+        let now: Snapshot = client.get("/v1/snapshot")?;
+        let rates = rates::between(&last, &now);
+        let text = match output {
+            Output::Table => format!("over {:.1} s\n{}\n\n", rates.seconds, view::text(&rates)),
+            Output::Json => format!("{}\n", serde_json::to_string(&rates)?),
+        };
+        console::raw(text.as_bytes())?;
+        last = now;
+    }
+}
+
+/// The terminal while it is ours.
+struct Screen<'a> {
+    terminal: &'a mut ratatui::DefaultTerminal,
+    client: &'a Client,
+    /// The first port that is shown.
+    first: usize,
+    ended: Arc<AtomicBool>,
+}
+
+impl Screen<'_> {
+    fn run(&mut self, mut last: Snapshot, interval: Duration) -> anyhow::Result<()> {
+        let mut rates = rates::between(&Snapshot::default(), &last);
+        loop {
+            self.draw(&rates)?;
+            if self.wait(interval, &rates)? {
+                return Ok(());
+            }
+            let now: Snapshot = self.client.get("/v1/snapshot")?;
+            rates = rates::between(&last, &now);
+            last = now;
+        }
+    }
+
+    fn draw(&mut self, rates: &Rates) -> anyhow::Result<()> {
+        let (socket, first) = (self.client.socket(), &mut self.first);
+        self.terminal.draw(|frame| view::draw(frame, rates, socket, first))?;
+        Ok(())
+    }
+
+    /// Waits for the next reading; `true` when the user wants to leave. A resized window is drawn anew at once.
+    fn wait(&mut self, interval: Duration, rates: &Rates) -> anyhow::Result<bool> {
+        let until = Instant::now() + interval;
+        while !self.ended.load(Ordering::Relaxed) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(false);
+            }
+            if !event::poll(left.min(ATTENTION))? {
+                continue;
+            }
+            match event::read()? {
+                Event::Key(key) if leaves(key) => return Ok(true),
+                Event::Key(key) => self.first = scrolled(self.first, key.code),
+                Event::Resize(..) => {}
+                _ => continue,
+            }
+            self.draw(rates)?;
+        }
+        Ok(true)
+    }
+}
+
+fn leaves(key: KeyEvent) -> bool {
+    let control_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
+    matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) || control_c
+}
+
+/// The first port to show after a key. Drawing brings it back into range.
+fn scrolled(first: usize, key: KeyCode) -> usize {
+    match key {
+        KeyCode::Down | KeyCode::Char('j') => first + 1,
+        KeyCode::Up | KeyCode::Char('k') => first.saturating_sub(1),
+        KeyCode::PageDown => first + 10,
+        KeyCode::PageUp => first.saturating_sub(10),
+        KeyCode::Home => 0,
+        KeyCode::End => usize::MAX / 2,
+        _ => first,
+    }
+}

@@ -1,0 +1,288 @@
+//! The verbs that ask a running switch: one request each, then one print.
+
+use crate::api::client::{Client, quote};
+use crate::api::model::{
+    FdbReport, Flushed, PlacementReport, PortReport, RebalanceRequest, Status, WorkerAdded, WorkersReport,
+};
+use crate::args::switch::{
+    FdbAddArgs, FdbCommand, FdbSelection, FdbShowArgs, PlacementCommand, PortsAddArgs, PortsCommand,
+    PortsShowArgs, RebalanceArgs, WorkersAddArgs, WorkersCommand,
+};
+use crate::commands::show::{placing, tables};
+use crate::dataplane::report::{BridgeReport, FdbEntry, Origin};
+use crate::settings::section;
+use crate::settings::topology::{PortSettings, StaticEntry};
+use console::Diagnostic;
+use console::Output;
+use engine::balance::Balance;
+use engine::machine::Machine;
+use serde_json::{Map, Value, json};
+use std::time::{Duration, Instant};
+
+/// How long `stop` waits for the switch to be gone.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// `linerate status`
+pub(crate) fn status(client: &Client, output: Output) -> anyhow::Result<()> {
+    console::print(&client.get::<Status>("/v1/status")?, output, tables::status)
+}
+
+/// `linerate bridges show`
+pub(crate) fn bridges(client: &Client, output: Output) -> anyhow::Result<()> {
+    let bridges: Vec<BridgeReport> = client.get("/v1/bridges")?;
+    console::print(&bridges, output, |bridges| tables::bridges(bridges))
+}
+
+/// `linerate workers ...`
+pub(crate) fn workers(client: &Client, command: &WorkersCommand) -> anyhow::Result<()> {
+    match command {
+        WorkersCommand::Show(args) => {
+            console::print(&client.get::<WorkersReport>("/v1/workers")?, args.output, tables::workers)
+        }
+        WorkersCommand::Add(args) => add_worker(client, args),
+    }
+}
+
+fn add_worker(client: &Client, args: &WorkersAddArgs) -> anyhow::Result<()> {
+    let body = match args.cpu {
+        Some(cpu) => json!({ "role": args.role, "cpu": cpu }),
+        None => json!({ "role": args.role }),
+    };
+    let WorkerAdded { index, role, cpu } = client.post("/v1/workers", &body)?;
+    let place = cpu.map_or("any cpu".to_owned(), |cpu| format!("cpu {cpu}"));
+    console::line(&format!("added worker {index}: {}, {place}", role.name()))?;
+    console::aside("the configuration file was not changed");
+    Ok(())
+}
+
+/// `linerate ports ...`
+pub(crate) fn ports(client: &Client, command: &PortsCommand) -> anyhow::Result<()> {
+    match command {
+        PortsCommand::Show(args) => show_ports(client, args),
+        PortsCommand::Add(args) => add_port(client, args),
+        PortsCommand::Remove { name } => {
+            let port: PortSettings = client.delete(&format!("/v1/ports/{}", quote(name)))?;
+            console::line(&format!("removed {port}"))?;
+            console::aside(
+                "the configuration file was not changed: a port that has a section there returns with the next start",
+            );
+            Ok(())
+        }
+    }
+}
+
+fn show_ports(client: &Client, args: &PortsShowArgs) -> anyhow::Result<()> {
+    if let Some(name) = &args.name {
+        let port: PortReport = client.get(&format!("/v1/ports/{}", quote(name)))?;
+        return console::print(&port, args.show.output, tables::port);
+    }
+    let ports: Vec<PortReport> = client.get("/v1/ports")?;
+    console::print(&ports, args.show.output, |ports| tables::ports(ports))
+}
+
+fn add_port(client: &Client, args: &PortsAddArgs) -> anyhow::Result<()> {
+    let port: PortReport = client.patient().post("/v1/ports", &port_request(args)?)?;
+    console::line(&format!("added {}, bridge {}", port.settings, port.settings.bridge))?;
+    let section = section::port(&port.settings)?;
+    console::aside(&format!(
+        "the configuration file was not changed; to keep this port, add there:\n\n{section}"
+    ));
+    Ok(())
+}
+
+/// The request's body: what was given, under the names of the configuration file.
+fn port_request(args: &PortsAddArgs) -> anyhow::Result<Value> {
+    let vlan = match (args.vlan, args.trunk.as_slice(), args.native) {
+        (Some(vlan), ..) => json!(vlan),
+        (None, [], _) => Value::Null,
+        (None, trunk, None) => json!({ "trunk": trunk }),
+        (None, trunk, Some(native)) => json!({ "trunk": trunk, "native": native }),
+    };
+    let fields = [
+        ("name", json!(args.name)),
+        ("socket", json!(args.socket.as_ref().map(std::path::absolute).transpose()?)),
+        ("kind", json!(args.kind)),
+        ("mode", json!(args.mode)),
+        ("bridge", json!(args.bridge)),
+        ("queue_pairs", json!(args.queue_pairs)),
+        ("ring", json!(args.ring)),
+        ("queue_size", json!(args.queue_size)),
+        ("mergeable", json!(args.mergeable)),
+        ("mtu", json!(args.mtu)),
+        ("vlan", vlan),
+        ("broadcast_limit", json!(args.broadcast_limit)),
+        ("unknown_limit", json!(args.unknown_limit)),
+        ("trusted", args.trusted.then_some(true).into()),
+        ("macs", listed(&args.macs)),
+        ("learn", json!(args.learn)),
+        ("max_macs", json!(args.max_macs)),
+        ("sources", listed(&args.sources)),
+    ];
+    let given = fields.into_iter().filter(|(_, value)| !value.is_null());
+    let mut body: Map<String, Value> = given.map(|(key, value)| (key.to_owned(), value)).collect();
+    for (key, value) in &args.set {
+        if is_open(value) {
+            let reason = format!("`{key}` begins with a quote that does not close");
+            let remedy = "close it, or leave quotes out; most shells take one pair for themselves";
+            return Err(Diagnostic::bad(format!("--set {key}={value}"), reason, remedy).into());
+        }
+        if body.insert(key.clone(), read_value(value)).is_some() {
+            let place = format!("--set {key}={value}");
+            return Err(Diagnostic::bad(place, format!("`{key}` is given twice"), "give it once").into());
+        }
+    }
+    Ok(body.into())
+}
+
+/// A list that was given; nothing where none was.
+fn listed(list: &[String]) -> Value {
+    if list.is_empty() { Value::Null } else { json!(list) }
+}
+
+/// Whether `text` begins as a quoted string of a file and does not end as one.
+fn is_open(text: &str) -> bool {
+    let text = text.trim();
+    text.starts_with(['"', '\'']) && text.parse::<toml::Value>().is_err()
+}
+
+/// `text` as the value that it would be in a file; what would be none, or a date, is a string.
+pub(crate) fn read_value(text: &str) -> Value {
+    let read = text.parse::<toml::Value>().ok().filter(|value| !value.is_datetime());
+    let json = read.and_then(|value| serde_json::to_value(value).ok());
+    json.filter(|value| !value.is_null()).unwrap_or_else(|| text.into())
+}
+
+/// `linerate fdb ...`
+pub(crate) fn fdb(client: &Client, command: &FdbCommand) -> anyhow::Result<()> {
+    match command {
+        FdbCommand::Show(args) => show_fdb(client, args),
+        FdbCommand::Add(args) => pin(client, args),
+        FdbCommand::Remove(args) => {
+            let path = format!("/v1/fdb/{}?{}", quote(&args.mac), filter(&args.selection));
+            let FdbEntry { bridge, mac, vlan, port, origin, .. } = client.delete(&path)?;
+            let kind = if origin == Origin::Static { "static" } else { "learned" };
+            let vlan = if vlan == 0 { String::new() } else { format!(", VLAN {vlan}") };
+            console::line(&format!("removed {kind} {mac} at port {port}, bridge {bridge}{vlan}"))
+        }
+        FdbCommand::Flush(args) => {
+            let Flushed { flushed } = client.delete(&format!("/v1/fdb?{}", filter(&args.selection)))?;
+            console::line(&format!("forgot {flushed} learned addresses"))
+        }
+    }
+}
+
+fn show_fdb(client: &Client, args: &FdbShowArgs) -> anyhow::Result<()> {
+    let filter = filter(&args.selection);
+    let report: FdbReport = client.get(&format!("/v1/fdb?limit={}&{filter}", args.limit))?;
+    console::print(&report, args.show.output, tables::fdb)
+}
+
+fn pin(client: &Client, args: &FdbAddArgs) -> anyhow::Result<()> {
+    let body = json!({ "mac": args.mac, "port": args.port, "vlan": args.vlan });
+    console::line(&format!("added {}", client.post::<StaticEntry>("/v1/fdb", &body)?))
+}
+
+fn filter(selection: &FdbSelection) -> String {
+    let FdbSelection { bridge, port, vlan } = selection;
+    let given = [("bridge", bridge), ("port", port), ("vlan", &vlan.map(|vlan| vlan.to_string()))];
+    let given = given.iter().filter_map(|(key, value)| Some(format!("{key}={}", quote(value.as_ref()?))));
+    given.collect::<Vec<_>>().join("&")
+}
+
+/// `linerate placement ...`
+pub(crate) fn placement(client: &Client, command: &PlacementCommand) -> anyhow::Result<()> {
+    match command {
+        PlacementCommand::Machine(args) => console::print(&Machine::here(), args.output, placing::machine),
+        PlacementCommand::Show(args) => {
+            let report = client.get::<PlacementReport>("/v1/placement")?;
+            console::print(&report, args.output, placing::placement)
+        }
+    }
+}
+
+/// `linerate rebalance`
+pub(crate) fn rebalance(client: &Client, args: &RebalanceArgs) -> anyhow::Result<()> {
+    let over_ms = u64::try_from(args.over.0.as_millis()).unwrap_or(u64::MAX);
+    let threshold = args.threshold.map(finite).transpose()?;
+    let wanted = RebalanceRequest { dry_run: args.dry_run, over_ms, threshold };
+    let found: Balance = client.post("/v1/rebalance", &serde_json::to_value(wanted)?)?;
+    console::print(&found, args.output, placing::balance)?;
+    let failed = found.moves.iter().filter(|step| step.failure.is_some()).count();
+    if failed > 0 {
+        let reason = format!("{failed} queues were not moved, for the reasons above");
+        return Err(
+            Diagnostic::failed("rebalance", reason, "see `linerate placement show`, and try again").into()
+        );
+    }
+    Ok(())
+}
+
+/// A share of a core as a request can carry it: JSON has no other numbers, and would say nothing instead. Whether it is in
+/// its range is the switch's to judge.
+fn finite(threshold: f64) -> Result<f64, Diagnostic> {
+    if threshold.is_finite() {
+        return Ok(threshold);
+    }
+    let reason = format!("a threshold of {threshold} cannot be");
+    Err(Diagnostic::bad("--threshold", reason, "give 0.01 to 1, a share of a core"))
+}
+
+/// `linerate stop`: returns when the switch has gone.
+pub(crate) fn stop(client: &Client) -> anyhow::Result<()> {
+    client.order("/v1/shutdown")?;
+    let until = Instant::now() + TIMEOUT;
+    while client.socket().exists() {
+        if Instant::now() > until {
+            let place = format!("the switch at {}", client.socket().display());
+            let remedy =
+                "look at its process; SIGKILL ends it, and its sockets are replaced at the next start";
+            return Err(Diagnostic::failed(place, "it has not ended within 10 seconds", remedy).into());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    console::line("stopped")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_threshold_that_is_no_number_is_refused_as_bad_input() {
+        for threshold in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            let refused = finite(threshold).unwrap_err();
+            assert_eq!((refused.code, refused.place.as_str()), (console::BAD_INPUT, "--threshold"));
+        }
+        assert_eq!(finite(0.5), Ok(0.5));
+    }
+
+    #[test]
+    fn a_quote_that_does_not_close_is_known() {
+        for open in ["\"x", "'x", "\"x\\\"", " \"x"] {
+            assert!(is_open(open), "{open}");
+        }
+        for sound in ["x", "\"x\"", "'x'", "x\"", "[\"x\"]", "7", ""] {
+            assert!(!is_open(sound), "{sound}");
+        }
+    }
+
+    #[test]
+    fn a_value_is_read_as_in_a_file_and_else_is_a_string() {
+        for (text, expected) in [
+            ("vm0", json!("vm0")),
+            ("\"7\"", json!("7")),
+            ("7", json!(7)),
+            ("true", json!(true)),
+            ("[1, 2]", json!([1, 2])),
+            ("{ trunk = [10] }", json!({ "trunk": [10] })),
+            ("127.0.0.1:5555", json!("127.0.0.1:5555")),
+            ("02:00:00:00:00:01", json!("02:00:00:00:00:01")),
+            ("2001-01-01", json!("2001-01-01")),
+            ("inf", json!("inf")),
+            ("a = 1\nb = 2", json!("a = 1\nb = 2")),
+            ("", json!("")),
+        ] {
+            assert_eq!(read_value(text), expected, "{text}");
+        }
+    }
+}

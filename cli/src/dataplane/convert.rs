@@ -1,0 +1,82 @@
+//! Settings as the engine and the bridges take them. The settings are valid.
+
+use crate::settings::placement::{Placement, Rebalance};
+use crate::settings::topology::{
+    self, BridgeSettings, Polling, PortSettings, QueueFull, Vlan, WorkerSettings,
+};
+use bridge::{BridgeConfig, MacMoves, PortConfig, Rate};
+use engine::balance::Rebalancing;
+use engine::{Rss, WorkerConfig};
+use std::num::NonZeroU32;
+use wire::VlanId;
+
+pub(super) fn rebalancing(placement: &Placement) -> Option<Rebalancing> {
+    let moves = match placement.rebalance {
+        Rebalance::Off => return None,
+        Rebalance::DryRun => false,
+        Rebalance::Auto => true,
+    };
+    Some(Rebalancing { interval: placement.interval.0, threshold: placement.threshold.0, moves })
+}
+
+pub(super) fn rss(rss: topology::Rss) -> Rss {
+    match rss {
+        topology::Rss::Symmetric => Rss::Symmetric,
+        topology::Rss::Toeplitz => Rss::Toeplitz,
+        topology::Rss::Pair => Rss::Pair,
+    }
+}
+
+pub(super) fn worker_config(worker: &WorkerSettings) -> WorkerConfig {
+    WorkerConfig {
+        cpu: worker.cpu,
+        polling: match worker.polling {
+            Polling::Adaptive => engine::Polling::Adaptive,
+            Polling::Busy => engine::Polling::Busy,
+        },
+        queue_full: match worker.queue_full {
+            QueueFull::Drop => engine::QueueFull::Drop,
+            QueueFull::Wait => engine::QueueFull::Wait,
+        },
+    }
+}
+
+pub(super) fn bridge_config(bridge: &BridgeSettings) -> BridgeConfig {
+    BridgeConfig {
+        capacity: bridge.table as usize,
+        ageing_seconds: bridge.ageing,
+        forward_reserved: bridge.forward_reserved,
+        mac_moves: match bridge.mac_moves {
+            topology::MacMoves::Guarded => MacMoves::Guarded,
+            topology::MacMoves::Free => MacMoves::Free,
+        },
+        dhcp_snooping: bridge.dhcp_snooping,
+    }
+}
+
+pub(super) fn port_config(port: &PortSettings, quota: Option<u32>) -> PortConfig {
+    let security = &port.security;
+    let rate = |limit: Option<u32>| limit.and_then(NonZeroU32::new).map(Rate::per_second);
+    PortConfig {
+        vlan: vlan(port.vlan.as_ref()),
+        trusted: security.trusted,
+        learn: security.learn,
+        max_macs: security.max_macs.or(quota),
+        macs: security.macs.clone(),
+        sources: (!security.sources.is_empty()).then(|| security.sources.clone()),
+        broadcast_limit: rate(port.broadcast_limit),
+        unknown_limit: rate(port.unknown_limit),
+    }
+}
+
+/// The configuration has been judged: every number is a VLAN's.
+pub(super) fn vlan(vlan: Option<&Vlan>) -> bridge::Vlan {
+    match vlan {
+        None => bridge::Vlan::Transparent,
+        Some(Vlan::Access(own)) => VlanId::new(*own).map_or_else(Default::default, bridge::Vlan::Access),
+        Some(Vlan::Trunk { trunk, native }) => bridge::Vlan::Trunk {
+            allowed: trunk.iter().copied().filter_map(VlanId::new).collect(),
+            native: native.and_then(VlanId::new),
+        },
+    }
+}

@@ -1,0 +1,294 @@
+//! The real plant: an engine, and the bridges that decide for it.
+//!
+//! This is where words of the configuration become values of the rooms to the left. A port is known to its bridge
+//! before its first packet can come in, and leaves the engine before its bridge forgets it.
+
+use super::convert::{bridge_config, port_config, rebalancing, rss, worker_config};
+use super::interface::{DataPlane, DataPlaneError};
+use super::open::{deferred, open, open_loaded};
+use super::report::{BridgePort, BridgeReport, FdbEntry, FdbFilter, MoveEvent, Origin};
+use crate::settings::kinds::kind::Loaded;
+use crate::settings::model::{Role, RssMode};
+use crate::settings::topology::{MOST_PORTS, PortSettings, StaticEntry, Topology, WorkerSettings};
+use bridge::{BridgeStatistics, PortStatistics, RefusedMove, Selection};
+use console::Diagnostic;
+use engine::balance::{Balance, QueueLoad};
+use engine::{Engine, EngineConfig, EngineError, Now, Snapshot};
+use port::{PortControl, PortId};
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use wire::{MacAddress, VlanId};
+
+/// A running engine with its bridges.
+pub(crate) struct Switch {
+    engine: Engine,
+    bridges: bridge::Switch,
+    /// The addresses that a port may teach its bridge, by bridge, where a port says nothing of its own.
+    quotas: BTreeMap<String, Option<u32>>,
+    /// Where ports with one queue pair are spread, if they say nothing of their own.
+    rss_mode: RssMode,
+    members: Mutex<Vec<Member>>,
+}
+
+/// A port that runs.
+struct Member {
+    id: PortId,
+    name: String,
+    bridge: String,
+}
+
+impl Switch {
+    /// Starts everything that `topology` describes, or nothing. A port whose place is not there runs all the same and
+    /// tries again; what is in its way is the second part of the answer. Where that is so for all of them, nothing
+    /// starts.
+    pub(crate) fn start(topology: &Topology) -> Result<(Self, Vec<Diagnostic>), Diagnostic> {
+        let bridges = bridge::Switch::new(MOST_PORTS);
+        for bridge in &topology.bridges {
+            let place = format!("bridge \"{}\"", bridge.name);
+            let added = bridges.add_bridge(&bridge.name, bridge_config(bridge));
+            added.map_err(|e| Diagnostic::failed(place, e, "correct this [[bridge]] section"))?;
+        }
+        let workers = topology.workers.iter().map(worker_config).collect();
+        let model = topology.model.engine(topology.workers.iter().map(|worker| worker.roles));
+        let engine = Engine::start_as(
+            EngineConfig { workers, max_ports: MOST_PORTS, rss: rss(topology.switch.rss) },
+            model,
+            &bridges,
+        );
+        let remedy = "correct what is said of workers, or give this process more threads and descriptors";
+        let engine = engine.map_err(|e| Diagnostic::failed("workers", e, remedy))?;
+        let quotas = topology.bridges.iter().map(|bridge| (bridge.name.clone(), bridge.max_macs_per_port));
+        let rss_mode = topology.model.rss_mode;
+        let switch = Self { engine, bridges, quotas: quotas.collect(), rss_mode, members: Mutex::default() };
+        switch.place(topology)?;
+        let awaited = switch.populate(topology)?;
+        Ok((switch, awaited))
+    }
+
+    /// Tells the engine which queues have their worker, and what is done about load.
+    fn place(&self, topology: &Topology) -> Result<(), Diagnostic> {
+        let Some(placement) = &topology.placement else { return Ok(()) };
+        let is_port = |name: &str| topology.ports.iter().any(|port| port.name == name);
+        let failed =
+            |e: &dyn Display| Diagnostic::of_error("placement", e, "correct the [placement] section");
+        let affinity = placement.affinity(topology.takers(), is_port).map_err(|e| failed(&e))?;
+        self.engine.set_queue_affinity(affinity).map_err(|e| failed(&e))?;
+        self.engine.watch_load(rebalancing(placement)).map_err(|e| failed(&e))
+    }
+
+    fn populate(&self, topology: &Topology) -> Result<Vec<Diagnostic>, Diagnostic> {
+        let opened: Vec<_> = topology.ports.iter().map(|port| (port, open(port))).collect();
+        let errors: Vec<_> = opened.iter().filter_map(|(_, opened)| opened.as_ref().err().cloned()).collect();
+        if !opened.is_empty() && errors.len() == opened.len() {
+            return Err(Diagnostic::all(errors));
+        }
+        for (port, opened) in opened {
+            let control = opened.unwrap_or_else(|error| deferred(port, &error));
+            self.join(port, control).map_err(DataPlaneError::into_diagnostic)?;
+        }
+        for entry in topology.bridges.iter().flat_map(|bridge| &bridge.statics) {
+            self.pin(entry).map_err(DataPlaneError::into_diagnostic)?;
+        }
+        Ok(errors)
+    }
+
+    /// Makes a port that was made a member of its bridge.
+    fn join(&self, port: &PortSettings, control: Box<dyn PortControl>) -> Result<(), DataPlaneError> {
+        let mut members = self.members();
+        let id = self.plug_in(port, control)?;
+        members.push(Member { id, name: port.name.clone(), bridge: port.bridge.clone() });
+        Ok(())
+    }
+
+    /// A panic elsewhere leaves the list as it was: it changes in one step.
+    fn members(&self) -> MutexGuard<'_, Vec<Member>> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The names of the ports that run, by number.
+    fn names(&self) -> BTreeMap<u16, String> {
+        self.members().iter().map(|member| (member.id.0, member.name.clone())).collect()
+    }
+
+    /// Hands `control` to the engine, with a number that its bridge knows already.
+    fn plug_in(&self, port: &PortSettings, control: Box<dyn PortControl>) -> Result<PortId, DataPlaneError> {
+        let quota = self.quotas.get(&port.bridge).copied().flatten();
+        let refused = |e: &dyn Display| {
+            let remedy = "correct the port's section, or remove another port";
+            DataPlaneError::refused(format!("port \"{}\"", port.name), e, remedy)
+        };
+        let id = self.engine.reserve(&port.name).map_err(|e| refused(&e))?;
+        let joined =
+            self.bridges.add_port(id, &port.bridge, &port_config(port, quota)).map_err(|e| refused(&e));
+        let started = joined.and_then(|()| self.start_port(id, port, control).map_err(|e| refused(&e)));
+        started.map(|()| id).inspect_err(|_| {
+            // The first error has the cause; a port that never ran is not held.
+            let _ = self.pull_out(id, &port.name);
+        })
+    }
+
+    fn start_port(
+        &self,
+        id: PortId,
+        port: &PortSettings,
+        control: Box<dyn PortControl>,
+    ) -> Result<(), EngineError> {
+        // A port with several queue pairs has spread packets already by choosing one.
+        let usual = if port.queue_pairs == 1 { self.rss_mode } else { RssMode::Queues };
+        match port.rss_mode.unwrap_or(usual) {
+            RssMode::Software => self.engine.add_spread(id, control),
+            RssMode::Queues => self.engine.add_reserved(id, control),
+        }
+    }
+
+    /// Takes a port away from engine and bridge. What has gone already is what is wanted. Whatever the answer, `id`
+    /// is the engine's from here on, which may give it to another port.
+    fn pull_out(&self, id: PortId, name: &str) -> Result<(), DataPlaneError> {
+        let removed = self.engine.remove_port(id);
+        let _ = self.bridges.remove_port(id);
+        match removed {
+            Err(EngineError::WorkerHung(worker)) => Err(DataPlaneError::held(name, worker)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The addresses of one bridge.
+    fn stations(&self, bridge: &str) -> Vec<bridge::Station> {
+        let now = Now(self.engine.snapshot().uptime_ns);
+        self.bridges.stations(bridge, now).unwrap_or_default()
+    }
+}
+
+impl DataPlane for Switch {
+    fn snapshot(&self) -> Snapshot {
+        self.engine.snapshot()
+    }
+
+    fn fdb(&self) -> Vec<FdbEntry> {
+        let names = self.names();
+        let entry = |bridge: &str, station: bridge::Station| FdbEntry {
+            bridge: bridge.to_owned(),
+            mac: station.mac,
+            vlan: station.vlan,
+            port: names.get(&station.port).cloned().unwrap_or_default(),
+            origin: if station.pinned { Origin::Static } else { Origin::Learned },
+            age: station.age_seconds,
+        };
+        let bridges = self.quotas.keys();
+        bridges.flat_map(|bridge| self.stations(bridge).into_iter().map(move |s| entry(bridge, s))).collect()
+    }
+
+    fn bridges(&self) -> Vec<BridgeReport> {
+        let second = (self.engine.snapshot().uptime_ns / 1_000_000_000) as u32;
+        let names = self.names();
+        self.bridges.statistics().into_iter().map(|bridge| bridge_report(bridge, &names, second)).collect()
+    }
+
+    fn addresses(&self, bridge: &str) -> usize {
+        let all = self.bridges.statistics();
+        all.iter().find(|statistics| statistics.name == bridge).map_or(0, |statistics| statistics.stations)
+    }
+
+    fn add_port(&self, port: &PortSettings, loaded: Loaded) -> Result<(), DataPlaneError> {
+        self.join(port, open_loaded(port, &loaded)?)
+    }
+
+    fn remove_port(&self, name: &str) -> Result<(), DataPlaneError> {
+        let mut members = self.members();
+        let index = members.iter().position(|member| member.name == name);
+        let index = index.ok_or_else(|| not_running(name))?;
+        // Forgotten even if a worker holds it: under its number, another port may run soon.
+        self.pull_out(members.remove(index).id, name)
+    }
+
+    fn add_worker(&self, role: Role, worker: &WorkerSettings) -> Result<usize, DataPlaneError> {
+        let added = self.engine.add_stage(role.engine(), worker_config(worker), &self.bridges);
+        let remedy = "name another CPU, or give this process more threads and descriptors";
+        added.map_err(|e| DataPlaneError::refused("the new worker", e, remedy))
+    }
+
+    fn pin(&self, entry: &StaticEntry) -> Result<(), DataPlaneError> {
+        let members = self.members();
+        let member = members.iter().find(|member| member.name == entry.port);
+        let member = member.ok_or_else(|| not_running(&entry.port))?;
+        let vlan = VlanId::new(entry.vlan);
+        let added = self.bridges.add_static(&member.bridge, entry.mac, vlan, member.id);
+        added.map_err(|e| DataPlaneError::refused(entry, e, "remove other entries of this bridge"))
+    }
+
+    fn forget(&self, bridge: &str, mac: MacAddress, vlan: u16) -> Result<(), DataPlaneError> {
+        let remedy = "see the addresses in `linerate fdb show`";
+        let forgotten = self.bridges.forget(bridge, mac, vlan);
+        forgotten.map_err(|e| DataPlaneError::refused(format!("address {mac}"), e, remedy))
+    }
+
+    fn flush(&self, wanted: &FdbFilter) -> Result<u64, DataPlaneError> {
+        let members = self.members();
+        let port = wanted.port.as_ref().and_then(|name| members.iter().find(|member| member.name == *name));
+        if wanted.port.is_some() && port.is_none() {
+            return Ok(0);
+        }
+        let home = |bridge: &&String| port.is_none_or(|port| port.bridge == **bridge);
+        let named = |bridge: &&String| wanted.bridge.as_ref().is_none_or(|name| name == *bridge);
+        let selection = Selection { port: port.map(|port| port.id), vlan: wanted.vlan };
+        self.quotas.keys().filter(home).filter(named).try_fold(0, |sum, bridge| {
+            let flushed = self.bridges.flush(bridge, selection);
+            let flushed = flushed.map_err(|e| DataPlaneError::refused("fdb flush", e, "try again"))?;
+            Ok(sum + flushed as u64)
+        })
+    }
+
+    fn queues(&self) -> Result<Vec<QueueLoad>, DataPlaneError> {
+        let remedy = "see `linerate workers show` for a hung worker";
+        self.engine.queues().map_err(|e| DataPlaneError::refused("placement", e, remedy))
+    }
+
+    fn latest_balance(&self) -> Option<Balance> {
+        self.engine.latest_balance()
+    }
+
+    fn rebalance(&self, over: Duration, threshold: f64, moves: bool) -> Result<Balance, DataPlaneError> {
+        let remedy = "see `linerate workers show` for a hung worker";
+        let found = self.engine.rebalance(over, threshold, moves);
+        found.map_err(|e| DataPlaneError::refused("rebalance", e, remedy))
+    }
+}
+
+fn not_running(name: &str) -> DataPlaneError {
+    let place = format!("port \"{name}\"");
+    DataPlaneError::refused(place, "the port does not run", "see the ports in `linerate ports show`")
+}
+
+/// A bridge with its ports by name. A port that was removed has none.
+fn bridge_report(bridge: BridgeStatistics, names: &BTreeMap<u16, String>, second: u32) -> BridgeReport {
+    let name = |number: u16| names.get(&number).cloned().unwrap_or_default();
+    let port = |port: PortStatistics| BridgePort {
+        port: name(port.port),
+        learned: port.learned,
+        max_macs: port.max_macs,
+        pinned: port.static_entries,
+        not_learned: port.refused,
+        deferred: port.deferred,
+        moves: port.moves,
+        refused_moves: port.refused_moves,
+    };
+    let event = |refused: RefusedMove| MoveEvent {
+        mac: refused.mac,
+        vlan: refused.vlan,
+        old_port: name(refused.old_port),
+        new_port: name(refused.new_port),
+        age: second.saturating_sub(refused.second),
+    };
+    BridgeReport {
+        name: bridge.name,
+        addresses: bridge.stations,
+        table: bridge.capacity,
+        ports: bridge.ports.into_iter().map(port).collect(),
+        refused_moves: bridge.refused_moves.into_iter().map(event).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+use super::*;
+use crate::settings::kinds::PortKind;
+use crate::settings::kinds::socket::{Mode, SocketSettings};
+use crate::settings::kinds::vhost_user::VhostUser;
+use crate::settings::security::Security;
+use crate::settings::topology::{BridgeSettings, SwitchSettings, Vlan};
+use std::path::Path;
+
+mod hung;
+
+fn port(dir: &Path, name: &str, vlan: Option<Vlan>) -> PortSettings {
+    let socket = SocketSettings { path: dir.join(name), mode: Mode::Server };
+    let kind = PortKind::VhostUser(VhostUser { socket, offloads: true });
+    PortSettings { vlan, broadcast_limit: Some(10), ..PortSettings::named(name, kind) }
+}
+
+fn switch(ports: Vec<PortSettings>, statics: Vec<StaticEntry>) -> Result<Switch, Diagnostic> {
+    start(ports, statics).map(|(switch, _)| switch)
+}
+
+fn start(
+    ports: Vec<PortSettings>,
+    statics: Vec<StaticEntry>,
+) -> Result<(Switch, Vec<Diagnostic>), Diagnostic> {
+    Switch::start(&Topology {
+        switch: SwitchSettings::default(),
+        model: crate::settings::model::ModelSettings::default(),
+        workers: vec![WorkerSettings::default()],
+        placement: None,
+        bridges: vec![BridgeSettings {
+            statics,
+            max_macs_per_port: Some(7),
+            ..BridgeSettings::named("main")
+        }],
+        ports,
+    })
+}
+
+fn pin(last: u8, port: &str, vlan: u16) -> StaticEntry {
+    StaticEntry { mac: wire::MacAddress::new([2, 0, 0, 0, 0, last]), port: port.to_owned(), vlan }
+}
+
+#[test]
+fn ports_and_static_entries_of_the_topology_run_and_their_sockets_go_with_the_switch() {
+    let dir = tempfile::tempdir().unwrap();
+    let ports = vec![port(dir.path(), "a", Some(Vlan::Access(10))), port(dir.path(), "b", None)];
+    let switch = switch(ports, vec![pin(1, "a", 0)]).unwrap();
+    let fdb = switch.fdb();
+    assert_eq!((fdb[0].port.as_str(), fdb[0].vlan, fdb[0].origin), ("a", 10, Origin::Static));
+    assert_eq!(switch.addresses("main"), 1);
+    let names: Vec<String> = switch.snapshot().ports.into_iter().map(|port| port.name).collect();
+    assert_eq!(names, ["a", "b"]);
+    assert!(dir.path().join("a").exists() && dir.path().join("b").exists());
+    drop(switch);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_ports_own_limit_goes_before_its_bridges_and_absent_ones_are_absent() {
+    let dir = tempfile::tempdir().unwrap();
+    let plain = port(dir.path(), "a", None);
+    let security = Security { max_macs: Some(3), ..Security::default() };
+    let own = PortSettings { security, ..plain.clone() };
+    assert_eq!(port_config(&plain, Some(7)).max_macs, Some(7));
+    assert_eq!(port_config(&own, Some(7)).max_macs, Some(3));
+    assert_eq!(port_config(&plain, None).max_macs, None);
+    assert_eq!(port_config(&plain, None).broadcast_limit, bridge::Rate::new(10, 64));
+    assert_eq!(port_config(&plain, None).unknown_limit, None);
+}
+
+#[test]
+fn a_trunk_keeps_its_vlans_and_its_native_one() {
+    let native = VlanId::new(1);
+    let trunk = super::super::convert::vlan(Some(&Vlan::Trunk { trunk: vec![10, 20], native: Some(1) }));
+    let allowed = [10, 20].into_iter().filter_map(VlanId::new).collect();
+    assert_eq!(trunk, bridge::Vlan::Trunk { allowed, native });
+}
+
+#[test]
+fn a_port_that_cannot_start_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let switch = switch(vec![port(dir.path(), "a", None)], Vec::new()).unwrap();
+    let homeless = PortSettings { bridge: "nowhere".to_owned(), ..port(dir.path(), "b", None) };
+    let error = switch.add_port(&homeless, None).unwrap_err();
+    assert!(error.into_diagnostic().reason.contains("nowhere"));
+    assert!(!dir.path().join("b").exists());
+    assert_eq!(switch.snapshot().ports.len(), 1);
+    switch.add_port(&port(dir.path(), "b", None), None).unwrap();
+}
+
+#[test]
+fn a_port_whose_place_is_not_there_waits_while_the_others_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let ports = || vec![port(dir.path(), "a", None), port(dir.path(), "b", None)];
+    std::fs::write(dir.path().join("a"), "in the way").unwrap();
+    let (switch, awaited) = start(ports(), vec![pin(1, "a", 0)]).unwrap();
+    let said: Vec<String> = awaited.iter().map(ToString::to_string).collect();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(
+        said[0].starts_with("port \"a\": ") && said[0].contains("is not a socket\n    remedy: remove it"),
+        "{said:?}"
+    );
+    let live = |name: &str| switch.snapshot().ports.into_iter().find(|port| port.name == name).unwrap();
+    assert_eq!((live("a").state.as_str(), live("b").state.as_str()), ("faulted", "waiting"));
+    assert!(live("a").fault.is_some_and(|why| why.contains("is not a socket")));
+    std::fs::remove_file(dir.path().join("a")).unwrap();
+    let began = std::time::Instant::now();
+    while live("a").state != "waiting" {
+        assert!(began.elapsed().as_secs() < 20, "{:?}", live("a"));
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert!(dir.path().join("a").exists());
+    switch.remove_port("a").unwrap();
+    assert!(!dir.path().join("a").exists());
+}
+
+#[test]
+fn where_no_port_can_be_made_nothing_starts_and_every_reason_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["a", "b"] {
+        std::fs::write(dir.path().join(name), "in the way").unwrap();
+    }
+    let ports = vec![port(dir.path(), "a", None), port(dir.path(), "b", None)];
+    let error = start(ports, Vec::new()).err().unwrap();
+    assert_eq!(error.code, console::BAD_INPUT);
+    let said = error.to_string();
+    assert!(said.starts_with("port \"a\": ") && said.contains("\nport \"b\": "), "{said}");
+}
+
+#[test]
+fn removing_a_port_takes_its_socket_and_its_addresses_along() {
+    let dir = tempfile::tempdir().unwrap();
+    let ports = vec![port(dir.path(), "a", None), port(dir.path(), "b", None)];
+    let switch = switch(ports, vec![pin(1, "a", 0), pin(2, "b", 0)]).unwrap();
+    switch.remove_port("a").unwrap();
+    assert!(!dir.path().join("a").exists());
+    let left: Vec<String> = switch.fdb().into_iter().map(|entry| entry.port).collect();
+    assert_eq!(left, ["b"]);
+    assert!(switch.remove_port("a").is_err());
+}
+
+#[test]
+fn a_flush_keeps_static_entries() {
+    let dir = tempfile::tempdir().unwrap();
+    let switch = switch(vec![port(dir.path(), "a", None)], vec![pin(1, "a", 0)]).unwrap();
+    assert_eq!(switch.flush(&FdbFilter::default()), Ok(0));
+    let narrow = FdbFilter { bridge: Some("main".into()), port: Some("a".into()), ..FdbFilter::default() };
+    assert_eq!(switch.flush(&narrow), Ok(0));
+    assert_eq!(switch.addresses("main"), 1);
+}
+
+#[test]
+fn one_address_is_forgotten_under_the_vlan_that_the_listing_shows() {
+    let dir = tempfile::tempdir().unwrap();
+    let ports = vec![port(dir.path(), "a", Some(Vlan::Access(5))), port(dir.path(), "b", None)];
+    let switch = switch(ports, vec![pin(1, "a", 0), pin(2, "b", 0)]).unwrap();
+    let entry = switch.fdb().remove(0);
+    assert_eq!((entry.mac, entry.vlan), (pin(1, "a", 0).mac, 5));
+    assert!(switch.forget("main", entry.mac, 0).is_err());
+    switch.forget("main", entry.mac, entry.vlan).unwrap();
+    assert_eq!(switch.addresses("main"), 1);
+    assert!(switch.forget("main", entry.mac, entry.vlan).is_err());
+}

@@ -1,0 +1,76 @@
+//! The configuration: one TOML file becomes a [`Topology`], or every error in it is reported at once.
+//!
+//! `sections` reads the sections of a file, `workers` and `placement` what it says about threads; `validate`, `security`
+//! and `peers` check sections against each other and against this machine. Requests to the control API take the same
+//! path. Nothing here changes anything on this machine.
+
+mod peers;
+mod placement;
+pub(crate) mod requests;
+mod sections;
+mod security;
+#[cfg(test)]
+mod tests;
+mod validate;
+mod workers;
+
+use super::reader::node::{self, Lines, Node};
+use super::reader::notes::{self, Notes};
+use super::reader::syntax;
+use super::topology::Topology;
+use crate::host::Host;
+use console::Diagnostic;
+use std::io::Read;
+use std::path::Path;
+
+/// Largest file that is read: far more than any topology needs, and little enough to be validated at once.
+const LARGEST: u64 = 16 << 20;
+
+/// Reads and validates a file. The error has all errors of the file.
+pub(crate) fn read(path: &Path, host: &Host, control: Option<&Path>) -> Result<Topology, Diagnostic> {
+    let file = notes::printable(&path.display().to_string());
+    let errors = match text(path) {
+        Ok(text) => match parse(&text, host, control) {
+            Ok(topology) => return Ok(topology),
+            Err(errors) => errors,
+        },
+        Err(error) => vec![error],
+    };
+    let named = errors.into_iter().map(|error| Diagnostic { file: Some(file.clone()), ..error });
+    Err(Diagnostic::all(named.collect()))
+}
+
+/// The text of a file.
+fn text(path: &Path) -> Result<String, Diagnostic> {
+    let unread = |e: std::io::Error| {
+        Diagnostic::bad("", format!("cannot be read: {e}"), "name a file that exists and that you may read")
+    };
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(unread)?;
+    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(unread)?;
+    if bytes.len() as u64 > LARGEST {
+        let reason = format!("is larger than {} MiB, the limit of a configuration", LARGEST >> 20);
+        return Err(Diagnostic::bad("", reason, "name a TOML file"));
+    }
+    String::from_utf8(bytes).map_err(|e| {
+        let line = String::from_utf8_lossy(&e.as_bytes()[..e.utf8_error().valid_up_to()]).split('\n').count();
+        let error = Diagnostic::bad("", "is not text in UTF-8", "name a TOML file, and save it as UTF-8");
+        Diagnostic { line: Some(line), ..error }
+    })
+}
+
+/// Reads and validates the text of a file. `control` overrides the file's control socket.
+pub(crate) fn parse(text: &str, host: &Host, control: Option<&Path>) -> Result<Topology, Vec<Diagnostic>> {
+    let (root, errors) = toml::de::DeTable::parse_recoverable(text);
+    let (lines, mut notes) = (Lines::of(text), Notes::default());
+    let root = Node { line: Some(1), value: node::from_toml(root.get_ref(), &lines) };
+    let mut topology = sections::topology(&root, &mut notes);
+    if let Some(control) = control {
+        topology.switch.control = Some(control.to_owned());
+    }
+    let control = topology.switch.control.clone().unwrap_or_else(crate::host::default_control);
+    validate::topology(&topology, host, &control, &mut notes);
+    placement::settle(&mut topology, host, &mut notes);
+    let errors = syntax::add(notes.finish(), &errors, text, &lines);
+    if errors.is_empty() { Ok(topology) } else { Err(errors) }
+}

@@ -1,0 +1,70 @@
+//! Validates patch ports against the ports that they name.
+
+use crate::settings::kinds::PortKind;
+use crate::settings::kinds::patch::Patch;
+use crate::settings::reader::notes::{Notes, Section};
+use crate::settings::topology::{PortSettings, Topology};
+
+/// Validates one end of a patch against the ports before it. The peer of an end may be missing, as it has to be where
+/// ports are added to a running switch one by one.
+pub(super) fn validate(topology: &Topology, index: usize, notes: &mut Notes) {
+    let own = &topology.ports[index];
+    let PortKind::Patch(patch) = &own.kind else { return };
+    let wrong = topology.ports[..index].iter().find_map(|other| against(patch, own, other));
+    if let Some((reason, remedy)) = wrong {
+        notes.wrong((Section::Port(index), "peer"), reason, remedy);
+    }
+}
+
+/// What is wrong between the end `own` of a patch and the port `other` before it.
+fn against(patch: &Patch, own: &PortSettings, other: &PortSettings) -> Option<(String, String)> {
+    let (there, here) = (&other.name, &own.name);
+    let names_us = matches!(&other.kind, PortKind::Patch(pair) if pair.peer == *here);
+    match (patch.peer == *there, names_us) {
+        (false, true) => Some((
+            format!("port \"{there}\" is paired with this one, and this one with \"{}\"", patch.peer),
+            format!("write peer = \"{there}\", or change the peer of \"{there}\""),
+        )),
+        (true, false) => Some((
+            format!("port \"{there}\" is not paired with this one"),
+            format!("write kind = \"patch\" and peer = \"{here}\" there"),
+        )),
+        (true, true) if other.bridge == own.bridge => Some((
+            format!("both ends are on bridge \"{}\", where frames would loop", own.bridge),
+            "put one end on another bridge".into(),
+        )),
+        (false, false) | (true, true) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(name: &str, peer: &str, bridge: &str) -> PortSettings {
+        let kind = PortKind::Patch(Patch { peer: peer.into() });
+        PortSettings { bridge: bridge.into(), ..PortSettings::named(name, kind) }
+    }
+
+    /// What the second of two ends says of the first.
+    fn said(first: &PortSettings, second: &PortSettings) -> Option<String> {
+        let PortKind::Patch(pair) = &second.kind else { return None };
+        against(pair, second, first).map(|(reason, remedy)| format!("{reason} ({remedy})"))
+    }
+
+    #[test]
+    fn two_ends_name_each_other_and_lie_on_different_bridges() {
+        assert_eq!(said(&end("a", "b", "one"), &end("b", "a", "two")), None);
+        assert_eq!(said(&end("a", "b", "one"), &end("c", "d", "one")), None);
+        let told = |first: &PortSettings, second: &PortSettings| said(first, second).unwrap();
+        let loops = told(&end("a", "b", "one"), &end("b", "a", "one"));
+        assert!(loops.starts_with("both ends are on bridge \"one\""), "{loops}");
+        let spurned = told(&end("a", "c", "one"), &end("b", "a", "two"));
+        assert_eq!(
+            spurned,
+            "port \"a\" is not paired with this one (write kind = \"patch\" and peer = \"b\" there)"
+        );
+        let elsewhere = told(&end("a", "b", "one"), &end("b", "c", "two"));
+        assert!(elsewhere.contains("(write peer = \"a\", or change the peer of \"a\")"), "{elsewhere}");
+    }
+}

@@ -1,0 +1,230 @@
+//! What each section may say: its keys, their types, ranges and defaults. What sections say about each other and
+//! about this machine is `validate`'s, and what only one kind of port may say is that kind's.
+
+use crate::settings::kinds;
+use crate::settings::model::RssMode;
+use crate::settings::reader::fields::Fields;
+use crate::settings::reader::node::{Node, Value};
+use crate::settings::reader::notes::{Notes, Section};
+use crate::settings::security::Security;
+use crate::settings::topology::{
+    BridgeSettings, MacMoves, PortSettings, Rss, StaticEntry, SwitchSettings, Topology, Vlan, WorkerSettings,
+};
+use crate::settings::wrappers::Wrappers;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use wire::MacAddress;
+
+/// IEEE 802.1Q section 9.6: 0 and 4095 are reserved.
+const VLAN: RangeInclusive<i128> = 1..=4094;
+/// IEEE 802.1Q table 8-6.
+const AGEING: RangeInclusive<i128> = 10..=1_000_000;
+const TABLE: RangeInclusive<i128> = 16..=16_777_216;
+/// RFC 791 demands 68.
+const MTU: RangeInclusive<i128> = 68..=65_535;
+const QUEUE_PAIRS: RangeInclusive<i128> = 1..=128;
+const PER_SECOND: RangeInclusive<i128> = 1..=4_294_967_295;
+
+/// The bridge of a file that names none.
+const ONLY_BRIDGE: &str = "main";
+
+/// Reads the whole file's tree.
+pub(crate) fn topology(root: &Node, notes: &mut Notes) -> Topology {
+    let mut fields = Fields::open(root, Section::File, notes);
+    let switch = fields.node("switch");
+    let (worker, bridges) = (fields.node("worker"), sections(&mut fields, "bridge"));
+    let ports = sections(&mut fields, "port");
+    let placement = fields.node("placement");
+    fields.finish();
+    let (model, workers) = super::workers::read(worker, super::placement::stages_by(placement), notes);
+    let mut topology = Topology {
+        switch: switch.map(|node| read_switch(node, notes)).unwrap_or_default(),
+        model,
+        workers,
+        placement: placement.map(|node| super::placement::read(node, notes)),
+        bridges: bridges.iter().enumerate().map(|(i, node)| read_bridge(node, i, notes)).collect(),
+        ports: ports.iter().enumerate().map(|(i, node)| read_port(node, i, notes)).collect(),
+    };
+    complete(&mut topology);
+    topology
+}
+
+/// One worker and one bridge exist without being written.
+fn complete(topology: &mut Topology) {
+    if topology.workers.is_empty() {
+        topology.workers.push(WorkerSettings::default());
+    }
+    if topology.bridges.is_empty() {
+        topology.bridges.push(BridgeSettings::named(ONLY_BRIDGE));
+    }
+    for port in &mut topology.ports {
+        join_only_bridge(port, &topology.bridges);
+    }
+}
+
+/// A port that names no bridge joins the only one, where there is only one.
+pub(crate) fn join_only_bridge(port: &mut PortSettings, bridges: &[BridgeSettings]) {
+    if let (true, [only]) = (port.bridge.is_empty(), bridges) {
+        port.bridge.clone_from(&only.name);
+    }
+}
+
+/// The sections called `[[key]]`.
+fn sections<'a>(fields: &mut Fields<'a, '_>, key: &'static str) -> &'a [Node] {
+    match fields.node(key) {
+        Some(Node { value: Value::List(list), .. }) => list,
+        Some(node) => {
+            let reason = format!("`{key}` is {}, not a list of sections", node.kind());
+            fields.wrong::<()>(key, reason, format!("write [[{key}]], with two brackets on each side"));
+            &[]
+        }
+        None => &[],
+    }
+}
+
+fn read_switch(node: &Node, notes: &mut Notes) -> SwitchSettings {
+    notes.call(Section::Switch, "switch".to_owned());
+    let mut fields = Fields::open(node, Section::Switch, notes);
+    let default = SwitchSettings::default();
+    let name = fields.text("name").map_or(default.name, str::to_owned);
+    let control = fields.text("control").map(PathBuf::from);
+    let rss_modes = [("symmetric", Rss::Symmetric), ("toeplitz", Rss::Toeplitz), ("pair", Rss::Pair)];
+    let rss = fields.choice("rss", &rss_modes).unwrap_or_default();
+    fields.finish();
+    SwitchSettings { name, control, rss }
+}
+
+fn read_bridge(node: &Node, index: usize, notes: &mut Notes) -> BridgeSettings {
+    let section = Section::Bridge(index);
+    let mut fields = open_named(node, section, "bridge", index, notes);
+    let name = fields.required("name", "main").to_owned();
+    let default = BridgeSettings::named(&name);
+    let table = fields.number("table", TABLE, "addresses").unwrap_or(default.table);
+    let ageing = fields.number("ageing", AGEING, "seconds").unwrap_or(default.ageing);
+    let max_macs_per_port =
+        fields.number("max_macs_per_port", 1..=i128::from(table), "addresses, no more than the table holds");
+    let forward_reserved = fields.flag("forward_reserved").unwrap_or(default.forward_reserved);
+    let mac_moves = fields.choice("mac_moves", &[("guarded", MacMoves::Guarded), ("free", MacMoves::Free)]);
+    let dhcp_snooping = fields.flag("dhcp_snooping").unwrap_or(default.dhcp_snooping);
+    let statics = sections(&mut fields, "static");
+    fields.finish();
+    let section = |i| Section::Static(index, i);
+    let statics = statics.iter().enumerate();
+    let statics = statics.map(|(i, node)| {
+        notes.call(section(i), format!("bridge \"{name}\", static entry {i}"));
+        read_static(node, section(i), notes)
+    });
+    let statics = statics.collect();
+    let mac_moves = mac_moves.unwrap_or_default();
+    BridgeSettings {
+        name,
+        ageing,
+        table,
+        max_macs_per_port,
+        forward_reserved,
+        mac_moves,
+        dhcp_snooping,
+        statics,
+    }
+}
+
+/// Opens a section that people call by its name.
+fn open_named<'a, 'n>(
+    node: &'a Node,
+    section: Section,
+    kind: &str,
+    index: usize,
+    notes: &'n mut Notes,
+) -> Fields<'a, 'n> {
+    let name = match &node.value {
+        Value::Table(entries) => {
+            entries.iter().find(|entry| entry.key == "name").map(|entry| &entry.node.value)
+        }
+        _ => None,
+    };
+    let title = match name {
+        Some(Value::Text(name)) => format!("{kind} \"{name}\""),
+        _ => format!("{kind} {index}"),
+    };
+    notes.call(section, title);
+    Fields::open(node, section, notes)
+}
+
+/// Reads a `[[bridge.static]]` section.
+pub(crate) fn read_static(node: &Node, section: Section, notes: &mut Notes) -> StaticEntry {
+    let mut fields = Fields::open(node, section, notes);
+    let text = fields.required("mac", "02:00:00:00:00:01");
+    let mac = text.parse::<MacAddress>();
+    let mac = match mac {
+        Ok(mac) if !mac.is_group() && !mac.is_zero() => Some(mac),
+        Ok(mac) => fields.wrong("mac", format!("`mac` {mac} is a group address or zero"), one_station()),
+        Err(_) => fields.wrong("mac", format!("`mac` \"{text}\" is no Ethernet address"), one_station()),
+    };
+    let entry = StaticEntry {
+        mac: mac.unwrap_or(MacAddress::ZERO),
+        port: fields.required("port", "guest-a").to_owned(),
+        vlan: fields.number("vlan", 0..=*VLAN.end(), "as a VLAN (0: none)").unwrap_or(0),
+    };
+    fields.finish();
+    entry
+}
+
+fn one_station() -> String {
+    "write the address of one station, such as 02:00:00:00:00:01".to_owned()
+}
+
+/// Reads a `[[port]]` section.
+pub(crate) fn read_port(node: &Node, index: usize, notes: &mut Notes) -> PortSettings {
+    let section = Section::Port(index);
+    let mut fields = open_named(node, section, "port", index, notes);
+    let port = PortSettings {
+        name: fields.required("name", "guest-a").to_owned(),
+        kind: kinds::read(&mut fields),
+        queue_pairs: fields.number("queue_pairs", QUEUE_PAIRS, "pairs").unwrap_or(1),
+        mtu: fields.number("mtu", MTU, "bytes"),
+        bridge: fields.text("bridge").unwrap_or_default().to_owned(),
+        vlan: read_vlan(&mut fields),
+        broadcast_limit: fields.number("broadcast_limit", PER_SECOND, "packets a second"),
+        unknown_limit: fields.number("unknown_limit", PER_SECOND, "packets a second"),
+        security: Security::read(&mut fields),
+        rss_mode: fields.choice("rss_mode", &[("queues", RssMode::Queues), ("software", RssMode::Software)]),
+        wrappers: Wrappers::read(&mut fields),
+    };
+    fields.finish();
+    port
+}
+
+/// `vlan = 10` or `vlan = { trunk = [10, 20], native = 1 }`.
+fn read_vlan(fields: &mut Fields<'_, '_>) -> Option<Vlan> {
+    let section = fields.place("vlan").0;
+    let node = fields.node("vlan")?;
+    match &node.value {
+        Value::Integer(vlan) => fields.within("vlan", *vlan, &VLAN, "as a VLAN").map(Vlan::Access),
+        Value::Table(_) => read_trunk(&mut Fields::open_inner(node, section, fields.notes)),
+        _ => fields.not("vlan", node, "a VLAN, or { trunk = [10, 20], native = 1 }"),
+    }
+}
+
+fn read_trunk(fields: &mut Fields<'_, '_>) -> Option<Vlan> {
+    let native = fields.number("native", VLAN, "as a VLAN");
+    let trunk = fields.node("trunk");
+    fields.report_unknown();
+    let Some(Node { value: Value::List(list), .. }) = trunk else {
+        let remedy = "write { trunk = [10, 20], native = 1 }, or a number for an access port".to_owned();
+        return fields.wrong("vlan", "`vlan` has no list called `trunk`", remedy);
+    };
+    let trunk: Vec<u16> = list.iter().filter_map(|node| trunk_member(fields, node)).collect();
+    Some(Vlan::Trunk { trunk, native })
+}
+
+/// One VLAN of a trunk; each wrong one is named.
+fn trunk_member(fields: &mut Fields<'_, '_>, node: &Node) -> Option<u16> {
+    let said = match node.value {
+        Value::Integer(vlan) if VLAN.contains(&vlan) => return u16::try_from(vlan).ok(),
+        Value::Integer(vlan) => format!("{vlan}, which is out of range"),
+        _ => node.kind().to_owned(),
+    };
+    let section = fields.place("trunk").0;
+    fields.notes.wrong_at(section, node.line, format!("`trunk` lists {said}"), "list VLANs from 1 to 4094");
+    None
+}

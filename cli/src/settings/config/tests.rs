@@ -1,0 +1,548 @@
+//! Every error has a case here, with its line and the exact words.
+
+use super::*;
+use crate::settings::kinds::socket::{Mode, SocketSettings};
+use crate::settings::kinds::virtio_user::VirtioUser;
+use crate::settings::kinds::{self, PortKind};
+use crate::settings::topology::{Polling, PortSettings, QueueFull, Vlan};
+use port::virtio_user::RingKind;
+
+pub(super) fn host() -> Host {
+    Host::of(&[0, 1, 2, 3], &[0, 1])
+}
+
+/// `line: error (remedy)` for every error.
+fn errors(text: &str) -> Vec<String> {
+    let Err(errors) = parse(text, &host(), None) else { return Vec::new() };
+    let told = |m: Diagnostic| format!("{}: {} ({})", m.line.unwrap_or(0), m.headline(), m.remedy);
+    errors.into_iter().map(told).collect()
+}
+
+#[track_caller]
+pub(super) fn only(text: &str, expected: &str) {
+    assert_eq!(errors(text), [expected]);
+}
+
+pub(super) const PORT: &str = "[[port]]\nname = \"a\"\nsocket = \"/tmp/lr-a.sock\"\n";
+
+/// A port with one more line, which is line 4.
+#[track_caller]
+fn port_line(line: &str, expected: &str) {
+    only(&format!("{PORT}{line}\n"), expected);
+}
+
+#[test]
+fn a_full_file_becomes_a_topology() {
+    let text = r#"
+        [switch]
+        name = "rack-1"
+        [[worker]]
+        cpu = 1
+        polling = "busy"
+        queue_full = "wait"
+        [[bridge]]
+        name = "red"
+        ageing = 60
+        table = 1_000_000
+        max_macs_per_port = 10
+        forward_reserved = true
+        static = [{ mac = "02:00:00:00:00:01", port = "a", vlan = 10 }]
+        [[bridge]]
+        name = "blue"
+        [[port]]
+        name = "a"
+        kind = "vhost-user"
+        socket = "/tmp/lr-a.sock"
+        mode = "client"
+        queue_pairs = 2
+        mtu = 9000
+        bridge = "red"
+        vlan = { trunk = [10, 20], native = 1 }
+        broadcast_limit = 1000
+        unknown_limit = 2000
+        max_macs = 5
+        [[port]]
+        name = "b"
+        socket = "/tmp/lr-b.sock"
+        bridge = "blue"
+        vlan = 7
+    "#;
+    let topology = parse(text, &host(), None).unwrap();
+    let (worker, red, a) = (&topology.workers[0], &topology.bridges[0], &topology.ports[0]);
+    assert_eq!((worker.cpu, worker.polling, worker.queue_full), (Some(1), Polling::Busy, QueueFull::Wait));
+    assert_eq!(
+        (red.ageing, red.table, red.max_macs_per_port, red.forward_reserved),
+        (60, 1_000_000, Some(10), true)
+    );
+    assert_eq!((red.statics[0].port.as_str(), red.statics[0].vlan), ("a", 10));
+    assert_eq!(a.kind.to_string(), "vhost-user client at /tmp/lr-a.sock");
+    assert_eq!((a.queue_pairs, a.mtu), (2, Some(9000)));
+    assert_eq!(a.vlan, Some(Vlan::Trunk { trunk: vec![10, 20], native: Some(1) }));
+    assert_eq!((a.broadcast_limit, a.unknown_limit, a.security.max_macs), (Some(1000), Some(2000), Some(5)));
+    assert_eq!(topology.ports[1].vlan, Some(Vlan::Access(7)));
+}
+
+const UPLINK: &str = "[[port]]\nname = \"up\"\nsocket = \"/tmp/lr-up.sock\"\nkind = \"virtio-user\"\n";
+
+/// A virtio-user port with one more line, which is line 5.
+#[track_caller]
+fn uplink_line(line: &str, expected: &str) {
+    only(&format!("{UPLINK}{line}\n"), expected);
+}
+
+#[test]
+fn a_virtio_user_port_connects_and_has_a_driver_of_its_own() {
+    let at = |mode| SocketSettings { path: "/tmp/lr-up.sock".into(), mode };
+    let topology = parse(UPLINK, &host(), None).unwrap();
+    let usual = VirtioUser { socket: at(Mode::Client), ..VirtioUser::default() };
+    assert_eq!(topology.ports[0].kind, PortKind::VirtioUser(usual));
+    let text = format!(
+        "{UPLINK}mode = \"server\"\nring = \"packed-inorder\"\nqueue_size = 300\nmergeable = false\n"
+    );
+    let topology = parse(&text, &host(), None).unwrap();
+    let socket = at(Mode::Server);
+    let (ring, queue_size) = (RingKind::PackedInOrder, 300);
+    let driver = VirtioUser { ring, queue_size, mergeable: false, socket, offloads: true };
+    assert_eq!(topology.ports[0].kind, PortKind::VirtioUser(driver));
+    let told = topology.to_string();
+    let expected =
+        "port up: virtio-user server at /tmp/lr-up.sock, packed-inorder rings of 300, 1 queue pair";
+    assert!(told.ends_with(expected), "{told}");
+}
+
+#[test]
+fn what_a_port_is_asked_for_survives_the_control_api() {
+    for text in [PORT, UPLINK] {
+        let port = parse(text, &host(), None).unwrap().ports.remove(0);
+        let json = serde_json::to_value(&port).unwrap();
+        assert_eq!(json["kind"], port.kind.name());
+        assert_eq!(serde_json::from_value::<PortSettings>(json).unwrap(), port);
+    }
+}
+
+#[test]
+fn mistakes_about_a_driver_are_named_with_their_remedy() {
+    let words = "write \"split\", \"split-inorder\", \"packed\" or \"packed-inorder\"";
+    uplink_line(
+        "ring = \"round\"",
+        &format!("5: port \"up\": `ring` is \"round\", which it cannot be ({words})"),
+    );
+    uplink_line(
+        "queue_size = 64",
+        "5: port \"up\": `queue_size` is 64, which is out of range (give 128 to 4096 entries)",
+    );
+    uplink_line(
+        "queue_size = 300",
+        "5: port \"up\": `queue_size` is 300, and split rings have a power of two (write 256 or 512, or ring = \"packed\")",
+    );
+    uplink_line(
+        "mergeable = 1",
+        "5: port \"up\": `mergeable` is an integer, not true or false (write true or false)",
+    );
+    uplink_line(
+        "queue_size = 4096\nqueue_pairs = 128\nmtu = 65535",
+        "1: port \"up\": its rings and buffers would take 65946 MiB, and a port may share 1024 (lower `queue_pairs`, `queue_size` or `mtu`)",
+    );
+    uplink_line("queuesize = 1", "5: port \"up\": unknown key `queuesize` (did you mean `queue_size`?)");
+    let remedy = "remove it; a guest chooses for itself, and only a port of kind \"virtio-user\" is a driver";
+    port_line(
+        "ring = \"packed\"",
+        &format!(
+            "4: port \"a\": `ring` is the choice of a driver, and this port is a guest's back end ({remedy})"
+        ),
+    );
+}
+
+#[test]
+fn a_file_of_ports_alone_gets_one_worker_and_one_bridge() {
+    let topology = parse(PORT, &host(), None).unwrap();
+    let expected = "\
+switch linerate
+├─ worker 0: any cpu, sleeps when idle, drops when a queue is full
+└─ bridge main: 65536 addresses, forgotten after 300 s
+   └─ port a: vhost-user server at /tmp/lr-a.sock, 1 queue pair";
+    assert_eq!(topology.to_string(), expected);
+}
+
+#[test]
+fn the_tree_shows_every_bridge_with_its_ports_limits_and_static_entries() {
+    let text = format!(
+        "{PORT}bridge = \"red\"\nvlan = 5\nbroadcast_limit = 10\nmax_macs = 3\n[[bridge]]\nname = \"red\"\n\
+         static = [{{ mac = \"02:00:00:00:00:01\", port = \"a\", vlan = 5 }}]\n[[bridge]]\nname = \"blue\"\n"
+    );
+    let expected = "\
+switch linerate
+├─ worker 0: any cpu, sleeps when idle, drops when a queue is full
+├─ bridge red: 65536 addresses, forgotten after 300 s
+│  ├─ port a: vhost-user server at /tmp/lr-a.sock, 1 queue pair, access VLAN 5, at most 10 broadcasts/s, at most 3 addresses
+│  └─ static 02:00:00:00:00:01 at port a, VLAN 5
+└─ bridge blue: 65536 addresses, forgotten after 300 s";
+    assert_eq!(parse(&text, &host(), None).unwrap().to_string(), expected);
+}
+
+#[test]
+fn every_mistake_of_a_file_is_named_at_once_in_the_order_of_lines() {
+    let text = format!("[switch]\nnam = \"x\"\n{PORT}mtu = 1\n{PORT}vlan = 0\n");
+    let expected = [
+        "2: switch: unknown key `nam` (did you mean `name`?)",
+        "6: port \"a\": `mtu` is 1, which is out of range (give 68 to 65535 bytes)",
+        "8: port \"a\": there already is a port of this name (line 4) (rename one of them)",
+        "9: port \"a\": `socket` /tmp/lr-a.sock is already port \"a\"'s (line 5) (give each port a socket of its own)",
+        "10: port \"a\": `vlan` is 0, which is out of range (give 1 to 4094 as a VLAN)",
+    ];
+    assert_eq!(errors(&text), expected);
+}
+
+#[test]
+fn every_syntax_error_is_named_with_its_line() {
+    let found = errors("[switch]\nname = \"x\n[[worker]\ncpu = 0\nfoo bar\n");
+    let expected = [
+        "2: syntax: invalid basic string, expected `\"` (correct this line's TOML)",
+        "3: syntax: unclosed array table, expected `]` (correct this line's TOML)",
+        "5: syntax: key with no value, expected `=` (write KEY = VALUE, a [section], or # and a comment)",
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_key_written_twice_is_a_mistake() {
+    port_line("name = \"b\"", "4: syntax: duplicate key (remove one of the two)");
+}
+
+#[test]
+fn unknown_sections_and_keys_are_answered_with_the_nearest_name() {
+    only("[swich]\n", "1: unknown key `swich` (did you mean `switch`?)");
+    port_line("que_pairs = 2", "4: port \"a\": unknown key `que_pairs` (did you mean `queue_pairs`?)");
+    let all = "name, kind, socket, mode, offloads, queue_pairs, mtu, bridge, vlan, broadcast_limit, \
+         unknown_limit, trusted, macs, learn, max_macs, sources, rss_mode, \
+         capture, trace, fault, tx_coalesce";
+    let expected = format!("4: port \"a\": unknown key `colour` (remove it; what may stand here: {all})");
+    port_line("colour = 2", &expected);
+}
+
+#[test]
+fn a_buffer_for_what_leaves_holds_1_to_256_packets_for_a_second_at_most() {
+    let remedy = "write \"immediate\", or how many frames are sent together: { frames = 32, usecs = 20 }";
+    port_line(
+        "tx_coalesce = 32",
+        &format!("4: port \"a\": `tx_coalesce` is an integer, not {} ({remedy})", &remedy[6..]),
+    );
+    port_line(
+        "tx_coalesce = { frames = 257 }",
+        "4: port \"a\": `frames` is 257, which is out of range (give 1 to 256 frames)",
+    );
+    for usecs in [0, 1_000_001] {
+        port_line(
+            &format!("tx_coalesce = {{ frames = 32, usecs = {usecs} }}"),
+            &format!(
+                "4: port \"a\": `usecs` is {usecs}, which is out of range (give 1 to 1000000 microseconds)"
+            ),
+        );
+    }
+}
+
+#[test]
+fn a_section_with_too_few_brackets_is_a_mistake() {
+    let remedy = "write [[worker]], with two brackets on each side, or list CPUs: work = [0]";
+    let reason = "`cpu` is one worker's, and [worker] is about all of them";
+    only("[worker]\ncpu = 0\n", &format!("2: workers: {reason} ({remedy})"));
+    only(
+        "[bridge]\nname = \"x\"\n",
+        "1: `bridge` is a table, not a list of sections (write [[bridge]], with two brackets on each side)",
+    );
+    only(
+        "switch = 5\n",
+        "1: switch: is an integer, not a table (write it as a section with keys of its own)",
+    );
+}
+
+#[test]
+fn wrong_types_are_mistakes() {
+    port_line("mtu = \"big\"", "4: port \"a\": `mtu` is a string, not an integer (write an integer)");
+    port_line(
+        "mtu = 1.5",
+        "4: port \"a\": `mtu` is a number with a fraction, not an integer (write an integer)",
+    );
+    port_line("bridge = true", "4: port \"a\": `bridge` is true or false, not a string (write a string)");
+    let expected =
+        "3: bridge \"x\": `forward_reserved` is an integer, not true or false (write true or false)";
+    only("[[bridge]]\nname = \"x\"\nforward_reserved = 1\n", expected);
+}
+
+#[test]
+fn what_must_be_there_is_missed_at_the_section() {
+    let expected = [
+        "1: port 0: `name` is missing (add a line such as: name = \"guest-a\")",
+        "1: port 0: `socket` is missing (add a line such as: socket = \"/run/linerate/guest-a.sock\")",
+    ];
+    assert_eq!(errors("[[port]]\n"), expected);
+}
+
+#[test]
+fn words_outside_a_choice_are_mistakes() {
+    port_line(
+        "mode = \"sever\"",
+        "4: port \"a\": `mode` is \"sever\", which it cannot be (write \"server\" or \"client\")",
+    );
+    let kinds: Vec<&str> = kinds::all().map(|(name, _)| name).collect();
+    let words = crate::settings::reader::fields::one_of(&kinds);
+    let told = format!("4: port \"a\": `kind` is \"pigeon\", which it cannot be (write {words})");
+    port_line("kind = \"pigeon\"", &told);
+    let expected = "2: worker 0: `polling` is \"lazy\", which it cannot be (write \"adaptive\" or \"busy\")";
+    only("[[worker]]\npolling = \"lazy\"\n", expected);
+    let expected = "2: worker 0: `queue_full` is \"\", which it cannot be (write \"drop\" or \"wait\")";
+    only("[[worker]]\nqueue_full = \"\"\n", expected);
+}
+
+#[test]
+fn a_cpu_has_to_exist_to_be_allowed_and_to_be_free() {
+    only("[[worker]]\ncpu = 9\n", "2: worker 0: CPU 9 does not exist on this machine (choose one of 0, 1)");
+    let remedy = "choose one of 0, 1, or start linerate with a wider mask (taskset)";
+    only(
+        "[[worker]]\ncpu = 3\n",
+        &format!("2: worker 0: CPU 3 is outside this process's affinity mask ({remedy})"),
+    );
+    let expected = "4: worker 1: CPU 1 is already worker 0's (line 2) (give each worker a CPU of its own)";
+    only("[[worker]]\ncpu = 1\n[[worker]]\ncpu = 1\n", expected);
+    let expected = "2: worker 0: `cpu` is -1, which is out of range (give 0 to 65535 as a CPU's number)";
+    only("[[worker]]\ncpu = -1\n", expected);
+}
+
+#[test]
+fn vlans_are_numbered_1_to_4094() {
+    port_line(
+        "vlan = 4095",
+        "4: port \"a\": `vlan` is 4095, which is out of range (give 1 to 4094 as a VLAN)",
+    );
+    let form = "write { trunk = [10, 20], native = 1 }, or a number for an access port";
+    port_line("vlan = { native = 1 }", &format!("4: port \"a\": `vlan` has no list called `trunk` ({form})"));
+    port_line("vlan = { trunk = [] }", "4: port \"a\": `trunk` is empty (list at least one VLAN)");
+    port_line("vlan = { trunk = [7, 7] }", "4: port \"a\": `trunk` lists VLAN 7 twice (list it once)");
+    port_line(
+        "vlan = { trunk = [1], nativ = 2 }",
+        "4: port \"a\": unknown key `nativ` (did you mean `native`?)",
+    );
+    let expected = "4: port \"a\": `native` is 0, which is out of range (give 1 to 4094 as a VLAN)";
+    port_line("vlan = { trunk = [1], native = 0 }", expected);
+    let expected = [
+        "4: port \"a\": `trunk` lists 0, which is out of range (list VLANs from 1 to 4094)",
+        "4: port \"a\": `trunk` lists a string (list VLANs from 1 to 4094)",
+    ];
+    assert_eq!(errors(&format!("{PORT}vlan = {{ trunk = [1, 0, \"x\"] }}\n")), expected);
+    let expected = "4: port \"a\": `vlan` is a string, not a VLAN, or { trunk = [10, 20], native = 1 } \
+        (write a VLAN, or { trunk = [10, 20], native = 1 })";
+    port_line("vlan = \"all\"", expected);
+}
+
+#[test]
+fn numbers_have_ranges() {
+    let expected = "4: port \"a\": `queue_pairs` is 0, which is out of range (give 1 to 128 pairs)";
+    port_line("queue_pairs = 0", expected);
+    port_line("mtu = 70000", "4: port \"a\": `mtu` is 70000, which is out of range (give 68 to 65535 bytes)");
+    let range = "give 1 to 4294967295 packets a second";
+    port_line(
+        "broadcast_limit = 0",
+        &format!("4: port \"a\": `broadcast_limit` is 0, which is out of range ({range})"),
+    );
+    port_line(
+        "unknown_limit = -1",
+        &format!("4: port \"a\": `unknown_limit` is -1, which is out of range ({range})"),
+    );
+    let expected =
+        "4: port \"a\": `max_macs` is 99999999, which is out of range (give 1 to 16777216 addresses)";
+    port_line("max_macs = 99999999", expected);
+    let bridge = |line: &str, expected: &str| only(&format!("[[bridge]]\nname = \"x\"\n{line}\n"), expected);
+    bridge(
+        "ageing = 1",
+        "3: bridge \"x\": `ageing` is 1, which is out of range (give 10 to 1000000 seconds)",
+    );
+    bridge(
+        "table = 3",
+        "3: bridge \"x\": `table` is 3, which is out of range (give 16 to 16777216 addresses)",
+    );
+    let limit = "give 1 to 100 addresses, no more than the table holds";
+    let expected = format!("3: bridge \"x\": `max_macs_per_port` is 101, which is out of range ({limit})");
+    bridge("max_macs_per_port = 101\ntable = 100", &expected);
+}
+
+#[test]
+fn names_fit_into_commands_and_urls() {
+    let remedy = "1 to 32 letters, digits, dots, dashes or underscores; first a letter or digit";
+    only("[switch]\nname = \"a b\"\n", &format!("2: switch: `name` \"a b\" cannot be used ({remedy})"));
+    only("[[bridge]]\nname = \"\"\n", &format!("2: bridge \"\": `name` \"\" cannot be used ({remedy})"));
+    let port = PORT.replace("\"a\"", "\"-a\"");
+    only(&port, &format!("2: port \"-a\": `name` \"-a\" cannot be used ({remedy})"));
+}
+
+#[test]
+fn a_port_joins_a_bridge_that_exists() {
+    let two = "[[bridge]]\nname = \"red\"\n[[bridge]]\nname = \"blue\"\n";
+    let missing = "5: port \"a\": `bridge` is missing, and there is more than one (add a line: bridge = \"red\" or \"blue\")";
+    only(&format!("{two}{PORT}"), missing);
+    let near = "8: port \"a\": there is no bridge \"bleu\" (did you mean \"blue\"?)";
+    only(&format!("{two}{PORT}bridge = \"bleu\"\n"), near);
+    let far = "8: port \"a\": there is no bridge \"x\" (name \"red\" or \"blue\", or add a [[bridge]] section with this name)";
+    only(&format!("{two}{PORT}bridge = \"x\"\n"), far);
+    let twice = "4: bridge \"red\": there already is a bridge of this name (line 2) (rename one of them)";
+    only("[[bridge]]\nname = \"red\"\n[[bridge]]\nname = \"red\"\n", twice);
+}
+
+#[test]
+fn a_static_entry_names_a_station_and_a_port_of_its_bridge() {
+    let file = |entries: &str| format!("{PORT}[[bridge]]\nname = \"main\"\n[[bridge.static]]\n{entries}");
+    let station = "write the address of one station, such as 02:00:00:00:00:01";
+    let told = |reason: &str| format!("7: bridge \"main\", static entry 0: `mac` {reason} ({station})");
+    only(&file("mac = \"zz\"\nport = \"a\"\n"), &told("\"zz\" is no Ethernet address"));
+    let group = told("01:00:5e:00:00:01 is a group address or zero");
+    only(&file("mac = \"01:00:5e:00:00:01\"\nport = \"a\"\n"), &group);
+    let lost = "8: bridge \"main\", static entry 0: there is no port \"b\" \
+        (name \"a\", or add a [[port]] section with this name)";
+    only(&file("mac = \"02:00:00:00:00:01\"\nport = \"b\"\n"), lost);
+    let entry = "mac = \"02:00:00:00:00:01\"\nport = \"a\"\n";
+    let twice = "10: bridge \"main\", static entry 1: `mac` 02:00:00:00:00:01 is already pinned (line 7) \
+        (remove one of the two entries)";
+    only(&file(&format!("{entry}[[bridge.static]]\n{entry}")), twice);
+    let elsewhere = format!(
+        "{PORT}bridge = \"red\"\n[[bridge]]\nname = \"red\"\n[[bridge]]\nname = \"main\"\n[[bridge.static]]\n{entry}"
+    );
+    let expected = "11: bridge \"main\", static entry 0: port \"a\" belongs to bridge \"red\", not \"main\" \
+        (move the entry to that bridge, or the port to this one)";
+    only(&elsewhere, expected);
+}
+
+#[test]
+fn a_static_entry_is_in_a_vlan_that_its_port_carries() {
+    let file = |vlan: &str, entry: &str| {
+        let bridge =
+            "[[bridge]]\nname = \"main\"\n[[bridge.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"a\"\n";
+        errors(&format!("{PORT}{vlan}\n{bridge}{entry}\n"))
+    };
+    let denied = "10: bridge \"main\", static entry 0: port \"a\" does not carry VLAN 5 \
+        (name a VLAN of that port, or add this one to it)";
+    assert_eq!(file("vlan = 4", "vlan = 5"), [denied]);
+    assert_eq!(file("", "vlan = 5"), [denied]);
+    assert_eq!(file("vlan = { trunk = [4] }", "vlan = 5"), [denied]);
+    let missing = "7: bridge \"main\", static entry 0: `vlan` is missing, and port \"a\" has none for untagged frames \
+        (add a line such as: vlan = 10)";
+    assert_eq!(file("vlan = { trunk = [4] }", ""), [missing]);
+    for (vlan, entry) in
+        [("vlan = 4", ""), ("vlan = 4", "vlan = 4"), ("vlan = { trunk = [4], native = 5 }", "vlan = 5")]
+    {
+        assert_eq!(file(vlan, entry), [""; 0], "{vlan} {entry}");
+    }
+}
+
+#[test]
+fn a_switch_has_room_for_so_many_ports() {
+    let port = |i: usize| format!("[[port]]\nname = \"p{i}\"\nsocket = \"/tmp/lr-p{i}.sock\"\n");
+    let text: String = (0..1025).map(port).collect();
+    let expected = "3073: port \"p1024\": there are 1025 ports, and a switch has room for 1024 \
+        (give some of them to a second switch)";
+    only(&text, expected);
+}
+
+#[test]
+fn a_socket_needs_a_short_absolute_path_in_a_directory_that_exists() {
+    let port = |path: &str| PORT.replace("/tmp/lr-a.sock", path);
+    let told = |path: &str, why: &str| format!("3: port \"a\": `socket` {path}: {why}");
+    let relative = "the path is not absolute (begin it with /, so that guests find the same file)";
+    only(&port("a.sock"), &told("a.sock", relative));
+    let nowhere = "its directory does not exist (mkdir -p /lr-nowhere)";
+    only(&port("/lr-nowhere/a"), &told("/lr-nowhere/a", nowhere));
+    let long = format!("/tmp/{}", "x".repeat(103));
+    let why = "the path has 108 bytes, and a Unix socket's has room for 107 (choose a shorter one)";
+    only(&port(&long), &told(&long, why));
+    assert_eq!(errors(&port(&long[..107])), [""; 0]);
+    only(&port("/tmp"), &told("/tmp", "it exists and is not a socket (choose another path, or remove it)"));
+}
+
+#[test]
+fn the_control_socket_is_judged_like_any_other_and_is_nobody_elses() {
+    let expected = "2: switch: `control` c.sock: the path is not absolute (begin it with /, so that guests find the same file)";
+    only("[switch]\ncontrol = \"c.sock\"\n", expected);
+    let expected = "5: port \"a\": `socket` is the control socket (give the port a path of its own)";
+    only(&format!("[switch]\ncontrol = \"/tmp/lr-a.sock\"\n{PORT}"), expected);
+}
+
+#[test]
+fn the_command_line_overrides_the_files_control_socket() {
+    let topology = parse(PORT, &host(), Some(Path::new("/tmp/other.sock"))).unwrap();
+    assert_eq!(topology.switch.control.as_deref(), Some(Path::new("/tmp/other.sock")));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_a_mistake_of_its_own() {
+    let error = read(Path::new("/lr-nowhere.toml"), &host(), None).unwrap_err().to_string();
+    assert!(error.starts_with("/lr-nowhere.toml: cannot be read: No such file"), "{error}");
+    assert!(error.ends_with("remedy: name a file that exists and that you may read"), "{error}");
+}
+
+#[test]
+fn printed_mistakes_begin_with_file_and_line() {
+    let errors = parse("[switch]\nnam = 1\n", &host(), None).unwrap_err();
+    let printed = Diagnostic { file: Some("s.toml".to_owned()), ..Diagnostic::all(errors) }.to_string();
+    assert_eq!(printed, "s.toml:2: switch: unknown key `nam`\n    remedy: did you mean `name`?");
+}
+
+#[test]
+fn port_security_is_read_and_printed() {
+    let text = format!(
+        "{PORT}trusted = true\nmacs = [\"52:54:00:00:00:01\"]\nlearn = false\n\
+         sources = [\"10.0.0.5\", \"10.1.0.0/24\", \"fd00::5\", \"dhcp\"]\n\
+         [[bridge]]\nname = \"main\"\nmac_moves = \"free\"\ndhcp_snooping = true\n"
+    );
+    let topology = parse(&text, &host(), None).unwrap();
+    let (port, bridge) = (&topology.ports[0], &topology.bridges[0]);
+    let expected = "1 queue pair, only from 52:54:00:00:00:01, IP sources 10.0.0.5, 10.1.0.0/24, fd00::5, dhcp, \
+         learns nothing, trusted";
+    assert!(port.to_string().ends_with(expected), "{port}");
+    assert!(bridge.to_string().ends_with(", addresses move freely, DHCP followed"), "{bridge}");
+    let plain = parse(PORT, &host(), None).unwrap();
+    assert_eq!(plain.ports[0].security, crate::settings::security::Security::default());
+    assert_eq!(plain.bridges[0].mac_moves, crate::settings::topology::MacMoves::Guarded);
+}
+
+#[test]
+fn what_is_no_address_or_source_is_named_with_what_may_be_written() {
+    let macs = "(write a list such as macs = [\"52:54:00:00:00:01\"])";
+    for text in ["01:00:5e:00:00:01", "00:00:00:00:00:00", "52:54"] {
+        let expected =
+            format!("4: port \"a\": `macs` lists \"{text}\", which is no station's address {macs}");
+        port_line(&format!("macs = [\"{text}\"]"), &expected);
+    }
+    let sources = "write a list such as sources = [\"10.0.0.5\", \"10.1.0.0/24\", \"fd00::5\", \"dhcp\"]";
+    port_line(
+        "sources = [\"10.0.0.5/24\"]",
+        &format!(
+            "4: port \"a\": `sources`: invalid source \"10.0.0.5/24\": the address has bits behind its prefix; expected \
+             \"10.0.0.0/24\" ({sources})"
+        ),
+    );
+    port_line(
+        "sources = []",
+        &format!("4: port \"a\": `sources` is an empty list ({sources}, or remove it)"),
+    );
+    port_line("macs = [7]", &format!("4: port \"a\": `macs` lists an integer, not a string {macs}"));
+    let remedy = "remove one of the two";
+    let expected = format!("5: port \"a\": `max_macs` has no effect: `learn` is false ({remedy})");
+    only(&format!("{PORT}learn = false\nmax_macs = 5\n"), &expected);
+}
+
+#[test]
+fn an_address_belongs_to_one_port_and_leases_need_a_bridge_that_follows_dhcp() {
+    let b = PORT.replace("\"a\"", "\"b\"").replace("lr-a", "lr-b");
+    let own = "macs = [\"52:54:00:00:00:01\"]\n";
+    let expected = "8: port \"b\": `macs` lists 52:54:00:00:00:01, which is port \"a\"'s already (give each address to one port)";
+    only(&format!("{PORT}{own}{b}{own}"), expected);
+    let twice = "macs = [\"52:54:00:00:00:01\", \"52:54:00:00:00:01\"]";
+    port_line(twice, "4: port \"a\": `macs` lists 52:54:00:00:00:01 twice (list it once)");
+    let expected = "4: port \"a\": `sources` lists \"dhcp\", and bridge \"main\" does not follow DHCP \
+         (write dhcp_snooping = true in the [[bridge]] section)";
+    port_line("sources = [\"dhcp\"]", expected);
+    let bridge = "[[bridge]]\nname = \"main\"\nstatic = [{ mac = \"52:54:00:00:00:01\", port = \"b\" }]\n";
+    let expected = "4: port \"a\": `macs` lists 52:54:00:00:00:01, which a static entry pins to port \"b\" (remove one of the two)";
+    only(&format!("{PORT}{own}{b}{bridge}"), expected);
+    let expected =
+        "3: bridge \"x\": `mac_moves` is \"fast\", which it cannot be (write \"guarded\" or \"free\")";
+    only("[[bridge]]\nname = \"x\"\nmac_moves = \"fast\"\n", expected);
+}

@@ -1,0 +1,320 @@
+//! Judges what sections say about each other and about this machine. Reads the file system and the CPU mask;
+//! changes nothing.
+
+use crate::host::{Host, lock_path};
+use crate::settings::kinds::claim::Claim;
+use crate::settings::model::{ModelKind, RssMode};
+use crate::settings::reader::fields::{alike, numbers, one_of};
+use crate::settings::reader::notes::{Notes, Place, Section};
+use crate::settings::reader::paths;
+use crate::settings::reader::validation::Validation;
+use crate::settings::recording;
+use crate::settings::topology::{BridgeSettings, MOST_PORTS, PortSettings, StaticEntry, Topology, Vlan};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// Most workers of a pipeline, each of which may have three roles.
+const MOST_WORKERS: usize = 40;
+/// Longest name of a switch, bridge or port.
+const LONGEST_NAME: usize = 32;
+
+/// Judges the whole topology.
+pub(crate) fn topology(topology: &Topology, host: &Host, control: &Path, notes: &mut Notes) {
+    name((Section::Switch, "name"), &topology.switch.name, notes);
+    if let Some(path) = &topology.switch.control {
+        paths::socket((Section::Switch, "control"), path, notes);
+    }
+    workers(topology, host, notes);
+    super::placement::validate(topology, notes);
+    for i in 0..topology.bridges.len() {
+        bridge(topology, i, notes);
+    }
+    if topology.ports.len() > MOST_PORTS {
+        let reason =
+            format!("there are {} ports, and a switch has room for {MOST_PORTS}", topology.ports.len());
+        notes.wrong((Section::Port(MOST_PORTS), ""), reason, "give some of them to a second switch");
+    }
+    let claims = claims(&topology.ports);
+    for i in 0..topology.ports.len().min(MOST_PORTS) {
+        port(topology, i, &claims, control, notes);
+        content(topology, i, notes);
+    }
+}
+
+/// The file that a port plays can be played. It is read to its end, which takes as long as the disk does.
+fn content(topology: &Topology, index: usize, notes: &mut Notes) {
+    let section = Section::Port(index);
+    if !notes.is_spoiled((section, "kind"))
+        && let Err(wrong) = recording::load(&topology.ports[index].kind)
+    {
+        notes.wrong((section, wrong.key), wrong.error.reason, wrong.error.remedy);
+    }
+}
+
+/// Judges the last port, which is to join the others. The contents of a file to be played are validated by its reader.
+pub(crate) fn last_port(topology: &Topology, control: &Path, notes: &mut Notes) {
+    if let Some(index) = topology.ports.len().checked_sub(1) {
+        port(topology, index, &claims(&topology.ports), control, notes);
+    }
+}
+
+/// What each port takes for itself.
+fn claims(ports: &[PortSettings]) -> Vec<Vec<Claim<'_>>> {
+    ports.iter().map(|port| port.kind.claims().into_iter().chain(port.wrappers.claims()).collect()).collect()
+}
+
+/// Judges one port among the others.
+fn port(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], control: &Path, notes: &mut Notes) {
+    let (section, port) = (Section::Port(index), &topology.ports[index]);
+    name((section, "name"), &port.name, notes);
+    named_once(topology, index, notes);
+    // Of a port of no kind nothing else is known.
+    if !notes.is_spoiled((section, "kind")) {
+        claimed_once(topology, index, claims, notes);
+        let mut validation = Validation::new(port.kind.name(), port.common(), section, notes);
+        port.kind.validate(&mut validation);
+        port.wrappers.validate(&mut validation, topology.model.model, topology.workers.len());
+        super::peers::validate(topology, index, notes);
+        not_control(section, &claims[index], control, notes);
+    }
+    membership(topology, index, notes);
+    super::security::validate(topology, index, notes);
+    rss(topology, section, port, notes);
+    vlan(section, port, notes);
+}
+
+/// The switch's own files are no port's.
+fn not_control(section: Section, claims: &[Claim<'_>], control: &Path, notes: &mut Notes) {
+    let lock = lock_path(control);
+    let taken = [(control, "the control socket"), (&lock, "the control socket's lock")];
+    for claim in claims {
+        let found = taken.iter().find(|(path, _)| Claim::file("control", path).is(claim));
+        if let Some((_, what)) = found {
+            let reason = format!("`{}` is {what}", claim.key);
+            notes.wrong((section, claim.key), reason, "give the port a path of its own");
+        }
+    }
+}
+
+/// A name stands in commands, tables and URLs.
+fn name(place: Place, name: &str, notes: &mut Notes) {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    if !begins || name.len() > LONGEST_NAME || !name.chars().all(fits) {
+        let reason = format!("`name` \"{name}\" cannot be used");
+        let remedy = format!(
+            "1 to {LONGEST_NAME} letters, digits, dots, dashes or underscores; first a letter or digit"
+        );
+        notes.wrong(place, reason, remedy);
+    }
+}
+
+fn workers(topology: &Topology, host: &Host, notes: &mut Notes) {
+    (0..topology.workers.len()).for_each(|i| worker(topology, i, host, notes));
+    if topology.model.model == ModelKind::Pipeline && topology.workers.len() > MOST_WORKERS {
+        let reason = format!(
+            "there are {} workers, and a pipeline has {MOST_WORKERS} at most",
+            topology.workers.len()
+        );
+        notes.wrong((Section::Workers, ""), reason, "leave some of them out");
+    }
+}
+
+/// Judges the last worker, which is to join the others.
+pub(super) fn last_worker(topology: &Topology, host: &Host, notes: &mut Notes) {
+    if let Some(index) = topology.workers.len().checked_sub(1) {
+        worker(topology, index, host, notes);
+    }
+}
+
+/// Where a worker's CPU is written: in a section of its own, or in a list of its first role.
+fn cpu_place(topology: &Topology, i: usize, notes: &Notes) -> Place {
+    let roles = topology.workers[i].roles;
+    let key = if roles.rx {
+        "rx"
+    } else if roles.tx && !roles.work {
+        "tx"
+    } else {
+        "work"
+    };
+    match notes.line((Section::Workers, key)) {
+        Some(_) => (Section::Workers, key),
+        None => (Section::Worker(i), "cpu"),
+    }
+}
+
+fn worker(topology: &Topology, i: usize, host: &Host, notes: &mut Notes) {
+    if let Some(cpu) = topology.workers[i].cpu {
+        let place = cpu_place(topology, i, notes);
+        let before = topology.workers[..i].iter().position(|other| other.cpu == Some(cpu));
+        if let Some(before) = before {
+            let aside = notes.aside((Section::Worker(before), "cpu"));
+            let remedy = "give each worker a CPU of its own";
+            notes.wrong(place, format!("CPU {cpu} is already worker {before}'s{aside}"), remedy);
+        } else if !host.online().contains(&cpu) {
+            let remedy = format!("choose one of {}", numbers(&host.allowed()));
+            notes.wrong(place, format!("CPU {cpu} does not exist on this machine"), remedy);
+        } else if !host.allowed().contains(&cpu) {
+            let remedy = format!(
+                "choose one of {}, or start linerate with a wider mask (taskset)",
+                numbers(&host.allowed())
+            );
+            notes.wrong(place, format!("CPU {cpu} is outside this process's affinity mask"), remedy);
+        }
+    }
+}
+
+fn bridge(topology: &Topology, index: usize, notes: &mut Notes) {
+    let (place, bridge) = ((Section::Bridge(index), "name"), &topology.bridges[index]);
+    name(place, &bridge.name, notes);
+    if let Some(before) = topology.bridges[..index].iter().position(|other| other.name == bridge.name) {
+        let aside = notes.aside((Section::Bridge(before), "name"));
+        notes.wrong(place, format!("there already is a bridge of this name{aside}"), "rename one of them");
+    }
+    let mut seen = HashMap::new();
+    for (i, entry) in bridge.statics.iter().enumerate() {
+        let section = Section::Static(index, i);
+        static_port(topology, bridge, section, &entry.port, notes);
+        pinned(topology, section, entry, notes);
+        if let Some(before) = seen.insert((entry.mac, entry.vlan), i) {
+            let aside = notes.aside((Section::Static(index, before), "mac"));
+            let reason = format!("`mac` {} is already pinned{aside}", entry.mac);
+            notes.wrong((section, "mac"), reason, "remove one of the two entries");
+        }
+    }
+}
+
+fn static_port(
+    topology: &Topology,
+    bridge: &BridgeSettings,
+    section: Section,
+    port: &str,
+    notes: &mut Notes,
+) {
+    let place = (section, "port");
+    match topology.ports.iter().find(|candidate| candidate.name == port) {
+        Some(found) if found.bridge == bridge.name || found.bridge.is_empty() => {}
+        Some(found) => {
+            let reason =
+                format!("port \"{port}\" belongs to bridge \"{}\", not \"{}\"", found.bridge, bridge.name);
+            notes.wrong(place, reason, "move the entry to that bridge, or the port to this one");
+        }
+        None => {}
+    }
+}
+
+/// A static entry needs a port that exists, and a VLAN that this port carries.
+pub(crate) fn pinned(topology: &Topology, section: Section, entry: &StaticEntry, notes: &mut Notes) {
+    let (wanted, mut names) = (&entry.port, topology.ports.iter().map(|port| port.name.as_str()));
+    let Some(port) = topology.ports.iter().find(|port| port.name == *wanted) else {
+        let remedy = exists("port", &mut names, wanted);
+        return notes.wrong((section, "port"), format!("there is no port \"{wanted}\""), remedy);
+    };
+    let tags = || topology.ports.iter().any(|other| other.bridge == port.bridge && other.vlan.is_some());
+    match (entry.vlan, &port.vlan) {
+        (0, Some(Vlan::Trunk { native: None, .. })) => {
+            let reason = format!("`vlan` is missing, and port \"{wanted}\" has none for untagged frames");
+            notes.wrong((section, "vlan"), reason, "add a line such as: vlan = 10");
+        }
+        (0, _) => {}
+        (_, None) if tags() => {}
+        (vlan, Some(own)) if carries(own, vlan) => {}
+        (vlan, _) => {
+            let reason = format!("port \"{wanted}\" does not carry VLAN {vlan}");
+            notes.wrong((section, "vlan"), reason, "name a VLAN of that port, or add this one to it");
+        }
+    }
+}
+
+fn carries(port: &Vlan, vlan: u16) -> bool {
+    match port {
+        Vlan::Access(own) => *own == vlan,
+        Vlan::Trunk { trunk, native } => trunk.contains(&vlan) || *native == Some(vlan),
+    }
+}
+
+fn named_once(topology: &Topology, index: usize, notes: &mut Notes) {
+    let (section, port) = (Section::Port(index), &topology.ports[index]);
+    let before = &topology.ports[..index];
+    let usable = |i: usize| !notes.is_spoiled((Section::Port(i), "name"));
+    if let Some(i) = (0..index).find(|i| before[*i].name == port.name && usable(*i)) {
+        let aside = notes.aside((Section::Port(i), "name"));
+        let reason = format!("there already is a port of this name{aside}");
+        notes.wrong((section, "name"), reason, "rename one of them");
+    }
+}
+
+/// What a port takes for itself, no port before it has taken.
+fn claimed_once(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], notes: &mut Notes) {
+    let sound = |i: usize, key, notes: &Notes| {
+        !notes.is_spoiled((Section::Port(i), key)) && !notes.is_spoiled((Section::Port(i), "kind"))
+    };
+    for claim in &claims[index] {
+        let earlier = claims[..index].iter().enumerate().flat_map(|(i, own)| own.iter().map(move |c| (i, c)));
+        let mut taken = earlier.filter(|(_, other)| other.is(claim));
+        let Some((i, other)) = taken.find(|(i, c)| sound(*i, c.key, notes)) else { continue };
+        let aside = notes.aside((Section::Port(i), other.key));
+        let (key, shown, owner) = (claim.key, &claim.shown, &topology.ports[i].name);
+        let reason = format!("`{key}` {shown} is already port \"{owner}\"'s{aside}");
+        let article = if key.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+        let remedy = format!("give each port {article} {key} of its own");
+        notes.wrong((Section::Port(index), key), reason, remedy);
+    }
+}
+
+/// Where a port sets its `rss_mode`, the model supports it.
+fn rss(topology: &Topology, section: Section, port: &PortSettings, notes: &mut Notes) {
+    let (place, model) = ((section, "rss_mode"), topology.model);
+    match (port.rss_mode, model.model) {
+        (Some(_), ModelKind::Pipeline) => {
+            notes.wrong(place, super::workers::PIPELINES_SPREAD, "remove it");
+        }
+        (Some(_), ModelKind::Stealing) => {
+            let remedy = "remove it, or choose model = \"run-to-completion\" in [worker]";
+            notes.wrong(place, super::workers::NO_SPREADING, remedy);
+        }
+        (Some(RssMode::Software), _) if model.rss_mode != RssMode::Software => {
+            let reason = "`rss_mode` is \"software\", and workers hand no packets to each other";
+            let remedy = "write rss_mode = \"software\" in [worker] as well, or remove it here";
+            notes.wrong(place, reason, remedy);
+        }
+        (Some(_), ModelKind::RunToCompletion) | (None, _) => {}
+    }
+}
+
+fn membership(topology: &Topology, index: usize, notes: &mut Notes) {
+    let (place, wanted) = ((Section::Port(index), "bridge"), &topology.ports[index].bridge);
+    let unsure = (0..topology.bridges.len()).any(|i| notes.is_spoiled((Section::Bridge(i), "name")));
+    if unsure || topology.bridges.iter().any(|bridge| bridge.name == *wanted) {
+        return;
+    }
+    let names = topology.bridges.iter().map(|bridge| bridge.name.as_str());
+    if wanted.is_empty() {
+        let names: Vec<&str> = names.collect();
+        let remedy = format!("add a line: bridge = {}", one_of(&names));
+        notes.wrong(place, "`bridge` is missing, and there is more than one", remedy);
+    } else {
+        notes.wrong(place, format!("there is no bridge \"{wanted}\""), exists("bridge", names, wanted));
+    }
+}
+
+/// What to do about an unknown name.
+fn exists<'a>(kind: &str, names: impl Iterator<Item = &'a str>, wanted: &str) -> String {
+    let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
+    let near = names.iter().find(|name| alike(wanted, name));
+    match near {
+        Some(name) => format!("did you mean \"{name}\"?"),
+        None if names.is_empty() => format!("add a [[{kind}]] section with this name"),
+        None => format!("name {}, or add a [[{kind}]] section with this name", one_of(&names)),
+    }
+}
+
+fn vlan(section: Section, port: &PortSettings, notes: &mut Notes) {
+    let Some(Vlan::Trunk { trunk, .. }) = &port.vlan else { return };
+    if trunk.is_empty() {
+        notes.wrong((section, "trunk"), "`trunk` is empty", "list at least one VLAN");
+    }
+    if let Some(twice) = (1..trunk.len()).find(|i| trunk[..*i].contains(&trunk[*i])) {
+        notes.wrong((section, "trunk"), format!("`trunk` lists VLAN {} twice", trunk[twice]), "list it once");
+    }
+}

@@ -1,0 +1,211 @@
+//! Reads what is said about workers: `[[worker]]` sections, or one `[worker]` for an execution model on chosen CPUs.
+
+use super::placement::StagesBy;
+use crate::settings::model::{Full, ModelKind, ModelSettings, Order, Role, RssMode};
+use crate::settings::reader::fields::Fields;
+use crate::settings::reader::node::{Node, Value};
+use crate::settings::reader::notes::{Notes, Section};
+use crate::settings::topology::{Polling, QueueFull, WorkerSettings};
+use engine::HandoffConfig;
+use std::ops::RangeInclusive;
+
+pub(super) const CPU: RangeInclusive<i128> = 0..=65_535;
+/// What only stages have.
+const OF_STAGES: [&str; 5] = ["ring", "write_unit", "read_unit", "full", "order"];
+/// Why `rss_mode` is not supported in a pipeline.
+pub(super) const PIPELINES_SPREAD: &str = "`rss_mode` is of no use in a pipeline, which spreads every port";
+/// Why it is not supported where bursts are stolen.
+pub(super) const NO_SPREADING: &str = "`rss_mode` is of no use where workers take each other's bursts";
+
+/// Workers and their model, as far as anything is written. `by`: where the stages are configured.
+pub(super) fn read(
+    node: Option<&Node>,
+    by: StagesBy,
+    notes: &mut Notes,
+) -> (ModelSettings, Vec<WorkerSettings>) {
+    match node {
+        None => (ModelSettings::default(), Vec::new()),
+        Some(node) if matches!(node.value, Value::Table(_)) => read_table(node, by, notes),
+        Some(Node { value: Value::List(list), .. }) => {
+            let workers = list.iter().enumerate().map(|(i, node)| read_one(node, i, notes));
+            (ModelSettings::default(), workers.collect())
+        }
+        Some(node) => {
+            let reason = format!("`worker` is {}, not a list of sections", node.kind());
+            let remedy = "write [[worker]], with two brackets on each side, or one [worker] with a `model`";
+            notes.wrong((Section::File, "worker"), reason, remedy);
+            (ModelSettings::default(), Vec::new())
+        }
+    }
+}
+
+/// One `[[worker]]`.
+fn read_one(node: &Node, index: usize, notes: &mut Notes) -> WorkerSettings {
+    let section = Section::Worker(index);
+    notes.call(section, format!("worker {index}"));
+    let mut fields = Fields::open(node, section, notes);
+    let cpu = fields.number("cpu", CPU, "as a CPU's number");
+    let worker = WorkerSettings { cpu, ..habits(&mut fields) };
+    fields.finish();
+    worker
+}
+
+/// What a worker does when there is nothing to do or no room.
+fn habits(fields: &mut Fields<'_, '_>) -> WorkerSettings {
+    let polling = [("adaptive", Polling::Adaptive), ("busy", Polling::Busy)];
+    let queue_full = [("drop", QueueFull::Drop), ("wait", QueueFull::Wait)];
+    WorkerSettings {
+        polling: fields.choice("polling", &polling).unwrap_or_default(),
+        queue_full: fields.choice("queue_full", &queue_full).unwrap_or_default(),
+        ..WorkerSettings::default()
+    }
+}
+
+/// `[worker]`: one model for all.
+fn read_table(node: &Node, by: StagesBy, notes: &mut Notes) -> (ModelSettings, Vec<WorkerSettings>) {
+    notes.call(Section::Workers, "workers".to_owned());
+    let mut fields = Fields::open(node, Section::Workers, notes);
+    let models = [
+        ("run-to-completion", ModelKind::RunToCompletion),
+        ("stealing", ModelKind::Stealing),
+        ("pipeline", ModelKind::Pipeline),
+    ];
+    let model = fields.choice("model", &models).unwrap_or_default();
+    let habits = habits(&mut fields);
+    let remedy = "write [[worker]], with two brackets on each side, or list CPUs: work = [0]";
+    fields.foreign("cpu", "`cpu` is one worker's, and [worker] is about all of them", remedy);
+    let (rss_mode, workers) = match model {
+        ModelKind::Pipeline => {
+            fields.foreign("rss_mode", PIPELINES_SPREAD, "remove it");
+            let workers = match by {
+                StagesBy::Placement => unplaced(&mut fields, habits),
+                StagesBy::Lists => staged(&mut fields, habits, true),
+                StagesBy::Nobody => staged(&mut fields, habits, false),
+            };
+            (RssMode::default(), workers)
+        }
+        ModelKind::Stealing => {
+            let remedy = "remove it, or choose model = \"run-to-completion\"";
+            fields.foreign("rss_mode", NO_SPREADING, remedy);
+            (RssMode::default(), whole(&mut fields, model, habits))
+        }
+        ModelKind::RunToCompletion => {
+            let places = [("queues", RssMode::Queues), ("software", RssMode::Software)];
+            let rss_mode = fields.choice("rss_mode", &places).unwrap_or_default();
+            (rss_mode, whole(&mut fields, model, habits))
+        }
+    };
+    let has_stages = model == ModelKind::Pipeline || rss_mode == RssMode::Software;
+    let settings = if has_stages {
+        handoffs(&mut fields)
+    } else {
+        let remedy = match model {
+            ModelKind::Stealing => "remove it, or choose model = \"pipeline\"",
+            _ => "remove it, or choose model = \"pipeline\" or rss_mode = \"software\"",
+        };
+        for key in &OF_STAGES {
+            fields.foreign(key, format!("`{key}` is of no use {}", to_whom(model)), remedy);
+        }
+        ModelSettings::default()
+    };
+    fields.finish();
+    (ModelSettings { model, rss_mode, ..settings }, workers)
+}
+
+/// How stages are joined.
+fn handoffs(fields: &mut Fields<'_, '_>) -> ModelSettings {
+    let default = ModelSettings::default();
+    let wide = |range: RangeInclusive<usize>| *range.start() as i128..=*range.end() as i128;
+    let (rings, writes, reads) =
+        (wide(HandoffConfig::RINGS), wide(HandoffConfig::WRITE_UNITS), wide(HandoffConfig::READ_UNITS));
+    let ring = fields.number("ring", rings, "packets, a power of two").unwrap_or(default.ring);
+    if !ring.is_power_of_two() {
+        let remedy = format!("write {}", ring.next_power_of_two());
+        fields.wrong::<()>("ring", format!("`ring` is {ring}, which is no power of two"), remedy);
+    }
+    let orders = [("flow", Order::Flow), ("port", Order::Port), ("none", Order::None)];
+    ModelSettings {
+        ring,
+        write_unit: fields.number("write_unit", writes, "packets"),
+        read_unit: fields.number("read_unit", reads, "packets, a burst at most").unwrap_or(default.read_unit),
+        full: fields.choice("full", &[("drop", Full::Drop), ("wait", Full::Wait)]).unwrap_or_default(),
+        order: fields.choice("order", &orders).unwrap_or_default(),
+        ..default
+    }
+}
+
+/// Whom a key of stages does not help.
+fn to_whom(model: ModelKind) -> &'static str {
+    match model {
+        ModelKind::Stealing => "where workers take each other's bursts",
+        _ => "to workers that run to completion",
+    }
+}
+
+/// Workers without stages, on the CPUs of `work`.
+fn whole(fields: &mut Fields<'_, '_>, model: ModelKind, habits: WorkerSettings) -> Vec<WorkerSettings> {
+    for key in ["rx", "tx"] {
+        let reason = format!("`{key}` is of no use {}", to_whom(model));
+        fields.foreign(key, reason, "remove it, or choose model = \"pipeline\"");
+    }
+    let cpus = cpus(fields, "work").unwrap_or_default();
+    cpus.into_iter().map(|cpu| WorkerSettings { cpu: Some(cpu), ..habits }).collect()
+}
+
+/// What all workers of a pipeline are like whose CPUs are chosen by `[placement]`.
+fn unplaced(fields: &mut Fields<'_, '_>, habits: WorkerSettings) -> Vec<WorkerSettings> {
+    for role in Role::ALL {
+        let reason = format!("`{}` lists CPUs, and `stages` in [placement] has them chosen", role.name());
+        fields.foreign(role.name(), reason, "remove one of the two");
+    }
+    vec![habits]
+}
+
+/// Workers with roles: a CPU that is in several lists is one worker. `whole`: no list may be missing.
+fn staged(fields: &mut Fields<'_, '_>, habits: WorkerSettings, whole: bool) -> Vec<WorkerSettings> {
+    let mut workers: Vec<WorkerSettings> = Vec::new();
+    for role in Role::ALL {
+        let key = role.name();
+        let listed = cpus(fields, key);
+        if whole && listed.as_ref().is_none_or(Vec::is_empty) {
+            let remedy = format!("add a line such as: {key} = [0]");
+            fields.wrong::<()>(
+                key,
+                format!("`{key}` names no CPU, and a pipeline has all three roles"),
+                remedy,
+            );
+        }
+        for cpu in listed.unwrap_or_default() {
+            let known = workers.iter_mut().find(|worker| worker.cpu == Some(cpu));
+            if let Some(worker) = known {
+                worker.roles.add(role);
+            } else {
+                let mut worker = WorkerSettings { cpu: Some(cpu), ..habits };
+                worker.roles.add(role);
+                workers.push(worker);
+            }
+        }
+    }
+    workers
+}
+
+/// A list of CPUs, each named once.
+fn cpus(fields: &mut Fields<'_, '_>, key: &'static str) -> Option<Vec<usize>> {
+    let node = fields.node(key)?;
+    let Value::List(list) = &node.value else {
+        return fields.not(key, node, "a list of CPUs, such as [0, 1]");
+    };
+    let mut cpus = Vec::new();
+    for node in list {
+        let Value::Integer(number) = node.value else { return fields.not(key, node, "a list of CPUs") };
+        let cpu = fields.within(key, number, &CPU, "as a CPU's number")?;
+        if cpus.contains(&cpu) {
+            return fields.wrong(key, format!("`{key}` lists CPU {cpu} twice"), "list it once".to_owned());
+        }
+        cpus.push(cpu);
+    }
+    Some(cpus)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+//! `kind = "af_packet"`: any interface, over packet sockets.
+
+use super::claim::Claim;
+use super::interface::InterfaceSettings;
+use super::kind::{Kind, Loaded, OpenError};
+use crate::settings::reader::fields::Fields;
+use crate::settings::reader::validation::PortCommon;
+use crate::settings::reader::validation::Validation;
+use ::port::PortControl;
+use ::port::af_packet::{self as port_kind, BLOCKS, MAX_BLOCKS, MIN_BLOCKS, Options};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::ops::RangeInclusive;
+
+const RANGE: RangeInclusive<i128> = MIN_BLOCKS as i128..=MAX_BLOCKS as i128;
+
+/// What a port over packet sockets has of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AfPacket {
+    #[serde(flatten)]
+    pub(crate) interface: InterfaceSettings,
+    /// Blocks of 128 KiB that each queue receives into.
+    pub(crate) blocks: u16,
+}
+
+impl Kind for AfPacket {
+    const NAME: &'static str = "af_packet";
+    const ABOUT: &'static str =
+        "It is any interface of the kernel, over packet sockets, for where XDP cannot be had";
+    const KEYS: &'static [&'static str] = &["interface", "netns", "blocks"];
+    #[cfg(test)]
+    const EXAMPLES: &'static [&'static str] = &[
+        "interface = \"lr-eth0\"",
+        "interface = \"lr-eth0\"\nnetns = \"/proc/self/ns/net\"\nblocks = 64\nqueue_pairs = 2",
+    ];
+
+    fn read(fields: &mut Fields<'_, '_>) -> Self {
+        Self {
+            interface: InterfaceSettings::read(fields),
+            blocks: fields.number("blocks", RANGE, "blocks of 128 KiB").unwrap_or(BLOCKS),
+        }
+    }
+
+    fn validate(&self, validation: &mut Validation<'_>) {
+        self.interface.validate(validation);
+        validation.no_mtu();
+    }
+
+    fn claims(&self) -> Vec<Claim<'_>> {
+        self.interface.claims()
+    }
+
+    fn place(&self) -> String {
+        self.interface.place()
+    }
+
+    fn open(&self, port: PortCommon<'_>, _: Loaded) -> Result<Box<dyn PortControl>, OpenError> {
+        let (place, queue_pairs, blocks) = (self.interface.there(), port.queue_pairs, self.blocks);
+        port_kind::open(Options { place, queue_pairs, blocks })
+            .map_err(|error| OpenError::refused(port.name, &error))
+    }
+}
+
+impl fmt::Display for AfPacket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.interface.fmt(f)
+    }
+}

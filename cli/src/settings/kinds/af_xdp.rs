@@ -1,0 +1,170 @@
+//! `kind = "af_xdp"`: a network card, or one end of a veth pair, over `AF_XDP`.
+
+use super::claim::Claim;
+use super::interface::InterfaceSettings;
+use super::kind::{Kind, Loaded, OpenError};
+use crate::settings::reader::fields::Fields;
+use crate::settings::reader::validation::PortCommon;
+use crate::settings::reader::validation::Validation;
+use ::port::PortControl;
+use ::port::af_xdp::{
+    self as port_kind, Attachment, BadRule, BusyPoll, InterfaceError, MAX_RING, MIN_RING, Options, Rule,
+};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::ops::RangeInclusive;
+
+const FRAMES: RangeInclusive<i128> = MIN_RING as i128..=MAX_RING as i128;
+/// What a driver is asked for at a time where it is polled: a burst.
+const BUDGET: u16 = 64;
+
+/// Copy or zero-copy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Mode {
+    /// Zero-copy where the driver supports it.
+    #[default]
+    Auto,
+    /// The kernel.
+    Copy,
+    /// Zero-copy.
+    ZeroCopy,
+}
+
+/// Where the program runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Attach {
+    /// In the driver where it can.
+    #[default]
+    Auto,
+    /// In the driver.
+    Native,
+    /// In the kernel's generic hook.
+    Generic,
+}
+
+/// What an `AF_XDP` port has of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AfXdp {
+    #[serde(flatten)]
+    pub(crate) interface: InterfaceSettings,
+    pub(crate) mode: Mode,
+    pub(crate) attach: Attach,
+    /// Frames that the kernel gets, in the words of the file.
+    pub(crate) to_kernel: Vec<String>,
+    pub(crate) busy_poll: bool,
+    /// Frames of each queue and direction.
+    pub(crate) frames: u16,
+}
+
+impl Kind for AfXdp {
+    const NAME: &'static str = "af_xdp";
+    const ABOUT: &'static str = "It is a network card, or one end of a veth pair, over AF_XDP";
+    const KEYS: &'static [&'static str] =
+        &["interface", "netns", "mode", "attach", "to_kernel", "busy_poll", "frames"];
+    #[cfg(test)]
+    const EXAMPLES: &'static [&'static str] = &[
+        "interface = \"lr-eth0\"",
+        "interface = \"lr-eth0\"\nnetns = \"/proc/self/ns/net\"\nmode = \"copy\"\nattach = \"generic\"\n\
+         to_kernel = [\"arp\", \"ethertype 0x88cc\", \"tcp 22\"]\nbusy_poll = true\nframes = 512\nqueue_pairs = 2",
+    ];
+
+    fn read(fields: &mut Fields<'_, '_>) -> Self {
+        let modes = [("auto", Mode::Auto), ("copy", Mode::Copy), ("zero-copy", Mode::ZeroCopy)];
+        let hooks = [("auto", Attach::Auto), ("native", Attach::Native), ("generic", Attach::Generic)];
+        Self {
+            interface: InterfaceSettings::read(fields),
+            mode: fields.choice("mode", &modes).unwrap_or_default(),
+            attach: fields.choice("attach", &hooks).unwrap_or_default(),
+            to_kernel: fields.texts("to_kernel", "frames, such as [\"arp\", \"tcp 22\"]"),
+            busy_poll: fields.flag("busy_poll").unwrap_or_default(),
+            frames: read_frames(fields),
+        }
+    }
+
+    fn validate(&self, validation: &mut Validation<'_>) {
+        self.interface.validate(validation);
+        validation.no_mtu();
+        match self.rules() {
+            Err(bad) => {
+                validation.wrong("to_kernel", format!("`to_kernel`: `{}` names no frames", bad.0), RULES);
+            }
+            Ok(_) if self.to_kernel.len() > port_kind::MAX_RULES => {
+                let reason = format!("`to_kernel` has {} rules", self.to_kernel.len());
+                validation.wrong("to_kernel", reason, format!("write {} at most", port_kind::MAX_RULES));
+            }
+            Ok(_) => {}
+        }
+        if (self.mode, self.attach) == (Mode::ZeroCopy, Attach::Generic) {
+            let reason = "zero copy needs the program in the driver, and `attach` is \"generic\"";
+            validation.wrong("attach", reason, "write attach = \"native\", or mode = \"copy\"");
+        }
+    }
+
+    fn claims(&self) -> Vec<Claim<'_>> {
+        self.interface.claims()
+    }
+
+    fn place(&self) -> String {
+        self.interface.place()
+    }
+
+    fn open(&self, port: PortCommon<'_>, _: Loaded) -> Result<Box<dyn PortControl>, OpenError> {
+        let refused = |error: &dyn fmt::Display| OpenError::refused(port.name, error);
+        port_kind::open(self.options(port).map_err(|error| refused(&error))?).map_err(|error| match error {
+            InterfaceError::Taken(..) => OpenError::busy(port.name, &error),
+            error => refused(&error),
+        })
+    }
+}
+
+const RULES: &str =
+    "write arp, lldp, icmp, icmpv6, \"ethertype 0x88cc\", \"tcp 22\" or \"udp 67\" (a destination port)";
+
+fn read_frames(fields: &mut Fields<'_, '_>) -> u16 {
+    let frames: u16 = fields.number("frames", FRAMES, "frames").unwrap_or(port_kind::RING);
+    if !frames.is_power_of_two() {
+        let above = frames.next_power_of_two();
+        let reason = format!("`frames` is {frames}, and rings have a power of two");
+        fields.wrong::<()>("frames", reason, format!("write {} or {above}", above / 2));
+    }
+    frames
+}
+
+impl AfXdp {
+    fn rules(&self) -> Result<Vec<Rule>, BadRule> {
+        self.to_kernel.iter().map(|text| text.parse()).collect()
+    }
+
+    /// The settings in the words of the room that makes the port.
+    fn options(&self, port: PortCommon<'_>) -> Result<Options, BadRule> {
+        Ok(Options {
+            queue_pairs: port.queue_pairs,
+            ring: self.frames,
+            mode: match self.mode {
+                Mode::Auto => port_kind::Mode::Auto,
+                Mode::Copy => port_kind::Mode::Copy,
+                Mode::ZeroCopy => port_kind::Mode::ZeroCopy,
+            },
+            attachment: match self.attach {
+                Attach::Auto => Attachment::Auto,
+                Attach::Native => Attachment::Native,
+                Attach::Generic => Attachment::Generic,
+            },
+            to_kernel: self.rules()?,
+            busy_poll: self.busy_poll.then_some(BusyPoll { budget: BUDGET }),
+            ..Options::new(self.interface.there())
+        })
+    }
+}
+
+impl fmt::Display for AfXdp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.interface)?;
+        if !self.to_kernel.is_empty() {
+            write!(f, ", {} to the kernel", self.to_kernel.join(" and "))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,69 @@
+//! An interface of the kernel that is there already: the keys `interface` and `netns`, for every kind that puts a port
+//! onto one.
+
+use super::claim::Claim;
+use crate::settings::reader::fields::Fields;
+use crate::settings::reader::validation::Validation;
+use ::port::interface::Place;
+use ::port::netns::Namespace;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Where an interface is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct InterfaceSettings {
+    pub(crate) interface: String,
+    /// A name under `/run/netns` or an absolute path; `None`: the switch's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) netns: Option<String>,
+}
+
+impl InterfaceSettings {
+    /// Reads both keys.
+    pub(crate) fn read(fields: &mut Fields<'_, '_>) -> Self {
+        Self {
+            interface: fields.required("interface", "eth0").to_owned(),
+            netns: fields.text("netns").map(str::to_owned),
+        }
+    }
+
+    /// In the words of the room that makes the port.
+    pub(crate) fn there(&self) -> Place {
+        Place { interface: self.interface.clone(), netns: self.netns.clone().map(Namespace::new) }
+    }
+
+    /// Names that nothing can have. Whether namespace and interface are there, the port finds out, again and again.
+    pub(crate) fn validate(&self, validation: &mut Validation<'_>) {
+        let place = self.there();
+        if place.check().is_err() && !validation.is_spoiled("interface") {
+            let reason = format!("`interface` is \"{}\", and no interface is called so", self.interface);
+            validation.wrong(
+                "interface",
+                reason,
+                "write a name of 1 to 15 bytes without slash, colon and space",
+            );
+        }
+    }
+
+    /// The interface, which no other port may have.
+    pub(crate) fn claims(&self) -> Vec<Claim<'_>> {
+        vec![Claim::named("interface", "interface", self.place())]
+    }
+
+    /// As in tables.
+    pub(crate) fn place(&self) -> String {
+        let short = |netns: &String| netns.strip_prefix("/run/netns/").unwrap_or(netns).to_owned();
+        let name = &self.interface;
+        self.netns.as_ref().map_or_else(|| name.clone(), |netns| format!("{}/{name}", short(netns)))
+    }
+}
+
+impl fmt::Display for InterfaceSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.interface)?;
+        match &self.netns {
+            Some(netns) => write!(f, " in network namespace {netns}"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! `kind = "memif"`: memory shared with one other process, such as VPP, DPDK or a program of libmemif.
+
+use super::claim::Claim;
+use super::kind::{Kind, Loaded, OpenError};
+use super::socket::{Mode, SocketSettings};
+use crate::settings::reader::fields::Fields;
+use crate::settings::reader::validation::PortCommon;
+use crate::settings::reader::validation::Validation;
+use ::port::PortControl;
+use ::port::memif::{
+    self as port_kind, MAX_RING_SIZE, MAX_SECRET, MIN_RING_SIZE, Options, Secret, is_abstract,
+};
+use ::port::virtio_user::MAX_MEMORY;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::path::Path;
+use std::time::Instant;
+
+const RING_SIZE: RangeInclusive<i128> = MIN_RING_SIZE as i128..=MAX_RING_SIZE as i128;
+const BUFFER_SIZE: RangeInclusive<i128> = 128..=65_536;
+/// Bytes of an abstract socket's name: `sun_path` less the zero in front.
+const LONGEST_NAME: usize = 107;
+const ID: RangeInclusive<i128> = 0..=u32::MAX as i128;
+
+/// What a memif port is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Memif {
+    /// Which interface behind the socket.
+    pub(crate) id: u32,
+    /// What a client must know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) secret: Option<String>,
+    /// Entries per ring.
+    pub(crate) ring_size: u16,
+    /// Bytes of one buffer.
+    pub(crate) buffer_size: u32,
+    #[serde(flatten)]
+    pub(crate) socket: SocketSettings,
+}
+
+impl Kind for Memif {
+    const NAME: &'static str = "memif";
+    const ABOUT: &'static str = "It shares memory with another process, as VPP and DPDK do (memif)";
+    const KEYS: &'static [&'static str] = &["id", "secret", "ring_size", "buffer_size", "socket", "mode"];
+    #[cfg(test)]
+    const EXAMPLES: &'static [&'static str] = &[
+        "socket = \"/tmp/lr-memif.sock\"",
+        "socket = \"@lr-memif\"",
+        "socket = \"/tmp/lr-memif.sock\"\nmode = \"client\"\nid = 7\nsecret = \"abc\"\nring_size = 256\nbuffer_size = 4096",
+    ];
+
+    fn read(fields: &mut Fields<'_, '_>) -> Self {
+        let default = Options::default();
+        let id = fields.number("id", ID, "").unwrap_or(default.id);
+        let secret = fields.text("secret").map(str::to_owned);
+        if secret.as_deref().is_some_and(|words| Secret::new(words).is_none()) {
+            let reason = format!("`secret` has 1 to {MAX_SECRET} bytes and no zero among them");
+            fields.wrong::<()>("secret", reason, "choose other words".into());
+        }
+        let ring_size: u16 = fields.number("ring_size", RING_SIZE, "entries").unwrap_or(default.ring_size);
+        if !ring_size.is_power_of_two() {
+            let above = ring_size.next_power_of_two();
+            let reason = format!("`ring_size` is {ring_size}, and rings have a power of two");
+            fields.wrong::<()>("ring_size", reason, format!("write {} or {above}", above / 2));
+        }
+        let buffer_size = fields.number("buffer_size", BUFFER_SIZE, "bytes").unwrap_or(default.buffer_size);
+        Self { id, secret, ring_size, buffer_size, socket: SocketSettings::read(fields, Mode::Server) }
+    }
+
+    /// A client's rings and buffers are memory of this machine, all of it taken at once.
+    fn validate(&self, validation: &mut Validation<'_>) {
+        if is_abstract(&self.socket.path) {
+            validate_name(validation, &self.socket.path);
+        } else {
+            self.socket.validate(validation);
+        }
+        validation.no_mtu();
+        let bytes = self.options(validation.port()).memory();
+        if bytes > MAX_MEMORY {
+            let (mib, most) = (bytes >> 20, MAX_MEMORY >> 20);
+            let reason = format!("its rings and buffers would take {mib} MiB, and a port may share {most}");
+            validation.wrong("", reason, "lower `queue_pairs`, `ring_size` or `buffer_size`");
+        }
+    }
+
+    fn claims(&self) -> Vec<Claim<'_>> {
+        if is_abstract(&self.socket.path) {
+            return vec![Claim::named("socket", "abstract socket", self.socket.place())];
+        }
+        self.socket.claims()
+    }
+
+    fn place(&self) -> String {
+        self.socket.place()
+    }
+
+    fn open(&self, port: PortCommon<'_>, _: Loaded) -> Result<Box<dyn PortControl>, OpenError> {
+        let options = self.options(port);
+        let made = match self.socket.mode {
+            Mode::Server => port_kind::Memif::listen(&self.socket.path, options),
+            Mode::Client => port_kind::Memif::connect(&self.socket.path, options, Instant::now()),
+        };
+        Ok(Box::new(made.map_err(|error| OpenError::refused(port.name, &error))?))
+    }
+}
+
+/// A name of the abstract namespace, behind its `@`.
+fn validate_name(validation: &mut Validation<'_>, path: &Path) {
+    let name = &path.as_os_str().as_encoded_bytes()[1..];
+    if name.is_empty() || name.len() > LONGEST_NAME || name.contains(&0) {
+        let reason = format!("`socket` {} is no name of a socket without a file", path.display());
+        validation.wrong(
+            "socket",
+            reason,
+            format!("write @ and 1 to {LONGEST_NAME} bytes, none of them zero"),
+        );
+    }
+}
+
+impl Memif {
+    /// The settings in the words of the room that makes the port.
+    fn options(&self, port: PortCommon<'_>) -> Options {
+        Options {
+            id: self.id,
+            secret: self.secret.as_deref().and_then(Secret::new),
+            queue_pairs: port.queue_pairs,
+            ring_size: self.ring_size,
+            buffer_size: self.buffer_size,
+        }
+    }
+}
+
+impl fmt::Display for Memif {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, interface {}, rings of {}", self.socket, self.id, self.ring_size)
+    }
+}

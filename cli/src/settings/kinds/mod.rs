@@ -1,0 +1,169 @@
+//! The kinds of port: one file for each, all of which implement [`kind::Kind`].
+//!
+//! Other modules ask a port's kind and do not match on it: `config` for its keys, its errors and its claims, tables for its
+//! place, the data plane for the port that runs. A kind does not know another kind's keys, and no packet passes through.
+//!
+//! A new kind is a file here that implements `Kind`, its `mod` line and its line in `kinds!`.
+
+pub(crate) mod af_packet;
+pub(crate) mod af_xdp;
+pub(crate) mod claim;
+pub(crate) mod interface;
+pub(crate) mod kind;
+pub(crate) mod memif;
+pub(crate) mod null;
+pub(crate) mod patch;
+pub(crate) mod pcap;
+pub(crate) mod socket;
+pub(crate) mod stream;
+pub(crate) mod tap;
+#[cfg(test)]
+mod tests;
+pub(crate) mod vhost_user;
+pub(crate) mod virtio_user;
+
+use super::reader::fields::{Fields, one_of};
+use super::reader::validation::{PortCommon, Validation};
+use ::port::PortControl;
+use claim::Claim;
+use kind::{Kind, Loaded, OpenError};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::Path;
+
+/// The constants of one kind, for the reader of a section.
+struct Form {
+    name: &'static str,
+    about: &'static str,
+    keys: &'static [&'static str],
+    #[cfg(test)]
+    examples: &'static [&'static str],
+    read: fn(&mut Fields<'_, '_>) -> PortKind,
+}
+
+/// Defines the enum of all kinds and its dispatch. The first kind is the default.
+macro_rules! kinds {
+    ($($(#[$attribute:meta])* $variant:ident($settings:ty)),+ $(,)?) => {
+        /// The kinds of port, each with its settings.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(tag = "kind", rename_all = "kebab-case")]
+        pub(crate) enum PortKind {
+            $($(#[$attribute])* #[allow(missing_docs, reason = "its type says it")] $variant($settings)),+
+        }
+
+        const FORMS: &[Form] = &[$(Form {
+            name: <$settings>::NAME,
+            about: <$settings>::ABOUT,
+            keys: <$settings>::KEYS,
+            #[cfg(test)]
+            examples: <$settings>::EXAMPLES,
+            read: |fields| PortKind::$variant(<$settings>::read(fields)),
+        }),+];
+
+        impl PortKind {
+            /// The word behind `kind =`.
+            pub(crate) fn name(&self) -> &'static str {
+                match self { $(Self::$variant(_) => <$settings>::NAME),+ }
+            }
+
+            /// See [`Kind::validate`].
+            pub(crate) fn validate(&self, validation: &mut Validation<'_>) {
+                match self { $(Self::$variant(own) => own.validate(validation)),+ }
+            }
+
+            /// See [`Kind::claims`].
+            pub(crate) fn claims(&self) -> Vec<Claim<'_>> {
+                match self { $(Self::$variant(own) => own.claims()),+ }
+            }
+
+            /// See [`Kind::place`].
+            pub(crate) fn place(&self) -> String {
+                match self { $(Self::$variant(own) => own.place()),+ }
+            }
+
+            /// See [`Kind::one_way`].
+            pub(crate) fn one_way(&self, names: &[&str]) -> Option<(&'static str, &'static str)> {
+                match self { $(Self::$variant(own) => own.one_way(names)),+ }
+            }
+
+            /// See [`Kind::plays`].
+            pub(crate) fn plays(&self) -> Option<(&'static str, &Path)> {
+                match self { $(Self::$variant(own) => own.plays()),+ }
+            }
+
+            /// See [`Kind::open`].
+            pub(crate) fn open(
+                &self,
+                port: PortCommon<'_>,
+                loaded: Loaded,
+            ) -> Result<Box<dyn PortControl>, OpenError> {
+                match self { $(Self::$variant(own) => own.open(port, loaded)),+ }
+            }
+
+            /// The text behind the kind's name; may be empty.
+            fn details(&self) -> String {
+                match self { $(Self::$variant(own) => own.to_string()),+ }
+            }
+        }
+    };
+}
+
+kinds! {
+    VhostUser(vhost_user::VhostUser),
+    VirtioUser(virtio_user::VirtioUser),
+    Null(null::Null),
+    Pcap(pcap::Pcap),
+    Stream(stream::Stream),
+    Tap(tap::Tap),
+    Memif(memif::Memif),
+    Patch(patch::Patch),
+    #[serde(rename = "af_xdp")]
+    AfXdp(af_xdp::AfXdp),
+    #[serde(rename = "af_packet")]
+    AfPacket(af_packet::AfPacket),
+}
+
+/// Replaces a kind that could not be read.
+impl Default for PortKind {
+    fn default() -> Self {
+        Self::VhostUser(vhost_user::VhostUser::default())
+    }
+}
+
+impl fmt::Display for PortKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())?;
+        let details = self.details();
+        if details.is_empty() { Ok(()) } else { write!(f, " {details}") }
+    }
+}
+
+/// The name and the description of every kind.
+pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
+    FORMS.iter().map(|form| (form.name, form.about))
+}
+
+/// Reads `kind` and the keys of that kind.
+pub(crate) fn read(fields: &mut Fields<'_, '_>) -> PortKind {
+    let words: Vec<(&str, &Form)> = FORMS.iter().map(|form| (form.name, form)).collect();
+    let chosen = fields.choice("kind", &words);
+    if fields.is_spoiled("kind") {
+        // The keys of a port of unknown kind are unknown.
+        FORMS.iter().flat_map(|form| form.keys).for_each(|key| fields.allow(key));
+        return PortKind::default();
+    }
+    let form = chosen.unwrap_or(&FORMS[0]);
+    let kind = (form.read)(fields);
+    refuse_others(form, fields);
+    kind
+}
+
+/// Refuses keys of other kinds and names the kinds that have them.
+fn refuse_others(own: &Form, fields: &mut Fields<'_, '_>) {
+    for key in FORMS.iter().flat_map(|form| form.keys).filter(|key| !own.keys.contains(key)) {
+        let owners = FORMS.iter().filter(|form| form.keys.contains(key));
+        let owners: Vec<&str> = owners.map(|form| form.name).collect();
+        let reason = format!("`{key}` is not a key of a port of kind \"{}\"", own.name);
+        fields.foreign(key, reason, &format!("remove it, or write kind = {}", one_of(&owners)));
+    }
+}

@@ -1,0 +1,80 @@
+//! `kind = "patch"`: one of two ports of this switch that are each other's peer, as two ends of a cable are.
+
+use super::kind::{Kind, Loaded, OpenError};
+use crate::settings::reader::fields::Fields;
+use crate::settings::reader::validation::PortCommon;
+use crate::settings::reader::validation::Validation;
+use ::port::PortControl;
+use ::port::memif::Options;
+use ::port::patch::{self as port_kind, Exchange};
+use ::port::virtio_user::MAX_MEMORY;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::LazyLock;
+
+/// Where the pairs of this process meet: it runs one switch.
+static EXCHANGE: LazyLock<Exchange> = LazyLock::new(Exchange::default);
+
+/// What an end of a pair is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Patch {
+    /// The port at the other end.
+    pub(crate) peer: String,
+}
+
+impl Kind for Patch {
+    const NAME: &'static str = "patch";
+    const ABOUT: &'static str = "It is joined to another port of this switch, as two ends of a cable are";
+    const KEYS: &'static [&'static str] = &["peer"];
+    #[cfg(test)]
+    const EXAMPLES: &'static [&'static str] = &["peer = \"other\""];
+
+    fn read(fields: &mut Fields<'_, '_>) -> Self {
+        Self { peer: fields.required("peer", "other").to_owned() }
+    }
+
+    /// What two ends say against each other is told at the later one. An end may come before its peer does, as it must
+    /// where ports are added one by one.
+    fn validate(&self, validation: &mut Validation<'_>) {
+        validation.no_mtu();
+        let own = validation.port();
+        if Self::options(own).memory() > MAX_MEMORY {
+            validation.wrong(
+                "",
+                "its rings and buffers would take more than a port may share",
+                "lower `queue_pairs`",
+            );
+        }
+        if self.peer == own.name {
+            validation.wrong("peer", "`peer` is the port itself", "name the port at the other end");
+        }
+    }
+
+    fn place(&self) -> String {
+        self.peer.clone()
+    }
+
+    fn one_way(&self, names: &[&str]) -> Option<(&'static str, &'static str)> {
+        let alone = !names.contains(&&*self.peer);
+        let remedy = "add the port that `peer` names, or name a port of another kind";
+        alone.then_some(("the `peer` of this patch is none of these ports, so it leads nowhere", remedy))
+    }
+
+    fn open(&self, port: PortCommon<'_>, _: Loaded) -> Result<Box<dyn PortControl>, OpenError> {
+        let made = port_kind::Patch::new(&port.name, &self.peer, Self::options(port), &EXCHANGE);
+        Ok(Box::new(made.map_err(|error| OpenError::refused(port.name, &error))?))
+    }
+}
+
+impl Patch {
+    /// The settings in the words of the room that makes the port.
+    fn options(port: PortCommon<'_>) -> Options {
+        Options { queue_pairs: port.queue_pairs, ..Options::default() }
+    }
+}
+
+impl fmt::Display for Patch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "with {}", self.peer)
+    }
+}

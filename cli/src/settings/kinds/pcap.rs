@@ -1,0 +1,236 @@
+//! `kind = "pcap"`: files. What a capture holds comes in, and what goes out is a capture.
+
+use super::claim::Claim;
+use super::kind::{Kind, Loaded, OpenError};
+use crate::settings::reader::fields::Fields;
+use crate::settings::reader::files::{is_file_path, output};
+use crate::settings::reader::node::Value;
+use crate::settings::reader::validation::PortCommon;
+use crate::settings::reader::validation::Validation;
+use crate::settings::value::{Decimal, Span};
+use ::port::PortControl;
+use ::port::pcap::{self as port_kind, Options, Output, Playing};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+const FACTOR: RangeInclusive<f64> = 0.001..=1_000_000.0;
+const TIMES: RangeInclusive<i128> = 1..=i64::MAX as i128;
+
+/// What a pcap port is asked for: at least one of `read` and `write`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Pcap {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    read: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pace: Option<Pace>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    repeat: Option<Repeat>,
+    /// How long after the port's start the first packet comes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    after: Option<Span>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    write: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    overwrite: bool,
+}
+
+/// `"recorded"`, `"fast"` or how many times as fast as recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Pace {
+    Word(PaceWord),
+    Factor(Decimal),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum PaceWord {
+    Recorded,
+    Fast,
+}
+
+/// How often, or `"forever"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Repeat {
+    Times(u64),
+    Word(RepeatWord),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RepeatWord {
+    Forever,
+}
+
+impl Kind for Pcap {
+    const NAME: &'static str = "pcap";
+    const ABOUT: &'static str = "Files: a capture's packets come in, and what goes out becomes a capture";
+    const KEYS: &'static [&'static str] = &["read", "pace", "repeat", "after", "write", "overwrite"];
+    #[cfg(test)]
+    const EXAMPLES: &'static [&'static str] = &[
+        "write = \"/tmp/lr-none.pcapng\"",
+        concat!("read = \"", env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/pcap/pcap-microseconds\""),
+        concat!(
+            "read = \"",
+            env!("CARGO_MANIFEST_DIR"),
+            "/../fuzz/corpus/pcap/pcapng-little\"\npace = \"fast\"\nrepeat = \"forever\"\nafter = \"2s\"\n",
+            "write = \"/tmp/lr-none.pcapng\"\noverwrite = true"
+        ),
+        concat!(
+            "read = \"",
+            env!("CARGO_MANIFEST_DIR"),
+            "/../fuzz/corpus/pcap/pcapng-big\"\npace = 2.5\nrepeat = 3"
+        ),
+    ];
+
+    fn read(fields: &mut Fields<'_, '_>) -> Self {
+        let read = fields.text("read").map(PathBuf::from);
+        let pcap = Self {
+            pace: read_pace(fields),
+            repeat: read_repeat(fields),
+            after: fields.span("after"),
+            write: fields.text("write").map(PathBuf::from),
+            overwrite: fields.flag("overwrite").unwrap_or_default(),
+            read,
+        };
+        let played = [
+            ("pace", pcap.pace.is_some()),
+            ("repeat", pcap.repeat.is_some()),
+            ("after", pcap.after.is_some()),
+        ];
+        for (key, _) in played.iter().filter(|(_, written)| *written && pcap.read.is_none()) {
+            let reason = format!("`{key}` says how `read` is played, and there is no `read`");
+            fields.wrong::<()>(key, reason, "add the file to play, or remove this".to_owned());
+        }
+        if pcap.overwrite && pcap.write.is_none() {
+            let reason = "`overwrite` is about `write`, and there is no `write`";
+            fields.wrong::<()>("overwrite", reason, "add the file to write, or remove this".to_owned());
+        }
+        pcap
+    }
+
+    /// What the file to read holds is judged when it is read ([`Kind::plays`]).
+    fn validate(&self, validation: &mut Validation<'_>) {
+        validation.one_queue_pair();
+        validation.no_mtu();
+        if self.read.is_none()
+            && self.write.is_none()
+            && !validation.is_spoiled("read")
+            && !validation.is_spoiled("write")
+        {
+            let remedy = "add a line such as: read = \"/tmp/in.pcap\", or write = \"/tmp/out.pcapng\"";
+            validation.wrong("read", "neither `read` nor `write` is there", remedy);
+        }
+        if let Some(file) = &self.write {
+            output(validation, "write", file, self.overwrite);
+        }
+        if self.read.is_some() && self.read == self.write {
+            return validation.wrong("write", "`write` is the file that `read` plays", "name another path");
+        }
+        if let Some(file) = &self.read {
+            is_file_path(validation, "read", file);
+        }
+    }
+
+    /// Any number of ports may play a file.
+    fn claims(&self) -> Vec<Claim<'_>> {
+        self.write.iter().map(|path| Claim::file("write", path)).collect()
+    }
+
+    fn place(&self) -> String {
+        let place: Vec<_> =
+            self.read.iter().chain(&self.write).map(|path| path.display().to_string()).collect();
+        place.join(" > ")
+    }
+
+    fn one_way(&self, _names: &[&str]) -> Option<(&'static str, &'static str)> {
+        match (&self.read, &self.write) {
+            (None, _) => Some(("nothing ever comes from a file that is only written", "add `read`")),
+            (_, None) => Some(("a file that is only read takes nothing", "add `write`")),
+            _ => None,
+        }
+    }
+
+    fn plays(&self) -> Option<(&'static str, &Path)> {
+        self.read.as_deref().map(|path| ("read", path))
+    }
+
+    fn open(&self, port: PortCommon<'_>, loaded: Loaded) -> Result<Box<dyn PortControl>, OpenError> {
+        let read = loaded.map(|recording| Playing {
+            recording,
+            pace: self.pace.map_or_else(port_kind::Pace::default, Pace::pace),
+            repeat: self.repeat.map_or_else(port_kind::Repeat::default, Repeat::repeat),
+            after: self.after.unwrap_or_default().0,
+        });
+        let write = self.write.clone().map(|path| Output { path, overwrite: self.overwrite });
+        let made = port_kind::Pcap::new(Options { name: port.name.to_owned(), read, write });
+        Ok(Box::new(made.map_err(|error| OpenError::refused(port.name, &error))?))
+    }
+}
+
+impl Pcap {
+    fn is_scaled(&self) -> bool {
+        matches!(self.pace, Some(Pace::Factor(_)))
+    }
+}
+
+fn read_pace(fields: &mut Fields<'_, '_>) -> Option<Pace> {
+    let words = [("recorded", Pace::Word(PaceWord::Recorded)), ("fast", Pace::Word(PaceWord::Fast))];
+    match fields.peek("pace")? {
+        Value::Integer(_) | Value::Fraction(_) => fields
+            .decimal("pace", FACTOR, "times as fast as recorded")
+            .map(|factor| Pace::Factor(Decimal(factor))),
+        _ => fields.choice("pace", &words),
+    }
+}
+
+fn read_repeat(fields: &mut Fields<'_, '_>) -> Option<Repeat> {
+    match fields.peek("repeat")? {
+        Value::Text(_) => fields.choice("repeat", &[("forever", Repeat::Word(RepeatWord::Forever))]),
+        _ => fields.number("repeat", TIMES, "times, or \"forever\"").map(Repeat::Times),
+    }
+}
+
+impl Pace {
+    fn pace(self) -> port_kind::Pace {
+        match self {
+            Pace::Word(PaceWord::Recorded) => port_kind::Pace::Recorded(1.0),
+            Pace::Word(PaceWord::Fast) => port_kind::Pace::Fast,
+            Pace::Factor(Decimal(factor)) => port_kind::Pace::Recorded(factor),
+        }
+    }
+}
+
+impl Repeat {
+    fn repeat(self) -> port_kind::Repeat {
+        match self {
+            Repeat::Times(times) => port_kind::Repeat::Times(times),
+            Repeat::Word(RepeatWord::Forever) => port_kind::Repeat::Forever,
+        }
+    }
+}
+
+impl fmt::Display for Pcap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(read) = &self.read {
+            write!(f, "plays {}", read.display())?;
+            match self.pace.map(Pace::pace) {
+                Some(port_kind::Pace::Fast) => f.write_str(" as fast as it goes")?,
+                Some(port_kind::Pace::Recorded(factor)) if self.is_scaled() => {
+                    write!(f, " {factor} times as fast")?;
+                }
+                _ => {}
+            }
+            match self.repeat {
+                Some(Repeat::Times(times)) => write!(f, " {times} times")?,
+                Some(Repeat::Word(RepeatWord::Forever)) => f.write_str(" for ever")?,
+                None => {}
+            }
+        }
+        let Some(write) = &self.write else { return Ok(()) };
+        write!(f, "{}writes {}", if self.read.is_some() { ", " } else { "" }, write.display())
+    }
+}

@@ -1,0 +1,112 @@
+//! `kind = "stream"`: frames over a stream socket, Unix or TCP, as QEMU's `-netdev stream` and `passt` speak them.
+
+use super::claim::Claim;
+use super::kind::{Kind, Loaded, OpenError};
+use super::socket::Mode;
+use crate::settings::reader::fields::Fields;
+use crate::settings::reader::validation::PortCommon;
+use crate::settings::reader::validation::Validation;
+use ::port::PortControl;
+use ::port::stream::{self as port_kind, Site};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// What a stream port is asked for: one of a path and an address.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stream {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) socket: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) address: Option<SocketAddr>,
+    pub(crate) mode: Mode,
+}
+
+impl Kind for Stream {
+    const NAME: &'static str = "stream";
+    const ABOUT: &'static str =
+        "Frames over a Unix or TCP socket, as QEMU's `-netdev stream` and passt speak them";
+    const KEYS: &'static [&'static str] = &["socket", "address", "mode"];
+    #[cfg(test)]
+    const EXAMPLES: &'static [&'static str] = &[
+        "socket = \"/tmp/lr-s.sock\"",
+        "address = \"127.0.0.1:5555\"\nmode = \"client\"",
+        "address = \"[::1]:5555\"\nmode = \"server\"",
+    ];
+
+    fn read(fields: &mut Fields<'_, '_>) -> Self {
+        let socket = fields.text("socket").map(PathBuf::from);
+        let address = read_address(fields);
+        let mode = Mode::read(fields).unwrap_or_default();
+        Self { socket, address, mode }
+    }
+
+    fn validate(&self, validation: &mut Validation<'_>) {
+        validation.one_queue_pair();
+        validation.no_mtu();
+        if let Some(path) = &self.socket {
+            validation.socket_path("socket", path);
+        }
+        let unsure = validation.is_spoiled("address") || validation.is_spoiled("socket");
+        match (&self.socket, &self.address) {
+            (None, None) if !unsure => {
+                let remedy = "add a line such as: socket = \"/run/linerate/guest-a.sock\", or address = \"127.0.0.1:5555\"";
+                validation.wrong("socket", "neither `socket` nor `address` is there", remedy);
+            }
+            (Some(_), Some(_)) => {
+                validation.wrong("address", "both `socket` and `address` are there", "remove one of them");
+            }
+            _ => {}
+        }
+    }
+
+    /// Any number of ports may call the same address, and one may be called there.
+    fn claims(&self) -> Vec<Claim<'_>> {
+        let address = self.address.filter(|_| self.mode == Mode::Server);
+        let address = address.map(|address| Claim::named("address", "address of TCP", address.to_string()));
+        let socket = self.socket.iter().map(|path| Claim::file("socket", path));
+        socket.chain(address).collect()
+    }
+
+    fn place(&self) -> String {
+        self.site().to_string()
+    }
+
+    fn open(&self, port: PortCommon<'_>, _: Loaded) -> Result<Box<dyn PortControl>, OpenError> {
+        let made = match self.mode {
+            Mode::Server => port_kind::Stream::listen(&self.site()),
+            Mode::Client => port_kind::Stream::connect(&self.site(), Instant::now()),
+        };
+        Ok(Box::new(made.map_err(|error| OpenError::refused(port.name, &error))?))
+    }
+}
+
+impl Stream {
+    /// Where the socket is. The settings have been judged: one of both is there.
+    pub(crate) fn site(&self) -> Site {
+        match self.address {
+            Some(address) => Site::Tcp(address),
+            None => Site::Unix(self.socket.clone().unwrap_or_default()),
+        }
+    }
+}
+
+/// An address has to be one of a machine, because looking a name up would hold up every other port.
+fn read_address(fields: &mut Fields<'_, '_>) -> Option<SocketAddr> {
+    let text = fields.text("address")?;
+    match text.parse::<SocketAddr>() {
+        Ok(address) if address.port() != 0 => Some(address),
+        _ => {
+            let reason = format!("`address` \"{text}\" is no IP address with a port behind it");
+            fields.wrong("address", reason, "write it as 127.0.0.1:5555 or [::1]:5555".to_owned())
+        }
+    }
+}
+
+impl fmt::Display for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}", self.mode, self.site())
+    }
+}

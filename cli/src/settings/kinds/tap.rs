@@ -1,0 +1,116 @@
+//! `kind = "tap"`: an interface of the kernel, in any network namespace.
+
+use super::claim::Claim;
+use super::kind::{Kind, Loaded, OpenError};
+use crate::settings::reader::fields::Fields;
+use crate::settings::reader::validation::PortCommon;
+use crate::settings::reader::validation::Validation;
+use ::port::PortControl;
+use ::port::tap::{self as port_kind, Io, MAX_MTU, MAX_NAME, Options, TapError};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::time::Instant;
+
+/// What a TAP port has of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Tap {
+    pub(crate) interface: String,
+    /// A name under `/run/netns` or an absolute path; `None`: the switch's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) netns: Option<String>,
+    /// Whether an interface that the port makes stays when it goes.
+    pub(crate) persist: bool,
+    /// How system calls are made; `None`: as is best here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(serialize_with = "write_io", deserialize_with = "read_io")]
+    pub(crate) io: Option<Io>,
+}
+
+/// A way of making system calls travels by its name.
+#[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option, reason = "the shape that serde calls")]
+fn write_io<S: Serializer>(io: &Option<Io>, to: S) -> Result<S::Ok, S::Error> {
+    io.map(Io::name).serialize(to)
+}
+
+fn read_io<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Io>, D::Error> {
+    let Some(name) = Option::<String>::deserialize(from)? else { return Ok(None) };
+    let found = Io::ALL.into_iter().find(|io| io.name() == name);
+    found.map(Some).ok_or_else(|| D::Error::custom(format!("there is no io `{name}`")))
+}
+
+impl Kind for Tap {
+    const NAME: &'static str = "tap";
+    const ABOUT: &'static str = "It is a TAP interface of the kernel, in any network namespace";
+    const KEYS: &'static [&'static str] = &["interface", "netns", "persist", "io"];
+    #[cfg(test)]
+    const EXAMPLES: &'static [&'static str] = &[
+        "interface = \"lr-vm0\"",
+        "interface = \"lr-vm0\"\nnetns = \"/proc/self/ns/net\"\npersist = true\nio = \"uring\"\nmtu = 9000",
+    ];
+
+    fn read(fields: &mut Fields<'_, '_>) -> Self {
+        let ways = Io::ALL.map(|io| (io.name(), io));
+        Self {
+            interface: fields.required("interface", "vm0").to_owned(),
+            netns: fields.text("netns").map(str::to_owned),
+            persist: fields.flag("persist").unwrap_or_default(),
+            io: fields.choice("io", &ways),
+        }
+    }
+
+    fn validate(&self, validation: &mut Validation<'_>) {
+        if let Err(error) = self.options(validation.port()).check() {
+            let remedy = match error {
+                TapError::Name(_) => {
+                    ("interface", format!("1 to {MAX_NAME} bytes without spaces, `/`, `:` and `%`"))
+                }
+                TapError::NamespaceName(_) => {
+                    ("netns", "write a name under /run/netns or an absolute path".to_owned())
+                }
+                TapError::Mtu(_) => ("mtu", format!("give at most {MAX_MTU} bytes")),
+                _ => ("", "correct this section".to_owned()),
+            };
+            validation.wrong(remedy.0, error.reason(), remedy.1);
+        }
+    }
+
+    fn claims(&self) -> Vec<Claim<'_>> {
+        vec![Claim::named("interface", "interface", self.place())]
+    }
+
+    fn place(&self) -> String {
+        let (name, names) = (&self.interface, "/run/netns/");
+        let short = |netns: &'_ String| netns.strip_prefix(names).unwrap_or(netns).to_owned();
+        self.netns.as_ref().map_or_else(|| name.clone(), |netns| format!("{}/{name}", short(netns)))
+    }
+
+    fn open(&self, port: PortCommon<'_>, _: Loaded) -> Result<Box<dyn PortControl>, OpenError> {
+        let made = port_kind::Tap::open(self.options(port), Instant::now());
+        Ok(Box::new(made.map_err(|error| OpenError::refused(port.name, &error))?))
+    }
+}
+
+impl Tap {
+    /// The settings in the words of the room that makes the port.
+    fn options(&self, port: PortCommon<'_>) -> Options {
+        Options {
+            interface: self.interface.clone(),
+            netns: self.netns.clone(),
+            persist: self.persist,
+            io: self.io,
+            queue_pairs: port.queue_pairs,
+            mtu: port.mtu,
+        }
+    }
+}
+
+impl fmt::Display for Tap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.interface)?;
+        match &self.netns {
+            Some(netns) => write!(f, " in network namespace {netns}"),
+            None => Ok(()),
+        }
+    }
+}

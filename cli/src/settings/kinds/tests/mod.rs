@@ -1,0 +1,98 @@
+//! What holds for every kind of port, whatever it is.
+
+mod pcap;
+mod stream;
+
+use super::FORMS;
+use crate::host::Host;
+use crate::settings::config;
+use crate::settings::section;
+use crate::settings::topology::PortSettings;
+use std::collections::BTreeSet;
+
+fn host() -> Host {
+    Host::of(&[0], &[0])
+}
+
+/// A port of this kind with these lines.
+#[track_caller]
+fn port(kind: &str, lines: &str) -> PortSettings {
+    let text = format!("[[port]]\nname = \"a\"\nkind = \"{kind}\"\n{lines}\n");
+    config::parse(&text, &host(), None).unwrap_or_else(|e| panic!("{e:?} in\n{text}")).ports.remove(0)
+}
+
+/// What every port may say besides.
+const COMMON: [&str; 6] = [
+    "",
+    "capture = \"/tmp/lr-none.c\"\ntrace = { file = \"/tmp/lr-none.t\", direction = \"in\", overwrite = true }",
+    "capture = { file = \"/tmp/lr-none.c\", snap = 128 }\nfault = { seed = 7, drop = 0.25, corrupt = 1, \
+     delay = [\"1ms\", \"1s 500ms\"], hold = 9, direction = \"out\" }",
+    "broadcast_limit = 5\nmax_macs = 3\ntrusted = true",
+    "vlan = 10\nunknown_limit = 7",
+    "vlan = { trunk = [10, 20], native = 1 }\nmacs = [\"52:54:00:00:00:01\"]\nsources = [\"10.0.0.5\", \"fd00::/8\"]\nlearn = false",
+];
+
+#[test]
+fn a_printed_section_is_the_port_that_it_was_made_of() {
+    for form in FORMS {
+        assert!(!form.examples.is_empty(), "{} has no example", form.name);
+        for (lines, common) in form.examples.iter().flat_map(|lines| COMMON.map(|common| (lines, common))) {
+            let before = port(form.name, &format!("{lines}\n{common}"));
+            let printed = section::port(&before).unwrap();
+            assert!(printed.starts_with("[[port]]\n"), "{printed}");
+            assert_eq!(config::parse(&printed, &host(), None).unwrap().ports, [before], "{printed}");
+        }
+    }
+}
+
+#[test]
+fn a_port_survives_the_control_api_and_is_called_by_its_kind() {
+    for form in FORMS {
+        for lines in form.examples {
+            let port = port(form.name, lines);
+            let json = serde_json::to_value(&port).unwrap();
+            assert_eq!(json["kind"], form.name);
+            assert!(port.to_string().starts_with(&format!("port a: {}", form.name)), "{port}");
+            assert_eq!(serde_json::from_value::<PortSettings>(json).unwrap(), port);
+        }
+    }
+}
+
+/// A key that is read but not listed would be refused on no other kind, and one that is listed but not read would be
+/// refused as unknown.
+#[test]
+fn a_kinds_keys_are_those_that_it_writes() {
+    for form in FORMS {
+        let common: BTreeSet<&str> =
+            ["name", "kind", "queue_pairs", "mtu", "bridge", "vlan"].into_iter().collect();
+        let written: BTreeSet<String> =
+            form.examples.iter().flat_map(|lines| keys(form.name, lines)).collect();
+        let own: BTreeSet<&str> =
+            written.iter().map(String::as_str).filter(|key| !common.contains(key)).collect();
+        let listed: BTreeSet<&str> = form.keys.iter().copied().collect();
+        assert_eq!(own, listed, "examples of {}", form.name);
+    }
+}
+
+fn keys(kind: &str, lines: &str) -> Vec<String> {
+    let json = serde_json::to_value(port(kind, lines)).unwrap();
+    json.as_object().unwrap().keys().cloned().collect()
+}
+
+#[test]
+fn a_key_of_another_kind_is_answered_by_name() {
+    let every: BTreeSet<&str> = FORMS.iter().flat_map(|form| form.keys).copied().collect();
+    for form in FORMS {
+        for key in every.iter().filter(|key| !form.keys.contains(*key)) {
+            let lines = form.examples[0];
+            let text = format!("[[port]]\nname = \"a\"\nkind = \"{}\"\n{lines}\n{key} = 1\n", form.name);
+            let errors = config::parse(&text, &host(), None).unwrap_err();
+            let [only] = errors.as_slice() else { panic!("{errors:?}") };
+            assert!(
+                only.place == "port \"a\"" && only.reason.starts_with(&format!("`{key}` is ")),
+                "{only:?}"
+            );
+            assert!(only.remedy.starts_with("remove it"), "{only:?}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Validation of pcap ports.
+
+use crate::host::Host;
+use crate::settings::config;
+
+/// All that is said about a port with these lines, in a folder with a file `there`.
+fn said(lines: &str) -> Vec<String> {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("there"), "no capture").unwrap();
+    let (host, dir) = (Host::of(&[0], &[0]), dir.path().display().to_string());
+    let lines = lines.replace("DIR", &dir);
+    let text = format!("[[port]]\nname = \"a\"\nkind = \"pcap\"\n{lines}\n");
+    let errors = config::parse(&text, &host, None).err().unwrap_or_default();
+    let said = errors.iter().map(|m| format!("{}: {} -> {}", m.line.unwrap_or(0), m.headline(), m.remedy));
+    said.map(|text| text.replace(&dir, "DIR").replace("port \"a\": ", "")).collect()
+}
+
+#[test]
+fn each_mistake_is_told_with_its_remedy() {
+    for (lines, expected) in [
+        ("", "1: neither `read` nor `write` is there -> add a line such as: read"),
+        ("write = \"out.pcapng\"", "4: `write` out.pcapng: the path is not absolute -> begin it with /"),
+        ("write = \"DIR/no/x\"", "4: `write` DIR/no/x: its directory does not exist -> mkdir -p DIR/no"),
+        ("write = \"DIR/there\"", "4: `write` DIR/there exists already and would be lost -> move it away"),
+        ("write = \"/dev/null\"\noverwrite = true", "4: `write` /dev/null is no ordinary file"),
+        ("write = \"DIR\"", "4: `write` DIR is a directory -> add the file's own name"),
+        (
+            "read = \"DIR/there\"",
+            "4: DIR/there is neither pcap nor pcapng, so there is nothing to play -> name",
+        ),
+        (
+            "read = \"DIR/not\"",
+            "4: DIR/not cannot be read: No such file or directory (os error 2) -> name a file",
+        ),
+        ("write = \"DIR/x\"\npace = 2", "5: `pace` says how `read` is played, and there is no `read` -> add"),
+        (
+            "write = \"DIR/x\"\npace = 0",
+            "5: `pace` is 0, which is out of range -> give 0.001 to 1000000 times",
+        ),
+        ("write = \"DIR/x\"\npace = \"slow\"", "5: `pace` is \"slow\", which it cannot be -> write"),
+        ("write = \"DIR/x\"\nrepeat = 0", "5: `repeat` is 0, which is out of range -> give 1 to"),
+        ("write = \"DIR/x\"\nafter = \"soon\"", "5: `after` \"soon\" is no time -> give a number and a unit"),
+        ("write = \"DIR/x\"\ncapture = 3", "5: `capture` is an integer, not a file's path, or { file ="),
+        ("write = \"DIR/x\"\ncapture = {}", "5: `file` is missing -> add a line such as: file ="),
+        ("write = \"DIR/x\"\ncapture = \"x\"", "5: `capture` x: the path is not absolute -> begin it with /"),
+        ("write = \"DIR/x\"\ntrace = \"DIR/there\"", "5: `trace` DIR/there exists already and would be lost"),
+        (
+            "write = \"DIR/x\"\ncapture = { file = \"DIR/y\", snap = 13 }",
+            "5: `snap` is 13, which is out of range",
+        ),
+        ("write = \"DIR/x\"\nfault = 3", "5: `fault` is an integer, not a table, such as { seed"),
+        ("write = \"DIR/x\"\nfault = { seed = 3 }", "5: `fault` names no fault -> say what goes wrong"),
+        (
+            "write = \"DIR/x\"\nfault = { drop = 1.5 }",
+            "5: `drop` is 1.5, which is out of range -> give 0 to 1",
+        ),
+        (
+            "write = \"DIR/x\"\nfault = { drop = nan }",
+            "5: `drop` is NaN, which is out of range -> give 0 to 1",
+        ),
+        (
+            "write = \"DIR/x\"\nfault = { drop = 1, dorp = 1 }",
+            "5: unknown key `dorp` -> did you mean `drop`?",
+        ),
+        ("write = \"DIR/x\"\nfault = { delay = 3 }", "5: `delay` is an integer, not a time such as \"1ms\""),
+        (
+            "write = \"DIR/x\"\nfault = { delay = [\"2ms\", \"1ms\"] }",
+            "5: `delay` 2ms to 1ms is no delay that a packet can have -> give the shorter time first",
+        ),
+    ] {
+        let said = said(lines);
+        assert!(said.first().is_some_and(|first| first.starts_with(expected)), "{lines}: {said:#?}");
+    }
+}
+
+#[test]
+fn two_ports_do_not_write_to_one_file() {
+    let others = "write = \"DIR/x\"\n[[port]]\nname = \"b\"\nkind = \"null\"\ncapture = \"DIR/../DIR/x\"";
+    let said = said(&others.replace("DIR/../DIR", "DIR/."));
+    assert_eq!(
+        said,
+        [
+            "8: port \"b\": `capture` DIR/./x is already port \"a\"'s (line 4) -> give each port a capture of its own"
+        ]
+    );
+}

@@ -1,0 +1,83 @@
+//! `kind = "vhost-user"`: a back end, into which guests plug.
+
+use super::claim::Claim;
+use super::kind::{Kind, Loaded, OpenError, is_yes, yes};
+use super::socket::{Mode, SocketSettings};
+use super::virtio_user;
+use crate::settings::reader::fields::Fields;
+use crate::settings::reader::validation::PortCommon;
+use crate::settings::reader::validation::Validation;
+use ::port::PortControl;
+use ::port::vhost_user::{self as port_kind, Options};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::time::Instant;
+
+/// What a vhost-user port is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct VhostUser {
+    #[serde(flatten)]
+    pub(crate) socket: SocketSettings,
+    /// Whether guests may leave checksums and segments to be done, and take packets with such work.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub(crate) offloads: bool,
+}
+
+impl Default for VhostUser {
+    fn default() -> Self {
+        Self { socket: SocketSettings::default(), offloads: true }
+    }
+}
+
+impl Kind for VhostUser {
+    const NAME: &'static str = "vhost-user";
+    const ABOUT: &'static str =
+        "Guests plug into it over a vhost-user socket (what a port is unless told otherwise)";
+    const KEYS: &'static [&'static str] = &["socket", "mode", "offloads"];
+    #[cfg(test)]
+    const EXAMPLES: &'static [&'static str] = &[
+        "socket = \"/tmp/it's \\\\ \\\"a\\\"\"",
+        "socket = \"/tmp/lr-a.sock\"\nmode = \"client\"\nmtu = 9000",
+        "socket = \"/tmp/lr-a.sock\"\noffloads = false",
+    ];
+
+    fn read(fields: &mut Fields<'_, '_>) -> Self {
+        for key in virtio_user::DRIVER_KEYS {
+            let reason = format!("`{key}` is the choice of a driver, and this port is a guest's back end");
+            let remedy =
+                "remove it; a guest chooses for itself, and only a port of kind \"virtio-user\" is a driver";
+            fields.foreign(key, reason, remedy);
+        }
+        let socket = SocketSettings::read(fields, Mode::Server);
+        Self { socket, offloads: fields.flag("offloads").unwrap_or(true) }
+    }
+
+    fn validate(&self, validation: &mut Validation<'_>) {
+        self.socket.validate(validation);
+    }
+
+    fn claims(&self) -> Vec<Claim<'_>> {
+        self.socket.claims()
+    }
+
+    fn place(&self) -> String {
+        self.socket.place()
+    }
+
+    fn open(&self, port: PortCommon<'_>, _: Loaded) -> Result<Box<dyn PortControl>, OpenError> {
+        let options = Options { queue_pairs: port.queue_pairs, mtu: port.mtu, ..Default::default() };
+        let options = if self.offloads { options } else { options.without_offloads() };
+        let made = match self.socket.mode {
+            Mode::Server => port_kind::VhostUser::listen(&self.socket.path, options),
+            Mode::Client => port_kind::VhostUser::connect(&self.socket.path, options, Instant::now()),
+        };
+        Ok(Box::new(made.map_err(|error| OpenError::refused(port.name, &error))?))
+    }
+}
+
+impl fmt::Display for VhostUser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.socket.fmt(f)?;
+        f.write_str(if self.offloads { "" } else { ", without offloads" })
+    }
+}

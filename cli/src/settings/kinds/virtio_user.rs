@@ -1,0 +1,133 @@
+//! `kind = "virtio-user"`: a front end, which plugs into another switch.
+
+use super::claim::Claim;
+use super::kind::{Kind, Loaded, OpenError, is_yes, yes};
+use super::socket::{Mode, SocketSettings};
+use crate::settings::reader::fields::Fields;
+use crate::settings::reader::validation::PortCommon;
+use crate::settings::reader::validation::Validation;
+use ::port::PortControl;
+use ::port::virtio_user::{self as port_kind, MAX_MEMORY, MAX_QUEUE_SIZE, MIN_QUEUE_SIZE, Options, RingKind};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Instant;
+
+const QUEUE_SIZE: RangeInclusive<i128> = MIN_QUEUE_SIZE as i128..=MAX_QUEUE_SIZE as i128;
+
+/// The keys by which a driver says what it wants.
+pub(super) const DRIVER_KEYS: [&str; 3] = ["ring", "queue_size", "mergeable"];
+
+/// What a virtio-user port asks of its back end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct VirtioUser {
+    #[serde(serialize_with = "write_ring", deserialize_with = "read_ring")]
+    pub(crate) ring: RingKind,
+    /// Entries per ring.
+    pub(crate) queue_size: u16,
+    /// Whether a received frame may span buffers.
+    pub(crate) mergeable: bool,
+    #[serde(flatten)]
+    pub(crate) socket: SocketSettings,
+    /// Whether checksums and segments may be left to be done, to the back end and by it.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub(crate) offloads: bool,
+}
+
+impl Default for VirtioUser {
+    fn default() -> Self {
+        let socket = SocketSettings::default();
+        Self { ring: RingKind::Split, queue_size: 1024, mergeable: true, socket, offloads: true }
+    }
+}
+
+/// A ring kind travels by its name.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]
+fn write_ring<S: Serializer>(ring: &RingKind, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(ring.name())
+}
+
+fn read_ring<'de, D: Deserializer<'de>>(from: D) -> Result<RingKind, D::Error> {
+    String::deserialize(from)?.parse().map_err(D::Error::custom)
+}
+
+impl Kind for VirtioUser {
+    const NAME: &'static str = "virtio-user";
+    const ABOUT: &'static str = "It plugs into another switch's vhost-user socket";
+    const KEYS: &'static [&'static str] = &["ring", "queue_size", "mergeable", "socket", "mode", "offloads"];
+    #[cfg(test)]
+    const EXAMPLES: &'static [&'static str] = &[
+        "socket = \"/tmp/lr-up.sock\"",
+        "socket = \"/tmp/lr-up.sock\"\nmode = \"server\"\nring = \"packed\"\nqueue_size = 300\nmergeable = false",
+        "socket = \"/tmp/lr-up.sock\"\noffloads = false",
+    ];
+
+    fn read(fields: &mut Fields<'_, '_>) -> Self {
+        let default = Self::default();
+        let rings = RingKind::ALL.map(|kind| (kind.name(), kind));
+        let ring = fields.choice("ring", &rings).unwrap_or_default();
+        let queue_size: u16 =
+            fields.number("queue_size", QUEUE_SIZE, "entries").unwrap_or(default.queue_size);
+        let split = !fields.is_spoiled("ring") && !ring.is_packed();
+        if split && !queue_size.is_power_of_two() {
+            let above = queue_size.next_power_of_two();
+            let reason = format!("`queue_size` is {queue_size}, and split rings have a power of two");
+            let remedy = format!("write {} or {above}, or ring = \"packed\"", above / 2);
+            fields.wrong::<()>("queue_size", reason, remedy);
+        }
+        let mergeable = fields.flag("mergeable").unwrap_or(default.mergeable);
+        let socket = SocketSettings::read(fields, Mode::Client);
+        let offloads = fields.flag("offloads").unwrap_or(default.offloads);
+        Self { ring, queue_size, mergeable, socket, offloads }
+    }
+
+    /// A virtio-user port's queues are memory of this machine, all of it taken at once.
+    fn validate(&self, validation: &mut Validation<'_>) {
+        self.socket.validate(validation);
+        let bytes = self.options(validation.port()).memory();
+        if bytes > MAX_MEMORY {
+            let (mib, most) = (bytes >> 20, MAX_MEMORY >> 20);
+            let reason = format!("its rings and buffers would take {mib} MiB, and a port may share {most}");
+            validation.wrong("", reason, "lower `queue_pairs`, `queue_size` or `mtu`");
+        }
+    }
+
+    fn claims(&self) -> Vec<Claim<'_>> {
+        self.socket.claims()
+    }
+
+    fn place(&self) -> String {
+        self.socket.place()
+    }
+
+    fn open(&self, port: PortCommon<'_>, _: Loaded) -> Result<Box<dyn PortControl>, OpenError> {
+        let options = self.options(port);
+        let made = match self.socket.mode {
+            Mode::Server => port_kind::VirtioUser::listen(&self.socket.path, options),
+            Mode::Client => port_kind::VirtioUser::connect(&self.socket.path, options, Instant::now()),
+        };
+        Ok(Box::new(made.map_err(|error| OpenError::refused(port.name, &error))?))
+    }
+}
+
+impl VirtioUser {
+    /// The settings in the words of the room that makes the port.
+    fn options(&self, port: PortCommon<'_>) -> Options {
+        Options {
+            ring: self.ring,
+            queue_size: self.queue_size,
+            queue_pairs: port.queue_pairs,
+            mergeable: self.mergeable,
+            mtu: port.mtu,
+            offloads: self.offloads,
+        }
+    }
+}
+
+impl fmt::Display for VirtioUser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {} rings of {}", self.socket, self.ring, self.queue_size)?;
+        f.write_str(if self.offloads { "" } else { ", without offloads" })
+    }
+}

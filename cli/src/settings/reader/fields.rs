@@ -1,0 +1,342 @@
+//! Reads one section: each key is read once with its type, and a key that is not read is an error.
+
+use super::node::{Entry, HUGE, Node, Value};
+use super::notes::{Notes, Place, Section};
+use crate::settings::value::Span;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
+/// One section being read.
+pub(crate) struct Fields<'a, 'n> {
+    entries: &'a [Entry],
+    section: Section,
+    asked: Vec<&'static str>,
+    /// Written and already answered with an error of their own.
+    excused: Vec<&'static str>,
+    pub(crate) notes: &'n mut Notes,
+}
+
+impl<'a, 'n> Fields<'a, 'n> {
+    /// Starts on `node`, which should be a table.
+    pub(crate) fn open(node: &'a Node, section: Section, notes: &'n mut Notes) -> Self {
+        notes.written((section, ""), node.line);
+        if !matches!(node.value, Value::Table(_)) {
+            let reason = format!("is {}, not a table", node.kind());
+            notes.wrong((section, ""), reason, "write it as a section with keys of its own");
+        }
+        Self::open_inner(node, section, notes)
+    }
+
+    /// Starts on a table inside a section: errors are the section's.
+    pub(crate) fn open_inner(node: &'a Node, section: Section, notes: &'n mut Notes) -> Self {
+        let entries = match &node.value {
+            Value::Table(entries) => entries.as_slice(),
+            _ => &[],
+        };
+        Self { entries, section, asked: Vec::new(), excused: Vec::new(), notes }
+    }
+
+    /// The place of `key` in this section.
+    pub(crate) fn place(&self, key: &'static str) -> Place {
+        (self.section, key)
+    }
+
+    /// The value of `key`, if it is written.
+    pub(crate) fn node(&mut self, key: &'static str) -> Option<&'a Node> {
+        self.asked.push(key);
+        let entry = self.entries.iter().find(|entry| entry.key == key)?;
+        self.notes.written((self.section, key), entry.line);
+        Some(&entry.node)
+    }
+
+    /// Whether the value of `key` is already known to be wrong.
+    pub(crate) fn is_spoiled(&self, key: &'static str) -> bool {
+        self.notes.is_spoiled((self.section, key))
+    }
+
+    /// Lets `key` stand, whatever its value.
+    pub(crate) fn allow(&mut self, key: &'static str) {
+        self.asked.push(key);
+    }
+
+    /// A key that belongs to another kind of section: writing it is an error, and unknown keys are not answered
+    /// with it. The first reason is the one that is told.
+    pub(crate) fn foreign(&mut self, key: &'static str, reason: impl Display, remedy: &str) {
+        let Some(entry) = self.entries.iter().find(|entry| entry.key == key) else { return };
+        self.notes.written((self.section, key), entry.line);
+        self.notes.wrong((self.section, key), reason, remedy);
+        self.excused.push(key);
+    }
+
+    /// A string.
+    pub(crate) fn text(&mut self, key: &'static str) -> Option<&'a str> {
+        let node = self.node(key)?;
+        match &node.value {
+            Value::Text(text) => Some(text),
+            _ => self.not(key, node, "a string"),
+        }
+    }
+
+    /// A string that must be there.
+    pub(crate) fn required(&mut self, key: &'static str, example: &str) -> &'a str {
+        let found = self.text(key);
+        // A slip of the finger is told once, as the unknown key that it is.
+        if self.entries.iter().any(|entry| entry.key != key && alike(&entry.key, key)) {
+            self.notes.spoil((self.section, key));
+        }
+        if found.is_none() {
+            self.notes.wrong(
+                (self.section, key),
+                format!("`{key}` is missing"),
+                format!("add a line such as: {key} = \"{example}\""),
+            );
+        }
+        found.unwrap_or_default()
+    }
+
+    /// A list of strings, empty where the key is not written. `wanted` says what it is a list of.
+    pub(crate) fn texts(&mut self, key: &'static str, wanted: &str) -> Vec<String> {
+        let Some(node) = self.node(key) else { return Vec::new() };
+        let text = |node: &Node| match &node.value {
+            Value::Text(text) => Some(text.clone()),
+            _ => None,
+        };
+        let texts = match &node.value {
+            Value::List(list) => list.iter().map(text).collect(),
+            _ => None,
+        };
+        texts.unwrap_or_else(|| {
+            let remedy = format!("write a list of {wanted}");
+            self.wrong::<()>(key, format!("`{key}` is no list of strings"), remedy);
+            Vec::new()
+        })
+    }
+
+    /// A list of at least one text, each read by `read`, which says what is wrong with one; empty where the key is not
+    /// written. `example` is such a list.
+    pub(crate) fn list<T>(
+        &mut self,
+        key: &'static str,
+        read: impl Fn(&str) -> Result<T, String>,
+        example: &str,
+    ) -> Vec<T> {
+        let Some(node) = self.node(key) else { return Vec::new() };
+        let remedy = format!("write a list such as {key} = {example}");
+        let nodes = match &node.value {
+            Value::List(nodes) if !nodes.is_empty() => nodes,
+            Value::List(_) => {
+                self.wrong::<()>(key, format!("`{key}` is an empty list"), format!("{remedy}, or remove it"));
+                return Vec::new();
+            }
+            _ => {
+                self.not::<()>(key, node, &format!("a list such as {example}"));
+                return Vec::new();
+            }
+        };
+        let mut found = Vec::new();
+        for node in nodes {
+            let entry = match &node.value {
+                Value::Text(text) => read(text),
+                _ => Err(format!("`{key}` lists {}, not a string", node.kind())),
+            };
+            match entry {
+                Ok(entry) => found.push(entry),
+                Err(reason) => self.notes.wrong_at(self.section, node.line, reason, remedy.clone()),
+            }
+        }
+        found
+    }
+
+    /// An integer within `range`.
+    pub(crate) fn number<T: TryFrom<i128>>(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<i128>,
+        unit: &str,
+    ) -> Option<T> {
+        let node = self.node(key)?;
+        match node.value {
+            Value::Integer(number) => self.within(key, number, &range, unit),
+            Value::Other(HUGE) => {
+                let remedy = format!("give {} to {} {unit}", range.start(), range.end());
+                self.wrong(key, format!("`{key}` is {HUGE}"), remedy)
+            }
+            _ => self.not(key, node, "an integer"),
+        }
+    }
+
+    /// `number`, if it is within `range`.
+    pub(crate) fn within<T: TryFrom<i128>>(
+        &mut self,
+        key: &'static str,
+        number: i128,
+        range: &RangeInclusive<i128>,
+        unit: &str,
+    ) -> Option<T> {
+        let found = range.contains(&number).then(|| T::try_from(number).ok()).flatten();
+        if found.is_none() {
+            self.notes.wrong(
+                (self.section, key),
+                format!("`{key}` is {number}, which is out of range"),
+                format!("give {} to {} {unit}", range.start(), range.end()),
+            );
+        }
+        found
+    }
+
+    /// A number within `range`, with a fraction or without.
+    pub(crate) fn decimal(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<f64>,
+        unit: &str,
+    ) -> Option<f64> {
+        let node = self.node(key)?;
+        let number = match node.value {
+            Value::Integer(number) => number as f64,
+            Value::Fraction(number) => number,
+            _ => return self.not(key, node, "a number"),
+        };
+        if range.contains(&number) {
+            return Some(number);
+        }
+        let remedy = format!("give {} to {} {unit}", range.start(), range.end());
+        self.wrong(key, format!("`{key}` is {number}, which is out of range"), remedy)
+    }
+
+    /// A stretch of time, as text with a unit.
+    pub(crate) fn span(&mut self, key: &'static str) -> Option<Span> {
+        self.span_in(key, "s")
+    }
+
+    /// The same; `unit` is suggested where none is given.
+    pub(crate) fn span_in(&mut self, key: &'static str, unit: &str) -> Option<Span> {
+        if let Some(number) = self.peek(key).and_then(bare) {
+            let reason = format!("`{key}` is {number}, which has no unit");
+            return self.wrong(key, reason, format!("write \"{number}{unit}\""));
+        }
+        let text = self.text(key)?;
+        let remedy = "give a number and a unit, such as 1ms, 500us or 2s".to_owned();
+        text.parse().ok().or_else(|| self.wrong(key, format!("`{key}` \"{text}\" is no time"), remedy))
+    }
+
+    /// What is written for `key`, which is still to be read.
+    pub(crate) fn peek(&mut self, key: &'static str) -> Option<&'a Value> {
+        self.node(key).map(|node| &node.value)
+    }
+
+    /// True or false.
+    pub(crate) fn flag(&mut self, key: &'static str) -> Option<bool> {
+        let node = self.node(key)?;
+        match node.value {
+            Value::Flag(flag) => Some(flag),
+            _ => self.not(key, node, "true or false"),
+        }
+    }
+
+    /// One of a few words.
+    pub(crate) fn choice<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)]) -> Option<T> {
+        let node = self.node(key)?;
+        let text = match &node.value {
+            Value::Text(text) => format!("\"{text}\""),
+            _ => node.kind().to_owned(),
+        };
+        let quoted = |word: &str| format!("\"{word}\"");
+        if let Some((_, value)) = words.iter().find(|(word, _)| quoted(word) == text) {
+            return Some(*value);
+        }
+        let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        let remedy = format!("write {}", one_of(&words));
+        self.wrong(key, format!("`{key}` is {text}, which it cannot be"), remedy)
+    }
+
+    /// A value of the wrong type.
+    pub(crate) fn not<T>(&mut self, key: &'static str, node: &Node, wanted: &str) -> Option<T> {
+        let remedy = format!("write {wanted}");
+        self.wrong(key, format!("`{key}` is {}, not {wanted}", node.kind()), remedy)
+    }
+
+    /// An error about `key`; nothing is read.
+    pub(crate) fn wrong<T>(&mut self, key: &'static str, reason: impl Display, remedy: String) -> Option<T> {
+        self.notes.wrong((self.section, key), reason, remedy);
+        None
+    }
+
+    /// Reports every unknown key, with the nearest known one.
+    pub(crate) fn finish(mut self) {
+        self.report_unknown();
+    }
+
+    /// As [`Fields::finish`], with more to say afterwards.
+    pub(crate) fn report_unknown(&mut self) {
+        let known = |key: &str| self.asked.contains(&key) || self.excused.contains(&key);
+        for entry in self.entries.iter().filter(|entry| !known(&entry.key)) {
+            let remedy = nearest(&entry.key, &self.asked);
+            self.notes.wrong_at(self.section, entry.line, format!("unknown key `{}`", entry.key), remedy);
+        }
+    }
+}
+
+/// A number of no unit, written as a number or as text.
+fn bare(value: &Value) -> Option<i128> {
+    match value {
+        Value::Integer(number) => Some(*number),
+        Value::Text(text) => text.trim().parse().ok(),
+        _ => None,
+    }
+    .filter(|number| *number > 0)
+}
+
+/// "a", "b" or "c".
+pub(crate) fn one_of(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+    match quoted.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// 1, 2, 3
+pub(crate) fn numbers(numbers: &[usize]) -> String {
+    numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// What to write instead of an unknown word.
+pub(crate) fn nearest(word: &str, known: &[&str]) -> String {
+    let word = word.to_lowercase();
+    let scored = known.iter().map(|name| (strsim::damerau_levenshtein(&word, name), name));
+    match scored.min() {
+        Some((_, name)) if alike(&word, name) => format!("did you mean `{name}`?"),
+        _ => {
+            let mut each = known.to_vec();
+            // Several kinds may ask for one key.
+            each.sort_by_key(|name| known.iter().position(|other| other == name));
+            each.dedup();
+            format!("remove it; what may stand here: {}", each.join(", "))
+        }
+    }
+}
+
+/// Whether `word` may be `name` with a slip of the finger.
+pub(crate) fn alike(word: &str, name: &str) -> bool {
+    let distance = strsim::damerau_levenshtein(&word.to_lowercase(), name);
+    distance <= 1 + name.len() / 3 && 2 * distance <= name.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_of_the_finger_is_answered_with_the_word_that_was_meant() {
+        assert_eq!(nearest("sokcet", &["name", "socket"]), "did you mean `socket`?");
+        assert_eq!(nearest("colour", &["name", "socket"]), "remove it; what may stand here: name, socket");
+    }
+
+    #[test]
+    fn words_are_listed_as_people_do() {
+        assert_eq!(one_of(&["a"]), "\"a\"");
+        assert_eq!(one_of(&["a", "b", "c"]), "\"a\", \"b\" or \"c\"");
+    }
+}

@@ -1,0 +1,42 @@
+//! Validates files that a port reads or writes.
+
+use super::validation::Validation;
+use ::port::pcap::{CreateError, Output};
+use console::Diagnostic;
+use std::path::Path;
+
+/// `file` can be created. Nothing is created yet.
+pub(crate) fn output(validation: &mut Validation<'_>, key: &'static str, file: &Path, overwrite: bool) {
+    if !is_file_path(validation, key, file) {
+        return;
+    }
+    let output = Output { path: file.to_owned(), overwrite };
+    match output.check() {
+        Ok(()) => {}
+        Err(CreateError::Exists(path)) => {
+            let reason = format!("`{key}` {} exists already and would be lost", path.display());
+            validation.wrong(key, reason, "move it away, name another path, or write overwrite = true");
+        }
+        Err(other) => {
+            let Diagnostic { reason, remedy, .. } = Diagnostic::of_error(key, other, "name another path");
+            validation.wrong(key, format!("`{key}` {reason}"), remedy);
+        }
+    }
+}
+
+/// Whether `file` is an absolute path in a folder that exists.
+pub(crate) fn is_file_path(validation: &mut Validation<'_>, key: &'static str, file: &Path) -> bool {
+    let shown = file.display();
+    let (reason, remedy) = if !file.is_absolute() {
+        let remedy = "begin it with /, so that it is the same wherever the switch was started";
+        (format!("`{key}` {shown}: the path is not absolute"), remedy.to_owned())
+    } else if file.file_name().is_none() || file.is_dir() {
+        (format!("`{key}` {shown} is a directory"), "add the file's own name".to_owned())
+    } else if let Some(folder) = file.parent().filter(|folder| !folder.is_dir()) {
+        (format!("`{key}` {shown}: its directory does not exist"), format!("mkdir -p {}", folder.display()))
+    } else {
+        return true;
+    };
+    validation.wrong(key, reason, remedy);
+    false
+}

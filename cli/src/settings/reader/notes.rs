@@ -1,0 +1,98 @@
+//! Collects the errors of a configuration, each with its place, reason and remedy.
+
+use console::Diagnostic;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+
+/// A section of the file, by its position among its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Section {
+    File,
+    Switch,
+    Worker(usize),
+    /// `[worker]`
+    Workers,
+    Placement,
+    Bridge(usize),
+    Static(usize, usize),
+    Port(usize),
+}
+
+/// One value: its section and its key. An empty key is the section itself.
+pub(crate) type Place = (Section, &'static str);
+
+/// Gathers errors, and where every value was written.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    errors: Vec<Diagnostic>,
+    spoiled: HashSet<Place>,
+    lines: HashMap<Place, usize>,
+    titles: HashMap<Section, String>,
+}
+
+impl Notes {
+    /// Remembers the line of a value.
+    pub(crate) fn written(&mut self, place: Place, line: Option<usize>) {
+        if let Some(line) = line {
+            self.lines.insert(place, line);
+        }
+    }
+
+    /// What people call a section, such as `port "a"`.
+    pub(crate) fn call(&mut self, section: Section, title: String) {
+        self.titles.insert(section, title);
+    }
+
+    /// The line of a value, or of its section where the value is not written.
+    pub(crate) fn line(&self, place: Place) -> Option<usize> {
+        self.lines.get(&place).or_else(|| self.lines.get(&(place.0, ""))).copied()
+    }
+
+    /// Whether a value is already known to be wrong, so that nothing should be concluded from it.
+    pub(crate) fn is_spoiled(&self, place: Place) -> bool {
+        self.spoiled.contains(&place)
+    }
+
+    /// Says of a value that it is wrong, which is told elsewhere.
+    pub(crate) fn spoil(&mut self, place: Place) {
+        self.spoiled.insert(place);
+    }
+
+    /// An error at `place`. The first one about a value is told; what follows from it is not.
+    pub(crate) fn wrong(&mut self, place: Place, reason: impl fmt::Display, remedy: impl Into<String>) {
+        if self.spoiled.insert(place) {
+            self.wrong_at(place.0, self.line(place), reason, remedy);
+        }
+    }
+
+    /// An error at a line of its own in `section`: an unknown key, an entry of a list.
+    pub(crate) fn wrong_at(
+        &mut self,
+        section: Section,
+        line: Option<usize>,
+        reason: impl fmt::Display,
+        remedy: impl Into<String>,
+    ) {
+        let place = self.titles.get(&section).map_or("", String::as_str);
+        let reason = printable(&reason.to_string());
+        let error = Diagnostic::bad(printable(place), reason, printable(&remedy.into()));
+        self.errors.push(Diagnostic { line, ..error });
+    }
+
+    /// Where another value is, as an aside: ` (line 5)`.
+    pub(crate) fn aside(&self, place: Place) -> String {
+        self.line(place).map(|line| format!(" (line {line})")).unwrap_or_default()
+    }
+
+    /// Every error, by line.
+    pub(crate) fn finish(mut self) -> Vec<Diagnostic> {
+        self.errors.sort_by_key(|error| error.line);
+        self.errors
+    }
+}
+
+/// Text that is safe for a terminal: the contents of a file must not control the terminal that `check` prints to.
+pub(crate) fn printable(text: &str) -> String {
+    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(shown).collect()
+}

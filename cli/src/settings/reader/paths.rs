@@ -1,0 +1,44 @@
+//! Validates paths of sockets.
+
+use super::notes::{Notes, Place};
+use std::fmt::Display;
+use std::path::Path;
+
+/// Longest path of a Unix socket: `sun_path` has 108 bytes, one of them the terminating zero (unix(7)).
+const LONGEST_PATH: usize = 107;
+
+/// A path where a socket can be made or found.
+pub(crate) fn socket(place: Place, path: &Path, notes: &mut Notes) {
+    if let Some((reason, remedy)) = path_mistake(path) {
+        notes.wrong(place, format!("`{}` {}: {reason}", place.1, path.display()), remedy);
+    }
+}
+
+fn path_mistake(path: &Path) -> Option<(String, String)> {
+    let length = path.as_os_str().len();
+    let parent = path.parent().unwrap_or(path);
+    let said = |reason: &dyn Display, remedy: String| Some((reason.to_string(), remedy));
+    if !path.is_absolute() {
+        return said(
+            &"the path is not absolute",
+            "begin it with /, so that guests find the same file".to_owned(),
+        );
+    }
+    if length > LONGEST_PATH {
+        let reason = format!("the path has {length} bytes, and a Unix socket's has room for {LONGEST_PATH}");
+        return said(&reason, "choose a shorter one".to_owned());
+    }
+    if path.as_os_str().as_encoded_bytes().contains(&0) {
+        return said(&"no path has a zero byte", "remove it".to_owned());
+    }
+    if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+        return said(&"this is a directory's name", "add the socket's own name".to_owned());
+    }
+    match (std::fs::metadata(path), parent.is_dir()) {
+        (_, false) => said(&"its directory does not exist", format!("mkdir -p {}", parent.display())),
+        (Ok(found), _) if !std::os::unix::fs::FileTypeExt::is_socket(&found.file_type()) => {
+            said(&"it exists and is not a socket", "choose another path, or remove it".to_owned())
+        }
+        _ => None,
+    }
+}

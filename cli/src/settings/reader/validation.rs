@@ -1,0 +1,72 @@
+//! What a kind of port validates its settings with.
+
+use super::notes::{Notes, Section};
+use super::paths;
+use std::fmt::Display;
+use std::path::Path;
+
+/// The settings that ports of every kind have and that a kind depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PortCommon<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) queue_pairs: u16,
+    pub(crate) mtu: Option<u16>,
+}
+
+/// One port under validation.
+pub(crate) struct Validation<'a> {
+    kind: &'static str,
+    port: PortCommon<'a>,
+    section: Section,
+    notes: &'a mut Notes,
+}
+
+impl<'a> Validation<'a> {
+    /// Starts on the port of `section`.
+    pub(crate) fn new(
+        kind: &'static str,
+        port: PortCommon<'a>,
+        section: Section,
+        notes: &'a mut Notes,
+    ) -> Self {
+        Self { kind, port, section, notes }
+    }
+
+    /// The port's common settings.
+    pub(crate) fn port(&self) -> PortCommon<'a> {
+        self.port
+    }
+
+    /// An error in the value of `key`; an empty key is the whole port. Only the first error of a value is kept.
+    pub(crate) fn wrong(&mut self, key: &'static str, reason: impl Display, remedy: impl Into<String>) {
+        self.notes.wrong((self.section, key), reason, remedy);
+    }
+
+    /// Whether the value of `key` is already known to be invalid, so that nothing should be concluded from it.
+    pub(crate) fn is_spoiled(&self, key: &'static str) -> bool {
+        self.notes.is_spoiled((self.section, key))
+    }
+
+    /// `key` is a path where a Unix socket can be created or found.
+    pub(crate) fn socket_path(&mut self, key: &'static str, path: &Path) {
+        paths::socket((self.section, key), path, self.notes);
+    }
+
+    /// Ports of this kind have one queue pair.
+    pub(crate) fn one_queue_pair(&mut self) {
+        let (pairs, kind) = (self.port.queue_pairs, self.kind);
+        if pairs != 1 {
+            let reason =
+                format!("`queue_pairs` is {pairs}, and a port of kind \"{kind}\" has one pair of queues");
+            self.wrong("queue_pairs", reason, "remove it");
+        }
+    }
+
+    /// Ports of this kind have no MTU of their own.
+    pub(crate) fn no_mtu(&mut self) {
+        if self.port.mtu.is_some() {
+            let reason = format!("`mtu` is not a key of a port of kind \"{}\"", self.kind);
+            self.wrong("mtu", reason, "remove it");
+        }
+    }
+}

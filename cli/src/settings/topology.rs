@@ -1,0 +1,357 @@
+//! What a switch is made of, as a plain value: read from a file, printed as a tree, sent through the control API.
+//!
+//! Nothing here judges or acts. A value of these types may still be impossible on this machine; `config` says so.
+
+use crate::settings::kinds::PortKind;
+use crate::settings::model::{ModelKind, ModelSettings, RoleSettings, RssMode};
+use crate::settings::placement::Placement;
+use crate::settings::reader::validation::PortCommon;
+use crate::settings::security::Security;
+use crate::settings::wrappers::Wrappers;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::PathBuf;
+use wire::MacAddress;
+
+/// Most ports at one time. Counters and tables for all of them are allocated at the start.
+pub(crate) const MOST_PORTS: usize = 1024;
+
+/// A whole switch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Topology {
+    pub(crate) switch: SwitchSettings,
+    pub(crate) model: ModelSettings,
+    pub(crate) workers: Vec<WorkerSettings>,
+    /// Where workers and queues are; `None`: workers go where they say, and queues where there are fewest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) placement: Option<Placement>,
+    pub(crate) bridges: Vec<BridgeSettings>,
+    pub(crate) ports: Vec<PortSettings>,
+}
+
+/// `[switch]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct SwitchSettings {
+    pub(crate) name: String,
+    /// The control socket; `None`: the usual place.
+    pub(crate) control: Option<PathBuf>,
+    /// How packets take queue pairs where a port has several.
+    pub(crate) rss: Rss,
+}
+
+/// How packets take queue pairs where a port has several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Rss {
+    /// By flow, so that both directions meet one worker.
+    #[default]
+    Symmetric,
+    /// By flow, as network cards do.
+    Toeplitz,
+    /// By the pair that they came from.
+    Pair,
+}
+
+impl Default for SwitchSettings {
+    fn default() -> Self {
+        Self { name: "linerate".to_owned(), control: None, rss: Rss::default() }
+    }
+}
+
+/// What a worker does when there is nothing to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Polling {
+    /// Sleeps until a guest kicks.
+    #[default]
+    Adaptive,
+    /// Never sleeps.
+    Busy,
+}
+
+/// What a worker does when a destination is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum QueueFull {
+    /// Drops the packet and counts it.
+    #[default]
+    Drop,
+    /// Waits for room.
+    Wait,
+}
+
+/// `[[worker]]`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct WorkerSettings {
+    /// The CPU it is pinned to; `None`: wherever the kernel puts it.
+    pub(crate) cpu: Option<usize>,
+    pub(crate) polling: Polling,
+    pub(crate) queue_full: QueueFull,
+    /// Its part of the work; none where it does all of it.
+    pub(crate) roles: RoleSettings,
+}
+
+/// When a known address may move to another port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum MacMoves {
+    /// When it has aged, its port has stopped, or a trusted side announces it.
+    #[default]
+    Guarded,
+    /// With any frame.
+    Free,
+}
+
+/// `[[bridge]]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct BridgeSettings {
+    pub(crate) name: String,
+    /// Seconds after which an address that was not seen is forgotten.
+    pub(crate) ageing: u32,
+    /// Addresses that it can hold.
+    pub(crate) table: u32,
+    /// Most addresses learned from one port, unless the port has a `max_macs` of its own.
+    pub(crate) max_macs_per_port: Option<u32>,
+    /// Whether frames to the groups of spanning tree, LACP and LLDP are flooded like others.
+    pub(crate) forward_reserved: bool,
+    pub(crate) mac_moves: MacMoves,
+    /// Whether DHCP servers are expected behind trusted ports only, and their leases are recorded.
+    pub(crate) dhcp_snooping: bool,
+    #[serde(rename = "static")]
+    pub(crate) statics: Vec<StaticEntry>,
+}
+
+impl BridgeSettings {
+    /// A bridge with every default.
+    pub(crate) fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            ageing: 300,
+            table: 65_536,
+            max_macs_per_port: None,
+            forward_reserved: false,
+            mac_moves: MacMoves::default(),
+            dhcp_snooping: false,
+            statics: Vec::new(),
+        }
+    }
+}
+
+/// `[[bridge.static]]`: an address pinned to a port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StaticEntry {
+    pub(crate) mac: MacAddress,
+    pub(crate) port: String,
+    /// 0: frames without a VLAN.
+    #[serde(default)]
+    pub(crate) vlan: u16,
+}
+
+/// A port's VLANs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Vlan {
+    /// Untagged on the wire, this VLAN inside.
+    Access(u16),
+    /// Tagged on the wire.
+    Trunk {
+        trunk: Vec<u16>,
+        /// The VLAN of untagged frames; `None`: untagged frames are dropped.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        native: Option<u16>,
+    },
+}
+
+/// `[[port]]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PortSettings {
+    pub(crate) name: String,
+    #[serde(flatten)]
+    pub(crate) kind: PortKind,
+    pub(crate) queue_pairs: u16,
+    /// Bytes, without the Ethernet header: what a vhost-user port's guest is told of (`None`: it uses its own), and
+    /// what the buffers of other kinds hold (`None`: what is usual for the kind).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) mtu: Option<u16>,
+    pub(crate) bridge: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) vlan: Option<Vlan>,
+    /// Packets a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) broadcast_limit: Option<u32>,
+    /// Packets a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) unknown_limit: Option<u32>,
+    #[serde(flatten)]
+    pub(crate) security: Security,
+    /// Where packets are divided among workers; `None`: as `[worker]` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) rss_mode: Option<RssMode>,
+    #[serde(flatten)]
+    pub(crate) wrappers: Wrappers,
+}
+
+impl PortSettings {
+    /// The settings that ports of every kind have and that a kind depends on.
+    pub(crate) fn common(&self) -> PortCommon<'_> {
+        PortCommon { name: &self.name, queue_pairs: self.queue_pairs, mtu: self.mtu }
+    }
+}
+
+#[cfg(test)]
+impl PortSettings {
+    /// A port of the bridge `main` with every default.
+    pub(crate) fn named(name: &str, kind: PortKind) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind,
+            queue_pairs: 1,
+            mtu: None,
+            bridge: "main".to_owned(),
+            vlan: None,
+            broadcast_limit: None,
+            unknown_limit: None,
+            security: Security::default(),
+            rss_mode: None,
+            wrappers: Wrappers::default(),
+        }
+    }
+}
+
+impl fmt::Display for Topology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "switch {}", self.switch.name)?;
+        if let Some(path) = &self.switch.control {
+            write!(f, ", control {}", path.display())?;
+        }
+        f.write_str(match self.switch.rss {
+            Rss::Symmetric => "",
+            Rss::Toeplitz => ", flows spread as network cards do",
+            Rss::Pair => ", packets keep the number of their queue pair",
+        })?;
+        let branches = self.branches();
+        for (i, (text, leaves)) in branches.iter().enumerate() {
+            let last = i + 1 == branches.len();
+            write!(f, "\n{} {text}", if last { "└─" } else { "├─" })?;
+            for (j, leaf) in leaves.iter().enumerate() {
+                let bar = if last { ' ' } else { '│' };
+                let knee = if j + 1 == leaves.len() { "└─" } else { "├─" };
+                write!(f, "\n{bar}  {knee} {leaf}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Topology {
+    /// How many workers take ports' packets: all, or the Rx stages of a pipeline.
+    pub(crate) fn takers(&self) -> usize {
+        let stages = self.placement.as_ref().and_then(|placement| placement.stages);
+        match self.model.model {
+            ModelKind::Pipeline => {
+                let listed = || self.workers.iter().filter(|worker| worker.roles.rx).count();
+                stages.map_or_else(listed, |stages| stages.rx)
+            }
+            _ => self.workers.len(),
+        }
+    }
+
+    /// The tree below the switch: workers and their placement, then bridges with their ports and static entries.
+    fn branches(&self) -> Vec<(String, Vec<String>)> {
+        let workers = self.workers.iter().enumerate();
+        let workers = workers.map(|(i, worker)| (format!("worker {i}: {worker}"), Vec::new()));
+        let usual = self.model == ModelSettings::default();
+        let model = (!usual).then(|| (self.model.to_string(), Vec::new()));
+        let placement = self.placement.iter().map(|placement| (placement.to_string(), placement.leaves()));
+        model
+            .into_iter()
+            .chain(workers)
+            .chain(placement)
+            .chain(self.bridges.iter().map(|b| (b.to_string(), self.leaves(b))))
+            .collect()
+    }
+
+    fn leaves(&self, bridge: &BridgeSettings) -> Vec<String> {
+        let ports = self.ports.iter().filter(|port| port.bridge == bridge.name);
+        ports.map(ToString::to_string).chain(bridge.statics.iter().map(ToString::to_string)).collect()
+    }
+}
+
+impl fmt::Display for WorkerSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.cpu {
+            Some(cpu) => write!(f, "cpu {cpu}")?,
+            None => f.write_str("any cpu")?,
+        }
+        if self.roles != RoleSettings::default() {
+            write!(f, ", {}", self.roles)?;
+        }
+        f.write_str(match self.polling {
+            Polling::Adaptive => ", sleeps when idle",
+            Polling::Busy => ", always polls",
+        })?;
+        f.write_str(match self.queue_full {
+            QueueFull::Drop => ", drops when a queue is full",
+            QueueFull::Wait => ", waits when a queue is full",
+        })
+    }
+}
+
+impl fmt::Display for BridgeSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "bridge {}: {} addresses", self.name, self.table)?;
+        write!(f, ", forgotten after {} s", self.ageing)?;
+        if let Some(most) = self.max_macs_per_port {
+            write!(f, ", at most {most} a port")?;
+        }
+        f.write_str(if self.forward_reserved { ", reserved groups forwarded" } else { "" })?;
+        f.write_str(if self.mac_moves == MacMoves::Free { ", addresses move freely" } else { "" })?;
+        f.write_str(if self.dhcp_snooping { ", DHCP followed" } else { "" })
+    }
+}
+
+impl fmt::Display for StaticEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "static {} at port {}", self.mac, self.port)?;
+        if self.vlan == 0 { Ok(()) } else { write!(f, ", VLAN {}", self.vlan) }
+    }
+}
+
+impl fmt::Display for Vlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Vlan::Access(vlan) => write!(f, "access VLAN {vlan}"),
+            Vlan::Trunk { trunk, native } => {
+                let list: Vec<String> = trunk.iter().map(ToString::to_string).collect();
+                write!(f, "trunk VLANs {}", list.join(","))?;
+                native.map_or(Ok(()), |native| write!(f, ", native {native}"))
+            }
+        }
+    }
+}
+
+impl fmt::Display for PortSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, kind, queue_pairs, mtu, .. } = self;
+        let pairs = if *queue_pairs == 1 { "pair" } else { "pairs" };
+        write!(f, "port {name}: {kind}, {queue_pairs} queue {pairs}")?;
+        if let Some(mtu) = mtu {
+            write!(f, ", MTU {mtu}")?;
+        }
+        if let Some(vlan) = &self.vlan {
+            write!(f, ", {vlan}")?;
+        }
+        let limits = [(self.broadcast_limit, "broadcasts/s"), (self.unknown_limit, "unknown unicasts/s")];
+        for (limit, what) in limits.iter().filter_map(|(limit, what)| Some((limit.as_ref()?, what))) {
+            write!(f, ", at most {limit} {what}")?;
+        }
+        self.security.fmt(f)?;
+        f.write_str(match self.rss_mode {
+            None => "",
+            Some(RssMode::Queues) => ", spread by queues",
+            Some(RssMode::Software) => ", spread in software",
+        })?;
+        self.wrappers.fmt(f)
+    }
+}

@@ -1,0 +1,417 @@
+//! `capture`, `trace`, `fault` and `tx_coalesce`: what any port may have around it, whatever its kind.
+
+use crate::settings::kinds::claim::Claim;
+use crate::settings::kinds::kind::OpenError;
+use crate::settings::model::ModelKind;
+use crate::settings::reader::fields::Fields;
+use crate::settings::reader::files::output;
+use crate::settings::reader::node::{Node, Value};
+use crate::settings::reader::validation::Validation;
+use crate::settings::value::{Decimal, Span};
+use ::port::PortControl;
+use ::port::pcap::Output;
+use ::port::wrap::{self as port_kind, Ways};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// An Ethernet header at least; a whole frame at most.
+const SNAP: RangeInclusive<i128> = 14..=65_550;
+const CHANCE: RangeInclusive<f64> = 0.0..=1.0;
+/// What TOML can write.
+const SEED: RangeInclusive<i128> = 0..=i64::MAX as i128;
+/// 64 KiB of address space each.
+const HOLD: RangeInclusive<i128> = 0..=65_536;
+/// Packets that are sent together; what is left out is a burst of DPDK's.
+const COALESCED: RangeInclusive<i128> = 1..=256;
+const DPDK_BURST: u16 = 32;
+/// Microseconds that frames wait for others: a second at most.
+const WAIT: RangeInclusive<i128> = 1..=1_000_000;
+/// Longest delay of a packet.
+const LATEST: Duration = Duration::from_mins(1);
+
+/// Which packets are meant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Direction {
+    /// All.
+    #[default]
+    Both,
+    /// Those that enter the switch by the port.
+    In,
+    /// Those that leave it by the port.
+    Out,
+}
+
+/// `capture = "x.pcapng"` or `capture = { file = "x.pcapng", snap = 128 }`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Capture {
+    file: PathBuf,
+    /// Most bytes kept of a packet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    snap: Option<u32>,
+    #[serde(default)]
+    direction: Direction,
+    #[serde(default)]
+    overwrite: bool,
+}
+
+/// `trace = "x.log"` or `trace = { file = "x.log", direction = "in" }`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Trace {
+    file: PathBuf,
+    #[serde(default)]
+    direction: Direction,
+    #[serde(default)]
+    overwrite: bool,
+}
+
+/// `fault = { seed = 7, drop = 0.01 }`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Fault {
+    seed: u64,
+    #[serde(default, skip_serializing_if = "Decimal::is_zero")]
+    drop: Decimal,
+    #[serde(default, skip_serializing_if = "Decimal::is_zero")]
+    duplicate: Decimal,
+    #[serde(default, skip_serializing_if = "Decimal::is_zero")]
+    reorder: Decimal,
+    #[serde(default, skip_serializing_if = "Decimal::is_zero")]
+    corrupt: Decimal,
+    #[serde(default, skip_serializing_if = "Delay::is_zero")]
+    delay: Delay,
+    hold: u32,
+    #[serde(default)]
+    direction: Direction,
+}
+
+/// `"1ms"`, or at least and at most: `["1ms", "3ms"]`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Delay {
+    Fixed(Span),
+    Between([Span; 2]),
+}
+
+/// `tx_coalesce = "immediate"`, or `tx_coalesce = { frames = 32, usecs = 20 }`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TxCoalesce {
+    frames: u16,
+    /// Most microseconds that the first frame waits for the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    usecs: Option<u32>,
+}
+
+/// What is around a port.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Wrappers {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    capture: Option<Capture>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    trace: Option<Trace>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    fault: Option<Fault>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tx_coalesce: Option<TxCoalesce>,
+}
+
+impl Wrappers {
+    /// Reads all four keys.
+    pub(crate) fn read(fields: &mut Fields<'_, '_>) -> Self {
+        Self {
+            capture: read_capture(fields),
+            trace: read_trace(fields),
+            fault: read_fault(fields),
+            tx_coalesce: read_tx_coalesce(fields),
+        }
+    }
+
+    /// The files can be made, and there is something to go wrong.
+    pub(crate) fn validate(&self, validation: &mut Validation<'_>, model: ModelKind, workers: usize) {
+        for (key, file, overwrite) in self.files() {
+            if !validation.is_spoiled(key) {
+                output(validation, key, file, overwrite);
+            }
+        }
+        let nothing = self.fault.as_ref().is_some_and(Fault::does_nothing);
+        if nothing && !validation.is_spoiled("fault") {
+            let remedy = "say what goes wrong, such as drop = 0.01, or remove `fault`";
+            validation.wrong("fault", "`fault` names no fault", remedy);
+        }
+        self.keeps_order(validation, model, workers);
+    }
+
+    /// Each worker keeps packets back of its own, so one flow must not have several workers.
+    fn keeps_order(&self, validation: &mut Validation<'_>, model: ModelKind, workers: usize) {
+        let keeps = self.tx_coalesce.is_some_and(|tx_coalesce| tx_coalesce.frames > 1);
+        if keeps && model == ModelKind::Stealing && workers > 1 && !validation.is_spoiled("tx_coalesce") {
+            let reason = "`tx_coalesce` keeps packets back at each worker, and where workers take each other's bursts \
+                          a flow would overtake itself";
+            let remedy =
+                "write tx_coalesce = \"immediate\", or choose model = \"run-to-completion\" in [worker]";
+            validation.wrong("tx_coalesce", reason, remedy);
+        }
+    }
+
+    fn files(&self) -> impl Iterator<Item = (&'static str, &Path, bool)> {
+        let capture = self.capture.iter().map(|own| ("capture", &*own.file, own.overwrite));
+        capture.chain(self.trace.iter().map(|own| ("trace", &*own.file, own.overwrite)))
+    }
+
+    /// The files are this port's.
+    pub(crate) fn claims(&self) -> impl Iterator<Item = Claim<'_>> {
+        self.files().map(|(key, file, _)| Claim::file(key, file))
+    }
+
+    /// Puts them around a port called `name`.
+    pub(crate) fn around(
+        &self,
+        port: Box<dyn PortControl>,
+        name: &str,
+    ) -> Result<Box<dyn PortControl>, OpenError> {
+        let output = |file: &Path, overwrite| Output { path: file.to_owned(), overwrite };
+        let capture = self.capture.as_ref().map(|own| port_kind::Capture {
+            output: output(&own.file, own.overwrite),
+            snap: own.snap,
+            ways: own.direction.into(),
+        });
+        let trace = self.trace.as_ref().map(|own| port_kind::Trace {
+            output: output(&own.file, own.overwrite),
+            ways: own.direction.into(),
+        });
+        let tx_coalesce = self.tx_coalesce.map(|own| port_kind::TxCoalesce {
+            packets: own.frames,
+            within: own.usecs.map(|usecs| Duration::from_micros(usecs.into())),
+        });
+        let fault = self.fault.as_ref().map(Fault::faults);
+        let wrappers = port_kind::Wrappers { capture, trace, fault, tx_coalesce };
+        port_kind::wrap(port, name, &wrappers).map_err(|error| OpenError::refused(name, &error))
+    }
+}
+
+fn read_capture(fields: &mut Fields<'_, '_>) -> Option<Capture> {
+    inner(fields, "capture", "a file's path, or { file = \"/tmp/x.pcapng\", snap = 128 }", |inner, file| {
+        Capture {
+            file: file.unwrap_or_else(|| inner.required("file", "/tmp/x.pcapng").into()),
+            snap: inner.number("snap", SNAP, "bytes"),
+            direction: read_direction(inner),
+            overwrite: inner.flag("overwrite").unwrap_or_default(),
+        }
+    })
+}
+
+fn read_trace(fields: &mut Fields<'_, '_>) -> Option<Trace> {
+    inner(
+        fields,
+        "trace",
+        "a file's path, or { file = \"/tmp/x.log\", direction = \"in\" }",
+        |inner, file| Trace {
+            file: file.unwrap_or_else(|| inner.required("file", "/tmp/x.log").into()),
+            direction: read_direction(inner),
+            overwrite: inner.flag("overwrite").unwrap_or_default(),
+        },
+    )
+}
+
+fn read_fault(fields: &mut Fields<'_, '_>) -> Option<Fault> {
+    let wanted = "a table, such as { seed = 7, drop = 0.01, delay = \"1ms\" }";
+    let default = port_kind::Faults::default();
+    let (section, node) = (fields.place("fault").0, fields.node("fault")?);
+    if !matches!(node.value, Value::Table(_)) {
+        return fields.not("fault", node, wanted);
+    }
+    let mut inner = Fields::open_inner(node, section, fields.notes);
+    let mut chance =
+        |key| Decimal(inner.decimal(key, CHANCE, "(how many of one packet)").unwrap_or_default());
+    let (drop, duplicate) = (chance("drop"), chance("duplicate"));
+    let (reorder, corrupt) = (chance("reorder"), chance("corrupt"));
+    let fault = Fault {
+        seed: inner.number("seed", SEED, "as a seed").unwrap_or(default.seed),
+        drop,
+        duplicate,
+        reorder,
+        corrupt,
+        delay: read_delay(&mut inner).unwrap_or_default(),
+        hold: inner.number("hold", HOLD, "packets").unwrap_or(default.hold),
+        direction: read_direction(&mut inner),
+    };
+    inner.finish();
+    Some(fault)
+}
+
+fn read_tx_coalesce(fields: &mut Fields<'_, '_>) -> Option<TxCoalesce> {
+    let wanted = "\"immediate\", or how many frames are sent together: { frames = 32, usecs = 20 }";
+    let (section, node) = (fields.place("tx_coalesce").0, fields.node("tx_coalesce")?);
+    match &node.value {
+        Value::Text(word) if word == "immediate" => return None,
+        Value::Table(_) => {}
+        _ => return fields.not("tx_coalesce", node, wanted),
+    }
+    fields.notes.written((section, "frames"), node.line);
+    let mut inner = Fields::open_inner(node, section, fields.notes);
+    let tx_coalesce = TxCoalesce {
+        frames: inner.number("frames", COALESCED, "frames").unwrap_or(DPDK_BURST),
+        usecs: inner.number("usecs", WAIT, "microseconds"),
+    };
+    inner.finish();
+    Some(tx_coalesce)
+}
+
+/// A path, or a table with one.
+fn inner<T>(
+    fields: &mut Fields<'_, '_>,
+    key: &'static str,
+    wanted: &str,
+    read: impl FnOnce(&mut Fields<'_, '_>, Option<PathBuf>) -> T,
+) -> Option<T> {
+    let (section, node) = (fields.place(key).0, fields.node(key)?);
+    let file = match &node.value {
+        Value::Text(path) => Some(PathBuf::from(path)),
+        Value::Table(_) => None,
+        _ => return fields.not(key, node, wanted),
+    };
+    // What is missing inside is missing here.
+    fields.notes.written((section, "file"), node.line);
+    let mut inner = Fields::open_inner(node, section, fields.notes);
+    let read = read(&mut inner, file);
+    let incomplete = inner.is_spoiled("file");
+    inner.finish();
+    if incomplete {
+        fields.notes.spoil((section, key));
+    }
+    Some(read)
+}
+
+fn read_direction(fields: &mut Fields<'_, '_>) -> Direction {
+    let words = [("both", Direction::Both), ("in", Direction::In), ("out", Direction::Out)];
+    fields.choice("direction", &words).unwrap_or_default()
+}
+
+fn read_delay(fields: &mut Fields<'_, '_>) -> Option<Delay> {
+    let node = fields.node("delay")?;
+    let delay = match &node.value {
+        Value::List(list) => match list.as_slice() {
+            [least, most] => Delay::Between([span(fields, least)?, span(fields, most)?]),
+            _ => return fields.not("delay", node, "a time such as \"1ms\", or two: [\"1ms\", \"3ms\"]"),
+        },
+        _ => Delay::Fixed(span(fields, node)?),
+    };
+    let (least, most) = delay.bounds();
+    if least > most || most > LATEST {
+        let reason = format!("`delay` {delay} is no delay that a packet can have");
+        return fields.wrong("delay", reason, "give the shorter time first, and at most 1m".to_owned());
+    }
+    Some(delay)
+}
+
+fn span(fields: &mut Fields<'_, '_>, node: &Node) -> Option<Span> {
+    let Value::Text(text) = &node.value else {
+        return fields.not("delay", node, "a time such as \"1ms\", or two: [\"1ms\", \"3ms\"]");
+    };
+    let remedy = "give a number and a unit, such as 1ms, 500us or 2s".to_owned();
+    text.parse().ok().or_else(|| fields.wrong("delay", format!("`delay` \"{text}\" is no time"), remedy))
+}
+
+impl Default for Delay {
+    fn default() -> Self {
+        Self::Fixed(Span::default())
+    }
+}
+
+impl Delay {
+    fn bounds(self) -> (Duration, Duration) {
+        match self {
+            Self::Fixed(Span(time)) => (time, time),
+            Self::Between([Span(least), Span(most)]) => (least, most),
+        }
+    }
+
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]
+    fn is_zero(&self) -> bool {
+        self.bounds().1.is_zero()
+    }
+}
+
+impl Fault {
+    fn does_nothing(&self) -> bool {
+        [self.drop, self.duplicate, self.reorder, self.corrupt].iter().all(Decimal::is_zero)
+            && self.delay.is_zero()
+    }
+
+    fn faults(&self) -> port_kind::Faults {
+        port_kind::Faults {
+            seed: self.seed,
+            drop: self.drop.0,
+            duplicate: self.duplicate.0,
+            reorder: self.reorder.0,
+            corrupt: self.corrupt.0,
+            delay: self.delay.bounds(),
+            hold: self.hold,
+            ways: self.direction.into(),
+        }
+    }
+}
+
+impl From<Direction> for Ways {
+    fn from(direction: Direction) -> Self {
+        match direction {
+            Direction::Both => Ways::Both,
+            Direction::In => Ways::In,
+            Direction::Out => Ways::Out,
+        }
+    }
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Direction::Both => "",
+            Direction::In => " of what comes in",
+            Direction::Out => " of what goes out",
+        })
+    }
+}
+
+impl fmt::Display for Delay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(time) => write!(f, "{time}"),
+            Self::Between([least, most]) => write!(f, "{least} to {most}"),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "faults{} from seed {}:", self.direction, self.seed)?;
+        let chances = [
+            ("drop", self.drop),
+            ("duplicate", self.duplicate),
+            ("reorder", self.reorder),
+            ("corrupt", self.corrupt),
+        ];
+        for (what, chance) in chances.iter().filter(|(_, chance)| !chance.is_zero()) {
+            write!(f, " {what} {chance}")?;
+        }
+        if self.delay.is_zero() { Ok(()) } else { write!(f, " delay {}", self.delay) }
+    }
+}
+
+impl fmt::Display for Wrappers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(Capture { file, direction, .. }) = &self.capture {
+            write!(f, ", capture{direction} in {}", file.display())?;
+        }
+        if let Some(Trace { file, direction, .. }) = &self.trace {
+            write!(f, ", trace{direction} in {}", file.display())?;
+        }
+        if let Some(fault) = &self.fault {
+            write!(f, ", {fault}")?;
+        }
+        let Some(TxCoalesce { frames, usecs }) = self.tx_coalesce else { return Ok(()) };
+        write!(f, ", transmits {frames} at once")?;
+        usecs.map_or(Ok(()), |usecs| write!(f, " or after {usecs} us"))
+    }
+}
