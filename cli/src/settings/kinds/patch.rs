@@ -61,7 +61,7 @@ impl Kind for Patch {
     }
 
     fn open(&self, port: PortCommon<'_>, _: Loaded) -> Result<Box<dyn PortControl>, OpenError> {
-        let made = port_kind::Patch::new(&port.name, &self.peer, Self::options(port), &EXCHANGE);
+        let made = port_kind::Patch::new(port.name, &self.peer, Self::options(port), &EXCHANGE);
         Ok(Box::new(made.map_err(|error| OpenError::refused(port.name, &error))?))
     }
 }
