@@ -217,14 +217,20 @@ impl Buffers {
         self.part(id, FRAME - u64::from(self.header), OFFLOAD_HEADER)
     }
 
-    /// Writes packet `i`, which has `len` bytes, into buffer `id`, which has the room. `LAYOUT`:
+    /// Writes packet `i`, which has `len` bytes, into buffer `id`. `None`, with nothing written, if it has less room. `LAYOUT`:
     /// [`Burst::layout`] or `ANY`.
     #[inline(always)]
-    pub(super) fn fill<K: Kernel, const LAYOUT: u8>(&self, id: u16, (burst, i): (&Burst, usize), len: usize) {
-        let to = self.frame(id, len);
+    pub(super) fn fill<K: Kernel, const LAYOUT: u8>(
+        &self,
+        id: u16,
+        (burst, i): (&Burst, usize),
+        len: usize,
+    ) -> Option<()> {
+        // No frame has more than 32 bits of length.
+        let to = self.wide_frame(id, len)?.seg();
         debug_assert_eq!(to.len(), len);
-        // SAFETY: the map is held by `self`; the place has the frame's length, which its caller compared with the
-        // room of every buffer.
+        // SAFETY: the map is held by `self`; the place has the frame's length.
         unsafe { burst.write_to::<K, LAYOUT>((i, len), to) };
+        Some(())
     }
 }

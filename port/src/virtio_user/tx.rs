@@ -314,14 +314,10 @@ fn send_plain<R: DriverRing, K: Kernel, const LAYOUT: u8>(
 ) -> usize {
     let (mut done, mut bytes) = (0, 0);
     let Core { ring, buffers, free, .. } = core;
-    let room = buffers.room();
     ring.post_each(indices[..indices.len().min(free.held)].iter().map_while(|&pick| {
         let i = usize::from(pick) % BURST;
         let (len, id) = (burst.frame_len(i), free.get(done));
-        if len > room {
-            return None;
-        }
-        buffers.fill::<K, LAYOUT>(id, (burst, i), len);
+        buffers.fill::<K, LAYOUT>(id, (burst, i), len)?;
         done += 1;
         bytes += len as u64;
         Some(buffers.to_send(id, buffers.header() + len as u32))
