@@ -318,7 +318,9 @@ mod tests {
         patched.patch(0, &[9]).unwrap();
         let ids = [edits.add(&Edit::splice(12, 0, &[0; 4]).unwrap()), edits.add(&patched), EditId::NONE];
         made.begin_from(&source);
-        ids.iter().for_each(|id| made.push_edited(&source, 0, &edits, *id).unwrap());
+        for id in ids {
+            made.push_edited(&source, 0, &edits, id).unwrap();
+        }
         assert_eq!([0, 1, 2].map(|i| made.notes(i)), [notes; 3]);
     }
 

@@ -222,7 +222,7 @@ mod tests {
         (0..BURST).filter(|i| i % 3 != 0).for_each(|i| burst.set_notes(i, notes(i)));
         burst.filter(1, |_, _, i| i % 2 == 1);
         let kept: Vec<u32> = (0..burst.len()).map(|i| burst.notes(i).tunnel).collect();
-        let wanted = |i: u32| if i % 3 == 0 { 0 } else { i };
+        let wanted = |i: u32| if i.is_multiple_of(3) { 0 } else { i };
         assert_eq!(kept, std::iter::once(0).chain((1..64).step_by(2).map(wanted)).collect::<Vec<_>>());
         assert!(burst.push_own(&udp(1)));
         assert_eq!(burst.notes(burst.len() - 1), Notes::default());

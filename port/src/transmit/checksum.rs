@@ -78,7 +78,9 @@ mod tests {
             frame[23] = if sctp { protocol::SCTP } else { protocol::UDP };
             let offload = Offload::with_checksum(34, if sctp { 8 } else { 6 });
             let mut at = [cuts, vec![48, frame.len()]].concat();
-            at.iter_mut().for_each(|cut| *cut = (*cut).clamp(48, frame.len()));
+            for cut in &mut at {
+                *cut = (*cut).clamp(48, frame.len());
+            }
             at.sort_unstable();
             let mut from = 0;
             let parts: Vec<&[u8]> =

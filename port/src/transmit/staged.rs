@@ -65,13 +65,12 @@ impl Slots {
         let sent = tx(&burst, &PLACES[..n], stats);
         self.staging.burst = Some(burst);
         self.clear();
-        match sent {
-            Ok(done) => stats.drop(DropReason::QueueFull, (n - done) as u64),
+        if let Ok(done) = sent {
+            stats.drop(DropReason::QueueFull, (n - done) as u64);
+        } else {
             // A queue that keeps packets back counts those as well.
-            Err(_) => {
-                let counted = stats.packets + stats.lost - counted;
-                stats.drop(DropReason::PortFault, (n as u64).saturating_sub(counted));
-            }
+            let counted = stats.packets + stats.lost - counted;
+            stats.drop(DropReason::PortFault, (n as u64).saturating_sub(counted));
         }
         sent.map(|_| ())
     }
