@@ -197,7 +197,9 @@ fn memifs(path: &std::path::Path) -> [(Memif, FakeEngine); 2] {
     let mut sides = ports.map(|port| (port, FakeEngine::default()));
     for _ in 0..300 {
         now += Duration::from_millis(1);
-        sides.iter_mut().for_each(|(port, engine)| port.handle(now, engine));
+        for (port, engine) in &mut sides {
+            port.handle(now, engine);
+        }
     }
     sides
 }
