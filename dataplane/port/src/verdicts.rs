@@ -386,13 +386,19 @@ impl Verdicts {
     fn open_batch(&mut self, to: PortId) -> usize {
         let at = self.used;
         if at == self.batches.len() {
-            self.batches.push(Batch::EMPTY);
+            self.add_batch();
         }
         let batch = &mut self.batches[at];
         (batch.to, batch.indices.n, batch.edited) = (to, 0, false);
         self.used += 1;
         self.open[usize::from(to.0)] = at as u32;
         at
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_batch(&mut self) {
+        self.batches.push(Batch::EMPTY);
     }
 
     /// What leaves, in the order in which it was decided for each port.
