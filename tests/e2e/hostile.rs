@@ -249,6 +249,7 @@ mod every {
 }
 
 #[test]
+#[ignore = "runs the binary: run by `cargo xtask test`"]
 fn features_that_the_switch_lacks_are_bad_input() {
     let folder = folder();
     let socket = folder.path().join("port");
@@ -269,6 +270,7 @@ fn features_that_the_switch_lacks_are_bad_input() {
 }
 
 #[test]
+#[ignore = "runs the binary: run by `cargo xtask test`"]
 fn what_an_attack_lacks_is_named_before_anything_is_connected() {
     let folder = folder();
     let run = |name: &str, words: &[&str], expected: &str| {

@@ -43,9 +43,7 @@ pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
         steps.push(end_to_end);
         return steps;
     }
-    steps.push(Step::new("tests", || {
-        passed(&cargo(&["test", "--workspace", "--exclude", "linerate-tests", "--no-fail-fast"]))
-    }));
+    steps.push(Step::new("tests", || passed(&cargo(&["test", "--workspace", "--no-fail-fast"]))));
     steps.push(end_to_end);
     steps.push(Step::new("loom", loom));
     if arguments.all {
@@ -64,8 +62,9 @@ fn passed(command: &Command) -> Result<Outcome> {
 /// The end-to-end tests, one at a time, because they share CPUs, huge pages and names of interfaces. Those in modules named
 /// `every` repeat others over more rings and models.
 fn end_to_end(name: &str, every: bool) -> Command {
-    let mut command = cargo(&["test", "--package", "linerate-tests", "--no-fail-fast", "--"]);
-    command.args(["--include-ignored", "--test-threads=1", name]);
+    // The whole workspace, so that features are those of the step before and nothing is built twice.
+    let mut command = cargo(&["test", "--workspace", "--test", "e2e", "--no-fail-fast", "--"]);
+    command.args(["--ignored", "--test-threads=1", name]);
     if !every {
         command.args(["--skip", "::every::"]);
     }
