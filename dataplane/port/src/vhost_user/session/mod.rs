@@ -26,7 +26,7 @@ pub struct Offer {
     pub features: Features,
     /// Features of the protocol.
     pub protocol: ProtocolFeatures,
-    /// Queue pairs, 1 to [`MAX_QUEUE_PAIRS`].
+    /// Queue pairs, 1 to [`crate::vhost_user::MAX_QUEUE_PAIRS`].
     pub queue_pairs: u16,
     /// The largest packet (without Ethernet header) that the port carries, if the guest shall be told.
     pub mtu: Option<u16>,
