@@ -26,9 +26,8 @@ const FOLDERS: [&str; 11] = [
     "tools/",
     "xtask/",
 ];
-/// Paths of other projects that begin like ours, and of ours that decisions name as they were.
-const FOREIGN: [&str; 3] =
-    ["net/vhost-user.c", "dataplane/port/src/tickets.rs", "dataplane/engine/src/finish.rs"];
+/// Paths of other projects that begin like ours.
+const FOREIGN: [&str; 1] = ["net/vhost-user.c"];
 
 /// Checks the links, then builds the book if mdBook is there.
 pub(crate) fn run() -> Result<Outcome> {
