@@ -5,12 +5,11 @@
 
 use super::Way;
 use super::packet_source::{PacketSource, STATIONS};
-use crate::usage::budget::BudgetError;
+use crate::usage::budget::{BudgetError, failed};
 use bridge::Switch;
 use bridge::{BridgeConfig, PortConfig};
 use engine::machine::Machine;
 use engine::{Engine, EngineConfig, HandoffConfig, Model, Polling, QueueFull, Snapshot, WorkerConfig};
-use generator::rig::RigError;
 use port::Rss;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
@@ -71,10 +70,6 @@ pub fn measure(
         rows.push(row(way, &cpus[..workers], queues, (&before, &now), took));
     }
     Ok(rows)
-}
-
-fn failed(error: impl std::fmt::Display) -> BudgetError {
-    BudgetError::Wire(RigError::Wire(error.to_string()))
 }
 
 /// Starts a switch that forwards from a source port to a sink port; each queue yields at most `most` packets.
