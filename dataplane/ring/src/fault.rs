@@ -43,6 +43,9 @@ pub enum RingFault {
     /// An indirect table contains an indirect descriptor.
     #[error("an indirect table contains an indirect descriptor")]
     IndirectNested,
+    /// The state of a stopped ring does not fit the ring that is to continue from it.
+    #[error("the state of the stopped ring is invalid: {0}")]
+    State(&'static str),
     /// A descriptor has both INDIRECT and NEXT.
     #[error("an indirect descriptor has the NEXT flag")]
     IndirectWithNext,

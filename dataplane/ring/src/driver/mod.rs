@@ -26,10 +26,12 @@
 
 mod packed;
 mod split;
+mod state;
 mod table;
 
 pub use packed::Packed;
 pub use split::Split;
+pub use state::DriverState;
 pub use table::Table;
 
 use crate::chain::WRITE;
@@ -64,6 +66,17 @@ pub struct Post {
 pub trait DriverRing: Send + Sized + 'static {
     /// Creates an empty ring at `layout` in `map`.
     fn new(layout: &Layout, map: &Arc<GuestMemory>) -> Result<Self, RingFault>;
+
+    /// Publishes what is posted and returns the state from which [`DriverRing::thaw`] continues. This ring must not be
+    /// used afterwards.
+    fn freeze(&mut self) -> DriverState;
+
+    /// Continues the ring at `layout` in `map` from the state of another. The next [`DriverRing::should_kick`]
+    /// returns true unless the device has disabled kicks, because the state does not contain which kicks were sent.
+    ///
+    /// # Errors
+    /// [`RingFault::State`] if the state is invalid or of another ring, and those of [`DriverRing::new`].
+    fn thaw(layout: &Layout, map: &Arc<GuestMemory>, state: &DriverState) -> Result<Self, RingFault>;
 
     /// Free descriptors: a chain takes one per buffer, an indirect table takes one.
     fn free(&self) -> usize;

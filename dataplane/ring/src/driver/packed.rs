@@ -3,7 +3,7 @@
 //! Descriptors of one publish become visible together: the first one's flags are held back and stored last. Later
 //! descriptors of a chain are stored tail first, for a device that reads ahead of the first (section 2.8.13).
 
-use super::{DriverRing, Out, Post, Table, Used, is_legal};
+use super::{DriverRing, DriverState, Out, Post, Table, Used, is_legal};
 use crate::area::Area;
 use crate::chain::{AVAIL, DESC, INDIRECT, NEXT, USED};
 use crate::device::Place;
@@ -233,6 +233,47 @@ impl DriverRing for Packed {
         };
         ring.disable_notification();
         Ok(ring)
+    }
+
+    fn freeze(&mut self) -> DriverState {
+        self.publish();
+        DriverState {
+            posted: self.next.encode(),
+            taken: self.taken.encode(),
+            out: self.out.iter().map(|out| out.0).collect(),
+            order: std::mem::take(&mut self.order),
+            descriptors: Vec::new(),
+            batch: self.batch,
+        }
+    }
+
+    fn thaw(layout: &Layout, map: &Arc<GuestMemory>, state: &DriverState) -> Result<Self, RingFault> {
+        let (ring, size) = (Self::new(layout, map)?, u32::from(layout.size));
+        let [posted, taken] = [state.posted, state.taken].map(Place::decode);
+        let is_behind =
+            if posted.wrap() == taken.wrap() { posted.at() >= taken.at() } else { posted.at() <= taken.at() };
+        if posted.at().max(taken.at()) as u32 >= size || !is_behind || !state.descriptors.is_empty() {
+            return Err(RingFault::State("it is not of a packed ring of this size"));
+        }
+        let there = taken.distance(posted, size);
+        if state.validate(layout)?.1 != there {
+            return Err(RingFault::State("positions and outstanding buffers do not agree"));
+        }
+        if layout.in_order {
+            state.validate_order(taken.at(), |at, n| (at + n as usize) % usize::from(layout.size))?;
+        }
+        Ok(Self {
+            order: state.order.clone(),
+            out: state.out(),
+            next: posted,
+            published: posted,
+            asked: posted,
+            unasked: size + 1,
+            taken,
+            free: size - there,
+            batch: state.batch,
+            ..ring
+        })
     }
 
     #[inline(always)]

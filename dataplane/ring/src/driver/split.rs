@@ -1,6 +1,6 @@
 //! Driver side of a split virtqueue (VIRTIO 1.2 section 2.7).
 
-use super::{DriverRing, Out, Post, Table, Used, is_legal};
+use super::{DriverRing, DriverState, Out, Post, Table, Used, is_legal};
 use crate::area::Area;
 use crate::chain::{DESC, INDIRECT, NEXT};
 use crate::offsets::split::{ELEMENT, FLAGS, INDEX, NO_INTERRUPT, NO_NOTIFY, RING};
@@ -181,6 +181,45 @@ impl DriverRing for Split {
         };
         ring.disable_notification();
         Ok(ring)
+    }
+
+    fn freeze(&mut self) -> DriverState {
+        self.publish();
+        DriverState {
+            posted: self.posted,
+            taken: self.taken,
+            out: self.out.iter().map(|out| out.0).collect(),
+            order: std::mem::take(&mut self.order),
+            descriptors: std::mem::take(&mut self.shadow),
+            batch: self.batch,
+        }
+    }
+
+    fn thaw(layout: &Layout, map: &Arc<GuestMemory>, state: &DriverState) -> Result<Self, RingFault> {
+        let ring = Self::new(layout, map)?;
+        let chains = state.posted.wrapping_sub(state.taken);
+        let (out, descriptors) = state.validate(layout)?;
+        if out != u32::from(chains) || state.descriptors.len() != usize::from(layout.size) {
+            return Err(RingFault::State("it is not of a split ring with these positions"));
+        }
+        if layout.in_order {
+            let mask = usize::from(ring.mask);
+            state.validate_order(usize::from(state.taken) & mask, |at, _| (at + 1) & mask)?;
+        }
+        Ok(Self {
+            shadow: state.descriptors.clone(),
+            order: state.order.clone(),
+            out: state.out(),
+            more: descriptors - u32::from(chains),
+            posted: state.posted,
+            published: state.posted,
+            asked: state.posted,
+            unasked: u32::from(u16::MAX) + 1,
+            taken: state.taken,
+            index: state.taken,
+            batch: state.batch,
+            ..ring
+        })
     }
 
     #[inline(always)]

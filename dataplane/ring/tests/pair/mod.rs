@@ -43,6 +43,8 @@ pub enum Step {
     DeviceSleeps,
     /// The driver sleeps if no chain is used.
     DriverSleeps,
+    /// Another driver continues the ring.
+    Thaw,
 }
 
 pub fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -55,6 +57,7 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => (0..70usize).prop_map(Step::Collect),
         1 => Just(Step::DeviceSleeps),
         1 => Just(Step::DriverSleeps),
+        1 => Just(Step::Thaw),
     ];
     prop::collection::vec(step, 1..120)
 }
@@ -130,6 +133,7 @@ impl<D: DeviceRing, V: DriverRing> Pair<D, V> {
                 Step::Collect(n) => self.collect(*n),
                 Step::DeviceSleeps => self.device_sleeps(),
                 Step::DriverSleeps => self.driver_sleeps(),
+                Step::Thaw => self.thaw(),
             }
         }
     }
@@ -290,6 +294,26 @@ impl<D: DeviceRing, V: DriverRing> Pair<D, V> {
                 self.free.extend(chain.posts.iter().map(|post| post.id));
             }
         }
+    }
+
+    /// The new driver polls, and kicks once without need.
+    fn thaw(&mut self) {
+        let state = self.driver.freeze();
+        self.driver = V::thaw(&self.mock.layout, &self.mock.map, &state).unwrap();
+        self.asleep[1] = false;
+        fence(Ordering::SeqCst);
+        if self.driver.should_kick() && std::mem::take(&mut self.asleep[0]) {
+            self.device.disable_notification();
+        }
+        let ids = 0..self.shape.size;
+        let out = self
+            .posted
+            .iter()
+            .chain(self.taken.iter().map(|(_, chain)| chain))
+            .chain(self.used.iter().map(|(chain, _)| chain));
+        let mut heads: Vec<u16> = out.map(|chain| chain.head).collect();
+        heads.sort_unstable();
+        assert!(ids.filter(|&id| state.is_out(id)).eq(heads), "{state:?}");
     }
 
     fn device_sleeps(&mut self) {
