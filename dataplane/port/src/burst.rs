@@ -5,9 +5,11 @@
 //! reused for ever and allocates nothing; it must never outlive the maps of its segments, so it keeps them
 //! pinned: one map per source, replaced only when that source fills the burst anew.
 
+mod generated;
 mod meta;
 mod pool_bufs;
 
+pub use generated::GeneratedBurst;
 pub use meta::{ConnectionState, Notes};
 pub use pool_bufs::{Route, TakeRun};
 
@@ -127,8 +129,6 @@ pub struct Burst {
     limit: usize,
     /// Whether packets are those of another burst ([`Burst::begin_from`]).
     is_made: bool,
-    /// Whether a pipeline has or had the burst, so that heads must stay as they are. Set with debug assertions only.
-    is_sealed: bool,
     pins: Vec<Option<Pin>>,
     pool_bufs: PoolBufs,
     route: Route,
@@ -228,7 +228,6 @@ impl Burst {
             returned: 0,
             limit: BURST,
             is_made: false,
-            is_sealed: false,
             pins: Vec::new(),
             pool_bufs: PoolBufs::default(),
             route: Route::default(),
@@ -251,9 +250,6 @@ impl Burst {
         self.spill.clear();
         self.pool_bufs.clear();
         self.meta.clear();
-        if cfg!(debug_assertions) {
-            self.is_sealed = false;
-        }
         if self.pins.len() <= source {
             self.pins.resize_with(source + 1, || None);
         }
@@ -797,22 +793,10 @@ impl Burst {
         sure + slots[sure..].iter().take_while(|slot| differ(slot) == 0).count()
     }
 
-    /// A pipeline gets the burst: heads must not change any more.
-    #[inline(always)]
-    pub(crate) fn seal(&mut self) {
-        if cfg!(debug_assertions) {
-            self.is_sealed = true;
-        }
-    }
-
-    /// The private first bytes of packet `i`, for the source that makes or completes the packet. Pipelines use edits instead: a
+    /// The private first bytes of packet `i`, for the port that receives or completes the packet. Pipelines have no access: a
     /// packet that goes to another stage leaves in the form in which it was received, and other outputs read the same head.
-    ///
-    /// # Panics
-    /// With debug assertions, if a pipeline has or had the burst.
     #[inline(always)]
-    pub fn head_mut(&mut self, i: usize) -> &mut [u8] {
-        debug_assert!(!self.is_sealed, "a pipeline changes packets by edits only");
+    pub(crate) fn head_mut(&mut self, i: usize) -> &mut [u8] {
         let start = self.start[i] as usize;
         &mut self.slots.0[i][start..start + self.head[i] as usize]
     }

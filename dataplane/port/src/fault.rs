@@ -188,4 +188,7 @@ pub enum PortFault {
     /// The process at the other end of a socket broke the protocol that both speak.
     #[error("the peer broke the protocol: {0}")]
     Peer(String),
+    /// A queue cannot continue from the state of a stopped one.
+    #[error("the state of the stopped queue is invalid: {0}; start the port anew")]
+    State(&'static str),
 }

@@ -29,6 +29,7 @@ mod retain;
 mod socket;
 pub mod soft_offload;
 mod spool;
+mod state;
 mod steering;
 pub mod stream;
 pub mod tap;
@@ -42,7 +43,8 @@ pub mod work;
 pub mod wrap;
 
 pub use burst::{
-    BURST, Burst, ConnectionState, Frame, HEAD, LONGEST_HEAD, Notes, Now, PLACES, Route, TakeRun,
+    BURST, Burst, ConnectionState, Frame, GeneratedBurst, HEAD, LONGEST_HEAD, Notes, Now, PLACES, Route,
+    TakeRun,
 };
 pub use edit::{Edit, EditId, EditTooLong, Edits, MOST_INSERTED, MOST_PATCHED, MOST_PATCHES};
 pub use fault::{DropReason, PortFault};
@@ -50,11 +52,11 @@ pub use offload::{BadOffload, Capabilities, MIN_SEGMENT, OFFLOAD_HEADER, Offload
 pub use passes::{MOST_PASSES, Passes, Punts};
 pub use pipeline::{Context, Pipeline, Pipelines, PortObserver, PuntReason, Punted};
 pub use queue::{
-    Attach, BurstStats, Flush, PortControl, PortId, PortState, PortStatus, QueueState, QueueStatus, RxQueue,
-    TxQueue,
+    Attach, BurstStats, Flush, PortControl, PortId, PortState, PortStatus, QueueStatus, RxQueue, TxQueue,
 };
 pub use retain::{Retained, Retainer};
 pub use ring::BufId;
+pub use state::{DriverQueue, MemifQueue, QueueState};
 pub use steering::{Rss, Steering};
 pub use transmit::Slots;
 pub use verdicts::{Batch, Indices, Verdicts};

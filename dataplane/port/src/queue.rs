@@ -4,7 +4,7 @@
 //! time and moves between control and worker as a whole, so it needs no locks; a transmit queue that several
 //! workers use is forked into one handle each.
 
-use crate::{Burst, Capabilities, DropReason, Now, PortFault, Slots, work};
+use crate::{Burst, Capabilities, DropReason, Now, PortFault, QueueState, Slots, work};
 use ring::BufId;
 use rustix::fd::BorrowedFd;
 use std::time::Instant;
@@ -48,21 +48,6 @@ impl BurstStats {
     pub fn work_of_receiving(&self, kept: usize) -> u64 {
         self.work + self.packets.saturating_sub(kept as u64) * work::RECEIVED
     }
-}
-
-/// What a stopped queue leaves for the queue that takes its ring over.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum QueueState {
-    /// Nothing: the next queue begins anew, with memory or descriptors of its own.
-    #[default]
-    Fresh,
-    /// A virtqueue in the memory of the other side.
-    Ring {
-        /// Where it goes on, as `GET_VRING_BASE` and `SET_VRING_BASE` encode it. Split: the next available index, which is also
-        /// the used index. Packed: bits 0-14 next available, bit 15 its wrap counter, bits 16-30 next used, bit 31 its wrap
-        /// counter.
-        base: u32,
-    },
 }
 
 /// Settings that no virtio network device can have, on whichever side of it a port is.
@@ -117,7 +102,7 @@ pub trait RxQueue: Send {
     /// Takes over a changed memory map; called at a burst boundary with no burst of this queue outstanding.
     fn refresh(&mut self) -> Result<(), PortFault>;
 
-    /// Ends the queue. Returns the state that another one goes on from, in this process or in another.
+    /// Ends the queue at a burst boundary. Returns the state from which another queue continues ([`QueueState`]).
     fn freeze(self: Box<Self>) -> QueueState {
         QueueState::Fresh
     }

@@ -67,6 +67,11 @@ impl Lender {
         self.0.out.load(Relaxed) > 0 && self.drain(each)
     }
 
+    /// Whether buffers are lent, or came back and were not collected.
+    pub(crate) fn is_lending(&self) -> bool {
+        self.0.out.load(Relaxed) > 0
+    }
+
     #[cold]
     fn drain(&self, each: impl FnMut(u16)) -> bool {
         let mut returned = self.0.returned.lock().unwrap_or_else(PoisonError::into_inner);

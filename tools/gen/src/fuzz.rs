@@ -6,7 +6,7 @@ use super::meter::{Meter, Order};
 use super::tag::{TAG, Tag};
 use super::template::Template;
 use mem::copy::chosen;
-use port::Burst;
+use port::GeneratedBurst;
 use wire::Layers;
 use wire::checksum::{Sum, protocol};
 
@@ -61,7 +61,7 @@ fn capture(frame: &[u8]) {
     let template = Template::new(&laid, &[]);
     let (first, again) =
         (Tag::default().write(KEY), Tag { time: 9, sequence: 1, ..Tag::default() }.write(KEY));
-    let mut burst = Burst::new();
+    let mut burst = GeneratedBurst::new();
     burst.begin(0);
     burst.push_made(template.head(), std::iter::empty());
     template.write(burst.head_mut(0), &mut [], &first);

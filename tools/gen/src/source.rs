@@ -12,7 +12,7 @@ use super::template::Template;
 use super::vary::Values;
 use mem::VolatileSlice;
 use mem::copy::Kernel;
-use port::{BURST, Burst, HEAD};
+use port::{BURST, GeneratedBurst, HEAD};
 
 /// The shortest Ethernet frame, without checksum (IEEE 802.3).
 const SHORTEST: usize = 60;
@@ -105,7 +105,7 @@ impl Source {
 
     /// Fills an empty burst with due frames. Returns the number of frames dropped.
     #[inline]
-    pub fn fill<K: Kernel>(&mut self, burst: &mut Burst, now: u64) -> u64 {
+    pub fn fill<K: Kernel>(&mut self, burst: &mut GeneratedBurst, now: u64) -> u64 {
         burst.begin(0);
         let (mut missed, lanes) = (0, self.lanes.len());
         self.first = if self.first + 1 >= lanes { 0 } else { self.first + 1 };
@@ -132,7 +132,7 @@ impl Source {
 
     /// Generates one frame of a stream.
     #[inline]
-    fn make<K: Kernel>(&mut self, burst: &mut Burst, lane: usize, now: u64) {
+    fn make<K: Kernel>(&mut self, burst: &mut GeneratedBurst, lane: usize, now: u64) {
         let Self { key, warm_up, lanes, memory, slots, .. } = self;
         let own = &mut lanes[lane];
         let at = own.round[own.at] as usize;
@@ -142,7 +142,8 @@ impl Source {
         let bytes = tag.write(*key);
         let place = if template.is_long() {
             let body = memory.seg(own.bodies[at], template.body().len());
-            let place = burst.push_made(template.head(), [body, memory.tag(burst.len())].into_iter());
+            let tail = memory.tag(burst.len());
+            let place = burst.push_made(template.head(), [body, tail].into_iter());
             memory.write_tag::<K>(burst.len() - 1, &bytes);
             place
         } else {
@@ -165,7 +166,7 @@ impl Source {
     }
 
     /// Restamps the frames of the burst from place `from` on with time `now`, before they are offered again.
-    pub fn renew<K: Kernel>(&mut self, burst: &mut Burst, from: usize, now: u64) {
+    pub fn renew<K: Kernel>(&mut self, burst: &mut GeneratedBurst, from: usize, now: u64) {
         for i in from..burst.len() {
             let slot = &mut self.slots[i];
             let tag =

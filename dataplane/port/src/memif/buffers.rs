@@ -9,7 +9,7 @@ use super::RingFault;
 use super::ring::{Client, End, Ring, Server, Word};
 use crate::memory::Memory;
 use crate::retain::Lender;
-use crate::{BURST, Burst};
+use crate::{BURST, Burst, PortFault};
 use mem::{GuestMemory, Translator, VolatileSlice};
 use ring::BufId;
 use std::sync::Arc;
@@ -43,6 +43,8 @@ impl Place {
     }
 }
 
+const INVALID: PortFault = PortFault::State("positions and buffers do not agree with the memif ring");
+
 /// The buffers of one ring.
 pub(super) trait Buffers: Send + 'static {
     /// Which end this is.
@@ -75,6 +77,15 @@ pub(super) trait Buffers: Send + 'static {
 
     /// Says what is in entry `at`.
     fn describe(ring: &Ring, at: u16, word: Word);
+
+    /// The number of the buffer in each entry, which only the side that owns the buffers knows.
+    fn freeze(&self) -> Vec<u16> {
+        Vec::new()
+    }
+
+    /// Continues a receive queue whose entries from `at` hold the buffers `held`, and whose entries from `done` to `at`
+    /// hold none. Returns the first entry that was not given back.
+    fn thaw(&mut self, ring: &Ring, at: u16, done: u16, held: &[u16]) -> Result<u16, PortFault>;
 }
 
 /// Buffers of the peer's.
@@ -135,6 +146,11 @@ impl Buffers for Borrowed {
     #[inline(always)]
     fn give_back(&mut self, _: &Ring, done: u16, buffers: &[BufId]) -> u16 {
         buffers.iter().fold(done, |done, buf_id| done.wrapping_add(buf_id.slots))
+    }
+
+    /// Received frames are given back at the end of their burst, so `done` is `at`.
+    fn thaw(&mut self, _: &Ring, at: u16, done: u16, held: &[u16]) -> Result<u16, PortFault> {
+        if at == done && held.is_empty() { Ok(done) } else { Err(INVALID) }
     }
 
     /// The client wrote the room into this word, so it never says already what it must.
@@ -280,6 +296,33 @@ impl Buffers for Own {
         }
         lender.collect(lend);
         done
+    }
+
+    fn freeze(&self) -> Vec<u16> {
+        self.held.to_vec()
+    }
+
+    /// Buffers that are in no entry are lent again, unless packets are retained: then they are, and come back later.
+    fn thaw(&mut self, ring: &Ring, at: u16, done: u16, held: &[u16]) -> Result<u16, PortFault> {
+        let (size, out) = (ring.size(), at.wrapping_sub(done));
+        if held.len() != usize::from(size) || out > size {
+            return Err(INVALID);
+        }
+        let mut missing = vec![true; size.into()];
+        for k in 0..size - out {
+            let id = held[usize::from(ring.slot(at.wrapping_add(k)))];
+            let is_missing = missing.get_mut(usize::from(id)).ok_or(INVALID)?;
+            if !std::mem::take(is_missing) {
+                return Err(INVALID);
+            }
+        }
+        self.held = held.into();
+        if self.lender.is_lending() {
+            return Ok(done);
+        }
+        let missing = (0..size).filter(|&id| missing[usize::from(id)]);
+        let ids: Vec<BufId> = missing.map(|id| BufId { id, slots: 1 }).collect();
+        Ok(self.give_back(ring, done, &ids))
     }
 
     /// These descriptors have no other writer, so one that says already what it must stays where it is, in both caches.

@@ -111,7 +111,7 @@ impl Memif {
     /// A worker may still use what this port had before. Then the engine took nothing more, and the peer must not be
     /// left with rings that are not served.
     fn start(&mut self, rings: Rings, now: Instant, engine: &mut dyn Attach) -> Result<(), End> {
-        let (rx, tx) = rings.start();
+        let (rx, tx) = rings.start().map_err(End::Fault)?;
         for (pair, queue) in (0..).zip(tx) {
             engine.start_tx(pair, queue);
             self.running.1 = pair + 1;

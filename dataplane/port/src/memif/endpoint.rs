@@ -8,7 +8,6 @@ use super::link::Link;
 use super::options::{MemifError, Options};
 use super::queue::Rings;
 use super::session::{ClientSession, End, Session};
-use super::{rx, tx};
 use crate::socket::rights;
 use crate::socket::sys as socket;
 use crate::{BURST, Burst, BurstStats, Offload, PortFault, RxQueue, Slots, TxQueue};
@@ -102,12 +101,11 @@ impl Endpoint {
     }
 
     fn over(link: Link, rings: Rings) -> Result<Self, AttachError> {
-        // A client's session comes to a client's rings.
-        let Rings::Client(rx, tx) = rings else { return Err(AttachError::Closed) };
+        let (rx, tx) = rings.start().map_err(End::Fault)?;
         Ok(Self {
             link,
-            rx: rx.into_iter().map(rx::start).collect(),
-            tx: tx.into_iter().map(tx::start).collect(),
+            rx,
+            tx,
             slots: Slots::new(),
             burst: Burst::new(),
             frame: vec![0; LONGEST].into(),

@@ -4,7 +4,7 @@ use super::joined::Joined;
 use super::link::Link;
 use super::message::{AddRing, BYTES, Hello, Init, Message, VERSION, field};
 use super::options::Options;
-use super::queue::Rings;
+use super::queue::{Halves, Rings};
 use super::ring::{COOKIE, Ring};
 use super::session::{ClientSession, ServerSession, Session};
 use crate::socket::rights;
@@ -57,7 +57,7 @@ pub fn fuzz_messages(script: &[u8]) {
 
 /// A burst each way over rings with arbitrary contents.
 fn use_once(rings: Rings) {
-    let (mut rx, mut tx) = rings.start();
+    let Ok((mut rx, mut tx)) = rings.start() else { return };
     let mut bench = Bench::new();
     for queue in &mut rx {
         let _ = queue.enable_notification();
@@ -77,21 +77,34 @@ pub fn fuzz_rings(script: &[u8]) {
     let mut script = Script(script);
     let Ok((joined, rings)) = Joined::new(options()) else { return };
     let which = usize::from(script.byte() & 1);
-    let Some(rings) = rings.into_iter().nth(which) else { return };
-    let (mut rx, mut tx) = rings.start();
+    let Some(Ok(mut queues)) = rings.into_iter().nth(which).map(Rings::start) else { return };
     let mut bench = Bench::new();
     while !script.0.is_empty() {
         let how = script.byte();
         let pair = usize::from(how >> 2 & 1);
         let goes_on = match how & 3 {
+            0 if how & 8 != 0 => {
+                queues = thaw(&joined, which, queues);
+                true
+            }
             0 | 1 => script.poke(&joined),
-            2 => bench.receive(rx[pair].as_mut()),
-            _ => bench.send(tx[pair].as_mut(), usize::from(script.byte()) % (BURST + 1)),
+            2 => bench.receive(queues.0[pair].as_mut()),
+            _ => bench.send(queues.1[pair].as_mut(), usize::from(script.byte()) % (BURST + 1)),
         };
         if !goes_on {
             return;
         }
     }
+}
+
+/// Other queues continue, whatever the peer wrote.
+fn thaw(joined: &Joined, which: usize, (rx, tx): Halves) -> Halves {
+    let rx = rx.into_iter().map(RxQueue::freeze).collect();
+    let tx = tx.into_iter().map(TxQueue::freeze).collect();
+    let Some(rings) = joined.rings().ok().and_then(|rings| rings.into_iter().nth(which)) else {
+        panic!("the rings are where they were")
+    };
+    rings.thaw((rx, tx)).unwrap_or_else(|fault| panic!("the state of a queue is valid: {fault}"))
 }
 
 /// Bursts of our own, short frames and long ones by turns.

@@ -14,6 +14,8 @@ use std::sync::Arc;
 pub(crate) struct Joined {
     /// Holds the memory; the pages go back when it goes.
     device: Device,
+    /// The memory as the server maps it.
+    map: Arc<GuestMemory>,
     size: u16,
 }
 
@@ -26,14 +28,21 @@ impl Joined {
         let pairs = options.queue_pairs;
         let (log2, buffer_size) = (options.log2(), options.buffer_size);
         let device = Device::new(Shape { to_server: pairs, to_client: pairs, log2, buffer_size })?;
-        let client = Rings::Client(device.queues(false).collect(), device.queues(true).collect());
         let at = address(0, 0);
         let spec = RegionSpec { guest: at, user: at, len: device.bytes(), offset: 0 };
         let no_memory = |why: &dyn std::fmt::Display| PortFault::NoMemory(why.to_string());
         let region = Region::map(device.file(), spec).map_err(|e| no_memory(&e))?;
         let map = Arc::new(GuestMemory::new(vec![Arc::new(region)]).map_err(|e| no_memory(&e))?);
-        let server = Rings::Server(there(&device, &map, true)?, there(&device, &map, false)?);
-        Ok((Self { device, size: options.ring_size }, [client, server]))
+        let joined = Self { device, map, size: options.ring_size };
+        let rings = joined.rings()?;
+        Ok((joined, rings))
+    }
+
+    /// The rings as the client and as the server use them.
+    pub(super) fn rings(&self) -> Result<[Rings; 2], PortFault> {
+        let Self { device, map, .. } = self;
+        let client = Rings::Client(device.queues(false).collect(), device.queues(true).collect());
+        Ok([client, Rings::Server(there(device, map, true)?, there(device, map, false)?)])
     }
 
     /// Entries of a ring and bytes of memory.

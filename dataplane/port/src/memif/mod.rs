@@ -33,6 +33,9 @@ pub use message::MAX_SECRET;
 pub use options::{MAX_QUEUE_PAIRS, MAX_RING_SIZE, MIN_RING_SIZE, MemifError, Options, Secret};
 pub use raw::{RawClient, RawEntry, RawRing};
 
+#[cfg(test)]
+mod thaw_tests;
+
 /// What the peer did to a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RingFault {

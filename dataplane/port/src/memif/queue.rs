@@ -1,10 +1,11 @@
 //! One ring with its buffers and its event descriptor, before and while it runs.
 
-use super::buffers::{Borrowed, Own};
+use super::buffers::{Borrowed, Buffers, Own};
 use super::ring::Ring;
 use super::{rx, tx};
-use crate::{RxQueue, TxQueue};
+use crate::{PortFault, QueueState, RxQueue, TxQueue};
 use rustix::fd::OwnedFd;
+use std::iter;
 use std::sync::Arc;
 
 /// Everything that a queue must know to start.
@@ -19,6 +20,9 @@ pub(crate) struct Queue<B> {
 /// A queue pair's halves; which half may be missing where the client brought more rings of one direction.
 pub(crate) type Halves = (Vec<Box<dyn RxQueue>>, Vec<Box<dyn TxQueue>>);
 
+/// States of the receive and of the transmit queues, by index.
+pub(crate) type States = (Vec<QueueState>, Vec<QueueState>);
+
 /// The rings of a connection that is complete, each by index, as this end uses them.
 #[derive(Debug)]
 pub(crate) enum Rings {
@@ -29,15 +33,23 @@ pub(crate) enum Rings {
 }
 
 impl Rings {
-    /// Receive and transmit queues. The end and the copy kernel are chosen here, once.
-    pub(crate) fn start(self) -> Halves {
+    /// Receive and transmit queues with nothing in their rings.
+    pub(crate) fn start(self) -> Result<Halves, PortFault> {
+        self.thaw((Vec::new(), Vec::new()))
+    }
+
+    /// Receive and transmit queues that continue from these states, the remaining ones with nothing in their rings.
+    pub(crate) fn thaw(self, states: States) -> Result<Halves, PortFault> {
         match self {
-            Rings::Server(rx, tx) => {
-                (rx.into_iter().map(rx::start).collect(), tx.into_iter().map(tx::start).collect())
-            }
-            Rings::Client(rx, tx) => {
-                (rx.into_iter().map(rx::start).collect(), tx.into_iter().map(tx::start).collect())
-            }
+            Rings::Server(rx, tx) => halves(rx, tx, states),
+            Rings::Client(rx, tx) => halves(rx, tx, states),
         }
     }
+}
+
+fn halves<B: Buffers>(rx: Vec<Queue<B>>, tx: Vec<Queue<B>>, states: States) -> Result<Halves, PortFault> {
+    let padded = |states: Vec<QueueState>| states.into_iter().chain(iter::repeat_with(QueueState::default));
+    let rx = rx.into_iter().zip(padded(states.0)).map(|(queue, state)| rx::thaw(queue, state));
+    let tx = tx.into_iter().zip(padded(states.1)).map(|(queue, state)| tx::thaw(queue, state));
+    Ok((rx.collect::<Result<_, _>>()?, tx.collect::<Result<_, _>>()?))
 }

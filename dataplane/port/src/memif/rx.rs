@@ -10,6 +10,7 @@ use super::buffers::{Borrowed, Buffers};
 use super::queue::Queue;
 use super::ring::{End, Ring};
 use crate::eventfd;
+use crate::state::{MemifQueue, OTHER_KIND, QueueState};
 use crate::{BURST, Burst, BurstStats, DropReason, PortFault, RxQueue, work};
 use mem::VolatileSlice;
 use ring::BufId;
@@ -23,12 +24,21 @@ const LONGEST: usize = 65_550;
 /// Descriptors of a line.
 const LINE: u16 = 4;
 
-/// A queue over a ring that was just connected. A client lends its buffers from here on.
-pub(super) fn start<B: Buffers>(queue: Queue<B>) -> Box<dyn RxQueue> {
-    let rx = Rx { ring: queue.ring, buffers: queue.buffers, wake: queue.wake, at: 0, done: 0, seen: 0 };
+/// A queue that continues from `state`. A client lends its buffers from here on.
+pub(super) fn thaw<B: Buffers>(queue: Queue<B>, state: QueueState) -> Result<Box<dyn RxQueue>, PortFault> {
+    let Queue { ring, mut buffers, wake } = queue;
+    let (at, done) = match state {
+        QueueState::Fresh => (0, 0),
+        QueueState::Memif(state) => {
+            let MemifQueue { at, done, held } = *state;
+            (at, buffers.thaw(&ring, at, done, &held)?)
+        }
+        QueueState::Ring { .. } | QueueState::Driver(_) => return Err(OTHER_KIND),
+    };
+    let rx = Rx { ring, buffers, wake, at, done, seen: at };
     rx.ring.disable_notification();
     rx.publish();
-    Box::new(rx)
+    Ok(Box::new(rx))
 }
 
 struct Rx<B> {
@@ -204,5 +214,9 @@ impl<B: Buffers> RxQueue for Rx<B> {
     /// The memory stays as it is for as long as the connection does.
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
+    }
+
+    fn freeze(self: Box<Self>) -> QueueState {
+        QueueState::Memif(Box::new(MemifQueue { at: self.at, done: self.done, held: self.buffers.freeze() }))
     }
 }

@@ -10,8 +10,9 @@ use super::RingFault;
 use super::buffers::{Buffers, Place};
 use super::queue::Queue;
 use super::ring::{self, End, Ring, Word};
+use crate::state::{MemifQueue, OTHER_KIND, QueueState};
 use crate::transmit::{Filled, Form, RingTx, Slots, Taken, TxRing};
-use crate::{BURST, Burst, BurstStats, Capabilities, PortFault, QueueState, TxQueue, work};
+use crate::{BURST, Burst, BurstStats, Capabilities, PortFault, TxQueue, work};
 use mem::GuestMemory;
 use mem::copy::Kernel;
 use std::sync::Arc;
@@ -23,12 +24,13 @@ const AHEAD: u16 = BURST as u16;
 /// Most buffers of one frame.
 const MOST_PIECES: u16 = BURST as u16;
 
-/// A queue over a ring that was just connected. The copy kernel is chosen here, once.
-pub(super) fn start<B: Buffers>(queue: Queue<B>) -> Box<dyn TxQueue> {
-    mem::with_kernel!(mem::copy::chosen(), K => {
-        let wake = queue.wake.clone();
-        Box::new(RingTx::<_, K>::new(Core::new(queue), Some(wake), Capabilities::NONE)) as Box<dyn TxQueue>
-    })
+/// A queue that continues from `state`. The copy kernel is chosen here, once.
+pub(super) fn thaw<B: Buffers>(queue: Queue<B>, state: QueueState) -> Result<Box<dyn TxQueue>, PortFault> {
+    let wake = queue.wake.clone();
+    let core = Core::thaw(queue, state)?;
+    Ok(mem::with_kernel!(mem::copy::chosen(), K => {
+        Box::new(RingTx::<_, K>::new(core, Some(wake), Capabilities::NONE)) as Box<dyn TxQueue>
+    }))
 }
 
 /// A ring with its avail cache.
@@ -51,10 +53,18 @@ pub(super) struct Core<B> {
 }
 
 impl<B: Buffers> Core<B> {
-    fn new(Queue { ring, buffers, wake: _ }: Queue<B>) -> Self {
-        let limit = if B::End::LENDS { ring.size() } else { 0 };
+    /// Continues from `state`. Entries that were reserved and not committed are free again.
+    fn thaw(Queue { ring, buffers, wake: _ }: Queue<B>, state: QueueState) -> Result<Self, PortFault> {
+        let (at, limit) = match state {
+            QueueState::Fresh => (0, if B::End::LENDS { ring.size() } else { 0 }),
+            // How many entries are free is read anew.
+            QueueState::Memif(state) if state.done == state.at && state.held.is_empty() => {
+                (state.at, state.at)
+            }
+            _ => return Err(OTHER_KIND),
+        };
         let cache = Box::new([Place::EMPTY; CACHED]);
-        Self { ring, buffers, cache, at: 0, cached_end: 0, limit, described: 0, posted: 0, walked: 0 }
+        Ok(Self { ring, buffers, cache, at, cached_end: at, limit, described: at, posted: at, walked: 0 })
     }
 
     /// The place of entry `at`, which is in the avail cache.
@@ -249,8 +259,8 @@ impl<B: Buffers> TxRing for Core<B> {
         Ok(())
     }
 
-    /// Each connection begins with fresh rings.
-    fn state(&self) -> QueueState {
-        QueueState::Fresh
+    fn freeze(&mut self) -> QueueState {
+        let at = self.posted;
+        QueueState::Memif(Box::new(MemifQueue { at, done: at, held: Vec::new() }))
     }
 }

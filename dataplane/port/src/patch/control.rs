@@ -75,7 +75,7 @@ impl Patch {
     fn start(&mut self, rings: Rings, joined: Arc<Joined>, engine: &mut dyn Attach) -> Result<(), PortFault> {
         self.joined = Some(joined);
         self.connects += 1;
-        let (rx, tx) = rings.start();
+        let (rx, tx) = rings.start()?;
         for (pair, (rx, tx)) in (0..).zip(rx.into_iter().zip(tx)) {
             engine.start_tx(pair, tx);
             engine.start_rx(pair, rx);

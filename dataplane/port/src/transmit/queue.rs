@@ -186,12 +186,8 @@ impl<R: TxRing, K: Kernel> TxQueue for RingTx<R, K> {
         self.with_ring(TxRing::refresh).unwrap_or(Ok(()))
     }
 
-    fn freeze(self: Box<Self>) -> QueueState {
-        match &self.hold {
-            Hold::Alone(ring) => ring.state(),
-            Hold::Shared(common) => lock(common).ring.state(),
-            Hold::Neither => QueueState::Fresh,
-        }
+    fn freeze(mut self: Box<Self>) -> QueueState {
+        self.with_ring(TxRing::freeze).unwrap_or_default()
     }
 }
 

@@ -62,6 +62,6 @@ pub(crate) trait TxRing: Send + 'static {
     /// Takes over a changed map.
     fn refresh(&mut self) -> Result<(), PortFault>;
 
-    /// Where the ring would go on.
-    fn state(&self) -> QueueState;
+    /// Returns the state from which another ring continues. This one must not be used afterwards.
+    fn freeze(&mut self) -> QueueState;
 }

@@ -531,7 +531,7 @@ impl<R: DeviceRing> TxRing for Core<R> {
         self.take_over_map()
     }
 
-    fn state(&self) -> QueueState {
+    fn freeze(&mut self) -> QueueState {
         QueueState::Ring { base: self.ring.base() }
     }
 }

@@ -9,7 +9,7 @@
 //! them at any time all the same, so nothing in them is ever behind a reference, and what is judged was copied.
 
 use super::offloads::Words;
-use crate::memory::{Memory, Pages};
+use crate::memory::Memory;
 use crate::retain::Lender;
 use crate::{Burst, OFFLOAD_HEADER};
 use core::sync::atomic::Ordering::Relaxed;
@@ -49,7 +49,7 @@ pub(super) struct Buffers {
     header: u32,
     room: u32,
     map: Arc<GuestMemory>,
-    pages: Arc<Pages>,
+    lender: Lender,
 }
 
 impl Buffers {
@@ -85,7 +85,7 @@ impl Buffers {
             header: header as u32,
             room: room as u32,
             map: memory.map.clone(),
-            pages: memory.pages().clone(),
+            lender: Lender::shared(whole, stride as usize, count.into(), memory.pages().clone()),
         })
     }
 
@@ -95,9 +95,10 @@ impl Buffers {
         &self.map
     }
 
-    /// What lends these buffers, of which there are `count`.
-    pub(super) fn lender(&self, count: u16) -> Lender {
-        Lender::shared(self.whole, self.stride as usize, count.into(), self.pages.clone())
+    /// Lends these buffers to retained packets. The same for every queue that uses them.
+    #[inline(always)]
+    pub(super) fn lender(&self) -> &Lender {
+        &self.lender
     }
 
     /// Bytes of frame that one buffer holds.

@@ -12,7 +12,9 @@ use super::options::{Options, PlugError};
 use super::{rx, tx};
 use crate::socket::{Connector, Site};
 use crate::vhost::message::feature_names;
-use crate::{Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus, RxQueue, TxQueue};
+use crate::{
+    Attach, PortControl, PortFault, PortState, PortStatus, QueueState, QueueStatus, RxQueue, TxQueue,
+};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Instant;
@@ -108,7 +110,8 @@ impl VirtioUser {
     fn queues(&self) -> Result<Vec<Pair>, PortFault> {
         let device = self.link.as_ref().and_then(Link::device);
         let pairs = device.into_iter().flat_map(Device::pairs);
-        pairs.map(|(rx, tx)| Ok((rx::start(rx)?, tx::start(tx)?))).collect()
+        let fresh = |(rx, tx)| Ok((rx::thaw(rx, QueueState::Fresh)?, tx::thaw(tx, QueueState::Fresh)?));
+        pairs.map(fresh).collect()
     }
 
     /// Stops the queues, lets go of the memory, closes the connection, in that order.

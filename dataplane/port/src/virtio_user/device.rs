@@ -5,9 +5,11 @@ use super::buffers::Buffers;
 use super::options::Options;
 use super::script::{self, Attached, Line};
 use crate::memory::Memory;
+use crate::state::{DriverQueue, OTHER_KIND, QueueState};
 use crate::vhost::Features;
 use crate::{Capabilities, PortFault};
-use ring::Layout;
+use ring::driver::DriverRing;
+use ring::{Layout, RingFault};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::VecDeque;
@@ -26,6 +28,26 @@ pub(super) struct QueueSetup {
     pub(super) kick: Arc<OwnedFd>,
     /// Readable when the back end calls.
     pub(super) call: Arc<OwnedFd>,
+}
+
+impl QueueSetup {
+    /// The ring that continues from `state`, with the validated state; from an empty one if it is fresh.
+    pub(super) fn ring<R: DriverRing>(&self, state: QueueState) -> Result<(R, DriverQueue), PortFault> {
+        let map = self.buffers.map();
+        match state {
+            QueueState::Fresh => {
+                Ok((R::new(&self.layout, map).map_err(PortFault::UsedRing)?, DriverQueue::default()))
+            }
+            QueueState::Driver(state) => {
+                let ring = R::thaw(&self.layout, map, &state.ring).map_err(|fault| match fault {
+                    RingFault::State(why) => PortFault::State(why),
+                    fault => PortFault::UsedRing(fault),
+                })?;
+                Ok((ring, *state))
+            }
+            QueueState::Ring { .. } | QueueState::Memif(_) => Err(OTHER_KIND),
+        }
+    }
 }
 
 /// Memory, rings and buffers of one connection.

@@ -4,13 +4,14 @@
 //! raw bytes. Once a device runs, the script also writes into the memory that it was given, while bursts are taken
 //! and sent: what is in them, headers included, is what a back end said.
 
+use super::device::QueueSetup;
 use super::link::{Link, Progress};
 use super::options::{Options, RingKind};
 use super::{rx, tx};
 use crate::socket::rights;
 use crate::vhost::message::{Code, Header, MAX_DESCRIPTORS, Reply, VringState};
 use crate::vhost::wire::Channel;
-use crate::{BURST, Burst, BurstStats, Capabilities, Offload, RxQueue, Segmentation, TxQueue};
+use crate::{BURST, Burst, BurstStats, Capabilities, Offload, QueueState, RxQueue, Segmentation, TxQueue};
 use mem::{GuestMemory, Region};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -56,11 +57,12 @@ pub fn fuzz_back_end(script: &[u8]) {
         }
     }
     let Some((receive, transmit)) = link.device().and_then(|device| device.pairs().next()) else { return };
-    let (Ok(rx), Ok(mut tx)) = (rx::start(receive), tx::start(transmit)) else { return };
+    let fresh = || QueueState::Fresh;
+    let (Ok(rx), Ok(mut tx)) = (rx::thaw(receive, fresh()), tx::thaw(transmit, fresh())) else { return };
     let tx = if how & 32 == 0 { tx } else { tx.fork() };
     let (Some(memory), Some(own)) = (&back.memory, own()) else { return };
     let work = receive.work;
-    Rings { rx, tx, memory, work, own }.play(&mut script);
+    Rings { setups: [receive, transmit], rx, tx, memory, work, own }.play(&mut script);
 }
 
 /// Packets to send: a short one and two of several buffers, finished ones and others.
@@ -116,6 +118,7 @@ impl BackEnd {
 
 /// A device that runs.
 struct Rings<'a> {
+    setups: [&'a QueueSetup; 2],
     rx: Box<dyn RxQueue>,
     tx: Box<dyn TxQueue>,
     memory: &'a OwnedFd,
@@ -125,12 +128,13 @@ struct Rings<'a> {
 }
 
 impl Rings<'_> {
-    fn play(&mut self, script: &mut Script<'_>) {
+    fn play(mut self, script: &mut Script<'_>) {
         let mut burst = Burst::new();
         while !script.0.is_empty() {
-            match script.byte() & 3 {
-                0 | 1 => self.poke(script),
-                2 => {
+            match script.byte() & 7 {
+                0 | 1 | 4 | 5 => self.poke(script),
+                7 => self = self.thaw(),
+                2 | 6 => {
                     let mut stats = BurstStats::default();
                     burst.begin(0);
                     let taken = self.rx.rx(&mut burst, &mut stats);
@@ -152,6 +156,14 @@ impl Rings<'_> {
                 }
             }
         }
+    }
+
+    /// Other queues continue, whatever the back end wrote.
+    fn thaw(self) -> Self {
+        let (rx, tx) = (self.rx.freeze(), self.tx.freeze());
+        let (rx, tx) = (rx::thaw(self.setups[0], rx), tx::thaw(self.setups[1], tx));
+        let (Ok(rx), Ok(tx)) = (rx, tx) else { panic!("the state of a queue is valid") };
+        Self { rx, tx, ..self }
     }
 
     /// What is left to be done lies in its packet and was agreed on.

@@ -18,6 +18,44 @@ impl Links {
         Self { next: vec![LAST; size.into()].into(), set: 0 }
     }
 
+    /// Continues with the buffers that follow others, by buffer; none do if `next` is empty. Returns `None` unless the
+    /// frames that begin with buffers `first` have distinct buffers, and these are all that follow others. Otherwise
+    /// also returns whether each buffer belongs to such a frame.
+    pub(super) fn thaw(
+        next: Vec<u16>,
+        size: u16,
+        first: impl Iterator<Item = u16>,
+    ) -> Option<(Self, Vec<bool>)> {
+        let mut taken = vec![false; size.into()];
+        let links = if next.is_empty() {
+            Self::new(size)
+        } else {
+            let set = next.iter().filter(|&&id| id != LAST).count();
+            Self { next: next.into(), set }
+        };
+        let mut followed = 0;
+        for first in first {
+            let mut id = first;
+            loop {
+                // A buffer that is taken twice belongs to two frames, or the frame is a loop.
+                if std::mem::replace(taken.get_mut(usize::from(id))?, true) {
+                    return None;
+                }
+                id = *links.next.get(usize::from(id))?;
+                if id == LAST {
+                    break;
+                }
+                followed += 1;
+            }
+        }
+        (links.next.len() == usize::from(size) && followed == links.set).then_some((links, taken))
+    }
+
+    /// The buffers that follow others, by buffer; empty if none do.
+    pub(super) fn freeze(&self) -> Vec<u16> {
+        if self.are_set() { self.next.to_vec() } else { Vec::new() }
+    }
+
     /// Whether any frame spans buffers.
     #[inline(always)]
     pub(super) fn are_set(&self) -> bool {
@@ -53,5 +91,32 @@ mod tests {
         links.set(0, 3);
         assert_eq!((links.take(2), links.take(0), links.take(3)), (Some(0), Some(3), None));
         assert!(!links.are_set());
+    }
+
+    #[test]
+    fn frames_continue_from_what_was_frozen_unless_they_share_buffers() {
+        let mut links = Links::new(4);
+        links.set(2, 0);
+        links.set(0, 3);
+        let next = links.freeze();
+        let thaw = |next: &[u16], first: &[u16]| Links::thaw(next.to_vec(), 4, first.iter().copied());
+        let (mut again, taken) = thaw(&next, &[2]).unwrap();
+        assert_eq!(taken, [true, false, true, true]);
+        assert_eq!((again.take(2), again.take(0), again.take(3)), (Some(0), Some(3), None));
+        assert!(again.freeze().is_empty());
+        assert!(
+            thaw(&[], &[1, 3])
+                .is_some_and(|(links, taken)| !links.are_set() && taken == [false, true, false, true])
+        );
+        for (next, first) in [
+            (&next[..], &[2, 3][..]),
+            (&next, &[1]),
+            (&next[..3], &[2]),
+            (&[1, 0, LAST, LAST], &[0]),
+            (&[9, LAST, LAST, LAST], &[0]),
+            (&[], &[4]),
+        ] {
+            assert!(thaw(next, first).is_none(), "{next:?} {first:?}");
+        }
     }
 }

@@ -40,3 +40,5 @@ pub use rings::VringSetup;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod thaw_tests;

@@ -57,6 +57,11 @@ impl Headers {
         Self { marked: vec![false; size.into()].into(), count: 0 }
     }
 
+    /// Unknown: each header is written, or found to be right, before it counts as zeros.
+    pub(super) fn unknown(size: u16) -> Self {
+        Self { marked: vec![true; size.into()].into(), count: size.into() }
+    }
+
     /// Whether any header says something: then even packets that are finished need their headers looked after.
     #[inline(always)]
     pub(super) fn are_marked(&self) -> bool {

@@ -12,8 +12,7 @@ use super::device::QueueSetup;
 use crate::eventfd;
 use crate::eventfd::signal;
 use crate::header::Allowed;
-use crate::retain::Lender;
-use crate::{BURST, Burst, BurstStats, DropReason, PortFault, RxQueue, work};
+use crate::{BURST, Burst, BurstStats, DriverQueue, DropReason, PortFault, QueueState, RxQueue, work};
 use mem::VolatileSlice;
 use ring::driver::{DriverRing, Packed, Split, Used};
 use ring::{BufId, RingFault};
@@ -25,12 +24,13 @@ const SHORTEST: usize = 14;
 /// Longest frame: 64 KiB, the largest that any offload makes.
 const LONGEST: usize = 65_550;
 
-/// A queue over a fresh ring, with all of its buffers out. The ring's kind is chosen here, once.
-pub(super) fn start(setup: &QueueSetup) -> Result<Box<dyn RxQueue>, PortFault> {
+/// A queue that continues from `state`. Every buffer that the state does not name is posted, unless packets are retained:
+/// then the missing buffers are lent, and are posted when they come back. The ring's kind is chosen here, once.
+pub(super) fn thaw(setup: &QueueSetup, state: QueueState) -> Result<Box<dyn RxQueue>, PortFault> {
     if setup.packed {
-        return Ok(Box::new(Rx::<Packed>::new(setup).map_err(PortFault::UsedRing)?));
+        return Ok(Box::new(Rx::<Packed>::thaw(setup, state)?));
     }
-    Ok(Box::new(Rx::<Split>::new(setup).map_err(PortFault::UsedRing)?))
+    Ok(Box::new(Rx::<Split>::thaw(setup, state)?))
 }
 
 struct Rx<R> {
@@ -42,26 +42,38 @@ struct Rx<R> {
     /// come. Between calls only.
     used: [Used; BURST],
     waiting: usize,
-    lender: Lender,
     kick: Arc<OwnedFd>,
     call: Arc<OwnedFd>,
 }
 
 impl<R: DriverRing> Rx<R> {
-    fn new(setup: &QueueSetup) -> Result<Self, RingFault> {
-        let buffers = setup.buffers.clone();
-        let mut ring = R::new(&setup.layout, buffers.map())?;
-        (0..setup.layout.size).for_each(|id| ring.post(buffers.to_fill(id)));
-        ring.publish();
-        let lender = buffers.lender(setup.layout.size);
+    fn thaw(setup: &QueueSetup, state: QueueState) -> Result<Self, PortFault> {
+        let (buffers, size) = (setup.buffers.clone(), setup.layout.size);
+        let (mut ring, state) = setup.ring::<R>(state)?;
+        let DriverQueue { ring: out, waiting, links } = state;
+        let is_waiting = |id: u16| waiting.iter().any(|used| used.id == id);
+        if waiting.len() > BURST
+            || !links.is_empty()
+            || waiting.iter().any(|u| u.id >= size || out.is_out(u.id))
+        {
+            return Err(PortFault::State(
+                "the buffers of an unfinished frame are not those of a receive queue",
+            ));
+        }
+        if !buffers.lender().is_lending() {
+            let missing = (0..size).filter(|&id| !out.is_out(id) && !is_waiting(id));
+            missing.for_each(|id| ring.post(buffers.to_fill(id)));
+            ring.publish();
+        }
+        let mut used = [Used::default(); BURST];
+        used[..waiting.len()].copy_from_slice(&waiting);
         Ok(Self {
             ring,
             buffers,
             mergeable: setup.mergeable,
             allowed: Allowed::of_device(setup.work),
-            used: [Used::default(); BURST],
-            waiting: 0,
-            lender,
+            used,
+            waiting: waiting.len(),
             kick: setup.kick.clone(),
             call: setup.call.clone(),
         })
@@ -80,7 +92,7 @@ impl<R: DriverRing> Rx<R> {
             return Ok(());
         }
         self.used[before..n].iter().for_each(|u| self.buffers.prefetch(u.id, self.mergeable || OFFLOADS));
-        burst.pin_own(self.buffers.map(), &self.lender);
+        burst.pin_own(self.buffers.map(), self.buffers.lender());
         let mut at = if self.mergeable || OFFLOADS {
             self.take_plain::<true>(n.min(room), burst, stats)
         } else {
@@ -234,7 +246,7 @@ impl<R: DriverRing> RxQueue for Rx<R> {
 
     fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
         let Self { ring, buffers, .. } = self;
-        if self.lender.collect(|id| ring.post(buffers.to_fill(id))) {
+        if buffers.lender().collect(|id| ring.post(buffers.to_fill(id))) {
             ring.publish();
         }
         let take = if self.allowed.is_any() { Self::take::<true> } else { Self::take::<false> };
@@ -268,5 +280,10 @@ impl<R: DriverRing> RxQueue for Rx<R> {
     /// The memory is the port's own and stays as it is.
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
+    }
+
+    fn freeze(mut self: Box<Self>) -> QueueState {
+        let (ring, waiting) = (self.ring.freeze(), self.used[..self.waiting].to_vec());
+        QueueState::Driver(Box::new(DriverQueue { ring, waiting, links: Vec::new() }))
     }
 }

@@ -13,7 +13,7 @@ use super::links::Links;
 use super::offloads::Headers;
 use crate::burst::layout::{ANY, IN_PLACE, WHOLE};
 use crate::transmit::{Filled, Form, RingTx, Slots, Taken, Told, TxRing};
-use crate::{BURST, Burst, BurstStats, PortFault, QueueState, TxQueue, work};
+use crate::{BURST, Burst, BurstStats, DriverQueue, PortFault, QueueState, TxQueue, work};
 use mem::GuestMemory;
 use mem::copy::Kernel;
 use ring::RingFault;
@@ -21,20 +21,22 @@ use ring::driver::{DriverRing, Packed, Split, Used};
 use std::iter;
 use std::sync::Arc;
 
-/// A queue over a fresh ring. The ring's kind and the copy kernel are chosen here, once.
-pub(super) fn start(setup: &QueueSetup) -> Result<Box<dyn TxQueue>, PortFault> {
+/// A queue that continues from `state`. The ring's kind and the copy kernel are chosen here, once.
+pub(super) fn thaw(setup: &QueueSetup, state: QueueState) -> Result<Box<dyn TxQueue>, PortFault> {
     mem::with_kernel!(mem::copy::chosen(), K => {
         if setup.packed {
-            Ok(Box::new(queue::<Packed, K>(setup)?) as Box<dyn TxQueue>)
+            Ok(Box::new(queue::<Packed, K>(setup, state)?) as Box<dyn TxQueue>)
         } else {
-            Ok(Box::new(queue::<Split, K>(setup)?) as Box<dyn TxQueue>)
+            Ok(Box::new(queue::<Split, K>(setup, state)?) as Box<dyn TxQueue>)
         }
     })
 }
 
-fn queue<R: DriverRing, K: Kernel>(setup: &QueueSetup) -> Result<RingTx<Core<R>, K>, PortFault> {
-    let core = Core::new(setup).map_err(PortFault::UsedRing)?;
-    Ok(RingTx::new(core, Some(setup.kick.clone()), setup.work))
+fn queue<R: DriverRing, K: Kernel>(
+    setup: &QueueSetup,
+    state: QueueState,
+) -> Result<RingTx<Core<R>, K>, PortFault> {
+    Ok(RingTx::new(Core::thaw(setup, state)?, Some(setup.kick.clone()), setup.work))
 }
 
 /// Identifiers of buffers that are not out, in the order in which they came back: those at `(first + k) & mask` for
@@ -49,13 +51,13 @@ struct Free {
 }
 
 impl Free {
-    fn all(size: u16) -> Self {
+    /// These identifiers of a ring of `size`.
+    fn of(ids: impl Iterator<Item = u16>, size: u16) -> Self {
         let places = usize::from(size).next_power_of_two();
-        let mut ids: Box<[u16]> = (0..size).collect();
-        if ids.len() < places {
-            ids = ids.iter().copied().chain(std::iter::repeat(0)).take(places).collect();
-        }
-        Self { ids, mask: places - 1, first: 0, held: size.into(), size: size.into() }
+        let mut free =
+            Self { ids: vec![0; places].into(), mask: places - 1, first: 0, held: 0, size: size.into() };
+        free.extend(ids);
+        free
     }
 
     /// The `k`-th identifier.
@@ -105,14 +107,21 @@ pub(super) struct Core<R> {
 }
 
 impl<R: DriverRing> Core<R> {
-    pub(super) fn new(setup: &QueueSetup) -> Result<Self, RingFault> {
-        let buffers = setup.buffers.clone();
+    /// Continues from `state`. Buffers that were reserved and not committed are free again.
+    pub(super) fn thaw(setup: &QueueSetup, state: QueueState) -> Result<Self, PortFault> {
+        let size = setup.layout.size;
+        let headers = if state == QueueState::Fresh { Headers::new(size) } else { Headers::unknown(size) };
+        let (ring, DriverQueue { ring: out, waiting, links }) = setup.ring::<R>(state)?;
+        let links = Links::thaw(links, size, (0..size).filter(|&id| out.is_out(id)));
+        let Some((links, taken)) = links.filter(|_| waiting.is_empty()) else {
+            return Err(PortFault::State("the buffers of its frames are not those of a transmit queue"));
+        };
         Ok(Self {
-            ring: R::new(&setup.layout, buffers.map())?,
-            buffers,
-            headers: Headers::new(setup.layout.size),
-            links: Links::new(setup.layout.size),
-            free: Free::all(setup.layout.size),
+            ring,
+            buffers: setup.buffers.clone(),
+            headers,
+            links,
+            free: Free::of((0..size).filter(|&id| !taken[usize::from(id)]), size),
             fetched: 0,
             used: [Used::default(); BURST],
             walked: 0,
@@ -298,9 +307,9 @@ impl<R: DriverRing> TxRing for Core<R> {
         Ok(())
     }
 
-    /// Each connection begins with a fresh ring.
-    fn state(&self) -> QueueState {
-        QueueState::Fresh
+    fn freeze(&mut self) -> QueueState {
+        let (ring, links) = (self.ring.freeze(), self.links.freeze());
+        QueueState::Driver(Box::new(DriverQueue { ring, waiting: Vec::new(), links }))
     }
 }
 
@@ -345,6 +354,8 @@ mod tests {
         let agreed = Negotiated { features, protocol: ProtocolFeatures(0), queue_pairs: 1, memory_slots: 1 };
         let device = Device::new(options, agreed).unwrap();
         let (_, setup) = device.pairs().next().unwrap();
-        hang(Core::<Split>::new(setup).unwrap(), |core| usize::from(SIZE) - core.ring.free());
+        hang(Core::<Split>::thaw(setup, QueueState::Fresh).unwrap(), |core| {
+            usize::from(SIZE) - core.ring.free()
+        });
     }
 }

@@ -10,7 +10,7 @@ use crate::source::{Sent, Source};
 use crate::tag::MOST_STREAMS;
 use measure::{Clock, Processor};
 use mem::copy::{Kernel, chosen};
-use port::{BURST, Burst, Flush, PLACES};
+use port::{BURST, Burst, Flush, GeneratedBurst, PLACES};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -51,7 +51,7 @@ pub struct Rig {
 
 /// State of the loop.
 struct Loop {
-    burst: Burst,
+    burst: GeneratedBurst,
     /// Number of frames of the burst that the port has accepted.
     at: usize,
     stamped: u64,
@@ -142,7 +142,7 @@ impl Rig {
     fn measure<K: Kernel>(&mut self, watch: Watch<'_>) -> Result<Outcome, RigError> {
         let meter = Meter::new(self.names.len(), self.key);
         let mut state = Loop {
-            burst: Burst::new(),
+            burst: GeneratedBurst::new(),
             at: 0,
             stamped: 0,
             offered: 0,

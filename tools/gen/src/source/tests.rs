@@ -18,7 +18,7 @@ fn source(streams: &[Description]) -> Source {
 }
 
 /// The frames of a burst.
-fn frames(burst: &Burst) -> Vec<Vec<u8>> {
+fn frames(burst: &port::Burst) -> Vec<Vec<u8>> {
     let frame = |i| {
         let mut bytes = vec![0; burst.frame_len(i)];
         let n = mem::with_kernel!(chosen(), K => burst.frame(i).copy_to::<K>(&mut bytes));
@@ -29,7 +29,7 @@ fn frames(burst: &Burst) -> Vec<Vec<u8>> {
 }
 
 fn made(source: &mut Source, now: u64) -> Vec<Vec<u8>> {
-    let mut burst = Burst::new();
+    let mut burst = GeneratedBurst::new();
     mem::with_kernel!(chosen(), K => source.fill::<K>(&mut burst, now));
     frames(&burst)
 }
@@ -109,7 +109,7 @@ fn labels_and_tags_stand_outermost_first() {
 fn streams_take_turns_and_each_counts_its_own() {
     let stream = |size| Description { size: Sizes::Fixed(size), ..Description::default() };
     let mut source = source(&[stream(60), stream(300)]);
-    let mut burst = Burst::new();
+    let mut burst = GeneratedBurst::new();
     mem::with_kernel!(chosen(), K => source.fill::<K>(&mut burst, 0));
     source.accepted(0, burst.len());
     let sent: Vec<_> = source.sent().map(|sent| (sent.frames, sent.bytes)).collect();
@@ -121,7 +121,7 @@ fn streams_of_one_rate_do_not_send_at_the_same_moments() {
     let mut source = source(&[Description::default(), Description::default()]);
     for pace in [Pace::Constant, Pace::Burst(4), Pace::Poisson(1)] {
         source.begin(false, |_| (Some(1e6), pace), 1_000);
-        let mut burst = Burst::new();
+        let mut burst = GeneratedBurst::new();
         // Checks which streams send at each nanosecond of fifty periods.
         let together = (0..50_000).filter(|at| {
             mem::with_kernel!(chosen(), K => source.fill::<K>(&mut burst, 1_000 + at));
@@ -235,7 +235,7 @@ proptest! {
     fn frames_parse_back_and_are_known_to_the_meter(stream in any_stream(), later in 1..1_000_000u64) {
         let tunnel = stream.vxlan.is_some();
         let mut source = source(std::slice::from_ref(&stream));
-        let (mut burst, mut meter) = (Burst::new(), Meter::new(1, KEY));
+        let (mut burst, mut meter) = (GeneratedBurst::new(), Meter::new(1, KEY));
         mem::with_kernel!(chosen(), K => {
             source.fill::<K>(&mut burst, 5);
             let before = frames(&burst);
