@@ -62,7 +62,7 @@ struct Slots([[u8; SLOT]; BURST]);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Now(pub u64);
 
-/// Lower bound on the simplicity of all packets' segments.
+/// Segment layout that all packets of a burst are known to have. Ordered from simple to general.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Shape {
     /// One segment each, which was [`Wide`].
@@ -151,7 +151,8 @@ impl Places<'_> {
         self.put(k, buf_id, frame.seg())
     }
 
-    /// [`Places::fill`] for a segment without a margin. The heads of the burst are then loaded byte by byte.
+    /// [`Places::fill`] for a segment without a margin. The heads of the burst are then copied one by one, at their
+    /// exact lengths.
     #[cold]
     pub fn fill_exact(&mut self, k: usize, buf_id: BufId, frame: VolatileSlice) -> bool {
         *self.shape = (*self.shape).max(Shape::Single);
@@ -171,7 +172,7 @@ impl Places<'_> {
 /// One packet of a burst: its private head, and the rest in the source's memory.
 #[derive(Clone, Copy)]
 pub struct Frame<'a> {
-    /// First bytes, as the pipeline left them.
+    /// Private first bytes.
     pub head: &'a [u8],
     /// Offloads still needed.
     pub offload: Offload,

@@ -139,7 +139,7 @@ pub enum PortFault {
     /// A ring address is in no region, or misaligned.
     #[error("the {0} area of a virtqueue lies outside the shared memory or is misaligned")]
     RingOutside(&'static str),
-    /// A descriptor has the wrong type, such as one that should be an eventfd.
+    /// A descriptor cannot be created or used, such as a kick or call descriptor that is not an eventfd.
     #[error("the {0} descriptor is not usable: {1}")]
     BadDescriptor(&'static str, String),
     /// A worker of this switch hangs and may still hold the port's rings and memory.

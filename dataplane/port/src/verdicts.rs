@@ -247,8 +247,8 @@ impl Verdicts {
         self.dropped.drop(reason, 1);
     }
 
-    /// Recirculates packet `i`, modified by `edit`: it passes through the pipeline again in `context`, whose
-    /// [`Context::stage`] tells the pipeline where to continue.
+    /// Recirculates packet `i`, modified by `edit`: it passes through the pipeline again in `context`. Its
+    /// [`Context::stage`] determines where the pipeline continues.
     pub fn recirculate(&mut self, i: usize, context: Context, edit: EditId) {
         self.decide(i);
         self.recirculated.push(Recirculated { packet: i as u8, context, edit, notes: Notes::default() });

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 const COOKIE: u32 = 0x3e3_1f20;
 const REGION: u64 = 1 << 20;
 /// Offset of the ring to the client; the ring to the server is at 0. Buffers of 2048 bytes start at the third ring
-/// offset.
+/// Offset of the ring to the client. The ring to the server is at 0; buffers of 2048 bytes start at `BUFFERS`.
 const BACK: u64 = 0x8000;
 const BUFFERS: u64 = 0x1_0000;
 const SIZE: u16 = 128;

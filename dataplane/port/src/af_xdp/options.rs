@@ -50,7 +50,7 @@ pub struct BusyPoll {
 pub struct Options {
     /// The interface.
     pub place: Place,
-    /// Number of queues. The interface must have at least as many.
+    /// Number of queues. Must equal that of the interface.
     pub queue_pairs: u16,
     /// Entries of each ring, a power of two from [`MIN_RING`] to [`MAX_RING`]. Each queue has this many receive
     /// frames and as many transmit frames.

@@ -1,4 +1,5 @@
-//! UMEM: the memory of received and transmitted frames. The only module with unsafe code of this port's queues.
+//! UMEM: the memory of received and transmitted frames. Contains the only unsafe code of this port that accesses
+//! frames.
 //!
 //! One region for all queues of a port, divided into frames of one size. Each queue has a contiguous range: receive
 //! frames, then transmit frames. The kernel writes a received packet after a headroom of [`HEADROOM`] bytes; a

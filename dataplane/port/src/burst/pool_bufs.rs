@@ -4,8 +4,8 @@
 //! the queue that filled the burst frees the remaining ones ([`Burst::unload`]) when the burst is completed. A packet
 //! passed on to another thread takes its buffers along ([`Burst::take_cargo`]), without a copy. The burst must not be
 //! accessed for that packet afterwards, because its bytes belong to the other thread. A packet must therefore be
-//! taken as the last step, and never if several outputs need it. Buffers hold a packet as received; the head in the
-//! burst is a copy, and must not be changed for packets that are taken.
+//! taken as the last step, and never if several outputs need it. Buffers hold a packet as received: the head in the
+//! burst is a copy and must not be changed.
 
 use super::{BURST, Burst, Frame, Shape};
 use crate::burst::layout;

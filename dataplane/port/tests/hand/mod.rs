@@ -193,7 +193,7 @@ pub(crate) fn send(tx: &mut dyn TxQueue, burst: &Burst) -> Result<(usize, BurstS
     tx.tx(burst, &indices, &mut stats).map(|done| (done, stats))
 }
 
-/// A burst that holds `frames`, as a guest of its own sent them. The guest's memory around them says 0x5e.
+/// A burst of `frames`, sent by a separate guest, whose other memory is filled with 0x5e.
 pub(crate) fn burst_of(frames: &[Vec<u8>]) -> Burst {
     let mut guest = Guest::new(false, Features::VERSION_1);
     guest.fill(0x5e);
@@ -208,7 +208,7 @@ pub(crate) fn burst_of(frames: &[Vec<u8>]) -> Burst {
     burst
 }
 
-/// Packet `i` of a burst, whole: sent to a guest whose memory can be read.
+/// Complete packet `i` of a burst, read by sending it to a guest whose memory is accessible.
 pub(crate) fn read(burst: &Burst, i: usize) -> Vec<u8> {
     let len = burst.frame_len(i);
     let mut guest = Guest::new(false, Features::VERSION_1);
@@ -223,5 +223,5 @@ pub(crate) fn frame(len: usize, seed: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + seed * 31 + i / 251) as u8).collect()
 }
 
-/// Both ring kinds.
+/// Both ring types: split and packed.
 pub(crate) const KINDS: [bool; 2] = [false, true];
