@@ -906,7 +906,7 @@ impl Burst {
     }
 
     /// Adds a frame created by the switch, of at most [`HEAD`] bytes. Returns `false` if it is longer or the burst is
-    /// full.
+    /// full. A burst must not hold both such frames and packets whose heads are not loaded.
     pub fn push_own(&mut self, frame: &[u8]) -> bool {
         if frame.len() > HEAD || self.n == BURST {
             return false;
