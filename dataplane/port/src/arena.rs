@@ -1,15 +1,15 @@
-//! Memory of our own that received frames lie in: slots of one size in one region.
+//! Private memory for received frames: slots of equal size in one region.
 //!
-//! For ports whose packets the kernel or a socket puts where we say (TAP, packet sockets, streams). A frame stays in its
-//! slot until its burst is completed, so a burst pins the arena's map like that of any other source. The queue that fills a
-//! slot does so through its address, with a system call; no slice of it exists while it can be filled.
+//! For ports whose packets are written to a chosen address by the kernel or from a socket (TAP, packet sockets,
+//! streams). A frame stays in its slot until its burst is completed, so a burst pins the arena's map like any other
+//! source's. A queue fills a slot through its address, with a system call; no slice of the slot exists meanwhile.
 
 use crate::PortFault;
 use crate::retain::Lender;
 use mem::{GuestMemory, Region, VolatileSlice};
 use std::sync::Arc;
 
-/// `slots` times `size` bytes.
+/// `slots` slots of `size` bytes each.
 #[derive(Clone, Debug)]
 pub(crate) struct Arena {
     map: Arc<GuestMemory>,
@@ -18,10 +18,10 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    /// Zeroed memory; `size` is rounded up to whole cache lines, so that slots share none.
+    /// Allocates zeroed memory. `size` is rounded up to cache lines, so that slots do not share lines.
     ///
     /// # Errors
-    /// [`PortFault::NoMemory`] where the kernel has none.
+    /// [`PortFault::NoMemory`] if the allocation fails.
     pub(crate) fn new(slots: usize, size: usize) -> Result<Self, PortFault> {
         let size = size.next_multiple_of(mem::line::LINE);
         let no_memory = |why: &dyn std::fmt::Display| PortFault::NoMemory(why.to_string());
@@ -30,22 +30,22 @@ impl Arena {
         Ok(Self { map: Arc::new(map), size, slots })
     }
 
-    /// What a burst pins.
+    /// Memory that a burst pins.
     pub(crate) fn map(&self) -> &Arc<GuestMemory> {
         &self.map
     }
 
-    /// What lends the slots.
+    /// A lender of the slots.
     pub(crate) fn lender(&self) -> Lender {
         Lender::new(self.slot(0), self.size, self.slots)
     }
 
-    /// How many slots there are.
+    /// Number of slots.
     pub(crate) fn slots(&self) -> usize {
         self.slots
     }
 
-    /// The whole of slot `i`; nothing of it where there is no such slot.
+    /// Slot `i`. Returns an empty slice if there is no such slot.
     #[inline(always)]
     pub(crate) fn slot(&self, i: usize) -> VolatileSlice {
         let inside = self.map.regions().first().and_then(|r| r.seg((i * self.size) as u64, self.size as u32));

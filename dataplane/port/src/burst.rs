@@ -1,9 +1,9 @@
-//! Up to 64 packets on their way through one core: the only packet container on the fast path.
+//! Up to 64 packets processed together on one core: the only packet container of the fast path.
 //!
-//! A burst holds, for each packet, a private copy of its head (the first [`HEAD`] bytes) and the checked
-//! segments of the rest, which stay in the source's memory. Pipelines read heads only, and say by edits what is to be changed. A burst is
-//! reused for ever and allocates nothing; it must never outlive the maps of its segments, so it keeps them
-//! pinned: one map per source, replaced only when that source fills the burst anew.
+//! For each packet a burst holds a private copy of its head (the first [`HEAD`] bytes) and the validated segments of
+//! the rest, which stay in the source's memory. Pipelines read only heads and describe changes as edits. A burst is
+//! reused and does not allocate. It must not outlive the maps of its segments, so it pins them: one map per source,
+//! replaced only when that source fills the burst again.
 
 mod generated;
 mod meta;
@@ -25,9 +25,9 @@ use pool_bufs::PoolBufs;
 use ring::BufId;
 use std::sync::Arc;
 
-/// Most packets in one burst.
+/// Maximum packets in one burst.
 pub const BURST: usize = 64;
-/// The places of a full burst, in order: what sends every packet of one.
+/// The indices of a full burst, in order. Used to send all packets of a burst.
 pub const PLACES: [u8; BURST] = {
     let mut places = [0; BURST];
     let mut i = 0;
@@ -37,23 +37,24 @@ pub const PLACES: [u8; BURST] = {
     }
     places
 };
-/// Bytes of each packet that are copied before it is judged.
+/// Bytes of each packet that are copied before validation.
 pub const HEAD: usize = 128;
-/// Room in front of a head for headers that are added.
+/// Headroom before a head, for added headers.
 pub(crate) const HEADROOM: usize = 128;
-/// An odd number of lines, so that heads spread over all sets of a cache.
+/// Size of a head slot: an odd number of cache lines, so that heads are spread over all sets of a cache.
 const SLOT: usize = HEADROOM + LONGEST_HEAD;
-/// No packet is shorter.
+/// Minimum packet length.
 pub(crate) const ETHERNET_HEADER: usize = 14;
-/// Bytes in front of a splice that is done without a call.
+/// Maximum bytes before a splice on the path with fixed-length copies.
 const FRONT: usize = 16;
-/// Longest frame that is sent without a call.
+/// Maximum length of a frame that is written without a call.
 const MOST_SHORT: usize = 64;
-/// Longest private head of a packet that was made here.
+/// Maximum private head of a packet created here.
 pub const LONGEST_HEAD: usize = HEAD + 64;
 const _: () = assert!(SLOT <= u16::MAX as usize && (SLOT / 64) % 2 == 1);
-/// Segments beyond the first, for all packets together, that a new burst has memory for: as many as a burst may hold when
-/// [`Burst::has_chain_room`] still returns `true`, the longest legal chain, and those of 64 packets of 64 KiB in pool buffers.
+/// Capacity in segments beyond the first, for all packets together, of a new burst. Covers the segments for which
+/// [`Burst::has_chain_room`] still returns `true` plus the longest legal chain, and those of 64 packets of 64 KiB in
+/// pool buffers.
 const SPILL: usize = 2 * RECEIVE_PIECES + ring::MAX_PIECES;
 
 #[repr(C, align(64))]
@@ -63,41 +64,41 @@ struct Slots([[u8; SLOT]; BURST]);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Now(pub u64);
 
-/// What is known of where all packets of a burst lie.
+/// Segment layout that all packets of a burst are known to have. Ordered from simple to general.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Shape {
-    /// Each in one segment that was [`Wide`].
+    /// One segment each, which was [`Wide`].
     Wide,
-    /// Each in one segment.
+    /// One segment each.
     Single,
-    /// Some may lie in several.
+    /// Possibly several segments.
     Chained,
 }
 
-/// What is known of the heads of all packets of a burst.
+/// State of the heads of all packets.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Heads {
-    /// They are not loaded.
+    /// Not loaded.
     Absent,
-    /// They are somewhere in their slots.
+    /// Loaded, anywhere in their slots.
     Loaded,
-    /// They begin where heads are loaded, behind the headroom.
+    /// Loaded, starting directly after the headroom.
     InPlace,
-    /// In addition each packet lies in its head. Then `rest` says nothing.
+    /// As `InPlace`, and each packet is completely in its head. `rest` is not valid then.
     Whole,
 }
 
-/// Where packets of a burst lie, as a parameter of the functions that write them.
+/// Layout of a burst's packets, a parameter of the functions that write them.
 pub(crate) mod layout {
-    /// Each lies in its head, where heads are loaded.
+    /// Each packet is completely in its head, directly after the headroom.
     pub(crate) const WHOLE: u8 = 0;
-    /// Heads are where they are loaded, and each packet has one piece behind it at most.
+    /// Heads start directly after the headroom, and each packet has at most one segment after its head.
     pub(crate) const IN_PLACE: u8 = 1;
-    /// Anywhere.
+    /// Any layout.
     pub(crate) const ANY: u8 = 2;
 }
 
-/// A map that packets of a source lie in, and what lends its buffers if they are the source's own.
+/// A pinned map of one source, and the lender of its buffers if the source owns them.
 #[derive(Clone)]
 struct Pin {
     map: Arc<GuestMemory>,
@@ -110,7 +111,7 @@ pub struct Burst {
     n: usize,
     source: usize,
     now: Now,
-    /// Whether `offload` says anything: most bursts leave nothing to be done, and then it is neither read nor written.
+    /// Whether `offload` is valid. If false, no packet needs an offload and `offload` is neither read nor written.
     offloads: bool,
     offload: [Offload; BURST],
     start: [u16; BURST],
@@ -119,15 +120,14 @@ pub struct Burst {
     rest: [VolatileSlice; BURST],
     shape: Shape,
     heads: Heads,
-    /// Of no meaning unless packets are [`Shape::Chained`]: most bursts have no packet in several segments, and then this is
-    /// not written.
+    /// Valid only for [`Shape::Chained`]. Not written otherwise, because most bursts have no chained packets.
     more: [(u32, u32); BURST],
     spill: Vec<VolatileSlice>,
     buf_ids: [BufId; BURST],
     returned: usize,
-    /// Most buffers that are taken.
+    /// Maximum number of buffers to take.
     limit: usize,
-    /// Whether packets are those of another burst ([`Burst::begin_from`]).
+    /// Whether the packets are derived from another burst ([`Burst::begin_from`]).
     is_made: bool,
     pins: Vec<Option<Pin>>,
     pool_bufs: PoolBufs,
@@ -135,7 +135,7 @@ pub struct Burst {
     meta: Meta,
 }
 
-/// Places in a burst for packets of one segment each: lists of the same length.
+/// Free slots of a burst for packets of one segment each: slices of equal length.
 #[derive(Debug)]
 pub struct Places<'a> {
     rest: &'a mut [VolatileSlice],
@@ -145,13 +145,14 @@ pub struct Places<'a> {
 }
 
 impl Places<'_> {
-    /// Fills place `k` with a segment of the pinned map. `false` if there are fewer places.
+    /// Fills slot `k` with a segment of the pinned map. Returns `false` if `k` is out of range.
     #[inline(always)]
     pub fn fill(&mut self, k: usize, buf_id: BufId, frame: Wide) -> bool {
         self.put(k, buf_id, frame.seg())
     }
 
-    /// As [`Places::fill`], for a segment without a margin. Heads of the burst are loaded byte by byte then.
+    /// [`Places::fill`] for a segment without a margin. The heads of the burst are then copied one by one, at their
+    /// exact lengths.
     #[cold]
     pub fn fill_exact(&mut self, k: usize, buf_id: BufId, frame: VolatileSlice) -> bool {
         *self.shape = (*self.shape).max(Shape::Single);
@@ -168,12 +169,12 @@ impl Places<'_> {
     }
 }
 
-/// One packet of a burst: its private head and the rest in the source's memory.
+/// One packet of a burst: its private head, and the rest in the source's memory.
 #[derive(Clone, Copy)]
 pub struct Frame<'a> {
-    /// The first bytes, as the pipeline left them.
+    /// Private first bytes.
     pub head: &'a [u8],
-    /// What its source left to be done.
+    /// Offloads still needed.
     pub offload: Offload,
     rest: VolatileSlice,
     more: &'a [VolatileSlice],
@@ -188,7 +189,7 @@ impl std::fmt::Debug for Burst {
     }
 }
 
-/// Zero just where the two are equal. Without a branch, as several are asked for at once.
+/// Zero if and only if the two are equal. Branch-free, because several results are combined.
 #[inline(always)]
 fn difference<const N: usize>(a: &[u8; N], b: &[u8; N]) -> u64 {
     let word = |bytes: &[u8; N], at: usize| {
@@ -206,7 +207,7 @@ impl Default for Burst {
 }
 
 impl Burst {
-    /// An empty burst. The only allocation of its life.
+    /// Creates an empty burst. Allocates the head slots and the list of segments.
     #[expect(clippy::large_stack_arrays, reason = "boxed where it is made")]
     pub fn new() -> Self {
         Self {
@@ -235,13 +236,13 @@ impl Burst {
         }
     }
 
-    /// Empties the burst for packets of receive queue number `source` of this worker.
+    /// Clears the burst for packets of this worker's receive queue `source`.
     #[inline]
     pub fn begin(&mut self, source: usize) {
         self.begin_limited(source, BURST);
     }
 
-    /// The same for at most `limit` buffers, from 1 to [`BURST`].
+    /// [`Burst::begin`] with at most `limit` buffers, 1 to [`BURST`].
     #[inline]
     pub fn begin_limited(&mut self, source: usize, limit: usize) {
         debug_assert!((1..=BURST).contains(&limit));
@@ -255,25 +256,25 @@ impl Burst {
         }
     }
 
-    /// Says when it is.
+    /// Sets the time of the burst.
     #[inline(always)]
     pub fn set_now(&mut self, now: Now) {
         self.now = now;
     }
 
-    /// When the burst was begun: the only clock that ports have.
+    /// Time at which the burst was started: the only clock of ports.
     pub fn now(&self) -> Now {
         self.now
     }
 
-    /// Lets go of every pinned map. Packets still in the burst are gone with them.
+    /// Unpins all maps and removes the packets in the burst.
     pub fn unpin(&mut self) {
         (self.n, self.returned) = (0, 0);
         self.spill.clear();
         self.pins.fill_with(|| None);
     }
 
-    /// Keeps `map` mapped for as long as this burst may hold segments of it.
+    /// Pins `map`: it stays mapped while this burst may hold segments of it.
     #[inline]
     pub fn pin(&mut self, map: &Arc<GuestMemory>) {
         let pin = &mut self.pins[self.source];
@@ -282,7 +283,7 @@ impl Burst {
         }
     }
 
-    /// The same for a source whose buffers are its own: packets can be retained where they lie.
+    /// [`Burst::pin`] for a source that owns its buffers, so that packets can be retained in place.
     #[inline]
     pub(crate) fn pin_own(&mut self, map: &Arc<GuestMemory>, lender: &Lender) {
         let pin = &mut self.pins[self.source];
@@ -291,18 +292,18 @@ impl Burst {
         }
     }
 
-    /// The map of this burst's packets and what lends their buffers, if they are the source's own.
+    /// Map of this burst's packets and lender of their buffers, if the source owns them.
     pub(crate) fn lender(&self) -> Option<(Arc<GuestMemory>, Lender)> {
         let pin = self.pins.get(self.source)?.as_ref()?;
         Some((pin.map.clone(), pin.lender.clone()?))
     }
 
-    /// Whether all of these buffers are to be given back.
+    /// Whether the burst still has to return all of these buffers.
     pub(crate) fn holds(&self, ids: &[u16]) -> bool {
         ids.iter().all(|id| self.buf_ids().iter().any(|buf_id| buf_id.id == *id))
     }
 
-    /// These buffers are not to be given back.
+    /// Removes these buffers from those to return.
     pub(crate) fn take_out(&mut self, ids: &[u16]) {
         let mut to = 0;
         for from in 0..self.returned {
@@ -312,55 +313,56 @@ impl Burst {
         self.returned = to;
     }
 
-    /// Lets go of maps that other sources' packets lay in before: a burst that is kept for long must not keep them.
+    /// Unpins the maps of other sources, so that a burst kept for long does not keep them mapped.
     pub fn keep_own_pin(&mut self) {
         let own = self.source;
         let others = self.pins.iter_mut().enumerate().filter(|(source, _)| *source != own);
         others.for_each(|(_, pin)| *pin = None);
     }
 
-    /// The number given to [`Burst::begin`].
+    /// Receive queue given to [`Burst::begin`].
     pub fn source(&self) -> usize {
         self.source
     }
 
-    /// Packets in the burst.
+    /// Number of packets.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.n
     }
 
-    /// Whether there is no packet.
+    /// Whether there are no packets.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.n == 0
     }
 
-    /// Whether there is neither a packet nor anything to be given back: then this burst need not be completed.
+    /// Whether there are neither packets nor buffers to return. Such a burst need not be completed.
     #[inline(always)]
     pub fn is_untouched(&self) -> bool {
         self.n | self.returned == 0
     }
 
-    /// How many more buffers can be taken, where each is a packet.
+    /// Number of further buffers that can be taken if each is a packet.
     #[inline(always)]
     pub fn room(&self) -> usize {
         self.limit.saturating_sub(self.returned)
     }
 
-    /// How many more buffers fit, where several may be one packet: a limit below the longest packet would stop the queue.
+    /// Number of further buffers that fit if several may form one packet. Ignores the limit, because a limit below
+    /// the longest packet would block the queue.
     #[inline(always)]
     pub fn buffer_room(&self) -> usize {
         BURST - self.returned
     }
 
-    /// The buffers to give back, in the order they were taken.
+    /// Buffers to return, in the order in which they were taken.
     #[inline(always)]
     pub fn buf_ids(&self) -> &[BufId] {
         &self.buf_ids[..self.returned]
     }
 
-    /// Adds a packet that lies in one segment of the pinned map.
+    /// Adds a packet in one segment of the pinned map.
     #[inline(always)]
     pub fn push(&mut self, buf_id: BufId, frame: VolatileSlice) {
         let i = self.n;
@@ -371,7 +373,7 @@ impl Burst {
         self.give_back(buf_id);
     }
 
-    /// Places for more packets of one segment each, for a loop that fills many.
+    /// Slots for further packets of one segment each, for a loop that fills many.
     #[inline(always)]
     pub fn places(&mut self) -> Places<'_> {
         let (n, returned, room) = (self.n, self.returned, self.room());
@@ -383,10 +385,10 @@ impl Burst {
         }
     }
 
-    /// The first `n` of [`Burst::places`] were filled. Returns how many bytes they have.
+    /// Adds the first `n` slots of [`Burst::places`]. Returns their total length in bytes.
     #[inline(always)]
     pub fn filled(&mut self, n: usize) -> u64 {
-        // At most 64 packets of 64 KiB: the sum fits.
+        // No overflow: at most 64 packets of 64 KiB.
         let bytes: u32 = self.len[self.n..][..n].iter().sum();
         self.n += n;
         self.returned += n;
@@ -398,8 +400,8 @@ impl Burst {
         self.shape = self.shape.max(shape);
     }
 
-    /// Adds a packet of which nothing is to be given back: it lies in one segment of the pinned map. `false` when
-    /// the burst is full.
+    /// Adds a packet in one segment of the pinned map, without a buffer to return. Returns `false` if the burst is
+    /// full.
     pub fn push_kept(&mut self, frame: VolatileSlice) -> bool {
         let i = self.n;
         if i == BURST {
@@ -411,9 +413,9 @@ impl Burst {
         true
     }
 
-    /// Takes packets out: from number `from` on those that `keep` refuses. What has to be given back for them stays. `keep`
-    /// sees each packet once, under the number that it has from then on if it stays, and the number that it had. Each packet
-    /// moves at most once.
+    /// Removes the packets from `from` on for which `keep` returns `false`. Their buffers stay in the list to return.
+    /// `keep` is called once per packet, with its new index (if kept) and its old one. Each packet moves at most
+    /// once.
     pub fn filter(&mut self, from: usize, mut keep: impl FnMut(&mut Self, usize, usize) -> bool) {
         self.settle();
         self.meta.forget_heads();
@@ -427,12 +429,12 @@ impl Burst {
         self.pool_bufs.truncate(to);
         self.meta.truncate(to);
         self.n = to;
-        // What is pushed next starts with nothing to be done.
+        // Packets pushed next start without offloads.
         self.offload[to..n].fill(Offload::NONE);
         self.more[to..n].fill((0, 0));
     }
 
-    /// Moves packet `i` to the place of one that is not needed any more.
+    /// Moves packet `i` to the slot of a removed packet.
     fn shift(&mut self, i: usize, to: usize) {
         (self.start[to], self.head[to], self.len[to]) = (self.start[i], self.head[i], self.len[i]);
         (self.rest[to], self.more[to], self.offload[to]) = (self.rest[i], self.more[i], self.offload[i]);
@@ -443,7 +445,7 @@ impl Burst {
         }
     }
 
-    /// Says what is left to be done for packet `i`.
+    /// Sets the offloads that packet `i` still needs.
     #[inline(always)]
     pub fn set_offload(&mut self, i: usize, offload: Offload) {
         if !self.offloads {
@@ -455,19 +457,19 @@ impl Burst {
         self.offload[i] = offload;
     }
 
-    /// What is left to be done for packet `i`.
+    /// Offloads that packet `i` still needs.
     #[inline(always)]
     pub fn offload(&self, i: usize) -> Offload {
         if self.offloads { self.offload[i] } else { Offload::NONE }
     }
 
-    /// Whether anything may be left to be done for any packet.
+    /// Whether any packet may need an offload.
     #[inline(always)]
     pub fn has_offloads(&self) -> bool {
         self.offloads
     }
 
-    /// What an output must be able to do to take every packet as it is.
+    /// Capabilities that an output needs to accept every packet unchanged.
     #[inline(always)]
     pub fn needs(&self) -> Capabilities {
         if self.offloads { self.needs_of_all() } else { Capabilities::NONE }
@@ -477,34 +479,33 @@ impl Burst {
         Capabilities(self.offload[..self.n].iter().fold(0, |needs, offload| needs | offload.needs().0))
     }
 
-    /// Whether a packet in any legal number of segments can be added.
+    /// Whether a packet with any legal number of segments can be added.
     pub fn has_chain_room(&self) -> bool {
         self.room() > 0 && self.spill.len() <= RECEIVE_PIECES
     }
 
-    /// Most that sending every packet to one output can cost, in units of work.
+    /// Upper bound on the cost of sending every packet to one output, in work units.
     #[inline]
     pub fn cost(&self) -> u64 {
-        // At most 64 packets of 64 KiB: the sum fits.
+        // No overflow: at most 64 packets of 64 KiB.
         let bytes: u32 = self.len[..self.n].iter().sum();
         work::sending(self.n as u64, bytes.into()) + self.spill.len() as u64 * work::PIECE
     }
 
-    /// What sending packet `i` costs, beside its output.
+    /// Cost of sending packet `i`, without the cost of its output.
     pub fn packet_cost(&self, i: usize) -> u64 {
         let (from, to) = self.more(i);
         work::SENT + u64::from(self.len[i]) / work::BYTES + u64::from(to - from) * work::PIECE
     }
 
-    /// What cutting packet `i` into segments costs, in units of work, where that is asked for and has to be done in software.
+    /// Cost in work units of segmenting packet `i` in software; 0 if it needs no segmentation.
     pub fn segment_cost(&self, i: usize) -> u64 {
         let offload = self.offload[i];
         let segments = offload.segmentation().map_or(0, |_| self.len[i] as usize / offload.segment().max(1));
         segments as u64 * (work::SEGMENT + work::SENT)
     }
 
-    /// Adds a packet that lies in several segments of the pinned map. The caller has asked
-    /// [`Burst::has_chain_room`].
+    /// Adds a packet in several segments of the pinned map. The caller must check [`Burst::has_chain_room`] before.
     pub fn push_chain(&mut self, buf_id: BufId, frame: &[VolatileSlice]) {
         let (first, more) = frame.split_first().unwrap_or((&VolatileSlice::EMPTY, &[]));
         let from = self.spill.len() as u32;
@@ -517,7 +518,7 @@ impl Burst {
         self.give_back(buf_id);
     }
 
-    /// Packet `i` also lies in the spilled segments from number `from` on.
+    /// Assigns the spilled segments from `from` on to packet `i`.
     fn set_more(&mut self, i: usize, from: u32) {
         if std::mem::replace(&mut self.shape, Shape::Chained) != Shape::Chained {
             self.more = [(0, 0); BURST];
@@ -525,20 +526,20 @@ impl Burst {
         self.more[i] = (from, self.spill.len() as u32);
     }
 
-    /// Where the spilled segments of packet `i` are.
+    /// Range of the spilled segments of packet `i`.
     #[inline(always)]
     fn more(&self, i: usize) -> (u32, u32) {
         if self.shape == Shape::Chained { self.more[i] } else { (0, 0) }
     }
 
-    /// Notes a buffer to give back that brought no packet.
+    /// Records a buffer to return that carries no packet.
     #[inline]
     pub fn give_back(&mut self, buf_id: BufId) {
         self.buf_ids[self.returned] = buf_id;
         self.returned += 1;
     }
 
-    /// Empties the burst for packets that are made of those of `source`, whose memory they go on lying in.
+    /// Clears the burst for packets derived from those of `source`, whose memory they continue to use.
     pub fn begin_from(&mut self, source: &Burst) {
         self.begin(0);
         (self.now, self.heads, self.is_made) = (source.now, Heads::Whole, true);
@@ -548,8 +549,8 @@ impl Burst {
         }
     }
 
-    /// Adds a packet with a private head of up to [`LONGEST_HEAD`] bytes and the headroom, behind which `rest` follows: segments
-    /// of the pinned map. Its number; `None` when the burst is full or the head too long.
+    /// Adds a packet with the private head `head`, of at most [`LONGEST_HEAD`] bytes plus the headroom, and the
+    /// segments `rest` of the pinned map. Returns its index, or `None` if the burst is full or the head too long.
     #[inline]
     pub fn push_made(&mut self, head: &[u8], rest: impl Iterator<Item = VolatileSlice>) -> Option<usize> {
         let i = self.n;
@@ -570,13 +571,13 @@ impl Burst {
         Some(i)
     }
 
-    /// Takes the last packet out, which was made here.
+    /// Removes the last packet, which must have been created here.
     pub(crate) fn pop_made(&mut self) {
         self.n -= 1;
     }
 
-    /// Adds packet `i` of `source`, one segment at most behind its head, as an edit without patches leaves it. `None` where
-    /// heads or edit are too long for that: then nothing was added.
+    /// Adds packet `i` of `source`, with at most one segment after its head, as changed by an edit without patches.
+    /// Returns `None` and adds nothing if the head or the edit is not supported by this fast path.
     #[inline]
     pub(crate) fn push_spliced(&mut self, source: &Burst, i: usize, edit: &crate::Edit) -> Option<usize> {
         let (number, (at, strip, insert)) = (self.n, edit.as_splice()?);
@@ -585,15 +586,15 @@ impl Burst {
         if source.shape == Shape::Chained || number == BURST || at + strip > head {
             return None;
         }
-        // Heads in place have an Ethernet header at least ([`Burst::alike`]).
+        // [`Burst::alike`] requires that heads in place hold at least an Ethernet header.
         if len.wrapping_sub(ETHERNET_HEADER) > LONGEST_HEAD - ETHERNET_HEADER {
             return None;
         }
-        // What lies behind the splice is copied in one piece of fixed length.
+        // The head after the splice is copied with one fixed length.
         if head - at - strip > HEAD {
             return None;
         }
-        // Copies of fixed lengths, from the front on: what one copies too much is overwritten by the next one or lies behind the head.
+        // Fixed-length copies, front to back: excess bytes are overwritten by the next copy or are beyond the head.
         let slot = &source.slots.0[i];
         let front = slot.get(start..)?.first_chunk::<FRONT>()?;
         let behind = slot.get(start + at + strip..)?.first_chunk::<HEAD>()?;
@@ -611,7 +612,7 @@ impl Burst {
         Some(number)
     }
 
-    /// Packet `number`, whose head of `len` bytes stands where heads are loaded, is the next one.
+    /// Adds packet `number`, whose head of `len` bytes was written directly after the headroom.
     #[inline]
     fn add_head(&mut self, number: usize, len: usize, rest: VolatileSlice) {
         if !rest.is_empty() {
@@ -626,8 +627,8 @@ impl Burst {
         self.n += 1;
     }
 
-    /// Copies every packet's head into the burst. From here on the source cannot change what is validated. A caller that needs
-    /// heads earlier than the pipeline does may load them; they are loaded once.
+    /// Copies every packet's head into the burst. Afterwards the source cannot change validated bytes. Callers that
+    /// need heads earlier than the pipeline may call it; heads are loaded only once.
     #[inline]
     pub fn load_heads<K: Kernel>(&mut self) {
         if self.heads != Heads::Absent {
@@ -640,8 +641,8 @@ impl Burst {
             return self.validate_heads();
         }
         let lens = &self.len[..n];
-        // Maximum and minimum take several instructions of the oldest vector sets, these one or two. `longest` is
-        // a power of two.
+        // Minimum and maximum take several instructions on the baseline vector extension, these expressions one or
+        // two. `longest` must be a power of two.
         let fit = |longest: usize| lens.iter().fold(0, |all, len| all | len.wrapping_sub(1)) < longest as u32;
         let exceed = |most: usize| {
             lens.iter().fold(-1, |all, len| all & (most as u32).wrapping_sub(*len).cast_signed()) < 0
@@ -660,7 +661,7 @@ impl Burst {
         if are_long {
             self.head[..n].fill(HEAD as u16);
             for rest in &mut self.rest[..n] {
-                // SAFETY: each packet lies in this one segment, and the shortest has so many bytes.
+                // SAFETY: each packet consists of this one segment, and the shortest has at least `HEAD` bytes.
                 *rest = unsafe { rest.skip(HEAD as u32) };
             }
             return;
@@ -676,7 +677,7 @@ impl Burst {
         }
     }
 
-    /// Notes where heads are that were loaded one by one: in place, if each packet has an Ethernet header.
+    /// Updates the state of heads that were loaded individually: in place if each packet has an Ethernet header.
     fn validate_heads(&mut self) {
         let lens = &self.len[..self.n];
         let (shortest, all) = lens.iter().fold((u32::MAX, 0), |(min, all), &len| (min.min(len), all | len));
@@ -685,14 +686,14 @@ impl Burst {
         }
     }
 
-    /// Heads may be anywhere in their slots from here on.
+    /// Allows heads at any position in their slots from now on.
     #[inline]
     fn settle(&mut self) {
         self.settle_rests();
         self.heads = self.heads.min(Heads::Loaded);
     }
 
-    /// Packets may have more than their heads from here on.
+    /// Allows packets with more than their heads from now on.
     #[inline]
     fn settle_rests(&mut self) {
         if self.heads == Heads::Whole {
@@ -701,19 +702,19 @@ impl Burst {
         }
     }
 
-    /// What lies behind the head of packet `i`, but for spilled segments.
+    /// Segment after the head of packet `i`, without spilled segments.
     #[inline(always)]
     fn rest(&self, i: usize) -> VolatileSlice {
         if self.is_whole() { VolatileSlice::EMPTY } else { self.rest[i] }
     }
 
-    /// Whether each packet lies in its head, and that where heads are loaded.
+    /// Whether each packet is completely in its head, directly after the headroom.
     #[inline(always)]
     fn is_whole(&self) -> bool {
         self.heads == Heads::Whole
     }
 
-    /// What [`Burst::write_to`] is told of all packets.
+    /// Layout of all packets, for [`Burst::write_to`].
     #[inline(always)]
     pub(crate) fn layout(&self) -> u8 {
         match self.heads {
@@ -723,7 +724,7 @@ impl Burst {
         }
     }
 
-    /// Leaves every packet wholly where it lies: for pipelines that need no heads. Heads may be loaded still.
+    /// Leaves every packet in the source's memory, for pipelines that need no heads. Heads can still be loaded.
     #[inline]
     pub fn leave_heads(&mut self) {
         if self.heads == Heads::Absent {
@@ -745,7 +746,7 @@ impl Burst {
         }
     }
 
-    /// The head of a packet whose first segment is shorter than a head.
+    /// Loads the rest of a head whose first segment is shorter than a head.
     #[cold]
     fn load_scattered_head<K: Kernel>(&mut self, i: usize) {
         let (mut at, end) = self.more[i];
@@ -763,27 +764,27 @@ impl Burst {
         self.head[i] = have as u16;
     }
 
-    /// The private first bytes of packet `i`.
+    /// Private head of packet `i`.
     #[inline(always)]
     pub fn head(&self, i: usize) -> &[u8] {
         let start = self.start[i] as usize;
         &self.slots.0[i][start..start + self.head[i] as usize]
     }
 
-    /// The first `N` private bytes of packet `i`; `None` if there are fewer.
+    /// First `N` bytes of the private head of packet `i`. Returns `None` if it is shorter.
     #[inline(always)]
     pub fn first<const N: usize>(&self, i: usize) -> Option<&[u8; N]> {
         let start = self.start[i] as usize;
         if (self.head[i] as usize) < N { None } else { self.slots.0[i].get(start..start + N)?.first_chunk() }
     }
 
-    /// How many packets from the front on begin with these bytes, up to the first that does not.
+    /// Number of leading packets that start with these bytes.
     #[inline(always)]
     pub fn alike<const N: usize>(&self, bytes: &[u8; N]) -> usize {
         if self.heads < Heads::InPlace || N > ETHERNET_HEADER {
             return (0..self.n).take_while(|i| self.first(*i) == Some(bytes)).count();
         }
-        // Every frame has an Ethernet header, and all heads are where they were loaded.
+        // Every frame has an Ethernet header, and all heads start directly after the headroom.
         let slots = &self.slots.0[..self.n];
         let differ =
             |slot: &[u8; SLOT]| slot[HEADROOM..].first_chunk().map_or(1, |head| difference(head, bytes));
@@ -801,14 +802,14 @@ impl Burst {
         &mut self.slots.0[i][start..start + self.head[i] as usize]
     }
 
-    /// Bytes of packet `i`, head and rest.
+    /// Length of packet `i`, head and rest.
     #[inline(always)]
     pub fn frame_len(&self, i: usize) -> usize {
         self.len[i] as usize
     }
 
-    /// Makes room for `n` bytes in front of packet `i`, their content unspecified. `false` when the headroom is
-    /// used up. For sources, as [`Burst::head_mut`] is.
+    /// Adds `n` bytes with unspecified content before packet `i`. Returns `false` if the headroom is exhausted. Only
+    /// for sources, like [`Burst::head_mut`].
     pub(crate) fn grow_head(&mut self, i: usize, n: usize) -> bool {
         if n > self.start[i] as usize {
             return false;
@@ -823,7 +824,7 @@ impl Burst {
         true
     }
 
-    /// Packet `i`, for sending.
+    /// Packet `i`, for transmission.
     #[inline(always)]
     pub fn frame(&self, i: usize) -> Frame<'_> {
         let (from, to) = self.more(i);
@@ -831,10 +832,11 @@ impl Burst {
         Frame { head: self.head(i), offload: self.offload(i), rest: self.rest(i), more }
     }
 
-    /// Writes packet `i`, which has `len` bytes, to the front of `to`, as [`Frame::write_to`] does. `LAYOUT`: [`Burst::layout`].
+    /// Writes packet `i` of `len` bytes to the start of `to`, like [`Frame::write_to`]. `LAYOUT` is
+    /// [`Burst::layout`].
     ///
     /// # Safety
-    /// The map that made `to` is alive, `len` is the packet's length, and `to.len()` is at least that.
+    /// The map of `to` is alive, `len` is the packet's length, and `to.len()` is at least `len`.
     #[inline(always)]
     pub(crate) unsafe fn write_to<K: Kernel, const LAYOUT: u8>(
         &self,
@@ -842,22 +844,22 @@ impl Burst {
         to: VolatileSlice,
     ) {
         debug_assert!(len == self.frame_len(i) && (LAYOUT == layout::ANY || LAYOUT == self.layout()));
-        // Read once, so that what is compared is known where it is copied.
+        // Loaded once, so that the compiler reuses the compared value for the copy.
         let rest = self.rest[i];
-        // SAFETY: by contract.
+        // SAFETY: the contract of this function.
         unsafe {
             match LAYOUT {
-                // The shortest frames of Ethernet, which fill a line at most, without a call.
+                // The shortest Ethernet frames, which fill at most one line, without a call.
                 layout::WHOLE if (MOST_SHORT / 2 + 1..=MOST_SHORT).contains(&len) => {
                     to.copy_in::<K>(&self.slots.0[i][HEADROOM..HEADROOM + len]);
                 }
-                // Long frames: lengths that the kernel knows beforehand.
+                // Long frames, whose head length is known at compile time.
                 layout::IN_PLACE if self.head[i] as usize == HEAD && rest.len() > 4 * MOST_SHORT => {
                     to.copy_in::<K>(&self.slots.0[i][HEADROOM..HEADROOM + HEAD]);
-                    // Head and rest are the packet, so `to` is longer than a head.
+                    // Head and rest form the packet, so `to` is longer than a head.
                     to.skip(HEAD as u32).copy_from::<K>(rest, rest.len());
                 }
-                // Wholly where it lies.
+                // Completely in the source's memory.
                 layout::ANY if self.heads == Heads::Absent && self.shape != Shape::Chained => {
                     to.copy_from::<K>(rest, len);
                 }
@@ -866,13 +868,14 @@ impl Burst {
         }
     }
 
-    /// The same, apart from the loops that send short frames, so that those stay in registers.
+    /// [`Burst::write_to`] for the other cases. Not inlined, so that the loops for short frames keep their values in
+    /// registers.
     ///
     /// # Safety
-    /// As [`Burst::write_to`].
+    /// As for [`Burst::write_to`].
     #[inline(never)]
     unsafe fn write_long<K: Kernel>(&self, i: usize, to: VolatileSlice) {
-        // SAFETY: by contract.
+        // SAFETY: the contract of this function.
         unsafe {
             if self.shape == Shape::Chained {
                 return self.frame(i).write_to::<K>(to);
@@ -886,7 +889,8 @@ impl Burst {
         }
     }
 
-    /// Fills the burst with a frame of our own, of at most [`HEAD`] bytes.
+    /// Adds a frame created by the switch, of at most [`HEAD`] bytes. Returns `false` if it is longer or the burst is
+    /// full. A burst must not hold both such frames and packets whose heads are not loaded.
     pub fn push_own(&mut self, frame: &[u8]) -> bool {
         if frame.len() > HEAD || self.n == BURST {
             return false;
@@ -898,7 +902,7 @@ impl Burst {
         (self.rest[i], self.len[i]) = (VolatileSlice::EMPTY, frame.len() as u32);
         self.is_at_least(Shape::Single);
         self.n += 1;
-        // Nothing lies elsewhere, so heads are not loaded again.
+        // All bytes are in the head, so heads must not be loaded again.
         self.heads = self.heads.max(Heads::Loaded);
         true
     }
@@ -911,17 +915,17 @@ impl Frame<'_> {
         self.rest.is_empty() && self.more.is_empty()
     }
 
-    /// Piece number `k` of the rest, counted with empty ones; `None` behind the last.
+    /// Segment `k` of the rest, including empty ones. Returns `None` after the last.
     pub(crate) fn piece(&self, k: usize) -> Option<VolatileSlice> {
         if k == 0 { Some(self.rest) } else { self.more.get(k - 1).copied() }
     }
 
-    /// The rest behind the head, in order: pieces of the source's memory, none of them empty.
+    /// Non-empty segments after the head, in order, in the source's memory.
     pub fn rest(&self) -> impl Iterator<Item = VolatileSlice> {
         std::iter::once(self.rest).chain(self.more.iter().copied()).filter(|seg| !seg.is_empty())
     }
 
-    /// Copies the frame into private memory, as far as it fits. How many bytes there are now.
+    /// Copies the frame to private memory, as far as it fits. Returns the number of bytes copied.
     pub fn copy_to<K: Kernel>(&self, to: &mut [u8]) -> usize {
         let mut at = self.head.len().min(to.len());
         to[..at].copy_from_slice(&self.head[..at]);
@@ -934,7 +938,7 @@ impl Frame<'_> {
         at
     }
 
-    /// Copies the frame into empty buffers, which have room for it.
+    /// Copies the frame to empty buffers, which must have enough space.
     pub(crate) fn copy_into<K: Kernel>(&self, buffers: &mut [Buffer]) {
         let (mut head, mut rest) = (self.head, self.rest());
         let mut seg = VolatileSlice::EMPTY;
@@ -958,7 +962,7 @@ impl Frame<'_> {
         }
     }
 
-    /// Copies the frame's last `N` bytes into private memory, and reads nothing else; `None` where it is shorter.
+    /// Copies only the last `N` bytes of the frame to private memory. Returns `None` if the frame is shorter.
     #[inline]
     pub fn tail<K: Kernel, const N: usize>(&self) -> Option<[u8; N]> {
         let mut tail = [0; N];
@@ -974,7 +978,7 @@ impl Frame<'_> {
         self.scattered_tail::<K>(&mut tail).then_some(tail)
     }
 
-    /// The same for a frame whose last bytes lie in several pieces: `false` where it is shorter than `tail`.
+    /// [`Frame::tail`] for a tail in several segments. Returns `false` if the frame is shorter than `tail`.
     fn scattered_tail<K: Kernel>(&self, tail: &mut [u8]) -> bool {
         let bytes = self.head.len() + self.rest().map(VolatileSlice::len).sum::<usize>();
         let Some(mut skip) = bytes.checked_sub(tail.len()) else { return false };
@@ -986,21 +990,22 @@ impl Frame<'_> {
             let piece = seg.split_at(skip).1;
             skip = skip.saturating_sub(seg.len());
             // SAFETY: the segment is pinned by the burst that lent this frame; the slice has the piece's length, and
-            // the pieces behind `skip` fill what the head left of `tail` exactly.
+            // the segments after `skip` fill exactly the part of `tail` that the head left.
             unsafe { piece.copy_out::<K>(&mut tail[at..at + piece.len()]) };
             at += piece.len();
         }
         true
     }
 
-    /// Writes the frame to the front of `to`, which has room for all of it.
+    /// Writes the frame to the start of `to`.
     ///
     /// # Safety
-    /// The map that made `to` is alive and `to.len()` is at least the frame's length.
+    /// The map of `to` is alive, and `to.len()` is at least the frame's length.
     #[inline(always)]
     pub unsafe fn write_to<K: Kernel>(&self, to: VolatileSlice) {
         let (first, mut after) = to.split_at(self.head.len());
-        // SAFETY: the destination by contract; our own rest segments are pinned by the burst that lent this frame.
+        // SAFETY: the destination is valid by contract; the source segments are pinned by the burst that lent this
+        // frame.
         unsafe {
             first.copy_in::<K>(self.head);
             if !self.rest.is_empty() {
@@ -1014,10 +1019,10 @@ impl Frame<'_> {
         }
     }
 
-    /// Writes the frame over the segments `to`, in order.
+    /// Writes the frame to the segments `to`, in order.
     ///
     /// # Safety
-    /// The map that made the segments is alive and their lengths add up to at least the frame's.
+    /// The map of the segments is alive, and their total length is at least the frame's.
     pub unsafe fn scatter_to<K: Kernel>(&self, to: impl Iterator<Item = VolatileSlice>) {
         let mut to = to;
         let mut room = VolatileSlice::EMPTY;
@@ -1028,7 +1033,7 @@ impl Frame<'_> {
                 room = next;
             }
             let n = from_head.len().min(room.len());
-            // SAFETY: the destination by contract; `n` is at most both lengths.
+            // SAFETY: the destination is valid by contract; `n` is at most both lengths.
             unsafe { room.copy_in::<K>(&from_head[..n]) };
             (room, from_head) = (room.split_at(n).1, &from_head[n..]);
         }
@@ -1039,7 +1044,7 @@ impl Frame<'_> {
                     room = next;
                 }
                 let n = from.len().min(room.len());
-                // SAFETY: the destination by contract, the source is pinned; `n` is at most both lengths.
+                // SAFETY: the destination is valid by contract and the source is pinned; `n` is at most both lengths.
                 unsafe { room.copy_from::<K>(from, n) };
                 (room, from) = (room.split_at(n).1, from.split_at(n).1);
             }

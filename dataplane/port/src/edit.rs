@@ -1,17 +1,18 @@
-//! Edits: how a packet differs from the one that was received when it leaves.
+//! Edits: differences between a packet as received and as sent.
 //!
-//! An edit belongs to one emission of one packet ([`crate::Verdicts::emit`]), so a packet can leave several times in different
-//! forms. It is applied to a copy of the packet's head, in a burst made for the output ([`Burst::push_edited`]); the rest
-//! stays where it lies. Must never change the head of the burst that was received, which other outputs and mirrors read.
+//! An edit belongs to one emission of one packet ([`crate::Verdicts::emit`]), so a packet can be sent several times
+//! in different forms. It is applied to a copy of the packet's head, in a burst created for the output
+//! ([`Burst::push_edited`]); the rest stays in place. An edit must never change the head in the received burst, which
+//! other outputs and mirrors read.
 
 use crate::burst::{ETHERNET_HEADER, HEADROOM};
 use crate::{BadOffload, Burst, DropReason, HEAD, LONGEST_HEAD, Offload};
 
-/// Most bytes that an edit inserts: VXLAN over IPv6 with a VLAN tag needs 74.
+/// Maximum bytes inserted by an edit. VXLAN over IPv6 with a VLAN tag needs 74.
 pub const MOST_INSERTED: usize = HEADROOM;
-/// Most bytes of all patches of an edit: both IPv6 addresses, all fields of the other headers.
+/// Maximum total bytes of an edit's patches: both IPv6 addresses and all fields of the other headers.
 pub const MOST_PATCHED: usize = 96;
-/// Most stretches that an edit patches.
+/// Maximum number of patches of an edit.
 pub const MOST_PATCHES: usize = 12;
 
 /// An edit does not fit its limits ([`MOST_INSERTED`], [`MOST_PATCHED`], [`MOST_PATCHES`]).
@@ -19,8 +20,8 @@ pub const MOST_PATCHES: usize = 12;
 #[error("the edit inserts more than 128 bytes, or patches more than 96 bytes or 12 places; split it up")]
 pub struct EditTooLong;
 
-/// What becomes of the front of a packet: bytes are taken out and put in at one place, then others are overwritten. Without
-/// any of the three the packet stays what it was.
+/// Changes to the start of a packet: first a splice (bytes removed and inserted at one offset), then patches (bytes
+/// overwritten). The default edit changes nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Edit {
     at: u16,
@@ -28,10 +29,10 @@ pub struct Edit {
     inserted: u16,
     insert: [u8; MOST_INSERTED],
     patches: u16,
-    /// Where each patch begins in the packet that leaves, and how many bytes it has.
+    /// Offset of each patch in the resulting packet, and its length.
     places: [(u16, u16); MOST_PATCHES],
     patch: [u8; MOST_PATCHED],
-    /// Another edit that is applied first.
+    /// Edit to apply first.
     before: EditId,
 }
 
@@ -51,7 +52,7 @@ impl Default for Edit {
 }
 
 impl Edit {
-    /// Takes `strip` bytes out from byte `at` on, and puts `insert` there: 0 for an outer header, 12 for a VLAN tag.
+    /// Removes `strip` bytes at `at` and inserts `insert` there. `at` is 0 for an outer header and 12 for a VLAN tag.
     ///
     /// # Errors
     /// [`EditTooLong`] if `insert` is longer than [`MOST_INSERTED`].
@@ -65,10 +66,10 @@ impl Edit {
         Ok(edit)
     }
 
-    /// Overwrites `bytes` from byte `at` on of the packet that leaves.
+    /// Overwrites `bytes` at `at` of the resulting packet.
     ///
     /// # Errors
-    /// [`EditTooLong`] beyond [`MOST_PATCHES`] or [`MOST_PATCHED`].
+    /// [`EditTooLong`] if [`MOST_PATCHES`] or [`MOST_PATCHED`] is exceeded.
     pub fn patch(&mut self, at: usize, bytes: &[u8]) -> Result<(), EditTooLong> {
         let used: usize = self.places().map(|(_, len)| len).sum();
         let room = self.patch.get_mut(used..used + bytes.len());
@@ -84,12 +85,12 @@ impl Edit {
         Ok(())
     }
 
-    /// Bytes by which the packet becomes longer.
+    /// Number of bytes by which the packet grows.
     pub fn growth(&self) -> isize {
         usize::from(self.inserted).cast_signed() - usize::from(self.strip).cast_signed()
     }
 
-    /// Where bytes are taken out, how many, and those that are put in, if that is all that the edit does.
+    /// Offset, number of removed bytes and inserted bytes, if the edit consists only of a splice.
     #[inline(always)]
     pub(crate) fn as_splice(&self) -> Option<(usize, usize, &[u8])> {
         let insert = &self.insert[..usize::from(self.inserted)];
@@ -101,7 +102,7 @@ impl Edit {
         self.places[..usize::from(self.patches)].iter().map(|&(at, len)| (at.into(), len.into()))
     }
 
-    /// Writes the edited `head` to the front of `to`. Returns its length, or `None` if the edit reaches beyond the head.
+    /// Writes the edited `head` to the start of `to`. Returns its length, or `None` if the edit exceeds the head.
     #[inline]
     pub(crate) fn apply(&self, head: &[u8], to: &mut [u8; HEADROOM + LONGEST_HEAD]) -> Option<usize> {
         let (at, inserted) = (usize::from(self.at), usize::from(self.inserted));
@@ -120,33 +121,33 @@ impl Edit {
     }
 }
 
-/// Which edit an emission takes.
+/// Identifier of an edit of the burst.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EditId(u32);
 
 impl EditId {
-    /// The packet leaves as it was received.
+    /// No edit: the packet is sent as received.
     pub const NONE: EditId = EditId(0);
 }
 
-/// The edits of one burst.
+/// Edits of one burst.
 #[derive(Debug, Default)]
 pub struct Edits(Vec<Edit>);
 
 impl Edits {
-    /// Adds one. The returned id is valid until the burst was sent everywhere.
+    /// Adds an edit. The returned identifier is valid until the burst was sent to all outputs.
     #[inline]
     pub(crate) fn add(&mut self, edit: &Edit) -> EditId {
         self.0.push(*edit);
         EditId(self.0.len() as u32)
     }
 
-    /// The edit that applies `before`, then `edit`.
+    /// Adds an edit that applies `before`, then `edit`.
     pub(crate) fn chain(&mut self, before: EditId, edit: Option<&Edit>) -> EditId {
         edit.map_or(before, |edit| self.add(&Edit { before, ..*edit }))
     }
 
-    /// What is left to be done for a packet of `len` bytes after `id`, and how long it is then.
+    /// Offloads and length of a packet of `len` bytes after edit `id`.
     fn offload(&self, id: EditId, offload: Offload, len: usize) -> Result<(Offload, usize), BadOffload> {
         let Some(edit) = self.get(id) else { return Ok((offload, len)) };
         let (offload, len) = self.offload(edit.before, offload, len)?;
@@ -155,7 +156,8 @@ impl Edits {
         Ok((offload.spliced(splice, len)?, len))
     }
 
-    /// Writes `head`, as `id` leaves it, to the front of `to`. Returns its length, or `None` if an edit reaches beyond it.
+    /// Writes `head`, modified by `id`, to the start of `to`. Returns its length, or `None` if an edit exceeds the
+    /// head.
     fn apply(&self, id: EditId, head: &[u8], to: &mut [u8; HEADROOM + LONGEST_HEAD]) -> Option<usize> {
         let edit = self.get(id)?;
         if edit.before == EditId::NONE {
@@ -166,19 +168,19 @@ impl Edits {
         edit.apply(&before[..len], to)
     }
 
-    /// The edit of this id; `None` for [`EditId::NONE`].
+    /// Edit of an identifier. Returns `None` for [`EditId::NONE`].
     #[inline]
     pub fn get(&self, id: EditId) -> Option<&Edit> {
         self.0.get((id.0 as usize).wrapping_sub(1))
     }
 
-    /// How many there are.
+    /// Number of edits.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Forgets all of them.
+    /// Removes all edits.
     #[inline]
     pub fn clear(&mut self) {
         self.0.clear();
@@ -186,12 +188,12 @@ impl Edits {
 }
 
 impl Burst {
-    /// Adds packet `i` of `source` as edit `id` leaves it, with its notes: a private head, behind which the rest stays where it
-    /// lies. Begun with [`Burst::begin_from`].
+    /// Adds packet `i` of `source`, modified by edit `id`, with its notes: a private head and the unchanged rest in
+    /// place. The burst must have been started with [`Burst::begin_from`].
     ///
     /// # Errors
-    /// Why nothing was added. [`DropReason::TooShort`]: the edit reaches beyond the packet's head, or leaves less than an
-    /// Ethernet header. [`DropReason::BadOffload`]: what is left to be done for the packet cannot be done any more.
+    /// The reason if nothing was added. [`DropReason::TooShort`]: the edit exceeds the packet's head, or leaves less
+    /// than an Ethernet header. [`DropReason::BadOffload`]: the edit makes an offload of the packet impossible.
     pub fn push_edited(
         &mut self,
         source: &Burst,
@@ -210,7 +212,7 @@ impl Burst {
         if source.is_bare() { Ok(()) } else { self.take_over(number, (source, i), edits, id) }
     }
 
-    /// Packet `number`, the last one, has what is noted for packet `i` of `source` and is left to be done for it.
+    /// Copies notes and offloads of packet `i` of `source` to packet `number`, which must be the last one.
     #[inline(never)]
     fn take_over(
         &mut self,
@@ -228,7 +230,7 @@ impl Burst {
         Ok(())
     }
 
-    /// The same for any head and edit.
+    /// Slow path for any head and edit.
     #[cold]
     fn push_by_copy(&mut self, source: &Burst, i: usize, edits: &Edits, id: EditId) -> Option<usize> {
         let (frame, mut head) = (source.frame(i), [0; HEADROOM + LONGEST_HEAD]);
@@ -260,7 +262,7 @@ mod tests {
         edited_by(frame, &[*edit])
     }
 
-    /// The frame after all of these edits, one after the other.
+    /// The frame after all edits, applied in order.
     fn edited_by(frame: &[u8], chain: &[Edit]) -> Option<Vec<u8>> {
         let (source, mut made, mut edits) = (burst(frame), Burst::new(), Edits::default());
         let id = chain.iter().fold(EditId::NONE, |before, edit| edits.chain(before, Some(edit)));
@@ -301,7 +303,7 @@ mod tests {
         source.pin(&map);
         source.push(BufId::default(), region.seg(0, 400).unwrap());
         source.load_heads::<Portable>();
-        // Of the head, 8 bytes are left; the frame is long enough.
+        // The edit leaves 8 bytes of the head; the frame is long enough.
         let id = edits.add(&Edit::splice(0, HEAD - 8, &[]).unwrap());
         made.begin_from(&source);
         made.push_edited(&source, 0, &edits, id).unwrap();

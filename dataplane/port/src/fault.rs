@@ -1,67 +1,67 @@
-//! Why a packet is lost and why a port stops. Both are named, counted and shown; neither is ever a panic.
+//! Drop reasons of packets and fault reasons of ports. Both are named, counted and reported; neither is a panic.
 
 use ring::RingFault;
 
-/// Why one packet, or one copy of a flooded packet, did not leave. Each has a counter per port and worker.
+/// Why a packet, or one copy of a flooded packet, was not sent. Each reason has a counter per port and worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum DropReason {
     /// Shorter than an Ethernet header (or than the device's own header).
     TooShort,
-    /// Longer than the largest frame this switch carries.
+    /// Longer than the largest frame supported.
     TooLong,
-    /// A reserved or impossible source address (group bit set, or all zero).
+    /// Invalid source address (group bit set, or all zero).
     BadSource,
     /// The destination is the port that the packet came from, or there is no other port.
     NoDestination,
-    /// The packet's VLAN is not one of the port's.
+    /// The port is not a member of the packet's VLAN.
     VlanDenied,
     /// Above the port's limit for broadcast and multicast.
     BroadcastLimit,
     /// Above the port's limit for unknown unicast.
     UnknownLimit,
-    /// Sent from an address that is pinned to another port.
+    /// Source address configured as static on another port.
     StaticMacViolation,
-    /// Sent from an address that is in use at another port, and may not move.
+    /// Source address in use at another port, and not allowed to move.
     MacMoveRefused,
-    /// Sent from an address that is not among the port's allowed addresses.
+    /// Source address not in the port's allowed addresses.
     MacViolation,
-    /// Its IP source address is not one of the port's, or its headers cannot be read on a port with a source guard.
+    /// IP source address not allowed on the port, or headers not parseable on a port with a source guard.
     SourceViolation,
-    /// An ARP packet whose sender is not one of the port's addresses.
+    /// ARP packet whose sender is not one of the port's addresses.
     ArpViolation,
-    /// A neighbor discovery message that the port may not send.
+    /// Neighbor discovery message not allowed on the port.
     NdViolation,
-    /// A DHCP message that the port may not send, or whose lease could not be recorded.
+    /// DHCP message not allowed on the port, or a lease that could not be recorded.
     DhcpViolation,
-    /// In more pieces than a frame may have ([`ring::MAX_PIECES`]).
+    /// More segments than a frame may have ([`ring::MAX_PIECES`]).
     TooManyPieces,
-    /// Its source was stopped before it was sent everywhere.
+    /// The source was stopped before the packet was sent to every output.
     SourceStopped,
-    /// What its source left to be done (checksum, segments) contradicts the packet, or cannot be done where it was written.
+    /// The offloads (checksum, segmentation) contradict the packet, or cannot be completed.
     BadOffload,
-    /// A fault that the operator asked for.
+    /// Configured fault injection.
     Injected,
-    /// The destination's queue had no buffer.
+    /// The destination queue had no free buffer.
     QueueFull,
-    /// The handoff queue to the next stage, or the pool behind it, had no room.
+    /// The handoff queue to the next stage, or its pool, was full.
     HandoffFull,
-    /// The destination's buffers are too small for the packet.
+    /// The destination's buffers are too small.
     BufferTooSmall,
-    /// The kernel did not take the packet: it contradicts itself, or its source's memory has gone.
+    /// The kernel refused the packet: it is inconsistent, or its source's memory was lost.
     Refused,
     /// The destination has no running queue, or its interface is down.
     PortDown,
-    /// The destination's queue was found to be broken while the packet was on its way.
+    /// The destination queue failed while the packet was in flight.
     PortFault,
-    /// The packet was to be recirculated more often than [`crate::MOST_PASSES`] allows.
+    /// More recirculations than [`crate::MOST_PASSES`] allows.
     RecirculationLimit,
     /// The queue to the control plane was full.
     PuntFull,
 }
 
 impl DropReason {
-    /// Every reason, in the order of their counters.
+    /// All reasons, in the order of their counters.
     pub const ALL: [DropReason; 26] = [
         DropReason::TooShort,
         DropReason::TooLong,
@@ -91,10 +91,10 @@ impl DropReason {
         DropReason::PuntFull,
     ];
 
-    /// How many reasons there are.
+    /// Number of reasons.
     pub const COUNT: usize = Self::ALL.len();
 
-    /// The name in tables, JSON and documentation.
+    /// Name in tables, JSON and documentation.
     pub const fn name(self) -> &'static str {
         match self {
             DropReason::TooShort => "too-short",
@@ -127,65 +127,65 @@ impl DropReason {
     }
 }
 
-/// Why a port was stopped. No other port's traffic is touched.
+/// Why a port was stopped. Traffic of other ports is not affected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PortFault {
-    /// The guest's ring breaks the rules of VIRTIO.
+    /// The guest's ring violates VIRTIO.
     #[error("the guest broke its virtqueue: {0}")]
     Ring(#[from] RingFault),
-    /// The file behind the peer's memory became shorter than what was shared.
+    /// The file behind the peer's memory was truncated.
     #[error("the peer truncated the file behind its memory")]
     MemoryLost,
-    /// A ring's address lies in no region.
+    /// A ring address is in no region, or misaligned.
     #[error("the {0} area of a virtqueue lies outside the shared memory or is misaligned")]
     RingOutside(&'static str),
-    /// A descriptor that should be an event descriptor is something else.
+    /// A descriptor cannot be created or used, such as a kick or call descriptor that is not an eventfd.
     #[error("the {0} descriptor is not usable: {1}")]
     BadDescriptor(&'static str, String),
-    /// A worker of this switch does not answer, so it may still hold the port's rings and memory.
+    /// A worker of this switch hangs and may still hold the port's rings and memory.
     #[error(
         "worker {0} of this switch does not answer; the port waits until it has let go of its rings and memory"
     )]
     WorkerHung(usize),
-    /// A worker of this switch failed in the middle of a burst, so the state of the port's queues is unknown.
+    /// A worker of this switch failed during a burst, so the state of the port's queues is unknown.
     #[error(
         "worker code of this switch failed while it had the port's queues; the port starts anew, please report this"
     )]
     WorkerFailed,
-    /// The port's place is not there: an interface, a namespace, a socket, what the kernel can do.
+    /// A resource of the port is missing: an interface, a namespace, a socket or a kernel feature.
     #[error("the port cannot be made yet: {0}")]
     NotMade(String),
-    /// The front end broke the vhost-user protocol.
+    /// The front end violated the vhost-user protocol.
     #[error("the front end broke the vhost-user protocol: {0}")]
     Protocol(String),
-    /// The back end's side of a virtqueue breaks the rules of VIRTIO.
+    /// The back end's side of a virtqueue violates VIRTIO.
     #[error("the back end broke its virtqueue: {0}")]
     UsedRing(RingFault),
-    /// The back end broke the vhost-user protocol, or does not answer.
+    /// The back end violated the vhost-user protocol, or timed out.
     #[error("the back end broke the vhost-user protocol: {0}")]
     BackEnd(String),
-    /// The back end has less than the port was told to ask for.
+    /// The back end lacks a feature required by the port's configuration.
     #[error("the back end does not suit this port: {0}")]
     Unsuited(String),
-    /// There is no memory for a port's rings and buffers.
+    /// Out of memory for a port's rings and buffers.
     #[error("there is no memory for the port's rings and buffers: {0}")]
     NoMemory(String),
-    /// A network interface is gone, or does not do what it did.
+    /// A network interface was removed, or no longer works as before.
     #[error("the interface cannot be used: {0}")]
     Interface(String),
-    /// The process at the other end of a socket does not want this port, or is not what this port wants.
+    /// The peer process rejects this port, or the port rejects the peer.
     #[error("the peer and this port do not suit each other: {0}")]
     Refused(String),
-    /// The peer's side of a memif ring breaks the rules.
+    /// The peer's side of a memif ring violates the protocol.
     #[error("the peer broke its ring: {0}")]
     PeerRing(#[from] crate::memif::RingFault),
-    /// The file that a port writes to takes no more.
+    /// The port's output file cannot be written.
     #[error("the file cannot be written any further: {0}")]
     File(String),
-    /// There is no listener at the other end of a socket, yet or any more.
+    /// There is no listener at the other end of a socket.
     #[error("the other end cannot be reached yet: {0}")]
     Unreachable(String),
-    /// The process at the other end of a socket broke the protocol that both speak.
+    /// The peer process violated the protocol of the socket.
     #[error("the peer broke the protocol: {0}")]
     Peer(String),
     /// A queue cannot continue from the state of a stopped one.

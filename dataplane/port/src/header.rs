@@ -1,41 +1,41 @@
-//! The virtio-net headers of what comes in, where the other side may leave work to be done: a guest to its back end, a
-//! back end to the driver that a virtio-user port is.
+//! virtio-net headers of received packets, where the peer may leave offloads: from a guest to its back end, or from a
+//! back end to a virtio-user driver.
 //!
-//! Each header is read once, into private memory, and judged against its packet and against what was negotiated. A packet
-//! whose header cannot be honoured is taken out of the burst again and counted; its buffer goes back with the others.
-//! Must never be used on a header that the source need not fill: without an offload negotiated it says nothing.
+//! Each header is read once, into private memory, and validated against its packet and the negotiated features. A
+//! packet with an invalid header is removed from the burst and counted; its buffer is returned with the others. Must
+//! not be used if no offload was negotiated: the source need not fill in the header then.
 
 use crate::{BURST, Burst, BurstStats, Capabilities, DropReason, OFFLOAD_HEADER, Offload};
 use mem::VolatileSlice;
 use mem::copy::Portable;
 
-/// What the other side may say in a header.
+/// What the peer may request in a header.
 #[derive(Clone, Copy)]
 pub(crate) struct Allowed {
-    /// What it may leave to be done.
+    /// Offloads that it may leave.
     work: Capabilities,
-    /// Whether it may vouch for a checksum.
+    /// Whether it may declare a checksum valid (`DATA_VALID`).
     vouches: bool,
 }
 
 impl Allowed {
-    /// A driver vouches for nothing (VIRTIO 1.2 section 5.1.6.2), so that word of its is not passed on.
+    /// A driver must not set `DATA_VALID` (VIRTIO 1.2 section 5.1.6.2), so the flag is ignored.
     pub(crate) fn of_driver(work: Capabilities) -> Self {
         Self { work, vouches: false }
     }
 
-    /// A device may (section 5.1.6.4).
+    /// A device may set `DATA_VALID` (section 5.1.6.4).
     pub(crate) fn of_device(work: Capabilities) -> Self {
         Self { work, vouches: true }
     }
 
-    /// Whether headers say anything.
+    /// Whether headers are used, that is, any offload was negotiated.
     #[inline(always)]
     pub(crate) fn is_any(self) -> bool {
         self.work != Capabilities::NONE
     }
 
-    /// Validates the header of packet `i`. Whether the packet stays; the caller takes one out that does not.
+    /// Validates the header of packet `i`. Returns `false` if the caller must remove the packet.
     #[inline]
     pub(crate) fn validate(
         self,
@@ -58,11 +58,11 @@ impl Allowed {
     }
 }
 
-/// The headers of the burst that is being filled: a batch notes where they lie and asks for their lines, and when all of
-/// it is in the burst, each is read.
+/// Headers of the burst being filled. Their addresses are recorded and prefetched during the batch; they are read
+/// when the whole batch is in the burst.
 pub(crate) struct Headers {
     allowed: Allowed,
-    /// By packet; empty where the header has been read already.
+    /// Header of each packet; empty if it was read already.
     places: Box<[VolatileSlice; BURST]>,
 }
 
@@ -71,20 +71,20 @@ impl Headers {
         Self { allowed, places: Box::new([VolatileSlice::EMPTY; BURST]) }
     }
 
-    /// Whether headers say anything.
+    /// Whether headers are used.
     #[inline(always)]
     pub(crate) fn are_read(&self) -> bool {
         self.allowed.is_any()
     }
 
-    /// The header of the packet that is going to be number `i` lies there.
+    /// Records and prefetches the header of the packet that will have index `i`.
     #[inline(always)]
     pub(crate) fn note(&mut self, i: usize, header: VolatileSlice) {
         header.prefetch_read(0);
         self.places[i] = header;
     }
 
-    /// Reads the headers of all packets from number `from` on.
+    /// Reads and validates the headers of all packets from `from` on, and removes packets with invalid ones.
     #[inline]
     pub(crate) fn read(&mut self, from: usize, burst: &mut Burst, stats: &mut BurstStats) {
         if !self.are_read() {
@@ -96,7 +96,7 @@ impl Headers {
         });
     }
 
-    /// Validates the header of the last packet, and takes the packet out where it cannot be honoured.
+    /// Validates the header of the last packet, and removes the packet if it is invalid.
     #[inline]
     pub(crate) fn validate_last(
         &self,
@@ -110,17 +110,17 @@ impl Headers {
     }
 }
 
-/// The words of a header in one piece.
+/// Copies a header in one segment.
 #[inline(always)]
 fn of(header: VolatileSlice) -> [u8; OFFLOAD_HEADER] {
     let mut words = [0; OFFLOAD_HEADER];
     let there = header.split_at(OFFLOAD_HEADER).0;
-    // SAFETY: the burst that is being filled pins the map of what the batch brought; the slice has the segment's length.
+    // SAFETY: the burst being filled pins the map of the batch; the slice has the segment's length.
     unsafe { there.copy_out::<Portable>(&mut words[..there.len()]) };
     words
 }
 
-/// The words of a header at the front of a chain, in however many pieces.
+/// Copies a header at the start of a chain, in any number of segments.
 pub(crate) fn of_chain(chain: &[VolatileSlice]) -> [u8; OFFLOAD_HEADER] {
     let (mut words, mut at) = ([0; OFFLOAD_HEADER], 0);
     for seg in chain {

@@ -1,8 +1,8 @@
-//! Where packets enter and leave.
+//! Ports: where packets enter and leave the switch.
 //!
-//! Three nouns: a port is a place with queues, a [`Burst`] is what travels, a [`Pipeline`] says where to. Each kind of port
-//! has the same inner shape: `control` (its life outside the fast path), `rx`, `tx` and, where it talks to the kernel,
-//! `sys`. Nothing here starts a thread, sleeps or reads a clock; time is passed in.
+//! A port has receive and transmit queues. A [`Burst`] is a batch of packets. A [`Pipeline`] decides the output
+//! ports. Each port type has the same modules: `control` (control side), `rx`, `tx`, and `sys` if it makes system
+//! calls. This crate starts no threads, does not sleep and reads no clock; time is passed in.
 
 pub mod af_packet;
 pub mod af_xdp;
@@ -61,7 +61,7 @@ pub use steering::{Rss, Steering};
 pub use transmit::Slots;
 pub use verdicts::{Batch, Indices, Verdicts};
 
-/// What a thread that is going to use queues does first, so that its first burst does not have to.
+/// Prepares the calling thread for the use of queues, so that its first burst has no set-up cost.
 pub fn prepare_thread() {
     eventfd::prepare();
 }

@@ -58,7 +58,7 @@ impl Memory {
         Ok(Self { pages: Arc::new(Pages { file, len }), map: Arc::new(map), spec })
     }
 
-    /// What must live for as long as the content of the memory is read.
+    /// Reference that keeps the pages alive; must be held while the content is read.
     pub(crate) fn pages(&self) -> &Arc<Pages> {
         &self.pages
     }

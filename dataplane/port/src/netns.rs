@@ -1,9 +1,9 @@
-//! Network namespaces: a port's interface may live in another one than the switch.
+//! Network namespaces: a port's interface may be in another namespace than the switch.
 //!
-//! A socket belongs to the namespace in which it was made, for ever, and so does every question that is asked by it.
-//! So a thread enters a namespace for the moment in which sockets are made and programs are attached, and goes back
-//! before anything else happens: `Namespace::within` is the only way in, and it ends in the namespace in which it
-//! began. Never called on a worker.
+//! A socket permanently belongs to the namespace in which it was created, and requests through it refer to that
+//! namespace. A thread therefore enters a namespace only to create sockets and attach programs, and returns before it
+//! does anything else. `Namespace::within` is the only entry point and always restores the thread's namespace. Must
+//! not be called on a worker.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -11,62 +11,63 @@ use rustix::io::Errno;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::path::PathBuf;
 
-/// Where `ip netns add` puts names.
+/// Directory of the names created by `ip netns add`.
 const NAMES: &str = "/run/netns";
 
-/// A network namespace, as a user names it.
+/// Name of a network namespace, as configured.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Namespace(String);
 
-/// Which namespace a name led to: a name can be given to another one.
+/// Identity of the namespace that a name refers to. It changes if the name is reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity(u64, u64);
 
-/// Why a namespace cannot be worked in. The thread is where it was.
+/// A namespace cannot be used. The calling thread stays in its namespace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NamespaceError {
-    /// There is no such file.
+    /// The file does not exist.
     #[error("there is no network namespace {0}: {1}; make it first (`ip netns add`), or correct `netns`")]
     Missing(PathBuf, Errno),
-    /// The file is there and cannot be entered.
+    /// The file exists, but cannot be entered.
     #[error(
         "the network namespace {0} cannot be entered: {1}; it must be one, and the switch needs CAP_SYS_ADMIN"
     )]
     Closed(PathBuf, Errno),
-    /// This thread's own namespace cannot be named, so there would be no way back.
+    /// The thread's own namespace cannot be opened, so it could not be restored.
     #[error("the switch's own network namespace cannot be opened: {0}; /proc must be mounted")]
     NoWayBack(Errno),
 }
 
 impl Namespace {
-    /// A name that `ip netns` knows, or the absolute path of a namespace's file.
+    /// A name known to `ip netns`, or the absolute path of a namespace file.
     pub fn new(name: impl Into<String>) -> Self {
         Self(name.into())
     }
 
-    /// As it was named.
+    /// Name as configured.
     pub fn name(&self) -> &str {
         &self.0
     }
 
-    /// The file that stands for it.
+    /// Path of the namespace file.
     pub fn path(&self) -> PathBuf {
-        // An absolute path replaces what it is joined to.
+        // `join` with an absolute path returns that path.
         PathBuf::from(NAMES).join(&self.0)
     }
 
-    /// Which namespace the name leads to now; `None`: to none.
+    /// Identity of the namespace that the name currently refers to; `None` if it refers to none.
     pub(crate) fn identity(&self) -> Option<Identity> {
         let stat = rustix::fs::stat(self.path()).ok()?;
         Some(Identity(stat.st_dev, stat.st_ino))
     }
 
-    /// Does `work` in this namespace, and comes back. Says which one that was, too: the name may lead elsewhere by now.
+    /// Runs `work` in this namespace and returns to the previous one. Also returns the identity of the namespace,
+    /// because the name may have been reused since.
     ///
     /// # Errors
-    /// [`NamespaceError`] where the namespace cannot be entered; then nothing was done.
+    /// [`NamespaceError`] if the namespace cannot be entered; `work` is not run then.
     pub(crate) fn within<T>(&self, work: impl FnOnce() -> T) -> Result<(T, Identity), NamespaceError> {
-        // Whatever is at the path, opening it must not wait, as a pipe's would.
+        // Non-blocking, because the path may be that of another file type, such as a pipe.
         let (path, flags) = (self.path(), OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC);
         let there = rustix::fs::open(&path, flags, Mode::empty())
             .map_err(|why| NamespaceError::Missing(path.clone(), why))?;
@@ -79,7 +80,7 @@ impl Namespace {
     }
 }
 
-/// Does `work` in `namespace` and says which one that was, or does it right here where there is none.
+/// Runs `work` in `namespace` and returns the namespace's identity; without a namespace runs it in the current one.
 pub(crate) fn within<T>(
     namespace: Option<&Namespace>,
     work: impl FnOnce() -> T,
@@ -90,13 +91,13 @@ pub(crate) fn within<T>(
     }
 }
 
-/// Takes the thread back to where it came from, whatever happens inside.
+/// Returns the thread to its previous namespace on drop, also on unwinding.
 struct Back(OwnedFd);
 
 impl Drop for Back {
     fn drop(&mut self) {
-        // A thread that may leave its namespace may come back to it by an open descriptor. Were it not so, everything
-        // that the thread does from here on would happen to the wrong interfaces, and nothing is better than that.
+        // A thread that was allowed to leave its namespace may return by an open descriptor. If that fails
+        // nevertheless, all later work would affect the wrong interfaces, so the process aborts.
         if enter(self.0.as_fd()).is_err() {
             std::process::abort();
         }
@@ -136,7 +137,7 @@ mod tests {
         let own = Namespace::new("/proc/self/ns/net");
         match own.within(|| 7) {
             Ok((done, identity)) => assert_eq!((done, Some(identity)), (7, own.identity())),
-            // Even to enter the namespace that it is in, a thread needs rights.
+            // Entering even the current namespace requires privileges.
             Err(error) => assert!(matches!(error, NamespaceError::Closed(..)), "{error}"),
         }
         assert_eq!(Namespace::new("no-such-namespace").identity(), None);

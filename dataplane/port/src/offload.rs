@@ -1,21 +1,22 @@
-//! What a source leaves to be done: a checksum to be filled in, a packet to be cut into segments.
+//! Offloads that a packet still needs: checksum and segmentation.
 //!
-//! The terms are those of the virtio-net header (VIRTIO 1.2 section 5.1.6), which virtual machines and the kernel's
-//! `IFF_VNET_HDR` and `PACKET_VNET_HDR` share. A header is read once into private memory and judged here; a destination
-//! that can do the same work gets the same words, any other gets packets in which it is done.
+//! The terms are those of the virtio-net header (VIRTIO 1.2 section 5.1.6), shared by virtual machines and the
+//! kernel's `IFF_VNET_HDR` and `PACKET_VNET_HDR`. A header is read once into private memory and validated here. A
+//! destination that supports the offload receives an equivalent header; for others the switch completes it in
+//! software.
 
-/// Work on one packet that is still to be done: a virtio-net header without its hints.
+/// Offloads of one packet: a virtio-net header without its hints.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Offload(u64);
 
-/// Bytes of a virtio-net header that say something of offloads; the number of buffers comes behind them.
+/// Size of the offload fields of a virtio-net header; the number of buffers follows them.
 pub const OFFLOAD_HEADER: usize = 10;
 
-/// Fewest bytes of payload in a segment that a source may ask for: 64 KiB become at most 1,024 segments. Linux sends none
-/// below 48 and by default none below 536.
+/// Minimum segment size (MSS) accepted from a source; 64 KiB become at most 1,024 segments. Linux sends at least 48,
+/// by default at least 536.
 pub const MIN_SEGMENT: u16 = 64;
 
-/// Bytes of the shortest header of the network layer (IPv4).
+/// Minimum network header (IPv4), in bytes.
 const NETWORK_HEADER: usize = 20;
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`
 const NEEDS_CSUM: u8 = 1;
@@ -24,18 +25,18 @@ const DATA_VALID: u8 = 2;
 /// `VIRTIO_NET_HDR_GSO_ECN`
 const ECN: u8 = 0x80;
 
-/// How a packet is to be cut.
+/// Segmentation type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Segmentation {
     /// TCP over IPv4.
     Tcp4,
     /// TCP over IPv6.
     Tcp6,
-    /// UDP, over either: each segment is a datagram of its own (`VIRTIO_NET_HDR_GSO_UDP_L4`).
+    /// UDP over IPv4 or IPv6: each segment is a separate datagram (`VIRTIO_NET_HDR_GSO_UDP_L4`).
     Udp,
 }
 
-/// A header whose words contradict each other, the packet, or what was negotiated.
+/// A header that contradicts itself, its packet or the negotiated features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the packet's offload header cannot be honoured, so the packet is dropped")]
 pub struct BadOffload;
@@ -53,7 +54,7 @@ impl std::fmt::Debug for Offload {
 }
 
 impl Offload {
-    /// Nothing to do.
+    /// No offload.
     pub const NONE: Self = Self(0);
 
     const fn pack(flags: u8, gso: u8, segment: u16, start: u16, offset: u16) -> Self {
@@ -66,12 +67,12 @@ impl Offload {
         )
     }
 
-    /// The checksum at `start + offset` covers everything from `start`, and holds the pseudo header's sum so far.
+    /// Checksum at `start + offset` over everything from `start`; the field contains the pseudo-header sum.
     pub const fn with_checksum(start: u16, offset: u16) -> Self {
         Self::pack(NEEDS_CSUM, 0, 0, start, offset)
     }
 
-    /// The same work, and the payload is to be cut into pieces of `segment` bytes.
+    /// Adds segmentation of the payload into `segment` bytes each.
     #[must_use]
     pub const fn with_segments(self, kind: Segmentation, segment: u16, ecn: bool) -> Self {
         let kind = match kind {
@@ -84,7 +85,7 @@ impl Offload {
         Self::pack(self.0 as u8, gso, segment, start, offset)
     }
 
-    /// The checksum was found right, or the packet never left memory.
+    /// The checksum was verified, or the packet never left memory.
     pub const VALID: Self = Self::pack(DATA_VALID, 0, 0, 0, 0);
 
     const fn word(self, shift: u32) -> u16 {
@@ -99,14 +100,14 @@ impl Offload {
         (self.0 >> 8) as u8
     }
 
-    /// Judges a header, which lies in private memory and belongs to a packet of `len` bytes.
+    /// Validates a header in private memory, of a packet of `len` bytes.
     ///
     /// # Errors
-    /// [`BadOffload`] for a checksum beyond the packet, segments below [`MIN_SEGMENT`] or without a checksum, and kinds of
-    /// segmentation that do not exist.
+    /// [`BadOffload`] for a checksum beyond the packet, for segments below [`MIN_SEGMENT`] or without a checksum, and
+    /// for unknown segmentation types.
     #[inline(always)]
     pub fn validate(header: [u8; OFFLOAD_HEADER], len: usize) -> Result<Self, BadOffload> {
-        // A packet that asks for nothing says so in its first two bytes; the others may then hold anything.
+        // Without offloads only the first two bytes are defined; the others may have any value.
         if header[0] & NEEDS_CSUM == 0 && header[1] == 0 {
             return Ok(if header[0] & DATA_VALID == 0 { Self::NONE } else { Self::VALID });
         }
@@ -128,31 +129,31 @@ impl Offload {
         Ok(Self::pack(flags & NEEDS_CSUM, gso, segment, start, offset))
     }
 
-    /// Whether there is work to do.
+    /// Whether any offload is needed.
     #[inline(always)]
     pub const fn is_work(self) -> bool {
         self.flags() & NEEDS_CSUM != 0
     }
 
-    /// As a destination with these capabilities may be told of it: one that fills in no checksums takes no word for
-    /// them either. What it cannot do has been done before.
+    /// The offloads to report to a destination with these capabilities: without checksum offload it must not receive
+    /// checksum flags. Unsupported offloads must have been completed before.
     #[inline(always)]
     #[must_use]
     pub const fn told_to(self, capabilities: Capabilities) -> Self {
         if capabilities.cover(Capabilities(Capabilities::CHECKSUM)) { self } else { Self::NONE }
     }
 
-    /// Whether the source vouches for the checksum.
+    /// Whether the source declares the checksum valid.
     pub const fn is_valid(self) -> bool {
         self.flags() & DATA_VALID != 0
     }
 
-    /// Where the checksummed part begins, and where in it the checksum stands.
+    /// Start of the checksummed part, and offset of the checksum in it.
     pub const fn checksum(self) -> Option<(usize, usize)> {
         if self.is_work() { Some((self.word(48) as usize, self.word(16) as usize)) } else { None }
     }
 
-    /// How the packet is to be cut.
+    /// Segmentation type, if any.
     pub const fn segmentation(self) -> Option<Segmentation> {
         match self.gso() & !ECN {
             1 => Some(Segmentation::Tcp4),
@@ -162,22 +163,22 @@ impl Offload {
         }
     }
 
-    /// Bytes of payload in each segment.
+    /// Payload bytes per segment.
     pub const fn segment(self) -> usize {
         self.word(32) as usize
     }
 
-    /// Whether the packet carries TCP's CWR flag, which only the first segment may have.
+    /// Whether the packet has TCP's CWR flag, which only the first segment may have.
     pub const fn has_ecn(self) -> bool {
         self.gso() & ECN != 0
     }
 
-    /// The same work on a packet after a splice: `strip` bytes from byte `at` on were replaced by `inserted` others, and it has
-    /// `len` bytes now. The work of a header that was taken out, such as a tunnel's outer one, is gone.
+    /// The offloads after a splice that replaced `strip` bytes at `at` by `inserted` bytes; the packet now has `len`
+    /// bytes. Offloads of a removed header, such as a tunnel's outer one, are removed.
     ///
     /// # Errors
-    /// [`BadOffload`] if what is left to be done is not possible on this packet: the splice cuts into the part that is summed, or
-    /// puts another header around a packet that is still to be cut into segments.
+    /// [`BadOffload`] if the remaining offloads are impossible: the splice cuts into the checksummed part, or adds a
+    /// header to a packet that still needs segmentation.
     pub fn spliced(
         self,
         (at, strip, inserted): (usize, usize, usize),
@@ -205,7 +206,7 @@ impl Offload {
         }
     }
 
-    /// The header that says this, for a packet that begins with `head`.
+    /// The virtio-net header for a packet that starts with `head`.
     #[inline(always)]
     pub fn header(self, head: &[u8]) -> [u8; OFFLOAD_HEADER] {
         let (w, mut header) = (|shift| self.word(shift).to_le_bytes(), [0; OFFLOAD_HEADER]);
@@ -219,7 +220,7 @@ impl Offload {
         header
     }
 
-    /// Bytes of all headers of a packet that begins with `head`, which `hdr_len` hints at; 0 where nothing is cut.
+    /// Length of all headers of a packet that starts with `head`, for the `hdr_len` hint; 0 without segmentation.
     pub fn headers(self, head: &[u8]) -> u16 {
         let start = usize::from(self.word(48));
         let transport = match self.segmentation() {
@@ -230,7 +231,7 @@ impl Offload {
         (start + transport) as u16
     }
 
-    /// What a destination must be able to do to take this as it is.
+    /// Capabilities that a destination needs to accept these offloads.
     #[inline(always)]
     pub const fn needs(self) -> Capabilities {
         let mut needs = if self.is_work() { Capabilities::CHECKSUM } else { 0 };
@@ -244,27 +245,27 @@ impl Offload {
     }
 }
 
-/// What a destination does itself, so that packets may come to it with work left.
+/// Offloads supported by a destination.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities(pub u8);
 
 impl Capabilities {
-    /// Fills in checksums.
+    /// Computes checksums.
     pub const CHECKSUM: u8 = 1;
-    /// Cuts TCP over IPv4.
+    /// Segments TCP over IPv4.
     pub const TCP4: u8 = 2;
-    /// Cuts TCP over IPv6.
+    /// Segments TCP over IPv6.
     pub const TCP6: u8 = 4;
-    /// Cuts packets that carry CWR.
+    /// Segments packets with CWR.
     pub const ECN: u8 = 8;
-    /// Cuts UDP.
+    /// Segments UDP.
     pub const UDP: u8 = 16;
-    /// Takes packets in which everything is done, and no others.
+    /// Supports no offload: all must be completed before.
     pub const NONE: Self = Self(0);
-    /// Takes everything.
+    /// Supports all offloads.
     pub const ALL: Self = Self(31);
 
-    /// Whether everything in `needs` can be done.
+    /// Whether all of `needs` is supported.
     #[inline(always)]
     pub const fn cover(self, needs: Self) -> bool {
         self.0 & needs.0 == needs.0

@@ -1,21 +1,21 @@
-//! A burst's way through a pipeline: once, and again for packets that it recirculates.
+//! Passes of a burst through a pipeline: the first, and further ones for recirculated packets.
 //!
-//! Packets that pass through again are put into a burst of their own, as their edits leave them, and the verdicts on them
-//! become verdicts on the packets that were received: their edits are applied one after the other when they leave. So a
-//! packet's buffers, its order and what is carried over from turn to turn are the same with and without recirculation.
-//! A packet passes [`MOST_PASSES`] times at most, and all packets of a burst together [`MOST_AGAIN`] times.
+//! Recirculated packets are put into a separate burst, with their edits applied, and the verdicts on them become
+//! verdicts on the received packets: their edits are applied in sequence when they are sent. A packet's buffers, its
+//! order and the carry-over between turns are therefore the same with and without recirculation. A packet passes at
+//! most [`MOST_PASSES`] times, and all packets of a burst together at most [`MOST_AGAIN`] times.
 
 use crate::verdicts::Recirculated;
 use crate::{BURST, Burst, Context, DropReason, Pipeline, PortId, PuntReason, Punted, Verdicts, work};
 use mem::copy::Portable;
 
-/// Most passes of a packet through a pipeline, the first included.
+/// Maximum passes of a packet through a pipeline, including the first.
 pub const MOST_PASSES: usize = 8;
 
-/// Most recirculated packets of a burst, all passes together.
+/// Maximum recirculations of all packets of a burst together.
 const MOST_AGAIN: usize = 8 * BURST;
 
-/// What passes after the first need; one per worker, reused.
+/// State for passes after the first. One instance per worker, reused.
 #[derive(Debug, Default)]
 pub struct Passes {
     again: Option<Box<Again>>,
@@ -25,22 +25,22 @@ pub struct Passes {
 struct Again {
     burst: Burst,
     verdicts: Verdicts,
-    /// The packets of this pass, and those of them that are in `burst`.
+    /// Recirculated packets of this pass, and those of them in `burst`.
     packets: Vec<Recirculated>,
     origins: Vec<Recirculated>,
 }
 
-/// Takes punted packets to the control plane. A full one costs no copies.
+/// Queue of punted packets to the control plane. A full queue costs no copies.
 pub trait Punts {
-    /// Whether there is room for a packet that came in by port `from`.
+    /// Whether there is space for a packet received on port `from`.
     fn have_room(&self, from: PortId) -> bool;
 
-    /// Hands a packet over. Returns `false` if there is no room for it any more.
+    /// Queues a packet. Returns `false` if the queue is full.
     fn push(&mut self, packet: Punted) -> bool;
 }
 
 impl Passes {
-    /// Has `pipeline` give verdicts on every packet of `burst`.
+    /// Runs `pipeline` on `burst` until every packet has a final verdict.
     #[inline(always)]
     pub fn run(
         &mut self,
@@ -83,7 +83,7 @@ impl Passes {
         verdicts.take_recirculated(&mut packets);
         verdicts.lose(DropReason::RecirculationLimit, packets.len());
         again.packets = packets;
-        // No map stays mapped for a burst that is done with.
+        // A completed burst must not keep a map mapped.
         again.burst.unpin();
     }
 }
@@ -94,7 +94,7 @@ impl Again {
         Box::new(Self { burst, verdicts, packets: Vec::new(), origins: Vec::new() })
     }
 
-    /// One pass of up to a burst of packets that have the same context.
+    /// One pass over at most one burst of packets with equal context.
     fn pass(
         &mut self,
         pipeline: &mut dyn Pipeline,
@@ -115,7 +115,7 @@ impl Again {
         verdicts.absorb(pass, origins);
     }
 
-    /// Puts `packets` into the burst, as their edits leave them.
+    /// Puts `packets` into the burst, with their edits applied.
     fn fill(&mut self, source: &Burst, packets: &[Recirculated], verdicts: &mut Verdicts) {
         self.origins.clear();
         self.burst.begin_from(source);
@@ -131,7 +131,7 @@ impl Again {
     }
 }
 
-/// Hands the punted packets of `burst` to the control plane.
+/// Copies the punted packets of `burst` to the control plane.
 fn hand_over(burst: &Burst, context: &Context, verdicts: &mut Verdicts, punts: &mut dyn Punts) {
     let (mut cost, mut lost) = (0, 0);
     for &(i, reason) in verdicts.punts() {
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
     use crate::{Edit, EditId, Edits, Notes, Now};
 
-    /// Packets are numbered by their last byte. At each stage a pipeline does something with every packet.
+    /// Packets are identified by their last byte. The closure handles every packet at each stage.
     struct Staged<F>(F);
 
     impl<F: FnMut(&mut Burst, usize, &Context, &mut Verdicts) + Send> Pipeline for Staged<F> {
@@ -181,7 +181,7 @@ mod tests {
 
     const FROM: Context = Context { from: PortId(1), now: Now(7), injected: false, stage: 0 };
 
-    /// A control plane that takes so many packets.
+    /// A control plane that accepts a limited number of packets.
     struct Taker(Vec<Punted>, usize);
 
     impl Punts for Taker {
@@ -195,7 +195,7 @@ mod tests {
         }
     }
 
-    /// What leaves by each of four ports, and what is punted.
+    /// Emissions of each of four ports, and punted packets.
     fn run(
         packets: usize,
         most_punts: usize,
@@ -235,7 +235,7 @@ mod tests {
     fn a_packet_is_decapsulated_looked_up_again_and_tagged() {
         let (leaving, _, verdicts) = run(40, 0, |burst, i, context, verdicts| {
             if context.stage == 0 {
-                // A mirror sees the packet as it came.
+                // A mirror gets the packet as received.
                 verdicts.emit(i, PortId(3), EditId::NONE);
                 let decapsulate = verdicts.edit(&Edit::splice(0, 20, &[]).unwrap());
                 return verdicts.recirculate(i, again(1), decapsulate);

@@ -1,95 +1,94 @@
-//! What decides where each packet goes.
+//! Pipelines: decide the output ports of each packet.
 //!
-//! A pipeline sees a burst whose heads are loaded and gives a verdict on each packet ([`Verdicts`]). It must never block,
-//! allocate on the common path or keep anything of a burst after [`Pipeline::process`] returns.
+//! A pipeline gets a burst with loaded heads and gives a verdict on each packet ([`Verdicts`]). It must never block,
+//! allocate on the common path, or keep references to a burst after [`Pipeline::process`] returns.
 
 use crate::{Burst, Now, PortId, Verdicts};
 
-/// Why a pipeline hands a packet to the control plane.
+/// Why a packet is punted to the control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PuntReason {
-    /// No table entry matched it.
+    /// No table entry matched.
     NoMatch,
-    /// An entry says so.
+    /// Action of a table entry.
     Action,
-    /// Its time to live is not valid.
+    /// Invalid time to live.
     InvalidTtl,
 }
 
-/// A packet for the control plane, as it was when the pipeline gave its verdict.
+/// A packet for the control plane, as it was at the pipeline's verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Punted {
-    /// Where it came from.
+    /// Source of the packet.
     pub context: Context,
-    /// Why it is here.
+    /// Reason of the punt.
     pub reason: PuntReason,
-    /// The frame, without its checksum.
+    /// Frame, without its frame check sequence.
     pub frame: Box<[u8]>,
 }
 
-/// Where a burst comes from.
+/// Source of a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context {
-    /// The port that the packets came in by.
+    /// Input port.
     pub from: PortId,
-    /// When the burst was received.
+    /// Time at which the burst was received.
     pub now: Now,
-    /// Whether the switch made the packets on behalf of the front end of port `from`. The guest did not send them, so a
-    /// pipeline may trust them further.
+    /// Whether the switch created the packets on behalf of the front end of port `from`. The guest did not send them,
+    /// so a pipeline may trust them more.
     pub injected: bool,
-    /// 0 for a packet that was received; what [`Verdicts::recirculate`] gave for one that passes through again.
+    /// 0 for a received packet; the stage passed to [`Verdicts::recirculate`] for a recirculated one.
     pub stage: u32,
 }
 
 impl Context {
-    /// Of packets that port `from` received at `now`.
+    /// Context of packets received on port `from` at `now`.
     pub fn received(from: PortId, now: Now) -> Self {
         Self { from, now, injected: false, stage: 0 }
     }
 }
 
-/// Decides where the packets of a burst go. Each worker has its own instance over shared tables.
+/// Decides the outputs of the packets of a burst. Each worker has its own instance over shared tables.
 pub trait Pipeline: Send {
     /// Gives a verdict on every packet of `burst`.
     fn process(&mut self, burst: &mut Burst, context: &Context, verdicts: &mut Verdicts);
 
-    /// Whether `process` needs packet headers. If `false`, heads are not copied, and outputs take packets whole from where
-    /// they lie.
+    /// Whether `process` needs packet headers. If `false`, heads are not copied, and outputs read packets completely
+    /// from their source's memory.
     fn needs_heads(&self) -> bool {
         true
     }
 
-    /// Runs timers that are due, without packets. Returns when it is to be called next at the latest; `None` if no timer
-    /// runs.
+    /// Runs due timers, without packets. Returns the deadline of the next call, or `None` if no timer runs.
     ///
-    /// Called when a worker takes the pipeline over, when the returned moment has come, before each sleep of the worker, and
-    /// at least every 0.1 ms while the worker runs. So a deadline that arises in `process` needs no other announcement: a
-    /// sleep ends with it, and a worker that never sleeps sees it at most 0.1 ms late. A call that finds no timer due
-    /// must be cheap.
+    /// Called when a worker takes over the pipeline, at the returned deadline, before each sleep of the worker, and
+    /// at least every 0.1 ms while the worker runs. A deadline set in `process` thus needs no other notification: it
+    /// ends a sleep, and a worker that never sleeps sees it at most 0.1 ms late. A call without due timers must be
+    /// cheap.
     fn tick(&mut self, now: Now) -> Option<Now> {
         let _ = now;
         None
     }
 }
 
-/// Makes each worker's pipeline over tables that they share.
+/// Creates the workers' pipelines over shared tables.
 pub trait Pipelines: Send + Sync {
-    /// The pipeline of worker `index`.
+    /// Pipeline of worker `index`.
     fn worker(&self, index: usize) -> Box<dyn Pipeline>;
 
-    /// Receives changes of ports' states; `None` if the pipelines do not depend on them. Called once, at the start.
+    /// Observer of port state changes; `None` if the pipelines do not need one. Called once, at the start.
     fn observer(&self) -> Option<Box<dyn PortObserver>> {
         None
     }
 }
 
-/// What a pipeline has on the control thread: changes of ports' states and punted packets. Must not wait for a worker.
+/// Control-thread side of the pipelines: port state changes and punted packets. Must not wait for a worker.
 pub trait PortObserver: Send {
     /// The last queue of `port` has stopped: its peer disconnected, its link went down, or it was removed. No worker
-    /// processes a packet of it after this call, until its next queue starts; a hung worker excepted.
+    /// processes a packet of the port after this call until its next queue starts, except for a hung worker.
     fn stopped(&mut self, port: PortId, now: Now);
 
-    /// A packet that a worker's pipeline handed over ([`Verdicts::punt`]). Packets of one worker come in their order.
+    /// Receives a packet punted by a worker's pipeline ([`Verdicts::punt`]). Packets of one worker arrive in order.
     fn punted(&mut self, packet: Punted) {
         drop(packet);
     }

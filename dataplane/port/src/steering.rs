@@ -1,25 +1,25 @@
-//! Which queue pair of its destination a packet goes to, where there are several.
+//! Selection of the destination's queue pair for a packet.
 //!
-//! Receive-side scaling in software: packets of one flow keep one queue, and with it their order. A guest answers by the
-//! queue on which it was spoken to, so with a symmetric hash both directions of a flow come to the same worker, and what
-//! that worker knows of the flow is in its own caches. Whether a guest's own choice of key and table could be followed
-//! is in `docs/decisions/0043-steering-in-software.md`.
+//! Receive-side scaling (RSS) in software: all packets of a flow use one queue, which preserves their order. A guest
+//! replies on the queue on which it received, so with a symmetric hash both directions of a flow are processed by the
+//! same worker, whose caches hold the flow's state. Whether a guest's own key and indirection table could be used is
+//! discussed in `docs/decisions/0043-steering-in-software.md`.
 
 use wire::toeplitz::{Symmetric, Toeplitz, USUAL_KEY};
 
-/// How packets are spread over queue pairs.
+/// Distribution of packets over queue pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rss {
-    /// By a Toeplitz hash that is the same for both directions of a flow.
+    /// Toeplitz hash that is equal for both directions of a flow.
     #[default]
     Symmetric,
-    /// By a Toeplitz hash with the key that network cards begin with.
+    /// Toeplitz hash with the default key of network cards.
     Toeplitz,
-    /// By the number of the pair that they came from.
+    /// Index of the source's queue pair.
     Pair,
 }
 
-/// Spreads packets; each worker has one of its own.
+/// Hash function of one worker.
 #[derive(Debug)]
 pub struct Steering(Hash);
 
@@ -31,7 +31,7 @@ enum Hash {
 }
 
 impl Steering {
-    /// Steering of this kind.
+    /// Creates steering of this mode.
     pub fn new(rss: Rss) -> Self {
         Self(match rss {
             Rss::Symmetric => Hash::Symmetric(Symmetric::default()),
@@ -40,7 +40,7 @@ impl Steering {
         })
     }
 
-    /// The hash of a frame's flow; `None` where it has none, and then the pair that it came from decides.
+    /// Flow hash of a frame. Returns `None` if it belongs to no flow; the source's queue pair decides then.
     #[inline]
     pub fn hash(&self, head: &[u8]) -> Option<u32> {
         match &self.0 {

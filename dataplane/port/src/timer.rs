@@ -1,4 +1,4 @@
-//! A wake-up after a while, for queues that know when their next packet is due. It counts time and reads no clock.
+//! Timer descriptor for queues that know when their next packet is due. Relative times only; reads no clock.
 
 use crate::PortFault;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,7 +8,7 @@ use rustix::time::{
 
 const NANOSECONDS: u64 = 1_000_000_000;
 
-/// A timer descriptor: readable once its time has passed.
+/// A timerfd: readable once its time has expired.
 #[derive(Debug)]
 pub(crate) struct Timer {
     fd: OwnedFd,
@@ -16,10 +16,10 @@ pub(crate) struct Timer {
 }
 
 impl Timer {
-    /// A timer that is not set.
+    /// Creates a disarmed timer.
     ///
     /// # Errors
-    /// [`PortFault::BadDescriptor`] where the process has no descriptor left.
+    /// [`PortFault::BadDescriptor`] if the process is out of file descriptors.
     pub(crate) fn new() -> Result<Self, PortFault> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let fd = timerfd_create(TimerfdClockId::Monotonic, flags);
@@ -27,14 +27,14 @@ impl Timer {
         Ok(Self { fd, is_set: false })
     }
 
-    /// Becomes readable `wait` nanoseconds from now.
+    /// Arms the timer: readable `wait` nanoseconds from now.
     pub(crate) fn set(&mut self, wait: u64) {
-        // Zero would mean never.
+        // Zero would disarm the timer.
         self.write(wait.max(1));
         self.is_set = true;
     }
 
-    /// Is not readable any more, and does not become so.
+    /// Disarms the timer and makes it unreadable.
     pub(crate) fn clear(&mut self) {
         if std::mem::take(&mut self.is_set) {
             self.write(0);
@@ -45,7 +45,7 @@ impl Timer {
         let (tv_sec, tv_nsec) = ((wait / NANOSECONDS).cast_signed(), (wait % NANOSECONDS).cast_signed());
         let never = Timespec { tv_sec: 0, tv_nsec: 0 };
         let value = Itimerspec { it_interval: never, it_value: Timespec { tv_sec, tv_nsec } };
-        // The descriptor is a timer and the time is in range, so there is nothing to refuse.
+        // Cannot fail: the descriptor is a timer and the time is in range.
         let _ = timerfd_settime(&self.fd, TimerfdTimerFlags::empty(), &value);
     }
 }

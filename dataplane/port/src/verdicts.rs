@@ -1,9 +1,9 @@
-//! What a pipeline decides: for each packet of a burst the ports that it leaves by and in which form, or the reason it does not.
+//! Verdicts of a pipeline: the output ports and edits of each packet of a burst, or its drop reason.
 //!
-//! Emissions to one port are kept in batches of up to 64 in the order in which they were made, so a packet may leave by one
-//! port any number of times. A run of packets that leave by one port as they are takes two numbers, whatever its length. What
-//! came in plus what was replicated equals what left plus what was dropped or punted: [`Verdicts`] counts that itself, and a
-//! packet without any verdict is dropped. Allocates only until it has seen the largest burst of verdicts.
+//! Emissions to one port are kept in batches of up to 64, in order, so a packet may be sent to one port any number of
+//! times. A run of unmodified packets to one port is stored as two numbers, independent of its length. [`Verdicts`]
+//! counts so that received plus replicated packets equal sent plus dropped plus punted ones. A packet without a
+//! verdict is dropped. Allocates only until the largest burst of verdicts has occurred.
 
 use crate::edit::{Edit, EditId, Edits};
 use crate::{BURST, Burst, BurstStats, Context, DropReason, Notes, PLACES, PortId, PuntReason};
@@ -12,7 +12,7 @@ use std::ops::Range;
 /// Up to 64 indices into a burst, in order.
 #[derive(Clone, Copy, Debug)]
 pub struct Indices {
-    /// Of a run, the first index; otherwise [`LISTED`].
+    /// First index of a run; [`LISTED`] if the indices are in `list`.
     first: u8,
     n: u8,
     list: [u8; BURST],
@@ -21,23 +21,23 @@ pub struct Indices {
 const LISTED: u8 = u8::MAX;
 
 impl Indices {
-    /// None.
+    /// No indices.
     pub const EMPTY: Indices = Indices { first: 0, n: 0, list: [0; BURST] };
 
-    /// The indices.
+    /// Indices as a slice.
     #[inline(always)]
     pub fn as_slice(&self) -> &[u8] {
         let (first, n) = (usize::from(self.first), usize::from(self.n));
         if self.first == LISTED { &self.list[..n] } else { &PLACES[first..first + n] }
     }
 
-    /// Whether there are none.
+    /// Whether there are no indices.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.n == 0
     }
 
-    /// Adds an index below [`BURST`] behind the others, of which there are fewer than [`BURST`].
+    /// Appends an index below [`BURST`]. There must be fewer than [`BURST`] indices.
     #[inline(always)]
     pub fn push(&mut self, i: u8) {
         debug_assert!(usize::from(i) < BURST && usize::from(self.n) < BURST);
@@ -49,7 +49,7 @@ impl Indices {
         self.n += 1;
     }
 
-    /// The index does not continue a run.
+    /// [`Indices::push`] for an index that does not continue a run.
     #[inline]
     fn push_listed(&mut self, i: u8) {
         if self.first != LISTED {
@@ -71,7 +71,7 @@ impl Indices {
 pub struct Batch {
     to: PortId,
     indices: Indices,
-    /// Whether `edits` says anything.
+    /// Whether `edits` is valid.
     edited: bool,
     edits: [EditId; BURST],
 }
@@ -80,12 +80,12 @@ impl Batch {
     const EMPTY: Batch =
         Batch { to: PortId(0), indices: Indices::EMPTY, edited: false, edits: [EditId::NONE; BURST] };
 
-    /// Emissions to `to`, none yet.
+    /// An empty batch for `to`.
     pub fn new(to: PortId) -> Self {
         Self { to, ..Self::EMPTY }
     }
 
-    /// Adds an emission behind the others, of which there are fewer than [`BURST`].
+    /// Appends an emission. There must be fewer than [`BURST`].
     #[inline(always)]
     pub fn push(&mut self, i: u8, edit: EditId) {
         if self.edited || edit != EditId::NONE {
@@ -94,19 +94,19 @@ impl Batch {
         self.indices.push(i);
     }
 
-    /// The edit of the emission at this place.
+    /// Edit of emission `place`.
     #[inline(always)]
     pub fn edit(&self, place: usize) -> EditId {
         if self.edited { self.edits[place % BURST] } else { EditId::NONE }
     }
 
-    /// The port.
+    /// Output port.
     #[inline(always)]
     pub fn port(&self) -> PortId {
         self.to
     }
 
-    /// The packets.
+    /// Packets to emit.
     #[inline(always)]
     pub fn indices(&self) -> &Indices {
         &self.indices
@@ -127,19 +127,19 @@ impl Batch {
     }
 }
 
-/// No batch of a port has room. No batch has this number: so many would not fit into memory.
+/// Marks a port without an open batch. Never a valid batch index: so many batches would not fit in memory.
 const CLOSED: u32 = u32::MAX;
 
-/// Where the packets of one burst go. One per worker, reused for ever.
+/// Verdicts on the packets of one burst. One instance per worker, reused.
 #[derive(Debug)]
 pub struct Verdicts {
-    /// Those of this burst are the first `used`; others keep their memory.
+    /// The first `used` batches belong to this burst; the others keep their memory.
     batches: Vec<Batch>,
     used: usize,
-    /// By port: the batch that takes the next emission.
+    /// Per port: index of the batch for the next emission.
     open: Vec<u32>,
     edits: Edits,
-    /// By packet: whether it has a verdict.
+    /// Per packet: whether it has a verdict.
     decided: u64,
     dropped: BurstStats,
     replicated: u64,
@@ -149,7 +149,7 @@ pub struct Verdicts {
     punted: u64,
 }
 
-/// A packet that passes through the pipeline again.
+/// A recirculated packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recirculated {
     pub(crate) packet: u8,
@@ -159,7 +159,7 @@ pub(crate) struct Recirculated {
 }
 
 impl Verdicts {
-    /// Verdicts for ports `0..ports`.
+    /// Creates verdicts for ports `0..ports`.
     pub fn new(ports: usize) -> Self {
         Self {
             batches: vec![Batch::EMPTY; ports],
@@ -176,12 +176,12 @@ impl Verdicts {
         }
     }
 
-    /// How many ports there can be.
+    /// Number of ports.
     pub(crate) fn ports(&self) -> usize {
         self.open.len()
     }
 
-    /// Removes the verdicts of the last burst.
+    /// Removes the verdicts of the previous burst.
     #[inline]
     pub fn clear(&mut self) {
         for batch in &self.batches[..self.used] {
@@ -210,14 +210,14 @@ impl Verdicts {
         self.edits.add(edit)
     }
 
-    /// Packet `i` leaves by `to`, changed by `edit`.
+    /// Emits packet `i` to `to`, modified by `edit`.
     #[inline(always)]
     pub fn emit(&mut self, i: usize, to: PortId, edit: EditId) {
         self.decide(i);
         self.batch(to, 1).push(i as u8, edit);
     }
 
-    /// Packets `run` leave by `to`, each changed by `edit`.
+    /// Emits packets `run` to `to`, each modified by `edit`.
     #[inline]
     pub fn emit_run(&mut self, run: Range<usize>, to: PortId, edit: EditId) {
         if run.is_empty() {
@@ -234,12 +234,12 @@ impl Verdicts {
         run.for_each(|i| batch.push(i as u8, edit));
     }
 
-    /// Packet `i` leaves by every port of `to`, as it is.
+    /// Emits packet `i` unmodified to every port of `to`.
     pub fn flood(&mut self, i: usize, to: impl Iterator<Item = PortId>) {
         to.for_each(|port| self.emit(i, port, EditId::NONE));
     }
 
-    /// Packet `i`, or one more copy of it, is dropped.
+    /// Drops packet `i`, or one more copy of it.
     #[inline(always)]
     pub fn drop(&mut self, i: usize, reason: DropReason) {
         self.decide(i);
@@ -247,60 +247,61 @@ impl Verdicts {
         self.dropped.drop(reason, 1);
     }
 
-    /// Packet `i`, as `edit` leaves it, passes through the pipeline again, in `context`. Its [`Context::stage`] says to the
-    /// pipeline where to go on.
+    /// Recirculates packet `i`, modified by `edit`: it passes through the pipeline again in `context`. Its
+    /// [`Context::stage`] determines where the pipeline continues.
     pub fn recirculate(&mut self, i: usize, context: Context, edit: EditId) {
         self.decide(i);
         self.recirculated.push(Recirculated { packet: i as u8, context, edit, notes: Notes::default() });
     }
 
-    /// What `burst`, which the pipeline has been given, says of the packets that it recirculates goes round with them.
+    /// Copies the notes of recirculated packets from `burst`, which the pipeline has processed.
     pub(crate) fn take_notes(&mut self, burst: &Burst) {
         for again in &mut self.recirculated {
             again.notes = burst.notes(again.packet.into());
         }
     }
 
-    /// Packet `i` is handed to the control plane ([`crate::PortObserver::punted`]).
+    /// Punts packet `i` to the control plane ([`crate::PortObserver::punted`]).
     pub fn punt(&mut self, i: usize, reason: PuntReason) {
         self.decide(i);
         self.punts.push((i as u8, reason));
         self.punted += 1;
     }
 
-    /// Whether any packet is recirculated or punted, or was.
+    /// Whether any packet is or was recirculated or punted.
     #[inline(always)]
     pub(crate) fn has_more(&self) -> bool {
         self.recirculated.len() as u64 | self.punted != 0
     }
 
-    /// Exchanges what is recirculated for an empty list.
+    /// Moves the recirculated packets to `list`.
     pub(crate) fn take_recirculated(&mut self, list: &mut Vec<Recirculated>) {
         list.clear();
         std::mem::swap(list, &mut self.recirculated);
     }
 
-    /// What is punted.
+    /// Punted packets.
     pub(crate) fn punts(&self) -> &[(u8, PuntReason)] {
         &self.punts
     }
 
-    /// So many packets that have a verdict already are dropped instead.
+    /// Counts `packets` packets, which already have a verdict, as dropped.
     pub(crate) fn lose(&mut self, reason: DropReason, packets: usize) {
         self.dropped.packets += packets as u64;
         self.dropped.drop(reason, packets as u64);
     }
 
-    /// Of the packets that were to be punted, so many are lost.
+    /// Counts `packets` of the packets to punt as dropped.
     pub(crate) fn lose_punted(&mut self, packets: usize) {
         self.punts.clear();
         self.punted -= packets as u64;
         self.lose(DropReason::PuntFull, packets);
     }
 
-    /// Takes over the verdicts of a pass over recirculated packets: packet `k` of it is `origins[k]`.
+    /// Adds the verdicts of a pass over recirculated packets. Packet `k` of the pass is `origins[k]`.
     pub(crate) fn absorb(&mut self, pass: &Verdicts, origins: &[Recirculated]) {
-        // By packet: its last edit in the pass and what became of it. A packet that is flooded has one for all its copies.
+        // Per packet: its last edit in the pass and the chained result. A flooded packet has one result for all
+        // copies.
         let mut last = [(EditId::NONE, EditId::NONE); BURST];
         for (last, origin) in last.iter_mut().zip(origins) {
             last.1 = origin.edit;
@@ -327,7 +328,7 @@ impl Verdicts {
         self.work += pass.work;
     }
 
-    /// The edit of `origin`, and behind it `edit` of `pass`.
+    /// The edit of `origin`, followed by `edit` of `pass`.
     fn chain(
         &mut self,
         pass: &Verdicts,
@@ -341,18 +342,18 @@ impl Verdicts {
         last.1
     }
 
-    /// Packets that were handed to the control plane.
+    /// Number of packets punted to the control plane.
     #[inline(always)]
     pub fn punted(&self) -> u64 {
         self.punted
     }
 
-    /// The pipeline has done `units` of work ([`crate::work`]) beyond what every packet costs.
+    /// Adds `units` of work ([`crate::work`]) of the pipeline, beyond the fixed cost per packet.
     pub fn charge(&mut self, units: u64) {
         self.work += units;
     }
 
-    /// Every packet of a burst of `n` has been processed: those without a verdict are dropped.
+    /// Ends a burst of `n` packets: packets without a verdict are dropped.
     #[inline(always)]
     pub fn finish(&mut self, n: usize) {
         let all = if n == 0 { 0 } else { u64::MAX >> (BURST - n) };
@@ -373,7 +374,7 @@ impl Verdicts {
         self.decided |= bit;
     }
 
-    /// The batch for `packets` emissions more to port `to`.
+    /// The open batch of port `to`, with space for `packets` further emissions.
     #[inline(always)]
     fn batch(&mut self, to: PortId, packets: usize) -> &mut Batch {
         let at = self.open[usize::from(to.0)] as usize;
@@ -401,7 +402,7 @@ impl Verdicts {
         self.batches.push(Batch::EMPTY);
     }
 
-    /// What leaves, in the order in which it was decided for each port.
+    /// Emissions, in order for each port.
     #[inline(always)]
     pub fn batches(&self) -> &[Batch] {
         &self.batches[..self.used]
@@ -413,24 +414,24 @@ impl Verdicts {
         &self.edits
     }
 
-    /// The same, for a caller that sends batches of this burst later and exchanges them for others.
+    /// [`Verdicts::edits`] for a caller that sends batches of this burst later and exchanges them for others.
     pub fn edits_mut(&mut self) -> &mut Edits {
         &mut self.edits
     }
 
-    /// Packets that the pipeline dropped, to be counted at the port that the burst came in by; `None` if there are none.
+    /// Packets dropped by the pipeline, counted at the input port. Returns `None` if there are none.
     #[inline(always)]
     pub fn dropped(&self) -> Option<&BurstStats> {
         (self.dropped.packets > 0).then_some(&self.dropped)
     }
 
-    /// Copies of packets beyond the first: what came in plus this equals what left plus what was dropped.
+    /// Copies of packets beyond the first. Received plus replicated packets equal sent plus dropped plus punted ones.
     #[inline(always)]
     pub fn replicated(&self) -> u64 {
         self.replicated
     }
 
-    /// Units of work of the pipeline beyond what every packet costs.
+    /// Work units of the pipeline, beyond the fixed cost per packet.
     #[inline(always)]
     pub fn work(&self) -> u64 {
         self.work
@@ -444,7 +445,7 @@ mod tests {
 
     const PORTS: u16 = 5;
 
-    /// What leaves by each port: packet and edit.
+    /// Emissions by port: packet and edit.
     fn leaving(verdicts: &Verdicts) -> Vec<Vec<(u8, EditId)>> {
         let mut by_port = vec![vec![]; PORTS.into()];
         for batch in verdicts.batches() {

@@ -1,4 +1,4 @@
-//! Our front end against our back end, over real sockets.
+//! The vhost-user front end against the vhost-user back end of this crate, over real sockets.
 
 mod common;
 
@@ -86,7 +86,7 @@ fn memory_comes_and_goes_while_rings_run() {
         (spec.guest, spec.user) = (spec.guest + n * spec.len, spec.user + n * spec.len);
         let region = SharedRegion { spec, ..hotplug.region() };
         front.add_region(region).unwrap();
-        // Once more is no mistake; other memory at the same place is one.
+        // Adding the same region again is accepted; a different region at the same address is rejected.
         front.add_region(region).unwrap();
         spec.user += 1;
         let other = SharedRegion { spec, ..region };

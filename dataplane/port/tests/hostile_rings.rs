@@ -1,5 +1,5 @@
-//! What a guest may put into its rings, seen from the queues of the fast path: every frame is carried whole or
-//! counted under one name, every buffer comes back, and what breaks a rule is a named fault.
+//! Hostile guest rings, tested through the queues of the fast path: every frame is passed on intact or counted under
+//! one drop reason, every buffer is returned, and a protocol violation is a named fault.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod hand;
@@ -88,7 +88,7 @@ fn what_was_received_before_a_fault_is_returned() {
     }
 }
 
-/// Ways to lay out 12 or 10 bytes of header and 200 of frame.
+/// Layouts of a header of 12 or 10 bytes and a frame of 200 bytes.
 fn layouts(header: u32) -> Vec<Vec<(u64, u32)>> {
     let all = header + 200;
     vec![
@@ -177,7 +177,7 @@ fn a_frame_is_merged_over_as_many_buffers_as_it_needs() {
         }
         let (done, _) = send(guest.tx().as_mut(), &burst_of(&[frame(100, 1), frame(20, 2)])).unwrap();
         assert_eq!(done, 2);
-        // 112 bytes over the first five buffers; 32 into the last.
+        // 112 bytes in the first five buffers, 32 in the last.
         assert_eq!(guest.used(), [(0, 1), (1, 10), (2, 5), (3, 60), (4, 36), (5, 32)]);
         let all = guest.dump();
         let got: Vec<u8> = sizes[..5]
@@ -276,7 +276,7 @@ fn a_frame_that_many_tiny_buffers_do_not_hold_is_dropped_and_they_are_gathered_o
         let (done, first) = send(tx.as_mut(), &burst_of(&frames)).unwrap();
         assert_eq!((done, first.packets), (64, 0));
         assert_eq!(first.drops[DropReason::BufferTooSmall as usize], 64);
-        // 64 buffers of a piece each, taken and given back once, not 64 times.
+        // 64 buffers of one segment each are gathered and rewound once, not 64 times.
         assert!((64..=64 * 4).contains(&(first.work / port::work::PIECE)), "{}", first.work);
         let (_, again) = send(tx.as_mut(), &burst_of(&frames)).unwrap();
         assert_eq!(again.work, 0, "nothing has changed, so nothing is gathered");
@@ -325,7 +325,7 @@ fn long_chains_do_not_keep_a_worker() {
     let mut guest = Guest::new(false, MODERN);
     let chain: Vec<(u64, u32)> = (0..256).map(|_| (0, 1)).collect();
     guest.offer(&chain, 0);
-    // The same chain again and again, as a driver that breaks the rules can offer it.
+    // The same chain repeatedly, as a driver that violates the protocol can offer it.
     for slot in 1..64 {
         guest.mock.offer(slot, 0);
     }

@@ -1,6 +1,7 @@
-//! Nobody reads another's memory, not even the slack of a buffer, and nothing is written but what was described.
+//! Isolation: no bytes of another guest are disclosed, not even in the slack of a buffer, and only described buffers
+//! are written.
 //!
-//! The whole memory of the receiving guest is compared, so a byte that came from anywhere else would be seen.
+//! The tests compare the complete memory of the receiving guest, so any foreign byte is detected.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod hand;
@@ -11,7 +12,7 @@ use proptest::prelude::*;
 
 const PATTERN: u8 = 0xa5;
 
-/// The receiver's memory as it must look after `frames`, each into the buffers that belong to it.
+/// Expected memory of the receiver after `frames`, each in its buffers.
 fn expect(features: Features, frames: &[Vec<u8>], places: &[Vec<(u64, u32)>]) -> Vec<u8> {
     let mut all = vec![PATTERN; ALL];
     for (frame, buffers) in frames.iter().zip(places) {
@@ -67,7 +68,7 @@ fn a_flooded_frame_is_the_same_at_every_receiver() {
 /// Sizes of the buffers of one chain, then the bytes between them.
 type Cuts = Vec<(u32, u8)>;
 
-/// Buffers of the given sizes one behind the other from `at`; the last one takes what is left of `total`.
+/// Contiguous buffers of the given sizes from `at`; the last one takes the rest of `total`.
 fn lay_out(cuts: &Cuts, at: &mut u64, total: u32) -> Vec<(u64, u32)> {
     let (mut left, mut buffers) = (total, vec![]);
     for &(size, gap) in cuts {
@@ -147,7 +148,7 @@ proptest! {
         prop_assert_eq!(b.used(), bytes);
         prop_assert_eq!(a.used().len(), frames.len());
         let mut expected = expect(b.features, &frames, &places);
-        // The indirect tables lie behind the buffers.
+        // The indirect tables follow the buffers.
         expected[0x3_0000..].copy_from_slice(&before[0x3_0000..]);
         prop_assert!(b.dump() == expected, "the receiver's memory");
     }

@@ -1,4 +1,5 @@
-//! What a front end did is gone when it is gone. One test, because it counts the whole process.
+//! A front end leaves no resources behind after it has disconnected. A single test, because it counts the whole
+//! process.
 
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
@@ -44,7 +45,7 @@ fn nothing_is_left_of_a_thousand_front_ends_or_of_any_message() {
         |connects| switch.wait("silence", |s| s.state == PortState::Waiting && s.connects == connects);
     come_and_go(&path, &guest, 4);
     quiet(1);
-    // What a thread keeps for itself to signal guests is no front end's; the scripts below play in this thread.
+    // The signalling context of a thread is not a front end's; the scripts below run in this thread.
     port::prepare_thread();
     let before = footprint();
     for n in 0..1000 {

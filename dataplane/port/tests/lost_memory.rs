@@ -1,4 +1,4 @@
-//! A front end cuts the file behind its memory while packets flow: its own port stops, and nobody else's.
+//! A front end truncates the file behind its memory while packets flow: only its own port stops.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod hand;
@@ -12,7 +12,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::sync::Arc;
 
-/// A guest whose regions are files: the rings, then two of buffers.
+/// A guest whose regions are files: one for the rings, then two for buffers.
 fn on_files(packed: bool) -> (Guest, Vec<OwnedFd>) {
     let mut guest = Guest::new(packed, Features::VERSION_1 | Features::MRG_RXBUF);
     let (mut regions, mut files) = (vec![], vec![]);
@@ -38,7 +38,7 @@ fn a_receive_queue_names_the_loss_of_its_buffers_with_the_next_burst() {
         assert_eq!(receive(rx.as_mut()).unwrap().0.len(), 2);
         guest.offer(&[(0, 100)], 0);
         ftruncate(&files[1], 0).unwrap();
-        // The frame's bytes are read here, and are zeros of our own.
+        // Reading the frame's bytes triggers the loss; they are zeros of private pages.
         assert_eq!(receive(rx.as_mut()).unwrap().0.head(0), [0; 88]);
         assert_eq!(receive(rx.as_mut()).unwrap_err(), PortFault::MemoryLost);
         assert_eq!(receive(rx.as_mut()).unwrap_err(), PortFault::MemoryLost, "what is lost stays lost");
@@ -96,14 +96,14 @@ fn a_map_that_comes_with_lost_memory_is_noticed() {
     for packed in KINDS {
         let (mut guest, files) = on_files(packed);
         let mut rx = guest.rx();
-        // Lost and seen by somebody else, before this queue has the map that holds it.
+        // The loss is detected elsewhere, before this queue takes over the memory table that contains the region.
         let whole = guest.memory.load();
         let spec = whole.regions()[2].spec();
         guest.memory.replace(whole.without(spec.guest, spec.user, spec.len).unwrap());
         rx.refresh().unwrap();
         ftruncate(&files[2], 0).unwrap();
         let seg = whole.regions()[2].seg(0, 8).unwrap();
-        // SAFETY: the map lives; the segment is aligned and has eight bytes.
+        // SAFETY: `whole` keeps the map alive; the segment is aligned and has eight bytes.
         unsafe { seg.load_u64(0, std::sync::atomic::Ordering::Relaxed) };
         guest.offer(&[(0, 100)], 0);
         assert_eq!(receive(rx.as_mut()).unwrap().0.len(), 1);

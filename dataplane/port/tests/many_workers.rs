@@ -16,7 +16,7 @@ const WORKERS: usize = 3;
 const EACH: usize = 2000;
 const ROOM: u64 = 512;
 
-/// Frame `number` of worker `who`: its length and every byte follow from the two.
+/// Frame `number` of worker `who`. Its length and all bytes are derived from the two.
 fn frame(who: usize, number: usize) -> Vec<u8> {
     let mut frame = vec![(who * 91 + number) as u8; 60 + (number * 37 + who * 11) % 300];
     frame[0] = who as u8;
@@ -24,7 +24,7 @@ fn frame(who: usize, number: usize) -> Vec<u8> {
     frame
 }
 
-/// Sends all frames in order, in bursts of different sizes, until each has found its place.
+/// Sends all frames in order, in bursts of different sizes, until every frame was accepted.
 fn work(who: usize, tx: &mut dyn TxQueue, left: &AtomicUsize) {
     let mut at = 0;
     while at < EACH {
@@ -43,7 +43,7 @@ fn work(who: usize, tx: &mut dyn TxQueue, left: &AtomicUsize) {
     left.fetch_sub(1, Ordering::SeqCst);
 }
 
-/// The guest: posts buffers, collects frames, posts them again.
+/// Guest side: posts buffers, collects frames, reposts.
 struct Collector<'a, V> {
     mock: &'a Mock,
     driver: V,
@@ -77,7 +77,7 @@ impl<'a, V: DriverRing> Collector<'a, V> {
     fn check(&mut self, used: Used) {
         let at = USER + BUFFERS + u64::from(used.id) * ROOM;
         let mut bytes = vec![0; used.len as usize];
-        // SAFETY: the mock's map lives; the segment has as many bytes as the vector.
+        // SAFETY: the mock keeps its map alive; the segment has as many bytes as the vector.
         unsafe { self.mock.map.by_user(at, used.len).unwrap().copy_out::<Portable>(&mut bytes) };
         let got = &bytes[12..];
         let who = usize::from(got[0]);

@@ -1,5 +1,5 @@
-//! Two memif ports, a server and a client, joined in one process over a real socket: frames pass both ways, nothing is
-//! lost uncounted, sleepers are woken, and whoever does not suit is named.
+//! Two memif ports, a server and a client, connected in one process over a real socket: frames pass in both
+//! directions, losses are counted, sleeping workers are woken, and incompatible peers are rejected with a reason.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod hand;
@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
-/// Rounds after which two ports in one process have said everything.
+/// Rounds after which two ports in one process have finished their handshake.
 const ROUNDS: usize = 300;
 
 struct Side {
@@ -38,7 +38,7 @@ impl Side {
     }
 }
 
-/// A server, a client, and the time that both are told.
+/// A server, a client, and the time passed to both.
 struct Joined {
     sides: [Side; 2],
     now: Instant,
@@ -71,7 +71,7 @@ impl Joined {
         }
     }
 
-    /// Both ends of one way: 0 from the server to the client, 1 back.
+    /// Both ends of a direction: 0 is server to client, 1 is client to server.
     fn way(&mut self, way: usize, pair: u16) -> (&mut dyn TxQueue, &mut dyn RxQueue) {
         let [server, client] = &mut self.sides;
         let (from, to) = if way == 0 { (server, client) } else { (client, server) };
@@ -139,7 +139,7 @@ fn a_long_frame_spans_buffers_and_one_that_no_ring_holds_is_counted() {
     let dir = tempfile::tempdir().unwrap();
     for buffer_size in [128, 1000, 2048] {
         let mut joined = Joined::alike(&dir.path().join("s"), Options { buffer_size, ..options() });
-        // Small buffers hold no jumbo frame: a ring has too few of them.
+        // A ring of small buffers is too short for a jumbo frame.
         let jumbo = (buffer_size >= 1000).then_some(9216);
         for len in [127, 128, 129, 1000, 1001, 1514, 2049, 7000].into_iter().chain(jumbo) {
             let frames: Vec<_> = (0..2).map(|seed| frame(len, seed)).collect();
@@ -155,7 +155,7 @@ fn a_long_frame_spans_buffers_and_one_that_no_ring_holds_is_counted() {
     assert_eq!(drain(rx), [frame(60, 1)]);
 }
 
-/// One step of a random walk: bursts of so many frames each way, and which sides look into their rings.
+/// One step of a random walk: burst sizes in both directions, and the sides that poll their rings.
 type Step = (usize, usize, bool, bool);
 
 fn walk(steps: &[Step], forked: bool) {
@@ -201,7 +201,7 @@ fn whatever_the_order_of_events_the_sums_agree() {
         .unwrap();
 }
 
-/// How often `rx` was told since the last look.
+/// Number of notifications of `rx` since the last call.
 fn told(rx: &dyn RxQueue) -> u64 {
     let mut count = [0; 8];
     rustix::io::read(rx.kick_fd().unwrap(), &mut count).map_or(0, |_| u64::from_ne_bytes(count))
@@ -275,7 +275,7 @@ fn several_workers_send_to_one_ring_and_the_peer_sees_whole_frames_in_order() {
     }
 }
 
-/// Frame `number` of worker `who`: its length and every byte follow from the two.
+/// Frame `number` of worker `who`. Its length and all bytes are derived from the two.
 fn numbered(who: usize, number: usize) -> Vec<u8> {
     let mut frame = vec![(who * 91 + number) as u8; 60 + (number * 37 + who * 11) % 500];
     frame[0] = who as u8;
@@ -341,7 +341,7 @@ fn either_side_goes_and_returns() {
             _ => Memif::connect(&path, options(), now),
         };
         joined.sides[gone] = Side::new(again.unwrap());
-        // Longer than any pause.
+        // Longer than the maximum pause.
         (0..10).for_each(|_| joined.settle());
         let frames = [frame(64, lap)];
         assert_eq!(joined.pass(0, 0, &frames), frames, "lap {lap}");
@@ -363,15 +363,15 @@ fn a_worker_that_hangs_keeps_a_connection_from_running() {
     assert!(joined.sides[1].engine.rx.is_empty(), "nobody was told that its rings are served");
 }
 
-/// A program that holds packets keeps the ring going: of a client's buffers half stay, and a server's port holds none of the
-/// client's.
+/// Retained packets do not block the ring: half of a client's buffers are never lent, and a server's port lends none
+/// of the client's.
 #[test]
 fn retained_packets_outlive_their_burst_and_a_client_lends_its_other_buffers() {
     let dir = tempfile::tempdir().unwrap();
     let mut joined = Joined::alike(&dir.path().join("s"), options());
     let (mut retainer, mut kept, mut lent) = (Retainer::new(4096).unwrap(), VecDeque::new(), [0, 0]);
     for lap in 0..400 {
-        // Short ones, and one in several buffers.
+        // Seven short frames, and one in several buffers.
         let frames: Vec<_> =
             (0..8).map(|k| frame(if k == 5 { 6000 } else { 200 + 100 * k }, lap + k)).collect();
         for to in [0, 1] {
@@ -390,7 +390,7 @@ fn retained_packets_outlive_their_burst_and_a_client_lends_its_other_buffers() {
                 rx.complete(burst.buf_ids());
             }
         }
-        // Not in the order in which they came.
+        // Released out of order.
         while kept.len() > 100 {
             let (packet, frame) = kept.swap_remove_back(lap * 7 % 50).unwrap();
             let mut bytes = vec![0; packet.len()];

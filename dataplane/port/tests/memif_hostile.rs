@@ -1,5 +1,4 @@
-//! A memif peer that says and writes whatever it likes: its own port stops with a name, and nothing is read or written
-//! outside of what it shared.
+//! A hostile memif peer: its own port stops with a named fault, and no access exceeds the shared memory.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod hand;
@@ -23,12 +22,13 @@ use std::time::{Duration, Instant};
 
 const COOKIE: u32 = 0x3e3_1f20;
 const REGION: u64 = 1 << 20;
-/// The ring to the server is at 0, the one to the client here, buffers of 2048 bytes from the third on.
+/// Offset of the ring to the client; the ring to the server is at 0. Buffers of 2048 bytes start at the third ring
+/// Offset of the ring to the client. The ring to the server is at 0; buffers of 2048 bytes start at `BUFFERS`.
 const BACK: u64 = 0x8000;
 const BUFFERS: u64 = 0x1_0000;
 const SIZE: u16 = 128;
 
-/// A client by hand, and the port that it is connected to.
+/// A hand-written client, and the port that it is connected to.
 struct Bench {
     port: Memif,
     engine: FakeEngine,
@@ -110,7 +110,7 @@ impl Bench {
         let mut control = SendAncillaryBuffer::new(&mut space);
         assert!(files.is_empty() || control.push(SendAncillaryMessage::ScmRights(files)));
         let iov = [IoSlice::new(bytes)];
-        // A port that has closed is what is looked for.
+        // Errors are ignored: the tests check whether the port has closed the connection.
         let _ = rustix::net::sendmsg(&self.socket, &iov, &mut control, SendFlags::NOSIGNAL);
         self.turn();
     }
@@ -121,7 +121,7 @@ impl Bench {
         self.say(&region(0, REGION), &[memory.as_fd()]);
     }
 
-    /// A ring each way, and running queues.
+    /// Sets up one ring per direction and starts the queues.
     fn run(&mut self) {
         self.share();
         self.say(&ring(1, 0, 0, 0, 7), &[event().as_fd()]);
@@ -151,7 +151,7 @@ impl Bench {
         }
     }
 
-    /// Everything that the port has said since the last look, the type of each message.
+    /// Types of all messages sent by the port since the last call.
     fn heard(&self) -> Vec<u16> {
         let (mut kinds, mut bytes) = (vec![], [0; 129]);
         while let Ok(n) = rustix::io::read(&self.socket, &mut bytes) {
@@ -324,7 +324,7 @@ fn a_second_client_is_shown_the_door_while_the_first_one_is_inside() {
     assert_eq!(bench.engine.rx.len(), 1);
 }
 
-/// What a receive queue says of whatever was done to its ring.
+/// Result of the receive queue after `do_it` has modified its ring.
 fn received(do_it: impl FnOnce(&Bench)) -> Result<Vec<usize>, PortFault> {
     let dir = tempfile::tempdir().unwrap();
     let mut bench = Bench::new(dir.path());
@@ -373,7 +373,7 @@ fn what_a_sender_may_not_write_is_a_fault_with_a_name() {
     for (fault, expected) in faults.into_iter().zip(expected) {
         assert_eq!(fault.unwrap_err(), PortFault::PeerRing(expected));
     }
-    // Frames that nobody carries are dropped and counted, in one buffer and in several.
+    // Invalid frame lengths are dropped and counted, in one buffer and in several.
     let lengths = received(|b| {
         b.describe(0, 0, 0, 0, 13, BUFFERS as u32);
         b.describe(0, 1, 0, 0, 14, BUFFERS as u32);
@@ -413,7 +413,7 @@ fn an_index_that_goes_back_is_a_fault_on_either_ring() {
     assert_eq!(fault, PortFault::PeerRing(RingFault::Index { theirs: 2, ours: 2, size: SIZE }));
 }
 
-/// A bench that runs; with `forked`, its transmit queue is one of two handles.
+/// A bench with running queues. With `forked`, its transmit queue is one of two handles.
 fn running(dir: &Path, forked: bool) -> Bench {
     let mut bench = Bench::new(dir);
     bench.run();
@@ -440,7 +440,7 @@ fn what_a_receiver_may_not_offer_is_a_fault_or_a_drop() {
     }
     let mut bench = Bench::new(dir.path());
     bench.run();
-    // As many empty buffers as the ring has: no frame fits, and none waits for ever.
+    // The ring is full of empty buffers: no frame can ever fit, so none may wait.
     (0..128).for_each(|slot| bench.describe(BACK, slot, 0, 0, 0, BUFFERS as u32));
     bench.head(BACK, 128);
     let tx = bench.engine.tx.get_mut(&0).unwrap();
@@ -497,7 +497,7 @@ fn a_sender_waits_for_nobody_who_holds_the_descriptor() {
     bench.share();
     bench.say(&ring(0, 0, 0, BACK as u32, 7), &[full.as_fd()]);
     bench.say(&connect(), &[]);
-    // The peer wants interrupts, its counter is full, and its descriptor blocks.
+    // The peer requests interrupts, its counter is full, and its descriptor is blocking.
     rustix::io::write(&full, &(u64::MAX - 1).to_ne_bytes()).unwrap();
     rustix::fs::fcntl_setfl(&full, rustix::fs::OFlags::empty()).unwrap();
     bench.poke(BACK + 4, &0u16.to_ne_bytes());

@@ -1,4 +1,5 @@
-//! What a memif peer did is gone when it is gone. One test, because it counts the whole process.
+//! A memif peer leaves no resources behind after it has disconnected. A single test, because it counts the whole
+//! process.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod common;
@@ -17,7 +18,7 @@ fn nothing_is_left_of_peers_that_came_and_went_or_of_any_script() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let options = Options { ring_size: 128, queue_pairs: 2, ..Options::default() };
-    // What a thread keeps for itself to signal peers is no peer's.
+    // The signalling context of a thread is not a peer's.
     port::prepare_thread();
     let mut now = Instant::now();
     let (mut server, mut engine) = (Memif::listen(&path, options).unwrap(), FakeEngine::default());

@@ -1,4 +1,4 @@
-//! Work that a guest leaves to be done, and how another guest is told of it.
+//! Offloads that a guest requests, and the offload header that another guest receives.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod hand;
@@ -11,7 +11,7 @@ const LEAVES: u64 = Features::VERSION_1 | Features::CSUM | Features::HOST_TSO4;
 const TAKES: u64 = Features::VERSION_1 | Features::GUEST_CSUM | Features::GUEST_TSO4;
 const LEN: usize = 200;
 
-/// A header of 12 bytes.
+/// A virtio-net header of 12 bytes.
 fn header(flags: u8, gso: u8, segment: u16, start: u16, offset: u16) -> Vec<u8> {
     let words = [0, segment, start, offset, 0].map(u16::to_le_bytes).concat();
     [vec![flags, gso], words].concat()
@@ -21,7 +21,7 @@ fn cut() -> Offload {
     Offload::with_checksum(34, 16).with_segments(Segmentation::Tcp4, 100, false)
 }
 
-/// Ways to lay a header of 12 bytes and a frame out.
+/// Layouts of a header of 12 bytes and a frame.
 fn layouts() -> [Vec<(u64, u32)>; 3] {
     [vec![(0, 212)], vec![(0, 12), (4096, 200)], vec![(0, 3), (100, 9), (4096, 1), (6000, 199)]]
 }
@@ -63,7 +63,7 @@ fn bad_words_cost_their_packet_alone_and_its_buffer_comes_back() {
             header(1, 1, 0, 34, 16),
             header(0, 1, 100, 34, 16),
             header(1, 3, 100, 34, 16),
-            // Never negotiated.
+            // Not negotiated.
             header(1, 4, 100, 34, 16),
             header(1, 0x81, 100, 34, 16),
         ];
@@ -88,7 +88,7 @@ fn bad_words_cost_their_packet_alone_and_its_buffer_comes_back() {
     }
 }
 
-/// The header that a guest finds in front of a frame with this work left.
+/// virtio-net header that a guest receives with a frame that needs this offload.
 fn told(features: u64, buffers: &[(u64, u32)], forked: bool, offload: Offload) -> Vec<u8> {
     let mut guest = Guest::new(false, features);
     for &buffer in buffers {

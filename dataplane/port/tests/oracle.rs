@@ -1,4 +1,4 @@
-//! The `vhost` crate's front end, written by others from the same specification, against our back end.
+//! The `vhost` crate's front end, an independent implementation of the specification, against this crate's back end.
 
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 

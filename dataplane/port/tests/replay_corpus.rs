@@ -1,4 +1,4 @@
-//! What the fuzz targets of the protocol and of the queues have found interesting, played again.
+//! Replays the corpora of the protocol and queue fuzz targets.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -24,7 +24,7 @@ use port::vhost_user::fuzz::fuzz_session;
 use port::virtio_user::fuzz::fuzz_back_end;
 use proptest::prelude::*;
 
-/// The scripts of one fuzz target.
+/// Scripts of one fuzz target.
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let files = std::fs::read_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));

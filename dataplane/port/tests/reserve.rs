@@ -1,5 +1,5 @@
-//! Frames that are written straight into a transmit queue's memory arrive whole and in the order in which their places were
-//! reserved, over every kind of ring, for one worker and for several.
+//! Frames written directly to reserved slots of a transmit queue arrive intact and in order of reservation, for every
+//! ring type, with one worker and with several.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod hand;
@@ -13,7 +13,7 @@ use port::vhost_user::fake::FakeEngine;
 use port::{BurstStats, DropReason, Offload, PortControl, RxQueue, Segmentation, Slots, TxQueue, vhost_user};
 use std::time::{Duration, Instant};
 
-/// Short ones, ones that need several buffers, and one that no ring of [`options`] holds.
+/// Short frames, frames in several buffers, and one that no ring of [`options`] can hold.
 const LENGTHS: [u32; 6] = [60, 1514, 9000, 2_000_000, 64, 2048];
 
 /// Writes frames `from..` into the slots, each in three parts.
@@ -29,7 +29,7 @@ fn write(slots: &mut Slots, from: usize) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Reserves, writes and commits. Returns what was sent.
+/// Reserves, writes and commits. Returns the frames sent, and statistics.
 fn send(tx: &mut dyn TxQueue, lengths: &[u32], from: usize) -> (Vec<Vec<u8>>, BurstStats) {
     let (mut slots, mut stats) = (Slots::new(), BurstStats::default());
     assert_eq!(tx.reserve(lengths, &mut slots, &mut stats), Ok(lengths.len()));
@@ -38,7 +38,7 @@ fn send(tx: &mut dyn TxQueue, lengths: &[u32], from: usize) -> (Vec<Vec<u8>>, Bu
     (frames, stats)
 }
 
-/// The sender and the receiver: from the virtio-user port, or to it.
+/// Sender and receiver: from the virtio-user port (0) or to it (1).
 fn each_way(Joined { front, back, .. }: &mut Joined, way: usize) -> (&mut dyn TxQueue, &mut dyn RxQueue) {
     if way == 0 { (front.tx(0), back.rx(0)) } else { (back.tx(0), front.rx(0)) }
 }
@@ -120,7 +120,7 @@ fn a_full_ring_has_no_room() {
     }
 }
 
-/// A UDP datagram with a sum of its pseudo header in its checksum field.
+/// A UDP datagram with the pseudo-header sum in its checksum field.
 fn datagram(len: usize) -> Vec<u8> {
     let mut frame = vec![2; 12];
     frame.extend([8, 0, 0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
@@ -129,7 +129,7 @@ fn datagram(len: usize) -> Vec<u8> {
     frame
 }
 
-/// The same with its checksum, as RFC 768 defines it, over `frame[34..]`.
+/// The datagram with its complete checksum (RFC 768) over `frame[34..]`.
 fn finished(mut frame: Vec<u8>) -> Vec<u8> {
     let mut sum: u32 = 0;
     for word in frame[34..].chunks(2) {
@@ -140,7 +140,7 @@ fn finished(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// What arrives whole, and how many frames are dropped as too short.
+/// Received frames, and the number of frames dropped as too short.
 fn arrived(rx: &mut dyn RxQueue) -> (Vec<Vec<u8>>, u64) {
     let (mut frames, mut short) = (vec![], 0);
     loop {
@@ -155,7 +155,7 @@ fn arrived(rx: &mut dyn RxQueue) -> (Vec<Vec<u8>>, u64) {
     }
 }
 
-/// Writes frames for which more is left to be done than the receiver does, in one buffer and in several.
+/// Writes frames with offloads that the receiver does not support, in one buffer and in several.
 fn write_with_offloads(tx: &mut dyn TxQueue, rx: &mut dyn RxQueue) {
     let (sum, lengths) = (Offload::with_checksum(34, 6), [101, 5000, 5000, 60, 101]);
     let segments = sum.with_segments(Segmentation::Udp, 1000, false);
@@ -190,7 +190,7 @@ fn a_receiver_without_offloads_gets_finished_frames() {
     }
 }
 
-/// Two memif ports, joined in one process.
+/// Two memif ports, connected in one process.
 fn memifs(path: &std::path::Path) -> [(Memif, FakeEngine); 2] {
     let (mut now, options) = (Instant::now(), memif::Options::default());
     let ports = [Memif::listen(path, options).unwrap(), Memif::connect(path, options, now).unwrap()];
@@ -215,7 +215,7 @@ fn a_memif_peer_gets_finished_frames() {
     }
 }
 
-/// Slots that are dropped hold nothing back, and their buffers come back.
+/// Dropped slots release their buffers.
 fn drop_slots(tx: &mut dyn TxQueue, rx: &mut dyn RxQueue) {
     let (mut other, mut stats) = (tx.fork(), BurstStats::default());
     for lap in 0..600 {

@@ -1,5 +1,5 @@
-//! What a peer of a stream port brought is gone when it is gone, however far it came. One test, because it counts the whole
-//! process.
+//! A stream peer leaves no resources behind, at whatever stage it disconnects. A single test, because it counts the
+//! whole process.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod common;
@@ -14,10 +14,10 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// More than any pause between peers.
+/// Longer than the maximum pause between peers.
 const LATER: Duration = Duration::from_secs(3);
 
-/// A port, what the engine has of it, and the time that it is told.
+/// A port, its engine, and the time passed to it.
 struct Bench {
     port: Stream,
     engine: FakeEngine,
@@ -34,7 +34,7 @@ impl Bench {
         self.port.handle(self.now, &mut self.engine);
     }
 
-    /// The last peer has gone and the next one may come.
+    /// Lets the port handle a disconnected peer until the next one can connect.
     fn calm(&mut self) {
         for _ in 0..3 {
             self.now += LATER;
@@ -51,14 +51,14 @@ fn stream(server: &mut Bench, path: &Path, how_far: usize) {
     let words = [&60_u32.to_be_bytes()[..], &[7; 60], &u32::MAX.to_be_bytes()].concat();
     peer.write_all(&words[..how_far.min(words.len())]).unwrap();
     drop(peer);
-    // What a worker finds out.
+    // A worker receives, and detects a fault or the end of the stream.
     let found = server.engine.rx.get_mut(&0).map(|queue| hand::receive(queue.as_mut()));
     match found {
         Some(Err(fault)) => server.port.fault(server.now, fault, &mut server.engine),
         Some(Ok((burst, _))) => {
             let queue = server.engine.rx.get_mut(&0).unwrap();
             queue.complete(burst.buf_ids());
-            // The end comes behind the frames.
+            // The end of the stream is detected after the frames.
             let _ = hand::receive(queue.as_mut()).map(|(burst, _)| queue.complete(burst.buf_ids()));
         }
         None => {}

@@ -16,7 +16,7 @@ use std::sync::{Arc, Weak};
 const MERGEABLE: u64 = Features::VERSION_1 | Features::MRG_RXBUF;
 const NEW: u64 = BUFFERS + 0x100_0000;
 
-/// Adds a region beside those of the guest.
+/// Adds a region to those of the guest.
 fn add(guest: &Guest) -> Weak<Region> {
     let region = Arc::new(Region::heap(NEW, NEW + USER, REGION));
     let seen = Arc::downgrade(&region);
@@ -33,7 +33,7 @@ fn queues_go_on_under_a_changed_map() {
     for packed in KINDS {
         let (mut from, mut to) = (Guest::new(packed, MERGEABLE), Guest::new(packed, MERGEABLE));
         let (mut rx, mut tx) = (from.rx(), to.tx());
-        // A stock of every kind: plain buffers, then one over a region edge, then plain ones again.
+        // A cache of mixed buffers: plain ones, then one across a region edge, then plain ones again.
         for k in 0..8 {
             to.offer(&[(if k == 4 { REGION - 8 } else { k * 64 }, 40)], WRITE);
         }
@@ -95,12 +95,12 @@ fn a_removed_region_that_holds_a_buffer_of_the_stock_is_a_named_fault() {
     }
 }
 
-/// Another worker may send before control hears that the queue is lost, and the old memory goes before that.
+/// Another worker may send before the control thread learns of the fault, after the old memory was removed.
 #[test]
 fn what_one_worker_could_not_take_over_no_other_one_writes_to() {
     let outside = PortFault::Ring(RingFault::Outside { address: NEW, len: 30 });
     for packed in KINDS {
-        // The frame that is sent last finds a plain buffer, or needs several of which one was gathered before.
+        // The last frame takes a plain buffer, or needs several, one of which was gathered before.
         for features in [MERGEABLE, Features::VERSION_1] {
             let mut guest = Guest::new(packed, features);
             let gone = add(&guest).upgrade().unwrap();
@@ -126,7 +126,7 @@ fn what_one_worker_could_not_take_over_no_other_one_writes_to() {
     }
 }
 
-/// Puts the first region of buffers into a file.
+/// Backs the first region of buffers by a file.
 fn on_file(guest: &mut Guest) -> OwnedFd {
     let file = memfd_create("swap-maps", MemfdFlags::CLOEXEC).unwrap();
     ftruncate(&file, REGION).unwrap();
@@ -143,7 +143,7 @@ fn part(file: &OwnedFd, from: u64, to: u64) -> Arc<Region> {
     Arc::new(Region::map(file.as_fd(), spec).unwrap())
 }
 
-/// The same bytes at the same addresses, as two regions that meet at `edge`.
+/// Maps the same bytes at the same addresses as two regions that meet at `edge`.
 fn cut(guest: &Guest, file: &OwnedFd, edge: u64) {
     let rest = guest.memory.load().without(BUFFERS, BUFFERS + USER, REGION).unwrap();
     let halves = rest.with(part(file, 0, edge)).unwrap().with(part(file, edge, REGION)).unwrap();
@@ -153,7 +153,7 @@ fn cut(guest: &Guest, file: &OwnedFd, edge: u64) {
 #[test]
 fn a_buffer_of_the_stock_that_lies_over_a_new_edge_is_taken_again() {
     const EDGE: u64 = 0x1000;
-    // The third lies over the edge. Behind it a plain one and a chain, which the stock holds as well.
+    // The third buffer crosses the edge. A plain buffer and a chain follow it, which are cached as well.
     let buffers: [&[(u64, u32)]; 5] =
         [&[(0, 256)], &[(256, 256)], &[(EDGE - 30, 256)], &[(0x2000, 256)], &[(0x3000, 40), (0x3100, 216)]];
     for packed in KINDS {
@@ -191,7 +191,7 @@ fn removed_rings_are_a_named_fault() {
     }
 }
 
-/// A queue of each kind that has touched the new region, and the burst that holds a packet of it.
+/// Queues of each type that have accessed the new region, and the burst that holds a packet of it.
 struct Holders {
     rx: Box<dyn RxQueue>,
     tx: Vec<Box<dyn TxQueue>>,

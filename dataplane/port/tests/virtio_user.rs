@@ -1,5 +1,6 @@
-//! Our virtio-user port and our vhost-user port, joined in one process over a real socket: frames pass both ways over
-//! every kind of ring, nothing is lost uncounted, and a back end that dies a hundred times leaves nothing behind.
+//! A virtio-user port and a vhost-user port, connected in one process over a real socket: frames pass in both
+//! directions over every ring type, losses are counted, and a back end that dies a hundred times leaves no resources
+//! behind.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod hand;
@@ -76,7 +77,7 @@ fn a_long_frame_spans_buffers_and_is_counted_where_they_may_not_be_merged() {
     for kind in KINDS {
         let mut joined = Joined::new(&dir.path().join("s"), options(kind), vhost_user::Options::default());
         for len in [2048, 2049, 9000, 60_000] {
-            // More than a lap, so that what came back is used again.
+            // More than one lap, so that returned buffers are reused.
             for lap in 0..10 {
                 let frames: Vec<_> = (0..2).map(|seed| frame(len, seed + lap)).collect();
                 assert!(joined.there(0, &frames) == frames, "{kind:?}, {len}");
@@ -96,10 +97,10 @@ fn a_long_frame_spans_buffers_and_is_counted_where_they_may_not_be_merged() {
     assert!(joined.there(0, &frames) == frames && joined.back(0, &frames) == frames);
 }
 
-/// One step of a random walk: bursts of so many frames each way, and which sides look into their rings.
+/// One step of a random walk: burst sizes in both directions, and the sides that poll their rings.
 type Step = (usize, usize, bool, bool);
 
-/// Walks at random; every frame arrives once, in order, or its sender was told that the ring is full.
+/// Random walk: every frame arrives once and in order, or the sender's queue reported full.
 fn walk(kind: RingKind, steps: &[Step]) {
     let dir = tempfile::tempdir().unwrap();
     let mut joined = Joined::new(&dir.path().join("s"), options(kind), vhost_user::Options::default());
@@ -145,13 +146,13 @@ fn whatever_the_order_of_events_the_sums_agree() {
         .unwrap();
 }
 
-/// How often `rx` was told since the last look: the counter of its event descriptor.
+/// Number of notifications of `rx` since the last call: the counter of its eventfd.
 fn told(rx: &dyn RxQueue) -> u64 {
     let mut count = [0; 8];
     rustix::io::read(rx.kick_fd().unwrap(), &mut count).map_or(0, |_| u64::from_ne_bytes(count))
 }
 
-/// Two joined ports whose back end offers `EVENT_IDX` or not.
+/// Two connected ports whose back end offers `EVENT_IDX`, or does not.
 fn joined(path: &Path, kind: RingKind, event_idx: bool) -> Joined {
     let without = if event_idx { 0 } else { Features::EVENT_IDX };
     let offer = vhost_user::Options { features: Features(!without), ..Default::default() };
@@ -161,7 +162,7 @@ fn joined(path: &Path, kind: RingKind, event_idx: bool) -> Joined {
     joined
 }
 
-/// Publishes `n` times, asks each time, and says how often front and back end were told.
+/// Publishes `n` times in each direction and queries each time. Returns the notifications of front and back end.
 fn publish_both_ways(joined: &mut Joined, n: usize) -> [u64; 2] {
     for _ in 0..n {
         for tx in [joined.back.tx(0), joined.front.tx(0)] {
@@ -180,7 +181,7 @@ fn each_side_is_woken_while_it_sleeps_and_with_event_idx_once() {
         let mut joined = joined(&dir.path().join("s"), kind, event_idx);
         joined.front.rx(0).disable_notification();
         joined.back.rx(0).disable_notification();
-        // The first entry of all stands at the place that a split ring starts with.
+        // The first entry is at the initial event position of a split ring.
         let first = u64::from(event_idx && !kind.is_packed());
         assert_eq!(publish_both_ways(&mut joined, 1), [first; 2], "{kind:?}");
         assert_eq!(publish_both_ways(&mut joined, 20), [0; 2], "{kind:?}: polling sides are left in peace");
@@ -196,7 +197,8 @@ fn each_side_is_woken_while_it_sleeps_and_with_event_idx_once() {
                 !joined.front.rx(0).enable_notification().unwrap()
                     && !joined.back.rx(0).enable_notification().unwrap()
             );
-            // Until it has woken up and said so, a flag asks for every one of them, a place for the first.
+            // Until the sleeper disables notifications again, a flag requests one for each entry, an event position
+            // only for the first.
             let expected = if event_idx { 1 } else { 20 };
             assert_eq!(publish_both_ways(&mut joined, 20), [expected; 2], "{kind:?}, event_idx {event_idx}");
             joined.front.rx(0).disable_notification();
@@ -206,14 +208,14 @@ fn each_side_is_woken_while_it_sleeps_and_with_event_idx_once() {
     }
 }
 
-/// The 16 bits of a split index and the laps of a packed ring go round; a sleeper is woken all the same, and somebody
-/// who never sleeps again is told of one entry in 65536 at most.
+/// Split indices wrap at 16 bits and packed rings wrap their laps. A sleeping side is woken nevertheless, and a side
+/// that never sleeps is notified for at most one entry in 65536.
 #[test]
 fn a_place_that_is_left_behind_wakes_nobody_needlessly_often() {
     let dir = tempfile::tempdir().unwrap();
     for kind in KINDS {
         let mut joined = joined(&dir.path().join("s"), kind, true);
-        // Whoever starts a ring may tell the other side of it.
+        // Starting a ring may notify the other side.
         joined.front.rx(0).disable_notification();
         joined.back.rx(0).disable_notification();
         let (mut needless, bursts) = ([0; 2], 2_200);
@@ -259,7 +261,8 @@ fn a_back_end_without_what_was_asked_for_is_named_and_asked_again() {
     assert_eq!(joined.front.engine.rx.len(), 1, "{:?}", joined.front.port.status());
 }
 
-/// A program that holds packets keeps the ring going: half of its buffers stay, and those of a guest are never held.
+/// Retained packets do not block the ring: half of the port's own buffers are never lent, and a guest's buffers are
+/// never lent.
 #[test]
 fn retained_packets_outlive_their_burst_and_their_buffers_come_back() {
     let dir = tempfile::tempdir().unwrap();
@@ -315,7 +318,7 @@ fn retained_packets_keep_their_bytes_after_a_disconnect() {
     }
 }
 
-/// How many of the last 8 packets lie in memory of their port.
+/// Number of packets among the last 8 that are in the port's memory.
 fn lent(kept: &VecDeque<(Retained, Vec<u8>)>) -> usize {
     kept.range(kept.len() - 8..).filter(|(packet, _)| packet.is_lent()).count()
 }
@@ -362,7 +365,7 @@ fn several_workers_send_to_one_back_end_and_none_waits_for_another() {
 }
 
 fn own_frame(who: usize, number: usize) -> Vec<u8> {
-    // Some span several buffers.
+    // Some frames span several buffers.
     let len = if number.is_multiple_of(11) { 5000 } else { 60 + number * 7 % 500 };
     let mut frame = frame(len, number);
     frame[0] = who as u8;

@@ -1,4 +1,4 @@
-//! Back ends that lie: in what they answer, and in what they write into the rings.
+//! Hostile back ends: invalid replies, and invalid ring contents.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod hand;
@@ -20,9 +20,9 @@ use std::time::{Duration, Instant};
 
 const SIZE: u16 = 128;
 
-/// What a back end says to a request.
+/// Reply of a back end to a request.
 type Answer = fn(Header) -> Option<Vec<u8>>;
-/// What a back end writes into a used ring (identifier, length, index), and what that is called.
+/// Entry written to a used ring (identifier, length, index), and the expected fault.
 type Lie = (u32, u32, u16, RingFault);
 
 proptest! {
@@ -33,14 +33,14 @@ proptest! {
     }
 }
 
-/// A back end made by hand: it answers what the test says, and keeps the memory that it is given.
+/// A hand-written back end: replies as the test specifies, and keeps the shared memory.
 struct BackEnd {
     stream: UnixStream,
     memory: Option<OwnedFd>,
 }
 
 impl BackEnd {
-    /// The next request, or `None` while there is none.
+    /// Next request, or `None` if there is none.
     fn hear(&mut self) -> Option<Header> {
         let mut bytes = [0; Header::BYTES];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
@@ -65,11 +65,11 @@ impl BackEnd {
     }
 
     fn say(&mut self, bytes: &[u8]) {
-        // A port that has had enough has closed, and that is then what is looked at.
+        // Errors are ignored: the port may have closed the connection, which the tests check.
         let _ = std::io::Write::write_all(&mut self.stream, bytes);
     }
 
-    /// The answer of a back end that can do everything.
+    /// Reply of a back end that supports everything.
     fn right(header: Header) -> Option<Vec<u8>> {
         let number = match header.code {
             Code::GetFeatures | Code::GetProtocolFeatures | Code::GetStatus => u64::MAX,
@@ -106,7 +106,7 @@ impl Stage {
         Self { port, engine, back, now, _dir: dir }
     }
 
-    /// Answers everything with `answer` until nothing more is asked.
+    /// Replies to all requests with `answer` until none is pending.
     fn talk(&mut self, mut answer: impl FnMut(Header) -> Option<Vec<u8>>) {
         while let Some(header) = self.back.hear() {
             if let Some(bytes) = answer(header) {
@@ -116,7 +116,7 @@ impl Stage {
         }
     }
 
-    /// A device that runs.
+    /// A port with a running device.
     fn running(ring: RingKind, mergeable: bool) -> Self {
         Self::with(ring, mergeable, true)
     }
@@ -136,12 +136,13 @@ impl Stage {
         }
     }
 
-    /// Writes into the shared memory.
+    /// Writes to the shared memory.
     fn poke(&self, at: u64, bytes: &[u8]) {
         rustix::io::pwrite(self.back.memory.as_ref().unwrap(), bytes, at).unwrap();
     }
 
-    /// The receive ring's used ring (split), behind 16 bytes per descriptor and the available ring.
+    /// Writes to the used ring of the receive queue (split), which follows the descriptors (16 bytes each) and the
+    /// available ring.
     fn used(&self, slot: u64, id: u32, len: u32, index: u16) {
         let at = u64::from(SIZE) * 16 + (u64::from(SIZE) * 2 + 6).next_multiple_of(128);
         self.poke(at + 4 + slot * 8, &id.to_ne_bytes());
@@ -224,7 +225,7 @@ fn every_lie_in_a_used_ring_has_a_name() {
     assert_eq!(twice.to_string(), "the back end broke its virtqueue: buffer 5 was used but not out");
 }
 
-/// Where the header's `num_buffers` of receive buffer `id` stands: behind four areas of two rings.
+/// Address of `num_buffers` in the header of receive buffer `id`: after the four areas of the two rings.
 fn num_buffers(id: u64) -> u64 {
     let n = u64::from(SIZE);
     let ring: u64 = [n * 16, n * 2 + 6, n * 8 + 6].iter().map(|bytes| bytes.next_multiple_of(128)).sum();
@@ -258,7 +259,7 @@ fn a_frame_waits_for_all_of_its_buffers_and_never_spans_none_or_too_many() {
     stage.used(1, 1, 100, 2);
     let (burst, stats) = stage.receive().unwrap();
     assert_eq!((burst.len(), burst.buf_ids().len(), stats.bytes), (1, 2, 2148));
-    // 40 buffers of 2060 bytes are more than any frame has.
+    // 40 buffers of 2060 bytes exceed any frame.
     let mut stage = Stage::running(RingKind::Split, true);
     stage.poke(num_buffers(0), &40u16.to_ne_bytes());
     (0..40).for_each(|slot| stage.used(slot, slot as u32, 2060, slot as u16 + 1));
@@ -292,7 +293,7 @@ fn bad_words_in_a_header_cost_their_packet_alone() {
             stage.used(n, n as u32, 12 + 64, slot + 1);
         }
         let (burst, stats) = stage.receive().unwrap();
-        // Cutting was not agreed on where buffers cannot be merged, and nothing where no offload was.
+        // Without mergeable buffers, segmentation offload was not negotiated; without offloads, headers are ignored.
         let left = if !offloads {
             16
         } else if mergeable {

@@ -1,4 +1,4 @@
-//! A back end that dies and returns leaves nothing behind. One test, because it counts the whole process.
+//! A back end that dies and returns leaves no resources behind. A single test, because it counts the whole process.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod common;
@@ -12,7 +12,7 @@ use port::virtio_user::{Options, RingKind, VirtioUser};
 use port::{PortControl, PortFault, PortState};
 use std::time::{Duration, Instant};
 
-/// Rounds of both sides until something is as wanted.
+/// Maximum rounds of both sides until a condition holds.
 const ROUNDS: usize = 20_000;
 
 struct Front {
@@ -22,7 +22,7 @@ struct Front {
 }
 
 impl Front {
-    /// Lets both sides act until the front end's queues run (or do not). The back end's engine is its own.
+    /// Runs both sides until the front end's queues run, or do not. The back end has its own engine.
     fn until(&mut self, mut back: Option<(&mut VhostUser, &mut FakeEngine)>, runs: bool) {
         for _ in 0..ROUNDS {
             self.now += Duration::from_millis(1);
@@ -48,7 +48,7 @@ fn a_back_end_dies_and_returns_a_hundred_times() {
         let port = VirtioUser::connect(&path, options, now).unwrap();
         let mut front = Front { port, engine: FakeEngine::default(), now };
         front.until(None, false);
-        // Taken after the first back end: a thread's first signal makes what it signals with for the rest of its life.
+        // Measured after the first back end: a thread's first signal creates its signalling context permanently.
         let mut before = None;
         for n in 1..=101 {
             let offer = vhost_user::Options { queue_pairs: 2, ..Default::default() };
@@ -59,7 +59,7 @@ fn a_back_end_dies_and_returns_a_hundred_times() {
             let tx = front.engine.tx.get_mut(&1).unwrap();
             assert_eq!(send(tx.as_mut(), &frames).unwrap().0, 1);
             if n % 3 == 0 {
-                // A worker found a ring broken.
+                // A worker reports a broken ring.
                 front.port.fault(front.now, PortFault::MemoryLost, &mut front.engine);
                 assert_eq!(front.port.status().state, PortState::Faulted(PortFault::MemoryLost));
             }

@@ -1,5 +1,5 @@
-//! Work that is left to be done crosses between our virtio-user port and our vhost-user port in both directions, and
-//! headers are zeros again behind it; what was not agreed on is neither left nor taken.
+//! Offload requests pass between a virtio-user port and a vhost-user port in both directions, and headers are zero
+//! again afterwards. Offloads that were not negotiated are neither requested nor accepted.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod hand;
@@ -14,14 +14,14 @@ use port::{Burst, Capabilities, Offload, PortControl, RxQueue, Segmentation, TxQ
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-/// A frame and what is left to be done for it.
+/// A frame and its offloads.
 type Packet = (Vec<u8>, Offload);
 
 fn cut(kind: Segmentation) -> Offload {
     Offload::with_checksum(34, 16).with_segments(kind, 1448, false)
 }
 
-/// A packet of each sort, `n` telling them apart.
+/// A packet of type `sort`; `n` varies its content.
 fn packet(sort: usize, n: usize) -> Packet {
     let sum = Offload::with_checksum(34, 16);
     let (len, offload) = [
@@ -54,14 +54,14 @@ fn drain(rx: &mut dyn RxQueue) -> Vec<Packet> {
             return all;
         }
         let offloads: Vec<_> = (0..burst.len()).map(|i| burst.offload(i)).collect();
-        // To be read, packets go to somebody who must not be told of work.
+        // The packets are read through a guest without offloads.
         (0..burst.len()).for_each(|i| burst.set_offload(i, Offload::NONE));
         all.extend(contents(&burst).into_iter().zip(offloads));
         rx.complete(burst.buf_ids());
     }
 }
 
-/// Sends each packet as a burst of its own or all of them as one, and receives them.
+/// Sends each packet as a separate burst, or all of them as one, and receives them.
 fn pass(tx: &mut dyn TxQueue, rx: &mut dyn RxQueue, packets: &[Packet]) -> Vec<Packet> {
     let (done, stats) = send(tx, &burst(packets)).unwrap();
     assert_eq!((done, stats.packets, stats.lost), (packets.len(), packets.len() as u64, 0));
@@ -78,7 +78,7 @@ fn is_all_said(kind: RingKind, forked: bool, sorts: &[Vec<usize>]) {
         }
     }
     let plain = vec![0; 40];
-    // A lap of finished packets behind all of it, in buffers whose headers said something.
+    // Afterwards, a lap of packets without offloads, in buffers whose headers requested some.
     for (n, sorts) in sorts.iter().chain(std::iter::repeat_n(&plain, 10)).enumerate() {
         let packets: Vec<_> = sorts.iter().enumerate().map(|(k, sort)| packet(*sort, n + k)).collect();
         let [front, back] = [&mut joined.front.engine, &mut joined.back.engine];
@@ -105,7 +105,7 @@ fn whatever_the_order_of_packets_each_has_its_own_words() {
     let sorts = prop::collection::vec(prop::collection::vec(0..7_usize, 1..5), 1..12);
     let mut runner = TestRunner::new(Config { cases: 12, failure_persistence: None, ..Config::default() });
     let walk = |(sorts, forked): (Vec<Vec<usize>>, bool)| {
-        // Two of 60,000 bytes are more than the memory that a burst of these tests has.
+        // Two packets of 60,000 bytes exceed the memory of a burst in these tests.
         let few = |sorts: &Vec<usize>| sorts.iter().filter(|sort| **sort == 3).count() < 2;
         let sorts: Vec<_> = sorts.into_iter().filter(few).collect();
         for kind in KINDS {
@@ -116,7 +116,7 @@ fn whatever_the_order_of_packets_each_has_its_own_words() {
     runner.run(&(sorts, any::<bool>()), walk).unwrap();
 }
 
-/// What the two sides do for each other, and the names of what they agreed on.
+/// Capabilities of both sides, and the names of the negotiated offload features.
 fn agreed(front: virtio_user::Options, back: vhost_user::Options) -> ([Capabilities; 2], Vec<&'static str>) {
     let dir = tempfile::tempdir().unwrap();
     let mut joined = Joined::new(&dir.path().join("s"), front, back);
@@ -137,7 +137,7 @@ fn what_was_not_agreed_on_is_neither_left_nor_taken() {
     let nothing = ([Capabilities::NONE; 2], vec![]);
     assert_eq!(agreed(virtio_user::Options { offloads: false, ..front }, back), nothing);
     assert_eq!(agreed(front, back.without_offloads()), nothing);
-    // Only buffers that may be merged hold packets that nobody has cut.
+    // Unsegmented packets need mergeable buffers.
     let (single, names) = agreed(virtio_user::Options { mergeable: false, ..front }, back);
     assert_eq!(
         (single, names),

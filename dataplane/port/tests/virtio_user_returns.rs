@@ -1,5 +1,5 @@
-//! Back ends that leave and come back: the next one gets a device after a pause that grows, whichever side connects;
-//! and a device whose queues no worker takes is not one that runs.
+//! Back ends that disconnect and return: the device is set up again after a growing pause, whichever side connects. A
+//! device whose queues no worker takes does not count as running.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 use port::vhost_user::fake::FakeEngine;
@@ -10,24 +10,24 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Rounds after which a port that still has something to do never rests.
+/// Rounds after which the port is considered busy forever.
 const ROUNDS: usize = 1000;
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// Which side connects.
+/// Side that connects.
 #[derive(Clone, Copy, Debug)]
 enum Mode {
     Listens,
     Connects,
 }
 
-/// A back end with an engine of its own.
+/// A back end with its own engine.
 struct Back {
     port: VhostUser,
     engine: FakeEngine,
 }
 
-/// A port, its engine, and the time that it is told.
+/// A port, its engine, and the time passed to it.
 struct Front {
     mode: Mode,
     path: PathBuf,
@@ -47,7 +47,7 @@ impl Front {
         Self { mode, path, port: port.unwrap(), engine: FakeEngine::default(), now }
     }
 
-    /// A back end that is there from now on and answers to everything.
+    /// Starts a back end that replies to everything.
     fn back(&self) -> Back {
         let offer = vhost_user::Options { queue_pairs: 2, ..Default::default() };
         let port = match self.mode {
@@ -59,17 +59,17 @@ impl Front {
         back
     }
 
-    /// Whether the engine would turn to the port now.
+    /// Whether the engine would call the port now.
     fn is_called(&self) -> bool {
         let fd = self.port.poll_fd().unwrap();
         let readable = poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&Timespec::default())).unwrap() > 0;
         readable || self.port.deadline().is_some_and(|at| at <= self.now)
     }
 
-    /// What both sides do at this moment, until the port has nothing more to do.
+    /// Runs both sides at the current time until the port has nothing left to do.
     fn run(&mut self, mut back: Option<&mut Back>) {
         for _ in 0..ROUNDS {
-            // Twice: a back end that has just accepted listens to what is said next time.
+            // Twice: a back end that has just accepted a connection reads messages on the next call.
             if let Some(back) = &mut back {
                 (0..2).for_each(|_| back.port.handle(self.now, &mut back.engine));
             }
@@ -88,7 +88,7 @@ impl Front {
         queues == 2
     }
 
-    /// `back` lets the device run for `time` and leaves. How long the port pauses then.
+    /// Lets the device run with `back` for `time` and disconnects. Returns the port's pause afterwards.
     fn visit(&mut self, mut back: Back, time: Duration) -> Duration {
         self.run(Some(&mut back));
         assert!(self.runs(), "{:?}", self.port.status());

@@ -5,7 +5,7 @@ use generator::schedule::Pace;
 use generator::tag::TAG;
 use generator::{Description, Sizes, Source};
 use mem::copy::chosen;
-use port::Burst;
+use port::GeneratedBurst;
 use std::error::Error;
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ const KEY: u32 = 1;
 fn mpps(stream: &Description, checked: bool) -> Result<f64, Box<dyn Error>> {
     let plan = stream.plan()?;
     let mut source = Source::new(vec![(plan, None)], Pace::Constant, 0, 64, KEY)?;
-    let (mut burst, mut meter, mut made) = (Burst::new(), Meter::new(1, KEY), 0);
+    let (mut burst, mut meter, mut made) = (GeneratedBurst::new(), Meter::new(1, KEY), 0);
     let began = Instant::now();
     while began.elapsed() < LENGTH {
         mem::with_kernel!(chosen(), K => {

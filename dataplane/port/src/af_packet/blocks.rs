@@ -1,18 +1,18 @@
-//! The blocks of a `TPACKET_V3` ring (`Documentation/networking/packet_mmap.rst`): the one unsafe room of this port's
-//! receive queue.
+//! Blocks of a `TPACKET_V3` ring (`Documentation/networking/packet_mmap.rst`). The only module with unsafe code of
+//! this port's receive queue.
 //!
-//! Protocol: a block belongs to the kernel or to us, and its status word says to whom. The kernel fills it with frames
-//! and hands it over by setting [`USER`], with release; that pairs with the acquire load in [`Blocks::is_ours`]. The thread that
-//! has read it for the last time hands it back with the release store in [`Blocks::give_back`]. While it is ours no other thread
-//! writes to it, we least of all. The kernel is trusted; offsets that it wrote are compared with the block all the same,
-//! and nothing in a block is ever behind a reference.
+//! Protocol: a block is owned by the kernel or by this process, according to its status word. The kernel fills a
+//! block with frames and passes it on by setting [`USER`] with release; this pairs with the acquire load in
+//! [`Blocks::is_ours`]. The thread that has read the block last returns it with the release store in
+//! [`Blocks::give_back`]. While this process owns a block, no thread writes to it. The kernel is trusted; its offsets
+//! are nevertheless checked against the block, and no reference to block contents is ever formed.
 
 use core::sync::atomic::Ordering;
 use mem::copy::Portable;
 use mem::{GuestMemory, VolatileSlice};
 use std::sync::Arc;
 
-/// Bytes of a block: one frame of 64 KiB with its header, or some 800 small ones.
+/// Block size in bytes: one frame of 64 KiB with its header, or about 800 small ones.
 pub(super) const BLOCK: u32 = 128 << 10;
 
 /// `TP_STATUS_USER`
@@ -25,32 +25,32 @@ const STATUS: usize = 8;
 const COUNT: usize = 12;
 const FIRST: usize = 16;
 
-/// Bytes of `struct tpacket3_hdr`.
+/// Size of `struct tpacket3_hdr`.
 const HEADER: usize = 48;
 /// `TP_STATUS_VLAN_VALID`
 const VLAN: u32 = 1 << 4;
 /// `TP_STATUS_VLAN_TPID_VALID`
 const VLAN_TYPE: u32 = 1 << 6;
-/// The type of a tag whose type the kernel does not say: 802.1Q.
+/// TPID used if the kernel does not report one: 802.1Q.
 const USUAL_TYPE: u16 = 0x8100;
 
-/// What the kernel wrote about a frame.
+/// Metadata of a frame, written by the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// From this header to the next; 0 in the last one.
+    /// Offset from this header to the next; 0 in the last one.
     pub(super) next: u32,
-    /// Bytes of the frame that are here.
+    /// Captured length.
     pub(super) here: u32,
-    /// Bytes of the frame.
+    /// Frame length.
     pub(super) len: u32,
-    /// From this header to the frame.
+    /// Offset from this header to the frame.
     pub(super) frame: u16,
-    /// A tag that the kernel took out of the frame: type, then priority and number.
+    /// VLAN tag removed from the frame by the kernel: TPID and TCI.
     pub(super) tag: Option<(u16, u16)>,
 }
 
 impl Entry {
-    /// Reads a header that was copied.
+    /// Parses a copied header.
     fn parse(header: [u8; HEADER]) -> Self {
         let word = |at: usize| u32::from_ne_bytes(std::array::from_fn(|i| header[at + i]));
         let half = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
@@ -66,7 +66,7 @@ impl Entry {
     }
 }
 
-/// The blocks of one socket.
+/// Blocks of one socket.
 #[derive(Debug)]
 pub(super) struct Blocks {
     map: Arc<GuestMemory>,
@@ -75,7 +75,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// `count` blocks, which are all that is in `map`.
+    /// `count` blocks, which occupy all of `map`.
     pub(super) fn new(map: Arc<GuestMemory>, count: u16) -> Self {
         let len = u32::from(count) * BLOCK;
         let whole =
@@ -83,12 +83,12 @@ impl Blocks {
         Self { map, whole, count }
     }
 
-    /// What a burst pins.
+    /// Memory that a burst pins.
     pub(super) fn map(&self) -> &Arc<GuestMemory> {
         &self.map
     }
 
-    /// How many there are.
+    /// Number of blocks.
     pub(super) fn count(&self) -> u16 {
         self.count
     }
@@ -98,23 +98,23 @@ impl Blocks {
         self.whole.slice(usize::from(block) * BLOCK as usize, BLOCK as usize).unwrap_or(VolatileSlice::EMPTY)
     }
 
-    /// Whether the kernel has handed over `block`, which is below [`Blocks::count`].
+    /// Whether this process owns `block`, which must be below [`Blocks::count`].
     #[inline(always)]
     pub(super) fn is_ours(&self, block: u16) -> bool {
         debug_assert!(block < self.count);
-        // SAFETY: the map is held by `self`; the block lies in it and begins on a page.
+        // SAFETY: `self` holds the map; the block is inside it and page-aligned.
         unsafe { self.block(block).load_u32(STATUS, Ordering::Acquire) & USER != 0 }
     }
 
-    /// Hands `block`, which is ours, back to the kernel.
+    /// Returns `block`, which must be owned by this process, to the kernel.
     #[inline(always)]
     pub(super) fn give_back(&self, block: u16) {
         debug_assert!(block < self.count);
-        // SAFETY: as in `is_ours`. Pairs with the kernel's look at the status before it writes.
+        // SAFETY: as in `is_ours`. The release store pairs with the kernel's read of the status before it writes.
         unsafe { self.block(block).store_u32(STATUS, KERNEL, Ordering::Release) };
     }
 
-    /// How many frames are in `block`, which is ours, and where the first one's header is.
+    /// Number of frames in `block`, which must be owned by this process, and offset of the first header.
     #[inline(always)]
     pub(super) fn contents(&self, block: u16) -> (u32, u32) {
         debug_assert!(block < self.count);
@@ -123,35 +123,35 @@ impl Blocks {
         unsafe { (block.load_u32(COUNT, Ordering::Relaxed), block.load_u32(FIRST, Ordering::Relaxed)) }
     }
 
-    /// The header at `at` in `block`; `None` where it would not lie inside.
+    /// Header at `at` in `block`. Returns `None` if it exceeds the block.
     #[inline(always)]
     pub(super) fn entry(&self, block: u16, at: u32) -> Option<Entry> {
         self.copy::<HEADER>(block, u64::from(at)).map(Entry::parse)
     }
 
-    /// `N` bytes at `at` in `block`.
+    /// `N` bytes at `at` in `block`. Returns `None` if they exceed the block.
     #[inline(always)]
     pub(super) fn copy<const N: usize>(&self, block: u16, at: u64) -> Option<[u8; N]> {
         let (place, mut bytes) = (self.block(block).slice(usize::try_from(at).ok()?, N)?, [0; N]);
-        // SAFETY: the map is held by `self`, and the place has the array's length.
+        // SAFETY: `self` holds the map, and `place` has the array's length.
         unsafe { place.copy_out::<Portable>(&mut bytes) };
         Some(bytes)
     }
 
-    /// The frame behind the header at `at`.
+    /// Frame of the header at `at`. Returns `None` if it exceeds the block.
     #[inline(always)]
     pub(super) fn frame(&self, block: u16, at: u32, entry: Entry) -> Option<VolatileSlice> {
         self.block(block).slice(at as usize + usize::from(entry.frame), entry.here as usize)
     }
 
-    /// Fetches the beginning of `block`.
+    /// Prefetches the line at `at` in `block`.
     #[inline(always)]
     pub(super) fn prefetch(&self, block: u16, at: u32) {
         self.block(block).prefetch_read(at as usize);
     }
 }
 
-/// Puts a tag that the kernel took out back into the first bytes of a frame, which have grown by four in front.
+/// Inserts a VLAN tag that the kernel removed. The frame's head must have grown by four bytes at the front before.
 pub(super) fn put_tag(head: &mut [u8], (kind, tag): (u16, u16)) {
     if head.len() >= 16 {
         head.copy_within(4..16, 0);

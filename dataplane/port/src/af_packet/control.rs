@@ -1,4 +1,5 @@
-//! Putting a port onto its interface by packet sockets. They go with the port, and with the process at the latest.
+//! Opens an `AF_PACKET` port on its interface. The sockets are closed with the port, at the latest when the process
+//! exits.
 
 use super::options::Options;
 use super::rx::Rx;
@@ -11,10 +12,10 @@ use rustix::fd::AsFd;
 use rustix::io::Errno;
 use std::cell::Cell;
 
-/// Puts a port onto its interface. Its queues run once the engine has it.
+/// Opens a port on its interface. Its queues run once the engine has attached it.
 ///
 /// # Errors
-/// [`InterfaceError`] says what does not fit and what to do. Nothing is left behind then.
+/// [`InterfaceError`] names the cause and the remedy. Nothing remains on the interface then.
 pub fn open(options: Options) -> Result<Box<dyn PortControl>, InterfaceError> {
     options.check()?;
     Ok(Box::new(Life::open(AfPacket { options })?))
@@ -43,7 +44,7 @@ impl Kind for AfPacket {
         let before = Cell::new(0);
         Ok(Opened {
             missed: Box::new(move || {
-                // The kernel counts from zero after each question.
+                // The kernel resets its counter on each query.
                 let since: u64 = sockets.iter().map(|socket| u64::from(sys::missed(socket.as_fd()))).sum();
                 before.set(before.get() + since);
                 before.get()

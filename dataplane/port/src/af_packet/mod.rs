@@ -1,9 +1,9 @@
-//! Packet sockets (`AF_PACKET`): any interface as a port, also where no XDP program can be loaded.
+//! `AF_PACKET` port: works on any interface, also where no XDP program can be loaded.
 //!
-//! `control` makes one socket for each queue and joins them in a fanout group; received frames lie in `blocks` that the
-//! kernel fills (`TPACKET_V3`) and `rx` hands on from where they lie; `tx` has the kernel gather what is sent from where
-//! it lies in its source's memory. Either way the frame's offload header (`PACKET_VNET_HDR`) goes with it, so nothing is
-//! summed or cut here. The kernel is trusted, and is the only one that writes the blocks.
+//! `control` creates one socket per queue and joins them in a fanout group. The kernel writes received frames to
+//! `blocks` (`TPACKET_V3`), and `rx` passes them on in place. `tx` has the kernel read each packet in place from its
+//! source's memory. In both directions the frame's offload header (`PACKET_VNET_HDR`) is passed along, so this port
+//! computes no checksums and segments no packets. The kernel is trusted, and is the only writer of the blocks.
 
 mod blocks;
 mod control;

@@ -1,34 +1,34 @@
-//! How a port over packet sockets is configured, and what is out of range.
+//! Options of an `AF_PACKET` port, and their ranges.
 
 use super::blocks::BLOCK;
 use crate::interface::{InterfaceError, Place};
 use crate::queue::MAX_QUEUE_PAIRS;
 
-/// Fewest blocks: one that the kernel fills, one that is read, and one for each burst under way.
+/// Minimum number of blocks: one that the kernel fills, one that is read, and one for each burst in flight.
 pub const MIN_BLOCKS: u16 = 4;
-/// Most blocks.
+/// Maximum number of blocks.
 pub const MAX_BLOCKS: u16 = 4096;
-/// Blocks by default.
+/// Default number of blocks.
 pub const BLOCKS: u16 = 32;
 
-/// How a port is configured.
+/// Options of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The interface.
     pub place: Place,
-    /// Sockets, among which the kernel spreads flows; any number from 1 to 128.
+    /// Number of sockets, between which the kernel distributes flows; 1 to 128.
     pub queue_pairs: u16,
-    /// Blocks of 128 KiB for each socket, in which received frames lie.
+    /// Receive blocks of 128 KiB per socket.
     pub blocks: u16,
 }
 
 impl Options {
-    /// A port over `place` with every default.
+    /// Default options for a port on `place`.
     pub fn new(place: Place) -> Self {
         Self { place, queue_pairs: 1, blocks: BLOCKS }
     }
 
-    /// Refuses what is out of range.
+    /// Returns an error if an option is out of range.
     pub(super) fn check(&self) -> Result<(), InterfaceError> {
         self.place.check()?;
         let wrong = |text: String| Err(InterfaceError::Options(text));
@@ -45,7 +45,7 @@ impl Options {
         Ok(())
     }
 
-    /// Bytes of one socket's blocks.
+    /// Bytes of the blocks of one socket.
     pub(super) fn bytes(&self) -> u64 {
         u64::from(self.blocks) * u64::from(BLOCK)
     }

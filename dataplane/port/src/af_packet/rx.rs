@@ -1,8 +1,8 @@
-//! A packet socket's receive queue.
+//! Receive queue of an `AF_PACKET` port.
 //!
-//! The kernel hands over a block of frames at a time. Frames stay where they lie until their burst is completed; when
-//! all of a block's are, the block goes back to the kernel. What a frame left to be done is judged here, and a VLAN tag
-//! that the kernel took out of it is put back into the burst's private copy of its head.
+//! The kernel passes on a block of frames at a time. Frames stay in place until their burst is completed; when all
+//! frames of a block are completed, the block returns to the kernel. Offload headers are validated here. A VLAN tag
+//! that the kernel removed is inserted again in the burst's private copy of the head.
 
 use super::blocks::{Blocks, Entry, put_tag};
 use super::socket::Made;
@@ -13,23 +13,23 @@ use ring::BufId;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// Shortest frame: an Ethernet header.
+/// Minimum frame length: an Ethernet header.
 const SHORTEST: u32 = 14;
-/// Longest frame: 64 KiB, the largest that any offload makes.
+/// Maximum frame length: a packet of 64 KiB, the largest that any offload produces.
 const LONGEST: u32 = 65_550;
 
 pub(super) struct Rx {
     blocks: Blocks,
     socket: Arc<OwnedFd>,
     doorbell: Doorbell,
-    /// The block that is read, or comes next.
+    /// Current block, or the next one if no block is open.
     block: u16,
-    /// Where in it the next header is, and how many there are still.
+    /// Offset of the next header in the block, and number of frames left.
     at: u32,
     left: u32,
-    /// For each block, how many of its frames are in bursts.
+    /// Number of frames of each block that are in bursts.
     out: Box<[u32]>,
-    /// Tags to put back: which packet, and what.
+    /// VLAN tags to insert: packet index and tag.
     tags: Vec<(u8, (u16, u16))>,
 }
 
@@ -40,7 +40,7 @@ impl Rx {
         Self { blocks: made.blocks, socket: made.socket, doorbell, block: 0, at: 0, left: 0, out, tags }
     }
 
-    /// Opens the next block, if the kernel has handed it over.
+    /// Opens the next block, if the kernel has passed it on.
     #[inline]
     fn open(&mut self) -> bool {
         while self.left == 0 {
@@ -49,14 +49,14 @@ impl Rx {
             }
             (self.left, self.at) = self.blocks.contents(self.block);
             if self.left == 0 {
-                // A timeout that ended without a frame.
+                // The block timed out without a frame.
                 self.close();
             }
         }
         true
     }
 
-    /// Goes on to the block behind this one, of which every frame is in a burst or done with.
+    /// Advances to the next block. Every frame of the current one must be in a burst or completed.
     fn close(&mut self) {
         if self.out[usize::from(self.block)] == 0 {
             self.blocks.give_back(self.block);
@@ -64,7 +64,7 @@ impl Rx {
         self.block = if self.block + 1 == self.blocks.count() { 0 } else { self.block + 1 };
     }
 
-    /// Takes the frame behind the header at `self.at`.
+    /// Adds the frame of the header at `self.at` to the burst.
     #[inline(always)]
     fn take(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
         let block = self.block;
@@ -110,7 +110,7 @@ impl Rx {
     fn put_tags(&mut self, burst: &mut Burst) {
         mem::with_kernel!(mem::copy::chosen(), K => burst.load_heads::<K>());
         for (i, tag) in self.tags.drain(..) {
-            // A frame as it came has all of its headroom.
+            // A received frame still has its full headroom.
             if burst.grow_head(usize::from(i), 4) {
                 put_tag(burst.head_mut(usize::from(i)), tag);
             }
@@ -118,7 +118,7 @@ impl Rx {
     }
 }
 
-/// What is left to be done, or why the frame cannot be carried.
+/// Offloads that the frame still needs, or the reason to drop it.
 #[inline(always)]
 fn validate(entry: Entry, header: [u8; OFFLOAD_HEADER]) -> Result<Offload, DropReason> {
     if entry.len < SHORTEST {
@@ -171,8 +171,8 @@ impl RxQueue for Rx {
     fn notify(&mut self) {}
 
     fn enable_notification(&mut self) -> Result<bool, PortFault> {
-        // An interface that was brought down is reported as an error, once, and until it is taken the descriptor stays
-        // readable. When it is up again the socket goes on; when it is gone, the interface watch finds out.
+        // The socket reports once that the interface was brought down, and stays readable until the error is read. It
+        // continues when the interface is up again; the interface watch detects a removed interface.
         let _ = rustix::net::sockopt::socket_error(&self.socket);
         self.doorbell.enable_notification((*self.socket).as_fd()).map_err(|errno| {
             PortFault::Interface(format!("its packet socket cannot be waited for: {errno}"))
@@ -188,7 +188,7 @@ impl RxQueue for Rx {
         Some(self.doorbell.as_fd())
     }
 
-    /// The blocks stay as they are.
+    /// The blocks are never replaced.
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
     }
@@ -201,14 +201,14 @@ mod tests {
     use mem::copy::Portable;
     use mem::{GuestMemory, Region};
 
-    /// From one header to the next.
+    /// Offset from one header to the next.
     const STEP: usize = 160;
-    /// From a header to its frame.
+    /// Offset from a header to its frame.
     const FRAME: usize = 96;
     const USER: u32 = 1;
     const VLAN: u32 = 1 << 4;
 
-    /// A frame as the kernel puts it into a block.
+    /// A frame for a block, as written by the kernel.
     #[derive(Clone, Copy)]
     struct Put {
         status: u32,
@@ -239,7 +239,7 @@ mod tests {
         }
     }
 
-    /// A queue over four blocks, of which the kernel has handed over those that have frames.
+    /// A queue over four blocks. Blocks with frames are owned by the queue.
     fn queue(contents: &[&[Put]]) -> Rx {
         let mut bytes = vec![0; 4 * BLOCK as usize];
         for (block, frames) in bytes.chunks_mut(BLOCK as usize).zip(contents) {

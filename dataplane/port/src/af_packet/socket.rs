@@ -1,4 +1,4 @@
-//! One packet socket with its receive ring: made, bound, and joined with the port's other sockets.
+//! One packet socket with its receive ring: creation, binding and fanout group.
 
 use super::blocks::{BLOCK, Blocks};
 use super::options::Options;
@@ -18,16 +18,16 @@ const PACKET_FANOUT: i32 = 18;
 const PACKET_QDISC_BYPASS: i32 = 20;
 const PACKET_IGNORE_OUTGOING: i32 = 23;
 const TPACKET_V3: i32 = 2;
-/// `PACKET_FANOUT_HASH`: a flow's frames come to one socket.
+/// `PACKET_FANOUT_HASH`: all frames of a flow go to one socket.
 const BY_FLOW: u32 = 0;
 /// `PACKET_FANOUT_FLAG_UNIQUEID`: the kernel chooses an unused group.
 const UNIQUE: u32 = 0x2000 << 16;
 
-/// Milliseconds after which the kernel hands over a block that is not full: the shortest that there is.
+/// Milliseconds after which the kernel passes on a partly filled block; the minimum.
 const TIMEOUT: u32 = 1;
-/// Bytes of packets that may be on their way out.
+/// Send buffer size: maximum bytes of packets in flight.
 const SEND_BUFFER: usize = 4 << 20;
-/// Only so that sizes add up: frames in a block have any length.
+/// Nominal frame size, required for a consistent request; frames in a block have any length.
 const FRAME: u32 = 2048;
 
 /// A socket with its blocks.
@@ -37,7 +37,7 @@ pub(super) struct Made {
     pub(super) blocks: Blocks,
 }
 
-/// Makes the port's sockets. They receive from here on.
+/// Creates the port's sockets, which start receiving.
 pub(super) fn make(options: &Options, watch: &Watch) -> Result<Vec<Made>, InterfaceError> {
     let mut made: Vec<Made> = Vec::new();
     for _ in 0..options.queue_pairs {
@@ -63,14 +63,15 @@ fn one(options: &Options, interface: u32, first: Option<BorrowedFd<'_>>) -> Resu
     Ok(Made { socket: Arc::new(socket), blocks: Blocks::new(Arc::new(map), options.blocks) })
 }
 
-/// What has to be said before the socket is bound.
+/// Sets the options that must be set before the socket is bound.
 fn prepare(socket: BorrowedFd<'_>, interface: u32) -> Result<(), Errno> {
     let packet = |option, value: i32| set(socket, libc::SOL_PACKET, option, &value);
     packet(PACKET_VERSION, TPACKET_V3)?;
     packet(PACKET_VNET_HDR, 1)?;
     packet(PACKET_IGNORE_OUTGOING, 1)?;
     packet(PACKET_QDISC_BYPASS, 1)?;
-    // Several bursts of long packets may be on their way through a slow interface. Without the right to it, fewer are.
+    // Allows several bursts of long packets in flight on a slow interface. Fails without CAP_NET_ADMIN; then fewer
+    // packets are in flight.
     let _ = rustix::net::sockopt::set_socket_send_buffer_size_force(socket, SEND_BUFFER);
     promiscuous(interface, socket)
 }
@@ -89,7 +90,7 @@ fn ring(socket: BorrowedFd<'_>, blocks: u16) -> Result<(), Errno> {
     set(socket, libc::SOL_PACKET, PACKET_RX_RING, &ring)
 }
 
-/// The first socket opens a group, the others join it.
+/// Creates the fanout group for the first socket; joins it for the others.
 fn join(socket: BorrowedFd<'_>, first: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
     let group = match first {
         None => BY_FLOW << 16 | UNIQUE,

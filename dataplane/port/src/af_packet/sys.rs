@@ -1,5 +1,5 @@
-//! The system calls of packet sockets that no crate wraps: their options, their address, and sending several messages
-//! whose pieces lie in other parties' memory.
+//! System calls of packet sockets without a wrapper crate: socket options, bind, and sending several messages whose
+//! buffers are in other parties' memory.
 
 use crate::interface::sys::last_error;
 use crate::{BURST, Burst, OFFLOAD_HEADER};
@@ -15,15 +15,15 @@ pub(super) struct Ring {
     pub(super) blocks: u32,
     pub(super) frame_size: u32,
     pub(super) frames: u32,
-    /// Milliseconds after which a block that is not full is handed over.
+    /// Milliseconds after which a partly filled block is passed on.
     pub(super) timeout: u32,
     pub(super) private: u32,
     pub(super) features: u32,
 }
 
-/// Binds a packet socket to an interface; from here on it receives every frame.
+/// Binds a packet socket to an interface; the socket receives every frame from then on.
 pub(super) fn bind(socket: BorrowedFd<'_>, interface: u32) -> Result<(), Errno> {
-    // SAFETY: an address of zeros is one.
+    // SAFETY: all-zero bytes are a valid `sockaddr_ll`.
     let mut address: libc::sockaddr_ll = unsafe { core::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
@@ -34,12 +34,12 @@ pub(super) fn bind(socket: BorrowedFd<'_>, interface: u32) -> Result<(), Errno> 
     if done < 0 { Err(last_error()) } else { Ok(()) }
 }
 
-/// Which fanout group a socket has joined.
+/// Fanout group and mode of a socket.
 pub(super) fn fanout(socket: BorrowedFd<'_>) -> Result<u32, Errno> {
     get(socket, libc::PACKET_FANOUT)
 }
 
-/// Frames that the kernel had for this socket and found no place for since it was asked last.
+/// Frames dropped by the kernel for lack of space on this socket since the last call.
 pub(super) fn missed(socket: BorrowedFd<'_>) -> u32 {
     /// `struct tpacket_stats_v3`
     #[repr(C)]
@@ -52,25 +52,25 @@ pub(super) fn missed(socket: BorrowedFd<'_>) -> u32 {
     get::<Statistics>(socket, libc::PACKET_STATISTICS).map_or(0, |statistics| statistics.drops)
 }
 
-/// A socket's option. `T` is made of integers, so any bytes are one.
+/// Reads a socket option. `T` consists of integers, so all byte values are valid.
 fn get<T: Copy + Default>(socket: BorrowedFd<'_>, option: i32) -> Result<T, Errno> {
     let (mut value, mut len) = (T::default(), size_of::<T>() as libc::socklen_t);
     let (at, level) = ((&raw mut value).cast(), libc::SOL_PACKET);
-    // SAFETY: both values are ours, outlive the call, and the length is the value's.
+    // SAFETY: both values are locals that outlive the call, and the length is that of the value.
     let done = unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, at, &raw mut len) };
     if done < 0 { Err(last_error()) } else { Ok(value) }
 }
 
-/// Messages to be sent together. Reused for ever.
+/// Messages to be sent in one call. The allocations are reused.
 pub(super) struct Messages {
     headers: Vec<[u8; OFFLOAD_HEADER]>,
     pieces: Vec<libc::iovec>,
-    /// Pieces of each message.
+    /// Number of buffers of each message.
     counts: Vec<usize>,
     ready: Vec<libc::mmsghdr>,
 }
 
-// SAFETY: the pointers in here are set and used within one call of `send` and are nothing between calls.
+// SAFETY: the pointers are set and used within one call of `send` and never dereferenced between calls.
 unsafe impl Send for Messages {}
 
 impl Messages {
@@ -83,8 +83,8 @@ impl Messages {
         }
     }
 
-    /// Sends the packets `indices` of `burst`, each behind its offload header, in one system call, which does not wait.
-    /// How many were sent before the first that could not be; an error where that was the first of all.
+    /// Sends the packets `indices` of `burst`, each with its offload header, in one non-blocking system call. Returns
+    /// the number sent before the first failure; returns an error if the first packet failed.
     pub(super) fn send(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -93,9 +93,9 @@ impl Messages {
     ) -> Result<usize, Errno> {
         self.gather(burst, indices);
         let (at, n) = (self.ready.as_mut_ptr(), self.ready.len() as u32);
-        // SAFETY: `gather` laid out `n` messages over pieces, headers and heads that outlive this call, and over
-        // segments of the map that the burst has pinned. The kernel only reads them, and what others write to the
-        // segments meanwhile is the contents of their own packet.
+        // SAFETY: `gather` laid out `n` messages over buffers, headers and heads that outlive this call, and over
+        // segments of the map pinned by the burst. The kernel only reads them; concurrent writes to the segments by
+        // their owner change only the contents of its own packet.
         let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), at, n, libc::MSG_DONTWAIT) };
         if sent < 0 { Err(last_error()) } else { Ok(sent as usize) }
     }
@@ -107,7 +107,7 @@ impl Messages {
         for &pick in indices {
             let (frame, before) = (burst.frame(usize::from(pick)), self.pieces.len());
             self.headers.push(frame.offload.header(frame.head));
-            // The header's place is filled in below, when no more headers move.
+            // The header's address is filled in below, when the vector of headers no longer reallocates.
             self.pieces.push(piece(null_mut(), OFFLOAD_HEADER));
             self.pieces.push(piece(frame.head.as_ptr().cast_mut(), frame.head.len()));
             self.pieces.extend(frame.rest().map(|seg| piece(seg.as_ptr(), seg.len())));
@@ -129,7 +129,7 @@ fn piece(at: *mut u8, len: usize) -> libc::iovec {
 }
 
 fn message(pieces: &mut [libc::iovec]) -> libc::mmsghdr {
-    // SAFETY: a message of zeros is one: no address, no pieces, no ancillary data.
+    // SAFETY: all-zero bytes are a valid `mmsghdr`: no address, no buffers, no ancillary data.
     let mut message: libc::mmsghdr = unsafe { core::mem::zeroed() };
     message.msg_hdr.msg_iov = pieces.as_mut_ptr();
     message.msg_hdr.msg_iovlen = pieces.len();

@@ -1,8 +1,8 @@
-//! A packet socket's transmit queue: one system call for a burst, which reads each packet from where it lies in its
+//! Transmit queue of an `AF_PACKET` port: one system call per burst, which reads each packet in place from its
 //! source's memory.
 //!
-//! There is nothing to share between workers but the descriptor, and the kernel takes care of that. Why no transmit
-//! ring: `docs/decisions/0036-packet-sockets.md`.
+//! Workers share only the descriptor, which the kernel synchronizes. Why there is no transmit ring:
+//! `docs/decisions/0036-packet-sockets.md`.
 
 use super::sys::Messages;
 use crate::{Burst, BurstStats, Capabilities, DropReason, PortFault, TxQueue};
@@ -21,17 +21,17 @@ impl Tx {
     }
 }
 
-/// Whether the kernel may take the same packet later.
+/// Whether the kernel may accept the same packet later.
 fn is_full(errno: Errno) -> bool {
     matches!(errno, Errno::AGAIN | Errno::NOBUFS | Errno::INTR)
 }
 
-/// Why the kernel takes one packet never, where others may go.
+/// Drop reason for a packet that the kernel will never accept.
 fn reason(errno: Errno) -> DropReason {
     match errno {
         Errno::MSGSIZE => DropReason::BufferTooSmall,
         Errno::INVAL => DropReason::BadOffload,
-        // Down, or gone.
+        // The interface is down or removed.
         _ => DropReason::PortDown,
     }
 }
@@ -57,7 +57,7 @@ impl TxQueue for Tx {
         Ok(done)
     }
 
-    /// The kernel sums and cuts where the interface does not. Cutting UDP needs Linux 6.2.
+    /// The kernel completes offloads that the interface does not support. UDP segmentation needs Linux 6.2.
     fn capabilities(&self) -> Capabilities {
         Capabilities::ALL
     }
@@ -68,7 +68,7 @@ impl TxQueue for Tx {
         Box::new(Self::new(self.socket.clone()))
     }
 
-    /// Nothing of other parties' memory is kept.
+    /// No other party's memory is kept.
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
     }

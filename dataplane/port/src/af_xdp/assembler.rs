@@ -1,25 +1,25 @@
-//! As much of eBPF as one small program needs: instructions as bytes, and jumps to labels.
+//! Minimal eBPF assembler: instruction encoding and jumps to labels.
 //!
-//! The encoding is that of the kernel's "BPF Instruction Set Specification". What is put together here is judged by
-//! the kernel's verifier and by nothing before it.
+//! The encoding follows the kernel's "BPF Instruction Set Specification". Programs are checked only by the kernel's
+//! verifier.
 
-/// A register; [`Register::CONTEXT`] holds the program's argument at its start.
+/// A register. [`Register::CONTEXT`] holds the program's argument at entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Register(u8);
 
 impl Register {
-    /// The result of a call, and of the program.
+    /// Return value of a call and of the program.
     pub(super) const RESULT: Self = Self(0);
     /// The first argument.
     pub(super) const CONTEXT: Self = Self(1);
 
-    /// Number `n` of 0 to 9.
+    /// Register `n`, 0 to 9.
     pub(super) const fn of(n: u8) -> Self {
         Self(n)
     }
 }
 
-/// Bytes that one load reads.
+/// Size of a load.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Width {
     Byte = 0x10,
@@ -38,7 +38,7 @@ pub(super) struct Instruction {
     immediate: i32,
 }
 
-/// A place that jumps lead to.
+/// Jump target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Label(usize);
 
@@ -47,7 +47,7 @@ pub(super) struct Label(usize);
 pub(super) struct Assembler {
     code: Vec<Instruction>,
     labels: Vec<Option<usize>>,
-    /// Which instruction jumps to which label.
+    /// Index of each jump instruction, and its label.
     jumps: Vec<(usize, Label)>,
 }
 
@@ -65,7 +65,7 @@ const JUMP_ABOVE_REGISTER: u8 = 0x2d;
 const CALL: u8 = 0x85;
 const EXIT: u8 = 0x95;
 const LOAD_WIDE: u8 = 0x18;
-/// Says that the constant of a wide load is a map's descriptor (`BPF_PSEUDO_MAP_FD`).
+/// Marks the constant of a wide load as a map descriptor (`BPF_PSEUDO_MAP_FD`).
 const IS_MAP: u8 = 1;
 
 impl Assembler {
@@ -109,18 +109,18 @@ impl Assembler {
         self.push(CLASS_LOAD | width as u8, to, from.0, offset, 0)
     }
 
-    /// `to = ` the map that `descriptor` stands for
+    /// `to = ` the map of `descriptor`
     pub(super) fn load_map(&mut self, to: Register, descriptor: i32) -> &mut Self {
         self.push(LOAD_WIDE, to, IS_MAP, 0, descriptor).push(0, Register::of(0), 0, 0, 0)
     }
 
-    /// A label that is placed later.
+    /// Creates a label, to be placed later.
     pub(super) fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() - 1)
     }
 
-    /// The next instruction is where `label` leads.
+    /// Places `label` at the next instruction.
     pub(super) fn place(&mut self, Label(label): Label) -> &mut Self {
         self.labels[label] = Some(self.code.len());
         self
@@ -131,38 +131,38 @@ impl Assembler {
         self.push(code, left, right, 0, value)
     }
 
-    /// Goes to `to`.
+    /// Jumps to `to`.
     pub(super) fn jump(&mut self, to: Label) -> &mut Self {
         self.jump_by(JUMP, Register::of(0), 0, 0, to)
     }
 
-    /// Goes to `to` if `left == value`.
+    /// Jumps to `to` if `left == value`.
     pub(super) fn jump_if_equal(&mut self, left: Register, value: i32, to: Label) -> &mut Self {
         self.jump_by(JUMP_EQUAL, left, 0, value, to)
     }
 
-    /// Goes to `to` if `left != value`.
+    /// Jumps to `to` if `left != value`.
     pub(super) fn jump_unless_equal(&mut self, left: Register, value: i32, to: Label) -> &mut Self {
         self.jump_by(JUMP_NOT_EQUAL, left, 0, value, to)
     }
 
-    /// Goes to `to` if `left > right`.
+    /// Jumps to `to` if `left > right`.
     pub(super) fn jump_if_above(&mut self, left: Register, right: Register, to: Label) -> &mut Self {
         self.jump_by(JUMP_ABOVE_REGISTER, left, right.0, 0, to)
     }
 
-    /// Calls one of the kernel's helpers.
+    /// Calls a kernel helper function.
     pub(super) fn call(&mut self, helper: i32) -> &mut Self {
         self.push(CALL, Register::of(0), 0, 0, helper)
     }
 
-    /// Ends with what is in [`Register::RESULT`].
+    /// Returns [`Register::RESULT`] from the program.
     pub(super) fn exit(&mut self) -> &mut Self {
         self.push(EXIT, Register::of(0), 0, 0, 0)
     }
 
-    /// The program, with every jump in its place. A label that was never placed leads nowhere, which the verifier
-    /// refuses.
+    /// Resolves all jumps and returns the program. A jump to a label that was never placed jumps to itself, which the
+    /// verifier rejects.
     pub(super) fn finish(mut self) -> Vec<Instruction> {
         for (at, Label(label)) in self.jumps {
             let target = self.labels[label].unwrap_or(at);

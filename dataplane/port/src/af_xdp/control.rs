@@ -1,6 +1,6 @@
-//! Putting an `AF_XDP` port onto its interface: memory, sockets, program, in that order, so that no frame is steered to
-//! a socket that cannot take it. Everything goes again when the port lets go of it, and with the process at the
-//! latest.
+//! Opens an `AF_XDP` port on its interface: memory, sockets, then the program, so that no frame is redirected to a
+//! socket that cannot receive it. Everything is released when the port is closed, at the latest when the process
+//! exits.
 
 use super::options::{Attachment, Options};
 use super::program::{Action, compile};
@@ -15,10 +15,10 @@ use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::sync::Arc;
 
-/// Puts a port onto its interface. Its queues run once the engine has it.
+/// Opens a port on its interface. Its queues run once the engine has attached it.
 ///
 /// # Errors
-/// [`InterfaceError`] says what does not fit and what to do. Nothing is left behind then.
+/// [`InterfaceError`] names the cause and the remedy. Nothing remains on the interface then.
 pub fn open(options: Options) -> Result<Box<dyn PortControl>, InterfaceError> {
     options.check()?;
     Ok(Box::new(Life::open(AfXdp { options })?))
@@ -29,7 +29,7 @@ struct AfXdp {
     options: Options,
 }
 
-/// What goes with the port: the program's link, the map that it looks sockets up in, and promiscuity.
+/// Kernel state held by the port: the program's link, its socket map, and promiscuous mode.
 struct Standing {
     _link: OwnedFd,
     _map: OwnedFd,
@@ -58,7 +58,7 @@ impl Kind for AfXdp {
         let promiscuous = interface::sys::keep_promiscuous(watch.index);
         let promiscuous = promiscuous.map_err(place.refused("making the interface promiscuous"))?;
         let (link, hook) = attach(options, watch, map.as_fd(), umem.has_pieces())?;
-        // On these ways a frame comes from a kernel that knew that it would not leave the machine.
+        // In these cases frames come from a local kernel, which may have left checksums to offload.
         let local = hook == Hook::Generic || watch.is_veth();
         let zero_copy = made.first().is_some_and(|made| made.socket.is_zero_copy());
         let sockets: Vec<_> = made.iter().map(|made| made.socket.clone()).collect();
@@ -91,7 +91,7 @@ fn sockets(options: &Options, watch: &Watch, umem: &Umem) -> Result<Vec<Made>, I
     Ok(made)
 }
 
-/// Loads the program and attaches it, in the driver first unless the options say otherwise.
+/// Loads the program and attaches it. By default native mode is tried before generic mode.
 fn attach(
     options: &Options,
     watch: &Watch,
@@ -109,7 +109,7 @@ fn attach(
     for &hook in hooks {
         match sys::attach(program.as_fd(), watch.index, hook) {
             Ok(link) => return Ok((link, hook)),
-            // Another program is attached whichever way is tried.
+            // Another program is attached; the other hook would fail, too.
             Err(errno @ (Errno::BUSY | Errno::EXIST)) => return Err(not_attached(options, errno)),
             Err(errno) => refusal = errno,
         }

@@ -1,12 +1,12 @@
-//! `AF_XDP`: a network card, or one end of a veth pair, as a port.
+//! `AF_XDP` port on a network card or on one end of a veth pair.
 //!
-//! `control` puts the port onto its interface: memory (`umem`) that the kernel places received frames in, one `socket`
-//! for each queue of the interface with its four `rings`, and a `program` that steers frames into the sockets and
-//! leaves to the kernel what `rules` name; `assembler` writes it and `sys` loads it. `rx` and `tx` are the queues on
-//! the fast path; `unfinished` finds checksums that a sender on the same machine left to be done.
+//! `control` opens the port: memory (`umem`) into which the kernel writes received frames, one `socket` with four
+//! `rings` for each queue of the interface, and a `program` that redirects frames to the sockets and passes those
+//! that match `rules` to the kernel. `assembler` encodes the program and `sys` loads it. `rx` and `tx` are the queues
+//! of the fast path. `unfinished` detects checksums that a local sender left to offload.
 //!
-//! The kernel is trusted with the rings and the memory. What lies in the frames was written by strangers and is judged
-//! where all frames are: in the burst's private copy of their heads.
+//! The rings and the UMEM are shared with the kernel only, which is trusted. Frame contents are untrusted; headers
+//! are validated in the burst's private copy, as for all ports.
 
 mod assembler;
 mod control;

@@ -1,16 +1,16 @@
-//! How an `AF_XDP` port is configured, and what is out of range.
+//! Options of an `AF_XDP` port, and their ranges.
 
 use super::rules::Rule;
 use crate::interface::{InterfaceError, Place};
 use crate::queue::MAX_QUEUE_PAIRS;
 
-/// Shortest ring: a burst and another one behind it.
+/// Minimum ring size: two bursts.
 pub const MIN_RING: u16 = 128;
-/// Longest ring: a frame's number has 16 bits.
+/// Maximum ring size: frame numbers have 16 bits.
 pub const MAX_RING: u16 = 32_768;
-/// The length of a ring by default.
+/// Default ring size.
 pub const RING: u16 = 2048;
-/// Most rules: the verifier looks at every path through them.
+/// Maximum number of rules: the verifier checks every path through them.
 pub const MAX_RULES: usize = 64;
 
 /// Whether the kernel copies frames between the interface and the UMEM.
@@ -19,54 +19,54 @@ pub enum Mode {
     /// Zero-copy where the driver supports it, else copy.
     #[default]
     Auto,
-    /// The kernel, always.
+    /// Always copy.
     Copy,
-    /// Zero-copy; a driver without it is refused.
+    /// Always zero-copy. Opening fails if the driver does not support it.
     ZeroCopy,
 }
 
-/// Where the program runs.
+/// Hook that runs the XDP program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Attachment {
-    /// In the driver where it can, else in the kernel's generic hook.
+    /// Native where the driver supports it, else generic.
     #[default]
     Auto,
-    /// In the driver; one that cannot is refused.
+    /// Native (in the driver). Opening fails if the driver does not support it.
     Native,
-    /// In the generic hook, which every interface has, behind the making of a socket buffer.
+    /// Generic: supported by every interface, but runs after the kernel has allocated an skb.
     Generic,
 }
 
-/// Polling the interface from the switch's worker, instead of waiting for its interrupts
+/// Busy polling: the worker polls the interface instead of waiting for its interrupts
 /// (Documentation/networking/napi.rst).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BusyPoll {
-    /// Most packets that the driver is asked for at a time.
+    /// Maximum packets per poll of the driver.
     pub budget: u16,
 }
 
-/// How a port is configured.
+/// Options of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The interface.
     pub place: Place,
-    /// Queues; the interface must have as many.
+    /// Number of queues. Must equal that of the interface.
     pub queue_pairs: u16,
-    /// Entries of each ring, a power of two from [`MIN_RING`] to [`MAX_RING`]. Each queue has as many frames to receive
-    /// into, and as many to send from.
+    /// Entries of each ring, a power of two from [`MIN_RING`] to [`MAX_RING`]. Each queue has this many receive
+    /// frames and as many transmit frames.
     pub ring: u16,
-    /// Copy or not.
+    /// Copy mode.
     pub mode: Mode,
-    /// Where the program runs.
+    /// Hook of the XDP program.
     pub attachment: Attachment,
-    /// What the kernel gets, and with it the other programs of the machine.
+    /// Frames passed to the kernel, and thereby to other programs on the machine.
     pub to_kernel: Vec<Rule>,
-    /// Whether the interface is polled from the worker.
+    /// Busy polling by the worker; `None` disables it.
     pub busy_poll: Option<BusyPoll>,
 }
 
 impl Options {
-    /// A port over `place` with every default.
+    /// Default options for a port on `place`.
     pub fn new(place: Place) -> Self {
         Self {
             place,
@@ -79,7 +79,7 @@ impl Options {
         }
     }
 
-    /// Refuses what is out of range.
+    /// Returns an error if an option is out of range.
     pub(super) fn check(&self) -> Result<(), InterfaceError> {
         self.place.check()?;
         let wrong = |text: String| Err(InterfaceError::Options(text));

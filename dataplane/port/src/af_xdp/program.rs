@@ -1,23 +1,23 @@
-//! The program that the kernel runs for each received frame: to the kernel, or to the socket of the frame's queue.
+//! XDP program that runs for each received frame and decides between the kernel and the socket of the receive queue.
 //!
-//! Frames that a [`Rule`] names go to the kernel. All others go to the socket that stands under the receive queue's
-//! number in the map of sockets, and to the kernel where none stands there. It reads headers only as far as the rules
-//! ask, and without rules none at all.
+//! Frames that match a [`Rule`] are passed to the kernel. All others are redirected through the socket map by receive
+//! queue number, or passed to the kernel if the map has no socket for the queue. The program parses headers only as
+//! far as the rules require, and not at all without rules.
 
 use super::assembler::{Assembler, Instruction, Label, Register, Width};
 use super::rules::Rule;
 
-/// What a program may answer (`enum xdp_action`).
+/// Return code of a program (`enum xdp_action`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// The frame is gone. Here only so that a test can tell it from the others.
+    /// Drops the frame. Only for a test, to distinguish it from the others.
     #[cfg(test)]
     Drop = 1,
-    /// The kernel has it.
+    /// Passes the frame to the kernel.
     Pass = 2,
 }
 
-/// `bpf_redirect_map`, by its number in `enum bpf_func_id`.
+/// Number of `bpf_redirect_map` in `enum bpf_func_id`.
 const REDIRECT_MAP: i32 = 51;
 
 // Offsets in `struct xdp_md`.
@@ -25,11 +25,11 @@ const DATA: i16 = 0;
 const DATA_END: i16 = 4;
 const QUEUE: i16 = 16;
 
-// What holds what. The kernel keeps 6 to 9 over calls.
+// Register allocation. Registers 6 to 9 are preserved across calls.
 const CONTEXT: Register = Register::of(6);
 const FRAME: Register = Register::of(2);
 const END: Register = Register::of(3);
-/// The first byte behind the Ethernet header and its tags.
+/// First byte after the Ethernet header and its VLAN tags.
 const NETWORK: Register = Register::of(4);
 const TYPE: Register = Register::of(5);
 const SCRATCH: Register = Register::of(1);
@@ -40,7 +40,7 @@ const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 const TAGS: [u16; 2] = [0x8100, 0x88a8];
 
-/// The program for the sockets of `map`; what it does with a frame of a queue without a socket is `missing`.
+/// Compiles the program for the socket map `map`. `missing` is the action for queues without a socket.
 pub(super) fn compile(rules: &[Rule], map: i32, missing: Action) -> Vec<Instruction> {
     let mut a = Assembler::default();
     let (pass, redirect) = (a.label(), a.label());
@@ -56,7 +56,7 @@ pub(super) fn compile(rules: &[Rule], map: i32, missing: Action) -> Vec<Instruct
     a.finish()
 }
 
-/// As a little-endian load sees a number in network order.
+/// A number in network byte order, as a little-endian load reads it.
 const fn wire(number: u16) -> i32 {
     number.to_be() as i32
 }
@@ -78,7 +78,7 @@ fn match_frames(a: &mut Assembler, rules: &[Rule], pass: Label, redirect: Label)
     }
 }
 
-/// If the type is that of a VLAN tag, goes on behind the tag.
+/// If the EtherType is a VLAN tag, advances past the tag.
 fn skip_tag(a: &mut Assembler, redirect: Label) {
     let (tagged, behind) = (a.label(), a.label());
     a.jump_if_equal(TYPE, wire(TAGS[0]), tagged).jump_unless_equal(TYPE, wire(TAGS[1]), behind);
@@ -89,7 +89,7 @@ fn skip_tag(a: &mut Assembler, redirect: Label) {
 fn match_packets(a: &mut Assembler, rules: &[Rule], pass: Label, redirect: Label) {
     let (six, transport) = (a.label(), a.label());
     a.jump_if_equal(TYPE, wire(IPV6), six).jump_unless_equal(TYPE, wire(IPV4), redirect);
-    // IPv4 (RFC 791): ports are in fragments without an offset, behind a header of a length of its own.
+    // IPv4 (RFC 791): the header length is variable; only packets with fragment offset 0 have ports.
     reach(a, NETWORK, 20, redirect);
     a.load(Width::Byte, PROTOCOL, NETWORK, 9);
     match_protocols(a, rules, pass);
@@ -107,7 +107,7 @@ fn match_packets(a: &mut Assembler, rules: &[Rule], pass: Label, redirect: Label
     match_ports(a, rules, pass, redirect);
 }
 
-/// Goes on only if there are `n` bytes from `at`.
+/// Continues only if at least `n` bytes follow `at`; otherwise jumps to `redirect`.
 fn reach(a: &mut Assembler, at: Register, n: i32, redirect: Label) {
     a.copy(SCRATCH, at).add(SCRATCH, n).jump_if_above(SCRATCH, END, redirect);
 }
@@ -120,7 +120,7 @@ fn match_protocols(a: &mut Assembler, rules: &[Rule], pass: Label) {
     }
 }
 
-/// TCP and UDP have the destination port in the same place.
+/// TCP and UDP have the destination port at the same offset.
 fn match_ports(a: &mut Assembler, rules: &[Rule], pass: Label, redirect: Label) {
     let ports: Vec<_> = rules
         .iter()
@@ -155,14 +155,14 @@ mod tests {
         Kernel,
     }
 
-    /// What the loaded program for `rules` answers, or nothing where this process may not load one.
+    /// Runs the program for `rules` on `frames`. Returns `None` if this process may not load programs.
     fn run(rules: &[&str], frames: &[Vec<u8>]) -> Option<Vec<Verdict>> {
         let rules: Vec<Rule> = rules.iter().map(|rule| rule.parse().unwrap()).collect();
         let map = match sys::create_map(4) {
             Err(rustix::io::Errno::PERM) => return None,
             map => map.unwrap(),
         };
-        // No socket stands in the map, so what goes to a socket shows by what is done where there is none.
+        // The map has no sockets, so redirected frames get the action for a missing socket.
         let code = compile(&rules, map.as_raw_fd(), Action::Drop);
         let program = sys::load(&code, false).unwrap();
         let answer = |frame: &Vec<u8>| match sys::test_run(program.as_fd(), frame).unwrap() {

@@ -1,13 +1,12 @@
-//! The four rings of an `AF_XDP` socket: one side of each is ours, the other the kernel's.
+//! The four rings of an `AF_XDP` socket, each shared between this process and the kernel.
 //!
-//! Protocol (`Documentation/networking/af_xdp.rst`): entries between consumer and producer are the consumer's. The
-//! producer writes entries and then the producer index, with release; that pairs with the consumer's acquire load of
-//! it. The consumer reads entries and then writes the consumer index, with release, so that its reads are over; that
-//! pairs with the producer's acquire load. Each index has one writer and wraps at 2^32. Ours are kept in private and
-//! the kernel's are loaded only when what was known of them is used up.
+//! Protocol (`Documentation/networking/af_xdp.rst`): the consumer owns the entries between consumer and producer
+//! index. The producer writes entries, then stores the producer index with release; this pairs with the consumer's
+//! acquire load. The consumer reads entries, then stores the consumer index with release, which completes its reads;
+//! this pairs with the producer's acquire load. Each index has one writer and wraps at 2^32. Own indices are kept
+//! privately; the kernel's are loaded only when the cached value is exhausted.
 //!
-//! The kernel is trusted with its indices. An index from it is reduced by the ring's mask all the same before it
-//! becomes an offset.
+//! The kernel is trusted with its indices. An index is nevertheless masked before it is used as an offset.
 
 use super::sys::Mapping;
 use core::ptr::NonNull;
@@ -16,24 +15,24 @@ use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use rustix::net::xdp::XdpRingOffset;
 
-/// `struct xdp_desc`: a frame, or a piece of one.
+/// `struct xdp_desc`: a packet, or one fragment of it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// Offset of its first byte in the UMEM.
+    /// Offset of the first byte in the UMEM.
     pub(super) address: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub(super) len: u32,
-    /// [`CONTINUED`], or nothing.
+    /// [`CONTINUED`] or 0.
     pub(super) options: u32,
 }
 
-/// `XDP_PKT_CONTD`: the frame goes on in the next entry.
+/// `XDP_PKT_CONTD`: the packet continues in the next entry.
 pub(super) const CONTINUED: u32 = 1;
 /// `XDP_RING_NEED_WAKEUP`
 const NEED_WAKEUP: u32 = 1;
 
-/// Where a ring's parts lie.
+/// Addresses of the parts of a ring.
 #[derive(Debug)]
 struct Ring<T> {
     producer: NonNull<AtomicU32>,
@@ -44,11 +43,11 @@ struct Ring<T> {
     _mapping: Mapping,
 }
 
-// SAFETY: the pointers lead into the mapping that the ring holds; one thread at a time has each side of it.
+// SAFETY: the pointers point into the mapping that the ring holds; each side of the ring has one thread at a time.
 unsafe impl<T: Send> Send for Ring<T> {}
 
 impl<T: Copy> Ring<T> {
-    /// Maps the ring of `size` entries, a power of two, that `socket` has at `offset`.
+    /// Maps the ring of `size` entries (a power of two) at `offset` of `socket`.
     fn map(socket: BorrowedFd<'_>, offset: u64, parts: &XdpRingOffset, size: u32) -> Result<Self, Errno> {
         let bytes = size as usize * size_of::<T>();
         let mapping = Mapping::new(socket, offset, parts.desc as usize + bytes)?;
@@ -56,7 +55,7 @@ impl<T: Copy> Ring<T> {
         Ok(Self {
             producer: index(parts.producer)?,
             consumer: index(parts.consumer)?,
-            // Kernels before 5.4 have none, and no links for programs either.
+            // Kernels before 5.4 have no flags, and no BPF links for XDP either.
             flags: index(parts.flags.ok_or(Errno::OPNOTSUPP)?)?,
             entries: mapping.at(parts.desc as usize, bytes)?.cast(),
             mask: size - 1,
@@ -64,14 +63,14 @@ impl<T: Copy> Ring<T> {
         })
     }
 
-    /// The index that the producer writes.
+    /// Producer index.
     #[inline(always)]
     fn producer(&self) -> &AtomicU32 {
-        // SAFETY: it lies in the mapping that `self` holds; an atomic may change under a reference.
+        // SAFETY: the index is inside the mapping held by `self`; an atomic may change behind a reference.
         unsafe { self.producer.as_ref() }
     }
 
-    /// The index that the consumer writes.
+    /// Consumer index.
     #[inline(always)]
     fn consumer(&self) -> &AtomicU32 {
         // SAFETY: as in `producer`.
@@ -86,18 +85,18 @@ impl<T: Copy> Ring<T> {
 
     #[inline(always)]
     fn entry(&self, index: u32) -> NonNull<T> {
-        // SAFETY: the mask keeps the offset below the ring's size, which the mapping has room for.
+        // SAFETY: the mask keeps the offset below the ring size, which the mapping covers.
         unsafe { self.entries.add((index & self.mask) as usize) }
     }
 }
 
-/// A ring that we fill: free frames for the kernel, or frames to send.
+/// Producer side of a ring: free frames for the kernel (fill), or frames to send (TX).
 #[derive(Debug)]
 pub(super) struct Producer<T> {
     ring: Ring<T>,
-    /// The next entry to write; those before it may be unpublished.
+    /// Next entry to write. Earlier entries may be unpublished.
     next: u32,
-    /// The kernel's index, as it was loaded last.
+    /// Consumer index of the kernel at the last load.
     taken: u32,
 }
 
@@ -114,7 +113,7 @@ impl<T: Copy> Producer<T> {
         Ok(Self { ring, next, taken })
     }
 
-    /// Whether `n` more entries can be written, as far as the kernel has shown what it took.
+    /// Whether `n` more entries fit, as far as the kernel has released entries.
     #[inline(always)]
     pub(super) fn has_room(&mut self, n: u32) -> bool {
         let size = self.ring.mask + 1;
@@ -124,45 +123,46 @@ impl<T: Copy> Producer<T> {
         self.next.wrapping_sub(self.taken) + n <= size
     }
 
-    /// Writes an entry. `false`: there is no room.
+    /// Writes an entry. Returns `false` if the ring is full.
     #[inline(always)]
     pub(super) fn put(&mut self, entry: T) -> bool {
         if !self.has_room(1) {
             return false;
         }
-        // SAFETY: the entry lies in the ring and is ours until it is published; there is no other writer.
+        // SAFETY: the entry is inside the ring and owned by the producer until it is published; there is no other
+        // writer.
         unsafe { self.ring.entry(self.next).write(entry) };
         self.next = self.next.wrapping_add(1);
         true
     }
 
-    /// Shows the kernel everything written so far.
+    /// Publishes all entries written so far.
     #[inline(always)]
     pub(super) fn publish(&mut self) {
         // Pairs with the kernel's acquire load.
         self.ring.producer().store(self.next, Ordering::Release);
     }
 
-    /// How many entries the kernel has not taken yet.
+    /// Number of entries that the kernel has not consumed yet.
     pub(super) fn waiting(&mut self) -> u32 {
         self.taken = self.ring.consumer().load(Ordering::Acquire);
         self.next.wrapping_sub(self.taken)
     }
 
-    /// Whether the kernel has to be called to look at this ring.
+    /// Whether the kernel needs a wakeup (system call) to process this ring.
     #[inline(always)]
     pub(super) fn wants_wakeup(&self) -> bool {
         self.ring.flags().load(Ordering::Relaxed) & NEED_WAKEUP != 0
     }
 }
 
-/// A ring that the kernel fills: frames that were received, or that were sent and are free again.
+/// Consumer side of a ring: received frames (RX), or sent frames (completion).
 #[derive(Debug)]
 pub(super) struct Consumer<T> {
     ring: Ring<T>,
-    /// The next entry to read.
+    /// Next entry to read.
     next: u32,
-    /// The kernel's index, as it was loaded last.
+    /// Producer index of the kernel at the last load.
     filled: u32,
 }
 
@@ -178,7 +178,7 @@ impl<T: Copy> Consumer<T> {
         Ok(Self { ring, next, filled: next })
     }
 
-    /// How many entries can be read; the kernel is asked only when nothing is left of what it said before.
+    /// Number of readable entries. The kernel's index is loaded only if the cached value is exhausted.
     #[inline(always)]
     pub(super) fn available(&mut self) -> u32 {
         if self.filled == self.next {
@@ -187,32 +187,33 @@ impl<T: Copy> Consumer<T> {
         self.filled.wrapping_sub(self.next)
     }
 
-    /// Asks the kernel again, whatever is left. How many entries can be read now.
+    /// Loads the kernel's index unconditionally and returns the number of readable entries.
     #[inline(always)]
     pub(super) fn refresh(&mut self) -> u32 {
         self.filled = self.ring.producer().load(Ordering::Acquire);
         self.filled.wrapping_sub(self.next)
     }
 
-    /// Entry number `i` of those that can be read.
+    /// Readable entry `i`.
     #[inline(always)]
     pub(super) fn peek(&self, i: u32) -> T {
         debug_assert!(i < self.filled.wrapping_sub(self.next));
-        // SAFETY: the entry lies in the ring; the acquire load that showed it orders this read behind its writing.
+        // SAFETY: the entry is inside the ring; the acquire load of the producer index orders this read after the
+        // write.
         unsafe { self.ring.entry(self.next.wrapping_add(i)).read() }
     }
 
-    /// Gives the first `n` entries back to the kernel.
+    /// Releases the first `n` entries to the kernel.
     #[inline(always)]
     pub(super) fn release(&mut self, n: u32) {
         if n > 0 {
             self.next = self.next.wrapping_add(n);
-            // Pairs with the kernel's acquire load: what it writes next it writes after our reads.
+            // Pairs with the kernel's acquire load: our reads precede its next writes.
             self.ring.consumer().store(self.next, Ordering::Release);
         }
     }
 
-    /// Fetches the lines that are read first.
+    /// Prefetches the lines that are read first.
     #[inline(always)]
     pub(super) fn prefetch(&self) {
         mem::line::prefetch_read(self.ring.producer.as_ptr().cast_const().cast());
@@ -220,7 +221,7 @@ impl<T: Copy> Consumer<T> {
     }
 }
 
-/// A ring over a file of memory, of which a test has both sides.
+/// A ring in a memory file, with both sides in the test.
 #[cfg(test)]
 pub(super) fn over_memory<T: Copy>(size: u32) -> (Producer<T>, Consumer<T>, std::fs::File) {
     use rustix::fd::AsFd;
@@ -285,7 +286,7 @@ mod tests {
             start in prop::sample::select(vec![0_u32, u32::MAX - 5]),
         ) {
             let (mut producer, mut consumer, file) = over_memory::<Piece>(8);
-            // Indices wrap at 2^32 as they do anywhere else.
+            // Start indices so that they wrap at 2^32.
             file.write_at(&start.to_ne_bytes(), 0).unwrap();
             file.write_at(&start.to_ne_bytes(), 64).unwrap();
             (producer.next, producer.taken) = (start, start);

@@ -1,26 +1,26 @@
-//! Which frames are the kernel's: words such as `arp` or `tcp 22`, and what they mean.
+//! Rules for frames passed to the kernel: parsed from text such as `arp` or `tcp 22`.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Frames that a port leaves to the kernel, and with it to the other programs of this machine.
+/// Matches frames that the port passes to the kernel, and thereby to other programs on the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rule {
-    /// Frames of an Ethernet type, behind up to two VLAN tags.
+    /// Frames of this EtherType, after up to two VLAN tags.
     EtherType(u16),
-    /// IPv4 with this protocol, and IPv6 with this next header.
+    /// IPv4 with this protocol, or IPv6 with this next header.
     Protocol(u8),
-    /// TCP, or UDP, to this port: over IPv4 where the packet is the first fragment or none, and over IPv6 without
-    /// extension headers.
+    /// TCP or UDP to this destination port. IPv4: unfragmented packets and first fragments. IPv6: without extension
+    /// headers.
     Port {
-        /// 6 is TCP, 17 is UDP.
+        /// IP protocol: 6 (TCP) or 17 (UDP).
         protocol: u8,
-        /// The destination port.
+        /// Destination port.
         port: u16,
     },
 }
 
-/// Words that name no frames.
+/// Text that is not a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` names no frames; write arp, lldp, icmp, icmpv6, \"ethertype 0x88cc\", \"tcp 22\" or \"udp 67\" \
@@ -34,7 +34,7 @@ const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
 const ARP: u16 = 0x0806;
 const LLDP: u16 = 0x88cc;
-/// Types from here on; below it is a length (IEEE 802.3 clause 3.2.6).
+/// Lowest EtherType; smaller values are lengths (IEEE 802.3 clause 3.2.6).
 const FIRST_TYPE: u16 = 0x0600;
 
 impl FromStr for Rule {

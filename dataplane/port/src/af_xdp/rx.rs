@@ -1,7 +1,7 @@
-//! An `AF_XDP` port's receive queue.
+//! Receive queue of an `AF_XDP` port.
 //!
-//! A frame stays where the kernel put it until its burst is completed; then its memory goes back to the fill ring, in
-//! the order in which it came. There are as many frames as the fill ring has entries.
+//! A packet stays in its UMEM frames until its burst is completed; then the frames return to the fill ring. There are
+//! as many receive frames as fill ring entries.
 
 use super::rings::{CONTINUED, Consumer, Piece, Producer};
 use super::socket::{Made, Socket};
@@ -15,7 +15,7 @@ use ring::BufId;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-/// Shortest frame: an Ethernet header.
+/// Minimum frame length: an Ethernet header.
 const SHORTEST: usize = 14;
 
 pub(super) struct Rx {
@@ -24,17 +24,17 @@ pub(super) struct Rx {
     socket: Arc<Socket>,
     doorbell: Doorbell,
     umem: Arc<Umem>,
-    /// The number of this queue's first frame, from which tokens count.
+    /// Number of this queue's first frame; buffer identifiers count from it.
     first: u32,
-    /// Whether frames may come with checksums that are not finished.
+    /// Whether received frames may have partial checksums.
     local: bool,
-    /// Frames that found no place in the fill ring. There is room for all of them, so that none is allocated for.
+    /// Frames that did not fit in the fill ring. The capacity covers all frames, so pushing never allocates.
     late: Vec<u64>,
     lender: Lender,
 }
 
 impl Rx {
-    /// The queue, with all of its frames in the fill ring.
+    /// Creates the queue, with all of its frames in the fill ring.
     pub(super) fn new(
         queue: u16,
         umem: &Arc<Umem>,
@@ -73,7 +73,7 @@ impl Rx {
         BufId { id: (self.umem.frame_of(piece.address).wrapping_sub(self.first)) as u16, slots: 1 }
     }
 
-    /// Takes back frames whose packets were retained and are not any more.
+    /// Returns frames to the fill ring whose retained packets were released.
     #[inline(always)]
     fn collect(&mut self) {
         let Self { fill, late, umem, first, .. } = self;
@@ -88,7 +88,7 @@ impl Rx {
         }
     }
 
-    /// A packet in one frame.
+    /// Adds a packet that occupies one frame.
     #[inline(always)]
     fn plain(&self, piece: Piece, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
         let frame = self.umem.received(piece.address, piece.len)?;
@@ -104,8 +104,8 @@ impl Rx {
         Ok(())
     }
 
-    /// A packet in several frames, the first of them entry number `at`. How many there were; none where the burst has
-    /// no room for all of them, or the kernel has not shown all of them.
+    /// Adds a multi-buffer packet that starts at entry `at`. Returns its number of frames, or 0 if it does not fit in
+    /// the burst or is not completely visible yet.
     #[cold]
     fn pieces(
         &mut self,
@@ -135,7 +135,7 @@ impl Rx {
     }
 }
 
-/// Says what is left to be done for each packet.
+/// Sets the offloads that each packet of the burst still needs.
 fn look_for_work(burst: &mut Burst) {
     mem::with_kernel!(mem::copy::chosen(), K => burst.load_heads::<K>());
     for i in 0..burst.len() {
@@ -161,7 +161,7 @@ impl RxQueue for Rx {
         }
         burst.pin_own(self.umem.map(), &self.lender);
         let n = self.received.available().min(burst.buffer_room() as u32);
-        // The last frame may have more pieces than there are packets left.
+        // The last packet may have more fragments than the burst can still take.
         let (limit, mut at) = (burst.room() as u32, 0);
         while at < n.min(limit) {
             let piece = self.received.peek(at);
@@ -183,8 +183,8 @@ impl RxQueue for Rx {
     }
 
     fn complete(&mut self, buffers: &[BufId]) {
-        // For a moment the kernel has shown a frame as received and has not yet shown that it took it from the fill ring.
-        // A frame that finds no place then waits for the next burst.
+        // The kernel may publish a received frame shortly before it releases the frame's fill ring entry. A frame
+        // that does not fit in the fill ring meanwhile waits for the next burst.
         while let Some(&address) = self.late.last() {
             if !self.fill.put(address) {
                 break;
@@ -222,7 +222,7 @@ impl RxQueue for Rx {
         Some(self.doorbell.as_fd())
     }
 
-    /// The memory is the port's own and stays as it is.
+    /// The port's memory is private and never replaced.
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! One `AF_XDP` socket: made, bound to a queue of its interface, and called when the kernel has work to do.
+//! One `AF_XDP` socket: creation, binding to a queue of the interface, and system calls that wake the kernel.
 
 use super::options::{BusyPoll, Mode, Options};
 use super::rings::{Consumer, Piece, Producer};
@@ -14,37 +14,37 @@ use rustix::net::xdp::{
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
 use std::sync::Arc;
 
-// Offsets at which a socket's rings are mapped (linux/if_xdp.h).
+// mmap offsets of the rings of a socket (linux/if_xdp.h).
 const RX_RING: u64 = 0;
 const TX_RING: u64 = 0x8000_0000;
 const FILL_RING: u64 = 0x1_0000_0000;
 const COMPLETION_RING: u64 = 0x1_8000_0000;
 
 const SOL_XDP: i32 = 283;
-/// `XDP_MAX_TX_SKB_BUDGET`, Linux 6.18: how many packets one call may send where the kernel copies.
+/// `XDP_MAX_TX_SKB_BUDGET`, Linux 6.18: maximum packets sent per call in copy mode.
 const MAX_TX_BUDGET: i32 = 9;
 const SO_BUSY_POLL: i32 = 46;
 const SO_PREFER_BUSY_POLL: i32 = 69;
 const SO_BUSY_POLL_BUDGET: i32 = 70;
-/// Microseconds that the kernel may poll the interface for in one call.
+/// Microseconds for which the kernel may poll the interface in one call.
 const BUSY_POLL_TIME: i32 = 20;
 
-/// What the kernel reckons for a packet on its way, at most.
+/// Upper bound for the kernel's socket-buffer accounting of one packet.
 const BUFFER: usize = 4096;
 
-/// Calls that one [`Socket::send`] makes at most. Kernels before 6.18 send 32 packets with each.
+/// Maximum calls per [`Socket::send`]. Kernels before 6.18 send 32 packets per call.
 const MOST_CALLS: u32 = 128;
 
-/// What the receive and the transmit queue share.
+/// Shared by the receive and the transmit queue.
 #[derive(Debug)]
 pub(super) struct Socket {
     fd: OwnedFd,
     polls: bool,
-    /// The kernel did not take all that stands in the transmit ring, and it has to be called again.
+    /// Whether the kernel left entries in the transmit ring and must be called again.
     owed: AtomicBool,
 }
 
-/// A socket with its rings. The fill ring holds every frame to receive into.
+/// A socket with its rings. `Rx` puts every receive frame into the fill ring.
 #[derive(Debug)]
 pub(super) struct Made {
     pub(super) socket: Arc<Socket>,
@@ -54,7 +54,7 @@ pub(super) struct Made {
     pub(super) sent: Consumer<u64>,
 }
 
-/// Makes the socket of `queue` and binds it. The first one brings the memory, the others share it.
+/// Creates the socket of `queue` and binds it. The first socket registers the UMEM; the others share it.
 pub(super) fn make(
     options: &Options,
     watch: &Watch,
@@ -73,9 +73,10 @@ pub(super) fn make(
     let made = map_rings(fd, u32::from(options.ring), options.busy_poll).map_err(&refused)?;
     bind(options, watch.index, queue, &made.socket, first, umem.has_pieces())
         .map_err(|errno| not_bound(options, queue, errno))?;
-    // Refused before Linux 6.18; then a call sends 32 packets, and there are more calls.
+    // Not supported before Linux 6.18; a call then sends 32 packets and more calls are needed.
     let _ = sys::set(made.socket.fd.as_fd(), SOL_XDP, MAX_TX_BUDGET, &u32::from(options.ring));
-    // A whole ring may be on its way through a slow interface. Without the right to it, a part is.
+    // Allows a whole ring in flight on a slow interface. Fails without CAP_NET_ADMIN; then fewer packets are in
+    // flight.
     let _ = sockopt::set_socket_send_buffer_size_force(&made.socket.fd, usize::from(options.ring) * BUFFER);
     Ok(made)
 }
@@ -109,7 +110,7 @@ fn map_rings(fd: OwnedFd, size: u32, busy_poll: Option<BusyPoll>) -> Result<Made
     })
 }
 
-/// The sockets behind the first take over what it was bound with, and may not say it again.
+/// Sockets after the first inherit its bind flags; the kernel rejects flags repeated with a shared UMEM.
 fn bind(
     options: &Options,
     interface: u32,
@@ -136,7 +137,7 @@ fn bind(
     rustix::net::bind(&socket.fd, &SocketAddrXdp::new(flags, interface, queue))
 }
 
-/// Why there is no socket of this family.
+/// Error for a failed creation of a socket.
 fn no_socket(place: &Place, errno: Errno) -> InterfaceError {
     match errno {
         Errno::AFNOSUPPORT => InterfaceError::Unsupported(format!(
@@ -160,7 +161,7 @@ fn no_memory(place: &Place, errno: Errno, umem: &Umem) -> InterfaceError {
     }
 }
 
-/// Why a socket could not be bound to a queue.
+/// Error for a failed bind to a queue.
 fn not_bound(options: &Options, queue: u16, errno: Errno) -> InterfaceError {
     let place = &options.place;
     match errno {
@@ -183,34 +184,34 @@ fn not_bound(options: &Options, queue: u16, errno: Errno) -> InterfaceError {
 }
 
 impl Socket {
-    /// Whether frames are not copied by the kernel.
+    /// Whether the socket is bound in zero-copy mode.
     pub(super) fn is_zero_copy(&self) -> bool {
         sockopt::xdp_options(&self.fd).is_ok_and(|o| o.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY))
     }
 
-    /// Whether the interface is polled by calling [`Socket::receive`].
+    /// Whether busy polling is enabled: [`Socket::receive`] polls the interface.
     #[inline(always)]
     pub(super) fn polls(&self) -> bool {
         self.polls
     }
 
-    /// Has the kernel look at the fill ring and, where it polls for us, at the interface.
+    /// Has the kernel process the fill ring and, with busy polling, poll the interface.
     pub(super) fn receive(&self) {
-        // What it says is of no interest: frames show up in the ring, and an interface that is gone shows elsewhere.
+        // The result is ignored: frames appear in the ring, and the interface watch detects a removed interface.
         let _ = rustix::net::recv(&self.fd, &mut [0; 0][..], RecvFlags::DONTWAIT);
     }
 
-    /// Has the kernel look at the transmit ring, until it has taken everything or takes no more. `waiting` says how
-    /// many entries it has not taken.
+    /// Has the kernel process the transmit ring until it is empty or the kernel accepts no more. `waiting` returns
+    /// the number of entries not consumed yet.
     pub(super) fn send(&self, mut waiting: impl FnMut() -> u32) {
         let mut owed = true;
         for _ in 0..MOST_CALLS {
             let said = rustix::net::send(&self.fd, &[], SendFlags::DONTWAIT);
             owed = match said {
-                // It stopped at a number, or for want of buffers.
+                // The call reached its budget, or the kernel has no buffers.
                 Ok(_) | Err(Errno::AGAIN) => waiting() > 0,
                 Err(Errno::NOBUFS | Errno::BUSY | Errno::INTR) => true,
-                // Down or gone: calling again is of no use, and the interface watch finds out.
+                // The interface is down or removed; retrying does not help, and the interface watch detects it.
                 Err(_) => false,
             };
             if !owed || matches!(said, Err(Errno::NOBUFS | Errno::BUSY)) {
@@ -222,13 +223,13 @@ impl Socket {
         }
     }
 
-    /// Whether the kernel has to be called again although nothing new was sent.
+    /// Whether the kernel must be called again although no new packet was sent.
     #[inline(always)]
     pub(super) fn is_owed(&self) -> bool {
         self.owed.load(Ordering::Relaxed)
     }
 
-    /// Calls it again, once.
+    /// Calls the kernel once for entries left in the transmit ring.
     #[cold]
     pub(super) fn settle(&self) {
         match rustix::net::send(&self.fd, &[], SendFlags::DONTWAIT) {
@@ -237,13 +238,13 @@ impl Socket {
         }
     }
 
-    /// Frames that the kernel had for this socket and found no place for.
+    /// Frames dropped by the kernel for lack of space on this socket.
     pub(super) fn missed(&self) -> u64 {
         let counted = sockopt::xdp_statistics(&self.fd);
         counted.map_or(0, |counted| counted.rx_dropped + counted.rx_ring_full.unwrap_or(0))
     }
 
-    /// Why the socket is of no use any more.
+    /// Pending error of the socket, which makes it unusable.
     pub(super) fn error(&self) -> Option<Errno> {
         sockopt::socket_error(&self.fd).ok().and_then(Result::err)
     }

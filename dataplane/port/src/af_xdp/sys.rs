@@ -1,8 +1,8 @@
-//! The system calls of `AF_XDP` that no crate wraps: five commands of bpf(2), and the mapping of rings.
+//! System calls of `AF_XDP` without a wrapper crate: five bpf(2) commands and the mapping of rings.
 //!
-//! Each command passes the address of an attribute block of our own, laid out as the prefix of the kernel's
-//! `union bpf_attr` that the command reads, and of buffers that outlive the call. Descriptors that come back are new and
-//! close on exec.
+//! Each command passes the address of an attribute block, laid out as the prefix of the kernel's `union bpf_attr`
+//! that the command reads, and addresses of buffers that outlive the call. Returned descriptors are new and
+//! close-on-exec.
 
 use super::assembler::Instruction;
 use crate::interface::sys::last_error;
@@ -22,17 +22,17 @@ const LINK_CREATE: i32 = 28;
 const MAP_OF_SOCKETS: u32 = 17;
 /// `BPF_PROG_TYPE_XDP`
 const XDP_PROGRAM: u32 = 6;
-/// `BPF_XDP`, a place where programs are attached.
+/// `BPF_XDP`: attach type.
 const AT_XDP: u32 = 37;
 /// `BPF_F_XDP_HAS_FRAGS`
 const HAS_FRAGMENTS: u32 = 1 << 5;
 
-/// How a program is attached (`XDP_FLAGS_*_MODE` of `linux/if_link.h`).
+/// Attach mode (`XDP_FLAGS_*_MODE` of `linux/if_link.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hook {
-    /// By the kernel, for any driver.
+    /// Generic: by the kernel, for any driver.
     Generic = 1 << 1,
-    /// In the driver.
+    /// Native: in the driver.
     Native = 1 << 2,
 }
 
@@ -83,26 +83,26 @@ struct LinkCreate {
     flags: u32,
 }
 
-/// One command, whose answer is a new descriptor or nothing.
+/// Executes a command that returns zero or a new descriptor.
 ///
 /// # Safety
-/// `T` is the layout that the kernel expects of `command`, and the addresses in it are of memory that outlives the
-/// call.
+/// `T` must have the layout that the kernel expects for `command`, and the memory at the addresses in it must outlive
+/// the call.
 unsafe fn bpf<T>(command: i32, attributes: &mut T) -> Result<i64, Errno> {
     let at = std::ptr::from_mut(attributes);
-    // SAFETY: the block has the length that is passed; the rest by contract.
+    // SAFETY: the block has the length that is passed; the rest holds by the contract of this function.
     let answer = unsafe { libc::syscall(libc::SYS_bpf, command, at, size_of::<T>()) };
     if answer < 0 { Err(last_error()) } else { Ok(answer) }
 }
 
-/// As above, where the answer is a descriptor.
+/// [`bpf`] for commands that return a descriptor.
 ///
 /// # Safety
-/// As above, and `command` answers with a descriptor that is ours.
+/// As for [`bpf`], and `command` must return a new descriptor.
 unsafe fn bpf_open<T>(command: i32, attributes: &mut T) -> Result<OwnedFd, Errno> {
-    // SAFETY: by contract.
+    // SAFETY: the contract of this function includes that of `bpf`.
     let answer = unsafe { bpf(command, attributes)? };
-    // SAFETY: the kernel has just made it for us.
+    // SAFETY: the kernel has just created the descriptor for this process.
     Ok(unsafe { OwnedFd::from_raw_fd(answer as i32) })
 }
 
@@ -110,7 +110,7 @@ fn raw(fd: BorrowedFd<'_>) -> u32 {
     fd.as_raw_fd().cast_unsigned()
 }
 
-/// A map with room for the sockets of `queues` queues.
+/// Creates a map for the sockets of `queues` queues.
 pub(super) fn create_map(queues: u32) -> Result<OwnedFd, Errno> {
     let mut attributes = MapCreate {
         kind: MAP_OF_SOCKETS,
@@ -122,11 +122,11 @@ pub(super) fn create_map(queues: u32) -> Result<OwnedFd, Errno> {
         numa_node: 0,
         name: NAME,
     };
-    // SAFETY: the layout of BPF_MAP_CREATE; it holds no address.
+    // SAFETY: the layout is that of BPF_MAP_CREATE; it contains no address.
     unsafe { bpf_open(MAP_CREATE, &mut attributes) }
 }
 
-/// Puts `socket` under the number of its queue.
+/// Stores `socket` in the map under its queue number.
 pub(super) fn put_socket(map: BorrowedFd<'_>, queue: u32, socket: BorrowedFd<'_>) -> Result<(), Errno> {
     let value = raw(socket);
     let mut attributes = MapUpdate {
@@ -136,11 +136,11 @@ pub(super) fn put_socket(map: BorrowedFd<'_>, queue: u32, socket: BorrowedFd<'_>
         value: (&raw const value) as u64,
         flags: 0,
     };
-    // SAFETY: the layout of BPF_MAP_UPDATE_ELEM; key and value are on our stack and have four bytes.
+    // SAFETY: the layout is that of BPF_MAP_UPDATE_ELEM; key and value are on the stack and have four bytes each.
     unsafe { bpf(MAP_UPDATE, &mut attributes).map(drop) }
 }
 
-/// Has the kernel judge a program and take it. `fragments`: it may be given frames in several pieces.
+/// Loads a program; the kernel verifies it. `fragments` declares multi-buffer support.
 pub(super) fn load(code: &[Instruction], fragments: bool) -> Result<OwnedFd, Errno> {
     let license = c"Apache-2.0 OR MIT";
     let mut attributes = ProgramLoad {
@@ -157,20 +157,20 @@ pub(super) fn load(code: &[Instruction], fragments: bool) -> Result<OwnedFd, Err
         interface: 0,
         attach_type: AT_XDP,
     };
-    // SAFETY: the layout of BPF_PROG_LOAD; instructions and license outlive the call.
+    // SAFETY: the layout is that of BPF_PROG_LOAD; instructions and license outlive the call.
     unsafe { bpf_open(PROGRAM_LOAD, &mut attributes) }
 }
 
-/// Attaches a program to an interface of this thread's namespace, for as long as the answer is open: when the process
-/// ends, however it ends, the program goes with it.
+/// Attaches a program to an interface of this thread's network namespace while the returned link is open. The kernel
+/// detaches the program when the process ends for any reason.
 pub(super) fn attach(program: BorrowedFd<'_>, interface: u32, hook: Hook) -> Result<OwnedFd, Errno> {
     let mut attributes =
         LinkCreate { program: raw(program), interface, attach_type: AT_XDP, flags: hook as u32 };
-    // SAFETY: the layout of BPF_LINK_CREATE for XDP; it holds no address.
+    // SAFETY: the layout is that of BPF_LINK_CREATE for XDP; it contains no address.
     unsafe { bpf_open(LINK_CREATE, &mut attributes) }
 }
 
-/// What a program answers to a frame.
+/// Runs the program on a frame and returns its result.
 #[cfg(test)]
 pub(super) fn test_run(program: BorrowedFd<'_>, frame: &[u8]) -> Result<u32, Errno> {
     #[repr(C)]
@@ -187,49 +187,49 @@ pub(super) fn test_run(program: BorrowedFd<'_>, frame: &[u8]) -> Result<u32, Err
     let (program, size_in, data_in) = (raw(program), frame.len() as u32, frame.as_ptr() as u64);
     let mut attributes =
         TestRun { program, answer: 0, size_in, size_out: 0, data_in, data_out: 0, repeat: 1, duration: 0 };
-    // SAFETY: the layout of BPF_PROG_TEST_RUN; the frame outlives the call and nothing is written back to us but the
-    // answer.
+    // SAFETY: the layout is that of BPF_PROG_TEST_RUN; the frame outlives the call, and the kernel writes only the
+    // result.
     unsafe { bpf(PROGRAM_TEST_RUN, &mut attributes)? };
     Ok(attributes.answer)
 }
 
-/// Memory of the kernel's own, in which a ring lies, mapped until it is dropped.
+/// Mapping of a ring's kernel memory; unmapped on drop.
 #[derive(Debug)]
 pub(super) struct Mapping {
     start: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: the mapping is process-wide memory; what is in it is reached through atomics and raw pointers only.
+// SAFETY: the mapping is process-wide memory and is accessed only through atomics and raw pointers.
 unsafe impl Send for Mapping {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `len` bytes of `socket` at one of its offsets.
+    /// Maps `len` bytes at `offset` of `socket`.
     pub(super) fn new(socket: impl AsFd, offset: u64, len: usize) -> Result<Self, Errno> {
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::POPULATE);
-        // SAFETY: a fresh mapping at an address of the kernel's choice replaces nothing.
+        // SAFETY: a fresh mapping at an address chosen by the kernel replaces nothing.
         let start =
             unsafe { rustix::mm::mmap(core::ptr::null_mut(), len, protection, flags, socket, offset)? };
         let start = NonNull::new(start.cast::<u8>()).ok_or(Errno::NOMEM)?;
         Ok(Self { start, len })
     }
 
-    /// The address of byte `offset`, if at least `len` bytes are there.
+    /// Address of byte `offset`. Returns an error if fewer than `len` bytes follow it.
     pub(super) fn at(&self, offset: usize, len: usize) -> Result<NonNull<u8>, Errno> {
         if offset.checked_add(len).is_none_or(|end| end > self.len) {
             return Err(Errno::RANGE);
         }
-        // SAFETY: the offset was just found to lie inside the mapping.
+        // SAFETY: the offset was just checked to be inside the mapping.
         Ok(unsafe { self.start.add(offset) })
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: this mapping is ours, and rings hold it for as long as they are used.
-        // An error means that the range was not mapped, and there is nothing left to undo.
+        // SAFETY: the mapping is owned by `self`, and rings hold it while they use it. An error means that the range
+        // was not mapped; there is nothing to undo.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }

@@ -1,13 +1,13 @@
-//! An `AF_XDP` port's transmit queue.
+//! Transmit queue of an `AF_XDP` port.
 //!
-//! A packet is written into a free frame, and the frame's address into the transmit ring; the kernel is called once
-//! for everything of a round. What was sent comes back through the completion ring. The frame that came back last is
-//! used first, so that no more of the memory is touched than is on its way.
+//! A packet is copied to a free frame and the frame's address is written to the transmit ring; one system call covers
+//! all packets of a round. Sent frames return through the completion ring. Free frames are used in LIFO order, to
+//! keep the memory in use small.
 //!
-//! One worker owns the queue outright, without a lock; after [`TxQueue::fork`] several share it. Then frames are taken
-//! under a lock, written outside of it, and put into the ring under it again: the kernel does not mind in which order
-//! frames of different workers come, so no worker waits for another's turn. The kernel is called outside of the lock, but
-//! when no frame is free: then no worker could go on anyway.
+//! By default one worker owns the queue without a lock; [`TxQueue::fork`] makes it shared. Sharing workers take
+//! frames under a lock, copy packets outside it, and put the frames into the ring under it. The kernel accepts frames
+//! of different workers in any order, so no worker waits for another. The system call is made outside the lock,
+//! except if no frame is free: then no worker could proceed anyway.
 
 use super::rings::{CONTINUED, Consumer, Piece, Producer};
 use super::socket::Socket;
@@ -18,25 +18,25 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Longest packet: what fits into one socket buffer's pieces (`MAX_SKB_FRAGS`, 17).
+/// Maximum frames of one packet: the fragments of one skb (`MAX_SKB_FRAGS`, 17).
 const MOST_PIECES: usize = 17;
 
-/// What a queue is made of.
+/// Parts of a transmit queue.
 pub(super) struct Parts {
     pub(super) to_send: Producer<Piece>,
     pub(super) sent: Consumer<u64>,
     pub(super) socket: Arc<Socket>,
     pub(super) umem: Arc<Umem>,
-    /// The frames to send from.
+    /// Frames for transmission.
     pub(super) frames: Range<u32>,
 }
 
-/// A queue over fresh rings. The copy kernel is chosen here, once.
+/// Creates a queue over new rings and selects the copy kernel.
 pub(super) fn start(parts: Parts) -> Box<dyn TxQueue> {
     mem::with_kernel!(mem::copy::chosen(), K => Box::new(Tx::<K>::new(parts)) as Box<dyn TxQueue>)
 }
 
-/// The rings, and the frames that are not in them.
+/// The rings, and the frames that are in none of them.
 struct Core {
     to_send: Producer<Piece>,
     sent: Consumer<u64>,
@@ -44,7 +44,7 @@ struct Core {
 }
 
 impl Core {
-    /// Takes back what was sent.
+    /// Reclaims sent frames.
     #[inline]
     fn reclaim(&mut self, umem: &Umem) {
         let n = self.sent.refresh();
@@ -54,7 +54,7 @@ impl Core {
         self.sent.release(n);
     }
 
-    /// Sees to it that `n` frames are free, if that can be had.
+    /// Tries to make `n` frames free: reclaims sent frames and, if they do not suffice, has the kernel send.
     #[inline]
     fn gather(&mut self, n: usize, umem: &Umem, socket: &Socket) {
         self.reclaim(umem);
@@ -64,15 +64,15 @@ impl Core {
         }
     }
 
-    /// How many packets of `each` frames can be sent now.
+    /// Number of packets of `each` frames that can be sent now.
     fn room(&mut self, each: usize, umem: &Umem, socket: &Socket) -> usize {
         self.gather(each, umem, socket);
         self.free.len() / each
     }
 
-    /// Puts the frames of one packet into the ring. There are no more frames than entries, but while another worker has
-    /// the kernel send, it shows a frame as free before its entry; then there may be no room, and the frames are free
-    /// again.
+    /// Puts the frames of one packet into the ring. There are at most as many frames as entries; but while another
+    /// worker has the kernel send, a frame can return through the completion ring before its ring entry is released.
+    /// If the ring is full then, the frames become free again and the result is `false`.
     #[inline(always)]
     fn post(&mut self, frames: &[u32], len: usize, umem: &Umem) -> bool {
         if !self.to_send.has_room(frames.len() as u32) {
@@ -90,11 +90,11 @@ impl Core {
     }
 }
 
-/// The rings, in the hands of one worker or of several.
+/// Ownership of the rings: exclusive or shared between workers.
 enum Hold {
     Alone(Box<Core>),
     Shared(Arc<Mutex<Core>>),
-    /// Between the two, for a moment.
+    /// Temporary state while a method works on the rings.
     Nobody,
 }
 
@@ -102,9 +102,9 @@ struct Tx<K> {
     hold: Hold,
     socket: Arc<Socket>,
     umem: Arc<Umem>,
-    /// Whether something was put into the ring since the kernel was called last.
+    /// Whether entries were put into the ring since the last system call.
     dirty: bool,
-    /// A packet, how many frames it takes, and which ones, one packet behind the other.
+    /// Packets to send and their numbers of frames; `frames` holds the frames of all packets in order.
     work: Vec<(u8, u8)>,
     frames: Vec<u32>,
     kernel: PhantomData<K>,
@@ -133,12 +133,12 @@ impl<K: Kernel> Tx<K> {
         }
     }
 
-    /// Most frames of one packet.
+    /// Maximum frames of one packet.
     fn most_pieces(&self) -> usize {
         if self.umem.has_pieces() { MOST_PIECES } else { 1 }
     }
 
-    /// Takes frames for as many packets as there are frames for. How many indices are done with.
+    /// Takes frames for as many packets as possible. Returns the number of processed indices.
     #[inline(always)]
     fn take(&mut self, core: &mut Core, burst: &Burst, indices: &[u8], stats: &mut BurstStats) -> usize {
         core.gather(indices.len(), &self.umem, &self.socket);
@@ -159,7 +159,7 @@ impl<K: Kernel> Tx<K> {
         indices.len()
     }
 
-    /// Writes the packets. Their frames belong to this worker alone.
+    /// Copies the packets to their frames, which belong to this worker alone.
     #[inline(always)]
     fn write(&mut self, burst: &Burst) {
         let mut at = 0;
@@ -174,7 +174,7 @@ impl<K: Kernel> Tx<K> {
         }
     }
 
-    /// Shows the packets to the kernel.
+    /// Puts the packets into the ring and publishes them.
     #[inline(always)]
     fn post(&mut self, core: &mut Core, burst: &Burst, stats: &mut BurstStats) {
         self.dirty |= !self.work.is_empty();
@@ -216,7 +216,8 @@ impl<K: Kernel> TxQueue for Tx<K> {
         Ok(done)
     }
 
-    /// Frames that are free. Of packets longer than a socket buffer takes, one has to come to be counted.
+    /// Number of packets for which frames are free. At least 1 for packets longer than one skb, so that they reach
+    /// `tx` and are counted as dropped.
     fn room(&mut self, len: usize) -> usize {
         let each = self.umem.frames_for(len).max(1);
         if each > self.most_pieces() {
@@ -266,7 +267,7 @@ impl<K: Kernel> TxQueue for Tx<K> {
         Box::new(Self::with(hold(), self.socket.clone(), self.umem.clone()))
     }
 
-    /// The memory is the port's own and stays as it is.
+    /// The port's memory is private and never replaced.
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
     }

@@ -1,11 +1,12 @@
-//! The memory that frames lie in, on their way from the kernel and to it: the one unsafe room of this port's queues.
+//! UMEM: the memory of received and transmitted frames. Contains the only unsafe code of this port that accesses
+//! frames.
 //!
-//! One region for all queues of a port, cut into frames of one size. Each queue has a stretch of its own: first the
-//! frames to receive into, then those to send from. The kernel writes a received frame behind a headroom of
-//! [`HEADROOM`] bytes; what is sent begins where its frame does.
+//! One region for all queues of a port, divided into frames of one size. Each queue has a contiguous range: receive
+//! frames, then transmit frames. The kernel writes a received packet after a headroom of [`HEADROOM`] bytes; a
+//! transmitted packet starts at the start of its frame.
 //!
-//! Protocol: a frame is ours, or in one of the rings. The kernel touches those in the rings only, and still nothing in
-//! any of them is ever behind a reference.
+//! Protocol: a frame is owned either by this process or by the kernel, which owns frames in the rings and accesses no
+//! others. No reference to frame contents is ever formed.
 
 use crate::interface::{InterfaceError, Place};
 use crate::retain::Lender;
@@ -14,13 +15,13 @@ use mem::copy::Kernel;
 use mem::{GuestMemory, Region, VolatileSlice};
 use std::sync::Arc;
 
-/// `XDP_PACKET_HEADROOM`: bytes in front of each received frame that the kernel keeps for programs.
+/// `XDP_PACKET_HEADROOM`: bytes before each received packet that the kernel reserves for XDP programs.
 const HEADROOM: u32 = 256;
-/// Frames of this size hold a packet of 1500 bytes with its Ethernet header and two tags.
+/// Frame size for packets of up to 1500 bytes with an Ethernet header and two VLAN tags.
 const SMALL: u32 = 2048;
-/// A page, the most that the kernel takes. Longer packets are in several.
+/// One page, the maximum frame size of the kernel. Longer packets occupy several frames.
 const LARGE: u32 = 4096;
-/// Bytes beyond the MTU: an Ethernet header and two tags.
+/// Bytes beyond the MTU: an Ethernet header and two VLAN tags.
 const OVERHEAD: u32 = 22;
 
 /// Frames of one size.
@@ -28,16 +29,16 @@ const OVERHEAD: u32 = 22;
 pub(super) struct Umem {
     map: Arc<GuestMemory>,
     whole: VolatileSlice,
-    /// Binary logarithm of a frame's bytes.
+    /// Binary logarithm of the frame size.
     shift: u32,
-    /// Frames of each queue, half of them to receive into.
+    /// Frames per queue; the first half is for reception.
     per_queue: u32,
     /// Whether a packet may need several frames.
     pieces: bool,
 }
 
 impl Umem {
-    /// Memory for `queues` queues with rings of `ring` entries, on an interface with this MTU.
+    /// Allocates memory for `queues` queues with rings of `ring` entries, on an interface with this MTU.
     pub(super) fn new(place: &Place, queues: u16, ring: u16, mtu: u32) -> Result<Self, InterfaceError> {
         let pieces = mtu + OVERHEAD > SMALL - HEADROOM;
         let frame = if pieces { LARGE } else { SMALL };
@@ -53,17 +54,17 @@ impl Umem {
         Ok(Self { map: Arc::new(map), whole, shift: frame.trailing_zeros(), per_queue, pieces })
     }
 
-    /// What a burst pins.
+    /// Memory that a burst pins.
     pub(super) fn map(&self) -> &Arc<GuestMemory> {
         &self.map
     }
 
-    /// Address and bytes in this process.
+    /// Address and length in this process.
     pub(super) fn extent(&self) -> (u64, u64) {
         (self.whole.addr() as u64, self.whole.len() as u64)
     }
 
-    /// Bytes of a frame, headroom and all.
+    /// Frame size in bytes, including headroom.
     pub(super) fn frame_size(&self) -> u32 {
         1 << self.shift
     }
@@ -73,60 +74,60 @@ impl Umem {
         self.pieces
     }
 
-    /// The numbers of the frames that queue `queue` receives into, then of those that it sends from.
+    /// Frame numbers of `queue`: receive frames, transmit frames.
     pub(super) fn frames(&self, queue: u16) -> (std::ops::Range<u32>, std::ops::Range<u32>) {
         let first = u32::from(queue) * self.per_queue;
         let (middle, end) = (first + self.per_queue / 2, first + self.per_queue);
         (first..middle, middle..end)
     }
 
-    /// What lends these frames.
+    /// A lender of these frames.
     pub(super) fn lender(&self, frames: std::ops::Range<u32>) -> Lender {
         let first = self.whole.split_at(self.address(frames.start) as usize).1;
         Lender::new(first, self.frame_size() as usize, frames.len())
     }
 
-    /// The offset at which frame `frame` begins.
+    /// UMEM offset of the start of `frame`.
     #[inline(always)]
     pub(super) fn address(&self, frame: u32) -> u64 {
         u64::from(frame) << self.shift
     }
 
-    /// The frame that an offset lies in.
+    /// Frame that contains a UMEM offset.
     #[inline(always)]
     pub(super) fn frame_of(&self, address: u64) -> u32 {
         (address >> self.shift) as u32
     }
 
-    /// `len` bytes at an offset that the kernel named; a fault where they are not all inside.
+    /// `len` bytes at a UMEM offset from the kernel. Returns an error if they exceed the UMEM.
     #[inline(always)]
     pub(super) fn received(&self, address: u64, len: u32) -> Result<VolatileSlice, PortFault> {
         self.whole.slice(address as usize, len as usize).ok_or_else(outside)
     }
 
-    /// How many frames a packet of `len` bytes takes to send.
+    /// Number of frames that a transmitted packet of `len` bytes occupies.
     #[inline(always)]
     pub(super) fn frames_for(&self, len: usize) -> usize {
         len.div_ceil(1 << self.shift)
     }
 
-    /// Fetches the line that a short packet is written to.
+    /// Prefetches the first line of `frame` for writing.
     #[inline(always)]
     pub(super) fn prefetch_write(&self, frame: u32) {
         self.whole.prefetch_write(self.address(frame) as usize);
     }
 
-    /// Writes a packet of `len` bytes into `frames`, which are ours and hold it.
+    /// Copies a packet of `len` bytes to `frames`, which the caller owns and which are large enough.
     #[inline(always)]
     pub(super) fn fill<K: Kernel>(&self, frames: &[u32], packet: &Frame<'_>, len: usize) {
         let place = |frame: u32, len| self.whole.slice(self.address(frame) as usize, len);
         if let [frame] = *frames {
             let Some(to) = place(frame, len) else { return };
-            // SAFETY: the map is held by `self`; the place has the packet's length.
+            // SAFETY: `self` holds the map, and `to` has the packet's length.
             return unsafe { packet.write_to::<K>(to) };
         }
         let to = frames.iter().filter_map(|&frame| place(frame, 1 << self.shift));
-        // SAFETY: as above; the caller took as many frames as hold the packet.
+        // SAFETY: `self` holds the map; the caller took enough frames for the packet.
         unsafe { packet.scatter_to::<K>(to) };
     }
 }

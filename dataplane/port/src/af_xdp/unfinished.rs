@@ -1,17 +1,17 @@
-//! Checksums that the sender's kernel left to its interface.
+//! Detection of partial checksums, which the sending kernel left to its interface.
 //!
-//! A frame that never left the machine (out of a container, over a veth pair) comes with its TCP, UDP or SCTP checksum
-//! unfinished, and the kernel's note of it does not reach an `AF_XDP` socket. But it can be seen: the field holds the sum
-//! of the pseudo header alone (zero for SCTP), where a finished one holds the complement of the sum of everything. The
-//! two are the same for one whole packet in 65536, and finishing that one again makes the same checksum of it. A frame
-//! that was *damaged* after its checksum was finished is taken for an unfinished one just as rarely, and then its
-//! damage goes unnoticed; so this check is off where frames come over a wire.
+//! A frame from a local sender (a container, over a veth pair) arrives with a partial TCP, UDP or SCTP checksum, and
+//! an `AF_XDP` socket does not receive the kernel's mark for it. It is detectable: the field holds the sum of the
+//! pseudo header alone (zero for SCTP), whereas a complete checksum is the complement of the sum of everything. Both
+//! values coincide for one intact packet in 65536; recomputing it yields the same checksum. A frame *damaged* after
+//! its checksum was completed is mistaken for a partial one equally rarely, and the damage then goes undetected. The
+//! check is therefore disabled for frames from a wire.
 
 use crate::Offload;
 use wire::Layers;
 use wire::checksum::{Sum, protocol};
 
-/// What is left to be done for a frame of `len` bytes that begins with `head`.
+/// Offloads still needed by a frame of `len` bytes that starts with `head`.
 pub(super) fn work(head: &[u8], len: usize) -> Offload {
     find(head, len).unwrap_or(Offload::NONE)
 }
@@ -32,7 +32,7 @@ fn find(head: &[u8], len: usize) -> Option<Offload> {
         let transport = u32::try_from(len.checked_sub(layers.transport)?).ok()?;
         field == Sum::pseudo(layers.addresses(head), layers.protocol, transport).partial()
     };
-    // A packet of at most 64 KiB has its transport within 16 bits.
+    // A packet has at most 64 KiB, so offsets in its headers fit in 16 bits.
     unfinished.then(|| Offload::with_checksum(layers.transport as u16, offset as u16))
 }
 
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A frame with a TCP or UDP packet whose checksum field is whatever `field` makes of the pseudo header's sum and of
+    /// A frame with a TCP or UDP packet. `field` computes the checksum field from the sum of the pseudo header and
     /// the sum of everything.
     fn frame(version: u8, protocol: u8, payload: &[u8], field: fn(Sum, Sum) -> [u8; 2]) -> Vec<u8> {
         let header = if protocol == 6 { 20 } else { 8 };

@@ -1,44 +1,44 @@
-//! What is known of packets beside their bytes: where their headers begin, their flow's hash, and what pipelines note for later
-//! steps. By packet, computed once, on first use; a burst that is begun anew knows nothing.
+//! Per-packet metadata of a burst: header offsets, flow hash and notes of pipelines. Offsets and hashes are computed
+//! on first use and cached; a new burst has none.
 //!
-//! Offsets and hashes are those of the head as it was received. A burst of edited packets has its own.
+//! Offsets and hashes refer to the head as received. A burst of edited packets has its own.
 
 use super::{BURST, Burst, SLOT};
 use crate::Steering;
 use mem::copy::Kernel;
 use wire::Layers;
 
-/// The state of the connection that a packet belongs to, for pipelines that track connections.
+/// Connection-tracking state of a packet, for pipelines that track connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ConnectionState {
     /// Not looked up, or not tracked.
     #[default]
     Untracked,
-    /// The first packet of a connection.
+    /// First packet of a connection.
     New,
-    /// Of a connection with packets in both directions.
+    /// The connection has packets in both directions.
     Established,
-    /// Belongs to another connection, such as an ICMP error.
+    /// Related to another connection, such as an ICMP error.
     Related,
-    /// Contradicts its connection.
+    /// Inconsistent with the state of its connection.
     Invalid,
 }
 
-/// What pipelines note for a packet.
+/// Notes of a pipeline for a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
-    /// The identifier of the tunnel that the packet came out of (VXLAN or Geneve VNI, GRE key); 0 without one.
+    /// Identifier of the tunnel that the packet was decapsulated from (VXLAN or Geneve VNI, GRE key); 0 if none.
     pub tunnel: u32,
-    /// The state of its connection.
+    /// Connection state.
     pub connection: ConnectionState,
-    /// The class for queueing.
+    /// Traffic class for queueing.
     pub class: u8,
 }
 
-/// By packet; a bit says whether its value is known.
+/// Metadata, indexed by packet. One bit per packet and field records whether the value is valid.
 pub(super) struct Meta {
     parsed: u64,
-    /// Where the network and the transport header begin; 0 without one.
+    /// Offsets of the network and the transport header; 0 if absent.
     offsets: [(u16, u16); BURST],
     hashed: u64,
     has_hash: u64,
@@ -67,26 +67,26 @@ impl Meta {
         (self.parsed, self.hashed, self.noted) = (0, 0, 0);
     }
 
-    /// Forgets offsets and hashes: packets get other numbers. Notes move with them ([`Meta::move_notes`]).
+    /// Invalidates offsets and hashes, because packets change their indices. Notes are moved by [`Meta::move_notes`].
     pub(super) fn forget_heads(&mut self) {
         (self.parsed, self.hashed) = (0, 0);
     }
 
-    /// Packet `to` has the notes of packet `i` from here on.
+    /// Moves the notes of packet `i` to packet `to`.
     pub(super) fn move_notes(&mut self, i: usize, to: usize) {
         self.noted = self.noted & !(1 << to) | (self.noted >> i & 1) << to;
         self.notes[to] = self.notes[i];
     }
 
-    /// Forgets the notes of packets from number `n` on.
+    /// Removes the notes of packets `n` and above.
     pub(super) fn truncate(&mut self, n: usize) {
         self.noted &= !u64::MAX.unbounded_shl(n as u32);
     }
 }
 
 impl Burst {
-    /// Where the network header (IPv4, IPv6) and the transport header (TCP, UDP) of packet `i` begin; `None` if the private
-    /// head has no such headers. Heads are loaded.
+    /// Offsets of the network header (IPv4, IPv6) and the transport header (TCP, UDP) of packet `i`. Returns `None`
+    /// if the private head has no such headers. Heads must be loaded.
     #[inline]
     pub fn layers(&mut self, i: usize) -> Option<(usize, usize)> {
         let bit = 1 << (i % BURST);
@@ -100,7 +100,8 @@ impl Burst {
         (network > 0).then_some((network.into(), transport.into()))
     }
 
-    /// The hash of the flow of packet `i`; `None` where it belongs to none. Heads are loaded. A burst is hashed by one steering.
+    /// Flow hash of packet `i`. Returns `None` if the packet belongs to no flow. Heads must be loaded. One burst must
+    /// always be hashed with the same steering.
     #[inline]
     pub fn rss_hash(&mut self, i: usize, steering: &Steering) -> Option<u32> {
         let bit = 1 << (i % BURST);
@@ -113,26 +114,26 @@ impl Burst {
         (self.meta.has_hash & bit != 0).then_some(self.meta.hash[i])
     }
 
-    /// What was noted for packet `i`.
+    /// Notes of packet `i`.
     #[inline]
     pub fn notes(&self, i: usize) -> Notes {
         if self.meta.noted & 1 << (i % BURST) == 0 { Notes::default() } else { self.meta.notes[i] }
     }
 
-    /// Notes something for packet `i`.
+    /// Sets the notes of packet `i`.
     #[inline]
     pub fn set_notes(&mut self, i: usize, notes: Notes) {
         self.meta.notes[i] = notes;
         self.meta.noted |= 1 << (i % BURST);
     }
 
-    /// Whether nothing is noted for any packet and nothing is left to be done.
+    /// Whether no packet has notes or offloads.
     #[inline(always)]
     pub(crate) fn is_bare(&self) -> bool {
         self.meta.noted | u64::from(self.offloads) == 0
     }
 
-    /// Notes for packet `number` what is noted for packet `i` of `source`.
+    /// Copies the notes of packet `i` of `source` to packet `number`.
     #[inline]
     pub(crate) fn copy_notes(&mut self, number: usize, source: &Burst, i: usize) {
         if source.meta.noted != 0 {
@@ -140,11 +141,11 @@ impl Burst {
         }
     }
 
-    /// Has the private head of packet `i` hold at least `len` bytes, for headers that lie behind those of a tunnel. Returns
-    /// `false` if the packet is shorter, or `len` is more than [`crate::LONGEST_HEAD`] allows. Heads are loaded.
+    /// Extends the private head of packet `i` to at least `len` bytes, for headers inside a tunnel. Returns `false`
+    /// if the packet is shorter, or if `len` exceeds [`crate::LONGEST_HEAD`]. Heads must be loaded.
     ///
-    /// A packet that passes through a pipeline again has the head that was pulled before, and this returns `false` for more of
-    /// it: edits apply to the head that was received, and what is read from shared memory twice may read differently.
+    /// A packet that passes through a pipeline again keeps its extended head, and the method returns `false` for
+    /// more: edits apply to the head as received, and shared memory may change between two reads.
     pub fn pull_head<K: Kernel>(&mut self, i: usize, len: usize) -> bool {
         let (start, have) = (self.start[i] as usize, self.head[i] as usize);
         if have >= len {
@@ -172,7 +173,7 @@ impl Burst {
             self.more[i].0 = next;
         }
         self.head[i] = at as u16;
-        // A longer head may have headers that the shorter one did not reach.
+        // The extended head may contain headers beyond the previous one.
         self.meta.parsed &= !(1 << (i % BURST));
         self.meta.hashed &= !(1 << (i % BURST));
         at == len
@@ -230,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_head_that_is_pulled_is_parsed_and_hashed_anew() {
-        // IPv6 with 80 bytes of hop-by-hop options: the ports stand behind the head that is loaded.
+        // IPv6 with 80 bytes of hop-by-hop options: the ports are beyond the loaded head.
         let mut frame = vec![2; 12];
         frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 88, 0, 64]);
         frame.extend([0xfe; 32]);

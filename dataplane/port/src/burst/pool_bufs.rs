@@ -1,11 +1,11 @@
-//! Packets that lie in buffers of a pool: a burst owns them, and the next queue may take them over.
+//! Packets in pool buffers: a burst owns the buffers, and the next queue may take them over.
 //!
-//! What came from another thread lies in buffers with one owner. They belong to the burst from
-//! [`Burst::push_cargo`] on, and the queue that filled the burst gives back what is left of them ([`Burst::unload`]) when it
-//! is completed. A packet that goes on to yet another thread takes its buffers with it ([`Burst::take_cargo`]), so that
-//! it is not copied again; from then on the burst must not be asked for that packet, because its bytes are another
-//! thread's. Taking must therefore be the last thing that is done with a packet, and is never done with one that several
-//! outputs want. Buffers hold a packet as it was received: the head in the burst is a copy and must not be changed.
+//! Packets from another thread are in buffers with one owner. The burst owns them from [`Burst::push_cargo`] on, and
+//! the queue that filled the burst frees the remaining ones ([`Burst::unload`]) when the burst is completed. A packet
+//! passed on to another thread takes its buffers along ([`Burst::take_cargo`]), without a copy. The burst must not be
+//! accessed for that packet afterwards, because its bytes belong to the other thread. A packet must therefore be
+//! taken as the last step, and never if several outputs need it. Buffers hold a packet as received: the head in the
+//! burst is a copy and must not be changed.
 
 use super::{BURST, Burst, Frame, Shape};
 use crate::burst::layout;
@@ -14,15 +14,14 @@ use mem::copy::Kernel;
 use mem::pool::Buffer;
 use std::cell::Cell;
 
-/// Where the packets of a burst that came from another thread entered the switch, and where they go if that has been
-/// decided.
+/// Source of packets that came from another thread, and their destination if it is already decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// The port that they came in by.
+    /// Input port.
     pub from: PortId,
-    /// The queue pair there.
+    /// Queue pair of the input port.
     pub pair: u16,
-    /// The port that they leave by; of no meaning before that is known.
+    /// Output port; meaningless before it is decided.
     pub to: PortId,
 }
 
@@ -32,14 +31,15 @@ impl Default for Route {
     }
 }
 
-/// The buffers of a burst, in order, and which of them are which packet's.
+/// Buffers of a burst, in order, and their assignment to packets.
 #[derive(Default)]
 pub(super) struct PoolBufs {
     buffers: Vec<Cell<Option<Buffer>>>,
-    /// By packet, if they are listed: the first buffer and how many there are. Otherwise each packet has the buffer of its number.
+    /// If `is_listed`: index of the first buffer and number of buffers of each packet. Otherwise packet `i` has
+    /// buffer `i`.
     of: Vec<(u32, u32)>,
     is_listed: bool,
-    /// How many buffers have not been taken.
+    /// Number of buffers not taken yet.
     left: Cell<usize>,
 }
 
@@ -52,7 +52,7 @@ impl PoolBufs {
         self.left.set(0);
     }
 
-    /// Exchanges packets `i` and `k`.
+    /// Swaps packets `i` and `k`.
     pub(super) fn swap(&mut self, i: usize, k: usize) {
         if !self.buffers.is_empty() {
             self.list();
@@ -60,7 +60,7 @@ impl PoolBufs {
         }
     }
 
-    /// Packets from number `n` on are no more; their buffers stay until they are given back.
+    /// Removes packets `n` and above. Their buffers stay until they are unloaded.
     pub(super) fn truncate(&mut self, n: usize) {
         if n < self.buffers.len() {
             self.list();
@@ -68,20 +68,20 @@ impl PoolBufs {
         }
     }
 
-    /// So many buffers were taken.
+    /// Subtracts `n` taken buffers.
     #[inline(always)]
     fn took(&self, n: usize) {
         self.left.set(self.left.get() - n);
     }
 
-    /// From here on packets need not have the buffers of their numbers.
+    /// Switches to an explicit assignment of buffers to packets.
     fn list(&mut self) {
         if !std::mem::replace(&mut self.is_listed, true) {
             self.of.extend((0..self.buffers.len() as u32).map(|at| (at, 1)));
         }
     }
 
-    /// The first buffer of packet `i` and how many it has; `None` if it lies in none.
+    /// First buffer of packet `i` and number of its buffers. Returns `None` if it is not in pool buffers.
     #[inline(always)]
     fn of(&self, i: usize) -> Option<(u32, u32)> {
         if !self.is_listed {
@@ -91,16 +91,16 @@ impl PoolBufs {
     }
 }
 
-/// A packet to be taken.
+/// Result of taking a packet.
 enum TakeResult {
     Taken(Buffer),
-    /// It was taken before.
+    /// Taken before.
     Gone,
-    /// It does not lie in one buffer.
+    /// Not in exactly one pool buffer.
     NotPooled,
 }
 
-/// Packets that are taken out of a burst, each with its number.
+/// Iterator over packets taken from a burst: index and buffer.
 #[derive(Debug)]
 pub struct TakeRun<'a, 'b> {
     burst: &'a Burst,
@@ -136,20 +136,20 @@ impl Drop for TakeRun<'_, '_> {
 }
 
 impl Burst {
-    /// Says where the packets come from and go to.
+    /// Sets the route of the packets.
     #[inline]
     pub fn set_route(&mut self, route: Route) {
         self.route = route;
     }
 
-    /// What was said last of where packets come from and go to. Queues of ports say nothing.
+    /// The route set last. Receive queues of ports do not set it.
     #[inline]
     pub fn route(&self) -> Route {
         self.route
     }
 
-    /// Adds a packet that lies in these buffers, which the burst owns from now on. `false` when the burst is full: then
-    /// nothing is taken. All packets of one burst are added like this, or none.
+    /// Adds a packet in these buffers, which the burst then owns. Returns the first buffer if the burst is full;
+    /// nothing is added then. Either all packets of a burst are added from pool buffers, or none.
     #[inline]
     pub fn push_cargo(&mut self, first: Buffer, more: impl Iterator<Item = Buffer>) -> Result<(), Buffer> {
         let i = self.n;
@@ -181,7 +181,7 @@ impl Burst {
         Ok(())
     }
 
-    /// Adds packets of one buffer each, as [`Burst::push_cargo`] does. There are no more of them than the burst has room for.
+    /// [`Burst::push_cargo`] for packets of one buffer each. The burst must have space for all of them.
     #[inline(always)]
     pub fn push_run(&mut self, packets: impl ExactSizeIterator<Item = (Buffer, Offload)>) {
         let (first, n) = (self.n, packets.len());
@@ -206,7 +206,7 @@ impl Burst {
                 place.write(Cell::new(Some(buffer)));
                 (wide & is_wide, if offload == Offload::NONE { work } else { offload }, taken + 1)
             });
-        // SAFETY: so many places behind the first `held` have just been written.
+        // SAFETY: `taken` elements after the first `held` were just initialised.
         unsafe { pool_bufs.buffers.set_len(held + taken) };
         *pool_bufs.left.get_mut() += taken;
         let n = taken;
@@ -224,13 +224,13 @@ impl Burst {
         }
     }
 
-    /// Copies packet `i` into a buffer, `headroom` bytes in. Returns `false` if it is too long for it.
+    /// Copies packet `i` to a buffer, after `headroom` bytes. Returns `false` if it does not fit.
     #[inline(always)]
     pub fn copy_to_buffer<K: Kernel>(&self, i: usize, buffer: &mut Buffer, headroom: u16) -> bool {
         if !buffer.lay_out(headroom, self.frame_len(i)) {
             return false;
         }
-        // SAFETY: the buffer is the caller's, and its data has the packet's length.
+        // SAFETY: the caller owns the buffer exclusively, and its data has the packet's length.
         unsafe {
             if self.layout() == layout::WHOLE {
                 self.write_to::<K, { layout::WHOLE }>((i, self.frame_len(i)), buffer.seg());
@@ -241,39 +241,39 @@ impl Burst {
         true
     }
 
-    /// Whether any packet lies in pool buffers that have not been taken.
+    /// Whether any packet is in pool buffers that were not taken.
     #[inline(always)]
     pub fn has_cargo(&self) -> bool {
         self.pool_bufs.left.get() > 0
     }
 
-    /// Takes the packets `left` out, up to the first that does not lie in one buffer; those that were taken before are passed
-    /// over. The burst must not be asked for a packet that was taken.
+    /// Takes the packets at the indices `left`, up to the first that is not in exactly one buffer; packets taken
+    /// before are skipped. The burst must not be accessed for a taken packet.
     #[inline(always)]
     pub fn take_run<'a, 'b>(&'a self, left: &'a mut &'b [u8]) -> TakeRun<'a, 'b> {
         TakeRun { burst: self, left, taken: 0 }
     }
 
-    /// The buffer of packet `i`, which lies in one, and which the caller counts as taken.
+    /// Takes packet `i` if it is in exactly one buffer. The caller must subtract it with `took`.
     #[inline(always)]
     fn take_whole(&self, i: usize) -> TakeResult {
         let Some((at, 1)) = self.pool_bufs.of(i) else { return TakeResult::NotPooled };
         self.pool_bufs.buffers[at as usize].take().map_or(TakeResult::Gone, TakeResult::Taken)
     }
 
-    /// How many buffers [`Burst::take_cargo`] would take for packet `i`: zero if it does not lie in buffers, `None` if it was
-    /// taken.
+    /// Number of buffers that [`Burst::take_cargo`] would take for packet `i`: zero if it is not in pool buffers,
+    /// `None` if it was taken.
     #[inline]
     pub fn pool_bufs(&self, i: usize) -> Option<usize> {
         let Some((at, n)) = self.pool_bufs.of(i) else { return Some(0) };
         let first = &self.pool_bufs.buffers[at as usize];
-        // A handle is looked at by taking it out for a moment: a cell lends nothing.
+        // A `Cell` cannot be borrowed, so the buffer is taken and put back.
         first.set(Some(first.take()?));
         Some(n as usize)
     }
 
-    /// Takes the buffers of packet `i`, which hold it as it was received. The caller has asked [`Burst::pool_bufs`], and the burst
-    /// must not be asked for the packet any more.
+    /// Takes the buffers of packet `i`, which hold it as received. The caller must check [`Burst::pool_bufs`] before;
+    /// the burst must not be accessed for the packet afterwards.
     #[inline]
     pub fn take_cargo(&self, i: usize, mut each: impl FnMut(Buffer)) {
         let Some((at, n)) = self.pool_bufs.of(i) else { return };
@@ -284,7 +284,7 @@ impl Burst {
         }
     }
 
-    /// Takes every remaining buffer, to be given back.
+    /// Takes all remaining buffers, to be freed.
     #[inline]
     pub fn unload(&self) -> impl Iterator<Item = Buffer> {
         self.pool_bufs.left.set(0);
@@ -293,8 +293,8 @@ impl Burst {
 }
 
 impl Frame<'_> {
-    /// Copies the frame into buffers of the length of `to`, one call after the other: `skip` bytes are in those before.
-    /// How many bytes there are in this one.
+    /// Copies the next part of the frame, after its first `skip` bytes, to `to`. Returns the number of bytes copied.
+    /// Called repeatedly to fill several buffers.
     pub fn copy_behind<K: Kernel>(&self, mut skip: usize, to: &mut [u8]) -> usize {
         let head = self.head.get(skip..).unwrap_or_default();
         let mut at = head.len().min(to.len());
@@ -327,7 +327,7 @@ mod tests {
         (0..len).map(|i| (i * 7 + i / 256) as u8).collect()
     }
 
-    /// `frame` in buffers with 64 bytes of headroom.
+    /// Adds `frame` to `burst`, in buffers with 64 bytes of headroom.
     fn load(cache: &mut Cache, burst: &mut Burst, frame: &[u8]) {
         let data = cache.pool().spec().size as usize - HEADROOM;
         let mut buffers = frame.chunks(data).map(|piece| {

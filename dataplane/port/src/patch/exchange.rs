@@ -1,10 +1,10 @@
 //! Rendezvous of the two ends of a patch pair.
 //!
 //! Protocol: one table of meetings under one lock, which is held for look-ups and memory allocation, never while
-//! waiting for a worker; only control threads use it. A meeting has two seats. The second end to arrive connects both:
-//! it allocates new memory, with rings for each end. An end that leaves ends the meeting for both and signals the
-//! other. A round is never reused: a returning end starts the next one, so rings still held by a worker of one end are
-//! never the new ones of the other. The memory lives as long as any rings in it.
+//! waiting for a worker; only control threads use it. A meeting has one seat per end. The second end to register
+//! connects both: it allocates new memory, with rings for each end. An end that leaves ends the meeting for both and
+//! signals the other. Rings are never reused: the next round gets new ones, so rings still held by a worker of one
+//! end are never the other end's new rings. The memory lives while any of its rings is held.
 
 use crate::PortFault;
 use crate::eventfd::signal;

@@ -1,12 +1,12 @@
-//! Software offload: checksums and segments that a source left to be done and a destination does not do.
+//! Software offload: checksums and segmentation (GSO) that a packet still needs and its destination does not support.
 //!
-//! A packet stays where it lies here as well. A finished packet is a new private head, in which lengths, numbers and
-//! checksums are right, and a stretch of the same segments in the source's memory; so a packet of 64 KiB becomes its
-//! segments without a copy, and each of them moves once, to its destination. Only the sums read the payload, where it
-//! lies. What is made belongs to the burst that it was made of, and must be sent before that burst is completed.
+//! Payload is not copied. An output packet consists of a new private head, with final lengths, sequence numbers and
+//! checksums, and a range of the same segments in the source's memory. A packet of 64 KiB thus becomes its segments
+//! without a copy, and each segment is copied once, by its destination. Only checksum computation reads the payload,
+//! in place. Output packets belong to the source burst and must be sent before it is completed.
 //!
-//! Fields that contradict the headers are [`BadOffload`]. Nothing is allocated after the first packets, and no packet
-//! takes longer than [`MOST_SEGMENTS`] segments do.
+//! Fields that contradict the headers cause [`BadOffload`]. Nothing is allocated after the first packets, and the
+//! work per packet is limited to [`MOST_SEGMENTS`] segments.
 
 mod pieces;
 mod plan;
@@ -20,30 +20,30 @@ use mem::copy::Portable;
 use pieces::Pieces;
 use plan::Plan;
 
-/// Most segments of one packet: 64 KiB in pieces of 88 bytes, the least that TCP may agree on, and some more.
+/// Maximum segments of one packet: 64 KiB in segments of 88 bytes, the smallest TCP MSS, and a reserve.
 pub const MOST_SEGMENTS: usize = 1024;
 
-/// Longest head that a packet may come with: one that was pulled longer, or has grown by an edit.
+/// Maximum head of a source packet, which may be extended or have grown by an edit.
 const MOST_HEAD: usize = HEADROOM + LONGEST_HEAD;
 
-/// A packet that is being finished.
+/// Software offload of one packet.
 #[derive(Debug)]
 pub struct SoftGso {
     plan: Plan,
-    /// The packet's first bytes: all headers, and what else the source's burst had of them.
+    /// First bytes of the packet: all headers, and the rest of the head in the source burst.
     head: [u8; MOST_HEAD],
     have: usize,
-    /// Bytes of payload that are sent already.
+    /// Payload bytes already sent.
     sent: usize,
     pieces: Pieces,
     next: usize,
 }
 
 impl SoftGso {
-    /// Looks at packet `i` of `source`, in which there is work to do.
+    /// Starts the offload of packet `i` of `source`, which must need one.
     ///
     /// # Errors
-    /// [`BadOffload`]: the work contradicts the packet's headers, or there would be too many segments.
+    /// [`BadOffload`] if the offload contradicts the packet's headers, or there would be too many segments.
     pub fn start(source: &Burst, i: usize) -> Result<Self, BadOffload> {
         let (frame, mut head) = (source.frame(i), [0; MOST_HEAD]);
         let plan = Plan::of(frame.head, frame.offload, source.frame_len(i))?;
@@ -57,13 +57,13 @@ impl SoftGso {
         Ok(Self { plan, head, have, sent: 0, pieces, next: 0 })
     }
 
-    /// How many packets this one becomes.
+    /// Number of output packets.
     pub fn packets(&self) -> usize {
         self.plan.packets()
     }
 
-    /// Fills `made`, which it empties first, with as many finished packets as it holds. `false` when there were no
-    /// more. `source` and `i` are those of [`SoftGso::start`].
+    /// Clears `made` and fills it with as many output packets as fit. Returns `false` if there are no more. `source`
+    /// and `i` must be those of [`SoftGso::start`].
     pub fn fill(&mut self, source: &Burst, i: usize, made: &mut Burst) -> bool {
         made.begin_from(source);
         while made.len() < crate::BURST && self.next < self.plan.packets() {
@@ -75,7 +75,7 @@ impl SoftGso {
     fn make(&mut self, source: &Burst, i: usize, made: &mut Burst) {
         let headers = self.plan.headers();
         let payload = self.plan.payload(self.next);
-        // Of the payload, the front of the first packets is private already.
+        // Leading payload bytes may already be in the private head.
         let private = (self.have - headers).saturating_sub(self.sent).min(payload);
         let mut head = [0; MOST_HEAD];
         head[..headers].copy_from_slice(&self.head[..headers]);

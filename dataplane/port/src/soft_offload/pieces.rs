@@ -1,22 +1,22 @@
-//! Walking over the rest of a frame, stretch by stretch.
+//! Cursor over the segments of a frame after its head.
 
 use crate::Frame;
 use mem::VolatileSlice;
 
-/// How far the rest of a frame has been taken.
+/// Position in the rest of a frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pieces {
-    /// Pieces that are used up, and bytes of the one behind them.
+    /// Number of fully consumed segments, and bytes consumed of the next one.
     whole: usize,
     bytes: usize,
-    /// Pieces that were looked at.
+    /// Number of segments visited.
     #[cfg(test)]
     pub(super) steps: usize,
 }
 
 impl Pieces {
-    /// The next `n` bytes as segments; fewer where the frame ends. Costs a step per piece that it goes on by, however far
-    /// the front is behind.
+    /// The next `n` bytes as segments; fewer at the end of the frame. The cost is proportional to the segments
+    /// passed, independent of the position.
     pub(super) fn take<'a>(
         &'a mut self,
         frame: &'a Frame<'_>,
@@ -45,7 +45,7 @@ impl Pieces {
         })
     }
 
-    /// Leaves out the next `n` bytes.
+    /// Skips the next `n` bytes.
     pub(super) fn skip(&mut self, frame: &Frame<'_>, n: usize) {
         self.take(frame, n).for_each(drop);
     }

@@ -1,7 +1,7 @@
-//! What is to be done for one packet, and the fields that change from segment to segment.
+//! Offload plan of one packet, and the header fields that differ between segments.
 //!
-//! As Linux does it (`tcp_gso_segment`, `__udp_gso_segment`, `inet_gso_segment` and `ipv6_gso_segment`): identifications
-//! count up, FIN and PSH stay with the last segment, CWR with the first.
+//! Same rules as Linux (`tcp_gso_segment`, `__udp_gso_segment`, `inet_gso_segment`, `ipv6_gso_segment`): IPv4
+//! identifications are incremented, FIN and PSH are set only in the last segment, CWR only in the first.
 
 use super::{MOST_SEGMENTS, sums};
 use crate::{BadOffload, Burst, Offload, Segmentation};
@@ -20,20 +20,20 @@ const FIN: u8 = 0x01;
 const PSH: u8 = 0x08;
 const CWR: u8 = 0x80;
 
-/// The work on one packet.
+/// Offload of one packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Plan {
-    /// A checksum, whose field lies `offset` behind `start`.
+    /// Checksum with its field at `start + offset`.
     Checksum { start: usize, offset: usize, payload: usize, crc: bool },
-    /// Segments.
+    /// Segmentation.
     Cut(Cut),
 }
 
-/// A packet that becomes several.
+/// Segmentation of one packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cut {
     layers: Layers,
-    /// Bytes of all headers.
+    /// Length of all headers.
     headers: usize,
     payload: usize,
     segment: usize,
@@ -41,7 +41,7 @@ pub(super) struct Cut {
 }
 
 impl Plan {
-    /// Compares the work with the headers, of which `head` holds at least the beginning. The packet has `len` bytes.
+    /// Validates the offload against the headers. `head` holds at least their beginning; the packet has `len` bytes.
     pub(super) fn of(head: &[u8], offload: Offload, len: usize) -> Result<Self, BadOffload> {
         let (start, offset) = offload.checksum().ok_or(BadOffload)?;
         if let Some(kind) = offload.segmentation() {
@@ -58,12 +58,12 @@ impl Plan {
         Ok(Plan::Checksum { start, offset, payload: len - end, crc })
     }
 
-    /// The bytes at the front that have to be private.
+    /// Number of leading bytes that must be in the private head.
     pub(super) fn private(&self) -> usize {
         self.headers()
     }
 
-    /// The bytes at the front that are the same in each packet, but for the fields that are written here.
+    /// Number of leading bytes that each output packet repeats, apart from the fields written here.
     pub(super) fn headers(&self) -> usize {
         match self {
             Plan::Checksum { start, offset, crc, .. } => start + offset + if *crc { 4 } else { 2 },
@@ -71,7 +71,7 @@ impl Plan {
         }
     }
 
-    /// How many packets there will be.
+    /// Number of output packets.
     pub(super) fn packets(&self) -> usize {
         match self {
             Plan::Checksum { .. } => 1,
@@ -79,7 +79,7 @@ impl Plan {
         }
     }
 
-    /// Bytes behind the headers of packet `number`.
+    /// Payload length of output packet `number`.
     pub(super) fn payload(&self, number: usize) -> usize {
         match self {
             Plan::Checksum { payload, .. } => *payload,
@@ -87,7 +87,7 @@ impl Plan {
         }
     }
 
-    /// Makes the headers those of packet `number`, but for the transport's checksum.
+    /// Sets the header fields of output packet `number`, except the transport checksum.
     pub(super) fn write_headers(&self, head: &mut [u8], number: usize) {
         if let Plan::Cut(cut) = self {
             cut.write_network(head, number, self.payload(number));
@@ -95,7 +95,7 @@ impl Plan {
         }
     }
 
-    /// Sums up packet `i` of `made` and writes the result into its head.
+    /// Computes the checksum of packet `i` of `made` and writes it to its head.
     pub(super) fn write_checksum(&self, made: &mut Burst, i: usize) {
         match *self {
             Plan::Checksum { start, offset, crc: true, .. } => {
@@ -104,7 +104,7 @@ impl Plan {
                 sums::put(made, i, start + offset, &crc.to_le_bytes());
             }
             Plan::Checksum { start, offset, .. } => {
-                // The field holds the pseudo header's sum, which therefore is part of what is added up.
+                // The field contains the pseudo-header sum, so it is included in the sum.
                 let sum = sums::internet(Sum::default(), &made.frame(i), start);
                 sums::put(made, i, start + offset, &sum.finish_nonzero());
             }
@@ -139,8 +139,8 @@ impl Cut {
         Ok(cut)
     }
 
-    /// What the length field of IPv4 or IPv6 says of a segment with so much payload: IPv6 leaves its header out. No other
-    /// length of the segment is larger.
+    /// Value of the IPv4 or IPv6 length field for a segment with `payload` bytes; IPv6 excludes its header. No other
+    /// length field of the segment is larger.
     fn network_len(&self, payload: usize) -> usize {
         let len = self.headers - self.layers.network + payload;
         match self.layers.version {
@@ -149,10 +149,10 @@ impl Cut {
         }
     }
 
-    /// The length fields of IPv4 or IPv6, the identification and the header's checksum.
+    /// Sets the IPv4 or IPv6 length field, the identification and the header checksum.
     fn write_network(&self, head: &mut [u8], number: usize, payload: usize) {
         let packet = &mut head[self.layers.network..];
-        // Fits: `of` has refused longer ones.
+        // No truncation: `of` rejects longer segments.
         let len = self.network_len(payload) as u16;
         match self.layers.version {
             Version::V4 => {
@@ -198,7 +198,7 @@ impl Cut {
     }
 }
 
-/// Bytes of the TCP header at `at`.
+/// Length of the TCP header at `at`.
 fn tcp_header(head: &[u8], at: usize) -> Result<usize, BadOffload> {
     let len = head.get(at + 12).map_or(0, |offset| usize::from(offset >> 4) * 4);
     if len < 20 { Err(BadOffload) } else { Ok(len) }

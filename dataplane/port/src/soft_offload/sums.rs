@@ -1,17 +1,16 @@
-//! Sums over a packet whose head is private and whose rest lies in its source's memory.
+//! Checksums over a packet whose head is private and whose rest is in its source's memory.
 //!
-//! The source may change the rest while it is summed up; then the packet arrives with a wrong checksum, which is its
-//! sender's own loss.
+//! The source may modify the rest meanwhile; the packet then has a wrong checksum, which affects only its sender.
 
 use crate::{Burst, Frame};
 use mem::VolatileSlice;
 use mem::copy::Portable;
 use wire::checksum::Sum;
 
-/// Bytes that are copied at a time where a sum wants a slice.
+/// Bytes copied at a time for checksums that need a slice.
 const BLOCK: usize = 1024;
 
-/// Adds everything from byte `start` on, which lies in the head.
+/// Adds all bytes from `start` on. `start` is inside the head.
 pub(super) fn internet(mut sum: Sum, frame: &Frame<'_>, start: usize) -> Sum {
     sum.add(&frame.head[start..]);
     for seg in frame.rest() {
@@ -21,7 +20,7 @@ pub(super) fn internet(mut sum: Sum, frame: &Frame<'_>, start: usize) -> Sum {
     sum
 }
 
-/// The `CRC32c` (RFC 9260 appendix A) of everything from byte `start` on, which lies in the head.
+/// `CRC32c` (RFC 9260 appendix A) of all bytes from `start` on. `start` is inside the head.
 pub(super) fn crc32c(frame: &Frame<'_>, start: usize) -> u32 {
     let crc = crc32c::crc32c(&frame.head[start..]);
     frame.rest().fold(crc, append)
@@ -32,7 +31,7 @@ fn append(mut crc: u32, seg: VolatileSlice) -> u32 {
     let mut left = seg;
     while !left.is_empty() {
         let (front, behind) = left.split_at(BLOCK);
-        // SAFETY: the burst that lent the frame pins the map of its segments; the slice has the front's length.
+        // SAFETY: the burst that lent the frame pins the map of its segments; the slice has the length of `front`.
         unsafe { front.copy_out::<Portable>(&mut block[..front.len()]) };
         crc = crc32c::crc32c_append(crc, &block[..front.len()]);
         left = behind;
@@ -40,7 +39,7 @@ fn append(mut crc: u32, seg: VolatileSlice) -> u32 {
     crc
 }
 
-/// Writes a field of a head.
+/// Writes a field to a head.
 pub(super) fn put(burst: &mut Burst, i: usize, at: usize, bytes: &[u8]) {
     if let Some(field) = burst.head_mut(i).get_mut(at..at + bytes.len()) {
         field.copy_from_slice(bytes);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use wire::checksum::{Sum, protocol};
 use wire::{Ipv4, Layers, Version};
 
-/// A burst with one packet that lies in pieces of the given lengths, the last one repeated.
+/// A burst with one packet in segments of the given lengths, repeated cyclically.
 fn burst_of(packet: &[u8], lens: &[usize], offload: Offload) -> Burst {
     let region = Arc::new(Region::heap(0, 0, 1 << 17));
     let whole = region.seg(0, packet.len() as u32).unwrap();
@@ -33,7 +33,7 @@ fn bytes(burst: &Burst, i: usize) -> Vec<u8> {
     to
 }
 
-/// Everything that the packet becomes.
+/// All output packets.
 fn finish(burst: &Burst) -> Result<Vec<Vec<u8>>, BadOffload> {
     let mut gso = SoftGso::start(burst, 0)?;
     let (mut made, mut all) = (Burst::new(), vec![]);
@@ -45,7 +45,7 @@ fn finish(burst: &Burst) -> Result<Vec<Vec<u8>>, BadOffload> {
     Ok(all)
 }
 
-/// Ethernet, IP and TCP or UDP headers in front of a payload; the checksum field holds the pseudo header's sum.
+/// A frame with Ethernet, IP and TCP or UDP headers; the checksum field contains the pseudo-header sum.
 fn packet(version: Version, proto: u8, tags: usize, payload: &[u8]) -> (Vec<u8>, usize) {
     let mut frame = vec![2; 12];
     (0..tags).for_each(|_| frame.extend([0x81, 0, 0, 5]));
@@ -87,7 +87,7 @@ fn packet(version: Version, proto: u8, tags: usize, payload: &[u8]) -> (Vec<u8>,
     (frame, start)
 }
 
-/// Whether every checksum and length of a finished frame is right.
+/// Whether all checksums and lengths of a frame are correct.
 fn is_right(frame: &[u8]) -> bool {
     let layers = Layers::of(frame).unwrap();
     let (l3, l4) = (&frame[layers.network..], &frame[layers.transport..]);
@@ -171,7 +171,7 @@ fn the_longest_packets_become_segments_with_right_lengths_in_both_versions() {
 
 #[test]
 fn a_checksum_that_comes_out_as_zero_is_written_as_its_other_form() {
-    // The last word is chosen so that the sum is all ones.
+    // The last word makes the sum all ones.
     let (mut frame, start) = packet(Version::V4, protocol::UDP, 0, &[0, 0]);
     let sum = Sum::of(&frame[start..]).finish();
     let end = frame.len();
@@ -182,7 +182,7 @@ fn a_checksum_that_comes_out_as_zero_is_written_as_its_other_form() {
 
 #[test]
 fn an_sctp_packet_gets_its_crc() {
-    // RFC 9260 appendix A is the same CRC as iSCSI's, whose published example is 32 bytes of zeros (RFC 3720 B.4).
+    // RFC 9260 appendix A uses the CRC of iSCSI, whose published test vector is 32 zero bytes (RFC 3720 B.4).
     let (mut frame, start) = packet(Version::V4, protocol::SCTP, 0, &[0; 24]);
     frame[start..].fill(0);
     frame[23] = protocol::SCTP;

@@ -114,12 +114,12 @@ impl<K: Kernel> GatherTx<K> {
         Some(all.split_at(at).1.split_at(len).0)
     }
 
-    /// How many packets of `len` bytes the empty memory holds, at least.
+    /// Number of packets of `len` bytes that fit in the empty buffer, at least.
     fn all_places(&self, len: usize) -> usize {
         if len > self.staging.len() { 0 } else { self.arena.slot(0).len() / size(len) }
     }
 
-    /// How many packets of `len` bytes [`GatherTx::place`] finds memory for, at least.
+    /// Number of packets of `len` bytes that [`GatherTx::place`] finds memory for, at least.
     fn places(&self, len: usize) -> usize {
         let (Some(first), Some(last)) = (self.kept.front(), self.kept.back()) else {
             return self.all_places(len);
@@ -197,11 +197,11 @@ impl<K: Kernel> TxQueue for GatherTx<K> {
         self.inner.capabilities()
     }
 
-    /// What the buffer has room for; if it is full, what it has room for when all that it keeps has left.
+    /// Number of packets that fit in the buffer; if it is full, the number that fit once it is drained.
     fn room(&mut self, len: usize) -> usize {
         let most = usize::from(self.tx_coalesce.packets);
         match (most - self.kept.len()).min(self.places(len)) {
-            // A frame that the buffer could never keep has to come to be counted.
+            // A frame that can never fit must be passed to `tx`, to be counted.
             0 if self.kept.is_empty() => 1,
             0 => {
                 let longest = self.kept.iter().map(|kept| kept.frame.len()).max().unwrap_or(0);

@@ -483,7 +483,7 @@ proptest! {
     }
 }
 
-/// Sends one frame of 60 bytes as often as there is room, and returns how often.
+/// Sends frames of 60 bytes while the queue has space. Returns their number.
 fn fill(tx: &mut dyn TxQueue) -> usize {
     let (mut burst, mut stats, mut sent) = (Burst::new(), BurstStats::default(), 0);
     burst.begin(0);

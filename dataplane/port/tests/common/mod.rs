@@ -1,4 +1,4 @@
-//! A switch that moves no packet, in a thread of its own, and a guest's memory.
+//! Test harness: a switch that moves no packets, in a separate thread, and a guest's memory.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -18,13 +18,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Longer than any answer takes, so that a hang is a failure and not a hang.
+/// Longer than any reply takes, so that a hang fails the test.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What a test may ask of the switch's thread.
+/// Closure to run on the switch's thread.
 pub(crate) type Question = Box<dyn FnOnce(&VhostUser, &FakeEngine) + Send>;
 
-/// A port in a thread.
+/// A port in a separate thread.
 pub(crate) struct Switch {
     questions: Sender<Question>,
     thread: Option<JoinHandle<()>>,
@@ -35,7 +35,7 @@ impl Switch {
         Self::run(VhostUser::listen_with(path, options, QUEUES).unwrap())
     }
 
-    /// With the queues of the fast path.
+    /// Listens with the queues of the fast path.
     pub(crate) fn listen_for_real(path: &Path, options: Options) -> Self {
         Self::run(VhostUser::listen(path, options).unwrap())
     }
@@ -63,7 +63,7 @@ impl Switch {
         self.ask(|port, _| port.status())
     }
 
-    /// Waits until the port's status is as wanted.
+    /// Waits until the port's status satisfies `wanted`.
     pub(crate) fn wait(&self, what: &str, wanted: impl Fn(&PortStatus) -> bool) -> PortStatus {
         let start = Instant::now();
         loop {
@@ -76,7 +76,7 @@ impl Switch {
         }
     }
 
-    /// Receive and transmit queues that run, by pair.
+    /// Pairs of the running receive and transmit queues.
     pub(crate) fn running(&self) -> (Vec<u16>, Vec<u16>) {
         self.ask(|_, engine| (engine.rx.keys().copied().collect(), engine.tx.keys().copied().collect()))
     }

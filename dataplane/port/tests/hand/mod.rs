@@ -1,4 +1,4 @@
-//! A driver that fills a ring by hand, and the queues of the fast path over the same memory.
+//! A driver that fills a ring by hand, and fast-path queues over the same memory.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -19,10 +19,10 @@ pub(crate) const WRITE: u16 = 2;
 pub(crate) const INDIRECT: u16 = 4;
 const AVAIL: u16 = 1 << 7;
 const USED: u16 = 1 << 15;
-/// The bytes of buffers in both regions.
+/// Total size of both buffer regions.
 pub(crate) const ALL: usize = 2 * REGION as usize;
 
-/// A guest with one ring that goes round once at most.
+/// A guest with one ring, which is filled at most once around.
 pub(crate) struct Guest {
     pub(crate) mock: Mock,
     pub(crate) memory: Arc<MemTable>,
@@ -64,30 +64,30 @@ impl Guest {
         (QUEUES.tx)(&self.setup()).unwrap()
     }
 
-    /// Bytes of the virtio-net header.
+    /// Size of the virtio-net header.
     pub(crate) fn header(&self) -> usize {
         self.features.header_len()
     }
 
-    /// Writes into the buffers, `at` bytes from the first.
+    /// Writes to the buffers, at offset `at` from the first.
     pub(crate) fn write(&self, at: u64, bytes: &[u8]) {
         for (at, byte) in (USER + BUFFERS + at..).zip(bytes) {
             let seg = self.mock.map.by_user(at, 1).unwrap();
-            // SAFETY: the mock's map lives, and the segment has one byte.
+            // SAFETY: the mock keeps its map alive, and the segment has one byte.
             unsafe { seg.copy_in::<Portable>(&[*byte]) };
         }
     }
 
-    /// Fills both regions of buffers.
+    /// Fills both buffer regions.
     pub(crate) fn fill(&self, byte: u8) {
         for at in [BUFFERS, BUFFERS + REGION] {
             let seg = self.mock.map.by_user(USER + at, REGION as u32).unwrap();
-            // SAFETY: as in `write`, with the region's bytes.
+            // SAFETY: as in `write`; the segment and the vector have the region's length.
             unsafe { seg.copy_in::<Portable>(&vec![byte; REGION as usize]) };
         }
     }
 
-    /// Both regions of buffers.
+    /// Content of both buffer regions.
     pub(crate) fn dump(&self) -> Vec<u8> {
         let mut all = vec![0; ALL];
         for (at, to) in [BUFFERS, BUFFERS + REGION].into_iter().zip(all.chunks_mut(REGION as usize)) {
@@ -98,7 +98,7 @@ impl Guest {
         all
     }
 
-    /// Makes a chain of buffers available, each `(offset from the first buffer, bytes)`.
+    /// Makes a chain of buffers available, each as `(offset from the first buffer, length)`.
     pub(crate) fn offer(&mut self, buffers: &[(u64, u32)], flags: u16) {
         let (head, id) = (self.next, self.slots.len() as u16);
         for (k, &(at, len)) in buffers.iter().enumerate() {
@@ -108,7 +108,7 @@ impl Guest {
         self.finish(head, buffers.len() as u16);
     }
 
-    /// The same through an indirect table at `table`, which has eight-byte alignment.
+    /// [`Guest::offer`] through an indirect table at `table`, which must be aligned to eight bytes.
     pub(crate) fn offer_indirect(&mut self, table: u64, buffers: &[(u64, u32)], flags: u16) {
         let (head, id) = (self.next, self.slots.len() as u16);
         let place = USER + BUFFERS + table;
@@ -125,7 +125,7 @@ impl Guest {
         self.finish(head, 1);
     }
 
-    /// One descriptor in the next place.
+    /// Writes one descriptor to the next slot.
     fn describe(&mut self, address: u64, len: u32, flags: u16, id: u16) {
         let (table, at) = (self.mock.layout.descriptors, self.next);
         assert!(at < self.mock.layout.size, "the ring goes round once at most");
@@ -146,7 +146,7 @@ impl Guest {
         self.slots.push(slots);
     }
 
-    /// What came back: for each chain in order of use, its number in the order of offering and the bytes written.
+    /// Used chains in order of use: index in the order of offering, and bytes written.
     pub(crate) fn used(&self) -> Vec<(usize, u32)> {
         if self.packed { self.used_packed() } else { self.used_split() }
     }
@@ -155,7 +155,7 @@ impl Guest {
         let heads: Vec<u16> =
             self.slots.iter().scan(0, |at, n| Some(std::mem::replace(at, *at + n))).collect();
         let element = |k: u16| {
-            // The used ring begins four bytes past a multiple of eight, so an element is read in halves.
+            // The used ring starts four bytes past a multiple of eight, so an element is read in halves.
             let at = self.mock.layout.device + 4 + u64::from(k) * 8;
             let half = |at: u64| u32::from(self.mock.peek16(at)) | u32::from(self.mock.peek16(at + 2)) << 16;
             (heads.iter().position(|&h| u32::from(h) == half(at)).unwrap(), half(at + 4))
@@ -178,7 +178,7 @@ impl Guest {
     }
 }
 
-/// One burst from a queue, heads loaded.
+/// Receives one burst and loads its heads.
 pub(crate) fn receive(rx: &mut dyn RxQueue) -> Result<(Burst, BurstStats), PortFault> {
     let (mut burst, mut stats) = (Burst::new(), BurstStats::default());
     burst.begin(0);
@@ -193,7 +193,7 @@ pub(crate) fn send(tx: &mut dyn TxQueue, burst: &Burst) -> Result<(usize, BurstS
     tx.tx(burst, &indices, &mut stats).map(|done| (done, stats))
 }
 
-/// A burst that holds `frames`, as a guest of its own sent them. The guest's memory around them says 0x5e.
+/// A burst of `frames`, sent by a separate guest, whose other memory is filled with 0x5e.
 pub(crate) fn burst_of(frames: &[Vec<u8>]) -> Burst {
     let mut guest = Guest::new(false, Features::VERSION_1);
     guest.fill(0x5e);
@@ -208,7 +208,7 @@ pub(crate) fn burst_of(frames: &[Vec<u8>]) -> Burst {
     burst
 }
 
-/// Packet `i` of a burst, whole: sent to a guest whose memory can be read.
+/// Complete packet `i` of a burst, read by sending it to a guest whose memory is accessible.
 pub(crate) fn read(burst: &Burst, i: usize) -> Vec<u8> {
     let len = burst.frame_len(i);
     let mut guest = Guest::new(false, Features::VERSION_1);
@@ -223,5 +223,5 @@ pub(crate) fn frame(len: usize, seed: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + seed * 31 + i / 251) as u8).collect()
 }
 
-/// Both ring kinds.
+/// Both ring types: split and packed.
 pub(crate) const KINDS: [bool; 2] = [false, true];

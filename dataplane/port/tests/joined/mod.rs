@@ -1,4 +1,4 @@
-//! A virtio-user port and a vhost-user port, joined in one process over a real socket.
+//! A virtio-user port and a vhost-user port, connected in one process over a real socket.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 pub(crate) const KINDS: [RingKind; 4] = RingKind::ALL;
-/// Rounds after which two ports in one process have said everything.
+/// Rounds after which two ports in one process have finished their handshake.
 const ROUNDS: usize = 2000;
 
 /// A port with an engine that only holds its queues.
@@ -41,7 +41,7 @@ impl<P: PortControl> Side<P> {
     }
 }
 
-/// A front end and a back end, and the time that both are told.
+/// A front end and a back end, and the time passed to both.
 pub(crate) struct Joined {
     pub(crate) front: Side<VirtioUser>,
     pub(crate) back: Side<VhostUser>,
@@ -53,7 +53,7 @@ pub(crate) fn options(ring: RingKind) -> virtio_user::Options {
 }
 
 impl Joined {
-    /// The back end listens.
+    /// Creates both ports; the back end listens.
     pub(crate) fn new(path: &Path, front: virtio_user::Options, back: vhost_user::Options) -> Self {
         let now = Instant::now();
         let back = Side::new(VhostUser::listen(path, back).unwrap());
@@ -63,7 +63,7 @@ impl Joined {
         joined
     }
 
-    /// Lets both talk until neither has anything to say; time passes a little in each round.
+    /// Runs both until neither has work left; time advances a little in each round.
     pub(crate) fn settle(&mut self) {
         for _ in 0..ROUNDS {
             self.now += Duration::from_millis(1);
@@ -72,24 +72,24 @@ impl Joined {
         }
     }
 
-    /// Sends `frames` from the front end's side; what arrives.
+    /// Sends `frames` from the front end. Returns the received frames.
     pub(crate) fn there(&mut self, pair: u16, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
         pass(self.front.tx(pair), self.back.engine.rx.get_mut(&pair).unwrap().as_mut(), frames)
     }
 
-    /// The same the other way.
+    /// Sends `frames` from the back end. Returns the received frames.
     pub(crate) fn back(&mut self, pair: u16, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
         pass(self.back.tx(pair), self.front.engine.rx.get_mut(&pair).unwrap().as_mut(), frames)
     }
 }
 
-/// Every frame of a burst, whole.
+/// All frames of a burst, complete.
 pub(crate) fn contents(burst: &port::Burst) -> Vec<Vec<u8>> {
-    // A frame is copied once more, to a guest whose memory a test can read.
+    // Each frame is copied to a guest whose memory the test can read.
     (0..burst.len()).map(|i| hand::read(burst, i)).collect()
 }
 
-/// Sends `frames`, up to 64, and receives whatever arrives; nothing may be lost.
+/// Sends at most 64 `frames`, and returns the received ones; none may be lost.
 pub(crate) fn pass(tx: &mut dyn TxQueue, rx: &mut dyn RxQueue, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let (done, stats) = send(tx, &burst_of(frames)).unwrap();
     assert_eq!((done, stats.packets, stats.lost), (frames.len(), frames.len() as u64, 0));
