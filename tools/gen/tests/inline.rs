@@ -11,7 +11,7 @@ use generator::{Description, Sizes, Source};
 use mem::copy::Portable;
 use port::memif::Options;
 use port::patch::{Exchange, Patch};
-use port::{Burst, PLACES, PortId};
+use port::{GeneratedBurst, PLACES, PortId};
 use std::time::{Duration, Instant};
 
 const KEY: u32 = 7;
@@ -77,7 +77,7 @@ fn source() -> Source {
 #[test]
 fn whoever_calls_forwards_and_nothing_moves_before() {
     let mut bench = Bench::new();
-    let (mut source, mut meter, mut burst) = (source(), Meter::new(1, KEY), Burst::new());
+    let (mut source, mut meter, mut burst) = (source(), Meter::new(1, KEY), GeneratedBurst::new());
     for round in 1..=200 {
         source.fill::<Portable>(&mut burst, round);
         let sent = burst.len();
@@ -99,7 +99,7 @@ fn whoever_calls_forwards_and_nothing_moves_before() {
 #[test]
 fn ports_go_and_the_engine_ends_while_nobody_calls() {
     let mut bench = Bench::new();
-    let (mut source, mut burst) = (source(), Burst::new());
+    let (mut source, mut burst) = (source(), GeneratedBurst::new());
     source.fill::<Portable>(&mut burst, 1);
     bench.sides[0].send(&burst, &PLACES[..burst.len()]);
     bench.engine.remove_port(bench.ports[0]).unwrap();

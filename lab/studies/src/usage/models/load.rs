@@ -11,7 +11,7 @@ use generator::schedule::Pace;
 use generator::{Description, Sizes, Source};
 use port::memif::Options;
 use port::patch::{Exchange, Patch};
-use port::{BURST, Burst, BurstStats, PLACES, PortControl, PortFault, RxQueue, TxQueue};
+use port::{BURST, Burst, BurstStats, GeneratedBurst, PLACES, PortControl, PortFault, RxQueue, TxQueue};
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
@@ -53,7 +53,7 @@ pub(super) struct Load {
     send: End,
     receive: End,
     source: Source,
-    burst: Burst,
+    burst: GeneratedBurst,
     taken: Burst,
     pub(super) sent: u64,
     pub(super) came: u64,
@@ -86,7 +86,7 @@ impl Load {
         let plan = stream.plan().map_err(failed)?;
         let mut source =
             Source::new(vec![(plan, None)], Pace::Constant, 0, BURST as u64, KEY).map_err(failed)?;
-        let mut burst = Burst::new();
+        let mut burst = GeneratedBurst::new();
         mem::with_kernel!(mem::copy::chosen(), K => { source.fill::<K>(&mut burst, 1); });
         let (send, receive) = (open(send)?, open(receive)?);
         Ok(Self { send, receive, source, burst, taken: Burst::new(), sent: 0, came: 0 })
