@@ -4,7 +4,7 @@
 use crate::host::{Host, lock_path};
 use crate::settings::kinds::claim::Claim;
 use crate::settings::model::{ModelKind, RssMode};
-use crate::settings::reader::fields::{alike, numbers, one_of};
+use crate::settings::reader::fields::{exists, numbers, one_of};
 use crate::settings::reader::notes::{Notes, Place, Section};
 use crate::settings::reader::paths;
 use crate::settings::reader::validation::Validation;
@@ -295,17 +295,6 @@ fn membership(topology: &Topology, index: usize, notes: &mut Notes) {
         notes.wrong(place, "`bridge` is missing, and there is more than one", remedy);
     } else {
         notes.wrong(place, format!("there is no bridge \"{wanted}\""), exists("bridge", names, wanted));
-    }
-}
-
-/// What to do about an unknown name.
-fn exists<'a>(kind: &str, names: impl Iterator<Item = &'a str>, wanted: &str) -> String {
-    let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
-    let near = names.iter().find(|name| alike(wanted, name));
-    match near {
-        Some(name) => format!("did you mean \"{name}\"?"),
-        None if names.is_empty() => format!("add a [[{kind}]] section with this name"),
-        None => format!("name {}, or add a [[{kind}]] section with this name", one_of(&names)),
     }
 }
 
