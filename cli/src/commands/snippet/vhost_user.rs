@@ -76,9 +76,8 @@ fn libvirt(port: &PortSettings, socket: &SocketSettings, mac: MacAddress) -> Str
     };
     format!(
         "<memoryBacking>\n  <source type='memfd'/>\n  <access mode='shared'/>\n</memoryBacking>\n<devices>\n  \
-         <interface type='vhostuser'>\n    <mac address='{}'/>\n{source}    <model type='virtio'/>\n\
-         {driver}{mtu}  </interface>\n</devices>\n",
-        mac
+         <interface type='vhostuser'>\n    <mac address='{mac}'/>\n{source}    <model type='virtio'/>\n\
+         {driver}{mtu}  </interface>\n</devices>\n"
     )
 }
 

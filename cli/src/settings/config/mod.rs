@@ -36,7 +36,7 @@ pub(crate) fn read(path: &Path, host: &Host, control: Option<&Path>) -> Result<T
         },
         Err(error) => vec![error],
     };
-    let named = errors.into_iter().map(|error| Diagnostic { file: Some(file.clone()), ..error });
+    let named = errors.into_iter().map(|error| Diagnostic { file: Some(file.as_str().into()), ..error });
     Err(Diagnostic::all(named.collect()))
 }
 
@@ -55,7 +55,7 @@ fn text(path: &Path) -> Result<String, Diagnostic> {
     String::from_utf8(bytes).map_err(|e| {
         let line = String::from_utf8_lossy(&e.as_bytes()[..e.utf8_error().valid_up_to()]).split('\n').count();
         let error = Diagnostic::bad("", "is not text in UTF-8", "name a TOML file, and save it as UTF-8");
-        Diagnostic { line: Some(line), ..error }
+        Diagnostic { line: line.try_into().ok(), ..error }
     })
 }
 

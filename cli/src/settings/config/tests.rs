@@ -480,7 +480,7 @@ fn a_file_that_cannot_be_read_is_a_mistake_of_its_own() {
 #[test]
 fn printed_mistakes_begin_with_file_and_line() {
     let errors = parse("[switch]\nnam = 1\n", &host(), None).unwrap_err();
-    let printed = Diagnostic { file: Some("s.toml".to_owned()), ..Diagnostic::all(errors) }.to_string();
+    let printed = Diagnostic { file: Some("s.toml".into()), ..Diagnostic::all(errors) }.to_string();
     assert_eq!(printed, "s.toml:2: switch: unknown key `nam`\n    remedy: did you mean `name`?");
 }
 

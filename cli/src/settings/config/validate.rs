@@ -43,11 +43,10 @@ pub(crate) fn topology(topology: &Topology, host: &Host, control: &Path, notes: 
 
 /// The file that a port plays can be played. It is read to its end, which takes as long as the disk does.
 fn content(topology: &Topology, index: usize, notes: &mut Notes) {
-    let section = Section::Port(index);
-    if !notes.is_spoiled((section, "kind"))
-        && let Err(wrong) = recording::load(&topology.ports[index].kind)
-    {
-        notes.wrong((section, wrong.key), wrong.error.reason, wrong.error.remedy);
+    let (section, kind) = (Section::Port(index), &topology.ports[index].kind);
+    let Some((key, _)) = kind.plays().filter(|_| !notes.is_spoiled((section, "kind"))) else { return };
+    if let Err(error) = recording::load(kind) {
+        notes.wrong((section, key), error.reason, error.remedy);
     }
 }
 
