@@ -64,6 +64,13 @@ pub(crate) fn default_control() -> PathBuf {
     }
 }
 
+/// The identity of this host: its machine id, or its name if it has none.
+pub(crate) fn id() -> String {
+    let read = |path| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
+    let found = ["/etc/machine-id", "/proc/sys/kernel/hostname"].into_iter().filter_map(read);
+    found.into_iter().find(|text| !text.is_empty()).unwrap_or_default()
+}
+
 /// The lock beside a control socket.
 pub(crate) fn lock_path(control: &Path) -> PathBuf {
     let mut lock = control.as_os_str().to_owned();

@@ -16,12 +16,11 @@ mod settings;
 use api::client::Client;
 use args::switch::BridgesCommand;
 use args::{Cli, Command};
-use clap::{CommandFactory, Parser};
 use commands::{bench, check, demo, generate, guest, laboratory, run, snippet, top, verbs};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = args::parse();
     let Err(error) = dispatch(&cli) else { return ExitCode::SUCCESS };
     let (code, text) = console::verdict("linerate", &error);
     if let Some(text) = text {
@@ -56,8 +55,8 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Supervise(args) => bench::supervise::run(args),
         Command::Lab { arguments } => laboratory::run(arguments),
         Command::Completions { shell } => {
-            console::raw(&console::manual::completions(&mut Cli::command(), *shell))
+            console::raw(&console::manual::completions(&mut args::command(), *shell))
         }
-        Command::Man { dir } => console::manual::man(Cli::command(), dir.as_deref()),
+        Command::Man { dir } => console::manual::man(args::command(), dir.as_deref()),
     }
 }

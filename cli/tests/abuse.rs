@@ -108,7 +108,8 @@ fn wait_until(mut condition: impl FnMut() -> bool) {
 /// A guest on both ports, between which frames circulate.
 fn traffic(place: &Place) -> Running {
     let (a, b) = (place.text("a"), place.text("b"));
-    let mut guest = linerate(&["guest", "--connect", &a, "--connect", &b, "--packets", "64", "-o", "json"]);
+    let mut guest =
+        linerate(&["guest", "--wait", "--connect", &a, "--connect", &b, "--packets", "64", "-o", "json"]);
     let running = Running(guest.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     wait_until(|| place.packets() > 1000);
     running

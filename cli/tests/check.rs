@@ -226,9 +226,9 @@ fn said_of(path: &str) -> String {
     said(Path::new(path)).join("\n")
 }
 
-/// Two megabytes that are in order are no error, and neither is a file that says nothing.
+/// Two megabytes of a valid file are no error; a file without a section is.
 #[test]
-fn what_is_only_large_or_empty_is_in_order() {
+fn a_large_file_is_valid_and_an_empty_one_is_not() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("s.toml");
     let comments = "# nothing is said here, at some length\n".repeat(60_000);
@@ -237,9 +237,16 @@ fn what_is_only_large_or_empty_is_in_order() {
     };
     let many: String = (0..30_000).map(entry).collect();
     let many = format!("{PORT}[[bridge]]\nname = \"lan\"\n{many}");
-    for text in ["", "\n\n", &comments, &many] {
+    for text in [&format!("{comments}[switch]\n"), &many] {
         fs::write(&file, text).unwrap();
         let output = check(&file);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    for text in ["", "\n\n", &comments] {
+        fs::write(&file, text).unwrap();
+        assert_eq!(
+            said(&file),
+            [" the file has no section -> write at least a [switch] or a [[port]] section"]
+        );
     }
 }

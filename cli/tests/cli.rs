@@ -233,8 +233,8 @@ fn what_is_changed_while_running_is_said_to_be_lost_and_how_to_keep_it() {
     switch.wait_until(|switch| switch.ask(&["status"]).status.success());
     let socket = switch.path("b.sock");
     let added = switch.ask(&["ports", "add", "b", "--socket", &socket, "--trunk", "10,20"]);
-    let said = stderr(&added);
-    let section = said.split_once("add there:\n\n").unwrap().1;
+    let said = stdout(&added);
+    let section = said.split_once("add to it:\n\n").unwrap().1;
     let mut file = fs::OpenOptions::new().append(true).open(switch.path("switch.toml")).unwrap();
     std::io::Write::write_all(&mut file, section.as_bytes()).unwrap();
     assert!(stderr(&switch.ask(&["ports", "remove", "b"])).contains("returns with the next start"));
@@ -281,7 +281,7 @@ fn without_a_switch_every_question_fails_with_a_remedy() {
         assert_eq!(output.status.code(), Some(1), "{verb:?}");
         assert!(stderr(&output).contains("no switch answers on /tmp/lr-nobody.sock"), "{}", stderr(&output));
         assert!(
-            stderr(&output).contains("remedy: start one with `linerate run FILE`"),
+            stderr(&output).contains("remedy: start a switch with `linerate run FILE`"),
             "{}",
             stderr(&output)
         );
@@ -336,6 +336,41 @@ fn wrong_arguments_are_bad_input() {
     ] {
         let output = linerate(wrong);
         assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_negative_number_is_refused_with_the_reason() {
+    let output = linerate(&["ports", "add", "a", "--max-macs", "-1"]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("invalid value '-1' for '--max-macs <N>'") && !said.contains("-- -1"), "{said}");
+}
+
+#[test]
+fn help_is_at_most_80_columns_wide() {
+    for words in
+        [&["--help"][..], &["guest", "--help"], &["gen", "--help"], &["bench", "-h"], &["ports", "add", "-h"]]
+    {
+        let help = stdout(&linerate(words));
+        let long = help.lines().find(|line| line.chars().count() > 80 && !line.contains("--"));
+        assert_eq!(long, None, "{words:?}");
+    }
+}
+
+/// Root may connect to any socket.
+#[test]
+fn a_control_socket_without_permission_is_named_as_such() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("control");
+    let _listener = UnixListener::bind(&socket).unwrap();
+    std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o000)).unwrap();
+    let output = linerate(&["--control", &socket.display().to_string(), "status"]);
+    if UnixStream::connect(&socket).is_err() {
+        let said = stderr(&output);
+        let expected = format!("linerate: control socket {}: Permission denied", socket.display());
+        assert!(said.starts_with(&expected) && said.contains("remedy: run as user "), "{said}");
     }
 }
 

@@ -97,7 +97,7 @@ impl Switch {
 }
 
 fn guest(words: &[&str]) -> Command {
-    linerate(&[&["guest", "-o", "json"], words].concat())
+    linerate(&[&["guest", "--wait", "-o", "json"], words].concat())
 }
 
 impl Drop for Switch {
@@ -141,4 +141,38 @@ fn what_a_guest_that_only_sends_sent_arrives_at_one_that_only_receives() {
     );
     assert!(sent.0 > 0 && received.1 > 0 && received.1 <= sent.0, "{sent:?} {received:?}");
     assert_eq!((sent.1, received.0), (0, 0), "each did only what it was told");
+}
+
+#[test]
+fn a_guest_ends_with_the_reason_if_nothing_listens() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("none.sock").display().to_string();
+    let output = linerate(&["guest", "--connect", &socket, "--seconds", "600"]).output().unwrap();
+    let expected = format!(
+        "linerate: {socket}: cannot connect: No such file or directory (os error 2)\n    \
+         remedy: start the switch first, or add --wait\n"
+    );
+    assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_guest_that_waits_connects_when_the_socket_is_there() {
+    let switch = Switch::start();
+    let link = switch.path("later");
+    let waiting = guest(&["--connect", &link, "--mode", "rxonly", "--seconds", "0.1"]).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    std::os::unix::fs::symlink(switch.path("a"), &link).unwrap();
+    assert_eq!(json(&waiting.wait_with_output().unwrap())["devices"][0]["connects"], 1);
+}
+
+#[test]
+fn a_generator_that_gives_up_names_the_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("none.sock").display().to_string();
+    let port = format!("kind=virtio-user,socket={socket}");
+    let output = linerate(&["gen", "--port", &port, "--timeout", "100ms", "--no-baseline"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains(&format!("to {socket}: No such file or directory (os error 2)\n")), "{said}");
+    assert_eq!(output.status.code(), Some(1), "{said}");
 }

@@ -27,7 +27,7 @@ impl Guest {
     /// Starts a guest with one device at each of `sockets`, which runs until [`Guest::end`].
     pub fn endless(folder: &Path, name: &str, side: &str, sockets: &[&Path], more: &[&str]) -> Guest {
         let sockets: Vec<_> = sockets.iter().map(|socket| socket.display().to_string()).collect();
-        let mut words = vec!["guest", "-o", "json"];
+        let mut words = vec!["guest", "--wait", "-o", "json"];
         words.extend(sockets.iter().flat_map(|socket| [side, socket]));
         words.extend(more);
         Guest { process: Process::spawn(folder, name, binary::linerate(), &words), seconds: 0 }

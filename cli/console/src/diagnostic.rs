@@ -15,10 +15,10 @@ pub const BAD_INPUT: u8 = 2;
 pub struct Diagnostic {
     /// The file, for an error in a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub file: Option<String>,
+    pub file: Option<Box<str>>,
     /// The line in the file, counted from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub line: Option<usize>,
+    pub line: Option<u32>,
     /// The argument, section or object; empty for an error of a whole file.
     pub place: String,
     /// Why it is an error.
@@ -26,8 +26,8 @@ pub struct Diagnostic {
     /// What to do.
     pub remedy: String,
     /// Further errors of the same input.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub more: Vec<Diagnostic>,
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub more: Box<[Diagnostic]>,
     /// [`FAILED`] or [`BAD_INPUT`].
     #[serde(skip)]
     pub code: u8,
@@ -72,7 +72,7 @@ impl Diagnostic {
     pub fn all(errors: Vec<Self>) -> Self {
         let mut errors = errors.into_iter();
         let mut first = errors.next().unwrap_or_else(|| Self::failed("", "", ""));
-        first.more.extend(errors);
+        first.more = std::mem::take(&mut first.more).into_iter().chain(errors).collect();
         first
     }
 
@@ -84,7 +84,7 @@ impl Diagnostic {
 
     fn new(code: u8, place: &dyn Display, reason: &dyn Display, remedy: &dyn Display) -> Self {
         let (place, reason, remedy) = (place.to_string(), reason.to_string(), remedy.to_string());
-        Self { file: None, line: None, place, reason, remedy, more: Vec::new(), code }
+        Self { file: None, line: None, place, reason, remedy, more: Box::default(), code }
     }
 }
 
@@ -122,11 +122,8 @@ mod tests {
 
     #[test]
     fn each_error_is_printed_with_its_own_place_and_remedy() {
-        let at = |line| Diagnostic {
-            file: Some("x.toml".to_owned()),
-            line,
-            ..Diagnostic::bad("port 0", "a", "b")
-        };
+        let at =
+            |line| Diagnostic { file: Some("x.toml".into()), line, ..Diagnostic::bad("port 0", "a", "b") };
         let all = Diagnostic::all(vec![at(Some(7)), Diagnostic { place: String::new(), ..at(None) }]);
         assert_eq!(all.to_string(), "x.toml:7: port 0: a\n    remedy: b\nx.toml: a\n    remedy: b");
         assert_eq!(all.into_each().len(), 2);
@@ -135,7 +132,7 @@ mod tests {
     #[test]
     fn a_file_comes_before_the_program() {
         let bad = Diagnostic::bad("--cpu 9", "a", "b");
-        let in_file = Diagnostic { file: Some("x.toml".to_owned()), line: Some(7), ..bad.clone() };
+        let in_file = Diagnostic { file: Some("x.toml".into()), line: Some(7), ..bad.clone() };
         let text = |error: Diagnostic| verdict("linerate", &error.into()).1.unwrap_or_default();
         assert!(text(bad).starts_with("linerate: --cpu 9: a\n"));
         assert!(text(in_file).starts_with("x.toml:7: --cpu 9: a\n"));

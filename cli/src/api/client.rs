@@ -8,6 +8,7 @@ use hyper_util::rt::TokioIo;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use std::error::Error;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -75,8 +76,21 @@ impl Client {
             let seconds = self.timeout.as_secs();
             silent(&format!("no answer within {seconds} seconds"))
         })?;
-        let (status, body) = answer.map_err(|e| silent(&e))?;
+        let (status, body) = answer.map_err(|e| self.unreached(&*e))?;
         if status.is_success() { Ok(body) } else { Err(self.refused(status, &body)) }
+    }
+
+    /// Why no request was answered.
+    fn unreached(&self, error: &(dyn Error + 'static)) -> Diagnostic {
+        let denied = |io: &std::io::Error| io.kind() == std::io::ErrorKind::PermissionDenied;
+        if !error.downcast_ref().is_some_and(denied) {
+            return self.silent(&error);
+        }
+        let remedy = match std::fs::metadata(&self.socket).map(|found| found.uid()) {
+            Ok(owner) => format!("run as user {owner}, the owner of the socket, or as root"),
+            Err(_) => "run as the user who started the switch, or as root".to_owned(),
+        };
+        Diagnostic::failed(format!("control socket {}", self.socket.display()), error, remedy)
     }
 
     fn silent(&self, reason: &dyn std::fmt::Display) -> Diagnostic {
@@ -84,7 +98,7 @@ impl Client {
         Diagnostic::failed(
             place,
             reason,
-            "start one with `linerate run FILE`, or name its socket with --control",
+            "start a switch with `linerate run FILE`, or name its socket with --control",
         )
     }
 

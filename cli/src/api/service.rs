@@ -15,7 +15,7 @@ use crate::settings::config;
 use crate::settings::kinds::kind::Loaded;
 use crate::settings::placement::Placement;
 use crate::settings::topology::{PortSettings, StaticEntry, Topology};
-use console::Diagnostic;
+use console::{BAD_INPUT, Diagnostic};
 use engine::Snapshot;
 use engine::balance::Balance;
 use serde_json::Value;
@@ -28,6 +28,9 @@ use wire::MacAddress;
 
 /// How long a request may measure: clients wait ten seconds for an answer.
 const MEASURED: std::ops::RangeInclusive<u64> = 10..=8000;
+
+/// Largest VLAN identifier (IEEE 802.1Q section 9.6).
+const MAX_VLAN: u16 = 4094;
 
 /// An error of a request, by its HTTP status.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +64,8 @@ impl From<Diagnostic> for ApiError {
 
 impl From<DataPlaneError> for ApiError {
     fn from(error: DataPlaneError) -> Self {
-        Self::Failed(error.into_diagnostic())
+        let error = error.into_diagnostic();
+        if error.code == BAD_INPUT { Self::Invalid(error) } else { Self::Failed(error) }
     }
 }
 
@@ -310,8 +314,12 @@ impl ApiService {
         (self.stop)();
     }
 
-    /// Whether the bridge and the port of a filter exist.
+    /// Whether the bridge and the port of a filter exist, and its VLAN can.
     fn known(&self, wanted: &FdbFilter) -> Result<(), ApiError> {
+        if let Some(vlan) = wanted.vlan.filter(|vlan| *vlan > MAX_VLAN) {
+            let reason = format!("invalid value {vlan} for vlan: expected 0 to {MAX_VLAN}");
+            return Err(ApiError::invalid("query", reason, "name a VLAN, or 0 for addresses without one"));
+        }
         let topology = self.topology();
         match (&wanted.bridge, &wanted.port) {
             (Some(name), _) if topology.bridges.iter().all(|bridge| bridge.name != *name) => {

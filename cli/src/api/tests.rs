@@ -346,3 +346,14 @@ fn a_file_that_cannot_be_played_is_refused_with_its_one_reason() {
     assert!(error.remedy.contains("cap_len") && error.more.is_empty(), "{error}");
     assert_eq!(switch.client.get::<Status>("/v1/status").unwrap().ports, 0);
 }
+
+#[test]
+fn a_vlan_that_cannot_exist_is_refused() {
+    let switch = running();
+    for vlan in ["4095", "9999"] {
+        let error = switch.client.get::<FdbReport>(&format!("/v1/fdb?vlan={vlan}")).unwrap_err();
+        assert_eq!(error.code, BAD_INPUT);
+        assert_eq!(error.reason, format!("invalid value {vlan} for vlan: expected 0 to 4094"));
+    }
+    assert_eq!(switch.client.get::<FdbReport>("/v1/fdb?vlan=4094").unwrap().total, 0);
+}

@@ -122,6 +122,9 @@ pub(crate) enum GuestMode {
 pub(crate) struct GuestArgs {
     #[command(flatten)]
     pub(crate) socket: GuestSocket,
+    /// Wait for the switch if nothing listens on a socket of --connect yet
+    #[arg(long)]
+    pub(crate) wait: bool,
     /// What to do with packets
     #[arg(long, value_enum, default_value_t)]
     pub(crate) mode: GuestMode,

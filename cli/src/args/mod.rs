@@ -10,7 +10,7 @@ pub(crate) mod parse;
 pub(crate) mod switch;
 
 use bench::{BenchArgs, SuperviseArgs};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use console::{Output, ShowArgs};
 use generator::GenArgs;
@@ -19,9 +19,37 @@ use parse::seconds;
 use std::path::PathBuf;
 use switch::{BridgesCommand, FdbCommand, PlacementCommand, PortsCommand, RebalanceArgs, WorkersCommand};
 
+/// The definition of the command line.
+pub(crate) fn command() -> clap::Command {
+    with_negative_numbers(Cli::command())
+}
+
+/// Reads the command line of this process; exits with a message if it is invalid.
+pub(crate) fn parse() -> Cli {
+    let mut command = command();
+    let matches = command.get_matches_mut();
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit())
+}
+
+/// A negative number is the value of the option before it, whose parser then refuses it with its range. By default it
+/// would be an unknown option.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let takes_value = |arg: &clap::Arg| arg.get_action().takes_values() && !arg.is_positional();
+    command
+        .mut_args(|arg| if takes_value(&arg) { arg.allow_negative_numbers(true) } else { arg })
+        .mut_subcommands(with_negative_numbers)
+}
+
 /// A virtual switch for virtual machines, in user space.
 #[derive(Debug, Parser)]
-#[command(name = "linerate", version, about, arg_required_else_help = true, propagate_version = true)]
+#[command(
+    name = "linerate",
+    version,
+    about,
+    arg_required_else_help = true,
+    propagate_version = true,
+    max_term_width = 80
+)]
 #[command(after_help = "Exit codes: 0 done, 1 failed at run time, 2 bad input (nothing was changed).")]
 pub(crate) struct Cli {
     #[command(flatten)]

@@ -1,7 +1,8 @@
 //! `linerate guest`: our own virtio-user guest, against any vhost-user switch.
 //!
-//! One process, one thread, one or more devices. A back end that goes away is waited for: a device is plugged in
-//! anew, with fresh rings, as often as it takes, so that a switch can be killed and started again under load.
+//! One process, one thread, one or more devices. If nothing listens at the start, the guest ends with the reason, unless
+//! `--wait` is given. A device whose back end goes away later reconnects with new rings, so that a switch can be killed
+//! and started again under load.
 
 mod calm;
 mod hostile;
@@ -12,11 +13,12 @@ use crate::commands::cpu;
 use console::Diagnostic;
 use console::Output;
 use guest::{Descriptors, FrameSizes, GuestConfig, GuestDevice, GuestError, GuestStats, Mode};
-use port::virtio_user::{FrontEnd, FrontEndListener};
+use port::virtio_user::{FrontEnd, FrontEndError, FrontEndListener};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -68,6 +70,8 @@ enum Endpoint {
 struct Seat {
     door: Endpoint,
     config: GuestConfig,
+    /// Whether to wait for a back end that has never been there.
+    waits: bool,
     device: Option<Box<dyn GuestDevice>>,
     connects: u64,
     before: GuestStats,
@@ -85,7 +89,7 @@ pub(crate) fn run(args: &GuestArgs) -> anyhow::Result<()> {
     if let Some(attack) = args.attack.hostile {
         return hostile::run(attack, args, &ending);
     }
-    let mut seats = seats(args)?;
+    let mut seats = seats(args, args.wait)?;
     while !ending.load(Ordering::Relaxed) && seats.iter().any(|seat| seat.device.is_none()) {
         seats.iter_mut().try_for_each(Seat::sit)?;
     }
@@ -112,7 +116,7 @@ pub(crate) struct Inside {
 impl Inside {
     /// Makes the sockets that it listens on, and waits for no connection.
     pub(crate) fn new(args: &GuestArgs) -> Result<Self, Diagnostic> {
-        Ok(Self { seats: seats(args)? })
+        Ok(Self { seats: seats(args, true)? })
     }
 
     /// Plugs in what the back end is there for, and waits a moment where it is not. Whether all are plugged in.
@@ -128,7 +132,7 @@ impl Inside {
     }
 }
 
-fn seats(args: &GuestArgs) -> Result<Vec<Seat>, Diagnostic> {
+fn seats(args: &GuestArgs, waits: bool) -> Result<Vec<Seat>, Diagnostic> {
     validate_size(args)?;
     let connect = args.socket.connect.iter().map(|path| Ok(Endpoint::Connect(path.clone())));
     let listen = args.socket.listen.iter().map(|path| match FrontEndListener::bind(path) {
@@ -137,7 +141,11 @@ fn seats(args: &GuestArgs) -> Result<Vec<Seat>, Diagnostic> {
     });
     let doors = connect.chain(listen).collect::<Result<Vec<_>, _>>()?;
     let count = doors.len();
-    Ok(doors.into_iter().enumerate().map(|(n, door)| Seat::new(door, config(args, n, count))).collect())
+    Ok(doors
+        .into_iter()
+        .enumerate()
+        .map(|(n, door)| Seat::new(door, config(args, n, count), waits))
+        .collect())
 }
 
 /// Split rings have a power of two.
@@ -198,10 +206,11 @@ fn sizes(size: FrameSize) -> FrameSizes {
 }
 
 impl Seat {
-    fn new(door: Endpoint, config: GuestConfig) -> Self {
+    fn new(door: Endpoint, config: GuestConfig, waits: bool) -> Self {
         Self {
             door,
             config,
+            waits,
             device: None,
             connects: 0,
             before: GuestStats::default(),
@@ -215,8 +224,8 @@ impl Seat {
         }
     }
 
-    /// Plugs in if the back end is there. A back end that is not there is waited for; one that cannot give what
-    /// was asked for is an error.
+    /// Plugs in if the back end is there. An error if it cannot give what was asked for, or if it is not there and
+    /// neither was before nor is to be waited for.
     fn sit(&mut self) -> Result<(), Diagnostic> {
         if self.device.is_some() {
             return Ok(());
@@ -225,9 +234,15 @@ impl Seat {
             Endpoint::Connect(path) => FrontEnd::connect(path, TIMEOUT),
             Endpoint::Listen(_, listener) => listener.accept(TIMEOUT),
         };
-        let Ok(front_end) = front_end else {
-            std::thread::sleep(Duration::from_millis(20));
-            return Ok(());
+        let front_end = match front_end {
+            Ok(front_end) => front_end,
+            Err(FrontEndError::NoBackEnd(path, errno)) if !self.waits && self.connects == 0 => {
+                return Err(unreachable(&path, errno));
+            }
+            Err(_) => {
+                std::thread::sleep(Duration::from_millis(20));
+                return Ok(());
+            }
         };
         match guest::plug_in(front_end, &self.config) {
             Ok(device) => {
@@ -278,6 +293,18 @@ impl Seat {
     fn stats(&self) -> GuestStats {
         self.device.as_ref().map_or(self.before, |device| sum(self.before, device.stats()))
     }
+}
+
+/// Why nothing was connected to.
+fn unreachable(socket: &Path, errno: Errno) -> Diagnostic {
+    let remedy = match errno {
+        Errno::ACCESS => {
+            "run as a user with write permission on the socket and search permission on its directory"
+        }
+        Errno::NOENT | Errno::CONNREFUSED => "start the switch first, or add --wait",
+        _ => "name the socket of a vhost-user port",
+    };
+    Diagnostic::failed(socket.display(), format!("cannot connect: {}", std::io::Error::from(errno)), remedy)
 }
 
 fn sum(a: GuestStats, b: GuestStats) -> GuestStats {

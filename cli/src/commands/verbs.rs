@@ -84,10 +84,9 @@ fn add_port(client: &Client, args: &PortsAddArgs) -> anyhow::Result<()> {
     let port: PortReport = client.patient().post("/v1/ports", &port_request(args)?)?;
     console::line(&format!("added {}, bridge {}", port.settings, port.settings.bridge))?;
     let section = section::port(&port.settings)?;
-    console::aside(&format!(
-        "the configuration file was not changed; to keep this port, add there:\n\n{section}"
-    ));
-    Ok(())
+    console::line(&format!(
+        "the configuration file was not changed; to keep this port, add to it:\n\n{section}"
+    ))
 }
 
 /// The request's body: what was given, under the names of the configuration file.

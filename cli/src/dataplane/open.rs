@@ -24,7 +24,7 @@ pub(crate) fn open(port: &PortSettings) -> Result<Box<dyn PortControl>, Diagnost
 /// Reads the file that a port plays. May wait for the disk.
 pub(crate) fn load(port: &PortSettings) -> Result<Loaded, Diagnostic> {
     let placed = |error| Diagnostic { place: format!("port \"{}\"", port.name), ..error };
-    recording::load(&port.kind).map_err(|wrong| placed(wrong.error))
+    recording::load(&port.kind).map_err(placed)
 }
 
 /// Opens a port, and retries for a second while another process uses its resource: the sockets of a killed switch stay

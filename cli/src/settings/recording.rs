@@ -8,28 +8,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// Why a file cannot be played.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Unplayable {
-    /// The key that names the file.
-    pub(crate) key: &'static str,
-    pub(crate) error: Diagnostic,
-}
-
 /// Reads the file that a port of this kind plays, if it plays one. Waits for the disk.
-pub(crate) fn load(kind: &PortKind) -> Result<Loaded, Unplayable> {
-    kind.plays().map(|(key, path)| read(key, path)).transpose()
+pub(crate) fn load(kind: &PortKind) -> Result<Loaded, Diagnostic> {
+    kind.plays().map(|(_, path)| read(path)).transpose()
 }
 
-fn read(key: &'static str, path: &Path) -> Result<Arc<Recording>, Unplayable> {
-    let error = |error| Diagnostic::of_error("", error, "name another file").as_bad_input();
-    Recording::read(path).map(Arc::new).map_err(|e| Unplayable { key, error: error(e) })
+fn read(path: &Path) -> Result<Arc<Recording>, Diagnostic> {
+    let invalid = |error| Diagnostic::of_error("", error, "name another file").as_bad_input();
+    Recording::read(path).map(Arc::new).map_err(invalid)
 }
 
 /// The same for a caller that must not wait: a thread reads the file while the caller asks again and again.
 #[derive(Default)]
 pub(crate) struct Loading {
-    thread: Option<JoinHandle<Result<Loaded, Unplayable>>>,
+    thread: Option<JoinHandle<Result<Loaded, Diagnostic>>>,
     /// Kept, so that a port that fails for another reason does not read its file again.
     loaded: Loaded,
 }
@@ -50,12 +42,12 @@ impl Loading {
         }
         let ended =
             thread.join().map_err(|_| format!("reading {} ended without a result", path.display()))?;
-        self.loaded = ended.map_err(|why| why.error.in_one_line())?;
+        self.loaded = ended.map_err(|error| error.in_one_line())?;
         Ok(self.loaded.clone())
     }
 }
 
-fn begin(kind: &PortKind) -> std::io::Result<JoinHandle<Result<Loaded, Unplayable>>> {
+fn begin(kind: &PortKind) -> std::io::Result<JoinHandle<Result<Loaded, Diagnostic>>> {
     let kind = kind.clone();
     std::thread::Builder::new().name("load".to_owned()).spawn(move || load(&kind))
 }

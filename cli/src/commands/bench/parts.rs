@@ -171,7 +171,7 @@ impl Parts<'_> {
         let socket = self.guest_sockets().into_iter().next().unwrap_or_default();
         // Where the generator's frames go by themselves.
         let mac = Description::default().destination_mac.to_string();
-        let words = ["guest", "--mode", "macswap", "--mac", &mac, way, &socket].map(str::to_owned);
+        let words = ["guest", "--wait", "--mode", "macswap", "--mac", &mac, way, &socket].map(str::to_owned);
         let cpu = self.options.guest_cpu.map(|cpu| ["--cpu".to_owned(), cpu.to_string()]);
         words.into_iter().chain(cpu.into_iter().flatten()).collect()
     }

@@ -39,7 +39,8 @@ fn read(path: &Path, place: String) -> Result<String, Diagnostic> {
     let text = std::fs::read_to_string(path).map_err(|error| bad(place.clone(), error.to_string()))?;
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
         let line = error.span().map(|span| text[..span.start.min(text.len())].split('\n').count());
-        let file = Some(path.display().to_string());
+        let file = Some(path.display().to_string().into());
+        let line = line.and_then(|line| line.try_into().ok());
         Diagnostic { file, line, ..bad("syntax".to_owned(), error.message().to_owned()) }
     })?;
     match table.keys().find(|key| !SECTIONS.contains(&key.as_str())) {
@@ -64,9 +65,9 @@ pub(super) fn validated(
         }
         Err(errors) => errors,
     };
-    let in_file = |error: Diagnostic| Diagnostic { file: Some(path.display().to_string()), ..error };
+    let in_file = |error: Diagnostic| Diagnostic { file: Some(path.display().to_string().into()), ..error };
     // Lines behind these are the benchmark's.
-    let lines = own.lines().count();
+    let lines = u32::try_from(own.lines().count()).unwrap_or(u32::MAX);
     let users = errors.into_iter().filter(|error| error.line.is_none_or(|line| line <= lines));
     let told: Vec<Diagnostic> = users.map(in_file).collect();
     if told.is_empty() { Ok(()) } else { Err(Diagnostic::all(told)) }

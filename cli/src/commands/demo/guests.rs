@@ -38,7 +38,16 @@ impl Guests {
     ) -> Result<(), Diagnostic> {
         let failed = |e: std::io::Error| Diagnostic::failed("demo", e, "allow this program to start itself");
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-        command.args(["guest", "--mode", "macswap", "--ring", args.ring.name(), "--output", "json"]);
+        command.args([
+            "guest",
+            "--wait",
+            "--mode",
+            "macswap",
+            "--ring",
+            args.ring.name(),
+            "--output",
+            "json",
+        ]);
         command.args(["--descriptors", args.descriptors.name()]);
         command.args(["--size", &size.to_string(), "--packets", &args.packets.to_string()]);
         command.args(["--mac", &format!("02:00:00:00:00:{:02x}", first + 1)]);

@@ -4,6 +4,7 @@
 //! ports, `report` prints. Frames are made and checked in the laboratory's room; no frame passes through here.
 
 pub(crate) mod input;
+mod peer;
 mod report;
 mod run;
 #[cfg(test)]

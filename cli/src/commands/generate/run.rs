@@ -1,6 +1,7 @@
 //! The order of a run: everything is judged, the wire of our own is measured, then the ports are.
 
 use super::input::{self, Input};
+use super::peer;
 use super::report::{LoopbackBaseline, Report};
 use crate::args::generator::GenArgs;
 use crate::dataplane::open;
@@ -42,7 +43,7 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<()> {
         !ending.load(Ordering::Relaxed)
     });
     progress.end();
-    let outcome = outcome.map_err(|error| failed(&error))?;
+    let outcome = outcome.map_err(|error| not_ready(&error, &ports).unwrap_or_else(|| failed(&error)))?;
     let report = Report::new(args, &ports, asked, outcome, baseline);
     console::print(&report, args.output, |report| report.text(args.histogram))
 }
@@ -63,6 +64,15 @@ pub(crate) fn ends(ports: &[PortSettings]) -> Result<Ends, Diagnostic> {
         return Err(Diagnostic::bad("the ports", "there is none", "add --port kind=...,..."));
     };
     Ok(Ends { send: side(first)?, receive: others.first().map(side).transpose()?, beside: None })
+}
+
+/// Why a port that connects to another process did not become ready, if that process cannot be reached.
+fn not_ready(error: &RigError, ports: &[PortSettings]) -> Option<Diagnostic> {
+    let RigError::NotReady { name, timeout, .. } = error else { return None };
+    let port = ports.iter().find(|port| port.name == *name)?;
+    let (error, remedy) = peer::unreachable(&port.kind)?;
+    let reason = format!("not connected within {timeout:?} to {}: {error}", port.kind.place());
+    Some(Diagnostic::failed(format!("port \"{name}\""), reason, remedy))
 }
 
 fn failed(error: &RigError) -> Diagnostic {

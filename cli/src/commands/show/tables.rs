@@ -60,10 +60,12 @@ pub(crate) fn reasons(drops: &BTreeMap<String, u64>) -> String {
 
 /// `linerate ports show`
 pub(crate) fn ports(ports: &[PortReport]) -> String {
-    let titles = ["PORT", "STATE", "BRIDGE", "KIND", ">QUEUES", ">IN", ">OUT", ">LOST", "PLACE"];
+    let titles =
+        ["PORT", "STATE", "BRIDGE", "KIND", ">QUEUES", ">IN", ">BYTES", ">OUT", ">BYTES", ">LOST", "PLACE"];
     let row = |port: &PortReport| {
         let (settings, live) = (&port.settings, port.live.as_ref());
         let number = |read: fn(&PortSnapshot) -> u64| live.map_or_else(String::new, |live| count(read(live)));
+        let volume = |read: fn(&PortSnapshot) -> u64| live.map_or_else(String::new, |live| bytes(read(live)));
         vec![
             settings.name.clone(),
             live.map_or("starting", |live| &live.state).to_owned(),
@@ -71,12 +73,20 @@ pub(crate) fn ports(ports: &[PortReport]) -> String {
             settings.kind.name().to_owned(),
             number(|live| live.queues.iter().filter(|queue| queue.rx_running).count() as u64),
             number(|live| live.rx_packets),
+            volume(|live| live.rx_bytes),
             number(|live| live.tx_packets),
+            volume(|live| live.tx_bytes),
             number(|live| live.drops.values().sum()),
             settings.kind.place(),
         ]
     };
-    table(&titles, ports.iter().map(row))
+    let reasons = ports.iter().filter_map(|port| {
+        let (live, name) = (port.live.as_ref()?, &port.settings.name);
+        let fault = live.fault.as_ref().map(|fault| format!("\n{name}: {fault}"));
+        let lost = (!live.drops.is_empty()).then(|| format!("\n{name}: lost {}", reasons(&live.drops)));
+        Some(fault.unwrap_or_default() + &lost.unwrap_or_default())
+    });
+    table(&titles, ports.iter().map(row)) + &reasons.collect::<String>()
 }
 
 /// `linerate ports show NAME`
@@ -88,21 +98,22 @@ pub(crate) fn port(report: &PortReport) -> String {
 
 fn live(live: &PortSnapshot) -> Vec<String> {
     let fault = live.fault.as_ref().map(|fault| format!(" ({fault})")).unwrap_or_default();
-    let mut lines = vec![
-        format!("state     {}{fault}; connected {} times so far", live.state, live.connects),
-        format!("memory    {} regions, {}", live.memory_regions, bytes(live.memory_bytes)),
-        format!("in        {} packets, {}", live.rx_packets, bytes(live.rx_bytes)),
-        format!("out       {} packets, {}", live.tx_packets, bytes(live.tx_bytes)),
-        format!("lost      {}", reasons(&live.drops)),
-        format!("features  {}", features(live)),
+    let mut rows = vec![
+        ("state".to_owned(), format!("{}{fault}; connected {} times so far", live.state, live.connects)),
+        ("memory".to_owned(), format!("{} regions, {}", live.memory_regions, bytes(live.memory_bytes))),
+        ("in".to_owned(), format!("{} packets, {}", live.rx_packets, bytes(live.rx_bytes))),
+        ("out".to_owned(), format!("{} packets, {}", live.tx_packets, bytes(live.tx_bytes))),
+        ("lost".to_owned(), reasons(&live.drops)),
+        ("features".to_owned(), features(live)),
     ];
-    lines.extend(live.details.iter().map(|(name, said)| format!("{name:<10}{said}")));
+    rows.extend(live.details.iter().map(|(name, value)| (name.clone(), value.clone())));
     let running = |yes| if yes { "runs" } else { "stopped" };
-    lines.extend(live.queues.iter().enumerate().map(|(i, queue)| {
+    rows.extend(live.queues.iter().enumerate().map(|(i, queue)| {
         let (rx, tx) = (running(queue.rx_running), running(queue.tx_running));
-        format!("pair {i}    {} entries; receive {rx}, transmit {tx}", queue.size)
+        (format!("pair {i}"), format!("{} entries; receive {rx}, transmit {tx}", queue.size))
     }));
-    lines
+    let width = rows.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0) + 2;
+    rows.iter().map(|(label, value)| format!("{label:<width$}{value}")).collect()
 }
 
 fn features(live: &PortSnapshot) -> String {
@@ -205,5 +216,29 @@ pub(crate) fn fdb(report: &FdbReport) -> String {
     match report.total - report.entries.len().min(report.total) {
         0 => text,
         more => format!("{text}\n... and {more} more; --limit shows more of them"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_a_port_begin_in_one_column_behind_the_longest_label() {
+        let details = [("capture-ended".to_owned(), "No space left".to_owned())].into();
+        let lines = live(&PortSnapshot { details, state: "waiting".to_owned(), ..PortSnapshot::default() });
+        assert_eq!(lines[0], "state          waiting; connected 0 times so far");
+        assert!(lines.contains(&"capture-ended  No space left".to_owned()), "{lines:?}");
+    }
+
+    #[test]
+    fn the_table_of_ports_has_bytes_and_reasons() {
+        let settings = serde_json::json!({ "name": "a", "kind": "null", "queue_pairs": 1, "bridge": "main" });
+        let drops = [("no-buffer".to_owned(), 7)].into();
+        let live =
+            PortSnapshot { rx_bytes: 2048, drops, fault: Some("gone".to_owned()), ..PortSnapshot::default() };
+        let ports = [PortReport { settings: serde_json::from_value(settings).unwrap(), live: Some(live) }];
+        let text = super::ports(&ports);
+        assert!(text.contains("2.00 KiB") && text.ends_with("\na: gone\na: lost no-buffer 7"), "{text}");
     }
 }

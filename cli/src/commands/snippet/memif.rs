@@ -1,18 +1,24 @@
 //! The other ends of a memif port: DPDK's driver, and another linerate.
 
-use super::text::{linerate, mac, no_comma, shell};
+use super::text::{linerate, no_comma, shell};
 use crate::args::GuestKind;
 use crate::settings::kinds::memif::Memif;
 use crate::settings::kinds::socket::Mode;
 use crate::settings::topology::PortSettings;
 use console::Diagnostic;
 use std::fmt::Write;
+use wire::MacAddress;
 
 /// What to paste for this other end.
-pub(super) fn snippet(port: &PortSettings, memif: &Memif, other: GuestKind) -> Result<String, Diagnostic> {
+pub(super) fn snippet(
+    port: &PortSettings,
+    memif: &Memif,
+    other: GuestKind,
+    mac: MacAddress,
+) -> Result<String, Diagnostic> {
     match other {
         GuestKind::Linerate => Ok(section(port, memif)),
-        GuestKind::Testpmd => no_comma(port, &memif.socket).map(|()| testpmd(port, memif)),
+        GuestKind::Testpmd => no_comma(port, &memif.socket).map(|()| testpmd(port, memif, mac)),
         GuestKind::Qemu | GuestKind::Libvirt | GuestKind::Ovs => Err(stranger(port)),
     }
 }
@@ -38,7 +44,7 @@ fn section(port: &PortSettings, memif: &Memif) -> String {
 }
 
 /// testpmd with one interface; it knows ring sizes by their logarithm.
-fn testpmd(port: &PortSettings, memif: &Memif) -> String {
+fn testpmd(port: &PortSettings, memif: &Memif, mac: MacAddress) -> String {
     let (name, pairs, place, id) = (&port.name, port.queue_pairs, memif.socket.place(), memif.id);
     let (path, is_abstract) = place.strip_prefix('@').map_or((&*place, "no"), |name| (name, "yes"));
     let role = match memif.socket.mode {
@@ -50,7 +56,7 @@ fn testpmd(port: &PortSettings, memif: &Memif) -> String {
         "net_memif0,role={role},id={id},socket={path},socket-abstract={is_abstract},rsize={},bsize={},mac={}{secret}",
         memif.ring_size.trailing_zeros(),
         memif.buffer_size.min(u32::from(u16::MAX)),
-        mac(name),
+        mac,
     ));
     format!(
         "dpdk-testpmd --no-pci --file-prefix={name} \\\n--vdev {device} \\\n-- -i --rxq={pairs} --txq={pairs}\n"
@@ -71,7 +77,7 @@ mod tests {
     }
 
     fn text(port: &PortSettings, other: GuestKind) -> String {
-        super::super::snippet(port, other).unwrap()
+        super::super::snippet(port, other, "").unwrap()
     }
 
     #[test]
@@ -102,7 +108,7 @@ mod tests {
     fn who_does_not_speak_memif_is_answered_with_who_does() {
         let port = port(Mode::Server, 0, None);
         for other in [GuestKind::Qemu, GuestKind::Libvirt, GuestKind::Ovs] {
-            let error = super::super::snippet(&port, other).unwrap_err();
+            let error = super::super::snippet(&port, other, "").unwrap_err();
             assert!(error.remedy.contains("--for testpmd or linerate"), "{error}");
         }
     }

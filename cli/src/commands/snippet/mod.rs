@@ -13,7 +13,7 @@ mod virtio_user;
 use crate::api::client::{Client, quote};
 use crate::api::model::PortReport;
 use crate::args::{GuestKind, SnippetArgs};
-use crate::host::Host;
+use crate::host::{self, Host};
 use crate::settings::config;
 use crate::settings::kinds::PortKind;
 use crate::settings::topology::PortSettings;
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &SnippetArgs, control: Option<&Path>) -> anyhow::Result<
         let path = format!("/v1/ports/{}", quote(&args.port));
         Client::new(control).get::<PortReport>(&path)?.settings
     };
-    Ok(snippet(&port, args.kind)?)
+    Ok(snippet(&port, args.kind, &host::id())?)
 }
 
 fn from_file(file: &Path, name: &str, control: Option<&Path>) -> anyhow::Result<PortSettings> {
@@ -44,13 +44,14 @@ fn from_file(file: &Path, name: &str, control: Option<&Path>) -> anyhow::Result<
     })?)
 }
 
-/// The text that makes `other` the other end of `port`.
-fn snippet(port: &PortSettings, other: GuestKind) -> Result<String, Diagnostic> {
+/// The text that makes `other` the other end of `port` on the host `host`.
+fn snippet(port: &PortSettings, other: GuestKind, host: &str) -> Result<String, Diagnostic> {
+    let mac = text::mac(host, &port.name);
     match &port.kind {
-        PortKind::VhostUser(own) => vhost_user::snippet(port, &own.socket, other),
+        PortKind::VhostUser(own) => vhost_user::snippet(port, &own.socket, other, mac),
         PortKind::VirtioUser(own) => virtio_user::snippet(port, &own.socket, other),
-        PortKind::Memif(own) => memif::snippet(port, own, other),
-        PortKind::Stream(own) => stream::snippet(port, own, other),
+        PortKind::Memif(own) => memif::snippet(port, own, other, mac),
+        PortKind::Stream(own) => stream::snippet(port, own, other, mac),
         own => {
             let reason = format!("a port of kind \"{}\" has no other end to configure", own.name());
             let remedy = "name a port that guests or switches connect to, such as one of kind \"vhost-user\"";

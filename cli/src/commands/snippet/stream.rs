@@ -1,17 +1,23 @@
 //! The other ends of a stream port: a QEMU guest without shared memory, or another linerate.
 
-use super::text::{mac, quoted, shell};
+use super::text::{quoted, shell};
 use crate::args::GuestKind;
 use crate::settings::kinds::socket::Mode;
 use crate::settings::kinds::stream::Stream;
 use crate::settings::topology::PortSettings;
 use ::port::stream::Site;
 use console::Diagnostic;
+use wire::MacAddress;
 
 /// What to paste for this other end.
-pub(super) fn snippet(port: &PortSettings, own: &Stream, other: GuestKind) -> Result<String, Diagnostic> {
+pub(super) fn snippet(
+    port: &PortSettings,
+    own: &Stream,
+    other: GuestKind,
+    mac: MacAddress,
+) -> Result<String, Diagnostic> {
     match other {
-        GuestKind::Qemu => Ok(qemu(port, own)),
+        GuestKind::Qemu => Ok(qemu(port, own, mac)),
         GuestKind::Linerate => Ok(linerate(port, own)),
         GuestKind::Libvirt | GuestKind::Testpmd | GuestKind::Ovs => {
             let reason = "it does not speak what a stream port speaks";
@@ -21,7 +27,7 @@ pub(super) fn snippet(port: &PortSettings, own: &Stream, other: GuestKind) -> Re
     }
 }
 
-fn qemu(port: &PortSettings, own: &Stream) -> String {
+fn qemu(port: &PortSettings, own: &Stream, mac: MacAddress) -> String {
     let name = &port.name;
     // QEMU reads a doubled comma as one that belongs to the value.
     let site = match own.site() {
@@ -38,7 +44,7 @@ fn qemu(port: &PortSettings, own: &Stream) -> String {
         Mode::Server => "# QEMU 9.2 and later connects again with reconnect-ms=1000 behind the address\n",
         Mode::Client => "",
     };
-    format!("-netdev {netdev} \\\n-device virtio-net-pci,netdev=net-{name},mac={}\n{hint}", mac(name))
+    format!("-netdev {netdev} \\\n-device virtio-net-pci,netdev=net-{name},mac={mac}\n{hint}")
 }
 
 fn linerate(port: &PortSettings, own: &Stream) -> String {
@@ -67,7 +73,7 @@ mod tests {
 
     fn snippet(site: &str, mode: Mode, other: GuestKind) -> Result<String, Diagnostic> {
         let port = port(site, mode);
-        super::super::snippet(&port, other)
+        super::super::snippet(&port, other, "")
     }
 
     #[test]

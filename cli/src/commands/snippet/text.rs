@@ -5,9 +5,10 @@ use crate::settings::topology::PortSettings;
 use console::Diagnostic;
 use wire::MacAddress;
 
-/// A locally administered address that is always the same for a name (FNV-1a of the name).
-pub(super) fn mac(name: &str) -> MacAddress {
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+/// A locally administered address that is the same every time for a host and a port, and differs between hosts (FNV-1a of
+/// both).
+pub(super) fn mac(host: &str, name: &str) -> MacAddress {
+    let hash = host.bytes().chain(name.bytes()).fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
     let [hash @ .., _, _, _] = hash.to_be_bytes();
@@ -60,7 +61,9 @@ mod tests {
 
     #[test]
     fn different_names_get_different_addresses_that_stations_may_have() {
-        assert_ne!(mac("a"), mac("b"));
-        assert!(mac("a").is_local() && !mac("a").is_group());
+        assert_ne!(mac("", "a"), mac("", "b"));
+        assert_ne!(mac("one", "a"), mac("other", "a"), "two hosts with a port of one name");
+        assert_eq!(mac("one", "a"), mac("one", "a"));
+        assert!(mac("", "a").is_local() && !mac("", "a").is_group());
     }
 }

@@ -1,21 +1,23 @@
 //! The other ends of a vhost-user port: guests, and another linerate's virtio-user port.
 
-use super::text::{linerate, mac, no_comma, shell, xml};
+use super::text::{linerate, no_comma, shell, xml};
 use crate::args::GuestKind;
 use crate::settings::kinds::socket::{Mode, SocketSettings};
 use crate::settings::topology::PortSettings;
 use console::Diagnostic;
+use wire::MacAddress;
 
 /// What to paste for this other end.
 pub(super) fn snippet(
     port: &PortSettings,
     socket: &SocketSettings,
     other: GuestKind,
+    mac: MacAddress,
 ) -> Result<String, Diagnostic> {
     match other {
-        GuestKind::Qemu => Ok(qemu(port, socket)),
-        GuestKind::Libvirt => Ok(libvirt(port, socket)),
-        GuestKind::Testpmd => no_comma(port, socket).map(|()| testpmd(port, socket)),
+        GuestKind::Qemu => Ok(qemu(port, socket, mac)),
+        GuestKind::Libvirt => Ok(libvirt(port, socket, mac)),
+        GuestKind::Testpmd => no_comma(port, socket).map(|()| testpmd(port, socket, mac)),
         GuestKind::Linerate => Ok(linerate(port, "virtio-user", socket)),
         GuestKind::Ovs => {
             let reason = "Open vSwitch is a switch, and a vhost-user port is one for guests";
@@ -25,7 +27,7 @@ pub(super) fn snippet(
     }
 }
 
-fn qemu(port: &PortSettings, socket: &SocketSettings) -> String {
+fn qemu(port: &PortSettings, socket: &SocketSettings, mac: MacAddress) -> String {
     let (name, pairs) = (&port.name, port.queue_pairs);
     // QEMU reads a doubled comma as one that belongs to the value.
     let path = socket.path.display().to_string().replace(',', ",,");
@@ -33,7 +35,7 @@ fn qemu(port: &PortSettings, socket: &SocketSettings) -> String {
         Mode::Server => "reconnect=1",
         Mode::Client => "server=on,wait=off",
     };
-    let mut device = vec![format!("virtio-net-pci,netdev=net-{name},mac={}", mac(name))];
+    let mut device = vec![format!("virtio-net-pci,netdev=net-{name},mac={mac}")];
     if pairs > 1 {
         // One vector for each queue, one for configuration changes, one for the control queue.
         device.push(format!("mq=on,vectors={}", 2 * pairs + 2));
@@ -56,7 +58,7 @@ fn qemu(port: &PortSettings, socket: &SocketSettings) -> String {
     format!("{} \\\n{last}\n{hint}", lines.join(" \\\n"))
 }
 
-fn libvirt(port: &PortSettings, socket: &SocketSettings) -> String {
+fn libvirt(port: &PortSettings, socket: &SocketSettings, mac: MacAddress) -> String {
     let path = xml(&socket.path.display().to_string());
     let source = match socket.mode {
         Mode::Server => format!(
@@ -74,15 +76,14 @@ fn libvirt(port: &PortSettings, socket: &SocketSettings) -> String {
     };
     format!(
         "<memoryBacking>\n  <source type='memfd'/>\n  <access mode='shared'/>\n</memoryBacking>\n<devices>\n  \
-         <interface type='vhostuser'>\n    <mac address='{}'/>\n{source}    <model type='virtio'/>\n\
-         {driver}{mtu}  </interface>\n</devices>\n",
-        mac(&port.name)
+         <interface type='vhostuser'>\n    <mac address='{mac}'/>\n{source}    <model type='virtio'/>\n\
+         {driver}{mtu}  </interface>\n</devices>\n"
     )
 }
 
-fn testpmd(port: &PortSettings, socket: &SocketSettings) -> String {
+fn testpmd(port: &PortSettings, socket: &SocketSettings, mac: MacAddress) -> String {
     let (name, pairs, path) = (&port.name, port.queue_pairs, socket.path.display());
-    let mut device = format!("net_virtio_user0,path={path},mac={},queues={pairs},queue_size=1024", mac(name));
+    let mut device = format!("net_virtio_user0,path={path},mac={mac},queues={pairs},queue_size=1024");
     if socket.mode == Mode::Client {
         device += ",server=1";
     }
@@ -118,7 +119,7 @@ mod tests {
     }
 
     fn snippet(port: &PortSettings, other: GuestKind) -> Result<String, Diagnostic> {
-        super::super::snippet(port, other)
+        super::super::snippet(port, other, "")
     }
 
     #[test]

@@ -65,7 +65,7 @@ mod tests {
     }
 
     fn snippet(port: &PortSettings, other: GuestKind) -> Result<String, Diagnostic> {
-        super::super::snippet(port, other)
+        super::super::snippet(port, other, "")
     }
 
     #[test]

@@ -14,8 +14,8 @@ mod tests;
 mod validate;
 mod workers;
 
-use super::reader::node::{self, Lines, Node};
-use super::reader::notes::{self, Notes};
+use super::reader::node::{self, Lines, Node, Value};
+use super::reader::notes::{self, Notes, Section};
 use super::reader::syntax;
 use super::topology::Topology;
 use crate::host::Host;
@@ -36,7 +36,7 @@ pub(crate) fn read(path: &Path, host: &Host, control: Option<&Path>) -> Result<T
         },
         Err(error) => vec![error],
     };
-    let named = errors.into_iter().map(|error| Diagnostic { file: Some(file.clone()), ..error });
+    let named = errors.into_iter().map(|error| Diagnostic { file: Some(file.as_str().into()), ..error });
     Err(Diagnostic::all(named.collect()))
 }
 
@@ -55,7 +55,7 @@ fn text(path: &Path) -> Result<String, Diagnostic> {
     String::from_utf8(bytes).map_err(|e| {
         let line = String::from_utf8_lossy(&e.as_bytes()[..e.utf8_error().valid_up_to()]).split('\n').count();
         let error = Diagnostic::bad("", "is not text in UTF-8", "name a TOML file, and save it as UTF-8");
-        Diagnostic { line: Some(line), ..error }
+        Diagnostic { line: line.try_into().ok(), ..error }
     })
 }
 
@@ -64,12 +64,17 @@ pub(crate) fn parse(text: &str, host: &Host, control: Option<&Path>) -> Result<T
     let (root, errors) = toml::de::DeTable::parse_recoverable(text);
     let (lines, mut notes) = (Lines::of(text), Notes::default());
     let root = Node { line: Some(1), value: node::from_toml(root.get_ref(), &lines) };
+    if matches!(&root.value, Value::Table(entries) if entries.is_empty()) && errors.is_empty() {
+        let remedy = "write at least a [switch] or a [[port]] section";
+        notes.wrong((Section::File, ""), "the file has no section", remedy);
+    }
     let mut topology = sections::topology(&root, &mut notes);
     if let Some(control) = control {
         topology.switch.control = Some(control.to_owned());
     }
     let control = topology.switch.control.clone().unwrap_or_else(crate::host::default_control);
     validate::topology(&topology, host, &control, &mut notes);
+    peers::complete(&topology, &mut notes);
     placement::settle(&mut topology, host, &mut notes);
     let errors = syntax::add(notes.finish(), &errors, text, &lines);
     if errors.is_empty() { Ok(topology) } else { Err(errors) }

@@ -2,6 +2,7 @@
 
 use crate::settings::kinds::PortKind;
 use crate::settings::kinds::patch::Patch;
+use crate::settings::reader::fields::exists;
 use crate::settings::reader::notes::{Notes, Section};
 use crate::settings::topology::{PortSettings, Topology};
 
@@ -16,6 +17,37 @@ pub(super) fn validate(topology: &Topology, index: usize, notes: &mut Notes) {
     }
 }
 
+/// Every end of a file has its peer in the file.
+pub(super) fn complete(topology: &Topology, notes: &mut Notes) {
+    if (0..topology.ports.len()).any(|i| notes.is_spoiled((Section::Port(i), "name"))) {
+        return;
+    }
+    for (index, port) in topology.ports.iter().enumerate() {
+        let PortKind::Patch(patch) = &port.kind else { continue };
+        let peer = topology.ports.iter().find(|other| other.name == patch.peer);
+        let place = (Section::Port(index), "peer");
+        match peer.map(|peer| &peer.kind) {
+            None => {
+                let others = topology.ports.iter().map(|other| other.name.as_str());
+                let others = others.filter(|name| *name != port.name);
+                let reason = format!("there is no port \"{}\"", patch.peer);
+                notes.wrong(place, reason, exists("port", others, &patch.peer));
+            }
+            Some(PortKind::Patch(_)) => {}
+            Some(_) => {
+                let (reason, remedy) = unpaired(&patch.peer, &port.name);
+                notes.wrong(place, reason, remedy);
+            }
+        }
+    }
+}
+
+/// The port `there` is not the other end of `here`.
+fn unpaired(there: &str, here: &str) -> (String, String) {
+    let reason = format!("port \"{there}\" is not paired with this one");
+    (reason, format!("write kind = \"patch\" and peer = \"{here}\" there"))
+}
+
 /// What is wrong between the end `own` of a patch and the port `other` before it.
 fn against(patch: &Patch, own: &PortSettings, other: &PortSettings) -> Option<(String, String)> {
     let (there, here) = (&other.name, &own.name);
@@ -25,10 +57,7 @@ fn against(patch: &Patch, own: &PortSettings, other: &PortSettings) -> Option<(S
             format!("port \"{there}\" is paired with this one, and this one with \"{}\"", patch.peer),
             format!("write peer = \"{there}\", or change the peer of \"{there}\""),
         )),
-        (true, false) => Some((
-            format!("port \"{there}\" is not paired with this one"),
-            format!("write kind = \"patch\" and peer = \"{here}\" there"),
-        )),
+        (true, false) => Some(unpaired(there, here)),
         (true, true) if other.bridge == own.bridge => Some((
             format!("both ends are on bridge \"{}\", where frames would loop", own.bridge),
             "put one end on another bridge".into(),

@@ -480,7 +480,7 @@ fn a_file_that_cannot_be_read_is_a_mistake_of_its_own() {
 #[test]
 fn printed_mistakes_begin_with_file_and_line() {
     let errors = parse("[switch]\nnam = 1\n", &host(), None).unwrap_err();
-    let printed = Diagnostic { file: Some("s.toml".to_owned()), ..Diagnostic::all(errors) }.to_string();
+    let printed = Diagnostic { file: Some("s.toml".into()), ..Diagnostic::all(errors) }.to_string();
     assert_eq!(printed, "s.toml:2: switch: unknown key `nam`\n    remedy: did you mean `name`?");
 }
 
@@ -545,4 +545,33 @@ fn an_address_belongs_to_one_port_and_leases_need_a_bridge_that_follows_dhcp() {
     let expected =
         "3: bridge \"x\": `mac_moves` is \"fast\", which it cannot be (write \"guarded\" or \"free\")";
     only("[[bridge]]\nname = \"x\"\nmac_moves = \"fast\"\n", expected);
+}
+
+#[test]
+fn the_peer_of_a_patch_is_a_port_of_the_file() {
+    let end = |name: &str, peer: &str, bridge: &str| {
+        format!("[[port]]\nname = \"{name}\"\nkind = \"patch\"\npeer = \"{peer}\"\nbridge = \"{bridge}\"\n")
+    };
+    let bridges = "[[bridge]]\nname = \"one\"\n[[bridge]]\nname = \"two\"\n";
+    let remedy = "add a [[port]] section with this name";
+    let expected = format!("8: port \"a\": there is no port \"lost\" ({remedy})");
+    only(&format!("{bridges}{}", end("a", "lost", "one")), &expected);
+    let other = format!(
+        "{bridges}{}[[port]]\nname = \"b\"\nkind = \"null\"\nbridge = \"two\"\n",
+        end("a", "b", "one")
+    );
+    only(
+        &other,
+        "8: port \"a\": port \"b\" is not paired with this one (write kind = \"patch\" and peer = \"a\" there)",
+    );
+    let ends = format!("{bridges}{}{}", end("a", "b", "one"), end("b", "a", "two"));
+    assert_eq!(errors(&ends), [""; 0]);
+}
+
+#[test]
+fn a_file_without_a_section_is_an_error() {
+    for text in ["", "\n", "# nothing\n"] {
+        only(text, "0: the file has no section (write at least a [switch] or a [[port]] section)");
+    }
+    assert_eq!(errors("[switch]\n"), [""; 0]);
 }

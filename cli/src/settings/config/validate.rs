@@ -4,7 +4,7 @@
 use crate::host::{Host, lock_path};
 use crate::settings::kinds::claim::Claim;
 use crate::settings::model::{ModelKind, RssMode};
-use crate::settings::reader::fields::{alike, numbers, one_of};
+use crate::settings::reader::fields::{exists, numbers, one_of};
 use crate::settings::reader::notes::{Notes, Place, Section};
 use crate::settings::reader::paths;
 use crate::settings::reader::validation::Validation;
@@ -43,11 +43,10 @@ pub(crate) fn topology(topology: &Topology, host: &Host, control: &Path, notes: 
 
 /// The file that a port plays can be played. It is read to its end, which takes as long as the disk does.
 fn content(topology: &Topology, index: usize, notes: &mut Notes) {
-    let section = Section::Port(index);
-    if !notes.is_spoiled((section, "kind"))
-        && let Err(wrong) = recording::load(&topology.ports[index].kind)
-    {
-        notes.wrong((section, wrong.key), wrong.error.reason, wrong.error.remedy);
+    let (section, kind) = (Section::Port(index), &topology.ports[index].kind);
+    let Some((key, _)) = kind.plays().filter(|_| !notes.is_spoiled((section, "kind"))) else { return };
+    if let Err(error) = recording::load(kind) {
+        notes.wrong((section, key), error.reason, error.remedy);
     }
 }
 
@@ -295,17 +294,6 @@ fn membership(topology: &Topology, index: usize, notes: &mut Notes) {
         notes.wrong(place, "`bridge` is missing, and there is more than one", remedy);
     } else {
         notes.wrong(place, format!("there is no bridge \"{wanted}\""), exists("bridge", names, wanted));
-    }
-}
-
-/// What to do about an unknown name.
-fn exists<'a>(kind: &str, names: impl Iterator<Item = &'a str>, wanted: &str) -> String {
-    let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
-    let near = names.iter().find(|name| alike(wanted, name));
-    match near {
-        Some(name) => format!("did you mean \"{name}\"?"),
-        None if names.is_empty() => format!("add a [[{kind}]] section with this name"),
-        None => format!("name {}, or add a [[{kind}]] section with this name", one_of(&names)),
     }
 }
 

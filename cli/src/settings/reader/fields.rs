@@ -302,6 +302,17 @@ pub(crate) fn numbers(numbers: &[usize]) -> String {
     numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
+/// The remedy of a name that no section of this kind has.
+pub(crate) fn exists<'a>(kind: &str, names: impl Iterator<Item = &'a str>, wanted: &str) -> String {
+    let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
+    let near = names.iter().find(|name| alike(wanted, name));
+    match near {
+        Some(name) => format!("did you mean \"{name}\"?"),
+        None if names.is_empty() => format!("add a [[{kind}]] section with this name"),
+        None => format!("name {}, or add a [[{kind}]] section with this name", one_of(&names)),
+    }
+}
+
 /// What to write instead of an unknown word.
 pub(crate) fn nearest(word: &str, known: &[&str]) -> String {
     let word = word.to_lowercase();

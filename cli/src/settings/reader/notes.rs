@@ -76,7 +76,7 @@ impl Notes {
         let place = self.titles.get(&section).map_or("", String::as_str);
         let reason = printable(&reason.to_string());
         let error = Diagnostic::bad(printable(place), reason, printable(&remedy.into()));
-        self.errors.push(Diagnostic { line, ..error });
+        self.errors.push(Diagnostic { line: line.and_then(|line| line.try_into().ok()), ..error });
     }
 
     /// Where another value is, as an aside: ` (line 5)`.

@@ -34,7 +34,7 @@ fn json() -> Diagnostic {
 }
 
 fn syntax(error: &toml::de::Error, lines: &Lines) -> Diagnostic {
-    let line = error.span().map(|span| lines.at(span.start));
+    let line = error.span().and_then(|span| lines.at(span.start).try_into().ok());
     let message = error.message();
     let remedy = match message {
         _ if message.contains("duplicate key") => "remove one of the two",
@@ -49,10 +49,10 @@ fn syntax(error: &toml::de::Error, lines: &Lines) -> Diagnostic {
 /// A section that is written twice makes each of its keys one that is written twice.
 fn without_consequences(found: Vec<Diagnostic>, written: &[&str]) -> Vec<Diagnostic> {
     let is_header =
-        |line: usize| written.get(line - 1).is_some_and(|text| text.trim_start().starts_with('['));
-    let header = |line: usize| (1..=line).rev().find(|line| is_header(*line));
+        |line: u32| written.get(line as usize - 1).is_some_and(|text| text.trim_start().starts_with('['));
+    let header = |line: u32| (1..=line).rev().find(|line| is_header(*line));
     let twice = |error: &Diagnostic| error.reason.ends_with("duplicate key");
-    let sections: Vec<usize> =
+    let sections: Vec<u32> =
         found.iter().filter(|error| twice(error)).filter_map(|error| error.line).collect();
     let follows = |error: &Diagnostic| {
         let Some(line) = error.line else { return false };

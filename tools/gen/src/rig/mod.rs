@@ -90,7 +90,7 @@ pub enum RigError {
     #[error(transparent)]
     Memory(#[from] NoMemory),
     /// A port did not become ready; nothing was sent.
-    #[error("port {name} carried no packets within {timeout:?}: it is {state}")]
+    #[error("port {name} carried no packets within {timeout:?}: {state}")]
     NotReady {
         /// Name of the port.
         name: String,

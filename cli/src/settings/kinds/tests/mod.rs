@@ -14,10 +14,20 @@ fn host() -> Host {
     Host::of(&[0], &[0])
 }
 
+/// A file with a port of this kind with these lines, and the port that it needs.
+fn file(kind: &str, lines: &str) -> String {
+    let text = format!("[[port]]\nname = \"a\"\nkind = \"{kind}\"\nbridge = \"main\"\n{lines}\n");
+    text + if kind == "patch" { PEER } else { "" }
+}
+
+/// The other end of a patch.
+const PEER: &str = "[[port]]\nname = \"other\"\nkind = \"patch\"\npeer = \"a\"\nbridge = \"second\"\n\
+    [[bridge]]\nname = \"main\"\n[[bridge]]\nname = \"second\"\n";
+
 /// A port of this kind with these lines.
 #[track_caller]
 fn port(kind: &str, lines: &str) -> PortSettings {
-    let text = format!("[[port]]\nname = \"a\"\nkind = \"{kind}\"\n{lines}\n");
+    let text = file(kind, lines);
     config::parse(&text, &host(), None).unwrap_or_else(|e| panic!("{e:?} in\n{text}")).ports.remove(0)
 }
 
@@ -40,7 +50,9 @@ fn a_printed_section_is_the_port_that_it_was_made_of() {
             let before = port(form.name, &format!("{lines}\n{common}"));
             let printed = section::port(&before).unwrap();
             assert!(printed.starts_with("[[port]]\n"), "{printed}");
-            assert_eq!(config::parse(&printed, &host(), None).unwrap().ports, [before], "{printed}");
+            let peer = if form.name == "patch" { PEER } else { "" };
+            let read = config::parse(&format!("{printed}{peer}"), &host(), None).unwrap().ports.remove(0);
+            assert_eq!(read, before, "{printed}");
         }
     }
 }
@@ -85,7 +97,7 @@ fn a_key_of_another_kind_is_answered_by_name() {
     for form in FORMS {
         for key in every.iter().filter(|key| !form.keys.contains(*key)) {
             let lines = form.examples[0];
-            let text = format!("[[port]]\nname = \"a\"\nkind = \"{}\"\n{lines}\n{key} = 1\n", form.name);
+            let text = file(form.name, &format!("{lines}\n{key} = 1"));
             let errors = config::parse(&text, &host(), None).unwrap_err();
             let [only] = errors.as_slice() else { panic!("{errors:?}") };
             assert!(

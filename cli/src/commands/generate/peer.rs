@@ -1,0 +1,66 @@
+//! Finds out why a port does not connect to another process.
+
+use crate::settings::kinds::PortKind;
+use crate::settings::kinds::socket::{Mode, SocketSettings};
+use port::stream::Site;
+use std::io::{Error, ErrorKind};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long a probe of a TCP address may take.
+const TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The error of a connection to where the port connects, and the remedy. `None` if the port listens, or if a process
+/// listens there and may be reached.
+pub(super) fn unreachable(kind: &PortKind) -> Option<(Error, &'static str)> {
+    let error = match kind {
+        PortKind::VhostUser(own) => socket(&own.socket)?,
+        PortKind::VirtioUser(own) => socket(&own.socket)?,
+        PortKind::Memif(own) => socket(&own.socket)?,
+        PortKind::Stream(own) if own.mode == Mode::Client => match own.site() {
+            Site::Tcp(address) => TcpStream::connect_timeout(&address, TIMEOUT).err()?,
+            Site::Unix(path) | Site::Packets(path) => UnixStream::connect(path).err()?,
+        },
+        _ => return None,
+    };
+    let remedy = match error.kind() {
+        ErrorKind::PermissionDenied => {
+            "run as a user with write permission on the socket and search permission on its directory"
+        }
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::TimedOut => {
+            "start the other side first, or give it more time with --timeout"
+        }
+        _ => return None,
+    };
+    Some((error, remedy))
+}
+
+fn socket(socket: &SocketSettings) -> Option<Error> {
+    let is_client = socket.mode == Mode::Client && !port::memif::is_abstract(&socket.path);
+    is_client.then(|| UnixStream::connect(Path::new(&socket.path)).err()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::kinds::virtio_user::VirtioUser;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn the_reason_is_that_of_the_socket() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let at = |mode| {
+            let socket = SocketSettings { path: path.clone(), mode };
+            unreachable(&PortKind::VirtioUser(VirtioUser { socket, ..VirtioUser::default() }))
+        };
+        assert_eq!(at(Mode::Client).unwrap().0.kind(), ErrorKind::NotFound);
+        assert!(at(Mode::Server).is_none());
+        let listener = UnixListener::bind(&path).unwrap();
+        assert!(at(Mode::Client).is_none());
+        drop(listener);
+        assert_eq!(at(Mode::Client).unwrap().0.kind(), ErrorKind::ConnectionRefused);
+    }
+}
