@@ -1,4 +1,4 @@
-//! What control and workers say to each other.
+//! Messages between the control thread and workers.
 
 use crate::handoff::Sender;
 use crate::stealable::StealableQueue;
@@ -13,15 +13,16 @@ pub(crate) struct QueueKey {
     pub(crate) pair: u16,
 }
 
-/// Which start of a queue something belongs to, so that news of a queue that was stopped meanwhile is known as
-/// old news.
+/// One start of a queue. Identifies messages about a queue that was stopped in the meantime, so that they can be
+/// ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Generation(pub(crate) u64);
 
-/// By pair of a port: the worker that has its receive queue, by its place among those that take packets.
+/// For each pair of a port: index of the worker that serves its receive queue, among the workers that receive
+/// packets.
 pub(crate) type XpsMap = Arc<[u16]>;
 
-/// From control to a worker. Obeyed at a burst boundary, in order.
+/// A command from the control thread to a worker. Handled at a burst boundary, in order.
 pub(crate) enum Command {
     StartRx(QueueKey, Generation, Box<dyn RxQueue>),
     StopRx(QueueKey),
@@ -29,39 +30,39 @@ pub(crate) enum Command {
     StopTx(QueueKey),
     Refresh(PortId),
     Inject(PortId, Box<[u8]>),
-    /// Receive queues of this port are elsewhere from now on.
+    /// Replaces the XPS map of a port, because its receive queues have moved.
     SetXpsMap(PortId, XpsMap),
-    /// A queue that several workers serve.
+    /// Adds a queue that several workers serve.
     Share(Arc<StealableQueue>),
-    /// A queue that is touched no more.
+    /// Removes a shared queue; the worker does not access it afterwards.
     Unshare(QueueKey),
-    /// Where queues are shared: this worker's place among all, and those.
+    /// Queue sharing: index of this worker, and all workers.
     Meet(usize, Arc<[Peer]>),
-    /// By place: the workers that serve an isolated queue, so that they take nothing of others.
+    /// By worker index: whether the worker serves an isolated queue. Such a worker does not steal.
     LeaveAlone(Arc<[bool]>),
-    /// Say how much each receive queue has brought.
+    /// Requests the packet count of each receive queue.
     Weigh,
-    /// Another handoff queue begins here, behind those that there are, and is this port.
+    /// Adds a sender of a handoff queue, after the existing ones. The pipeline addresses it by this port number.
     AddHandoff(PortId, Sender),
-    /// Packets for this port go by the handoff queue at that place, or nowhere.
+    /// Routes packets for this port to the handoff queue with this index; `None` removes the route.
     Route(PortId, Option<u8>),
-    /// Everything that is in handoff queues to this stage is judged and sent before this is obeyed.
+    /// Classifies and sends everything in the handoff queues to this stage before the command counts as handled.
     Drain,
-    /// Nothing is taken, or again.
+    /// Pauses receiving if true, resumes it if false.
     Pause(bool),
-    /// What judges from now on.
+    /// Replaces the pipeline.
     Judge(Box<dyn Pipeline>),
     Quit,
 }
 
-/// A queue that a worker has let go of, and the start that it belonged to. It is dropped by control, because
-/// dropping may unmap memory.
+/// A queue released by a worker, and its generation. Dropped by the control thread, because dropping it may unmap
+/// memory.
 pub(crate) enum Retired {
     Rx(Generation, Box<dyn RxQueue>),
     Tx(Generation, Box<dyn TxQueue>),
 }
 
-/// From a worker to control: a queue was found broken, and the worker has stopped using it.
+/// From a worker to the control thread: a queue failed and the worker has stopped using it.
 pub(crate) struct Event {
     pub(crate) port: PortId,
     pub(crate) generation: Generation,
@@ -69,14 +70,15 @@ pub(crate) struct Event {
     pub(crate) retired: Option<Retired>,
 }
 
-/// From a worker to control: how long it had packets, in ticks, and what its receive queues brought.
+/// From a worker to the control thread: ticks spent in rounds with packets, and the packet count of each receive
+/// queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Weights {
     pub(crate) busy_ticks: u64,
     pub(crate) queues: Vec<Weight>,
 }
 
-/// What a receive queue has brought since it was started here.
+/// Packets received from a queue since it was started on this worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Weight {
     pub(crate) key: QueueKey,

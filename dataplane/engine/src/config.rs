@@ -1,4 +1,4 @@
-//! What an engine is told at its start.
+//! Engine configuration and errors.
 
 use port::Rss;
 
@@ -7,48 +7,48 @@ use port::Rss;
 pub struct EngineConfig {
     /// One entry per worker thread; at least one.
     pub workers: Vec<WorkerConfig>,
-    /// Most ports at one time. Counters for all of them are allocated at the start.
+    /// Maximum number of ports at one time. Counters for all of them are allocated at start.
     pub max_ports: usize,
-    /// How packets are spread over the queue pairs of a port that has several.
+    /// How packets are distributed over the queue pairs of a multi-queue port.
     pub rss: Rss,
 }
 
 /// One worker thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkerConfig {
-    /// The CPU it is pinned to; `None` leaves it to the kernel.
+    /// The CPU to pin it to; `None` leaves placement to the kernel.
     pub cpu: Option<usize>,
-    /// What it does when there is nothing to do.
+    /// Polling mode.
     pub polling: Polling,
-    /// What it does with a packet whose destination is full.
+    /// Handling of packets whose destination queue is full.
     pub queue_full: QueueFull,
 }
 
-/// What a worker does when there is nothing to do.
+/// How a worker behaves without packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Polling {
-    /// Polls while packets come and sleeps on the kicks when none do.
+    /// Polls while packets arrive and sleeps on kicks otherwise.
     #[default]
     Adaptive,
-    /// Polls always, and uses its CPU wholly.
+    /// Polls continuously and uses its CPU fully.
     Busy,
 }
 
-/// What a worker does with a packet whose destination has no buffer.
+/// How a worker handles a packet if the destination has no buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueueFull {
-    /// Drops it as `queue-full`, so that one slow guest costs no other port.
+    /// Drops it as `queue-full`, so that a slow guest does not affect other ports.
     #[default]
     Drop,
-    /// Tries again in later turns of the source's queue, for a millisecond in all for a burst, then drops it. The source takes
-    /// nothing new meanwhile; other queues of the worker go on.
+    /// Retries in later turns of the source queue, at most one millisecond for a burst, then drops it. The source
+    /// queue receives nothing meanwhile; other queues of the worker are served.
     Wait,
 }
 
-/// Why an engine or a port did not start or end as it should. A start that failed left nothing running.
+/// An engine or port did not start or stop properly. A failed start leaves nothing running.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// A configuration without workers.
+    /// The configuration has no workers.
     #[error("no worker is configured, so nothing would forward packets; configure at least one")]
     NoWorkers,
     /// A thread could not be pinned.
@@ -58,7 +58,7 @@ pub enum EngineError {
         worker: usize,
         /// The CPU.
         cpu: usize,
-        /// What the kernel said.
+        /// The error returned by the kernel.
         reason: rustix::io::Errno,
     },
     /// The kernel refused a thread or a descriptor.
@@ -67,29 +67,29 @@ pub enum EngineError {
     /// All port numbers are taken.
     #[error("all {0} ports are in use; remove one first")]
     TooManyPorts(usize),
-    /// A name is taken.
+    /// The name is in use.
     #[error("a port named \"{0}\" exists already; choose another name")]
     NameTaken(String),
     /// No such port.
     #[error("there is no port with number {0}")]
     NoSuchPort(u16),
-    /// A worker did not answer in time.
+    /// A worker did not respond in time.
     #[error(
         "worker {0} has not answered for {limit} s, so it may still use what it was given; nothing of that is freed \
          before it answers, and if it never does, end the process",
         limit = crate::link::LIMIT.as_secs()
     )]
     WorkerHung(usize),
-    /// There is no memory for what stages hand to each other.
+    /// The buffer pool for handoff queues could not be allocated.
     #[error("the pool for packets between stages cannot be made: {0}")]
     NoPool(String),
-    /// A role without a thread, or a thread without a role.
+    /// A role without a thread, a thread without a role, or too many ports or stages.
     #[error("{0}")]
     Roles(String),
-    /// A receive queue stays where it is.
+    /// A receive queue was not moved.
     #[error("the queue was not moved: {0}")]
     NotMoved(String),
-    /// The engine is ending.
+    /// The engine is stopping.
     #[error("the engine is stopping")]
     Stopping,
 }

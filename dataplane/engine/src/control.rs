@@ -1,7 +1,7 @@
-//! The control thread: it drives every port's life, and nothing else does.
+//! Control thread: drives the lifecycle of every port.
 //!
-//! It waits for what ports wait for (sockets, deadlines), for requests from outside and for faults that workers
-//! report. It never blocks on a port: a port's `handle` does what can be done now and returns.
+//! It waits for the ports' file descriptors and deadlines, for requests and for faults reported by workers. It does
+//! not block on a port: `handle` of a port does the work that is possible now and returns.
 
 mod balancing;
 
@@ -23,22 +23,22 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
-/// From outside to the control thread.
+/// A request to the control thread.
 pub(crate) enum Request {
     Add(PortId, Box<dyn PortControl>),
-    /// As [`Request::Add`], with its packets spread over all workers.
+    /// [`Request::Add`] with software RSS over all workers.
     AddSpread(PortId, Box<dyn PortControl>),
-    /// Another stage, whose thread runs.
+    /// Adds a stage whose thread is running.
     Stage(Role, Arc<Link>, Sender<std::io::Result<()>>),
-    /// The answer names the worker that may still use what belongs to the port.
+    /// Removes a port. The reply names a worker that may still use resources of the port.
     Remove(PortId, Sender<Option<usize>>),
-    /// Rules for receive queues that start from now on.
+    /// Sets the affinity rules for receive queues that start from now on.
     Seat(QueueAffinity),
-    /// Load is watched from now on, or no longer.
+    /// Enables or disables load monitoring.
     Rebalance(Option<Rebalancing>),
-    /// What was counted until now.
+    /// Requests the current counts.
     Weigh(Sender<Sample>),
-    /// Receive queues are to be elsewhere; the answer says, for each, why it was not moved.
+    /// Moves receive queues. The reply has, for each, the reason if it was not moved.
     Move(Vec<(QueueKey, usize)>, Sender<Vec<Option<String>>>),
     Quit,
 }
@@ -50,16 +50,16 @@ pub(crate) struct Control {
     pub(crate) events: Receiver<Event>,
     pub(crate) doorbell: Doorbell,
     pub(crate) registry: Arc<Registry>,
-    /// Where there are stages.
+    /// Present if there are handoff queues.
     pub(crate) joiner: Option<Joiner>,
     pub(crate) balancing: Option<Balancing>,
     pub(crate) latest: Arc<Latest>,
-    /// Where the pipelines depend on which ports run.
+    /// Present if the pipelines track port state.
     pub(crate) observer: Option<Box<dyn PortObserver>>,
 }
 
 impl Control {
-    /// Runs until told to quit; then every port is closed.
+    /// Runs until [`Request::Quit`], then closes every port.
     pub(crate) fn run(mut self) {
         loop {
             let ready = self.wait();
@@ -80,7 +80,7 @@ impl Control {
         }
     }
 
-    /// Waits for anything to do; the ports that are readable or due.
+    /// Waits for an event. Returns the ports that are readable or whose deadline has passed.
     fn wait(&self) -> Vec<PortId> {
         let look = self.balancing.as_ref().map(|balancing| balancing.due);
         let deadline = self.ports.values().filter_map(|p| p.deadline()).chain(look).min();
@@ -88,7 +88,7 @@ impl Control {
         let mut fds = vec![PollFd::new(self.doorbell.fd(), PollFlags::IN)];
         let waiting: Vec<_> = self.ports.iter().filter_map(|(id, p)| Some((*id, p.poll_fd()?))).collect();
         fds.extend(waiting.iter().map(|(_, fd)| PollFd::from_borrowed_fd(*fd, PollFlags::IN)));
-        // An interrupted wait is a wait that found nothing; the loop comes back here.
+        // An interrupted wait returns no readable ports; the loop calls `wait` again.
         let _ = poll(&mut fds, patience.map(timespec).as_ref());
         let readable = waiting.iter().zip(&fds[1..]).filter(|(_, fd)| !fd.revents().is_empty());
         let mut ready: Vec<_> = readable.map(|((id, _), _)| *id).collect();
@@ -100,11 +100,12 @@ impl Control {
         ready
     }
 
-    /// Queues that workers found broken.
+    /// Handles queue faults reported by workers.
     fn faults(&mut self, now: Instant) {
         while let Ok(Event { port, generation, fault, retired }) = self.events.try_recv() {
             drop(retired);
-            // Stopped since, perhaps by a front end that left and came back: nothing to blame the new one for.
+            // The queue was stopped since, for example because the front end reconnected: the fault does not concern
+            // the new one.
             if !self.placement.is_running(generation) {
                 continue;
             }
@@ -112,7 +113,7 @@ impl Control {
         }
     }
 
-    /// Packets that pipelines handed over. Without an observer they are discarded.
+    /// Passes punted packets to the observer; without one they are discarded.
     fn punted(&mut self) {
         for packet in self.placement.links.iter().flat_map(|link| link.punted()) {
             if let Some(observer) = &mut self.observer {
@@ -121,10 +122,10 @@ impl Control {
         }
     }
 
-    /// Ports that were removed while a stuck worker held something of them, and that it has let go of.
+    /// Frees removed ports that a hung worker held and has released.
     fn released(&mut self) {
         let released = self.placement.released();
-        // What their workers handed over belongs to the ports that had the numbers before.
+        // Packets punted by these workers belong to the previous ports with these numbers.
         self.punted();
         for port in released {
             if !self.ports.contains_key(&port) {
@@ -139,7 +140,7 @@ impl Control {
         act(control.as_mut(), &mut Attachment::new(&mut self.placement, port));
         self.registry.update(port, control.status(), control.details());
         if self.placement.stops(port) != stops {
-            // Of a port that has stopped, nothing comes any more.
+            // The port has stopped: its remaining punted packets are delivered before the observer is notified.
             self.punted();
             if let Some(observer) = &mut self.observer {
                 observer.stopped(port, self.placement.clock().now());
@@ -179,7 +180,7 @@ impl Control {
             Request::Rebalance(wanted) => self.rebalance_as(wanted),
             Request::Weigh(reply) => drop(reply.send(self.sample())),
             Request::Move(moves, reply) => {
-                // A queue that was found broken is the port's to mend first.
+                // A queue fault must be handled by its port first.
                 self.faults(Instant::now());
                 let _ = reply.send(self.transfer(&moves));
             }

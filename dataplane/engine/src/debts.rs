@@ -1,58 +1,58 @@
-//! What ports owe for work that was done for their packets behind a handoff queue.
+//! Debts: work done behind a handoff queue, charged to the port that the packets came from.
 //!
-//! A handoff queue carries packets of many ports in one order, so a stage behind it cannot serve ports by what they cost it, as a
-//! stage with ports' own queues does ([`crate::worker`]). It charges the port instead: what a burst costs behind a handoff queue,
-//! beyond what its port was charged for it in front, is added to the port's debt, and the stage that takes the port's
-//! packets adds that to the meters of the port's queues before their next turn. A burst that goes to one output as it is
-//! costs the same on either side and leaves no debt.
+//! A handoff queue carries packets of many ports in one order, so the stage behind it cannot schedule ports by cost,
+//! as a stage with receive queues of ports does ([`crate::worker`]). It charges the port instead: the cost of a burst
+//! behind the handoff queue, beyond the cost charged in front, is added to the port's debt. The stage that receives
+//! the port's packets adds the debt to the meters of the port's queues before their next turn. A burst forwarded
+//! unchanged to one output costs the same on both sides and causes no debt.
 //!
-//! A debt is settled late, by what handoff queues hold. So beside it stands the highest price, what a packet of the port was found to
-//! cost beyond what was charged, as soon as it was known where a burst goes: the stage in front lets no more packets into a
-//! handoff queue than are a turn's work at that price.
+//! A debt is settled late, by the packets that the handoff queues hold. The price bounds that: it is the highest cost
+//! of a packet of the port beyond the charge in front, published as soon as the destination of a burst is known. The
+//! stage in front admits no more packets to a handoff queue than cost one turn at that price.
 //!
-//! Protocol: a debt only grows; those that charge add to it with `Relaxed`, because nothing else is published with it, and
-//! each stage that takes packets remembers how much of it it has settled. A price is a hint: the first stage that settles
-//! takes it, and where it is missed the next expensive burst brings it again.
+//! Protocol: a debt only grows. Charges add to it with `Relaxed`, because no other data is published with it, and
+//! each stage that receives packets records how much of it it has settled. A price is a hint: the first stage that
+//! settles takes it, and the next expensive burst sets it again.
 
 use mem::line::Padded;
 use mem::shim::atomic::{AtomicU64, Ordering};
 use port::PortId;
 
-/// What one port owes, in units of work ([`port::work`]).
+/// Debt of one port, in units of work ([`port::work`]).
 #[derive(Debug, Default)]
 struct Debt {
-    /// Since the start.
+    /// Total since start.
     owed: AtomicU64,
-    /// A packet's: the highest since it was taken last.
+    /// Highest price of one packet since it was last taken.
     price: AtomicU64,
 }
 
-/// By port.
+/// Debts by port.
 #[derive(Debug)]
 pub(crate) struct Debts(Box<[Padded<Debt>]>);
 
 impl Debts {
-    /// For ports with numbers below `ports`, and for handoff queues, which owe nothing.
+    /// For ports with numbers below `ports`. Handoff queues share one more entry, which stays zero.
     pub(crate) fn new(ports: usize) -> Self {
         Self((0..=ports).map(|_| Padded(Debt::default())).collect())
     }
 
-    /// Work beyond what was charged in front was done for packets of `port`, of which each costs `price` beyond.
+    /// Charges `port` with `units` of work beyond the charge in front, at `price` per packet.
     #[cold]
     pub(crate) fn charge(&self, port: PortId, units: u64, price: u64) {
         let debt = self.at(port);
         debt.price.fetch_max(price, Ordering::Relaxed);
-        // A price alone is to be noticed, too.
+        // At least one unit, so that a change of the price alone is noticed.
         debt.owed.fetch_add(units.max(1), Ordering::Relaxed);
     }
 
-    /// All that was ever charged to `port`.
+    /// Total debt ever charged to `port`.
     #[inline(always)]
     pub(crate) fn of(&self, port: PortId) -> u64 {
         self.at(port).owed.load(Ordering::Relaxed)
     }
 
-    /// Takes the highest price of a packet of `port`; 0 without a new one.
+    /// Takes the highest price of a packet of `port`; 0 if there is no new one.
     pub(crate) fn take_price(&self, port: PortId) -> u64 {
         self.at(port).price.swap(0, Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Starting and stopping: threads, pinning, and the way in for ports.
+//! Starts and stops the engine: threads, CPU pinning, and the public interface to ports.
 
 use crate::attachment::Placement;
 use crate::balance::{Balance, QueueLoad, Rebalancing, Sample, balance};
@@ -24,9 +24,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Numbers of ports, and of handoff queues, which have those from the most ports on.
+/// Size of the port number space. Handoff queues use the numbers from `max_ports` on.
 const NUMBERS: usize = 1 << 16;
-/// How long the ticks are compared with the clock at the start.
+/// How long the time-stamp counter is compared with the clock at start.
 const CALIBRATION: Duration = Duration::from_millis(5);
 
 /// A running engine.
@@ -50,12 +50,12 @@ impl std::fmt::Debug for Engine {
 }
 
 impl Engine {
-    /// Starts workers that run to completion, and the control thread. No port exists yet.
+    /// Starts run-to-completion workers and the control thread, without ports.
     pub fn start(config: EngineConfig, pipelines: &dyn Pipelines) -> Result<Self, EngineError> {
         Self::start_as(config, Model::RunToCompletion, pipelines)
     }
 
-    /// The same in the execution model `model`.
+    /// [`Engine::start`] with the execution model `model`.
     pub fn start_as(
         config: EngineConfig,
         model: Model,
@@ -64,9 +64,9 @@ impl Engine {
         Self::build(config, model, false, pipelines)
     }
 
-    /// Starts workers that have no thread: each forwards when its [`Inline`] is called, in the context of its caller
-    /// ([`WorkerConfig::cpu`] and `polling` say nothing then). Which ports are whose is said by [`Engine::set_queue_affinity`];
-    /// otherwise they are dealt out in turn.
+    /// Starts workers without threads. A worker forwards when its [`Inline`] is called, in the context of the caller;
+    /// [`WorkerConfig::cpu`] and `polling` are ignored. [`Engine::set_queue_affinity`] assigns ports to workers; the
+    /// default is round-robin.
     pub fn start_inline(
         config: EngineConfig,
         pipelines: &dyn Pipelines,
@@ -96,7 +96,7 @@ impl Engine {
         let (event_tx, events) = channel();
         let (requests, request_rx) = channel();
         let handoffs = model.handoffs();
-        // As many again are there for stages that are added.
+        // Twice the number at start, so that stages can be added.
         let (joints, threads) = (2 * layout.joints().count(), 2 * config.workers.len());
         let pool = handoffs.map(|handoffs| handoff::pool(&handoffs, joints, threads)).transpose()?;
         let joiner = handoffs.zip(pool.clone()).map(|(handoffs, pool)| Joiner {
@@ -157,7 +157,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Workers that share queues learn of each other.
+    /// Sends every worker the list of workers that share queues.
     fn introduce(&self) {
         let worker_set = self.worker_set();
         let peer = |stage: &Stage| Peer { link: stage.link.clone(), counters: stage.counters.clone() };
@@ -167,7 +167,7 @@ impl Engine {
         }
     }
 
-    /// A panic elsewhere leaves the lists as they were: they only grow.
+    /// Ignores poisoning: the lists only grow, so a panic leaves them valid.
     fn worker_set(&self) -> MutexGuard<'_, WorkerSet> {
         self.worker_set.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -206,11 +206,12 @@ impl Engine {
         Ok(links)
     }
 
-    /// Adds a stage with a thread of its own to a running pipeline, without losing a packet: a worker has a share of the
-    /// flows from now on, an Rx or Tx stage has ports that start from now on. Returns the stage's number.
+    /// Adds a stage with its own thread to a running pipeline, without packet loss. A worker takes a share of the
+    /// flows from now on; an Rx or Tx stage serves ports that start from now on. Returns the index of the stage.
     ///
     /// # Errors
-    /// In other models there are no stages; and when the kernel refuses a thread, its CPU or descriptors.
+    /// Returns an error if the model is not a pipeline, the maximum number of stages is reached, or the kernel
+    /// refuses the thread, its CPU or a descriptor.
     pub fn add_stage(
         &self,
         role: Role,
@@ -234,38 +235,38 @@ impl Engine {
         Ok(number)
     }
 
-    /// Hands a port to the control thread, which brings it to life.
+    /// Adds a port: passes it to the control thread, which starts it.
     pub fn add_port(&self, name: &str, control: Box<dyn PortControl>) -> Result<PortId, EngineError> {
         let id = self.reserve(name)?;
         self.add_reserved(id, control)?;
         Ok(id)
     }
 
-    /// Takes a number for a port named `name`, so that pipelines can learn of it before its first packet.
+    /// Reserves a number for a port named `name`, so that pipelines can be configured before its first packet.
     pub fn reserve(&self, name: &str) -> Result<PortId, EngineError> {
         self.registry.reserve(name, self.config.max_ports, &self.worker_set().counters())
     }
 
-    /// Hands the port with a reserved number to the control thread.
+    /// Passes the port with a reserved number to the control thread.
     pub fn add_reserved(&self, id: PortId, control: Box<dyn PortControl>) -> Result<(), EngineError> {
         self.registry.update(id, control.status(), control.details());
         self.request(Request::Add(id, control))
     }
 
-    /// The same, and the port's packets are handed to the worker of each flow, whatever worker its queues are on. In a
-    /// pipeline that is so for every port; where no port is spread in software ([`Model::Spreading`]), it is as
-    /// [`Engine::add_reserved`].
+    /// [`Engine::add_reserved`], with software RSS: each packet is handed to the worker of its flow, independent of
+    /// the worker that serves the queue. A pipeline does this for every port. Without software RSS
+    /// ([`Model::Spreading`]) it is the same as [`Engine::add_reserved`].
     pub fn add_spread(&self, id: PortId, control: Box<dyn PortControl>) -> Result<(), EngineError> {
         self.registry.update(id, control.status(), control.details());
         self.request(Request::AddSpread(id, control))
     }
 
-    /// Closes a port: its queues stop, its memory and its sockets go.
+    /// Removes a port: stops its queues and closes its memory and sockets.
     ///
     /// # Errors
-    /// With [`EngineError::WorkerHung`] the port is closed, but a worker may still use its rings and memory, which
-    /// are kept until it answers. Its number stays taken so long and is the engine's to free: there is no port with
-    /// that number until it is given to another one.
+    /// Returns [`EngineError::WorkerHung`] if a worker may still use the rings and memory of the closed port. They
+    /// are kept until that worker answers. The engine frees the port number then; until it is reused, no port has
+    /// that number.
     pub fn remove_port(&self, id: PortId) -> Result<(), EngineError> {
         if !self.registry.contains(id) {
             return Err(EngineError::NoSuchPort(id.0));
@@ -278,22 +279,22 @@ impl Engine {
         }
     }
 
-    /// Which worker has which receive queue, by rules that hold for queues that start from now on.
+    /// Sets the rules that assign receive queues to workers. They apply to queues that start from now on.
     pub fn set_queue_affinity(&self, affinity: QueueAffinity) -> Result<(), EngineError> {
         self.request(Request::Seat(affinity))
     }
 
-    /// Watches load from now on, and moves receive queues where that is wanted; `None`: no longer.
+    /// Enables load monitoring and, if configured, moving of receive queues; `None` disables it.
     pub fn watch_load(&self, wanted: Option<Rebalancing>) -> Result<(), EngineError> {
         self.request(Request::Rebalance(wanted))
     }
 
-    /// What was found last, where load is watched.
+    /// Last result of load monitoring.
     pub fn latest_balance(&self) -> Option<Balance> {
         self.latest.get()
     }
 
-    /// Every receive queue with its worker, and what it brought since it was started there.
+    /// Every receive queue with its worker and its packet count since it was started there.
     pub fn queues(&self) -> Result<Vec<QueueLoad>, EngineError> {
         let sample = self.weigh()?;
         let (found, _) =
@@ -301,9 +302,8 @@ impl Engine {
         Ok(found.queues.into_iter().map(|queue| QueueLoad { load: 0.0, ..queue }).collect())
     }
 
-    /// Measures load for a while, which this call waits for, and says which receive queues other workers should have so
-    /// that the busiest worker has less to do by `threshold` (a share of a core). With `moves` that is done, and no packet
-    /// is lost by it.
+    /// Measures load for `over`, blocking, and proposes moves of receive queues that reduce the load of the busiest
+    /// worker by at least `threshold` (share of a core). With `moves`, executes them without packet loss.
     pub fn rebalance(&self, over: Duration, threshold: f64, moves: bool) -> Result<Balance, EngineError> {
         let before = self.weigh()?;
         std::thread::sleep(over);
@@ -326,10 +326,10 @@ impl Engine {
         sample.recv().map_err(|_| EngineError::Stopping)
     }
 
-    /// Moves the receive queue of one pair to another worker, by its place among those that take packets.
+    /// Moves the receive queue of one pair to worker `to` (index among the workers that receive packets).
     ///
     /// # Errors
-    /// The reason given by the refusing worker; the queue stays where it was.
+    /// Returns the reason if the move failed; the queue stays on its worker.
     pub fn move_queue(&self, id: PortId, pair: u16, to: usize) -> Result<(), EngineError> {
         let (reply, failures) = channel();
         self.request(Request::Move(vec![(QueueKey { port: id, pair }, to)], reply))?;
@@ -343,7 +343,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The state of everything, now.
+    /// A snapshot of the current state.
     pub fn snapshot(&self) -> Snapshot {
         let uptime = self.started.elapsed();
         let worker_set = self.worker_set();
@@ -360,16 +360,17 @@ impl Engine {
         }
     }
 
-    /// Closes every port and ends every thread.
+    /// Closes every port and joins every thread.
     ///
     /// # Errors
-    /// With [`EngineError::WorkerHung`] everything has ended but that worker, which keeps what it holds.
+    /// Returns [`EngineError::WorkerHung`] if a worker does not end; it keeps the resources that it holds, all others
+    /// have ended.
     pub fn stop(mut self) -> Result<(), EngineError> {
         self.end()
     }
 
     fn end(&mut self) -> Result<(), EngineError> {
-        // Errors mean that the thread has ended already, which is what is wanted.
+        // An error means that the control thread has already ended.
         let _ = self.request(Request::Quit);
         if let Some(control) = self.control.take() {
             let _ = control.join();
@@ -391,12 +392,12 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // There is no one left to report a hung worker to.
+        // A hung worker cannot be reported from here.
         let _ = self.end();
     }
 }
 
-/// Whether all stages have numbers; and in a pipeline, whether every role has a thread and every thread a role.
+/// Checks the number of stages and ports; for a pipeline also that every role has a thread and every thread a role.
 fn check(model: &Model, roles: &[Vec<Role>], max_ports: usize) -> Result<(), EngineError> {
     let wrong = |reason: String| Err(EngineError::Roles(reason));
     let all = roles.concat();

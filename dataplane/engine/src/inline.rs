@@ -1,14 +1,15 @@
-//! Inline: a worker without a thread of its own, which forwards in the context of its caller it.
+//! Inline model: a worker without a thread of its own, which forwards in the context of its caller.
 //!
-//! An application that has packets calls [`Inline::forward`] and they are judged and sent by its own thread: no other core is
-//! involved, no packet waits for a poller, and nothing is polled while there is nothing to do (the execution model that
-//! `HyperNF` argues for). What the application gives up is time in which it would do something else.
+//! An application that has packets calls [`Inline::forward`], and its own thread classifies and sends them. No other
+//! core is involved, no packet waits for a poller, and nothing polls without work (the execution model of `HyperNF`).
+//! The cost is time of the application's thread.
 //!
-//! Protocol: the worker is behind a lock that its caller holds for a round. Beside it a thread sleeps on the doorbell by which control
-//! calls any worker; when it is rung, that thread takes the lock and obeys, so control never waits for an application that
-//! does not call. A caller finds the lock taken only while a command is obeyed. The first to hold the lock handles commands first; both
-//! do it at a burst boundary, because a round leaves no burst behind. The thread's sleep ends with the pipeline's next
-//! deadline; a caller whose packets have started an earlier one rings the doorbell.
+//! Protocol: the worker is behind a lock, held by the caller for one round. An auxiliary thread sleeps on the
+//! worker's doorbell; when the control thread rings it, the auxiliary thread takes the lock and handles the commands,
+//! so the control thread does not depend on calls of the application. A caller finds the lock held only while
+//! commands or timers run. Each holder of the lock handles commands first. Both do so at a burst boundary, because a
+//! round leaves no burst pending. The auxiliary thread sleeps at most until the next deadline of the pipeline; a
+//! caller whose packets started an earlier timer rings the doorbell.
 
 use crate::config::EngineError;
 use crate::link::{Doorbell, Link};
@@ -20,23 +21,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// A worker, and whether it was told to quit.
+/// The worker and its state, behind the lock.
 struct Inside {
     worker: Worker,
     ended: bool,
-    /// When the thread beside the caller wakes for timers; `None` if it does not.
+    /// When the auxiliary thread wakes for timers; `None` if it does not.
     wakes_at: Option<Now>,
     doorbell: Doorbell,
 }
 
 impl Inside {
-    /// Handles the control thread's commands. Returns whether the worker goes on.
+    /// Handles the control thread's commands. Returns `false` if the worker was told to quit.
     fn handle_commands(&mut self) -> bool {
         self.ended = self.ended || !self.worker.handle_commands();
         !self.ended
     }
 
-    /// Takes bursts, and has the thread beside the caller wake for timers that they have started.
+    /// Runs one round. Rings the doorbell if the auxiliary thread must wake earlier for a new timer.
     fn forward(&mut self) -> bool {
         let guarded = Guarded(&mut self.worker);
         let worked = guarded.0.whole_round();
@@ -49,7 +50,7 @@ impl Inside {
         worked
     }
 
-    /// Runs timers that are due. Returns how long the thread may sleep.
+    /// Runs timers that are due. Returns how long the auxiliary thread may sleep.
     fn run_timers(&mut self) -> Option<Duration> {
         let guarded = Guarded(&mut self.worker);
         guarded.0.run_timers();
@@ -69,25 +70,26 @@ impl std::fmt::Debug for Inline {
     }
 }
 
-/// A panic of a caller ends with the burst that it was in; the queues that the worker had were given back ([`Guarded`]).
+/// Ignores poisoning: a panic of a caller affects only the burst in progress, and the worker's queues were retired
+/// ([`Guarded`]).
 fn lock(inside: &Mutex<Inside>) -> MutexGuard<'_, Inside> {
     inside.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Inline {
-    /// Takes what the receive queues of this worker hold, classifies it and sends it, all before this returns, as far as each
-    /// queue's budget for a turn suffices. Returns whether there was any packet; then there may be more to do. After the
-    /// engine's end there is none.
+    /// Receives, classifies and sends what the receive queues of this worker hold, within the budget of a turn for
+    /// each queue. Returns whether there was any packet; there may be more then. Returns `false` once the engine has
+    /// ended.
     ///
     /// # Panics
-    /// If a pipeline does. The ports whose queues this worker had are stopped with that reason, and start anew.
+    /// If a pipeline panics. The ports whose queues this worker had are stopped with that fault, and restarted.
     pub fn forward(&mut self) -> bool {
         let mut inside = lock(&self.inside);
         inside.handle_commands() && inside.forward()
     }
 }
 
-/// Makes what an application calls, and the thread that obeys while it does not. That thread ends when it is told to quit.
+/// Creates the handle of the application and the auxiliary thread, which ends when it is told to quit.
 pub(crate) fn run_inline(
     index: usize,
     worker: Worker,
@@ -108,15 +110,15 @@ pub(crate) fn run_inline(
             drop(inside);
             await_ring(&doorbell, limit);
         }
-        // What the application still has in its hands is of no use, and holds nothing that is the engine's.
+        // An application may still hold the handle; it holds no resources of the engine.
         link.end();
     })?;
     Ok((inline, thread))
 }
 
-/// Sleeps until the doorbell was rung, at most for `limit`.
+/// Sleeps until the doorbell rings, at most for `limit`.
 fn await_ring(doorbell: &Doorbell, limit: Option<Duration>) {
-    // An interrupted sleep is a ring too many, and harmless.
+    // An interrupted sleep acts like a spurious ring.
     let _ = poll(&mut [PollFd::new(doorbell.fd(), PollFlags::IN)], limit.map(timespec).as_ref());
     doorbell.quiet();
 }

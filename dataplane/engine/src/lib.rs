@@ -1,9 +1,9 @@
-//! Runs pipelines over ports: workers, counters, polling and sleeping, reconfiguration.
+//! Dataplane engine: workers, counters, polling and sleeping, and reconfiguration.
 //!
-//! This is the first room (from the left) that starts threads, sleeps and reads a clock. One control thread
-//! drives the life of every port; each worker runs bursts to completion; they speak through a mailbox that makes
-//! neither wait for the other. Nothing here knows what a virtqueue is or what a packet means.
-// The loom model of the mailbox claims exclusive use of a cell, which loom checks and the compiler cannot.
+//! This is the lowest layer that starts threads, sleeps and reads a clock. One control thread drives the lifecycle of
+//! every port. Each worker runs bursts to completion. The control thread sends commands to workers through a mailbox
+//! that blocks neither side. This crate does not interpret virtqueues or packets.
+// The loom model of the mailbox needs `unsafe` to access a cell exclusively; loom checks that access.
 #![cfg_attr(not(all(test, loom)), forbid(unsafe_code))]
 
 mod attachment;

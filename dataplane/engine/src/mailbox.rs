@@ -1,11 +1,12 @@
-//! How control speaks to a worker without either waiting for the other.
+//! Commands from the control thread to a worker; neither side waits for the other.
 //!
-//! Protocol: control puts a command in the list under the lock and then raises `posted` (release; pairs with the
-//! worker's acquire load at its next burst boundary). The worker sees `posted` differ from what it has done, tries
-//! the lock, and if control holds it just then carries on and looks again one burst later. Having obeyed, it
-//! stores `done` (release; pairs with control's acquire load in [`Mailbox::is_done`]): everything the worker did
-//! before, and every reference it let go of, is then visible to control. So `done >= n` means that the worker has
-//! passed a burst boundary after command `n`, which is the epoch on which memory is unmapped.
+//! Protocol: the control thread pushes a command under the lock and then increments `posted` (release; pairs with the
+//! worker's acquire load in [`Mailbox::take`]). At a burst boundary the worker compares `posted` with the number of
+//! the last command that it handled. If they differ, it tries the lock; if the lock is held, it continues and retries
+//! at the next burst boundary. After handling the commands, it stores `done` (release; pairs with the control
+//! thread's acquire load in [`Mailbox::is_done`]), which makes everything that the worker did before, and every
+//! reference that it dropped, visible to the control thread. `done >= n` therefore means that the worker has passed a
+//! burst boundary after command `n`; memory is unmapped in that epoch.
 
 #[cfg(loom)]
 use loom::sync::Mutex;
@@ -18,7 +19,7 @@ use std::sync::Mutex;
 #[derive(Debug)]
 pub(crate) struct Mailbox<T> {
     commands: Mutex<Vec<T>>,
-    /// Written by control only; the worker's copy of the line stays valid between commands.
+    /// Written by the control thread only, so the worker's copy of the line stays valid between commands.
     posted: Padded<AtomicU64>,
     /// Written by the worker only.
     done: Padded<AtomicU64>,
@@ -33,35 +34,35 @@ impl<T> Mailbox<T> {
         }
     }
 
-    /// Leaves a command; its number is what [`Mailbox::is_done`] takes.
+    /// Posts a command and returns its number, for [`Mailbox::is_done`].
     pub(crate) fn post(&self, command: T) -> u64 {
         let mut commands = self.commands.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         commands.push(command);
-        // Release pairs with the acquire load in `pending`.
+        // Release pairs with the acquire load in `take`.
         self.posted.fetch_add(1, Ordering::Release) + 1
     }
 
-    /// Whether the worker has obeyed command `number` and passed a burst boundary.
+    /// Whether the worker has handled command `number` and passed a burst boundary.
     pub(crate) fn is_done(&self, number: u64) -> bool {
         // Acquire pairs with the release store in `handled`.
         self.done.load(Ordering::Acquire) >= number
     }
 
-    /// The worker's question at a burst boundary: is there a command beyond the `seen` it has obeyed?
+    /// Whether a command after number `seen` was posted. Called by the worker at a burst boundary.
     #[inline(always)]
     pub(crate) fn pending(&self, seen: u64) -> bool {
         self.posted.load(Ordering::Relaxed) != seen
     }
 
-    /// Takes all commands, oldest first, unless control holds the lock at this moment. Returns the number of the
-    /// last of them.
+    /// Moves all commands to `into`, oldest first, and returns the number of the last one. Returns `None` if the lock
+    /// is held.
     pub(crate) fn take(&self, into: &mut Vec<T>) -> Option<u64> {
         let mut commands = self.commands.try_lock().ok()?;
         into.append(&mut commands);
         Some(self.posted.load(Ordering::Acquire))
     }
 
-    /// The worker has obeyed everything up to `number`.
+    /// Marks all commands up to `number` as handled. Called by the worker.
     pub(crate) fn handled(&self, number: u64) {
         // Release pairs with the acquire load in `is_done`.
         self.done.store(number, Ordering::Release);
@@ -93,7 +94,8 @@ mod loom_tests {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// Control hands a value over, waits for the epoch, and then owns what the worker let go of.
+    /// The control thread posts a command, waits until it is done, and then owns the value that the worker used
+    /// before.
     #[test]
     fn loom_a_command_done_means_that_the_old_value_is_free() {
         loom::model(|| {
@@ -110,7 +112,8 @@ mod loom_tests {
                             mailbox.handled(upto);
                             return;
                         }
-                        // SAFETY: the worker may use the old value until it has obeyed; loom checks the claim.
+                        // SAFETY: the worker may access the old value until it has handled the command; loom checks
+                        // this.
                         old.with_mut(|p| unsafe { *p += 1 });
                         thread::yield_now();
                     }
@@ -120,7 +123,8 @@ mod loom_tests {
             while !mailbox.is_done(number) {
                 thread::yield_now();
             }
-            // SAFETY: the worker has obeyed, so it does not touch the old value any more; loom checks the claim.
+            // SAFETY: the worker has handled the command and does not access the old value any more; loom checks
+            // this.
             old.with_mut(|p| unsafe { *p = 7 });
             worker.join().unwrap();
         });

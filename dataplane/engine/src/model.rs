@@ -1,70 +1,71 @@
-//! How the work on packets is divided among threads: execution models, and the knobs of those that have stages.
+//! Execution models: how packet processing is divided among threads, and parameters of handoff queues.
 
 use crate::config::QueueFull;
 
-/// How the work on packets is divided among the threads of an engine.
+/// How packet processing is divided among the threads of an engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Model {
-    /// Each worker takes packets, judges them and sends them.
+    /// Each worker receives, classifies and sends packets.
     #[default]
     RunToCompletion,
-    /// The same, and a worker that has nothing to do takes whole bursts from the fullest queue of another one.
+    /// Run to completion with work stealing: an idle worker takes whole bursts from the fullest queue of another
+    /// worker.
     Stealing,
-    /// Run to completion, and ports that ask for it have their packets handed to the worker of each flow
-    /// ([`crate::Engine::add_spread`]): receive-side scaling in software, for ports with one queue pair.
+    /// Run to completion with software RSS for ports that request it ([`crate::Engine::add_spread`]): their packets
+    /// are handed to the worker of their flow. For ports with one queue pair.
     Spreading(HandoffConfig),
     /// Stages joined by handoff queues.
     Pipeline(PipelineConfig),
 }
 
-/// Which worker does what. A thread with several roles does them one after the other, in rounds.
+/// Roles of each thread. A thread with several roles executes them in turn, in rounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PipelineConfig {
-    /// The roles of each thread of [`crate::EngineConfig::workers`], in their order. All three must be somewhere.
+    /// The roles of each thread of [`crate::EngineConfig::workers`], in the same order. Each role must be assigned.
     pub roles: Vec<Roles>,
-    /// How stages are joined.
+    /// Parameters of the handoff queues between stages.
     pub handoffs: HandoffConfig,
 }
 
-/// What one thread does of the work.
+/// Roles of one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Roles {
-    /// Takes packets from ports and hands them to workers.
+    /// Receives packets from ports and hands them to workers.
     pub rx: bool,
-    /// Judges packets.
+    /// Classifies packets.
     pub work: bool,
     /// Sends packets to ports.
     pub tx: bool,
 }
 
 impl Roles {
-    /// One role alone.
+    /// A single role.
     pub const fn only(role: Role) -> Self {
         Self { rx: matches!(role, Role::Rx), work: matches!(role, Role::Work), tx: matches!(role, Role::Tx) }
     }
 
-    /// The roles, in the order in which a packet meets them.
+    /// The assigned roles, in pipeline order.
     pub fn each(self) -> impl Iterator<Item = Role> {
         let all = [(self.rx, Role::Rx), (self.work, Role::Work), (self.tx, Role::Tx)];
         all.into_iter().filter_map(|(has, role)| has.then_some(role))
     }
 }
 
-/// What a stage does.
+/// Role of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Everything: a worker that runs to completion.
+    /// All of it: a worker that runs to completion.
     All,
-    /// Takes packets from ports and hands them to workers.
+    /// Receives packets from ports and hands them to workers.
     Rx,
-    /// Judges packets.
+    /// Classifies packets.
     Work,
     /// Sends packets to ports.
     Tx,
 }
 
 impl Role {
-    /// The name in tables and JSON.
+    /// Name in tables and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Role::All => "all",
@@ -75,34 +76,34 @@ impl Role {
     }
 }
 
-/// What keeps its order between an Rx stage and the workers.
+/// Packet order preserved between an Rx stage and the workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// Packets of a flow: each flow has one worker, by [`crate::EngineConfig::rss`].
+    /// Per flow: each flow has one worker, chosen by [`crate::EngineConfig::rss`].
     #[default]
     Flow,
-    /// Packets of a port: each port has one worker.
+    /// Per port: each port has one worker.
     Port,
-    /// Nothing: bursts go to the workers in turn.
+    /// None: bursts are distributed round-robin.
     None,
 }
 
-/// How stages are joined.
+/// Parameters of handoff queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandoffConfig {
-    /// Packets that one handoff queue holds; the next power of two.
+    /// Capacity of one handoff queue in packets, rounded up to a power of two.
     pub ring: usize,
-    /// Packets that a sender shows its receiver at once; 0: all that one burst has for it. What is short of a unit at the end
-    /// of a round is shown then.
+    /// Packets that a sender publishes at once; 0 publishes all packets of a burst. A partial unit is published at
+    /// the end of a round.
     pub write_unit: usize,
-    /// Packets that a receiver takes out of the ring at once, a burst at most.
+    /// Packets that a receiver dequeues at once, at most a burst.
     pub read_unit: usize,
-    /// What happens when the next stage does not keep pace: its handoff queue fills up and packets are lost as `stage-full`, or the
-    /// stages before it take no more than there is room for.
+    /// What happens if the next stage is slower: packets are dropped as `stage-full` when the handoff queue is full,
+    /// or the previous stages receive only as many packets as fit.
     pub full: QueueFull,
-    /// What keeps its order.
+    /// Packet order to preserve.
     pub order: Order,
-    /// Buffers of the pool, at least; as many as the handoff queues can hold are there in any case.
+    /// Minimum number of buffers in the pool; it always has at least as many as the handoff queues can hold.
     pub buffers: usize,
 }
 
@@ -120,17 +121,17 @@ impl Default for HandoffConfig {
 }
 
 impl HandoffConfig {
-    /// Sizes that a handoff queue may have: a ring has room for what two bursts become, and twice that.
+    /// Valid ring sizes. The smallest is twice the room that a stage requires, two bursts.
     pub const RINGS: std::ops::RangeInclusive<usize> = 256..=65_536;
-    /// Units of writing.
+    /// Valid write units.
     pub const WRITE_UNITS: std::ops::RangeInclusive<usize> = 1..=256;
-    /// Units of reading: what is taken out of the ring has its place in one burst.
+    /// Valid read units: dequeued packets must fit in one burst.
     pub const READ_UNITS: std::ops::RangeInclusive<usize> = 1..=port::BURST;
 
-    /// Most packets in one handoff queue, in its ring and on their way out of it.
+    /// Maximum number of packets in one handoff queue, in its ring and being dequeued.
     pub(crate) const MOST: usize = *Self::RINGS.end() + *Self::WRITE_UNITS.end();
 
-    /// As it can be built: each number brought into its range.
+    /// A copy with each number clamped to its valid range.
     pub(crate) fn sound(self) -> Self {
         let (rings, units) = (Self::RINGS, Self::READ_UNITS);
         Self {
@@ -143,7 +144,7 @@ impl HandoffConfig {
 }
 
 impl Model {
-    /// How stages are joined, where there are any.
+    /// Parameters of the handoff queues; `None` if the model has none.
     pub(crate) fn handoffs(&self) -> Option<HandoffConfig> {
         match self {
             Model::RunToCompletion | Model::Stealing => None,

@@ -1,4 +1,4 @@
-//! Where an idle worker sleeps: on the kicks of its queues and on its own doorbell.
+//! Sleep of an idle worker: on the kicks of its queues and on its doorbell.
 
 use crate::link::Doorbell;
 use rustix::event::{Timespec, epoll};
@@ -18,18 +18,18 @@ impl Sleeper {
         Ok(Self { set, doorbell })
     }
 
-    /// Wakes for this kick from now on. A queue without one keeps its worker awake.
+    /// Adds a kick. A queue without one keeps its worker awake.
     pub(crate) fn watch(&self, kick: Option<BorrowedFd<'_>>) {
         if let Some(kick) = kick {
-            // Refused only where the descriptor cannot be waited for; the control side accepts eventfds only.
+            // Fails only for a descriptor that epoll does not support; the control side accepts only eventfds.
             let _ = epoll::add(&self.set, kick, epoll::EventData::new_u64(1), epoll::EventFlags::IN);
         }
     }
 
-    /// No longer wakes for this kick.
+    /// Removes a kick.
     pub(crate) fn forget(&self, kick: Option<BorrowedFd<'_>>) {
         if let Some(kick) = kick {
-            // Not being in the set is what is wanted.
+            // Fails if the descriptor is not in the set, which is the intended state.
             let _ = epoll::delete(&self.set, kick);
         }
     }
@@ -38,24 +38,24 @@ impl Sleeper {
     pub(crate) fn sleep(&mut self, limit: Option<Duration>) {
         let mut events = Vec::with_capacity(1);
         let limit = limit.map(timespec);
-        // An interrupted sleep is a wake-up like any other.
+        // An interrupted sleep counts as a wake-up.
         let _ = epoll::wait(&self.set, rustix::buffer::spare_capacity(&mut events), limit.as_ref());
         self.quiet();
     }
 
-    /// What becomes readable with a kick or the doorbell, for a thread that sleeps for several workers.
+    /// Readable after a kick or the doorbell, for a thread that sleeps for several workers.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.set.as_fd()
     }
 
-    /// The doorbell was heard.
+    /// Clears the doorbell.
     pub(crate) fn quiet(&self) {
         self.doorbell.quiet();
     }
 }
 
-/// A limit of sleep as the kernel takes it.
+/// Converts a sleep limit for the kernel.
 pub(crate) fn timespec(limit: Duration) -> Timespec {
-    // A limit beyond the kernel's is none that anyone waits for.
+    // A limit beyond the kernel's range is unlimited in practice.
     Timespec::try_from(limit).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 })
 }

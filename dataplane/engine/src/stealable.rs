@@ -1,20 +1,22 @@
 //! A receive queue that several workers may serve, one at a time.
 //!
-//! Protocol. The queue is behind a lock, and the worker that serves it holds the lock from `rx` until `complete` and the notification
-//! behind it: taking, judging, sending and giving back of one burst are one piece, so bursts of a queue are sent in the order
-//! in which they were taken, and with them the packets of each flow. Workers only *try* the lock: one that finds it held goes
-//! on to its other work, because its holder does the work that there is. Only for a command of control's do they wait for it,
-//! with a limit: a queue has to hear of changed memory, and nothing may be carried over for a port that is gone.
+//! Protocol: the queue is behind a lock. The worker that serves it holds the lock from `rx` until `complete` and the
+//! notification after it, so receiving, classifying, sending and completing one burst are atomic; bursts of a queue,
+//! and the packets of each flow, are sent in the order in which they were received. Workers only try the lock: if it
+//! is held, the worker continues with its other work, because the holder serves the queue. Only for a command of the
+//! control thread they wait for it, with a limit: the queue must take over a changed memory table, and nothing may
+//! stay carried over for a removed port.
 //!
-//! One worker is the queue's home: it polls it in every round, sleeps on its kick, and arms it. Another one looks at
-//! `backlog`, which says how many packets the last burst had, and takes a burst where that was many. The number is written
-//! under the lock and read without it: it is a hint, and a stale one costs a look in vain or a burst left to its home.
+//! One worker is the home of the queue: it polls the queue in every round, sleeps on its kick and enables its
+//! notification. Another worker reads `backlog`, the number of packets of the last burst, and takes a burst if it was
+//! large. `backlog` is written under the lock and read without it, both `Relaxed`: it is a hint, and a stale value
+//! costs an unsuccessful attempt or leaves a burst to the home.
 //!
-//! What a queue has used of the workers' time, and a burst that is carried over, stand beside it behind the lock: whichever
-//! worker has the next turn goes on with it.
+//! The account of the queue and its carried bursts are behind the same lock, so the next worker continues with them.
 //!
-//! A queue that is found broken is taken out under the lock; later workers find nothing. When control takes the queue
-//! back, it first has every worker forget the stall at a burst boundary, so that no worker is left that could hold it.
+//! A failed queue is taken out under the lock; other workers then find `None`. Before the control thread takes a
+//! queue back, it has every worker drop the `StealableQueue` at a burst boundary, so that no worker can hold the
+//! lock.
 
 use crate::command::{Generation, QueueKey};
 use crate::worker::Account;
@@ -31,35 +33,35 @@ pub(crate) struct Served {
     pub(crate) account: Account,
 }
 
-/// What is behind the lock; nothing, once it was found broken or taken back.
+/// The locked queue; `None` once it failed or was taken back.
 type Held<'a> = MutexGuard<'a, Option<Served>>;
 
 /// A receive queue that any worker may serve.
 pub(crate) struct StealableQueue {
     pub(crate) key: QueueKey,
     pub(crate) generation: Generation,
-    /// The worker that it belongs to, by its place among those that take packets.
+    /// Index of its home worker, among the workers that receive packets.
     pub(crate) home: usize,
-    /// Whether only its home may serve it.
+    /// Whether only the home may serve it.
     stays: bool,
-    /// A descriptor of its own for what becomes readable with a kick, so that sleeping needs no lock.
+    /// A duplicate of the kick descriptor, so that sleeping does not need the lock.
     kick: Option<OwnedFd>,
     queue: Mutex<Option<Served>>,
-    /// Packets of the last burst. On a line of its own, because idle workers read it again and again.
+    /// Packets of the last burst. On a separate cache line, because idle workers read it repeatedly.
     backlog: Padded<AtomicU32>,
-    /// Packets so far; written under the lock.
+    /// Total packets; written under the lock.
     packets: AtomicU64,
 }
 
 impl StealableQueue {
-    /// A queue at home at the worker `home`; with `stays`, it is never stolen.
+    /// A queue with home worker `home`. It is never stolen if `stays` is true.
     pub(crate) fn new(
         key: QueueKey,
         generation: Generation,
         (home, stays): (usize, bool),
         queue: Box<dyn RxQueue>,
     ) -> Self {
-        // Where the kernel gives no descriptor, the queue keeps its home awake.
+        // If the kernel cannot duplicate the descriptor, the queue keeps its home awake.
         let kick = queue.kick_fd().and_then(|fd| fd.try_clone_to_owned().ok());
         Self {
             key,
@@ -77,12 +79,12 @@ impl StealableQueue {
         self.kick.as_ref().map(AsFd::as_fd)
     }
 
-    /// The queue; `None` if another worker has it just now, or panicked with it.
+    /// Locks the queue. Returns `None` if the lock is held or poisoned.
     pub(crate) fn try_hold(&self) -> Option<Held<'_>> {
         self.queue.try_lock().ok()
     }
 
-    /// The queue with which a worker panicked, for whichever worker notices first. It is in no state to go on.
+    /// Takes the queue out of a poisoned lock. Its state is undefined. Returns `None` on later calls.
     #[cold]
     pub(crate) fn take_failed(&self) -> Option<Served> {
         match self.queue.try_lock() {
@@ -91,12 +93,12 @@ impl StealableQueue {
         }
     }
 
-    /// Whether a worker panicked with the queue.
+    /// Whether a worker panicked while it held the queue.
     pub(crate) fn has_failed(&self) -> bool {
         self.queue.is_poisoned()
     }
 
-    /// The queue, as soon as no worker has it; `None` if that takes longer than `limit`, or a worker panicked with it.
+    /// Locks the queue. Returns `None` if the lock is poisoned or not free within `limit`.
     pub(crate) fn hold(&self, limit: Duration) -> Option<Held<'_>> {
         let began = Instant::now();
         loop {
@@ -109,25 +111,25 @@ impl StealableQueue {
         }
     }
 
-    /// Control's, when every worker has forgotten it.
+    /// Takes the queue back. Called by the control thread after every worker has dropped it.
     pub(crate) fn take(&self) -> Option<Box<dyn RxQueue>> {
         Some(self.try_hold()?.take()?.queue)
     }
 
-    /// Called by the holder of the queue: a burst of so many packets was taken.
+    /// Records a burst of `packets` packets and adds `more` to the total. Must be called with the lock held.
     #[inline]
     pub(crate) fn served(&self, packets: usize, more: u64) {
-        // The line moves only when there is news.
+        // Stored only if changed, so that readers keep their copy of the cache line.
         if self.backlog.load(Ordering::Relaxed) != packets as u32 {
             self.backlog.store(packets as u32, Ordering::Relaxed);
         }
         if more > 0 {
-            // There is no other writer while the lock is held.
+            // The lock holder is the only writer.
             self.packets.store(self.packets.load(Ordering::Relaxed) + more, Ordering::Relaxed);
         }
     }
 
-    /// How much there is to steal: packets of the last burst.
+    /// Packets available for stealing: those of the last burst.
     #[inline]
     pub(crate) fn backlog(&self) -> u32 {
         if self.stays { 0 } else { self.backlog.load(Ordering::Relaxed) }

@@ -1,13 +1,13 @@
-//! The transmit queues of one port as one worker has them, and which of them a packet takes.
+//! XPS: the transmit queues of one port on one worker, and the choice of a queue for each packet.
 //!
-//! A flow belongs to the worker that its hash names. Of the port's pairs it takes one whose receive queue that worker
-//! has, so that the answer comes to the same worker; where there is none, its hash chooses among all. Where receive queues
-//! are is control's to say, and what it says is obeyed at a burst boundary.
+//! The hash of a flow selects a worker. Among the port's pairs, the flow uses one whose receive queue that worker
+//! serves, so that replies arrive at the same worker; if there is none, the hash selects among all pairs. The control
+//! thread sends the map of receive queues, which takes effect at a burst boundary.
 
 use crate::command::{Generation, XpsMap};
 use port::{Capabilities, Now, TxQueue};
 
-/// A transmit queue and what it is called.
+/// A transmit queue with its identity and capabilities.
 pub(crate) struct TxSlot {
     pub(crate) pair: u16,
     pub(crate) generation: Generation,
@@ -15,34 +15,34 @@ pub(crate) struct TxSlot {
     pub(crate) capabilities: Capabilities,
 }
 
-/// The transmit queues of one port, by pair.
+/// The transmit queues of one port, sorted by pair.
 #[derive(Default)]
 pub(crate) struct TxSlots {
     pub(crate) queues: Vec<TxSlot>,
     pub(crate) dirty: bool,
-    /// Units of work that a packet cost there lately, beyond what packets and bytes do: a receiver may lay out its buffers
-    /// in a thousand pieces, and what that costs is known only afterwards.
+    /// Recent cost of a packet on this port in units of work, beyond the cost of packets and bytes. A receiver may
+    /// split its buffers into a thousand pieces, whose cost is known only afterwards.
     pub(crate) rough: u64,
-    /// Behind a handoff queue: until then a full queue is not waited for, because one was waited for in vain.
+    /// Behind a handoff queue: a full queue is not waited for before this time, because a previous wait timed out.
     pub(crate) no_wait_before: Now,
     xps: XpsQueues,
 }
 
 impl TxSlots {
-    /// Adds a queue of a port whose receive queues are there among `workers` workers.
+    /// Adds a queue. `xps_map` has the workers of the port's receive queues, among `workers` workers.
     pub(crate) fn add(&mut self, slot: TxSlot, xps_map: XpsMap, workers: usize) {
         let at = self.queues.partition_point(|other| other.pair < slot.pair);
         self.queues.insert(at, slot);
         self.set_xps_map(xps_map, workers);
     }
 
-    /// The port's receive queues are there from now on.
+    /// Replaces the map of the port's receive queues.
     pub(crate) fn set_xps_map(&mut self, xps_map: XpsMap, workers: usize) {
         (self.xps.xps_map, self.xps.workers) = (xps_map, workers);
         self.lay();
     }
 
-    /// Takes the queue at place `at`.
+    /// Removes the queue at index `at`.
     pub(crate) fn take(&mut self, at: usize) -> TxSlot {
         let slot = self.queues.remove(at);
         self.lay();
@@ -54,7 +54,7 @@ impl TxSlots {
         self.xps.lay(&pairs);
     }
 
-    /// The place of the queue for a packet of this flow that came by pair `from`. There is at least one queue.
+    /// Index of the queue for a packet with this flow hash, received on pair `from`. Requires at least one queue.
     #[inline]
     pub(crate) fn choose(&self, hash: Option<u32>, from: u16) -> usize {
         match hash {
@@ -64,12 +64,12 @@ impl TxSlots {
     }
 }
 
-/// Places of queues, by the worker that is answered there.
+/// Queue indices by the worker that receives the replies.
 #[derive(Debug, Default)]
 struct XpsQueues {
     xps_map: XpsMap,
     workers: usize,
-    /// By worker; all places where a worker has none.
+    /// By worker; all queue indices for a worker without any.
     places: Vec<Vec<usize>>,
 }
 
