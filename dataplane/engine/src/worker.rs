@@ -1,13 +1,13 @@
-//! A worker: one thread that takes bursts from its receive queues, has them classified and sends them on.
+//! Worker: one thread that receives bursts from its receive queues, classifies them and sends them.
 //!
-//! Run-to-completion, with one burst of overlap: while the lines of a burst just taken are on their way, the burst
-//! before it is classified and sent. Between two bursts the worker looks at its mailbox; that is the burst boundary at
-//! which everything that control wants happens. On the fast path nothing is allocated, locked or logged, and
-//! nothing is waited for.
+//! Run to completion with an overlap of one burst: while the cache lines of the burst just received are being
+//! fetched, the previous burst is classified and sent. Between two bursts the worker checks its mailbox; at this
+//! burst boundary, the commands of the control thread take effect. The fast path does not allocate, lock, log or
+//! wait.
 //!
-//! A turn of a receive queue has a budget of work ([`port::work`]). What it does not suffice for is carried over to the
-//! queue's later turns (`turns`), and queues share the worker by what they cost it (`account`). What execution models add to
-//! that is in `execution`, `staged` and `stealing`.
+//! A turn of a receive queue has a budget of work ([`port::work`]). A burst that exceeds it is carried over to later
+//! turns of the queue (`turns`), and the worker schedules its queues by their cost (`account`). `execution`, `staged`
+//! and `stealing` have the parts of the execution models.
 
 mod account;
 mod carried;
@@ -46,17 +46,18 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use transmit::{Transmit, TransmitParts};
 
-/// A receive queue at its place in the round.
+/// A receive queue of the worker's round.
 struct RxSlot {
     key: QueueKey,
     generation: Generation,
     queue: Box<dyn RxQueue>,
     dirty: bool,
-    /// What it has brought. Owned by this worker, so that counting costs one addition per burst; control asks for it.
+    /// Packets received. Owned by this worker, so that counting costs one addition per burst; the control thread
+    /// requests it.
     packets: u64,
-    /// What it has used of the worker's time.
+    /// The queue's account in the scheduler.
     account: Account,
-    /// How much of its port's debt was added to that.
+    /// Part of the port's debt that was already added to `account`.
     settled: u64,
 }
 
@@ -66,7 +67,7 @@ impl RxSlot {
     }
 }
 
-/// A worker in the execution model `M`.
+/// A worker of execution model `M`.
 pub(crate) struct Worker<M: Execution = Alone> {
     config: WorkerConfig,
     link: Arc<Link>,
@@ -78,20 +79,20 @@ pub(crate) struct Worker<M: Execution = Alone> {
     now: Now,
     rx: Vec<RxSlot>,
     bursts: [Burst; 2],
-    /// The burst that was taken but not yet classified, and its queue's place.
+    /// The burst that was received but not classified, and the index of its queue.
     pending: Option<(usize, usize)>,
     /// The burst to fill next.
     next: usize,
-    /// What queues' meters are compared with.
+    /// Reference level of the queues' meters.
     level: Level,
-    /// Bursts to carry over with, used before.
+    /// Used buffers for carried bursts.
     spares: Vec<Box<Carried>>,
     sleeper: Sleeper,
     orders: Orders,
     model: M,
 }
 
-/// What a worker is made of besides its configuration.
+/// Parts of a worker besides its configuration.
 pub(crate) struct Parts {
     pub(crate) link: Arc<Link>,
     pub(crate) counters: Arc<WorkerCounters>,
@@ -99,7 +100,7 @@ pub(crate) struct Parts {
     pub(crate) kernel: Choice,
     pub(crate) ticks_per_ns: f64,
     pub(crate) start: u64,
-    /// Numbers of ports, handoff queues included, are below this.
+    /// Limit of port numbers, including those of handoff queues.
     pub(crate) numbers: usize,
     pub(crate) workers: usize,
     pub(crate) rss: Rss,
@@ -140,7 +141,7 @@ impl<M: Execution> Worker<M> {
         }
     }
 
-    /// One round of the model. Returns whether there was any packet.
+    /// Runs one round of the model. Returns whether there was any packet.
     #[inline(always)]
     pub(crate) fn round(&mut self) -> bool {
         self.now = self.clock();
@@ -148,7 +149,7 @@ impl<M: Execution> Worker<M> {
         M::round(self)
     }
 
-    /// Polls every queue once. Whether there was any packet.
+    /// Polls every queue once. Returns whether there was any packet.
     #[inline(always)]
     fn own_round(&mut self) -> bool {
         let mut worked = false;
@@ -160,8 +161,8 @@ impl<M: Execution> Worker<M> {
         self.end_round(worked, true)
     }
 
-    /// Sends a burst that nothing came behind, and tells others what there is for them. `is_whole` says that every queue had its
-    /// turn since a round was whole: only then the lowest meter is known.
+    /// Sends the pending burst if no burst follows it, and notifies receivers. `is_whole` states that every queue had
+    /// a turn since the last whole round; only then the lowest meter is known.
     #[inline(always)]
     fn end_round(&mut self, worked: bool, is_whole: bool) -> bool {
         let left = self.pending.is_some() && !worked;
@@ -181,7 +182,7 @@ impl<M: Execution> Worker<M> {
         worked || left
     }
 
-    /// Takes a burst from the queue at `at`, then classifies and sends the burst before it.
+    /// Receives a burst from the queue at `at`, then classifies and sends the previous burst.
     #[inline]
     fn poll(&mut self, at: usize) -> bool {
         M::settle(self, at);
@@ -224,7 +225,7 @@ impl<M: Execution> Worker<M> {
         got || before
     }
 
-    /// Classifies and sends the pending burst and gives its buffers back, unless its turn ends before.
+    /// Classifies and sends the pending burst and returns its buffers, unless its turn ends before.
     #[inline]
     fn finish(&mut self) {
         let Some((index, at)) = self.pending.take() else { return };
@@ -255,7 +256,7 @@ impl<M: Execution> Worker<M> {
         if self.rx[at].account.is_handoff { origin(&self.bursts[index]) } else { self.rx[at].key }
     }
 
-    /// The time that ports and pipelines see, read once a round.
+    /// Time for ports and pipelines, read once per round.
     #[inline(always)]
     fn clock(&self) -> Now {
         Now(((ticks() - self.start) as f64 / self.ticks_per_ns) as u64)
@@ -270,7 +271,8 @@ impl<M: Execution> Worker<M> {
         self.link.report(Event { port: slot.key.port, generation: slot.generation, fault, retired });
     }
 
-    /// A panic has left queues in no state to go on: each port that has some here is told, and control gets them.
+    /// Gives up all queues after a panic, which leaves their state undefined: reports a fault to each port and
+    /// returns the queues to the control thread.
     fn fail(&mut self) {
         self.pending = None;
         self.unpin();
@@ -285,12 +287,12 @@ impl<M: Execution> Worker<M> {
         self.out.fail();
     }
 
-    /// Lets go of all maps, but for those of bursts that are carried over.
+    /// Releases all references to memory tables, except those of carried bursts.
     fn unpin(&mut self) {
         self.bursts.iter_mut().for_each(Burst::unpin);
     }
 
-    /// One fence for everything published since the last round, then the questions that need it.
+    /// Executes one fence for everything published since the last round, then the checks that require it.
     #[inline]
     fn notify(&mut self) {
         if !self.out.is_dirty() && !self.rx.iter().any(|slot| slot.dirty) {
@@ -299,8 +301,8 @@ impl<M: Execution> Worker<M> {
         if self.out.handoffs.are_dirty() {
             self.out.handoffs.publish();
         }
-        // Orders our used indices before our loads of the drivers' suppression fields; pairs with the fence that
-        // a driver executes between enabling calls and looking at the used index again.
+        // Orders our used-index stores before our loads of the drivers' suppression fields; pairs with the fence that
+        // a driver executes between enabling notifications and re-checking the used index.
         fence(Ordering::SeqCst);
         for slot in self.rx.iter_mut().filter(|slot| slot.dirty) {
             slot.dirty = false;
@@ -319,7 +321,7 @@ impl<M: Execution> Worker<M> {
 }
 
 impl<M: Execution> Drop for Worker<M> {
-    /// The end of a thread that panicked: no port ends without a reason.
+    /// Runs if the thread panicked, so that every port gets a fault.
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.fail();
@@ -327,7 +329,7 @@ impl<M: Execution> Drop for Worker<M> {
     }
 }
 
-/// A worker in the hands of a caller that may panic, and catch that.
+/// Wraps a worker that is called by a thread that may panic and catch the panic.
 pub(crate) struct Guarded<'a>(pub(crate) &'a mut Worker);
 
 impl Drop for Guarded<'_> {
@@ -338,20 +340,20 @@ impl Drop for Guarded<'_> {
     }
 }
 
-/// The context of a burst that was received.
+/// The context of a received burst.
 #[inline(always)]
 fn received(burst: &Burst, from: QueueKey) -> Context {
     Context::received(from.port, burst.now())
 }
 
-/// Where a burst that came by a handoff queue entered the switch.
+/// Where a burst from a handoff queue entered the switch.
 #[inline]
 fn origin(burst: &Burst) -> QueueKey {
     let route = burst.route();
     QueueKey { port: route.from, pair: route.pair }
 }
 
-/// Gives the buffers of a burst back: to its queue, or to the pool if the burst owns them.
+/// Returns the buffers of a burst to its queue, or to the pool if the burst owns them.
 #[inline(always)]
 fn complete(queue: &mut dyn RxQueue, burst: &Burst) {
     queue.complete(burst.buf_ids());

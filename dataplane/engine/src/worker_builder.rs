@@ -1,4 +1,4 @@
-//! Makes stages and their threads: what each is made of, where it is pinned, what it needs before its first round.
+//! Builds stages and starts their threads: parts, CPU pinning, and setup before the first round.
 
 use crate::clock::Clock;
 use crate::command::Event;
@@ -22,7 +22,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-/// What all stages of an engine have in common.
+/// Parts shared by all stages of an engine.
 pub(crate) struct WorkerBuilder {
     pub(crate) events: Mutex<Sender<Event>>,
     pub(crate) doorbell: Doorbell,
@@ -32,17 +32,17 @@ pub(crate) struct WorkerBuilder {
     pub(crate) rss: Rss,
     pub(crate) handoffs: Option<HandoffConfig>,
     pub(crate) pool: Option<Arc<Pool>>,
-    /// Where there are handoff queues: what ports owe for work behind them.
+    /// Debts of ports for work behind handoff queues; present if there are handoff queues.
     pub(crate) debts: Option<Arc<Debts>>,
-    /// Workers among which a port's queue pairs are divided.
+    /// Number of workers among which the queue pairs of a port are divided.
     pub(crate) xps_queues: usize,
-    /// Whether idle workers take bursts of others.
+    /// Whether idle workers steal bursts.
     pub(crate) steals: bool,
-    /// Whether workers run when they are called, and not by themselves.
+    /// Whether workers run inline, without threads.
     pub(crate) merges: bool,
 }
 
-/// One stage as the engine knows it.
+/// One stage, as seen by the engine.
 pub(crate) struct Stage {
     pub(crate) counters: Arc<WorkerCounters>,
     pub(crate) link: Arc<Link>,
@@ -50,18 +50,18 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Whether it runs the real pipeline.
+    /// Whether it runs the configured pipeline.
     pub(crate) fn classifiers(&self) -> bool {
         matches!(self.place.1, Role::All | Role::Work)
     }
 }
 
-/// All stages, and the threads with the stages that are on each.
+/// All stages, and all threads with the range of their stages.
 #[derive(Default)]
 pub(crate) struct WorkerSet {
     pub(crate) stages: Vec<Stage>,
     pub(crate) threads: Vec<(JoinHandle<()>, Range<usize>)>,
-    /// The handles for applications, until they are taken.
+    /// Handles of inline workers, until they are taken.
     pub(crate) inline: Vec<Inline>,
 }
 
@@ -72,7 +72,7 @@ impl WorkerSet {
 }
 
 impl WorkerBuilder {
-    /// Makes a stage; `classify` makes the real pipeline where it runs that.
+    /// Builds a stage. `classify` creates the configured pipeline for stages that run it.
     pub(crate) fn build(
         &self,
         config: WorkerConfig,
@@ -84,7 +84,7 @@ impl WorkerBuilder {
         let counters = Arc::new(WorkerCounters::new(self.max_ports));
         let pipeline: Box<dyn Pipeline> = match role {
             Role::All | Role::Work => classify(),
-            // Until it is joined to others, packets are for a handoff queue that is not there.
+            // Until the stage is joined, its packets have no handoff queue and are dropped.
             Role::Rx => {
                 Box::new(Spreader::new(Order::default(), self.rss, &[handoff::port(self.max_ports, 0)]))
             }
@@ -109,7 +109,7 @@ impl WorkerBuilder {
         Ok((Stage { counters, link, place: (config.cpu, role) }, parts))
     }
 
-    /// Starts the thread of these stages, and returns when it runs where it should.
+    /// Starts the thread of these stages. Returns once it is pinned.
     pub(crate) fn start(
         &self,
         index: usize,
@@ -123,7 +123,7 @@ impl WorkerBuilder {
             let _over = over;
             let result = pin(index, config);
             let runs = result.is_ok();
-            // The starter waits for this answer, so it is there to take it.
+            // Cannot fail: the starter waits for this message.
             let _ = pinned.send(result);
             if runs {
                 port::prepare_thread();
@@ -135,7 +135,7 @@ impl WorkerBuilder {
     }
 }
 
-/// Makes each of these stages one that runs when it is called: what to call, and the thread that obeys for it.
+/// Creates an inline handle and an auxiliary thread for each stage.
 pub(crate) fn run_all_inline(
     index: usize,
     config: WorkerConfig,
@@ -157,7 +157,7 @@ fn run(config: WorkerConfig, stages: Vec<Parts>, joints: Option<(Arc<Pool>, Arc<
             let staged = |parts| Worker::new(config, parts, Joined::new(debts.clone()));
             rounds::run(CoScheduled(stages.map(staged).collect()));
         }
-        // Without handoff queues there is one stage on a thread.
+        // Without handoff queues, a thread has exactly one stage.
         None if steals => {
             stages.map(|parts| Worker::new(config, parts, Sharing::default())).for_each(rounds::run);
         }
@@ -165,7 +165,7 @@ fn run(config: WorkerConfig, stages: Vec<Parts>, joints: Option<(Arc<Pool>, Arc<
     }
 }
 
-/// Says that a worker's thread is over, even when it panicked.
+/// Marks the worker as ended when its thread ends, also after a panic.
 struct Over(Arc<Link>);
 
 impl Drop for Over {

@@ -1,40 +1,41 @@
-//! What a receive queue has used of its worker's time, and whether it is its turn: start-time fair queueing over units of work.
+//! Scheduling of receive queues: start-time fair queueing over units of work.
 //!
-//! Each queue has a meter that counts units ([`port::work`]) for ever. A worker knows the lowest meter of the queues that had
-//! packets in its last round, the floor. A queue whose meter is more than [`LEAD`] above the floor is skipped: those that used
-//! less have their turns first. With one queue, or with several that use the same, none is ever skipped. A queue that was
-//! idle begins at the floor, so it neither saves anything up nor owes anything.
+//! Each queue has a meter, a running total of its units ([`port::work`]). The floor of a worker is the lowest meter
+//! of the queues that had packets in its last round. A queue whose meter exceeds the floor by more than [`LEAD`] is
+//! skipped, so that queues which used less are served first. A single queue, or several with equal use, are never
+//! skipped. A queue that was idle starts at the floor: it neither saves up credit nor owes anything.
 //!
-//! A burst that costs more than a turn is carried over to later turns, and makes the queue's next bursts smaller, so that the
-//! pipeline's own work on one burst stays in proportion. One comparison tells a worker that a queue needs no special
-//! treatment: while something is carried over, the meter that is compared stands at its end.
+//! A burst that costs more than a turn is carried over to later turns and reduces the size of the queue's next
+//! bursts, so that the pipeline's own work on one burst stays proportionate. A worker needs one comparison to find
+//! that a queue needs no special turn: while a burst is carried over, the compared value (`gate`) is at its maximum.
 //!
-//! The meter is the same sum on every machine and in every run: prices are constants, so a test can count.
+//! Prices are constants, so meters are the same on every machine and in every run, and tests can check exact values.
 
 use super::carried::Carried;
 use port::BURST;
 use port::work::{LEAD, TURN};
 use std::collections::VecDeque;
 
-/// What a worker compares meters with.
+/// Reference level of the meters of one worker.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Level {
-    /// The lowest meter of the last round in which there was one.
+    /// Lowest meter in the last round with packets.
     floor: u64,
-    /// The lowest meter of this round so far.
+    /// Lowest meter in this round so far.
     lowest: u64,
 }
 
 impl Level {
     pub(super) const NEW: Self = Self { floor: 0, lowest: u64::MAX };
 
-    /// A queue with this meter has packets.
+    /// Records the meter of a queue with packets.
     #[inline(always)]
     fn note(&mut self, meter: u64) {
         self.lowest = self.lowest.min(meter);
     }
 
-    /// A round is over. The floor never sinks, or queues that began at it would wait for one that is below it.
+    /// Ends a round. The floor never decreases: otherwise queues that started at the floor would wait for one below
+    /// it.
     #[inline(always)]
     pub(super) fn end_round(&mut self) {
         if self.lowest != u64::MAX {
@@ -43,23 +44,23 @@ impl Level {
     }
 }
 
-/// The account of one receive queue.
+/// Account of one receive queue.
 pub(crate) struct Account {
-    /// Whether the queue is the end of a handoff queue: its bursts say themselves where they came from, and what they cost beyond what
-    /// was charged in front of the handoff queue is owed by that port.
+    /// Whether the queue is the receiver of a handoff queue. Its bursts carry their origin, and their cost beyond the
+    /// charge in front of the handoff queue is a debt of that port.
     pub(super) is_handoff: bool,
     meter: u64,
-    /// What the meter was before the last burst, or its end while something is carried over.
+    /// Meter before the last burst, or `u64::MAX` while a burst is carried over.
     gate: u64,
     limit: usize,
-    /// What a packet was found to cost behind handoff queues, and whether that was since the last burst, so that the next one is not
-    /// allowed to be longer. Without a price bursts are whole.
+    /// Cost of a packet behind handoff queues, and whether it was set since the last burst, in which case the limit
+    /// does not grow after that burst. Without a price, bursts have full size.
     price: u64,
     priced: bool,
-    /// Bursts of this queue that are not done with, oldest first: at most the one that is being sent and the one that was
-    /// already received behind it.
+    /// Unfinished bursts of this queue, oldest first: at most the one being sent and the one that was already
+    /// received after it.
     carried: VecDeque<Box<Carried>>,
-    /// Where several workers serve the queue: the one that did last, and its floor.
+    /// Shared queues: the worker that served the queue last, and its floor.
     served: (usize, u64),
 }
 
@@ -83,40 +84,40 @@ impl Account {
         }
     }
 
-    /// Whether the queue may take a burst, with nothing to be looked at first.
+    /// Whether the queue may receive a burst without a special turn.
     #[inline(always)]
     pub(super) fn is_free(&self, level: &Level) -> bool {
         self.gate <= level.floor + LEAD
     }
 
-    /// Most packets of the next burst.
+    /// Maximum number of packets of the next burst.
     #[inline(always)]
     pub(super) fn limit(&self) -> usize {
         self.limit
     }
 
-    /// What a packet is expected to cost behind handoff queues, beyond what is charged in front; 0 where that is little.
+    /// Expected cost of a packet behind handoff queues beyond the charge in front; 0 if insignificant.
     #[inline(always)]
     pub(super) fn price(&self) -> u64 {
         self.price
     }
 
-    /// The queue has a burst that is not charged yet.
+    /// Records that the queue has a burst that is not charged yet.
     #[inline(always)]
     pub(super) fn note(&self, level: &mut Level) {
         level.note(self.meter);
     }
 
-    /// The queue has brought packets.
+    /// Raises the meter to the floor; called when the queue had packets.
     #[inline(always)]
     pub(super) fn begin(&mut self, level: &Level) {
         self.meter = self.meter.max(level.floor);
     }
 
-    /// A burst was sent within its turn.
+    /// Charges a burst that was sent within its turn.
     #[inline(always)]
     pub(super) fn charge(&mut self, cost: u64, level: &mut Level) {
-        // The burst that is in flight behind this one must not wait for it: a queue may be one burst further.
+        // The burst received after this one must not be delayed: a queue may be one burst ahead.
         let began = self.meter;
         self.add(cost, level);
         self.gate = began;
@@ -125,7 +126,7 @@ impl Account {
         }
     }
 
-    /// A burst has cost less than a turn, as far as is known.
+    /// Raises the limit after a burst that cost less than a turn.
     #[cold]
     fn grow(&mut self) {
         if std::mem::take(&mut self.priced) {
@@ -135,7 +136,7 @@ impl Account {
         self.price = if self.limit < BURST { self.price / 2 } else { 0 };
     }
 
-    /// Part of a burst cost so much.
+    /// Charges `cost` units for part of a burst.
     #[inline(always)]
     pub(super) fn add(&mut self, cost: u64, level: &mut Level) {
         self.meter += cost;
@@ -143,7 +144,8 @@ impl Account {
         level.note(self.meter);
     }
 
-    /// Each of the queue's packets was found to cost `price` behind handoff queues. Bursts shrink to what costs a turn there.
+    /// Sets the price: each packet of the queue costs `price` behind handoff queues. Limits bursts to the cost of a
+    /// turn there.
     pub(super) fn learn(&mut self, price: u64) {
         let fits = TURN / price.max(1);
         if fits < BURST as u64 && fits <= self.limit as u64 {
@@ -152,7 +154,7 @@ impl Account {
         }
     }
 
-    /// A burst that was carried over is done with: `packets` packets cost `cost` units in all.
+    /// Adjusts the limit after a carried burst has finished: `packets` packets cost `cost` units in total.
     pub(super) fn finished(&mut self, packets: usize, cost: u64) {
         let fits = (packets as u64 * TURN / cost.max(1)) as usize;
         if cost > TURN {
@@ -162,7 +164,8 @@ impl Account {
         }
     }
 
-    /// Whether it is the queue's turn, whatever it carries over. If not, it has packets all the same.
+    /// Whether the queue may have a turn, even with carried bursts. If not, its meter still counts as one with
+    /// packets.
     pub(super) fn is_due(&self, level: &mut Level) -> bool {
         let stood = if self.carried.is_empty() { self.gate } else { self.meter };
         let is_due = stood <= level.floor + LEAD;
@@ -172,7 +175,7 @@ impl Account {
         is_due
     }
 
-    /// Worker number `worker` serves the queue now: workers' floors have nothing to do with each other.
+    /// Rebases the meter if worker `worker` did not serve the queue last: floors of workers are unrelated.
     pub(super) fn served_by(&mut self, worker: usize, level: &Level) {
         if self.served.0 != worker {
             let rebased = |meter: u64| level.floor + meter.saturating_sub(self.served.1);
@@ -188,24 +191,24 @@ impl Account {
         !self.carried.is_empty()
     }
 
-    /// Keeps a burst behind those that are carried over already.
+    /// Appends a burst behind the carried ones.
     pub(super) fn carry(&mut self, burst: Box<Carried>) {
         self.carried.push_back(burst);
         self.gate = u64::MAX;
     }
 
-    /// Keeps a burst that was taken with [`Account::next`] and is not done with.
+    /// Puts back an unfinished burst that was taken with [`Account::next`].
     pub(super) fn carry_on(&mut self, burst: Box<Carried>) {
         self.carried.push_front(burst);
         self.gate = u64::MAX;
     }
 
-    /// Every burst that is carried over.
+    /// All carried bursts.
     pub(super) fn all(&mut self) -> impl Iterator<Item = &mut Carried> {
         self.carried.iter_mut().map(|carried| &mut **carried)
     }
 
-    /// The oldest burst that is carried over.
+    /// Takes the oldest carried burst.
     pub(super) fn next(&mut self) -> Option<Box<Carried>> {
         let next = self.carried.pop_front();
         self.gate = if self.carried.is_empty() { self.meter } else { u64::MAX };
@@ -217,7 +220,7 @@ impl Account {
 mod tests {
     use super::*;
 
-    /// Bursts of each queue in so many rounds, by what a burst of it costs.
+    /// Bursts of each queue in `rounds` rounds, given the cost of one burst of each queue.
     fn bursts<const N: usize>(costs: [u64; N], rounds: usize) -> [u64; N] {
         let mut level = Level::NEW;
         let (mut accounts, mut bursts) = (costs.map(|_| Account::default()), [0; N]);
@@ -299,7 +302,7 @@ mod tests {
         account.charge(10, &mut level);
         assert_eq!(account.limit(), 8, "one burst of the size that was found");
         for limit in [16, 32, BURST] {
-            // Debts that fit into whole bursts, such as a second output's, come all the time.
+            // Small debts, such as for a second output, are settled all the time.
             account.learn(1);
             account.charge(10, &mut level);
             assert_eq!(account.limit(), limit);

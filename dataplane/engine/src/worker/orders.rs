@@ -1,4 +1,4 @@
-//! The control thread's commands, which a worker handles at its burst boundaries.
+//! Commands of the control thread, handled at burst boundaries.
 
 use super::execution::Execution;
 use super::{Account, RxSlot, Worker};
@@ -6,38 +6,39 @@ use crate::command::{Command, Generation, QueueKey, Retired, Weights};
 use crate::xps::TxSlot;
 use port::{BurstStats, Context, Flush, PortId, RxQueue};
 
-/// Commands taken from the mailbox.
+/// State of command handling.
 #[derive(Default)]
 pub(super) struct Orders {
-    /// The number of the last command that control was told of as obeyed.
+    /// Number of the last command reported as handled.
     handled: u64,
-    /// Commands that were taken and wait for a handoff queue to be drained, and the number of the last one that was taken.
+    /// Commands taken from the mailbox that wait until a handoff queue is drained, and the number of the last command
+    /// taken.
     deferred: Vec<Command>,
     taken_upto: u64,
 }
 
 impl Orders {
-    /// Whether some wait for a handoff queue, to be handled or to be reported.
+    /// Whether a command is taken but not yet reported as handled.
     pub(super) fn wait(&self) -> bool {
         self.taken_upto != self.handled
     }
 }
 
 impl<M: Execution> Worker<M> {
-    /// Handles pending commands. `false` ends the worker.
+    /// Handles pending commands. Returns `false` if the worker must end.
     #[inline(always)]
     pub(crate) fn handle_commands(&mut self) -> bool {
         !self.link.mailbox.pending(self.orders.handled) || self.handle_pending()
     }
 
-    /// The burst boundary at which commands take effect. `false` ends the worker.
+    /// The burst boundary at which commands take effect. Returns `false` if the worker must end.
     #[cold]
     fn handle_pending(&mut self) -> bool {
         self.finish();
         self.notify();
         if self.out.handoffs.are_dirty() {
-            // Packets taken so far go to the next stage first: the control thread, once told that this stage has handled
-            // the command, looks for them there.
+            // Packets received so far must reach the next stage first: once this command counts as handled, the
+            // control thread drains that stage.
             return true;
         }
         let mut commands = std::mem::take(&mut self.orders.deferred);
@@ -48,7 +49,7 @@ impl<M: Execution> Worker<M> {
         let (mut stays, mut commands) = (true, commands.into_iter());
         while let Some(command) = commands.next() {
             if matches!(command, Command::Drain) && !M::drain(self) {
-                // The other stages on this thread have their turn before this one goes on.
+                // The other stages on this thread must run before this one can continue.
                 self.orders.deferred = std::iter::once(command).chain(commands).collect();
                 return stays;
             }
@@ -56,7 +57,7 @@ impl<M: Execution> Worker<M> {
         }
         self.notify();
         if stays && self.out.handoffs.are_dirty() {
-            // As above: nothing is reported before it can be found further on.
+            // As above: packets must be in the next handoff queue before the command counts as handled.
             return true;
         }
         self.unpin();
@@ -69,7 +70,7 @@ impl<M: Execution> Worker<M> {
         match command {
             Command::StartRx(key, generation, queue) => self.start_rx(key, generation, queue),
             Command::StopRx(key) => {
-                // Another worker may go on with its flows, so their packets so far leave first.
+                // Another worker may take over its flows, so packets received so far must be sent first.
                 if let Some(at) = self.rx.iter().position(|slot| slot.key == key) {
                     self.end_own(at);
                     self.out.flush(self.now, Flush::All);
@@ -92,7 +93,7 @@ impl<M: Execution> Worker<M> {
             Command::Weigh => self.link.tell(self.weights()),
             Command::Refresh(port) => self.refresh(port),
             Command::Inject(port, frame) => self.inject(port, &frame),
-            // Done before it comes here.
+            // Already done by the caller.
             Command::Drain => {}
             Command::Judge(pipeline) => self.classifier.replace(pipeline),
             Command::Quit => return false,
@@ -123,7 +124,8 @@ impl<M: Execution> Worker<M> {
         self.counters.queues.set(self.rx.len() as u64);
     }
 
-    /// Nothing is left for a port without queues here: its number may soon be another's.
+    /// If the port has no transmit queue left here, discards what carried bursts have left for it: its number may be
+    /// reused.
     pub(super) fn forget_output(&mut self, port: PortId) {
         if !self.out.tx[usize::from(port.0)].queues.is_empty() {
             return;
@@ -151,7 +153,7 @@ impl<M: Execution> Worker<M> {
         self.out.refresh(port);
     }
 
-    /// A frame of our own making goes through the pipeline as if `port` had sent it.
+    /// Processes a frame created by the switch as if `port` had received it.
     fn inject(&mut self, port: PortId, frame: &[u8]) {
         let from = QueueKey { port, pair: 0 };
         let index = self.next;

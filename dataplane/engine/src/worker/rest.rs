@@ -1,5 +1,6 @@
-//! How a worker rests: it asks its queues for kicks, looks again, and sleeps. Before it does, everything leaves that transmit
-//! queues keep back; one that never sleeps has what waits without a limit sent at the moment at which others would sleep.
+//! Sleep of a worker: it enables notifications on its queues, checks them again and sleeps. Before, it flushes
+//! transmit queues that delay packets. A worker that never sleeps flushes packets without a time limit at the moment
+//! at which another worker would sleep.
 
 use super::Worker;
 use super::execution::Execution;
@@ -10,10 +11,10 @@ use port::{Flush, Now};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Empty rounds before an adaptive worker considers sleeping, at least.
+/// Minimum number of empty rounds before an adaptive worker may sleep.
 const IDLE_ROUNDS: u32 = 256;
-/// Time without packets before an adaptive worker sleeps, in nanoseconds: about what a sleep and a wake-up cost a packet
-/// (`docs/research/results.md`, 34 microseconds), so that whatever comes, polling on has cost at most about twice the better choice.
+/// Time without packets before an adaptive worker sleeps, in nanoseconds: about the cost of a sleep and wake-up (34
+/// microseconds in `docs/research/results.md`), so that polling costs at most about twice the optimum.
 const IDLE_TIME: u64 = 50_000;
 
 impl<M: Execution> Rounds for Worker<M> {
@@ -39,8 +40,8 @@ impl<M: Execution> Rounds for Worker<M> {
 }
 
 impl<M: Execution> Worker<M> {
-    /// Whether it has had nothing to do for so long, in rounds and ticks, that it sleeps if it ever does. What is kept back
-    /// is sent by then, also where other stages on its thread have the last word about sleep, or a queue without kicks.
+    /// Whether the worker has been idle long enough to sleep, in rounds and ticks. Also flushes delayed packets by
+    /// then, even if other stages on its thread or a queue without a kick prevent the sleep.
     pub(crate) fn may_sleep(&mut self, rounds: u32, idle: u64) -> bool {
         if rounds <= IDLE_ROUNDS || idle as f64 <= IDLE_TIME as f64 * self.ticks_per_ns {
             return false;
@@ -53,8 +54,8 @@ impl<M: Execution> Worker<M> {
         sleeps
     }
 
-    /// A round that leaves no burst behind that fits into a turn, for a caller that may not come back soon. Returns whether it
-    /// should come back at once.
+    /// Runs one round and sends its last burst as far as its turn allows, for a caller that may not call again soon.
+    /// Returns whether the caller should call again at once.
     pub(crate) fn whole_round(&mut self) -> bool {
         let worked = self.round();
         self.finish();
@@ -65,10 +66,11 @@ impl<M: Execution> Worker<M> {
         worked
     }
 
-    /// Gets ready to sleep. `false` where packets are there, or a queue keeps this worker awake.
+    /// Prepares to sleep. Returns `false` if packets are pending or a queue keeps this worker awake.
     pub(crate) fn prepare_sleep(&mut self) -> bool {
         self.notify();
-        // No doorbell rings when a handoff queue has room again, so a worker that waits for room, or for it to drain, stays awake.
+        // A handoff queue does not notify its sender of free room, so a worker that waits for room or for a drain
+        // stays awake.
         let sleeps = !self.orders.wait()
             && !self.out.handoffs.are_dirty()
             && !self.rx.iter().any(|slot| slot.queue.kick_fd().is_none() || slot.account.carries())
@@ -80,7 +82,7 @@ impl<M: Execution> Worker<M> {
         sleeps
     }
 
-    /// Sleeps with its queues and its thread to itself. Returns whether it slept.
+    /// Sleeps; the worker has its queues and its thread to itself. Returns whether it slept.
     pub(super) fn sleep_alone(&mut self) -> bool {
         let sleeps = self.prepare_sleep();
         if sleeps {
@@ -91,7 +93,7 @@ impl<M: Execution> Worker<M> {
         sleeps
     }
 
-    /// The ticks since `last` went into a round. Whether that had any packet.
+    /// Accounts the ticks since `last` to a round. Returns `worked`.
     #[inline(always)]
     pub(super) fn spend(&self, worked: bool, last: &mut u64) -> bool {
         let now = ticks();
@@ -101,19 +103,19 @@ impl<M: Execution> Worker<M> {
         worked
     }
 
-    /// Runs the pipeline's timers that are due, apart from a round, and learns of those that `process` has started. Must be
-    /// called before a sleep of [`Worker::until_timers`].
+    /// Runs timers of the pipeline that are due, outside a round, and updates the next deadline, including timers
+    /// started by `process`. Must be called before a sleep of [`Worker::until_timers`].
     pub(crate) fn run_timers(&mut self) {
         let now = self.clock();
         self.classifier.tick(now);
     }
 
-    /// When the pipeline's timers are due; `None` if none runs.
+    /// When the pipeline's next timer is due; `None` if none runs.
     pub(crate) fn due(&self) -> Option<Now> {
         self.classifier.due()
     }
 
-    /// How long until the pipeline's timers are due; `None` if none runs.
+    /// Time until the pipeline's next timer is due; `None` if none runs.
     pub(crate) fn until_timers(&self) -> Option<Duration> {
         let due = self.classifier.due()?;
         Some(Duration::from_nanos(due.0.saturating_sub(self.clock().0)))
@@ -129,7 +131,7 @@ impl<M: Execution> Worker<M> {
         self.counters.wakes.add(1);
     }
 
-    /// Asks every queue for kicks. `false` when one has packets, and sleeping would delay them.
+    /// Enables notifications on every queue. Returns `false` if one has packets, which a sleep would delay.
     pub(super) fn arm_all(&mut self) -> bool {
         let mut at = 0;
         while at < self.rx.len() {

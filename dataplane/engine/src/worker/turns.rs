@@ -1,8 +1,8 @@
-//! Turns that are not like others: of a queue that is ahead of others, of one with a burst that is carried over, and the last one of a
-//! queue that is stopped.
+//! Special turns: of a queue ahead of the others, of a queue with a carried burst, and the last turn of a queue that
+//! is stopped.
 //!
-//! These functions get a queue's account and return a burst that is sent everywhere: the owner of the queue completes it
-//! there and then returns it to the worker ([`Worker::put_away`]).
+//! These functions take the account of a queue and return a burst that has been sent to all outputs. The owner of the
+//! queue must complete it and then return it to the worker ([`Worker::put_away`]).
 
 use super::account::Account;
 use super::carried::{Carried, Rest};
@@ -12,18 +12,18 @@ use crate::command::QueueKey;
 use crate::config::QueueFull;
 use port::work::{SLICE, TURN};
 
-/// What became of a turn that is not like others.
+/// Result of a special turn.
 pub(super) enum Turn {
-    /// The queue may take a burst.
+    /// The queue may receive a burst.
     Free,
-    /// It waits for its next turn.
+    /// The turn is over.
     Over,
-    /// It has gone on with a burst, and this one is sent everywhere.
+    /// A carried burst was continued and is now sent to all outputs.
     Sent(Box<Carried>),
 }
 
 impl<M: Execution> Worker<M> {
-    /// The turn of a queue that is ahead of others, or has something carried over.
+    /// Turn of a queue that is ahead of the others or has a carried burst.
     #[cold]
     pub(super) fn odd_turn(&mut self, account: &mut Account) -> Turn {
         if !account.is_due(&mut self.level) {
@@ -36,7 +36,7 @@ impl<M: Execution> Worker<M> {
         self.deliver(account, carried).map_or(Turn::Over, Turn::Sent)
     }
 
-    /// The burst `index`, of which `send_all` has left something: sends what the turn's budget suffices for.
+    /// Continues burst `index`, for which `send_all` left something: sends as much as the turn's budget allows.
     #[cold]
     pub(super) fn carry(
         &mut self,
@@ -50,13 +50,13 @@ impl<M: Execution> Worker<M> {
         self.deliver(account, carried)
     }
 
-    /// The burst `index` was taken while the one before it was still to be sent: it waits behind that.
+    /// Burst `index` was received before the previous one was sent: it queues behind that one.
     #[cold]
     pub(super) fn carry_behind(&mut self, index: usize, from: QueueKey, account: &mut Account) {
         account.carry(self.take_over(index, from));
     }
 
-    /// A burst out of its place among those that are filled.
+    /// Moves a burst out of the two that are filled.
     fn take_over(&mut self, index: usize, from: QueueKey) -> Box<Carried> {
         let mut carried = self.spares.pop().unwrap_or_else(Carried::new);
         std::mem::swap(&mut carried.burst, &mut self.bursts[index]);
@@ -83,11 +83,11 @@ impl<M: Execution> Worker<M> {
         }
     }
 
-    /// Sends what the turn's budget suffices for, and carries over what is left.
+    /// Sends as much as the turn's budget allows and carries over the rest.
     fn deliver(&mut self, account: &mut Account, mut carried: Box<Carried>) -> Option<Box<Carried>> {
         let packets = carried.burst.len().max(1) as u64;
         if account.is_handoff && carried.cost == 0 {
-            // What it will cost is known long before it is done.
+            // The expected cost is known long before the work is done.
             carried.price = self.out.foresee(&carried).saturating_sub(carried.credit) / packets;
         }
         let is_done = self.step(&mut carried);
@@ -109,7 +109,7 @@ impl<M: Execution> Worker<M> {
         None
     }
 
-    /// Sends within what is left of the turn's budget. Whether nothing is left to be sent.
+    /// Sends within the remaining budget of the turn. Returns whether nothing is left.
     fn step(&mut self, carried: &mut Carried) -> bool {
         let Carried { burst, from, delivery, .. } = carried;
         let is_done = self.out.deliver((burst, *from), delivery, self.now);
@@ -117,21 +117,21 @@ impl<M: Execution> Worker<M> {
         is_done
     }
 
-    /// A step with the whole of its budget.
+    /// A step with a full budget.
     fn slice(&mut self, carried: &mut Carried) -> bool {
         let is_done = self.step(carried);
         self.out.spent = 0;
         is_done
     }
 
-    /// Takes back a burst that was completed.
+    /// Takes back a completed burst for reuse.
     pub(super) fn put_away(&mut self, mut carried: Box<Carried>) {
         carried.clear();
         self.spares.push(carried);
     }
 
-    /// The last turn of a burst: its queue is going to be stopped, or its memory to change. What it does not suffice for is
-    /// given up and counted, so control waits for as long as two turns take, whatever the burst is.
+    /// The last turn of a burst whose queue is about to stop or whose memory is about to change. The part that
+    /// exceeds the budget is abandoned and counted, so the control thread waits for at most about two turns.
     #[cold]
     pub(super) fn end(&mut self, account: &mut Account) -> Option<Box<Carried>> {
         let mut carried = account.next()?;
@@ -144,7 +144,8 @@ impl<M: Execution> Worker<M> {
         Some(carried)
     }
 
-    /// Sends all of a burst of the switch's own: it is one packet, and no queue has to be stopped for it.
+    /// Sends all of a burst created by the switch itself: it is a single packet, and no queue has to be stopped for
+    /// it.
     #[cold]
     pub(super) fn send_whole(&mut self, index: usize, from: QueueKey) {
         let mut carried = self.take_over(index, from);
@@ -156,13 +157,13 @@ impl<M: Execution> Worker<M> {
     }
 }
 
-/// The same for a queue that this worker has to itself, by its place.
+/// The same for a queue owned by this worker, by index.
 impl<M: Execution> Worker<M> {
-    /// The same for the queue at `at`. Whether it may take a burst.
+    /// Starts the turn of the queue at `at`. Returns whether it may receive a burst.
     #[cold]
     pub(super) fn begin_turn(&mut self, at: usize) -> bool {
         if self.rx[at].account.carries() {
-            // What another queue has taken waits for nothing that happens here.
+            // A pending burst of another queue must not wait for this turn.
             self.finish();
         }
         match self.with_account(at, Self::odd_turn) {
@@ -180,7 +181,7 @@ impl<M: Execution> Worker<M> {
         }
     }
 
-    /// Ends whatever the queue at `at` carries over.
+    /// Ends all carried bursts of the queue at `at`.
     #[cold]
     pub(super) fn end_own(&mut self, at: usize) {
         while let Some(carried) = self.with_account(at, Self::end) {
