@@ -1,23 +1,23 @@
-//! A burst that its turn did not suffice for, with everything that is needed to go on with it in a later one.
+//! A burst that exceeded the budget of its turn, with the state to continue it in a later turn.
 
 use crate::command::QueueKey;
 use port::soft_offload::SoftGso;
 use port::{Batch, Burst, EditId, Edits, Now, PortId};
 
-/// A burst that was received and not yet sent everywhere.
+/// A burst that was received and not yet sent to all outputs.
 pub(crate) struct Carried {
     pub(super) burst: Burst,
     pub(super) from: QueueKey,
     pub(super) delivery: Delivery,
-    /// Whether the pipeline has seen it; if not, nothing of `delivery` means anything.
+    /// Whether the pipeline has classified it; if not, `delivery` is not valid.
     pub(super) is_classified: bool,
     /// Units of work so far.
     pub(super) cost: u64,
-    /// What was charged in front of the handoff queue that it came by, and is not used up yet.
+    /// Remaining part of the charge in front of the handoff queue that it arrived through.
     pub(super) credit: u64,
-    /// What was spent beyond that.
+    /// Units spent beyond that.
     pub(super) owed: u64,
-    /// That for each packet, as far as is known.
+    /// `owed` per packet, as far as known.
     pub(super) price: u64,
 }
 
@@ -35,7 +35,7 @@ impl Carried {
         })
     }
 
-    /// Lets go of packets and maps.
+    /// Releases packets and memory tables.
     pub(super) fn clear(&mut self) {
         self.burst.unpin();
         self.delivery.made.unpin();
@@ -49,7 +49,7 @@ impl Carried {
         (self.credit, self.owed, self.price) = (0, 0, 0);
     }
 
-    /// `units` more were spent. Returns what is beyond the credit.
+    /// Records `units` of work. Returns the part beyond the credit.
     pub(super) fn spend(&mut self, units: u64) -> u64 {
         let beyond = units.saturating_sub(self.credit);
         self.credit = self.credit.saturating_sub(units);
@@ -58,43 +58,44 @@ impl Carried {
     }
 }
 
-/// What is left to be sent of a burst.
+/// The unsent part of a burst.
 #[derive(Default)]
 pub(super) struct Delivery {
     pub(super) rests: Vec<Rest>,
-    /// The edits of those.
+    /// Edits of `rests`.
     pub(super) edits: Edits,
-    /// Whether each packet leaves by one port at most, so that its buffers may go along.
+    /// Whether each packet has at most one output, so that its buffers may be handed over.
     pub(super) alone: bool,
-    /// The packet that is being cut into segments.
+    /// The packet being segmented.
     pub(super) cut: Option<Cut>,
-    /// That packet as its output wants it, where that is not as it was received.
+    /// Edited form of that packet, if the output needs one.
     pub(super) edited: Option<Box<Burst>>,
-    /// Its segments of this moment.
+    /// Its current segments.
     pub(super) made: Burst,
-    /// When full queues are waited for no longer. One for the burst, however many outputs there are.
+    /// Deadline for waiting for full queues; one for the burst, independent of the number of outputs.
     pub(super) deadline: Option<Now>,
 }
 
-/// Packet `packet` of the burst on its way through the segmentation.
+/// Packet `packet` of the burst during segmentation.
 pub(super) struct Cut {
     pub(super) packet: u8,
-    /// Whether it is cut as it was edited.
+    /// Whether its edited form is segmented.
     pub(super) edited: bool,
     pub(super) segments: SoftGso,
 }
 
-/// What is left to be sent to one output.
+/// The unsent part for one output.
 pub(super) struct Rest {
     batch: Batch,
-    /// Emissions that are done with.
+    /// Number of finished emissions.
     done: usize,
-    /// Of the packet that is being cut, which is the first one left: how many of the segments made are sent or counted, and
-    /// how many there are in all from the first of those on. `None` if this output takes no part in it.
+    /// For the packet being segmented, which is the first one left: progress of this output. `None` if this output
+    /// does not take part.
     pub(super) cut: Option<Part>,
 }
 
-/// An output's part in a packet that is being cut.
+/// Progress of one output in a segmented packet: `sent` of the current segments are sent or counted; `left` segments
+/// remain in total.
 #[derive(Clone, Copy)]
 pub(super) struct Part {
     pub(super) sent: usize,
@@ -115,12 +116,12 @@ impl Rest {
         self.batch.is_edited()
     }
 
-    /// The packets that are left.
+    /// Indices of the packets that are left.
     pub(super) fn left(&self) -> &[u8] {
         &self.batch.indices().as_slice()[self.done..]
     }
 
-    /// The edit of the first emission that is left.
+    /// The edit of the first emission left.
     pub(super) fn first_edit(&self) -> EditId {
         self.batch.edit(self.done)
     }
@@ -134,12 +135,12 @@ impl Rest {
         self.left().is_empty()
     }
 
-    /// `n` more emissions are done with.
+    /// Marks `n` more emissions as finished.
     pub(super) fn advance(&mut self, n: usize) {
         self.done += n;
     }
 
-    /// These emissions, of those that were done with last, are not.
+    /// Puts back emissions of those that were finished last.
     pub(super) fn put_back(&mut self, left: &Batch) {
         let mut all = *left;
         let behind = self.left().iter().enumerate();
@@ -147,14 +148,14 @@ impl Rest {
         (self.batch, self.done) = (all, 0);
     }
 
-    /// Packets that are still to be sent, or counted as lost: of one that is being cut, its segments.
+    /// Number of packets still to be sent or counted as lost, with a packet in segmentation counted as its segments.
     pub(super) fn packets(&self) -> u64 {
         let whole = self.left().len();
         self.cut.map_or(whole, |part| part.left + whole - 1) as u64
     }
 }
 
-/// Some of the emissions to one output.
+/// A range of the emissions to one output.
 #[derive(Clone, Copy)]
 pub(super) struct Emissions<'a> {
     batch: &'a Batch,
@@ -163,7 +164,7 @@ pub(super) struct Emissions<'a> {
 }
 
 impl<'a> Emissions<'a> {
-    /// All of them.
+    /// All emissions.
     #[inline(always)]
     pub(super) fn all(batch: &'a Batch) -> Self {
         Self { batch, from: 0, to: batch.indices().as_slice().len() }
@@ -180,13 +181,13 @@ impl<'a> Emissions<'a> {
         self.batch.is_edited()
     }
 
-    /// The packets.
+    /// Indices of the packets.
     #[inline(always)]
     pub(super) fn indices(self) -> &'a [u8] {
         &self.batch.indices().as_slice()[self.from..self.to]
     }
 
-    /// The edit of the emission at this place.
+    /// The edit of the emission at index `place`.
     pub(super) fn edit(self, place: usize) -> EditId {
         self.batch.edit(self.from + place)
     }

@@ -1,10 +1,11 @@
-//! Going on with a burst whose turn was over: long packets a few at a time, full queues that are waited for, and packets that
-//! are cut into segments because an output does not do it itself.
+//! Continues a carried burst: many packets a few at a time, full queues that are waited for, and packets that are
+//! segmented in software because an output does not support the offload.
 //!
-//! A packet is cut once for all outputs that want it in the same form. Its segments are made 64 at a time and each set is
-//! sent to every such output before the next is made; an output without room takes no part, and one that becomes full loses
-//! what is left of the packet. The order of packets is kept for each output. Every step checks the budget first, which is
-//! less than that of a turn ([`work::SLICE`]), so a turn exceeds it by one step at most.
+//! A packet is segmented once for all outputs that need it in the same form. Segments are created 64 at a time, and
+//! each set is sent to all of these outputs before the next one is created. An output without room does not take
+//! part; one that becomes full loses the rest of the packet. Packet order is kept for each output. Every step checks
+//! the budget first, which is smaller than that of a full turn ([`work::SLICE`]), so a turn exceeds it by at most one
+//! step.
 
 use super::carried::{Cut, Delivery, Part, Rest};
 use super::transmit::Transmit;
@@ -13,13 +14,13 @@ use port::soft_offload::SoftGso;
 use port::work::{self, SLICE};
 use port::{BadOffload, Burst, BurstStats, Capabilities, DropReason, EditId, Edits, Now, PLACES, PortId};
 
-/// How long full queues are waited for, in nanoseconds, where that is configured: in all, for the burst.
+/// Maximum time to wait for full queues if configured, in nanoseconds: in total for the burst.
 const WAIT: u64 = 1_000_000;
 
-/// From when an output was waited for in vain behind a handoff queue until it is waited for again, in nanoseconds.
+/// Time for which an output is not waited for after a wait timed out behind a handoff queue, in nanoseconds.
 const APART: u64 = 32 * WAIT;
 
-/// What a step needs to know of the burst.
+/// The burst of a step.
 struct Source<'a> {
     burst: &'a mut Burst,
     from: QueueKey,
@@ -27,12 +28,13 @@ struct Source<'a> {
 }
 
 impl Delivery {
-    /// For how long full queues were waited for, in nanoseconds: what came behind by the same handoff queue has waited, too.
+    /// Time spent waiting for full queues, in nanoseconds; packets behind this burst in the same handoff queue waited
+    /// too.
     pub(super) fn waited(&self, now: Now) -> u64 {
         self.deadline.map_or(0, |deadline| (now.0 + WAIT).saturating_sub(deadline.0))
     }
 
-    /// Keeps one packet as its edit leaves it, to be cut.
+    /// Creates the edited form of one packet, to be segmented.
     fn edit(&mut self, source: &Source<'_>, packet: u8, edit: EditId) -> Result<&Burst, DropReason> {
         let made = self.edited.get_or_insert_default();
         made.begin_from(source.burst);
@@ -42,7 +44,7 @@ impl Delivery {
 }
 
 impl Transmit {
-    /// Sends what `delivery` says of `burst`, within the budget of a slice. Returns whether nothing is left.
+    /// Sends `burst` as `delivery` specifies, within the budget of a slice. Returns whether nothing is left.
     pub(super) fn deliver(
         &mut self,
         (burst, from): (&mut Burst, QueueKey),
@@ -73,8 +75,8 @@ impl Transmit {
         delivery.rests.is_empty()
     }
 
-    /// Whether the burst still waits for full queues. Behind a handoff queue every port's packets wait with it, so an output for which
-    /// one has waited in vain is not waited for again for a while.
+    /// Whether the burst still waits for full queues. Behind a handoff queue, packets of all ports wait with it, so
+    /// an output for which a wait timed out is not waited for again for some time.
     fn is_worth_waiting(&mut self, delivery: &Delivery, now: Now) -> bool {
         let is_over = delivery.deadline.is_some_and(|deadline| now >= deadline);
         if is_over && self.is_staged() {
@@ -86,7 +88,8 @@ impl Transmit {
         !is_over && delivery.rests.iter().all(is_worth)
     }
 
-    /// Sends the next `most` indices as they are. Returns whether none of them is waited for; they may be left all the same.
+    /// Sends the next `most` indices unchanged. Returns `false` if some of them wait for room. If the budget ends,
+    /// indices are left although `true` is returned.
     fn send_run(&mut self, source: &mut Source<'_>, rest: &mut Rest, most: usize) -> bool {
         let mut most = most.min(rest.left().len());
         while most > 0 && self.spent < SLICE {
@@ -108,7 +111,8 @@ impl Transmit {
         true
     }
 
-    /// Sends what is left to outputs that do not take every packet as it is. Returns whether nothing is waited for.
+    /// Sends the rest to outputs that do not accept every packet unchanged. Returns `false` if some output is waited
+    /// for.
     fn segment(&mut self, source: &mut Source<'_>, delivery: &mut Delivery, needs: Capabilities) -> bool {
         while self.spent < SLICE {
             if delivery.cut.is_some() {
@@ -126,8 +130,8 @@ impl Transmit {
         true
     }
 
-    /// Sends the packets before the next one that some output wants cut, and names that one. `None` if there is none, or none
-    /// that can be gone on with in this turn.
+    /// Sends the packets before the next one that an output needs segmented, and returns that packet. Returns `None`
+    /// if there is none, or none that can be continued in this turn.
     fn next_cut(&mut self, source: &mut Source<'_>, rests: &mut [Rest], needs: Capabilities) -> Option<u8> {
         let mut next = None;
         for k in 0..rests.len() {
@@ -148,8 +152,8 @@ impl Transmit {
         next
     }
 
-    /// Has every output that wants `packet` next take part in cutting it. One without room loses it instead; outputs that
-    /// want it in a form of their own come one after the other.
+    /// Includes every output whose next packet is `packet`, to be segmented. An output without room loses the packet.
+    /// Outputs that need it in different forms are handled one after the other.
     fn start_cut(&mut self, source: &mut Source<'_>, packet: u8, delivery: &mut Delivery) {
         let (mut taking, mut edited) = (0, EditId::NONE);
         for k in 0..delivery.rests.len() {
@@ -200,7 +204,7 @@ impl Transmit {
         }
     }
 
-    /// From here on the packet counts as its segments, at each output that takes part.
+    /// From here on, the packet counts as its segments at each output that takes part.
     fn begin_segments(&mut self, from: QueueKey, cut: Cut, delivery: &mut Delivery, taking: u64) {
         let packets = cut.segments.packets();
         for part in delivery.rests.iter_mut().filter_map(|rest| rest.cut.as_mut()) {
@@ -211,8 +215,8 @@ impl Transmit {
         delivery.cut = Some(cut);
     }
 
-    /// Sends the segments that are made to every output that takes part, then makes more. Returns whether nothing is waited
-    /// for.
+    /// Sends the segments to every output that takes part, then creates more. Returns `false` if some output is
+    /// waited for.
     fn push_segments(&mut self, source: &mut Source<'_>, delivery: &mut Delivery) -> bool {
         let Delivery { rests, made, .. } = delivery;
         for rest in rests.iter_mut() {
@@ -231,10 +235,10 @@ impl Transmit {
         self.make_segments(source, delivery)
     }
 
-    /// Makes the next segments, or ends the packet. Returns whether nothing is waited for.
+    /// Creates the next segments, or finishes the packet. Returns `false` if some output is waited for.
     fn make_segments(&mut self, source: &mut Source<'_>, delivery: &mut Delivery) -> bool {
         let mut taking = 0;
-        // All segments but the last are equally long.
+        // All segments except the last have the same length.
         let len = if delivery.made.is_empty() { 0 } else { delivery.made.frame_len(0) };
         for rest in &mut delivery.rests {
             let Some(part) = rest.cut.filter(|part| part.left > 0) else { continue };
@@ -261,7 +265,7 @@ impl Transmit {
         let bytes: usize = (0..delivery.made.len()).map(|i| delivery.made.frame_len(i)).sum();
         self.spent += delivery.made.len() as u64 * work::SEGMENT + bytes as u64 / work::BYTES;
         for part in delivery.rests.iter_mut().filter_map(|rest| rest.cut.as_mut()) {
-            // An output that takes no more has sent all that it ever gets.
+            // An output with nothing left to receive counts as complete.
             part.sent = if part.left > 0 { 0 } else { usize::MAX };
         }
         true
@@ -278,14 +282,14 @@ impl Transmit {
         self.counters.port(to).count_drops(&stats);
     }
 
-    /// Counts what is left for `port` as lost: the port is gone, and its number may soon be another's.
+    /// Counts the rest for `port` as lost: the port is gone, and its number may be reused.
     pub(super) fn forget(&self, port: PortId, delivery: &mut Delivery) {
         for rest in delivery.rests.extract_if(.., |rest| rest.port() == port) {
             self.count_lost(port, DropReason::PortDown, rest.packets());
         }
     }
 
-    /// Counts all that is left as lost with its source, port `from`.
+    /// Counts the rest of the burst as lost, on account of source port `from` where the output is not known.
     pub(super) fn abandon(&mut self, delivery: &mut Delivery, from: PortId) {
         for rest in delivery.rests.drain(..) {
             self.count_lost(self.payer(from, rest.port()), DropReason::SourceStopped, rest.packets());
@@ -293,12 +297,12 @@ impl Transmit {
     }
 }
 
-/// Whether something that is left for the same output comes before rest number `k`.
+/// Whether an earlier entry for the same output comes before entry `k`.
 fn follows(rests: &[Rest], k: usize) -> bool {
     rests[..k].iter().any(|rest| rest.port() == rests[k].port() && !rest.is_done())
 }
 
-/// The packet that was cut is done with at every output that took part.
+/// Finishes the segmented packet at every output that took part.
 fn end_cut(delivery: &mut Delivery) {
     delivery.cut = None;
     for rest in delivery.rests.iter_mut().filter(|rest| rest.cut.is_some()) {
@@ -307,7 +311,8 @@ fn end_cut(delivery: &mut Delivery) {
     }
 }
 
-/// How many of `indices` `left` units suffice for if each costs `rough` units beside its own, and one at least.
+/// How many of `indices` the budget of `left` units allows if each costs `rough` units beyond its own cost; at least
+/// one.
 fn affordable(burst: &Burst, indices: &[u8], (left, rough): (u64, u64)) -> usize {
     let mut cost = work::OUTPUT;
     let is_affordable = |pick: &&u8| {

@@ -1,5 +1,5 @@
-//! A worker as one stage of several: sending on by handoff queues, holding back where they are full, and taking turns with other stages on
-//! its thread.
+//! A worker as one stage of several: sends through handoff queues, applies backpressure if they are full, and takes
+//! turns with other stages on its thread.
 
 use super::execution::Execution;
 use super::{RxSlot, Worker};
@@ -11,15 +11,17 @@ use port::PortId;
 use rustix::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// What a stage has besides, and what keeps it from taking packets.
+/// State of a stage.
 pub(crate) struct Stage {
-    /// What ports owe for work behind handoff queues.
+    /// Debts of ports for work behind handoff queues.
     debts: Arc<Debts>,
-    /// Whether nothing is taken for now.
+    /// Whether receiving is paused.
     paused: bool,
-    /// While handoff queues to this stage are drained: by receive queue, packets that may still be in it.
+    /// While handoff queues to this stage are drained: by receive queue, the maximum number of packets still to
+    /// drain.
     draining: Option<Vec<u64>>,
-    /// Where the last round stopped short because a handoff queue was full, and queues that had their turns since a round was whole.
+    /// Index at which the last round stopped because a handoff queue was full; `passed`: queues that had a turn since
+    /// the last whole round.
     stopped_at: usize,
     passed: usize,
 }
@@ -52,7 +54,8 @@ impl Execution for Stage {
                 }
             }
             Command::Pause(paused) => {
-                // What was decided goes by the handoff queues of before, so that no flow overtakes itself.
+                // Bursts already classified must leave through the previous handoff queues, so that flows stay in
+                // order.
                 (0..if paused { worker.rx.len() } else { 0 }).for_each(|at| worker.deliver_carried(at));
                 worker.model.paused = paused;
             }
@@ -88,7 +91,7 @@ impl Execution for Stage {
 }
 
 impl Worker<Stage> {
-    /// The queues that the port has here pay in equal parts, and hear of the price.
+    /// Divides the debt equally among the port's queues on this stage and passes the price to them.
     #[cold]
     fn settle_for(&mut self, at: usize, owed: u64, price: u64) {
         let port = self.rx[at].key.port;
@@ -102,8 +105,8 @@ impl Worker<Stage> {
         slot.account.add(debt / queues, &mut self.level);
     }
 
-    /// A round that takes nothing while paused, and no more than the handoff queues behind have room for. The next round goes on where
-    /// this one stopped, so that no queue is forgotten.
+    /// A round that receives nothing while paused, and only as much as the next handoff queues have room for. The
+    /// next round continues with the queue at which this one stopped, so that no queue starves.
     fn restrained_round(&mut self) -> bool {
         let mut worked = false;
         let queues = if self.model.paused { 0 } else { self.rx.len() };
@@ -124,8 +127,9 @@ impl Worker<Stage> {
         self.end_round(worked, is_whole)
     }
 
-    /// Judges and sends all that is in handoff queues to this stage now, and not what comes meanwhile without end. `false` where the
-    /// handoff queues behind are full, and it has to be asked again: they may end on this very thread.
+    /// Classifies and sends everything now in the handoff queues to this stage; packets that arrive later are
+    /// bounded. Returns `false` if the next handoff queues are full and it must be called again: they may end on this
+    /// thread.
     fn drain_hops(&mut self) -> bool {
         let whole = || vec![HandoffConfig::MOST as u64; self.rx.len()];
         let mut left = self.model.draining.take().unwrap_or_else(whole);
@@ -138,7 +142,7 @@ impl Worker<Stage> {
         is_done
     }
 
-    /// Takes up to `left` packets out of one handoff queue. Whether that was all that was in it.
+    /// Dequeues at most `left` packets from one handoff queue. Returns `false` if the next handoff queues are full.
     fn drain_hop(&mut self, at: usize, left: &mut u64) -> bool {
         while *left > 0 {
             if self.out.handoffs.waits() && !self.out.handoffs.have_room() {
@@ -162,7 +166,8 @@ impl Worker<Stage> {
         true
     }
 
-    /// Goes on with what the queue at `at` carries over until it is sent. Full queues are waited for no longer than ever.
+    /// Continues the carried bursts of the queue at `at` until they are sent. Full queues are waited for at most as
+    /// long as usual.
     fn deliver_carried(&mut self, at: usize) {
         while self.rx[at].account.carries() {
             self.now = self.clock();
@@ -171,7 +176,7 @@ impl Worker<Stage> {
         }
     }
 
-    /// A round of a stage, which counts also what became of its thread's buffers.
+    /// A round of a stage, which also counts the use of its thread's buffer cache.
     pub(crate) fn staged_round(&mut self, last: &mut u64) -> bool {
         let worked = self.round();
         if worked {
@@ -180,12 +185,12 @@ impl Worker<Stage> {
         self.spend(worked, last)
     }
 
-    /// What becomes readable when this worker has to wake.
+    /// Readable when this worker must wake.
     pub(crate) fn wake_fd(&self) -> BorrowedFd<'_> {
         self.sleeper.fd()
     }
 
-    /// Is awake again; `slept` says that all stages of the thread were asleep.
+    /// Resumes after a sleep attempt; `slept` states that all stages of the thread slept.
     pub(crate) fn resume(&mut self, slept: bool) {
         if self.counters.sleeping.load(std::sync::atomic::Ordering::Relaxed) {
             self.wakes();

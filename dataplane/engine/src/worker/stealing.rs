@@ -1,11 +1,12 @@
-//! A worker that takes bursts from others' queues when its own have none. How a queue is shared is in [`StealableQueue`].
+//! Work stealing: a worker that takes bursts from queues of others if its own are empty. [`StealableQueue`] has the
+//! locking protocol.
 //!
-//! There is no overlap of two bursts here: a burst that waits to be judged would keep its queue locked. A round serves each
-//! queue of its own once; one that brought nothing takes one burst from the fullest queue of anybody else. An idle worker
-//! sleeps on its own kicks like any other, and a worker that takes a full burst wakes one that sleeps.
+//! There is no overlap of two bursts here: a pending burst would keep its queue locked. A round serves each queue of
+//! this worker once; if all are empty, it takes one burst from the fullest queue of another worker. An idle worker
+//! sleeps on the kicks of its own queues, and a worker that receives a full burst wakes a sleeping one.
 //!
-//! A queue whose worker a rule names is served by that worker only, and a worker that an isolated queue has to itself takes
-//! nothing of others: that is what the rules promise.
+//! A queue with an affinity rule is served only by its worker, and a worker dedicated to an isolated queue does not
+//! steal.
 
 use super::carried::Carried;
 use super::execution::Execution;
@@ -21,36 +22,38 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
-/// A queue whose last burst had fewer packets than this is left to its home: what a burst costs to fetch from another core's
-/// caches is paid by many packets or not worth it.
+/// A queue whose last burst had fewer packets is left to its home: fetching a burst from another core's caches pays
+/// off only for many packets.
 const WORTH: u32 = BURST as u32 / 2;
-/// How long another worker's turn at a queue is waited for, when control wants something: many times what a turn takes, and
-/// little beside what control waits for this worker. A worker that hangs with the queue is not waited for any longer.
+/// How long a command waits for the turn of another worker: many times the length of a turn, and short compared with
+/// the time that the control thread waits for this worker. A worker that hangs with the queue is not waited for any
+/// longer.
 const TURN_TIME: Duration = Duration::from_millis(20);
-/// Nanoseconds between two wake-ups of others: about as long as they look around before they sleep again.
+/// Minimum time between two wake-ups of others, in nanoseconds: about the time for which they poll before they sleep
+/// again.
 const RING_APART: u64 = 100_000;
 
-/// Another worker, as far as waking it goes.
+/// Another worker, for waking it.
 pub(crate) struct Peer {
     pub(crate) link: Arc<Link>,
     pub(crate) counters: Arc<WorkerCounters>,
 }
 
-/// What a worker knows of queues that are shared.
+/// State of a worker that shares queues.
 #[derive(Default)]
 pub(crate) struct Sharing {
-    /// Its place among the workers.
+    /// Index of this worker.
     me: usize,
     peers: Arc<[Peer]>,
-    /// By place: whether the worker serves an isolated queue and nothing else. Empty: none does.
+    /// By worker index: whether the worker is dedicated to an isolated queue. Empty if none is.
     alone: Arc<[bool]>,
     stalls: Vec<Arc<StealableQueue>>,
-    /// When it last woke another worker, in ticks.
+    /// When this worker last woke another one, in ticks.
     rang: u64,
 }
 
 impl Sharing {
-    /// Whether the worker at that place takes bursts of others.
+    /// Whether the worker with this index steals.
     fn steals(&self, at: usize) -> bool {
         !self.alone.get(at).copied().unwrap_or(false)
     }
@@ -83,7 +86,7 @@ impl Execution for Sharing {
         worker.forget_shared(port);
     }
 
-    /// Of shared queues only the one that this worker had just then is lost.
+    /// Only the queue that this worker held during the panic is lost.
     fn fail(worker: &Worker<Self>) {
         for stealable in &worker.model.stalls {
             worker.note_failure(stealable);
@@ -91,7 +94,7 @@ impl Execution for Sharing {
     }
 }
 
-/// A worker's queues while it serves them. They are the worker's again afterwards, also if that panics.
+/// The worker's queues while it serves them; returned to the worker on drop, also after a panic.
 struct Lent<'a> {
     stalls: Vec<Arc<StealableQueue>>,
     worker: &'a mut Worker<Sharing>,
@@ -104,7 +107,7 @@ impl Drop for Lent<'_> {
 }
 
 impl Worker<Sharing> {
-    /// Serves each queue of its own once, or steals from one of another worker. Whether there was any packet.
+    /// Serves each own queue once, otherwise steals from one of another worker. Returns whether there was any packet.
     fn stealing_round(&mut self) -> bool {
         let mut lent = Lent { stalls: std::mem::take(&mut self.model.stalls), worker: self };
         let Lent { stalls, worker } = &mut lent;
@@ -128,7 +131,8 @@ impl Worker<Sharing> {
         worked
     }
 
-    /// Takes a burst, classifies it, sends it and gives it back, unless another worker does. Whether there was any packet.
+    /// Receives, classifies, sends and completes a burst, unless another worker holds the queue. Returns whether
+    /// there was any packet.
     #[inline]
     fn serve(&mut self, at: usize, stealable: &StealableQueue) -> bool {
         let Some(mut held) = stealable.try_hold() else { return self.note_failure(stealable) };
@@ -176,7 +180,7 @@ impl Worker<Sharing> {
         got
     }
 
-    /// The lock was not to be had: if a worker panicked with it, the port is told.
+    /// Called if the lock was not acquired: reports a fault to the port if a worker panicked while holding it.
     #[cold]
     fn note_failure(&self, stealable: &StealableQueue) -> bool {
         if stealable.has_failed()
@@ -187,7 +191,7 @@ impl Worker<Sharing> {
         false
     }
 
-    /// Classifies and sends the burst that was taken, and gives it back unless its turn ends before.
+    /// Classifies and sends the received burst, and completes it unless its turn ends before.
     #[inline]
     fn send_shared(&mut self, stealable: &StealableQueue, served: &mut Served) {
         let burst = &mut self.bursts[0];
@@ -205,7 +209,7 @@ impl Worker<Sharing> {
         self.put_away(carried);
     }
 
-    /// Ends whatever a shared queue carries over.
+    /// Ends all carried bursts of a shared queue.
     #[cold]
     fn end_shared(&mut self, served: &mut Served) {
         while let Some(carried) = self.end(&mut served.account) {
@@ -213,8 +217,9 @@ impl Worker<Sharing> {
         }
     }
 
-    /// A port's shared queues take over its changed map, after whatever they carry over: the old memory must not stay in use.
-    /// Every worker does this, so a queue that another one serves for long is left to that one.
+    /// Has a port's shared queues take over a changed memory table, after their carried bursts have ended: the old
+    /// memory must not stay in use. Every worker does this, so a queue that another worker holds for long is left to
+    /// that worker.
     fn refresh_shared(&mut self, port: PortId) {
         let mut lent = Lent { stalls: std::mem::take(&mut self.model.stalls), worker: self };
         let Lent { stalls, worker } = &mut lent;
@@ -228,7 +233,7 @@ impl Worker<Sharing> {
         }
     }
 
-    /// As [`Worker::forget_output`], for shared queues.
+    /// [`Worker::forget_output`] for shared queues.
     fn forget_shared(&mut self, port: PortId) {
         for stealable in &self.model.stalls {
             if let Some(served) = stealable.hold(TURN_TIME).as_mut().and_then(|held| held.as_mut()) {
@@ -254,7 +259,7 @@ impl Worker<Sharing> {
         });
     }
 
-    /// There is more to do than one worker does: one that sleeps is woken, and not too often.
+    /// Wakes a sleeping worker because there is more work than one worker handles, with a minimum interval.
     fn wake_another(&mut self) {
         let apart = (RING_APART as f64 * self.ticks_per_ns) as u64;
         let asleep = |(at, peer): &(usize, &Peer)| {
@@ -268,7 +273,7 @@ impl Worker<Sharing> {
         }
     }
 
-    /// A queue that it may serve from now on.
+    /// Adds a shared queue.
     fn share(&mut self, stealable: Arc<StealableQueue>) {
         if stealable.home == self.model.me {
             self.sleeper.watch(stealable.kick());
@@ -280,11 +285,11 @@ impl Worker<Sharing> {
         self.count_own();
     }
 
-    /// A queue that it must not touch any more.
+    /// Removes a shared queue; the worker does not access it afterwards.
     fn unshare(&mut self, key: crate::command::QueueKey) {
         let gone: Vec<_> = self.model.stalls.extract_if(.., |stealable| stealable.key == key).collect();
         for stealable in gone {
-            // The last worker that forgets the queue leaves nothing carried over in it.
+            // The last worker that removes the queue leaves no carried burst in it.
             self.end_stall(&stealable);
             if stealable.home == self.model.me {
                 self.sleeper.forget(stealable.kick());
@@ -302,7 +307,7 @@ impl Worker<Sharing> {
         self.model.stalls.iter().filter(|stealable| stealable.home == self.model.me)
     }
 
-    /// Sleeps until a kick, a command or a worker with too much to do wakes it. Whether it slept.
+    /// Sleeps until a kick, a command or a wake-up by a busy worker. Returns whether it slept.
     #[cold]
     fn sleep_among_others(&mut self) -> bool {
         self.notify();
@@ -313,7 +318,7 @@ impl Worker<Sharing> {
             self.sleeper.sleep(self.until_timers());
             self.wakes();
         }
-        // Notifications are left as they are on a queue that another worker is serving; the next one is as good.
+        // A queue that another worker is serving keeps its notifications enabled; the next sleep disables them.
         for stealable in self.own() {
             if let Some(served) = stealable.try_hold().as_mut().and_then(|held| held.as_mut()) {
                 served.queue.disable_notification();
@@ -322,7 +327,7 @@ impl Worker<Sharing> {
         slept
     }
 
-    /// Whether the queue has nothing, and kicks when it has.
+    /// Whether the queue is empty and its notification is enabled.
     fn enable_notification(&self, stealable: &StealableQueue) -> bool {
         let Some(mut held) = stealable.try_hold() else { return stealable.has_failed() };
         let Some(served) = held.as_mut() else { return true };
@@ -339,16 +344,16 @@ impl Worker<Sharing> {
     }
 }
 
-/// Gives a burst back, and asks whether the driver wants to be told.
+/// Completes a burst and notifies the driver if required.
 #[inline]
 fn complete(served: &mut Served, burst: &Burst) {
     super::complete(&mut *served.queue, burst);
-    // As in `notify`: what was published comes before the question.
+    // As in `notify`: orders the used-index store before the load of the suppression field.
     fence(Ordering::SeqCst);
     served.queue.notify();
 }
 
-/// Of others' queues, the one whose last burst had most packets, if it had enough.
+/// The queue of another worker whose last burst was largest. Returns `None` if it had fewer than `WORTH` packets.
 fn fullest(stalls: &[Arc<StealableQueue>], me: usize) -> Option<usize> {
     let others = stalls.iter().enumerate().filter(|(_, stealable)| stealable.home != me);
     let (at, most) =

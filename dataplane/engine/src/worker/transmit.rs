@@ -1,9 +1,9 @@
-//! How a worker sends what was decided: by port, and where a port has several queues by flow.
+//! Transmit: sends classified bursts, by port and, for ports with several queues, by flow.
 //!
-//! [`Transmit::send_all`] sends at once what is cheap: a burst that fits into the turn, to outputs that take its packets as
-//! they are and have room. Everything else is put on a list of rests, which [`Transmit::deliver`] works off within the turn's
-//! budget, this turn or a later one. Nothing here waits: a full queue that is to be waited for is tried again in the next
-//! round, by which time other queues had their turns.
+//! [`Transmit::send_all`] immediately sends the cheap part: a burst that fits in the turn, to outputs that accept its
+//! packets unchanged and have room. Everything else goes to a list of rests, which [`Transmit::deliver`] processes
+//! within the turn's budget, in this turn or a later one. Nothing here blocks: a full queue that is waited for is
+//! retried in the next round, after other queues had their turns.
 
 use super::carried::{Carried, Emissions, Rest};
 use crate::command::{Event, QueueKey, Retired};
@@ -22,38 +22,39 @@ use port::{
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-/// A worker's transmit queues and what leads to other stages.
+/// A worker's transmit queues and handoff queues.
 pub(super) struct Transmit {
     pub(super) tx: Vec<TxSlots>,
     dirty: Vec<PortId>,
-    /// Ports of which a queue may keep packets back.
+    /// Ports with a queue that may delay packets.
     pub(super) keeping: Vec<PortId>,
-    /// Where this is one stage of several: the next ones.
+    /// Handoff queues to the next stages, if this is a stage.
     pub(super) handoffs: Handoffs,
     pub(super) counters: Arc<WorkerCounters>,
     link: Arc<Link>,
     kernel: Choice,
     steering: Steering,
     workers: usize,
-    /// Whether full queues are waited for, by configuration.
+    /// Whether full queues are waited for, as configured.
     pub(super) may_wait: bool,
     /// Whether packets for a full queue are left over instead of dropped.
     pub(super) waits: bool,
-    /// Emissions of the last call for which a queue was full, where those are waited for.
+    /// Emissions of the last call that wait for a full queue.
     pub(super) leftover: Batch,
-    /// Packets as their edits leave them, for one output at a time.
+    /// Edited packets for one output at a time.
     edited: Option<Box<Burst>>,
-    /// Whether each packet of the burst leaves by one port at most.
+    /// Whether each packet of the burst has at most one output.
     pub(super) alone: bool,
-    /// Units of work of this turn so far.
+    /// Units of work used in this turn.
     pub(super) spent: u64,
-    /// What was charged in front of a handoff queue for a burst that came by one: work up to that is paid for. `None` without handoff queues.
+    /// Charge in front of the handoff queue for the current burst: work up to that is paid. `None` without handoff
+    /// queues.
     pub(super) credit: Option<u64>,
-    /// What a packet of the queue that is served is expected to cost behind handoff queues, beyond what is charged in front.
+    /// Expected cost of a packet of the current queue behind handoff queues, beyond the charge in front.
     pub(super) price: u64,
-    /// What `send_all` has left to `deliver`.
+    /// Work left by `send_all` for `deliver`.
     pub(super) rests: Vec<Rest>,
-    /// By pick: the place of the queue that it takes, where an output has several.
+    /// By index in the batch: the queue chosen for the packet, if the output has several.
     places: [u8; BURST],
 }
 
@@ -83,7 +84,7 @@ impl Transmit {
         }
     }
 
-    /// Sends what `verdicts` say of `burst`. Returns whether nothing is left; otherwise `rests` has it.
+    /// Sends `burst` as `verdicts` specify. Returns whether nothing is left; otherwise `rests` has it.
     #[inline]
     pub(super) fn send_all(&mut self, burst: &mut Burst, verdicts: &Verdicts, from: QueueKey) -> bool {
         let counters = &self.counters.port(from.port);
@@ -108,7 +109,7 @@ impl Transmit {
             let slots = &self.tx[usize::from(to.0)];
             let behind = if slots.queues.is_empty() { behind } else { 0 };
             let rough = slots.rough * batch.indices().as_slice().len() as u64;
-            // What is left of an earlier batch for the same port goes first.
+            // The rest of an earlier batch for the same port must be sent first.
             let follows = self.rests.iter().any(|rest| rest.port() == to);
             if follows || self.spent + cost + rough + behind > TURN || !self.takes(to, needs) {
                 self.rests.push(Rest::new(batch));
@@ -119,8 +120,7 @@ impl Transmit {
         self.rests.is_empty()
     }
 
-    /// Sends each packet as its edit leaves it. Returns whether all are done with; otherwise `leftover` has those that are
-    /// waited for.
+    /// Sends packets in their edited form. Returns whether all are done; otherwise `leftover` has those that wait.
     #[inline(always)]
     pub(super) fn send_emissions(
         &mut self,
@@ -135,7 +135,7 @@ impl Transmit {
         self.send(burst, from, emissions.port(), emissions.indices())
     }
 
-    /// Makes a burst of packets as their edits leave them, and sends it. A packet that cannot be edited so is lost.
+    /// Creates a burst of edited packets and sends it. A packet that cannot be edited is lost.
     #[inline(never)]
     fn send_edited(
         &mut self,
@@ -158,27 +158,27 @@ impl Transmit {
         let n = made.len();
         let is_done = self.send(&mut made, from, to, &PLACES[..n]);
         if !is_done {
-            // What is left is named by its number in the burst that was made.
+            // Maps indices of the edited burst back to the original one.
             let left = std::mem::replace(&mut self.leftover, Batch::new(to));
             for number in left.indices().as_slice() {
                 let place = usize::from(places[usize::from(*number)]);
                 self.leftover.push(emissions.indices()[place], emissions.edit(place));
             }
         }
-        // No map stays mapped for a burst that was sent.
+        // No memory table must stay referenced for a burst that was sent.
         made.unpin();
         self.edited = Some(made);
         is_done
     }
 
-    /// Whether packets come or leave by handoff queues.
+    /// Whether packets arrive or leave through handoff queues.
     #[inline(always)]
     pub(super) fn is_staged(&self) -> bool {
         self.credit.is_some()
     }
 
-    /// What may have to be done behind a handoff queue before these indices are sent, beyond sending them. It is charged in front, because a
-    /// charge that comes later lets a handoff queue be filled with it first.
+    /// Cost of these indices that may arise behind a handoff queue, beyond sending them. Charged in front, because a
+    /// later charge would first let the handoff queue fill up.
     #[inline(always)]
     pub(super) fn cost_behind(&self, burst: &Burst, indices: &[u8]) -> u64 {
         if !self.is_staged() || burst.needs() == Capabilities::NONE {
@@ -187,44 +187,43 @@ impl Transmit {
         indices.iter().map(|&pick| burst.segment_cost(usize::from(pick))).sum()
     }
 
-    /// What each packet has to be expected to cost behind the first handoff queue beyond that. It is not charged, because it will be
-    /// as a debt, but keeps the handoff queue short.
+    /// Expected cost of a packet behind the first handoff queue beyond that. Not charged here, because it is charged
+    /// as a debt, but it limits the length of the handoff queue.
     pub(super) fn price_behind(&self, to: PortId) -> u64 {
         if self.is_handoff(to) { self.price } else { 0 }
     }
 
-    /// The port that a loss on the way from one to another counts for: where the way is not known yet, the one that packets came
-    /// in by.
+    /// The port to which a loss is attributed: the output if it is known, otherwise the input port.
     pub(super) fn payer(&self, from: PortId, to: PortId) -> PortId {
         if self.is_handoff(to) { from } else { to }
     }
 
-    /// Whether packets leave by a handoff queue that is all that is known of their way.
+    /// Whether `to` is a handoff queue, so that the final output is not known yet.
     fn is_handoff(&self, to: PortId) -> bool {
         usize::from(to.0) >= self.counters.max_ports()
     }
 
-    /// Whether every queue of an output takes packets that leave so much to be done.
+    /// Whether every queue of an output supports these offloads.
     #[inline(always)]
     pub(super) fn takes(&self, to: PortId, needs: Capabilities) -> bool {
         needs == Capabilities::NONE
             || self.tx[usize::from(to.0)].queues.iter().all(|slot| slot.capabilities.cover(needs))
     }
 
-    /// Whether an output could take a packet of `len` bytes now, by any of its queues.
+    /// Whether any queue of an output could accept a packet of `len` bytes now.
     pub(super) fn has_room(&mut self, to: PortId, len: usize) -> bool {
         let queues = &mut self.tx[usize::from(to.0)].queues;
         queues.is_empty() || queues.iter_mut().any(|slot| slot.queue.room(len) > 0)
     }
 
-    /// What the turn has cost and what is left will, as far as is known.
+    /// Cost of the turn so far plus the known cost of the rest.
     #[cold]
     pub(super) fn foresee(&self, carried: &Carried) -> u64 {
         let left = carried.delivery.rests.iter().map(|rest| cost_of(&carried.burst, rest.left()));
         self.spent + left.sum::<u64>()
     }
 
-    /// Sends `indices` to one port. Returns whether all are done with; otherwise `leftover` has those that are waited for.
+    /// Sends `indices` to one port. Returns whether all are done; otherwise `leftover` has those that wait.
     #[inline]
     pub(super) fn send(&mut self, burst: &mut Burst, from: QueueKey, to: PortId, indices: &[u8]) -> bool {
         match self.tx[usize::from(to.0)].queues.len() {
@@ -234,7 +233,7 @@ impl Transmit {
         }
     }
 
-    /// Sends `indices` to a port that has no queue here: by a handoff queue, or nowhere.
+    /// Sends `indices` to a port without a queue on this worker: through a handoff queue, otherwise drops them.
     #[inline(never)]
     fn send_on(&mut self, burst: &Burst, from: QueueKey, to: PortId, indices: &[u8]) -> bool {
         let route = Route { from: from.port, pair: from.pair, to };
@@ -249,7 +248,7 @@ impl Transmit {
         true
     }
 
-    /// Sends `indices` to one port, each by the queue of its flow.
+    /// Sends `indices` to one port, each on the queue of its flow.
     #[inline(never)]
     fn steer(
         &mut self,
@@ -265,7 +264,7 @@ impl Transmit {
             *place = slots.choose(hash, from.pair) as u8;
         }
         let (places, mut leftover) = (self.places, Batch::new(to));
-        // From the back, because a queue that turns out to be broken is taken out of its place.
+        // In reverse, because a failed queue is removed from the list.
         for at in (0..queues).rev() {
             let mut mine = Indices::EMPTY;
             let of_queue = indices.iter().zip(&places).filter(|(_, place)| usize::from(**place) == at);
@@ -280,7 +279,7 @@ impl Transmit {
         leftover.indices().is_empty()
     }
 
-    /// Sends `indices` by the queue at place `at` of one port.
+    /// Sends `indices` on the queue at index `at` of one port.
     #[inline]
     fn send_by(&mut self, burst: &Burst, to: PortId, at: usize, indices: &[u8]) -> bool {
         let mut stats = BurstStats::default();
@@ -298,7 +297,7 @@ impl Transmit {
             Ok(done) if done == indices.len() => true,
             Ok(done) => self.full(to, &indices[done..], &mut stats),
             Err(fault) => {
-                // A queue that keeps packets back has counted older ones, too, and all of them.
+                // A queue that delays packets has counted older packets as well, and all of these.
                 let told = stats.packets + stats.lost;
                 stats.drop(DropReason::PortFault, (indices.len() as u64).saturating_sub(told));
                 self.lose(to, at, fault);
@@ -310,7 +309,7 @@ impl Transmit {
         is_done
     }
 
-    /// A queue was full when these came. Whether they are done with.
+    /// Handles packets for a full queue. Returns whether they are done.
     #[cold]
     fn full(&mut self, to: PortId, indices: &[u8], stats: &mut BurstStats) -> bool {
         if !self.waits {
@@ -332,7 +331,7 @@ impl Transmit {
         self.link.report(Event { port: to, generation: slot.generation, fault, retired });
     }
 
-    /// As [`super::Worker::fail`], for queues that are sent to.
+    /// [`super::Worker::fail`] for transmit queues.
     pub(super) fn fail(&mut self) {
         self.rests.clear();
         self.dirty.clear();
@@ -344,7 +343,7 @@ impl Transmit {
         }
     }
 
-    /// Starts a queue of a port.
+    /// Starts a transmit queue.
     pub(super) fn start(&mut self, port: PortId, slot: TxSlot, xps_map: crate::command::XpsMap) {
         if slot.queue.keeps_back() {
             self.keeping.push(port);
@@ -352,12 +351,12 @@ impl Transmit {
         self.tx[usize::from(port.0)].add(slot, xps_map, self.workers);
     }
 
-    /// Receive queues of the port are elsewhere from now on.
+    /// Replaces the map of the port's receive queues.
     pub(super) fn set_xps_map(&mut self, port: PortId, xps_map: crate::command::XpsMap) {
         self.tx[usize::from(port.0)].set_xps_map(xps_map, self.workers);
     }
 
-    /// Takes a queue back. What it keeps back leaves first.
+    /// Stops a transmit queue and returns it. Delayed packets are sent first.
     pub(super) fn stop(&mut self, key: QueueKey, now: Now) -> Option<TxSlot> {
         let slots = &mut self.tx[usize::from(key.port.0)];
         let at = slots.queues.iter().position(|slot| slot.pair == key.pair)?;
@@ -366,7 +365,7 @@ impl Transmit {
         Some(slot)
     }
 
-    /// Has the queues of a port take over its changed map.
+    /// Has the queues of a port take over a changed memory table.
     pub(super) fn refresh(&mut self, port: PortId) {
         let mut pair = 0;
         while let Some(slot) = self.tx[usize::from(port.0)].queues.get_mut(pair) {
@@ -377,7 +376,7 @@ impl Transmit {
         }
     }
 
-    /// Has queues send what they keep back, as far as it is due.
+    /// Has queues send delayed packets that are due.
     #[cold]
     pub(super) fn flush(&mut self, now: Now, due: Flush) {
         for k in (0..self.keeping.len()).rev() {
@@ -406,10 +405,10 @@ impl Transmit {
         }
     }
 
-    /// A queue is about to be given back: what it keeps back leaves now, or is lost with the port.
+    /// Sends the delayed packets of a queue that is about to be returned; what remains is lost.
     fn empty(&mut self, port: PortId, queue: &mut dyn TxQueue, now: Now) {
         let mut stats = BurstStats::default();
-        // A queue that breaks now has counted its packets and is on its way out as it is.
+        // A queue that fails here has counted its packets and is being removed anyway.
         let sent = queue.flush(now, Flush::All, &mut stats).unwrap_or(false);
         queue.abandon(&mut stats);
         self.counters.port(port).count_tx(&stats);
@@ -432,8 +431,8 @@ impl Transmit {
         !self.dirty.is_empty() || self.handoffs.are_dirty()
     }
 
-    /// Tells drivers and stages what there is for them. The caller has executed a sequentially consistent fence since the
-    /// last publish, of handoff queues too.
+    /// Notifies drivers and stages. The caller must have executed a sequentially consistent fence since the last
+    /// publish, including that of handoff queues.
     #[inline]
     pub(super) fn notify(&mut self) {
         for port in self.dirty.drain(..) {
@@ -447,7 +446,7 @@ impl Transmit {
     }
 }
 
-/// What it costs to send these indices.
+/// Cost of sending these indices.
 #[inline]
 fn cost_of(burst: &Burst, indices: &[u8]) -> u64 {
     if indices.len() == burst.len() {
@@ -456,7 +455,7 @@ fn cost_of(burst: &Burst, indices: &[u8]) -> u64 {
     work::OUTPUT + indices.iter().map(|&pick| burst.packet_cost(usize::from(pick))).sum::<u64>()
 }
 
-/// What [`Transmit`] is made of.
+/// Parts of [`Transmit`].
 pub(super) struct TransmitParts {
     pub(super) link: Arc<Link>,
     pub(super) counters: Arc<WorkerCounters>,
