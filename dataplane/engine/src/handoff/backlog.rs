@@ -1,20 +1,20 @@
-//! Work that is known to wait in a handoff queue, beyond handing packets on: segments to be made, packets of a port whose packets turned
-//! out to be expensive behind the handoff queue.
+//! Backlog: known work of the packets in a handoff queue beyond forwarding them, such as segmentation or packets of a
+//! port that turned out to be expensive behind the handoff queue.
 //!
-//! A ring is full of packets when it holds a millisecond of nothing but copies; of packets that are to be cut into a thousand
-//! segments each it may hold a hundred times that, and every port's packets wait behind them. So a handoff queue has room for a limited
-//! number of packets and for a limited amount of work. Only expensive packets are entered, by their position in the ring,
-//! which says what of it the receiver has taken: nothing is written that the other side reads.
+//! A ring full of packets that need only copies holds about a millisecond of work; with packets to be cut into a
+//! thousand segments each, it may hold a hundred times that, and packets of all ports wait behind them. A handoff
+//! queue is therefore limited by number of packets and by amount of work. Only expensive packets are entered, with
+//! their position in the ring, which determines whether the receiver has dequeued them; this needs no shared writes.
 
 use port::work::TURN;
 use std::collections::VecDeque;
 
-/// Bursts of a few units each that are entered before their sum is a turn: room for all, so that nothing is allocated later.
+/// Initial capacity: bursts of a few units each until their sum reaches a turn, so that nothing is allocated later.
 const PARTS: usize = 1024;
 
-/// Expensive packets of a ring, oldest first.
+/// Expensive packets in a ring, oldest first.
 pub(super) struct Backlog {
-    /// Where a burst's entries end in the ring, and the work that they are.
+    /// End position of a burst's entries in the ring, and their work.
     parts: VecDeque<(usize, u64)>,
     sum: u64,
 }
@@ -24,19 +24,19 @@ impl Backlog {
         Self { parts: VecDeque::with_capacity(PARTS), sum: 0 }
     }
 
-    /// Whether there is as much as one turn. What the receiver has taken meanwhile counts, so a caller looks first.
+    /// Whether the backlog is at least one turn. The caller must update it with [`Backlog::take`] first.
     #[inline(always)]
     pub(super) fn is_long(&self) -> bool {
         self.sum >= TURN
     }
 
-    /// Entries up to position `end` are `work` units more.
+    /// Adds `work` units for the entries up to position `end`.
     pub(super) fn add(&mut self, end: usize, work: u64) {
         self.parts.push_back((end, work));
         self.sum += work;
     }
 
-    /// The receiver has taken everything before position `head`. Positions wrap.
+    /// Removes entries that the receiver has dequeued, those before position `head`. Positions wrap.
     pub(super) fn take(&mut self, head: usize) {
         while let Some((_, work)) =
             self.parts.pop_front_if(|(end, _)| head.wrapping_sub(*end) <= usize::MAX / 2)

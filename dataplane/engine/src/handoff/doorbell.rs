@@ -1,11 +1,11 @@
-//! How a sender wakes a receiver that sleeps. The protocol is in the module above.
+//! Doorbell: wakes a sleeping receiver. The parent module has the protocol.
 
 use mem::line::Padded;
 use mem::shim::atomic::{AtomicBool, Ordering, fence};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Whether a receiver wants to be rung.
+/// Flag set by a receiver that needs a notification.
 #[derive(Debug)]
 struct Wish(Padded<AtomicBool>);
 
@@ -14,14 +14,15 @@ impl Wish {
         Self(Padded(AtomicBool::new(false)))
     }
 
-    /// The receiver's: it looks at the ring after this.
+    /// Sets the flag. Called by the receiver, which must check the ring afterwards.
     fn make(&self) {
         self.0.store(true, Ordering::Relaxed);
-        // Orders the store before the look at the ring; pairs with the sender's fence before `take`.
+        // Orders the store before the check of the ring; pairs with the sender's fence before `take`.
         fence(Ordering::SeqCst);
     }
 
-    /// The sender's, behind a fence, or the receiver's, which is awake: whether there was a wish.
+    /// Clears the flag and returns whether it was set. Called by the sender after a fence, or by the receiver once
+    /// awake.
     #[inline]
     fn take(&self) -> bool {
         self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::Relaxed)
@@ -40,24 +41,24 @@ impl Doorbell {
         Ok(Self { asleep: Wish::new(), doorbell })
     }
 
-    /// The receiver's: wants to be rung. It looks at the ring after this.
+    /// Requests a notification. Called by the receiver, which must check the ring afterwards.
     pub(super) fn set(&self) {
         self.asleep.make();
     }
 
-    /// The receiver's: it is awake.
+    /// Withdraws the request. Called by the receiver once awake.
     pub(super) fn stop(&self) {
         if !self.asleep.take() {
-            // Rung, or about to be; nothing there yet is a wake-up too many later.
+            // The doorbell was rung or is about to be; in the latter case a spurious wake-up follows.
             let _ = rustix::io::read(&self.doorbell, &mut [0u8; 8]);
         }
     }
 
-    /// The sender's, after a sequentially consistent fence behind what it published.
+    /// Rings if requested. Called by the sender after a sequentially consistent fence following its publish.
     #[inline]
     pub(super) fn ring(&self) {
         if self.asleep.take() {
-            // A full counter is a wake-up that is already pending.
+            // If the counter is full, a wake-up is already pending.
             let _ = rustix::io::write(&self.doorbell, &1u64.to_ne_bytes());
         }
     }
@@ -73,7 +74,7 @@ mod loom_tests {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// No receiver sleeps over an entry: the receiver sees it when it looks, or it is rung for.
+    /// No receiver sleeps while an entry is in the ring: it sees the entry, or the sender rings.
     #[test]
     fn loom_a_parcel_is_seen_or_rung_for() {
         loom::model(|| {
@@ -83,7 +84,7 @@ mod loom_tests {
                 let (mut producer, consumer) = ring::spsc::ring::<u8>(1);
                 let thread = thread::spawn(move || {
                     assert_eq!(producer.push(7), Ok(()));
-                    // As the worker's, once for a round.
+                    // The worker's fence, once per round.
                     fence(Ordering::SeqCst);
                     (wish.take(), producer)
                 });

@@ -1,9 +1,10 @@
-//! What travels in a handoff queue: a buffer, and what is known of the packet in it.
+//! Entry of a handoff queue: a buffer and the metadata of its packet.
 
 use mem::pool::Buffer;
 use port::{Offload, PortId, Route};
 
-/// A buffer of a packet. A packet that is longer than one is as many entries in a row, which are published together.
+/// One buffer of a packet. A packet longer than a buffer consists of several consecutive entries, which are published
+/// together.
 #[derive(Debug)]
 pub(super) struct HandoffEntry {
     pub(super) buffer: Buffer,
@@ -11,16 +12,16 @@ pub(super) struct HandoffEntry {
     run: Run,
 }
 
-/// Where a packet comes from and goes to, and how many entries of it are behind this one: in one word, so that packets of one
-/// run are found with one comparison.
+/// Origin and destination of a packet, and the number of its entries after this one: one word, so that packets of the
+/// same run are found with one comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run(u64);
 
-/// Two lie on a line.
+/// Two entries fit in a cache line.
 const _: () = assert!(size_of::<HandoffEntry>() == 32);
 
 impl Run {
-    /// Of packets that are an entry each.
+    /// The run of packets with one entry each.
     #[inline(always)]
     pub(super) fn of(route: Route) -> Self {
         Self::with(route, 0)
@@ -39,13 +40,13 @@ impl HandoffEntry {
         Self { buffer, offload, run: Run::with(route, more) }
     }
 
-    /// The run that it belongs to, if it is a whole packet.
+    /// The run of this entry; equal for whole packets with the same route.
     #[inline(always)]
     pub(super) fn run(&self) -> Run {
         self.run
     }
 
-    /// Entries of the same packet behind this one.
+    /// Number of entries of the same packet after this one.
     #[inline(always)]
     pub(super) fn more(&self) -> u16 {
         (self.run.0 >> 48) as u16

@@ -1,19 +1,19 @@
-//! The handoff queues that begin at one stage, and which of them a packet takes.
+//! The handoff queues that start at one stage, and the routes to them.
 
 use super::Sender;
 use mem::copy::Choice;
 use port::{BURST, Burst, BurstStats, PortId, Route};
 
-/// A port that no handoff queue leads to.
+/// Marks a port without a route.
 const NOWHERE: u8 = u8::MAX;
 
-/// What a stage may send to other stages.
+/// Senders of one stage.
 pub(crate) struct Handoffs {
     senders: Vec<Sender>,
     kernel: Choice,
-    /// By port, handoff queues included, the handoff queue to it: its place among the senders.
+    /// By port, including handoff queues: index of the sender for it.
     routes: Vec<u8>,
-    /// Whether nothing is taken while a handoff queue is short of room.
+    /// Whether the stage stops receiving while a handoff queue lacks room.
     waits: bool,
     dirty: bool,
 }
@@ -23,19 +23,19 @@ impl Handoffs {
         Self { senders: Vec::new(), kernel, routes: vec![NOWHERE; ports], waits, dirty: false }
     }
 
-    /// One handoff queue more, behind the others, for packets that are for the handoff queue itself.
+    /// Adds a sender, with a route for packets addressed to the handoff queue itself.
     pub(crate) fn add(&mut self, port: PortId, sender: Sender) {
         self.route(port, Some(self.senders.len() as u8));
         self.senders.push(sender);
     }
 
-    /// Packets for `port` go by handoff queue `at` from now on, or nowhere.
+    /// Routes packets for `port` to sender `at`; `None` removes the route.
     pub(crate) fn route(&mut self, port: PortId, at: Option<u8>) {
         self.routes[usize::from(port.0)] = at.unwrap_or(NOWHERE);
     }
 
-    /// Sends packets on to where `to` is reached; `work` units are to be done there, beyond handing them on, as far as is
-    /// known. `false` where no handoff queue leads there.
+    /// Sends packets towards `route.to`; `work` is the known cost there in units, beyond forwarding. Returns `false`
+    /// if there is no route.
     pub(crate) fn send(
         &mut self,
         (burst, indices): (&Burst, &[u8]),
@@ -53,30 +53,30 @@ impl Handoffs {
         true
     }
 
-    /// Whether the stage looks at its handoff queues before it takes anything.
+    /// Whether the stage checks its handoff queues for room before it receives.
     #[inline(always)]
     pub(crate) fn waits(&self) -> bool {
         self.waits
     }
 
-    /// Whether every handoff queue has room for two bursts, the one that waits to be judged and the one that would be taken, and holds
-    /// less work than a turn is.
+    /// Whether every handoff queue has room for two bursts (the pending one and the one to be received) and a backlog
+    /// of less than one turn.
     pub(crate) fn have_room(&mut self) -> bool {
         self.senders.iter_mut().all(|sender| sender.is_open(2 * BURST))
     }
 
-    /// Whether anything was sent since the last `notify`, or has found no room yet.
+    /// Whether anything was sent since the last `notify`, or is staged.
     #[inline(always)]
     pub(crate) fn are_dirty(&self) -> bool {
         self.dirty
     }
 
-    /// Shows receivers what there is for them.
+    /// Publishes staged entries of all senders.
     pub(crate) fn publish(&mut self) {
         self.senders.iter_mut().for_each(Sender::publish);
     }
 
-    /// Rings receivers that sleep. The caller has executed a sequentially consistent fence since `publish`.
+    /// Notifies sleeping receivers. The caller must have executed a sequentially consistent fence since `publish`.
     pub(crate) fn notify(&mut self) {
         self.dirty = false;
         for sender in &mut self.senders {

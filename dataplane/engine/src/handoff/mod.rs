@@ -1,18 +1,18 @@
-//! A handoff queue: packets on their way from one stage to the next, which is mostly on another thread.
+//! Handoff queue: transfers packets from one stage to the next, usually on another thread.
 //!
-//! A handoff queue is a ring with one sender and one receiver (`ring::spsc`) of [`HandoffEntry`]s. An entry is a pool buffer with what
-//! has to be known of the packet beside it, in 32 bytes. A packet that comes from a port is copied into a buffer once;
-//! from stage to stage the buffer goes on, and the last stage writes it to its destination and gives it back. Both ends
-//! use the cache of pool buffers of the thread that they are on ([`store`]), so a thread that takes and gives back as
-//! many buffers as it gets never asks the pool.
+//! A handoff queue is a ring with one sender and one receiver (`ring::spsc`) of `HandoffEntry`s. An entry is a pool
+//! buffer with the metadata of its packet, 32 bytes in total. A packet from a port is copied into a buffer once; the
+//! buffer is passed from stage to stage, and the last stage writes it to the destination and frees it. Both ends use
+//! the buffer cache of their thread ([`store`]), so a thread that allocates as many buffers as it frees never
+//! accesses the shared pool.
 //!
-//! Protocol of sleeping (`doorbell`): the receiver raises `asleep`, executes a sequentially consistent fence and looks at the ring
-//! again; only if that is empty it sleeps on the doorbell's descriptor. The sender publishes entries, executes a
-//! sequentially consistent fence (the worker's, once for a round) and looks at `asleep`; if it is raised, it takes it down and
-//! rings. One of the two fences comes first: either the receiver sees the entries or the sender sees `asleep`. An doorbell that
-//! is rung for a receiver which has just woken by itself wakes it once too often, and no harm is done.
+//! Sleep protocol (`doorbell`): the receiver sets `asleep`, executes a sequentially consistent fence and checks the
+//! ring again; only if the ring is empty, it sleeps on the descriptor of the doorbell. The sender publishes entries,
+//! executes a sequentially consistent fence (the worker's, once per round) and reads `asleep`; if set, it clears
+//! `asleep` and rings. One of the two fences comes first: either the receiver sees the entries or the sender sees
+//! `asleep`. Ringing for a receiver that has just woken by itself causes one spurious wake-up.
 //!
-//! What a handoff queue must never do: lose an entry, let two stages have one buffer, count as a port's traffic, or wait.
+//! A handoff queue must not lose an entry, share a buffer between two stages, count as traffic of a port, or block.
 
 mod backlog;
 mod doorbell;
@@ -36,25 +36,25 @@ use mem::pool::{Pages, Pool, PoolSpec};
 use port::PortId;
 use std::sync::Arc;
 
-/// Bytes in front of a packet for headers that pipelines add: a burst's head grows by no more.
+/// Headroom for headers that pipelines add; the head of a burst grows by at most this.
 const HEADROOM: usize = 64;
-/// Bytes of one buffer: a full Ethernet frame lies in one, and the distance to the next is an odd number of line pairs
-/// without waste.
+/// Buffer size: holds a full Ethernet frame, and is an odd number of cache-line pairs.
 const BUFFER: u16 = 17 * 128;
-/// Bytes of a packet in one buffer.
+/// Packet bytes per buffer.
 const DATA: usize = BUFFER as usize - HEADROOM;
-/// Buffers that a thread may have beside those in rings: two bursts of two stages, and a cache of the pool.
+/// Buffers of one thread outside of rings: two bursts of two stages, and a cache of the pool.
 const BESIDE: usize = 512;
 
-/// Most stages of an engine: there are as many numbers for handoff queues.
+/// Maximum number of stages of an engine; as many port numbers are reserved for handoff queues.
 pub(crate) const MOST_STAGES: usize = 256;
 
-/// The port that handoff queues to stage number `stage` are for those in front of it: numbers from `max_ports` on.
+/// Port number of the handoff queues to stage `stage`, as used by the stages in front of it. Numbers start at
+/// `max_ports`.
 pub(crate) fn port(max_ports: usize, stage: usize) -> PortId {
     PortId((max_ports + stage) as u16)
 }
 
-/// Both ends of a new handoff queue.
+/// Creates a handoff queue and returns both ends.
 pub(crate) fn handoff(pool: &Arc<Pool>, config: &HandoffConfig) -> std::io::Result<(Sender, Receiver)> {
     let (producer, consumer) = ring::spsc::ring(config.ring);
     let doorbell = Arc::new(Doorbell::new()?);
@@ -63,15 +63,16 @@ pub(crate) fn handoff(pool: &Arc<Pool>, config: &HandoffConfig) -> std::io::Resu
     Ok((sender, Receiver::new(consumer, doorbell, config.read_unit, pool.clone())))
 }
 
-/// Buffers for `handoffs` handoff queues between `threads` threads, so that none is missing while a ring has room. Pages are touched when
-/// they are first used; huge ones that the administrator set aside are left to programs that need them.
+/// Buffer pool for `handoffs` handoff queues between `threads` threads, large enough that a buffer is available while
+/// a ring has room. Pages are touched on first use. Reserved huge pages are not used, so that they stay available to
+/// other programs.
 pub(crate) fn pool(
     config: &HandoffConfig,
     handoffs: usize,
     threads: usize,
 ) -> Result<Arc<Pool>, EngineError> {
     let ring = config.ring.next_power_of_two() + config.read_unit;
-    // As many again as in rings may be in bursts, where packets are longer than a buffer.
+    // Bursts may hold as many buffers as rings if packets are longer than a buffer.
     let buffers = (2 * handoffs * ring + threads * BESIDE).max(config.buffers);
     let spec = PoolSpec { buffers: buffers as u32, size: BUFFER, pages: Pages::Ordinary };
     Pool::new(spec).map_err(|e| EngineError::NoPool(e.to_string()))

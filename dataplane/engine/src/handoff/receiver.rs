@@ -1,7 +1,7 @@
-//! The end of a handoff queue that packets come out of: a receive queue like that of any port.
+//! Receiver of a handoff queue: a receive queue like that of a port.
 //!
-//! Entries go from the ring into bursts, a run of one origin and destination each, and the ring's places are free again when
-//! a run is in its burst. A burst owns its buffers until it is completed.
+//! Entries are moved from the ring into bursts, one run with the same origin and destination each. Ring entries are
+//! free once their run is in a burst. A burst owns its buffers until it is completed.
 
 use super::doorbell::Doorbell;
 use super::entry::{HandoffEntry, Run};
@@ -11,10 +11,10 @@ use ring::spsc::Consumer;
 use rustix::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// Where a stage takes what another one has put.
+/// Receives packets from the previous stage.
 pub(crate) struct Receiver {
     ring: Consumer<HandoffEntry>,
-    /// Packets of a burst, at most.
+    /// Maximum number of packets in a burst.
     unit: usize,
     doorbell: Arc<Doorbell>,
     pool: Arc<Pool>,
@@ -30,13 +30,13 @@ impl Receiver {
         Self { ring, unit: unit.min(BURST), doorbell, pool }
     }
 
-    /// Entries in the ring.
+    /// Number of entries in the ring.
     #[cfg(all(test, not(loom)))]
     pub(super) fn waiting(&mut self) -> usize {
         self.ring.ready(usize::MAX)
     }
 
-    /// Puts packets of one origin and destination into the burst. Returns whether there may be more of them.
+    /// Adds packets of one origin and destination to the burst. Returns whether there may be more of them.
     #[inline]
     fn load_run(&mut self, burst: &mut Burst) -> bool {
         if burst.is_empty() {
@@ -51,7 +51,8 @@ impl Receiver {
         let (route, mut more) = (burst.route(), 0);
         let run = Run::of(route);
         let n = self.ring.count_while(self.unit - burst.len(), |entry| {
-            // Of an entry that does not belong to the run, or not only itself.
+            // Number of further entries of a multi-buffer packet of this run; 0 if the next entry belongs to another
+            // run.
             more = if entry.route() == route { entry.more() } else { 0 };
             entry.run() == run
         });
@@ -62,7 +63,7 @@ impl Receiver {
         more > 0 && burst.len() < self.unit
     }
 
-    /// Puts the packet in front into the burst, with all of its buffers: they were published with the first.
+    /// Adds the next packet to the burst with all its buffers, which were published together.
     #[cold]
     fn load_long(&mut self, burst: &mut Burst, more: u16) {
         let Some(HandoffEntry { buffer, offload, .. }) = self.ring.pop() else { return };
@@ -77,7 +78,7 @@ impl Receiver {
 impl RxQueue for Receiver {
     fn prefetch(&self) {}
 
-    /// One run of packets with the same origin and destination.
+    /// Receives one run of packets with the same origin and destination.
     fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
         while self.load_run(burst) {}
         stats.packets += burst.len() as u64;
@@ -85,10 +86,10 @@ impl RxQueue for Receiver {
         Ok(())
     }
 
-    /// Packets lie in buffers of the pool, which their burst owns.
+    /// Buffers belong to the burst, which returns them to the pool.
     fn complete(&mut self, _: &[BufId]) {}
 
-    /// The sender finds places by itself.
+    /// The sender reads free room from the ring itself.
     fn notify(&mut self) {}
 
     fn enable_notification(&mut self) -> Result<bool, PortFault> {
@@ -104,14 +105,14 @@ impl RxQueue for Receiver {
         Some(self.doorbell.fd())
     }
 
-    /// The memory is the engine's own and stays as it is.
+    /// The memory belongs to the engine and does not change.
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
     }
 }
 
 impl Drop for Receiver {
-    /// Whichever thread drops it gives the buffers back.
+    /// Returns the remaining buffers to the pool, from any thread.
     fn drop(&mut self) {
         let mut cache = self.pool.cache();
         cache.free_all(self.ring.drain(usize::MAX).map(|entry| entry.buffer));

@@ -1,9 +1,10 @@
-//! The end of a handoff queue that packets go into.
+//! Sender of a handoff queue.
 //!
-//! Packets of one buffer each go straight into the ring where it has room for all of a burst, and are published together.
-//! What else is sent is staged first, in private memory, and then published: a unit at a time, and whole packets only, because
-//! a receiver that sees the first entry of a packet relies on the others. Where stages wait for each other, packets are
-//! staged also when the ring is full, and published as there is room; nothing else is taken until all of them are.
+//! If the ring has room for all packets of a burst and each fits in one buffer, they go directly into the ring and
+//! are published together. All other packets are first staged in private memory and then published: one unit at a
+//! time, and whole packets only, because a receiver that sees the first entry of a packet expects the others. With
+//! backpressure, packets are also staged when the ring is full and published when there is room; nothing else is
+//! received until all of them are published.
 
 use super::backlog::Backlog;
 use super::doorbell::Doorbell;
@@ -17,23 +18,23 @@ use std::collections::VecDeque;
 use std::iter::from_fn;
 use std::sync::Arc;
 
-/// Most entries of one packet: the longest frame that any port takes has 65,550 bytes.
+/// Maximum number of entries of one packet: the longest frame of any port has 65,550 bytes.
 const LONGEST: usize = 65_550_usize.div_ceil(DATA);
 
-/// Where a stage puts what another one is to have.
+/// Sends packets to the next stage.
 pub(crate) struct Sender {
     ring: Producer<HandoffEntry>,
-    /// Entries that the receiver does not see yet.
+    /// Entries not published yet.
     staged: VecDeque<HandoffEntry>,
-    /// Buffers of a long packet on its way into them; empty otherwise.
+    /// Buffers of a long packet while it is being copied; empty otherwise.
     fresh: Vec<Buffer>,
-    /// Published when there are so many; 0: when all packets of a burst are here.
+    /// Number of staged entries that are published at once; 0 publishes after all packets of a burst.
     unit: usize,
-    /// Whether more is staged than there is room for in the ring.
+    /// Whether more entries may be staged than the ring has room for.
     holds: bool,
     backlog: Backlog,
     doorbell: Arc<Doorbell>,
-    /// Whether anything was published since the receiver was last rung for.
+    /// Whether anything was published since the receiver was last notified.
     rings: bool,
 }
 
@@ -49,19 +50,20 @@ impl Sender {
         Self { ring, staged, fresh, unit, holds, backlog, doorbell, rings: false }
     }
 
-    /// Entries that there is room for, if at least `wanted` are; otherwise as many as there are after a fresh look.
+    /// Free entries beyond the staged ones. If fewer than `wanted` are known to be free, the consumer's position is
+    /// read again.
     #[inline]
     pub(super) fn room(&mut self, wanted: usize) -> usize {
         self.ring.room(wanted.saturating_add(self.staged.len())).saturating_sub(self.staged.len())
     }
 
-    /// Whether so many entries find room, and no long work waits in front of them.
+    /// Whether that many entries fit, and the backlog of work in front of them is short.
     #[inline]
     pub(super) fn is_open(&mut self, parcels: usize) -> bool {
         self.room(parcels) >= parcels && !(self.backlog.is_long() && self.is_busy())
     }
 
-    /// Whether there is long work after a fresh look at what the receiver has taken.
+    /// Whether the backlog is long after reading the receiver's position.
     #[cold]
     fn is_busy(&mut self) -> bool {
         let waiting = self.ring.capacity() - self.ring.room(usize::MAX);
@@ -69,31 +71,31 @@ impl Sender {
         self.backlog.is_long()
     }
 
-    /// What was sent last is `work` units to be done behind the handoff queue, beyond handing it on.
+    /// Records that the packets sent last cost `work` units behind the handoff queue, beyond forwarding.
     #[cold]
     pub(super) fn owes(&mut self, work: u64) {
         self.backlog.add(self.ring.appended().wrapping_add(self.staged.len()), work);
     }
 
-    /// Whether the receiver does not see everything yet.
+    /// Whether entries are staged but not published.
     pub(super) fn has_staged(&self) -> bool {
         !self.staged.is_empty()
     }
 
-    /// Entries that the receiver does not see yet.
+    /// Number of entries not published yet.
     #[cfg(all(test, not(loom)))]
     pub(super) fn staged(&self) -> usize {
         self.staged.len()
     }
 
-    /// Entries that the ring holds.
+    /// Ring capacity.
     #[cfg(all(test, not(loom)))]
     pub(super) fn capacity(&self) -> usize {
         self.ring.capacity()
     }
 
-    /// Sends packets on. `alone`: there is no other destination, so the buffers may be handed over. What finds no room is
-    /// counted; what is sent on is not, because it has not left the switch.
+    /// Sends packets. With `alone`, there is no other destination, so the buffers may be handed over. Packets without
+    /// room are counted as dropped. Sent packets are not counted, because they have not left the switch.
     pub(super) fn send(
         &mut self,
         kernel: Choice,
@@ -114,8 +116,8 @@ impl Sender {
         }
     }
 
-    /// Sends packets straight into the ring up to the first that takes more than one buffer, if there is room for all. How
-    /// many, and those that are left.
+    /// Sends packets directly into the ring, up to the first that needs more than one buffer, if there is room for
+    /// all. Returns how many, and the packets left.
     #[inline(always)]
     fn send_directly<'a, K: Kernel>(
         &mut self,
@@ -143,7 +145,7 @@ impl Sender {
         (sent, left)
     }
 
-    /// How many packets found room.
+    /// Stages packets. Returns how many had room.
     #[cold]
     fn send_by<K: Kernel>(
         &mut self,
@@ -157,12 +159,12 @@ impl Sender {
         let mut sent = 0;
         for &pick in indices {
             let i = usize::from(pick);
-            // A pipeline that names a packet twice has it sent once: its buffer has a new owner by then.
+            // A packet that a pipeline lists twice is sent once: its buffer is already handed over.
             let Some(there) = burst.pool_bufs(i) else { continue };
             let there = if alone { there } else { 0 };
             let parcels = if there > 0 { there } else { burst.frame_len(i).div_ceil(DATA).max(1) };
             if parcels > room {
-                // What was seen last may be long ago.
+                // The known position of the receiver may be outdated.
                 room = self.room(parcels);
                 if parcels > room {
                     continue;
@@ -182,7 +184,7 @@ impl Sender {
         sent
     }
 
-    /// Takes packet `i` out of the burst with its buffers.
+    /// Moves packet `i` and its buffers out of the burst.
     #[inline]
     fn pass_on(&mut self, burst: &Burst, i: usize, route: Route, parcels: usize) -> bool {
         let (staged, offload, mut left) = (&mut self.staged, burst.offload(i), parcels as u16);
@@ -193,7 +195,7 @@ impl Sender {
         true
     }
 
-    /// Copies packet `i`. `false` where the pool has no buffer.
+    /// Copies packet `i`. Returns `false` if the pool has no buffer.
     #[inline]
     fn load<K: Kernel>(
         &mut self,
@@ -239,7 +241,7 @@ impl Sender {
         true
     }
 
-    /// Shows the receiver what is here, as far as there is room.
+    /// Publishes staged entries, as many as there is room for.
     pub(super) fn publish(&mut self) {
         if self.staged.is_empty() {
             return;
@@ -252,13 +254,14 @@ impl Sender {
         }
     }
 
-    /// How many of the first `room` entries are whole packets.
+    /// Number of entries, out of the first `room`, that form whole packets.
     #[cold]
     fn whole(&self, room: usize) -> usize {
         (0..room).rev().find(|&last| self.staged[last].more() == 0).map_or(0, |last| last + 1)
     }
 
-    /// Rings the receiver if it sleeps. The caller has executed a sequentially consistent fence since `publish`.
+    /// Notifies the receiver if it sleeps. The caller must have executed a sequentially consistent fence since
+    /// `publish`.
     pub(super) fn notify(&mut self) {
         if std::mem::take(&mut self.rings) {
             self.doorbell.ring();
@@ -266,8 +269,8 @@ impl Sender {
     }
 }
 
-/// A copy of the next packet of those that are left in one buffer; none at one that does not fit. Packets for which the pool has
-/// no buffer are passed over.
+/// Copies the next packet in `left` into one buffer. Returns `None` at the first packet that does not fit in one
+/// buffer. Skips packets for which the pool has no buffer.
 #[inline(always)]
 fn next_copy<K: Kernel>(cache: &mut Cache, burst: &Burst, left: &mut &[u8]) -> Option<(usize, Buffer)> {
     while let Some((&pick, behind)) = left.split_first() {
@@ -283,7 +286,7 @@ fn next_copy<K: Kernel>(cache: &mut Cache, burst: &Burst, left: &mut &[u8]) -> O
     None
 }
 
-/// A copy of packet `i`, which fits into one buffer.
+/// Copies packet `i`, which must fit in one buffer.
 #[inline(always)]
 fn copy<K: Kernel>(cache: &mut Cache, burst: &Burst, i: usize) -> Option<Buffer> {
     let mut buffer = cache.alloc()?;
@@ -292,7 +295,7 @@ fn copy<K: Kernel>(cache: &mut Cache, burst: &Burst, i: usize) -> Option<Buffer>
 }
 
 impl Drop for Sender {
-    /// What is here is the receiver's to forward or to give back.
+    /// The receiver forwards or frees what was staged.
     fn drop(&mut self) {
         self.publish();
     }

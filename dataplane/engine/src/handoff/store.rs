@@ -1,7 +1,7 @@
-//! The buffers that a thread has at hand: one cache of the pool for all handoff queues that begin or end on it.
+//! Buffer cache of a thread, shared by all handoff queues that start or end on it.
 //!
-//! A handoff queue's end belongs to the worker whose stage it is, and several stages may be on one thread; what they share is the
-//! thread. So the cache is the thread's, is put there before its first round and goes back to the pool with its end.
+//! The ends of a handoff queue belong to stages, and several stages may run on one thread. The cache belongs to the
+//! thread: it is created before the first round and returned to the pool when the thread ends.
 
 use mem::pool::{Cache, Counters, Pool};
 use std::cell::RefCell;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 struct Store {
     cache: Cache,
-    /// What was told already.
+    /// Counters as of the last [`news`].
     told: Counters,
 }
 
@@ -17,19 +17,19 @@ thread_local! {
     static STORE: RefCell<Option<Store>> = const { RefCell::new(None) };
 }
 
-/// This thread takes buffers from `pool` from now on.
+/// Creates the cache of this thread, with buffers from `pool`.
 pub(crate) fn open(pool: &Arc<Pool>) {
     let store = Store { cache: pool.cache(), told: Counters::default() };
     STORE.with_borrow_mut(|place| *place = Some(store));
 }
 
-/// Does something with this thread's cache; nothing on a thread that has none.
+/// Calls `f` with this thread's cache. Returns `None` if it has none.
 #[inline]
 pub(crate) fn with<R>(f: impl FnOnce(&mut Cache) -> R) -> Option<R> {
     STORE.with_borrow_mut(|store| Some(f(&mut store.as_mut()?.cache)))
 }
 
-/// What the cache did since this was asked last.
+/// Cache operations since the last call.
 pub(crate) fn news() -> Counters {
     let news = |store: &mut Store| {
         let (now, told) = (store.cache.counters(), store.told);

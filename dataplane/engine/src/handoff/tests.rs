@@ -1,4 +1,4 @@
-//! Packets go through handoff queues whole, in order and once, whatever is pushed and popped when.
+//! Packets pass handoff queues intact, in order and exactly once, for any sequence of sends and receives.
 
 use super::*;
 use crate::config::QueueFull;
@@ -19,13 +19,13 @@ fn route(from: u16, to: u16) -> Route {
     Route { from: PortId(from), pair: from % 3, to: PortId(to) }
 }
 
-/// Packet `number`: its length and bytes follow from that.
+/// Frame of packet `number`, which determines its length and content.
 fn frame(number: usize) -> Vec<u8> {
     let len = [60, 64, 128, 1514, DATA, DATA + 1, 9216, 65_550][number % 8];
     (0..len).map(|i| (i + 31 * number) as u8).collect()
 }
 
-/// A burst of packets that lie in buffers of some other pool, as a port's lie in memory of its own.
+/// A burst of packets in buffers of a separate pool, in place of a port's memory.
 struct Source {
     burst: Burst,
     cache: mem::pool::Cache,
@@ -57,7 +57,7 @@ impl Source {
     }
 }
 
-/// Gives the buffers of a burst back, as a worker does.
+/// Frees the buffers of a burst, as a worker does.
 fn free(burst: &Burst) {
     store::with(|cache| cache.free_all(burst.unload()));
 }
@@ -68,7 +68,7 @@ fn read(burst: &Burst, i: usize) -> Vec<u8> {
     bytes
 }
 
-/// A handoff queue, and what must come out of it.
+/// A handoff queue and the packets expected from it.
 struct Rig {
     pool: Arc<Pool>,
     sender: Sender,
@@ -98,10 +98,10 @@ impl Rig {
         }
     }
 
-    /// Sends a burst of `n` packets; notes which found room.
+    /// Sends a burst of `n` packets and records which ones have room.
     fn send(&mut self, n: usize, route: Route) {
         self.source.fill(self.next..self.next + n);
-        // What is there, and not what the sender has seen of it.
+        // The actual fill level, not the one known to the sender.
         let there = self.sender.staged() + self.receiver.waiting();
         let mut left = if self.holds { usize::MAX } else { self.sender.capacity() - there };
         for number in self.next..self.next + n {
@@ -120,7 +120,7 @@ impl Rig {
         self.next += n;
     }
 
-    /// Takes one burst; whether there was any packet.
+    /// Receives one burst. Returns whether there was any packet.
     fn receive(&mut self) -> bool {
         let (mut burst, mut stats) = (Burst::new(), BurstStats::default());
         burst.begin(0);
@@ -137,7 +137,7 @@ impl Rig {
         !burst.is_empty()
     }
 
-    /// Ends both ends; every buffer must be back in its pool.
+    /// Drops both ends; every buffer must be back in the pool.
     fn end(mut self) {
         self.sender.publish();
         while self.receive() {}

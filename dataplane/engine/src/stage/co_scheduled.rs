@@ -1,11 +1,11 @@
-//! Several stages on one thread: a round of each in turn, and one sleep for all.
+//! Several stages on one thread: one round of each in turn, and a common sleep.
 
 use crate::rounds::Rounds;
 use crate::sleeper::timespec;
 use crate::worker::{Stage, Worker};
 use rustix::event::{PollFd, PollFlags, poll};
 
-/// The stages of a thread. It ends when every one was told to quit.
+/// The stages of a thread. The thread ends when all were told to quit.
 pub(crate) struct CoScheduled(pub(crate) Vec<Worker<Stage>>);
 
 impl Rounds for CoScheduled {
@@ -19,7 +19,7 @@ impl Rounds for CoScheduled {
     }
 
     fn may_sleep(&mut self, rounds: u32, idle: u64) -> bool {
-        // Each is asked, because each may have something left to send.
+        // Called for each stage, because each may have packets to flush.
         self.0.iter_mut().fold(true, |tired, stage| stage.may_sleep(rounds, idle) & tired)
     }
 
@@ -31,7 +31,7 @@ impl Rounds for CoScheduled {
             let mut wakes: Vec<_> =
                 stages.iter().map(|stage| PollFd::from_borrowed_fd(stage.wake_fd(), PollFlags::IN)).collect();
             let limit = stages.iter().filter_map(Worker::until_timers).min().map(timespec);
-            // An interrupted sleep is a wake-up like any other.
+            // An interrupted sleep counts as a wake-up.
             let _ = poll(&mut wakes, limit.as_ref());
         }
         for stage in stages {

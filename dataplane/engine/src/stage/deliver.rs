@@ -1,8 +1,8 @@
-//! The pipeline of a Tx stage: where a packet goes has been decided, so it goes there.
+//! Pipeline of a Tx stage: sends each packet to its destination, which was already decided.
 
 use port::{Burst, Context, EditId, Pipeline, Verdicts};
 
-/// Sends every packet to the port that its burst is for.
+/// Sends every packet to the destination port of its burst.
 pub(crate) struct Deliver;
 
 impl Pipeline for Deliver {

@@ -1,9 +1,9 @@
-//! How control joins stages, and adds another one while packets flow.
+//! Connects stages, and adds a stage while packets flow.
 //!
-//! A stage is joined by commands like everything that happens to a worker. Another worker stage changes where flows go, and a
-//! flow must not overtake itself: the Rx stages take nothing while what is in handoff queues is judged and sent, stage after stage, and
-//! only then spread over one worker more. Ports' queues hold what comes meanwhile. An Rx or Tx stage that is added has the
-//! ports that start from then on.
+//! Stages are connected by commands. Another worker stage changes the assignment of flows, and packets of a flow must
+//! stay in order: the Rx stages pause, the handoff queues are drained stage by stage, and only then the Rx stages
+//! spread over one worker more. The queues of ports hold arriving packets meanwhile. A new Rx or Tx stage serves
+//! ports that start later.
 
 use super::{Layout, Spreader};
 use crate::attachment::Placement;
@@ -16,24 +16,24 @@ use port::Rss;
 use std::io;
 use std::sync::Arc;
 
-/// What control needs to join stages.
+/// Resources for connecting stages.
 pub(crate) struct Joiner {
     pub(crate) pool: Arc<Pool>,
     pub(crate) handoffs: HandoffConfig,
     pub(crate) rss: Rss,
-    /// Ports have numbers below this, and handoff queues those from it on.
+    /// Ports have numbers below this; handoff queues have numbers from this on.
     pub(crate) max_ports: usize,
 }
 
 impl Joiner {
-    /// Joins all stages of a layout, before any port is there.
+    /// Connects all stages of a layout, before the first port is added.
     pub(crate) fn join_all(&self, links: &[Arc<Link>], layout: &Layout) -> io::Result<()> {
         self.join(links, layout.joints())?;
         self.spread_over(links, layout);
         Ok(())
     }
 
-    /// Has every spreader spread over all judges.
+    /// Has every spreader spread over all classifiers.
     fn spread_over(&self, links: &[Arc<Link>], layout: &Layout) {
         let classifiers: Vec<_> =
             layout.classifiers.iter().map(|&classify| handoff::port(self.max_ports, classify)).collect();
@@ -43,7 +43,8 @@ impl Joiner {
         }
     }
 
-    /// A handoff queue for each pair of stages, behind those that begin at the first one; or none at all.
+    /// Creates a handoff queue for each pair of stages, after the existing ones of the first stage. Creates none if
+    /// one fails.
     fn join(&self, links: &[Arc<Link>], pairs: impl Iterator<Item = (usize, usize)>) -> io::Result<()> {
         let pairs: Vec<_> = pairs.collect();
         let handoffs = pairs
@@ -59,10 +60,10 @@ impl Joiner {
         Ok(())
     }
 
-    /// Adds the stage behind `link` to a running layout. Its number is that of the links before it.
+    /// Adds the stage behind `link` to a running layout. Its index is the number of links before it.
     ///
     /// # Errors
-    /// There are no descriptors left. Then the stage stays without work.
+    /// Returns an error if no descriptors are available. The stage stays without work then.
     pub(crate) fn add(&self, placement: &mut Placement, role: Role, link: Arc<Link>) -> io::Result<()> {
         let stage = placement.links.len();
         placement.links.push(link);
@@ -102,13 +103,13 @@ impl Joiner {
     }
 }
 
-/// What a stage is joined to, in the order of the layout.
+/// The connections of one stage, in layout order.
 fn joints_of(layout: &Layout, stage: usize) -> impl Iterator<Item = (usize, usize)> {
     layout.joints().filter(move |(from, to)| *from == stage || *to == stage)
 }
 
 impl Placement {
-    /// Whose handoff queues are emptied one after the other until nothing is in any.
+    /// Groups of stages whose handoff queues must be drained, in this order, until all are empty.
     pub(crate) fn drains(&self) -> Vec<Vec<usize>> {
         let layout = &self.layout;
         match (layout.routed, layout.spreaders.is_empty()) {
@@ -118,10 +119,10 @@ impl Placement {
         }
     }
 
-    /// Leaves these workers a command each and waits for those that answer.
+    /// Posts a command to each of these workers and waits for those that respond.
     fn pass(&self, workers: &[usize], command: impl FnMut() -> Command) {
         for (worker, number) in self.post_to(workers, command) {
-            // A stuck worker takes and hands on nothing, so there is nothing to wait for.
+            // A stuck worker does not receive or forward, so waiting for it is not necessary.
             let _ = self.links[worker].wait(number);
         }
     }

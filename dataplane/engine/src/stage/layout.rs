@@ -1,26 +1,26 @@
-//! Which stage does what: where ports' queues live and where handoff queues lead.
+//! Layout: the role of each stage, and the connections between stages.
 
 use crate::model::{Model, Role};
 
-/// Numbers of stages by what they do, each in the order in which the others know them.
+/// Stage indices by role, each list in the order known to the other stages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// Take ports' packets.
+    /// Receive packets of ports.
     pub(crate) takers: Vec<usize>,
-    /// Take those of ports that are spread in software.
+    /// Receive packets of ports with software RSS.
     pub(crate) spreaders: Vec<usize>,
-    /// Decide where packets go.
+    /// Classify packets.
     pub(crate) classifiers: Vec<usize>,
-    /// Have ports' transmit queues.
+    /// Have the transmit queues of ports.
     pub(crate) outlets: Vec<usize>,
-    /// Whether judges send by handoff queues to outlets.
+    /// Whether classifiers send to outlets through handoff queues.
     pub(crate) routed: bool,
-    /// Whether receive queues are shared among those that take packets.
+    /// Whether receive queues are shared among the takers.
     pub(crate) steals: bool,
 }
 
 impl Layout {
-    /// Of the stages with these roles, in their order.
+    /// Layout of stages with these roles.
     pub(crate) fn new(model: &Model, roles: &[Role]) -> Self {
         let of = |role: Role| roles.iter().enumerate().filter(move |(_, r)| **r == role).map(|(i, _)| i);
         let (all, rx, work, tx): (Vec<_>, Vec<_>, Vec<_>, Vec<_>) = (
@@ -49,7 +49,8 @@ impl Layout {
         }
     }
 
-    /// What is joined to what: every spreader to every judge, and where judges send by handoff queues, each to every outlet.
+    /// Pairs of connected stages: every spreader to every classifier and, in a pipeline, every classifier to every
+    /// outlet.
     pub(crate) fn joints(&self) -> impl Iterator<Item = (usize, usize)> {
         let fan = self.spreaders.iter().flat_map(|from| self.classifiers.iter().map(|to| (*from, *to)));
         let outlets: &[usize] = if self.routed { &self.outlets } else { &[] };

@@ -1,9 +1,10 @@
-//! Stages: workers that do a part of the work, and how they are put on threads and joined.
+//! Stages: workers that execute a part of packet processing, their co-scheduling on threads and their connections.
 //!
-//! A stage is a worker like any other, with receive queues, transmit queues and a pipeline. What makes it a stage is what
-//! its queues are: an Rx stage has ports' receive queues and sends by handoff queues; a worker stage receives by handoff queues, runs the real
-//! pipeline and sends by handoff queues; a Tx stage receives by handoff queues and has ports' transmit queues. So a pipeline of the rooms to the
-//! right cannot tell in which model it runs.
+//! A stage is a worker with receive queues, transmit queues and a pipeline. Its queues determine its role. An Rx
+//! stage has receive queues of ports and sends through handoff queues. A worker stage receives through handoff
+//! queues, runs the configured pipeline and sends through handoff queues. A Tx stage receives through handoff queues
+//! and has transmit queues of ports. Pipelines of higher-level crates are therefore independent of the execution
+//! model.
 
 mod co_scheduled;
 mod deliver;

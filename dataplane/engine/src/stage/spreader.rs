@@ -1,15 +1,15 @@
-//! The pipeline of an Rx stage: which worker a packet is for, that is, by which handoff queue it leaves.
+//! Pipeline of an Rx stage: selects the worker of each packet, that is, the handoff queue that it leaves through.
 //!
-//! A table of many more entries than there are workers stands between hash
-//! and worker, as in a network card, so that workers' shares are even.
+//! An indirection table with many more entries than workers maps hashes to workers, as in a NIC, so that the shares
+//! of workers are even.
 
 use crate::model::Order;
 use port::{Burst, Context, EditId, Pipeline, PortId, Rss, Steering, Verdicts};
 
-/// Entries of the table; network cards have as many or more.
+/// Number of table entries; NICs have at least as many.
 const ENTRIES: usize = 128;
 
-/// Hands packets to workers.
+/// Distributes packets over workers.
 pub(crate) struct Spreader {
     order: Order,
     steering: Steering,
@@ -19,13 +19,13 @@ pub(crate) struct Spreader {
 }
 
 impl Spreader {
-    /// For the workers that these handoff queues lead to, at least one.
+    /// Spreads over the workers behind these handoff queues; at least one.
     pub(crate) fn new(order: Order, rss: Rss, workers: &[PortId]) -> Self {
         let table = std::array::from_fn(|i| workers[i % workers.len()]);
         Self { order, steering: Steering::new(rss), workers: workers.into(), table, turn: 0 }
     }
 
-    /// The worker of a flow, or of the port where a packet belongs to no flow.
+    /// The worker of a packet's flow; that of its input port if it has no flow.
     #[inline]
     fn worker(&self, burst: &mut Burst, i: usize, from: PortId) -> PortId {
         let hash = burst.rss_hash(i, &self.steering).unwrap_or(u32::from(from.0));
@@ -33,8 +33,8 @@ impl Spreader {
     }
 }
 
-/// The entry of a hash. Toeplitz is linear: addresses that count up differ in few of its bits, which a product spreads over
-/// all (Knuth, The Art of Computer Programming 6.4, multiplicative hashing).
+/// Table index of a hash. Toeplitz is linear: consecutive addresses differ in few bits of the hash, which a
+/// multiplication spreads over all bits (Knuth, The Art of Computer Programming 6.4, multiplicative hashing).
 #[inline]
 fn entry(hash: u32) -> usize {
     (hash.wrapping_mul(0x9e37_79b1) >> (u32::BITS - ENTRIES.ilog2())) as usize
@@ -43,7 +43,7 @@ fn entry(hash: u32) -> usize {
 impl Pipeline for Spreader {
     fn process(&mut self, burst: &mut Burst, context: &Context, verdicts: &mut Verdicts) {
         let whole = match self.order {
-            // One worker has every flow.
+            // A single worker has every flow.
             Order::Flow if self.workers.len() == 1 => 0,
             Order::Flow => {
                 for i in 0..burst.len() {
