@@ -1,11 +1,12 @@
-//! The engine as one port's control side sees it: queues go to workers and come back.
+//! Attachment: the interface of one port to the engine, which assigns the port's queues to workers and takes them
+//! back.
 //!
-//! Which worker a receive queue goes to is `rx_affinity`'s to say. A transmit queue lives on every worker: with a single worker it
-//! is handed over as it is and needs no lock; with several it is forked. Each of them is told where the port's receive queues
-//! are, and told again before one of them starts elsewhere.
+//! `rx_affinity` selects the worker of a receive queue. A transmit queue exists on every worker: with one worker it
+//! is passed on unchanged and needs no lock; with several it is forked. Each worker gets the port's XPS map, and an
+//! update before a receive queue starts on another worker.
 //!
-//! A worker that is stuck keeps what it has. What it was told to let go of is *open* until it has obeyed, and as long
-//! as anything of a port is open, none of its queues is started: two queues at one ring would both write to it.
+//! A stuck worker keeps its queues. A command to release them is open until the worker has handled it. While a port
+//! has open commands, none of its queues is started, because two queues on one ring would both write to it.
 
 mod rx_affinity;
 mod shared;
@@ -23,7 +24,7 @@ use port::{Attach, PortFault, PortId, RxQueue, TxQueue};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Which worker has which receive queue, for all ports. Owned by the control thread.
+/// Placement of all receive queues. Owned by the control thread.
 pub(crate) struct Placement {
     pub(crate) links: Vec<Arc<Link>>,
     clock: Clock,
@@ -31,22 +32,22 @@ pub(crate) struct Placement {
     tx: HashMap<QueueKey, Generation>,
     /// Receive queues that several workers serve.
     stalls: HashMap<QueueKey, Arc<StealableQueue>>,
-    /// Such queues that a stuck worker may still serve although they were stopped.
+    /// Stopped shared queues that a stuck worker may still serve.
     kept: Vec<Arc<StealableQueue>>,
     pub(crate) rx_affinity: RxAffinity,
-    /// What workers were told of where a port's receive queues are.
+    /// XPS map last sent to workers, by port.
     told: HashMap<PortId, XpsMap>,
-    /// Starts that were not stopped yet.
+    /// Generations that were started and not stopped.
     running: HashSet<Generation>,
     starts: u64,
     /// How often the last queue of a port was stopped.
     stops: HashMap<PortId, u64>,
-    /// What a port still waits for: workers and their commands.
+    /// Open commands by port: worker and command number.
     open: HashMap<PortId, Vec<(usize, u64)>>,
     pub(crate) layout: Layout,
-    /// Ports whose packets are spread in software.
+    /// Ports with software RSS.
     pub(crate) rss: HashSet<PortId>,
-    /// Where judges send by handoff queues: the outlet of each port that has transmit queues, by its place in the layout.
+    /// Pipeline model: the outlet of each port with transmit queues, as an index into the layout's outlets.
     pub(crate) outlets: HashMap<PortId, usize>,
 }
 
@@ -71,17 +72,17 @@ impl Placement {
         }
     }
 
-    /// The bursts' clock.
+    /// The clock of bursts.
     pub(crate) fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// Whether a queue started under `generation` has not been stopped since.
+    /// Whether the queue started under `generation` has not been stopped since.
     pub(crate) fn is_running(&self, generation: Generation) -> bool {
         self.running.contains(&generation)
     }
 
-    /// The worker that may still use rings or memory of `port` although it was told to let go of them.
+    /// A worker that may still use rings or memory of `port` after it was told to release them.
     pub(crate) fn holder(&mut self, port: PortId) -> Option<usize> {
         let open = self.open.get_mut(&port)?;
         open.retain(|&(worker, number)| !self.links[worker].is_done(number));
@@ -92,7 +93,7 @@ impl Placement {
         holder
     }
 
-    /// Drops what stuck workers let go of since, and returns the ports that no worker holds any more.
+    /// Drops what stuck workers have released since the last call. Returns the ports that no worker holds any more.
     pub(crate) fn released(&mut self) -> Vec<PortId> {
         self.links.iter().for_each(|link| drop(link.retired()));
         self.kept.retain(|stealable| Arc::strong_count(stealable) > 1);
@@ -106,12 +107,12 @@ impl Placement {
         Generation(self.starts)
     }
 
-    /// Leaves every worker what `command` makes for it; the numbers to wait for.
+    /// Posts a command to every worker. Returns the numbers to wait for.
     fn post_all(&self, command: impl FnMut() -> Command) -> Vec<(usize, u64)> {
         self.links.iter().zip(std::iter::repeat_with(command)).map(|(l, c)| l.post(c)).enumerate().collect()
     }
 
-    /// Leaves these workers what `command` makes for each; the numbers to wait for.
+    /// Posts a command to each of these workers. Returns the numbers to wait for.
     pub(crate) fn post_to(
         &self,
         workers: &[usize],
@@ -125,7 +126,7 @@ impl Placement {
         self.stops.get(&port).copied().unwrap_or_default()
     }
 
-    /// Notes that a queue of `port` was stopped.
+    /// Counts a stop if `port` has no queues left.
     fn note_stop(&mut self, port: PortId) {
         if !self.has_queues(port) {
             *self.stops.entry(port).or_default() += 1;
@@ -137,7 +138,7 @@ impl Placement {
     }
 }
 
-/// The engine, for one port.
+/// The engine as seen by one port.
 pub(crate) struct Attachment<'a> {
     placement: &'a mut Placement,
     port: PortId,
@@ -153,14 +154,14 @@ impl<'a> Attachment<'a> {
         QueueKey { port: self.port, pair }
     }
 
-    /// Whether something of this port is still open; then that is the failure.
+    /// Whether the port has an open command; sets `failure` then.
     fn is_held(&mut self) -> bool {
         let holder = self.placement.holder(self.port);
         self.failure = holder.map(PortFault::WorkerHung).or(self.failure.take());
         holder.is_some()
     }
 
-    /// Waits until every worker has obeyed. Whether all have; what is not done is open.
+    /// Waits until all commands are handled. Returns whether they are; the others become open.
     fn wait(&mut self, commands: &[(usize, u64)]) -> bool {
         for &(worker, number) in commands {
             if !self.placement.links[worker].wait(number) {
@@ -235,7 +236,7 @@ impl Attach for Attachment<'_> {
             })
             .collect();
         for (number, link) in commands {
-            // A stuck worker sends nothing, so it may have its handle later.
+            // A stuck worker sends nothing, so it may receive its handle later.
             let _ = link.wait(number);
         }
     }
@@ -251,7 +252,7 @@ impl Attach for Attachment<'_> {
         if !self.wait(&commands) {
             return None;
         }
-        // All handles come back; any of them can say where the queue stopped.
+        // All handles come back; each of them knows where the queue stopped.
         let handles = self.placement.links.iter().flat_map(|link| link.retired());
         let mut queues = handles.filter_map(|retired| match retired {
             Retired::Tx(of, queue) if of == generation => Some(queue),
@@ -275,7 +276,7 @@ impl Attach for Attachment<'_> {
         let mut classifiers =
             self.placement.layout.classifiers.iter().map(|classify| &self.placement.links[*classify]);
         if let Some(link) = classifiers.find(|link| !link.is_out_of_service()) {
-            // A worker that hangs just now announces it late.
+            // A worker that hangs now sends the frame late.
             let _ = link.wait(link.post(Command::Inject(self.port, frame.into())));
         }
     }

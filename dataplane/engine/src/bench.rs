@@ -1,5 +1,5 @@
-//! A worker that a bench steps by hand: the code that the threads of an [`crate::Engine`] run, without thread,
-//! mailbox traffic or sleep. Or the three stages of a pipeline, which take turns as on one thread.
+//! A worker for benchmarks that is stepped by the caller: the code that the threads of an [`crate::Engine`] run,
+//! without threads, mailboxes or sleep. Either a run-to-completion worker, or the three stages of a pipeline in turn.
 
 use crate::command::{Command, Event, Generation, QueueKey};
 use crate::config::WorkerConfig;
@@ -17,25 +17,25 @@ use port::{Pipeline, PortFault, PortId, Rss, RxQueue, TxQueue};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// What a stepped worker is made of.
+/// Configuration of a stepped worker.
 #[derive(Debug)]
 pub struct StepConfig {
     /// Port numbers are below this.
     pub max_ports: usize,
-    /// The kernel that copies heads.
+    /// Copy kernel for packet headers.
     pub kernel: Choice,
     /// Ticks of [`mem::ticks`] per nanosecond; infinity stops the clock that the pipeline sees.
     pub ticks_per_ns: f64,
 }
 
-/// Packets so far, over all ports.
+/// Packet counts over all ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Taken from receive queues.
+    /// Received.
     pub received: u64,
-    /// Put into transmit queues.
+    /// Sent.
     pub sent: u64,
-    /// Lost, whatever the reason.
+    /// Dropped, for any reason.
     pub dropped: u64,
 }
 
@@ -47,9 +47,9 @@ pub struct SteppedWorker {
 }
 
 enum Stepped {
-    /// One that does everything.
+    /// A run-to-completion worker.
     Alone(Box<Worker>),
-    /// Rx, Worker and Tx.
+    /// The Rx, worker and Tx stages of a pipeline.
     Staged(Vec<Worker<Stage>>),
 }
 
@@ -68,7 +68,7 @@ impl SteppedWorker {
         Ok(Self { model: Stepped::Alone(worker), counters: vec![counters], events })
     }
 
-    /// Three stages without queues, joined by handoff queues; this thread has their buffers from now on.
+    /// Three stages without queues, connected by handoff queues. Sets the buffer cache of the calling thread.
     pub fn staged(config: &StepConfig, pipeline: Box<dyn Pipeline>) -> std::io::Result<Self> {
         let (sender, events) = channel();
         let handoffs = HandoffConfig::default();
@@ -95,7 +95,7 @@ impl SteppedWorker {
         Ok(Self { model: Stepped::Staged(stages), counters, events })
     }
 
-    /// Takes from the receive queue and sends to the transmit queue of `port` from now on.
+    /// Starts the receive queue and the transmit queue of `port`.
     pub fn start(&mut self, port: PortId, rx: Box<dyn RxQueue>, tx: Box<dyn TxQueue>) {
         let key = QueueKey { port, pair: 0 };
         let (start_rx, start_tx) =
@@ -114,7 +114,7 @@ impl SteppedWorker {
         }
     }
 
-    /// Takes from the receive queue of `port` no more.
+    /// Stops the receive queue of `port`.
     #[cfg(test)]
     pub(crate) fn stop(&mut self, port: PortId) {
         let stop = Command::StopRx(QueueKey { port, pair: 0 });
@@ -124,7 +124,7 @@ impl SteppedWorker {
         };
     }
 
-    /// Polls every queue once. The last burst of a round is judged and sent at the start of the next one.
+    /// Polls every queue once. The last burst of a round is classified and sent at the start of the next round.
     #[inline]
     pub fn round(&mut self) -> bool {
         match &mut self.model {
@@ -133,12 +133,12 @@ impl SteppedWorker {
         }
     }
 
-    /// A queue that was found broken, and is used no more.
+    /// The next fault of a queue, which has been removed.
     pub fn fault(&self) -> Option<(PortId, PortFault)> {
         self.events.try_recv().ok().map(|event| (event.port, event.fault))
     }
 
-    /// Packets so far.
+    /// Packet counts so far.
     pub fn counts(&self) -> Counts {
         let sum = |of: fn(&crate::counters::PortCounters) -> u64| {
             let ports = self.counters.iter().flat_map(|stage| &stage.ports[..stage.max_ports()]);
@@ -152,7 +152,7 @@ impl SteppedWorker {
     }
 }
 
-/// What a worker with this pipeline is made of; `waits`: it waits for room behind it.
+/// Parts of a worker with this pipeline; `waits` enables backpressure.
 fn parts(
     config: &StepConfig,
     events: &Sender<Event>,

@@ -1,20 +1,20 @@
-//! Counters: one block per worker and port, written by that worker alone.
+//! Counters: one block per worker and port, written only by that worker.
 //!
-//! A writer loads and stores without a locked instruction, because there is no other writer; a reader loads at any time
-//! and adds the workers up. Reading moves a line once and disturbs the writer no further. No one sets a counter
-//! back: a port that gets a number which was used before begins at what stands there.
+//! A writer uses relaxed loads and stores without a locked instruction, because it is the only writer; readers load
+//! at any time and sum over workers. A read transfers the cache line once and does not disturb the writer otherwise.
+//! Counters are never reset: a port that reuses a number subtracts the totals at its registration.
 
 use mem::line::Padded;
 use port::{BurstStats, DropReason, PortId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A number with one writer.
+/// A counter with a single writer.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds `n`. Only the owning worker calls this.
+    /// Adds `n`. Must be called only by the owning worker.
     #[inline(always)]
     pub(crate) fn add(&self, n: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
@@ -29,7 +29,7 @@ impl Counter {
     }
 }
 
-/// What one worker counts for one port.
+/// Counters of one worker for one port.
 #[derive(Debug, Default)]
 pub(crate) struct PortCounters {
     pub(crate) rx_packets: Counter,
@@ -73,7 +73,7 @@ impl PortCounters {
     }
 }
 
-/// What all workers have counted for one port number so far, or for several.
+/// Sums over all workers for one port number, or for several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(crate) rx_packets: u64,
@@ -86,7 +86,7 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// What stands under `id` now. It never shrinks: a number that is used again counts on.
+    /// Totals for `id`. They never decrease, even if the number is reused.
     pub(crate) fn of(id: PortId, workers: &[Arc<WorkerCounters>]) -> Self {
         workers
             .iter()
@@ -127,7 +127,7 @@ impl Totals {
     }
 }
 
-/// What one worker counts about itself, and for every port.
+/// Counters of one worker, for itself and for every port.
 #[derive(Debug)]
 pub(crate) struct WorkerCounters {
     pub(crate) polls: Counter,
@@ -139,10 +139,10 @@ pub(crate) struct WorkerCounters {
     pub(crate) bursts: Counter,
     pub(crate) packets: Counter,
     pub(crate) queues: Counter,
-    /// Turns that ended with a burst carried over, and turns that a queue without credit did not get.
+    /// Turns that ended with a burst carried over; `skipped_turns`: turns that a queue ahead of the others skipped.
     pub(crate) carried_turns: Counter,
     pub(crate) skipped_turns: Counter,
-    /// Bursts from queues of others.
+    /// Bursts taken from queues of other workers.
     pub(crate) steals: Counter,
     pub(crate) pool_hits: Counter,
     pub(crate) pool_refills: Counter,
@@ -150,7 +150,7 @@ pub(crate) struct WorkerCounters {
     pub(crate) pool_empty: Counter,
     pub(crate) pool_retries: Counter,
     pub(crate) sleeping: AtomicBool,
-    /// By port, and behind them what came by handoff queues.
+    /// By port; the last entry is for packets from handoff queues.
     pub(crate) ports: Vec<Padded<PortCounters>>,
 }
 
@@ -179,18 +179,18 @@ impl WorkerCounters {
         }
     }
 
-    /// Ports that can be counted for. Handoffs have the numbers from this one on.
+    /// Number of ports. Handoff queues have numbers from this on.
     pub(crate) fn max_ports(&self) -> usize {
         self.ports.len() - 1
     }
 
-    /// Those of a port; all handoff queues have one.
+    /// Counters of a port; all handoff queues share one entry.
     #[inline(always)]
     pub(crate) fn port(&self, port: PortId) -> &PortCounters {
         &self.ports[usize::from(port.0).min(self.max_ports())]
     }
 
-    /// Takes over what a pool's cache did.
+    /// Adds counts of a buffer cache.
     pub(crate) fn count_pool(&self, news: &mem::pool::Counters) {
         self.pool_hits.add(news.hits);
         self.pool_refills.add(news.refills);

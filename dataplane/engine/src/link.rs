@@ -1,11 +1,11 @@
-//! One worker as control sees it: where to leave commands, how to wake it, and what it has let go of.
+//! Link: the control thread's interface to one worker, with its commands, doorbell and retired queues.
 //!
-//! Control waits for a burst boundary, and no longer than a limit: what keeps a worker for seconds (a page that a
-//! disk does not deliver, a debugger) may keep it for ever. A worker beyond the limit is *stuck* from the command
-//! that it did not obey, and is not waited for again until it has obeyed that one. Nothing is taken from it: what
-//! it holds stays alive by its own references, and commands wait in its mailbox in their order. When a worker has
-//! obeyed, it says so in the mailbox first and rings control then: control may have given up waiting, and would look
-//! too early, and never again, if the doorbell came before the word.
+//! Protocol: the control thread waits for a burst boundary at most for a limit, because a worker may be delayed
+//! without bound (a page fault on a slow disk, a debugger). A worker that exceeds the limit for a command is stuck
+//! until it has handled that command, and is not waited for again before. Its resources are not taken away: its own
+//! references keep them alive, and commands stay in the mailbox in order. After handling commands, a worker first
+//! stores the number in the mailbox (release, see [`Mailbox`]) and then rings the control thread, which may have
+//! stopped waiting: in the opposite order, the control thread could check too early and miss the update.
 
 use crate::command::{Command, Event, Retired, Weights};
 use crate::mailbox::Mailbox;
@@ -18,20 +18,20 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long control waits for one burst boundary. A burst takes microseconds, but on a crowded machine a worker
-/// may wait for its CPU; this is far beyond either.
+/// How long the control thread waits for one burst boundary. A burst takes microseconds, and on an overloaded machine
+/// a worker may wait for its CPU; the limit far exceeds both.
 pub(crate) const LIMIT: Duration = Duration::from_secs(5);
 
-/// Most packets of one worker that wait for the control plane.
+/// Maximum number of punted packets queued per worker.
 const MOST_PUNTED: usize = 256;
-/// Most of them that came in by one port: packets of one port do not keep away those of others.
+/// Maximum number of these per input port, so that one port does not displace packets of others.
 const MOST_OF_PORT: u16 = 64;
 
-/// Packets that wait for the control plane.
+/// Punted packets queued for the control thread.
 #[derive(Default)]
 struct Waiting {
     packets: VecDeque<Punted>,
-    /// How many of them came in by each port.
+    /// Number of queued packets by input port.
     of: Vec<u16>,
 }
 
@@ -51,7 +51,7 @@ impl Waiting {
     }
 }
 
-/// A wake-up that can be waited for with other descriptors.
+/// An eventfd for wake-ups, which can be polled with other descriptors.
 #[derive(Clone, Debug)]
 pub(crate) struct Doorbell(Arc<OwnedFd>);
 
@@ -61,12 +61,12 @@ impl Doorbell {
     }
 
     pub(crate) fn ring(&self) {
-        // A full counter is a wake-up that is already pending.
+        // If the counter is full, a wake-up is already pending.
         let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
     }
 
     pub(crate) fn quiet(&self) {
-        // Nothing pending is no error.
+        // Fails if nothing is pending.
         let _ = rustix::io::read(&*self.0, &mut [0u8; 8]);
     }
 
@@ -75,7 +75,7 @@ impl Doorbell {
     }
 }
 
-/// What one worker and control share.
+/// State shared by one worker and the control thread.
 pub(crate) struct Link {
     pub(crate) mailbox: Mailbox<Command>,
     pub(crate) doorbell: Doorbell,
@@ -85,7 +85,8 @@ pub(crate) struct Link {
     punts: Mutex<Waiting>,
     control: Doorbell,
     ended: AtomicBool,
-    /// The command that the worker did not obey within the limit; 0 is none. Control's own.
+    /// Number of the command that the worker did not handle within the limit; 0 if none. Accessed only by the control
+    /// thread.
     stuck: AtomicU64,
     limit: Duration,
 }
@@ -106,42 +107,43 @@ impl Link {
         })
     }
 
-    /// The worker's thread is over, whatever the reason: no one needs to wait for it any more.
+    /// Marks the worker's thread as ended, for whatever reason, so that waits for it return.
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::Relaxed);
         self.control.ring();
     }
 
-    /// The worker's side: everything up to command `number` is obeyed. Control may have given up waiting.
+    /// Called by the worker: marks all commands up to `number` as handled, and rings the control thread, which may
+    /// have stopped waiting.
     pub(crate) fn handled(&self, number: u64) {
         self.mailbox.handled(number);
         self.control.ring();
     }
 
-    /// Control's side: whether the worker has obeyed command `number`, or is over and has let go of everything.
+    /// Called by the control thread: whether the worker has handled command `number`, or has ended and holds nothing.
     pub(crate) fn is_done(&self, number: u64) -> bool {
         self.mailbox.is_done(number) || self.ended.load(Ordering::Relaxed)
     }
 
-    /// Control's side: whether the worker was waited for in vain and has not come back since.
+    /// Called by the control thread: whether the worker exceeded the limit and has not caught up since.
     pub(crate) fn is_stuck(&self) -> bool {
         !self.is_done(self.stuck.load(Ordering::Relaxed))
     }
 
-    /// Control's side: whether new work is better given to another worker.
+    /// Called by the control thread: whether new work should go to another worker.
     pub(crate) fn is_out_of_service(&self) -> bool {
         self.ended.load(Ordering::Relaxed) || self.is_stuck()
     }
 
-    /// Control's side: leaves `command` and wakes the worker.
+    /// Called by the control thread: posts `command` and wakes the worker. Returns the command's number.
     pub(crate) fn post(&self, command: Command) -> u64 {
         let number = self.mailbox.post(command);
         self.doorbell.ring();
         number
     }
 
-    /// Control's side: waits for a command. A burst takes microseconds, so this looks again soon. `false`: the
-    /// worker is stuck, and the command will be obeyed when it comes back.
+    /// Called by the control thread: waits for a command, polling with short intervals, because a burst takes
+    /// microseconds. Returns `false` if the worker is stuck; it handles the command when it continues.
     pub(crate) fn wait(&self, number: u64) -> bool {
         if self.is_stuck() {
             return false;
@@ -162,42 +164,42 @@ impl Link {
         true
     }
 
-    /// Control's side: what the worker has let go of.
+    /// Called by the control thread: takes the retired queues.
     pub(crate) fn retired(&self) -> Vec<Retired> {
         std::mem::take(&mut *self.retired.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The worker's side, only while it obeys a command: lets go of a queue. [`Link::handled`] announces it.
+    /// Called by the worker while it handles a command: retires a queue. [`Link::handled`] publishes it.
     pub(crate) fn retire(&self, queue: Retired) {
         self.retired.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
     }
 
-    /// Control's side: what the worker has told last of its queues; [`Command::Weigh`] asks.
+    /// Called by the control thread: takes the last reported weights, requested with [`Command::Weigh`].
     pub(crate) fn weights(&self) -> Weights {
         std::mem::take(&mut *self.weights.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The worker's side, only while it obeys a command. [`Link::handled`] announces it.
+    /// Called by the worker while it handles a command: reports weights. [`Link::handled`] publishes them.
     pub(crate) fn tell(&self, weights: Weights) {
         *self.weights.lock().unwrap_or_else(PoisonError::into_inner) = weights;
     }
 
-    /// Control's side: the packets that were handed over, in order.
+    /// Called by the control thread: takes the punted packets, in order.
     pub(crate) fn punted(&self) -> VecDeque<Punted> {
         let mut waiting = self.punts.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.of.fill(0);
         std::mem::take(&mut waiting.packets)
     }
 
-    /// The worker's side, only when a queue is broken.
+    /// Called by the worker when a queue has failed.
     pub(crate) fn report(&self, event: Event) {
-        // When control has ended, the report is not needed any more.
+        // Fails only if the control thread has ended.
         let _ = self.events.lock().unwrap_or_else(PoisonError::into_inner).send(event);
         self.control.ring();
     }
 }
 
-/// The worker's side: packets for the control plane.
+/// Called by the worker: punted packets.
 impl Punts for &Link {
     fn have_room(&self, from: PortId) -> bool {
         self.punts.lock().unwrap_or_else(PoisonError::into_inner).have_room(from)
@@ -232,7 +234,7 @@ mod tests {
         link.handled(upto);
     }
 
-    /// Whether control was rung since this was asked last.
+    /// Whether the control thread was rung since the last call.
     fn is_rung(link: &Link) -> bool {
         rustix::io::read(&*link.control.0, &mut [0u8; 8]).is_ok()
     }
@@ -242,7 +244,7 @@ mod tests {
         let link = link();
         let first = link.post(Command::Quit);
         assert!(!link.wait(first) && link.is_stuck() && link.is_out_of_service());
-        // Not waited for: not even for the whole of a limit that never ends.
+        // A stuck worker is not waited for: the call returns although the limit is infinite.
         let link = Link { limit: Duration::MAX, ..link };
         let second = link.post(Command::Quit);
         assert!(!link.wait(second));

@@ -1,4 +1,4 @@
-//! The engine's state as one value, for people and programs.
+//! Snapshot of the engine's state, serializable.
 
 use crate::counters::{Totals, WorkerCounters};
 use crate::model::Role;
@@ -8,98 +8,99 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Everything countable, at one moment.
+/// All counters and states at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// Nanoseconds since the engine started.
     pub uptime_ns: u64,
-    /// Ticks of the counter that cycles are measured in, per second.
+    /// Frequency of the time-stamp counter, in which cycles are measured.
     pub cycles_per_second: f64,
     /// The copy kernel in use.
     pub kernel: String,
-    /// Worker by worker.
+    /// Workers by index.
     pub workers: Vec<WorkerSnapshot>,
-    /// Work that a receive queue's turn may be.
+    /// Work budget of a receive queue's turn.
     #[serde(default)]
     pub budget: BudgetSnapshot,
-    /// Port by port, by number.
+    /// Ports by number.
     pub ports: Vec<PortSnapshot>,
-    /// What was counted for ports that are there no more, so that the sums agree over all ports and this.
+    /// Counts of removed ports, so that sums over all ports and this are consistent.
     #[serde(default)]
     pub removed: RemovedSnapshot,
 }
 
-/// What removed ports counted, all together.
+/// Sums over all removed ports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RemovedSnapshot {
-    /// Packets that came in.
+    /// Packets received.
     pub rx_packets: u64,
-    /// Bytes that came in, without frame checksums.
+    /// Bytes received, without frame checksums.
     pub rx_bytes: u64,
-    /// Packets that left.
+    /// Packets sent.
     pub tx_packets: u64,
-    /// Bytes that left.
+    /// Bytes sent.
     pub tx_bytes: u64,
-    /// Copies beyond the first, of packets that came in.
+    /// Copies beyond the first, of received packets.
     pub replicated: u64,
-    /// Packets and copies that were handed to the control plane.
+    /// Packets and copies punted to the control plane.
     pub punted: u64,
-    /// Losses by reason; reasons without losses are left out.
+    /// Drops by reason; reasons without drops are omitted.
     pub drops: BTreeMap<String, u64>,
 }
 
 /// One worker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkerSnapshot {
-    /// Its index.
+    /// Index.
     pub index: usize,
     /// The CPU it is pinned to.
     pub cpu: Option<usize>,
-    /// Times a queue was looked at.
+    /// Polls of receive queues.
     pub polls: u64,
-    /// Times it had nothing.
+    /// Polls that returned nothing.
     pub empty_polls: u64,
-    /// Ticks spent in rounds that found packets.
+    /// Ticks spent in rounds with packets.
     pub busy_cycles: u64,
-    /// Ticks spent in rounds that found none, asleep or not.
+    /// Ticks spent in rounds without packets; time asleep is not included.
     pub idle_cycles: u64,
-    /// Times it went to sleep.
+    /// Times the worker went to sleep.
     pub sleeps: u64,
-    /// Times it woke.
+    /// Times the worker woke.
     pub wakes: u64,
     /// Packets received.
     pub packets: u64,
     /// Bursts received.
     pub bursts: u64,
-    /// Receive queues it serves.
+    /// Number of receive queues that it serves.
     pub queues: usize,
     /// Whether it sleeps now.
     pub sleeping: bool,
-    /// Turns that ended with a burst carried over, because it was more work than a turn may be.
+    /// Turns that ended with a burst carried over because it exceeded the budget.
     #[serde(default)]
     pub carried_turns: u64,
-    /// Turns that queues did not get because their packets had cost more than their share.
+    /// Turns that queues skipped because they had used more than their share.
     #[serde(default)]
     pub skipped_turns: u64,
-    /// Bursts that it took from queues of other workers.
+    /// Bursts taken from queues of other workers.
     #[serde(default)]
     pub steals: u64,
-    /// What it does of the work: `all`, `rx`, `work` or `tx`. Stages on one thread have one CPU.
+    /// Role: `all`, `rx`, `work` or `tx`. Stages on one thread have the same CPU.
     #[serde(default)]
     pub role: String,
-    /// What it did with the cache of pool buffers of its thread.
+    /// Use of its thread's cache of pool buffers.
     #[serde(default)]
     pub pool: PoolSnapshot,
 }
 
-/// The budget of a turn, in units of work: about a nanosecond each on the slowest supported machine ([`port::work`]).
+/// Budget of a turn, in units of work of about a nanosecond each on the slowest supported machine ([`port::work`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BudgetSnapshot {
-    /// A burst that costs more than so many is carried over to later turns of its receive queue.
+    /// A burst that costs more is carried over to later turns of its receive queue.
     pub turn: u64,
-    /// A turn that goes on with a burst ends at the first step behind so many.
+    /// A turn that continues a burst ends at the first step that exceeds this.
     pub slice: u64,
-    /// A receive queue is skipped while it has used so many more than the one that used least, among those with packets.
+    /// A receive queue is skipped while it has used this much more than the one that used least, among those with
+    /// packets.
     pub lead: u64,
 }
 
@@ -109,18 +110,18 @@ impl Default for BudgetSnapshot {
     }
 }
 
-/// A cache of pool buffers, in operations of one stage.
+/// Use of a cache of pool buffers by one stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolSnapshot {
-    /// Buffers that the cache had at hand.
+    /// Buffers served by the cache.
     pub hits: u64,
-    /// Times that it had to go to the shared pool for more.
+    /// Refills from the shared pool.
     pub refills: u64,
-    /// Times that it had too many and took some back.
+    /// Spills of surplus buffers to the shared pool.
     pub spills: u64,
-    /// Times that the pool had none.
+    /// Allocations that failed because the pool was empty.
     pub empty: u64,
-    /// Exchanges with the shared pool that were tried again, because another thread's came first.
+    /// Exchanges with the shared pool that were retried because of a concurrent one.
     #[serde(default)]
     pub retries: u64,
 }
@@ -128,43 +129,43 @@ pub struct PoolSnapshot {
 /// One port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PortSnapshot {
-    /// Its number.
+    /// Number.
     pub id: u16,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its kind, as the configuration file spells it.
+    /// Kind, as spelled in the configuration file.
     pub kind: String,
-    /// Where it is.
+    /// Location, such as a socket path or an interface.
     pub place: String,
     /// `waiting`, `connected`, `faulted` or `closed`.
     pub state: String,
-    /// The last fault.
+    /// Last fault.
     pub fault: Option<String>,
     /// Negotiated features.
     pub features: Vec<String>,
-    /// Its queue pairs.
+    /// Queue pairs.
     pub queues: Vec<QueueSnapshot>,
-    /// Times the other side connected.
+    /// Times the peer connected.
     pub connects: u64,
-    /// Memory regions mapped.
+    /// Number of mapped memory regions.
     pub memory_regions: usize,
-    /// Bytes mapped.
+    /// Mapped bytes.
     pub memory_bytes: u64,
-    /// Packets that came in.
+    /// Packets received.
     pub rx_packets: u64,
-    /// Bytes that came in, without frame checksums.
+    /// Bytes received, without frame checksums.
     pub rx_bytes: u64,
-    /// Packets that left.
+    /// Packets sent.
     pub tx_packets: u64,
-    /// Bytes that left.
+    /// Bytes sent.
     pub tx_bytes: u64,
-    /// Copies beyond the first, of packets that came in here.
+    /// Copies beyond the first, of packets received on this port.
     pub replicated: u64,
-    /// Packets and copies that were handed to the control plane.
+    /// Packets and copies punted to the control plane.
     pub punted: u64,
-    /// Losses by reason; reasons without losses are left out.
+    /// Drops by reason; reasons without drops are omitted.
     pub drops: BTreeMap<String, u64>,
-    /// What the port says besides, by name.
+    /// Port-specific details, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<String, String>,
 }
@@ -172,29 +173,29 @@ pub struct PortSnapshot {
 /// One queue pair.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct QueueSnapshot {
-    /// Ring entries.
+    /// Number of ring entries.
     pub size: u16,
-    /// Whether packets are taken from it.
+    /// Whether packets are received from it.
     pub rx_running: bool,
     /// Whether packets are sent to it.
     pub tx_running: bool,
 }
 
-/// What a port says of itself besides its status.
+/// Port-specific details besides the status.
 type Details = Vec<(&'static str, String)>;
 
-/// One port as the registry knows it.
+/// Registry entry of one port.
 struct Entry {
-    /// `None`: the port is gone, but its number is not free yet.
+    /// `None` if the port is gone but its number is not free yet.
     name: Option<String>,
-    /// `None`: not alive yet, or not any more.
+    /// `None` before the port starts and after it is gone.
     status: Option<PortStatus>,
     details: Details,
-    /// What stood under its number when it got it.
+    /// Totals of its number at registration.
     before: Totals,
 }
 
-/// Names and states of the ports; written by control, read by anyone.
+/// Names and states of the ports. Written by the control thread and by registration.
 #[derive(Default)]
 pub(crate) struct Registry(Mutex<BTreeMap<PortId, Entry>>);
 
@@ -203,7 +204,7 @@ impl Registry {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes the lowest free number for `name`.
+    /// Reserves the lowest free number for `name`.
     pub(crate) fn reserve(
         &self,
         name: &str,
@@ -223,12 +224,12 @@ impl Registry {
         })
     }
 
-    /// Whether a port has the number `id`: one that was hidden has it no more.
+    /// Whether `id` is the number of a port that is not hidden.
     pub(crate) fn contains(&self, id: PortId) -> bool {
         self.with(|ports| ports.get(&id).is_some_and(|entry| entry.name.is_some()))
     }
 
-    /// The name of the port with the number `id`; empty, if it is gone.
+    /// Name of port `id`; empty if it is gone.
     pub(crate) fn name(&self, id: PortId) -> String {
         self.with(|ports| ports.get(&id).and_then(|entry| entry.name.clone()).unwrap_or_default())
     }
@@ -241,7 +242,7 @@ impl Registry {
         });
     }
 
-    /// The port is gone for everybody, but its number is not free yet.
+    /// Hides a removed port whose number is not free yet.
     pub(crate) fn hide(&self, id: PortId) {
         self.with(|ports| {
             if let Some(entry) = ports.get_mut(&id) {
@@ -254,7 +255,7 @@ impl Registry {
         self.with(|ports| ports.remove(&id));
     }
 
-    /// The ports that live, and what was counted for all others.
+    /// The ports with a status, and the sums for all others.
     pub(crate) fn ports(&self, counters: &[Arc<WorkerCounters>]) -> (Vec<PortSnapshot>, RemovedSnapshot) {
         self.with(|ports| {
             let numbers = counters.first().map_or(0, |worker| worker.max_ports()) as u16;
@@ -314,7 +315,7 @@ fn removed_snapshot(counted: &Totals) -> RemovedSnapshot {
     }
 }
 
-/// Losses by the names of their reasons.
+/// Drops by name of the reason.
 fn drops(counted: &Totals) -> BTreeMap<String, u64> {
     let lost =
         DropReason::ALL.iter().map(|&reason| (reason.name().to_owned(), counted.drops[reason as usize]));

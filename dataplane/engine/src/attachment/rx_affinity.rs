@@ -1,13 +1,13 @@
-//! Which worker a receive queue goes to, and how it goes from one to another.
+//! Receive-queue affinity: selects the worker of each receive queue, and moves queues between workers.
 //!
-//! A rule of the configuration comes first, then where the queue was moved to, then the port's home: the worker that had the
-//! fewest receive queues when its first queue started. The queue of pair n goes to the worker that is n further, among those
-//! that no isolated queue has. Workers are numbered here by their place among those that take packets.
+//! An affinity rule takes precedence, then the target of an earlier move, then the home of the port: the worker that
+//! had the fewest receive queues when the port's first queue started. The queue of pair n goes to the n-th worker
+//! after the home, among the workers without an isolated queue. Workers are indexed among those that receive packets.
 //!
-//! A queue moves in four steps, each of which waits for burst boundaries: its worker lets go of it, with everything sent that
-//! it had taken; every worker learns where the port is answered from now on; only then the other worker gets it. So no packet
-//! of it is in two hands, and none is sent by the new ways before all of the old ones were. What the port's other side reads
-//! from one of its rings keeps its order; a flow may change its ring at this moment.
+//! A move has four steps, each of which waits for burst boundaries. The old worker releases the queue after it has
+//! sent everything that it received; every worker gets the new XPS map; only then the new worker gets the queue. No
+//! packet is therefore handled by two workers, and none is sent with the new map before all are sent with the old
+//! one. Each transmit ring of a port keeps its order; a flow may change its ring at this point.
 
 use super::{Attachment, Placement};
 use crate::command::{Command, Generation, QueueKey, XpsMap};
@@ -15,53 +15,53 @@ use crate::placement::QueueAffinity;
 use port::{Attach, PortFault, PortId};
 use std::collections::HashMap;
 
-/// A receive queue that runs.
+/// A running receive queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Placed {
-    /// The worker that serves it.
+    /// The stage that serves it.
     pub(crate) worker: usize,
-    /// The place of that worker among those that take packets.
+    /// Index of its worker among those that receive packets.
     pub(crate) at: usize,
     pub(crate) generation: Generation,
-    /// Whether it cannot leave the thread that uses it.
+    /// Whether it is bound to its thread and cannot be moved.
     pub(crate) bound: bool,
 }
 
-/// What is known of where receive queues belong.
+/// State of receive-queue assignment.
 #[derive(Default)]
 pub(crate) struct RxAffinity {
     rules: QueueAffinity,
     names: HashMap<PortId, String>,
-    /// Queues that were moved, and where to.
+    /// Targets of moved queues.
     moved: HashMap<QueueKey, usize>,
     homes: HashMap<PortId, usize>,
 }
 
 impl RxAffinity {
-    /// Rules for queues that start from now on.
+    /// Sets the rules for queues that start from now on.
     pub(crate) fn apply(&mut self, rules: QueueAffinity) {
         self.rules = rules;
     }
 
-    /// A port, by whose name rules know it.
+    /// Sets the name of a port, by which rules refer to it.
     pub(crate) fn call(&mut self, port: PortId, name: String) {
         self.names.insert(port, name);
     }
 
-    /// The port is gone, and its number may be another's soon.
+    /// Forgets a removed port, because its number may be reused.
     pub(crate) fn forget(&mut self, port: PortId) {
         self.names.remove(&port);
         self.homes.remove(&port);
         self.moved.retain(|key, _| key.port != port);
     }
 
-    /// The worker that a rule names.
+    /// The worker that a rule specifies.
     pub(crate) fn rule(&self, key: QueueKey) -> Option<usize> {
         self.names.get(&key.port).and_then(|name| self.rules.of(name, key.pair))
     }
 }
 
-/// Why a queue stays where it is.
+/// Why a queue was not moved.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotMoved {
     #[error("it does not run any more")]
@@ -70,41 +70,41 @@ pub(crate) enum NotMoved {
     Bound,
     #[error("worker {0} does not answer")]
     Hung(usize),
-    /// The port has to be told.
+    /// The port must be notified.
     #[error("it was stopped for this and could not be started again: {0}")]
     Lost(PortFault),
 }
 
 impl Placement {
-    /// How many workers take ports' packets.
+    /// Number of workers that receive packets.
     pub(crate) fn takers(&self) -> usize {
         self.layout.takers.len()
     }
 
-    /// Workers for queues that no rule names; never none.
+    /// Workers for queues without a rule; never empty.
     pub(crate) fn open_takers(&self) -> Vec<usize> {
         let open = self.rx_affinity.rules.open(self.takers());
         if open.is_empty() { (0..self.takers()).collect() } else { open }
     }
 
-    /// Whether the worker at that place answers.
+    /// Whether the worker with this index is responsive.
     pub(crate) fn answers_at(&self, at: usize) -> bool {
         self.layout.takers.get(at).is_some_and(|worker| !self.links[*worker].is_out_of_service())
     }
 
-    /// Receive queues that run, where they are.
+    /// All running receive queues with their placement.
     pub(crate) fn placed(&self) -> impl Iterator<Item = (QueueKey, Placed)> {
         self.rx.iter().map(|(key, placed)| (*key, *placed))
     }
 
-    /// Of the open workers that answer, the one with the fewest receive queues.
+    /// The responsive open worker with the fewest receive queues.
     fn least_loaded(&self) -> usize {
         let load = |at: usize| self.rx.values().filter(|placed| placed.at == at).count();
         let order = |at: &usize| (!self.answers_at(*at), load(*at));
         self.open_takers().into_iter().min_by_key(order).unwrap_or(0)
     }
 
-    /// Where the receive queue of pair 0 of `port` belongs. It is settled as long as the port has queues.
+    /// Worker of the receive queue of pair 0 of `port`, fixed while the port has queues.
     fn home(&mut self, port: PortId) -> usize {
         if !self.has_queues(port) {
             self.rx_affinity.homes.remove(&port);
@@ -117,7 +117,7 @@ impl Placement {
         })
     }
 
-    /// Where a receive queue belongs.
+    /// The assigned worker of a receive queue.
     fn seat(&mut self, key: QueueKey) -> usize {
         if let Some(at) = self.rx_affinity.rule(key).or(self.rx_affinity.moved.get(&key).copied()) {
             return at.min(self.takers() - 1);
@@ -127,7 +127,7 @@ impl Placement {
         open[(first + usize::from(key.pair)) % open.len()]
     }
 
-    /// The place that gets a receive queue (its own, or another one while that does not answer) and its worker.
+    /// Worker index and stage for a receive queue: its assigned worker, or another one while that is unresponsive.
     pub(super) fn place(&mut self, key: QueueKey) -> (usize, usize) {
         let at = self.seat(key);
         let at = if self.answers_at(at) { at } else { self.least_loaded() };
@@ -135,7 +135,7 @@ impl Placement {
         (at, *spreads.unwrap_or(&self.layout.takers[at]))
     }
 
-    /// By pair: where the port's receive queues are, or will be when they start.
+    /// Worker of each pair of the port, current or assigned for pairs without a running receive queue.
     pub(super) fn xps_map(&mut self, port: PortId) -> XpsMap {
         let pairs = self.rx.keys().chain(self.tx.keys()).filter(|key| key.port == port).map(|key| key.pair);
         let last = pairs.max().unwrap_or(0);
@@ -147,10 +147,10 @@ impl Placement {
         (0..=last).map(place).collect()
     }
 
-    /// Moves a receive queue that runs to the worker at place `to`.
+    /// Moves a running receive queue to the worker with index `to`.
     ///
     /// # Errors
-    /// The queue stays where it is, unless it is lost.
+    /// Returns the reason. The queue stays on its worker, unless it is lost.
     pub(crate) fn transfer(&mut self, key: QueueKey, to: usize) -> Result<(), NotMoved> {
         let placed = *self.rx.get(&key).ok_or(NotMoved::Gone)?;
         if placed.bound {
@@ -162,7 +162,7 @@ impl Placement {
         let mut port = Attachment::new(self, key.port);
         let Some(queue) = port.stop_rx(key.pair) else {
             let lost = port.failure().map(NotMoved::Lost);
-            // Otherwise it was found broken just now, and its worker's report of that still counts.
+            // The queue failed just now; the fault reported by its worker must still be handled.
             self.running.insert(placed.generation);
             return Err(lost.unwrap_or(NotMoved::Gone));
         };
@@ -174,7 +174,7 @@ impl Placement {
 }
 
 impl Attachment<'_> {
-    /// Every worker that sends to the port learns where its receive queues are, unless it knows.
+    /// Sends the port's XPS map to every worker that sends to the port, if it changed.
     pub(super) fn tell_answers(&mut self) {
         let port = self.port;
         if self.placement.layout.routed || !self.placement.tx.keys().any(|key| key.port == port) {

@@ -8,13 +8,14 @@ use port::RxQueue;
 use std::sync::Arc;
 
 impl Placement {
-    /// What a shared queue has brought; `None`: it is not shared.
+    /// Packets received by a shared queue; `None` if it is not shared.
     pub(crate) fn shared_packets(&self, key: QueueKey) -> Option<u64> {
         self.stalls.get(&key).map(|stealable| stealable.packets())
     }
 
-    /// Rules for queues that start from now on. Where queues are shared, every worker learns which ones have no part in it;
-    /// commands are obeyed in order, so it knows before any of those queues start.
+    /// Sets the rules for queues that start from now on. With shared queues, every worker first gets the list of
+    /// workers that do not steal; commands are handled in order, so it has the list before any of these queues
+    /// starts.
     pub(crate) fn obey_rules(&mut self, rules: QueueAffinity) {
         if self.layout.steals {
             let alone: Arc<[bool]> = (0..self.takers()).map(|at| rules.owner(at).is_some()).collect();
@@ -25,7 +26,7 @@ impl Placement {
 }
 
 impl Attachment<'_> {
-    /// Every worker learns of the queue, whose home is the worker at place `at`.
+    /// Gives the queue to every worker; its home is the worker with index `placed.at`.
     pub(super) fn share(&mut self, key: QueueKey, placed: Placed, queue: Box<dyn RxQueue>) {
         let stays = placed.bound || self.placement.rx_affinity.rule(key).is_some();
         let stealable = Arc::new(StealableQueue::new(key, placed.generation, (placed.at, stays), queue));
@@ -35,7 +36,7 @@ impl Attachment<'_> {
         self.wait(&commands);
     }
 
-    /// Every worker forgets the queue, and it comes back exactly where it stopped.
+    /// Takes the queue from every worker. Returns it in the state in which it stopped.
     pub(super) fn unshare(&mut self, key: QueueKey) -> Option<Box<dyn RxQueue>> {
         let stealable = self.placement.stalls.remove(&key)?;
         let workers = self.placement.layout.takers.clone();
@@ -43,7 +44,7 @@ impl Attachment<'_> {
         if self.wait(&commands) {
             return stealable.take();
         }
-        // Control keeps it, so that no worker is the one that drops it.
+        // The control thread keeps a reference, so that no worker drops the queue.
         self.placement.kept.push(stealable);
         None
     }

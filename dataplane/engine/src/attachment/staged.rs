@@ -1,16 +1,17 @@
-//! Ports' queues where stages are joined by handoff queues.
+//! Transmit queues of ports in the pipeline model.
 //!
-//! A port's transmit queues live on one Tx stage, its outlet, so they need no lock; workers are told by which handoff queue the port is
-//! reached. What is in handoff queues when a queue is stopped is judged and sent before the call returns: packets keep the number of their port, and
-//! under that number another port may run soon. First the workers are drained, then the outlets: behind a worker's
-//! drain everything that was in handoff queues to it is in handoff queues to the outlets.
+//! The transmit queues of a port are on one Tx stage, its outlet, so they need no lock; workers get a route to it.
+//! When a queue stops, packets in handoff queues are classified and sent before the call returns, because packets
+//! carry the number of their port, which may be reused soon. Workers are drained first, then outlets: after the drain
+//! of a worker, everything that was in handoff queues to it is in handoff queues to outlets.
 
 use super::{Attachment, Placement};
 use crate::command::{Command, Generation, QueueKey};
 use port::{PortId, TxQueue};
 
 impl Placement {
-    /// The outlet of `port`: of those that answer, the one with the fewest ports, for as long as the port has queues there.
+    /// The outlet of `port`, kept while the port has queues there. Selects the responsive outlet with the fewest
+    /// ports.
     fn outlet(&mut self, port: PortId) -> usize {
         let settled = self.outlets.get(&port).copied();
         settled.unwrap_or_else(|| {
@@ -25,25 +26,25 @@ impl Placement {
 }
 
 impl Attachment<'_> {
-    /// Gives a transmit queue to the port's outlet, and shows workers the way there.
+    /// Starts a transmit queue on the port's outlet and routes the port to it.
     pub(super) fn start_outlet(&mut self, key: QueueKey, generation: Generation, queue: Box<dyn TxQueue>) {
         let at = self.placement.outlet(key.port);
         let stage = self.placement.layout.outlets[at];
         let number = self.placement.links[stage].post(Command::StartTx(key, generation, queue, [].into()));
-        // A stuck outlet sends nothing, so it may have its queue later.
+        // A stuck outlet sends nothing, so it may receive its queue later.
         let _ = self.placement.links[stage].wait(number);
         self.show_way(key.port, Some(at as u8));
     }
 
-    /// Tells workers how `port` is reached.
+    /// Sets the route to `port` on all workers.
     fn show_way(&mut self, port: PortId, outlet: Option<u8>) {
         let classifiers = self.placement.layout.classifiers.clone();
         let commands = self.placement.post_to(&classifiers, || Command::Route(port, outlet));
-        // It is of no harm where it comes late, but a later waiter may rely on it.
+        // A late route is harmless, but later waits must include it.
         self.wait(&commands);
     }
 
-    /// Nothing comes to the port's outlet any more, when the last of its queues is stopped.
+    /// Removes the route to the port's outlet and drains the outlet, once the last transmit queue of the port stops.
     pub(super) fn leave_outlet(&mut self, key: QueueKey) {
         if !self.placement.layout.routed || self.placement.tx.keys().any(|other| other.port == key.port) {
             return;
@@ -56,7 +57,7 @@ impl Attachment<'_> {
         }
     }
 
-    /// What is in handoff queues is judged and sent.
+    /// Classifies and sends all packets in handoff queues.
     pub(super) fn drain(&mut self) {
         for workers in self.placement.drains() {
             let commands = self.placement.post_to(&workers, || Command::Drain);

@@ -1,7 +1,7 @@
-//! Control measures load and moves queues: on request, and periodically where configured.
+//! Measures load and moves queues: on request, and periodically if configured.
 //!
-//! A measurement asks every worker that takes packets for its counts, at a burst boundary. An engine that watches does so
-//! once an interval, which wakes workers that sleep; otherwise nothing here runs.
+//! A measurement requests the counts of every worker that receives packets, at a burst boundary. Load monitoring does
+//! so once per interval, which wakes sleeping workers; without it, nothing here runs.
 
 use super::Control;
 use crate::attachment::NotMoved;
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// What was found last where load is watched; written by control, read by anyone.
+/// Last result of load monitoring. Written by the control thread.
 #[derive(Default)]
 pub(crate) struct Latest(Mutex<Option<Balance>>);
 
@@ -25,21 +25,21 @@ impl Latest {
     }
 }
 
-/// Load is watched, and looked at next when it is due.
+/// State of load monitoring.
 pub(crate) struct Balancing {
     watch: Watch,
     pub(super) due: Instant,
 }
 
 impl Control {
-    /// Watches load from now on, or no longer.
+    /// Enables or disables load monitoring.
     pub(super) fn rebalance_as(&mut self, wanted: Option<Rebalancing>) {
         self.latest.set(None);
         let begin = |wanted: Rebalancing| Balancing { due: Instant::now(), watch: Watch::new(wanted) };
         self.balancing = wanted.map(begin);
     }
 
-    /// Looks at the load if that is due, and moves what should be.
+    /// Evaluates the load if due, and moves queues if configured.
     pub(super) fn balance(&mut self, now: Instant) {
         let Some(mut balancing) = self.balancing.take_if(|balancing| balancing.due <= now) else { return };
         let (sample, registry) = (self.sample(), self.registry.clone());
@@ -57,7 +57,7 @@ impl Control {
         self.balancing = Some(balancing);
     }
 
-    /// What every worker that takes packets counted until now.
+    /// Current counts of every worker that receives packets.
     pub(super) fn sample(&mut self) -> Sample {
         let layout = &self.placement.layout;
         let workers: Vec<usize> = layout.takers.iter().chain(&layout.spreaders).copied().collect();
@@ -70,7 +70,7 @@ impl Control {
         let at_ns = self.placement.clock().now().0;
         let busy =
             |worker: &usize| told.get(worker).map(|weights| self.placement.clock().ns(weights.busy_ticks));
-        // In other models than a pipeline, one thread both receives and spreads.
+        // Except in a pipeline, a taker and the spreader with the same index share a thread.
         let busy_ns = layout.takers.iter().enumerate().map(|(at, taker)| {
             let spreader = layout.spreaders.get(at).filter(|spreader| *spreader != taker);
             Some(busy(taker)? + spreader.map_or(Some(0), busy)?)
@@ -111,7 +111,7 @@ impl Control {
         queues
     }
 
-    /// Moves queues one after the other; for each, why it was not moved.
+    /// Moves queues one after the other. Returns, for each, the reason if it was not moved.
     pub(super) fn transfer(&mut self, moves: &[(QueueKey, usize)]) -> Vec<Option<String>> {
         let step = |&(key, to): &(QueueKey, usize)| {
             let failure = self.placement.transfer(key, to).err()?;
