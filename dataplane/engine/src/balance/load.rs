@@ -1,17 +1,17 @@
-//! From two samples to load: a worker's is the share of its time in which it had packets; a queue's is its worker's, by the
-//! part of the packets that it brought.
+//! Computes load from two samples. The load of a worker is the share of its time in which it had packets; the load of
+//! a queue is its worker's, weighted by its share of the packets.
 
 use super::shift::{Item, shift};
 use super::{Balance, Move, QueueLoad, WorkerLoad};
 use crate::command::{Generation, QueueKey};
 use port::PortId;
 
-/// What was counted until a moment.
+/// Counts at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Sample {
-    /// The moment, in nanoseconds of the bursts' clock.
+    /// Time of the sample, in nanoseconds of the clock of bursts.
     pub(crate) at_ns: u64,
-    /// Nanoseconds in which each worker had packets; `None`: it did not answer.
+    /// Nanoseconds in which each worker had packets; `None` if it did not respond.
     pub(crate) busy_ns: Vec<Option<u64>>,
     pub(crate) queues: Vec<QueueSample>,
     /// Workers that queues may be moved to.
@@ -22,16 +22,16 @@ pub(crate) struct Sample {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct QueueSample {
     pub(crate) key: QueueKey,
-    /// Since when it counts.
+    /// Start of the queue that the count belongs to.
     pub(crate) generation: Generation,
     pub(crate) worker: usize,
     pub(crate) packets: u64,
-    /// Why it stays.
+    /// Why it cannot be moved.
     pub(crate) stays: Option<&'static str>,
 }
 
-/// What happened between two samples, and what to move so that the busiest worker has less to do, by `threshold` at least.
-/// Queues that `rests` are not moved.
+/// Computes the load between two samples, and moves that reduce the load of the busiest worker by at least
+/// `threshold`. Queues for which `rests` returns true are not moved.
 pub(crate) fn balance(
     (from, to): (&Sample, &Sample),
     threshold: f64,
@@ -78,7 +78,7 @@ pub(crate) fn balance(
     (balance, shifts.into_iter().map(|(at, worker)| (to.queues[at].key, worker)).collect())
 }
 
-/// By worker: the share of the time in which it had packets. One that did not answer counts as busy all the time.
+/// By worker: share of the time in which it had packets. An unresponsive worker counts as fully loaded.
 fn loads(from: &Sample, to: &Sample) -> Vec<f64> {
     let time = to.at_ns.saturating_sub(from.at_ns).max(1) as f64;
     let before = |worker: usize| from.busy_ns.get(worker).copied().flatten();
@@ -89,7 +89,7 @@ fn loads(from: &Sample, to: &Sample) -> Vec<f64> {
     to.busy_ns.iter().enumerate().map(share).collect()
 }
 
-/// What a queue brought since `from`; all of it where it was started later.
+/// Packets of a queue since `from`; all of them if it was started later.
 fn since(from: &Sample, queue: &QueueSample) -> u64 {
     let same = |old: &&QueueSample| (old.key, old.generation) == (queue.key, queue.generation);
     let before = from.queues.iter().find(same).map_or(0, |old| old.packets);

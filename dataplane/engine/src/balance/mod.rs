@@ -1,9 +1,9 @@
-//! Rebalancing: which receive queues another worker should have, judged by what was measured.
+//! Rebalancing: decides which receive queues should move to other workers, from measurements.
 //!
-//! Two samples a while apart say how busy each worker was and what each queue brought (`load`). The worker with the most to do is
-//! relieved by moves and exchanges, as long as that gains enough (`shift`). A single look may see a moment, so what goes on
-//! by itself waits until two looks in a row agree, and leaves what it moved alone for a while (`watch`). Everything here is
-//! told what was measured and when; moving is `attachment`'s.
+//! Two samples determine the load of each worker and each queue (`load`). The busiest worker is relieved by moves and
+//! exchanges while the gain is sufficient (`shift`). Because a single measurement may be an outlier, automatic
+//! rebalancing waits until two consecutive ones agree, and does not move a queue again for some time (`watch`).
+//! Nothing here measures or moves; `attachment` executes moves.
 
 mod load;
 mod shift;
@@ -16,81 +16,81 @@ pub(crate) use watch::Watch;
 
 use serde::{Deserialize, Serialize};
 
-/// What is measured and judged by itself, and whether queues are moved then.
+/// Parameters of load monitoring.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rebalancing {
-    /// How long each measurement takes.
+    /// Length of each measurement.
     pub interval: std::time::Duration,
-    /// The share of a core, from 0 to 1, by which the busiest worker must have less to do afterwards.
+    /// Minimum reduction of the load of the busiest worker, as a share of a core from 0 to 1.
     pub threshold: f64,
-    /// Whether queues are moved; otherwise it is only told what would be done.
+    /// Whether queues are moved; otherwise moves are only reported.
     pub moves: bool,
 }
 
-/// Load as it was measured, and what would make it more even.
+/// A load measurement and the moves that would balance it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Balance {
-    /// How long was measured, in nanoseconds.
+    /// Length of the measurement in nanoseconds.
     pub measured_ns: u64,
-    /// Every worker that takes packets.
+    /// Every worker that receives packets.
     pub workers: Vec<WorkerLoad>,
     /// Every receive queue.
     pub queues: Vec<QueueLoad>,
-    /// What to move. Empty: nothing would gain enough.
+    /// Proposed moves; empty if none would gain enough.
     pub moves: Vec<Move>,
-    /// Whether it was done.
+    /// Whether the moves were executed.
     pub done: bool,
 }
 
-/// How busy a worker is, in shares of its time.
+/// Load of a worker, as a share of its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkerLoad {
-    /// Its number among those that take packets.
+    /// Index among the workers that receive packets.
     pub worker: usize,
-    /// As measured, from 0 to 1.
+    /// Measured, from 0 to 1.
     pub before: f64,
-    /// With what is to be moved.
+    /// Expected after the moves.
     pub after: f64,
 }
 
-/// What a receive queue is to its worker.
+/// Load of a receive queue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct QueueLoad {
     /// The port's name.
     pub port: String,
     /// The queue pair.
     pub pair: u16,
-    /// The worker that has it.
+    /// Its worker.
     pub worker: usize,
-    /// Packets that it brought.
+    /// Packets received in the measurement.
     pub packets: u64,
     /// Its part of its worker's load.
     pub load: f64,
-    /// Why it stays where it is, whatever it brings.
+    /// Why it cannot be moved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stays: Option<String>,
 }
 
-/// A receive queue goes to another worker.
+/// A move of a receive queue to another worker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Move {
     /// The port's name.
     pub port: String,
     /// The queue pair.
     pub pair: u16,
-    /// The worker that has it.
+    /// Current worker.
     pub from: usize,
-    /// The worker that is to have it.
+    /// New worker.
     pub to: usize,
-    /// The load that goes with it.
+    /// Load of the queue.
     pub load: f64,
-    /// Why it could not be done.
+    /// Why the move failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
 
 impl Balance {
-    /// The load of the busiest worker, as measured and afterwards.
+    /// Load of the busiest worker, measured and expected after the moves.
     pub fn worst(&self) -> (f64, f64) {
         let most = |of: fn(&WorkerLoad) -> f64| self.workers.iter().map(of).fold(0.0, f64::max);
         (most(|worker| worker.before), most(|worker| worker.after))

@@ -1,13 +1,13 @@
-//! Which queues to move, given loads: the busiest worker gives one away or exchanges one, whichever leaves the busiest of
-//! all with least, and again as long as that helps.
+//! Selects queues to move, given loads: the busiest worker gives one queue away or exchanges one, whichever minimizes
+//! the load of the busiest worker afterwards. Repeated while that helps.
 
-/// Moves and exchanges at one time: each of them stops a queue for a moment.
+/// Maximum number of moves and exchanges at a time; each stops a queue briefly.
 const MOST: usize = 16;
-/// Queues of one worker that are considered, heaviest first.
+/// Maximum number of queues considered per worker, by decreasing load.
 const CONSIDERED: usize = 32;
-/// What an exchange must gain beyond a move, because it stops two queues.
+/// Additional gain required of an exchange, because it stops two queues.
 const SECOND_STOP: f64 = 0.01;
-/// Less than this is no difference.
+/// Smaller differences are ignored.
 const NOTHING: f64 = 1e-6;
 
 /// A queue with its load.
@@ -19,8 +19,8 @@ pub(super) struct Item {
     pub(super) free: bool,
 }
 
-/// Queues, by their place in `items`, with their new workers; and the workers' loads then. Nothing, if the busiest worker
-/// would not be relieved by `threshold`.
+/// Returns moves (indices into `items` with new workers) and the resulting loads of workers. No moves if the load of
+/// the busiest worker would decrease by less than `threshold`.
 pub(super) fn shift(
     loads: &[f64],
     items: &[Item],
@@ -41,7 +41,7 @@ pub(super) fn shift(
     (moved, now.loads)
 }
 
-/// A queue of the busiest worker goes to another one, which may give one back.
+/// Moves queue `gives` of the busiest worker to worker `to`; with `back`, moves that queue the other way.
 struct Step {
     gives: usize,
     to: usize,
@@ -58,14 +58,14 @@ impl State {
         self.loads.iter().copied().fold(0.0, f64::max)
     }
 
-    /// The step after which the busiest of all workers has least; `None`: none helps.
+    /// The step that minimizes the load of the busiest worker; `None` if none helps.
     fn best_step(&self, open: &[usize]) -> Option<Step> {
         let busiest = (0..self.loads.len()).max_by(|a, b| self.loads[*a].total_cmp(&self.loads[*b]))?;
         let mut best = (self.loads[busiest] - NOTHING, None);
         let own = self.heaviest(busiest);
         for &to in open.iter().filter(|to| **to != busiest && **to < self.loads.len()) {
             let others = self.most_but(busiest, to);
-            // An exchange gives back to a worker that must be open as well.
+            // An exchange moves a queue to the busiest worker, which must be open as well.
             let back = if open.contains(&busiest) { self.heaviest(to) } else { Vec::new() };
             for &gives in &own {
                 for back in std::iter::once(None).chain(back.iter().copied().map(Some)) {
@@ -81,7 +81,7 @@ impl State {
         best.1
     }
 
-    /// Queues of a worker that may be moved and bring something.
+    /// Movable queues of a worker with any load, by decreasing load.
     fn heaviest(&self, worker: usize) -> Vec<usize> {
         let moves = |at: &usize| {
             let item = &self.items[*at];

@@ -1,7 +1,8 @@
-//! Judging again and again, so that no moment moves a queue and no queue goes to and fro.
+//! Repeated evaluation of the load, protected against outliers and oscillation.
 //!
-//! Two looks in a row must find something to gain. A queue that was moved stays where it is for some looks, and the look
-//! right behind a move only begins a new measurement, because the old one was of another division.
+//! Two consecutive evaluations must find a gain. A moved queue stays on its worker for some evaluations. The
+//! evaluation right after a move only starts a new measurement, because the previous sample belongs to the old
+//! assignment.
 
 use super::load::{Sample, balance};
 use super::{Balance, Rebalancing};
@@ -9,12 +10,12 @@ use crate::command::QueueKey;
 use port::PortId;
 use std::collections::HashMap;
 
-/// Looks in a row that must agree.
+/// Consecutive evaluations that must agree.
 const AGREE: u32 = 2;
-/// Looks for which a queue stays where it was moved.
+/// Evaluations for which a moved queue is not moved again.
 const REST: u32 = 6;
 
-/// What was seen so far.
+/// State of load monitoring.
 pub(crate) struct Watch {
     pub(crate) wanted: Rebalancing,
     last: Option<Sample>,
@@ -22,10 +23,10 @@ pub(crate) struct Watch {
     resting: HashMap<QueueKey, u32>,
 }
 
-/// What a look came to.
+/// Result of one evaluation.
 pub(crate) struct Look {
     pub(crate) balance: Balance,
-    /// What to move now; empty unless looks agreed.
+    /// Moves to execute now; empty until evaluations agree.
     pub(crate) moves: Vec<(QueueKey, usize)>,
 }
 
@@ -34,7 +35,7 @@ impl Watch {
         Self { wanted, last: None, agreed: 0, resting: HashMap::new() }
     }
 
-    /// Judges what happened since the last sample; `None`: there was none to compare with.
+    /// Evaluates the load since the last sample. Returns `None` if there is none.
     pub(crate) fn look(&mut self, sample: Sample, name: impl Fn(PortId) -> String) -> Option<Look> {
         let last = self.last.replace(sample)?;
         let now = self.last.as_ref()?;
@@ -49,7 +50,7 @@ impl Watch {
         Some(Look { balance, moves })
     }
 
-    /// These queues were moved.
+    /// Records queues that were moved.
     pub(crate) fn moved(&mut self, queues: impl Iterator<Item = QueueKey>) {
         self.resting.extend(queues.map(|key| (key, REST)));
         (self.last, self.agreed) = (None, 0);

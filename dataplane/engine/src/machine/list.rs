@@ -1,10 +1,10 @@
-//! The kernel's list format, such as `0-3,8` (Documentation/admin-guide/cputopology.rst). Numbers beyond any CPU are
-//! refused, so that no list asks for more memory than a machine can mean.
+//! The kernel's list format, such as `0-3,8` (Documentation/admin-guide/cputopology.rst). Rejects numbers above any
+//! CPU's, so that a list cannot request excessive memory.
 
-/// No CPU or node has a number as high as this.
+/// Numbers of CPUs and nodes are below this.
 const LIMIT: usize = 65_536;
 
-/// Reads a list; the numbers in ascending order, each once. The error says what is wrong with the text.
+/// Parses a list into unique numbers in ascending order. The error describes the invalid part.
 pub fn parse(text: &str) -> Result<Vec<usize>, String> {
     let mut numbers = Vec::new();
     for part in text.trim().split(',').map(str::trim).filter(|part| !part.is_empty()) {

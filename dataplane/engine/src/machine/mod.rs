@@ -1,12 +1,11 @@
-//! What this machine computes with: CPUs, the cores and packages that they are in, NUMA nodes, shared caches, and which of
-//! the CPUs this process may use.
+//! Machine topology: CPUs, cores, packages, NUMA nodes, shared caches, and the CPUs that this process may use.
 //!
-//! Everything is read from a directory that is told (`/sys`, or a recorded one) and becomes a plain value. Whatever those
-//! files say or lack, the answer is a machine with at least one CPU; what was not believed is a [`Flaw`] with what was
-//! taken instead. Nothing here pins a thread or decides where one goes: that is [`crate::placement`].
+//! Everything is read from a given directory (`/sys`, or a recorded one) into plain values. For any content of these
+//! files, the result is a machine with at least one CPU; an ignored value is reported as a [`Flaw`], with its
+//! replacement. Pinning and placement are in [`crate::placement`].
 //!
-//! The room belongs to the engine because the threads do, and it is called a machine because a topology, here, is what a
-//! switch is made of.
+//! The module is part of the engine because the engine owns the threads. It is called machine because a topology in
+//! this project is the structure of a switch.
 
 mod list;
 mod read;
@@ -20,34 +19,34 @@ pub use list::parse as parse_list;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// CPUs and what is between them.
+/// CPUs and their topology.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// The CPUs that are switched on, by number. There is at least one.
+    /// Online CPUs by number; at least one.
     pub cpus: Vec<Cpu>,
-    /// CPUs that exist and are switched off.
+    /// Offline CPUs.
     pub offline: Vec<usize>,
     /// NUMA nodes, by number.
     pub nodes: Vec<Node>,
-    /// Caches that the kernel tells of, nearest level first.
+    /// Caches reported by the kernel, nearest level first.
     pub caches: Vec<Cache>,
-    /// What was found and not believed.
+    /// Values that were ignored.
     pub flaws: Vec<Flaw>,
 }
 
-/// One CPU: what the kernel schedules a thread on.
+/// One logical CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cpu {
-    /// Its number.
+    /// Number.
     pub number: usize,
-    /// Its core, called by the lowest CPU number in it: CPUs with one core are siblings, which share its pipeline and its
+    /// Core, identified by its lowest CPU number. CPUs with the same core are siblings, which share its pipeline and
     /// nearest caches.
     pub core: usize,
     /// The package (socket).
     pub package: usize,
     /// The NUMA node.
     pub node: usize,
-    /// Whether the kernel keeps its scheduler away from it (`isolcpus`): only threads that are pinned to it run there.
+    /// Whether it is isolated from the kernel's scheduler (`isolcpus`), so that only threads pinned to it run there.
     pub isolated: bool,
     /// Whether this process may run on it.
     pub allowed: bool,
@@ -56,15 +55,15 @@ pub struct Cpu {
 /// A NUMA node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
-    /// Its number.
+    /// Number.
     pub number: usize,
-    /// Its CPUs.
+    /// CPUs.
     pub cpus: Vec<usize>,
-    /// How far other nodes are, in the firmware's unit (10: here), by node number. Empty: unknown.
+    /// Distances to nodes in the firmware's unit (10 is local), by node number. Empty if unknown.
     pub distances: Vec<(usize, u32)>,
 }
 
-/// What a cache holds.
+/// Kind of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CacheKind {
@@ -72,7 +71,7 @@ pub enum CacheKind {
     Data,
     /// Instructions only.
     Instruction,
-    /// Both.
+    /// Data and instructions.
     #[default]
     Unified,
 }
@@ -80,24 +79,24 @@ pub enum CacheKind {
 /// One cache and the CPUs that share it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Cache {
-    /// 1 is the nearest.
+    /// Level; 1 is the nearest.
     pub level: u8,
-    /// What it holds.
+    /// Kind.
     pub kind: CacheKind,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub bytes: u64,
     /// The CPUs that share it.
     pub cpus: Vec<usize>,
 }
 
-/// Something in the system's files that was not believed.
+/// An ignored value in a system file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flaw {
-    /// The file, below the directory that was read.
+    /// File, relative to the directory.
     pub file: String,
-    /// What is wrong with it.
+    /// Why it was ignored.
     pub reason: String,
-    /// What was taken instead.
+    /// What is used instead.
     pub instead: String,
 }
 
@@ -113,22 +112,22 @@ impl Machine {
         Self::read(Path::new("/sys"), &affinity())
     }
 
-    /// The machine that the files below `root` describe, of which a process may use the CPUs `allowed`.
+    /// The machine described by the files below `root`, for a process that may use the CPUs `allowed`.
     pub fn read(root: &Path, allowed: &[usize]) -> Self {
         read::machine(root, allowed)
     }
 
-    /// The CPU of that number, if it is switched on.
+    /// The CPU with this number, if it is online.
     pub fn cpu(&self, number: usize) -> Option<&Cpu> {
         self.cpus.iter().find(|cpu| cpu.number == number)
     }
 
-    /// The CPUs that this process may use.
+    /// CPUs that this process may use.
     pub fn allowed(&self) -> impl Iterator<Item = &Cpu> {
         self.cpus.iter().filter(|cpu| cpu.allowed)
     }
 
-    /// How many cores are switched on.
+    /// Number of online cores.
     pub fn cores(&self) -> usize {
         self.cpus.iter().filter(|cpu| self.is_first_of_core(cpu)).count()
     }
@@ -137,7 +136,7 @@ impl Machine {
         self.cpus.iter().find(|other| other.core == cpu.core).is_some_and(|first| first.number == cpu.number)
     }
 
-    /// How far node `to` is from node `from`; nodes of which nothing is known are all equally far.
+    /// Distance from node `from` to node `to`. Unknown distances are all equal.
     pub fn distance(&self, from: usize, to: usize) -> u32 {
         let node = self.nodes.iter().find(|node| node.number == from);
         let told = node.and_then(|node| node.distances.iter().find(|(other, _)| *other == to));
@@ -145,17 +144,17 @@ impl Machine {
     }
 }
 
-/// The NUMA node that the device behind an interface of this network namespace hangs on; `None`: it has no device, or
-/// nobody knows.
+/// NUMA node of the device of a network interface in this network namespace; `None` if it has no device or the node
+/// is unknown.
 pub fn node_of_interface(root: &Path, interface: &str) -> Option<usize> {
-    // A name is one component of a path and leads nowhere else.
+    // A valid name is a single path component.
     if interface.is_empty() || interface.contains('/') || interface.starts_with('.') {
         return None;
     }
     read::number(&root.join("class/net").join(interface).join("device/numa_node")).ok().flatten()
 }
 
-/// The CPUs that this process may run on.
+/// CPUs that this process may run on.
 pub fn affinity() -> Vec<usize> {
     use rustix::thread::{CpuSet, sched_getaffinity};
     let set = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());

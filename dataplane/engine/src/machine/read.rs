@@ -1,18 +1,18 @@
-//! Reads a machine from the kernel's files (Documentation/admin-guide/cputopology.rst and ABI/stable/sysfs-devices-node).
+//! Reads a machine from sysfs (Documentation/admin-guide/cputopology.rst and ABI/stable/sysfs-devices-node).
 //!
-//! A file that is not there and need not be is no flaw: kernels without NUMA have no nodes, virtual machines may have no
-//! caches. One that is there and says nothing sensible is.
+//! A missing optional file is not a flaw: kernels without NUMA have no nodes, and virtual machines may have no
+//! caches. An existing file with invalid content is a flaw.
 
 use super::{Cache, CacheKind, Cpu, Flaw, Machine, Node, list};
 use std::io::Read;
 use std::path::Path;
 
-/// Far more than any of these files has.
+/// Maximum number of bytes read, far more than any of these files has.
 const LARGEST: u64 = 1 << 20;
-/// Caches of one CPU that are looked at.
+/// Maximum number of caches read per CPU.
 const CACHES: usize = 16;
 
-/// Reads files below a root and remembers what was wrong.
+/// Reads files below a root and collects flaws.
 struct Reader<'a> {
     root: &'a Path,
     flaws: Vec<Flaw>,
@@ -40,12 +40,12 @@ impl Reader<'_> {
         self.flaws.push(Flaw { file: file.to_owned(), reason: reason.into(), instead: instead.into() });
     }
 
-    /// The text of a file; `None`: it is not there.
+    /// Content of a file; `None` if it does not exist.
     fn text(&self, file: &str) -> Result<Option<String>, String> {
         text(&self.root.join(file))
     }
 
-    /// CPUs that are switched on: the kernel's list, else the affinity mask, else CPU 0, on which this runs.
+    /// Online CPUs: the kernel's list, otherwise the affinity mask, otherwise CPU 0.
     fn online(&mut self, allowed: &[usize]) -> Vec<usize> {
         let file = "devices/system/cpu/online";
         let reason = match self.list(file) {
@@ -66,7 +66,7 @@ impl Reader<'_> {
         self.text(file)?.map(|text| list::parse(&text)).transpose()
     }
 
-    /// A list that may be missing.
+    /// An optional list.
     fn optional_list(&mut self, file: &str) -> Vec<usize> {
         match self.list(file) {
             Ok(list) => list.unwrap_or_default(),
@@ -90,7 +90,7 @@ impl Reader<'_> {
         numbers.iter().map(node).collect()
     }
 
-    /// One number for each node that is there, in their order.
+    /// One distance per node, in the order of nodes.
     fn distances(&mut self, node: usize, all: &[usize]) -> Vec<(usize, u32)> {
         let file = format!("devices/system/node/node{node}/distance");
         let Ok(Some(text)) = self.text(&file) else { return Vec::new() };
@@ -113,7 +113,7 @@ impl Reader<'_> {
         Cpu { number, core, package, node, ..Cpu::default() }
     }
 
-    /// The CPUs of one core, this one among them.
+    /// CPUs of the same core, including this one.
     fn siblings(&mut self, number: usize, online: &[usize]) -> Vec<usize> {
         let file = format!("devices/system/cpu/cpu{number}/topology/thread_siblings_list");
         let reason = match self.list(&file) {
@@ -128,7 +128,7 @@ impl Reader<'_> {
         vec![number]
     }
 
-    /// Firmware that does not know says -1.
+    /// Firmware reports -1 if unknown.
     fn package(&mut self, number: usize) -> usize {
         let file = format!("devices/system/cpu/cpu{number}/topology/physical_package_id");
         match self::number(&self.root.join(&file)) {
@@ -156,7 +156,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Every cache once, whichever of its CPUs reported it.
+    /// Every cache once, although each of its CPUs reports it.
     fn caches(&mut self, online: &[usize]) -> Vec<Cache> {
         let mut found: Vec<Cache> = Vec::new();
         for cpu in online {
@@ -174,7 +174,7 @@ impl Reader<'_> {
         found
     }
 
-    /// `None`: there is no such cache.
+    /// Returns `None` if there is no such cache.
     fn cache(&self, folder: &str) -> Result<Option<Cache>, (String, String)> {
         let read = |name: &str| {
             let file = format!("{folder}/{name}");
@@ -197,7 +197,7 @@ impl Reader<'_> {
     }
 }
 
-/// `32K`, `2048K` or `16M`.
+/// Parses `32K`, `2048K` or `16M`.
 fn bytes(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(['K', 'M']);
     let shift = match &text[digits.len()..] {
@@ -209,7 +209,7 @@ fn bytes(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
-/// The number in a file. `None`: there is no file, or the kernel does not know (-1).
+/// The number in a file. Returns `None` if the file does not exist or the number is negative (-1: unknown).
 pub(super) fn number(path: &Path) -> Result<Option<usize>, String> {
     let Some(text) = text(path)? else { return Ok(None) };
     match text.trim().parse::<i64>() {
@@ -218,7 +218,7 @@ pub(super) fn number(path: &Path) -> Result<Option<usize>, String> {
     }
 }
 
-/// The text of a file; `None`: it is not there.
+/// Content of a file; `None` if it does not exist.
 fn text(path: &Path) -> Result<Option<String>, String> {
     let file = match std::fs::File::open(path) {
         Ok(file) => file,

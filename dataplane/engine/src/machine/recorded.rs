@@ -1,14 +1,14 @@
-//! Machines for tests: files as a kernel has them, below a folder that goes with the test.
+//! Machines for tests: sysfs files in a temporary directory.
 
 use super::Machine;
 use std::fmt::Write;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// A virtual machine with two CPUs, as its kernel (6.x, x86-64) told of them.
+/// A virtual machine with two CPUs, recorded from its kernel (6.x, x86-64).
 pub(crate) const TWO_CORES: &str = include_str!("recorded/two-cores.txt");
 
-/// Files from lines such as `devices/system/cpu/online: 0-1`.
+/// Creates files from lines such as `devices/system/cpu/online: 0-1`.
 pub(crate) fn tree(text: &str) -> TempDir {
     let root = tempfile::tempdir().unwrap();
     for (file, content) in text.lines().filter_map(|line| line.split_once(": ").or(line.split_once(':'))) {
@@ -17,15 +17,15 @@ pub(crate) fn tree(text: &str) -> TempDir {
     root
 }
 
-/// Writes one file of a tree, instead of what it had.
+/// Overwrites one file of a tree.
 pub(crate) fn write(root: &Path, file: &str, content: &str) {
     let path = root.join(file);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(path, format!("{content}\n")).unwrap();
 }
 
-/// Packages that are nodes, with `cores` cores each of two threads, numbered as x86 servers have them: first threads of
-/// all cores first, then all siblings.
+/// Packages that are nodes, with `cores` cores of two threads each, numbered as on x86 servers: the first threads of
+/// all cores, then all siblings.
 pub(crate) fn server(packages: usize, cores: usize) -> String {
     let all = packages * cores;
     let mut text = format!("devices/system/cpu/online: 0-{}\n", 2 * all - 1);
@@ -48,7 +48,7 @@ pub(crate) fn server(packages: usize, cores: usize) -> String {
     text
 }
 
-/// The machine of a tree, all of whose CPUs `0..allowed` may be used.
+/// The machine of a tree, for a process that may use CPUs `0..allowed`.
 pub(crate) fn machine(text: &str, allowed: usize) -> Machine {
     Machine::read(tree(text).path(), &(0..allowed).collect::<Vec<_>>())
 }

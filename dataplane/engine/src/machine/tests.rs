@@ -35,7 +35,8 @@ fn cpus_that_are_off_isolated_or_forbidden_are_known_as_that() {
     assert_eq!(machine.cpu(7).unwrap().core, 7, "its sibling is off, so it leads its core");
 }
 
-/// One file of a sound tree is spoiled; the machine is as without it, and the file is named with what was taken instead.
+/// One file of a valid tree is corrupted: the machine still has both CPUs, and a flaw names the file and the
+/// replacement.
 #[test]
 fn a_file_that_says_nonsense_is_named_and_something_usable_is_taken() {
     let cpu = "devices/system/cpu";

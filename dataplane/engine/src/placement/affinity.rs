@@ -1,22 +1,22 @@
-//! Which worker serves which receive queue, as configured.
+//! Receive-queue affinity: the configured workers of receive queues.
 //!
-//! A queue may have a worker (`red.1` or all of `red`), and a queue or port may be isolated: then its worker serves nothing
-//! else. Queues that are not configured go to the other workers, and only there.
+//! A queue may be assigned to a worker (`red.1`, or `red` for all queues). A queue or port may be isolated: its
+//! worker then serves nothing else. Queues without a rule go to the remaining workers only.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// A queue pair of a port, or all of them.
+/// One queue pair of a port, or all of them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QueueName {
     /// The port's name.
     pub port: String,
-    /// The pair; `None`: all pairs.
+    /// The pair; `None` for all pairs.
     pub pair: Option<u16>,
 }
 
 impl QueueName {
-    /// Reads `port` or `port.pair`. A port may have dots in its name, so the names that exist decide.
+    /// Parses `port` or `port.pair`. Port names may contain dots, so existing names take precedence.
     pub fn parse(text: &str, is_port: impl Fn(&str) -> bool) -> Option<Self> {
         if is_port(text) {
             return Some(Self { port: text.to_owned(), pair: None });
@@ -26,7 +26,7 @@ impl QueueName {
         is_port(port).then(|| Self { port: port.to_owned(), pair: Some(pair) })
     }
 
-    /// Whether both speak of some queue.
+    /// Whether both include some queue.
     fn overlaps(&self, other: &Self) -> bool {
         self.port == other.port && (self.pair.is_none() || other.pair.is_none() || self.pair == other.pair)
     }
@@ -41,37 +41,37 @@ impl fmt::Display for QueueName {
     }
 }
 
-/// Rules that cannot all be kept.
+/// Conflicting rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SeatError {
-    /// A worker that is not there.
+    /// The worker does not exist.
     #[error("{0} is given to worker {1}, and there are {2} workers, counted from 0")]
     NoSuchWorker(QueueName, usize, usize),
-    /// Two isolated queues on one worker, or one that is and one that is not.
+    /// A worker has an isolated queue and another rule.
     #[error("{0} is isolated, and {1} is given to its worker {2}")]
     NotAlone(QueueName, QueueName, usize),
-    /// Said twice.
+    /// A queue is isolated twice.
     #[error("{0} is isolated twice")]
     Twice(QueueName),
-    /// No worker is left for what is isolated, or for what is not.
+    /// No worker is left for an isolated queue, or for the others.
     #[error("{0} isolated queues and ports leave none of {1} workers for all others")]
     NoneLeft(usize, usize),
 }
 
-/// The rules.
+/// Validated rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueAffinity {
     fixed: BTreeMap<QueueName, usize>,
-    /// Workers that serve one isolated queue or port each.
+    /// Workers dedicated to an isolated queue or port.
     own: BTreeMap<usize, QueueName>,
 }
 
 impl QueueAffinity {
-    /// Rules for so many workers: queues that have a worker, and those that are isolated. An isolated one that has no
-    /// worker gets the last one that is not named.
+    /// Validates rules for `workers` workers: queues with a worker, and isolated queues. An isolated queue without a
+    /// worker gets the highest-numbered worker without a rule.
     ///
     /// # Errors
-    /// Rules that cannot all be kept.
+    /// Returns an error if the rules conflict.
     pub fn arrange(
         workers: usize,
         queues: &[(QueueName, usize)],
@@ -110,23 +110,23 @@ impl QueueAffinity {
         Ok(())
     }
 
-    /// The worker of a queue, where a rule names it: a rule for the pair before one for the port.
+    /// The configured worker of a queue. A rule for the pair takes precedence over one for the port.
     pub fn of(&self, port: &str, pair: u16) -> Option<usize> {
         let rule = |pair| self.fixed.get(&QueueName { port: port.to_owned(), pair }).copied();
         rule(Some(pair)).or_else(|| rule(None))
     }
 
-    /// What worker `worker` serves alone.
+    /// The isolated queue or port of worker `worker`.
     pub fn owner(&self, worker: usize) -> Option<&QueueName> {
         self.own.get(&worker)
     }
 
-    /// The workers for queues that no rule names.
+    /// Workers for queues without a rule.
     pub fn open(&self, workers: usize) -> Vec<usize> {
         (0..workers).filter(|worker| !self.own.contains_key(worker)).collect()
     }
 
-    /// Every queue that has a worker.
+    /// All assigned queues.
     pub fn rules(&self) -> impl Iterator<Item = (&QueueName, usize)> {
         self.fixed.iter().map(|(queue, worker)| (queue, *worker))
     }

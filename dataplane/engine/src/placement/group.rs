@@ -1,11 +1,11 @@
-//! Which roles are one thread, and which threads want one core.
+//! Combines roles into threads, and threads into groups that should share a core.
 
 use super::{Pattern, Role, Stage, Stages};
 
-/// Threads by their roles, in groups that want to share a core.
+/// Threads by their roles, which should share a core.
 pub(super) type Group = Vec<Vec<Role>>;
 
-/// The threads of a pattern that is not [`Pattern::Auto`].
+/// Threads of a pattern other than [`Pattern::Auto`].
 pub(super) fn groups(pattern: Pattern, stages: &Stages) -> Vec<Group> {
     use Stage::{Rx, Tx, Worker};
     let alone = |stage| joined(&[stage], stages);
@@ -25,7 +25,7 @@ pub(super) fn groups(pattern: Pattern, stages: &Stages) -> Vec<Group> {
     whole.chain(pipeline).collect()
 }
 
-/// One thread for each number that any of the stages has, with all of them that have it.
+/// One thread for each index, with all stages in `joint` that have an instance of that index.
 fn joined(joint: &[Stage], stages: &Stages) -> Vec<Group> {
     let count = |stage: &Stage| match stage {
         Stage::RunToCompletion => stages.run_to_completion,

@@ -1,9 +1,9 @@
-//! Which thread with which roles runs on which CPU, and which worker serves which queue: values that can be printed
-//! before anything runs.
+//! Placement of threads on CPUs, and affinity of receive queues to workers, as printable values.
 //!
-//! [`plan`] is a pure function of a [`Machine`] and of what is wanted. Two questions are apart in it: the *pattern* says
-//! which roles share a thread or a core (`group`), and the *order* of CPUs says where the next thread goes (`order`).
-//! [`QueueAffinity`] are the rules by which receive queues go to workers. Nothing here starts, pins or moves anything.
+//! [`plan`] is a pure function of a [`Machine`] and of requirements. It combines two independent parts: the pattern
+//! determines which roles share a thread or a core (`group`), and the order of CPUs determines where the next thread
+//! goes (`order`). [`QueueAffinity`] has the rules that assign receive queues to workers. Nothing here starts, pins
+//! or moves anything.
 
 mod affinity;
 mod group;
@@ -19,26 +19,26 @@ use crate::machine::Machine;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a thread does in one stage of the way of a packet.
+/// Stage of packet processing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
-    /// All of it: takes bursts, judges and sends them.
+    /// Receives, classifies and sends bursts.
     RunToCompletion,
-    /// Takes bursts and hands them on.
+    /// Receives bursts and hands them to workers.
     Rx,
-    /// Judges what it is handed.
+    /// Classifies packets.
     Worker,
-    /// Sends what it is handed.
+    /// Sends packets.
     Tx,
 }
 
-/// One of the threads' tasks: the `index`th instance of a stage.
+/// One role of a thread: instance `index` of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Role {
     /// The stage.
     pub stage: Stage,
-    /// Which of its instances, from 0.
+    /// Index of the instance, from 0.
     pub index: usize,
 }
 
@@ -54,50 +54,51 @@ impl fmt::Display for Role {
     }
 }
 
-/// How many instances of each stage there are.
+/// Number of instances of each stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stages {
     /// Workers that run to completion.
     pub run_to_completion: usize,
     /// Receiving stages of a pipeline.
     pub rx: usize,
-    /// Judging stages of a pipeline.
+    /// Classifying stages of a pipeline.
     pub worker: usize,
     /// Sending stages of a pipeline.
     pub tx: usize,
 }
 
 impl Stages {
-    /// Whether there are stages that could share threads.
+    /// Whether there are pipeline stages, which could share threads.
     pub fn is_pipeline(&self) -> bool {
         self.rx + self.worker + self.tx > 0
     }
 }
 
-/// Which stages share a thread or a core. Stages of the same number go together (rx 0 with tx 0); what has no partner
-/// has a thread of its own.
+/// Which stages share a thread or a core. Stages with the same index are combined (rx 0 with tx 0); a stage without a
+/// partner has its own thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
-    /// Each stage has a thread and a CPU of its own.
+    /// Each stage has its own thread and CPU.
     #[default]
     Separate,
-    /// Rx and Tx are one thread: buffers are given back where they were taken.
+    /// Rx and Tx share a thread, so buffers are freed where they were allocated.
     Io,
-    /// Rx, Worker and Tx are one thread, with their rings between them still: quasi run-to-completion.
+    /// Rx, Worker and Tx share a thread and keep the rings between them: quasi run-to-completion.
     All,
-    /// Rx and Worker are one thread.
+    /// Rx and Worker share a thread.
     RxWorker,
-    /// Worker and Tx are one thread.
+    /// Worker and Tx share a thread.
     TxWorker,
-    /// Rx and Tx are threads of their own on one core: its two siblings where it has two, else one CPU in turns.
+    /// Rx and Tx are separate threads on one core: on its two siblings if it has two, otherwise alternating on one
+    /// CPU.
     QuasiIo,
-    /// `Io` where the CPUs suffice for it, else `All`.
+    /// `Io` if there are enough CPUs, otherwise `All`.
     Auto,
 }
 
 impl Pattern {
-    /// All of them with their names.
+    /// All patterns with their names.
     pub const NAMES: [(&'static str, Pattern); 7] = [
         ("separate", Pattern::Separate),
         ("io", Pattern::Io),
@@ -108,7 +109,7 @@ impl Pattern {
         ("auto", Pattern::Auto),
     ];
 
-    /// Its name, as the configuration file spells it.
+    /// Name, as spelled in the configuration file.
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, pattern)| *pattern == self).map_or("", |(name, _)| name)
     }
@@ -120,58 +121,58 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// What is to be placed, and what the placement has to keep to.
+/// Requirements of a placement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
     /// The stages to place.
     pub stages: Stages,
     /// How they share threads.
     pub pattern: Pattern,
-    /// The CPUs to use, in this order; empty: all that this process may use, in an order of this room's choice.
+    /// CPUs to use, in this order; if empty, all CPUs that this process may use, in the default order.
     pub cpus: Vec<usize>,
-    /// CPUs that have their thread already.
+    /// CPUs that already have a thread.
     pub taken: Vec<usize>,
-    /// The NUMA node that packets come from, where it is known.
+    /// NUMA node that packets come from, if known.
     pub near: Option<usize>,
 }
 
-/// One thread: what it does, and where.
+/// One thread with its roles and CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thread {
-    /// What it does; in a round it does them in this order.
+    /// Roles, in the order of execution in a round.
     pub roles: Vec<Role>,
-    /// The CPU that it is pinned to.
+    /// CPU to pin it to.
     pub cpu: usize,
 }
 
-/// A placement, and what there is to say about it.
+/// A placement, with notes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The pattern; never [`Pattern::Auto`], but what was chosen.
+    /// The pattern in effect; never [`Pattern::Auto`].
     pub pattern: Pattern,
     /// Every thread.
     pub threads: Vec<Thread>,
-    /// Notes for the user: which threads share a CPU or a core, which are far from their packets.
+    /// Notes for the user: threads that share a CPU or a core, and threads on a remote node.
     pub notes: Vec<String>,
 }
 
 impl Plan {
-    /// The CPU of the thread that has this role.
+    /// CPU of the thread with this role.
     pub fn cpu_of(&self, role: Role) -> Option<usize> {
         self.threads.iter().find(|thread| thread.roles.contains(&role)).map(|thread| thread.cpu)
     }
 }
 
-/// Why there is no placement.
+/// Why a placement failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// A CPU of the list is not switched on.
+    /// A configured CPU is not online.
     #[error("CPU {0} does not exist on this machine, so no thread can be placed there")]
     NoSuchCpu(usize),
-    /// A CPU of the list is forbidden.
+    /// A configured CPU is outside the affinity mask.
     #[error("CPU {0} is outside this process's affinity mask, so no thread can be placed there")]
     Forbidden(usize),
-    /// Nothing is left to place a thread on.
+    /// No CPU is left for a thread.
     #[error("all CPUs that may be used have their thread already, and {0} more are to be placed")]
     NoneLeft(usize),
 }

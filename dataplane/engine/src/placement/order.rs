@@ -1,14 +1,14 @@
-//! Where the next thread goes: the CPUs of a machine, best first.
+//! Order in which CPUs are assigned to threads.
 //!
-//! A configured list of CPUs is taken as it is. Otherwise: every core once before any core twice, because siblings
-//! share a core's time; near nodes before far ones; CPUs that the scheduler keeps away from before others; and CPU 0 last,
-//! because the kernel's housekeeping and unmoved interrupts run there.
+//! A configured list is used in its order. Otherwise: one CPU of every core before siblings, because siblings share a
+//! core; near nodes before far ones; CPUs isolated from the scheduler before others; and CPU 0 last, because kernel
+//! housekeeping and interrupts without affinity run there.
 
 use super::{PlanError, Wish};
 use crate::machine::{Cpu, Machine};
 use std::collections::HashMap;
 
-/// The CPUs that threads may take, best first, none of them taken.
+/// CPUs that threads may use, best first, without those taken.
 pub(super) fn cpus(machine: &Machine, wish: &Wish) -> Result<Vec<usize>, PlanError> {
     let free = |cpu: &usize| !wish.taken.contains(cpu);
     if wish.cpus.is_empty() {
@@ -27,14 +27,14 @@ fn best_first(machine: &Machine, near: Option<usize>) -> Vec<usize> {
     let home = near.unwrap_or_else(|| machine.allowed().next().map_or(0, |cpu| cpu.node));
     let distance = |cpu: &Cpu| (machine.distance(home, cpu.node), cpu.node);
     let mut cpus: Vec<&Cpu> = machine.allowed().collect();
-    // Of each core, CPU 0 comes behind its siblings.
+    // CPU 0 comes after its siblings.
     cpus.sort_by_key(|cpu| (cpu.number == 0, cpu.number));
     let mut seen = HashMap::new();
     let mut ranked: Vec<_> = cpus
         .into_iter()
         .map(|cpu| {
             let sibling = seen.entry(cpu.core).and_modify(|n| *n += 1).or_insert(0);
-            // CPU 0's core is the one that its siblings should rather leave to it.
+            // The siblings of CPU 0 come after CPUs of other cores.
             let shares_zero = cpu.core == 0;
             ((cpu.number == 0, *sibling, distance(cpu), !cpu.isolated, shares_zero, cpu.number), cpu.number)
         })

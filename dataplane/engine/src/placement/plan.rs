@@ -1,16 +1,16 @@
-//! Puts threads on CPUs, and says what is not as one would wish.
+//! Assigns threads to CPUs and reports compromises.
 
 use super::group::{Group, groups};
 use super::{Machine, Pattern, Plan, PlanError, Role, Thread, Wish, order};
 use std::collections::HashMap;
 
-/// Which thread with which roles runs on which CPU.
+/// Places threads on CPUs.
 ///
-/// Each thread has a CPU of its own as long as there are any; threads beyond that share CPUs in turn, and a note says
-/// which.
+/// Each thread gets its own CPU while CPUs are available. Further threads share CPUs round-robin; a note reports
+/// this.
 ///
 /// # Errors
-/// A list of CPUs that names one that cannot be used, or nothing left to use.
+/// Returns an error if a configured CPU cannot be used, or no CPU is left.
 pub fn plan(machine: &Machine, wish: &Wish) -> Result<Plan, PlanError> {
     let cpus = order::cpus(machine, wish)?;
     let (pattern, why) = settle(wish, cpus.len());
@@ -25,7 +25,7 @@ pub fn plan(machine: &Machine, wish: &Wish) -> Result<Plan, PlanError> {
     Ok(Plan { pattern, threads, notes })
 }
 
-/// What [`Pattern::Auto`] is here, and why.
+/// Resolves [`Pattern::Auto`], with a note.
 fn settle(wish: &Wish, cpus: usize) -> (Pattern, Option<String>) {
     if wish.pattern != Pattern::Auto {
         return (wish.pattern, None);
@@ -42,17 +42,17 @@ fn settle(wish: &Wish, cpus: usize) -> (Pattern, Option<String>) {
     (Pattern::All, Some(why))
 }
 
-/// CPUs as they are given away.
+/// State of the CPU assignment.
 struct RxAffinity<'a> {
     machine: &'a Machine,
     cpus: Vec<usize>,
     free: Vec<usize>,
-    /// The next CPU to be shared when none is free.
+    /// Index of the next CPU to share once none is free.
     next: usize,
 }
 
 impl RxAffinity<'_> {
-    /// The first thread of a group goes to the next CPU, the others as near to it as can be.
+    /// Assigns the first thread of a group to the next CPU and the others close to it.
     fn seat(&mut self, group: Group) -> Vec<Thread> {
         let mut first = None;
         let mut seated = Vec::with_capacity(group.len());
@@ -76,7 +76,7 @@ impl RxAffinity<'_> {
         self.free.remove(0)
     }
 
-    /// A free CPU of the same core, else the same CPU.
+    /// A free CPU of the same core, otherwise the same CPU.
     fn take_beside(&mut self, cpu: usize) -> usize {
         let core = |number: usize| self.machine.cpu(number).map(|cpu| cpu.core);
         let sibling = self.free.iter().position(|&other| core(other) == core(cpu));
@@ -84,7 +84,7 @@ impl RxAffinity<'_> {
     }
 }
 
-/// Notes for the user, CPU by CPU.
+/// Notes for the user, by CPU.
 fn notes(machine: &Machine, wish: &Wish, threads: &[Thread]) -> Vec<String> {
     let mut notes = shared_cpus(machine, threads);
     notes.extend(shared_cores(machine, wish, threads));
@@ -132,7 +132,7 @@ fn shared_cores(machine: &Machine, wish: &Wish, threads: &[Thread]) -> Vec<Strin
         .collect()
 }
 
-/// Threads that have something in common, in the order of the first of each.
+/// Groups threads by a key, ordered by the first thread of each group.
 fn by(threads: &[Thread], key: impl Fn(&Thread) -> usize) -> Vec<(usize, Vec<&Thread>)> {
     let mut groups: Vec<(usize, Vec<&Thread>)> = Vec::new();
     let mut places = HashMap::new();

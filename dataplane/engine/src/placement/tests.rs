@@ -109,8 +109,8 @@ fn auto_joins_all_where_io_would_not_fit_and_says_why() {
 }
 
 proptest! {
-    /// Whatever is asked: every role once, only on CPUs that may be used, and none twice while one is free, except where
-    /// the pattern wants it.
+    /// For any input: every role occurs once, only on CPUs that may be used, and no CPU has two threads while one is
+    /// free, except with a pattern that requires it.
     #[test]
     fn every_role_has_one_thread_and_threads_share_only_when_they_must(
         rtc in 0_usize..6, rx in 0_usize..5, worker in 0_usize..5, tx in 0_usize..5,
