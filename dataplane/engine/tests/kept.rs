@@ -1,5 +1,5 @@
-//! What a port with a buffer keeps back leaves when its worker has nothing to do, in every model and whether that worker ever
-//! sleeps or not. The buffer is the real one, and the port behind it leads nowhere.
+//! Packets delayed by a coalescing port are sent when its worker is idle, in every model, with and without sleeping
+//! workers. Uses the real coalescing wrapper over a null port.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod common;
@@ -15,15 +15,15 @@ use port::{BufId, Burst, BurstStats, PortFault, PortId, RxQueue};
 use rustix::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-/// Longer than anything here takes, so that a hang is a failure.
+/// Longer than any test here takes, so that a hang fails.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What is sent: fewer packets than the buffer holds.
+/// Number of packets sent; fewer than the buffer holds.
 const PACKETS: u64 = 5;
 const BUFFER: u16 = 32;
-/// Where it goes: the port that is added first.
+/// Their destination: the port that is added first.
 const SINK: PortId = PortId(0);
 
-/// A queue with one burst, once.
+/// A receive queue with a single burst.
 struct Once {
     burst: bool,
 }
@@ -77,7 +77,7 @@ fn config(polling: Polling) -> EngineConfig {
     EngineConfig { workers, max_ports: 4, rss: Rss::default() }
 }
 
-/// Adds the sink, whose buffer waits so long, and then what sends to it.
+/// Adds the sink, which delays packets at most for `within`, and then the source.
 fn add_ports(engine: &Engine, within: Option<Duration>) {
     let tx_coalesce = Some(TxCoalesce { packets: BUFFER, within });
     let sink = Box::new(Null::new(Instant::now()));
@@ -91,7 +91,7 @@ fn add_ports(engine: &Engine, within: Option<Duration>) {
     engine.add_port("source", Box::new(Source(Some(Once { burst: true })))).unwrap();
 }
 
-/// Waits, with `turn` again and again, until everything has left the buffer.
+/// Waits, calling `turn` repeatedly, until all packets have left the buffer.
 fn all_leaves(engine: &Engine, what: &str, mut turn: impl FnMut()) {
     let until = Instant::now() + PATIENCE;
     while engine.snapshot().ports[0].tx_packets < PACKETS {

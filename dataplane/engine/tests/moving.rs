@@ -1,4 +1,4 @@
-//! Receive queues and load, with ports that are nothing but a queue which always has packets, or never.
+//! Moves of receive queues and load monitoring, with ports whose queue either always or never has packets.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod common;
@@ -14,12 +14,12 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// Longer than anything here takes, so that a hang is a failure.
+/// Longer than any test here takes, so that a hang fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Endless {
     bound: bool,
-    /// Where it never has packets: what would be kicked if it had.
+    /// The kick of a queue that never has packets; `None` for a queue that always has some.
     empty: Option<OwnedFd>,
 }
 
@@ -87,7 +87,7 @@ fn add(engine: &Engine, name: &str, bound: bool) -> PortId {
     engine.add_port(name, Box::new(Source(Some(Endless { bound, empty: None })))).unwrap()
 }
 
-/// By queue: its worker.
+/// The worker of each queue.
 fn workers(engine: &Engine) -> Vec<usize> {
     engine.queues().unwrap().into_iter().map(|queue| queue.worker).collect()
 }
@@ -150,7 +150,7 @@ fn an_isolated_queue_has_its_worker_to_itself_and_a_name_that_comes_later_counts
     engine.stop().unwrap();
 }
 
-/// Waits until a queue `a` has brought a lot, and no other worker served it.
+/// Waits until queue `a` has received many packets, and checks that no other worker served it.
 fn only_its_worker_serves_it(engine: Engine) {
     let home = workers(&engine)[0];
     let until = Instant::now() + PATIENCE;
@@ -193,7 +193,7 @@ fn a_worker_of_an_isolated_queue_steals_nothing_and_another_one_is_woken_for_it(
     let empty = Some(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
     engine.add_port("calm", Box::new(Source(Some(Endless { bound: false, empty })))).unwrap();
     let until = Instant::now() + PATIENCE;
-    // The first of the sleeping workers must not be woken to steal.
+    // All workers sleep first, so that the wake-up must skip the dedicated worker.
     while !engine.snapshot().workers.iter().all(|worker| worker.sleeping) {
         assert!(Instant::now() < until, "{:?}", engine.snapshot().workers);
         std::thread::yield_now();

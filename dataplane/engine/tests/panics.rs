@@ -1,4 +1,4 @@
-//! A panic in the middle of a burst, in every model: each port whose queues the worker had is told the reason.
+//! A panic in the middle of a burst, in every model: each port with a queue on the worker receives the fault.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod common;
@@ -12,10 +12,10 @@ use rustix::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Longer than anything here takes, so that a hang is a failure.
+/// Longer than any test here takes, so that a hang fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A queue with a packet in every burst.
+/// A receive queue with one packet in every burst.
 struct Endless;
 
 impl RxQueue for Endless {
@@ -46,7 +46,7 @@ impl RxQueue for Endless {
     }
 }
 
-/// A port that keeps what it is told of a fault.
+/// A port that records its fault.
 struct Told(Source<Endless>, Arc<Mutex<Option<PortFault>>>);
 
 impl PortControl for Told {
@@ -94,7 +94,7 @@ fn config() -> EngineConfig {
     EngineConfig { workers, max_ports: 4, rss: Rss::default() }
 }
 
-/// Waits, with `turn` again and again, until the port was told.
+/// Waits, calling `turn` repeatedly, until the port has received the fault.
 fn told(engine: &Engine, what: &str, mut turn: impl FnMut()) {
     let fault = Arc::new(Mutex::new(None));
     engine.add_port("source", Box::new(Told(Source(Some(Endless)), fault.clone()))).unwrap();
@@ -112,7 +112,7 @@ fn a_port_whose_worker_panicked_is_told_the_reason() {
     for model in [Model::RunToCompletion, Model::Stealing] {
         let engine = Engine::start_as(config(), model.clone(), &Panics).unwrap();
         told(&engine, &format!("{model:?}"), || {});
-        // The thread is over; its end is what is waited for.
+        // The worker's thread has ended with a panic; only the end of the engine matters here.
         let _ = engine.stop();
     }
 }

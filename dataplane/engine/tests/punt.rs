@@ -1,5 +1,5 @@
-//! Packets that a pipeline recirculates and hands to the control plane, in every execution model: none is lost, and the sums
-//! agree.
+//! A pipeline that recirculates packets and punts some of them, in every execution model: no packet is lost, and the
+//! sums agree.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod common;
@@ -16,14 +16,14 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// Longer than anything here takes, so that a hang is a failure.
+/// Longer than any test here takes, so that a hang fails.
 const LIMIT: Duration = Duration::from_secs(30);
 const PACKETS: u64 = 1000;
 /// The ports, in the order in which they are added.
 const SINK: PortId = PortId(0);
 const SOURCE: PortId = PortId(1);
 
-/// A queue with so many packets, numbered by their last bytes.
+/// A receive queue with the given number of packets, which carry sequence numbers in their last bytes.
 struct Numbered(u64);
 
 impl RxQueue for Numbered {
@@ -60,7 +60,7 @@ impl RxQueue for Numbered {
     }
 }
 
-/// Removes eight bytes, recirculates, and sends each packet to the sink and, one of two, to control.
+/// Removes eight bytes, recirculates, sends each packet to the sink and punts every second one.
 struct Twice;
 
 impl Pipeline for Twice {
@@ -101,7 +101,7 @@ impl PortObserver for Control {
     }
 }
 
-/// The numbers of all punted packets that come.
+/// Sequence numbers of the punted packets.
 fn numbers(packets: &Receiver<Punted>, wanted: usize) -> Vec<u64> {
     let number = |packet: Punted| {
         let Context { from, stage, .. } = packet.context;

@@ -1,4 +1,4 @@
-//! A timer that a packet starts runs in every model, whether the worker sleeps or not, and without another packet.
+//! A timer started by a packet runs in every model, with and without sleeping workers, and without another packet.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod common;
@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Longer than anything here takes, so that a hang is a failure.
+/// Longer than any test here takes, so that a hang fails.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// From the packet to the end of its timer, in nanoseconds.
+/// Length of the timer in nanoseconds.
 const TIMER: u64 = 10_000_000;
 
-/// A queue with one packet, once, whose worker may sleep.
+/// A receive queue with a single packet, whose worker may sleep.
 struct Once {
     packets: u64,
     kick: OwnedFd,
@@ -61,7 +61,7 @@ impl RxQueue for Once {
     }
 }
 
-/// Starts a timer for each packet. The first that ends is announced.
+/// Starts a timer for each packet and signals the first expiry.
 struct Timer {
     ends: Option<Now>,
     ended: Arc<AtomicBool>,

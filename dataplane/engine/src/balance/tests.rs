@@ -55,8 +55,8 @@ fn what_is_bound_and_who_is_closed_stay_out_of_it() {
 }
 
 proptest! {
-    /// Loads stay what they are together, no worker gets more than the busiest had, and nothing is moved for less than it must
-    /// gain or to where nothing may go.
+    /// The total load is constant, no worker exceeds the load of the busiest one before, and nothing moves for less
+    /// than the threshold or to a worker that is not open.
     #[test]
     fn moves_relieve_the_busiest_and_change_no_sum(
         queues in proptest::collection::vec((0_usize..5, 0.0_f64..0.4, any::<bool>()), 0..40),
@@ -86,7 +86,7 @@ fn key(port: u16) -> QueueKey {
     QueueKey { port: PortId(port), pair: 0 }
 }
 
-/// Two workers after `seconds`, of which worker 0 is busy 90 % with queues 0 and 1, alike.
+/// A sample of two workers after `seconds`; worker 0 is busy 90 % with queues 0 and 1, with equal packet counts.
 fn uneven(seconds: u64) -> Sample {
     let queue = |port, worker, packets| QueueSample {
         key: key(port),

@@ -1,4 +1,4 @@
-//! What a turn may cost and what becomes of the rest, with queues that count and a clock that is set by hand.
+//! Budget of turns and handling of carried bursts, with counting queues and a simulated clock.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 use super::*;
@@ -19,25 +19,25 @@ use std::sync::mpsc::channel;
 mod verdicts;
 
 const PORTS: usize = 70;
-/// Ticks of the clock per nanosecond: so many that real time does not count.
+/// Ticks per nanosecond: so many that real time is negligible.
 const TICKS: f64 = 1000.0;
 const LONG: usize = 65_000;
 const BUF: BufId = BufId { id: 0, slots: 1 };
 
-/// Where packets come from: a given number of frames that begin alike, all in the same memory unless they have no more bytes
-/// than they begin with.
+/// A receive queue with a given number of frames with the same headers. All frames share the same memory, except
+/// frames no longer than the headers, which belong to the burst.
 struct Source {
     memory: Arc<GuestMemory>,
     frame: Vec<u8>,
     len: usize,
     offload: Offload,
-    /// Whether every packet is dropped while it is received.
+    /// Whether every packet is dropped on reception.
     drops: bool,
     left: usize,
     state: Arc<Mutex<Given>>,
 }
 
-/// What a source has given and got back.
+/// Counts of a source.
 #[derive(Debug, Default)]
 struct Given {
     received: usize,
@@ -105,14 +105,14 @@ impl RxQueue for Source {
     }
 }
 
-/// What an output was asked and took.
+/// Calls and packets of an output.
 #[derive(Debug)]
 struct Taken {
     room: usize,
     calls: usize,
     packets: usize,
     bytes: usize,
-    /// Of each packet with TCP headers, its sequence number.
+    /// TCP sequence number of each packet with TCP headers.
     sequences: Vec<u32>,
 }
 
@@ -161,7 +161,7 @@ impl TxQueue for Sink {
     }
 }
 
-/// Packets of port 0 leave by the outputs from number 2 on, all others by port 1.
+/// Floods packets of port 0 to the outputs from number 2 on, and sends all others to port 1.
 struct Flood(usize);
 
 impl Pipeline for Flood {
@@ -176,7 +176,7 @@ impl Pipeline for Flood {
     }
 }
 
-/// Every packet to one port.
+/// Sends every packet to one port.
 struct ToOne(u16);
 
 impl Pipeline for ToOne {
@@ -185,7 +185,7 @@ impl Pipeline for ToOne {
     }
 }
 
-/// A worker with outputs that count.
+/// A worker with counting outputs.
 struct Bench {
     worker: Worker,
     outputs: Vec<Arc<Mutex<Taken>>>,
@@ -193,7 +193,7 @@ struct Bench {
 
 impl Bench {
     fn new(outputs: usize, full: QueueFull, capabilities: Capabilities) -> Self {
-        // What is reported goes nowhere.
+        // The receiver of events is dropped, so reports are discarded.
         let link = Arc::new(Link::new(channel().0, Doorbell::new().unwrap()).unwrap());
         let counters = Arc::new(WorkerCounters::new(PORTS));
         let parts = Parts {
@@ -223,7 +223,7 @@ impl Bench {
         self.worker.handle(Command::StartTx(key, Generation(0), sink, [0].into()));
     }
 
-    /// `left` packets that begin with `frame` and have `len` bytes come in by port `port`.
+    /// Starts a source on port `port`: `left` packets of `len` bytes that start with `frame`.
     fn source(
         &mut self,
         port: usize,
@@ -249,7 +249,7 @@ impl Bench {
         self.worker.counters.ports.iter().map(|port| port.drops[reason as usize].get()).sum()
     }
 
-    /// Every packet that came in, and every copy, left or was counted.
+    /// Checks that every received packet and every copy was sent or counted as dropped.
     fn assert_sums_agree(&self) {
         let sum = |of: fn(&crate::counters::PortCounters) -> u64| -> u64 {
             self.worker.counters.ports.iter().map(|port| of(port)).sum()
@@ -266,7 +266,7 @@ fn key(port: usize) -> QueueKey {
     QueueKey { port: PortId(port as u16), pair: 0 }
 }
 
-/// The headers of a TCP segment over IPv4.
+/// Headers of a TCP segment over IPv4.
 fn tcp() -> Vec<u8> {
     let mut frame = vec![2; 12];
     frame.extend([8, 0, 0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
@@ -310,7 +310,7 @@ fn a_queue_of_short_frames_gets_as_much_done_as_one_whose_frames_are_long_and_go
     let calm = calm.lock().unwrap().completed;
     let copied: usize = bench.outputs[2..].iter().map(|taken| taken.lock().unwrap().bytes).sum();
     assert!(calm > 1_990 * 64, "no round passes it by: {calm}");
-    // 47 units for each of its packets, against an eighth of a unit for each byte.
+    // Each of its packets costs 47 units; a copied byte costs an eighth of a unit.
     assert!(
         copied as u64 / BYTES < calm as u64 * 50 + 2 * (TURN + LEAD),
         "{copied} bytes beside {calm} packets"
@@ -335,7 +335,8 @@ fn a_port_that_floods_behind_a_hop_is_served_in_front_of_it_by_what_it_costs() {
         stages.round();
     }
     let copies: usize = outputs[2..].iter().map(|output| output.lock().unwrap().packets).sum();
-    // What the calm port's packets cost in front of the handoff queue, and four bursts before the first debts were settled.
+    // The cost of the calm port's packets in front of the handoff queue, plus four bursts before the first debts are
+    // settled.
     let calm = 500 * (64 * RECEIVED + sending(64, 64 * 60));
     let most = (64 * calm / sending(64, 64 * 60) + 4 * 60 * 64) as usize;
     assert!(copies <= most, "{copies} copies, {most} are the calm port's share");
@@ -407,7 +408,7 @@ fn a_hop_that_is_full_of_work_again_and_again_is_shared_by_what_ports_cost() {
     );
 }
 
-/// Units of work that come before port 1's first packet, after port 0 had the stages to itself.
+/// Units of work done before port 1's first packet, after port 0 had the stages alone.
 fn work_in_front(alone: Source, flood: usize) -> u64 {
     let config = StepConfig { max_ports: PORTS, kernel: Choice::Portable, ticks_per_ns: TICKS };
     let mut stages = SteppedWorker::staged(&config, Box::new(Flood(flood))).unwrap();
@@ -450,7 +451,7 @@ fn work_in_front(alone: Source, flood: usize) -> u64 {
 fn a_port_that_has_the_hops_to_itself_leaves_little_work_in_them() {
     let segments = || Source::new(&tcp(), (LONG, usize::MAX), segments_of(64));
     let flood = |len| Source::new(&[2; 60], (len, usize::MAX), Offload::NONE);
-    // In turns; a packet costs two, eight, a sixth and fifteen of them.
+    // Limits in turns; a single packet costs about two, eight, a sixth and fifteen turns.
     for (what, source, outputs, most) in [
         ("segments", segments(), 1, 8),
         ("segments for several", segments(), 4, 32),
@@ -496,7 +497,7 @@ fn a_packet_is_cut_once_for_all_outputs_in_order_and_not_at_all_for_one_without_
     assert_eq!(bench.outputs[5].lock().unwrap().calls, 0, "nothing is made for it");
     let made = 2 * segments as u64 * port::work::SEGMENT;
     assert!(spent < 4 * made, "{spent} units for segments of {made}");
-    // The second packet finds two outputs without room, whole.
+    // For the second packet, two outputs have no room at all.
     assert_eq!(bench.drops(DropReason::QueueFull), segments as u64 - 100 + 1 + 2);
     bench.assert_sums_agree();
 }
@@ -541,7 +542,7 @@ fn full_queues_are_waited_for_until_one_deadline_and_cost_other_queues_no_round(
         bench.at(round * 9_000);
         bench.worker.round();
         let calls = bench.outputs[2..].iter().map(|output| output.lock().unwrap().calls).max();
-        // The round that carries the burst over tries again at once.
+        // The round that carries the burst over retries at once.
         assert!(calls <= Some(round as usize + 2), "no output is tried again and again in a round");
     }
     assert_eq!(bench.drops(DropReason::QueueFull), 0, "the deadline has not passed");
@@ -646,6 +647,7 @@ fn a_queue_whose_packets_are_all_dropped_while_they_are_received_takes_no_turns_
         bench.worker.round();
     }
     let calm = calm.lock().unwrap().completed;
-    // A burst of its own costs less than half of a calm one, so that at least two rounds of five are not its.
+    // A burst of the useless queue costs less than half of a calm one, so at least two of five rounds belong to the
+    // calm queue.
     assert!(calm > 300 * 64, "{calm} packets beside a queue that brings none");
 }

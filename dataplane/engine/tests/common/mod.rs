@@ -1,10 +1,10 @@
-//! What these tests have in common: a port around a receive queue of their own.
+//! Helpers of these tests: a port with a given receive queue.
 
 use port::{Attach, PortControl, PortFault, PortState, PortStatus, RxQueue};
 use rustix::fd::BorrowedFd;
 use std::time::Instant;
 
-/// A port whose one queue starts at once.
+/// A port that starts its single receive queue at once.
 pub(crate) struct Source<Q>(pub(crate) Option<Q>);
 
 impl<Q: RxQueue + 'static> PortControl for Source<Q> {

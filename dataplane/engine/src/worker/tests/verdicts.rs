@@ -1,13 +1,13 @@
-//! Packets that leave several times by one port in different forms, whatever room there is, and pipelines with timers.
+//! Packets sent several times to one port in different forms, for any room, and pipelines with timers.
 
 use super::*;
 use port::Edit;
 use std::time::Duration;
 
-/// Where the sequence number of a TCP segment without options lies.
+/// Offset of the sequence number in a TCP segment without IP options.
 const SEQUENCE: usize = 38;
 
-/// Every packet leaves by port 1 once for each of the sequence numbers from 1 to `.0`, and by port 2 as it was received.
+/// Sends every packet to port 1 once for each sequence number from 1 to `.0`, and to port 2 unchanged.
 struct Numbered(u32);
 
 impl Pipeline for Numbered {
@@ -28,7 +28,7 @@ impl Pipeline for Numbered {
     }
 }
 
-/// Every packet leaves by port 1 with four bytes more behind its addresses, and by port 2 as it was received.
+/// Sends every packet to port 1 with a VLAN tag inserted, and to port 2 unchanged.
 struct Tagged;
 
 impl Pipeline for Tagged {
@@ -48,7 +48,7 @@ fn a_packet_leaves_by_one_port_in_every_form_and_order_whatever_room_there_is() 
     bench.outputs[1].lock().unwrap().room = 0;
     let mut now = 0;
     while given.lock().unwrap().completed < packets {
-        // The clock stands still, so that every queue is waited for.
+        // The deadline never passes, so every queue is waited for.
         bench.at(now);
         bench.worker.round();
         bench.outputs[1].lock().unwrap().room = 7;
@@ -72,7 +72,7 @@ fn no_memory_stays_mapped_for_packets_that_were_edited() {
     }
     assert!(bench.outputs[1].lock().unwrap().packets == 200 && memory.strong_count() > 0);
     bench.worker.handle(Command::StopRx(key(0)));
-    // Control drops the queue; no burst of the worker holds its memory.
+    // Drops the queue, as the control thread does; no burst of the worker may hold its memory.
     drop(bench.worker.link.retired());
     assert_eq!(memory.strong_count(), 0);
 }
@@ -113,7 +113,7 @@ fn a_packet_that_is_shorter_than_its_edit_is_counted() {
     bench.assert_sums_agree();
 }
 
-/// Notes when its timer ran; the next one is due after `period`, until `end`.
+/// Records the times of its ticks; requests the next one after `period`, until `end`.
 struct Timer {
     ran: Arc<Mutex<Vec<u64>>>,
     period: u64,
@@ -148,7 +148,7 @@ fn timers_run_when_they_are_due_and_not_before_and_sleep_ends_with_them() {
     assert!(limit <= Duration::from_millis(2) && limit > Duration::from_millis(1), "{limit:?}");
 }
 
-/// Packets start a timer of 10 ms.
+/// Starts a timer of 10 ms for every packet.
 #[derive(Default)]
 struct Armed(Option<Now>);
 
