@@ -1,13 +1,13 @@
-//! Finds the `linerate` binary under test, and builds it by default.
+//! Finds the `linerate` binary under test; builds it by default.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The environment variable that names a binary to use instead of the one built from this tree.
+/// Environment variable with the path of a binary to use instead of building one.
 pub const VARIABLE: &str = "LINERATE_BIN";
 
-/// The path of the binary under test, in the profile that the end-to-end tests themselves were built with.
+/// Path of the binary under test, in the same profile as the end-to-end tests.
 pub fn linerate() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| match std::env::var_os(VARIABLE) {
@@ -21,7 +21,7 @@ fn existing(path: PathBuf) -> PathBuf {
     path
 }
 
-/// The path of one of the project's examples, built in the profile that the end-to-end tests themselves were built with.
+/// Path of one of the project's examples, in the same profile as the end-to-end tests.
 pub fn example(name: &str) -> PathBuf {
     let folder = build(&["--package", "linerate-examples", "--example", name]);
     existing(folder.join("examples").join(name))
@@ -31,7 +31,7 @@ fn built() -> PathBuf {
     existing(build(&["--package", "linerate", "--package", "linerate-lab"]).join("linerate"))
 }
 
-/// Builds into the profile's directory of the test executable, `TARGET/PROFILE/deps/e2e-HASH`.
+/// Builds into the profile directory of the test executable, `TARGET/PROFILE/deps/e2e-HASH`.
 fn build(what: &[&str]) -> PathBuf {
     let test = std::env::current_exe().unwrap_or_else(|error| panic!("no path of this test: {error}"));
     let folder = test.ancestors().nth(2).unwrap_or_else(|| panic!("{} is too short", test.display()));

@@ -1,4 +1,4 @@
-//! `linerate guest`: our own driver as a process, for end-to-end tests of another switch.
+//! `linerate guest`, our own driver, as a process, for tests of another switch.
 
 use std::path::Path;
 use std::time::Duration;
@@ -33,19 +33,19 @@ impl Guest {
         Guest { process: Process::spawn(folder, name, binary::linerate(), &words), seconds: 0 }
     }
 
-    /// Whether it has ended, which an endless one does only where it failed.
+    /// Whether it has ended; an endless guest ends only if it fails.
     pub fn has_ended(&mut self) -> bool {
         self.process.ended().is_some()
     }
 
-    /// Waits for its end and returns what it says about its only device, in the last JSON that it printed.
+    /// Waits for its end. Returns the report of its only device, from the last JSON output.
     pub fn report(mut self) -> Value {
         let status = self.process.finish(Duration::from_secs(self.seconds.into()) + AFTER);
         assert!(status.success(), "linerate guest ended with {status}: {}", self.process.output());
         self.devices().swap_remove(0)
     }
 
-    /// Tells it to end, and returns what it says about each of its devices.
+    /// Terminates it. Returns the report of each device.
     pub fn end(mut self) -> Vec<Value> {
         let status = self.process.terminate(AFTER);
         assert!(status.success(), "linerate guest ended with {status}: {}", self.process.output());

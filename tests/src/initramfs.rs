@@ -1,5 +1,6 @@
-//! Writes the root file system of a guest as a `newc` archive (Linux, Documentation/driver-api/early-userspace/
-//! buffer-format.rst): busybox, the virtio modules, and a first program that ends in a shell on the serial line.
+//! Writes the root file system of a guest as a `newc` archive (Linux,
+//! Documentation/driver-api/early-userspace/buffer-format.rst): busybox, the virtio modules, and an init program that
+//! ends in a shell on the serial line.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,8 +10,8 @@ use std::process::Command;
 use crate::REMEDY;
 use crate::kernel::Kernel;
 
-/// Loads the modules, brings up eth0 with the address on the kernel's command line, and reads commands.
-/// The serial line neither echoes nor waits for a terminal, so that what comes back is output and nothing else.
+/// Loads the modules, brings up eth0 with the address from the kernel's command line, and reads commands. The serial
+/// line neither echoes nor waits for a terminal, so that it carries only output.
 const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/bin:/usr/bin:/usr/sbin HOME=/
@@ -28,8 +29,8 @@ echo "guest $address is up"
 exec sh </dev/ttyS0 >/dev/ttyS0 2>&1
 "#;
 
-/// Writes the archive for guests that run `kernel` to `path`, with this machine's `programs` besides busybox; panics
-/// where one is missing.
+/// Writes the archive for guests that run `kernel` to `path`, with `programs` of this machine in addition to busybox.
+/// Panics if one is missing.
 pub fn write(path: &Path, kernel: &Kernel, programs: &[&str]) {
     let mut archive = Archive::default();
     let files: BTreeSet<PathBuf> = programs.iter().flat_map(|program| with_libraries(program)).collect();
@@ -57,12 +58,12 @@ pub fn write(path: &Path, kernel: &Kernel, programs: &[&str]) {
     fs::write(path, bytes).unwrap_or_else(|error| panic!("cannot write {}: {error}", path.display()));
 }
 
-/// The path without the root in front.
+/// The path relative to the root.
 fn inside(path: &Path) -> PathBuf {
     path.strip_prefix("/").unwrap_or(path).to_owned()
 }
 
-/// A program of this machine and the libraries that it is linked with, where the loader looks for them.
+/// A program of this machine and the libraries it is linked with, at the paths where the loader searches them.
 fn with_libraries(program: &str) -> Vec<PathBuf> {
     let path = ["/usr/bin", "/usr/sbin"].map(|folder| Path::new(folder).join(program));
     let path = path.into_iter().find(|path| path.exists());
@@ -74,7 +75,7 @@ fn with_libraries(program: &str) -> Vec<PathBuf> {
     std::iter::once(path).chain(libraries).collect()
 }
 
-/// The statically linked busybox: the guest has no library for another one.
+/// The statically linked busybox; guests have no libraries for a dynamic one.
 fn busybox() -> Vec<u8> {
     let places = ["/usr/bin/busybox", "/bin/busybox"].map(PathBuf::from);
     let content = places.iter().find_map(|place| fs::read(place).ok());
@@ -92,7 +93,7 @@ impl Archive {
         self.write(name, mode, (0, 0), content);
     }
 
-    /// A character device.
+    /// Adds a character device.
     fn device(&mut self, name: &str, major: u32, minor: u32) {
         self.write(name, 0o020_600, (major, minor), &[]);
     }
@@ -125,7 +126,7 @@ impl Archive {
         self.pad();
     }
 
-    /// Names and contents end on multiples of four bytes.
+    /// Pads to a multiple of four bytes, as required for names and contents.
     fn pad(&mut self) {
         self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
     }

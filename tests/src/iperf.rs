@@ -1,4 +1,4 @@
-//! iperf3 between two network namespaces: a stream of TCP or UDP, and what either end counted.
+//! iperf3 between two network namespaces: a TCP or UDP stream, and the counts of both ends.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,8 +14,8 @@ const PORT: &str = "5201";
 
 static RUNS: AtomicU32 = AtomicU32::new(0);
 
-/// Runs a client in `from` against a server in `to`, which has `address`, with `more` of the client's options (what to
-/// send, for how long). The client's report; panics where it failed.
+/// Runs a client in `from` against a server in `to`, which has `address`; `more` are options of the client. Returns
+/// the client's report. Panics if it fails.
 pub fn iperf(folder: &Path, from: &Netns, to: &Netns, address: &str, more: &[&str]) -> Value {
     let name = format!("iperf-{}", RUNS.fetch_add(1, Ordering::Relaxed));
     let mut server =
@@ -36,7 +36,7 @@ pub fn iperf(folder: &Path, from: &Netns, to: &Netns, address: &str, more: &[&st
     report
 }
 
-/// Bytes that arrived, as the end that received them counted.
+/// Bytes received, as counted by the receiver.
 pub fn received(report: &Value) -> u64 {
     let end = &report["end"];
     let sum = if end["sum_received"].is_object() { &end["sum_received"] } else { &end["sum"] };

@@ -1,5 +1,5 @@
-//! Finds a Debian kernel and the virtio modules it needs, either below a folder into which its package was
-//! unpacked or as installed on this machine. Nothing of it runs on this machine.
+//! Finds a Debian kernel and its virtio modules, in a folder with the unpacked package or as installed. They only run
+//! in guests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,20 +7,20 @@ use std::process::Command;
 
 use crate::REMEDY;
 
-/// The environment variable that names the folder into which a kernel package was unpacked.
+/// Environment variable with the folder of an unpacked kernel package.
 pub const VARIABLE: &str = "LINERATE_KERNEL";
 
 const WANTED: [&str; 2] = ["virtio_pci", "virtio_net"];
 
-/// A kernel and the modules to load into it, in order.
+/// A kernel, and modules in load order.
 pub struct Kernel {
     /// The compressed kernel image.
     pub image: PathBuf,
-    /// Name and uncompressed content of each module, every one behind those it depends on.
+    /// Name and uncompressed content of each module, dependencies first.
     pub modules: Vec<(String, Vec<u8>)>,
 }
 
-/// The kernel named by [`VARIABLE`], else the one installed here; panics where there is neither.
+/// The kernel in [`VARIABLE`], otherwise the installed one. Panics if there is neither.
 pub fn find() -> Kernel {
     let root = std::env::var_os(VARIABLE).map_or_else(|| PathBuf::from("/"), PathBuf::from);
     let image = newest(&root.join("boot"), "vmlinuz-");
@@ -40,7 +40,7 @@ fn newest(folder: &Path, prefix: &str) -> Option<PathBuf> {
     files.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix))).max()
 }
 
-/// Every module file of one kernel.
+/// All module files of one kernel.
 struct Modules(Vec<PathBuf>);
 
 impl Modules {
@@ -55,7 +55,7 @@ impl Modules {
         Modules(found)
     }
 
-    /// The modules named and all that they depend on, dependencies first. One that has no file is built in.
+    /// The named modules and their dependencies, dependencies first. A module without a file is built in.
     fn closure(&self, names: &[&str]) -> Vec<(String, Vec<u8>)> {
         let mut loaded = Vec::new();
         for name in names {
@@ -77,7 +77,7 @@ impl Modules {
     }
 }
 
-/// Files may be named with dashes where the modules have underscores.
+/// File names may have dashes where module names have underscores.
 fn stem(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     name.split(".ko").next().unwrap_or_default().replace('-', "_")
@@ -95,7 +95,7 @@ fn uncompressed(path: &Path) -> Vec<u8> {
     output.stdout
 }
 
-/// A module's own list, `depends=a,b` in its information section.
+/// A module's dependencies, `depends=a,b` in its information section.
 fn dependencies(module: &[u8]) -> Vec<String> {
     const KEY: &[u8] = b"\0depends=";
     let Some(at) = module.windows(KEY.len()).position(|window| window == KEY) else { return Vec::new() };

@@ -1,10 +1,9 @@
-//! What the end-to-end tests share: real front ends and back ends (DPDK's testpmd, Open vSwitch, Linux guests in
-//! QEMU) around the
-//! `linerate` binary, each in a process of its own that dies with the end-to-end test.
+//! Helpers of the end-to-end tests: real front ends and back ends (DPDK's testpmd, Open vSwitch, Linux guests in
+//! QEMU) around the `linerate` binary, each in its own process, which ends with the test.
 //!
-//! An end-to-end test speaks to linerate as a user does: a configuration file, the command line and its JSON. Nothing here
-//! may look into the product's crates, wait without a limit, or decide that a missing tool is a success: what a
-//! end-to-end test needs and does not find is a panic that names the remedy.
+//! An end-to-end test uses linerate as a user does: by a configuration file, the command line and its JSON output.
+//! Nothing here may use the product's crates, wait without a limit, or ignore a missing tool: if a required tool is
+//! missing, the test panics with the remedy.
 
 pub mod binary;
 pub mod guest;
@@ -23,10 +22,10 @@ pub mod wait;
 
 use tempfile::TempDir;
 
-/// A folder for the sockets, files and logs of one end-to-end test; gone when it is dropped.
+/// A folder for the sockets, files and logs of one end-to-end test; deleted on drop.
 pub fn folder() -> TempDir {
     TempDir::with_prefix("linerate-").unwrap_or_else(|error| panic!("no temporary folder: {error}"))
 }
 
-/// The remedy that every missing tool is reported with.
+/// Remedy reported with every missing tool.
 pub const REMEDY: &str = "run the stories by `cargo xtask test`, which installs what they need";

@@ -1,8 +1,7 @@
-//! Network namespaces: each is a machine of its own to the kernel, with its own interfaces, addresses and routes.
+//! Network namespaces: each has its own interfaces, addresses and routes.
 //!
-//! A namespace has a name under `/run/netns` that no other run shares, and goes with its value, together with the
-//! interfaces in it that are not in use. A run that was killed leaves its namespaces behind, so each new one first
-//! removes those whose process is no more. Needs root.
+//! A namespace has a unique name under `/run/netns` and is deleted on drop, with its unused interfaces. A killed run
+//! leaves its namespaces behind, so creating one first removes those whose process has ended. Requires root.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -16,29 +15,29 @@ use crate::process::Process;
 use crate::{REMEDY, wait};
 
 const FOLDER: &str = "/run/netns";
-/// What all of our names begin with; the process and a number follow.
+/// Prefix of all names; followed by the process ID and a number.
 const PREFIX: &str = "linerate-";
-/// The longest that a command in a namespace may take.
+/// Time limit of a command in a namespace.
 const LIMIT: Duration = Duration::from_mins(1);
 
 static MADE: AtomicU32 = AtomicU32::new(0);
 
-/// A network namespace, gone when this is dropped.
+/// A network namespace; deleted on drop.
 #[derive(Debug)]
 pub struct Netns {
     name: String,
 }
 
 impl Netns {
-    /// A new namespace with nothing in it but a loopback that is up. Addresses of version 6 are usable at once: no neighbour is
-    /// asked whether they are taken.
+    /// Creates a namespace with only a loopback interface, which is up. IPv6 addresses are usable at once, without
+    /// duplicate address detection.
     pub fn new() -> Netns {
         sweep();
         Netns::make(format!("{PREFIX}{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed)))
     }
 
-    /// Takes the name away and gives it to a new namespace, after `meanwhile`. What was inside lives on for as long as
-    /// anybody holds it.
+    /// Deletes the name and creates a new namespace with it, after `meanwhile`. The old namespace exists while it is
+    /// in use.
     #[must_use]
     pub fn replace(self, meanwhile: impl FnOnce()) -> Netns {
         let name = self.name.clone();
@@ -56,29 +55,29 @@ impl Netns {
         netns
     }
 
-    /// Its name, as `ip netns` and a port's `netns` take it.
+    /// Name, as used by `ip netns` and a port's `netns`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its file.
+    /// Path of its file.
     pub fn path(&self) -> PathBuf {
         Path::new(FOLDER).join(&self.name)
     }
 
-    /// Runs a program inside and returns what it printed; panics where it fails.
+    /// Runs a program inside and returns its output. Panics if it fails.
     pub fn run<S: AsRef<OsStr> + std::fmt::Debug>(&self, program: &str, arguments: &[S]) -> String {
         let done = self.attempt(program, arguments);
         done.unwrap_or_else(|error| panic!("{program} {arguments:?} in {}: {error}", self.name))
     }
 
-    /// As [`Netns::run`]; what it said where it fails.
+    /// [`Netns::run`] that returns the error output if the program fails.
     pub fn attempt<S: AsRef<OsStr>>(&self, program: &str, arguments: &[S]) -> Result<String, String> {
         let words = self.words(program, arguments);
         attempt("ip", &words)
     }
 
-    /// Starts a program inside that runs on beside the end-to-end test.
+    /// Starts a program inside, in the background.
     pub fn spawn<S: AsRef<OsStr>>(
         &self,
         folder: &Path,
@@ -100,22 +99,21 @@ impl Netns {
         tool("ip", &[&["-netns", &self.name], &words[..]].concat())
     }
 
-    /// What `ip -json` says of an interface, where there is one.
+    /// Output of `ip -json` for an interface; `None` if it does not exist.
     pub fn link(&self, interface: &str) -> Option<Value> {
         let words = ["-netns", &self.name, "-json", "-details", "link", "show", "dev", interface];
         let said = attempt("ip", &words).ok()?;
         serde_json::from_str::<Value>(&said).ok()?.as_array()?.first().cloned()
     }
 
-    /// Waits until an interface is there (or gone); panics when `limit` passes first.
+    /// Waits until an interface exists, or does not. Panics after `limit`.
     pub fn wait_link(&self, interface: &str, there: bool, limit: Duration) {
         let reached = wait::until(limit, || (self.link(interface).is_some() == there).then_some(()));
         let wanted = if there { "appear" } else { "go" };
         assert!(reached.is_some(), "{interface} did not {wanted} in {limit:?} in {}", self.name);
     }
 
-    /// Gives an interface addresses, each with the length of its prefix, such as `10.9.0.1/24` or `fd00::1/64`, and
-    /// brings it up.
+    /// Assigns addresses with prefix lengths to an interface, such as `10.9.0.1/24` or `fd00::1/64`, and sets it up.
     pub fn configure(&self, interface: &str, addresses: &[&str]) {
         for address in addresses {
             self.ip(&format!("address replace {address} dev {interface} {}", if_six(address)));
@@ -123,20 +121,19 @@ impl Netns {
         self.ip(&format!("link set {interface} up"));
     }
 
-    /// Sets the largest packet of an interface, in bytes without its Ethernet header.
+    /// Sets the MTU of an interface.
     pub fn set_mtu(&self, interface: &str, mtu: u32) {
         self.ip(&format!("link set {interface} mtu {mtu}"));
     }
 
-    /// The figure that the kernel counts for an interface, such as `rx_packets`.
+    /// A counter of the kernel for an interface, such as `rx_packets`.
     pub fn statistic(&self, interface: &str, name: &str) -> u64 {
         let file = format!("/sys/class/net/{interface}/statistics/{name}");
         let text = self.run("cat", &[&file]);
         text.trim().parse().unwrap_or_else(|error| panic!("{file} holds {text:?}: {error}"))
     }
 
-    /// Pings an address inside until it answered `count` times in one go, of either version. Panics when it does not
-    /// within a minute.
+    /// Pings an address, IPv4 or IPv6, until it answers `count` times in one run. Panics after a minute.
     pub fn ping(&self, address: &str, count: u32, more: &[&str]) {
         let count = count.to_string();
         let words = [&["-n", "-q", "-i", "0.05", "-W", "2", "-c", &count], more, &[address]].concat();
@@ -151,7 +148,7 @@ impl Netns {
         assert!(answered.is_some(), "{address} did not answer in {}: {last}", self.name);
     }
 
-    /// Two ends of one cable: an interface here and one in `other`, both up.
+    /// Creates a veth pair with one interface here and one in `other`, and sets both up.
     pub fn cable(&self, here: &str, other: &Netns, there: &str) {
         let peer = format!("type veth peer name {there} netns {}", other.name);
         self.ip(&format!("link add {here} {peer}"));
@@ -159,7 +156,7 @@ impl Netns {
         other.ip(&format!("link set {there} up"));
     }
 
-    /// Takes the name away, as `ip netns delete` does. What is inside lives on for as long as anybody holds it.
+    /// Deletes the name, as `ip netns delete` does. The namespace exists while it is in use.
     pub fn vanish(self) {
         drop(self);
     }
@@ -174,29 +171,29 @@ impl Default for Netns {
 impl Drop for Netns {
     fn drop(&mut self) {
         if self.path().exists() {
-            // The next run sweeps what could not be removed now.
+            // A namespace that could not be removed is removed by the next run.
             let _ = attempt("ip", &["netns", "delete", &self.name]);
         }
     }
 }
 
-/// An address of version 6 is used without asking the others on its link first.
+/// Disables duplicate address detection for an IPv6 address.
 fn if_six(address: &str) -> &'static str {
     if address.contains(':') { "nodad" } else { "" }
 }
 
-/// Removes the namespaces of runs that were killed.
+/// Removes namespaces of killed runs.
 fn sweep() {
     let names = std::fs::read_dir(FOLDER).into_iter().flatten().flatten().map(|entry| entry.file_name());
     for name in names.filter_map(|name| name.into_string().ok()) {
         if is_left_over(&name) {
-            // Another run may be sweeping too.
+            // Another run may be removing it too.
             let _ = attempt("ip", &["netns", "delete", &name]);
         }
     }
 }
 
-/// Whether a namespace is one of ours whose process is no more.
+/// Whether a namespace is ours and its process has ended.
 fn is_left_over(name: &str) -> bool {
     let rest = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-'));
     let process = rest.and_then(|(process, _)| process.parse::<u32>().ok());
@@ -242,7 +239,8 @@ mod tests {
         right.ping("fd09::1", 2, &[]);
         assert!(right.statistic("eth0", "rx_packets") >= 2);
         let folder = crate::folder();
-        // By time: a few megabytes are sent before the receiver's count begins to follow, and it ends with the sender's.
+        // By time: some megabytes are sent before the receiver starts counting, and it stops counting with the
+        // sender.
         let report = crate::iperf::iperf(folder.path(), &left, &right, "10.9.0.2", &["--time", "1"]);
         assert!(crate::iperf::received(&report) >= 1 << 20);
         let path = right.path();

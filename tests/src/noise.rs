@@ -1,8 +1,8 @@
-//! A large file on its way between two stations. It is made of noise, so that nothing can be right by chance, and its
-//! checksum is taken while it is written and again while it arrives; the data is not kept.
+//! Transfer of a large file between two stations. The file is noise, so that a wrong transfer cannot match by chance.
+//! Its checksum is computed when it is written and when it arrives; the received data is not stored.
 //!
-//! The sender listens. The other end reads its socket directly, since a pipe between two of busybox's tools
-//! costs more than the network where the station is an emulated machine.
+//! The sender listens. The receiver reads its socket directly, because a pipe between two busybox tools costs more
+//! than the network in an emulated machine.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,9 +12,9 @@ use crate::netns::Netns;
 use crate::process::Process;
 use crate::{REMEDY, wait};
 
-/// The size of a large file.
+/// Size of a large file.
 pub const LARGE: u64 = 1_000_000_000;
-/// What [`fetch`] runs, for a guest.
+/// Programs that [`fetch`] needs in a guest.
 pub const PROGRAMS: [&str; 2] = ["bash", "openssl"];
 const PORT: &str = "5000";
 const LISTENS: Duration = Duration::from_secs(20);
@@ -28,8 +28,8 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// Writes `bytes` bytes of noise to a file in `folder`: zeros under AES, which is noise enough and faster than the
-    /// kernel's.
+    /// Writes `bytes` bytes of noise to a file in `folder`: zeros encrypted with AES, which is faster than the
+    /// kernel's random numbers.
     pub fn make(folder: &Path, bytes: u64) -> Noise {
         let path = folder.join("noise");
         let key = "-K 000102030405060708090a0b0c0d0e0f -iv 00000000000000000000000000000000";
@@ -44,7 +44,7 @@ impl Noise {
         Noise { sum: sum(&String::from_utf8_lossy(&output.stdout)), path }
     }
 
-    /// Offers it to the first client of any address of `netns`.
+    /// Serves the file to the first client, on all addresses of `netns`.
     pub fn offer(&self, folder: &Path, netns: &Netns) -> Process {
         let line = format!("exec busybox nc -l -p {PORT} <{}", self.path.display());
         let process = netns.spawn(folder, "noise", "sh", &["-c", &line]);
@@ -53,13 +53,13 @@ impl Noise {
         process
     }
 
-    /// What [`fetch`] printed must be this file's checksum.
+    /// Checks that the output of [`fetch`] is the checksum of this file.
     #[track_caller]
     pub fn assert_arrived(&self, said: &str) {
         assert_eq!(sum(said), self.sum, "the file changed on its way");
     }
 
-    /// From one namespace to the other, which reaches it at `address`.
+    /// Transfers the file between namespaces; `to` connects to `address`.
     #[track_caller]
     pub fn send(&self, folder: &Path, from: &Netns, to: &Netns, address: &str) {
         let mut server = self.offer(folder, from);
@@ -71,12 +71,12 @@ impl Noise {
     }
 }
 
-/// The line that fetches what is offered at `address` and prints its checksum.
+/// Shell command that downloads the file from `address` and prints its checksum.
 pub fn fetch(address: &str) -> String {
     format!("bash -c 'openssl sha256 </dev/tcp/{address}/{PORT}'")
 }
 
-/// The last word of what openssl prints.
+/// The last word of openssl's output.
 fn sum(said: &str) -> String {
     let word = said.split_whitespace().last().unwrap_or_default();
     assert_eq!(word.len(), 64, "no checksum in {said:?}; {REMEDY}");

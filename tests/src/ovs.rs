@@ -1,8 +1,7 @@
-//! Open vSwitch with its DPDK data path as a process of the end-to-end test: a learning switch from another project.
+//! Open vSwitch with its DPDK datapath as a process: a learning switch from another project.
 //!
-//! It needs no huge pages and touches nothing of an Open vSwitch that this machine may run: database, sockets and
-//! DPDK's own files lie in the end-to-end test's folder, and the device that it makes for its bridge lies in a network
-//! namespace that ends with it.
+//! It needs no huge pages and does not affect another Open vSwitch on this machine: database, sockets and DPDK's
+//! files are in the test's folder, and the device of its bridge is in a temporary network namespace.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -16,57 +15,57 @@ use crate::{REMEDY, wait};
 
 const DAEMON: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
-/// The name that the printed lines use.
+/// The bridge name in printed snippets.
 const BRIDGE: &str = "br0";
-/// What that bridge forwards by.
+/// Datapath of the bridge.
 const DATA_PATH: &str = "netdev@ovs-netdev";
 const CALM: Duration = Duration::from_millis(500);
 const START: Duration = Duration::from_secs(40);
 const CONTROL: &str = "daemon.ctl";
-/// Priorities of flows; the higher one goes first, and the bridge as it is made has a flow of priority 0.
+/// Priorities of flows; the highest matches. A new bridge has a flow of priority 0.
 const FORWARD: u32 = 1;
 const DROP: u32 = 2;
 
-/// Where a port's socket is made.
+/// Side that creates a port's socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side<'a> {
-    /// Open vSwitch makes it in its own folder (`dpdkvhostuser`).
+    /// Open vSwitch, in its own folder (`dpdkvhostuser`).
     Listens,
-    /// The guest makes it here, and Open vSwitch connects (`dpdkvhostuserclient`).
+    /// The guest, at this path, and Open vSwitch connects (`dpdkvhostuserclient`).
     Connects(&'a Path),
 }
 
-/// What came in by one port.
+/// Packets and bytes received from a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CameIn {
     /// Packets, forwarded or dropped.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes.
     pub bytes: u64,
 }
 
 /// A running switch with one bridge.
 pub struct Ovs {
-    // Ended in this order.
+    // Dropped in this order.
     daemon: Process,
     _database: Process,
     folder: PathBuf,
-    /// Where in the log this daemon begins.
+    /// Offset of this daemon's output in the log.
     began: usize,
 }
 
 impl Ovs {
-    /// Starts it in a folder of its own below `folder`, with its packet loop on CPU `cpu`.
+    /// Starts it in a folder below `folder`, with its PMD thread on CPU `cpu`.
     pub fn start(folder: &Path, cpu: usize) -> Ovs {
-        // Buffers by port, as many as it needs; the common pool is made for large machines.
+        // Per-port memory allocates as many buffers as needed; the default pool is sized for large machines.
         let memory = "other_config:per-port-memory=true";
-        // Legacy memory, or Open vSwitch adds an option that contradicts the absence of huge pages.
+        // Without legacy memory, Open vSwitch adds an option that is invalid without huge pages.
         let dpdk =
             "other_config:dpdk-extra=--no-huge --legacy-mem -m 512 --no-pci --no-telemetry --no-shconf";
         Ovs::start_with(folder, cpu, &[memory, dpdk])
     }
 
-    /// As [`Ovs::start`], with these settings of DPDK's memory and whatever else.
+    /// [`Ovs::start`] with other settings for DPDK's memory.
     pub fn start_with(folder: &Path, cpu: usize, more: &[&str]) -> Ovs {
         let folder = folder.join("ovs");
         fs::create_dir(&folder).unwrap_or_else(|error| panic!("cannot make {}: {error}", folder.display()));
@@ -82,7 +81,7 @@ impl Ovs {
         ovs
     }
 
-    /// Adds a port for a guest and returns where its socket is.
+    /// Adds a port for a guest. Returns the path of its socket.
     pub fn add_port(&self, name: &str, side: Side) -> PathBuf {
         let interface = ["add-port", BRIDGE, name, "--", "set", "Interface", name];
         match side {
@@ -98,17 +97,17 @@ impl Ovs {
         }
     }
 
-    /// Runs a line as pasted into a shell.
+    /// Runs a command line in a shell.
     pub fn paste(&self, line: &str) {
         tool(&self.folder, "sh", &["-e", "-c", line]);
     }
 
-    /// Runs one of Open vSwitch's tools and returns what it printed; panics where it fails.
+    /// Runs one of Open vSwitch's tools and returns its output. Panics if it fails.
     pub fn run(&self, program: &str, arguments: &[&str]) -> String {
         tool(&self.folder, program, arguments)
     }
 
-    /// Sends `copies` copies of `frame` out of a port.
+    /// Sends `copies` copies of `frame` on a port.
     pub fn inject(&self, port: &str, frame: &[u8], copies: usize) {
         let output = format!("output:{}", self.number(port));
         let actions = vec![output.as_str(); copies].join(",");
@@ -116,18 +115,18 @@ impl Ovs {
         self.flows("packet-out", &format!("in_port=none packet={packet} actions={actions}"));
     }
 
-    /// How many pairs of queues of the port with this socket have a guest and run in both directions. No tool shows
-    /// that, so it is read from what the daemon logs.
+    /// Number of queue pairs of the port with this socket that run in both directions. No tool reports it, so it is
+    /// read from the daemon's log.
     pub fn running(&self, port: &str, socket: &Path) -> usize {
         let ports = self.control("dpctl/show", &[DATA_PATH]);
         let own = ports.lines().find(|line| line.contains(&format!(": {port} ("))).unwrap_or_default();
-        // Before its first guest, a port has no MTU.
+        // A port has no MTU before its first guest.
         let ready = !own.contains("mtu=0,");
         let configured = if ready { behind(own, "configured_rx_queues=") as usize } else { 0 };
         configured.min(enabled(&self.daemon.output()[self.began..], socket))
     }
 
-    /// From now on, what comes in by these ports is forwarded, and counted from nothing. Learned addresses are forgotten.
+    /// Forwards packets from these ports from now on, with new counters. Learned addresses are flushed.
     pub fn open(&self, ports: &[&str]) {
         self.control("fdb/flush", &[BRIDGE]);
         for number in ports.iter().map(|port| self.number(port)) {
@@ -136,7 +135,7 @@ impl Ovs {
         }
     }
 
-    /// From now on, what comes in by these ports is dropped; returns when nothing moves any more.
+    /// Drops packets from these ports from now on. Returns once no more packets arrive.
     pub fn close(&self, ports: &[&str]) {
         for number in ports.iter().map(|port| self.number(port)) {
             self.flows("add-flow", &format!("priority={DROP},in_port={number},actions=drop"));
@@ -144,24 +143,24 @@ impl Ovs {
         wait::settled(CALM, START, || self.handled());
     }
 
-    /// What came in by a port since it was opened. The figures may be a second old.
+    /// Packets received from a port since it was opened. The counters may be a second old.
     ///
-    /// Open vSwitch 3.1 does not show what its vhost-user ports counted ("could not retrieve stats"), but what its
-    /// flows did. A packet that came in shortly before the port was closed may count with either flow, so only their
-    /// sum says something.
+    /// Open vSwitch 3.1 does not report counters of vhost-user ports ("could not retrieve stats"), so flow counters
+    /// are used. A packet received shortly before the port was closed may count for either flow, so only their sum is
+    /// meaningful.
     pub fn came_in(&self, port: &str) -> CameIn {
         let flows = self.run("ovs-ofctl", &["dump-flows", BRIDGE, &format!("in_port={}", self.number(port))]);
         let sum = |label| flows.lines().map(|flow| behind(flow, label)).sum();
         CameIn { packets: sum("n_packets="), bytes: sum("n_bytes=") }
     }
 
-    /// How many packets came in by any port since the start.
+    /// Packets received from all ports since the start.
     pub fn handled(&self) -> u64 {
         let path = self.control("dpctl/show", &[DATA_PATH]);
         behind(&path, "hit:") + behind(&path, "missed:")
     }
 
-    /// What it says about its ports and flows, for an end-to-end test that fails.
+    /// Ports and flows, for failure messages.
     pub fn describe(&self) -> String {
         self.control("dpctl/show", &[DATA_PATH]) + &self.run("ovs-ofctl", &["dump-flows", BRIDGE])
     }
@@ -175,13 +174,13 @@ impl Ovs {
         self.run("ovs-vsctl", &["get", "Interface", port, "ofport"]).trim().to_owned()
     }
 
-    /// Asks the daemon itself.
+    /// Runs `ovs-appctl` on the daemon.
     fn control(&self, verb: &str, more: &[&str]) -> String {
         let socket = self.folder.join(CONTROL).display().to_string();
         self.run("ovs-appctl", &[&["-t", &socket, verb], more].concat())
     }
 
-    /// Kills the daemon as a crash would and starts it again; the database lives on, and with it the ports.
+    /// Kills the daemon, as in a crash, and restarts it. The database keeps running, so the ports persist.
     pub fn crash_and_return(&mut self, meanwhile: impl FnOnce()) {
         self.daemon.kill();
         meanwhile();
@@ -223,7 +222,7 @@ fn spawn(folder: &Path, name: &str, words: &[String]) -> Process {
     Process::spawn(folder, name, "env", &arguments)
 }
 
-/// Where Open vSwitch and DPDK put their files.
+/// Folders of Open vSwitch and DPDK.
 fn environment(folder: &Path) -> Vec<(&'static str, &Path)> {
     ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR", "RUNTIME_DIRECTORY"]
         .map(|key| (key, folder))
@@ -235,7 +234,7 @@ fn tool(folder: &Path, program: &str, arguments: &[&str]) -> String {
 }
 
 fn attempt(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
-    // The tools wait for the daemon without end by default.
+    // By default, the tools wait for the daemon without limit.
     let limit = START.as_secs().to_string();
     let output =
         Command::new("timeout").arg(limit).arg(program).args(arguments).envs(environment(folder)).output();
@@ -248,13 +247,13 @@ fn attempt(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, S
     }
 }
 
-/// The number behind `label`, or 0 where there is no flow yet.
+/// The number after `label`; 0 if there is no flow yet.
 fn behind(text: &str, label: &str) -> u64 {
     let rest = text.split_once(label).map_or("", |(_, rest)| rest);
     rest.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
-/// How many of a guest's sending queues were enabled at last. It is the second of each pair that is.
+/// Number of a guest's transmit queues whose last state is enabled: the second queue of each pair (`rx_qid`).
 fn enabled(log: &str, socket: &Path) -> usize {
     let device = format!("of vhost device '{}' changed to ", socket.display());
     let changes =

@@ -1,5 +1,5 @@
-//! A child process that cannot outlive its end-to-end test: it is killed on drop, and the kernel kills it where the end-to-end test itself
-//! was killed. What it prints goes to a log file, and the log goes to standard error when the end-to-end test panics.
+//! A child process that cannot outlive its end-to-end test: it is killed on drop, and by the kernel if the test
+//! itself is killed. Its output goes to a log file, which is copied to standard error if the test panics.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,7 +14,7 @@ use crate::{REMEDY, wait};
 
 const DUMPED_LINES: usize = 200;
 
-/// A running child.
+/// A running child process.
 pub struct Process {
     name: String,
     child: Child,
@@ -23,7 +23,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `program` with its output in `folder`/`name`.log; panics where the program cannot be started.
+    /// Starts `program` with its output in `folder`/`name`.log. Panics if the program cannot be started.
     pub fn spawn<S: AsRef<OsStr>>(
         folder: &Path,
         name: &str,
@@ -34,7 +34,7 @@ impl Process {
         let output = File::options().create(true).append(true).open(&log);
         let output = output.unwrap_or_else(|error| panic!("no log file {}: {error}", log.display()));
         let errors = output.try_clone().unwrap_or_else(|error| panic!("no second handle on a log: {error}"));
-        // It replaces itself by the program, so that the program is our own child, to signal and to reap.
+        // `setpriv` executes the program in the same process, so it can be signalled and reaped as our child.
         let mut child = Command::new("setpriv")
             .args(["--pdeathsig", "KILL"])
             .arg(&program)
@@ -48,7 +48,7 @@ impl Process {
         Process { name: name.to_owned(), child, stdin, log }
     }
 
-    /// Everything printed so far, one character per byte, so that an offset stays one.
+    /// All output so far, one character per byte, so that byte offsets stay valid.
     pub fn output(&self) -> String {
         let bytes = std::fs::read(&self.log).unwrap_or_default();
         bytes.iter().map(|byte| if byte.is_ascii() { *byte as char } else { '?' }).collect()
@@ -61,8 +61,8 @@ impl Process {
         written.unwrap_or_else(|error| panic!("{} does not read {line:?}: {error}", self.name));
     }
 
-    /// Waits until `text` was printed behind byte `from`, and returns what stands from there on; panics with the
-    /// log when the child ends or `limit` passes first.
+    /// Waits until `text` is printed after byte `from`. Returns the output from there on. Panics with the log if the
+    /// process ends or `limit` passes before.
     pub fn wait_for(&mut self, text: &str, from: usize, limit: Duration) -> String {
         let found = wait::until(limit, || {
             let ended = self.ended().is_some();
@@ -79,30 +79,30 @@ impl Process {
         }
     }
 
-    /// How it ended, when it has.
+    /// Exit status, if it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().unwrap_or_else(|error| panic!("cannot wait for {}: {error}", self.name))
     }
 
-    /// Waits until it ends by itself; panics when `limit` passes first.
+    /// Waits until it ends by itself. Panics after `limit`.
     pub fn finish(&mut self, limit: Duration) -> ExitStatus {
         drop(self.stdin.take());
         let status = wait::until(limit, || self.ended());
         status.unwrap_or_else(|| panic!("{} still runs after {limit:?}", self.name))
     }
 
-    /// Asks it to end (SIGTERM) and waits; panics when it ignores that for `limit`.
+    /// Sends SIGTERM and waits. Panics if it does not end within `limit`.
     pub fn terminate(&mut self, limit: Duration) -> ExitStatus {
         if self.ended().is_none() {
-            // Ended in between is as good as told.
+            // Fails only if it has ended in the meantime.
             let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         }
         self.finish(limit)
     }
 
-    /// Ends it at once (SIGKILL), as a crash would; when this returns, all that it held is free.
+    /// Sends SIGKILL, as in a crash, and waits; its resources are free when this returns.
     pub fn kill(&mut self) {
-        // Ended in between is as good as killed, and the wait only reaps what is certainly dead.
+        // Fails only if it has ended in the meantime; the wait only reaps a dead process.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! `linerate run` as a process, with a configuration made for it, asked through its own command line.
+//! `linerate run` as a process with a generated configuration, queried through its command line.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,7 +15,7 @@ const START: Duration = Duration::from_secs(20);
 const END: Duration = Duration::from_secs(10);
 const CALM: Duration = Duration::from_millis(500);
 
-/// One vhost-user port of the configuration, on the bridge of all.
+/// One vhost-user port of the configuration, on the common bridge.
 #[derive(Clone, Debug)]
 pub struct Port<'a> {
     /// Its name.
@@ -24,28 +24,28 @@ pub struct Port<'a> {
     pub socket: &'a Path,
     /// Whether the switch connects; otherwise it listens.
     pub client: bool,
-    /// Pairs of queues.
+    /// Number of queue pairs.
     pub pairs: u16,
 }
 
-/// What linerate counted for one port.
+/// Counters of linerate for one port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets that came in.
+    /// Packets received by the switch.
     pub rx_packets: u64,
-    /// Their bytes.
+    /// Bytes received by the switch.
     pub rx_bytes: u64,
-    /// Packets that went out.
+    /// Packets sent by the switch.
     pub tx_packets: u64,
-    /// Their bytes.
+    /// Bytes sent by the switch.
     pub tx_bytes: u64,
-    /// Packets lost because the port's guest offered no buffer.
+    /// Packets dropped because the port's guest had no buffer available.
     pub queue_full: u64,
-    /// Packets lost for any other reason.
+    /// Packets dropped for any other reason.
     pub other_drops: u64,
-    /// Copies beyond the first of packets that came in and were flooded.
+    /// Copies beyond the first, of received packets that were flooded.
     pub replicated: u64,
-    /// Packets that were handed to the control plane.
+    /// Packets punted to the control plane.
     pub punted: u64,
 }
 
@@ -57,17 +57,17 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Starts a switch with one bridge and one worker on CPU `cpu`, and waits until it answers.
+    /// Starts a switch with one bridge and one worker on CPU `cpu`, and waits until it responds.
     pub fn start(folder: &Path, cpu: usize, ports: &[Port]) -> Switch {
         Switch::start_on(folder, &[cpu], ports)
     }
 
-    /// As [`Switch::start`], with one worker on each of `cpus`.
+    /// [`Switch::start`] with one worker on each of `cpus`.
     pub fn start_on(folder: &Path, cpus: &[usize], ports: &[Port]) -> Switch {
         Switch::start_from(folder, &configuration(cpus, ports))
     }
 
-    /// Starts a switch with the configuration `text`, and waits until it answers.
+    /// Starts a switch with the configuration `text`, and waits until it responds.
     pub fn start_from(folder: &Path, text: &str) -> Switch {
         let file = folder.join("switch.toml");
         let written = fs::write(&file, text);
@@ -75,7 +75,7 @@ impl Switch {
         Switch::restart(folder)
     }
 
-    /// Starts a switch again with the configuration that an earlier one had in `folder`.
+    /// Starts a switch with the configuration of an earlier one in `folder`.
     pub fn restart(folder: &Path) -> Switch {
         let control = folder.join("control.sock");
         let words = [Path::new("--control"), &control, Path::new("run"), &folder.join("switch.toml")];
@@ -89,13 +89,13 @@ impl Switch {
         switch
     }
 
-    /// Runs a verb with `-o json`; its standard error when it failed.
+    /// Runs a verb with `-o json`. Returns its standard error if it fails.
     pub fn ask(&self, verb: &[&str]) -> Result<Value, String> {
         let answer = self.tell(&[verb, &["-o", "json"]].concat())?;
         serde_json::from_slice(&answer).map_err(|error| format!("not JSON: {error}"))
     }
 
-    /// Runs a verb; what it printed, or its standard error when it failed.
+    /// Runs a verb. Returns its output, or its standard error if it fails.
     pub fn tell(&self, verb: &[&str]) -> Result<Vec<u8>, String> {
         let Output { status, stdout, stderr } = Command::new(binary::linerate())
             .arg("--control")
@@ -106,7 +106,7 @@ impl Switch {
         if status.success() { Ok(stdout) } else { Err(String::from_utf8_lossy(&stderr).into_owned()) }
     }
 
-    /// What to paste to plug a guest of this kind into a port.
+    /// The snippet that connects a guest of this kind to a port.
     pub fn snippet(&self, port: &str, kind: &str) -> String {
         let output = Command::new(binary::linerate())
             .arg("--control")
@@ -118,7 +118,7 @@ impl Switch {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// What the port called `name` is doing; a port that was added a moment ago is waited for.
+    /// State of the port called `name`; waits for a port that was just added.
     pub fn port(&self, name: &str) -> Value {
         let live = wait::until(START, || self.live(name));
         live.unwrap_or_else(|| panic!("linerate shows no port {name}: {:?}", self.ask(&["ports", "show"])))
@@ -131,14 +131,14 @@ impl Switch {
         port["live"].is_object().then(|| port["live"].clone())
     }
 
-    /// Whether the guest of the port called `name` negotiated the feature of that name.
+    /// Whether the guest of the port called `name` negotiated this feature.
     pub fn has_feature(&self, name: &str, feature: &str) -> bool {
         let port = self.port(name);
         let features = port["features"].as_array().unwrap_or_else(|| panic!("no features in {port}"));
         features.iter().any(|known| known == feature)
     }
 
-    /// The counters of the port called `name`.
+    /// Counters of the port called `name`.
     pub fn counters(&self, name: &str) -> Counters {
         let port = self.port(name);
         let number = |key: &str| port[key].as_u64().unwrap_or_else(|| panic!("no {key} in {port}"));
@@ -157,40 +157,40 @@ impl Switch {
         }
     }
 
-    /// How many pairs of queues of a port run in both directions.
+    /// Number of queue pairs of a port that run in both directions.
     pub fn running(&self, name: &str) -> usize {
         let port = self.port(name);
         let queues = port["queues"].as_array().expect("a port lists its queues");
         queues.iter().filter(|queue| queue["rx_running"] == true && queue["tx_running"] == true).count()
     }
 
-    /// The counters of several ports, once nothing moves any more.
+    /// Counters of several ports, once they are stable.
     pub fn settled(&self, names: &[&str]) -> Vec<Counters> {
         let read = || names.iter().map(|name| self.counters(name)).collect::<Vec<_>>();
         wait::settled(CALM, START, read)
     }
 
-    /// Waits until the port is in `state`; panics with what it is in instead when `limit` passes.
+    /// Waits until the port is in `state`. Panics with the actual state after `limit`.
     pub fn wait_state(&self, name: &str, state: &str, limit: Duration) {
         let reached = wait::until(limit, || (self.port(name)["state"] == state).then_some(()));
         assert!(reached.is_some(), "port {name} is not {state} after {limit:?}: {}", self.port(name));
     }
 
-    /// Ends it in order; panics when it leaves its control socket or a failure behind.
+    /// Ends it regularly. Panics if it fails or leaves its control socket behind.
     pub fn stop(mut self) {
         let status = self.process.terminate(END);
         assert!(status.success(), "linerate ended with {status}");
         assert!(!self.control.exists(), "linerate left {} behind", self.control.display());
     }
 
-    /// Ends it as a crash would (SIGKILL); returns the folder for [`Switch::restart`].
+    /// Sends SIGKILL, as in a crash. Returns the folder for [`Switch::restart`].
     pub fn kill(mut self) -> PathBuf {
         self.process.kill();
         self.folder.clone()
     }
 }
 
-/// A configuration with these ports, the last section that of the last port.
+/// A configuration with these ports. The section of the last port comes last.
 pub fn configuration(cpus: &[usize], ports: &[Port]) -> String {
     let workers: Vec<_> = cpus.iter().map(|cpu| format!("[[worker]]\ncpu = {cpu}\n\n")).collect();
     let mut text = format!("{}[[bridge]]\nname = \"lan\"\n", workers.concat());
@@ -206,7 +206,7 @@ pub fn configuration(cpus: &[usize], ports: &[Port]) -> String {
     text
 }
 
-/// Checks that nothing vanished: what came in plus the copies of flooding equals what went out plus what was lost or punted.
+/// Checks that received packets plus copies equal sent, dropped and punted packets.
 pub fn assert_sums_agree(counters: &[Counters]) {
     let total = |field: fn(&Counters) -> u64| counters.iter().map(field).sum::<u64>();
     let entered = total(|c| c.rx_packets) + total(|c| c.replicated);

@@ -1,5 +1,4 @@
-//! DPDK's `dpdk-testpmd` as a process that an end-to-end test talks to: with `net_virtio_user` ports it is a guest, with
-//! `net_vhost` ports it is a switch.
+//! DPDK's `dpdk-testpmd` as a process: a guest with `net_virtio_user` ports, a switch with `net_vhost` ports.
 //!
 //! It runs without huge pages: DPDK then backs its memory with one memfd, which vhost-user can share.
 
@@ -14,24 +13,24 @@ const START: Duration = Duration::from_secs(40);
 const REPLY: Duration = Duration::from_secs(20);
 const CALM: Duration = Duration::from_millis(500);
 
-/// The ring that a guest's driver asks for.
+/// Ring format requested by a guest's driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ring {
-    /// What most virtual machines use.
+    /// The format of most virtual machines.
     Split,
-    /// Split, used in the order made available.
+    /// Split, used in order.
     SplitInOrder,
-    /// One descriptor ring, VIRTIO 1.1.
+    /// Packed ring, VIRTIO 1.1.
     Packed,
-    /// Packed, in order, with DPDK's vectorised driver where the CPU has AVX-512.
+    /// Packed and in order; DPDK uses its vectorised driver if the CPU has AVX-512.
     PackedVec,
 }
 
 impl Ring {
-    /// Every kind.
+    /// All ring formats.
     pub const ALL: [Ring; 4] = [Ring::Split, Ring::SplitInOrder, Ring::Packed, Ring::PackedVec];
 
-    /// The driver uses a ring in order by default.
+    /// The driver uses rings in order by default.
     fn options(self) -> &'static str {
         match self {
             Ring::Split => ",in_order=0",
@@ -49,13 +48,13 @@ pub struct VirtioUser<'a> {
     pub socket: &'a Path,
     /// Whether the guest listens and the switch connects.
     pub server: bool,
-    /// The last byte of the port's MAC address, 02:00:00:00:00:xx.
+    /// Last byte of the port's MAC address, 02:00:00:00:00:xx.
     pub mac: u8,
-    /// The ring to ask for.
+    /// Requested ring format.
     pub ring: Ring,
     /// Whether received packets may span buffers.
     pub mergeable: bool,
-    /// Pairs of queues.
+    /// Number of queue pairs.
     pub pairs: u16,
     /// Descriptors per queue.
     pub size: u16,
@@ -74,14 +73,14 @@ impl VirtioUser<'_> {
     }
 }
 
-/// One `net_vhost` port: the other side of a [`VirtioUser`], or of linerate's own guest.
+/// One `net_vhost` port: the peer of a [`VirtioUser`], or of linerate's own guest.
 #[derive(Clone, Debug)]
 pub struct Vhost<'a> {
     /// The vhost-user socket.
     pub socket: &'a Path,
     /// Whether it connects instead of listening.
     pub client: bool,
-    /// Pairs of queues.
+    /// Number of queue pairs.
     pub pairs: u16,
 }
 
@@ -95,13 +94,13 @@ impl Vhost<'_> {
 /// One `net_memif` port.
 #[derive(Clone, Debug)]
 pub struct Memif<'a> {
-    /// The memif socket: a path, or a name without a file behind `@`.
+    /// The memif socket: a path, or the name of an abstract socket after `@`.
     pub socket: &'a Path,
-    /// Whether it listens and the other end connects.
+    /// Whether it listens and the peer connects.
     pub server: bool,
-    /// The last byte of the port's MAC address, 02:00:00:00:00:xx.
+    /// Last byte of the port's MAC address, 02:00:00:00:00:xx.
     pub mac: u8,
-    /// What both ends must say, with a comma in front: `,id=7,secret=abc,bsize=1024`.
+    /// Options common to both ends, with a leading comma: `,id=7,secret=abc,bsize=1024`.
     pub more: &'a str,
 }
 
@@ -119,7 +118,7 @@ impl Memif<'_> {
 
 const SEGMENT: usize = 2048;
 
-/// What one port counted since it was started.
+/// Counters of one port since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets received.
@@ -132,12 +131,12 @@ pub struct Counters {
     pub tx_bytes: u64,
 }
 
-/// What testpmd is started with, behind `stdbuf`.
+/// Arguments of `stdbuf`, which starts testpmd.
 fn arguments(cpu: usize, devices: &[String], pairs: u16, size: u16, more: &[String]) -> Vec<String> {
-    // Line by line, or nothing could be read before testpmd ends.
+    // Line buffering, so that output can be read while testpmd runs.
     let mut arguments: Vec<String> =
         ["-oL", "dpdk-testpmd", "--no-pci", "--no-huge", "-m", "192"].map(str::to_owned).to_vec();
-    // It shares nothing with other DPDK processes, not even with one of its name that is about to end.
+    // Nothing is shared with other DPDK processes, not even with a terminating one of the same name.
     arguments.extend(["--no-telemetry", "--no-shconf"].map(str::to_owned));
     arguments.extend(["--lcores".into(), format!("(0)@{cpu},(1)@{cpu}")]);
     arguments.extend(devices.iter().flat_map(|device| ["--vdev".into(), device.clone()]));
@@ -148,15 +147,15 @@ fn arguments(cpu: usize, devices: &[String], pairs: u16, size: u16, more: &[Stri
     arguments
 }
 
-/// A running testpmd with its prompt.
+/// A running testpmd with a prompt.
 pub struct Testpmd {
     process: Process,
     ports: usize,
 }
 
 impl Testpmd {
-    /// A guest with one port per item, on CPU `cpu`. Its prompt appears when every back end has connected, so
-    /// call [`Testpmd::ready`] once the switch is there.
+    /// Starts a guest with one port per item, on CPU `cpu`. Its prompt appears once every back end has connected, so
+    /// [`Testpmd::ready`] must be called after the switch was started.
     pub fn guest(folder: &Path, name: &str, cpu: usize, ports: &[VirtioUser]) -> Testpmd {
         let devices: Vec<String> = ports.iter().enumerate().map(|(i, p)| p.device(i)).collect();
         let pairs = ports.iter().map(|p| p.pairs).max().unwrap_or(1);
@@ -165,14 +164,14 @@ impl Testpmd {
         Testpmd::spawn(folder, name, cpu, &devices, pairs, size, &peers(&macs))
     }
 
-    /// A switch without look-up between the ports of each pair (0 and 1, 2 and 3), on CPU `cpu`.
+    /// Starts a switch on CPU `cpu` that forwards between the ports of each pair (0 and 1, 2 and 3) without look-up.
     pub fn switch(folder: &Path, name: &str, cpu: usize, ports: &[Vhost]) -> Testpmd {
         let devices: Vec<String> = ports.iter().enumerate().map(|(i, p)| p.device(i)).collect();
         let pairs = ports.iter().map(|p| p.pairs).max().unwrap_or(1);
         Testpmd::spawn(folder, name, cpu, &devices, pairs, 256, &[])
     }
 
-    /// One port for each of `devices`, which testpmd finds in the namespace `netns`, on CPU `cpu`.
+    /// Starts testpmd on CPU `cpu` in the namespace `netns`, with one port for each of `devices`.
     pub fn inside(
         folder: &Path,
         name: &str,
@@ -186,14 +185,14 @@ impl Testpmd {
         Testpmd { process, ports: devices.len() }
     }
 
-    /// A guest with two memif ports that send to each other.
+    /// Starts a guest with two memif ports that send to each other.
     pub fn memif(folder: &Path, name: &str, cpu: usize, ports: &[Memif], pairs: u16) -> Testpmd {
         let devices: Vec<String> = ports.iter().enumerate().map(|(i, p)| p.device(i)).collect();
         let macs: Vec<u8> = ports.iter().map(|port| port.mac).collect();
         Testpmd::spawn(folder, name, cpu, &devices, pairs, 256, &peers(&macs))
     }
 
-    /// A guest with one port over memif and one over virtio-user, which send to each other.
+    /// Starts a guest with one memif port and one virtio-user port, which send to each other.
     pub fn mixed(folder: &Path, name: &str, cpu: usize, memif: &Memif, virtio: &VirtioUser) -> Testpmd {
         let devices = [memif.device(0), virtio.device(1)];
         Testpmd::spawn(folder, name, cpu, &devices, 1, virtio.size, &peers(&[memif.mac, virtio.mac]))
@@ -211,7 +210,7 @@ impl Testpmd {
         let arguments = arguments(cpu, devices, pairs, size, more);
         Testpmd { process: Process::spawn(folder, name, "stdbuf", &arguments), ports: devices.len() }
     }
-    /// A guest of one port, started in a shell by a pasted line.
+    /// Starts a guest with one port by a shell command.
     pub fn pasted(folder: &Path, name: &str, line: &str) -> Testpmd {
         let line = format!("exec {line}");
         Testpmd { process: Process::spawn(folder, name, "stdbuf", &["-oL", "sh", "-c", &line]), ports: 1 }
@@ -222,32 +221,32 @@ impl Testpmd {
         self.process.wait_for("testpmd>", 0, START);
     }
 
-    /// Types one command.
+    /// Sends one command.
     pub fn say(&mut self, command: &str) {
         self.process.say(command);
     }
 
-    /// Sends `bursts` bursts of 32 frames of `length` bytes from every port and lets them circulate: each frame
-    /// that arrives goes back out of the next port, addressed to that port's peer.
+    /// Sends `bursts` bursts of 32 frames of `length` bytes from every port and circulates them: each received frame
+    /// is sent on the next port, addressed to that port's peer.
     pub fn circulate(&mut self, length: usize, bursts: usize) {
         self.say("set fwd mac");
         self.say(&format!("set txpkts {}", segments(length)));
         self.say(&format!("start tx_first {bursts}"));
     }
 
-    /// Stops forwarding; frames that are still on their way wait in the rings.
+    /// Stops forwarding; frames in transit stay in the rings.
     pub fn stop(&mut self) {
         self.stop_and_list();
     }
 
-    /// As [`Testpmd::stop`]; returns how many packets each queue of a port received, if it has several.
+    /// [`Testpmd::stop`]; returns the packets received by each queue of ports with several queues.
     pub fn stop_and_list(&mut self) -> Vec<(usize, u64)> {
         let from = self.process.output().len();
         self.say("stop");
         streams(&self.process.wait_for("Accumulated forward statistics", from, REPLY))
     }
 
-    /// Takes everything that waits in the rings, until nothing more comes.
+    /// Receives everything in the rings, until no more packets arrive.
     pub fn drain(&mut self) {
         self.say("set fwd rxonly");
         self.say("start");
@@ -255,7 +254,7 @@ impl Testpmd {
         self.stop();
     }
 
-    /// The counters of every port, in order.
+    /// Counters of every port, in order.
     pub fn counters(&mut self) -> Vec<Counters> {
         let from = self.process.output().len();
         self.say("show port stats all");
@@ -266,36 +265,36 @@ impl Testpmd {
         parse(&self.process.output()[from..])
     }
 
-    /// The counters of every port, once nothing moves any more.
+    /// Counters of every port, once they are stable.
     pub fn settled(&mut self) -> Vec<Counters> {
         wait::settled(CALM, REPLY, || self.counters())
     }
 
-    /// Everything printed so far.
+    /// All output so far.
     pub fn output(&self) -> String {
         self.process.output()
     }
 
-    /// Ends it in order: its ports are stopped and closed.
+    /// Ends it regularly: its ports are stopped and closed.
     pub fn quit(mut self) {
         self.say("quit");
         let status = self.process.finish(REPLY);
         assert!(status.success(), "testpmd ended with {status}");
     }
 
-    /// Ends it as a crash would.
+    /// Kills it, as in a crash.
     pub fn kill(mut self) {
         self.process.kill();
     }
 }
 
-/// The lengths of the segments that a frame is made of: a packet buffer of DPDK's holds 2048 bytes.
+/// Segment lengths of a frame: a packet buffer of DPDK holds 2048 bytes.
 fn segments(length: usize) -> String {
     let starts = (0..length).step_by(SEGMENT);
     starts.map(|start| SEGMENT.min(length - start).to_string()).collect::<Vec<_>>().join(",")
 }
 
-/// Each port sends to the other one, so that a learning switch has exactly one way for a frame.
+/// Each port sends to the other one, so that a learning switch has a unique output for a frame.
 fn peers(macs: &[u8]) -> Vec<String> {
     let peer = |i: usize| macs.get(i ^ 1).copied().unwrap_or(0xfe);
     (0..macs.len()).map(|i| format!("--eth-peer={i},02:00:00:00:00:{:02x}", peer(i))).collect()

@@ -1,4 +1,4 @@
-//! A TAP interface in the hands of an end-to-end test: frames go into a namespace's kernel and come out of it, byte for byte.
+//! A TAP interface held by an end-to-end test, which exchanges frames with the kernel of a namespace.
 
 use std::io::{Error, ErrorKind};
 use std::time::Duration;
@@ -10,20 +10,20 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::netns::Netns;
 
-/// Bytes of the header in front of each frame that is written to an interface with one.
+/// Size of the virtio-net header in front of each frame, for interfaces with one.
 pub const HEADER: usize = 10;
 const LONGEST: usize = 1 << 17;
 
-/// An interface that exists as long as this does.
+/// An interface; deleted on drop.
 #[derive(Debug)]
 pub struct Tun(OwnedFd);
 
 impl Tun {
-    /// A new interface `name` in `netns`; with `header`, a virtio-net header stands in front of each frame.
+    /// Creates interface `name` in `netns`; with `header`, each frame has a virtio-net header.
     pub fn new(netns: &Netns, name: &str, header: bool) -> Tun {
         let place = rustix::fs::open(netns.path(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
         let (place, name) = (place.unwrap_or_else(|error| panic!("{netns:?}: {error}")), name.to_owned());
-        // A thread of its own, because there is no need to find the way back.
+        // A separate thread enters the namespace, so that it does not have to return.
         let made = std::thread::spawn(move || -> std::io::Result<OwnedFd> {
             move_into_link_name_space(std::os::fd::AsFd::as_fd(&place), Some(LinkNameSpaceType::Network))?;
             open(&name, header)
@@ -34,13 +34,13 @@ impl Tun {
         }
     }
 
-    /// Gives the kernel what one system call can carry.
+    /// Writes one frame to the kernel.
     pub fn send(&self, bytes: &[u8]) {
         let written = rustix::io::write(&self.0, bytes);
         assert_eq!(written, Ok(bytes.len()), "the kernel refused {} bytes", bytes.len());
     }
 
-    /// The next frame that the kernel sends; `None` when there is none for so long.
+    /// The next frame sent by the kernel. Returns `None` after `timeout`.
     pub fn receive(&self, timeout: Duration) -> Option<Vec<u8>> {
         let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(timeout.subsec_nanos()) };
         let mut waits = [PollFd::new(&self.0, PollFlags::IN)];
@@ -60,14 +60,14 @@ impl Tun {
 fn open(name: &str, header: bool) -> std::io::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let tun = rustix::fs::open("/dev/net/tun", flags, Mode::empty())?;
-    // SAFETY: a structure of integers and arrays of them, for which zeros are a value.
+    // SAFETY: a structure of integers and integer arrays, for which zero is a valid value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
         *to = from.cast_signed();
     }
     let kind = libc::IFF_TAP | libc::IFF_NO_PI | if header { libc::IFF_VNET_HDR } else { 0 };
     request.ifr_ifru.ifru_flags = libc::c_short::try_from(kind).map_err(Error::other)?;
-    // SAFETY: the request is a whole `ifreq` that outlives the call.
+    // SAFETY: the request is a complete `ifreq` that outlives the call.
     if unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETIFF, &raw mut request) } < 0 {
         return Err(Error::last_os_error());
     }

@@ -1,5 +1,5 @@
-//! A Linux guest in QEMU with one vhost-user network card, driven through its serial line. It runs without KVM,
-//! so that it runs everywhere.
+//! A Linux guest in QEMU with one vhost-user network card, controlled through its serial line. It runs without KVM,
+//! so that it runs on every machine.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +15,7 @@ const BOOT: Duration = Duration::from_mins(3);
 const REPLY: Duration = Duration::from_secs(20);
 const MEMORY: &str = "192M";
 
-/// What every guest boots from: a kernel, and a root file system made for it.
+/// Kernel and root file system of guests.
 pub struct Image {
     kernel: PathBuf,
     root: PathBuf,
@@ -24,12 +24,12 @@ pub struct Image {
 }
 
 impl Image {
-    /// Makes the root file system; panics where the kernel or busybox is missing.
+    /// Builds the root file system. Panics if the kernel or busybox is missing.
     pub fn make() -> Image {
         Image::with(&[])
     }
 
-    /// The same with more of this machine's programs in it.
+    /// [`Image::make`] with additional programs of this machine.
     pub fn with(programs: &[&str]) -> Image {
         let folder = crate::folder();
         let root = folder.path().join("initramfs");
@@ -45,7 +45,7 @@ fn qemu_version() -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// How to connect again a second after the switch went away: QEMU 9.2 gave the option another name and unit.
+/// Option to reconnect one second after a disconnect. QEMU 9.2 changed its name and unit.
 fn reconnect(version: &str) -> &'static str {
     let number = version.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
     let mut parts = number.unwrap_or_default().split('.').map(|part| part.parse::<u32>().unwrap_or(0));
@@ -53,16 +53,16 @@ fn reconnect(version: &str) -> &'static str {
     if version >= (9, 2) { "reconnect-ms=1000" } else { "reconnect=1" }
 }
 
-/// How a guest is plugged in.
+/// Network configuration of a guest.
 #[derive(Clone, Debug)]
 pub struct Plug<'a> {
     /// The vhost-user socket.
     pub socket: &'a Path,
-    /// Whether QEMU listens; otherwise it connects, again and again.
+    /// Whether QEMU listens; otherwise it connects, and reconnects.
     pub server: bool,
     /// Whether the card offers packed rings.
     pub packed: bool,
-    /// The guest's address is 10.0.0.x, its MAC 02:00:00:00:01:xx.
+    /// The guest's address is 10.0.0.x, its MAC address 02:00:00:00:01:xx.
     pub number: u8,
 }
 
@@ -89,7 +89,7 @@ impl Plug<'_> {
     }
 }
 
-/// The options of a guest whose network is `netdev` (without its `id`), without shared memory.
+/// Options of a guest with private memory and network `netdev` (without its `id`).
 pub fn unshared(number: u8, netdev: &str) -> Vec<String> {
     let (kind, rest) = netdev.split_once(',').unwrap_or((netdev, ""));
     let options =
@@ -97,7 +97,7 @@ pub fn unshared(number: u8, netdev: &str) -> Vec<String> {
     flat(options).collect()
 }
 
-/// The network card of guest `number`.
+/// Network card of guest `number`.
 fn card(number: u8) -> String {
     format!("virtio-net-pci,netdev=n,mac=02:00:00:00:01:{number:02x},vectors=0,romfile=")
 }
@@ -107,17 +107,17 @@ fn flat<const N: usize>(options: [(&str, String); N]) -> impl Iterator<Item = St
 }
 
 impl Image {
-    /// Whether QEMU is one that counts the time until it connects again in milliseconds.
+    /// Whether this QEMU takes the reconnect interval in milliseconds.
     pub fn is_of_qemu_9_2(&self) -> bool {
         self.reconnect.starts_with("reconnect-ms")
     }
 
-    /// The options that say nothing about memory and network.
+    /// Options other than memory and network.
     fn machine(&self, address: &str) -> impl Iterator<Item = String> {
         let boot = format!("console=ttyS0 quiet panic=-1 mitigations=off address={address}");
         let options = [
             ("-machine", "q35,accel=tcg".to_owned()),
-            // QEMU 7.2 emulates CMPXCHG16B wrongly, and the kernel's allocator uses it where the CPU claims it.
+            // QEMU 7.2 emulates CMPXCHG16B incorrectly, and the kernel's allocator uses it if the CPU reports it.
             ("-cpu", "qemu64,-cx16".to_owned()),
             ("-display", "none".to_owned()),
             ("-serial", "stdio".to_owned()),
@@ -144,8 +144,8 @@ impl Vm {
         Vm { process, address: plug.address(), commands: 0 }
     }
 
-    /// Starts a guest with the address 10.0.0.`number` whose QEMU stays on one CPU with all of its threads; `options`
-    /// say how it is plugged in.
+    /// Starts a guest with the address 10.0.0.`number`, with all threads of its QEMU pinned to one CPU; `options` are
+    /// those for memory and network.
     pub fn pinned(folder: &Path, image: &Image, number: u8, cpu: usize, options: &[String]) -> Vm {
         let address = format!("10.0.0.{number}");
         let cpu = cpu.to_string();
@@ -155,7 +155,7 @@ impl Vm {
         Vm { process, address, commands: 0 }
     }
 
-    /// Starts a guest with the address 10.0.0.`number` in a shell, with `options` pasted behind the others.
+    /// Starts a guest with the address 10.0.0.`number` through a shell, with `options` appended.
     pub fn pasted(folder: &Path, name: &str, image: &Image, number: u8, options: &str) -> Vm {
         let address = format!("10.0.0.{number}");
         let machine: Vec<String> = image.machine(&address).map(|word| format!("'{word}'")).collect();
@@ -163,19 +163,18 @@ impl Vm {
         Vm { process: Process::spawn(folder, name, "sh", &["-c", &line]), address, commands: 0 }
     }
 
-    /// Waits until the guest has configured its network card and reads commands.
+    /// Waits until the guest has configured its network card and accepts commands.
     pub fn ready(&mut self) {
         let mark = format!("guest {} is up", self.address);
         self.process.wait_for(&mark, 0, BOOT);
     }
 
-    /// Runs a shell command in the guest and returns its exit code with what it printed; panics when it takes
-    /// longer than `limit`.
+    /// Runs a shell command in the guest. Returns its exit code and output. Panics after `limit`.
     pub fn run(&mut self, command: &str, limit: Duration) -> (i32, String) {
         self.commands += 1;
         let mark = format!("=end-{}=", self.commands);
         let from = self.process.output().len();
-        // The mark is put together by the guest, so that the text of the command never looks like its end.
+        // The guest composes the mark, so that an echo of the command cannot match it.
         self.process.say(&format!("{command}; printf '\\n=%s-%d=%d=\\n' end {} $?", self.commands));
         let text = self.process.wait_for(&mark, from, limit);
         let end = from + text.find(&mark).unwrap_or_default() + mark.len();
@@ -185,14 +184,14 @@ impl Vm {
         (code, printed.replace('\r', "").trim().to_owned())
     }
 
-    /// Runs a command that must succeed and returns what it printed.
+    /// Runs a command and returns its output. Panics if it fails.
     pub fn succeed(&mut self, command: &str, limit: Duration) -> String {
         let (code, output) = self.run(command, limit);
         assert!(code == 0, "{command:?} in guest {} ended with {code}: {output}", self.address);
         output
     }
 
-    /// Ends it as a power cut would.
+    /// Kills it, as in a power failure.
     pub fn kill(mut self) {
         self.process.kill();
     }

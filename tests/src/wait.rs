@@ -1,10 +1,11 @@
-//! Waiting with a limit: the only clock of the end-to-end tests. A limit is a safety net and never an assertion about speed.
+//! Waits with a time limit; the only use of time in the end-to-end tests. A limit is a safety net, not an assertion
+//! about speed.
 
 use std::time::{Duration, Instant};
 
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Calls `probe` until it yields something; `None` once `limit` has passed.
+/// Calls `probe` until it returns `Some`. Returns `None` after `limit`.
 pub fn until<T>(limit: Duration, mut probe: impl FnMut() -> Option<T>) -> Option<T> {
     let end = Instant::now() + limit;
     loop {
@@ -18,7 +19,7 @@ pub fn until<T>(limit: Duration, mut probe: impl FnMut() -> Option<T>) -> Option
     }
 }
 
-/// Reads `value` until it stays the same for `calm`; the last value read, calm or not, once `limit` has passed.
+/// Reads `value` until it is unchanged for `calm`. Returns the last value, also if it still changes after `limit`.
 pub fn settled<T: PartialEq>(calm: Duration, limit: Duration, mut value: impl FnMut() -> T) -> T {
     let end = Instant::now() + limit;
     let mut last = value();

@@ -1,6 +1,6 @@
-//! One reading of `cargo xtask bench guests`: two Linux guests in QEMU with whatever is between them, and iperf3 from
-//! one to the other. Prints the bits per second that arrived and the segments
-//! that were sent again; everything that was started ends with it.
+//! One reading of `cargo xtask bench guests`: two Linux guests in QEMU, connected by a switch or directly, and iperf3
+//! from one to the other. Prints the received bits per second and the number of retransmitted segments. All started
+//! processes end with it.
 //!
 //!     guest_stream SUBJECT SECONDS SENDER_CPU RECEIVER_CPU SWITCH_CPU
 
@@ -20,7 +20,7 @@ const SOON: Duration = Duration::from_secs(20);
 const PING: Duration = Duration::from_mins(1);
 const SIDES: [&str; 2] = ["sender", "receiver"];
 
-/// What is between the guests, running.
+/// The connection between the guests.
 enum Between {
     Ours {
         _switch: Switch,
@@ -28,13 +28,13 @@ enum Between {
     Theirs {
         _switch: Ovs,
     },
-    /// The sender listens here itself.
+    /// The sender listens on this port itself.
     Nothing {
         port: u16,
     },
 }
 
-/// What was asked for.
+/// Parameters of the reading.
 struct Reading<'a> {
     folder: &'a Path,
     subject: &'a str,
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
 }
 
 impl Reading<'_> {
-    /// Bits per second that arrived, and segments that were sent again.
+    /// Received bits per second, and retransmitted segments.
     fn take(&self) -> [f64; 2] {
         let image = Image::with(&["iperf3"]);
         let between = self.between();
@@ -76,7 +76,7 @@ impl Reading<'_> {
         let mut receiver = self.guest(&image, 1, &second);
         sender.ready();
         receiver.ready();
-        // A switch that just came up may cost some packets.
+        // A switch that was just started may lose some packets.
         let ping = "for i in $(seq 40); do ping -c 1 -W 1 10.0.0.2 && exit 0; sleep 0.5; done; exit 1";
         sender.succeed(&format!("({ping})"), PING);
         receiver.succeed("iperf3 -s -D && sleep 1", SOON);
@@ -123,7 +123,7 @@ impl Reading<'_> {
         Switch::start_from(self.folder, &text)
     }
 
-    /// With huge pages, which must be reserved beforehand.
+    /// Open vSwitch with huge pages, which must be reserved beforehand.
     fn theirs(&self, more: &[&str]) -> Ovs {
         let dpdk = format!(
             "other_config:dpdk-extra=--no-pci --no-telemetry --file-prefix=o{} --single-file-segments",
@@ -140,7 +140,7 @@ impl Reading<'_> {
         switch
     }
 
-    /// How each guest is plugged in.
+    /// QEMU's options for each guest.
     fn plugs(&self, image: &Image, between: &Between) -> [Vec<String>; 2] {
         let number = |side: usize| side as u8 + 1;
         let shared = |side: usize, server| {
@@ -168,7 +168,7 @@ fn free_port() -> u16 {
     address.unwrap_or_else(|error| panic!("no address is free: {error}")).port()
 }
 
-/// QEMU connects once and without waiting, so the other one has to be there.
+/// Waits until the port is listening: QEMU connects once, without retries.
 fn listening(port: u16) {
     let port = port.to_string();
     let listens = || {
