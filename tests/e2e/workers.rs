@@ -1,5 +1,5 @@
-//! Two workers on two CPUs, ports with two pairs of queues, and clients of two makes at both ends: frames flow on
-//! both workers, a port goes away in the middle, and every packet is accounted for.
+//! Two workers on two CPUs, ports with two queue pairs, and different drivers at both ends: both workers forward
+//! frames, a port is removed under load, and every packet is accounted for.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use serde_json::Value;
 const CPUS: [usize; 2] = [0, 1];
 const PAIRS: u16 = 2;
 const SECONDS: u32 = 6;
-/// Entries of all rings of one guest that sends: what it sent last may not have come back to it.
+/// Entries of all rings of one sending guest: frames still in transit may not have been returned to it.
 const ON_ITS_WAY: u64 = 2 * 1024;
 const ENOUGH: u64 = 20_000;
 const TIMEOUT: Duration = Duration::from_secs(50);
@@ -38,7 +38,7 @@ fn number(value: &Value, key: &str) -> u64 {
     value[key].as_u64().unwrap_or_else(|| panic!("no {key} in {value}"))
 }
 
-/// What the switch counted over all ports, also those that are gone.
+/// Checks the totals of the switch over all ports, including removed ones.
 fn assert_status_agrees(switch: &Switch) {
     let read = || switch.ask(&["status"]).map(|status| status["traffic"].clone());
     let traffic = wait::settled(CALM, TIMEOUT, read).unwrap_or_else(|error| panic!("no status: {error}"));
@@ -56,7 +56,7 @@ fn carried(switch: &Switch) -> Vec<u64> {
     workers.iter().map(|worker| number(worker, "packets")).collect()
 }
 
-/// One guest sends by two pairs, one receives, and a third sends until its port is removed.
+/// One guest sends on two queue pairs, one receives, and a third sends until its port is removed.
 fn our_guests(ring: &str) {
     println!("{ring}");
     let folder = folder();
@@ -91,7 +91,7 @@ fn our_guests_with_two_pairs_use_both_workers_and_every_packet_is_accounted_for(
     }
 }
 
-/// DPDK's guest has two ports with two pairs each, and frames go round between them.
+/// DPDK's guest has two ports with two queue pairs each, and frames circulate between them.
 fn dpdks_guest(ring: Ring) {
     println!("{ring:?}");
     let folder = folder();
@@ -109,7 +109,7 @@ fn dpdks_guest(ring: Ring) {
     };
     let mut guest = Testpmd::guest(folder.path(), "guest", CPUS[1], &[port(0), port(1)]);
     guest.ready();
-    // DPDK does not wait for the switch to have started its rings; what comes before that is dropped, and rightly.
+    // DPDK does not wait for the switch to start its rings; earlier frames are dropped as intended.
     let started = wait::until(TIMEOUT, || {
         names.iter().all(|name| switch.running(name) == usize::from(PAIRS)).then_some(())
     });
