@@ -1,4 +1,4 @@
-//! The command line of the laboratory.
+//! Command line of the laboratory.
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -209,13 +209,13 @@ pub(crate) struct LabPathsArgs {
     pub(crate) output: Output,
 }
 
-/// What `lab usage` is about.
+/// About text of `lab usage`.
 fn usage() -> String {
     let about = Study::ALL.map(Study::about).join(", ");
     format!("How the way in which a data path is used decides what it does: {about}")
 }
 
-/// The help of `--only`.
+/// Help of `--only`.
 fn studies() -> String {
     format!("Run only these studies: {}", Study::ALL.map(Study::name).join(", "))
 }

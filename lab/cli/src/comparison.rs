@@ -1,7 +1,8 @@
-//! The switches of the field, each run by `linerate bench` as a process of its own, which starts and ends them.
+//! Comparison of switches: runs `linerate bench` as a child process for each switch; the benchmark starts and stops
+//! the switch.
 //!
-//! Everything that a benchmark writes lies in one folder: beside `--out`, where it is gone on with and can be compared later, or in a
-//! place for temporary things. The scripts that start other switches are part of this program.
+//! All files of a benchmark are in one folder: next to `--out`, where it can be resumed and compared later, or
+//! temporary. The scripts that start other switches are embedded in this program.
 
 use measure::distance;
 use rfc2544::Results;
@@ -16,14 +17,14 @@ use std::time::{Duration, Instant};
 use studies::usage::comparison::{Benches, Entry, Over, Subject};
 use tempfile::TempDir;
 
-/// Other switches, as `examples/bench` has them.
+/// Scripts for other switches, from `examples/bench`.
 const SCRIPTS: [(&str, &str); 4] = [
     ("testpmd.sh", include_str!("../../../examples/bench/testpmd.sh")),
     ("ovs-dpdk.sh", include_str!("../../../examples/bench/ovs-dpdk.sh")),
     ("ovs-tap.sh", include_str!("../../../examples/bench/ovs-tap.sh")),
     ("linux-bridge.sh", include_str!("../../../examples/bench/linux-bridge.sh")),
 ];
-/// Short trials of which a part must pass, since machines that are shared have their CPUs taken away at times.
+/// Options of each benchmark: short trials of which only a part must pass, because shared machines lose CPU time.
 const HOW: [&str; 16] = [
     "--tests",
     "throughput,latency",
@@ -42,11 +43,11 @@ const HOW: [&str; 16] = [
     "--timeout",
     "15s",
 ];
-/// The TAP interfaces between the generator and the forwarder.
+/// TAP interfaces between the generator and the forwarder.
 const TAPS: [&str; 2] = ["lrf0", "lrf1"];
-/// How often is looked whether a benchmark has ended.
+/// Interval at which a benchmark's exit is polled.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long is waited for the CPUs to be near each other, and for how long between two looks.
+/// Maximum time to wait until the CPUs are close to each other; `PAUSE` is the interval of measurements.
 const WAIT: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -54,9 +55,9 @@ fn flag(name: &str, value: String) -> Vec<String> {
     vec![name.to_owned(), value]
 }
 
-/// Where the files of the benchmarks are.
+/// Folder of the benchmarks' files.
 enum Folder {
-    /// Beside `--out`.
+    /// Next to `--out`.
     Kept(PathBuf),
     Temporary(TempDir),
 }
@@ -70,7 +71,7 @@ impl Folder {
     }
 }
 
-/// The runner of the benchmarks.
+/// Runs the benchmarks.
 pub(super) struct Comparison {
     folder: Folder,
     cpus: [usize; 2],
@@ -78,7 +79,7 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    /// The switch gets the first CPU, the generator the second. Without `out` the files go when this value does.
+    /// The first CPU is for the switch, the second for the generator. Without `out`, the files are deleted on drop.
     pub(super) fn new(out: Option<&Path>, cpus: [usize; 2], stop: Arc<AtomicBool>) -> io::Result<Self> {
         let folder = match out {
             Some(out) => {
@@ -94,7 +95,7 @@ impl Comparison {
     fn fill(&self) -> io::Result<()> {
         fs::create_dir_all(self.folder.path())?;
         let [switch, _] = self.cpus;
-        // Others always poll.
+        // The other switches poll continuously, so these do as well.
         let busy = "[worker]\npolling = \"busy\"\n";
         let completion = format!("{busy}work = [{switch}]\n");
         let pipeline =
@@ -112,7 +113,7 @@ impl Comparison {
         self.folder.path().join(name)
     }
 
-    /// What the benchmark of this switch is called with.
+    /// Arguments of the benchmark of this switch.
     fn words(&self, subject: Subject) -> Vec<String> {
         let [switch, generator] = self.cpus.map(|cpu| cpu.to_string());
         let mut words = flag("--cpu", generator);
@@ -126,7 +127,7 @@ impl Comparison {
         words
     }
 
-    /// What says which switch it is.
+    /// Arguments that select the switch.
     fn switch(&self, subject: Subject) -> Vec<String> {
         let command = |name: &str, places: &str| {
             flag("--switch-command", format!("exec bash '{}' {places}", self.place(name).display()))
@@ -154,12 +155,13 @@ impl Comparison {
         let mut command = Command::new(std::env::current_exe()?.with_file_name("linerate"));
         command.arg("bench").args(HOW).args(self.words(subject)).args(["--rounds", &rounds.to_string()]);
         command.args(["--keep", &keep, "--resume", "-o", "json"]);
-        // A signal of the terminal's ends this process, which then ends the benchmark.
+        // A separate process group: a signal from the terminal stops only this process, which then stops the
+        // benchmark.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         command.stdin(Stdio::null()).stdout(output).stderr(errors).spawn()
     }
 
-    /// Waits for its end; none: it was cancelled.
+    /// Waits for the benchmark. Returns `None` if it was cancelled.
     fn attend(&self, mut child: Child) -> io::Result<Option<ExitStatus>> {
         loop {
             if let Some(status) = child.try_wait()? {
@@ -167,7 +169,7 @@ impl Comparison {
             }
             if self.stop.load(Ordering::Relaxed) {
                 if let Some(pid) = Pid::from_raw(child.id().cast_signed()) {
-                    // One that has just ended needs no signal.
+                    // Fails if the benchmark has just ended.
                     let _ = kill_process(pid, Signal::INT);
                 }
                 child.wait()?;
@@ -188,7 +190,7 @@ impl Comparison {
         Entry { subject, results, why, distances: Vec::new() }
     }
 
-    /// The reason of a benchmark that failed.
+    /// The reason from the error output of a failed benchmark; otherwise its exit status.
     fn reason(&self, name: &str, status: ExitStatus) -> String {
         let text = fs::read_to_string(self.place(&format!("{name}.err"))).unwrap_or_default();
         let told = text.lines().skip_while(|line| !line.starts_with("error")).map(str::trim);

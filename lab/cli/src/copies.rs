@@ -1,6 +1,6 @@
-//! `linerate lab copies`: the study of copies between host and guest, simulated or measured, as one whole.
+//! `linerate lab copies`: the study of copies between host and guest, simulated or measured.
 //!
-//! It takes seconds in the simulator and below a minute on real memory, so nothing of it is kept before its end.
+//! It takes seconds in the simulator and less than a minute on real memory, so results are stored only at the end.
 
 use super::args::{CopyMemory, LabCopiesArgs};
 use super::profile;
@@ -12,7 +12,7 @@ use std::num::NonZeroUsize;
 use std::thread;
 use studies::copystudy::{Plan, Results, Selection, measure, orders, simulate_all};
 
-/// Runs what was asked for, keeps it and prints it.
+/// Runs the selected experiments, stores and prints them.
 pub(super) fn run(args: &LabCopiesArgs) -> anyhow::Result<()> {
     let selection = selection(args)?;
     if let Some(path) = &args.out {

@@ -1,19 +1,19 @@
-//! `linerate lab list`: every experiment, with what it changes.
+//! `linerate lab list`: lists every experiment, with the factors that it changes.
 
 use console::Output;
 use serde::Serialize;
 use studies::factors::{COMBINATIONS, FACTORS, cell, cells, everything};
 
-/// What can be run.
+/// All experiments.
 #[derive(Serialize)]
 struct List {
     /// Single factors.
     factors: Vec<Single>,
-    /// The study's combinations, beside the single factors.
+    /// The study's combinations of factors.
     combinations: Vec<String>,
     /// All combinations of the six factors with a letter.
     cells: Vec<String>,
-    /// How many there are when each is counted once.
+    /// Number of distinct experiments.
     experiments: usize,
 }
 
@@ -26,7 +26,7 @@ struct Single {
     title: &'static str,
 }
 
-/// Prints it.
+/// Prints the list.
 pub(super) fn run(output: Output) -> anyhow::Result<()> {
     let single = |factor: &studies::factors::Factor| Single {
         id: factor.id,
@@ -60,7 +60,7 @@ fn table(list: &List) -> String {
     )
 }
 
-/// Words in lines of up to 80 characters.
+/// Wraps words into lines of up to 80 characters.
 fn paragraph(words: &[String]) -> String {
     let mut lines = vec![String::new()];
     for word in words {

@@ -1,6 +1,6 @@
-//! The `linerate-lab` binary: experiments of the cache laboratory by name, run as one job, and turned into a report.
+//! The `linerate-lab` binary: runs experiments of the cache laboratory by name, and creates reports.
 //!
-//! Experiments and their meaning are in `studies` and `report`; here are arguments, files, progress and text.
+//! Experiments are defined in `studies` and `report`; this program handles arguments, files, progress and text.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! `linerate lab paths`: linerate's own path beside DPDK's in the simulator, and what was measured of the same beside that.
+//! `linerate lab paths`: simulates linerate's data path and DPDK's, and compares them with measurements.
 
 use super::args::LabPathsArgs;
 use super::profile;
@@ -41,7 +41,7 @@ fn read(file: &Path) -> Result<Measured, Diagnostic> {
     Measured::parse(&bytes).map_err(|error| Diagnostic::bad(&name, error, remedy))
 }
 
-/// All cases, as many at once as was asked for, in their order.
+/// Runs all cases, `--jobs` at a time. Returns them in order.
 fn simulate(args: &LabPathsArgs, profile: &Profile) -> Result<Vec<Case>, Stuck> {
     let jobs = args.jobs.or(thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
@@ -53,7 +53,7 @@ fn simulate(args: &LabPathsArgs, profile: &Profile) -> Result<Vec<Case>, Stuck> 
             scope.spawn(move || {
                 while let Some(one) = CASES.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let name = format!("{} {} B", one.0.name(), one.1);
-                    // The progress display outlives the workers.
+                    // The receiver outlives the workers.
                     let _ = sender.send((name.clone(), false));
                     let result = case(profile, *one, args.packets, args.changes);
                     if let Ok(mut done) = done.lock() {

@@ -1,4 +1,4 @@
-//! Which processor `--profile` means: a name that the laboratory knows, or a file.
+//! Resolves `--profile`: the name of a built-in profile, or a file.
 
 use console::Diagnostic;
 use sim::Profile;
@@ -6,7 +6,7 @@ use sim::profiles;
 use std::fs;
 use std::path::Path;
 
-/// The profile. What looks like a path, or is a file, is one; all else is a name.
+/// The profile. Text that looks like a path or names a file is a file; all other text is a name.
 pub(super) fn find(text: &str) -> Result<Profile, Diagnostic> {
     let is_path = text.contains('/') || Path::new(text).extension().is_some_and(|end| end == "toml");
     if is_path || Path::new(text).is_file() {

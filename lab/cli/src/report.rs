@@ -1,4 +1,5 @@
-//! `linerate lab report`: files of results in, a page, figures or data out. Every file is judged before one is written.
+//! `linerate lab report`: converts files of results to a page, figures or data. All files are validated before one is
+//! written.
 
 use super::args::LabReportArgs;
 use super::usage;
@@ -10,7 +11,7 @@ use std::fs;
 use std::path::Path;
 use studies::batch::checkpoint::CheckpointError;
 
-/// Writes what was asked for.
+/// Writes the requested outputs.
 pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
     let files = args.files.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>()?;
     let report = Report::of(files);
@@ -30,7 +31,7 @@ fn read(file: &Path) -> Result<ResultFile, Diagnostic> {
     validated.map_err(|error| Diagnostic::bad(file.display(), error, remedy))
 }
 
-/// Some lines for each set, and the tables of the studies of use.
+/// A summary of each set of results, and the tables of usage studies.
 fn text(report: &Report) -> String {
     let summary = Some(summary(report)).filter(|text| !text.is_empty());
     let parts = summary.into_iter().chain(report.usage().iter().map(usage::text));

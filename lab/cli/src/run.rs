@@ -1,5 +1,4 @@
-//! `linerate lab run`: everything that was asked for is judged first; then what is missing runs, and each result is
-//! kept as it comes.
+//! `linerate lab run`: validates all input, then runs the missing experiments and stores each result as it arrives.
 
 use super::args::{LabRunArgs, MemoryKind, Selection};
 use super::profile;
@@ -21,7 +20,7 @@ use studies::batch::{Event, Plan, select};
 use studies::factors::{Named, cells, everything};
 use studies::results::{Results, Row};
 
-/// Runs them and prints what was asked for.
+/// Runs the experiments and prints the results.
 pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
     let wanted = wanted(&args.selection)?;
     if args.memory != MemoryKind::Simulated {
@@ -41,7 +40,7 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
     job.verdict(args.out.as_deref(), wanted.len() - results.rows.len(), stopped)
 }
 
-/// The experiments that were asked for, or every name that is wrong.
+/// The requested experiments, or an error for every unknown name.
 fn wanted(selection: &Selection) -> Result<Vec<Named>, Diagnostic> {
     if selection.all {
         return Ok(everything());
@@ -58,13 +57,13 @@ fn wanted(selection: &Selection) -> Result<Vec<Named>, Diagnostic> {
     })
 }
 
-/// What keeps the results. Nothing has run yet, so a place that cannot be written to is bad input too.
+/// Opens the file of results. Nothing has run yet, so an unwritable file is invalid input.
 pub(super) fn open(out: Option<&Path>, made: Results) -> Result<CheckpointWriter, Diagnostic> {
     CheckpointWriter::open(out.map(Path::to_path_buf), made)
         .map_err(|error| Diagnostic { code: BAD_INPUT, ..unwritten(out, &error) })
 }
 
-/// What a signal left undone, and how to go on.
+/// Error after a signal, with the remedy to resume.
 pub(super) fn ended_by_signal(out: Option<&Path>, reason: &str) -> Diagnostic {
     let remedy = match out {
         Some(_) => "run the same command again: it goes on from here",
@@ -73,7 +72,7 @@ pub(super) fn ended_by_signal(out: Option<&Path>, reason: &str) -> Diagnostic {
     Diagnostic::failed("lab run", format!("ended by a signal; {reason}"), remedy)
 }
 
-/// What is under way.
+/// A running set of experiments.
 struct Job {
     writer: CheckpointWriter,
     failed: Vec<String>,
@@ -81,7 +80,7 @@ struct Job {
 }
 
 impl Job {
-    /// Runs what is missing; returns whether a signal ended it early.
+    /// Runs the missing experiments. Returns whether a signal stopped it.
     fn run(&mut self, plan: &Plan, wanted: &[Named]) -> io::Result<bool> {
         let missing = self.writer.missing(wanted);
         let kept = wanted.len() - missing.len();
@@ -116,7 +115,7 @@ impl Job {
         ControlFlow::Continue(())
     }
 
-    /// An error where something that was asked for is not there.
+    /// Returns an error if a requested result is missing.
     fn verdict(self, out: Option<&Path>, missing: usize, stopped: bool) -> anyhow::Result<()> {
         if let Some(error) = self.unwritten {
             return Err(unwritten(out, &error).into());
@@ -134,7 +133,7 @@ impl Job {
     }
 }
 
-/// The set with only the rows that were asked for.
+/// The results with only the requested rows.
 fn chosen(results: &Results, wanted: &[Named]) -> Results {
     let asked = |row: &&Row| wanted.iter().any(|named| named.name == row.name);
     Results { rows: results.rows.iter().filter(asked).cloned().collect(), ..results.clone() }

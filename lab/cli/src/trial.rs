@@ -1,7 +1,8 @@
-//! `linerate lab run --memory real` and `counted`, and `lab calibrate`: what needs this machine for itself.
+//! `linerate lab run --memory real` and `counted`, and `lab calibrate`: commands that need exclusive use of this
+//! machine.
 //!
-//! A trial goes round by round, and each finished round is kept with all before it; the same command again runs only the
-//! rounds that are missing. What cannot run here is told before anything runs.
+//! A trial runs in rounds, and each finished round is stored. The same command resumes with the missing rounds. A
+//! configuration that cannot run on this machine is rejected before anything runs.
 
 use super::args::{LabCalibrateArgs, LabRunArgs, MemoryKind};
 use super::profile;
@@ -25,7 +26,7 @@ use studies::results::Results;
 use studies::trial;
 use studies::trial::{Plan, Stage, TrialError};
 
-/// Runs what is missing of a trial and prints what was asked for.
+/// Runs the missing rounds of a trial and prints the results.
 pub(super) fn run(args: &LabRunArgs, wanted: Vec<Named>) -> anyhow::Result<()> {
     let plan = Plan {
         configurations: possible(args, wanted),
@@ -51,7 +52,7 @@ pub(super) fn run(args: &LabRunArgs, wanted: Vec<Named>) -> anyhow::Result<()> {
     watch.verdict(args.out.as_deref(), finished(&results), plan.rounds)
 }
 
-/// Rounds that results have.
+/// Number of rounds in results.
 fn finished(results: &Results) -> usize {
     results.trial.as_ref().map_or(0, |record| record.rounds.len())
 }
@@ -68,7 +69,7 @@ fn announce(plan: &Plan, finished: usize) {
     }
 }
 
-/// Shows how far a trial is, keeps its rounds, and ends it where a signal came.
+/// Shows the progress of a trial, stores its rounds, and stops it on a signal.
 struct Watch {
     progress: Progress,
     writer: CheckpointWriter,
@@ -95,7 +96,7 @@ impl trial::Progress for Watch {
 }
 
 impl Watch {
-    /// An error where rounds that were asked for are not there.
+    /// Returns an error if requested rounds are missing.
     fn verdict(self, out: Option<&Path>, finished: usize, rounds: usize) -> anyhow::Result<()> {
         if let Some(error) = self.unwritten {
             return Err(unwritten(out, &error).into());
@@ -109,7 +110,7 @@ impl Watch {
     }
 }
 
-/// Measures this processor's constants, and prints or keeps a profile of them.
+/// Measures this processor's constants, and prints or stores them as a profile.
 pub(super) fn calibrate(args: &LabCalibrateArgs) -> anyhow::Result<()> {
     if let Some(path) = &args.out {
         refuse_place(path)?;
@@ -134,7 +135,7 @@ pub(super) fn calibrate(args: &LabCalibrateArgs) -> anyhow::Result<()> {
     }
 }
 
-/// What was measured, and what the simulator says under a profile.
+/// Table of measured values, and of values simulated with a profile.
 fn beside(found: &Calibration, validated: &Profile) -> anyhow::Result<String> {
     let simulated = calibrate::simulate(validated)
         .map_err(|error| Diagnostic::failed("lab calibrate", error, "give another profile"))?;
@@ -153,7 +154,7 @@ fn beside(found: &Calibration, validated: &Profile) -> anyhow::Result<String> {
     Ok(format!("{table}\n\nmeasured: {}; simulated: {}", found.processor, validated.name))
 }
 
-/// What was asked for; of `--all` and `--cells` only what this processor can do, and the rest is named.
+/// The requested experiments. For `--all` and `--cells`, those that this processor supports; the others are reported.
 fn possible(args: &LabRunArgs, wanted: Vec<Named>) -> Vec<Named> {
     if !(args.selection.all || args.selection.cells) {
         return wanted;
@@ -165,7 +166,7 @@ fn possible(args: &LabRunArgs, wanted: Vec<Named>) -> Vec<Named> {
     can
 }
 
-/// Refuses a file that is there, or that cannot be made. Nothing has run yet, and nothing is left behind.
+/// Rejects a file that exists or cannot be created. Nothing has run yet, and no file is left behind.
 pub(super) fn refuse_place(path: &Path) -> Result<(), Diagnostic> {
     let place = format!("--out {}", path.display());
     if path.exists() {

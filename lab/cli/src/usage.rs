@@ -1,7 +1,7 @@
-//! `linerate lab usage`: the studies of how a data path is used, on this machine.
+//! `linerate lab usage`: studies of data-path usage, on this machine.
 //!
-//! Everything that can be judged is judged first; then each reading is kept as it comes, and the same command again
-//! takes only those that are missing.
+//! All input is validated first. Then each reading is stored as it is taken; the same command resumes with the
+//! missing ones.
 
 use super::args::LabUsageArgs;
 use super::comparison::Comparison;
@@ -26,7 +26,7 @@ use studies::usage::budget::BudgetError;
 use studies::usage::checkpoint::CheckpointWriter;
 use studies::usage::{Plan, Results, Study, Watch, measure};
 
-/// Runs what is missing, keeps it and prints all that there is.
+/// Takes the missing readings, stores them and prints all.
 pub(super) fn run(args: &LabUsageArgs) -> anyhow::Result<()> {
     let plan = plan(args)?;
     plan.validate().map_err(|error| failed(&error))?;
@@ -34,7 +34,7 @@ pub(super) fn run(args: &LabUsageArgs) -> anyhow::Result<()> {
     written::validate(args.html.as_deref(), args.svg.as_deref())?;
     let here = environment::here(CpuSet { switch, generator, guest: None });
     let out = args.out.as_deref();
-    // Nothing has run yet, so a place that cannot be written to is bad input too.
+    // Nothing has run yet, so an unwritable file is invalid input.
     let refused = |error: CheckpointError| Diagnostic { code: BAD_INPUT, ..unkept(out, &error) };
     let (writer, mut results) =
         CheckpointWriter::open(args.out.clone(), plan.empty(here)).map_err(refused)?;
@@ -45,7 +45,7 @@ pub(super) fn run(args: &LabUsageArgs) -> anyhow::Result<()> {
     ended.map_or(Ok(()), |end| Err(verdict(end, out).into()))
 }
 
-/// Prints what there is, and draws it where that was asked for.
+/// Prints the results and writes the requested figures.
 fn tell(args: &LabUsageArgs, results: &Results) -> anyhow::Result<()> {
     console::print(results, args.output, |results| plain(&text(results)))?;
     if let Some(file) = &args.html {
@@ -58,17 +58,17 @@ fn tell(args: &LabUsageArgs, results: &Results) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Why not every reading is there.
+/// Why readings are missing.
 enum End {
     Asked,
     Unwritten(CheckpointError),
     Failed(BudgetError),
 }
 
-/// Shows how far it is, keeps what there is, and ends where a signal came.
+/// Shows the progress, stores readings, and stops on a signal.
 struct Watcher {
     progress: Progress,
-    /// Readings in all.
+    /// Total number of readings.
     of: usize,
     writer: CheckpointWriter,
     stop: Arc<AtomicBool>,
@@ -91,7 +91,7 @@ impl Watch for Watcher {
     }
 }
 
-/// Runs what is missing; what ended it, if it did not end by itself.
+/// Takes the missing readings. Returns why it ended early, if it did.
 fn shown(plan: &Plan, results: &mut Results, writer: CheckpointWriter) -> anyhow::Result<Option<End>> {
     let (all, missing) = (plan.studies.len(), plan.missing(results));
     if missing.len() < all {
@@ -173,7 +173,7 @@ fn failed(error: &BudgetError) -> Diagnostic {
     }
 }
 
-/// All sections, below where they were measured.
+/// All sections, after their provenance.
 pub(super) fn text(results: &Results) -> String {
     let sections = usage_sections(results);
     let where_from = usage_provenance(results);

@@ -1,4 +1,4 @@
-//! `linerate-lab`: invalid input is refused before anything runs, and kept results are continued.
+//! `linerate-lab`: invalid input is rejected before anything runs, and stored results are resumed.
 #![allow(clippy::unwrap_used, reason = "the helpers of these tests are tests too")]
 
 use std::fs;
@@ -19,7 +19,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// Refused with exit code 2 and these words, with nothing printed and no file made.
+/// Checks for exit code 2 and these words in the error output, without standard output or new files.
 fn refused(folder: &Path, words: &[&str], said: &[&str]) {
     let files = || fs::read_dir(folder).unwrap().count();
     let before = files();
@@ -59,7 +59,7 @@ fn what_this_processor_cannot_do_is_refused_before_anything_is_measured() {
     let case = |words: &[&str], said: &[&str]| {
         refused(folder.path(), &[&["run", "--memory", "real", "--config"], words].concat(), said);
     };
-    // No program turns the prefetchers of a processor off.
+    // No program disables the prefetchers of a processor.
     case(&["f"], &["--memory real", "remedy"]);
     case(&["base", "--rounds", "1"], &["1 rounds are too few", "remedy"]);
     case(&["base", "--slice", "0"], &["slices of", "remedy"]);
@@ -122,7 +122,7 @@ fn a_signal_keeps_what_is_there() {
     assert!(stdout(&report).contains(&format!("({kept} configurations)")), "{}", stdout(&report));
 }
 
-/// On a machine with two CPUs or more; with one a trial is refused, which is all there is to test then.
+/// Needs two CPUs; with one CPU, trials are rejected, and only that is tested.
 #[test]
 fn a_trial_keeps_its_rounds_when_a_signal_comes_and_goes_on_from_them() {
     if thread::available_parallelism().map_or(1, usize::from) < 2 {
@@ -130,7 +130,7 @@ fn a_trial_keeps_its_rounds_when_a_signal_comes_and_goes_on_from_them() {
     }
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("f.json");
-    // A pool of few buffers, so that neither memory nor time is wanted.
+    // A pool of few buffers, to limit memory and time.
     let words =
         |rounds| ["run", "--memory", "real", "--config", "pool-1024", "--slice", "1", "--rounds", rounds];
     let mut command = Command::new(env!("CARGO_BIN_EXE_linerate-lab"));
@@ -192,7 +192,7 @@ fn copies_are_kept_told_order_by_order_and_put_into_the_report() {
     for said in ["Simulated: two sockets", "edited > read-only", "both copies", "other node >> same node"] {
         assert!(stdout(&first).contains(said), "{}", stdout(&first));
     }
-    // A second call would have to mix two runs, or lose one.
+    // A second call would mix two runs or lose one.
     refused(folder.path(), &words, &["c.json", "the file is there", "remedy"]);
     let run = ["run", "--config", "base", "--packets", "256", "--out", "f.json"];
     assert!(lab(folder.path(), &run).status.success());
@@ -211,7 +211,7 @@ fn copies_on_real_memory_say_what_was_left_out_or_why_nothing_ran() {
     let words = ["copies", "--memory", "real", "--size", "64", "--variant", "other-node", "-o", "json"];
     let short = [&words[..], &["--rounds", "6", "--batches", "4"]].concat();
     let output = lab(folder.path(), &short);
-    // A machine with one CPU refuses it.
+    // A machine with one CPU rejects it.
     if output.status.code() == Some(2) {
         assert!(stderr(&output).contains("two or more"), "{}", stderr(&output));
         return;
@@ -288,7 +288,7 @@ fn studies_of_use_are_refused_where_they_cannot_run_and_the_mistake_loses_112_of
     assert!((1..4).all(|n| count(n, "lost") == 0 && count(n, "came") == count(n, "taken")), "{printed}");
 }
 
-/// A call that takes readings for long enough to be ended, and how many it has kept.
+/// Runs `lab usage`, long enough to be interrupted, and interrupts it once it has stored this number of readings.
 fn usage_until(folder: &Path, readings: usize) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_linerate-lab"));
     command.args(["usage", "--only", "budget", "--slice", "30", "--out", "u.json"]).current_dir(folder);
@@ -310,7 +310,7 @@ fn calls(folder: &Path) -> usize {
 
 #[test]
 fn studies_of_use_that_a_signal_ends_are_shown_so_far_and_gone_on_with() {
-    // On a machine with one CPU they are refused.
+    // A machine with one CPU rejects them.
     if thread::available_parallelism().map_or(1, usize::from) < 2 {
         return;
     }
