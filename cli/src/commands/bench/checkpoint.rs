@@ -1,4 +1,4 @@
-//! The file of trials: begun, gone on with, and written a whole line at a time.
+//! The file of trials: created or resumed, and written in whole lines.
 
 use console::Diagnostic;
 use rfc2544::checkpoint::{Checkpoint, CheckpointError, Header};
@@ -15,7 +15,7 @@ pub(super) struct CheckpointWriter {
     file: File,
 }
 
-/// Begins the file, or goes on with it: then the trials that it has, and where they were made.
+/// Creates the file, or resumes it: returns its trials and the environment in which they were measured.
 pub(super) fn open(
     path: &Path,
     resume: bool,
@@ -44,12 +44,12 @@ pub(super) fn open(
         return Ok((writer, kept.course, kept.header.environment));
     }
     let file = File::options().append(true).open(path).map_err(unusable)?;
-    // A line that was not finished is not gone on with.
+    // An incomplete last line is truncated.
     file.set_len(kept.whole as u64).map_err(unusable)?;
     Ok((CheckpointWriter { path: path.to_owned(), file }, kept.course, kept.header.environment))
 }
 
-/// The file with another first line. The old one stays whole until the new one is.
+/// Rewrites the file with another header. The old file is replaced only once the new one is complete.
 fn rewritten(path: &Path, kept: &Checkpoint) -> Result<CheckpointWriter, Diagnostic> {
     let mut next = path.as_os_str().to_owned();
     next.push(".next");

@@ -1,4 +1,4 @@
-//! What runs beside a benchmark: a switch or a guest, supervised, with all that it prints in a file.
+//! Child processes of a benchmark: a switch or a guest, supervised, with their output in a file.
 
 use super::supervise::GRACE;
 use console::Diagnostic;
@@ -10,25 +10,25 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Lines of its output that an error shows.
+/// Number of lines of output that an error shows.
 const SHOWN: usize = 12;
 
-/// How a child is started.
+/// How to start a child.
 #[derive(Clone, Debug)]
 pub(super) struct Start {
-    /// What people call it.
+    /// Display name.
     pub(super) name: &'static str,
     /// The command and its arguments.
     pub(super) words: Vec<OsString>,
 }
 
 impl Start {
-    /// A command of a shell.
+    /// A shell command.
     pub(super) fn shell(name: &'static str, command: &str) -> Self {
         Self { name, words: ["/bin/sh", "-c", command].map(OsString::from).into() }
     }
 
-    /// This program.
+    /// This program with these arguments.
     pub(super) fn own(name: &'static str, words: &[impl AsRef<str>]) -> Result<Self, Diagnostic> {
         let mut all = vec![own()?];
         all.extend(words.iter().map(|word| OsString::from(word.as_ref())));
@@ -42,7 +42,7 @@ fn own() -> Result<OsString, Diagnostic> {
     Ok(path.into())
 }
 
-/// A running child; it ends with this value.
+/// A running child; terminated on drop.
 #[derive(Debug)]
 pub(super) struct Running {
     name: &'static str,
@@ -64,7 +64,7 @@ impl Running {
         Ok(Self { name, supervise: command.spawn().map_err(failed)?, log, status: None })
     }
 
-    /// What people call it.
+    /// Display name.
     pub(super) fn name(&self) -> &'static str {
         self.name
     }
@@ -77,12 +77,12 @@ impl Running {
         self.status.is_some()
     }
 
-    /// How it ended.
+    /// Exit status in words.
     pub(super) fn how(&self) -> String {
         self.status.map_or_else(|| "it runs".to_owned(), |status| status.to_string())
     }
 
-    /// What it printed last, for an error.
+    /// The last lines of its output, for an error.
     pub(super) fn words(&self) -> String {
         let bytes = std::fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);
@@ -94,7 +94,7 @@ impl Running {
         format!("it printed at last (all of it is in {}):\n    | {last}", self.log.display())
     }
 
-    /// Ends it in order, or else at once.
+    /// Terminates it, and kills it if it does not end.
     fn end(&mut self) {
         drop(self.supervise.stdin.take());
         let until = Instant::now() + GRACE + Duration::from_secs(2);
@@ -103,7 +103,7 @@ impl Running {
         }
         if !self.has_ended() {
             if let Some(group) = Pid::from_raw(self.supervise.id().cast_signed()) {
-                // A group that is gone is what is wanted.
+                // Fails only if the group has ended.
                 let _ = kill_process_group(group, Signal::KILL);
             }
             let _ = self.supervise.wait();

@@ -1,11 +1,11 @@
-//! Commands of users, with what their places stand for put in.
+//! Commands given by the user, with placeholders.
 
 use console::Diagnostic;
 
-/// What stands for what.
+/// Placeholders and their values.
 pub(super) type Places<'a> = [(&'static str, Option<&'a str>)];
 
-/// The command with its places filled in. A place that it names and that is not there is told.
+/// The command with its placeholders replaced. Returns an error if it uses one without a value.
 pub(super) fn fill(flag: &str, command: &str, places: &Places<'_>) -> Result<String, Diagnostic> {
     let mut filled = command.to_owned();
     for (name, value) in places {
@@ -29,12 +29,12 @@ pub(super) fn fill(flag: &str, command: &str, places: &Places<'_>) -> Result<Str
     Ok(filled)
 }
 
-/// Whether the command names this place.
+/// Whether the command contains this placeholder.
 pub(super) fn names(command: &str, place: &str) -> bool {
     command.contains(&format!("{{{place}}}"))
 }
 
-/// As one word of a shell.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@+,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

@@ -1,4 +1,4 @@
-//! `linerate bench compare`: two files of results, and what their difference is worth.
+//! `linerate bench compare`: compares two files of results, with the significance of the difference.
 
 use super::report::bounded;
 use crate::args::bench::CompareArgs;
@@ -8,7 +8,7 @@ use rfc2544::checkpoint::Checkpoint;
 use rfc2544::compare::{Comparison, Figure, Finding, compare};
 use std::path::Path;
 
-/// Compares them and prints it.
+/// Compares the files and prints the comparison.
 pub(super) fn run(args: &CompareArgs) -> anyhow::Result<()> {
     let (a, b) = (read(&args.a)?, read(&args.b)?);
     let comparison = compare(&a, &b).map_err(|error| {
@@ -23,7 +23,7 @@ pub(super) fn run(args: &CompareArgs) -> anyhow::Result<()> {
     console::print(&comparison, args.output, text)
 }
 
-/// What `-o json` printed, or what `--keep` kept.
+/// Reads the output of `-o json`, or a file written by `--keep`.
 fn read(path: &Path) -> Result<Results, Diagnostic> {
     let wrong = |reason: String| {
         Diagnostic::bad(path.display(), reason, "name what `linerate bench -o json` printed or `--keep` kept")

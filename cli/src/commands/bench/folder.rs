@@ -1,4 +1,4 @@
-//! A temporary directory for sockets, configurations and the output of processes; kept if the benchmark failed.
+//! A temporary directory for sockets, configurations and the output of processes; kept if the benchmark fails.
 
 use console::Diagnostic;
 use std::io;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 pub(super) struct Folder(TempDir);
 
 impl Folder {
-    /// A new directory.
+    /// Creates a directory.
     pub(super) fn new() -> Result<Self, Diagnostic> {
         let failed = |error: io::Error| {
             let remedy = "point TMPDIR at a directory that you may write to, with a short path";
@@ -34,7 +34,7 @@ impl Folder {
         self.path().join(format!("{name}.sock")).display().to_string()
     }
 
-    /// Writes a file of this name; its path.
+    /// Writes a file of this name. Returns its path.
     pub(super) fn write(&self, name: &str, text: &str) -> Result<String, Diagnostic> {
         let path = self.path().join(name);
         let remedy = "make room, or point TMPDIR elsewhere";

@@ -1,9 +1,10 @@
-//! `linerate bench`: RFC 2544 against a switch, ours or another, and two results side by side.
+//! `linerate bench`: RFC 2544 tests of a switch, ours or another, and comparison of two results.
 //!
-//! `args` are the flags, `options` those that may stand in a file as well; `setup` makes ports, switch and guest of
-//! them (`parts`, `opposite`), and judges everything (`validate`) before anything is started. `run` does one trial after another (`trial`); which one is
-//! decided in the laboratory's room (`rfc2544`). `child` starts what runs beside this process and ends it, `supervise`
-//! is the process in between; `within` is what runs in the generator's own thread. `keep` is the file of trials, `report` prints, `compare` compares.
+//! `args` has the flags, `options` those that may also be in a file. `setup` builds ports, switch and guest from them
+//! (`parts`, `opposite`, `workers`), and validates everything (`validate`) before anything is started. `run` executes
+//! one trial after another (`trial`); the crate `rfc2544` selects them. `child` starts and stops processes beside
+//! this one, `supervise` is the process in between, and `within` has the parts that run in the generator's thread.
+//! `checkpoint` is the file of trials, `report` prints results, `compare` compares them.
 
 mod checkpoint;
 mod child;
@@ -26,7 +27,7 @@ mod workers;
 
 use crate::args::bench::{BenchArgs, BenchCommand};
 
-/// Does what was asked for.
+/// Runs the command.
 pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<()> {
     match &args.command {
         Some(BenchCommand::Compare(args)) => compare::run(args),

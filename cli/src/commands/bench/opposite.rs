@@ -1,5 +1,5 @@
-//! What stands opposite to the generator's and the guest's ports: ports of a switch of our own, as they are asked for or as they
-//! follow from the other side.
+//! Peers of the generator's and the guest's ports: ports of our own switch, as configured or derived from the other
+//! side.
 
 use crate::commands::generate::input::judged_ports;
 use crate::settings::kinds::socket::SocketSettings;
@@ -8,7 +8,7 @@ use crate::settings::topology::PortSettings;
 use console::Diagnostic;
 use serde_json::{Map, Value};
 
-/// A port on a socket as a section of a configuration.
+/// Configuration section of a port on a socket.
 pub(super) fn socket_port(name: &str, bridge: &str, kind: &str, socket: &str, mode: &str) -> String {
     let socket = toml::Value::from(socket);
     format!(
@@ -16,7 +16,7 @@ pub(super) fn socket_port(name: &str, bridge: &str, kind: &str, socket: &str, mo
     )
 }
 
-/// A port of our switch as it is named.
+/// A configured port of our switch.
 pub(super) fn own_port(keys: &Map<String, Value>, n: usize) -> Result<PortSettings, Diagnostic> {
     let place = || format!("--switch-port {}", n + 1);
     let validated = judged_ports(vec![keys.clone()]);
@@ -26,7 +26,7 @@ pub(super) fn own_port(keys: &Map<String, Value>, n: usize) -> Result<PortSettin
     validated.into_iter().next().ok_or_else(|| Diagnostic::bad(place(), "there is none", "name it"))
 }
 
-/// What stands opposite to a port of the generator.
+/// The peer of a port of the generator.
 pub(super) fn mirrored(port: &PortSettings) -> Result<PortSettings, Diagnostic> {
     let opposite =
         |socket: &SocketSettings| SocketSettings { path: socket.path.clone(), mode: socket.mode.other() };

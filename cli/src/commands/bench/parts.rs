@@ -1,5 +1,4 @@
-//! Switch and guest as they are started: processes of their own with files of their own, commands, or parts of the generator's
-//! thread.
+//! Builds switch and guest: as processes with their own files, as commands, or as parts of the generator's thread.
 
 use super::child::Start;
 use super::command::{fill, names};
@@ -17,30 +16,30 @@ use rfc2544::{Setup, Topology};
 use serde_json::json;
 use std::fmt::Write as _;
 
-/// The guest, where there is one.
+/// The guest, if there is one.
 #[derive(Debug)]
 pub(super) enum Guest {
-    /// A process of its own.
+    /// A separate process.
     Process(Start),
-    /// Within the generator's thread, with these ports.
+    /// In the generator's thread, with these ports.
     Inline(Vec<PortSettings>),
-    /// The same, sending back what it gets; as `linerate guest` is called.
+    /// In the generator's thread, reflecting frames; the arguments are those of `linerate guest`.
     Reflector(Vec<String>),
 }
 
-/// What switch and guest are made of.
+/// Input for switch and guest.
 pub(super) struct Parts<'a> {
     pub(super) options: &'a BenchOptions,
     pub(super) topology: Topology,
     pub(super) switch: Switch<'a>,
     pub(super) ports: &'a [PortSettings],
     pub(super) folder: &'a Folder,
-    /// The sections of our switch's workers, and the same again where a file has them.
+    /// Sections of our switch's workers, and the same text if it comes from a file.
     pub(super) workers: (String, Option<String>),
 }
 
 impl Parts<'_> {
-    /// Whether frames pass a guest.
+    /// Whether frames pass through a guest.
     pub(super) fn has_guest(&self) -> bool {
         let named = |command: &str| names(command, "c");
         match (self.topology, &self.switch) {
@@ -53,7 +52,7 @@ impl Parts<'_> {
         }
     }
 
-    /// The guest's sockets, one for each of its devices.
+    /// The guest's sockets, one for each device.
     fn guest_sockets(&self) -> Vec<String> {
         let devices = match (self.has_guest(), self.topology) {
             (false, _) => &[][..],
@@ -78,7 +77,7 @@ impl Parts<'_> {
         fill(flag, command, &named)
     }
 
-    /// The switch as a process, and the ports that ours has.
+    /// The switch as a process, and the ports of our own switch.
     pub(super) fn switch(&self) -> Result<(Option<Start>, Vec<String>), Diagnostic> {
         match self.switch {
             Switch::Running | Switch::Inline => Ok((None, Vec::new())),
@@ -97,7 +96,7 @@ impl Parts<'_> {
         }
     }
 
-    /// A place that was made up here has to be told to the switch.
+    /// Requires that the command uses every generated path, which the switch does not know otherwise.
     fn validate_command(&self, command: &str) -> Result<(), Diagnostic> {
         let made_up = self.options.port_flags.is_empty() && self.options.ports.is_empty();
         let mut wanted = Vec::new();
@@ -148,7 +147,7 @@ impl Parts<'_> {
         self.options.guest == Some(OwnGuest::Inline)
     }
 
-    /// The devices of a guest within the generator's thread.
+    /// Devices of a guest in the generator's thread.
     fn guest_ports(&self) -> anyhow::Result<Vec<PortSettings>> {
         let mode = if self.guest_listens() { "server" } else { "client" };
         let sockets = self.guest_sockets();
@@ -159,17 +158,17 @@ impl Parts<'_> {
         judged_ports(["c", "d"].into_iter().zip(&sockets).map(port).collect())
     }
 
-    /// Whether the guest's sockets are the guest's.
+    /// Whether the guest creates its sockets.
     fn guest_listens(&self) -> bool {
         matches!(self.switch, Switch::Command(_))
             && self.options.sockets.unwrap_or_default() == Listener::Ours
     }
 
-    /// A guest that sends back what it gets.
+    /// Arguments of a guest that reflects frames.
     fn reflector(&self) -> Vec<String> {
         let way = if self.guest_listens() { "--listen" } else { "--connect" };
         let socket = self.guest_sockets().into_iter().next().unwrap_or_default();
-        // Where the generator's frames go by themselves.
+        // The default destination address of the generator's frames.
         let mac = Description::default().destination_mac.to_string();
         let words = ["guest", "--wait", "--mode", "macswap", "--mac", &mac, way, &socket].map(str::to_owned);
         let cpu = self.options.guest_cpu.map(|cpu| ["--cpu".to_owned(), cpu.to_string()]);
@@ -187,7 +186,7 @@ impl Parts<'_> {
         Start::own("the guest", &["--control", &self.folder.socket("guest-control"), "run", &file])
     }
 
-    /// The configuration of our own switch, and its ports in words.
+    /// The configuration of our own switch, and a description of its ports.
     fn configuration(&self) -> Result<(String, Vec<String>), Diagnostic> {
         let flags =
             self.options.switch_port_flags.iter().map(|port| keys(port)).collect::<Result<Vec<_>, _>>()?;
@@ -225,7 +224,7 @@ impl Parts<'_> {
         Ok((text, words))
     }
 
-    /// In words that are the same whenever it is measured.
+    /// A description that is the same for every run of the same setup.
     pub(super) fn setup(&self, stream: &Description, guest: bool, switch_ports: &[String]) -> Setup {
         let folder = self.folder.path().display().to_string();
         let same = |text: &str| text.replace(&folder, "DIR");

@@ -1,8 +1,8 @@
-//! Results as text: a table for each test.
+//! Results as text: one table per test.
 
 use rfc2544::{Environment, Figure, Latency, LossRow, Results, SizeResults};
 
-/// All tables, and what has to be known of them.
+/// All tables, and a footer.
 pub(super) fn text(results: &Results) -> String {
     let tables = [throughput(results), latency(results), loss(results)];
     let mut parts: Vec<String> = tables.into_iter().flatten().collect();
@@ -10,7 +10,7 @@ pub(super) fn text(results: &Results) -> String {
     parts.join("\n\n")
 }
 
-/// A number that may be a lower bound only.
+/// A number that may be only a lower bound.
 pub(super) fn bounded(value: &str, at_least: bool) -> String {
     if at_least { format!(">= {value}") } else { value.to_owned() }
 }
@@ -20,7 +20,7 @@ fn mega(figure: Option<Figure>, times: f64, digits: usize) -> String {
     figure.map_or_else(String::new, shown)
 }
 
-/// The same, with a word where the search is not at its end.
+/// [`mega`], with a remark if the search was not finished.
 fn searched(figure: Option<Figure>, times: f64, digits: usize) -> String {
     mega(figure, times, digits) + figure.map_or("", |figure| figure.remark())
 }
@@ -106,12 +106,12 @@ fn loss(results: &Results) -> Option<String> {
     (!rows.is_empty()).then(|| console::table(&["SIZE", ">OF CEILING", ">OFFERED Mpps", ">LOSS %", ""], rows))
 }
 
-/// What was measured, where, and what to mind.
+/// Setup, environment and caveats.
 fn footer(results: &Results) -> String {
     let setup = &results.setup;
     let version = setup.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
     let (topology, ports) = (setup.topology.name(), setup.ports.join(" and "));
-    // A switch within the generator's thread has none that anybody could name.
+    // A switch in the generator's thread has no named ports.
     let ports = if ports.is_empty() { ports } else { format!(", ports {ports}") };
     let mut lines = vec![format!("{topology}: switch {}{version}{ports}", setup.switch)];
     lines.extend(place(&results.environment));
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
     use rfc2544::{Bound, Plan, Round, Setup, Throughput};
 
-    /// One size, of which one round has lost a quarter at the ceiling and was ended while it searched.
+    /// One size with one round, which lost a quarter at the ceiling and was interrupted during the search.
     fn results(ports: &[&str]) -> Results {
         let plan: Plan = crate::args::bench_options::BenchOptions::default().plan();
         let loss = LossRow { percent: 100.0, offered_pps: 2_345_678.0, short: false, loss: 0.25 };

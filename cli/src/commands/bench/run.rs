@@ -1,5 +1,4 @@
-//! The order of a benchmark: everything is judged, what was kept is read, then trial follows trial until there are no
-//! more.
+//! Sequence of a benchmark: validates everything, reads stored trials, then runs the missing trials.
 
 use super::checkpoint::{self, CheckpointWriter};
 use super::report;
@@ -20,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Runs it.
+/// Runs the benchmark.
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<()> {
     let file = args.file.as_deref().map(read).transpose()?.unwrap_or_default();
     let place =
@@ -58,7 +57,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<()> {
     }
 }
 
-/// A file of wishes.
+/// Reads a file of options.
 fn read(path: &Path) -> Result<BenchOptions, Diagnostic> {
     let shown = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|e| {
@@ -86,7 +85,7 @@ fn read(path: &Path) -> Result<BenchOptions, Diagnostic> {
     }
 }
 
-/// Runs what is missing; what ended it, if it did not end by itself.
+/// Runs the missing trials. Returns why it ended early, if it did.
 fn trials(
     job: &Job,
     course: &mut Course,
@@ -108,7 +107,7 @@ fn trials(
     Ok(stopped.err())
 }
 
-/// A flag that a signal raises; the second signal ends the process at once, and the supervisors what it started.
+/// A flag set by the first signal; the second one ends the process at once, and the supervisors end its children.
 fn stop_on_signals() -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -140,7 +139,7 @@ fn in_turn(
     Ok(())
 }
 
-/// A step as people read it while it runs.
+/// Name of a step in the progress display.
 fn name(job: &Job, step: &Step) -> String {
     let what = match step.doing {
         Doing::Wire => "own wire".to_owned(),

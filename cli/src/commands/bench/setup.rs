@@ -1,9 +1,9 @@
-//! The parts of a benchmark: the generator's ports, the switch and the guest, made from the options and validated before
-//! anything starts (`validate`).
+//! Setup of a benchmark: the generator's ports, the switch and the guest, built from the options and validated
+//! (`validate`) before anything is started.
 //!
-//! A switch of our own gets a configuration that mirrors the generator's ports. In `phy-vm-phy` it has two bridges,
-//! so that frames must pass the guest, which bridges two virtio-user ports, as a second process of this program or within the
-//! generator's thread; in `loop` the guest reflects.
+//! Our own switch gets a configuration that mirrors the generator's ports. In `phy-vm-phy` it has two bridges, so
+//! that frames must pass through the guest, which bridges two virtio-user ports, as a second process of this program
+//! or in the generator's thread. In `loop` the guest reflects frames.
 
 use super::child::Start;
 use super::folder::Folder;
@@ -20,7 +20,7 @@ use rfc2544::{CpuSet, Plan, Setup, Topology};
 use serde_json::json;
 use std::time::Duration;
 
-/// Everything, judged.
+/// A validated benchmark.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) plan: Plan,
@@ -32,11 +32,11 @@ pub(super) struct Job {
     pub(super) cpus: CpuSet,
     pub(super) timeout: Duration,
     pub(super) folder: Folder,
-    /// The switch runs within the generator's thread, over ports of its own.
+    /// Whether the switch runs in the generator's thread, with its own ports.
     pub(super) inline: bool,
 }
 
-/// Makes a job of what is asked for. Nothing is started.
+/// Builds a benchmark from the options. Starts nothing.
 pub(super) fn job(options: &BenchOptions, place: &str) -> anyhow::Result<Job> {
     let plan = options.plan();
     plan.validate().map_err(|error| Diagnostic::of_error(place, error, "correct it").as_bad_input())?;
@@ -61,7 +61,7 @@ pub(super) fn job(options: &BenchOptions, place: &str) -> anyhow::Result<Job> {
     Ok(Job { plan, setup, stream, ports, switch, guest, cpus, timeout: options.timeout(), folder, inline })
 }
 
-/// There is no other thread, so there is nothing to place and nothing to connect to.
+/// Rejects options that an inline switch cannot use: it has no other thread and no configurable ports.
 fn validate_inline(options: &BenchOptions, topology: Topology, switch: Switch<'_>) -> Result<(), Diagnostic> {
     let given = !(options.ports.is_empty() && options.port_flags.is_empty());
     let not_here = [
@@ -76,7 +76,7 @@ fn validate_inline(options: &BenchOptions, topology: Topology, switch: Switch<'_
     })
 }
 
-/// It forwards or reflects, on the generator's CPU.
+/// Rejects options that an inline guest cannot use: it forwards or reflects, on the generator's CPU.
 fn validate_guest(options: &BenchOptions, topology: Topology) -> Result<(), Diagnostic> {
     let not_here = [("--topology", topology == Topology::VmVm), ("--guest-cpu", options.guest_cpu.is_some())];
     let inline = options.guest == Some(OwnGuest::Inline);
@@ -99,7 +99,7 @@ fn validate_workers(options: &BenchOptions, switch: Switch<'_>) -> Result<(), Di
     if foreign { Err(Diagnostic::bad(place, reason, "leave it out")) } else { Ok(()) }
 }
 
-/// The frames, judged at each size.
+/// The stream, validated with each frame size.
 fn stream(options: &BenchOptions, plan: &Plan, place: &str) -> Result<Description, Diagnostic> {
     let file = options.stream.clone().unwrap_or_default();
     let mut stream = described(&options.set, &file)?;
@@ -116,7 +116,7 @@ fn stream(options: &BenchOptions, plan: &Plan, place: &str) -> Result<Descriptio
     Ok(stream)
 }
 
-/// The generator's ports: those that are named, or virtio-user ports on sockets of their own.
+/// The generator's ports: those configured, or virtio-user ports on generated sockets.
 fn ports(
     options: &BenchOptions,
     topology: Topology,

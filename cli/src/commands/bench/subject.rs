@@ -2,12 +2,12 @@
 
 use crate::args::bench_options::{BenchOptions, Own};
 
-/// How the switch is run.
+/// Kinds of switch under test.
 #[derive(Clone, Copy)]
 pub(super) enum Switch<'a> {
-    /// This program, as a process of its own.
+    /// This program, in a separate process.
     Ours,
-    /// A switch that runs already.
+    /// A switch that is already running.
     Running,
     /// This program, in the generator's thread.
     Inline,
@@ -16,7 +16,7 @@ pub(super) enum Switch<'a> {
 }
 
 impl<'a> Switch<'a> {
-    /// The switch that the options name.
+    /// The switch selected by the options.
     pub(super) fn of(options: &'a BenchOptions) -> Self {
         match (&options.switch_command, options.switch.unwrap_or_default()) {
             (Some(command), _) => Self::Command(command),

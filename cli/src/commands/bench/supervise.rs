@@ -1,9 +1,8 @@
-//! `linerate supervise COMMAND`: runs a command for as long as our standard input is open.
+//! `linerate supervise COMMAND`: runs a command while standard input is open.
 //!
-//! It is the first of a process group of its own. When standard input ends, for whatever reason, even because its
-//! holder was killed, the group is asked to end (SIGTERM), and ended (SIGKILL) if the command is not gone within some
-//! seconds. So nothing that a benchmark started outlives it. It needs no code between fork and exec, where hardly
-//! anything is allowed.
+//! It is the leader of its own process group. When standard input ends, even because its holder was killed, the group
+//! gets SIGTERM, and SIGKILL if the command does not end within some seconds. Children of a benchmark therefore
+//! cannot outlive it. This needs no code between fork and exec, where few operations are allowed.
 
 use crate::args::bench::SuperviseArgs;
 use console::Diagnostic;
@@ -16,16 +15,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a command has to end in order.
+/// Time for a command to end after SIGTERM.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
-/// How long what it leaves behind has.
+/// Time for the rest of its process group.
 const LEFT_BEHIND: Duration = Duration::from_millis(200);
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Runs the command; ends as it ends.
+/// Runs the command, and exits with its status.
 pub(crate) fn run(args: &SuperviseArgs) -> anyhow::Result<()> {
     if getpgrp() != getpid() {
-        // Otherwise the group's other processes would be ended with it.
+        // Otherwise the group's other processes would be ended as well.
         let remedy = "let `linerate bench` start it";
         return Err(
             Diagnostic::bad("linerate supervise", "it has no process group of its own", remedy).into()
@@ -34,7 +33,7 @@ pub(crate) fn run(args: &SuperviseArgs) -> anyhow::Result<()> {
     let (Some(program), words) = (args.command.first(), args.command.get(1..).unwrap_or_default()) else {
         return Ok(());
     };
-    // Asking the group to end asks us, too.
+    // Signals to the group reach this process as well, and must not end it.
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
@@ -45,24 +44,24 @@ pub(crate) fn run(args: &SuperviseArgs) -> anyhow::Result<()> {
     let released = Arc::new(AtomicBool::new(false));
     let watched = released.clone();
     std::thread::spawn(move || {
-        // Whether it ended or broke is the same.
+        // End of file and errors are handled alike.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         watched.store(true, Ordering::Relaxed);
     });
     let status = wait(&mut child, &released)?;
-    // What the command has left behind in the group goes with it.
+    // Ends processes that the command left in the group.
     signal_group(Signal::TERM);
     if released.load(Ordering::Relaxed) {
         std::thread::sleep(LEFT_BEHIND);
-        // The last that we do: we are of the group.
+        // This ends the current process as well, which is in the group.
         signal_group(Signal::KILL);
     }
-    // As a shell does: the exit status tells the parent how the command ended.
+    // As a shell does: the exit status reports how the command ended.
     let code = status.map(|status| status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)));
     std::process::exit(code.unwrap_or(0))
 }
 
-/// Until the command has ended; none: it does not.
+/// Waits until the command has ended. Returns `None` if it does not end.
 fn wait(child: &mut Child, released: &AtomicBool) -> std::io::Result<Option<ExitStatus>> {
     let mut until = None;
     loop {
@@ -82,7 +81,7 @@ fn wait(child: &mut Child, released: &AtomicBool) -> std::io::Result<Option<Exit
 
 fn signal_group(signal: Signal) {
     if let Some(group) = Pid::from_raw(getpgrp().as_raw_nonzero().get()) {
-        // A group that is gone is what is wanted.
+        // Fails only if the group has ended.
         let _ = kill_process_group(group, signal);
     }
 }

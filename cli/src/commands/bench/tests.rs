@@ -51,7 +51,7 @@ fn flags_go_before_the_file() {
     assert_eq!((plan.rounds, options.topology), (2, Some(Topology::Loop)));
     assert_eq!(plan.sizes, [Sizes::Fixed(64), Sizes::Named("imix".into()), Sizes::Fixed(128)]);
     assert_eq!((options.ports.len(), options.stream.unwrap().flows), (1, 7));
-    // A flag that names a switch is not joined by the file's command.
+    // A switch selected by a flag is not combined with the file's command.
     assert_eq!(options.switch_command, None);
     assert!(run_args(&[]).options.over(file).switch_command.is_some());
     assert!(toml::from_str::<BenchOptions>("sise = [64]").is_err());

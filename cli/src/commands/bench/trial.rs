@@ -1,9 +1,7 @@
-//! One trial: a step of the laboratory's room becomes frames over ports that stay open, and what came of them its
-//! answer.
+//! One trial: executes a step of `rfc2544` by sending frames over ports that stay open, and returns the result.
 //!
-//! A trial ends by the clock, so a switch that hangs costs a trial. Whenever nothing at all came back, slow trials
-//! are repeated until something does; if nothing does for as long as `--timeout` says, the switch carries nothing,
-//! and that is the end.
+//! A trial ends by time, so a hanging switch costs one trial. If no frame comes back, slow trials are repeated until
+//! one does. If none does within `--timeout`, the switch forwards nothing and the benchmark ends.
 
 use super::child::Running;
 use super::parts::Guest;
@@ -22,21 +20,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Frames before those that count: a part of the trial, within bounds.
+/// Warm-up: share of the trial, minimum and maximum.
 const WARM_UP: (f64, Duration, Duration) = (0.1, Duration::from_millis(20), Duration::from_millis(500));
-/// How long the same load is measured over the generator's own wire.
+/// Maximum length of a baseline trial over loopback, in seconds.
 const FLOOR: f64 = 0.3;
-/// How often the most that it does is measured.
+/// Number of trials that measure the generator's ceiling.
 const WIRES: u32 = 3;
-/// A slow trial: frames a second, and for how long.
+/// A slow trial: frames per second, and seconds.
 const SLOW: (f64, f64) = (1000.0, 0.2);
 
-/// Why there is no answer.
+/// Why there is no result.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// A signal.
+    /// A signal was received.
     Asked,
-    /// A failure.
+    /// The benchmark failed.
     Failed(Box<Diagnostic>),
 }
 
@@ -46,18 +44,18 @@ impl From<Diagnostic> for Stop {
     }
 }
 
-/// All parts, running.
+/// All running parts.
 pub(super) struct Bed<'a> {
     job: &'a Job,
     ends: Option<Ends>,
     children: Vec<Running>,
     ending: Arc<AtomicBool>,
-    /// A size that came back.
+    /// A frame size that the switch has forwarded.
     good: Option<usize>,
 }
 
 impl<'a> Bed<'a> {
-    /// Makes the ports, starts switch and guest, and waits until all carry packets.
+    /// Creates the ports, starts switch and guest, and waits until all are connected.
     pub(super) fn start(job: &'a Job, ending: Arc<AtomicBool>) -> Result<Self, Stop> {
         let mut ends = if job.inline { within::switch()? } else { ends(&job.ports)? };
         let mut bed = Self { job, ends: None, children: Vec::new(), ending, good: None };
@@ -65,7 +63,7 @@ impl<'a> Bed<'a> {
             bed.children.push(Running::start(start, job.folder.path())?);
         }
         ends.beside = bed.guest()?.or(ends.beside);
-        // Now, because they would be where we are.
+        // Pinned only now, because children inherit the affinity.
         crate::commands::cpu::pin(job.cpus.generator)?;
         let opened = ends.open(job.timeout, &mut |_| bed.goes_on());
         bed.ends = Some(ends);
@@ -75,7 +73,7 @@ impl<'a> Bed<'a> {
         }
     }
 
-    /// Brings the guest to life; what of it runs within this thread.
+    /// Starts the guest. Returns its part in the generator's thread, if any.
     fn guest(&mut self) -> Result<Option<Beside>, Stop> {
         let job = self.job;
         Ok(match &job.guest {
@@ -89,7 +87,7 @@ impl<'a> Bed<'a> {
         })
     }
 
-    /// A guest that is plugged in.
+    /// A connected reflector.
     fn reflector(&mut self, words: &[String]) -> Result<Inside, Stop> {
         let (mut guest, began) = (within::reflector(words)?, Instant::now());
         while !guest.sit()? {
@@ -100,12 +98,12 @@ impl<'a> Bed<'a> {
         Ok(guest)
     }
 
-    /// Whether no end was requested and all parts are alive.
+    /// Whether no signal was received and all children are running.
     fn goes_on(&mut self) -> bool {
         !self.ending.load(Ordering::Relaxed) && self.children.iter_mut().all(|child| !child.has_ended())
     }
 
-    /// What is to be said of a run that did not go on.
+    /// Error of an interrupted run.
     fn why(&mut self, error: Option<&RigError>, otherwise: &str) -> Stop {
         if self.ending.load(Ordering::Relaxed) {
             return Stop::Asked;
@@ -122,7 +120,7 @@ impl<'a> Bed<'a> {
         Diagnostic::failed("the switch", reason, remedy).into()
     }
 
-    /// Runs a step.
+    /// Executes a step.
     pub(super) fn run(&mut self, step: &Step) -> Result<Seen, Stop> {
         let timing = self.timing(step);
         match step.doing {
@@ -140,7 +138,7 @@ impl<'a> Bed<'a> {
             Offer::Unlimited => (Rate::Unlimited, Pace::Constant, warm_up),
             Offer::Rate(rate) => (Rate::Frames(rate), Pace::Constant, warm_up),
             Offer::Burst(frames) => {
-                // The next one would be due when twice the time has passed.
+                // The interval exceeds the trial, so there is a single burst.
                 let rate = frames as f64 / (2.0 * step.seconds);
                 (Rate::Frames(rate), Pace::Burst(frames.min(u64::from(u32::MAX)) as u32), Duration::ZERO)
             }
@@ -153,7 +151,7 @@ impl<'a> Bed<'a> {
         [Description { size, ..self.job.stream.clone() }]
     }
 
-    /// The most that the generator does by itself: the best of some, since a disturbance only takes away.
+    /// The maximum rate of the generator: the best of several trials, because disturbances only reduce it.
     fn ceiling(&mut self, size: usize, timing: Timing) -> Result<Seen, Stop> {
         let mut best = self.wire(size, timing)?;
         for _ in 1..WIRES {
@@ -163,7 +161,7 @@ impl<'a> Bed<'a> {
         Ok(Seen { delays: None, ..best })
     }
 
-    /// The generator by itself.
+    /// Runs the generator over its own loopback.
     fn wire(&mut self, size: usize, timing: Timing) -> Result<Seen, Stop> {
         let of = |ending: &AtomicBool| -> Result<Outcome, RigError> {
             Rig::new(Ends::wire()?, &self.stream(size), timing, key())?
@@ -181,19 +179,19 @@ impl<'a> Bed<'a> {
             .into()
     }
 
-    /// Through the switch, over ports that are open.
+    /// Runs a trial through the switch, over the open ports.
     fn through(&mut self, size: usize, timing: Timing, delays: bool) -> Result<Seen, Stop> {
         let Some(ends) = self.ends.take() else { return Err(self.why(None, "its ports are gone")) };
         let rig = Rig::new(ends, &self.stream(size), timing, key());
         let rig = rig.map_err(|error| self.why(Some(&error), ""))?;
         let (ends, outcome) = rig.run_open(&mut |now: Progress| {
-            // A drain ends by itself within moments.
+            // A drain ends by itself within a short time.
             now.phase == Phase::Draining || self.goes_on()
         });
         self.ends = Some(ends);
         match outcome {
             Ok(outcome) if !outcome.interrupted => {
-                // A part that ends while the last frames are awaited has not carried them all.
+                // If a child ended while the last frames were in transit, they were not all forwarded.
                 if self.goes_on() { Ok(Seen::of(&outcome, delays)) } else { Err(self.why(None, "")) }
             }
             Ok(_) => Err(self.why(None, "it was ended")),
@@ -201,7 +199,7 @@ impl<'a> Bed<'a> {
         }
     }
 
-    /// A trial that counts.
+    /// Runs a trial that counts.
     fn counted(&mut self, step: &Step, timing: Timing) -> Result<Seen, Stop> {
         let delays = matches!(step.doing, Doing::Latency(_));
         let mut seen = self.through(step.size, timing, delays)?;
@@ -214,14 +212,14 @@ impl<'a> Bed<'a> {
         Ok(seen)
     }
 
-    /// The same load over the generator's own wire.
+    /// Latency of the same load over the generator's loopback.
     fn baseline(&mut self, step: &Step, timing: Timing) -> Result<Option<Summary>, Stop> {
         let duration = Duration::from_secs_f64(step.seconds.min(FLOOR));
         let seen = self.wire(step.size, Timing { duration, ..timing })?;
         Ok(seen.delays.map(|delays| delays.latency_ns).filter(|latency| latency.count > 0))
     }
 
-    /// Whether frames of a size come back. That none do is an answer where another size still does.
+    /// Whether frames of a size come back. If none do, that is a result only if another size is still forwarded.
     fn probe(&mut self, size: usize, timing: Timing) -> Result<Seen, Stop> {
         let seen = self.patiently(size, timing)?;
         if seen.received > 0 {
@@ -234,7 +232,7 @@ impl<'a> Bed<'a> {
         }
     }
 
-    /// Frames of this size have come back, and do so still.
+    /// Checks that frames of this size, which came back before, still do.
     fn carries(&mut self, size: usize) -> Result<(), Stop> {
         let (rate, seconds) = SLOW;
         let offer = Offer::Rate(rate);
@@ -249,7 +247,7 @@ impl<'a> Bed<'a> {
         self.why(None, &reason)
     }
 
-    /// Slow trials until something comes back; the last of them.
+    /// Repeats slow trials until a frame comes back. Returns the last one.
     fn patiently(&mut self, size: usize, timing: Timing) -> Result<Seen, Stop> {
         let began = Instant::now();
         loop {

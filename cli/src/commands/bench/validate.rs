@@ -1,5 +1,5 @@
-//! Combinations of flags: a flag without effect is refused, as are two that conflict. Nothing is started here, and
-//! nothing is read but what users wrote.
+//! Validates combinations of flags: rejects flags without effect and conflicting flags. Starts nothing, and reads
+//! only user input.
 
 use super::command::names;
 use super::subject::Switch;
@@ -7,10 +7,10 @@ use crate::args::bench_options::BenchOptions;
 use console::Diagnostic;
 use std::time::Duration;
 
-/// Least and longest time that ports may take, as the generator has it.
+/// Minimum and maximum timeout, as in the generator.
 const TIMEOUT: [Duration; 2] = [Duration::from_millis(1), Duration::from_hours(7 * 24)];
 
-/// CPUs that there are, and each only once.
+/// Checks that CPUs exist and are used only once.
 pub(super) fn cpus(options: &BenchOptions) -> Result<(), Diagnostic> {
     let allowed = crate::host::Host::here().allowed();
     let flags =
@@ -27,13 +27,13 @@ pub(super) fn cpus(options: &BenchOptions) -> Result<(), Diagnostic> {
     twice.map_or(Ok(()), |place| Err(shared(&place)))
 }
 
-/// Two threads that share one CPU.
+/// Error for two threads that share a CPU.
 pub(super) fn shared(place: &str) -> Diagnostic {
     let reason = "they would take turns on one CPU, and what was measured would be how long a turn is";
     Diagnostic::bad(place, reason, "give each a CPU of its own; a guest that has none can be --guest inline")
 }
 
-/// A time in which something can come to life.
+/// Checks the range of the timeout.
 pub(super) fn timeout(options: &BenchOptions) -> Result<(), Diagnostic> {
     let [least, longest] = TIMEOUT;
     if (least..=longest).contains(&options.timeout()) {
@@ -43,10 +43,10 @@ pub(super) fn timeout(options: &BenchOptions) -> Result<(), Diagnostic> {
     Err(Diagnostic::bad("--timeout", reason, "write a time from 1ms to a week, such as 20s"))
 }
 
-/// A flag that is given and has no effect: its name, why, and what to do.
+/// A flag without effect: name, reason and remedy.
 type Useless = (&'static str, &'static str, &'static str);
 
-/// Every flag that is given has an effect.
+/// Checks that every given flag has an effect.
 pub(super) fn uses(options: &BenchOptions, switch: Switch<'_>, has_guest: bool) -> Result<(), Diagnostic> {
     let of_switch = [switch_ports(options, switch), switch_cpu(options, switch)];
     let of_guest = [guest(options, has_guest), guest_cpu(options, has_guest)];

@@ -1,5 +1,5 @@
-//! What runs within the generator's own thread, in each of its turns: our switch, or our guest. Neither wants a CPU of its own; what
-//! it costs is the generator's time, which is the same beside every switch.
+//! Parts that run in the generator's thread, in each of its turns: our switch, or our guest. They need no CPU of
+//! their own; their cost is time of the generator, which is the same for every switch.
 
 use crate::args::{Cli, Command};
 use crate::commands::guest::Inside;
@@ -15,7 +15,7 @@ use std::fmt::Display;
 
 const REMEDY: &str = "close what holds memory or descriptors, and try again";
 
-/// The generator's ends of a switch that has no other thread.
+/// The generator's ends of an inline switch.
 pub(super) fn switch() -> Result<Ends, Diagnostic> {
     generator::rig::inline().map_err(|error| Diagnostic::failed("the switch", error, REMEDY))
 }
@@ -34,7 +34,7 @@ pub(super) fn guest(ports: &[PortSettings]) -> Result<Beside, Diagnostic> {
         engine.add_reserved(id, control).map_err(failed)?;
     }
     Ok(Beside::new(move || {
-        // The engine lives as long as a worker forwards.
+        // Moves the engine into the closure: it must live while a worker forwards.
         let _ = &engine;
         for worker in &mut inline {
             worker.forward();
@@ -42,7 +42,7 @@ pub(super) fn guest(ports: &[PortSettings]) -> Result<Beside, Diagnostic> {
     }))
 }
 
-/// A guest that is called as `linerate guest` is, and is not plugged in yet.
+/// A guest with the arguments of `linerate guest`, not connected yet.
 pub(super) fn reflector(words: &[String]) -> Result<Inside, Diagnostic> {
     let words = std::iter::once("linerate").chain(words.iter().map(String::as_str));
     match Cli::try_parse_from(words).map_err(failed)?.command {
@@ -51,7 +51,8 @@ pub(super) fn reflector(words: &[String]) -> Result<Inside, Diagnostic> {
     }
 }
 
-/// A turn of this guest in each turn of the generator's. One whose back end breaks a ring says so and ends.
+/// Runs this guest in each turn of the generator. If its back end corrupts a ring, the error is reported and the
+/// guest ends.
 pub(super) fn turns_of(guest: Inside) -> Beside {
     let mut guest = Some(guest);
     Beside::new(move || {

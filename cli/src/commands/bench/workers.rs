@@ -1,4 +1,4 @@
-//! What a switch of our own is run by under a benchmark: one worker, or what a file says of workers and their placement.
+//! Workers of our own switch: one worker, or the sections of a file.
 
 use super::validate;
 use crate::args::bench_options::BenchOptions;
@@ -8,10 +8,10 @@ use console::Diagnostic;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// What such a file may hold; ports and bridges are the benchmark's.
+/// Sections allowed in such a file; ports and bridges are generated.
 const SECTIONS: [&str; 2] = ["worker", "placement"];
 
-/// The beginning of our switch's configuration, and the same again where it is a file's.
+/// Worker sections of our switch's configuration, and the same text if it comes from a file.
 pub(super) fn workers(options: &BenchOptions) -> Result<(String, Option<String>), Diagnostic> {
     let Some(path) = &options.switch_workers else { return Ok((worker(options.switch_cpu), None)) };
     let place = format!("--switch-workers {}", path.display());
@@ -22,7 +22,7 @@ pub(super) fn workers(options: &BenchOptions) -> Result<(String, Option<String>)
     read(path, place).map(|text| (text.clone(), Some(text)))
 }
 
-/// One worker, where it was asked for.
+/// One worker, pinned if a CPU is given.
 pub(super) fn worker(cpu: Option<usize>) -> String {
     let mut text = "[[worker]]\n".to_owned();
     if let Some(cpu) = cpu {
@@ -49,7 +49,7 @@ fn read(path: &Path, place: String) -> Result<String, Diagnostic> {
     }
 }
 
-/// The file's sections `own`, judged as `linerate check` does, with the ports and bridges that follow them in `configuration`.
+/// Validates the file's sections `own`, as `linerate check` does, within the whole `configuration`.
 pub(super) fn validated(
     options: &BenchOptions,
     own: &str,
@@ -66,7 +66,7 @@ pub(super) fn validated(
         Err(errors) => errors,
     };
     let in_file = |error: Diagnostic| Diagnostic { file: Some(path.display().to_string().into()), ..error };
-    // Lines behind these are the benchmark's.
+    // Later lines are generated.
     let lines = u32::try_from(own.lines().count()).unwrap_or(u32::MAX);
     let users = errors.into_iter().filter(|error| error.line.is_none_or(|line| line <= lines));
     let told: Vec<Diagnostic> = users.map(in_file).collect();

@@ -1,4 +1,4 @@
-//! The demonstration's guests: child processes of the same binary.
+//! Guests of the demonstration: child processes of this program.
 
 use super::Cpus;
 use crate::args::guest::{DemoArgs, FrameSize};
@@ -6,11 +6,11 @@ use console::Diagnostic;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// Running guests. They end with this value.
+/// Running guests; terminated on drop.
 pub(super) struct Guests(Vec<Child>);
 
 impl Guests {
-    /// Starts one process per CPU for guests; a single one holds both.
+    /// Starts one process per CPU for guests; a single process runs both.
     pub(super) fn start(
         args: &DemoArgs,
         size: FrameSize,
@@ -64,7 +64,7 @@ impl Guests {
         Ok(())
     }
 
-    /// An error when a guest has ended by itself; its own message is above.
+    /// Returns an error if a guest has ended by itself; its own message is already printed.
     pub(super) fn check(&mut self) -> Result<(), Diagnostic> {
         for child in &mut self.0 {
             if let Ok(Some(status)) = child.try_wait() {
@@ -75,7 +75,7 @@ impl Guests {
         Ok(())
     }
 
-    /// Ends the guests and waits for them.
+    /// Terminates the guests and waits for them.
     pub(super) fn stop(self) {
         drop(self);
     }
@@ -85,7 +85,7 @@ impl Drop for Guests {
     fn drop(&mut self) {
         for child in &self.0 {
             if let Some(pid) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
-                // A guest that has ended already is what is wanted.
+                // Fails only if the guest has already ended.
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
             }
         }

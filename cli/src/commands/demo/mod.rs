@@ -1,8 +1,8 @@
-//! `linerate demo`: a switch and two guests of our own, with nothing else installed.
+//! `linerate demo`: a switch and two guests of our own, without other software.
 //!
-//! The switch runs in this process, its worker on one CPU; the guests run in child processes on other CPUs (one
-//! process for both where there are only two), and real vhost-user sockets lie between them. Frames circulate:
-//! each guest swaps the addresses of what it receives and sends it back through the switch.
+//! The switch runs in this process, with its worker on one CPU. The guests run in child processes on other CPUs (in
+//! one process if there are only two CPUs), connected by real vhost-user sockets. Frames circulate: each guest swaps
+//! the addresses of received frames and returns them through the switch.
 
 mod guests;
 mod reading;
@@ -23,14 +23,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long frames circulate before the reading begins.
+/// Warm-up before the measurement.
 const WARM_UP: Duration = Duration::from_millis(500);
-/// Between two updates of the live table.
+/// Interval of updates of the live table.
 const UPDATE: Duration = Duration::from_millis(500);
-/// How long guests may take to plug in.
+/// Maximum time for guests to connect.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Threads and their CPUs.
+/// CPUs of the threads.
 #[derive(Clone, Debug)]
 struct Cpus {
     switch: Option<usize>,
@@ -38,7 +38,8 @@ struct Cpus {
 }
 
 impl Cpus {
-    /// The first CPU for the switch; the others for the guests, one process each where there are two more.
+    /// The first CPU is for the switch. The others are for the guests, in separate processes if there are at least
+    /// two more.
     fn choose(allowed: &[usize]) -> Self {
         match allowed {
             [] | [_] => Self { switch: None, guests: vec![None] },
@@ -72,7 +73,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
     show::summary(args.output, &report)
 }
 
-/// Sockets in a directory of their own, which goes when the demonstration ends.
+/// Sockets in a temporary directory, which is deleted on drop.
 struct Sockets(PathBuf);
 
 impl Sockets {
@@ -90,7 +91,7 @@ impl Sockets {
 
 impl Drop for Sockets {
     fn drop(&mut self) {
-        // What cannot be removed is a directory in the place for temporary things.
+        // A directory that cannot be removed stays in the temporary directory.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -110,7 +111,7 @@ fn start_switch(cpus: &Cpus, sockets: &Sockets) -> anyhow::Result<Engine> {
     Ok(engine)
 }
 
-/// One size: guests plug in, frames circulate, a reading is taken.
+/// Measures one size: guests connect, frames circulate, counters are read.
 fn measure(
     args: &DemoArgs,
     size: FrameSize,
@@ -173,7 +174,7 @@ fn sleep(time: Duration, ending: &AtomicBool) {
     }
 }
 
-/// The model name of the processor, as the kernel says it.
+/// Model name of the processor, as reported by the kernel.
 fn processor() -> String {
     let info = std::fs::read_to_string(Path::new("/proc/cpuinfo")).unwrap_or_default();
     let name = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));

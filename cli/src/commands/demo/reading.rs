@@ -1,4 +1,4 @@
-//! What was measured between two snapshots.
+//! Measurements between two snapshots.
 
 use super::{Cpus, processor};
 use crate::args::guest::{DemoArgs, FrameSize};
@@ -6,7 +6,7 @@ use engine::{PortSnapshot, Snapshot};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The whole demonstration.
+/// Report of the demonstration.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) processor: String,
@@ -32,7 +32,7 @@ impl Report {
     }
 }
 
-/// One stretch of time. A frame counts once, when it has left the switch.
+/// Measurement of one interval. A frame counts once, when the switch has sent it.
 #[derive(Debug, Serialize)]
 pub(super) struct Reading {
     pub(super) size: String,
@@ -42,14 +42,14 @@ pub(super) struct Reading {
     pub(super) gbit_per_second: f64,
     /// The worker's busy cycles per packet.
     pub(super) cycles_per_packet: f64,
-    /// Share of looks at a queue that found nothing: how long the switch waited for the guests.
+    /// Share of empty polls, which shows how long the switch waited for the guests.
     pub(super) empty_polls: f64,
     pub(super) packets_per_burst: f64,
     pub(super) kernel: String,
     pub(super) ports: Vec<PortReading>,
 }
 
-/// One port in that time.
+/// Measurement of one port.
 #[derive(Debug, Serialize)]
 pub(super) struct PortReading {
     pub(super) name: String,

@@ -1,4 +1,4 @@
-//! How readings look: a live table while frames circulate, and a summary.
+//! Output of measurements: a live table while frames circulate, and a summary.
 
 use super::reading::{PortReading, Reading, Report};
 use crate::args::guest::FrameSize;
@@ -7,11 +7,11 @@ use console::table;
 use std::io::Write;
 use std::time::Duration;
 
-/// The live table: redrawn in place on a terminal, one line per update elsewhere, nothing beside JSON.
+/// The live table: redrawn in place on a terminal, one line per update elsewhere, disabled with JSON output.
 pub(super) struct Live {
     silent: bool,
     redraws: bool,
-    /// What stands on the terminal.
+    /// Text currently drawn on the terminal.
     drawn: String,
 }
 
@@ -21,7 +21,7 @@ impl Live {
         Self { silent: output == Output::Json, redraws, drawn: String::new() }
     }
 
-    /// What happens before the first reading; only where it can be taken back.
+    /// Reports activity before the first measurement, if it can be overwritten later.
     pub(super) fn announce(&mut self, size: FrameSize) {
         if !self.silent && self.redraws {
             self.redraw(&format!("size {size}: guests plug in and frames begin to circulate\n"));
@@ -41,22 +41,22 @@ impl Live {
         }
     }
 
-    /// Replaces what stands there. A terminal that has gone away is no reason to stop measuring.
+    /// Redraws the table. Write errors are ignored: a closed terminal does not stop the measurement.
     fn redraw(&mut self, text: &str) {
         let (columns, _) = ratatui::crossterm::terminal::size().unwrap_or((80, 24));
-        // The cursor goes up by rows, and a line that is wider than a window that has shrunk takes several.
+        // The cursor moves up by rows; a line wider than the window takes several.
         let up = rows(&self.drawn, columns.into());
         let back = if up > 0 { format!("\x1b[{up}A\r") } else { String::new() };
         let clipped =
             |line: &str| line.chars().take(usize::from(columns.saturating_sub(1))).collect::<String>();
         let text: String = text.lines().map(|line| clipped(line) + "\n").collect();
-        // Lines are overwritten before what is left of the old ones is cleared, so that nothing flickers.
+        // Overwrites lines before clearing the rest, to avoid flicker.
         let lines = text.replace('\n', "\x1b[K\n");
         let _ = write!(std::io::stderr(), "{back}{lines}\x1b[J");
         self.drawn = text;
     }
 
-    /// Leaves the terminal as it was.
+    /// Clears the table.
     pub(super) fn end(&mut self) {
         if self.redraws && !self.drawn.is_empty() {
             self.redraw("");
@@ -64,7 +64,7 @@ impl Live {
     }
 }
 
-/// How many rows of a terminal these lines take.
+/// Number of terminal rows of these lines.
 fn rows(text: &str, columns: usize) -> usize {
     text.lines().map(|line| line.chars().count().div_ceil(columns.max(1)).max(1)).sum()
 }
@@ -108,7 +108,7 @@ fn drops(port: &PortReading) -> String {
     port.drops.iter().map(|(reason, n)| format!("{reason} {n}")).collect::<Vec<_>>().join(", ")
 }
 
-/// The end: what was measured, and on what.
+/// Prints the summary: measurements and environment.
 pub(super) fn summary(output: Output, report: &Report) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     if output == Output::Json {

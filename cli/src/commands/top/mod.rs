@@ -1,6 +1,6 @@
-//! `linerate top`: the switch live. `rates` turns two readings into rates, `view` draws them; this module reads,
-//! waits and listens to the keyboard. Where there is no terminal to draw on, readings follow one another as text, and
-//! for programs as JSON, one to a line.
+//! `linerate top`: live rates of the switch. `rates` computes rates from two readings, `view` draws them; this module
+//! reads counters, waits and handles the keyboard. Without a terminal, rates are printed repeatedly as text, or as
+//! JSON, one object per line.
 
 mod rates;
 mod view;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a signal may go unnoticed.
+/// Maximum delay in handling a signal.
 const ATTENTION: Duration = Duration::from_millis(100);
 
 /// Shows rates until `q` is pressed, or once.
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &TopArgs, client: &Client) -> anyhow::Result<()> {
     result
 }
 
-/// Set by a signal that would otherwise end the process with the terminal as it is.
+/// A flag set by signals, which would otherwise end the process without restoring the terminal.
 fn ended() -> std::io::Result<Arc<AtomicBool>> {
     let ended = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
@@ -47,7 +47,7 @@ fn ended() -> std::io::Result<Arc<AtomicBool>> {
     Ok(ended)
 }
 
-/// One reading after the other until the reader leaves or a signal arrives.
+/// Prints readings until the output is closed or a signal arrives.
 fn follow(client: &Client, mut last: Snapshot, interval: Duration, output: Output) -> anyhow::Result<()> {
     loop {
         std::thread::sleep(interval);
@@ -62,11 +62,11 @@ fn follow(client: &Client, mut last: Snapshot, interval: Duration, output: Outpu
     }
 }
 
-/// The terminal while it is ours.
+/// State of the terminal display.
 struct Screen<'a> {
     terminal: &'a mut ratatui::DefaultTerminal,
     client: &'a Client,
-    /// The first port that is shown.
+    /// Index of the first port shown.
     first: usize,
     ended: Arc<AtomicBool>,
 }
@@ -91,7 +91,7 @@ impl Screen<'_> {
         Ok(())
     }
 
-    /// Waits for the next reading; `true` when the user wants to leave. A resized window is drawn anew at once.
+    /// Waits for the next reading. Returns `true` if the user quits. Redraws at once when the window is resized.
     fn wait(&mut self, interval: Duration, rates: &Rates) -> anyhow::Result<bool> {
         let until = Instant::now() + interval;
         while !self.ended.load(Ordering::Relaxed) {
@@ -119,7 +119,7 @@ fn leaves(key: KeyEvent) -> bool {
     matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) || control_c
 }
 
-/// The first port to show after a key. Drawing brings it back into range.
+/// Index of the first port after a key press; drawing clamps it.
 fn scrolled(first: usize, key: KeyCode) -> usize {
     match key {
         KeyCode::Down | KeyCode::Char('j') => first + 1,

@@ -1,4 +1,4 @@
-//! What happened between two readings of the counters. Pure arithmetic.
+//! Computes rates from two readings of the counters.
 
 use engine::{PortSnapshot, Snapshot, WorkerSnapshot};
 use serde::Serialize;
@@ -7,46 +7,46 @@ use std::collections::BTreeMap;
 /// All rates between two readings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Rates {
-    /// Seconds between them.
+    /// Seconds between the readings.
     pub(crate) seconds: f64,
     pub(crate) ports: Vec<PortRate>,
     pub(crate) workers: Vec<WorkerRate>,
 }
 
-/// One port's rates. Frames are counted without their checksum.
+/// Rates of one port. Frames are counted without their checksum.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct PortRate {
     pub(crate) name: String,
     pub(crate) state: String,
-    /// Millions of packets a second that came in.
+    /// Millions of packets per second received.
     pub(crate) in_mpps: f64,
     pub(crate) in_gbps: f64,
-    /// Millions of packets a second that went out.
+    /// Millions of packets per second sent.
     pub(crate) out_mpps: f64,
     pub(crate) out_gbps: f64,
-    /// Packets a second that were lost, by reason.
+    /// Packets dropped per second, by reason.
     pub(crate) drops: BTreeMap<String, f64>,
 }
 
-/// One worker's rates.
+/// Rates of one worker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct WorkerRate {
     pub(crate) index: usize,
     pub(crate) cpu: Option<usize>,
-    /// What it does of the work.
+    /// Role.
     pub(crate) role: String,
     pub(crate) sleeping: bool,
     pub(crate) mpps: f64,
-    /// Share of cycles in which there were packets, 0 to 1.
+    /// Share of cycles in rounds with packets, 0 to 1.
     pub(crate) busy: f64,
-    /// Share of polls that found nothing, 0 to 1.
+    /// Share of empty polls, 0 to 1.
     pub(crate) empty_polls: f64,
     /// Busy cycles per packet.
     pub(crate) cycles_per_packet: Option<f64>,
     pub(crate) wakes_per_second: f64,
 }
 
-/// The rates between `old` and `new`. A port or worker that is new has its rates since it began.
+/// Rates between `old` and `new`. For a new port or worker, rates since its start.
 pub(crate) fn between(old: &Snapshot, new: &Snapshot) -> Rates {
     let seconds = new.uptime_ns.saturating_sub(old.uptime_ns) as f64 / 1e9;
     let port = |now: &PortSnapshot| {
@@ -64,7 +64,7 @@ pub(crate) fn between(old: &Snapshot, new: &Snapshot) -> Rates {
     }
 }
 
-/// Events a second; none where the clock or the counter did not advance.
+/// Events per second; zero if the clock or the counter did not advance.
 fn per_second(old: u64, new: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { new.saturating_sub(old) as f64 / seconds } else { 0.0 }
 }

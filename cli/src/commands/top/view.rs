@@ -1,5 +1,5 @@
-//! Rates as a screen and as text. The same cells stand in both, except that a screen lists the reasons of losses
-//! below its tables, where they have a line's width.
+//! Rates as a screen and as text. Both have the same cells, except that the screen lists drop reasons below its
+//! tables, with the full width.
 
 use super::rates::{PortRate, Rates, WorkerRate};
 use console::units::scaled;
@@ -10,7 +10,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Row, Table};
 use std::path::Path;
 
-/// One column of a screen's table. Where not all fit, those of the highest rank go first.
+/// One column of a table on the screen. If not all fit, those with the highest rank are removed first.
 #[derive(Clone, Copy, Debug)]
 struct Column {
     title: &'static str,
@@ -22,7 +22,7 @@ const fn column(title: &'static str, width: u16, rank: u8) -> Column {
     Column { title, width, rank }
 }
 
-/// The first column takes what the others leave.
+/// The first column takes the remaining width.
 const PORTS: [Column; 7] = [
     column("PORT", 8, 0),
     column("STATE", 9, 2),
@@ -43,10 +43,10 @@ const WORKERS: [Column; 9] = [
     column(">CYCLES/PACKET", 13, 0),
     column(">WAKES/s", 8, 1),
 ];
-/// Lines for the reasons of losses; the rest is counted.
+/// Maximum number of lines for drop reasons.
 const REASONS: usize = 4;
 
-/// One screen. `first` is the first port that is shown, and is brought back into range.
+/// Draws the screen. `first` is the index of the first port, which is clamped.
 pub(crate) fn draw(frame: &mut Frame<'_>, rates: &Rates, socket: &Path, first: &mut usize) {
     let losses = losses(rates, REASONS);
     let areas = Layout::vertical([
@@ -75,7 +75,7 @@ fn title(rates: &Rates, socket: &Path, first: usize, last: usize) -> String {
     format!("linerate   q quits{ports}   over {:.1} s   {}", rates.seconds, socket.display())
 }
 
-/// What was lost a second, by port and reason, in at most `most` lines.
+/// Drops per second by port and reason, in at most `most` lines.
 fn losses(rates: &Rates, most: usize) -> Vec<String> {
     let losing = rates.ports.iter().filter(|port| !port.drops.is_empty());
     let mut lines: Vec<String> =
@@ -93,8 +93,8 @@ fn reasons(port: &PortRate) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// The columns that fit into `width`, with their widths, and the space between them: fewer where it is narrow, a
-/// wider first one and more space where there is room.
+/// The columns that fit into `width` with their widths, and the space between them. A narrow screen has fewer
+/// columns, a wide one a wider first column and more space.
 fn fitted(columns: &[Column], width: u16, longest: u16) -> (Vec<(usize, u16)>, u16) {
     let mut chosen: Vec<usize> = (0..columns.len()).collect();
     let taken = |chosen: &[usize]| chosen.iter().map(|i| columns[*i].width + 1).sum::<u16>() - 1;
@@ -131,7 +131,7 @@ fn grid(frame: &mut Frame<'_>, area: Rect, columns: &[Column], rows: impl Iterat
     frame.render_widget(table, area);
 }
 
-/// `text` in `width` columns; what is cut off is shown to be.
+/// Truncates `text` to `width` columns and marks the truncation.
 fn shortened(text: &str, width: u16) -> String {
     let width = usize::from(width);
     if text.chars().count() <= width {
@@ -140,7 +140,7 @@ fn shortened(text: &str, width: u16) -> String {
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// Both tables, for `--once` and for what is no terminal.
+/// Both tables, for `--once` and for output without a terminal.
 pub(crate) fn text(rates: &Rates) -> String {
     let titles = |columns: &[Column]| columns.iter().map(|column| column.title).collect::<Vec<_>>();
     let workers = console::table(&titles(&WORKERS), rates.workers.iter().map(worker_cells));
@@ -162,7 +162,7 @@ fn port_cells(port: &PortRate) -> Vec<String> {
 }
 
 fn worker_cells(worker: &WorkerRate) -> Vec<String> {
-    // A busy worker sleeps for moments too; what it did most of the time counts.
+    // A busy worker also sleeps briefly; its predominant state is shown.
     let asleep = worker.sleeping && worker.busy < 0.5;
     vec![
         worker.index.to_string(),
