@@ -252,7 +252,7 @@ impl Attach for Attachment<'_> {
         if !self.wait(&commands) {
             return None;
         }
-        // All handles come back; each of them knows where the queue stopped.
+        // All handles are returned; each of them has the position at which the queue stopped.
         let handles = self.placement.links.iter().flat_map(|link| link.retired());
         let mut queues = handles.filter_map(|retired| match retired {
             Retired::Tx(of, queue) if of == generation => Some(queue),

@@ -3,9 +3,12 @@
 //! Protocol: the control thread waits for a burst boundary at most for a limit, because a worker may be delayed
 //! without bound (a page fault on a slow disk, a debugger). A worker that exceeds the limit for a command is stuck
 //! until it has handled that command, and is not waited for again before. Its resources are not taken away: its own
-//! references keep them alive, and commands stay in the mailbox in order. After handling commands, a worker first
-//! stores the number in the mailbox (release, see [`Mailbox`]) and then rings the control thread, which may have
-//! stopped waiting: in the opposite order, the control thread could check too early and miss the update.
+//! references keep them alive, and commands stay in the mailbox in order.
+//!
+//! After handling commands, a worker first stores the number in the mailbox (release; pairs with the acquire load in
+//! [`Mailbox::is_done`]) and then rings the control thread, which may have stopped waiting: in the opposite order,
+//! the control thread could check too early and miss the update. Retired queues, weights and punted packets are
+//! passed under locks. `ended` and `stuck` are flags without other data, stored and loaded `Relaxed`.
 
 use crate::command::{Command, Event, Retired, Weights};
 use crate::mailbox::Mailbox;

@@ -15,7 +15,7 @@ use mem::shim::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
 use std::sync::Mutex;
 
-/// Commands from control to one worker.
+/// Commands from the control thread to one worker.
 #[derive(Debug)]
 pub(crate) struct Mailbox<T> {
     commands: Mutex<Vec<T>>,

@@ -34,7 +34,7 @@ fn best_first(machine: &Machine, near: Option<usize>) -> Vec<usize> {
         .into_iter()
         .map(|cpu| {
             let sibling = seen.entry(cpu.core).and_modify(|n| *n += 1).or_insert(0);
-            // The siblings of CPU 0 come after CPUs of other cores.
+            // All else equal, siblings of CPU 0 come after CPUs of other cores.
             let shares_zero = cpu.core == 0;
             ((cpu.number == 0, *sibling, distance(cpu), !cpu.isolated, shares_zero, cpu.number), cpu.number)
         })

@@ -1,6 +1,6 @@
-//! Sleep of a worker: it enables notifications on its queues, checks them again and sleeps. Before, it flushes
-//! transmit queues that delay packets. A worker that never sleeps flushes packets without a time limit at the moment
-//! at which another worker would sleep.
+//! Sleep of a worker: it flushes transmit queues that delay packets, enables notifications on its receive queues,
+//! checks them again and sleeps. A worker that never sleeps flushes packets without a time limit at the moment at
+//! which another worker would sleep.
 
 use super::Worker;
 use super::execution::Execution;

@@ -127,9 +127,9 @@ impl Worker<Stage> {
         self.end_round(worked, is_whole)
     }
 
-    /// Classifies and sends everything now in the handoff queues to this stage; packets that arrive later are
-    /// bounded. Returns `false` if the next handoff queues are full and it must be called again: they may end on this
-    /// thread.
+    /// Classifies and sends everything in the handoff queues to this stage, at most as many packets as they can hold,
+    /// so that packets that keep arriving do not extend the drain without bound. Returns `false` if the next handoff
+    /// queues are full and it must be called again: they may end on this thread.
     fn drain_hops(&mut self) -> bool {
         let whole = || vec![HandoffConfig::MOST as u64; self.rx.len()];
         let mut left = self.model.draining.take().unwrap_or_else(whole);

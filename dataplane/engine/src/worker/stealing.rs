@@ -3,7 +3,8 @@
 //!
 //! There is no overlap of two bursts here: a pending burst would keep its queue locked. A round serves each queue of
 //! this worker once; if all are empty, it takes one burst from the fullest queue of another worker. An idle worker
-//! sleeps on the kicks of its own queues, and a worker that receives a full burst wakes a sleeping one.
+//! sleeps on the kicks of its own queues. A worker that receives a full burst wakes a sleeping one; it reads
+//! `sleeping` of its peers `Relaxed`, as a hint, and retries with the next full burst.
 //!
 //! A queue with an affinity rule is served only by its worker, and a worker dedicated to an isolated queue does not
 //! steal.
@@ -318,7 +319,7 @@ impl Worker<Sharing> {
             self.sleeper.sleep(self.until_timers());
             self.wakes();
         }
-        // A queue that another worker is serving keeps its notifications enabled; the next sleep disables them.
+        // A queue that another worker is serving keeps its notifications enabled; a later call disables them.
         for stealable in self.own() {
             if let Some(served) = stealable.try_hold().as_mut().and_then(|held| held.as_mut()) {
                 served.queue.disable_notification();

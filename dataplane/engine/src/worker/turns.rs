@@ -131,7 +131,8 @@ impl<M: Execution> Worker<M> {
     }
 
     /// The last turn of a burst whose queue is about to stop or whose memory is about to change. The part that
-    /// exceeds the budget is abandoned and counted, so the control thread waits for at most about two turns.
+    /// exceeds the budget is abandoned and counted, so the control thread waits for about two turns, independent of
+    /// the burst.
     #[cold]
     pub(super) fn end(&mut self, account: &mut Account) -> Option<Box<Carried>> {
         let mut carried = account.next()?;
@@ -157,7 +158,7 @@ impl<M: Execution> Worker<M> {
     }
 }
 
-/// The same for a queue owned by this worker, by index.
+/// Special turns of a queue owned by this worker, given by its index.
 impl<M: Execution> Worker<M> {
     /// Starts the turn of the queue at `at`. Returns whether it may receive a burst.
     #[cold]
