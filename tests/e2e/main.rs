@@ -1,8 +1,8 @@
 //! End-to-end tests: the `linerate` binary with real front ends, back ends, guests and interfaces.
 //!
-//! One program, so that it is linked once. `cargo xtask test` runs its tests one at a time, because they share the CPUs,
-//! huge pages and names of interfaces. Tests in a module `every` repeat others over more rings, models or bytes; only
-//! `cargo xtask test --all` runs them.
+//! All tests are one program, so that it is linked once. `cargo xtask test` runs them one at a time, because they
+//! share CPUs, huge pages and interface names. Tests in a module `every` repeat others over more rings, models or
+//! bytes; only `cargo xtask test --all` runs them.
 
 mod bench;
 mod files;
