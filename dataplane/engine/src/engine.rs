@@ -253,9 +253,9 @@ impl Engine {
         self.request(Request::Add(id, control))
     }
 
-    /// [`Engine::add_reserved`], with software RSS: each packet is handed to the worker of its flow, independent of
-    /// the worker that serves the queue. A pipeline does this for every port. Without software RSS
-    /// ([`Model::Spreading`]) it is the same as [`Engine::add_reserved`].
+    /// [`Engine::add_reserved`] with software RSS: each packet is handed to the worker of its flow, independent of the
+    /// worker that serves the queue. Requires [`Model::Spreading`]. A pipeline does this for every port; in the other
+    /// models it is the same as [`Engine::add_reserved`].
     pub fn add_spread(&self, id: PortId, control: Box<dyn PortControl>) -> Result<(), EngineError> {
         self.registry.update(id, control.status(), control.details());
         self.request(Request::AddSpread(id, control))

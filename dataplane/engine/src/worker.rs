@@ -85,7 +85,7 @@ pub(crate) struct Worker<M: Execution = Alone> {
     next: usize,
     /// Reference level of the queues' meters.
     level: Level,
-    /// Used buffers for carried bursts.
+    /// Former carried bursts, for reuse.
     spares: Vec<Box<Carried>>,
     sleeper: Sleeper,
     orders: Orders,

@@ -5,9 +5,9 @@
 //! after the home, among the workers without an isolated queue. Workers are indexed among those that receive packets.
 //!
 //! A move has four steps, each of which waits for burst boundaries. The old worker releases the queue after it has
-//! sent everything that it received; every worker gets the new XPS map; only then the new worker gets the queue. No
-//! packet is therefore handled by two workers, and none is sent with the new map before all are sent with the old
-//! one. Each transmit ring of a port keeps its order; a flow may change its ring at this point.
+//! sent everything that it received. Handoff queues are drained. Every worker gets the new XPS map. Only then the new
+//! worker gets the queue. No packet is therefore handled by two workers, and none is sent with the new map before all
+//! are sent with the old one. Each transmit ring of a port keeps its order; a flow may change its ring at this point.
 
 use super::{Attachment, Placement};
 use crate::command::{Command, Generation, QueueKey, XpsMap};
