@@ -76,7 +76,7 @@ pub(crate) enum MemoryKind {
 }
 
 impl MemoryKind {
-    /// As results have it.
+    /// The corresponding kind in results.
     pub(crate) fn kind(self) -> Kind {
         match self {
             MemoryKind::Simulated => Kind::Simulated,
