@@ -99,10 +99,11 @@ pub(crate) fn run_inline(
     let inside = Inside { worker, ended: false, wakes_at: None, doorbell: doorbell.clone() };
     let inside = Arc::new(Mutex::new(inside));
     let inline = Inline { inside: inside.clone() };
-    let thread = Builder::new().name(format!("merged-{index}")).spawn(move || {
+    let thread = Builder::new().name(format!("inline-{index}")).spawn(move || {
+        let ended = Ended { inside, link };
         port::prepare_thread();
         loop {
-            let mut inside = lock(&inside);
+            let mut inside = lock(&ended.inside);
             if !inside.handle_commands() {
                 break;
             }
@@ -110,10 +111,22 @@ pub(crate) fn run_inline(
             drop(inside);
             await_ring(&doorbell, limit);
         }
-        // An application may still hold the handle; it holds no resources of the engine.
-        link.end();
     })?;
     Ok((inline, thread))
+}
+
+/// Ends the worker with its auxiliary thread, also if a timer panics: an application may still hold the handle, but
+/// forwards no more, and the control thread waits for no command.
+struct Ended {
+    inside: Arc<Mutex<Inside>>,
+    link: Arc<Link>,
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        lock(&self.inside).ended = true;
+        self.link.end();
+    }
 }
 
 /// Sleeps until the doorbell rings, at most for `limit`.

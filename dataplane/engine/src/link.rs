@@ -8,7 +8,8 @@
 //! After handling commands, a worker first stores the number in the mailbox (release; pairs with the acquire load in
 //! [`Mailbox::is_done`]) and then rings the control thread, which may have stopped waiting: in the opposite order,
 //! the control thread could check too early and miss the update. Retired queues, weights and punted packets are
-//! passed under locks. `ended` and `stuck` are flags without other data, stored and loaded `Relaxed`.
+//! passed under locks. `ended` is stored last (release) and loaded before anything that the worker held is reused
+//! (acquire); `stuck` is a number without other data, stored and loaded `Relaxed`.
 
 use crate::command::{Command, Event, Retired, Weights};
 use crate::mailbox::Mailbox;
@@ -112,7 +113,8 @@ impl Link {
 
     /// Marks the worker's thread as ended, for whatever reason, so that waits for it return.
     pub(crate) fn end(&self) {
-        self.ended.store(true, Ordering::Relaxed);
+        // Pairs with the acquire loads in `is_done` and `is_out_of_service`: what the worker did happened before.
+        self.ended.store(true, Ordering::Release);
         self.control.ring();
     }
 
@@ -125,7 +127,7 @@ impl Link {
 
     /// Called by the control thread: whether the worker has handled command `number`, or has ended and holds nothing.
     pub(crate) fn is_done(&self, number: u64) -> bool {
-        self.mailbox.is_done(number) || self.ended.load(Ordering::Relaxed)
+        self.mailbox.is_done(number) || self.ended.load(Ordering::Acquire)
     }
 
     /// Called by the control thread: whether the worker exceeded the limit and has not caught up since.
@@ -135,7 +137,7 @@ impl Link {
 
     /// Called by the control thread: whether new work should go to another worker.
     pub(crate) fn is_out_of_service(&self) -> bool {
-        self.ended.load(Ordering::Relaxed) || self.is_stuck()
+        self.ended.load(Ordering::Acquire) || self.is_stuck()
     }
 
     /// Called by the control thread: posts `command` and wakes the worker. Returns the command's number.
