@@ -7,7 +7,7 @@ use common::Source;
 use engine::{
     Context, Engine, EngineConfig, Model, Pipeline, Pipelines, Polling, Rss, Verdicts, WorkerConfig,
 };
-use port::{Attach, BufId, Burst, BurstStats, PortControl, PortFault, PortStatus, RxQueue};
+use port::{Attach, BufId, Burst, BurstStats, Now, PortControl, PortFault, PortStatus, RxQueue};
 use rustix::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -83,6 +83,23 @@ impl Pipeline for Panics {
     }
 }
 
+/// Its timer panics.
+struct TimerPanics;
+
+impl Pipeline for TimerPanics {
+    fn process(&mut self, _: &mut Burst, _: &Context, _: &mut Verdicts) {}
+
+    fn tick(&mut self, _: Now) -> Option<Now> {
+        panic!("as a test wants it");
+    }
+}
+
+impl Pipelines for TimerPanics {
+    fn worker(&self, _: usize) -> Box<dyn Pipeline> {
+        Box::new(TimerPanics)
+    }
+}
+
 impl Pipelines for Panics {
     fn worker(&self, _: usize) -> Box<dyn Pipeline> {
         Box::new(Panics)
@@ -129,4 +146,22 @@ fn a_port_whose_application_panicked_is_told_the_reason() {
     assert!(!workers[0].forward(), "the worker goes on, without the queue");
     drop(workers);
     engine.stop().unwrap();
+}
+
+#[test]
+fn an_inline_worker_ends_with_its_auxiliary_thread() {
+    let (engine, mut workers) = Engine::start_inline(config(), &TimerPanics).unwrap();
+    let until = Instant::now() + PATIENCE;
+    // The application may run the timer itself before the auxiliary thread does.
+    let mut ended = || {
+        let forward = std::panic::AssertUnwindSafe(|| workers[0].forward());
+        matches!(std::panic::catch_unwind(forward), Ok(false))
+    };
+    while !ended() {
+        assert!(Instant::now() < until, "the worker does not end");
+        std::thread::yield_now();
+    }
+    let began = Instant::now();
+    let _ = engine.stop();
+    assert!(began.elapsed() < PATIENCE, "the engine waits for a worker that has ended");
 }
