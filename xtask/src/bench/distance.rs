@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-/// Maximum round-trip time of CPUs that share a cache, in nanoseconds.
-const NEAR: f64 = 250.0;
+/// Maximum round-trip times in nanoseconds of CPUs that are near and in between. Measured: 50 to 110 on one core complex,
+/// 190 to 250 on two complexes of a socket, 300 and more on two sockets.
+const NEAR: f64 = 150.0;
+const BETWEEN: f64 = 275.0;
 /// Round trips per measurement; the result is the tenth percentile, because slower ones were interrupted.
 const TRIPS: u32 = 20_000;
-/// Maximum time to wait for near CPUs, and the pause between two checks.
+/// Maximum time to wait for CPUs that are not far, and the pause between two checks.
 const LIMIT: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -19,10 +21,35 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub(super) struct Distance(pub(super) f64);
 
+/// Classes of distances: only readings of one class are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Class {
+    Near,
+    Between,
+    Far,
+}
+
+impl Class {
+    pub(super) const ALL: [Class; 3] = [Class::Near, Class::Between, Class::Far];
+
+    /// The name in tables and JSON.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Class::Near => "near",
+            Class::Between => "between",
+            Class::Far => "far",
+        }
+    }
+}
+
 impl Distance {
-    /// Whether the CPUs share a cache.
-    pub(super) fn is_near(self) -> bool {
-        self.0 <= NEAR
+    /// The class of this distance.
+    pub(super) fn class(self) -> Class {
+        match self.0 {
+            ns if ns <= NEAR => Class::Near,
+            ns if ns <= BETWEEN => Class::Between,
+            _ => Class::Far,
+        }
     }
 }
 
@@ -78,12 +105,12 @@ fn wait_for(turn: &AtomicU32, value: u32) -> bool {
     }
 }
 
-/// Waits until two CPUs are near, at most `LIMIT`. Returns their last distance.
-pub(super) fn wait_until_near(one: usize, other: usize) -> Result<Distance> {
+/// Waits until two CPUs are not far, at most `LIMIT`. Returns their last distance.
+pub(super) fn wait_while_far(one: usize, other: usize) -> Result<Distance> {
     let start = Instant::now();
     loop {
         let distance = between(one, other)?;
-        if distance.is_near() || start.elapsed() > LIMIT {
+        if distance.class() != Class::Far || start.elapsed() > LIMIT {
             return Ok(distance);
         }
         std::thread::sleep(PAUSE);

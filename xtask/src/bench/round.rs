@@ -94,7 +94,7 @@ impl Bench {
         progress: &Progress,
     ) -> Result<Option<Reading>> {
         let (host, guest) = (self.arguments.host_cpu, self.arguments.guest_cpu);
-        let before = distance::wait_until_near(host, guest)?;
+        let before = distance::wait_while_far(host, guest)?;
         let leftovers = Leftovers(self);
         let log = fs::File::create(self.path("round.log")).context("no log file")?;
         let mut command = self.command(ring, size, peer);

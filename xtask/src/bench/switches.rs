@@ -1,7 +1,8 @@
 //! `cargo xtask bench peers`: one guest at each switch in turn; measures rate and busy cycles of the switch per packet.
 //! Our guest is faster than DPDK's, so with it the rate is limited by the switch; with DPDK's guest the cycles are
 //! compared. A script (`switches.sh`) takes one reading. The distance of the two CPUs is measured before and after each
-//! reading, and near and far readings are reported separately.
+//! reading, and readings of each class of distances are reported separately. The share of empty polls of our guest says
+//! whether the guest is the limit: then it hardly has any.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -12,7 +13,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::distance::{self, Distance};
+use super::distance::{self, Class, Distance};
 use super::picture::Bar;
 use super::progress::Progress;
 use super::report::median;
@@ -67,6 +68,8 @@ struct Reading {
     mpps: f64,
     /// Busy cycles of the switch per packet, if reported.
     cycles: Option<f64>,
+    /// Share of our guest's polls that found no packet.
+    guest_idle: Option<f64>,
     /// Distance of the two CPUs, before and after.
     distances: [Distance; 2],
 }
@@ -78,13 +81,14 @@ impl Reading {
         let cycles = first.strip_prefix("cycles ")?.trim().parse().ok().filter(|cycles| *cycles > 0.0);
         let report: Value = serde_json::from_str(report).ok()?;
         let devices = report["devices"].as_array()?;
-        let mpps = devices.iter().filter_map(|device| device["rx_mpps"].as_f64()).sum();
-        Some(Self { mpps, cycles, distances })
+        let sum = |field: &str| devices.iter().map(|device| device[field].as_f64()).sum::<Option<f64>>();
+        let guest_idle = sum("empty_polls").map(|sum| sum / devices.len() as f64);
+        Some(Self { mpps: sum("rx_mpps")?, cycles, guest_idle, distances })
     }
 
-    /// Whether the CPUs were near before and after the reading.
-    fn is_near(&self) -> bool {
-        self.distances.iter().all(|distance| distance.is_near())
+    /// The class of the greater distance: the CPUs may have moved during the reading.
+    fn class(&self) -> Class {
+        self.distances.map(Distance::class).into_iter().fold(Class::Near, Class::max)
     }
 }
 
@@ -105,7 +109,7 @@ pub(super) struct Measured {
     pub(super) rows: Vec<Value>,
 }
 
-/// Measures all combinations in turn, round by round, and prints a table of medians of near and of far readings.
+/// Measures all combinations in turn, round by round, and prints a table of medians by class of distances.
 pub(super) fn run(arguments: &PeersArguments, pages: u64) -> Result<Measured> {
     let cases = cases(arguments);
     if cases.is_empty() {
@@ -118,7 +122,7 @@ pub(super) fn run(arguments: &PeersArguments, pages: u64) -> Result<Measured> {
         pages.sweep();
         reading
     })?;
-    let rows: Vec<_> = [true, false].iter().flat_map(|&near| rows(&cases, &readings, near)).collect();
+    let rows: Vec<_> = Class::ALL.into_iter().flat_map(|class| rows(&cases, &readings, class)).collect();
     if arguments.output == Output::Table {
         print!("{}", table(&rows));
     }
@@ -167,7 +171,7 @@ pub(super) fn ours(ring: Ring) -> &'static str {
 
 fn read(arguments: &PeersArguments, case: Case) -> Result<Reading> {
     let (host, guest) = (arguments.host_cpu, arguments.guest_cpu);
-    let before = distance::wait_until_near(host, guest)?;
+    let before = distance::wait_while_far(host, guest)?;
     let folder = TempDir::with_prefix("linerate-bench-").context("no temporary folder")?;
     let script = folder.path().join("switches.sh");
     fs::write(&script, SCRIPT).with_context(|| format!("cannot write {}", script.display()))?;
@@ -203,40 +207,42 @@ fn goal(case: &Case) -> Option<f64> {
     }
 }
 
-/// Medians of one case at one distance.
+/// Medians of one case at one class of distances.
 struct Row {
     case: Case,
-    near: bool,
+    class: Class,
     rounds: usize,
     mpps: f64,
     cycles: Option<f64>,
+    guest_idle: Option<f64>,
     /// Ratio of our rate to this one's, and of our cycles to this one's, in the same rounds.
     rate: Option<f64>,
     cycles_ratio: Option<f64>,
 }
 
-fn rows(cases: &[Case], readings: &Rounds<Case, Reading>, near: bool) -> Vec<Row> {
-    cases.iter().filter_map(|case| row(*case, readings, near)).collect()
+fn rows(cases: &[Case], readings: &Rounds<Case, Reading>, class: Class) -> Vec<Row> {
+    cases.iter().filter_map(|case| row(*case, readings, class)).collect()
 }
 
-fn row(case: Case, readings: &Rounds<Case, Reading>, near: bool) -> Option<Row> {
+fn row(case: Case, readings: &Rounds<Case, Reading>, class: Class) -> Option<Row> {
     let ours = |other: &&Case| {
         (other.ring, other.size) == (case.ring, case.size) && other.switch == Switch::Linerate
     };
     let ours = readings.subjects().find(ours).copied()?;
-    let own: Vec<_> = readings.of_subject(case).filter(|reading| reading.is_near() == near).collect();
+    let own: Vec<_> = readings.of_subject(case).filter(|reading| reading.class() == class).collect();
     let both: Vec<_> =
-        readings.both(ours, case).filter(|(a, b)| a.is_near() == near && b.is_near() == near).collect();
+        readings.both(ours, case).filter(|(a, b)| a.class() == class && b.class() == class).collect();
     let is_peer = case.switch != Switch::Linerate;
     let ratio = |of: &dyn Fn(&Reading) -> Option<f64>| {
         median(both.iter().filter_map(|(a, b)| Some(of(a)? / of(b)?)).collect()).filter(|_| is_peer)
     };
     Some(Row {
         case,
-        near,
+        class,
         rounds: own.len(),
         mpps: median(own.iter().map(|reading| reading.mpps).collect())?,
         cycles: median(own.iter().filter_map(|reading| reading.cycles).collect()),
+        guest_idle: median(own.iter().filter_map(|reading| reading.guest_idle).collect()),
         rate: ratio(&|reading| Some(reading.mpps)),
         cycles_ratio: ratio(&|reading| reading.cycles),
     })
@@ -244,7 +250,7 @@ fn row(case: Case, readings: &Rounds<Case, Reading>, near: bool) -> Option<Row> 
 
 impl Row {
     fn goal(&self) -> Option<f64> {
-        goal(&self.case).filter(|_| self.near)
+        goal(&self.case).filter(|_| self.class == Class::Near)
     }
 
     /// Whether the goal is met; `None` without goal or ratio.
@@ -259,8 +265,7 @@ impl Row {
     /// The ratio of rates, with its goal if the goal is for rates.
     fn bar(&self) -> Option<Bar> {
         let Case { ring, size, switch, guest, .. } = self.case;
-        let distance = if self.near { "near" } else { "far" };
-        let name = format!("{ring}, {size} B, {}, {distance}", switch.name());
+        let name = format!("{ring}, {size} B, {}, {}", switch.name(), self.class.name());
         let target = self.goal().filter(|_| guest == Guest::Own);
         Some(Bar { name, ratio: Some(self.rate?), target })
     }
@@ -271,10 +276,11 @@ impl Row {
             "ring": self.case.ring,
             "size": self.case.size,
             "switch": self.case.switch.name(),
-            "near": self.near,
+            "distance": self.class.name(),
             "rounds": self.rounds,
             "mpps": self.mpps,
             "cycles_per_packet": self.cycles,
+            "guest_empty_polls": self.guest_idle,
             "rate_ratio": self.rate,
             "cycles_ratio": self.cycles_ratio,
             "goal": self.goal(),
@@ -285,8 +291,18 @@ impl Row {
 
 fn table(rows: &[Row]) -> String {
     let mut text = format!(
-        "{:<15} {:>5}  {:<9} {:<5} {:>6} {:>8} {:>8} {:>11} {:>13} {:>5}  result\n",
-        "ring", "bytes", "switch", "CPUs", "rounds", "Mpps", "cycles", "rate ratio", "cycles ratio", "goal"
+        "{:<15} {:>5}  {:<9} {:<7} {:>6} {:>8} {:>8} {:>10} {:>11} {:>13} {:>5}  result\n",
+        "ring",
+        "bytes",
+        "switch",
+        "CPUs",
+        "rounds",
+        "Mpps",
+        "cycles",
+        "guest idle",
+        "rate ratio",
+        "cycles ratio",
+        "goal"
     );
     for row in rows {
         let number = |value: Option<f64>, digits| value.map_or("-".to_owned(), |v| format!("{v:.digits$}"));
@@ -295,12 +311,13 @@ fn table(rows: &[Row]) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "{ring:<15} {size:>5}  {:<9} {:<5} {:>6} {:>8.2} {:>8} {:>11} {:>13} {:>5}  {result}",
+            "{ring:<15} {size:>5}  {:<9} {:<7} {:>6} {:>8.2} {:>8} {:>10} {:>11} {:>13} {:>5}  {result}",
             switch.name(),
-            if row.near { "near" } else { "far" },
+            row.class.name(),
             row.rounds,
             row.mpps,
             number(row.cycles, 0),
+            row.guest_idle.map_or("-".to_owned(), |share| format!("{:.0} %", share * 100.0)),
             number(row.rate, 2),
             number(row.cycles_ratio, 2),
             number(row.goal(), 2),
@@ -321,25 +338,34 @@ mod tests {
 
     #[test]
     fn a_reading_is_what_the_script_prints() {
-        let text = "cycles 83.5\n{\"devices\": [{\"rx_mpps\": 10.5}, {\"rx_mpps\": 10.0}]}\n";
-        let reading = Reading::parse(text, NEAR).unwrap();
-        assert_eq!((reading.mpps, reading.cycles, reading.is_near()), (20.5, Some(83.5), true));
-        assert_eq!(Reading::parse("cycles 0\n{\"devices\": []}", NEAR).unwrap().cycles, None);
+        let device = |mpps, empty| format!("{{\"rx_mpps\": {mpps}, \"empty_polls\": {empty}}}");
+        let text = format!("cycles 83.5\n{{\"devices\": [{}, {}]}}\n", device(10.5, 0.1), device(10.0, 0.3));
+        let reading = Reading::parse(&text, NEAR).unwrap();
+        assert_eq!((reading.mpps, reading.cycles, reading.guest_idle), (20.5, Some(83.5), Some(0.2)));
+        assert_eq!(reading.class(), Class::Near);
+        let dpdk =
+            Reading::parse("cycles 0\n{\"devices\": [{\"rx_mpps\": 7.5}]}", [NEAR[0], Distance(210.0)])
+                .unwrap();
+        assert_eq!(
+            (dpdk.mpps, dpdk.cycles, dpdk.guest_idle, dpdk.class()),
+            (7.5, None, None, Class::Between)
+        );
         assert_eq!(Reading::parse("no switch\n", NEAR), None);
     }
 
     #[test]
-    fn near_and_far_readings_are_apart_and_compared_round_by_round() {
-        let reading =
-            |mpps, distance| Some(Reading { mpps, cycles: Some(100.0), distances: [Distance(distance); 2] });
+    fn readings_of_one_class_are_compared_round_by_round() {
+        let reading = |mpps, distance| {
+            Some(Reading { mpps, cycles: Some(100.0), guest_idle: None, distances: [Distance(distance); 2] })
+        };
         let readings = Rounds::of([
             (case(Switch::Linerate), vec![reading(30.0, 100.0), reading(6.0, 900.0), reading(40.0, 100.0)]),
             (case(Switch::Testpmd), vec![reading(10.0, 100.0), reading(3.0, 900.0), reading(2.0, 900.0)]),
         ]);
         let cases = [case(Switch::Linerate), case(Switch::Testpmd)];
-        let near = rows(&cases, &readings, true);
+        let near = rows(&cases, &readings, Class::Near);
         assert_eq!((near[1].rounds, near[1].rate, near[1].goal()), (1, Some(3.0), Some(3.0)));
-        let far = rows(&cases, &readings, false);
+        let far = rows(&cases, &readings, Class::Far);
         assert_eq!((far[1].rounds, far[1].rate, far[1].goal()), (2, Some(2.0), None));
         assert!(table(&near).contains("met") && near[0].rate.is_none());
     }
@@ -347,14 +373,15 @@ mod tests {
     #[test]
     fn with_dpdks_guest_the_goal_is_one_of_cycles() {
         let case = |switch| Case { guest: Guest::Dpdk, ..case(switch) };
-        let reading = |cycles| Some(Reading { mpps: 16.0, cycles: Some(cycles), distances: NEAR });
+        let reading =
+            |cycles| Some(Reading { mpps: 16.0, cycles: Some(cycles), guest_idle: None, distances: NEAR });
         let readings = Rounds::of([
             (case(Switch::Linerate), vec![reading(50.0)]),
             (case(Switch::Testpmd), vec![reading(150.0)]),
             (case(Switch::Ovs), vec![reading(250.0)]),
         ]);
         let cases = [Switch::Linerate, Switch::Testpmd, Switch::Ovs].map(case);
-        let rows = rows(&cases, &readings, true);
+        let rows = rows(&cases, &readings, Class::Near);
         assert_eq!(rows.iter().map(Row::is_met).collect::<Vec<_>>(), [None, Some(true), Some(false)]);
     }
 
