@@ -13,7 +13,7 @@ use super::{Descriptors, GuestError};
 use core::sync::atomic::Ordering::Relaxed;
 use mem::{GuestMemory, VolatileSlice};
 use ring::Direction;
-use ring::driver::{DriverRing, Post, Table};
+use ring::driver::{DriverRing, Post, Table, Used};
 use std::sync::Arc;
 
 /// Bytes from one buffer to the next: 2 KiB for the frame, two lines for the header, two against cache aliasing.
@@ -77,6 +77,39 @@ impl Buffers {
         ring.free() / each
     }
 
+    /// Posts buffers for reception.
+    #[inline(always)]
+    pub(super) fn offer_each<R: DriverRing>(&mut self, ring: &mut R, ids: impl Iterator<Item = u16>) {
+        if self.descriptors == Descriptors::Single {
+            let len = (STRIDE - FRAME) as u32 + self.header;
+            ring.post_each(ids.map(|id| self.single(id, len, Direction::Write)));
+        } else {
+            ids.for_each(|id| self.offer(ring, id));
+        }
+    }
+
+    /// Posts buffers for transmission; lengths are in bytes, header included.
+    #[inline(always)]
+    pub(super) fn send_each<R: DriverRing>(&mut self, ring: &mut R, used: impl Iterator<Item = Used>) {
+        if self.descriptors == Descriptors::Single {
+            ring.post_each(used.map(|u| self.single(u.id, u.len, Direction::Read)));
+        } else {
+            used.for_each(|u| self.send(ring, u.id, u.len));
+        }
+    }
+
+    /// Header and frame of buffer `id` as one descriptor of `len` bytes.
+    #[inline(always)]
+    fn single(&self, id: u16, len: u32, direction: Direction) -> Post {
+        Post { id, address: self.address(id), len, direction }
+    }
+
+    /// Guest-physical address of the header of buffer `id`.
+    #[inline(always)]
+    fn address(&self, id: u16) -> u64 {
+        Memory::guest(self.base + u64::from(id) * STRIDE + FRAME - u64::from(self.header))
+    }
+
     /// Posts buffer `id` for reception.
     #[inline(always)]
     pub(super) fn offer<R: DriverRing>(&mut self, ring: &mut R, id: u16) {
@@ -91,11 +124,10 @@ impl Buffers {
 
     #[inline(always)]
     fn post<R: DriverRing>(&mut self, ring: &mut R, id: u16, len: u32, direction: Direction) {
-        let address = Memory::guest(self.base + u64::from(id) * STRIDE + FRAME - u64::from(self.header));
         if self.descriptors == Descriptors::Single {
-            ring.post(Post { id, address, len, direction });
-            return;
+            return ring.post(self.single(id, len, direction));
         }
+        let address = self.address(id);
         let header = Post { id, address, len: self.header, direction };
         let frame = Post {
             id: id + self.len(),

@@ -289,14 +289,12 @@ impl<R: DriverRing> Pair<R> {
     ) -> Result<bool, GuestError> {
         let mut used = [Used::default(); BURST];
         let n = self.tx.ring.take(&mut used)?;
-        for (i, u) in used[..n].iter().enumerate() {
-            if config.mode == Mode::TxOnly {
-                self.pending.push((u.id, self.lens[usize::from(u.id)]));
-            } else if i < missing {
-                self.pending.push((u.id, make(config, &self.buffers, u.id)));
-            } else {
-                self.buffers.offer(&mut self.rx.ring, u.id);
-            }
+        if config.mode == Mode::TxOnly {
+            self.pending.extend(used[..n].iter().map(|u| (u.id, self.lens[usize::from(u.id)])));
+        } else {
+            let (lost, others) = used[..n].split_at(missing.min(n));
+            self.pending.extend(lost.iter().map(|u| (u.id, make(config, &self.buffers, u.id))));
+            self.buffers.offer_each(&mut self.rx.ring, others.iter().map(|u| u.id));
         }
         stats.tx_packets += n as u64;
         Ok(n > 0)
@@ -312,24 +310,23 @@ impl<R: DriverRing> Pair<R> {
         for u in &used[..n] {
             self.buffers.prefetch(u.id);
         }
-        for u in &used[..n] {
-            stats.rx_bytes += u64::from(u.len.saturating_sub(self.buffers.header()));
-            self.turn_round(mode, *u);
-        }
+        let header = self.buffers.header();
+        stats.rx_bytes += used[..n].iter().map(|u| u64::from(u.len.saturating_sub(header))).sum::<u64>();
+        self.turn_round(mode, &used[..n]);
         stats.rx_packets += n as u64;
         Ok(n > 0)
     }
 
     #[inline(always)]
-    fn turn_round(&mut self, mode: Mode, u: Used) {
+    fn turn_round(&mut self, mode: Mode, used: &[Used]) {
         match mode {
             Mode::MacSwap => {
-                self.buffers.swap_addresses(u.id);
-                self.send(u.id, u.len);
+                used.iter().for_each(|u| self.buffers.swap_addresses(u.id));
+                self.buffers.send_each(&mut self.tx.ring, used.iter().copied());
             }
-            Mode::Io => self.send(u.id, u.len),
+            Mode::Io => self.buffers.send_each(&mut self.tx.ring, used.iter().copied()),
             Mode::RxOnly | Mode::TxOnly => {
-                self.buffers.offer(&mut self.rx.ring, u.id);
+                self.buffers.offer_each(&mut self.rx.ring, used.iter().map(|u| u.id));
             }
         }
     }

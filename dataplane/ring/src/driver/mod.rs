@@ -154,10 +154,27 @@ impl Out {
         (self.0 >> 32) as u32
     }
 
+    /// [`Out::descriptors`], where a single one is the common case: a loop over chains then predicts where the next one
+    /// begins, and does not wait for the load of this one's length.
+    #[inline(always)]
+    fn passed(self) -> u32 {
+        match self.descriptors() {
+            1 => 1,
+            n => several(n),
+        }
+    }
+
     #[inline(always)]
     fn writable(self) -> u32 {
         self.0 as u32
     }
+}
+
+/// Keeps the compiler from computing both cases of [`Out::passed`] without a branch.
+#[cold]
+#[inline(never)]
+fn several(descriptors: u32) -> u32 {
+    descriptors
 }
 
 impl Post {

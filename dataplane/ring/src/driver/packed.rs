@@ -67,23 +67,24 @@ impl Packed {
     /// fully written.
     fn take_batch(&mut self, to: &mut [Used], last: Used) -> usize {
         let (out, order, size) = (&mut self.out[..], &self.order[..], u32::from(self.layout.size));
-        for (n, slot) in to.iter_mut().enumerate() {
-            if self.taken == self.published {
-                // Posted but not yet published.
-                return n;
-            }
-            let id = order[self.taken.at()];
+        // Local copies, so that they stay in registers.
+        let (mut taken, published, mut n) = (self.taken, self.published, 0);
+        // Ends also where buffers were posted but not yet published.
+        while n < to.len() && taken != published && self.batch.is_some() {
+            let id = order[taken.at()];
             let gone = std::mem::replace(&mut out[usize::from(id)], Out::NONE);
-            self.free += gone.descriptors();
-            self.taken = self.taken.advance(gone.descriptors(), size);
+            let passed = gone.passed();
+            self.free += passed;
+            taken = taken.advance(passed, size);
+            to[n] = Used { id, len: gone.writable() };
             if id == last.id {
-                *slot = last;
+                to[n] = last;
                 self.batch = None;
-                return n + 1;
             }
-            *slot = Used { id, len: gone.writable() };
+            n += 1;
         }
-        to.len()
+        self.taken = taken;
+        n
     }
 
     /// Reclaims buffers that have their own used entry, lap by lap. `IN_ORDER`: whether an entry may represent several
@@ -133,7 +134,7 @@ impl Packed {
             let Some(place) = out.get_mut(usize::from(id)).filter(|out| !out.is_none()) else {
                 return Err(RingFault::NotOut(id.into()));
             };
-            passed += std::mem::replace(place, Out::NONE).descriptors();
+            passed += std::mem::replace(place, Out::NONE).passed();
             *slot = Used { id, len: word as u32 };
             n += 1;
         }
