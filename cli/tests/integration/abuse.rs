@@ -1,0 +1,322 @@
+//! What a switch survives: signals at any moment, paths that cannot be used, and clients of the control socket that
+//! say nothing, too much or nonsense, while packets flow on.
+use std::fs::{self, Permissions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// The user `nobody`.
+const NOBODY: u32 = 65534;
+
+fn linerate(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+    command.args(arguments).env_remove("LINERATE_CONTROL");
+    command
+}
+
+/// A child that does not outlive its test.
+struct Running(Child);
+
+impl Running {
+    fn signal(&self, name: &str) {
+        let status = Command::new("kill").args([name, &self.0.id().to_string()]).status().unwrap();
+        assert!(status.success());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A switch with two ports in a directory of its own.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        let port = |name: &str| format!("[[port]]\nname = \"{name}\"\nsocket = \"{}\"\n", place.text(name));
+        let text = format!("[switch]\ncontrol = \"{}\"\n{}{}", place.text("control"), port("a"), port("b"));
+        fs::write(place.path("switch.toml"), text).unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+
+    fn spawn(&self) -> Running {
+        // A shell that runs the tests in the background may ignore SIGINT and SIGHUP, and every child would too until it has
+        // handlers of its own; a signal before that would be lost and waited for for ever.
+        let mut command = Command::new("env");
+        command.args(["--default-signal", env!("CARGO_BIN_EXE_linerate"), "run", &self.text("switch.toml")]);
+        command.env_remove("LINERATE_CONTROL");
+        Running(command.stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    fn run(&self) -> Running {
+        let running = self.spawn();
+        wait_until(|| self.ask(&["status"]).status.success());
+        running
+    }
+
+    fn ask(&self, arguments: &[&str]) -> Output {
+        linerate(&[&["--control", &self.text("control")], arguments].concat()).output().unwrap()
+    }
+
+    fn json(&self, arguments: &[&str]) -> serde_json::Value {
+        let output = self.ask(&[arguments, &["-o", "json"]].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    fn connect(&self) -> UnixStream {
+        UnixStream::connect(self.path("control")).unwrap()
+    }
+
+    fn packets(&self) -> u64 {
+        self.json(&["status"])["traffic"]["tx_packets"].as_u64().unwrap()
+    }
+
+    fn files(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.0.path()).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+}
+
+/// Waits for what has to happen; the time is a guard against hanging for ever.
+fn wait_until(mut condition: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_mins(1);
+    while !condition() {
+        assert!(Instant::now() < until, "nothing happened");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A guest on both ports, between which frames circulate.
+fn traffic(place: &Place) -> Running {
+    let (a, b) = (place.text("a"), place.text("b"));
+    let mut guest =
+        linerate(&["guest", "--wait", "--connect", &a, "--connect", &b, "--packets", "64", "-o", "json"]);
+    let running = Running(guest.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    wait_until(|| place.packets() > 1000);
+    running
+}
+
+/// Whether packets still arrive, and both ports have had the same guest all the time.
+fn flows_on(place: &Place) {
+    let before = place.packets();
+    wait_until(|| place.packets() > before + 1000);
+    for port in place.json(&["ports", "show"]).as_array().unwrap() {
+        assert_eq!((&port["live"]["state"], &port["live"]["connects"]), (&"connected".into(), &1.into()));
+    }
+}
+
+#[test]
+fn clients_that_never_ask_give_their_place_to_those_who_do() {
+    let place = Place::new();
+    let _switch = place.run();
+    let _guest = traffic(&place);
+    let silent: Vec<UnixStream> = (0..300).map(|_| place.connect()).collect();
+    let mut half: Vec<UnixStream> = (0..50).map(|_| place.connect()).collect();
+    for stream in &mut half {
+        stream.write_all(b"GET /v1/status HT").unwrap();
+    }
+    flows_on(&place);
+    drop((silent, half));
+    flows_on(&place);
+}
+
+#[test]
+fn nonsense_and_endless_requests_are_refused_and_packets_flow_on() {
+    let place = Place::new();
+    let _switch = place.run();
+    let _guest = traffic(&place);
+    let long = format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "x".repeat(1 << 20));
+    let headers = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(10_000));
+    let body = format!("POST /v1/ports HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", 1_u64 << 40);
+    let noise: Vec<u8> = (0..100_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    for bytes in [long.as_bytes(), headers.as_bytes(), &noise, b"\0\0\0\0\r\n\r\n", b"\x16\x03\x01\x02\0\x01"]
+    {
+        let answer = told(place.connect(), bytes);
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
+    }
+    let mut endless = place.connect();
+    endless.write_all(body.as_bytes()).unwrap();
+    // It stops reading long before all of it was sent.
+    let chunk = vec![b' '; 1 << 16];
+    let sent = (0..1000).take_while(|_| endless.write_all(&chunk).is_ok()).count();
+    assert!(sent < 1000, "{sent} chunks were taken");
+    flows_on(&place);
+}
+
+/// Writes, and returns what comes back until the other side closes.
+fn told(mut stream: UnixStream, bytes: &[u8]) -> String {
+    // It may close before it has read everything.
+    let _ = stream.write_all(bytes);
+    let _ = stream.shutdown(std::net::Shutdown::Write);
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[test]
+fn a_client_that_reads_slowly_holds_up_nobody() {
+    let place = Place::new();
+    let _switch = place.run();
+    let _guest = traffic(&place);
+    let mut slow: Vec<UnixStream> = (0..300).map(|_| place.connect()).collect();
+    for stream in &mut slow {
+        // One whose answer is complete is closed, and the others are another connection's.
+        let _ = stream.write_all("GET /v1/snapshot HTTP/1.1\r\nhost: x\r\n\r\n".repeat(200).as_bytes());
+    }
+    flows_on(&place);
+}
+
+/// A lock file that others can open, as one left behind by an earlier version, can be locked by them.
+#[test]
+fn a_lock_held_by_another_user_is_named() {
+    let place = Place::new();
+    let lock = place.path("control.lock");
+    fs::write(&lock, "").unwrap();
+    fs::set_permissions(place.0.path(), Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(&lock, Permissions::from_mode(0o644)).unwrap();
+    let mut flock = Command::new("flock");
+    flock.arg(&lock).args(["sh", "-c", "echo held; exec cat"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    if fs::metadata("/proc/self").unwrap().uid() == 0 {
+        flock.uid(NOBODY).gid(NOBODY);
+    }
+    let mut holder = Running(flock.spawn().unwrap());
+    holder.0.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
+    let output = linerate(&["run", &place.text("switch.toml")]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let stranger = fs::metadata(format!("/proc/{}", holder.0.id())).unwrap().uid() == NOBODY;
+    let expected = if stranger { "of user 65534, which is no switch" } else { "already running" };
+    assert!(said.contains(expected) && said.contains("remedy: "), "{said}");
+}
+
+/// A client is served though as many as there are places have asked for something in part and never go on.
+#[test]
+fn requests_that_never_end_give_their_place_to_those_that_do() {
+    let place = Place::new();
+    let _switch = place.run();
+    let request = "POST /v1/ports HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{";
+    let mut unfinished: Vec<UnixStream> = (0..256).map(|_| place.connect()).collect();
+    for stream in &mut unfinished {
+        stream.write_all(request.as_bytes()).unwrap();
+    }
+    let output = place.ask(&["status"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Whatever the moment, the switch ends, and nothing of it is left behind.
+#[test]
+fn a_signal_at_any_moment_of_the_start_leaves_nothing_behind() {
+    for (round, signal) in (0..24).zip(["-TERM", "-INT", "-HUP"].into_iter().cycle()) {
+        let place = Place::new();
+        let mut switch = place.spawn();
+        std::thread::sleep(Duration::from_micros(700) * round);
+        switch.signal(signal);
+        if signal == "-HUP" {
+            // Before it can ignore a hangup, a process is ended by it.
+            wait_until(|| place.ask(&["stop"]).status.success() || switch.0.try_wait().unwrap().is_some());
+        }
+        let status = switch.0.wait().unwrap();
+        assert!(status.success() || matches!(status.signal(), Some(1 | 2 | 15)), "{signal}: {status}");
+        assert_eq!(place.files(), ["switch.toml"], "{signal} after {round} steps");
+    }
+}
+
+#[test]
+fn a_path_where_no_socket_can_be_made_is_named_and_nothing_is_started() {
+    let place = Place::new();
+    let file = place.text("switch.toml");
+    for control in ["/proc/control", "/lr-nowhere/control", &place.text("switch.toml")] {
+        let output = linerate(&["--control", control, "run", &file]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success(), "{said}");
+        assert!(said.contains(control) && said.contains("remedy: "), "{said}");
+        assert_eq!(place.files(), ["switch.toml"]);
+    }
+    assert!(Path::new(&file).metadata().unwrap().len() > 0);
+}
+
+#[test]
+fn a_second_signal_while_the_switch_ends_does_not_leave_it_hanging() {
+    for (first, second) in [("-TERM", "-TERM"), ("-INT", "-TERM"), ("-TERM", "-HUP")] {
+        let place = Place::new();
+        let mut switch = place.run();
+        // A client that is being answered holds up the end for a moment.
+        let mut slow = place.connect();
+        slow.write_all(b"GET /v1/status HTTP/1.1\r\nhost: x\r\n").unwrap();
+        switch.signal(first);
+        switch.signal(second);
+        let status = switch.0.wait().unwrap();
+        assert!(matches!(status.code(), Some(0 | 1)), "{first} {second}: {status}");
+        // Whatever an early end left behind does not hinder the next switch.
+        let next = place.run();
+        next.signal("-TERM");
+    }
+}
+
+/// As an ordinary user: root may write anywhere.
+#[test]
+fn a_directory_in_which_nothing_may_be_made_is_named() {
+    let place = Place::new();
+    let closed = place.path("closed");
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(&closed, Permissions::from_mode(0o555)).unwrap();
+    fs::set_permissions(place.0.path(), Permissions::from_mode(0o755)).unwrap();
+    let control = closed.join("control").display().to_string();
+    let mut command = linerate(&["--control", &control, "run", &place.text("switch.toml")]);
+    if fs::write(closed.join("root"), "").is_ok() {
+        fs::remove_file(closed.join("root")).unwrap();
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success(), "{said}");
+    assert!(said.contains(&control) && said.contains("ermission denied"), "{said}");
+    assert!(said.contains("remedy: "), "{said}");
+}
+
+#[test]
+fn a_socket_path_that_is_a_regular_file_is_refused_and_the_file_is_kept() {
+    let place = Place::new();
+    fs::write(place.path("a"), "precious").unwrap();
+    let output = linerate(&["run", &place.text("switch.toml")]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains(&place.text("a")) && said.contains("remedy: "), "{said}");
+    assert_eq!(fs::read_to_string(place.path("a")).unwrap(), "precious");
+}
+
+#[test]
+fn only_the_owner_may_command_a_switch() {
+    let place = Place::new();
+    let _switch = place.run();
+    let mode = place.path("control").metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_control_socket_may_be_named_from_the_working_directory() {
+    let place = Place::new();
+    let mut command = linerate(&["--control", "here", "run", "switch.toml"]);
+    let _switch = Running(command.current_dir(place.0.path()).stderr(Stdio::null()).spawn().unwrap());
+    let from_here =
+        || linerate(&["--control", "here", "status"]).current_dir(place.0.path()).output().unwrap();
+    wait_until(|| from_here().status.success());
+    assert!(place.path("here").exists());
+}

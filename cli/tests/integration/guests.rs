@@ -1,0 +1,176 @@
+//! Guests of our own as users start them: the demonstration, and guests beside a switch that runs.
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+const RINGS: [&str; 4] = ["split", "split-inorder", "packed", "packed-inorder"];
+
+fn linerate(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+    command.args(arguments).env_remove("LINERATE_CONTROL").stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// What a program that ended well printed.
+fn json(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn interrupt(child: &Child) {
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+}
+
+#[test]
+fn a_demonstration_says_what_went_round_and_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    for ring in RINGS {
+        let words = ["demo", "--ring", ring, "--size", "64", "--size", "mix", "--seconds", "0.2"];
+        let words = [&words[..], &["--packets", "64", "-o", "json"]].concat();
+        let report = json(&linerate(&words).env("TMPDIR", dir.path()).output().unwrap());
+        assert_eq!((&report["ring"], &report["frames_in_circulation"]), (&ring.into(), &128.into()));
+        assert!(report["processor"].is_string() && report["guest_cpus"].is_array(), "{report}");
+        let runs = report["runs"].as_array().unwrap();
+        assert_eq!(runs.iter().map(|run| &run["size"]).collect::<Vec<_>>(), ["64", "mix"]);
+        for run in runs {
+            assert!(run["packets"].as_u64().unwrap() > 0, "{ring}: {run}");
+            assert_eq!(run["ports"].as_array().unwrap().len(), 2, "{ring}: {run}");
+        }
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "sockets are left");
+}
+
+#[test]
+fn a_demonstration_that_is_interrupted_ends_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut demo = linerate(&["demo", "--seconds", "600", "-o", "json"]);
+    let demo = demo.env("TMPDIR", dir.path()).spawn().unwrap();
+    while fs::read_dir(dir.path()).unwrap().count() == 0 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    interrupt(&demo);
+    assert!(json(&demo.wait_with_output().unwrap())["runs"].is_array());
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "sockets are left");
+}
+
+/// A switch with two ports.
+struct Switch {
+    dir: tempfile::TempDir,
+    child: Child,
+}
+
+impl Switch {
+    fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        let port = |name: &str| format!("[[port]]\nname = \"{name}\"\nsocket = \"{}\"\n", path(name));
+        let text = format!("[switch]\ncontrol = \"{}\"\n{}{}", path("control"), port("a"), port("b"));
+        fs::write(dir.path().join("switch.toml"), text).unwrap();
+        let child = linerate(&["run", &path("switch.toml")]).stdout(Stdio::null()).spawn().unwrap();
+        let switch = Self { dir, child };
+        while !Path::new(&switch.path("control")).exists() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        switch
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.dir.path().join(name).display().to_string()
+    }
+
+    /// Waits for a guest at this port.
+    fn wait_for(&self, port: &str) {
+        let control = self.path("control");
+        loop {
+            let shown =
+                linerate(&["--control", &control, "ports", "show", port, "-o", "json"]).output().unwrap();
+            if String::from_utf8_lossy(&shown.stdout).contains("\"connected\"") {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
+}
+
+fn guest(words: &[&str]) -> Command {
+    linerate(&[&["guest", "--wait", "-o", "json"], words].concat())
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn counted(report: &Value, device: usize, what: &str) -> u64 {
+    report["devices"][device][what].as_u64().unwrap()
+}
+
+#[test]
+fn guests_that_return_frames_let_them_circulate_over_every_kind_of_ring() {
+    let switch = Switch::start();
+    let (a, b) = (switch.path("a"), switch.path("b"));
+    for (ring, mode) in RINGS.iter().zip(["macswap", "io", "macswap", "macswap"]) {
+        let words = ["--connect", &a, "--connect", &b, "--ring", ring, "--mode", mode];
+        let words = [&words[..], &["--packets", "32", "--seconds", "0.3"]].concat();
+        let report = json(&guest(&words).output().unwrap());
+        for device in 0..2 {
+            assert!(counted(&report, device, "tx_packets") >= 32, "{ring}: {report}");
+            assert!(counted(&report, device, "rx_packets") > 0, "{ring}: {report}");
+        }
+    }
+}
+
+#[test]
+fn what_a_guest_that_only_sends_sent_arrives_at_one_that_only_receives() {
+    let switch = Switch::start();
+    let receiver = guest(&["--connect", &switch.path("b"), "--mode", "rxonly"]).spawn().unwrap();
+    switch.wait_for("b");
+    let words = ["--connect", &switch.path("a"), "--mode", "txonly", "--mac", "02:00:00:00:00:77"];
+    let sent = json(&guest(&[&words[..], &["--seconds", "0.5"]].concat()).output().unwrap());
+    interrupt(&receiver);
+    let received = json(&receiver.wait_with_output().unwrap());
+    let (sent, received) = (
+        (counted(&sent, 0, "tx_packets"), counted(&sent, 0, "rx_packets")),
+        (counted(&received, 0, "tx_packets"), counted(&received, 0, "rx_packets")),
+    );
+    assert!(sent.0 > 0 && received.1 > 0 && received.1 <= sent.0, "{sent:?} {received:?}");
+    assert_eq!((sent.1, received.0), (0, 0), "each did only what it was told");
+}
+
+#[test]
+fn a_guest_ends_with_the_reason_if_nothing_listens() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("none.sock").display().to_string();
+    let output = linerate(&["guest", "--connect", &socket, "--seconds", "600"]).output().unwrap();
+    let expected = format!(
+        "linerate: {socket}: cannot connect: No such file or directory (os error 2)\n    \
+         remedy: start the switch first, or add --wait\n"
+    );
+    assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_guest_that_waits_connects_when_the_socket_is_there() {
+    let switch = Switch::start();
+    let link = switch.path("later");
+    let waiting = guest(&["--connect", &link, "--mode", "rxonly", "--seconds", "0.1"]).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    std::os::unix::fs::symlink(switch.path("a"), &link).unwrap();
+    assert_eq!(json(&waiting.wait_with_output().unwrap())["devices"][0]["connects"], 1);
+}
+
+#[test]
+fn a_generator_that_gives_up_names_the_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("none.sock").display().to_string();
+    let port = format!("kind=virtio-user,socket={socket}");
+    let output = linerate(&["gen", "--port", &port, "--timeout", "100ms", "--no-baseline"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains(&format!("to {socket}: No such file or directory (os error 2)\n")), "{said}");
+    assert_eq!(output.status.code(), Some(1), "{said}");
+}

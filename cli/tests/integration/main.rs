@@ -1,0 +1,8 @@
+//! The `linerate` program from outside.
+#![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
+
+mod abuse;
+mod check;
+mod cli;
+mod guests;
+mod placement;

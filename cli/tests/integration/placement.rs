@@ -1,0 +1,67 @@
+//! Where threads and queues are, as an operator sees it: the machine, a running switch, and a dry run.
+use std::path::Path;
+use std::process::{Child, Command, Output};
+use std::time::{Duration, Instant};
+
+fn linerate(control: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+    command.env_remove("LINERATE_CONTROL").arg("--control").arg(control);
+    command
+}
+
+fn json(output: &Output) -> serde_json::Value {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// A switch that is killed with its test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_machine_is_shown_without_a_switch() {
+    let dir = tempfile::tempdir().unwrap();
+    let control = dir.path().join("c.sock");
+    let machine = json(&linerate(&control).args(["placement", "machine", "-o", "json"]).output().unwrap());
+    let cpus = machine["cpus"].as_array().unwrap();
+    assert!(cpus.iter().any(|cpu| cpu["allowed"] == true), "{machine}");
+    let table = linerate(&control).args(["placement", "machine"]).output().unwrap();
+    assert!(String::from_utf8(table.stdout).unwrap().lines().next().unwrap().contains("CORE OF"));
+}
+
+#[test]
+fn a_running_switch_says_where_its_queues_are_and_what_it_would_move() {
+    let dir = tempfile::tempdir().unwrap();
+    let (control, file) = (dir.path().join("c.sock"), dir.path().join("s.toml"));
+    let text = "[[worker]]\n[[worker]]\n[[port]]\nname = \"a\"\nkind = \"patch\"\npeer = \"b\"\nbridge = \"x\"\n\
+        [[port]]\nname = \"b\"\nkind = \"patch\"\npeer = \"a\"\nbridge = \"y\"\n[[bridge]]\nname = \"x\"\n\
+        [[bridge]]\nname = \"y\"\n[placement]\npattern = \"auto\"\nqueues = { a = 1 }\nisolated = [\"a\"]\n\
+        rebalance = \"dry-run\"\ninterval = \"100ms\"\n";
+    std::fs::write(&file, text).unwrap();
+    let _running = Running(linerate(&control).arg("run").arg(&file).spawn().unwrap());
+    let until = Instant::now() + Duration::from_secs(20);
+    let report = loop {
+        let shown = linerate(&control).args(["placement", "show", "-o", "json"]).output().unwrap();
+        if shown.status.success() && json(&shown)["latest"].is_object() {
+            break json(&shown);
+        }
+        assert!(Instant::now() < until, "{}", String::from_utf8_lossy(&shown.stderr));
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let queues = report["queues"].as_array().unwrap();
+    let worker = |port: &str| &queues.iter().find(|queue| queue["port"] == port).unwrap()["worker"];
+    assert_eq!((worker("a"), worker("b")), (&1.into(), &0.into()), "{report}");
+    assert!(report["workers"].as_array().unwrap().iter().all(|worker| worker["cpu"].is_number()), "{report}");
+    let dry =
+        linerate(&control).args(["rebalance", "--dry-run", "--over", "50ms", "-o", "json"]).output().unwrap();
+    assert_eq!((&json(&dry)["done"], json(&dry)["moves"].as_array().unwrap().len()), (&false.into(), 0));
+    let wrong = linerate(&control).args(["rebalance", "--over", "1h"]).output().unwrap();
+    assert_eq!(wrong.status.code(), Some(2), "{}", String::from_utf8_lossy(&wrong.stderr));
+}

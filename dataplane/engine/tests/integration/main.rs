@@ -1,0 +1,9 @@
+//! The engine from outside, in every execution model.
+#![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
+
+mod common;
+mod kept;
+mod moving;
+mod panics;
+mod punt;
+mod timers;

@@ -1,0 +1,507 @@
+//! A hostile memif peer: its own port stops with a named fault, and no access exceeds the shared memory.
+
+use crate::hand::{burst_of, frame, receive, send};
+use port::memif::{Memif, Options, RingFault};
+use port::vhost_user::fake::FakeEngine;
+use port::work::PIECE;
+use port::{DropReason, PortControl, PortFault, PortState};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
+    SocketType,
+};
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+const COOKIE: u32 = 0x3e3_1f20;
+const REGION: u64 = 1 << 20;
+/// Offset of the ring to the client; the ring to the server is at 0. Buffers of 2048 bytes start at the third ring
+/// Offset of the ring to the client. The ring to the server is at 0; buffers of 2048 bytes start at `BUFFERS`.
+const BACK: u64 = 0x8000;
+const BUFFERS: u64 = 0x1_0000;
+const SIZE: u16 = 128;
+
+/// A hand-written client, and the port that it is connected to.
+struct Bench {
+    port: Memif,
+    engine: FakeEngine,
+    socket: OwnedFd,
+    memory: OwnedFd,
+    now: Instant,
+    path: PathBuf,
+}
+
+fn options() -> Options {
+    Options { ring_size: SIZE, ..Options::default() }
+}
+
+fn dial(path: &Path) -> OwnedFd {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
+    socket
+}
+
+fn message(kind: u16, fields: &[&[u8]]) -> Vec<u8> {
+    let mut bytes: Vec<u8> = kind.to_ne_bytes().into_iter().chain(fields.concat()).collect();
+    bytes.resize(128, 0);
+    bytes
+}
+
+fn init() -> Vec<u8> {
+    message(3, &[&0x200u16.to_ne_bytes(), &0u32.to_ne_bytes(), &[0]])
+}
+
+fn region(index: u16, size: u64) -> Vec<u8> {
+    message(4, &[&index.to_ne_bytes(), &size.to_ne_bytes()])
+}
+
+fn ring(to_server: u16, index: u16, region: u16, offset: u32, log2: u8) -> Vec<u8> {
+    let numbers = [to_server, index, region].map(u16::to_ne_bytes).concat();
+    message(5, &[&numbers, &offset.to_ne_bytes(), &[log2]])
+}
+
+fn connect() -> Vec<u8> {
+    message(6, &[b"by hand"])
+}
+
+fn event() -> OwnedFd {
+    eventfd(0, EventfdFlags::CLOEXEC).unwrap()
+}
+
+impl Bench {
+    fn new(dir: &Path) -> Self {
+        let path = dir.join("s");
+        let port = Memif::listen(&path, options()).unwrap();
+        let memory = memfd_create("memif-hostile", MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&memory, REGION).unwrap();
+        let (socket, now) = (dial(&path), Instant::now());
+        let mut bench = Self { port, engine: FakeEngine::default(), socket, memory, now, path };
+        for ring in [0, BACK] {
+            bench.poke(ring, &COOKIE.to_ne_bytes());
+        }
+        bench.turn();
+        bench
+    }
+
+    fn turn(&mut self) {
+        (0..3).for_each(|_| self.port.handle(self.now, &mut self.engine));
+    }
+
+    fn poke(&self, at: u64, bytes: &[u8]) {
+        assert_eq!(rustix::io::pwrite(&self.memory, bytes, at), Ok(bytes.len()));
+    }
+
+    fn peek(&self, at: u64, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        assert_eq!(rustix::io::pread(&self.memory, &mut bytes, at), Ok(len));
+        bytes
+    }
+
+    fn say(&mut self, bytes: &[u8], files: &[BorrowedFd<'_>]) {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        assert!(files.is_empty() || control.push(SendAncillaryMessage::ScmRights(files)));
+        let iov = [IoSlice::new(bytes)];
+        // Errors are ignored: the tests check whether the port has closed the connection.
+        let _ = rustix::net::sendmsg(&self.socket, &iov, &mut control, SendFlags::NOSIGNAL);
+        self.turn();
+    }
+
+    fn share(&mut self) {
+        let memory = rustix::io::dup(&self.memory).unwrap();
+        self.say(&init(), &[]);
+        self.say(&region(0, REGION), &[memory.as_fd()]);
+    }
+
+    /// Sets up one ring per direction and starts the queues.
+    fn run(&mut self) {
+        self.share();
+        self.say(&ring(1, 0, 0, 0, 7), &[event().as_fd()]);
+        self.say(&ring(0, 0, 0, BACK as u32, 7), &[event().as_fd()]);
+        self.say(&connect(), &[]);
+        assert_eq!((self.engine.rx.len(), self.engine.tx.len()), (1, 1), "{:?}", self.port.status());
+    }
+
+    fn describe(&self, ring: u64, slot: u64, flags: u16, region: u16, len: u32, offset: u32) {
+        let words =
+            [&[flags, region].map(u16::to_ne_bytes).concat()[..], &len.to_ne_bytes(), &offset.to_ne_bytes()];
+        self.poke(ring + 128 + slot * 16, &words.concat());
+    }
+
+    fn head(&self, ring: u64, head: u16) {
+        self.poke(ring + 6, &head.to_ne_bytes());
+    }
+
+    fn tail(&self, ring: u64) -> u16 {
+        u16::from_ne_bytes(self.peek(ring + 64, 2).try_into().unwrap())
+    }
+
+    fn fault(&self) -> PortFault {
+        match self.port.status().state {
+            PortState::Faulted(fault) => fault,
+            other => panic!("no fault but {other:?}"),
+        }
+    }
+
+    /// Types of all messages sent by the port since the last call.
+    fn heard(&self) -> Vec<u16> {
+        let (mut kinds, mut bytes) = (vec![], [0; 129]);
+        while let Ok(n) = rustix::io::read(&self.socket, &mut bytes) {
+            if n == 0 {
+                kinds.push(0);
+                break;
+            }
+            assert_eq!(n, 128);
+            kinds.push(u16::from_ne_bytes([bytes[0], bytes[1]]));
+        }
+        kinds
+    }
+}
+
+#[test]
+fn the_conversation_is_the_one_that_other_clients_have() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bench = Bench::new(dir.path());
+    bench.run();
+    assert_eq!(bench.heard(), [2, 1, 1, 1, 1, 7], "HELLO, four times ACK, CONNECTED");
+    bench.describe(0, 0, 0, 0, 100, BUFFERS as u32);
+    bench.poke(BUFFERS, &frame(100, 3));
+    bench.head(0, 1);
+    let rx = bench.engine.rx.get_mut(&0).unwrap();
+    let (burst, _) = receive(rx.as_mut()).unwrap();
+    assert_eq!(hand::read(&burst, 0), frame(100, 3));
+    rx.complete(burst.buf_ids());
+    assert_eq!(bench.tail(0), 1);
+    bench.describe(BACK, 0, 0, 0, 2048, BUFFERS as u32 + 4096);
+    bench.head(BACK, 1);
+    let tx = bench.engine.tx.get_mut(&0).unwrap();
+    assert_eq!(send(tx.as_mut(), &burst_of(&[frame(77, 1)])).unwrap().0, 1);
+    assert_eq!((bench.tail(BACK), bench.peek(BUFFERS + 4096, 77)), (1, frame(77, 1)));
+    assert_eq!(bench.peek(BACK + 128, 8), [0, 0, 0, 0, 77, 0, 0, 0]);
+    bench.say(&message(8, &[&0u32.to_ne_bytes(), b"bye"]), &[]);
+    assert_eq!(bench.port.status().state, PortState::Waiting, "to leave is its right");
+    assert!(bench.engine.rx.is_empty() && bench.engine.tx.is_empty());
+}
+
+#[test]
+fn every_message_out_of_place_is_named() {
+    type Say = fn(&mut Bench);
+    let cases: [(&str, Say); 19] = [
+        ("it said CONNECT where INIT was due", |b| b.say(&connect(), &[])),
+        ("it said ACK where INIT was due", |b| b.say(&message(1, &[]), &[])),
+        ("a message of the unknown type 99", |b| b.say(&message(99, &[]), &[])),
+        ("a message of 5 bytes", |b| b.say(&[3, 0, 0, 0, 0], &[])),
+        ("a message of 129 bytes", |b| b.say(&[3; 400], &[])),
+        ("it connects without a ring", |b| {
+            b.share();
+            b.say(&connect(), &[]);
+        }),
+        ("regions are numbered", |b| {
+            b.share();
+            b.say(&region(2, REGION), &[event().as_fd()]);
+        }),
+        ("without its one file", |b| {
+            b.say(&init(), &[]);
+            b.say(&region(0, REGION), &[]);
+        }),
+        ("without its one file", |b| {
+            b.say(&init(), &[]);
+            b.say(&region(0, REGION), &[event().as_fd(), event().as_fd()]);
+        }),
+        ("more than 8 descriptors", |b| {
+            b.say(&init(), &[]);
+            let events: Vec<_> = (0..9).map(|_| event()).collect();
+            let events: Vec<_> = events.iter().map(AsFd::as_fd).collect();
+            b.say(&region(0, REGION), &events);
+        }),
+        ("the file has 0x100000 bytes", |b| {
+            let memory = rustix::io::dup(&b.memory).unwrap();
+            b.say(&init(), &[]);
+            b.say(&region(0, REGION + 1), &[memory.as_fd()]);
+        }),
+        ("region 0 is refused: the region is empty", |b| {
+            let memory = rustix::io::dup(&b.memory).unwrap();
+            b.say(&init(), &[]);
+            b.say(&region(0, 0), &[memory.as_fd()]);
+        }),
+        ("not one of this machine alone", |b| {
+            b.say(&init(), &[]);
+            b.say(&region(0, 4096), &[std::fs::File::open("/proc/self/status").unwrap().as_fd()]);
+        }),
+        ("rings are numbered in order", |b| {
+            b.share();
+            b.say(&ring(1, 1, 0, 0, 7), &[event().as_fd()]);
+        }),
+        ("it is longer than 2^14", |b| {
+            b.share();
+            b.say(&ring(1, 0, 0, 0, 15), &[event().as_fd()]);
+        }),
+        ("without its one event descriptor", |b| {
+            b.share();
+            b.say(&ring(1, 0, 0, 0, 7), &[]);
+        }),
+        ("not an eventfd", |b| {
+            b.share();
+            let memory = rustix::io::dup(&b.memory).unwrap();
+            b.say(&ring(1, 0, 0, 0, 7), &[memory.as_fd()]);
+        }),
+        ("more than 1 queues", |b| {
+            b.share();
+            b.say(&ring(1, 0, 0, 0, 7), &[event().as_fd()]);
+            b.say(&ring(1, 1, 0, 0, 7), &[event().as_fd()]);
+        }),
+        ("it said INIT where nothing but DISCONNECT was due", |b| {
+            b.run();
+            b.say(&init(), &[]);
+        }),
+    ];
+    let dir = tempfile::tempdir().unwrap();
+    for (expected, say) in cases {
+        let mut bench = Bench::new(dir.path());
+        say(&mut bench);
+        let fault = bench.fault().to_string();
+        assert!(fault.contains(expected), "{fault}, not {expected}");
+        assert!(bench.engine.rx.is_empty() && bench.engine.tx.is_empty());
+        let heard = bench.heard();
+        assert!(heard.ends_with(&[8, 0]), "it is told why, and then it is over: {heard:?}");
+    }
+}
+
+#[test]
+fn rings_outside_the_memory_or_without_their_mark_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    for (region, offset, log2) in [
+        (0, 8, 7),
+        (0, REGION as u32 - 128, 7),
+        (0, u32::MAX - 15, 7),
+        (1, 0, 7),
+        (u16::MAX, 0, 7),
+        (0, 0x4000, 7),
+    ] {
+        let mut bench = Bench::new(dir.path());
+        bench.share();
+        bench.say(&ring(1, 0, region, offset, log2), &[event().as_fd()]);
+        bench.say(&connect(), &[]);
+        let fault = bench.fault();
+        let named = matches!(fault, PortFault::PeerRing(RingFault::Place))
+            || fault.to_string().contains("there is no ring at offset");
+        assert!(named, "{fault}");
+    }
+}
+
+#[test]
+fn whoever_says_nothing_is_not_waited_for_for_ever() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bench = Bench::new(dir.path());
+    bench.say(&init(), &[]);
+    let deadline = bench.port.deadline().unwrap();
+    assert!(deadline > bench.now && deadline <= bench.now + Duration::from_secs(11));
+    bench.now = deadline;
+    bench.turn();
+    assert_eq!(bench.fault(), PortFault::Peer("it did not say CONNECT within 10 s".into()));
+    let _second = dial(&bench.path);
+    bench.now += Duration::from_secs(3);
+    bench.turn();
+    assert_eq!(bench.port.status().connects, 2, "the next one is let in");
+}
+
+#[test]
+fn a_second_client_is_shown_the_door_while_the_first_one_is_inside() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bench = Bench::new(dir.path());
+    bench.run();
+    let second = dial(&bench.path);
+    bench.turn();
+    assert_eq!(rustix::io::read(&second, &mut [0; 128]), Ok(0), "a clear end");
+    assert_eq!(bench.engine.rx.len(), 1);
+}
+
+/// Result of the receive queue after `do_it` has modified its ring.
+fn received(do_it: impl FnOnce(&Bench)) -> Result<Vec<usize>, PortFault> {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bench = Bench::new(dir.path());
+    bench.run();
+    do_it(&bench);
+    let (burst, stats) = receive(bench.engine.rx.get_mut(&0).unwrap().as_mut())?;
+    assert_eq!(stats.packets, burst.len() as u64 + stats.lost);
+    Ok((0..burst.len()).map(|i| burst.frame_len(i)).collect())
+}
+
+#[test]
+fn what_a_sender_may_not_write_is_a_fault_with_a_name() {
+    let faults = [
+        received(|b| b.head(0, SIZE + 1)),
+        received(|b| b.head(0, u16::MAX)),
+        received(|b| {
+            b.describe(0, 0, 0, 1, 64, 0);
+            b.head(0, 1);
+        }),
+        received(|b| {
+            b.describe(0, 0, 0, 0, 64, REGION as u32 - 63);
+            b.head(0, 1);
+        }),
+        received(|b| {
+            b.describe(0, 0, 0, 0, u32::MAX, u32::MAX);
+            b.head(0, 1);
+        }),
+        received(|b| {
+            b.describe(0, 0, 1, 0, 64, 0);
+            b.head(0, 1);
+        }),
+        received(|b| {
+            (0..128).for_each(|slot| b.describe(0, slot, 1, 0, 1, 0));
+            b.head(0, 128);
+        }),
+    ];
+    let expected = [
+        RingFault::Index { theirs: SIZE + 1, ours: 0, size: SIZE },
+        RingFault::Index { theirs: u16::MAX, ours: 0, size: SIZE },
+        RingFault::Outside { region: 1, offset: 0, len: 64 },
+        RingFault::Outside { region: 0, offset: REGION as u32 - 63, len: 64 },
+        RingFault::Outside { region: 0, offset: u32::MAX, len: u32::MAX },
+        RingFault::Unfinished,
+        RingFault::Unfinished,
+    ];
+    for (fault, expected) in faults.into_iter().zip(expected) {
+        assert_eq!(fault.unwrap_err(), PortFault::PeerRing(expected));
+    }
+    // Invalid frame lengths are dropped and counted, in one buffer and in several.
+    let lengths = received(|b| {
+        b.describe(0, 0, 0, 0, 13, BUFFERS as u32);
+        b.describe(0, 1, 0, 0, 14, BUFFERS as u32);
+        b.describe(0, 2, 0, 0, 65_551, BUFFERS as u32);
+        b.describe(0, 3, 1, 0, 65_550, BUFFERS as u32);
+        b.describe(0, 4, 0, 0, 1, BUFFERS as u32);
+        b.describe(0, 5, 1, 0, 0, 0);
+        b.describe(0, 6, 1, 0, 40, BUFFERS as u32);
+        b.describe(0, 7, 0, 0, 20, BUFFERS as u32);
+        b.head(0, 8);
+    });
+    assert_eq!(lengths, Ok(vec![14]), "the burst ends with the first chain, which is too long");
+}
+
+#[test]
+fn an_index_that_goes_back_is_a_fault_on_either_ring() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bench = Bench::new(dir.path());
+    bench.run();
+    (0..4).for_each(|slot| bench.describe(0, slot, 0, 0, 64, BUFFERS as u32));
+    bench.head(0, 4);
+    let rx = bench.engine.rx.get_mut(&0).unwrap();
+    assert_eq!(receive(rx.as_mut()).unwrap().0.len(), 4);
+    bench.head(0, 3);
+    let rx = bench.engine.rx.get_mut(&0).unwrap();
+    let fault = receive(rx.as_mut()).unwrap_err();
+    assert_eq!(fault, PortFault::PeerRing(RingFault::Index { theirs: 3, ours: 0, size: SIZE }));
+
+    (0..4).for_each(|slot| bench.describe(BACK, slot, 0, 0, 2048, BUFFERS as u32));
+    bench.head(BACK, 4);
+    let burst = burst_of(&[frame(60, 0)]);
+    let tx = bench.engine.tx.get_mut(&0).unwrap();
+    assert_eq!(send(tx.as_mut(), &burst).unwrap().0, 1);
+    bench.head(BACK, 2);
+    let tx = bench.engine.tx.get_mut(&0).unwrap();
+    let fault = send(tx.as_mut(), &burst).unwrap_err();
+    assert_eq!(fault, PortFault::PeerRing(RingFault::Index { theirs: 2, ours: 2, size: SIZE }));
+}
+
+/// A bench with running queues. With `forked`, its transmit queue is one of two handles.
+fn running(dir: &Path, forked: bool) -> Bench {
+    let mut bench = Bench::new(dir);
+    bench.run();
+    if forked {
+        let fork = bench.engine.tx.get_mut(&0).unwrap().fork();
+        bench.engine.tx.insert(0, fork);
+    }
+    bench
+}
+
+#[test]
+fn what_a_receiver_may_not_offer_is_a_fault_or_a_drop() {
+    let dir = tempfile::tempdir().unwrap();
+    for forked in [false, true] {
+        let mut bench = running(dir.path(), forked);
+        let before = bench.peek(BUFFERS, 8192);
+        bench.describe(BACK, 0, 0, 0, 100, REGION as u32 - 99);
+        bench.head(BACK, 1);
+        let tx = bench.engine.tx.get_mut(&0).unwrap();
+        let fault = send(tx.as_mut(), &burst_of(&[frame(60, 0)])).unwrap_err();
+        let outside = RingFault::Outside { region: 0, offset: REGION as u32 - 99, len: 100 };
+        assert_eq!(fault, PortFault::PeerRing(outside));
+        assert_eq!(bench.peek(BUFFERS, 8192), before, "nothing was written");
+    }
+    let mut bench = Bench::new(dir.path());
+    bench.run();
+    // The ring is full of empty buffers: no frame can ever fit, so none may wait.
+    (0..128).for_each(|slot| bench.describe(BACK, slot, 0, 0, 0, BUFFERS as u32));
+    bench.head(BACK, 128);
+    let tx = bench.engine.tx.get_mut(&0).unwrap();
+    let (done, stats) = send(tx.as_mut(), &burst_of(&[frame(60, 0)])).unwrap();
+    assert_eq!((done, stats.drops[DropReason::BufferTooSmall as usize]), (1, 1));
+}
+
+#[test]
+fn looking_for_room_in_small_buffers_is_charged_and_a_ring_without_buffers_has_no_room() {
+    let dir = tempfile::tempdir().unwrap();
+    for forked in [false, true] {
+        let mut bench = running(dir.path(), forked);
+        assert_eq!(bench.engine.tx.get_mut(&0).unwrap().room(0), 0);
+        (0..128).for_each(|slot| bench.describe(BACK, slot, 0, 0, 1, BUFFERS as u32));
+        bench.head(BACK, 128);
+        let tx = bench.engine.tx.get_mut(&0).unwrap();
+        assert!(tx.room(0) > 0);
+        let (done, stats) =
+            send(tx.as_mut(), &burst_of(&[frame(65, 0), frame(60, 0), frame(65, 0)])).unwrap();
+        assert_eq!((done, stats.packets, stats.lost), (3, 1, 2));
+        assert_eq!(stats.work, (63 + 59 + 63) * PIECE, "forked: {forked}");
+    }
+}
+
+#[test]
+fn a_file_cut_short_costs_its_own_port() {
+    let dir = tempfile::tempdir().unwrap();
+    for cut in [BUFFERS, 0] {
+        let mut bench = Bench::new(dir.path());
+        bench.run();
+        (0..128).for_each(|slot| bench.describe(0, slot, 0, 0, 64, BUFFERS as u32 + 4096));
+        (0..128).for_each(|slot| bench.describe(BACK, slot, 0, 0, 2048, BUFFERS as u32 + 4096));
+        bench.head(0, 128);
+        bench.head(BACK, 128);
+        let rx = bench.engine.rx.get_mut(&0).unwrap();
+        let (burst, _) = receive(rx.as_mut()).unwrap();
+        rx.complete(burst.buf_ids());
+        ftruncate(&bench.memory, cut).unwrap();
+        let tx = bench.engine.tx.get_mut(&0).unwrap();
+        let fault = send(tx.as_mut(), &burst_of(&[frame(60, 0)])).unwrap_err();
+        assert_eq!(fault, PortFault::MemoryLost);
+        let rx = bench.engine.rx.get_mut(&0).unwrap();
+        assert_eq!(receive(rx.as_mut()).unwrap_err(), PortFault::MemoryLost);
+        bench.port.fault(bench.now, PortFault::MemoryLost, &mut bench.engine);
+        assert_eq!(bench.fault(), PortFault::MemoryLost);
+    }
+}
+
+#[test]
+fn a_sender_waits_for_nobody_who_holds_the_descriptor() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bench = Bench::new(dir.path());
+    let full = event();
+    bench.share();
+    bench.say(&ring(0, 0, 0, BACK as u32, 7), &[full.as_fd()]);
+    bench.say(&connect(), &[]);
+    // The peer requests interrupts, its counter is full, and its descriptor is blocking.
+    rustix::io::write(&full, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+    rustix::fs::fcntl_setfl(&full, rustix::fs::OFlags::empty()).unwrap();
+    bench.poke(BACK + 4, &0u16.to_ne_bytes());
+    bench.describe(BACK, 0, 0, 0, 2048, BUFFERS as u32);
+    bench.head(BACK, 1);
+    let tx = bench.engine.tx.get_mut(&0).unwrap();
+    assert_eq!(send(tx.as_mut(), &burst_of(&[frame(60, 0)])).unwrap().0, 1);
+    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+    tx.notify();
+}

@@ -1,0 +1,81 @@
+//! Replays the corpora of the protocol and queue fuzz targets.
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::pedantic,
+    unreachable_pub,
+    missing_docs,
+    reason = "a failure here is the test's; the scripts are shared with the fuzz targets"
+)]
+
+#[path = "../../../../fuzz/src/device.rs"]
+mod device;
+#[path = "../../../../fuzz/src/driver.rs"]
+mod driver;
+#[path = "../../../../fuzz/src/queues.rs"]
+mod queues;
+#[path = "../../../../fuzz/src/race.rs"]
+mod race;
+
+use port::memif::fuzz::{fuzz_messages, fuzz_rings};
+use port::pcap::fuzz::fuzz_recording;
+use port::stream::fuzz::fuzz_peer;
+use port::vhost_user::fuzz::fuzz_session;
+use port::virtio_user::fuzz::fuzz_back_end;
+use proptest::prelude::*;
+
+/// Scripts of one fuzz target.
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
+    let files = std::fs::read_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
+    let scripts: Vec<_> = files.map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect();
+    assert!(!scripts.is_empty(), "there is a corpus");
+    scripts
+}
+
+#[test]
+fn sessions_survive_every_script() {
+    corpus("vhost_user").iter().for_each(|script| fuzz_session(script));
+}
+
+#[test]
+fn captures_are_judged_without_harm() {
+    corpus("pcap").iter().for_each(|file| fuzz_recording(file));
+}
+
+#[test]
+fn queues_survive_every_script() {
+    corpus("queues").iter().for_each(|script| queues::play(script));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn queues_survive_any_script(script in prop::collection::vec(any::<u8>(), 0..600)) {
+        queues::play(&script);
+    }
+
+    #[test]
+    fn stream_ports_survive_any_peer(script in prop::collection::vec(any::<u8>(), 0..3000)) {
+        fuzz_peer(&script);
+    }
+}
+
+#[test]
+fn stream_ports_survive_every_peer() {
+    corpus("stream").iter().for_each(|script| fuzz_peer(script));
+}
+
+#[test]
+fn virtio_user_ports_survive_every_back_end() {
+    for script in corpus("virtio_user") {
+        fuzz_back_end(&script);
+    }
+}
+
+#[test]
+fn memif_ports_survive_every_peer() {
+    corpus("memif_messages").iter().for_each(|script| fuzz_messages(script));
+    corpus("memif_rings").iter().for_each(|script| fuzz_rings(script));
+}
