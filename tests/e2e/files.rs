@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use linerate_tests::guest::Guest;
 use linerate_tests::switch::{Switch, assert_sums_agree};
-use linerate_tests::{REMEDY, folder, wait};
+use linerate_tests::{folder, need, wait};
 use tempfile::TempDir;
 
 const SWITCH_CPU: usize = 0;
@@ -56,8 +56,9 @@ impl Stage {
 
 /// Returns a tool's output; panics with its error output if it fails.
 fn tool(program: &str, words: &[&str]) -> String {
+    need::program(program);
     let output = Command::new(program).args(words).output();
-    let output = output.unwrap_or_else(|error| panic!("cannot run {program}: {error}; {REMEDY}"));
+    let output = output.unwrap_or_else(|error| panic!("cannot run {program}: {error}"));
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{program} {words:?} failed: {errors}");
     String::from_utf8_lossy(&output.stdout).into_owned()

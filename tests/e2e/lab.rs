@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use linerate_tests::{REMEDY, binary, folder};
+use linerate_tests::{binary, folder, need};
 
 /// Figures of a result set with base, a, d and a+d.
 const FIGURES: [&str; 8] = [
@@ -33,6 +33,7 @@ fn lab(folder: &Path, words: &str) -> Output {
 
 /// Returns the browser's standard output and standard error; its profile is deleted with the end-to-end test.
 fn browser(folder: &Path, words: &[&str]) -> (String, String) {
+    need::program("chromium");
     let home = folder.join("home");
     let page = format!("file://{}", folder.join("report.html").display());
     let output = Command::new("timeout")
@@ -52,9 +53,9 @@ fn browser(folder: &Path, words: &[&str]) -> (String, String) {
         .env("HOME", &home)
         .current_dir(folder)
         .output();
-    let output = output.unwrap_or_else(|error| panic!("cannot run chromium: {error}; {REMEDY}"));
+    let output = output.unwrap_or_else(|error| panic!("cannot run chromium: {error}"));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(output.status.success(), "{}; {REMEDY}", text(&output.stderr));
+    assert!(output.status.success(), "{}", text(&output.stderr));
     (text(&output.stdout), text(&output.stderr))
 }
 

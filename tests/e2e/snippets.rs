@@ -9,7 +9,7 @@ use std::time::Duration;
 use linerate_tests::switch::Switch;
 use linerate_tests::testpmd::Testpmd;
 use linerate_tests::vm::{Image, Vm};
-use linerate_tests::{REMEDY, folder, wait};
+use linerate_tests::{folder, need, wait};
 
 const PING: Duration = Duration::from_mins(1);
 const REACTION: Duration = Duration::from_secs(30);
@@ -81,8 +81,9 @@ fn validated(folder: &Path, elements: &str) -> Output {
          <os><type arch='x86_64' machine='q35'>hvm</type></os>\n{elements}</domain>\n"
     );
     fs::write(&file, domain).unwrap_or_else(|error| panic!("cannot write {}: {error}", file.display()));
+    need::program("virt-xml-validate");
     let output = Command::new("virt-xml-validate").arg(&file).arg("domain").output();
-    output.unwrap_or_else(|error| panic!("cannot run virt-xml-validate: {error}; {REMEDY}"))
+    output.unwrap_or_else(|error| panic!("cannot run virt-xml-validate: {error}"))
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::REMEDY;
+use crate::need;
 use crate::kernel::Kernel;
 
 /// Loads the modules, brings up eth0 with the address from the kernel's command line, and reads commands. The serial
@@ -40,7 +40,7 @@ pub fn write(path: &Path, kernel: &Kernel, programs: &[&str]) {
         archive.entry(&folder.display().to_string(), 0o040_755, &[]);
     }
     for file in &files {
-        let content = fs::read(file).unwrap_or_else(|error| panic!("{}: {error}; {REMEDY}", file.display()));
+        let content = fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         archive.entry(&inside(file).display().to_string(), 0o100_755, &content);
     }
     archive.device("dev/console", 5, 1);
@@ -67,9 +67,9 @@ fn inside(path: &Path) -> PathBuf {
 fn with_libraries(program: &str) -> Vec<PathBuf> {
     let path = ["/usr/bin", "/usr/sbin"].map(|folder| Path::new(folder).join(program));
     let path = path.into_iter().find(|path| path.exists());
-    let path = path.unwrap_or_else(|| panic!("there is no {program}; {REMEDY}"));
+    let path = path.unwrap_or_else(|| need::skip(format_args!("{program} is not installed")));
     let listed = Command::new("ldd").arg(&path).output();
-    let listed = listed.unwrap_or_else(|error| panic!("cannot run ldd: {error}; {REMEDY}"));
+    let listed = listed.unwrap_or_else(|error| panic!("cannot run ldd: {error}"));
     let text = String::from_utf8_lossy(&listed.stdout).into_owned();
     let libraries = text.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from);
     std::iter::once(path).chain(libraries).collect()
@@ -79,7 +79,7 @@ fn with_libraries(program: &str) -> Vec<PathBuf> {
 fn busybox() -> Vec<u8> {
     let places = ["/usr/bin/busybox", "/bin/busybox"].map(PathBuf::from);
     let content = places.iter().find_map(|place| fs::read(place).ok());
-    content.unwrap_or_else(|| panic!("no busybox; {REMEDY}"))
+    content.unwrap_or_else(|| need::skip("busybox-static is not installed"))
 }
 
 #[derive(Default)]

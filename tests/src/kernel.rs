@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::REMEDY;
+use crate::need;
 
 /// Environment variable with the folder of an unpacked kernel package.
 pub const VARIABLE: &str = "LINERATE_KERNEL";
@@ -24,14 +24,14 @@ pub struct Kernel {
 pub fn find() -> Kernel {
     let root = std::env::var_os(VARIABLE).map_or_else(|| PathBuf::from("/"), PathBuf::from);
     let image = newest(&root.join("boot"), "vmlinuz-");
-    let image = image.unwrap_or_else(|| panic!("no kernel below {}; {REMEDY}", root.display()));
+    let image = image.unwrap_or_else(|| need::skip(format_args!("no kernel below {}", root.display())));
     let name = image.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let release = name.trim_start_matches("vmlinuz-");
     let modules = [root.join("lib/modules"), root.join("usr/lib/modules")]
         .into_iter()
         .map(|folder| folder.join(release).join("kernel"))
         .find(|folder| folder.is_dir())
-        .unwrap_or_else(|| panic!("no modules of kernel {release} below {}; {REMEDY}", root.display()));
+        .unwrap_or_else(|| need::skip(format_args!("no modules of kernel {release} below {}", root.display())));
     Kernel { image, modules: Modules::below(&modules).closure(&WANTED) }
 }
 
@@ -89,8 +89,9 @@ fn uncompressed(path: &Path) -> Vec<u8> {
         Some("zst") => "zstd",
         _ => return fs::read(path).unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display())),
     };
+    need::program(tool);
     let output = Command::new(tool).args(["-dc"]).arg(path).output();
-    let output = output.unwrap_or_else(|error| panic!("cannot run {tool}: {error}; {REMEDY}"));
+    let output = output.unwrap_or_else(|error| panic!("cannot run {tool}: {error}"));
     assert!(output.status.success(), "{tool} cannot unpack {}", path.display());
     output.stdout
 }

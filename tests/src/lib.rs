@@ -2,14 +2,15 @@
 //! QEMU) around the `linerate` binary, each in its own process, which ends with the test.
 //!
 //! An end-to-end test uses linerate as a user does: by a configuration file, the command line and its JSON output.
-//! Nothing here may use the product's crates, wait without a limit, or ignore a missing tool: if a required tool is
-//! missing, the test panics with the remedy.
+//! Nothing here may use the product's crates, wait without a limit, or ignore a missing tool: a test
+//! that lacks one is skipped with the reason ([`need`]).
 
 pub mod binary;
 pub mod guest;
 pub mod initramfs;
 pub mod iperf;
 pub mod kernel;
+pub mod need;
 pub mod netns;
 pub mod noise;
 pub mod ovs;
@@ -26,6 +27,3 @@ use tempfile::TempDir;
 pub fn folder() -> TempDir {
     TempDir::with_prefix("linerate-").unwrap_or_else(|error| panic!("no temporary folder: {error}"))
 }
-
-/// Remedy reported with every missing tool.
-pub const REMEDY: &str = "run the stories by `cargo xtask test`, which installs what they need";

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::process::Process;
-use crate::{REMEDY, wait};
+use crate::{need, wait};
 
 const FOLDER: &str = "/run/netns";
 /// Prefix of all names; followed by the process ID and a number.
@@ -47,6 +47,7 @@ impl Netns {
     }
 
     fn make(name: String) -> Netns {
+        need::root("a network namespace");
         tool("ip", &["netns", "add", &name]);
         let netns = Netns { name };
         let quiet = ["net.ipv6.conf.all.accept_dad=0", "net.ipv6.conf.default.accept_dad=0"];
@@ -89,6 +90,7 @@ impl Netns {
     }
 
     fn words<'a, S: AsRef<OsStr>>(&'a self, program: &'a str, arguments: &'a [S]) -> Vec<&'a OsStr> {
+        need::program(program);
         let inside = ["netns", "exec", &self.name, program].map(OsStr::new);
         inside.into_iter().chain(arguments.iter().map(AsRef::as_ref)).collect()
     }
@@ -205,9 +207,10 @@ fn tool<S: AsRef<OsStr> + std::fmt::Debug>(program: &str, arguments: &[S]) -> St
 }
 
 fn attempt<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> Result<String, String> {
+    need::program(program);
     let limit = LIMIT.as_secs().to_string();
     let output = Command::new("timeout").args(["--kill-after=5", &limit, program]).args(arguments).output();
-    let Output { status, stdout, stderr } = output.map_err(|error| format!("{error}; {REMEDY}"))?;
+    let Output { status, stdout, stderr } = output.map_err(|error| error.to_string())?;
     let said = String::from_utf8_lossy(&stdout).into_owned();
     if status.success() {
         return Ok(said);

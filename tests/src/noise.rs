@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::netns::Netns;
 use crate::process::Process;
-use crate::{REMEDY, wait};
+use crate::{need, wait};
 
 /// Size of a large file.
 pub const LARGE: u64 = 1_000_000_000;
@@ -31,6 +31,7 @@ impl Noise {
     /// Writes `bytes` bytes of noise to a file in `folder`: zeros encrypted with AES, which is faster than the
     /// kernel's random numbers.
     pub fn make(folder: &Path, bytes: u64) -> Noise {
+        need::program("openssl");
         let path = folder.join("noise");
         let key = "-K 000102030405060708090a0b0c0d0e0f -iv 00000000000000000000000000000000";
         let line = format!(
@@ -40,12 +41,13 @@ impl Noise {
         let output = Command::new("sh").args(["-c", &line]).output();
         let output = output.unwrap_or_else(|error| panic!("cannot run sh: {error}"));
         let len = std::fs::metadata(&path).map_or(0, |file| file.len());
-        assert_eq!(len, bytes, "{line} made no such file; {REMEDY}");
+        assert_eq!(len, bytes, "{line} made no such file");
         Noise { sum: sum(&String::from_utf8_lossy(&output.stdout)), path }
     }
 
     /// Serves the file to the first client, on all addresses of `netns`.
     pub fn offer(&self, folder: &Path, netns: &Netns) -> Process {
+        need::program("busybox");
         let line = format!("exec busybox nc -l -p {PORT} <{}", self.path.display());
         let process = netns.spawn(folder, "noise", "sh", &["-c", &line]);
         let listens = || netns.run("ss", &["-Hltn", "sport", "=", PORT]).contains(PORT).then_some(());
@@ -79,6 +81,6 @@ pub fn fetch(address: &str) -> String {
 /// The last word of openssl's output.
 fn sum(said: &str) -> String {
     let word = said.split_whitespace().last().unwrap_or_default();
-    assert_eq!(word.len(), 64, "no checksum in {said:?}; {REMEDY}");
+    assert_eq!(word.len(), 64, "no checksum in {said:?}");
     word.to_owned()
 }

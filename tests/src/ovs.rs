@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use crate::process::Process;
-use crate::{REMEDY, wait};
+use crate::{need, wait};
 
 const DAEMON: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
@@ -203,7 +203,8 @@ fn database(folder: &Path) -> Process {
 }
 
 fn daemon(folder: &Path) -> Process {
-    assert!(Path::new(DAEMON).exists(), "no {DAEMON}; {REMEDY}");
+    need::program(DAEMON);
+    need::root("a namespace for Open vSwitch");
     let control = format!("--unixctl={}", folder.join(CONTROL).display());
     let remote = format!("unix:{}", folder.join("db.sock").display());
     spawn(folder, "daemon", &["unshare".into(), "--net".into(), DAEMON.into(), remote, control])
@@ -234,11 +235,12 @@ fn tool(folder: &Path, program: &str, arguments: &[&str]) -> String {
 }
 
 fn attempt(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
+    need::program(program);
     // By default, the tools wait for the daemon without limit.
     let limit = START.as_secs().to_string();
     let output =
         Command::new("timeout").arg(limit).arg(program).args(arguments).envs(environment(folder)).output();
-    let Output { status, stdout, stderr } = output.map_err(|error| format!("{error}; {REMEDY}"))?;
+    let Output { status, stdout, stderr } = output.map_err(|error| error.to_string())?;
     let said = String::from_utf8_lossy(&stdout).into_owned();
     if status.success() {
         Ok(said)

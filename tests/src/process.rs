@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{REMEDY, wait};
+use crate::{need, wait};
 
 const DUMPED_LINES: usize = 200;
 
@@ -30,6 +30,7 @@ impl Process {
         program: impl AsRef<OsStr>,
         arguments: &[S],
     ) -> Process {
+        need::program(&program.as_ref().to_string_lossy());
         let log = folder.join(format!("{name}.log"));
         let output = File::options().create(true).append(true).open(&log);
         let output = output.unwrap_or_else(|error| panic!("no log file {}: {error}", log.display()));
@@ -43,7 +44,7 @@ impl Process {
             .stdout(output)
             .stderr(errors)
             .spawn()
-            .unwrap_or_else(|error| panic!("cannot start {name}: {error}; {REMEDY}"));
+            .unwrap_or_else(|error| panic!("cannot start {name}: {error}"));
         let stdin = child.stdin.take();
         Process { name: name.to_owned(), child, stdin, log }
     }

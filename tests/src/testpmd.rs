@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::netns::Netns;
 use crate::process::Process;
-use crate::wait;
+use crate::{need, wait};
 
 const START: Duration = Duration::from_secs(40);
 const REPLY: Duration = Duration::from_secs(20);
@@ -207,11 +207,13 @@ impl Testpmd {
         size: u16,
         more: &[String],
     ) -> Testpmd {
+        need::program("dpdk-testpmd");
         let arguments = arguments(cpu, devices, pairs, size, more);
         Testpmd { process: Process::spawn(folder, name, "stdbuf", &arguments), ports: devices.len() }
     }
     /// Starts a guest with one port by a shell command.
     pub fn pasted(folder: &Path, name: &str, line: &str) -> Testpmd {
+        need::program("dpdk-testpmd");
         let line = format!("exec {line}");
         Testpmd { process: Process::spawn(folder, name, "stdbuf", &["-oL", "sh", "-c", &line]), ports: 1 }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::process::Process;
-use crate::{REMEDY, initramfs, kernel};
+use crate::{initramfs, kernel, need};
 
 const QEMU: &str = "qemu-system-x86_64";
 const BOOT: Duration = Duration::from_mins(3);
@@ -40,8 +40,9 @@ impl Image {
 }
 
 fn qemu_version() -> String {
+    need::program(QEMU);
     let output = Command::new(QEMU).arg("--version").output();
-    let output = output.unwrap_or_else(|error| panic!("cannot run {QEMU}: {error}; {REMEDY}"));
+    let output = output.unwrap_or_else(|error| panic!("cannot run {QEMU}: {error}"));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 

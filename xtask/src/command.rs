@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::failures::{Failures, pass_on};
+use crate::steps::Outcome;
 
 /// The folder of the workspace.
 pub(crate) fn root() -> PathBuf {
@@ -23,6 +24,8 @@ pub(crate) fn target() -> PathBuf {
 
 const OTHER_BINARY: &str = "LINERATE_BIN";
 const BUILD: Duration = Duration::from_mins(30);
+/// Exit code of `cargo test` if a test program failed.
+const TESTS_FAILED: i32 = 101;
 /// How long the last lines of a program that ended are waited for.
 const LEFTOVERS: Duration = Duration::from_secs(5);
 
@@ -64,8 +67,9 @@ pub(crate) fn run(command: &Command, limit: Duration) -> Result<()> {
     validate(status.with_context(|| format!("cannot run `{line}`"))?, &line, limit)
 }
 
-/// As [`run`], for programs that run tests: the error names those that failed and repeats what they said.
-pub(crate) fn run_tests(command: &Command, limit: Duration) -> Result<()> {
+/// As [`run`], for programs that run tests: the error names the failed tests and repeats their output. Returns
+/// [`Outcome::Skipped`] if tests only lacked something on this machine.
+pub(crate) fn run_tests(command: &Command, limit: Duration) -> Result<Outcome> {
     let line = announced(command);
     let mut child = limited(command, limit)
         .stdout(Stdio::piped())
@@ -82,9 +86,15 @@ pub(crate) fn run_tests(command: &Command, limit: Duration) -> Result<()> {
     let status = child.wait()?;
     // A daemon that a test left behind may hold the pipes open for ever.
     let _ = ended.recv_timeout(LEFTOVERS);
-    let judged = validate(status, &line, limit);
     let failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
-    judged.with_context(|| format!("failed tests: {}\n{}", failures.names().join(", "), failures.text()))
+    if status.code() == Some(TESTS_FAILED)
+        && let Some(skipped) = failures.only_skipped()
+    {
+        return Ok(Outcome::Skipped(format!("some tests\n{skipped}")));
+    }
+    let validated = validate(status, &line, limit);
+    validated.with_context(|| format!("failed tests: {}\n{}", failures.names().join(", "), failures.text()))?;
+    Ok(Outcome::Passed)
 }
 
 fn announced(command: &Command) -> String {

@@ -1,5 +1,5 @@
-//! What is kept of a test run's output, so that its end says what failed: a long log is read from its end.
-//! Nothing that is printed is held back.
+//! Parts of a test run's output, repeated at its end: the failed tests with their output, and the tests that were skipped
+//! because this machine lacks something. All output is passed on as it comes.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::sync::{Mutex, PoisonError};
@@ -11,6 +11,13 @@ const MOST: usize = 200;
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     names: Vec<String>,
+    /// Names of skipped tests with the reason.
+    skipped: Vec<(String, String)>,
+    /// The failed test whose output is being read.
+    current: Option<String>,
+    /// Test programs that reported failed tests, and those that failed, for any reason.
+    reported: usize,
+    programs: usize,
     lines: Vec<String>,
     inside: bool,
 }
@@ -21,6 +28,7 @@ impl Failures {
         if let Some(name) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
             self.names.push(name.to_owned());
         }
+        self.see_skipped(line);
         self.inside |= line == "failures:" || line.starts_with("error");
         let ends = line.starts_with("test result:") || line.trim_start().starts_with("Running ");
         if self.inside && self.lines.len() < MOST {
@@ -29,9 +37,31 @@ impl Failures {
         self.inside &= !ends;
     }
 
+    /// `tests/src/need.rs` writes what this finds.
+    fn see_skipped(&mut self, line: &str) {
+        self.reported += usize::from(line.starts_with("test result: FAILED"));
+        self.programs += usize::from(line.starts_with("error: test failed"));
+        if let Some(name) = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----")) {
+            self.current = Some(name.to_owned());
+        }
+        if let Some(reason) = line.strip_prefix("SKIPPED: ")
+            && let Some(name) = self.current.take()
+        {
+            self.names.retain(|failed| *failed != name);
+            self.skipped.push((name, reason.to_owned()));
+        }
+    }
+
     /// The names of tests that failed.
     pub(crate) fn names(&self) -> &[String] {
         &self.names
+    }
+
+    /// The skipped tests with their reasons, one a line, if nothing else failed.
+    pub(crate) fn only_skipped(&self) -> Option<String> {
+        let is_all = self.names.is_empty() && self.reported == self.programs && !self.skipped.is_empty();
+        let line = |(name, reason): &(String, String)| format!("  {name}: {reason}");
+        is_all.then(|| self.skipped.iter().map(line).collect::<Vec<_>>().join("\n"))
     }
 
     /// What they said.
@@ -80,6 +110,24 @@ test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; 
      Running tests/b.rs (target/debug/deps/b-1)
 test three ... ok
 ";
+
+    fn seen(output: &str) -> Failures {
+        let failures = Mutex::default();
+        pass_on(output.as_bytes(), std::io::sink(), &failures).unwrap();
+        failures.into_inner().unwrap()
+    }
+
+    #[test]
+    fn tests_that_lack_something_are_skipped_unless_others_fail() {
+        let lacks = "test a::one ... FAILED\n\nfailures:\n\n---- a::one stdout ----\n\nthread 'a::one' panicked at \
+                     x.rs:1:1:\nSKIPPED: passt is not installed; install it\n\nfailures:\n    a::one\n\n\
+                     test result: FAILED. 1 passed; 1 failed\n\nerror: test failed, to rerun pass `--test e2e`\n";
+        assert_eq!(seen(lacks).only_skipped().unwrap(), "  a::one: passt is not installed; install it");
+        assert!(seen(&format!("{lacks}{OUTPUT}")).only_skipped().is_none(), "another one fails");
+        let crashed = format!("{lacks}error: test failed, to rerun pass `--lib`\n");
+        assert!(seen(&crashed).only_skipped().is_none(), "a program crashed");
+        assert!(seen("test one ... ok\n").only_skipped().is_none());
+    }
 
     #[test]
     fn everything_is_passed_on_and_only_what_failed_is_kept() {

@@ -61,12 +61,12 @@ enum Bench {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().task {
-        Task::Ci => steps::run(&[checks::all(), suite::all(&suite::TestArguments::default())].concat()),
-        Task::Test(arguments) => steps::run(&suite::all(&arguments)),
+        Task::Ci => steps::run(&[checks::all(), suite::all(&suite::TestArguments::default())].concat(), true),
+        Task::Test(arguments) => steps::run(&suite::all(&arguments), arguments.strict),
         Task::Callgrind(arguments) => {
-            steps::run(&[steps::Step::new("callgrind", move || callgrind::run(arguments))])
+            steps::run(&[steps::Step::new("callgrind", move || callgrind::run(arguments))], false)
         }
-        Task::Docs => steps::run(&[steps::Step::new("documents", docs::run)]),
+        Task::Docs => steps::run(&[steps::Step::new("documents", docs::run)], false),
         Task::Bench(Bench::Peers(arguments)) => bench::peers(&arguments),
         Task::Bench(Bench::Memif(arguments)) => bench::memif(&arguments),
         Task::Bench(Bench::Net(arguments)) => bench::net(&arguments),

@@ -118,7 +118,7 @@ impl Need {
     }
 }
 
-/// Installs what is missing of `needs`; an error that names the command where this user may not.
+/// Installs what is missing of `needs`, each even if another fails. An error names the command where this user may not.
 pub(crate) fn ensure(needs: &[Need]) -> Result<Outcome> {
     let missing: Vec<&Need> = needs.iter().filter(|need| !need.is_met()).collect();
     if missing.is_empty() {
@@ -135,8 +135,8 @@ pub(crate) fn ensure(needs: &[Need]) -> Result<Outcome> {
         bail!("packages are missing; run as root: apt-get update && apt-get install --yes {packages}");
     }
     command::run(&apt_get(&["update", "--quiet"]), LIMIT)?;
-    missing.iter().try_for_each(|need| need.install())?;
-    Ok(Outcome::Passed)
+    let failed: Vec<String> = missing.iter().filter_map(|need| Some(format!("{:#}", need.install().err()?))).collect();
+    if failed.is_empty() { Ok(Outcome::Passed) } else { bail!("{}", failed.join("; ")) }
 }
 
 /// `apt-get`, which must ask nothing.

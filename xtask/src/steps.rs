@@ -41,13 +41,20 @@ struct Row {
     result: Result<Outcome>,
 }
 
-/// Runs every step, prints the table, and fails with the names of the steps that failed.
-pub(crate) fn run(steps: &[Step]) -> Result<()> {
+/// Steps that may be skipped also with `--strict`: they need toolchains that are not among Debian's packages.
+const MAY_SKIP: [&str; 2] = ["miri", "other architecture"];
+
+/// Runs every step, prints the table, and fails with the names of the steps that failed. `strict`: also of those that were
+/// skipped, but for [`MAY_SKIP`].
+pub(crate) fn run(steps: &[Step], strict: bool) -> Result<()> {
     let mut rows = Vec::new();
     for step in steps {
         println!("\n=== {}", step.name);
         let start = Instant::now();
-        let result = (step.action)();
+        let result = (step.action)().and_then(|outcome| match outcome {
+            Outcome::Skipped(reason) if strict && !MAY_SKIP.contains(&step.name) => bail!("skipped: {reason}"),
+            outcome => Ok(outcome),
+        });
         report(&result);
         let stop = step.needed_by_all && result.is_err();
         rows.push(Row { name: step.name, seconds: start.elapsed(), result });
@@ -117,7 +124,7 @@ mod tests {
             seen.set(true);
             Ok(Outcome::Passed)
         };
-        let error = run(&[Step::new("first", || bail!("no")), Step::new("second", second)]).unwrap_err();
+        let error = run(&[Step::new("first", || bail!("no")), Step::new("second", second)], false).unwrap_err();
         assert_eq!(error.to_string(), "failed: first");
         assert!(ran.get());
     }
@@ -125,14 +132,16 @@ mod tests {
     #[test]
     fn nothing_runs_behind_a_needed_step_that_failed() {
         let first = Step::new("first", || bail!("no")).needed();
-        let error = run(&[first, Step::new("second", || panic!("must not run"))]).unwrap_err();
+        let error = run(&[first, Step::new("second", || panic!("must not run"))], false).unwrap_err();
         assert_eq!(error.to_string(), "failed: first");
     }
 
     #[test]
     fn a_skipped_step_is_no_failure_but_says_why() {
         let skipped = || Ok(Outcome::Skipped("no tool".to_owned()));
-        assert!(run(&[Step::new("only", skipped)]).is_ok());
+        assert!(run(&[Step::new("only", skipped)], false).is_ok());
+        assert_eq!(run(&[Step::new("only", skipped)], true).unwrap_err().to_string(), "failed: only");
+        assert!(run(&[Step::new("miri", skipped)], true).is_ok());
         let row = Row { name: "only", seconds: Duration::ZERO, result: skipped() };
         assert!(table(&[row], 1).contains("skipped: no tool"));
     }
