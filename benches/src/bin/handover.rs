@@ -5,9 +5,9 @@
 use anyhow::{Result, ensure};
 use clap::Parser;
 use crossbeam_queue::ArrayQueue;
+use measure::seats::pin;
 use mem::pool::{Pages, Pool, PoolSpec};
 use ring::spsc;
-use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::Serialize;
 use std::hint::{black_box, spin_loop};
 use std::sync::Arc;
@@ -39,12 +39,6 @@ struct Reading {
     /// Items per call.
     burst: usize,
     nanoseconds: f64,
-}
-
-fn pin(cpu: usize) -> Result<()> {
-    let mut set = CpuSet::new();
-    set.set(cpu);
-    Ok(sched_setaffinity(None, &set)?)
 }
 
 /// Moves `arguments.items` items between two CPUs and returns the nanoseconds per item. `send` and `receive` get the

@@ -5,6 +5,7 @@
 //! direction), interleaved, for frames of 60 and 1514 bytes. It applies no limits.
 
 use anyhow::{Context, Result, ensure};
+use measure::seats::pin;
 use mem::copy::chosen;
 use port::memif::Options;
 use port::patch::{Exchange, Patch};
@@ -12,7 +13,6 @@ use port::vhost_user::fake::FakeEngine;
 use port::vhost_user::{self, VhostUser};
 use port::virtio_user::{self, RingKind, VirtioUser};
 use port::{Burst, BurstStats, PortControl, RxQueue, TxQueue};
-use rustix::thread::{CpuSet, sched_setaffinity};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -46,9 +46,7 @@ fn reflect(
     frame: usize,
     end: &AtomicBool,
 ) -> Result<u64> {
-    let mut set = CpuSet::new();
-    set.set(cpu);
-    sched_setaffinity(None, &set).with_context(|| format!("this thread may not run on CPU {cpu}"))?;
+    pin(cpu)?;
     let indices: Vec<u8> = (0..BURST as u8).collect();
     let mut burst = Burst::new();
     let slots = slots(frame)?;

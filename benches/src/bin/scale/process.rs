@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::thread::{CpuSet, sched_setaffinity};
 use tempfile::TempDir;
 
 /// Timeout for a switch to become ready, or to end.
@@ -175,11 +174,7 @@ impl Drop for Switch {
 /// Runs `work` on one CPU, in a separate thread, so that switches started elsewhere do not inherit the affinity.
 pub(crate) fn pinned<T: Send>(cpu: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let body = || {
-        let mut set = CpuSet::new();
-        if cpu < CpuSet::MAX_CPU {
-            set.set(cpu);
-        }
-        sched_setaffinity(None, &set).with_context(|| format!("this process may not run on CPU {cpu}"))?;
+        measure::seats::pin(cpu)?;
         work()
     };
     let ended = std::thread::scope(|scope| scope.spawn(body).join());
