@@ -2,6 +2,7 @@
 //!
 //! Nothing here judges or acts. A value of these types may still be impossible on this machine; `config` says so.
 
+use crate::settings::access::Access;
 use crate::settings::kinds::PortKind;
 use crate::settings::model::{ModelKind, ModelSettings, RoleSettings, RssMode};
 use crate::settings::placement::Placement;
@@ -37,6 +38,9 @@ pub(crate) struct SwitchSettings {
     pub(crate) control: Option<PathBuf>,
     /// How packets take queue pairs where a port has several.
     pub(crate) rss: Rss,
+    /// Access to the sockets of ports that set none.
+    #[serde(flatten)]
+    pub(crate) access: Access,
 }
 
 /// How packets take queue pairs where a port has several.
@@ -54,7 +58,7 @@ pub(crate) enum Rss {
 
 impl Default for SwitchSettings {
     fn default() -> Self {
-        Self { name: "linerate".to_owned(), control: None, rss: Rss::default() }
+        Self { name: "linerate".to_owned(), control: None, rss: Rss::default(), access: Access::default() }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a switch survives: signals at any moment, paths that cannot be used, and clients of the control socket that
 //! say nothing, too much or nonsense, while packets flow on.
+
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

@@ -1,5 +1,6 @@
 //! `linerate check` with the files of clumsy and of malicious users: one error for each error, with its line, the
 //! reason and the remedy, exit code 2, and nothing on standard output.
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -31,7 +32,7 @@ fn validated(text: impl AsRef<[u8]>) -> Vec<String> {
 const PORT: &str = "[[port]]\nname = \"a\"\nsocket = \"/tmp/lr-check-a.sock\"\n";
 
 /// Each text after [`PORT`], and all that is said about it.
-const AFTER_A_PORT: [(&str, &[&str]); 14] = [
+const AFTER_A_PORT: [(&str, &[&str]); 17] = [
     ("vlan = 0", &["4: port \"a\": `vlan` is 0, which is out of range -> give 1 to 4094 as a VLAN"]),
     (
         "vlan = { trunk = [1, 4095, 1], native = 0 }",
@@ -40,6 +41,21 @@ const AFTER_A_PORT: [(&str, &[&str]); 14] = [
             "4: port \"a\": `trunk` lists 4095, which is out of range -> list VLANs from 1 to 4094",
             "4: port \"a\": `trunk` lists VLAN 1 twice -> list it once",
         ],
+    ),
+    (
+        "socket_mode = \"0999\"",
+        &["4: port \"a\": invalid value \"0999\" for `socket_mode`: expected a permission in octal \
+            -> write it as \"0660\""],
+    ),
+    (
+        "socket_group = \"no such group\"",
+        &["4: port \"a\": there is no group \"no such group\" on this machine \
+            -> write the name or number of a group"],
+    ),
+    (
+        "mode = \"client\"\nsocket_owner = \"root\"",
+        &["5: port \"a\": `socket_owner` is not supported: the port creates no socket file \
+            -> remove it, or write mode = \"server\" and a path"],
     ),
     ("queue_pair = 2", &["4: port \"a\": unknown key `queue_pair` -> did you mean `queue_pairs`?"]),
     ("MTU = 1500", &["4: port \"a\": unknown key `MTU` -> did you mean `mtu`?"]),

@@ -1,4 +1,5 @@
 //! The binary as users meet it: exit codes, files that come and go, texts made from the definitions.
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -32,10 +33,15 @@ struct Switch {
 
 impl Switch {
     fn start() -> Self {
+        Self::start_with("")
+    }
+
+    /// With these lines in `[switch]`.
+    fn start_with(lines: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name).display().to_string();
         let text = format!(
-            "[switch]\ncontrol = \"{}\"\n[[port]]\nname = \"a\"\nsocket = \"{}\"\n",
+            "[switch]\ncontrol = \"{}\"\n{lines}\n[[port]]\nname = \"a\"\nsocket = \"{}\"\n",
             path("c.sock"),
             path("a.sock")
         );
@@ -191,6 +197,23 @@ fn a_port_may_be_added_by_the_keys_of_its_section() {
         assert_eq!(refused.status.code(), Some(2), "{words:?}");
         assert!(stderr(&refused).contains(said), "{}", stderr(&refused));
     }
+}
+
+#[test]
+fn sockets_have_the_permission_of_their_port_or_of_the_switch() {
+    let switch = Switch::start_with("socket_mode = \"0660\"");
+    switch.wait_until(|switch| switch.ask(&["status"]).status.success());
+    let mode = |name: &str| fs::metadata(switch.path(name)).unwrap().permissions().mode() & 0o777;
+    switch.wait_until(|_| mode("a.sock") == 0o660);
+    for (name, more, expected) in [("b", &["--set", "socket_mode=0600"][..], 0o600), ("c", &[], 0o660)] {
+        let file = format!("{name}.sock");
+        let words = ["ports", "add", name, "--socket", &switch.path(&file)];
+        let added = switch.ask(&[&words[..], more].concat());
+        assert!(added.status.success(), "{}", stderr(&added));
+        assert_eq!(mode(&file), expected, "{name}");
+    }
+    let shown = stdout(&switch.ask(&["ports", "show", "b", "-o", "json"]));
+    assert!(shown.contains("\"socket_mode\": \"0600\""), "{shown}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
 //! Guests of our own as users start them: the demonstration, and guests beside a switch that runs.
+
 use serde_json::Value;
 use std::fs;
 use std::path::Path;

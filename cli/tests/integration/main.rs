@@ -1,4 +1,5 @@
 //! The `linerate` program from outside.
+
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod abuse;

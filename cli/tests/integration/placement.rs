@@ -1,4 +1,5 @@
 //! Where threads and queues are, as an operator sees it: the machine, a running switch, and a dry run.
+
 use std::path::Path;
 use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};

@@ -53,7 +53,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let at = |mode| {
-            let socket = SocketSettings { path: path.clone(), mode };
+            let socket = SocketSettings { path: path.clone(), mode, ..SocketSettings::default() };
             unreachable(&PortKind::VirtioUser(VirtioUser { socket, ..VirtioUser::default() }))
         };
         assert_eq!(at(Mode::Client).unwrap().0.kind(), ErrorKind::NotFound);

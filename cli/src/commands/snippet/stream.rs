@@ -63,12 +63,13 @@ fn linerate(port: &PortSettings, own: &Stream) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::access::Access;
     use crate::settings::kinds::PortKind;
 
     fn port(site: &str, mode: Mode) -> PortSettings {
         let address = site.parse().ok();
         let socket = address.is_none().then(|| site.into());
-        PortSettings::named("a", PortKind::Stream(Stream { socket, address, mode }))
+        PortSettings::named("a", PortKind::Stream(Stream { socket, address, mode, access: Access::default() }))
     }
 
     fn snippet(site: &str, mode: Mode, other: GuestKind) -> Result<String, Diagnostic> {

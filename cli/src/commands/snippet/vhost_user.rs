@@ -66,6 +66,13 @@ fn libvirt(port: &PortSettings, socket: &SocketSettings, mac: MacAddress) -> Str
         ),
         Mode::Client => format!("    <source type='unix' path='{path}' mode='server'/>\n"),
     };
+    let hint = match socket.mode {
+        Mode::Server if !socket.access.has_group() => {
+            "<!-- For QEMU as another user, on Debian libvirt-qemu in group kvm, write in the port's section:\n     \
+             socket_group = \"kvm\" and socket_mode = \"0660\" -->\n"
+        }
+        _ => "",
+    };
     let driver = match port.queue_pairs {
         1 => String::new(),
         pairs => format!("    <driver queues='{pairs}'/>\n"),
@@ -77,7 +84,7 @@ fn libvirt(port: &PortSettings, socket: &SocketSettings, mac: MacAddress) -> Str
     format!(
         "<memoryBacking>\n  <source type='memfd'/>\n  <access mode='shared'/>\n</memoryBacking>\n<devices>\n  \
          <interface type='vhostuser'>\n    <mac address='{mac}'/>\n{source}    <model type='virtio'/>\n\
-         {driver}{mtu}  </interface>\n</devices>\n"
+         {driver}{mtu}  </interface>\n</devices>\n{hint}"
     )
 }
 
@@ -112,7 +119,7 @@ mod tests {
 
     fn at(path: &str, mode: Mode, queue_pairs: u16, mtu: Option<u16>) -> PortSettings {
         let kind = PortKind::VhostUser(VhostUser {
-            socket: SocketSettings { path: path.into(), mode },
+            socket: SocketSettings { path: path.into(), mode, ..SocketSettings::default() },
             offloads: true,
         });
         PortSettings { queue_pairs, mtu, ..PortSettings::named("guest-a", kind) }
@@ -166,7 +173,10 @@ mod tests {
   </interface>
 </devices>
 ";
-        assert_eq!(snippet(&port(Mode::Server, 1, None), GuestKind::Libvirt).unwrap(), expected);
+        let text = snippet(&port(Mode::Server, 1, None), GuestKind::Libvirt).unwrap();
+        let (elements, hint) = text.split_at(expected.len());
+        assert_eq!(elements, expected);
+        assert!(hint.contains("socket_group = \"kvm\" and socket_mode = \"0660\""), "{hint}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::path::Path;
 mod hung;
 
 fn port(dir: &Path, name: &str, vlan: Option<Vlan>) -> PortSettings {
-    let socket = SocketSettings { path: dir.join(name), mode: Mode::Server };
+    let socket = SocketSettings { path: dir.join(name), mode: Mode::Server, ..SocketSettings::default() };
     let kind = PortKind::VhostUser(VhostUser { socket, offloads: true });
     PortSettings { vlan, broadcast_limit: Some(10), ..PortSettings::named(name, kind) }
 }

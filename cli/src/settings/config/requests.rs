@@ -19,7 +19,7 @@ pub(crate) fn new_port(
 ) -> Result<PortSettings, Diagnostic> {
     let (index, mut notes) = (running.ports.len(), Notes::default());
     let mut port = sections::read_port(&node::from_json(json), index, &mut notes);
-    sections::join_only_bridge(&mut port, &running.bridges);
+    sections::complete_port(&mut port, &running.bridges, &running.switch);
     let mut candidate = running.clone();
     candidate.ports.push(port.clone());
     validate::last_port(&candidate, control, &mut notes);

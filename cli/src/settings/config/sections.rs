@@ -1,6 +1,7 @@
 //! What each section may say: its keys, their types, ranges and defaults. What sections say about each other and
 //! about this machine is `validate`'s, and what only one kind of port may say is that kind's.
 
+use crate::settings::access::Access;
 use crate::settings::kinds;
 use crate::settings::model::RssMode;
 use crate::settings::reader::fields::Fields;
@@ -58,12 +59,16 @@ fn complete(topology: &mut Topology) {
         topology.bridges.push(BridgeSettings::named(ONLY_BRIDGE));
     }
     for port in &mut topology.ports {
-        join_only_bridge(port, &topology.bridges);
+        complete_port(port, &topology.bridges, &topology.switch);
     }
 }
 
-/// A port that names no bridge joins the only one, where there is only one.
-pub(crate) fn join_only_bridge(port: &mut PortSettings, bridges: &[BridgeSettings]) {
+/// A port that names no bridge joins the only one, where there is only one. Access to its socket that it does not set is
+/// the switch's.
+pub(crate) fn complete_port(port: &mut PortSettings, bridges: &[BridgeSettings], switch: &SwitchSettings) {
+    if let Some(access) = port.kind.access_mut() {
+        access.complete(&switch.access);
+    }
     if let (true, [only]) = (port.bridge.is_empty(), bridges) {
         port.bridge.clone_from(&only.name);
     }
@@ -90,8 +95,9 @@ fn read_switch(node: &Node, notes: &mut Notes) -> SwitchSettings {
     let control = fields.text("control").map(PathBuf::from);
     let rss_modes = [("symmetric", Rss::Symmetric), ("toeplitz", Rss::Toeplitz), ("pair", Rss::Pair)];
     let rss = fields.choice("rss", &rss_modes).unwrap_or_default();
+    let access = Access::read(&mut fields);
     fields.finish();
-    SwitchSettings { name, control, rss }
+    SwitchSettings { name, control, rss, access }
 }
 
 fn read_bridge(node: &Node, index: usize, notes: &mut Notes) -> BridgeSettings {

@@ -92,7 +92,7 @@ fn uplink_line(line: &str, expected: &str) {
 
 #[test]
 fn a_virtio_user_port_connects_and_has_a_driver_of_its_own() {
-    let at = |mode| SocketSettings { path: "/tmp/lr-up.sock".into(), mode };
+    let at = |mode| SocketSettings { path: "/tmp/lr-up.sock".into(), mode, ..SocketSettings::default() };
     let topology = parse(UPLINK, &host(), None).unwrap();
     let usual = VirtioUser { socket: at(Mode::Client), ..VirtioUser::default() };
     assert_eq!(topology.ports[0].kind, PortKind::VirtioUser(usual));

@@ -1,6 +1,7 @@
 //! What each kind of port implements.
 
 use super::claim::Claim;
+use crate::settings::access::Access;
 use crate::settings::reader::fields::Fields;
 use crate::settings::reader::validation::{PortCommon, Validation};
 use ::port::PortControl;
@@ -35,6 +36,11 @@ pub(crate) trait Kind: fmt::Display + Sized {
     /// The resources of this machine that only one port can use.
     fn claims(&self) -> Vec<Claim<'_>> {
         Vec::new()
+    }
+
+    /// The access to the socket that the port creates, to be completed by the switch's.
+    fn access_mut(&mut self) -> Option<&mut Access> {
+        None
     }
 
     /// Where the port leads to, in a few characters: the path of a socket, the name of an interface.

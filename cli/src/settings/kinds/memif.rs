@@ -3,6 +3,7 @@
 use super::claim::Claim;
 use super::kind::{Kind, Loaded, OpenError};
 use super::socket::{Mode, SocketSettings};
+use crate::settings::access::Access;
 use crate::settings::reader::fields::Fields;
 use crate::settings::reader::validation::PortCommon;
 use crate::settings::reader::validation::Validation;
@@ -42,7 +43,7 @@ pub(crate) struct Memif {
 impl Kind for Memif {
     const NAME: &'static str = "memif";
     const ABOUT: &'static str = "It shares memory with another process, as VPP and DPDK do (memif)";
-    const KEYS: &'static [&'static str] = &["id", "secret", "ring_size", "buffer_size", "socket", "mode"];
+    const KEYS: &'static [&'static str] = &["id", "secret", "ring_size", "buffer_size", "socket", "mode", "socket_mode", "socket_owner", "socket_group"];
     #[cfg(test)]
     const EXAMPLES: &'static [&'static str] = &[
         "socket = \"/tmp/lr-memif.sock\"",
@@ -72,6 +73,7 @@ impl Kind for Memif {
     fn validate(&self, validation: &mut Validation<'_>) {
         if is_abstract(&self.socket.path) {
             validate_name(validation, &self.socket.path);
+            self.socket.access.validate(validation, false);
         } else {
             self.socket.validate(validation);
         }
@@ -91,6 +93,10 @@ impl Kind for Memif {
         self.socket.claims()
     }
 
+    fn access_mut(&mut self) -> Option<&mut Access> {
+        self.socket.access_mut()
+    }
+
     fn place(&self) -> String {
         self.socket.place()
     }
@@ -101,7 +107,9 @@ impl Kind for Memif {
             Mode::Server => port_kind::Memif::listen(&self.socket.path, options),
             Mode::Client => port_kind::Memif::connect(&self.socket.path, options, Instant::now()),
         };
-        Ok(Box::new(made.map_err(|error| OpenError::refused(port.name, &error))?))
+        let made = made.map_err(|error| OpenError::refused(port.name, &error))?;
+        self.socket.grant(port.name)?;
+        Ok(Box::new(made))
     }
 }
 

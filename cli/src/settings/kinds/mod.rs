@@ -22,6 +22,7 @@ mod tests;
 pub(crate) mod vhost_user;
 pub(crate) mod virtio_user;
 
+use super::access::Access;
 use super::reader::fields::{Fields, one_of};
 use super::reader::validation::{PortCommon, Validation};
 use ::port::PortControl;
@@ -74,6 +75,11 @@ macro_rules! kinds {
             /// See [`Kind::claims`].
             pub(crate) fn claims(&self) -> Vec<Claim<'_>> {
                 match self { $(Self::$variant(own) => own.claims()),+ }
+            }
+
+            /// See [`Kind::access_mut`].
+            pub(crate) fn access_mut(&mut self) -> Option<&mut Access> {
+                match self { $(Self::$variant(own) => own.access_mut()),+ }
             }
 
             /// See [`Kind::place`].

@@ -3,6 +3,7 @@
 use super::claim::Claim;
 use super::kind::{Kind, Loaded, OpenError};
 use super::socket::Mode;
+use crate::settings::access::Access;
 use crate::settings::reader::fields::Fields;
 use crate::settings::reader::validation::PortCommon;
 use crate::settings::reader::validation::Validation;
@@ -22,13 +23,15 @@ pub(crate) struct Stream {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) address: Option<SocketAddr>,
     pub(crate) mode: Mode,
+    #[serde(flatten)]
+    pub(crate) access: Access,
 }
 
 impl Kind for Stream {
     const NAME: &'static str = "stream";
     const ABOUT: &'static str =
         "Frames over a Unix or TCP socket, as QEMU's `-netdev stream` and passt speak them";
-    const KEYS: &'static [&'static str] = &["socket", "address", "mode"];
+    const KEYS: &'static [&'static str] = &["socket", "address", "mode", "socket_mode", "socket_owner", "socket_group"];
     #[cfg(test)]
     const EXAMPLES: &'static [&'static str] = &[
         "socket = \"/tmp/lr-s.sock\"",
@@ -40,7 +43,7 @@ impl Kind for Stream {
         let socket = fields.text("socket").map(PathBuf::from);
         let address = read_address(fields);
         let mode = Mode::read(fields).unwrap_or_default();
-        Self { socket, address, mode }
+        Self { socket, address, mode, access: Access::read(fields) }
     }
 
     fn validate(&self, validation: &mut Validation<'_>) {
@@ -49,6 +52,7 @@ impl Kind for Stream {
         if let Some(path) = &self.socket {
             validation.socket_path("socket", path);
         }
+        self.access.validate(validation, self.file().is_some());
         let unsure = validation.is_spoiled("address") || validation.is_spoiled("socket");
         match (&self.socket, &self.address) {
             (None, None) if !unsure => {
@@ -70,6 +74,10 @@ impl Kind for Stream {
         socket.chain(address).collect()
     }
 
+    fn access_mut(&mut self) -> Option<&mut Access> {
+        self.file().is_some().then_some(&mut self.access)
+    }
+
     fn place(&self) -> String {
         self.site().to_string()
     }
@@ -79,11 +87,20 @@ impl Kind for Stream {
             Mode::Server => port_kind::Stream::listen(&self.site()),
             Mode::Client => port_kind::Stream::connect(&self.site(), Instant::now()),
         };
-        Ok(Box::new(made.map_err(|error| OpenError::refused(port.name, &error))?))
+        let made = made.map_err(|error| OpenError::refused(port.name, &error))?;
+        if let Some(path) = self.file() {
+            self.access.apply(path, port.name).map_err(OpenError::Refused)?;
+        }
+        Ok(Box::new(made))
     }
 }
 
 impl Stream {
+    /// The socket's file, if the switch creates one.
+    fn file(&self) -> Option<&PathBuf> {
+        self.socket.as_ref().filter(|_| self.mode == Mode::Server)
+    }
+
     /// Where the socket is. The settings have been judged: one of both is there.
     pub(crate) fn site(&self) -> Site {
         match self.address {

@@ -4,6 +4,7 @@ use super::claim::Claim;
 use super::kind::{Kind, Loaded, OpenError, is_yes, yes};
 use super::socket::{Mode, SocketSettings};
 use super::virtio_user;
+use crate::settings::access::Access;
 use crate::settings::reader::fields::Fields;
 use crate::settings::reader::validation::PortCommon;
 use crate::settings::reader::validation::Validation;
@@ -33,7 +34,7 @@ impl Kind for VhostUser {
     const NAME: &'static str = "vhost-user";
     const ABOUT: &'static str =
         "Guests plug into it over a vhost-user socket (what a port is unless told otherwise)";
-    const KEYS: &'static [&'static str] = &["socket", "mode", "offloads"];
+    const KEYS: &'static [&'static str] = &["socket", "mode", "offloads", "socket_mode", "socket_owner", "socket_group"];
     #[cfg(test)]
     const EXAMPLES: &'static [&'static str] = &[
         "socket = \"/tmp/it's \\\\ \\\"a\\\"\"",
@@ -60,6 +61,10 @@ impl Kind for VhostUser {
         self.socket.claims()
     }
 
+    fn access_mut(&mut self) -> Option<&mut Access> {
+        self.socket.access_mut()
+    }
+
     fn place(&self) -> String {
         self.socket.place()
     }
@@ -71,7 +76,9 @@ impl Kind for VhostUser {
             Mode::Server => port_kind::VhostUser::listen(&self.socket.path, options),
             Mode::Client => port_kind::VhostUser::connect(&self.socket.path, options, Instant::now()),
         };
-        Ok(Box::new(made.map_err(|error| OpenError::refused(port.name, &error))?))
+        let made = made.map_err(|error| OpenError::refused(port.name, &error))?;
+        self.socket.grant(port.name)?;
+        Ok(Box::new(made))
     }
 }
 

@@ -3,6 +3,7 @@
 use super::claim::Claim;
 use super::kind::{Kind, Loaded, OpenError, is_yes, yes};
 use super::socket::{Mode, SocketSettings};
+use crate::settings::access::Access;
 use crate::settings::reader::fields::Fields;
 use crate::settings::reader::validation::PortCommon;
 use crate::settings::reader::validation::Validation;
@@ -55,7 +56,7 @@ fn read_ring<'de, D: Deserializer<'de>>(from: D) -> Result<RingKind, D::Error> {
 impl Kind for VirtioUser {
     const NAME: &'static str = "virtio-user";
     const ABOUT: &'static str = "It plugs into another switch's vhost-user socket";
-    const KEYS: &'static [&'static str] = &["ring", "queue_size", "mergeable", "socket", "mode", "offloads"];
+    const KEYS: &'static [&'static str] = &["ring", "queue_size", "mergeable", "socket", "mode", "offloads", "socket_mode", "socket_owner", "socket_group"];
     #[cfg(test)]
     const EXAMPLES: &'static [&'static str] = &[
         "socket = \"/tmp/lr-up.sock\"",
@@ -97,6 +98,10 @@ impl Kind for VirtioUser {
         self.socket.claims()
     }
 
+    fn access_mut(&mut self) -> Option<&mut Access> {
+        self.socket.access_mut()
+    }
+
     fn place(&self) -> String {
         self.socket.place()
     }
@@ -107,7 +112,9 @@ impl Kind for VirtioUser {
             Mode::Server => port_kind::VirtioUser::listen(&self.socket.path, options),
             Mode::Client => port_kind::VirtioUser::connect(&self.socket.path, options, Instant::now()),
         };
-        Ok(Box::new(made.map_err(|error| OpenError::refused(port.name, &error))?))
+        let made = made.map_err(|error| OpenError::refused(port.name, &error))?;
+        self.socket.grant(port.name)?;
+        Ok(Box::new(made))
     }
 }
 

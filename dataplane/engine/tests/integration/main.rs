@@ -1,4 +1,5 @@
 //! The engine from outside, in every execution model.
+
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod common;

@@ -1,4 +1,5 @@
 //! The port crate from outside: every port kind over real sockets, and hostile peers.
+
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod common;

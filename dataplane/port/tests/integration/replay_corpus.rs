@@ -1,4 +1,5 @@
 //! Replays the corpora of the protocol and queue fuzz targets.
+
 #![allow(
     dead_code,
     clippy::unwrap_used,

@@ -1,5 +1,6 @@
 //! Back ends that disconnect and return: the device is set up again after a growing pause, whichever side connects. A
 //! device whose queues no worker takes does not count as running.
+
 use port::vhost_user::fake::FakeEngine;
 use port::vhost_user::{self, VhostUser};
 use port::virtio_user::{Options, VirtioUser};

@@ -1,5 +1,6 @@
 //! Connections that end at any stage leave nothing behind. A program of its own with a single test, because it counts
 //! what the whole process holds.
+
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 #[path = "../integration/common/mod.rs"]

@@ -1,5 +1,6 @@
 //! Invalid ring content written by a hostile device, and the fault of each; and valid use of buffers in any order. No
 //! case may crash or return an identifier that is not outstanding.
+
 use proptest::prelude::*;
 use ring::driver::{DriverRing, Packed, Post, Split, Table, Used};
 use ring::mock::{BUFFERS, Mock, REGION, Shape};

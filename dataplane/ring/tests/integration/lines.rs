@@ -1,5 +1,6 @@
 //! Packed descriptors are validated four per cache line where possible. For every line position and descriptor kind,
 //! the device must take the same buffers as one-by-one processing.
+
 use mem::Translator;
 use ring::device::{AvailBatch, DeviceRing, Packed};
 use ring::mock::{BUFFERS, Mock, Shape};

@@ -1,4 +1,5 @@
 //! Rings from outside: driver against device, and hostile sides.
+
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod chains;

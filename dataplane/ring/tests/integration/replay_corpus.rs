@@ -1,4 +1,5 @@
 //! Replays the corpora of the ring fuzz targets.
+
 #![allow(unreachable_pub, reason = "the bodies are shared with the fuzz targets, where they are public")]
 
 #[path = "../../../../fuzz/src/device.rs"]

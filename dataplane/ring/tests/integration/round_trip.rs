@@ -1,4 +1,5 @@
 //! Driver against device: every buffer is transferred and returns once, with its length, in order.
+
 use mem::Translator;
 use proptest::prelude::*;
 use ring::device::{self, AvailBatch, DeviceRing};

@@ -2,6 +2,7 @@
 //! there, and traffic between other guests is not affected.
 //!
 //! A separate binary, because it counts the descriptors and mappings of the whole process; scenarios run one at a time.
+
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 #![allow(
     dead_code,

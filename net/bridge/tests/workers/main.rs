@@ -1,5 +1,6 @@
 //! Several workers serve ports with several queues: every packet is accounted for, and a misbehaving front end does not
 //! affect other ports.
+
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod calls;

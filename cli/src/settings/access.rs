@@ -1,0 +1,141 @@
+//! `socket_mode`, `socket_owner` and `socket_group`: which users may connect to the Unix socket of a port. A port has its
+//! own, `[switch]` those of ports that have none. Without any, the process's umask and user decide.
+
+use super::reader::fields::Fields;
+use super::reader::validation::Validation;
+use console::Diagnostic;
+use nix::unistd::{Group, User};
+use serde::{Deserialize, Serialize};
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+
+/// Permission, owner and group of a socket. `None` leaves what the process makes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Access {
+    /// Permission in octal, such as `0660`.
+    #[serde(rename = "socket_mode", default, skip_serializing_if = "Option::is_none")]
+    mode: Option<String>,
+    /// Name or number of a user.
+    #[serde(rename = "socket_owner", default, skip_serializing_if = "Option::is_none")]
+    owner: Option<String>,
+    /// Name or number of a group.
+    #[serde(rename = "socket_group", default, skip_serializing_if = "Option::is_none")]
+    group: Option<String>,
+}
+
+impl Access {
+    /// Every key that [`Access::read`] reads.
+    pub(crate) const KEYS: [&str; 3] = ["socket_mode", "socket_owner", "socket_group"];
+
+    /// Reads the keys, and finds users and groups on this machine.
+    pub(crate) fn read(fields: &mut Fields<'_, '_>) -> Self {
+        let [mode, owner, group] = Self::KEYS.map(|key| fields.text(key).map(str::to_owned));
+        let access = Self { mode, owner, group };
+        if let Some(mode) = access.mode.as_deref().filter(|mode| octal(mode).is_none()) {
+            let reason = format!("invalid value \"{mode}\" for `socket_mode`: expected a permission in octal");
+            fields.wrong::<()>("socket_mode", reason, "write it as \"0660\"".to_owned());
+        }
+        if let Some(owner) = access.owner.as_deref().filter(|owner| user(owner).is_none()) {
+            let reason = format!("there is no user \"{owner}\" on this machine");
+            fields.wrong::<()>("socket_owner", reason, "write the name or number of a user".to_owned());
+        }
+        if let Some(name) = access.group.as_deref().filter(|name| group_id(name).is_none()) {
+            let reason = format!("there is no group \"{name}\" on this machine");
+            fields.wrong::<()>("socket_group", reason, "write the name or number of a group".to_owned());
+        }
+        access
+    }
+
+    /// Takes from `default` what is not set here.
+    pub(crate) fn complete(&mut self, default: &Access) {
+        for (own, default) in [
+            (&mut self.mode, &default.mode),
+            (&mut self.owner, &default.owner),
+            (&mut self.group, &default.group),
+        ] {
+            if own.is_none() {
+                own.clone_from(default);
+            }
+        }
+    }
+
+    /// Only a socket file that the switch creates has them.
+    pub(crate) fn validate(&self, validation: &mut Validation<'_>, creates_file: bool) {
+        let set = [&self.mode, &self.owner, &self.group].into_iter().zip(Self::KEYS);
+        for (_, key) in set.filter(|(value, _)| value.is_some() && !creates_file) {
+            let reason = format!("`{key}` is not supported: the port creates no socket file");
+            validation.wrong(key, reason, "remove it, or write mode = \"server\" and a path");
+        }
+    }
+
+    /// Whether the group may connect.
+    pub(crate) fn has_group(&self) -> bool {
+        self.group.is_some() && self.mode.as_deref().and_then(octal).is_some_and(|mode| mode & 0o020 != 0)
+    }
+
+    /// Applies them to the socket at `path` of the port called `name`. Its listener exists, but with the default umask only
+    /// the process's own user can connect before.
+    pub(crate) fn apply(&self, path: &Path, name: &str) -> Result<(), Diagnostic> {
+        let (owner, group) =
+            (self.owner.as_deref().and_then(user), self.group.as_deref().and_then(group_id));
+        let owned = if owner.is_some() || group.is_some() { chown(path, owner, group) } else { Ok(()) };
+        let mode = self.mode.as_deref().and_then(octal);
+        let done = owned.and_then(|()| match mode {
+            Some(mode) => std::fs::set_permissions(path, Permissions::from_mode(mode)),
+            None => Ok(()),
+        });
+        done.map_err(|error| {
+            let reason = format!("owner or permission of {} cannot be set: {error}", path.display());
+            let remedy = "run the switch as root or as a member of the group, or remove `socket_owner` and `socket_group`";
+            Diagnostic::bad(format!("port \"{name}\""), reason, remedy)
+        })
+    }
+}
+
+fn octal(text: &str) -> Option<u32> {
+    u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777)
+}
+
+fn user(text: &str) -> Option<u32> {
+    text.parse().ok().or_else(|| Some(User::from_name(text).ok()??.uid.as_raw()))
+}
+
+fn group_id(text: &str) -> Option<u32> {
+    text.parse().ok().or_else(|| Some(Group::from_name(text).ok()??.gid.as_raw()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    fn access(mode: &str, group: &str) -> Access {
+        Access { mode: Some(mode.into()), owner: None, group: Some(group.into()) }
+    }
+
+    #[test]
+    fn users_groups_and_permissions_are_found() {
+        assert_eq!((user("root"), user("12"), user("no such user")), (Some(0), Some(12), None));
+        assert_eq!((group_id("root"), group_id("no such group")), (Some(0), None));
+        assert_eq!((octal("0660"), octal("770"), octal("9"), octal("1777")), (Some(0o660), Some(0o770), None, None));
+        assert!(access("0660", "root").has_group() && !access("0600", "root").has_group());
+    }
+
+    #[test]
+    fn what_a_port_has_is_kept_and_the_rest_is_the_switchs() {
+        let mut own = Access { mode: Some("0600".into()), ..Access::default() };
+        own.complete(&access("0660", "kvm"));
+        assert_eq!(own, access("0600", "kvm"));
+    }
+
+    #[test]
+    fn a_file_gets_permission_and_group() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let group = file.as_file().metadata().unwrap().gid().to_string();
+        access("0660", &group).apply(file.path(), "a").unwrap();
+        assert_eq!(file.as_file().metadata().unwrap().mode() & 0o777, 0o660);
+        let error = access("0660", &group).apply(Path::new("/nonexistent/socket"), "a").unwrap_err().to_string();
+        assert!(error.contains("port \"a\"") && error.contains("/nonexistent/socket"), "{error}");
+    }
+}
