@@ -141,7 +141,7 @@ pub(crate) struct FdbSelection {
     #[arg(long)]
     pub(crate) port: Option<String>,
     /// Only in this VLAN; 0: without one
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(0..=4094))]
     pub(crate) vlan: Option<u16>,
 }
 
@@ -166,7 +166,7 @@ pub(crate) struct FdbAddArgs {
     #[arg(long)]
     pub(crate) port: String,
     /// Its VLAN; 0 for untagged frames of a port without VLANs
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=4094))]
     pub(crate) vlan: u16,
 }
 

@@ -56,7 +56,10 @@ pub(super) fn bridge_config(bridge: &BridgeSettings) -> BridgeConfig {
 
 pub(super) fn port_config(port: &PortSettings, quota: Option<u32>) -> PortConfig {
     let security = &port.security;
-    let rate = |limit: Option<u32>| limit.and_then(NonZeroU32::new).map(Rate::per_second);
+    let rate = |limit: Option<u32>| {
+        let default = Rate::per_second(limit.and_then(NonZeroU32::new)?);
+        Some(port.limit_burst.and_then(|burst| Rate::new(limit?, burst)).unwrap_or(default))
+    };
     PortConfig {
         vlan: vlan(port.vlan.as_ref()),
         trusted: security.trusted,

@@ -187,6 +187,9 @@ pub(crate) struct PortSettings {
     /// Packets a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) unknown_limit: Option<u32>,
+    /// Packets that either limit admits at once; `None`: those of a tenth of a second, at least 64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) limit_burst: Option<u32>,
     #[serde(flatten)]
     pub(crate) security: Security,
     /// Where packets are divided among workers; `None`: as `[worker]` says.
@@ -216,6 +219,7 @@ impl PortSettings {
             vlan: None,
             broadcast_limit: None,
             unknown_limit: None,
+            limit_burst: None,
             security: Security::default(),
             rss_mode: None,
             wrappers: Wrappers::default(),
@@ -349,6 +353,9 @@ impl fmt::Display for PortSettings {
         let limits = [(self.broadcast_limit, "broadcasts/s"), (self.unknown_limit, "unknown unicasts/s")];
         for (limit, what) in limits.iter().filter_map(|(limit, what)| Some((limit.as_ref()?, what))) {
             write!(f, ", at most {limit} {what}")?;
+        }
+        if let Some(packets) = self.limit_burst {
+            write!(f, " in bursts of {packets}")?;
         }
         self.security.fmt(f)?;
         f.write_str(match self.rss_mode {

@@ -345,6 +345,7 @@ fn wrong_arguments_are_bad_input() {
         &["nonsense"][..],
         &["demo", "--size", "12"],
         &["demo", "--ring", "round"],
+        &["fdb", "show", "--vlan", "9999"],
         &["demo", "--seconds", "-1"],
         &["guest"],
         &["guest", "--connect", "/a", "--listen", "/b"],

@@ -66,6 +66,8 @@ fn a_ports_own_limit_goes_before_its_bridges_and_absent_ones_are_absent() {
     assert_eq!(port_config(&plain, None).max_macs, None);
     assert_eq!(port_config(&plain, None).broadcast_limit, bridge::Rate::new(10, 64));
     assert_eq!(port_config(&plain, None).unknown_limit, None);
+    let one = PortSettings { limit_burst: Some(1), ..plain.clone() };
+    assert_eq!(port_config(&one, None).broadcast_limit, bridge::Rate::new(10, 1));
 }
 
 #[test]

@@ -24,6 +24,7 @@ const TABLE: RangeInclusive<i128> = 16..=16_777_216;
 /// RFC 791 demands 68.
 const MTU: RangeInclusive<i128> = 68..=65_535;
 const QUEUE_PAIRS: RangeInclusive<i128> = 1..=128;
+const LIMIT_BURST: RangeInclusive<i128> = 1..=1_000_000;
 const PER_SECOND: RangeInclusive<i128> = 1..=4_294_967_295;
 
 /// The bridge of a file that names none.
@@ -192,6 +193,7 @@ pub(crate) fn read_port(node: &Node, index: usize, notes: &mut Notes) -> PortSet
         vlan: read_vlan(&mut fields),
         broadcast_limit: fields.number("broadcast_limit", PER_SECOND, "packets a second"),
         unknown_limit: fields.number("unknown_limit", PER_SECOND, "packets a second"),
+        limit_burst: fields.number("limit_burst", LIMIT_BURST, "packets at once"),
         security: Security::read(&mut fields),
         rss_mode: fields.choice("rss_mode", &[("queues", RssMode::Queues), ("software", RssMode::Software)]),
         wrappers: Wrappers::read(&mut fields),

@@ -213,8 +213,8 @@ fn a_key_written_twice_is_a_mistake() {
 fn unknown_sections_and_keys_are_answered_with_the_nearest_name() {
     only("[swich]\n", "1: unknown key `swich` (did you mean `switch`?)");
     port_line("que_pairs = 2", "4: port \"a\": unknown key `que_pairs` (did you mean `queue_pairs`?)");
-    let all = "name, kind, socket, mode, offloads, queue_pairs, mtu, bridge, vlan, broadcast_limit, \
-         unknown_limit, trusted, macs, learn, max_macs, sources, rss_mode, \
+    let all = "name, kind, socket, mode, socket_mode, socket_owner, socket_group, offloads, queue_pairs, mtu, \
+         bridge, vlan, broadcast_limit, unknown_limit, limit_burst, trusted, macs, learn, max_macs, sources, rss_mode, \
          capture, trace, fault, tx_coalesce";
     let expected = format!("4: port \"a\": unknown key `colour` (remove it; what may stand here: {all})");
     port_line("colour = 2", &expected);

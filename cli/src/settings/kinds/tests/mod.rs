@@ -38,7 +38,7 @@ const COMMON: [&str; 6] = [
     "capture = { file = \"/tmp/lr-none.c\", snap = 128 }\nfault = { seed = 7, drop = 0.25, corrupt = 1, \
      delay = [\"1ms\", \"1s 500ms\"], hold = 9, direction = \"out\" }",
     "broadcast_limit = 5\nmax_macs = 3\ntrusted = true",
-    "vlan = 10\nunknown_limit = 7",
+    "vlan = 10\nunknown_limit = 7\nlimit_burst = 1",
     "vlan = { trunk = [10, 20], native = 1 }\nmacs = [\"52:54:00:00:00:01\"]\nsources = [\"10.0.0.5\", \"fd00::/8\"]\nlearn = false",
 ];
 
