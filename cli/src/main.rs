@@ -11,6 +11,7 @@ mod args;
 mod commands;
 mod dataplane;
 mod host;
+mod log;
 mod settings;
 
 use api::client::Client;

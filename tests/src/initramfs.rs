@@ -7,8 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::need;
 use crate::kernel::Kernel;
+use crate::need;
 
 /// Loads the modules, brings up eth0 with the address from the kernel's command line, and reads commands. The serial
 /// line neither echoes nor waits for a terminal, so that it carries only output.

@@ -31,7 +31,9 @@ pub fn find() -> Kernel {
         .into_iter()
         .map(|folder| folder.join(release).join("kernel"))
         .find(|folder| folder.is_dir())
-        .unwrap_or_else(|| need::skip(format_args!("no modules of kernel {release} below {}", root.display())));
+        .unwrap_or_else(|| {
+            need::skip(format_args!("no modules of kernel {release} below {}", root.display()))
+        });
     Kernel { image, modules: Modules::below(&modules).closure(&WANTED) }
 }
 

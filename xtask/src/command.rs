@@ -93,7 +93,8 @@ pub(crate) fn run_tests(command: &Command, limit: Duration) -> Result<Outcome> {
         return Ok(Outcome::Skipped(format!("some tests\n{skipped}")));
     }
     let validated = validate(status, &line, limit);
-    validated.with_context(|| format!("failed tests: {}\n{}", failures.names().join(", "), failures.text()))?;
+    validated
+        .with_context(|| format!("failed tests: {}\n{}", failures.names().join(", "), failures.text()))?;
     Ok(Outcome::Passed)
 }
 

@@ -135,7 +135,8 @@ pub(crate) fn ensure(needs: &[Need]) -> Result<Outcome> {
         bail!("packages are missing; run as root: apt-get update && apt-get install --yes {packages}");
     }
     command::run(&apt_get(&["update", "--quiet"]), LIMIT)?;
-    let failed: Vec<String> = missing.iter().filter_map(|need| Some(format!("{:#}", need.install().err()?))).collect();
+    let failed: Vec<String> =
+        missing.iter().filter_map(|need| Some(format!("{:#}", need.install().err()?))).collect();
     if failed.is_empty() { Ok(Outcome::Passed) } else { bail!("{}", failed.join("; ")) }
 }
 

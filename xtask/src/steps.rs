@@ -52,7 +52,9 @@ pub(crate) fn run(steps: &[Step], strict: bool) -> Result<()> {
         println!("\n=== {}", step.name);
         let start = Instant::now();
         let result = (step.action)().and_then(|outcome| match outcome {
-            Outcome::Skipped(reason) if strict && !MAY_SKIP.contains(&step.name) => bail!("skipped: {reason}"),
+            Outcome::Skipped(reason) if strict && !MAY_SKIP.contains(&step.name) => {
+                bail!("skipped: {reason}")
+            }
             outcome => Ok(outcome),
         });
         report(&result);
@@ -124,7 +126,8 @@ mod tests {
             seen.set(true);
             Ok(Outcome::Passed)
         };
-        let error = run(&[Step::new("first", || bail!("no")), Step::new("second", second)], false).unwrap_err();
+        let error =
+            run(&[Step::new("first", || bail!("no")), Step::new("second", second)], false).unwrap_err();
         assert_eq!(error.to_string(), "failed: first");
         assert!(ran.get());
     }

@@ -147,6 +147,29 @@ pub(crate) struct RunArgs {
     /// Configuration file
     #[arg(value_name = "FILE")]
     pub(crate) config: PathBuf,
+    /// Format of the log on standard error
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub(crate) log: LogFormat,
+    /// Log only warnings and errors
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Log more
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+}
+
+/// Format of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Text on a terminal; the journal under systemd; else JSON
+    #[default]
+    Auto,
+    /// Lines for people
+    Text,
+    /// One JSON object a line
+    Json,
+    /// Fields of systemd's journal
+    Journal,
 }
 
 /// Arguments of `check`.

@@ -10,6 +10,7 @@ use crate::api::service::ApiService;
 use crate::args::RunArgs;
 use crate::dataplane::switch::Switch;
 use crate::host::{self, Host};
+use crate::log;
 use crate::settings::config;
 use crate::settings::topology::Topology;
 use console::Diagnostic;
@@ -19,11 +20,13 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use tracing::Level;
 
 /// Runs the switch until it is told to end.
 pub(crate) fn run(args: &RunArgs, socket: Option<&Path>) -> anyhow::Result<()> {
     let topology = config::read(&args.config, &Host::here(), socket)?;
     let path = topology.switch.control.clone().unwrap_or_else(host::default_control);
+    log::start(args.log, level(args))?;
     let mut signals = catch_signals()?;
     host::raise_descriptor_limit();
     let (claim, listener) = control::claim(&path)?;
@@ -42,6 +45,14 @@ pub(crate) fn run(args: &RunArgs, socket: Option<&Path>) -> anyhow::Result<()> {
     drop(claim);
     tell("linerate: stopped");
     Ok(())
+}
+
+fn level(args: &RunArgs) -> Level {
+    match (args.quiet, args.verbose) {
+        (true, _) => Level::WARN,
+        (_, true) => Level::DEBUG,
+        _ => Level::INFO,
+    }
 }
 
 /// SIGINT and SIGTERM end the switch; while it ends, a second one ends the process at once.

@@ -5,6 +5,7 @@
 
 use super::convert::{bridge_config, port_config, rebalancing, rss, worker_config};
 use super::interface::{DataPlane, DataPlaneError};
+use super::logged::Logged;
 use super::open::{deferred, open, open_loaded};
 use super::report::{BridgePort, BridgeReport, FdbEntry, FdbFilter, MoveEvent, Origin};
 use crate::settings::kinds::kind::Loaded;
@@ -137,6 +138,7 @@ impl Switch {
     ) -> Result<(), EngineError> {
         // A port with several queue pairs has spread packets already by choosing one.
         let usual = if port.queue_pairs == 1 { self.rss_mode } else { RssMode::Queues };
+        let control = Box::new(Logged::new(&port.name, control));
         match port.rss_mode.unwrap_or(usual) {
             RssMode::Software => self.engine.add_spread(id, control),
             RssMode::Queues => self.engine.add_reserved(id, control),

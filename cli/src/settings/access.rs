@@ -33,7 +33,8 @@ impl Access {
         let [mode, owner, group] = Self::KEYS.map(|key| fields.text(key).map(str::to_owned));
         let access = Self { mode, owner, group };
         if let Some(mode) = access.mode.as_deref().filter(|mode| octal(mode).is_none()) {
-            let reason = format!("invalid value \"{mode}\" for `socket_mode`: expected a permission in octal");
+            let reason =
+                format!("invalid value \"{mode}\" for `socket_mode`: expected a permission in octal");
             fields.wrong::<()>("socket_mode", reason, "write it as \"0660\"".to_owned());
         }
         if let Some(owner) = access.owner.as_deref().filter(|owner| user(owner).is_none()) {
@@ -77,8 +78,7 @@ impl Access {
     /// Applies them to the socket at `path` of the port called `name`. Its listener exists, but with the default umask only
     /// the process's own user can connect before.
     pub(crate) fn apply(&self, path: &Path, name: &str) -> Result<(), Diagnostic> {
-        let (owner, group) =
-            (self.owner.as_deref().and_then(user), self.group.as_deref().and_then(group_id));
+        let (owner, group) = (self.owner.as_deref().and_then(user), self.group.as_deref().and_then(group_id));
         let owned = if owner.is_some() || group.is_some() { chown(path, owner, group) } else { Ok(()) };
         let mode = self.mode.as_deref().and_then(octal);
         let done = owned.and_then(|()| match mode {
@@ -118,7 +118,10 @@ mod tests {
     fn users_groups_and_permissions_are_found() {
         assert_eq!((user("root"), user("12"), user("no such user")), (Some(0), Some(12), None));
         assert_eq!((group_id("root"), group_id("no such group")), (Some(0), None));
-        assert_eq!((octal("0660"), octal("770"), octal("9"), octal("1777")), (Some(0o660), Some(0o770), None, None));
+        assert_eq!(
+            (octal("0660"), octal("770"), octal("9"), octal("1777")),
+            (Some(0o660), Some(0o770), None, None)
+        );
         assert!(access("0660", "root").has_group() && !access("0600", "root").has_group());
     }
 
@@ -135,7 +138,8 @@ mod tests {
         let group = file.as_file().metadata().unwrap().gid().to_string();
         access("0660", &group).apply(file.path(), "a").unwrap();
         assert_eq!(file.as_file().metadata().unwrap().mode() & 0o777, 0o660);
-        let error = access("0660", &group).apply(Path::new("/nonexistent/socket"), "a").unwrap_err().to_string();
+        let error =
+            access("0660", &group).apply(Path::new("/nonexistent/socket"), "a").unwrap_err().to_string();
         assert!(error.contains("port \"a\"") && error.contains("/nonexistent/socket"), "{error}");
     }
 }

@@ -52,7 +52,9 @@ impl Distance {
 /// Measures the distance of two CPUs.
 pub(super) fn between(one: usize, other: usize) -> Result<Distance> {
     let distance = measure::distance::between([one, other]);
-    distance.map(Distance).with_context(|| format!("the distance of CPUs {one} and {other} cannot be measured"))
+    distance
+        .map(Distance)
+        .with_context(|| format!("the distance of CPUs {one} and {other} cannot be measured"))
 }
 
 /// Waits until two CPUs are not far, at most `LIMIT`. Returns their last distance.

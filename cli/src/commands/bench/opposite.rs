@@ -28,8 +28,11 @@ pub(super) fn own_port(keys: &Map<String, Value>, n: usize) -> Result<PortSettin
 
 /// The peer of a port of the generator.
 pub(super) fn mirrored(port: &PortSettings) -> Result<PortSettings, Diagnostic> {
-    let opposite =
-        |socket: &SocketSettings| SocketSettings { path: socket.path.clone(), mode: socket.mode.other(), ..SocketSettings::default() };
+    let opposite = |socket: &SocketSettings| SocketSettings {
+        path: socket.path.clone(),
+        mode: socket.mode.other(),
+        ..SocketSettings::default()
+    };
     let kind = match &port.kind {
         PortKind::VirtioUser(own) => {
             PortKind::VhostUser(vhost_user::VhostUser { socket: opposite(&own.socket), offloads: true })

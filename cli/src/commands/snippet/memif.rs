@@ -70,7 +70,8 @@ mod tests {
     use crate::settings::kinds::socket::SocketSettings;
 
     fn port(mode: Mode, id: u32, secret: Option<&str>) -> PortSettings {
-        let socket = SocketSettings { path: "/run/linerate/m.sock".into(), mode, ..SocketSettings::default() };
+        let socket =
+            SocketSettings { path: "/run/linerate/m.sock".into(), mode, ..SocketSettings::default() };
         let secret = secret.map(str::to_owned);
         let memif = Memif { id, secret, ring_size: 1024, buffer_size: 2048, socket };
         PortSettings::named("m", PortKind::Memif(memif))

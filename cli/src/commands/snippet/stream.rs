@@ -69,7 +69,10 @@ mod tests {
     fn port(site: &str, mode: Mode) -> PortSettings {
         let address = site.parse().ok();
         let socket = address.is_none().then(|| site.into());
-        PortSettings::named("a", PortKind::Stream(Stream { socket, address, mode, access: Access::default() }))
+        PortSettings::named(
+            "a",
+            PortKind::Stream(Stream { socket, address, mode, access: Access::default() }),
+        )
     }
 
     fn snippet(site: &str, mode: Mode, other: GuestKind) -> Result<String, Diagnostic> {

@@ -59,7 +59,8 @@ mod tests {
     use crate::settings::kinds::virtio_user::VirtioUser;
 
     fn uplink(mode: Mode, queue_pairs: u16) -> PortSettings {
-        let socket = SocketSettings { path: "/run/linerate/guest-a.sock".into(), mode, ..SocketSettings::default() };
+        let socket =
+            SocketSettings { path: "/run/linerate/guest-a.sock".into(), mode, ..SocketSettings::default() };
         let kind = PortKind::VirtioUser(VirtioUser { socket, ..VirtioUser::default() });
         PortSettings { queue_pairs, ..PortSettings::named("uplink", kind) }
     }

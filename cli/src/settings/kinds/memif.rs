@@ -43,7 +43,17 @@ pub(crate) struct Memif {
 impl Kind for Memif {
     const NAME: &'static str = "memif";
     const ABOUT: &'static str = "It shares memory with another process, as VPP and DPDK do (memif)";
-    const KEYS: &'static [&'static str] = &["id", "secret", "ring_size", "buffer_size", "socket", "mode", "socket_mode", "socket_owner", "socket_group"];
+    const KEYS: &'static [&'static str] = &[
+        "id",
+        "secret",
+        "ring_size",
+        "buffer_size",
+        "socket",
+        "mode",
+        "socket_mode",
+        "socket_owner",
+        "socket_group",
+    ];
     #[cfg(test)]
     const EXAMPLES: &'static [&'static str] = &[
         "socket = \"/tmp/lr-memif.sock\"",

@@ -31,7 +31,8 @@ impl Kind for Stream {
     const NAME: &'static str = "stream";
     const ABOUT: &'static str =
         "Frames over a Unix or TCP socket, as QEMU's `-netdev stream` and passt speak them";
-    const KEYS: &'static [&'static str] = &["socket", "address", "mode", "socket_mode", "socket_owner", "socket_group"];
+    const KEYS: &'static [&'static str] =
+        &["socket", "address", "mode", "socket_mode", "socket_owner", "socket_group"];
     #[cfg(test)]
     const EXAMPLES: &'static [&'static str] = &[
         "socket = \"/tmp/lr-s.sock\"",

@@ -34,7 +34,8 @@ impl Kind for VhostUser {
     const NAME: &'static str = "vhost-user";
     const ABOUT: &'static str =
         "Guests plug into it over a vhost-user socket (what a port is unless told otherwise)";
-    const KEYS: &'static [&'static str] = &["socket", "mode", "offloads", "socket_mode", "socket_owner", "socket_group"];
+    const KEYS: &'static [&'static str] =
+        &["socket", "mode", "offloads", "socket_mode", "socket_owner", "socket_group"];
     #[cfg(test)]
     const EXAMPLES: &'static [&'static str] = &[
         "socket = \"/tmp/it's \\\\ \\\"a\\\"\"",

@@ -56,7 +56,17 @@ fn read_ring<'de, D: Deserializer<'de>>(from: D) -> Result<RingKind, D::Error> {
 impl Kind for VirtioUser {
     const NAME: &'static str = "virtio-user";
     const ABOUT: &'static str = "It plugs into another switch's vhost-user socket";
-    const KEYS: &'static [&'static str] = &["ring", "queue_size", "mergeable", "socket", "mode", "offloads", "socket_mode", "socket_owner", "socket_group"];
+    const KEYS: &'static [&'static str] = &[
+        "ring",
+        "queue_size",
+        "mergeable",
+        "socket",
+        "mode",
+        "offloads",
+        "socket_mode",
+        "socket_owner",
+        "socket_group",
+    ];
     #[cfg(test)]
     const EXAMPLES: &'static [&'static str] = &[
         "socket = \"/tmp/lr-up.sock\"",

@@ -1,0 +1,218 @@
+//! Events of a port as log lines: connected, running with which features, disconnected, stopped and why, a capture that
+//! ended.
+//!
+//! [`Logged`] compares a port's status before and after each call of the control thread, so a port kind needs no code for
+//! its log, and workers never write. A port that changes often writes at most [`BURST`] lines at once and one a second
+//! then; the next line has the number of those that were left out.
+
+use port::{Attach, PortControl, PortFault, PortState, PortStatus};
+use rustix::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+use tracing::{debug, info, warn};
+
+/// Lines that a port may write at once, and the interval after which it may write another.
+const BURST: u32 = 10;
+const INTERVAL: Duration = Duration::from_secs(1);
+/// How often the details of a port that has some are compared: a capture ends without a call of the control thread.
+const DETAILS: Duration = Duration::from_secs(1);
+/// How the names of details end that say why something ended.
+const ENDED: &str = "-ended";
+
+/// A port that writes its events.
+pub(super) struct Logged {
+    name: String,
+    port: Box<dyn PortControl>,
+    seen: Seen,
+    /// Details that were written.
+    ended: Vec<&'static str>,
+    /// When the details were compared; `None` if the port has none.
+    compared: Option<Instant>,
+    limit: Limit,
+}
+
+/// What of a status is an event when it changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Phase {
+    Waiting,
+    Connected,
+    /// Packets pass.
+    Running,
+    Stopped(PortFault),
+    Closed,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
+    phase: Phase,
+    connects: u64,
+}
+
+impl Seen {
+    fn of(status: &PortStatus) -> Self {
+        let phase = match &status.state {
+            PortState::Waiting => Phase::Waiting,
+            PortState::Connected
+                if status.queues.iter().any(|queue| queue.rx_running || queue.tx_running) =>
+            {
+                Phase::Running
+            }
+            PortState::Connected => Phase::Connected,
+            PortState::Faulted(fault) => Phase::Stopped(fault.clone()),
+            PortState::Closed => Phase::Closed,
+        };
+        Self { phase, connects: status.connects }
+    }
+}
+
+impl Logged {
+    /// The port called `name`, which has just been added.
+    pub(super) fn new(name: &str, port: Box<dyn PortControl>) -> Self {
+        let compared = (!port.details().is_empty()).then(Instant::now);
+        let seen = Seen { phase: Phase::Waiting, connects: 0 };
+        Self { name: name.to_owned(), port, seen, ended: Vec::new(), compared, limit: Limit::default() }
+    }
+
+    fn compare(&mut self, now: Instant) {
+        let status = self.port.status();
+        let before = std::mem::replace(&mut self.seen, Seen::of(&status));
+        if self.seen != before
+            && let Some(left_out) = self.limit.admit(now)
+        {
+            write(&self.name, &before, &self.seen, &status, left_out);
+        }
+        if self.compared.is_some_and(|at| now >= at + DETAILS) {
+            self.compared = Some(now);
+            self.compare_details();
+        }
+    }
+
+    /// Writes each end of a capture or trace once.
+    fn compare_details(&mut self) {
+        for (what, reason) in self.port.details().into_iter().filter(|(what, _)| what.ends_with(ENDED)) {
+            if !self.ended.contains(&what) {
+                self.ended.push(what);
+                let what = what.trim_end_matches(ENDED);
+                warn!(port = self.name, reason, "{what} ended");
+            }
+        }
+    }
+}
+
+fn write(port: &str, before: &Seen, seen: &Seen, status: &PortStatus, left_out: u64) {
+    let left_out = (left_out > 0).then_some(left_out);
+    match &seen.phase {
+        Phase::Waiting if before.phase == Phase::Waiting => {
+            info!(port, left_out, "the peer left before it was ready")
+        }
+        Phase::Waiting if matches!(before.phase, Phase::Stopped(_)) => {
+            info!(port, left_out, "waiting for a peer")
+        }
+        Phase::Waiting => info!(port, left_out, "disconnected"),
+        Phase::Connected => debug!(port, left_out, "connected"),
+        Phase::Running => {
+            let (features, queues) = (status.features.join(" "), status.queues.len());
+            info!(port, left_out, queues, features, "running");
+        }
+        Phase::Stopped(fault) => warn!(port, left_out, reason = %fault, "stopped"),
+        Phase::Closed => info!(port, left_out, "removed"),
+    }
+}
+
+impl PortControl for Logged {
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.port.poll_fd()
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.port.deadline().into_iter().chain(self.compared.map(|at| at + DETAILS)).min()
+    }
+
+    fn handle(&mut self, now: Instant, engine: &mut dyn Attach) {
+        self.port.handle(now, engine);
+        self.compare(now);
+    }
+
+    fn fault(&mut self, now: Instant, fault: PortFault, engine: &mut dyn Attach) {
+        self.port.fault(now, fault, engine);
+        self.compare(now);
+    }
+
+    fn close(&mut self, engine: &mut dyn Attach) {
+        self.port.close(engine);
+        let status = self.port.status();
+        write(&self.name, &self.seen, &Seen { phase: Phase::Closed, connects: status.connects }, &status, 0);
+    }
+
+    fn status(&self) -> PortStatus {
+        self.port.status()
+    }
+
+    fn details(&self) -> Vec<(&'static str, String)> {
+        self.port.details()
+    }
+}
+
+/// A token bucket of lines.
+#[derive(Default)]
+struct Limit {
+    /// Lines in the bucket are those of the time since then, at most [`BURST`]. `None`: it is full.
+    empty_at: Option<Instant>,
+    left_out: u64,
+}
+
+impl Limit {
+    /// Returns how many lines were left out before this one, or `None` if this one is left out too.
+    fn admit(&mut self, now: Instant) -> Option<u64> {
+        let full = now.checked_sub(BURST * INTERVAL).unwrap_or(now);
+        let from = self.empty_at.map_or(full, |at| at.max(full));
+        if now.saturating_duration_since(from) < INTERVAL && self.empty_at.is_some() {
+            self.left_out += 1;
+            return None;
+        }
+        self.empty_at = Some(from + INTERVAL);
+        Some(std::mem::take(&mut self.left_out))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use port::QueueStatus;
+
+    fn status(state: PortState, running: bool) -> PortStatus {
+        PortStatus {
+            state,
+            kind: "null",
+            place: String::new(),
+            features: vec![],
+            queues: vec![QueueStatus { size: 1, rx_running: running, tx_running: false }],
+            connects: 0,
+            memory: (0, 0),
+            last_fault: None,
+        }
+    }
+
+    #[test]
+    fn a_port_is_running_once_a_queue_is() {
+        let phase = |state, running| Seen::of(&status(state, running)).phase;
+        assert_eq!(phase(PortState::Connected, false), Phase::Connected);
+        assert_eq!(phase(PortState::Connected, true), Phase::Running);
+        assert_eq!(phase(PortState::Waiting, true), Phase::Waiting);
+        assert_eq!(
+            phase(PortState::Faulted(PortFault::MemoryLost), false),
+            Phase::Stopped(PortFault::MemoryLost)
+        );
+    }
+
+    #[test]
+    fn a_port_that_changes_often_writes_some_lines_and_counts_the_others() {
+        let (mut limit, start) = (Limit::default(), Instant::now() + Duration::from_hours(1));
+        let admitted = (0..100).filter(|_| limit.admit(start).is_some()).count();
+        assert_eq!(admitted, BURST as usize);
+        assert_eq!(limit.admit(start + INTERVAL), Some(100 - u64::from(BURST)));
+        assert_eq!(limit.admit(start + INTERVAL), None);
+        let later = start + 2 * BURST * INTERVAL;
+        assert_eq!(limit.admit(later), Some(1));
+        assert_eq!((0..100).filter(|_| limit.admit(later).is_some()).count(), BURST as usize - 1);
+    }
+}
