@@ -116,7 +116,7 @@ fn frames_of_all_workers_arrive_once_whole_and_in_each_workers_order() {
 fn a_queue_that_was_forked_counts_on_where_it_was() {
     for packed in KINDS {
         let mut guest = Guest::new(packed, Features::VERSION_1);
-        (0..6).for_each(|k| guest.offer(&[(k * 512, 512)], hand::WRITE));
+        (0..6).for_each(|k| guest.offer(&[(k * 512, 512)], crate::hand::WRITE));
         let mut tx = guest.tx();
         let burst = burst_of(&[frame(0, 0), frame(0, 1)]);
         send(tx.as_mut(), &burst).unwrap();

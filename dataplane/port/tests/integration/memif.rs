@@ -91,7 +91,7 @@ fn drain(rx: &mut dyn RxQueue) -> Vec<Vec<u8>> {
         if burst.is_empty() {
             return all;
         }
-        all.extend((0..burst.len()).map(|i| hand::read(&burst, i)));
+        all.extend((0..burst.len()).map(|i| crate::hand::read(&burst, i)));
         rx.complete(burst.buf_ids());
     }
 }

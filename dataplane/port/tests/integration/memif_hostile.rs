@@ -174,7 +174,7 @@ fn the_conversation_is_the_one_that_other_clients_have() {
     bench.head(0, 1);
     let rx = bench.engine.rx.get_mut(&0).unwrap();
     let (burst, _) = receive(rx.as_mut()).unwrap();
-    assert_eq!(hand::read(&burst, 0), frame(100, 3));
+    assert_eq!(crate::hand::read(&burst, 0), frame(100, 3));
     rx.complete(burst.buf_ids());
     assert_eq!(bench.tail(0), 1);
     bench.describe(BACK, 0, 0, 0, 2048, BUFFERS as u32 + 4096);

@@ -48,7 +48,7 @@ fn what_a_guest_leaves_to_be_done_comes_with_its_packet_however_it_lies() {
         assert_eq!((burst.len(), stats.packets, stats.lost), (4, 4, 0));
         let offloads: Vec<_> = (0..4).map(|i| burst.offload(i)).collect();
         assert_eq!(offloads, [Offload::NONE, cut(), Offload::with_checksum(20, 8), Offload::NONE]);
-        assert_eq!(hand::read(&burst, 1), frame(LEN, 1), "the packet is as it was");
+        assert_eq!(crate::hand::read(&burst, 1), frame(LEN, 1), "the packet is as it was");
     }
 }
 

@@ -140,7 +140,7 @@ fn finished(mut frame: Vec<u8>) -> Vec<u8> {
 fn arrived(rx: &mut dyn RxQueue) -> (Vec<Vec<u8>>, u64) {
     let (mut frames, mut short) = (vec![], 0);
     loop {
-        let (burst, stats) = hand::receive(rx).unwrap();
+        let (burst, stats) = crate::hand::receive(rx).unwrap();
         if stats.packets == 0 {
             return (frames, short);
         }

@@ -47,14 +47,14 @@ fn stream(server: &mut Bench, path: &Path, how_far: usize) {
     peer.write_all(&words[..how_far.min(words.len())]).unwrap();
     drop(peer);
     // A worker receives, and detects a fault or the end of the stream.
-    let found = server.engine.rx.get_mut(&0).map(|queue| hand::receive(queue.as_mut()));
+    let found = server.engine.rx.get_mut(&0).map(|queue| crate::hand::receive(queue.as_mut()));
     match found {
         Some(Err(fault)) => server.port.fault(server.now, fault, &mut server.engine),
         Some(Ok((burst, _))) => {
             let queue = server.engine.rx.get_mut(&0).unwrap();
             queue.complete(burst.buf_ids());
             // The end of the stream is detected after the frames.
-            let _ = hand::receive(queue.as_mut()).map(|(burst, _)| queue.complete(burst.buf_ids()));
+            let _ = crate::hand::receive(queue.as_mut()).map(|(burst, _)| queue.complete(burst.buf_ids()));
         }
         None => {}
     }

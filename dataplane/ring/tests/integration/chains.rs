@@ -1,8 +1,6 @@
 //! Driver against device over all ring formats and chain shapes: the device sees the posted chains, each returns once
 //! under its identifier, and a sleeping side is woken.
 
-#![allow(unreachable_pub, reason = "the parts are a module of this test")]
-
 use crate::pair::{Counts, Form, Pair, Step, steps};
 use proptest::prelude::*;
 use ring::device::{self, DeviceRing};

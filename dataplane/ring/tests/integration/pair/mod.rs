@@ -19,7 +19,7 @@ const TABLES: u64 = BUFFERS + REGION;
 
 /// Chain form.
 #[derive(Clone, Copy, Debug)]
-pub enum Form {
+pub(crate) enum Form {
     /// One descriptor, one buffer.
     Plain,
     /// One descriptor per buffer.
@@ -30,7 +30,7 @@ pub enum Form {
 
 /// Test step.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub(crate) enum Step {
     /// Posts chains: form, number of buffers (reduced to what is possible), number of device-writable buffers.
     Post(Vec<(Form, u16, u16)>),
     /// The device takes up to this many chains.
@@ -47,7 +47,7 @@ pub enum Step {
     Thaw,
 }
 
-pub fn steps() -> impl Strategy<Value = Vec<Step>> {
+pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
     let form = prop_oneof![Just(Form::Plain), Just(Form::Chain), Just(Form::Indirect)];
     let chain = (form, prop_oneof![1..4u16, any::<u16>()], any::<u16>());
     let step = prop_oneof![
@@ -79,13 +79,13 @@ impl Chain {
 
 /// Number of notifications, and of the sleeps that enabled them.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Counts {
-    pub sleeps: u64,
-    pub notifications: u64,
-    pub entries: u64,
+pub(crate) struct Counts {
+    pub(crate) sleeps: u64,
+    pub(crate) notifications: u64,
+    pub(crate) entries: u64,
 }
 
-pub struct Pair<D, V> {
+pub(crate) struct Pair<D, V> {
     mock: Mock,
     shape: Shape,
     device: D,
@@ -98,13 +98,13 @@ pub struct Pair<D, V> {
     used: VecDeque<(Chain, u32)>,
     asleep: [bool; 2],
     /// Kicks and device sleeps; calls and driver sleeps.
-    pub counts: [Counts; 2],
+    pub(crate) counts: [Counts; 2],
     /// Makes all buffers distinct.
     serial: u64,
 }
 
 impl<D: DeviceRing, V: DriverRing> Pair<D, V> {
-    pub fn new(shape: Shape) -> Self {
+    pub(crate) fn new(shape: Shape) -> Self {
         let mock = Mock::new(shape);
         let table = |id: u16| Table::new(&mock.map, TABLES + u64::from(id) * u64::from(TABLE) * 16, TABLE);
         Self {
@@ -124,7 +124,7 @@ impl<D: DeviceRing, V: DriverRing> Pair<D, V> {
         }
     }
 
-    pub fn run(&mut self, steps: &[Step]) {
+    pub(crate) fn run(&mut self, steps: &[Step]) {
         for step in steps {
             match step {
                 Step::Post(chains) => self.post(chains),
@@ -139,7 +139,7 @@ impl<D: DeviceRing, V: DriverRing> Pair<D, V> {
     }
 
     /// Completes all chains. No identifier and no descriptor may be lost.
-    pub fn finish(mut self) -> [Counts; 2] {
+    pub(crate) fn finish(mut self) -> [Counts; 2] {
         self.asleep = [false; 2];
         while !(self.posted.is_empty() && self.taken.is_empty() && self.used.is_empty()) {
             self.take(64);
