@@ -110,7 +110,8 @@ fn write(port: &str, before: &Seen, seen: &Seen, status: &PortStatus, left_out: 
         Phase::Waiting => info!(port, left_out, "disconnected"),
         Phase::Connected => debug!(port, left_out, "connected"),
         Phase::Running => {
-            let (features, queues) = (status.features.join(" "), status.queues.len());
+            let features = (!status.features.is_empty()).then(|| status.features.join(" "));
+            let queues = status.queues.len();
             info!(port, left_out, queues, features, "running");
         }
         Phase::Stopped(fault) => warn!(port, left_out, reason = %fault, "stopped"),

@@ -206,7 +206,7 @@ fn sockets_have_the_permission_of_their_port_or_of_the_switch() {
     switch.wait_until(|switch| switch.ask(&["status"]).status.success());
     let mode = |name: &str| fs::metadata(switch.path(name)).unwrap().permissions().mode() & 0o777;
     switch.wait_until(|_| mode("a.sock") == 0o660);
-    for (name, more, expected) in [("b", &["--set", "socket_mode=0600"][..], 0o600), ("c", &[], 0o660)] {
+    for (name, more, expected) in [("b", &["--set", "socket_mode=0600"][..], 0o600), ("d", &[], 0o660)] {
         let file = format!("{name}.sock");
         let words = ["ports", "add", name, "--socket", &switch.path(&file)];
         let added = switch.ask(&[&words[..], more].concat());

@@ -59,6 +59,7 @@ impl Kind for Memif {
         "socket = \"/tmp/lr-memif.sock\"",
         "socket = \"@lr-memif\"",
         "socket = \"/tmp/lr-memif.sock\"\nmode = \"client\"\nid = 7\nsecret = \"abc\"\nring_size = 256\nbuffer_size = 4096",
+        "socket = \"/tmp/lr-memif.sock\"\nsocket_mode = \"0660\"\nsocket_owner = \"root\"\nsocket_group = \"root\"",
     ];
 
     fn read(fields: &mut Fields<'_, '_>) -> Self {

@@ -38,6 +38,7 @@ impl Kind for Stream {
         "socket = \"/tmp/lr-s.sock\"",
         "address = \"127.0.0.1:5555\"\nmode = \"client\"",
         "address = \"[::1]:5555\"\nmode = \"server\"",
+        "socket = \"/tmp/lr-s.sock\"\nsocket_mode = \"0660\"\nsocket_owner = \"root\"\nsocket_group = \"root\"",
     ];
 
     fn read(fields: &mut Fields<'_, '_>) -> Self {

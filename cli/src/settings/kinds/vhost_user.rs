@@ -41,6 +41,7 @@ impl Kind for VhostUser {
         "socket = \"/tmp/it's \\\\ \\\"a\\\"\"",
         "socket = \"/tmp/lr-a.sock\"\nmode = \"client\"\nmtu = 9000",
         "socket = \"/tmp/lr-a.sock\"\noffloads = false",
+        "socket = \"/tmp/lr-a.sock\"\nsocket_mode = \"0660\"\nsocket_owner = \"root\"\nsocket_group = \"root\"",
     ];
 
     fn read(fields: &mut Fields<'_, '_>) -> Self {

@@ -72,6 +72,7 @@ impl Kind for VirtioUser {
         "socket = \"/tmp/lr-up.sock\"",
         "socket = \"/tmp/lr-up.sock\"\nmode = \"server\"\nring = \"packed\"\nqueue_size = 300\nmergeable = false",
         "socket = \"/tmp/lr-up.sock\"\noffloads = false",
+        "socket = \"/tmp/lr-up.sock\"\nmode = \"server\"\nsocket_mode = \"0660\"\nsocket_owner = \"root\"\nsocket_group = \"root\"",
     ];
 
     fn read(fields: &mut Fields<'_, '_>) -> Self {

@@ -68,22 +68,26 @@ impl Packed {
     fn take_batch(&mut self, to: &mut [Used], last: Used) -> usize {
         let (out, order, size) = (&mut self.out[..], &self.order[..], u32::from(self.layout.size));
         // Local copies, so that they stay in registers.
-        let (mut taken, published, mut n) = (self.taken, self.published, 0);
-        // Ends also where buffers were posted but not yet published.
-        while n < to.len() && taken != published && self.batch.is_some() {
+        let (mut taken, mut freed, published, mut n) = (self.taken, 0, self.published, 0);
+        for slot in to {
+            if taken == published {
+                // Posted but not yet published.
+                break;
+            }
             let id = order[taken.at()];
             let gone = std::mem::replace(&mut out[usize::from(id)], Out::NONE);
             let passed = gone.passed();
-            self.free += passed;
+            freed += passed;
             taken = taken.advance(passed, size);
-            to[n] = Used { id, len: gone.writable() };
-            if id == last.id {
-                to[n] = last;
-                self.batch = None;
-            }
             n += 1;
+            if id == last.id {
+                *slot = last;
+                self.batch = None;
+                break;
+            }
+            *slot = Used { id, len: gone.writable() };
         }
-        self.taken = taken;
+        (self.taken, self.free) = (taken, self.free + freed);
         n
     }
 
@@ -131,10 +135,13 @@ impl Packed {
             if (word >> 48) as u16 & (AVAIL | USED) != want || IN_ORDER && order[at] != id {
                 break;
             }
-            let Some(place) = out.get_mut(usize::from(id)).filter(|out| !out.is_none()) else {
+            let Some(place) = out.get_mut(usize::from(id)) else {
                 return Err(RingFault::NotOut(id.into()));
             };
-            passed += std::mem::replace(place, Out::NONE).passed();
+            match std::mem::replace(place, Out::NONE).passed() {
+                0 => return Err(RingFault::NotOut(id.into())),
+                n => passed += n,
+            }
             *slot = Used { id, len: word as u32 };
             n += 1;
         }
