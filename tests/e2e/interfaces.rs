@@ -398,7 +398,7 @@ fn what_cannot_be_is_refused_with_a_reason_and_a_remedy() {
     let said = refused(2, &[site.port(1, "af_xdp", "mode = \"zero-copy\"")]);
     assert!(said.contains("has no zero copy\n    remedy: write mode"), "{said}");
     let said = refused(2, &[site.port(1, "af_xdp", "to_kernel = [\"tcp ssh\"]")]);
-    assert!(said.contains("`tcp ssh` names no frames"), "{said}");
+    assert!(said.contains("`tcp ssh` is not a valid rule"), "{said}");
     let switch = start(other.path(), &[site.port(1, "af_xdp", "")]);
     let said = refused(2, &[site.port(1, "af_xdp", "")]);
     assert!(said.contains("has an AF_XDP socket of another program at queue 0"), "{said}");

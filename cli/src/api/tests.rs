@@ -118,9 +118,12 @@ fn a_wrong_port_is_refused_with_every_reason_and_nothing_is_added() {
     let error = switch.client.post::<PortReport>("/v1/ports", &body).unwrap_err();
     assert_eq!(error.code, BAD_INPUT);
     let text = error.to_string();
-    for reason in
-        ["unknown key `moed`", "`mtu` is 1", "already is a port of this name", "is already port \"a\"'s"]
-    {
+    for reason in [
+        "unknown key `moed`",
+        "`mtu` is 1",
+        "a port of this name already exists",
+        "is already used by port \"a\"",
+    ] {
         assert!(text.contains(reason), "{reason} is missing in {text}");
     }
     assert_eq!(switch.client.get::<Vec<PortReport>>("/v1/ports").unwrap().len(), 1);

@@ -50,7 +50,9 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
     propagate_version = true,
     max_term_width = 80
 )]
-#[command(after_help = "Exit codes: 0 success, 1 failure at run time, 2 invalid input (nothing was changed).")]
+#[command(
+    after_help = "Exit codes: 0 success, 1 failure at run time, 2 invalid input (nothing was changed)."
+)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) control: ControlArgs,
@@ -71,10 +73,8 @@ pub(crate) struct ControlArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a switch until SIGINT, SIGTERM or `linerate stop`
-    #[command(
-        after_help = "SIGINT and SIGTERM stop the switch and remove its sockets; a second signal \
-        exits at once. SIGHUP is ignored: change a running switch with `linerate ports` and `linerate fdb`."
-    )]
+    #[command(after_help = "SIGINT and SIGTERM stop the switch and remove its sockets; a second signal \
+        exits at once. SIGHUP is ignored: change a running switch with `linerate ports` and `linerate fdb`.")]
     Run(RunArgs),
     /// Validate a configuration file: print all errors, or the topology that it describes
     Check(CheckArgs),

@@ -152,7 +152,7 @@ fn seats(args: &GuestArgs, waits: bool) -> Result<Vec<Seat>, Diagnostic> {
 fn validate_size(args: &GuestArgs) -> Result<(), Diagnostic> {
     match args.queue_size {
         Some(size) if !args.ring.is_packed() && !size.is_power_of_two() => {
-            let reason = format!("{size} is no power of two, as split rings need");
+            let reason = format!("{size} is not a power of two, as split rings require");
             Err(Diagnostic::bad("--queue-size", reason, "use 256, 512 or 1024, or a packed ring"))
         }
         _ => Ok(()),

@@ -25,7 +25,7 @@ pub(super) enum LockError {
     #[error("its lock {0} is a symbolic link, and links are not followed")]
     Link(PathBuf),
     /// A pipe, a device, a directory.
-    #[error("its lock {0} is no ordinary file")]
+    #[error("its lock {0} is not a regular file")]
     NoFile(PathBuf),
     /// Its owner could open and hold it at any time.
     #[error("its lock {path} belongs to user {owner}, not to user {user} of this process")]

@@ -137,15 +137,18 @@ fn flags_beside_a_capture_are_refused_by_name() {
 fn a_port_that_never_sends_and_receives_is_refused_before_it_is_waited_for() {
     assert!(
         told(&["--port", "kind=null"])
-            .contains("the send port: nothing ever comes from a port of kind \"null\"")
+            .contains("the send port: no frame is received from a port of kind \"null\"")
     );
     let written = told(&["--port", "kind=pcap,write=/tmp/lr-none.pcapng"]);
     assert!(
-        written.contains("the send port: nothing ever comes from a file that is only written"),
+        written.contains("the send port: no frame is received from a file that is only written"),
         "{written}"
     );
     let alone = told(&["--port", "kind=patch,name=a,peer=b"]);
-    assert!(alone.contains("the send port: the `peer` of this patch is none of these ports"), "{alone}");
+    assert!(
+        alone.contains("the send port: the `peer` of this patch port is not among these ports"),
+        "{alone}"
+    );
     let other = told(&[&PAIR[..2], &["--port", "kind=null"]].concat());
     assert!(other.contains("remedy: add the port that `peer` names"), "{other}");
 }

@@ -41,7 +41,7 @@ fn cpus_that_are_off_isolated_or_forbidden_are_known_as_that() {
 fn a_file_that_says_nonsense_is_named_and_something_usable_is_taken() {
     let cpu = "devices/system/cpu";
     for (file, content, reason, instead) in [
-        (format!("{cpu}/online"), "all of them", "\"all of them\" is no CPU's", "affinity mask"),
+        (format!("{cpu}/online"), "all of them", "\"all of them\" is not a CPU's", "affinity mask"),
         (format!("{cpu}/online"), "", "it is empty", "affinity mask"),
         (format!("{cpu}/isolated"), "5-2", "runs backwards", "taken for empty"),
         (format!("{cpu}/cpu1/topology/thread_siblings_list"), "0", "does not list CPU 1", "core of its own"),
