@@ -351,7 +351,7 @@ fn a_port_whose_place_comes_later_waits_for_it_while_the_others_run() {
         for (port, why) in [("p3", "there is no interface lan3"), ("p4", "there is no network namespace")] {
             switch.wait_state(port, "faulted", LIMIT);
             let told = switch.port(port)["fault"].to_string();
-            assert!(told.contains("cannot be made yet") && told.contains(why), "{told}");
+            assert!(told.contains("cannot be created yet") && told.contains(why), "{told}");
         }
         site.left.ping("10.9.0.2", 2, &[]);
         site.host.cable("lan3", &third, "eth0");

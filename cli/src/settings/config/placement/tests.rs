@@ -17,7 +17,7 @@ fn a_placement_gives_workers_their_cpus_and_says_which_share_one() {
     };
     assert_eq!(cpus(&placed("")), (vec![1, 2, 0], vec![]));
     assert_eq!(cpus(&placed("cpus = \"0-1\"\nnode = 0\n")).0, [0, 1, 0]);
-    assert!(cpus(&placed("cpus = [2]\n")).1[0].contains("take turns on CPU 2"));
+    assert!(cpus(&placed("cpus = [2]\n")).1[0].contains("share CPU 2"));
     let fixed = placed("pattern = \"auto\"\n").replacen("[[worker]]", "[[worker]]\ncpu = 1", 1);
     assert_eq!(cpus(&fixed).0[..2], [1, 2]);
     let without = parse(&placed("").replace("[placement]", ""), &host, None).unwrap();
@@ -32,7 +32,7 @@ fn a_placement_is_printed_with_its_rules_and_notes() {
         "├─ placement separate, queues moved every 2s if that gains 0.1 of a core",
         "│  ├─ queue a.0: worker 1",
         "│  ├─ isolated a.1",
-        "│  └─ note: worker 0 and worker 2 take turns on CPU 1: 3 busy threads, 2 CPUs that may be used",
+        "│  └─ note: worker 0 and worker 2 share CPU 1: 3 busy threads, 2 usable CPUs",
     ];
     assert!(printed.contains(&expected.join("\n")), "{printed}");
 }
@@ -62,7 +62,7 @@ fn mistakes_in_a_placement_are_told_with_place_reason_and_remedy() {
         ),
         (
             "queues = { a = 3 }",
-            "9: placement: a is given to worker 3, and there are 3 workers, counted from 0 (name a worker that is there, or add a [[worker]] section)".to_owned(),
+            "9: placement: a is assigned to worker 3, and there are 3 workers, numbered from 0 (name a worker that is there, or add a [[worker]] section)".to_owned(),
         ),
         (
             "queues = { a = \"b\" }",
