@@ -28,4 +28,5 @@ pub fn folder() -> TempDir {
 }
 
 /// Remedy reported with every missing tool.
-pub const REMEDY: &str = "run the stories by `cargo xtask test`, which installs what they need";
+pub const REMEDY: &str =
+    "run the end-to-end tests with `cargo xtask test`, which installs their dependencies";

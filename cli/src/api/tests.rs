@@ -154,7 +154,7 @@ fn an_address_is_pinned_listed_and_limited() {
     assert_eq!(switch.client.delete::<Flushed>("/v1/fdb?bridge=main").unwrap(), Flushed { flushed: 0 });
     let error =
         switch.client.post::<StaticEntry>("/v1/fdb", &json!({ "mac": "x", "port": "b" })).unwrap_err();
-    assert!(error.to_string().contains("no Ethernet address") && error.to_string().contains("no port \"b\""));
+    assert!(error.to_string().contains("an Ethernet address") && error.to_string().contains("no port \"b\""));
 }
 
 #[test]

@@ -64,7 +64,7 @@ pub(crate) fn ports(client: &Client, command: &PortsCommand) -> anyhow::Result<(
             let port: PortSettings = client.delete(&format!("/v1/ports/{}", quote(name)))?;
             console::line(&format!("removed {port}"))?;
             console::aside(
-                "the configuration file was not changed: a port that has a section there returns with the next start",
+                "the configuration file was not changed: a port that has a section there returns at the next start",
             );
             Ok(())
         }
@@ -121,8 +121,8 @@ fn port_request(args: &PortsAddArgs) -> anyhow::Result<Value> {
     let mut body: Map<String, Value> = given.map(|(key, value)| (key.to_owned(), value)).collect();
     for (key, value) in &args.set {
         if is_open(value) {
-            let reason = format!("`{key}` begins with a quote that does not close");
-            let remedy = "close it, or leave quotes out; most shells take one pair for themselves";
+            let reason = format!("`{key}` has an unterminated quote");
+            let remedy = "close it, or leave quotes out; most shells remove one pair";
             return Err(Diagnostic::bad(format!("--set {key}={value}"), reason, remedy).into());
         }
         if body.insert(key.clone(), read_value(value)).is_some() {
@@ -222,7 +222,7 @@ fn finite(threshold: f64) -> Result<f64, Diagnostic> {
     if threshold.is_finite() {
         return Ok(threshold);
     }
-    let reason = format!("a threshold of {threshold} cannot be");
+    let reason = format!("invalid value {threshold} for --threshold");
     Err(Diagnostic::bad("--threshold", reason, "give 0.01 to 1, a share of a core"))
 }
 
@@ -233,8 +233,7 @@ pub(crate) fn stop(client: &Client) -> anyhow::Result<()> {
     while client.socket().exists() {
         if Instant::now() > until {
             let place = format!("the switch at {}", client.socket().display());
-            let remedy =
-                "look at its process; SIGKILL ends it, and its sockets are replaced at the next start";
+            let remedy = "check its process; SIGKILL ends it, and its sockets are replaced at the next start";
             return Err(Diagnostic::failed(place, "it has not ended within 10 seconds", remedy).into());
         }
         std::thread::sleep(Duration::from_millis(10));

@@ -20,8 +20,8 @@ pub(super) fn snippet(
         GuestKind::Qemu => Ok(qemu(port, own, mac)),
         GuestKind::Linerate => Ok(linerate(port, own)),
         GuestKind::Libvirt | GuestKind::Testpmd | GuestKind::Ovs => {
-            let reason = "it does not speak what a stream port speaks";
-            let remedy = "ask --for qemu or linerate; or write kind = \"vhost-user\"";
+            let reason = "it does not support the protocol of a stream port";
+            let remedy = "use --for qemu or linerate; or write kind = \"vhost-user\"";
             Err(Diagnostic::bad(format!("port \"{}\"", port.name), reason, remedy))
         }
     }

@@ -22,10 +22,9 @@ pub(super) fn snippet(
 }
 
 fn guest(port: &PortSettings, name: &str) -> Diagnostic {
-    let reason =
-        format!("{name} is a guest, and a virtio-user port is one too: it plugs into another switch");
+    let reason = format!("{name} is a guest, and so is a virtio-user port: it connects to another switch");
     let remedy =
-        "ask --for linerate, ovs or testpmd; or write kind = \"vhost-user\" and let the guest plug in";
+        "use --for linerate, ovs or testpmd; or write kind = \"vhost-user\" and connect the guest to it";
     Diagnostic::bad(format!("port \"{}\"", port.name), reason, remedy)
 }
 

@@ -126,7 +126,7 @@ proptest! {
             prop_assert_eq!(used.len(), plan.threads.len().min(machine.cpus.len()));
         }
         let shared = used.len() < plan.threads.len();
-        prop_assert_eq!(shared, plan.notes.iter().any(|note| note.contains("take turns")));
+        prop_assert_eq!(shared, plan.notes.iter().any(|note| note.contains(" share CPU ")));
     }
 }
 
