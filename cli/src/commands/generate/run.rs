@@ -61,7 +61,7 @@ pub(crate) fn ends(ports: &[PortSettings]) -> Result<Ends, Diagnostic> {
         Ok::<_, Diagnostic>(Side::new(&port.name, control))
     };
     let Some((first, others)) = ports.split_first() else {
-        return Err(Diagnostic::bad("the ports", "there is none", "add --port kind=...,..."));
+        return Err(Diagnostic::bad("the ports", "no port is given", "add --port kind=...,..."));
     };
     Ok(Ends { send: side(first)?, receive: others.first().map(side).transpose()?, beside: None })
 }

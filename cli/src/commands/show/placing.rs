@@ -29,7 +29,7 @@ pub(crate) fn machine(machine: &Machine) -> String {
     }));
     lines.extend(machine.caches.iter().map(cache));
     if !machine.offline.is_empty() {
-        lines.push(format!("switched off: CPUs {}", list(&machine.offline)));
+        lines.push(format!("offline: CPUs {}", list(&machine.offline)));
     }
     lines.extend(machine.flaws.iter().map(|flaw| format!("inconsistent: {flaw}")));
     lines.join("\n")

@@ -21,7 +21,7 @@ pub(super) fn snippet(
         GuestKind::Linerate => Ok(linerate(port, "virtio-user", socket)),
         GuestKind::Ovs => {
             let reason = "Open vSwitch is a switch, and a vhost-user port connects guests";
-            let remedy = "write kind = \"virtio-user\" to plug this port into Open vSwitch";
+            let remedy = "write kind = \"virtio-user\" to connect this port to Open vSwitch";
             Err(Diagnostic::bad(format!("port \"{}\"", port.name), reason, remedy))
         }
     }

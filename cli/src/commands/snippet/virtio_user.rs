@@ -41,7 +41,7 @@ fn testpmd(port: &PortSettings, socket: &SocketSettings) -> String {
 /// Open vSwitch listens only in a directory of its own, so it has to be the one that connects.
 fn ovs(port: &PortSettings, socket: &SocketSettings) -> Result<String, Diagnostic> {
     if socket.mode == Mode::Client {
-        let reason = "Open vSwitch makes its sockets in a directory of its own, and deprecates it";
+        let reason = "Open vSwitch creates its sockets in its own directory, which is deprecated";
         let remedy = "write mode = \"server\", so that Open vSwitch connects";
         return Err(Diagnostic::bad(format!("port \"{}\"", port.name), reason, remedy));
     }
