@@ -365,7 +365,7 @@ fn a_round_whose_search_was_ended_is_no_sample() {
     assert_eq!(size.rounds[1].ndr.unwrap().bound, Bound::Unfinished);
     let (shown, first) = (size.ndr().unwrap(), size.rounds[0].ndr.unwrap().pps);
     assert_eq!((shown.value, shown.at_least, shown.unfinished), (first, false, false));
-    assert!(cut.notes.iter().any(|note| note.contains("a search of round 2 was not finished; no median")));
+    assert!(cut.notes.iter().any(|note| note.contains("a search of round 2 was not finished; its partial result")));
     let compared = compare(&cut, &cut).unwrap();
     assert!(compared.figures.iter().all(|figure| figure.rounds == (1, 1)), "{compared:?}");
     // The same if the search gave up and the round is complete.
