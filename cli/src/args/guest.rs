@@ -179,8 +179,8 @@ pub(crate) struct HostileArgs {
     /// Attack even if the switch does not offer the features that the attack requires
     #[arg(long, requires = "hostile")]
     pub(crate) anyway: bool,
-    /// Sockets of two well-behaved guests, the sender and the receiver. Alternately with and without the
-    /// attack they send 64 B frames one way, first at the highest rate that the switch accepts, then at
+    /// Sockets of two well-behaved guests, the sender and the receiver. They run alternately with the attack
+    /// on one thread and send 64 B frames one way, first at the highest rate that the switch accepts, then at
     /// `--rate`
     #[arg(long, value_name = "SOCKET", requires = "hostile")]
     pub(crate) calm: Vec<PathBuf>,
