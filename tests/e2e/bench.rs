@@ -205,7 +205,7 @@ fn a_benchmark_that_was_ended_goes_on_and_leaves_no_process_behind() {
     );
     assert!(fs::read(&kept).expect("it is there").starts_with(&whole), "what was kept has changed");
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(told.contains(&format!("{} trials are there already", before - 1)), "{told}");
+    assert!(told.contains(&format!("{} trials are complete already", before - 1)), "{told}");
 
     // Other arguments cannot resume, and the file stays.
     let (_, told) = ended(&bench(folder.path(), &[&words[..], &["--loss", "1%"]].concat()), 2);
@@ -225,9 +225,7 @@ fn a_switch_that_dies_or_hangs_gives_a_partial_result_and_an_error() {
     let more = ["--switch-command", &command, "--rounds", "20", "--keep", &path, "--timeout", "2s"];
     let words: Vec<&str> = SHORT[..10].iter().copied().chain(more).collect();
     let own = format!("--control {} run", control.display());
-    for (signal, expected) in
-        [(Signal::KILL, "it ended by itself"), (Signal::STOP, "no frame came back within 2s")]
-    {
+    for (signal, expected) in [(Signal::KILL, "it exited"), (Signal::STOP, "no frame came back within 2s")] {
         let _ = fs::remove_file(&kept);
         let mut process = until_kept(folder.path(), &words, &kept, 4);
         let from = process.output().len();
@@ -250,10 +248,7 @@ fn a_command_that_is_no_switch_is_named_with_what_it_said() {
     let folder = folder();
     let words = |command| [&SHORT[..10], &["--timeout", "1s", "--switch-command", command]].concat();
     let (_, told) = ended(&bench(folder.path(), &words("echo no such card; exit 3 # {a} {b}")), 1);
-    assert!(
-        told.contains("it ended by itself (exit status: 3)") && told.contains("| no such card"),
-        "{told}"
-    );
+    assert!(told.contains("it exited (exit status: 3)") && told.contains("| no such card"), "{told}");
     let (_, told) = ended(&bench(folder.path(), &words("sleep 1000 # {a} {b}")), 1);
     assert!(told.contains("carried no packets within 1s"), "{told}");
     fs::write(folder.path().join("bench.toml"), "sizes = [64]\nsise = [64]\n").expect("it can be written");
@@ -287,7 +282,7 @@ fn another_switch_is_measured_and_compared() {
         assert_eq!(figure["rounds"], serde_json::json!([6, 6]), "{figure}");
     }
     let (said, _) = ended(&bench(folder.path(), &["compare", "ours.json", "ours.json"]), 0);
-    assert!(said.contains("may be chance") && !said.contains("beyond chance"), "{said}");
+    assert!(said.contains("not significant") && !said.contains("beyond chance"), "{said}");
     let looped = results(&bench(folder.path(), &[&common[..], &["--topology", "loop"]].concat()), 0);
     fs::write(folder.path().join("loop.json"), looped.to_string()).expect("it can be written");
     let (_, told) = ended(&bench(folder.path(), &["compare", "ours.json", "loop.json"]), 2);

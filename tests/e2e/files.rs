@@ -246,7 +246,7 @@ fn a_full_disk_stops_the_port_that_writes_and_no_other() {
     });
     stage.switch.wait_state("full", "faulted", REACTION);
     let fault = stage.switch.port("full")["fault"].to_string();
-    assert!(fault.contains("the file cannot be written any further: No space left on device"), "{fault}");
+    assert!(fault.contains("the file cannot be written: No space left on device"), "{fault}");
     let before = stage.switch.counters("null").tx_packets;
     let goes_on = || (stage.switch.counters("null").tx_packets > before + 10_000).then_some(());
     assert!(wait::until(REACTION, goes_on).is_some(), "others stopped: {}", stage.switch.port("null"));

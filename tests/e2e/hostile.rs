@@ -280,8 +280,8 @@ fn what_an_attack_lacks_is_named_before_anything_is_connected() {
         assert!(guest.output().contains(expected), "{}", guest.output());
     };
     run("tiny", &["--hostile", "tiny-buffers"], "needs a second device");
-    run("greedy", &["--hostile", "greedy"], "where its frames go");
-    run("theft", &["--hostile", "mac-theft"], "whose address it takes");
+    run("greedy", &["--hostile", "greedy"], "the destination of its frames");
+    run("theft", &["--hostile", "mac-theft"], "the address to spoof");
     run("calm", &["--hostile", "kicks", "--calm", "/nonexistent"], "give it twice");
     run("unknown", &["--hostile", "polite"], "possible values: greedy");
 }

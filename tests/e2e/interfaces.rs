@@ -351,7 +351,7 @@ fn a_port_whose_place_comes_later_waits_for_it_while_the_others_run() {
         for (port, why) in [("p3", "there is no interface lan3"), ("p4", "there is no network namespace")] {
             switch.wait_state(port, "faulted", LIMIT);
             let told = switch.port(port)["fault"].to_string();
-            assert!(told.contains("cannot be made yet") && told.contains(why), "{told}");
+            assert!(told.contains("cannot be created yet") && told.contains(why), "{told}");
         }
         site.left.ping("10.9.0.2", 2, &[]);
         site.host.cable("lan3", &third, "eth0");
@@ -398,7 +398,7 @@ fn what_cannot_be_is_refused_with_a_reason_and_a_remedy() {
     let said = refused(2, &[site.port(1, "af_xdp", "mode = \"zero-copy\"")]);
     assert!(said.contains("has no zero copy\n    remedy: write mode"), "{said}");
     let said = refused(2, &[site.port(1, "af_xdp", "to_kernel = [\"tcp ssh\"]")]);
-    assert!(said.contains("`tcp ssh` names no frames"), "{said}");
+    assert!(said.contains("`tcp ssh` is not a valid rule"), "{said}");
     let switch = start(other.path(), &[site.port(1, "af_xdp", "")]);
     let said = refused(2, &[site.port(1, "af_xdp", "")]);
     assert!(said.contains("has an AF_XDP socket of another program at queue 0"), "{said}");

@@ -68,7 +68,7 @@ fn a_report_opens_in_a_browser_and_asks_for_nothing() {
     let kept = fs::read(folder.path().join("f.json")).expect("results are kept");
     // The second call has nothing to run, and leaves the file unchanged.
     let again = lab(folder.path(), run);
-    assert!(String::from_utf8_lossy(&again.stderr).contains("4 of 4 experiments are there already"));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("4 of 4 experiments are complete already"));
     assert_eq!(fs::read(folder.path().join("f.json")).ok(), Some(kept));
 
     lab(folder.path(), "copies --variant read-only warm-sse --size 64 256 1518 --out c.json");

@@ -135,7 +135,7 @@ fn stages_are_added_to_a_running_pipeline_and_no_packet_is_lost_for_it() {
         "{status}"
     );
     let refused = switch.tell(&["workers", "add", "--role", "work", "--cpu", "1"]).unwrap_err();
-    assert!(refused.contains("CPU 1 is already worker"), "{refused}");
+    assert!(refused.contains("CPU 1 is already assigned to worker"), "{refused}");
     switch.stop();
 }
 

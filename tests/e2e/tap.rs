@@ -342,5 +342,5 @@ fn a_name_that_is_taken_is_told_and_left_to_whom_it_belongs() {
         Tap { name: "two", netns: left.name(), more: "" },
     ];
     let (code, said) = refused(folder.path(), &configuration(1, &both));
-    assert!(code == 2 && said.contains("is already port \"one\"'s"), "{said}");
+    assert!(code == 2 && said.contains("is already used by port \"one\""), "{said}");
 }

@@ -1,21 +1,21 @@
-//! `-o`: the form of a result.
+//! `-o`: the format of a result.
 
 use clap::{Args, ValueEnum};
 
-/// How to print a result.
+/// Format of a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Output {
-    /// For people
+    /// Table
     #[default]
     Table,
-    /// For programs
+    /// JSON
     Json,
 }
 
 /// `-o`, for commands without other arguments.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct ShowArgs {
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Output,
 }

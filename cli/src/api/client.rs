@@ -88,7 +88,7 @@ impl Client {
         }
         let remedy = match std::fs::metadata(&self.socket).map(|found| found.uid()) {
             Ok(owner) => format!("run as user {owner}, the owner of the socket, or as root"),
-            Err(_) => "run as the user who started the switch, or as root".to_owned(),
+            Err(_) => "run as the user that started the switch, or as root".to_owned(),
         };
         Diagnostic::failed(format!("control socket {}", self.socket.display()), error, remedy)
     }

@@ -69,7 +69,7 @@ fn running(path: &Path) -> Diagnostic {
     Diagnostic::bad(
         place(path),
         "a switch is already running there; it was not touched",
-        "end it with `linerate stop`, or give this one a socket of its own with --control",
+        "stop it with `linerate stop`, or choose another socket with --control",
     )
 }
 
@@ -234,7 +234,7 @@ mod tests {
         let path = dir.path().join("c.sock");
         rustix::fs::mkfifoat(rustix::fs::CWD, lock_path(&path), Mode::RWXU).unwrap();
         let error = claim(&path).unwrap_err();
-        assert!(error.code == BAD_INPUT && error.reason.contains("no ordinary file"), "{error}");
+        assert!(error.code == BAD_INPUT && error.reason.contains("not a regular file"), "{error}");
     }
 
     #[test]

@@ -161,7 +161,7 @@ async fn expired(mut deadlines: watch::Receiver<Instant>) {
 
 fn report(error: &io::Error) {
     eprintln!(
-        "linerate: control API: {error}; packets flow on, but `linerate` verbs no longer reach this switch"
+        "linerate: control API: {error}; forwarding continues, but `linerate` commands can no longer reach this switch"
     );
 }
 

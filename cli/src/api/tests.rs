@@ -118,9 +118,12 @@ fn a_wrong_port_is_refused_with_every_reason_and_nothing_is_added() {
     let error = switch.client.post::<PortReport>("/v1/ports", &body).unwrap_err();
     assert_eq!(error.code, BAD_INPUT);
     let text = error.to_string();
-    for reason in
-        ["unknown key `moed`", "`mtu` is 1", "already is a port of this name", "is already port \"a\"'s"]
-    {
+    for reason in [
+        "unknown key `moed`",
+        "`mtu` is 1",
+        "a port of this name already exists",
+        "is already used by port \"a\"",
+    ] {
         assert!(text.contains(reason), "{reason} is missing in {text}");
     }
     assert_eq!(switch.client.get::<Vec<PortReport>>("/v1/ports").unwrap().len(), 1);
@@ -151,7 +154,7 @@ fn an_address_is_pinned_listed_and_limited() {
     assert_eq!(switch.client.delete::<Flushed>("/v1/fdb?bridge=main").unwrap(), Flushed { flushed: 0 });
     let error =
         switch.client.post::<StaticEntry>("/v1/fdb", &json!({ "mac": "x", "port": "b" })).unwrap_err();
-    assert!(error.to_string().contains("no Ethernet address") && error.to_string().contains("no port \"b\""));
+    assert!(error.to_string().contains("an Ethernet address") && error.to_string().contains("no port \"b\""));
 }
 
 #[test]

@@ -16,31 +16,32 @@ pub(crate) struct BenchArgs {
     pub(crate) bench: RunArgs,
 }
 
-/// What else there is.
+/// Subcommands of `bench`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
-    /// Set two results side by side: the ratio of each figure, and whether it is more than chance
+    /// Compare two results: ratio and significance of each difference
     Compare(CompareArgs),
 }
 
 /// Arguments of `bench` itself.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RunArgs {
-    /// File with the flags below as keys, `[[port]]`, `[[switch-port]]` and a `[stream]`; flags go before it
+    /// Configuration file: the flags below as keys, `[[port]]`, `[[switch-port]]` and `[stream]` sections. A
+    /// flag overrides the file
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) options: BenchOptions,
-    /// Append each trial to this file as it ends, one line of JSON each
+    /// Append each trial to this file when it ends, as one line of JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) keep: Option<PathBuf>,
-    /// Go on with the trials that `--keep` has
+    /// Resume from the trials in the file of `--keep`
     #[arg(long, requires = "keep")]
     pub(crate) resume: bool,
-    /// Write one page with figures that needs nothing else
+    /// Write the result with figures as one self-contained HTML page
     #[arg(long, value_name = "FILE.html")]
     pub(crate) html: Option<PathBuf>,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
 }
@@ -48,13 +49,13 @@ pub(crate) struct RunArgs {
 /// Arguments of `bench compare`.
 #[derive(Args, Debug)]
 pub(crate) struct CompareArgs {
-    /// What `linerate bench -o json` printed, or `--keep` kept
+    /// Baseline result: output of `linerate bench -o json`, or a file written by `--keep`
     #[arg(value_name = "A.json")]
     pub(crate) a: PathBuf,
-    /// The same of another switch, or of the same with something changed
+    /// Result to compare with the baseline, in either format
     #[arg(value_name = "B.json")]
     pub(crate) b: PathBuf,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
 }

@@ -1,4 +1,4 @@
-//! What users may ask of a benchmark: the same words as flags and as keys of a file.
+//! Options of a benchmark, which are flags and keys of a file.
 
 use super::parse::key_and_value;
 use crate::settings::value::Span;
@@ -15,10 +15,10 @@ use std::time::Duration;
 
 /// RFC 2544's sizes and the simple mix; the longest is what an interface with an MTU of 1500 carries.
 const SIZES: [u16; 7] = [64, 128, 256, 512, 1024, 1280, 1514];
-/// How long ports may take until they carry packets.
+/// Timeout for ports to become ready.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A part of a whole, spelled in percent.
+/// A fraction, written as a percentage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Percent(pub(crate) f64);
 
@@ -28,7 +28,7 @@ impl FromStr for Percent {
     fn from_str(text: &str) -> Result<Self, String> {
         let number = text.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
         let part = number.filter(|number| number.is_finite()).map(|number| Percent(number / 100.0));
-        part.ok_or_else(|| format!("`{text}` is no part; write a percentage such as 0.5%"))
+        part.ok_or_else(|| format!("invalid value `{text}`: expected a percentage such as 0.5%"))
     }
 }
 
@@ -44,20 +44,20 @@ impl fmt::Display for Percent {
     }
 }
 
-/// Which switch is measured, where no command starts one.
+/// The switch under test, unless `--switch-command` starts one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Own {
     /// This program, as a process of its own.
     #[default]
     Linerate,
-    /// One that runs already.
+    /// A switch that is already running.
     Running,
     /// This program, within the generator's own thread.
     Inline,
 }
 
-/// Which guest forwards, where no command starts one.
+/// The forwarding guest, unless `--guest-command` starts one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum OwnGuest {
@@ -68,7 +68,7 @@ pub(crate) enum OwnGuest {
     Inline,
 }
 
-/// Which side makes unnamed sockets.
+/// The side that creates sockets without a configured path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Listener {
@@ -79,84 +79,88 @@ pub(crate) enum Listener {
     Switch,
 }
 
-/// What is asked for; what is left out has a default or comes from the file.
+/// Options of a benchmark; an option that is `None` has its default, or the value of the file.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub(crate) struct BenchOptions {
-    /// Which way frames go: vm-vm (from one port to another), phy-vm-phy (in by one port, through a guest that
-    /// forwards, and out by another), or loop (out and back by one port) [default: vm-vm]
+    /// Path of frames: vm-vm (from one port to another), phy-vm-phy (in by one port, through a forwarding
+    /// guest, and out by another) or loop (out and back by one port) [default: vm-vm]
     #[arg(long, value_parser = word::<Topology>, value_name = "NAME")]
     pub(crate) topology: Option<Topology>,
-    /// The switch under test: linerate (this program as a process of its own), merged (the same within the generator's own
-    /// thread, with no other CPU) or running (one that runs already, at the places of the ports) [default: linerate]
+    /// Switch under test: linerate (this program as a separate process), inline (this program in the
+    /// generator's thread, on its CPU) or running (a switch that is already running, at the addresses of the
+    /// ports) [default: linerate]
     #[arg(long, value_parser = word::<Own>, value_name = "NAME", conflicts_with = "switch_command")]
     pub(crate) switch: Option<Own>,
-    /// A command that runs another switch until it is ended: `{a}` and `{b}` stand for the places (sockets,
-    /// interfaces) of the generator's ports, `{c}` and `{d}` for those of the guest, `{cpu}` for `--switch-cpu`
+    /// Command that runs another switch until it is terminated. `{a}` and `{b}` are replaced by the sockets
+    /// or interfaces of the generator's ports, `{c}` and `{d}` by those of the guest, `{cpu}` by
+    /// `--switch-cpu`
     #[arg(long, value_name = "COMMAND")]
     pub(crate) switch_command: Option<String>,
-    /// The other switch's version, to stand in the result
+    /// Version of the other switch, recorded in the result
     #[arg(long, value_name = "TEXT")]
     pub(crate) switch_version: Option<String>,
-    /// Our guest: linerate (this program as a process of its own) or merged (the same within the generator's own thread, where there
-    /// is no CPU for it) [default: linerate]
+    /// Built-in guest: linerate (this program as a separate process) or inline (this program in the
+    /// generator's thread, if no CPU is left for a process) [default: linerate]
     #[arg(long, value_parser = word::<OwnGuest>, value_name = "NAME", conflicts_with = "guest_command")]
     pub(crate) guest: Option<OwnGuest>,
-    /// A command that runs another guest instead of ours, at `{c}` and `{d}` (loop: `{c}`); `{cpu}` is `--guest-cpu`
+    /// Command that runs another guest instead of the built-in one, at `{c}` and `{d}` (loop: `{c}`); `{cpu}`
+    /// is replaced by `--guest-cpu`
     #[arg(long, value_name = "COMMAND")]
     pub(crate) guest_command: Option<String>,
-    /// Which side makes sockets that no `--port` names: ours (another switch connects to them) or switch [default: ours]
+    /// Side that creates sockets without a `--port`: ours (generator and guest; the switch connects) or
+    /// switch [default: ours]
     #[arg(long, value_parser = word::<Listener>, value_name = "NAME")]
     pub(crate) sockets: Option<Listener>,
-    /// A port of the generator, as in `gen`; the first sends, the second receives [default: virtio-user ports on
-    /// sockets of their own]
+    /// Port of the generator, as in `gen`; the first one sends, the second one receives [default: virtio-user
+    /// ports on temporary sockets]
     #[arg(long = "port", value_name = "KEY=VALUE,...")]
     #[serde(skip)]
     pub(crate) port_flags: Vec<String>,
     #[arg(skip)]
     #[serde(rename = "port")]
     pub(crate) ports: Vec<Map<String, Value>>,
-    /// The port of our switch opposite to each `--port`, such as `kind=af_xdp,interface=veth1` [default: vhost-user
-    /// opposite to virtio-user, memif to memif]
+    /// Port of the built-in switch opposite to each `--port`, such as `kind=af_xdp,interface=veth1` [default:
+    /// vhost-user for virtio-user, memif for memif]
     #[arg(long = "switch-port", value_name = "KEY=VALUE,...")]
     #[serde(skip)]
     pub(crate) switch_port_flags: Vec<String>,
     #[arg(skip)]
     #[serde(rename = "switch-port")]
     pub(crate) switch_ports: Vec<Map<String, Value>>,
-    /// Tests, of throughput,latency,loss,back-to-back [default: all]
+    /// Tests to run: throughput, latency, loss, back-to-back [default: all]
     #[arg(long, value_delimiter = ',', value_parser = word::<Test>, value_name = "NAMES")]
     pub(crate) tests: Vec<Test>,
-    /// Sizes of frames in bytes, without their checksum, and imix [default: 64,128,256,512,1024,1280,1514,imix]
+    /// Frame sizes in bytes without checksum, or imix [default: 64,128,256,512,1024,1280,1514,imix]
     #[arg(long, value_delimiter = ',', value_name = "SIZES")]
     pub(crate) sizes: Vec<Sizes>,
-    /// The part of all frames that PDR may lose [default: 0.5%]
+    /// Frame loss ratio of the partial drop rate (PDR) [default: 0.5%]
     #[arg(long, value_name = "PERCENT")]
     pub(crate) loss: Option<Percent>,
-    /// How far apart the bounds of a search are in the end, of the upper one [default: 1%]
+    /// Precision of a rate search: final distance of its bounds, relative to the upper bound [default: 1%]
     #[arg(long, value_name = "PERCENT")]
     pub(crate) precision: Option<Percent>,
-    /// How long a trial sends; RFC 2544 asks for 60s [default: 2s]
+    /// Duration of a trial; RFC 2544 requires 60s [default: 2s]
     #[arg(long, value_name = "TIME")]
     pub(crate) trial: Option<Span>,
-    /// Trials of a load at most, and of each latency [default: 3]
+    /// Maximum number of trials per load, and number of trials per latency measurement [default: 3]
     #[arg(long, value_name = "N")]
     pub(crate) tries: Option<u32>,
-    /// The part of those of which more must pass for the load to pass. Less than half is for a machine whose CPUs are taken away
-    /// from it at times: that fails some trials of any switch, and a switch that is too slow fails them all [default: 50%]
+    /// A load passes if more than this share of its trials pass. Set less than 50% if other processes or
+    /// virtual machines disturb single trials; a switch that is too slow fails all of them [default: 50%]
     #[arg(long, value_name = "PERCENT")]
     pub(crate) agree: Option<Percent>,
-    /// How often everything is done; `bench compare` needs six rounds for intervals [default: 1]
+    /// Number of rounds, each with all tests; `bench compare` needs six for confidence intervals [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) rounds: Option<u32>,
     /// Loads at which latency is measured, in percent of NDR [default: 10,20,30,40,50,60,70,80,90,100]
     #[arg(long, value_delimiter = ',', value_name = "PERCENT")]
     pub(crate) loads: Vec<f64>,
-    /// The highest rate, which is 100 percent: 10Mpps, "100% of 10GbE" and so on [default: what the generator does
-    /// over a wire of its own]
+    /// Highest rate, taken as 100 percent: 10Mpps, "100% of 10GbE" and so on [default: rate of the generator
+    /// over its loopback baseline]
     #[arg(long, value_name = "RATE")]
     pub(crate) ceiling: Option<String>,
-    /// Different flows
+    /// Number of flows
     #[arg(long, value_name = "N")]
     pub(crate) flows: Option<u32>,
     /// Any other key of a `[[stream]]` section of `gen`, such as `vlan=[5]`. May be repeated
@@ -168,21 +172,22 @@ pub(crate) struct BenchOptions {
     /// CPU of the generator
     #[arg(long, value_name = "CPU")]
     pub(crate) cpu: Option<usize>,
-    /// CPU of our switch
+    /// CPU of the built-in switch
     #[arg(long, value_name = "CPU")]
     pub(crate) switch_cpu: Option<usize>,
-    /// File with the `[worker]`, `[[worker]]` and `[placement]` sections of our switch [default: one worker on `--switch-cpu`]
+    /// File with the `[worker]`, `[[worker]]` and `[placement]` sections of the built-in switch [default: one
+    /// worker on `--switch-cpu`]
     #[arg(long, value_name = "FILE.toml")]
     pub(crate) switch_workers: Option<PathBuf>,
-    /// CPU of our guest
+    /// CPU of the built-in guest
     #[arg(long, value_name = "CPU")]
     pub(crate) guest_cpu: Option<usize>,
-    /// How long it may take until frames come back, at the start and whenever none do [default: 20s]
+    /// Timeout for forwarded frames, at the start and whenever none arrive [default: 20s]
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<Span>,
 }
 
-/// A word as a file has it.
+/// Parses a name as in a file.
 fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_value(Value::String(text.to_owned())).map_err(|error| error.to_string())
 }
@@ -192,7 +197,7 @@ fn or_file<T>(flags: Vec<T>, file: Vec<T>) -> Vec<T> {
 }
 
 impl BenchOptions {
-    /// What the flags leave out is the file's.
+    /// Returns these options, completed by those of the file.
     pub(crate) fn over(self, file: BenchOptions) -> BenchOptions {
         // A switch that the flags name is not one that the file starts by a command.
         let switch_command =
@@ -237,7 +242,7 @@ impl BenchOptions {
         self.timeout.map_or(TIMEOUT, |span| span.0)
     }
 
-    /// What is asked of the laboratory's room, with every default.
+    /// Returns the plan of the benchmark, with defaults for options that are not set.
     pub(crate) fn plan(&self) -> Plan {
         let all = [Test::Throughput, Test::Latency, Test::Loss, Test::BackToBack];
         let sizes = SIZES.map(Sizes::Fixed).into_iter().chain([Sizes::Named("imix".to_owned())]);

@@ -12,98 +12,101 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use wire::MacAddress;
 
-/// Longest run, warm-up or timeout, in seconds: a week. Times in tags turn over after 78 hours, delays never do.
+/// Maximum run, warm-up or timeout, in seconds: a week. Times in tags wrap around after 78 hours, delays do
+/// not.
 const LONGEST: u64 = 7 * 86_400;
 
-/// What stands behind the flags in the long help and on the page of the manual: every key and field of a stream.
+/// Keys and fields of a stream: the end of the long help and of the manual page.
 pub(crate) const KEYS: &str = include_str!("stream-keys.txt").trim_ascii_end();
 
 /// Arguments of `gen`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct GenArgs {
-    /// File with `[[stream]]` and `[[port]]` sections; flags describe a single stream without one
+    /// File with `[[stream]]` and `[[port]]` sections; without it, flags describe a single stream
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// A port as in a `[[port]]` section, its keys and values separated by commas, such as
-    /// `kind=virtio-user,socket=/tmp/a.sock,mode=client`; the first one sends, and the second, or else the first, receives
+    /// Port with the keys of a `[[port]]` section, separated by commas, such as
+    /// `kind=virtio-user,socket=/tmp/a.sock,mode=client`. The first port sends; the second one receives, or
+    /// the first if it is the only one
     #[arg(long = "port", value_name = "KEY=VALUE,...")]
     pub(crate) ports: Vec<String>,
     #[command(flatten)]
     pub(crate) stream: StreamArgs,
-    /// Rate of all streams together: 10kpps, 2.5Gbit/s (of frames without their checksum), 2.5Gbit/s-wire (with checksum,
-    /// preamble and gap), "50% of 10GbE" (of the wire; 10, 25, 40 or 100), or max
+    /// Total rate of all streams: 10kpps, 2.5Gbit/s (frames without checksum), 2.5Gbit/s-wire (with checksum,
+    /// preamble and gap), "50% of 10GbE" (line rate of 10, 25, 40 or 100) or max
     #[arg(long, default_value = "10kpps", value_name = "RATE")]
     pub(crate) rate: Rate,
-    /// How frames are spread over time: constant, burst:N, or poisson:SEED
+    /// Distribution of frames over time: constant, burst:N or poisson:SEED
     #[arg(long, default_value = "constant", value_parser = pace, value_name = "PACE")]
     pub(crate) pace: Pace,
-    /// How long frames are sent that count
+    /// Duration of the measurement
     #[arg(long, default_value = "5s", value_parser = span, value_name = "TIME")]
     pub(crate) duration: Span,
-    /// How long frames are sent before that
+    /// Duration of the warm-up, which is not measured
     #[arg(long, default_value = "500ms", value_parser = any_span, value_name = "TIME")]
     pub(crate) warm_up: Span,
-    /// How long ports may take until they carry packets
+    /// Timeout for ports to become ready
     #[arg(long, default_value = "10s", value_parser = span, value_name = "TIME")]
     pub(crate) timeout: Span,
-    /// Most frames that a stream sends at once when it is late; the rest is given up and counted [default: what is due in
-    /// 10 ms, from 64 to 1024, or what is due in 1 ms if that is more]
+    /// Maximum burst in frames of a stream that is behind schedule; the excess is not sent and is counted
+    /// [default: frames due in 10 ms, limited to 64 to 1024, or frames due in 1 ms if that is more]
     #[arg(long, value_name = "FRAMES")]
     pub(crate) catch_up: Option<u64>,
-    /// Do not let the receiving port say where its addresses are, first and while it warms up
+    /// Do not announce the receiver's addresses before and during warm-up
     #[arg(long)]
     pub(crate) no_announce: bool,
-    /// Leave out the same streams over a wire of our own, whose delay is in every result
+    /// Skip the loopback baseline, a run of the same streams without a switch
     #[arg(long)]
     pub(crate) no_baseline: bool,
-    /// CPU to run on
+    /// CPU to pin the generator to
     #[arg(long)]
     pub(crate) cpu: Option<usize>,
-    /// Print every latency as a histogram, too
+    /// Print a histogram of each latency
     #[arg(long)]
     pub(crate) histogram: bool,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
 }
 
-/// A single stream by flags; the words are those of a `[[stream]]` section.
+/// A single stream by flags; each flag corresponds to a key of a `[[stream]]` section.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 pub(crate) struct StreamArgs {
-    /// Sizes of frames in bytes, without their checksum: 64, or several in turn (64,1514), imix, or a table (64:7,570:4)
+    /// Frame sizes in bytes without checksum: one (64), several in turn (64,1514), imix, or weighted
+    /// (64:7,570:4)
     #[arg(long, value_name = "SIZES")]
     pub(crate) size: Option<Sizes>,
-    /// Different flows
+    /// Number of flows
     #[arg(long, value_name = "N")]
     pub(crate) flows: Option<u32>,
-    /// Send the frames of this capture, as they are but for a tag at their ends
+    /// Send the frames of this capture file, unchanged except for a tag at the end of their payloads
     #[arg(long, value_name = "FILE")]
     pub(crate) pcap: Option<PathBuf>,
-    /// The sender's Ethernet address
+    /// Source MAC address
     #[arg(long, value_name = "MAC")]
     pub(crate) source_mac: Option<MacAddress>,
-    /// The receiver's Ethernet address
+    /// Destination MAC address
     #[arg(long, value_name = "MAC")]
     pub(crate) destination_mac: Option<MacAddress>,
-    /// The sender's address, IPv4 or IPv6
+    /// Source IPv4 or IPv6 address
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) source: Option<IpAddr>,
-    /// The receiver's address
+    /// Destination IPv4 or IPv6 address
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) destination: Option<IpAddr>,
-    /// What follows the network header: udp, tcp or none
+    /// Transport header: udp, tcp or none
     #[arg(long, value_parser = transport, value_name = "NAME")]
     pub(crate) transport: Option<Transport>,
-    /// VLAN tags, the outermost first
+    /// VLAN tags, outermost first
     #[arg(long, value_delimiter = ',', value_name = "VLANS")]
     pub(crate) vlan: Vec<u16>,
-    /// Any other key of the section and its value, such as `vary={ttl={random=1}}`. May be repeated
+    /// Any other key of the `[[stream]]` section, such as `vary={ttl={random=1}}`. May be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_and_value)]
     pub(crate) set: Vec<(String, String)>,
 }
 
 impl GenArgs {
-    /// As the laboratory's room wants it.
+    /// Returns the timing of the run.
     pub(crate) fn timing(&self) -> Timing {
         Timing {
             rate: self.rate,
@@ -118,13 +121,13 @@ impl GenArgs {
 }
 
 fn any_span(text: &str) -> Result<Span, String> {
-    let span: Span = text.parse().map_err(|_| "a time is a number with its unit, such as 5s or 200ms")?;
-    if span.0.as_secs() < LONGEST { Ok(span) } else { Err("it is longer than a week".to_owned()) }
+    let span: Span = text.parse().map_err(|_| "expected a number with a unit, such as 5s or 200ms")?;
+    if span.0.as_secs() < LONGEST { Ok(span) } else { Err("expected less than a week".to_owned()) }
 }
 
 fn span(text: &str) -> Result<Span, String> {
     let span = any_span(text)?;
-    if span.0.as_millis() > 0 { Ok(span) } else { Err("it has to be a millisecond or more".to_owned()) }
+    if span.0.as_millis() > 0 { Ok(span) } else { Err("expected at least 1ms".to_owned()) }
 }
 
 fn pace(text: &str) -> Result<Pace, String> {
@@ -135,7 +138,7 @@ fn pace(text: &str) -> Result<Pace, String> {
         "poisson" => number.parse().ok().map(Pace::Poisson),
         _ => None,
     };
-    pace.ok_or_else(|| "write constant, burst:N with N from 1 to 65536, or poisson:SEED".to_owned())
+    pace.ok_or_else(|| "expected constant, burst:N with N from 1 to 65536, or poisson:SEED".to_owned())
 }
 
 fn transport(text: &str) -> Result<Transport, String> {
@@ -143,6 +146,6 @@ fn transport(text: &str) -> Result<Transport, String> {
         "udp" => Ok(Transport::Udp),
         "tcp" => Ok(Transport::Tcp),
         "none" => Ok(Transport::None),
-        _ => Err("write udp, tcp or none".to_owned()),
+        _ => Err("expected udp, tcp or none".to_owned()),
     }
 }

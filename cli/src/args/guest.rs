@@ -10,10 +10,10 @@ use port::virtio_user::RingKind;
 use std::path::PathBuf;
 use wire::MacAddress;
 
-/// The kinds of virtqueue that a driver chooses from, by their names.
+/// Parser of ring kinds by name.
 fn ring_kind() -> impl TypedValueParser<Value = RingKind> {
     let help = |kind| match kind {
-        RingKind::Split => "Split ring, as most virtual machines use",
+        RingKind::Split => "Split ring, the most common kind",
         RingKind::SplitInOrder => "Split ring with `VIRTIO_F_IN_ORDER`",
         RingKind::Packed => "Packed ring",
         RingKind::PackedInOrder => "Packed ring with `VIRTIO_F_IN_ORDER`",
@@ -22,7 +22,7 @@ fn ring_kind() -> impl TypedValueParser<Value = RingKind> {
     PossibleValuesParser::from(values).try_map(|name| name.parse())
 }
 
-/// How a frame lies in descriptors.
+/// Descriptor layout of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Descriptors {
     /// Header and frame in one descriptor
@@ -35,7 +35,7 @@ pub(crate) enum Descriptors {
 }
 
 impl Descriptors {
-    /// As it is written.
+    /// Name on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Descriptors::Single => "single",
@@ -48,13 +48,13 @@ impl Descriptors {
 /// Sizes of the frames that a guest sends, in bytes without their checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FrameSize {
-    /// Every frame is this long.
+    /// All frames have this size.
     Bytes(u16),
     /// The simple Internet mix: seven of 64, four of 570, one of 1514 bytes.
     Mix,
 }
 
-/// From the smallest Ethernet frame without checksum (IEEE 802.3 section 3.2.7) to what our guest's buffers hold.
+/// Smallest Ethernet frame without checksum (IEEE 802.3 section 3.2.7) to the size of the guest's buffers.
 const FRAME: std::ops::RangeInclusive<u64> = 60..=2048;
 
 impl std::fmt::Display for FrameSize {
@@ -75,7 +75,7 @@ impl std::str::FromStr for FrameSize {
         }
         match text.parse::<u64>() {
             Ok(bytes) if FRAME.contains(&bytes) => Ok(FrameSize::Bytes(bytes as u16)),
-            _ => Err(format!("a size is {} to {} bytes, or `mix`", FRAME.start(), FRAME.end())),
+            _ => Err(format!("expected {} to {} bytes, or `mix`", FRAME.start(), FRAME.end())),
         }
     }
 }
@@ -86,30 +86,30 @@ pub(crate) struct DemoArgs {
     /// Ring kind of both guests
     #[arg(long, value_parser = ring_kind(), default_value_t)]
     pub(crate) ring: RingKind,
-    /// How frames lie in descriptors
+    /// Descriptor layout of frames
     #[arg(long, value_enum, default_value_t)]
     pub(crate) descriptors: Descriptors,
-    /// Frame size in bytes, or `mix`; repeat it for one run after another [default: 64 and mix]
+    /// Frame size in bytes, or `mix`; repeat for several runs [default: 64 and mix]
     #[arg(long = "size", value_name = "BYTES|mix")]
     pub(crate) sizes: Vec<FrameSize>,
-    /// Seconds for each size
+    /// Duration per size
     #[arg(long, default_value_t = 5.0, value_parser = seconds, value_name = "SECONDS")]
     pub(crate) seconds: f64,
-    /// Frames that circulate, per guest
+    /// Number of circulating frames per guest
     #[arg(long, default_value_t = 256, value_parser = RangedU64ValueParser::<u32>::new().range(1..=32_768))]
     pub(crate) packets: u32,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
 }
 
-/// What a guest does with packets.
+/// Packet processing of a guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GuestMode {
-    /// Swap source and destination address and send every packet back
+    /// Swap source and destination address and send each packet back
     #[default]
     Macswap,
-    /// Send every packet back as it is
+    /// Send each packet back unchanged
     Io,
     /// Send only
     Txonly,
@@ -122,85 +122,88 @@ pub(crate) enum GuestMode {
 pub(crate) struct GuestArgs {
     #[command(flatten)]
     pub(crate) socket: GuestSocket,
-    /// Wait for the switch if nothing listens on a socket of --connect yet
+    /// Wait for the switch if a socket of `--connect` has no listener yet
     #[arg(long)]
     pub(crate) wait: bool,
-    /// What to do with packets
+    /// Packet processing
     #[arg(long, value_enum, default_value_t)]
     pub(crate) mode: GuestMode,
     /// Ring kind to negotiate
     #[arg(long, value_parser = ring_kind(), default_value_t)]
     pub(crate) ring: RingKind,
-    /// How frames lie in descriptors, received and sent; a chain halves the frames that a ring holds
+    /// Descriptor layout of received and sent frames; a chain halves the number of frames that a ring holds
     #[arg(long, value_enum, default_value_t)]
     pub(crate) descriptors: Descriptors,
-    /// Size of the frames it sends in bytes, or `mix`
+    /// Size of sent frames in bytes, or `mix`
     #[arg(long, default_value = "64", value_name = "BYTES|mix")]
     pub(crate) size: FrameSize,
-    /// How long; without it, until a signal
+    /// Duration of the run [default: until SIGINT or SIGTERM]
     #[arg(long, value_parser = seconds, value_name = "SECONDS")]
     pub(crate) seconds: Option<f64>,
-    /// CPU to run on
+    /// CPU to pin the guest to
     #[arg(long)]
     pub(crate) cpu: Option<usize>,
-    /// Frames that each device puts into circulation (macswap and io), at most half its ring
+    /// Number of frames that each device puts into circulation (macswap and io), at most half its ring
     #[arg(long, default_value_t = 0)]
     pub(crate) packets: u32,
-    /// Address of the first device; each further one has the next address
+    /// MAC address of the first device; each further device has the next address
     #[arg(long, default_value = "02:00:00:00:00:01")]
     pub(crate) mac: MacAddress,
-    /// Where frames are addressed to; without it, each device to the next one
+    /// Destination MAC address of sent frames [default: the next device]
     #[arg(long)]
     pub(crate) peer: Option<MacAddress>,
     /// Queue pairs of each device
     #[arg(long, default_value_t = 1, value_parser = RangedU64ValueParser::<u16>::new().range(1..=16))]
     pub(crate) queue_pairs: u16,
-    /// Do not ask for mergeable receive buffers
+    /// Do not negotiate mergeable receive buffers
     #[arg(long)]
     pub(crate) no_mergeable: bool,
-    /// Ring entries: a power of two on split rings [default: 1024; of an attack, the largest that it has a use for]
+    /// Ring size in entries: a power of two for split rings [default: 1024; for an attack, the largest size
+    /// that it needs]
     #[arg(long, value_parser = RangedU64ValueParser::<u16>::new().range(2..=32_768))]
     pub(crate) queue_size: Option<u16>,
     #[command(flatten)]
     pub(crate) attack: HostileArgs,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
 }
 
-/// How a guest attacks its switch.
+/// Options of an attack on the switch.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct HostileArgs {
-    /// Attack the switch. The first socket's device sends; a second socket's device, if there is one, receives what it
-    /// sends, and otherwise frames go to --peer
+    /// Attack the switch. The device on the first socket sends; the device on a second socket receives, if
+    /// there is one, else frames are addressed to `--peer`
     #[arg(long, value_name = "NAME", value_parser = attack(), conflicts_with = "packets")]
     pub(crate) hostile: Option<&'static Attack>,
-    /// Attack also where the switch does not offer the features that the attack needs
+    /// Attack even if the switch does not offer the features that the attack requires
     #[arg(long, requires = "hostile")]
     pub(crate) anyway: bool,
-    /// Sockets of two calm guests, the sender's and the receiver's: in turns with the attacker they send 64 B frames one
-    /// way, first as fast as the switch takes them and then at --rate
+    /// Sockets of two well-behaved guests, the sender and the receiver. They run alternately with the attack
+    /// on one thread and send 64 B frames one way, first at the highest rate that the switch accepts, then at
+    /// `--rate`
     #[arg(long, value_name = "SOCKET", requires = "hostile")]
     pub(crate) calm: Vec<PathBuf>,
-    /// Rate at which the calm guests' latency is measured
+    /// Rate for the latency measurement of the well-behaved guests
     #[arg(long, default_value = "100kpps", requires = "calm", value_name = "RATE")]
     pub(crate) rate: Rate,
 }
 
-/// The attacks with what each of them does.
+/// Parser of attacks by name.
 fn attack() -> impl TypedValueParser<Value = &'static Attack> {
     let names = ATTACKS.iter().map(|attack| PossibleValue::new(attack.name).help(attack.about));
-    PossibleValuesParser::new(names).try_map(|name| find(&name).ok_or_else(|| format!("no attack `{name}`")))
+    PossibleValuesParser::new(names)
+        .try_map(|name| find(&name).ok_or_else(|| format!("unknown attack `{name}`")))
 }
 
-/// Which side makes the connection.
+/// The side that connects.
 #[derive(Args, Clone, Debug)]
 #[group(required = true, multiple = false)]
 pub(crate) struct GuestSocket {
-    /// Connect to a switch that listens on this socket; repeat it for several devices in one process
+    /// Connect to a switch that listens on this socket; repeat for several devices in one process
     #[arg(long, value_name = "SOCKET")]
     pub(crate) connect: Vec<PathBuf>,
-    /// Listen on this socket for a switch that connects; repeat it for several devices in one process
+    /// Listen on this socket for a switch that connects; repeat for several devices in one process
     #[arg(long, value_name = "SOCKET")]
     pub(crate) listen: Vec<PathBuf>,
 }

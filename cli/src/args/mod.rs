@@ -31,8 +31,8 @@ pub(crate) fn parse() -> Cli {
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit())
 }
 
-/// A negative number is the value of the option before it, whose parser then refuses it with its range. By default it
-/// would be an unknown option.
+/// Accepts a negative number as the value of the preceding option, so that the parser of the option reports
+/// its range. By default it is an unknown option.
 fn with_negative_numbers(command: clap::Command) -> clap::Command {
     let takes_value = |arg: &clap::Arg| arg.get_action().takes_values() && !arg.is_positional();
     command
@@ -50,7 +50,9 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
     propagate_version = true,
     max_term_width = 80
 )]
-#[command(after_help = "Exit codes: 0 done, 1 failed at run time, 2 bad input (nothing was changed).")]
+#[command(
+    after_help = "Exit codes: 0 success, 1 failure at run time, 2 invalid input (nothing was changed)."
+)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) control: ControlArgs,
@@ -58,7 +60,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// Where the running switch listens for commands.
+/// Control socket of the running switch.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ControlArgs {
     /// Control socket of the switch [default: `/run/linerate/control.sock` for root, else
@@ -67,27 +69,25 @@ pub(crate) struct ControlArgs {
     pub(crate) control: Option<PathBuf>,
 }
 
-/// What to do.
+/// Commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a switch until SIGINT, SIGTERM or `linerate stop`
-    #[command(
-        after_help = "SIGINT and SIGTERM end the switch and remove every socket it made; a second one \
-        ends it at once. SIGHUP is ignored: a running switch is changed with `linerate ports` and `linerate fdb`."
-    )]
+    #[command(after_help = "SIGINT and SIGTERM stop the switch and remove its sockets; a second signal \
+        exits at once. SIGHUP is ignored: change a running switch with `linerate ports` and `linerate fdb`.")]
     Run(RunArgs),
-    /// Name every error in a configuration file, or print the topology it describes
+    /// Validate a configuration file: print all errors, or the topology that it describes
     Check(CheckArgs),
-    /// Print the lines that plug a guest into a port
+    /// Print the command line or configuration that connects a guest to a port
     Snippet(SnippetArgs),
-    /// Show what the running switch is doing, in a few lines
+    /// Show a summary of the running switch
     Status(ShowArgs),
-    /// Watch ports and workers live
+    /// Show live rates of ports and workers
     Top(TopArgs),
     /// Show, add and remove ports
     #[command(subcommand)]
     Ports(PortsCommand),
-    /// Show bridges: what their ports have learned, and which moves of addresses were refused
+    /// Show bridges: learned addresses per port, and refused address moves
     #[command(subcommand)]
     Bridges(BridgesCommand),
     /// Show and change the forwarding tables
@@ -96,46 +96,47 @@ pub(crate) enum Command {
     /// Show workers, and add stages to a pipeline
     #[command(subcommand)]
     Workers(WorkersCommand),
-    /// Show the machine, and where workers and queues are
+    /// Show CPU topology, and the placement of workers and queues
     #[command(subcommand)]
     Placement(PlacementCommand),
-    /// Measure load, and move receive queues so that the busiest worker has less to do
+    /// Measure load, and move receive queues to balance the workers
     Rebalance(RebalanceArgs),
-    /// End the running switch
+    /// Stop the running switch
     Stop,
-    /// Start a switch with two guests of our own and show what passes between them
+    /// Start a switch with two built-in guests and show their traffic
     Demo(DemoArgs),
-    /// Be a virtio-user guest of any vhost-user switch
+    /// Run a virtio-user guest of any vhost-user switch
     Guest(GuestArgs),
-    /// Send streams of frames by one port, and say what of them came by another
+    /// Send streams of frames through a switch, and report throughput, loss and latency
     #[command(
-        after_help = "SIGINT and SIGTERM end a run early; what was measured until then is printed.",
+        after_help = "SIGINT and SIGTERM end a run early; the results so far are printed.",
         after_long_help = generator::KEYS
     )]
     Gen(Box<GenArgs>),
-    /// Measure a switch by RFC 2544: throughput, latency, loss and back-to-back frames; or compare two results
-    #[command(after_help = "SIGINT and SIGTERM end it early, and so does a switch that dies or \
-        carries nothing (exit code 1): what was measured until then is printed, and \
-        the same command with `--keep FILE --resume` goes on from there.")]
+    /// Measure a switch by RFC 2544: throughput, latency, loss and back-to-back frames; or compare two
+    /// results
+    #[command(after_help = "SIGINT, SIGTERM, and a switch that exits or stops forwarding \
+        (exit code 1) end a benchmark early: the results so far are printed, and \
+        the same command with `--keep FILE --resume` continues.")]
     Bench(Box<BenchArgs>),
-    /// Run a command until standard input ends
+    /// Run a command until end of file on standard input
     #[command(hide = true)]
     Supervise(SuperviseArgs),
-    /// Run `linerate-lab`, the cache laboratory, from the directory of this program
+    /// Run the cache laboratory, `linerate-lab`, from the directory of this program
     #[command(disable_help_flag = true)]
     Lab {
         /// Arguments of `linerate-lab`
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
         arguments: Vec<std::ffi::OsString>,
     },
-    /// Print a completion script for a shell
+    /// Print a shell completion script
     Completions {
-        /// The shell
+        /// Shell
         shell: Shell,
     },
-    /// Print the man page, or write one page per verb into a directory
+    /// Print the man page, or write one page per command to a directory
     Man {
-        /// Directory for one page per verb
+        /// Directory for one page per command
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
     },
@@ -182,16 +183,16 @@ pub(crate) struct CheckArgs {
     pub(crate) show: ShowArgs,
 }
 
-/// The other end.
+/// The peer of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GuestKind {
     /// QEMU command line
     Qemu,
     /// libvirt domain XML
     Libvirt,
-    /// DPDK's testpmd: a guest for a vhost-user port, a switch for a virtio-user port
+    /// DPDK testpmd: a guest for a vhost-user port, a switch for a virtio-user port
     Testpmd,
-    /// Another linerate: the section of its configuration
+    /// Another linerate: section of its configuration file
     Linerate,
     /// Open vSwitch with DPDK, for a virtio-user port
     Ovs,
@@ -202,10 +203,10 @@ pub(crate) enum GuestKind {
 pub(crate) struct SnippetArgs {
     /// Name of the port
     pub(crate) port: String,
-    /// The other end
-    #[arg(long = "for", value_enum, value_name = "WHO")]
+    /// Peer to connect
+    #[arg(long = "for", value_enum, value_name = "PEER")]
     pub(crate) kind: GuestKind,
-    /// Take the port from this file rather than from the running switch
+    /// Read the port from this file instead of the running switch
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -213,13 +214,13 @@ pub(crate) struct SnippetArgs {
 /// Arguments of `top`.
 #[derive(Args, Debug)]
 pub(crate) struct TopArgs {
-    /// Seconds between two readings
+    /// Interval between readings, in seconds
     #[arg(long, short, default_value_t = 1.0, value_parser = seconds, value_name = "SECONDS")]
     pub(crate) interval: f64,
-    /// Print one reading as a table or JSON and leave
+    /// Print one reading and exit
     #[arg(long)]
     pub(crate) once: bool,
-    /// How to print; JSON is one reading after the other, each on a line of its own unless it is the only one
+    /// Output format; JSON has one reading per line
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
 }

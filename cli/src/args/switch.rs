@@ -1,4 +1,4 @@
-//! Arguments of the commands that ask a running switch.
+//! Arguments of commands for a running switch.
 
 use super::parse::key_and_value;
 use crate::settings::kinds;
@@ -8,20 +8,20 @@ use clap::{Args, Subcommand};
 use console::{Output, ShowArgs};
 use std::path::PathBuf;
 
-/// What to do with ports.
+/// Commands on ports.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PortsCommand {
     /// Show ports with their counters
     Show(PortsShowArgs),
     /// Add a port
     ///
-    /// The running switch gets it at once. The configuration file is not written: to keep the port, add the section
-    /// that is printed to the file.
+    /// The port is added to the running switch. The configuration file is not written: to keep the port, add
+    /// the printed section to the file.
     Add(Box<PortsAddArgs>),
-    /// Remove a port; its guest is cut off
+    /// Remove a port and disconnect its guest
     ///
-    /// The running switch loses it at once. The configuration file is not written: a port that has a section there
-    /// returns with the next start.
+    /// The port is removed from the running switch. The configuration file is not written: a port with a
+    /// section there returns at the next start.
     Remove {
         /// Name of the port
         name: String,
@@ -31,116 +31,118 @@ pub(crate) enum PortsCommand {
 /// Arguments of `ports show`.
 #[derive(Args, Debug)]
 pub(crate) struct PortsShowArgs {
-    /// Only this port, in full
+    /// Show only this port, with all its counters
     pub(crate) name: Option<String>,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
 }
 
-/// Arguments of `ports add`; the same words as in a `[[port]]` section.
+/// Arguments of `ports add`; each flag corresponds to a key of a `[[port]]` section.
 #[derive(Args, Debug)]
 pub(crate) struct PortsAddArgs {
     /// Name of the new port
     pub(crate) name: String,
-    /// What sort of port it is [default: vhost-user]
+    /// Kind of port [default: vhost-user]
     #[arg(long, value_parser = port_kind())]
     pub(crate) kind: Option<String>,
-    /// A key of the port's section and its value, as in a file; a value that is no TOML is a string. May be repeated
+    /// Any other key of the `[[port]]` section; a value that is not valid TOML is a string. May be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_and_value)]
     pub(crate) set: Vec<(String, String)>,
-    /// Path of the socket, where the kind has one
+    /// Path of the socket, for kinds with a socket
     #[arg(long, value_name = "SOCKET")]
     pub(crate) socket: Option<PathBuf>,
-    /// Whether this switch creates the socket (server) or the other side does (client) [default: as the kind has it]
+    /// Whether this switch creates the socket (server) or connects to it (client) [default: depends on the
+    /// kind]
     #[arg(long)]
     pub(crate) mode: Option<String>,
-    /// Bridge to join; may be left out where there is only one
+    /// Bridge of the port; optional if there is only one
     #[arg(long)]
     pub(crate) bridge: Option<String>,
-    /// Queue pairs offered to the guest, or asked of the other switch
+    /// Number of queue pairs, offered to a guest or requested from another switch
     #[arg(long, value_name = "N")]
     pub(crate) queue_pairs: Option<u16>,
     /// Ring of a virtio-user port: split, split-inorder, packed or packed-inorder
     #[arg(long, value_name = "RING")]
     pub(crate) ring: Option<String>,
-    /// Entries per ring of a virtio-user port
+    /// Ring size of a virtio-user port, in entries
     #[arg(long, value_name = "N")]
     pub(crate) queue_size: Option<u16>,
-    /// Whether frames that a virtio-user port receives may span buffers
+    /// Whether received frames of a virtio-user port may span several buffers
     #[arg(long, value_name = "true|false")]
     pub(crate) mergeable: Option<bool>,
-    /// Largest packet in bytes, without the Ethernet header
+    /// MTU in bytes, without the Ethernet header
     #[arg(long, value_name = "BYTES")]
     pub(crate) mtu: Option<u16>,
-    /// Access port of this VLAN
+    /// Access VLAN
     #[arg(long, value_name = "VLAN", conflicts_with_all = ["trunk", "native"])]
     pub(crate) vlan: Option<u16>,
-    /// Trunk port of these VLANs, separated by commas
+    /// Trunk VLANs, separated by commas
     #[arg(long, value_name = "VLANS", value_delimiter = ',')]
     pub(crate) trunk: Vec<u16>,
-    /// VLAN of untagged frames on a trunk port
+    /// Native VLAN of a trunk port: VLAN of untagged frames
     #[arg(long, value_name = "VLAN", requires = "trunk")]
     pub(crate) native: Option<u16>,
-    /// Most broadcast and multicast packets a second from this port
+    /// Maximum rate of broadcast and multicast packets from this port, in packets per second
     #[arg(long, value_name = "PACKETS")]
     pub(crate) broadcast_limit: Option<u32>,
-    /// Most packets a second from this port to addresses that are not learned
+    /// Maximum rate of unknown unicast packets from this port, in packets per second
     #[arg(long, value_name = "PACKETS")]
     pub(crate) unknown_limit: Option<u32>,
-    /// Most addresses learned from this port
+    /// Maximum number of addresses learned on this port
     #[arg(long, value_name = "N")]
     pub(crate) max_macs: Option<u32>,
-    /// The network behind this port is trusted, as an uplink is: its announcements move addresses, and DHCP servers and
-    /// routers are accepted from it
+    /// Trust the network behind this port, such as an uplink: its announcements move addresses, and its DHCP
+    /// servers and routers are accepted
     #[arg(long)]
     pub(crate) trusted: bool,
-    /// The only source addresses that are allowed from this port, separated by commas
+    /// Allowed source MAC addresses of this port, separated by commas [default: any]
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
     pub(crate) macs: Vec<String>,
-    /// Whether addresses are learned from this port
+    /// Whether addresses are learned on this port
     #[arg(long, value_name = "true|false")]
     pub(crate) learn: Option<bool>,
-    /// The only IP source addresses that are allowed from this port, separated by commas: addresses, networks, or dhcp
+    /// Allowed source IP addresses of this port, separated by commas: addresses, networks, or dhcp [default:
+    /// any]
     #[arg(long, value_name = "SOURCES", value_delimiter = ',')]
     pub(crate) sources: Vec<String>,
 }
 
-/// What to do with bridges.
+/// Commands on bridges.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BridgesCommand {
-    /// Show bridges with their ports' counters and the latest refused moves
+    /// Show bridges with their ports' counters and the most recent refused moves
     Show(ShowArgs),
 }
 
-/// What to do with forwarding tables.
+/// Commands on forwarding tables.
 #[derive(Debug, Subcommand)]
 pub(crate) enum FdbCommand {
     /// Show learned and static addresses
     Show(FdbShowArgs),
-    /// Pin an address to a port, wherever it was before
+    /// Add a static entry for an address; it replaces the current entry
     ///
     /// The configuration file is not written: to keep the entry, add a `[[bridge.static]]` section to it.
     Add(FdbAddArgs),
-    /// Forget one address, learned or static
+    /// Remove one address, learned or static
     ///
-    /// One that was learned is learned again from its next packet. The configuration file is not written: an entry
-    /// that has a section there returns with the next start.
+    /// A learned address is learned again from its next packet. The configuration file is not written: a
+    /// static entry with a section there returns at the next start.
     #[command(visible_alias = "del")]
     Remove(FdbRemoveArgs),
-    /// Forget learned addresses; static entries stay
+    /// Remove all learned addresses; static entries remain
     Flush(FdbFlushArgs),
 }
 
-/// Which addresses are meant.
+/// Selection of table entries.
 #[derive(Args, Debug)]
 pub(crate) struct FdbSelection {
-    /// Only on this bridge
+    /// Only entries of this bridge
     #[arg(long)]
     pub(crate) bridge: Option<String>,
-    /// Only behind this port
+    /// Only entries of this port
     #[arg(long)]
     pub(crate) port: Option<String>,
-    /// Only in this VLAN; 0: without one
+    /// Only entries of this VLAN; 0 for entries without a VLAN
     #[arg(long, value_parser = clap::value_parser!(u16).range(0..=4094))]
     pub(crate) vlan: Option<u16>,
 }
@@ -150,7 +152,7 @@ pub(crate) struct FdbSelection {
 pub(crate) struct FdbShowArgs {
     #[command(flatten)]
     pub(crate) selection: FdbSelection,
-    /// Most entries to print
+    /// Maximum number of entries to print
     #[arg(long, default_value_t = 1000)]
     pub(crate) limit: usize,
     #[command(flatten)]
@@ -160,12 +162,12 @@ pub(crate) struct FdbShowArgs {
 /// Arguments of `fdb add`.
 #[derive(Args, Debug)]
 pub(crate) struct FdbAddArgs {
-    /// The address, as 02:00:00:00:00:01
+    /// MAC address, such as 02:00:00:00:00:01
     pub(crate) mac: String,
-    /// The port behind which it lives
+    /// Port of the address
     #[arg(long)]
     pub(crate) port: String,
-    /// Its VLAN; 0 for untagged frames of a port without VLANs
+    /// VLAN of the address; 0 for untagged frames of a port without VLANs
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=4094))]
     pub(crate) vlan: u16,
 }
@@ -180,63 +182,64 @@ pub(crate) struct FdbFlushArgs {
 /// Arguments of `fdb remove`.
 #[derive(Args, Debug)]
 pub(crate) struct FdbRemoveArgs {
-    /// The address, as 02:00:00:00:00:01
+    /// MAC address, such as 02:00:00:00:00:01
     pub(crate) mac: String,
     #[command(flatten)]
     pub(crate) selection: FdbSelection,
 }
 
-/// What to do with workers.
+/// Commands on workers.
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkersCommand {
     /// Show workers with their counters
     Show(ShowArgs),
-    /// Add a stage to a running pipeline, without losing a packet
+    /// Add a stage to a running pipeline without packet loss
     ///
-    /// A worker stage has a share of the flows from now on; an Rx or Tx stage has the ports that start from now on. The
-    /// configuration file is not written.
+    /// A worker stage takes a share of the flows at once; an rx or tx stage serves ports that start later.
+    /// The configuration file is not written.
     Add(WorkersAddArgs),
 }
 
-/// Arguments of `workers add`; the words of a `[worker]` section.
+/// Arguments of `workers add`; each flag corresponds to a key of a `[worker]` section.
 #[derive(Args, Debug)]
 pub(crate) struct WorkersAddArgs {
-    /// What it does
+    /// Role of the stage
     #[arg(long, value_parser = ["rx", "work", "tx"])]
     pub(crate) role: String,
-    /// The CPU it is pinned to; wherever the kernel puts it, unless given
+    /// CPU to pin the stage to [default: not pinned]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) cpu: Option<usize>,
 }
 
-/// What to show of a placement.
+/// Commands on the placement.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PlacementCommand {
-    /// Show which worker of the running switch is where, and which queues it serves
+    /// Show the CPU of each worker of the running switch, and the queues that it serves
     Show(ShowArgs),
-    /// Show the CPUs, cores, nodes and caches of this machine, and which of them may be used; no switch is asked
+    /// Show the CPUs, cores, NUMA nodes and caches of this machine, and the CPUs that may be used; needs no
+    /// running switch
     Machine(ShowArgs),
 }
 
 /// Arguments of `rebalance`.
 #[derive(Args, Debug)]
 pub(crate) struct RebalanceArgs {
-    /// Only say what would be moved, and what that would gain
+    /// Print the moves and their gain without applying them
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// How long load is measured, from 10ms to 8s
+    /// Duration of the load measurement, from 10ms to 8s
     #[arg(long, value_name = "TIME", default_value = "1s")]
     pub(crate) over: Span,
-    /// What must be gained: the share of a core, 0.01 to 1, by which the busiest worker has less to do
+    /// Minimum gain for a move: reduction of the busiest worker's load, as a share of a core from 0.01 to 1
     /// [default: as in `[placement]`, or 0.1]
     #[arg(long, value_name = "SHARE")]
     pub(crate) threshold: Option<f64>,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
 }
 
-/// The kinds of port, by their names.
+/// Parser of port kinds by name.
 fn port_kind() -> impl TypedValueParser<Value = String> {
     let values = kinds::all().map(|(name, about)| PossibleValue::new(name).help(about));
     PossibleValuesParser::new(values.collect::<Vec<_>>())

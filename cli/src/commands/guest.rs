@@ -152,7 +152,7 @@ fn seats(args: &GuestArgs, waits: bool) -> Result<Vec<Seat>, Diagnostic> {
 fn validate_size(args: &GuestArgs) -> Result<(), Diagnostic> {
     match args.queue_size {
         Some(size) if !args.ring.is_packed() && !size.is_power_of_two() => {
-            let reason = format!("{size} is no power of two, as split rings need");
+            let reason = format!("{size} is not a power of two, as split rings require");
             Err(Diagnostic::bad("--queue-size", reason, "use 256, 512 or 1024, or a packed ring"))
         }
         _ => Ok(()),
@@ -253,7 +253,7 @@ impl Seat {
             // It left in the middle of the conversation, or was not ready yet; it may come back.
             Err(GuestError::FrontEnd(_) | GuestError::Closed) => Ok(()),
             Err(error) => {
-                let remedy = "change what the guest asks for, or what the switch offers";
+                let remedy = "change the features of the guest or of the switch";
                 Err(Diagnostic::failed(self.socket().display(), error, remedy))
             }
         }
@@ -264,9 +264,11 @@ impl Seat {
         let Some(device) = &mut self.device else { return Ok(()) };
         match device.step() {
             Ok(_) => Ok(()),
-            Err(error) => {
-                Err(Diagnostic::failed(self.socket().display(), error, "report this to the switch's maker"))
-            }
+            Err(error) => Err(Diagnostic::failed(
+                self.socket().display(),
+                error,
+                "report this to the developers of the switch",
+            )),
         }
     }
 

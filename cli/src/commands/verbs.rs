@@ -64,7 +64,7 @@ pub(crate) fn ports(client: &Client, command: &PortsCommand) -> anyhow::Result<(
             let port: PortSettings = client.delete(&format!("/v1/ports/{}", quote(name)))?;
             console::line(&format!("removed {port}"))?;
             console::aside(
-                "the configuration file was not changed: a port that has a section there returns with the next start",
+                "the configuration file was not changed: a port with a section there returns at the next start",
             );
             Ok(())
         }
@@ -121,8 +121,8 @@ fn port_request(args: &PortsAddArgs) -> anyhow::Result<Value> {
     let mut body: Map<String, Value> = given.map(|(key, value)| (key.to_owned(), value)).collect();
     for (key, value) in &args.set {
         if is_open(value) {
-            let reason = format!("`{key}` begins with a quote that does not close");
-            let remedy = "close it, or leave quotes out; most shells take one pair for themselves";
+            let reason = format!("`{key}` has an unterminated quote");
+            let remedy = "close it, or remove the quotes; most shells remove one pair";
             return Err(Diagnostic::bad(format!("--set {key}={value}"), reason, remedy).into());
         }
         if body.insert(key.clone(), read_value(value)).is_some() {
@@ -165,7 +165,7 @@ pub(crate) fn fdb(client: &Client, command: &FdbCommand) -> anyhow::Result<()> {
         }
         FdbCommand::Flush(args) => {
             let Flushed { flushed } = client.delete(&format!("/v1/fdb?{}", filter(&args.selection)))?;
-            console::line(&format!("forgot {flushed} learned addresses"))
+            console::line(&format!("removed {flushed} learned addresses"))
         }
     }
 }
@@ -208,7 +208,7 @@ pub(crate) fn rebalance(client: &Client, args: &RebalanceArgs) -> anyhow::Result
     console::print(&found, args.output, placing::balance)?;
     let failed = found.moves.iter().filter(|step| step.failure.is_some()).count();
     if failed > 0 {
-        let reason = format!("{failed} queues were not moved, for the reasons above");
+        let reason = format!("{failed} queues were not moved, see the reasons above");
         return Err(
             Diagnostic::failed("rebalance", reason, "see `linerate placement show`, and try again").into()
         );
@@ -222,7 +222,7 @@ fn finite(threshold: f64) -> Result<f64, Diagnostic> {
     if threshold.is_finite() {
         return Ok(threshold);
     }
-    let reason = format!("a threshold of {threshold} cannot be");
+    let reason = format!("invalid value {threshold} for --threshold");
     Err(Diagnostic::bad("--threshold", reason, "give 0.01 to 1, a share of a core"))
 }
 
@@ -233,8 +233,7 @@ pub(crate) fn stop(client: &Client) -> anyhow::Result<()> {
     while client.socket().exists() {
         if Instant::now() > until {
             let place = format!("the switch at {}", client.socket().display());
-            let remedy =
-                "look at its process; SIGKILL ends it, and its sockets are replaced at the next start";
+            let remedy = "check its process; SIGKILL ends it, and its sockets are replaced at the next start";
             return Err(Diagnostic::failed(place, "it has not ended within 10 seconds", remedy).into());
         }
         std::thread::sleep(Duration::from_millis(10));

@@ -58,7 +58,7 @@ impl Switch {
             model,
             &bridges,
         );
-        let remedy = "correct what is said of workers, or give this process more threads and descriptors";
+        let remedy = "correct the worker sections, or raise the limits on threads and descriptors";
         let engine = engine.map_err(|e| Diagnostic::failed("workers", e, remedy))?;
         let quotas = topology.bridges.iter().map(|bridge| (bridge.name.clone(), bridge.max_macs_per_port));
         let rss_mode = topology.model.rss_mode;
@@ -207,7 +207,7 @@ impl DataPlane for Switch {
 
     fn add_worker(&self, role: Role, worker: &WorkerSettings) -> Result<usize, DataPlaneError> {
         let added = self.engine.add_stage(role.engine(), worker_config(worker), &self.bridges);
-        let remedy = "name another CPU, or give this process more threads and descriptors";
+        let remedy = "name another CPU, or raise the limits on threads and descriptors";
         added.map_err(|e| DataPlaneError::refused("the new worker", e, remedy))
     }
 

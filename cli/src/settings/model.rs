@@ -31,7 +31,7 @@ pub(crate) enum RssMode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Full {
-    /// Packets are lost as `stage-full`.
+    /// Packets are dropped as `handoff-full`.
     Drop,
     /// No more is taken than there is room for.
     #[default]
@@ -175,7 +175,7 @@ impl fmt::Display for ModelSettings {
             (ModelKind::Stealing, _) => {
                 return f.write_str("stealing: idle workers take bursts from busy ones");
             }
-            (ModelKind::RunToCompletion, RssMode::Software) => "run-to-completion, spread in software",
+            (ModelKind::RunToCompletion, RssMode::Software) => "run-to-completion, RSS in software",
         })?;
         write!(f, ": rings of {}, read by {}", self.ring, self.read_unit)?;
         match self.write_unit {

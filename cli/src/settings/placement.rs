@@ -103,7 +103,7 @@ impl fmt::Display for Placement {
             Rebalance::Off => Ok(()),
             Rebalance::DryRun => write!(f, ", queues watched every {interval} (threshold {threshold})"),
             Rebalance::Auto => {
-                write!(f, ", queues moved every {interval} where that gains {threshold} of a core")
+                write!(f, ", queues moved every {interval} if that gains {threshold} of a core")
             }
         }
     }

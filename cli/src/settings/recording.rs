@@ -34,7 +34,7 @@ impl Loading {
         };
         let thread = match self.thread.take() {
             Some(thread) => thread,
-            None => begin(kind).map_err(|e| format!("no thread to read {}: {e}", path.display()))?,
+            None => begin(kind).map_err(|e| format!("cannot start a thread for {}: {e}", path.display()))?,
         };
         if !thread.is_finished() {
             self.thread = Some(thread);

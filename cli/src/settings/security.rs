@@ -68,7 +68,7 @@ fn macs(fields: &mut Fields<'_, '_>) -> Vec<MacAddress> {
     let station = |text: &str| {
         let mac: Option<MacAddress> = text.parse().ok();
         mac.filter(|mac| !mac.is_group() && !mac.is_zero())
-            .ok_or_else(|| format!("`macs` lists \"{text}\", which is no station's address"))
+            .ok_or_else(|| format!("`macs` lists \"{text}\", which is not a unicast address"))
     };
     fields.list("macs", station, "[\"52:54:00:00:00:01\"]")
 }
@@ -92,7 +92,7 @@ impl fmt::Display for Security {
         if !self.sources.is_empty() {
             write!(f, ", IP sources {}", listed(&self.sources))?;
         }
-        f.write_str(if self.learn { "" } else { ", learns nothing" })?;
+        f.write_str(if self.learn { "" } else { ", no learning" })?;
         f.write_str(if self.trusted { ", trusted" } else { "" })
     }
 }

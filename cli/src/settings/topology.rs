@@ -235,7 +235,7 @@ impl fmt::Display for Topology {
         }
         f.write_str(match self.switch.rss {
             Rss::Symmetric => "",
-            Rss::Toeplitz => ", flows spread as network cards do",
+            Rss::Toeplitz => ", RSS as in network cards",
             Rss::Pair => ", packets keep the number of their queue pair",
         })?;
         let branches = self.branches();
@@ -309,13 +309,13 @@ impl fmt::Display for WorkerSettings {
 impl fmt::Display for BridgeSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "bridge {}: {} addresses", self.name, self.table)?;
-        write!(f, ", forgotten after {} s", self.ageing)?;
+        write!(f, ", aged out after {} s", self.ageing)?;
         if let Some(most) = self.max_macs_per_port {
-            write!(f, ", at most {most} a port")?;
+            write!(f, ", at most {most} per port")?;
         }
         f.write_str(if self.forward_reserved { ", reserved groups forwarded" } else { "" })?;
         f.write_str(if self.mac_moves == MacMoves::Free { ", addresses move freely" } else { "" })?;
-        f.write_str(if self.dhcp_snooping { ", DHCP followed" } else { "" })
+        f.write_str(if self.dhcp_snooping { ", DHCP snooping" } else { "" })
     }
 }
 
@@ -360,8 +360,8 @@ impl fmt::Display for PortSettings {
         self.security.fmt(f)?;
         f.write_str(match self.rss_mode {
             None => "",
-            Some(RssMode::Queues) => ", spread by queues",
-            Some(RssMode::Software) => ", spread in software",
+            Some(RssMode::Queues) => ", RSS by queues",
+            Some(RssMode::Software) => ", RSS in software",
         })?;
         self.wrappers.fmt(f)
     }

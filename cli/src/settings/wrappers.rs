@@ -137,8 +137,8 @@ impl Wrappers {
         }
         let nothing = self.fault.as_ref().is_some_and(Fault::does_nothing);
         if nothing && !validation.is_spoiled("fault") {
-            let remedy = "say what goes wrong, such as drop = 0.01, or remove `fault`";
-            validation.wrong("fault", "`fault` names no fault", remedy);
+            let remedy = "add a fault such as drop = 0.01, or remove `fault`";
+            validation.wrong("fault", "`fault` contains no fault", remedy);
         }
         self.keeps_order(validation, model, workers);
     }
@@ -147,8 +147,8 @@ impl Wrappers {
     fn keeps_order(&self, validation: &mut Validation<'_>, model: ModelKind, workers: usize) {
         let keeps = self.tx_coalesce.is_some_and(|tx_coalesce| tx_coalesce.frames > 1);
         if keeps && model == ModelKind::Stealing && workers > 1 && !validation.is_spoiled("tx_coalesce") {
-            let reason = "`tx_coalesce` keeps packets back at each worker, and where workers take each other's bursts \
-                          a flow would overtake itself";
+            let reason = "`tx_coalesce` delays packets at each worker, and with work stealing \
+                          the packets of a flow would be reordered";
             let remedy =
                 "write tx_coalesce = \"immediate\", or choose model = \"run-to-completion\" in [worker]";
             validation.wrong("tx_coalesce", reason, remedy);
@@ -300,7 +300,7 @@ fn read_delay(fields: &mut Fields<'_, '_>) -> Option<Delay> {
     };
     let (least, most) = delay.bounds();
     if least > most || most > LATEST {
-        let reason = format!("`delay` {delay} is no delay that a packet can have");
+        let reason = format!("`delay` {delay} is out of range");
         return fields.wrong("delay", reason, "give the shorter time first, and at most 1m".to_owned());
     }
     Some(delay)
@@ -311,7 +311,7 @@ fn span(fields: &mut Fields<'_, '_>, node: &Node) -> Option<Span> {
         return fields.not("delay", node, "a time such as \"1ms\", or two: [\"1ms\", \"3ms\"]");
     };
     let remedy = "give a number and a unit, such as 1ms, 500us or 2s".to_owned();
-    text.parse().ok().or_else(|| fields.wrong("delay", format!("`delay` \"{text}\" is no time"), remedy))
+    text.parse().ok().or_else(|| fields.wrong("delay", format!("`delay` \"{text}\" is not a time"), remedy))
 }
 
 impl Default for Delay {
@@ -368,8 +368,8 @@ impl fmt::Display for Direction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Direction::Both => "",
-            Direction::In => " of what comes in",
-            Direction::Out => " of what goes out",
+            Direction::In => " of received frames",
+            Direction::Out => " of sent frames",
         })
     }
 }

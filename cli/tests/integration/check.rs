@@ -62,11 +62,11 @@ const AFTER_A_PORT: [(&str, &[&str]); 17] = [
     ("mtu = 1500\nmtu = 9000", &["5: syntax: duplicate key -> remove one of the two"]),
     (
         "[[port]]\nname = \"a\"\nsocket = \"/tmp/lr-check-b.sock\"",
-        &["5: port \"a\": there already is a port of this name (line 2) -> rename one of them"],
+        &["5: port \"a\": a port of this name already exists (line 2) -> rename one of them"],
     ),
     (
         "[[port]]\nname = \"b\"\nsocket = \"/tmp/../tmp//./lr-check-a.sock\"",
-        &["6: port \"b\": `socket` /tmp/../tmp//./lr-check-a.sock is already port \"a\"'s (line 3) \
+        &["6: port \"b\": `socket` /tmp/../tmp//./lr-check-a.sock is already used by port \"a\" (line 3) \
             -> give each port a socket of its own"],
     ),
     (
@@ -87,7 +87,7 @@ const AFTER_A_PORT: [(&str, &[&str]); 17] = [
     ),
     (
         "[[bridge]]\nname = \"b\"\ntable = 99999999999999999999999999999999999999999",
-        &["6: bridge \"b\": `table` is a number beyond all bounds -> give 16 to 16777216 addresses"],
+        &["6: bridge \"b\": `table` is a number out of range -> give 16 to 16777216 addresses"],
     ),
     (
         "[[bridge]]\nname = \"b\"\n[[bridge.static]]\nmac = \"ff:ff:ff:ff:ff:ff\"\nport = \"b\"",
@@ -101,8 +101,8 @@ const AFTER_A_PORT: [(&str, &[&str]); 17] = [
     (
         "[[worker]]\npolling = true\nqueue_full = \"Drop\"",
         &[
-            "5: worker 0: `polling` is true or false, which it cannot be -> write \"adaptive\" or \"busy\"",
-            "6: worker 0: `queue_full` is \"Drop\", which it cannot be -> write \"drop\" or \"wait\"",
+            "5: worker 0: `polling` is true or false, which is invalid -> write \"adaptive\" or \"busy\"",
+            "6: worker 0: `queue_full` is \"Drop\", which is invalid -> write \"drop\" or \"wait\"",
         ],
     ),
 ];
@@ -161,7 +161,7 @@ const FILES: [(&str, &[&str]); 11] = [
         &[
             "2: port \"\\u{1b}[2J\": `name` \"\\u{1b}[2J\" cannot be used \
                 -> 1 to 32 letters, digits, dots, dashes or underscores; first a letter or digit",
-            "3: port \"\\u{1b}[2J\": `socket` /tmp/a\\u{0}: no path has a zero byte -> remove it",
+            "3: port \"\\u{1b}[2J\": `socket` /tmp/a\\u{0}: the path contains a zero byte -> remove it",
         ],
     ),
     (
@@ -171,11 +171,11 @@ const FILES: [(&str, &[&str]); 11] = [
     (
         "[[port]]\nname = \"a\"\nsocket = \"~/a.sock\"\n",
         &["3: port \"a\": `socket` ~/a.sock: the path is not absolute \
-            -> begin it with /, so that guests find the same file"],
+            -> begin it with /, so that guests use the same file"],
     ),
     (
         "[[port]]\nname = \"a\"\nsocket = \"/tmp/lr-check/\"\n",
-        &["3: port \"a\": `socket` /tmp/lr-check/: this is a directory's name -> add the socket's own name"],
+        &["3: port \"a\": `socket` /tmp/lr-check/: the path is a directory -> add the socket's own name"],
     ),
 ];
 
@@ -206,10 +206,7 @@ fn what_is_no_text_says_where_and_what_to_do() {
     );
     let hidden = format!("{PORT}bridge = \"a\0b\"\n");
     let [said] = validated(hidden).try_into().unwrap();
-    assert!(
-        said.starts_with("4: syntax: ") && said.ends_with("remove the character that cannot be seen"),
-        "{said}"
-    );
+    assert!(said.starts_with("4: syntax: ") && said.ends_with("remove the invisible character"), "{said}");
     let long = format!("[[port]]\nname = \"a\"\nsocket = \"/tmp/{}\"\n", "x".repeat(200));
     let [said] = validated(long).try_into().unwrap();
     assert!(
@@ -228,7 +225,7 @@ fn files_that_are_too_large_or_none_are_refused_at_once() {
     let ports = (0..30_000).map(|i| format!("[[port]]\nname = \"p{i}\"\nsocket = \"/tmp/lr-p{i}\"\n"));
     let [said] = validated(ports.collect::<String>()).try_into().unwrap();
     assert!(
-        said.starts_with("3073: port \"p1024\": there are 30000 ports, and a switch has room for 1024"),
+        said.starts_with("3073: port \"p1024\": there are 30000 ports, and the maximum is 1024"),
         "{said}"
     );
     for path in ["/", "/dev/zero", "/lr-nowhere.toml"] {

@@ -191,7 +191,7 @@ fn a_port_may_be_added_by_the_keys_of_its_section() {
     for (words, said) in [
         (&["--kind", "vhost-user"][..], "`socket` is missing"),
         (&["--set", "mtu=big"], "`mtu` is a string, not an integer"),
-        (&["--set", "ring=packed"], "`ring` is the choice of a driver"),
+        (&["--set", "ring=packed"], "`ring` is an option of a driver"),
         (&["--set", "colour=7"], "unknown key `colour`"),
     ] {
         let refused = switch.ask(&[&["ports", "add", "x"], words].concat());
@@ -259,7 +259,7 @@ fn what_is_changed_while_running_is_said_to_be_lost_and_how_to_keep_it() {
     let section = said.split_once("add to it:\n\n").unwrap().1;
     let mut file = fs::OpenOptions::new().append(true).open(switch.path("switch.toml")).unwrap();
     std::io::Write::write_all(&mut file, section.as_bytes()).unwrap();
-    assert!(stderr(&switch.ask(&["ports", "remove", "b"])).contains("returns with the next start"));
+    assert!(stderr(&switch.ask(&["ports", "remove", "b"])).contains("returns at the next start"));
     let checked = stdout(&linerate(&["check", &switch.path("switch.toml")]));
     assert!(
         checked.contains("port b: vhost-user server") && checked.contains("trunk VLANs 10,20"),

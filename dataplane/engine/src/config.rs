@@ -62,7 +62,7 @@ pub enum EngineError {
         reason: rustix::io::Errno,
     },
     /// The kernel refused a thread or a descriptor.
-    #[error("the engine could not start: {0}")]
+    #[error("cannot start the engine: {0}")]
     Start(#[from] std::io::Error),
     /// All port numbers are taken.
     #[error("all {0} ports are in use; remove one first")]
@@ -75,13 +75,13 @@ pub enum EngineError {
     NoSuchPort(u16),
     /// A worker did not respond in time.
     #[error(
-        "worker {0} has not answered for {limit} s, so it may still use what it was given; nothing of that is freed \
-         before it answers, and if it never does, end the process",
+        "worker {0} has not responded for {limit} s, so ports and memory that it may still use are not freed; if it \
+         does not recover, end the process",
         limit = crate::link::LIMIT.as_secs()
     )]
     WorkerHung(usize),
     /// The buffer pool for handoff queues could not be allocated.
-    #[error("the pool for packets between stages cannot be made: {0}")]
+    #[error("cannot allocate the packet pool of the handoff queues: {0}")]
     NoPool(String),
     /// A role without a thread, a thread without a role, or too many ports or stages.
     #[error("{0}")]

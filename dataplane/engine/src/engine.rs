@@ -219,11 +219,14 @@ impl Engine {
         pipelines: &dyn Pipelines,
     ) -> Result<usize, EngineError> {
         if !matches!(self.model, Model::Pipeline(_)) || role == Role::All {
-            let reason = "stages are added to a pipeline, and this engine's workers run to completion";
+            let reason =
+                "stages can be added only to a pipeline, and this engine's workers run to completion";
             return Err(EngineError::Roles(reason.into()));
         }
         if self.worker_set().stages.len() >= MOST_STAGES {
-            return Err(EngineError::Roles(format!("there are {MOST_STAGES} stages, which is the most")));
+            return Err(EngineError::Roles(format!(
+                "there are {MOST_STAGES} stages already, which is the maximum"
+            )));
         }
         let links = self.start_thread(config, &[role], pipelines)?;
         let number = self.worker_set().stages.len() - 1;
@@ -404,9 +407,7 @@ fn check(model: &Model, roles: &[Vec<Role>], max_ports: usize) -> Result<(), Eng
     let handoffs = if model.handoffs().is_some() { MOST_STAGES } else { 0 };
     if max_ports + handoffs > NUMBERS {
         let most = NUMBERS - handoffs;
-        return wrong(format!(
-            "{max_ports} ports are more than there are numbers for; at most {most} are possible"
-        ));
+        return wrong(format!("{max_ports} ports are too many; at most {most} are supported"));
     }
     if handoffs > 0 && all.len() > MOST_STAGES {
         return wrong(format!(

@@ -131,7 +131,7 @@ impl DropReason {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PortFault {
     /// The guest's ring violates VIRTIO.
-    #[error("the guest broke its virtqueue: {0}")]
+    #[error("the guest violated the virtqueue protocol: {0}")]
     Ring(#[from] RingFault),
     /// The file behind the peer's memory was truncated.
     #[error("the peer truncated the file behind its memory")]
@@ -144,51 +144,51 @@ pub enum PortFault {
     BadDescriptor(&'static str, String),
     /// A worker of this switch hangs and may still hold the port's rings and memory.
     #[error(
-        "worker {0} of this switch does not answer; the port waits until it has let go of its rings and memory"
+        "worker {0} of this switch does not respond; the port waits until it has released its rings and memory"
     )]
     WorkerHung(usize),
     /// A worker of this switch failed during a burst, so the state of the port's queues is unknown.
     #[error(
-        "worker code of this switch failed while it had the port's queues; the port starts anew, please report this"
+        "a worker of this switch failed while processing the port's queues; the port restarts, please report this"
     )]
     WorkerFailed,
     /// A resource of the port is missing: an interface, a namespace, a socket or a kernel feature.
-    #[error("the port cannot be made yet: {0}")]
+    #[error("the port cannot be created yet: {0}")]
     NotMade(String),
     /// The front end violated the vhost-user protocol.
-    #[error("the front end broke the vhost-user protocol: {0}")]
+    #[error("the front end violated the vhost-user protocol: {0}")]
     Protocol(String),
     /// The back end's side of a virtqueue violates VIRTIO.
-    #[error("the back end broke its virtqueue: {0}")]
+    #[error("the back end violated the virtqueue protocol: {0}")]
     UsedRing(RingFault),
     /// The back end violated the vhost-user protocol, or timed out.
-    #[error("the back end broke the vhost-user protocol: {0}")]
+    #[error("the back end violated the vhost-user protocol: {0}")]
     BackEnd(String),
     /// The back end lacks a feature required by the port's configuration.
-    #[error("the back end does not suit this port: {0}")]
+    #[error("the back end is incompatible with this port: {0}")]
     Unsuited(String),
     /// Out of memory for a port's rings and buffers.
-    #[error("there is no memory for the port's rings and buffers: {0}")]
+    #[error("out of memory for the port's rings and buffers: {0}")]
     NoMemory(String),
     /// A network interface was removed, or no longer works as before.
     #[error("the interface cannot be used: {0}")]
     Interface(String),
     /// The peer process rejects this port, or the port rejects the peer.
-    #[error("the peer and this port do not suit each other: {0}")]
+    #[error("the peer is incompatible with this port: {0}")]
     Refused(String),
     /// The peer's side of a memif ring violates the protocol.
-    #[error("the peer broke its ring: {0}")]
+    #[error("the peer violated the ring protocol: {0}")]
     PeerRing(#[from] crate::memif::RingFault),
     /// The port's output file cannot be written.
-    #[error("the file cannot be written any further: {0}")]
+    #[error("the file cannot be written: {0}")]
     File(String),
     /// There is no listener at the other end of a socket.
-    #[error("the other end cannot be reached yet: {0}")]
+    #[error("the peer is not reachable yet: {0}")]
     Unreachable(String),
     /// The peer process violated the protocol of the socket.
-    #[error("the peer broke the protocol: {0}")]
+    #[error("the peer violated the protocol: {0}")]
     Peer(String),
     /// A queue cannot continue from the state of a stopped one.
-    #[error("the state of the stopped queue is invalid: {0}; start the port anew")]
+    #[error("the state of the stopped queue is invalid: {0}; restart the port")]
     State(&'static str),
 }

@@ -11,67 +11,70 @@ use std::path::PathBuf;
 use studies::copystudy::LONGEST;
 use studies::usage::Study;
 
-/// The cache laboratory: experiments that explain the speed of a data path
+/// Cache laboratory: experiments on the performance of a data path
 #[derive(Debug, Parser)]
 #[command(name = "linerate-lab", version, about, arg_required_else_help = true, propagate_version = true)]
-#[command(after_help = "Exit codes: 0 done, 1 failed at run time, 2 bad input (nothing was changed).")]
+#[command(
+    after_help = "Exit codes: 0 success, 1 failure at run time, 2 invalid input (nothing was changed)."
+)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: LabCommand,
 }
 
-/// What to do.
+/// Commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
-    /// Show every experiment that can be run
+    /// List all experiments
     List(ShowArgs),
-    /// Run experiments, as many at once as there are CPUs
+    /// Run experiments in parallel on all CPUs
     #[command(
-        after_help = "With `--out`, results are kept after each experiment, on real memory after each round: SIGINT and \
-        SIGTERM lose only what runs just then (a second one ends it at once), and the same command again runs only \
-        what is missing."
+        after_help = "With `--out`, results are saved after each experiment, on real memory after each round: \
+        SIGINT and SIGTERM discard only the current one (a second signal exits at once), and the same \
+        command runs the missing ones."
     )]
     Run(LabRunArgs),
-    /// Copies between host and guest: what they cost by size, and by where lines are
+    /// Measure copies between host and guest, by size and by location of the cache lines
     #[command(
-        after_help = "What the study found (edited > read-only, other node >> same node, and so on) is told order by order: it holds, it \
-        does not, or the difference is not larger than between runs of the same."
+        after_help = "Each order that the study found (edited > read-only, other node >> same node, and so \
+        on) is reported as confirmed, contradicted, or within the difference between identical runs."
     )]
     Copies(LabCopiesArgs),
-    /// Simulate linerate's own path beside DPDK's: lines moved between cores, by part of rings and buffers
+    /// Simulate the data paths of linerate and DPDK: cache lines moved between cores, by part of rings and
+    /// buffers
     #[command(
-        after_help = "Everything printed is simulated but the column MEASURED, which is what `cargo xtask bench peers` \
-        gave on the processor named below the table. `lab report` draws what `--out` kept."
+        after_help = "All values are simulated except for the column MEASURED: results of `cargo xtask \
+        bench peers` on the processor named below the table. `lab report` draws the file of `--out`."
     )]
     Paths(LabPathsArgs),
     #[command(about = usage())]
     Usage(LabUsageArgs),
-    /// Measure this processor's caches, and write a profile that the simulator reads
+    /// Measure this processor's caches, and write a profile for the simulator
     Calibrate(LabCalibrateArgs),
-    /// Turn results into one page with figures, their SVG files, or JSON
+    /// Convert results to one page with figures, SVG files, or JSON
     Report(LabReportArgs),
-    /// Print a completion script for a shell
+    /// Print a shell completion script
     Completions {
-        /// The shell
+        /// Shell
         shell: Shell,
     },
-    /// Print the man page, or write one page per subcommand into a directory
+    /// Print the man page, or write one page per command to a directory
     Man {
-        /// Directory for one page per subcommand
+        /// Directory for one page per command
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
     },
 }
 
-/// Which memory the model acts on.
+/// Memory that the model accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum MemoryKind {
-    /// A simulator of caches and coherence: the same on every machine
+    /// Simulated caches and coherence, with the same result on every machine
     #[default]
     Simulated,
     /// This machine's memory, timed
     Real,
-    /// This machine's memory under hardware counters
+    /// This machine's memory, with hardware counters
     Counted,
 }
 
@@ -86,14 +89,14 @@ impl MemoryKind {
     }
 }
 
-/// Which experiments.
+/// Selection of experiments.
 #[derive(Args, Debug)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Selection {
-    /// Experiments by name: a factor of `linerate lab list`, or letters joined by `+`, such as a+d
+    /// Experiments by name: a factor in `linerate lab list`, or letters joined by `+`, such as a+d
     #[arg(long, value_name = "NAME", num_args = 1..)]
     pub(crate) config: Vec<String>,
-    /// Every experiment there is
+    /// All experiments
     #[arg(long)]
     pub(crate) all: bool,
     /// The 64 combinations of the six factors a to f
@@ -106,40 +109,40 @@ pub(crate) struct Selection {
 pub(crate) struct LabRunArgs {
     #[command(flatten)]
     pub(crate) selection: Selection,
-    /// Which memory the model acts on
+    /// Memory that the model accesses
     #[arg(long, value_enum, default_value_t)]
     pub(crate) memory: MemoryKind,
-    /// Packets that count in each experiment
+    /// Number of measured packets in each experiment
     #[arg(long, default_value_t = 60_000, value_name = "N",
           value_parser = RangedU64ValueParser::<u64>::new().range(256..=1_000_000_000))]
     pub(crate) packets: u64,
-    /// Seed of what is drawn by chance: the order of real runs; in the simulator the order of the pools' buffers
+    /// Random seed: order of runs on real memory, order of the pools' buffers in the simulator
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,
-    /// Processor to simulate: a profile that comes with the laboratory, or a file of one
+    /// Processor to simulate: name of a built-in profile, or a profile file
     #[arg(long, default_value = profiles::DEFAULT, value_name = "NAME|FILE")]
     pub(crate) profile: String,
-    /// Experiments that run at once [default: the CPUs that this process may use]
+    /// Number of experiments to run in parallel [default: number of CPUs available to this process]
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
-    /// Rounds of a trial on real memory: each has every experiment once
+    /// Number of rounds on real memory; each runs every experiment once
     #[arg(long, default_value_t = 30, value_name = "N")]
     pub(crate) rounds: usize,
-    /// How long each experiment runs in a round on real memory, in milliseconds
+    /// Duration of each experiment in a round on real memory, in milliseconds
     #[arg(long, default_value_t = 40, value_name = "MS")]
     pub(crate) slice: u64,
-    /// Keep results in this file, and run only what it lacks
+    /// Save results to this file, and run only the experiments that it does not contain
     #[arg(long, value_name = "FILE.json")]
     pub(crate) out: Option<PathBuf>,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
 }
 
-/// Which memory copies are made in.
+/// Memory that is copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CopyMemory {
-    /// A simulator of two cores, on one socket or on two: the same on every machine
+    /// Two simulated cores, on one socket or on two, with the same result on every machine
     #[default]
     Simulated,
     /// This machine's memory, timed, on two of its CPUs
@@ -149,35 +152,36 @@ pub(crate) enum CopyMemory {
 /// Arguments of `lab copies`.
 #[derive(Args, Debug)]
 pub(crate) struct LabCopiesArgs {
-    /// Which memory copies are made in
+    /// Memory that is copied
     #[arg(long, value_enum, default_value_t)]
     pub(crate) memory: CopyMemory,
-    /// Variants by name, such as base, read-only, sse, warm-libc; what each is compared with comes along [default: all]
+    /// Variants by name, such as base, read-only, sse, warm-libc; the variants that they are compared with
+    /// are added [default: all]
     #[arg(long, value_name = "NAME", num_args = 1..)]
     pub(crate) variant: Vec<String>,
-    /// Bytes of packets [default: 64 128 256 512 1024 1280 1518]
+    /// Packet sizes in bytes [default: 64 128 256 512 1024 1280 1518]
     #[arg(long, value_name = "BYTES", num_args = 1..,
           value_parser = RangedU64ValueParser::<u64>::new().range(64..=LONGEST))]
     pub(crate) size: Vec<u64>,
-    /// Processor to simulate: a profile that comes with the laboratory, or a file of one
+    /// Processor to simulate: name of a built-in profile, or a profile file
     #[arg(long, default_value = profiles::TWO_SOCKETS, value_name = "NAME|FILE")]
     pub(crate) profile: String,
-    /// Simulated experiments that run at once [default: the CPUs that this process may use]
+    /// Number of simulated experiments to run in parallel [default: number of CPUs available to this process]
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
-    /// Rounds on real memory: each has every experiment once
+    /// Number of rounds on real memory; each runs every experiment once
     #[arg(long, default_value_t = 30, value_name = "N")]
     pub(crate) rounds: usize,
-    /// Batches of 32 packets that count in each experiment of a round on real memory
+    /// Number of measured batches of 32 packets in each experiment of a round on real memory
     #[arg(long, default_value = "64", value_name = "N")]
     pub(crate) batches: NonZeroUsize,
-    /// Seed of the order of real runs; the simulator draws nothing
+    /// Random seed: order of runs on real memory; the simulator is deterministic
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,
-    /// Keep results in this file, for `lab report`
+    /// Save results to this file, for `lab report`
     #[arg(long, value_name = "FILE.json")]
     pub(crate) out: Option<PathBuf>,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
 }
@@ -185,26 +189,27 @@ pub(crate) struct LabCopiesArgs {
 /// Arguments of `lab paths`.
 #[derive(Args, Debug)]
 pub(crate) struct LabPathsArgs {
-    /// Packets that count in each run; as many run before, which do not
+    /// Number of measured packets in each run, after a warm-up of the same length
     #[arg(long, default_value_t = 40_000, value_name = "N",
           value_parser = RangedU64ValueParser::<u64>::new().range(256..=1_000_000_000))]
     pub(crate) packets: u64,
-    /// Processor to simulate: a profile that comes with the laboratory, or a file of one
+    /// Processor to simulate: name of a built-in profile, or a profile file
     #[arg(long, default_value = profiles::DEFAULT, value_name = "NAME|FILE")]
     pub(crate) profile: String,
-    /// Simulate linerate with each thing done otherwise that was thought of, too
+    /// Also simulate linerate with each of the design alternatives
     #[arg(long)]
     pub(crate) changes: bool,
-    /// Cases that run at once [default: the CPUs that this process may use]
+    /// Number of cases to run in parallel [default: number of CPUs available to this process]
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
-    /// What `cargo xtask bench peers -o json` printed, to stand beside [default: what the repository has]
+    /// Measured results to compare with, printed by `cargo xtask bench peers -o json` [default: those of the
+    /// repository]
     #[arg(long, value_name = "FILE.json")]
     pub(crate) measured: Option<PathBuf>,
-    /// Keep what came out in this file, for `lab report`
+    /// Save results to this file, for `lab report`
     #[arg(long, value_name = "FILE.json")]
     pub(crate) out: Option<PathBuf>,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
 }
@@ -212,7 +217,7 @@ pub(crate) struct LabPathsArgs {
 /// About text of `lab usage`.
 fn usage() -> String {
     let about = Study::ALL.map(Study::about).join(", ");
-    format!("How the way in which a data path is used decides what it does: {about}")
+    format!("Measure how the use of a data path determines its performance: {about}")
 }
 
 /// Help of `--only`.
@@ -225,23 +230,23 @@ fn studies() -> String {
 pub(crate) struct LabUsageArgs {
     #[arg(long, value_name = "NAME", value_delimiter = ',', help = studies())]
     pub(crate) only: Vec<String>,
-    /// CPU of what is measured, and CPU of the other side
+    /// CPU of the measured thread, and CPU of its peer
     #[arg(long, value_name = "CPU,CPU", value_delimiter = ',', default_value = "0,1")]
     pub(crate) cpus: Vec<usize>,
-    /// How long each reading lasts, in milliseconds
+    /// Duration of each reading, in milliseconds
     #[arg(long, default_value_t = 300, value_name = "MS",
           value_parser = RangedU64ValueParser::<u64>::new().range(1..=60_000))]
     pub(crate) slice: u64,
-    /// Keep readings in this file, and take only those that it lacks
+    /// Save readings to this file, and take only the readings that it does not contain
     #[arg(long, value_name = "FILE.json")]
     pub(crate) out: Option<PathBuf>,
-    /// Write one page that needs nothing else
+    /// Write the results as one self-contained HTML page
     #[arg(long, value_name = "FILE.html")]
     pub(crate) html: Option<PathBuf>,
-    /// Write each figure into this directory, which is made if need be
+    /// Write each figure as an SVG file to this directory, which is created if missing
     #[arg(long, value_name = "DIR")]
     pub(crate) svg: Option<PathBuf>,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
 }
@@ -249,16 +254,16 @@ pub(crate) struct LabUsageArgs {
 /// Arguments of `lab calibrate`.
 #[derive(Args, Debug)]
 pub(crate) struct LabCalibrateArgs {
-    /// How often everything is measured; medians count
+    /// Number of rounds; results are medians
     #[arg(long, default_value_t = 15, value_name = "N")]
     pub(crate) rounds: usize,
-    /// Seed of the orders in which memory is walked
+    /// Random seed: order of memory accesses
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,
-    /// Also run everything in the simulator under this profile, and print it beside what was measured
+    /// Also run all measurements in the simulator with this profile, and print both
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) profile: Option<String>,
-    /// Keep the profile in this file, and print what was measured; without it the profile is printed
+    /// Write the profile to this file, and print the measurements [default: print the profile]
     #[arg(long, value_name = "FILE.toml")]
     pub(crate) out: Option<PathBuf>,
 }
@@ -266,16 +271,16 @@ pub(crate) struct LabCalibrateArgs {
 /// Arguments of `lab report`.
 #[derive(Args, Debug)]
 pub(crate) struct LabReportArgs {
-    /// Results that `lab run`, `copies`, `paths` or `usage` kept by `--out`; each file is a part of its own
+    /// Result files of `lab run`, `copies`, `paths` or `usage --out`; each is a section of the page
     #[arg(required = true, value_name = "FILE.json")]
     pub(crate) files: Vec<PathBuf>,
-    /// Write one page that needs nothing else
+    /// Write the results as one self-contained HTML page
     #[arg(long, value_name = "FILE.html")]
     pub(crate) html: Option<PathBuf>,
-    /// Write each figure into this directory, which is made if need be
+    /// Write each figure as an SVG file to this directory, which is created if missing
     #[arg(long, value_name = "DIR")]
     pub(crate) svg: Option<PathBuf>,
-    /// How to print what the results show
+    /// Output format of the summary
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
 }

@@ -184,7 +184,7 @@ impl Comparison {
         let results = read("json").ok().and_then(|text| serde_json::from_str::<Results>(&text).ok());
         let why = match ended {
             Err(why) => Some(why),
-            Ok(()) if results.is_none() => Some("its benchmark said nothing".to_owned()),
+            Ok(()) if results.is_none() => Some("its benchmark printed nothing".to_owned()),
             Ok(()) => None,
         };
         Entry { subject, results, why, distances: Vec::new() }

@@ -43,13 +43,13 @@ fn simulated(args: &LabCopiesArgs, selection: &Selection) -> Result<Results, Dia
     let mut progress = |done: usize, of: usize, last: &str| shown.at(done, of, last);
     let results = simulate_all(&profile, selection, jobs, &mut progress);
     shown.end();
-    let remedy = "report the profile; other variants (`--variant`) are not touched by it";
+    let remedy = "report the profile; other variants (`--variant`) are not affected";
     results.map_err(|error| Diagnostic::failed("lab copies", error, remedy))
 }
 
 fn measured(args: &LabCopiesArgs, selection: Selection) -> Result<Results, Diagnostic> {
     let plan = Plan { selection, rounds: args.rounds, batches: args.batches, seed: args.seed };
-    console::aside("nothing else should run meanwhile if the figures are to mean anything");
+    console::aside("other load on this machine invalidates the results");
     let mut shown = Progress::new("slices", 0, 1);
     let mut progress = |done: usize, of: usize, next: &str| shown.at(done, of, next);
     let results = measure(&plan, &mut progress);

@@ -48,7 +48,7 @@ fn table(list: &List) -> String {
         let letter = factor.letter.map_or_else(String::new, |letter| letter.to_string());
         vec![factor.id.to_string(), factor.name.to_owned(), letter, factor.title.to_owned()]
     });
-    let factors = console::table(&[">ID", "NAME", "LETTER", "WHAT IT CHANGES"], rows);
+    let factors = console::table(&[">ID", "NAME", "LETTER", "CHANGE"], rows);
     format!(
         "{factors}\n\nThe study's combinations ({}):\n{}\n\nCombinations of a to f that `--cells` runs ({}):\n{}\n\n\
          {} experiments in all: `linerate lab run --all`",

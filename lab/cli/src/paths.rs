@@ -36,7 +36,7 @@ pub(super) fn run(args: &LabPathsArgs) -> anyhow::Result<()> {
 
 fn read(file: &Path) -> Result<Measured, Diagnostic> {
     let name = format!("--measured {}", file.display());
-    let remedy = "name a file with what `cargo xtask bench peers -o json` printed";
+    let remedy = "name a file with the output of `cargo xtask bench peers -o json`";
     let bytes = fs::read(file).map_err(|error| Diagnostic::bad(&name, error, remedy))?;
     Measured::parse(&bytes).map_err(|error| Diagnostic::bad(&name, error, remedy))
 }
@@ -84,7 +84,7 @@ fn table(results: &PathResults) -> String {
         if case.changes.is_empty() {
             return format!("{title}\n{}", parts(case));
         }
-        format!("{title}\n{}\n\nlinerate with one thing done otherwise:\n{}", parts(case), changes(case))
+        format!("{title}\n{}\n\nlinerate with one design alternative:\n{}", parts(case), changes(case))
     });
     std::iter::once(rates(results)).chain(parts).collect::<Vec<_>>().join("\n\n")
 }
@@ -116,13 +116,9 @@ fn rates(results: &PathResults) -> String {
         ">MEASURED",
     ];
     let measured = results.measured.as_ref().map_or_else(
-        || "nothing was measured beside it".to_owned(),
+        || "there are no measured results".to_owned(),
         |measured| {
-            let on = if measured.processor.is_empty() {
-                "a processor that is not named"
-            } else {
-                &measured.processor
-            };
+            let on = if measured.processor.is_empty() { "unknown processor" } else { &measured.processor };
             format!("MEASURED: {}, {} ({})", on, measured.command, measured.date)
         },
     );
@@ -168,5 +164,5 @@ fn changes(case: &Case) -> String {
             format!("{:.3}", changed.side.mpps / case.linerate.mpps),
         ]
     });
-    console::table(&["WHAT IS DONE OTHERWISE", ">LINES MOVED", ">MORE", ">MPPS", ">RATIO"], rows)
+    console::table(&["ALTERNATIVE", ">LINES MOVED", ">MORE", ">MPPS", ">RATIO"], rows)
 }

@@ -66,8 +66,8 @@ pub(super) fn open(out: Option<&Path>, made: Results) -> Result<CheckpointWriter
 /// Error after a signal, with the remedy to resume.
 pub(super) fn ended_by_signal(out: Option<&Path>, reason: &str) -> Diagnostic {
     let remedy = match out {
-        Some(_) => "run the same command again: it goes on from here",
-        None => "next time use `--out FILE.json`, which the same command goes on from",
+        Some(_) => "run the same command again to continue",
+        None => "next time use `--out FILE.json`, and continue with the same command",
     };
     Diagnostic::failed("lab run", format!("ended by a signal; {reason}"), remedy)
 }
@@ -85,7 +85,7 @@ impl Job {
         let missing = self.writer.missing(wanted);
         let kept = wanted.len() - missing.len();
         if kept > 0 {
-            console::aside(&format!("{kept} of {} experiments are there already", wanted.len()));
+            console::aside(&format!("{kept} of {} experiments are complete already", wanted.len()));
         }
         if missing.is_empty() {
             return Ok(false);
@@ -121,7 +121,7 @@ impl Job {
             return Err(unwritten(out, &error).into());
         }
         if !self.failed.is_empty() {
-            let remedy = "report the profile and these names; the other experiments are not touched by it";
+            let remedy = "report the profile and these names; the other experiments are not affected";
             return Err(Diagnostic::failed("lab run", self.failed.join("; "), remedy).into());
         }
         if missing > 0 && stopped {
@@ -142,7 +142,7 @@ fn chosen(results: &Results, wanted: &[Named]) -> Results {
 pub(super) fn unwritten(out: Option<&Path>, error: &CheckpointError) -> Diagnostic {
     let place = out.map_or_else(|| "lab run".to_owned(), |path| format!("--out {}", path.display()));
     let remedy = match error {
-        CheckpointError::OtherProvenance(_) => "name another file, or repeat what this one was made with",
+        CheckpointError::OtherProvenance(_) => "name another file, or use the options of this one",
         CheckpointError::Unreadable(_) | CheckpointError::NotWritten(_) => {
             "name a file that you may read and write"
         }

@@ -59,13 +59,11 @@ fn finished(results: &Results) -> usize {
 
 fn announce(plan: &Plan, finished: usize) {
     if finished > 0 {
-        console::aside(&format!("{finished} of {} rounds are there already", plan.rounds));
+        console::aside(&format!("{finished} of {} rounds are complete already", plan.rounds));
     }
     let estimate = trial::estimate(plan, finished).as_secs();
     if estimate > 0 {
-        console::aside(&format!(
-            "at least {estimate} s, with nothing else running if the figures are to mean anything"
-        ));
+        console::aside(&format!("at least {estimate} s, other load on this machine invalidates the results"));
     }
 }
 
@@ -123,7 +121,7 @@ pub(super) fn calibrate(args: &LabCalibrateArgs) -> anyhow::Result<()> {
     progress.end();
     let text = written::write(&found, &written::day(SystemTime::now()));
     for doubt in found.implausible() {
-        console::aside(&format!("not plausible, so look at it before it is used: {doubt}"));
+        console::aside(&format!("implausible, check before use: {doubt}"));
     }
     if let Some(path) = &args.out {
         keep(path, &text)?;
@@ -170,7 +168,7 @@ fn possible(args: &LabRunArgs, wanted: Vec<Named>) -> Vec<Named> {
 pub(super) fn refuse_place(path: &Path) -> Result<(), Diagnostic> {
     let place = format!("--out {}", path.display());
     if path.exists() {
-        let reason = "the file is there, and what this command keeps is made as a whole";
+        let reason = "the file already exists, and this command cannot extend it";
         return Err(Diagnostic::bad(place, reason, "name a new file"));
     }
     let made = std::fs::File::create_new(path).and_then(|_| std::fs::remove_file(path));

@@ -95,12 +95,12 @@ impl Watch for Watcher {
 fn shown(plan: &Plan, results: &mut Results, writer: CheckpointWriter) -> anyhow::Result<Option<End>> {
     let (all, missing) = (plan.studies.len(), plan.missing(results));
     if missing.len() < all {
-        console::aside(&format!("{} of {all} studies are there already", all - missing.len()));
+        console::aside(&format!("{} of {all} studies are complete already", all - missing.len()));
     }
     if missing.is_empty() {
         return Ok(None);
     }
-    console::aside("nothing else should run meanwhile if the figures are to mean anything");
+    console::aside("other load on this machine invalidates the results");
     let (progress, stop) = (Progress::new("readings", 0, 1), stop_on_signals()?);
     let mut field = Comparison::new(writer.path(), plan.cpus, stop.clone())?;
     let mut watcher = Watcher { progress, of: 0, writer, stop, unwritten: None };
@@ -121,10 +121,10 @@ fn verdict(end: End, out: Option<&Path>) -> Diagnostic {
     match end {
         End::Asked => {
             let remedy = match out {
-                Some(_) => "run the same command again: it goes on from here",
-                None => "next time use `--out FILE.json`, which the same command goes on from",
+                Some(_) => "run the same command again to continue",
+                None => "next time use `--out FILE.json`, and continue with the same command",
             };
-            Diagnostic::failed("lab usage", "ended by a signal; the result is of the readings before", remedy)
+            Diagnostic::failed("lab usage", "ended by a signal; the result is partial", remedy)
         }
         End::Unwritten(error) => unkept(out, &error),
         End::Failed(error) => failed(&error),
@@ -169,7 +169,7 @@ fn plan(args: &LabUsageArgs) -> Result<Plan, Diagnostic> {
 fn failed(error: &BudgetError) -> Diagnostic {
     match error {
         BudgetError::Cpu(why) => Diagnostic::bad("--cpus", why, "name two CPUs that this process may use"),
-        _ => Diagnostic::failed("lab usage", error, "close what holds memory or descriptors, and try again"),
+        _ => Diagnostic::failed("lab usage", error, "free memory or descriptors, and try again"),
     }
 }
 

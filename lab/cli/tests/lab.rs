@@ -64,7 +64,7 @@ fn what_this_processor_cannot_do_is_refused_before_anything_is_measured() {
     case(&["base", "--rounds", "1"], &["1 rounds are too few", "remedy"]);
     case(&["base", "--slice", "0"], &["slices of", "remedy"]);
     fs::write(folder.path().join("there.json"), "{}").unwrap();
-    case(&["base", "--out", "there.json"], &["there.json", "no results of the laboratory", "remedy"]);
+    case(&["base", "--out", "there.json"], &["there.json", "not a result file of the laboratory", "remedy"]);
     refused(folder.path(), &["calibrate", "--rounds", "1"], &["1 rounds are too few", "remedy"]);
     refused(folder.path(), &["calibrate", "--profile", "i9-794"], &["nearest is `i9-7940x`", "remedy"]);
     let there = ["calibrate", "--out", "there.json"];
@@ -89,7 +89,7 @@ fn what_was_kept_is_gone_on_from_and_nothing_else_is_mixed_in() {
     assert!(first.status.success(), "{}", stderr(&first));
     assert!(stdout(&first).contains("simulated: Intel Core i9-7940X"), "{}", stdout(&first));
     let second = run(&["d+a", "base"], &["--packets", "256"]);
-    assert!(stderr(&second).contains("1 of 2 experiments are there already"), "{}", stderr(&second));
+    assert!(stderr(&second).contains("1 of 2 experiments are complete already"), "{}", stderr(&second));
     let kept = fs::read_to_string(folder.path().join("f.json")).unwrap();
     let names = ["\"name\":\"base\",\"mpps\"", "\"name\":\"a+d\",\"mpps\""];
     assert!(names.iter().all(|name| kept.contains(name)), "{kept}");
@@ -155,7 +155,7 @@ fn a_trial_keeps_its_rounds_when_a_signal_comes_and_goes_on_from_them() {
     let output = lab(folder.path(), &[&words(&more)[..], &["--out", "f.json"]].concat());
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(
-        stderr(&output).contains(&format!("{kept} of {more} rounds are there already")),
+        stderr(&output).contains(&format!("{kept} of {more} rounds are complete already")),
         "{}",
         stderr(&output)
     );
@@ -339,7 +339,7 @@ fn studies_of_use_that_a_signal_ends_are_shown_so_far_and_gone_on_with() {
     };
     assert_eq!(first(&output.stdout), first(&before));
     let again = lab(folder.path(), &go_on);
-    assert!(stderr(&again).contains("1 of 1 studies are there already"), "{}", stderr(&again));
+    assert!(stderr(&again).contains("1 of 1 studies are complete already"), "{}", stderr(&again));
     assert!(!stdout(&again).contains("ended before its last reading"));
 }
 

@@ -26,7 +26,7 @@ impl CopySet {
 
 /// Provenance line of every figure.
 pub(super) fn provenance(results: &Results) -> String {
-    let on = if results.processor.is_empty() { "a processor that is not named" } else { &results.processor };
+    let on = if results.processor.is_empty() { "unknown processor" } else { &results.processor };
     format!("{}: {on}; a packet's cost in {}", kind(results.memory), unit(results))
 }
 

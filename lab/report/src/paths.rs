@@ -54,11 +54,8 @@ fn ratios(results: &PathResults) -> String {
     let from = results.measured.as_ref().map_or_else(
         || "Nothing was measured.".to_owned(),
         |measured| {
-            let on = if measured.processor.is_empty() {
-                "on a processor that is not named"
-            } else {
-                &measured.processor
-            };
+            let on =
+                if measured.processor.is_empty() { "on an unknown processor" } else { &measured.processor };
             format!(
                 "Measured: {on}; {} {}; medians of rounds. {}",
                 measured.command, measured.date, measured.note

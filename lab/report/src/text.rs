@@ -6,7 +6,7 @@ use studies::results::Results;
 
 /// Provenance line of every figure.
 pub(crate) fn provenance(results: &Results) -> String {
-    let on = if results.processor.is_empty() { "a processor that is not named" } else { &results.processor };
+    let on = if results.processor.is_empty() { "unknown processor" } else { &results.processor };
     let packets = count(results.packets);
     let packets = match &results.trial {
         Some(record) => format!("{} rounds, {packets} packets in a slice of the base", record.rounds.len()),

@@ -111,7 +111,7 @@ pub enum AddPortError {
         most: usize,
     },
     /// Its sources include DHCP leases, but the bridge does not snoop DHCP.
-    #[error("port {} was not added: its sources include dhcp, and bridge `{bridge}` does not follow DHCP; turn on dhcp_snooping there", port.0)]
+    #[error("port {} was not added: its sources include dhcp, and bridge `{bridge}` does not snoop DHCP; turn on dhcp_snooping there", port.0)]
     NoSnooping {
         /// Port.
         port: PortId,

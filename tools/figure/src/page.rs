@@ -77,5 +77,5 @@ pub fn notes(notes: &[String]) -> String {
     if notes.is_empty() {
         return String::new();
     }
-    format!("<h3>What to mind</h3>\n<ul>\n<li>{}</li>\n</ul>\n", notes.join("</li>\n<li>"))
+    format!("<h3>Caveats</h3>\n<ul>\n<li>{}</li>\n</ul>\n", notes.join("</li>\n<li>"))
 }

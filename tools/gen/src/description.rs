@@ -177,7 +177,7 @@ pub enum StreamError {
     #[error("`{0}`: {1} are too many; write {2}")]
     Many(&'static str, usize, &'static str),
     /// The key conflicts with `pcap`, which determines its value.
-    #[error("`{0}`: the frames of `pcap` have their own; leave out one of both")]
+    #[error("`{0}`: the frames of `pcap` have their own; remove one of the two")]
     OfCapture(&'static str),
     /// Addresses of different IP versions.
     #[error("`{0}`: addresses of different versions; write both as IPv4 or both as IPv6")]
@@ -186,10 +186,10 @@ pub enum StreamError {
     #[error("`vary`: this stream has no field `{0}`; it has {1}")]
     Field(String, String),
     /// The pattern has no values.
-    #[error("`vary`: `{0}` has no value to take; write a count, a limit or a list that is not empty")]
+    #[error("`vary`: `{0}` has no values; write a count, a limit or a list that is not empty")]
     Values(String),
     /// Value of a type that the field does not support.
-    #[error("`vary`: {1} is nothing that `{0}` takes; write {2}")]
+    #[error("`vary`: invalid value {1} for `{0}`; write {2}")]
     Unlike(String, Amount, String),
     /// A value is too large for its field.
     #[error("`vary`: {1} is too large for `{0}`; write numbers below {2}")]
@@ -413,7 +413,7 @@ fn recorded(recording: &Recording, notes: &mut Vec<String>) -> Result<(Vec<Laid>
     let left_out = recording.packets() - laid.len();
     if left_out > 0 {
         notes.push(format!(
-            "{left_out} of {} packets of {} have no room for a tag and are left out",
+            "{left_out} of {} packets of {} have no room for a tag and are skipped",
             recording.packets(),
             recording.path().display()
         ));

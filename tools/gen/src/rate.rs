@@ -32,7 +32,9 @@ pub enum Rate {
 
 /// Error: invalid rate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no rate; write 10kpps, 2.5Gbit/s, 2.5Gbit/s-wire, 50% of 10GbE (or 25, 40, 100), or max")]
+#[error(
+    "`{0}` is not a rate; write 10kpps, 2.5Gbit/s, 2.5Gbit/s-wire, 50% of 10GbE (or 25, 40, 100), or max"
+)]
 pub struct NoRate(String);
 
 impl NoRate {
@@ -155,7 +157,7 @@ mod tests {
             "kpps",
         ] {
             let told = text.parse::<Rate>().unwrap_err().to_string();
-            assert!(told.starts_with(&format!("`{text}` is no rate; write 10kpps")), "{told}");
+            assert!(told.starts_with(&format!("`{text}` is not a rate; write 10kpps")), "{told}");
         }
     }
 

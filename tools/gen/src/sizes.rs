@@ -46,17 +46,17 @@ pub enum SizesError {
     Range(u64),
     /// Unknown name.
     #[error(
-        "`{0}` names no sizes; write a number such as 64, several such as 64,512,1514, `imix`, or a table such as 64:7,570:4"
+        "`{0}` is not a list of sizes; write a number such as 64, several such as 64,512,1514, `imix`, or a table such as 64:7,570:4"
     )]
     Name(String),
     /// Invalid type or structure.
     #[error(
-        "{0} names no sizes; write a number such as 64, several such as [64, 1514], \"imix\", or a table such as \
+        "{0} is not a list of sizes; write a number such as 64, several such as [64, 1514], \"imix\", or a table such as \
          {{ mix = [[64, 7], [570, 4]] }}"
     )]
     Form(String),
     /// Empty list or table.
-    #[error("there is no size; write at least one")]
+    #[error("no size is given; write at least one")]
     None,
     /// Weights out of range.
     #[error(
@@ -214,7 +214,7 @@ mod tests {
         }
         let told = read("5.5").unwrap_err().to_string();
         assert!(
-            told.starts_with("5.5 names no sizes; write a number") && told.ends_with("[570, 4]] }"),
+            told.starts_with("5.5 is not a list of sizes; write a number") && told.ends_with("[570, 4]] }"),
             "{told}"
         );
     }

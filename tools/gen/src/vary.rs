@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::MacAddress;
 
 /// Syntax of patterns, for error messages.
-const FORMS: &str = "{ count = 4, from = 1, step = 2 }, { random = 1, below = 64 } or { list = [0, 46] }, without what you do not need";
+const FORMS: &str = "{ count = 4, from = 1, step = 2 }, { random = 1, below = 64 } or { list = [0, 46] }, where keys can be omitted";
 
 /// Pattern of a field before validation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -89,7 +89,7 @@ impl fmt::Display for Amount {
 impl Pattern {
     /// Reads a pattern. The error says what is wrong and, behind `; `, the valid syntax.
     fn read(value: &Value) -> Result<Self, String> {
-        let form = || format!("{value} is no pattern; write {FORMS}");
+        let form = || format!("{value} is not a pattern; write {FORMS}");
         let keys = value.as_object().ok_or_else(form)?;
         let known: &[&str] = match ["count", "random", "list"].map(|key| keys.contains_key(key)) {
             [true, false, false] => &["count", "from", "step"],
@@ -259,14 +259,14 @@ mod tests {
     fn what_is_no_pattern_is_refused_with_its_value_and_the_forms() {
         let told = |pattern: &str| Pattern::read(&toml::from_str(pattern).unwrap()).unwrap_err();
         let unknown = told("rand = 1");
-        assert!(unknown.starts_with("{\"rand\":1} is no pattern; write { count = 4"), "{unknown}");
-        assert!(told("count = 1\nlist = [1]").contains("is no pattern"));
+        assert!(unknown.starts_with("{\"rand\":1} is not a pattern; write { count = 4"), "{unknown}");
+        assert!(told("count = 1\nlist = [1]").contains("is not a pattern"));
         assert!(told("random = 1\nfrom = 2").contains("has `from`, which does not belong there"));
         assert_eq!(told("count = -3"), "`count` is -3; write a whole number from 0");
         assert!(
             told("list = [\"ten\"]").starts_with("`list` holds \"ten\"; write whole numbers, or addresses")
         );
-        assert!(told("list = 5").contains("is no pattern"));
+        assert!(told("list = 5").contains("is not a pattern"));
     }
 
     #[test]

@@ -73,13 +73,13 @@ pub struct GuestConfig {
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
     /// The back end is unreachable or negotiation failed.
-    #[error("the back end was not reached or did not agree: {0}")]
+    #[error("the connection to the back end failed: {0}")]
     FrontEnd(#[from] FrontEndError),
     /// The back end violated the ring protocol.
-    #[error("the back end broke a ring: {0}")]
+    #[error("the back end violated the virtqueue protocol: {0}")]
     Ring(#[from] RingFault),
     /// Shared memory cannot be allocated.
-    #[error("no memory could be shared: {0}")]
+    #[error("cannot create shared memory: {0}")]
     Memory(String),
     /// The back end lacks a feature that the ring kind or the descriptor layout needs.
     #[error("the back end does not offer {0}; choose another kind of ring or of descriptors")]
@@ -88,7 +88,7 @@ pub enum GuestError {
     #[error("the back end does not offer {0}, which this attack needs")]
     NotOffered(&'static str),
     /// The back end has too few queue pairs.
-    #[error("the back end has {has} queue pairs but {wants} were asked for")]
+    #[error("the back end has {has} queue pairs, and {wants} are required")]
     QueuePairs {
         /// Queue pairs of the back end.
         has: u16,
@@ -96,7 +96,7 @@ pub enum GuestError {
         wants: u16,
     },
     /// Listening on a socket failed.
-    #[error("{0} cannot be listened on: {1}")]
+    #[error("cannot listen on {0}: {1}")]
     Listen(PathBuf, String),
     /// The back end closed the connection.
     #[error("the back end closed the connection")]

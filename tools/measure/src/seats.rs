@@ -18,7 +18,7 @@ pub enum Seats {
 pub enum SeatsError {
     /// Fewer than two CPUs available
     #[error(
-        "this process may run on {0} CPU only, and what threads share is only seen on two or more, so nothing was run: use the simulator (`--memory simulated`)"
+        "this process may run on {0} CPU only, and sharing between threads needs two or more, so nothing was run: use the simulator (`--memory simulated`)"
     )]
     TooFew(usize),
     /// The CPU affinity mask cannot be read
@@ -73,7 +73,7 @@ impl std::fmt::Display for Seats {
             Seats::Three([a, b, c]) => write!(f, "Rx on CPU {a}, Guest on CPU {b}, Tx on CPU {c}"),
             Seats::Two([a, b]) => write!(
                 f,
-                "Rx and Tx in turn on CPU {a}, Guest on CPU {b}: with two CPUs what Rx and Tx share stays in one cache, so ratios are not those of three cores"
+                "Rx and Tx in turn on CPU {a}, Guest on CPU {b}: with two CPUs, data shared by Rx and Tx stays in one cache, so ratios differ from those of three cores"
             ),
             Seats::InTurn => write!(f, "all threads in turn on one CPU"),
         }

@@ -13,10 +13,10 @@ pub enum CheckpointError {
     #[error("the file cannot be read: {0}")]
     Unreadable(#[source] io::Error),
     /// The file is not a result file
-    #[error("the file holds no results of the laboratory: {0}")]
+    #[error("it is not a result file of the laboratory: {0}")]
     NotResults(#[source] serde_json::Error),
     /// A value is impossible
-    #[error("`{row}` has {what}, which cannot be, so nothing in the file can be trusted")]
+    #[error("`{row}` has {what}, which is invalid, so the file is rejected")]
     Impossible {
         /// Configuration
         row: String,
@@ -24,7 +24,7 @@ pub enum CheckpointError {
         what: String,
     },
     /// The build, memory, profile, machine, number of packets or seed differs
-    #[error("the file's results were made otherwise and cannot stand in one set with these: {0}")]
+    #[error("the file's results have other options and cannot be combined with these: {0}")]
     OtherProvenance(String),
     /// The file cannot be written
     #[error("the results cannot be written: {0}")]

@@ -28,18 +28,16 @@ pub struct Header {
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
     /// Invalid header line.
-    #[error("it is not what `linerate bench --keep` writes, so nothing in it can be trusted: {0}")]
+    #[error("it is not a file of `linerate bench --keep`: {0}")]
     NotACheckpoint(String),
     /// Invalid trial line.
-    #[error("line {0} is no trial, so nothing behind it can be trusted: {1}")]
+    #[error("line {0} is not a valid trial, so later lines are not trusted: {1}")]
     NotTrial(usize, String),
     /// The trial is not the next one of the plan.
-    #[error(
-        "line {0} is another trial than the one that comes there, so the file was not written by one benchmark"
-    )]
+    #[error("line {0} is not the expected trial, so the file was not written by a single benchmark")]
     Other(usize),
     /// Arguments, machine or build differ.
-    #[error("its trials were made otherwise and cannot be summed with these: {0}")]
+    #[error("its trials have other options and cannot be combined with these: {0}")]
     OtherProvenance(String),
 }
 
@@ -104,11 +102,11 @@ impl Checkpoint {
         let mut lines = bytes[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         let first = lines
             .next()
-            .ok_or_else(|| CheckpointError::NotACheckpoint("there is no whole line".to_owned()))?;
+            .ok_or_else(|| CheckpointError::NotACheckpoint("there is no complete line".to_owned()))?;
         let header: Header = serde_json::from_slice(first)
             .map_err(|error| CheckpointError::NotACheckpoint(error.to_string()))?;
         if header.kept != KIND {
-            return Err(CheckpointError::NotACheckpoint(format!("it was kept by `{}`", header.kept)));
+            return Err(CheckpointError::NotACheckpoint(format!("it was written by `{}`", header.kept)));
         }
         header.plan.validate().map_err(|error| CheckpointError::NotACheckpoint(error.to_string()))?;
         let mut course = Course::new(header.plan.clone());
@@ -116,7 +114,7 @@ impl Checkpoint {
             let trial: Trial = serde_json::from_slice(line)
                 .map_err(|error| CheckpointError::NotTrial(n + 2, error.to_string()))?;
             if !trial.seen.is_possible() {
-                let why = "its numbers cannot be".to_owned();
+                let why = "its values are invalid".to_owned();
                 return Err(CheckpointError::NotTrial(n + 2, why));
             }
             if course.next() != Some(trial.step) {

@@ -73,7 +73,7 @@ pub struct Comparison {
 
 /// Error: two results cannot be compared; lists every difference.
 #[derive(Debug, thiserror::Error)]
-#[error("they were not measured alike, so no ratio of theirs means anything: {}", .0.join("; "))]
+#[error("they were measured with different options, so ratios are meaningless: {}", .0.join("; "))]
 pub struct Incomparable(pub Vec<String>);
 
 /// Compares two results.
@@ -120,7 +120,7 @@ fn notes(a: &Results, b: &Results) -> Vec<String> {
         }
     };
     same("processor", &a.environment.processor, &b.environment.processor);
-    let version = |results: &Results| results.setup.version.clone().unwrap_or_else(|| "not told".to_owned());
+    let version = |results: &Results| results.setup.version.clone().unwrap_or_else(|| "unknown".to_owned());
     same("version of the switch", &version(a), &version(b));
     same("kernel", &a.environment.kernel, &b.environment.kernel);
     same("generator", &a.environment.build.to_string(), &b.environment.build.to_string());
@@ -130,7 +130,7 @@ fn notes(a: &Results, b: &Results) -> Vec<String> {
     same("ports", &a.setup.ports.join(", "), &b.setup.ports.join(", "));
     for (name, results) in [("A", a), ("B", b)] {
         if !results.whole {
-            notes.push(format!("{name} is partial: it was ended before its last trial"));
+            notes.push(format!("{name} is partial: ended before the last trial"));
         }
     }
     notes

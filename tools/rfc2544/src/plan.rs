@@ -97,7 +97,7 @@ pub enum PlanError {
     #[error("`ceiling`: {0}")]
     Ceiling(#[from] NoRate),
     /// The ceiling is unlimited.
-    #[error("`ceiling` is max, which is no number; write a rate, or leave it out")]
+    #[error("`ceiling` is max, which is not a number; write a rate, or leave it out")]
     Unlimited,
 }
 
@@ -108,12 +108,12 @@ impl Plan {
         let range = |what, value: f64, inside: bool, remedy| {
             if inside { Ok(()) } else { Err(PlanError::Range(what, value, remedy)) }
         };
-        range("loss", self.loss, (0.0..1.0).contains(&self.loss), "a part from 0% to less than 100%")?;
+        range("loss", self.loss, (0.0..1.0).contains(&self.loss), "a fraction from 0% to less than 100%")?;
         let precision = self.precision;
-        range("precision", precision, (1e-4..=0.5).contains(&precision), "a part from 0.01% to 50%")?;
+        range("precision", precision, (1e-4..=0.5).contains(&precision), "a fraction from 0.01% to 50%")?;
         range("trial", self.trial, (0.01..=86_400.0).contains(&self.trial), "a time from 10 ms to a day")?;
         range("tries", self.tries.into(), (1..=99).contains(&self.tries), "1 to 99")?;
-        range("agree", self.agree, (0.0..=1.0).contains(&self.agree), "a part from 0% to 100%")?;
+        range("agree", self.agree, (0.0..=1.0).contains(&self.agree), "a fraction from 0% to 100%")?;
         range("rounds", self.rounds.into(), (1..=10_000).contains(&self.rounds), "1 to 10000")?;
         let wrong = self.loads.iter().find(|load| !(0.1..=200.0).contains(*load));
         range("loads", wrong.copied().unwrap_or(0.0), wrong.is_none(), "percentages from 0.1 to 200")?;

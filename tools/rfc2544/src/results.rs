@@ -269,9 +269,9 @@ fn unfinished(size: &SizeResults) -> Option<String> {
         .map(|(_, n)| n.to_string())
         .collect();
     let worth = if of.len() < size.rounds.len() {
-        "no median has what it found so far, where another round has more"
+        "its partial result is not part of a median that another round has"
     } else {
-        "what it found so far is a lower bound"
+        "its result so far is a lower bound"
     };
     (!of.is_empty())
         .then(|| format!("size {}: a search of round {} was not finished; {worth}", size.size, of.join(", ")))
@@ -281,7 +281,7 @@ fn unfinished(size: &SizeResults) -> Option<String> {
 fn notes(course: &Course, sizes: &[SizeResults]) -> Vec<String> {
     let plan = course.plan();
     let mut notes = vec![format!(
-        "a trial has {} s, where RFC 2544 asks for 60 s (`--trial 60s`); of {} at a load {} must pass",
+        "a trial takes {} s; RFC 2544 requires 60 s (`--trial 60s`); of {} at a load, {} must pass",
         plan.trial,
         plan.tries,
         plan.decided().enough
@@ -289,25 +289,23 @@ fn notes(course: &Course, sizes: &[SizeResults]) -> Vec<String> {
     for size in sizes {
         let name = &size.size;
         if !size.carried {
-            notes.push(format!("size {name}: no frame came back, so it was left out; look at MTUs"));
+            notes.push(format!("size {name}: no frame was forwarded, so it was skipped; check MTUs"));
         }
         let ended_at_nothing = |found: Throughput| found.pps <= 0.0 && found.bound != Bound::Unfinished;
         let nothing = |round: &Round| round.ndr.is_some_and(ended_at_nothing);
         let untold = plan.has(Test::Latency) && size.rounds.iter().any(nothing);
         if untold {
-            notes.push(format!(
-                "size {name}: without a rate that loses nothing there is no load to measure latency at"
-            ));
+            notes.push(format!("size {name}: no NDR was found, so latency was not measured"));
         }
         let bounded = |round: &Round| round.ndr.is_some_and(|ndr| ndr.bound == Bound::Generator);
         if plan.has(Test::Latency) && size.rounds.iter().any(bounded) {
             notes.push(format!(
-                "size {name}: the generator is the limit, so loads of latency are parts of 95 % of the throughput"
+                "size {name}: the generator is the limit, so loads for latency are relative to 95 % of the throughput"
             ));
         }
         for at in size.latency().iter().filter(|at| at.short) {
             notes.push(format!(
-                "size {name}: the generator fell short at {} % in every trial, so latencies there are also its own",
+                "size {name}: the generator fell short at {} % in every trial, so latencies there include its own",
                 at.load
             ));
         }

@@ -270,7 +270,7 @@ fn a_generator_at_its_limit_does_not_time_the_switch() {
     );
     assert!(rows.iter().all(|row| (row.asked_pps / ndr.pps - row.load / 100.0 * 0.95).abs() < 1e-3));
     assert!(size.latency().iter().all(|at| !at.short), "repeated");
-    assert!(results.notes.iter().any(|note| note.contains("parts of 95 %")));
+    assert!(results.notes.iter().any(|note| note.contains("relative to 95 %")));
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn a_search_that_was_ended_is_marked_until_its_bounds_have_met() {
         let (ndr, pdr) = (round.ndr.map(|found| found.bound), round.pdr.map(|found| found.bound));
         let told = results.notes.iter().any(|note| note.contains("a search of round 1 was not finished"));
         assert_eq!(told, round.is_unfinished(), "{trials}: {:?}", results.notes);
-        assert!(!results.notes.iter().any(|note| note.contains("no load to measure latency at")));
+        assert!(!results.notes.iter().any(|note| note.contains("no NDR was found")));
         match trials {
             n if n < searched => assert!(met(ndr) != Some(true) || met(pdr) != Some(true), "{round:?}"),
             n if n < bursts => assert_eq!([met(ndr), met(pdr)], [Some(true); 2], "{round:?}"),
@@ -351,11 +351,7 @@ fn a_search_that_was_ended_is_marked_until_its_bounds_have_met() {
 fn a_search_that_ended_at_nothing_says_that_there_is_no_latency() {
     let mut model = Model { leaks: 0.001, ..Model::new(2e6, 10e6) };
     let found = results(&run(&plan(&ALL), &mut model));
-    assert!(
-        found.notes.iter().any(|note| note.contains("no load to measure latency at")),
-        "{:?}",
-        found.notes
-    );
+    assert!(found.notes.iter().any(|note| note.contains("no NDR was found")), "{:?}", found.notes);
     assert!(!found.sizes[0].rounds[0].is_unfinished());
 }
 
@@ -369,7 +365,11 @@ fn a_round_whose_search_was_ended_is_no_sample() {
     assert_eq!(size.rounds[1].ndr.unwrap().bound, Bound::Unfinished);
     let (shown, first) = (size.ndr().unwrap(), size.rounds[0].ndr.unwrap().pps);
     assert_eq!((shown.value, shown.at_least, shown.unfinished), (first, false, false));
-    assert!(cut.notes.iter().any(|note| note.contains("a search of round 2 was not finished; no median")));
+    assert!(
+        cut.notes
+            .iter()
+            .any(|note| note.contains("a search of round 2 was not finished; its partial result"))
+    );
     let compared = compare(&cut, &cut).unwrap();
     assert!(compared.figures.iter().all(|figure| figure.rounds == (1, 1)), "{compared:?}");
     // The same if the search gave up and the round is complete.
@@ -524,7 +524,7 @@ fn a_plan_is_judged_word_by_word() {
     assert!(told(Plan { sizes: vec![Sizes::Fixed(9)], ..good.clone() }).starts_with("`sizes`: a size of 9"));
     let twice = Plan { sizes: vec![Sizes::Fixed(64), Sizes::Fixed(64)], ..good.clone() };
     assert_eq!(told(twice), "`sizes` names 64 twice; name it once");
-    assert!(told(Plan { ceiling: Some("max".to_owned()), ..good.clone() }).contains("which is no number"));
+    assert!(told(Plan { ceiling: Some("max".to_owned()), ..good.clone() }).contains("which is not a number"));
     assert!(told(Plan { precision: f64::NAN, ..good }).starts_with("`precision` is NaN"));
 }
 

@@ -19,13 +19,13 @@ pub(super) enum LockError {
     #[error("its lock is held")]
     Held,
     /// A process of another user holds it.
-    #[error("its lock is held by process {pid} of user {user}, which is no switch of this user", pid = .0.pid, user = .0.user)]
+    #[error("its lock is held by process {pid} of user {user}, which is not a switch of this user", pid = .0.pid, user = .0.user)]
     HeldBy(Holder),
     /// Another user may have made it.
     #[error("its lock {0} is a symbolic link, and links are not followed")]
     Link(PathBuf),
     /// A pipe, a device, a directory.
-    #[error("its lock {0} is no ordinary file")]
+    #[error("its lock {0} is not a regular file")]
     NoFile(PathBuf),
     /// Its owner could open and hold it at any time.
     #[error("its lock {path} belongs to user {owner}, not to user {user} of this process")]

@@ -26,8 +26,8 @@ pub(super) fn open(
         |error: io::Error| Diagnostic::bad(place(), error, "name a file that you may read and write");
     let exists = path.exists();
     if exists && !resume {
-        let remedy = "add --resume to go on with it, or name another file";
-        return Err(Diagnostic::bad(place(), "the file exists already, and would be lost", remedy));
+        let remedy = "add --resume to continue it, or name another file";
+        return Err(Diagnostic::bad(place(), "the file already exists and would be overwritten", remedy));
     }
     if !exists {
         let file = File::create_new(path).map_err(unusable)?;
@@ -55,7 +55,7 @@ fn rewritten(path: &Path, kept: &Checkpoint) -> Result<CheckpointWriter, Diagnos
     next.push(".next");
     let next = PathBuf::from(next);
     let failed = |error: io::Error| {
-        let remedy = "make room there; what was kept is whole";
+        let remedy = "free disk space; the trials in the file are complete";
         Diagnostic::failed(format!("--keep {}", next.display()), error, remedy)
     };
     let mut writer = CheckpointWriter { path: next.clone(), file: File::create(&next).map_err(failed)? };
@@ -67,7 +67,7 @@ fn rewritten(path: &Path, kept: &Checkpoint) -> Result<CheckpointWriter, Diagnos
 
 fn refused(place: String, error: &CheckpointError) -> Diagnostic {
     let remedy = match error {
-        CheckpointError::OtherProvenance(_) => "name another file, or repeat what this one was made with",
+        CheckpointError::OtherProvenance(_) => "name another file, or use the options of this one",
         _ => "name another file",
     };
     Diagnostic::bad(place, error, remedy)
@@ -85,6 +85,8 @@ impl CheckpointWriter {
             self.file.write_all(&line)
         });
         let place = || format!("--keep {}", self.path.display());
-        written.map_err(|error| Diagnostic::failed(place(), error, "make room there; what was kept is whole"))
+        written.map_err(|error| {
+            Diagnostic::failed(place(), error, "free disk space; the trials in the file are complete")
+        })
     }
 }

@@ -37,7 +37,7 @@ impl Start {
 }
 
 fn own() -> Result<OsString, Diagnostic> {
-    let remedy = "allow this program to start itself";
+    let remedy = "allow this program to execute itself";
     let path = std::env::current_exe().map_err(|e| Diagnostic::failed("linerate bench", e, remedy))?;
     Ok(path.into())
 }
@@ -55,7 +55,7 @@ impl Running {
     /// Starts it with its output in `folder`.
     pub(super) fn start(start: &Start, folder: &Path) -> Result<Self, Diagnostic> {
         let name = start.name;
-        let failed = |e: std::io::Error| Diagnostic::failed(name, e, "see that it can be started by hand");
+        let failed = |e: std::io::Error| Diagnostic::failed(name, e, "check that it can be started manually");
         let log = folder.join(format!("{}.log", name.replace(' ', "-")));
         let output = File::create(&log).map_err(failed)?;
         let mut command = Command::new(own()?);
@@ -91,7 +91,7 @@ impl Running {
             return format!("it printed nothing ({})", self.log.display());
         }
         let last = lines[lines.len().saturating_sub(SHOWN)..].join("\n    | ");
-        format!("it printed at last (all of it is in {}):\n    | {last}", self.log.display())
+        format!("its last output (complete output in {}):\n    | {last}", self.log.display())
     }
 
     /// Terminates it, and kills it if it does not end.

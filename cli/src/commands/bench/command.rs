@@ -14,7 +14,7 @@ pub(super) fn fill(flag: &str, command: &str, places: &Places<'_>) -> Result<Str
             continue;
         }
         let Some(value) = value else {
-            let reason = format!("the command names {place}, and there is no such place in this topology");
+            let reason = format!("the command uses {place}, which this topology does not have");
             return Err(Diagnostic::bad(flag, reason, "remove it, or choose another --topology"));
         };
         filled = filled.replace(&place, &quoted(value));
@@ -23,7 +23,7 @@ pub(super) fn fill(flag: &str, command: &str, places: &Places<'_>) -> Result<Str
         return Err(Diagnostic::bad(
             flag,
             "the command is empty",
-            "write what starts it, or leave the flag out",
+            "write the command, or leave the flag out",
         ));
     }
     Ok(filled)

@@ -17,8 +17,8 @@ pub(super) fn run(args: &CompareArgs) -> anyhow::Result<()> {
     })?;
     if comparison.figures.is_empty() {
         let place = format!("{} and {}", args.a.display(), args.b.display());
-        let reason = "they have no figure in common from a round that is whole";
-        return Err(Diagnostic::bad(place, reason, "let both come to an end").into());
+        let reason = "they have no result of a complete round in common";
+        return Err(Diagnostic::bad(place, reason, "run both to the end").into());
     }
     console::print(&comparison, args.output, text)
 }
@@ -26,7 +26,11 @@ pub(super) fn run(args: &CompareArgs) -> anyhow::Result<()> {
 /// Reads the output of `-o json`, or a file written by `--keep`.
 fn read(path: &Path) -> Result<Results, Diagnostic> {
     let wrong = |reason: String| {
-        Diagnostic::bad(path.display(), reason, "name what `linerate bench -o json` printed or `--keep` kept")
+        Diagnostic::bad(
+            path.display(),
+            reason,
+            "name output of `linerate bench -o json` or a file of `--keep`",
+        )
     };
     let bytes = std::fs::read(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
     let printed = serde_json::from_slice::<Results>(&bytes);
@@ -44,7 +48,7 @@ fn text(comparison: &Comparison) -> String {
     let resolved = comparison.figures.iter().filter(|figure| figure.interval.is_some()).count();
     if resolved > 0 {
         lines.push(format!(
-            "intervals hold the true ratio 19 times in 20: of {resolved} figures that are alike, about {:.0} \
+            "intervals contain the true ratio 19 times in 20: of {resolved} equal figures, about {:.0} \
              would differ by chance",
             resolved as f64 / 20.0
         ));
@@ -73,7 +77,7 @@ fn row(figure: &Figure) -> Vec<String> {
 fn words(figure: &Figure) -> String {
     match figure.finding {
         Finding::Differs => "beyond chance".to_owned(),
-        Finding::ByChance => "may be chance".to_owned(),
+        Finding::ByChance => "not significant".to_owned(),
         Finding::TooFewRounds => {
             format!("not known: {} and {} rounds, six are needed", figure.rounds.0, figure.rounds.1)
         }

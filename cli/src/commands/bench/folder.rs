@@ -13,7 +13,7 @@ impl Folder {
     /// Creates a directory.
     pub(super) fn new() -> Result<Self, Diagnostic> {
         let failed = |error: io::Error| {
-            let remedy = "point TMPDIR at a directory that you may write to, with a short path";
+            let remedy = "set TMPDIR to a writable directory with a short path";
             Diagnostic::failed("temporary directory", error, remedy)
         };
         tempfile::Builder::new().prefix("linerate-bench-").tempdir().map(Self).map_err(failed)
@@ -37,7 +37,7 @@ impl Folder {
     /// Writes a file of this name. Returns its path.
     pub(super) fn write(&self, name: &str, text: &str) -> Result<String, Diagnostic> {
         let path = self.path().join(name);
-        let remedy = "make room, or point TMPDIR elsewhere";
+        let remedy = "free disk space, or set TMPDIR to another directory";
         std::fs::write(&path, text).map_err(|e| Diagnostic::failed(path.display(), e, remedy))?;
         Ok(path.display().to_string())
     }

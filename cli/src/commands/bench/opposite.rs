@@ -43,7 +43,7 @@ pub(super) fn mirrored(port: &PortSettings) -> Result<PortSettings, Diagnostic> 
             PortKind::Memif(other)
         }
         other => {
-            let reason = format!("what stands opposite to a port of kind {} cannot be guessed", other.name());
+            let reason = format!("a port of kind {} has no default for the opposite port", other.name());
             return Err(Diagnostic::bad(
                 "--switch linerate",
                 reason,

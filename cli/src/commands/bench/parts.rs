@@ -68,7 +68,7 @@ impl Parts<'_> {
         let of = |places: &[String], n: usize| places.get(n).cloned();
         if cpu.is_none() && names(command, "cpu") {
             let wanted = flag.replace("command", "cpu");
-            let reason = "the command names {cpu}, and --switch-cpu is missing";
+            let reason = "the command uses {cpu}, and --switch-cpu is missing";
             return Err(Diagnostic::bad(flag, reason, format!("add {wanted}, or remove {{cpu}}")));
         }
         let all = [of(&places, 0), of(&places, 1), of(&sockets, 0), of(&sockets, 1), own];
@@ -131,8 +131,7 @@ impl Parts<'_> {
             return Ok(Some(Guest::Process(Start::shell("the guest", &filled))));
         }
         if matches!(self.switch, Switch::Running) {
-            let reason =
-                "a switch that runs already does not know the sockets of a guest that is made up here";
+            let reason = "a running switch has no ports for the built-in guest";
             return Err(Diagnostic::bad("--switch running", reason, "name a --guest-command").into());
         }
         Ok(Some(match (self.topology, self.is_merged()) {

@@ -76,8 +76,8 @@ fn latency(results: &Results) -> Option<String> {
         ">MAX",
         ">JITTER",
         ">IPDV p99",
-        ">FLOOR p50",
-        ">FLOOR p99",
+        ">BASE p50",
+        ">BASE p99",
         ">LOSS %",
     ];
     (!rows.is_empty()).then(|| console::table(&titles, rows))
@@ -121,7 +121,7 @@ fn footer(results: &Results) -> String {
             .to_owned(),
     );
     if !results.whole {
-        lines.push("partial: it was ended before its last trial".to_owned());
+        lines.push("partial: ended before the last trial".to_owned());
     }
     lines.extend(results.notes.iter().cloned());
     lines.join("\n")
@@ -132,7 +132,7 @@ fn place(environment: &Environment) -> [String; 2] {
         environment;
     let cpu = |cpu: Option<usize>| cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string());
     let machine = if *virtual_machine { "a virtual machine" } else { "no virtual machine" };
-    let governor = governor.as_deref().unwrap_or("not told");
+    let governor = governor.as_deref().unwrap_or("unknown");
     let [generator, switch, guest] = [used.generator, used.switch, used.guest].map(cpu);
     [
         format!(

@@ -75,11 +75,11 @@ fn read(path: &Path) -> Result<BenchOptions, Diagnostic> {
     match options {
         BenchOptions { switch: Some(_), switch_command: Some(_), .. } => {
             let reason = "`switch` and `switch-command` name two switches";
-            Err(Diagnostic::bad(shown, reason, "leave out one of both"))
+            Err(Diagnostic::bad(shown, reason, "remove one of the two"))
         }
         BenchOptions { guest: Some(_), guest_command: Some(_), .. } => {
             let reason = "`guest` and `guest-command` name two guests";
-            Err(Diagnostic::bad(shown, reason, "leave out one of both"))
+            Err(Diagnostic::bad(shown, reason, "remove one of the two"))
         }
         options => Ok(options),
     }
@@ -93,7 +93,7 @@ fn trials(
 ) -> anyhow::Result<Option<Stop>> {
     let before = course.trials().len();
     if before > 0 {
-        console::aside(&format!("{before} trials are there already"));
+        console::aside(&format!("{before} trials are complete already"));
     }
     if course.next().is_none() {
         return Ok(None);
@@ -143,7 +143,7 @@ fn in_turn(
 fn name(job: &Job, step: &Step) -> String {
     let what = match step.doing {
         Doing::Wire => "own wire".to_owned(),
-        Doing::Probe => "does it come back".to_owned(),
+        Doing::Probe => "connectivity".to_owned(),
         Doing::Throughput => "throughput".to_owned(),
         Doing::Latency(load) => format!("latency at {load} %"),
         Doing::Loss(percent) => format!("loss at {percent} %"),
@@ -160,10 +160,10 @@ fn name(job: &Job, step: &Step) -> String {
 
 fn ended(course: &Course, kept: Option<&Path>) -> Diagnostic {
     let (done, about) = course.progress();
-    let reason = format!("ended by a signal after {done} of about {about} trials; the result is of those");
+    let reason = format!("ended by a signal after {done} of about {about} trials; the result is partial");
     let remedy = match kept {
-        Some(_) => "run the same command with --resume: it goes on from here",
-        None => "next time use `--keep FILE`, which the same command with --resume goes on from",
+        Some(_) => "run the same command with --resume to continue",
+        None => "next time use `--keep FILE`, and continue with the same command and --resume",
     };
     Diagnostic::failed("linerate bench", reason, remedy)
 }

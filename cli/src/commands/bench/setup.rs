@@ -71,7 +71,7 @@ fn validate_inline(options: &BenchOptions, topology: Topology, switch: Switch<'_
     ];
     let wrong = not_here.into_iter().find(|(_, wrong)| *wrong && matches!(switch, Switch::Inline));
     wrong.map_or(Ok(()), |(flag, _)| {
-        let reason = "a switch within the generator has its two ports and the generator's CPU";
+        let reason = "an inline switch has two ports and runs on the generator's CPU";
         Err(Diagnostic::bad(format!("--switch inline with {flag}"), reason, format!("leave out {flag}")))
     })
 }
@@ -82,8 +82,7 @@ fn validate_guest(options: &BenchOptions, topology: Topology) -> Result<(), Diag
     let inline = options.guest == Some(OwnGuest::Inline);
     let wrong = not_here.into_iter().find(|(_, wrong)| inline && *wrong);
     wrong.map_or(Ok(()), |(flag, _)| {
-        let reason =
-            "a guest within the generator forwards (phy-vm-phy) or reflects (loop), on the generator's CPU";
+        let reason = "an inline guest forwards (phy-vm-phy) or reflects (loop), on the generator's CPU";
         Err(Diagnostic::bad(
             format!("--guest inline with {flag}"),
             reason,
@@ -95,7 +94,7 @@ fn validate_guest(options: &BenchOptions, topology: Topology) -> Result<(), Diag
 fn validate_workers(options: &BenchOptions, switch: Switch<'_>) -> Result<(), Diagnostic> {
     let foreign = options.switch_workers.is_some() && !matches!(switch, Switch::Ours);
     let place = "--switch-workers";
-    let reason = "only a switch that is started here as linerate is run by it";
+    let reason = "this option applies only to the built-in switch";
     if foreign { Err(Diagnostic::bad(place, reason, "leave it out")) } else { Ok(()) }
 }
 
@@ -106,7 +105,7 @@ fn stream(options: &BenchOptions, plan: &Plan, place: &str) -> Result<Descriptio
     stream.flows = options.flows.unwrap_or(stream.flows);
     let not_here = [("rate", stream.rate.is_some()), ("pcap", stream.pcap.is_some())];
     if let Some((key, _)) = not_here.into_iter().find(|(_, given)| *given) {
-        let reason = format!("`{key}` of the stream is what a benchmark decides itself");
+        let reason = format!("`{key}` of the stream is set by the benchmark");
         return Err(Diagnostic::bad(place, reason, "remove it"));
     }
     for size in &plan.sizes {
@@ -129,7 +128,7 @@ fn ports(
     if !given.is_empty() {
         if given.len() != wanted {
             let reason = format!("there are {} ports, and {} has {wanted}", given.len(), topology.name());
-            return Err(Diagnostic::bad("--port", reason, "name so many, or none").into());
+            return Err(Diagnostic::bad("--port", reason, "name as many, or none").into());
         }
         return judged_ports(given);
     }
@@ -137,8 +136,13 @@ fn ports(
         return Ok(Vec::new());
     }
     if matches!(switch, Switch::Running) {
-        let reason = "a switch that runs already does not know sockets that are made up here";
-        return Err(Diagnostic::bad("--switch running", reason, "name its places with --port").into());
+        let reason = "a running switch has no ports for temporary sockets";
+        return Err(Diagnostic::bad(
+            "--switch running",
+            reason,
+            "name its sockets or interfaces with --port",
+        )
+        .into());
     }
     let mode = match (switch, options.sockets.unwrap_or_default()) {
         (Switch::Command(_), Listener::Ours) => "server",

@@ -131,12 +131,12 @@ fn a_place_for_a_cpu_wants_its_flag_and_nobody_shares_one() {
     for (words, expected) in [
         (
             ["--switch-command", "sw {cpu} {a} {b}"].to_vec(),
-            "--switch-command: the command names {cpu}, and --switch-cpu is missing\n    remedy: add --switch-cpu",
+            "--switch-command: the command uses {cpu}, and --switch-cpu is missing\n    remedy: add --switch-cpu",
         ),
         (guest, "remedy: add --guest-cpu"),
         (
             ["--cpu", "0", "--switch-cpu", "0"].to_vec(),
-            "linerate: --switch-cpu 0 and --cpu 0: they would take turns",
+            "linerate: --switch-cpu 0 and --cpu 0: they would share",
         ),
         (
             [&through[..], &["--cpu", "0", "--guest-cpu", "0"]].concat(),
@@ -189,28 +189,28 @@ fn bad_input_is_told_with_place_reason_and_remedy() {
     for (words, expected) in [
         (&["--sizes", "59"][..], "`sizes`: a size of 59 bytes is not possible\n    remedy: write 60"),
         (&["--tests", "loss,loss"], "`tests` names loss twice\n    remedy: name it once"),
-        (&["--loss", "100%"], "`loss` is 1\n    remedy: write a part"),
+        (&["--loss", "100%"], "`loss` is 1\n    remedy: write a fraction"),
         (&["--rounds", "0"], "`rounds` is 0"),
-        (&["--ceiling", "fast"], "`ceiling`: `fast` is no rate"),
-        (&["--set", "pcap=x"], "`pcap` of the stream is what a benchmark decides itself"),
+        (&["--ceiling", "fast"], "`ceiling`: `fast` is not a rate"),
+        (&["--set", "pcap=x"], "`pcap` of the stream is set by the benchmark"),
         (&["--set", "colour=red"], "unknown field `colour`"),
         (&["--port", "kind=null"], "there are 1 ports, and vm-vm has 2"),
-        (&["--port", "kind=null", "--port", "kind=null"], "cannot be guessed"),
-        (&["--switch", "running"], "name its places with --port"),
+        (&["--port", "kind=null", "--port", "kind=null"], "has no default"),
+        (&["--switch", "running"], "name its sockets or interfaces with --port"),
         (&["--switch-command", "sw {a}"], "vm-vm needs {b}"),
         (&["--switch-command", "sw {a} {c}", "--topology", "phy-vm-phy"], "needs {b}"),
-        (&["--switch-command", "sw {a} {b} {c}"], "the command names {c}"),
+        (&["--switch-command", "sw {a} {b} {c}"], "the command uses {c}"),
         (&["--guest-command", "x"], "vm-vm has no guest"),
         (&["--switch", "inline", "--topology", "loop"], "--switch inline with --topology"),
         (&["--switch", "inline", "--switch-cpu", "0"], "leave out --switch-cpu"),
-        (&["--guest", "inline"], "--guest inline with --topology: a guest within the generator"),
+        (&["--guest", "inline"], "--guest inline with --topology: an inline guest"),
         (&["--guest", "inline", "--topology", "phy-vm-phy", "--guest-cpu", "0"], "leave out --guest-cpu"),
         (&["--switch-workers", "/nowhere.toml"], "--switch-workers /nowhere.toml: "),
-        (&["--switch-workers", "/nowhere.toml", "--switch-cpu", "0"], "the file says which CPUs"),
-        (&["--switch-workers", "x", "--switch", "inline"], "only a switch that is started here"),
+        (&["--switch-workers", "/nowhere.toml", "--switch-cpu", "0"], "the file sets the CPUs"),
+        (&["--switch-workers", "x", "--switch", "inline"], "this option applies only"),
         (&["--agree", "200%"], "`agree` is 2"),
         (&["--switch-cpu", "9999"], "--switch-cpu 9999: this CPU cannot be used"),
-        (&["--timeout", "0s"], "--timeout: no switch can be waited for as long as 0ns"),
+        (&["--timeout", "0s"], "--timeout: 0ns is out of range"),
     ] {
         let told = told(words);
         assert!(told.contains(expected) && told.contains("remedy: "), "{words:?}: {told}");

@@ -69,7 +69,7 @@ impl<'a> Bed<'a> {
         bed.ends = Some(ends);
         match opened {
             Ok(()) => Ok(bed),
-            Err(error) => Err(bed.why(Some(&error), "no port came to life")),
+            Err(error) => Err(bed.why(Some(&error), "no port became ready")),
         }
     }
 
@@ -92,7 +92,7 @@ impl<'a> Bed<'a> {
         let (mut guest, began) = (within::reflector(words)?, Instant::now());
         while !guest.sit()? {
             if !self.goes_on() || began.elapsed() > self.job.timeout {
-                return Err(self.why(None, "the guest's device did not come to life"));
+                return Err(self.why(None, "the guest's device did not become ready"));
             }
         }
         Ok(guest)
@@ -109,14 +109,14 @@ impl<'a> Bed<'a> {
             return Stop::Asked;
         }
         if let Some(child) = self.children.iter_mut().find_map(|child| child.has_ended().then_some(&*child)) {
-            let remedy = "run its command by hand; the result is of what was measured until then";
-            let reason = format!("it ended by itself ({}); {}", child.how(), child.words());
+            let remedy = "run its command manually; the result is partial";
+            let reason = format!("it exited ({}); {}", child.how(), child.words());
             return Diagnostic::failed(child.name(), reason, remedy).into();
         }
         let words: Vec<String> =
             self.children.iter().map(|child| format!("\n  {}: {}", child.name(), child.words())).collect();
         let reason = error.map_or_else(|| otherwise.to_owned(), ToString::to_string) + &words.concat();
-        let remedy = "look at what it says of these ports, or give it more time with --timeout";
+        let remedy = "check its messages about these ports, or give it more time with --timeout";
         Diagnostic::failed("the switch", reason, remedy).into()
     }
 
@@ -175,13 +175,13 @@ impl<'a> Bed<'a> {
         if self.ending.load(Ordering::Relaxed) {
             return Stop::Asked;
         }
-        Diagnostic::failed("the generator's own wire", error, "give --ceiling, or this process more memory")
+        Diagnostic::failed("the loopback baseline", error, "give --ceiling, or this process more memory")
             .into()
     }
 
     /// Runs a trial through the switch, over the open ports.
     fn through(&mut self, size: usize, timing: Timing, delays: bool) -> Result<Seen, Stop> {
-        let Some(ends) = self.ends.take() else { return Err(self.why(None, "its ports are gone")) };
+        let Some(ends) = self.ends.take() else { return Err(self.why(None, "its ports were removed")) };
         let rig = Rig::new(ends, &self.stream(size), timing, key());
         let rig = rig.map_err(|error| self.why(Some(&error), ""))?;
         let (ends, outcome) = rig.run_open(&mut |now: Progress| {

@@ -29,8 +29,8 @@ pub(super) fn cpus(options: &BenchOptions) -> Result<(), Diagnostic> {
 
 /// Error for two threads that share a CPU.
 pub(super) fn shared(place: &str) -> Diagnostic {
-    let reason = "they would take turns on one CPU, and what was measured would be how long a turn is";
-    Diagnostic::bad(place, reason, "give each a CPU of its own; a guest that has none can be --guest inline")
+    let reason = "they would share one CPU, and scheduling would dominate the results";
+    Diagnostic::bad(place, reason, "give each its own CPU; a guest without a CPU can be --guest inline")
 }
 
 /// Checks the range of the timeout.
@@ -39,7 +39,7 @@ pub(super) fn timeout(options: &BenchOptions) -> Result<(), Diagnostic> {
     if (least..=longest).contains(&options.timeout()) {
         return Ok(());
     }
-    let reason = format!("no switch can be waited for as long as {:?}", options.timeout());
+    let reason = format!("{:?} is out of range", options.timeout());
     Err(Diagnostic::bad("--timeout", reason, "write a time from 1ms to a week, such as 20s"))
 }
 
@@ -57,19 +57,17 @@ pub(super) fn uses(options: &BenchOptions, switch: Switch<'_>, has_guest: bool) 
 
 fn switch_ports(options: &BenchOptions, switch: Switch<'_>) -> Option<Useless> {
     let given = !(options.switch_ports.is_empty() && options.switch_port_flags.is_empty());
-    let reason = "only a switch that is started here as linerate is given ports";
+    let reason = "this option applies only to the built-in switch";
     (given && !matches!(switch, Switch::Ours)).then_some(("--switch-port", reason, "leave it out"))
 }
 
 fn switch_cpu(options: &BenchOptions, switch: Switch<'_>) -> Option<Useless> {
     options.switch_cpu?;
     match switch {
-        Switch::Running => {
-            Some(("--switch-cpu", "a switch that runs already is where it is", "leave it out"))
-        }
+        Switch::Running => Some(("--switch-cpu", "a running switch cannot be pinned", "leave it out")),
         Switch::Command(command) if !names(command, "cpu") => Some((
             "--switch-cpu",
-            "the command does not name {cpu}, so nothing would run there",
+            "the command does not use {cpu}, so the CPU would have no effect",
             "write {cpu} where --switch-command takes a CPU, or leave --switch-cpu out",
         )),
         Switch::Ours | Switch::Inline | Switch::Command(_) => None,
@@ -77,19 +75,17 @@ fn switch_cpu(options: &BenchOptions, switch: Switch<'_>) -> Option<Useless> {
 }
 
 fn guest(options: &BenchOptions, has_guest: bool) -> Option<Useless> {
-    let reason = "frames pass no guest here";
+    let reason = "this topology has no guest";
     (options.guest.is_some() && !has_guest).then_some(("--guest", reason, "leave it out"))
 }
 
 fn guest_cpu(options: &BenchOptions, has_guest: bool) -> Option<Useless> {
     options.guest_cpu?;
     match &options.guest_command {
-        _ if !has_guest => {
-            Some(("--guest-cpu", "there is no guest, so nothing would run there", "leave it out"))
-        }
+        _ if !has_guest => Some(("--guest-cpu", "there is no guest to pin", "leave it out")),
         Some(command) if !names(command, "cpu") => Some((
             "--guest-cpu",
-            "the command does not name {cpu}, so nothing would run there",
+            "the command does not use {cpu}, so the CPU would have no effect",
             "write {cpu} where --guest-command takes a CPU, or leave --guest-cpu out",
         )),
         _ => None,
@@ -99,8 +95,8 @@ fn guest_cpu(options: &BenchOptions, has_guest: bool) -> Option<Useless> {
 fn sockets(options: &BenchOptions, switch: Switch<'_>, has_guest: bool) -> Option<Useless> {
     options.sockets?;
     let reason = match switch {
-        Switch::Command(_) => "every port and guest is named, so there are no sockets but theirs",
-        _ => "only a switch that --switch-command starts can have it either way",
+        Switch::Command(_) => "every port and guest is named, so no socket has a default",
+        _ => "this option requires --switch-command",
     };
     let made_up = options.ports.is_empty() && options.port_flags.is_empty();
     let read =

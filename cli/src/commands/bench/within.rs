@@ -13,7 +13,7 @@ use engine::{Engine, EngineConfig, Rss, WorkerConfig};
 use generator::rig::{Beside, Ends};
 use std::fmt::Display;
 
-const REMEDY: &str = "close what holds memory or descriptors, and try again";
+const REMEDY: &str = "free memory or descriptors, and try again";
 
 /// The generator's ends of an inline switch.
 pub(super) fn switch() -> Result<Ends, Diagnostic> {

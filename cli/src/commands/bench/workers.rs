@@ -17,7 +17,7 @@ pub(super) fn workers(options: &BenchOptions) -> Result<(String, Option<String>)
     let place = format!("--switch-workers {}", path.display());
     if options.switch_cpu.is_some() {
         let remedy = "name the CPUs there, and leave out --switch-cpu";
-        return Err(Diagnostic::bad(place, "the file says which CPUs the switch has", remedy));
+        return Err(Diagnostic::bad(place, "the file sets the CPUs of the switch", remedy));
     }
     read(path, place).map(|text| (text.clone(), Some(text)))
 }
@@ -44,7 +44,7 @@ fn read(path: &Path, place: String) -> Result<String, Diagnostic> {
         Diagnostic { file, line, ..bad("syntax".to_owned(), error.message().to_owned()) }
     })?;
     match table.keys().find(|key| !SECTIONS.contains(&key.as_str())) {
-        Some(key) => Err(bad(place, format!("`{key}` is what the benchmark decides itself"))),
+        Some(key) => Err(bad(place, format!("`{key}` is set by the benchmark"))),
         None => Ok(text + "\n"),
     }
 }

@@ -36,7 +36,8 @@ impl Guests {
         sockets: &[PathBuf],
         first: usize,
     ) -> Result<(), Diagnostic> {
-        let failed = |e: std::io::Error| Diagnostic::failed("demo", e, "allow this program to start itself");
+        let failed =
+            |e: std::io::Error| Diagnostic::failed("demo", e, "allow this program to execute itself");
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
         command.args([
             "guest",
@@ -69,7 +70,7 @@ impl Guests {
         for child in &mut self.0 {
             if let Ok(Some(status)) = child.try_wait() {
                 let reason = format!("a guest ended with {status}");
-                return Err(Diagnostic::failed("demo", reason, "look at its message above"));
+                return Err(Diagnostic::failed("demo", reason, "see its message above"));
             }
         }
         Ok(())

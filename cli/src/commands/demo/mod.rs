@@ -79,7 +79,7 @@ struct Sockets(PathBuf);
 impl Sockets {
     fn new() -> Result<Self, Diagnostic> {
         let dir = std::env::temp_dir().join(format!("linerate-demo-{}", std::process::id()));
-        let remedy = "point TMPDIR at a directory that can be written";
+        let remedy = "set TMPDIR to a writable directory";
         std::fs::create_dir(&dir).map_err(|e| Diagnostic::failed(dir.display(), e, remedy))?;
         Ok(Self(dir))
     }
@@ -152,8 +152,8 @@ fn wait_for_guests(engine: &Engine, guests: &mut Guests, ending: &AtomicBool) ->
         return Ok(());
     }
     guests.check()?;
-    let remedy = "look at the guests' messages above, or try another --ring";
-    Err(Diagnostic::failed("demo", "the guests did not plug in within 10 s", remedy).into())
+    let remedy = "see the guests' messages above, or try another --ring";
+    Err(Diagnostic::failed("demo", "the guests did not connect within 10 s", remedy).into())
 }
 
 fn wait_until(ending: &AtomicBool, done: impl Fn() -> bool) -> bool {

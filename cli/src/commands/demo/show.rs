@@ -24,7 +24,7 @@ impl Live {
     /// Reports activity before the first measurement, if it can be overwritten later.
     pub(super) fn announce(&mut self, size: FrameSize) {
         if !self.silent && self.redraws {
-            self.redraw(&format!("size {size}: guests plug in and frames begin to circulate\n"));
+            self.redraw(&format!("size {size}: guests connect and frames start to circulate\n"));
         }
     }
 
@@ -127,8 +127,8 @@ pub(super) fn summary(output: Output, report: &Report) -> anyhow::Result<()> {
         "\nMeasured on {}:\n\
          switch  learning bridge, one worker on {}, copy kernel {kernel}\n\
          guests  two with {} rings ({} descriptors) on {}, {} frames in circulation\n\
-         A frame counts once, when it has left the switch. These are rates of one\n\
-         machine at one moment: compare only what ran side by side.",
+         A frame counts once, when it has left the switch. Rates depend on the\n\
+         machine and its load: compare only runs on the same idle machine.",
         report.processor,
         cpu(report.switch_cpu),
         report.ring,

@@ -78,7 +78,7 @@ fn file(path: &Path) -> Result<File, Diagnostic> {
     toml::from_str(&text).map_err(|error| {
         let line = error.span().map(|span| text[..span.start.min(text.len())].split('\n').count());
         let place = line.map_or_else(|| shown.clone(), |line| format!("{shown}:{line}"));
-        invalid(place, error.message(), "correct this line; `linerate gen --help` has all keys of a stream")
+        invalid(place, error.message(), "correct this line; `linerate gen --help` lists all keys of a stream")
     })
 }
 
@@ -89,7 +89,7 @@ fn streams(args: &GenArgs, of_file: Vec<Description>) -> Result<Vec<Description>
         (false, true) => Ok(of_file),
         (false, false) => {
             let reason = "flags describe a stream, and the file has streams as well";
-            Err(Diagnostic::bad("the command line", reason, "leave out one of both"))
+            Err(Diagnostic::bad("the command line", reason, "remove one of the two"))
         }
     }
 }
@@ -120,7 +120,7 @@ fn by_flags(args: &StreamArgs) -> Result<Description, Diagnostic> {
     let mut stream = described(&args.set, &Description::default())?;
     let of = &args;
     if let Some(flag) = of.pcap.as_ref().and(of_frames(of)) {
-        let reason = "the frames of a capture are sent as they are";
+        let reason = "frames of a capture are sent unchanged";
         return Err(Diagnostic::bad(
             format!("--pcap with {flag}"),
             reason,
@@ -221,7 +221,7 @@ pub(crate) fn judged_ports(given: Vec<Map<String, Value>>) -> anyhow::Result<Vec
     };
     for (end, mut section) in ENDS.into_iter().zip(given) {
         if let Some(key) = OF_A_SWITCH.iter().find(|key| section.contains_key(**key)) {
-            let reason = format!("`{key}` is nothing that a generator's port has");
+            let reason = format!("`{key}` is not supported for ports of the generator");
             return Err(Diagnostic::bad(format!("the {end} port"), reason, "remove it").into());
         }
         section.insert("bridge".to_owned(), end.into());

@@ -112,7 +112,7 @@ impl Report {
             outcome.seconds, outcome.lost, outcome.sent
         );
         if outcome.interrupted {
-            text.push_str(", ended early: the numbers are of what there was");
+            text.push_str(", ended early: the results are partial");
         }
         let _ = write!(text, "\n{}", self.verdict);
         for (count, what) in self.strangers().into_iter().filter(|(count, _)| *count > 0) {
@@ -128,12 +128,12 @@ impl Report {
     fn strangers(&self) -> [(u64, &'static str); 6] {
         let outcome = &self.outcome;
         [
-            (outcome.untagged, "frames came without a valid tag of this run"),
-            (outcome.unknown_stream, "frames came with a tag of no stream"),
-            (outcome.impossible_time, "frames came before they were made, by their tag"),
-            (outcome.returned, "frames came back to the sending port"),
+            (outcome.untagged, "frames received without a valid tag of this run"),
+            (outcome.unknown_stream, "frames received with the tag of an unknown stream"),
+            (outcome.impossible_time, "frames received before their transmit time stamp"),
+            (outcome.returned, "frames returned to the sending port"),
             (outcome.dropped_by_port, "frames were lost by the sending port itself"),
-            (outcome.faults, "times a port broke"),
+            (outcome.faults, "port faults"),
         ]
     }
 }
@@ -141,13 +141,9 @@ impl Report {
 /// What the limit was, in words.
 fn verdict(outcome: &Outcome, asked: Option<f64>, baseline: Option<&LoopbackBaseline>) -> String {
     let own = baseline.map(|baseline| {
-        let part =
-            asked.map(|asked| format!("; asked were {:.0} % of it", asked / baseline.most_pps * 100.0));
-        format!(
-            " (over a wire of its own it does {:.3} Mpps{})",
-            baseline.most_pps / 1e6,
-            part.unwrap_or_default()
-        )
+        let part = asked
+            .map(|asked| format!("; the requested rate is {:.0} % of it", asked / baseline.most_pps * 100.0));
+        format!(" (loopback baseline: {:.3} Mpps{})", baseline.most_pps / 1e6, part.unwrap_or_default())
     });
     let own = own.unwrap_or_default();
     let missed = outcome.missed;
@@ -155,18 +151,18 @@ fn verdict(outcome: &Outcome, asked: Option<f64>, baseline: Option<&LoopbackBase
         (Limit::None, _) => format!("the generator kept the rate{own}"),
         (Limit::Generator, Some(_)) => {
             format!(
-                "the generator was the limit: {} frames went too late or not at all{own}",
+                "the generator was the limit: {} frames were sent late or not at all{own}",
                 missed.generator
             )
         }
         (Limit::Generator, None) => format!("the generator was the limit, not the switch{own}"),
         (Limit::Port, Some(_)) => {
             format!(
-                "the switch was the limit: its port took no more, and {} frames did not go{own}",
+                "the switch was the limit: its port accepted no more, and {} frames were not sent{own}",
                 missed.port
             )
         }
-        (Limit::Port, None) => format!("the switch was the limit: its port took no more{own}"),
+        (Limit::Port, None) => format!("the switch was the limit: its port accepted no more{own}"),
     }
 }
 

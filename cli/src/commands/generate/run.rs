@@ -61,7 +61,7 @@ pub(crate) fn ends(ports: &[PortSettings]) -> Result<Ends, Diagnostic> {
         Ok::<_, Diagnostic>(Side::new(&port.name, control))
     };
     let Some((first, others)) = ports.split_first() else {
-        return Err(Diagnostic::bad("the ports", "there is none", "add --port kind=...,..."));
+        return Err(Diagnostic::bad("the ports", "no port is given", "add --port kind=...,..."));
     };
     Ok(Ends { send: side(first)?, receive: others.first().map(side).transpose()?, beside: None })
 }
@@ -78,11 +78,11 @@ fn not_ready(error: &RigError, ports: &[PortSettings]) -> Option<Diagnostic> {
 fn failed(error: &RigError) -> Diagnostic {
     let remedy = match error {
         RigError::NotReady { .. } => {
-            "start the other side, look at what it says of this port, or give it more time with --timeout"
+            "start the other side, check its messages about this port, or give it more time with --timeout"
         }
         RigError::Streams(_) => return Diagnostic::bad("the streams", error, "describe fewer"),
-        RigError::Ended => "let it run longer",
-        _ => "correct what the reason names",
+        RigError::Ended => "increase --duration",
+        _ => "correct the cause in the reason",
     };
     Diagnostic::failed("linerate gen", error, remedy)
 }
@@ -135,11 +135,13 @@ impl Shown {
         match now.phase {
             Phase::Waiting => format!("waiting for the ports, {since:.0} s"),
             Phase::WarmUp => format!("warming up: {} sent", now.sent),
-            Phase::Draining => format!("waiting for the last frames: {} of {} came", now.received, now.sent),
+            Phase::Draining => {
+                format!("waiting for the last frames: {} of {} received", now.received, now.sent)
+            }
             Phase::Measuring => {
                 let rate = now.sent as f64 / since.max(1e-9) / 1e6;
                 let left = self.duration.as_secs_f64() - since;
-                format!("{rate:.3} Mpps sent, {} of {} came, {left:.0} s left", now.received, now.sent)
+                format!("{rate:.3} Mpps sent, {} of {} received, {left:.0} s left", now.received, now.sent)
             }
         }
     }

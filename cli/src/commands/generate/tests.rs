@@ -76,10 +76,18 @@ fn bad_input_is_told_with_place_reason_and_remedy() {
 #[test]
 fn a_value_of_another_form_is_told_with_its_key_and_the_form() {
     for (set, reason, remedy) in [
-        ("rate=5", "`rate`: `5` is no rate", "write 10kpps, 2.5Gbit/s"),
+        ("rate=5", "`rate`: `5` is not a rate", "write 10kpps, 2.5Gbit/s"),
         ("size=70000", "`size`: a size of 70000 bytes is not possible", "write 60 to 9212"),
-        ("size=5.5", "`size`: 5.5 names no sizes", "write a number such as 64, several such as [64, 1514]"),
-        ("vary={ttl={rand=1}}", "`vary`: `ttl`: {\"rand\":1} is no pattern", "write { count = 4, from = 1"),
+        (
+            "size=5.5",
+            "`size`: 5.5 is not a list of sizes",
+            "write a number such as 64, several such as [64, 1514]",
+        ),
+        (
+            "vary={ttl={rand=1}}",
+            "`vary`: `ttl`: {\"rand\":1} is not a pattern",
+            "write { count = 4, from = 1",
+        ),
         (
             "vary={ttl={list=[\"x\"]}}",
             "`vary`: `ttl`: `list` holds \"x\"",
@@ -96,13 +104,13 @@ fn a_value_of_another_form_is_told_with_its_key_and_the_form() {
     std::fs::write(&path, "[[stream]]\nname = \"a\"\nvary = { ttl = { rand = 1 } }\n").unwrap();
     let refused = told(&[path.to_str().unwrap()]);
     assert!(
-        refused.contains("streams.toml:3: `vary`: `ttl`: {\"rand\":1} is no pattern\n    remedy: write"),
+        refused.contains("streams.toml:3: `vary`: `ttl`: {\"rand\":1} is not a pattern\n    remedy: write"),
         "{refused}"
     );
     std::fs::write(&path, "[[stream]]\nrate = 5\n").unwrap();
     let refused = told(&[path.to_str().unwrap()]);
     assert!(
-        refused.contains("streams.toml:2: `rate`: `5` is no rate\n    remedy: write 10kpps"),
+        refused.contains("streams.toml:2: `rate`: `5` is not a rate\n    remedy: write 10kpps"),
         "{refused}"
     );
 }
@@ -122,7 +130,7 @@ fn flags_beside_a_capture_are_refused_by_name() {
     {
         let refused = told(&[&PAIR[..], &["--pcap", capture, flag, value]].concat());
         assert!(
-            refused.contains(&format!("--pcap with {flag}: the frames of a capture are sent as they are")),
+            refused.contains(&format!("--pcap with {flag}: frames of a capture are sent unchanged")),
             "{refused}"
         );
     }
@@ -137,15 +145,18 @@ fn flags_beside_a_capture_are_refused_by_name() {
 fn a_port_that_never_sends_and_receives_is_refused_before_it_is_waited_for() {
     assert!(
         told(&["--port", "kind=null"])
-            .contains("the send port: nothing ever comes from a port of kind \"null\"")
+            .contains("the send port: no frame is received from a port of kind \"null\"")
     );
     let written = told(&["--port", "kind=pcap,write=/tmp/lr-none.pcapng"]);
     assert!(
-        written.contains("the send port: nothing ever comes from a file that is only written"),
+        written.contains("the send port: no frame is received from a file that is only written"),
         "{written}"
     );
     let alone = told(&["--port", "kind=patch,name=a,peer=b"]);
-    assert!(alone.contains("the send port: the `peer` of this patch is none of these ports"), "{alone}");
+    assert!(
+        alone.contains("the send port: the `peer` of this patch port is not among these ports"),
+        "{alone}"
+    );
     let other = told(&[&PAIR[..2], &["--port", "kind=null"]].concat());
     assert!(other.contains("remedy: add the port that `peer` names"), "{other}");
 }

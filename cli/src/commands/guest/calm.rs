@@ -192,7 +192,7 @@ fn reading(outcome: &Outcome, turns: &Turns, before: [u64; 3], elapsed: Duration
 }
 
 fn failed(error: &RigError) -> Diagnostic {
-    Diagnostic::failed("--calm", error, "look at what the switch says of the calm guests' ports")
+    Diagnostic::failed("--calm", error, "check the switch's messages about the calm guests' ports")
 }
 
 /// For people.

@@ -99,18 +99,18 @@ fn validate(attack: &Attack, args: &GuestArgs) -> Result<(), Diagnostic> {
     }
     if sockets < 2 && args.peer.is_none() && !attack.is_alone() {
         let remedy = "give --peer MAC, or a second socket whose device receives";
-        return Err(Diagnostic::bad(place(), "nothing says where its frames go", remedy));
+        return Err(Diagnostic::bad(place(), "the destination of its frames is not set", remedy));
     }
     if attack.only_connects() && !args.socket.listen.is_empty() {
-        let reason = "the device of this attack connects, and never listens";
+        let reason = "the device of this attack can only connect";
         return Err(Diagnostic::bad(place(), reason, "let the switch listen, and give --connect"));
     }
     if attack.is_theft() && args.peer.is_none() && args.attack.calm.is_empty() {
-        let reason = "nothing says whose address it takes";
+        let reason = "the address to spoof is not set";
         return Err(Diagnostic::bad(place(), reason, "give --peer MAC, or --calm twice"));
     }
     if !matches!(args.attack.calm.len(), 0 | 2) {
-        let reason = format!("a calm pair has two sockets, and {} is given", args.attack.calm.len());
+        let reason = format!("--calm requires two sockets, and {} is given", args.attack.calm.len());
         return Err(Diagnostic::bad("--calm", reason, "give it twice: for the sender and for the receiver"));
     }
     Ok(())
@@ -148,7 +148,7 @@ fn failed(attack: &Attack, error: &GuestError) -> Diagnostic {
             Diagnostic::bad(place, error, "enable it at the port, or attack without it by --anyway")
         }
         GuestError::Missing(_) => Diagnostic::bad(place, error, "choose another --ring"),
-        _ => Diagnostic::failed(place, error, "look at what the switch says of this port"),
+        _ => Diagnostic::failed(place, error, "check the switch's messages about this port"),
     }
 }
 

@@ -29,9 +29,9 @@ pub(crate) fn machine(machine: &Machine) -> String {
     }));
     lines.extend(machine.caches.iter().map(cache));
     if !machine.offline.is_empty() {
-        lines.push(format!("switched off: CPUs {}", list(&machine.offline)));
+        lines.push(format!("offline: CPUs {}", list(&machine.offline)));
     }
-    lines.extend(machine.flaws.iter().map(|flaw| format!("not believed: {flaw}")));
+    lines.extend(machine.flaws.iter().map(|flaw| format!("inconsistent: {flaw}")));
     lines.join("\n")
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn balance(balance: &Balance) -> String {
     };
     lines.extend(balance.moves.iter().map(step));
     lines.push(match balance.moves.len() {
-        0 => "nothing to move would gain enough".to_owned(),
+        0 => "no move would gain enough".to_owned(),
         _ => format!("the busiest worker: {} % of its time, then {} %", percent(before), percent(after)),
     });
     lines.join("\n")

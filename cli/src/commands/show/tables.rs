@@ -99,7 +99,7 @@ pub(crate) fn port(report: &PortReport) -> String {
 fn live(live: &PortSnapshot) -> Vec<String> {
     let fault = live.fault.as_ref().map(|fault| format!(" ({fault})")).unwrap_or_default();
     let mut rows = vec![
-        ("state".to_owned(), format!("{}{fault}; connected {} times so far", live.state, live.connects)),
+        ("state".to_owned(), format!("{}{fault}; connected {} times", live.state, live.connects)),
         ("memory".to_owned(), format!("{} regions, {}", live.memory_regions, bytes(live.memory_bytes))),
         ("in".to_owned(), format!("{} packets, {}", live.rx_packets, bytes(live.rx_bytes))),
         ("out".to_owned(), format!("{} packets, {}", live.tx_packets, bytes(live.tx_bytes))),
@@ -117,7 +117,7 @@ fn live(live: &PortSnapshot) -> Vec<String> {
 }
 
 fn features(live: &PortSnapshot) -> String {
-    if live.features.is_empty() { "none agreed on".to_owned() } else { live.features.join(" ") }
+    if live.features.is_empty() { "none negotiated".to_owned() } else { live.features.join(" ") }
 }
 
 /// `linerate bridges show`
@@ -188,8 +188,8 @@ pub(crate) fn workers(report: &WorkersReport) -> String {
     });
     let budget = report.budget;
     format!(
-        "{}A turn of a receive queue is at most {} units of work; more is carried over and goes on by {} in a turn. A queue\n\
-         that has used {} more than another with packets is skipped.\n",
+        "{}A turn of a receive queue takes at most {} units of work; the rest is carried over and continues with {} per turn.\n\
+         A queue that has used {} more than another queue with packets is skipped.\n",
         table(&titles, rows),
         budget.turn,
         budget.slice,
@@ -227,7 +227,7 @@ mod tests {
     fn values_of_a_port_begin_in_one_column_behind_the_longest_label() {
         let details = [("capture-ended".to_owned(), "No space left".to_owned())].into();
         let lines = live(&PortSnapshot { details, state: "waiting".to_owned(), ..PortSnapshot::default() });
-        assert_eq!(lines[0], "state          waiting; connected 0 times so far");
+        assert_eq!(lines[0], "state          waiting; connected 0 times");
         assert!(lines.contains(&"capture-ended  No space left".to_owned()), "{lines:?}");
     }
 

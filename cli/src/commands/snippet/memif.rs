@@ -24,8 +24,8 @@ pub(super) fn snippet(
 }
 
 fn stranger(port: &PortSettings) -> Diagnostic {
-    let reason = "virtual machines and Open vSwitch do not speak memif";
-    let remedy = "ask --for testpmd or linerate; or write kind = \"vhost-user\"";
+    let reason = "virtual machines and Open vSwitch do not support memif";
+    let remedy = "use --for testpmd or linerate; or write kind = \"vhost-user\"";
     Diagnostic::bad(format!("port \"{}\"", port.name), reason, remedy)
 }
 

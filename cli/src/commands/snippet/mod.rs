@@ -53,7 +53,7 @@ fn snippet(port: &PortSettings, other: GuestKind, host: &str) -> Result<String, 
         PortKind::Memif(own) => memif::snippet(port, own, other, mac),
         PortKind::Stream(own) => stream::snippet(port, own, other, mac),
         own => {
-            let reason = format!("a port of kind \"{}\" has no other end to configure", own.name());
+            let reason = format!("a port of kind \"{}\" has no peer to configure", own.name());
             let remedy = "name a port that guests or switches connect to, such as one of kind \"vhost-user\"";
             Err(Diagnostic::bad(format!("port \"{}\"", port.name), reason, remedy))
         }

@@ -20,8 +20,8 @@ pub(super) fn snippet(
         GuestKind::Qemu => Ok(qemu(port, own, mac)),
         GuestKind::Linerate => Ok(linerate(port, own)),
         GuestKind::Libvirt | GuestKind::Testpmd | GuestKind::Ovs => {
-            let reason = "it does not speak what a stream port speaks";
-            let remedy = "ask --for qemu or linerate; or write kind = \"vhost-user\"";
+            let reason = "it does not support the protocol of a stream port";
+            let remedy = "use --for qemu or linerate; or write kind = \"vhost-user\"";
             Err(Diagnostic::bad(format!("port \"{}\"", port.name), reason, remedy))
         }
     }
@@ -41,7 +41,7 @@ fn qemu(port: &PortSettings, own: &Stream, mac: MacAddress) -> String {
     let server = if own.mode == Mode::Client { "on" } else { "off" };
     let netdev = shell(&format!("stream,id=net-{name},server={server},{site}"));
     let hint = match own.mode {
-        Mode::Server => "# QEMU 9.2 and later connects again with reconnect-ms=1000 behind the address\n",
+        Mode::Server => "# QEMU 9.2 and later connects again with reconnect-ms=1000 after the address\n",
         Mode::Client => "",
     };
     format!("-netdev {netdev} \\\n-device virtio-net-pci,netdev=net-{name},mac={mac}\n{hint}")
@@ -85,7 +85,7 @@ mod tests {
         let expected = "\
 -netdev 'stream,id=net-a,server=off,addr.type=unix,addr.path=/tmp/a b,,c' \\
 -device virtio-net-pci,netdev=net-a,mac=02:af:63:dc:4c:86
-# QEMU 9.2 and later connects again with reconnect-ms=1000 behind the address
+# QEMU 9.2 and later connects again with reconnect-ms=1000 after the address
 ";
         assert_eq!(snippet("/tmp/a b,c", Mode::Server, GuestKind::Qemu).unwrap(), expected);
         let text = snippet("[::1]:5555", Mode::Client, GuestKind::Qemu).unwrap();

@@ -20,7 +20,7 @@ pub(super) fn no_comma(port: &PortSettings, socket: &SocketSettings) -> Result<(
     if !socket.path.as_os_str().as_encoded_bytes().contains(&b',') {
         return Ok(());
     }
-    let reason = format!("DPDK takes no path with a comma, such as {}", socket.path.display());
+    let reason = format!("DPDK does not support paths with a comma, such as {}", socket.path.display());
     Err(Diagnostic::bad(format!("port {}", port.name), reason, "choose another `socket`"))
 }
 

@@ -20,8 +20,8 @@ pub(super) fn snippet(
         GuestKind::Testpmd => no_comma(port, socket).map(|()| testpmd(port, socket, mac)),
         GuestKind::Linerate => Ok(linerate(port, "virtio-user", socket)),
         GuestKind::Ovs => {
-            let reason = "Open vSwitch is a switch, and a vhost-user port is one for guests";
-            let remedy = "write kind = \"virtio-user\" to plug this port into Open vSwitch";
+            let reason = "Open vSwitch is a switch, and a vhost-user port connects guests";
+            let remedy = "write kind = \"virtio-user\" to connect this port to Open vSwitch";
             Err(Diagnostic::bad(format!("port \"{}\"", port.name), reason, remedy))
         }
     }
@@ -213,7 +213,7 @@ dpdk-testpmd --no-pci --single-file-segments --file-prefix=guest-a \\
         );
         assert!(snippet(&odd, GuestKind::Libvirt).unwrap().contains("path='/tmp/it&apos;s &lt;a>,b'"));
         let error = snippet(&odd, GuestKind::Testpmd).unwrap_err();
-        assert!(error.reason.contains("no path with a comma"), "{error}");
+        assert!(error.reason.contains("paths with a comma"), "{error}");
     }
 
     #[test]

@@ -22,10 +22,9 @@ pub(super) fn snippet(
 }
 
 fn guest(port: &PortSettings, name: &str) -> Diagnostic {
-    let reason =
-        format!("{name} is a guest, and a virtio-user port is one too: it plugs into another switch");
+    let reason = format!("{name} is a guest, and so is a virtio-user port: it connects to another switch");
     let remedy =
-        "ask --for linerate, ovs or testpmd; or write kind = \"vhost-user\" and let the guest plug in";
+        "use --for linerate, ovs or testpmd; or write kind = \"vhost-user\" and connect the guest to it";
     Diagnostic::bad(format!("port \"{}\"", port.name), reason, remedy)
 }
 
@@ -42,7 +41,7 @@ fn testpmd(port: &PortSettings, socket: &SocketSettings) -> String {
 /// Open vSwitch listens only in a directory of its own, so it has to be the one that connects.
 fn ovs(port: &PortSettings, socket: &SocketSettings) -> Result<String, Diagnostic> {
     if socket.mode == Mode::Client {
-        let reason = "Open vSwitch makes its sockets in a directory of its own, and deprecates it";
+        let reason = "Open vSwitch creates its sockets in its own directory, which is deprecated";
         let remedy = "write mode = \"server\", so that Open vSwitch connects";
         return Err(Diagnostic::bad(format!("port \"{}\"", port.name), reason, remedy));
     }

@@ -91,7 +91,9 @@ fn cpus(fields: &mut Fields<'_, '_>) -> Option<Vec<usize>> {
     let cpus = match &node.value {
         Value::Text(text) => match machine::parse_list(text) {
             Ok(cpus) => cpus,
-            Err(reason) => return wrong(fields, format!("`cpus` \"{text}\" is no list of CPUs: {reason}")),
+            Err(reason) => {
+                return wrong(fields, format!("`cpus` \"{text}\" is not a list of CPUs: {reason}"));
+            }
         },
         Value::List(list) => {
             let number = |node: &Node| match node.value {
@@ -100,7 +102,7 @@ fn cpus(fields: &mut Fields<'_, '_>) -> Option<Vec<usize>> {
             };
             match list.iter().map(number).collect() {
                 Some(cpus) => cpus,
-                None => return wrong(fields, "`cpus` lists what is no CPU's number".to_owned()),
+                None => return wrong(fields, "`cpus` lists a value that is not a CPU number".to_owned()),
             }
         }
         _ => return fields.not("cpus", node, WANTED),
@@ -126,7 +128,7 @@ fn queues(fields: &mut Fields<'_, '_>) -> Option<BTreeMap<String, usize>> {
         if let Some(worker) = worker(&entry.node) {
             queues.insert(entry.key.clone(), worker);
         } else {
-            let reason = format!("`queues` gives \"{}\" to what is no worker's number", entry.key);
+            let reason = format!("`queues` gives \"{}\" to a value that is not a worker number", entry.key);
             fields.notes.wrong_at(Section::Placement, entry.line, reason, format!("write {WANTED}"));
         }
     }
@@ -150,7 +152,7 @@ pub(super) fn validate(topology: &Topology, notes: &mut Notes) {
     for (key, text) in named.chain(placement.isolated.iter().map(|name| ("isolated", name))) {
         let found = known(text);
         let reason = match &found {
-            None => Some(format!("`{key}` names \"{text}\", and there is no such port")),
+            None => Some(format!("`{key}` names \"{text}\", which is not a port")),
             Some(queue) => {
                 beyond(queue, &topology.ports).map(|why| format!("`{key}` names \"{text}\", and {why}"))
             }
@@ -185,7 +187,7 @@ fn stays_isolated(topology: &Topology, placement: &Placement, notes: &mut Notes)
     let Some(port) = topology.ports.iter().find(is_spread) else { return };
     if topology.model.rss_mode == RssMode::Software && !placement.isolated.is_empty() {
         let name = &port.name;
-        let reason = format!("`isolated` is of no use where port \"{name}\" is spread over all workers");
+        let reason = format!("`isolated` has no effect: port \"{name}\" is distributed over all workers");
         let remedy = "remove it, or write rss_mode = \"queues\" for every port with one queue pair";
         notes.wrong((Section::Placement, "isolated"), reason, remedy);
     }
@@ -195,7 +197,7 @@ fn stays_isolated(topology: &Topology, placement: &Placement, notes: &mut Notes)
 fn joins_stages(topology: &Topology, placement: &Placement, notes: &mut Notes) {
     let (pattern, is_pipeline) = (placement.pattern, topology.model.model == ModelKind::Pipeline);
     if placement.stages.is_some() && !is_pipeline {
-        let reason = "`stages` are a pipeline's, and these workers run to completion";
+        let reason = "`stages` requires a pipeline, and these workers run to completion";
         let remedy = "remove it, or write model = \"pipeline\" in [worker]";
         return notes.wrong((Section::Placement, "stages"), reason, remedy);
     }
@@ -207,7 +209,7 @@ fn joins_stages(topology: &Topology, placement: &Placement, notes: &mut Notes) {
             ("[worker] lists the CPUs of these", remedy)
         }
         (None, true) => {
-            ("nothing says how many there are", "write stages = { rx = 1, work = 1, tx = 1 } here")
+            ("their number is not configured", "write stages = { rx = 1, work = 1, tx = 1 } here")
         }
         (None, false) => ("these workers run to completion", "write \"separate\" or \"auto\""),
     };
@@ -279,7 +281,7 @@ pub(super) fn settle(topology: &mut Topology, host: &Host, notes: &mut Notes) {
 fn node_is_there(placement: &Placement, host: &Host, notes: &mut Notes) {
     let nodes: Vec<usize> = host.machine.nodes.iter().map(|node| node.number).collect();
     let Some(node) = placement.node.filter(|node| !nodes.contains(node)) else { return };
-    let reason = format!("`node` is {node}, and there is no such NUMA node on this machine");
+    let reason = format!("`node` is {node}, which is not a NUMA node of this machine");
     let remedy = format!("choose one of {}, or remove it", numbers(&nodes));
     notes.wrong((Section::Placement, "node"), reason, remedy);
 }

@@ -51,7 +51,7 @@ pub(crate) fn new_worker(
     let node = node::from_json(json);
     let mut fields = Fields::open(&node, section, &mut notes);
     if running.model.model != ModelKind::Pipeline {
-        let reason = "this switch's workers run to completion, and what is added is a stage of a pipeline";
+        let reason = "this switch's workers run to completion, and stages can only be added to a pipeline";
         fields.wrong::<()>("role", reason, "start it with model = \"pipeline\" in [worker]".to_owned());
     }
     let names = Role::ALL.map(|role| (role.name(), role));

@@ -109,7 +109,7 @@ fn read_bridge(node: &Node, index: usize, notes: &mut Notes) -> BridgeSettings {
     let table = fields.number("table", TABLE, "addresses").unwrap_or(default.table);
     let ageing = fields.number("ageing", AGEING, "seconds").unwrap_or(default.ageing);
     let max_macs_per_port =
-        fields.number("max_macs_per_port", 1..=i128::from(table), "addresses, no more than the table holds");
+        fields.number("max_macs_per_port", 1..=i128::from(table), "addresses, at most the size of the table");
     let forward_reserved = fields.flag("forward_reserved").unwrap_or(default.forward_reserved);
     let mac_moves = fields.choice("mac_moves", &[("guarded", MacMoves::Guarded), ("free", MacMoves::Free)]);
     let dhcp_snooping = fields.flag("dhcp_snooping").unwrap_or(default.dhcp_snooping);
@@ -165,7 +165,7 @@ pub(crate) fn read_static(node: &Node, section: Section, notes: &mut Notes) -> S
     let mac = match mac {
         Ok(mac) if !mac.is_group() && !mac.is_zero() => Some(mac),
         Ok(mac) => fields.wrong("mac", format!("`mac` {mac} is a group address or zero"), one_station()),
-        Err(_) => fields.wrong("mac", format!("`mac` \"{text}\" is no Ethernet address"), one_station()),
+        Err(_) => fields.wrong("mac", format!("`mac` \"{text}\" is not an Ethernet address"), one_station()),
     };
     let entry = StaticEntry {
         mac: mac.unwrap_or(MacAddress::ZERO),

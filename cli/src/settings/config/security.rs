@@ -31,7 +31,7 @@ pub(super) fn validate(topology: &Topology, index: usize, notes: &mut Notes) {
 /// Validates against the settings of the port's bridge.
 fn on_bridge(port: &PortSettings, bridge: &BridgeSettings, section: Section, notes: &mut Notes) {
     if port.security.sources.contains(&AllowedSource::Dhcp) && !bridge.dhcp_snooping {
-        let reason = format!("`sources` lists \"dhcp\", and bridge \"{}\" does not follow DHCP", bridge.name);
+        let reason = format!("`sources` lists \"dhcp\", and bridge \"{}\" does not snoop DHCP", bridge.name);
         let remedy = "write dhcp_snooping = true in the [[bridge]] section";
         notes.wrong((section, "sources"), reason, remedy);
     }
@@ -55,7 +55,7 @@ fn owned_once(port: &PortSettings, earlier: &[PortSettings], section: Section, n
         Some((mac, &other.name))
     });
     if let Some((mac, owner)) = taken {
-        let reason = format!("`macs` lists {mac}, which is port \"{owner}\"'s already");
+        let reason = format!("`macs` lists {mac}, which already belongs to port \"{owner}\"");
         notes.wrong((section, "macs"), reason, "give each address to one port");
     }
 }

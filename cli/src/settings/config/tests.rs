@@ -125,7 +125,7 @@ fn mistakes_about_a_driver_are_named_with_their_remedy() {
     let words = "write \"split\", \"split-inorder\", \"packed\" or \"packed-inorder\"";
     uplink_line(
         "ring = \"round\"",
-        &format!("5: port \"up\": `ring` is \"round\", which it cannot be ({words})"),
+        &format!("5: port \"up\": `ring` is \"round\", which is invalid ({words})"),
     );
     uplink_line(
         "queue_size = 64",
@@ -133,7 +133,7 @@ fn mistakes_about_a_driver_are_named_with_their_remedy() {
     );
     uplink_line(
         "queue_size = 300",
-        "5: port \"up\": `queue_size` is 300, and split rings have a power of two (write 256 or 512, or ring = \"packed\")",
+        "5: port \"up\": `queue_size` is 300, and split rings require a power of two (write 256 or 512, or ring = \"packed\")",
     );
     uplink_line(
         "mergeable = 1",
@@ -141,15 +141,13 @@ fn mistakes_about_a_driver_are_named_with_their_remedy() {
     );
     uplink_line(
         "queue_size = 4096\nqueue_pairs = 128\nmtu = 65535",
-        "1: port \"up\": its rings and buffers would take 65946 MiB, and a port may share 1024 (lower `queue_pairs`, `queue_size` or `mtu`)",
+        "1: port \"up\": its rings and buffers need 65946 MiB, and the maximum is 1024 MiB (lower `queue_pairs`, `queue_size` or `mtu`)",
     );
     uplink_line("queuesize = 1", "5: port \"up\": unknown key `queuesize` (did you mean `queue_size`?)");
-    let remedy = "remove it; a guest chooses for itself, and only a port of kind \"virtio-user\" is a driver";
+    let remedy = "remove it; the guest negotiates it, and only ports of kind \"virtio-user\" are drivers";
     port_line(
         "ring = \"packed\"",
-        &format!(
-            "4: port \"a\": `ring` is the choice of a driver, and this port is a guest's back end ({remedy})"
-        ),
+        &format!("4: port \"a\": `ring` is an option of a driver, and this port is a back end ({remedy})"),
     );
 }
 
@@ -159,7 +157,7 @@ fn a_file_of_ports_alone_gets_one_worker_and_one_bridge() {
     let expected = "\
 switch linerate
 ├─ worker 0: any cpu, sleeps when idle, drops when a queue is full
-└─ bridge main: 65536 addresses, forgotten after 300 s
+└─ bridge main: 65536 addresses, aged out after 300 s
    └─ port a: vhost-user server at /tmp/lr-a.sock, 1 queue pair";
     assert_eq!(topology.to_string(), expected);
 }
@@ -173,10 +171,10 @@ fn the_tree_shows_every_bridge_with_its_ports_limits_and_static_entries() {
     let expected = "\
 switch linerate
 ├─ worker 0: any cpu, sleeps when idle, drops when a queue is full
-├─ bridge red: 65536 addresses, forgotten after 300 s
+├─ bridge red: 65536 addresses, aged out after 300 s
 │  ├─ port a: vhost-user server at /tmp/lr-a.sock, 1 queue pair, access VLAN 5, at most 10 broadcasts/s, at most 3 addresses
 │  └─ static 02:00:00:00:00:01 at port a, VLAN 5
-└─ bridge blue: 65536 addresses, forgotten after 300 s";
+└─ bridge blue: 65536 addresses, aged out after 300 s";
     assert_eq!(parse(&text, &host(), None).unwrap().to_string(), expected);
 }
 
@@ -186,8 +184,8 @@ fn every_mistake_of_a_file_is_named_at_once_in_the_order_of_lines() {
     let expected = [
         "2: switch: unknown key `nam` (did you mean `name`?)",
         "6: port \"a\": `mtu` is 1, which is out of range (give 68 to 65535 bytes)",
-        "8: port \"a\": there already is a port of this name (line 4) (rename one of them)",
-        "9: port \"a\": `socket` /tmp/lr-a.sock is already port \"a\"'s (line 5) (give each port a socket of its own)",
+        "8: port \"a\": a port of this name already exists (line 4) (rename one of them)",
+        "9: port \"a\": `socket` /tmp/lr-a.sock is already used by port \"a\" (line 5) (give each port a socket of its own)",
         "10: port \"a\": `vlan` is 0, which is out of range (give 1 to 4094 as a VLAN)",
     ];
     assert_eq!(errors(&text), expected);
@@ -216,7 +214,7 @@ fn unknown_sections_and_keys_are_answered_with_the_nearest_name() {
     let all = "name, kind, socket, mode, socket_mode, socket_owner, socket_group, offloads, queue_pairs, mtu, \
          bridge, vlan, broadcast_limit, unknown_limit, limit_burst, trusted, macs, learn, max_macs, sources, rss_mode, \
          capture, trace, fault, tx_coalesce";
-    let expected = format!("4: port \"a\": unknown key `colour` (remove it; what may stand here: {all})");
+    let expected = format!("4: port \"a\": unknown key `colour` (remove it; valid keys: {all})");
     port_line("colour = 2", &expected);
 }
 
@@ -244,7 +242,7 @@ fn a_buffer_for_what_leaves_holds_1_to_256_packets_for_a_second_at_most() {
 #[test]
 fn a_section_with_too_few_brackets_is_a_mistake() {
     let remedy = "write [[worker]], with two brackets on each side, or list CPUs: work = [0]";
-    let reason = "`cpu` is one worker's, and [worker] is about all of them";
+    let reason = "`cpu` is not supported in [worker], which applies to all workers";
     only("[worker]\ncpu = 0\n", &format!("2: workers: {reason} ({remedy})"));
     only(
         "[bridge]\nname = \"x\"\n",
@@ -282,15 +280,15 @@ fn what_must_be_there_is_missed_at_the_section() {
 fn words_outside_a_choice_are_mistakes() {
     port_line(
         "mode = \"sever\"",
-        "4: port \"a\": `mode` is \"sever\", which it cannot be (write \"server\" or \"client\")",
+        "4: port \"a\": `mode` is \"sever\", which is invalid (write \"server\" or \"client\")",
     );
     let kinds: Vec<&str> = kinds::all().map(|(name, _)| name).collect();
     let words = crate::settings::reader::fields::one_of(&kinds);
-    let told = format!("4: port \"a\": `kind` is \"pigeon\", which it cannot be (write {words})");
+    let told = format!("4: port \"a\": `kind` is \"pigeon\", which is invalid (write {words})");
     port_line("kind = \"pigeon\"", &told);
-    let expected = "2: worker 0: `polling` is \"lazy\", which it cannot be (write \"adaptive\" or \"busy\")";
+    let expected = "2: worker 0: `polling` is \"lazy\", which is invalid (write \"adaptive\" or \"busy\")";
     only("[[worker]]\npolling = \"lazy\"\n", expected);
-    let expected = "2: worker 0: `queue_full` is \"\", which it cannot be (write \"drop\" or \"wait\")";
+    let expected = "2: worker 0: `queue_full` is \"\", which is invalid (write \"drop\" or \"wait\")";
     only("[[worker]]\nqueue_full = \"\"\n", expected);
 }
 
@@ -302,7 +300,8 @@ fn a_cpu_has_to_exist_to_be_allowed_and_to_be_free() {
         "[[worker]]\ncpu = 3\n",
         &format!("2: worker 0: CPU 3 is outside this process's affinity mask ({remedy})"),
     );
-    let expected = "4: worker 1: CPU 1 is already worker 0's (line 2) (give each worker a CPU of its own)";
+    let expected =
+        "4: worker 1: CPU 1 is already assigned to worker 0 (line 2) (give each worker a CPU of its own)";
     only("[[worker]]\ncpu = 1\n[[worker]]\ncpu = 1\n", expected);
     let expected = "2: worker 0: `cpu` is -1, which is out of range (give 0 to 65535 as a CPU's number)";
     only("[[worker]]\ncpu = -1\n", expected);
@@ -360,7 +359,7 @@ fn numbers_have_ranges() {
         "table = 3",
         "3: bridge \"x\": `table` is 3, which is out of range (give 16 to 16777216 addresses)",
     );
-    let limit = "give 1 to 100 addresses, no more than the table holds";
+    let limit = "give 1 to 100 addresses, at most the size of the table";
     let expected = format!("3: bridge \"x\": `max_macs_per_port` is 101, which is out of range ({limit})");
     bridge("max_macs_per_port = 101\ntable = 100", &expected);
 }
@@ -377,13 +376,13 @@ fn names_fit_into_commands_and_urls() {
 #[test]
 fn a_port_joins_a_bridge_that_exists() {
     let two = "[[bridge]]\nname = \"red\"\n[[bridge]]\nname = \"blue\"\n";
-    let missing = "5: port \"a\": `bridge` is missing, and there is more than one (add a line: bridge = \"red\" or \"blue\")";
+    let missing = "5: port \"a\": `bridge` is missing, and there are several bridges (add a line: bridge = \"red\" or \"blue\")";
     only(&format!("{two}{PORT}"), missing);
     let near = "8: port \"a\": there is no bridge \"bleu\" (did you mean \"blue\"?)";
     only(&format!("{two}{PORT}bridge = \"bleu\"\n"), near);
     let far = "8: port \"a\": there is no bridge \"x\" (name \"red\" or \"blue\", or add a [[bridge]] section with this name)";
     only(&format!("{two}{PORT}bridge = \"x\"\n"), far);
-    let twice = "4: bridge \"red\": there already is a bridge of this name (line 2) (rename one of them)";
+    let twice = "4: bridge \"red\": a bridge of this name already exists (line 2) (rename one of them)";
     only("[[bridge]]\nname = \"red\"\n[[bridge]]\nname = \"red\"\n", twice);
 }
 
@@ -392,7 +391,7 @@ fn a_static_entry_names_a_station_and_a_port_of_its_bridge() {
     let file = |entries: &str| format!("{PORT}[[bridge]]\nname = \"main\"\n[[bridge.static]]\n{entries}");
     let station = "write the address of one station, such as 02:00:00:00:00:01";
     let told = |reason: &str| format!("7: bridge \"main\", static entry 0: `mac` {reason} ({station})");
-    only(&file("mac = \"zz\"\nport = \"a\"\n"), &told("\"zz\" is no Ethernet address"));
+    only(&file("mac = \"zz\"\nport = \"a\"\n"), &told("\"zz\" is not an Ethernet address"));
     let group = told("01:00:5e:00:00:01 is a group address or zero");
     only(&file("mac = \"01:00:5e:00:00:01\"\nport = \"a\"\n"), &group);
     let lost = "8: bridge \"main\", static entry 0: there is no port \"b\" \
@@ -422,7 +421,7 @@ fn a_static_entry_is_in_a_vlan_that_its_port_carries() {
     assert_eq!(file("vlan = 4", "vlan = 5"), [denied]);
     assert_eq!(file("", "vlan = 5"), [denied]);
     assert_eq!(file("vlan = { trunk = [4] }", "vlan = 5"), [denied]);
-    let missing = "7: bridge \"main\", static entry 0: `vlan` is missing, and port \"a\" has none for untagged frames \
+    let missing = "7: bridge \"main\", static entry 0: `vlan` is missing, and port \"a\" has no VLAN for untagged frames \
         (add a line such as: vlan = 10)";
     assert_eq!(file("vlan = { trunk = [4] }", ""), [missing]);
     for (vlan, entry) in
@@ -436,8 +435,8 @@ fn a_static_entry_is_in_a_vlan_that_its_port_carries() {
 fn a_switch_has_room_for_so_many_ports() {
     let port = |i: usize| format!("[[port]]\nname = \"p{i}\"\nsocket = \"/tmp/lr-p{i}.sock\"\n");
     let text: String = (0..1025).map(port).collect();
-    let expected = "3073: port \"p1024\": there are 1025 ports, and a switch has room for 1024 \
-        (give some of them to a second switch)";
+    let expected = "3073: port \"p1024\": there are 1025 ports, and the maximum is 1024 \
+        (move some of them to a second switch)";
     only(&text, expected);
 }
 
@@ -445,7 +444,7 @@ fn a_switch_has_room_for_so_many_ports() {
 fn a_socket_needs_a_short_absolute_path_in_a_directory_that_exists() {
     let port = |path: &str| PORT.replace("/tmp/lr-a.sock", path);
     let told = |path: &str, why: &str| format!("3: port \"a\": `socket` {path}: {why}");
-    let relative = "the path is not absolute (begin it with /, so that guests find the same file)";
+    let relative = "the path is not absolute (begin it with /, so that guests use the same file)";
     only(&port("a.sock"), &told("a.sock", relative));
     let nowhere = "its directory does not exist (mkdir -p /lr-nowhere)";
     only(&port("/lr-nowhere/a"), &told("/lr-nowhere/a", nowhere));
@@ -458,7 +457,7 @@ fn a_socket_needs_a_short_absolute_path_in_a_directory_that_exists() {
 
 #[test]
 fn the_control_socket_is_judged_like_any_other_and_is_nobody_elses() {
-    let expected = "2: switch: `control` c.sock: the path is not absolute (begin it with /, so that guests find the same file)";
+    let expected = "2: switch: `control` c.sock: the path is not absolute (begin it with /, so that guests use the same file)";
     only("[switch]\ncontrol = \"c.sock\"\n", expected);
     let expected = "5: port \"a\": `socket` is the control socket (give the port a path of its own)";
     only(&format!("[switch]\ncontrol = \"/tmp/lr-a.sock\"\n{PORT}"), expected);
@@ -494,9 +493,9 @@ fn port_security_is_read_and_printed() {
     let topology = parse(&text, &host(), None).unwrap();
     let (port, bridge) = (&topology.ports[0], &topology.bridges[0]);
     let expected = "1 queue pair, only from 52:54:00:00:00:01, IP sources 10.0.0.5, 10.1.0.0/24, fd00::5, dhcp, \
-         learns nothing, trusted";
+         no learning, trusted";
     assert!(port.to_string().ends_with(expected), "{port}");
-    assert!(bridge.to_string().ends_with(", addresses move freely, DHCP followed"), "{bridge}");
+    assert!(bridge.to_string().ends_with(", addresses move freely, DHCP snooping"), "{bridge}");
     let plain = parse(PORT, &host(), None).unwrap();
     assert_eq!(plain.ports[0].security, crate::settings::security::Security::default());
     assert_eq!(plain.bridges[0].mac_moves, crate::settings::topology::MacMoves::Guarded);
@@ -507,7 +506,7 @@ fn what_is_no_address_or_source_is_named_with_what_may_be_written() {
     let macs = "(write a list such as macs = [\"52:54:00:00:00:01\"])";
     for text in ["01:00:5e:00:00:01", "00:00:00:00:00:00", "52:54"] {
         let expected =
-            format!("4: port \"a\": `macs` lists \"{text}\", which is no station's address {macs}");
+            format!("4: port \"a\": `macs` lists \"{text}\", which is not a unicast address {macs}");
         port_line(&format!("macs = [\"{text}\"]"), &expected);
     }
     let sources = "write a list such as sources = [\"10.0.0.5\", \"10.1.0.0/24\", \"fd00::5\", \"dhcp\"]";
@@ -532,18 +531,18 @@ fn what_is_no_address_or_source_is_named_with_what_may_be_written() {
 fn an_address_belongs_to_one_port_and_leases_need_a_bridge_that_follows_dhcp() {
     let b = PORT.replace("\"a\"", "\"b\"").replace("lr-a", "lr-b");
     let own = "macs = [\"52:54:00:00:00:01\"]\n";
-    let expected = "8: port \"b\": `macs` lists 52:54:00:00:00:01, which is port \"a\"'s already (give each address to one port)";
+    let expected = "8: port \"b\": `macs` lists 52:54:00:00:00:01, which already belongs to port \"a\" (give each address to one port)";
     only(&format!("{PORT}{own}{b}{own}"), expected);
     let twice = "macs = [\"52:54:00:00:00:01\", \"52:54:00:00:00:01\"]";
     port_line(twice, "4: port \"a\": `macs` lists 52:54:00:00:00:01 twice (list it once)");
-    let expected = "4: port \"a\": `sources` lists \"dhcp\", and bridge \"main\" does not follow DHCP \
+    let expected = "4: port \"a\": `sources` lists \"dhcp\", and bridge \"main\" does not snoop DHCP \
          (write dhcp_snooping = true in the [[bridge]] section)";
     port_line("sources = [\"dhcp\"]", expected);
     let bridge = "[[bridge]]\nname = \"main\"\nstatic = [{ mac = \"52:54:00:00:00:01\", port = \"b\" }]\n";
     let expected = "4: port \"a\": `macs` lists 52:54:00:00:00:01, which a static entry pins to port \"b\" (remove one of the two)";
     only(&format!("{PORT}{own}{b}{bridge}"), expected);
     let expected =
-        "3: bridge \"x\": `mac_moves` is \"fast\", which it cannot be (write \"guarded\" or \"free\")";
+        "3: bridge \"x\": `mac_moves` is \"fast\", which is invalid (write \"guarded\" or \"free\")";
     only("[[bridge]]\nname = \"x\"\nmac_moves = \"fast\"\n", expected);
 }
 

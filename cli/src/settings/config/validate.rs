@@ -30,9 +30,8 @@ pub(crate) fn topology(topology: &Topology, host: &Host, control: &Path, notes: 
         bridge(topology, i, notes);
     }
     if topology.ports.len() > MOST_PORTS {
-        let reason =
-            format!("there are {} ports, and a switch has room for {MOST_PORTS}", topology.ports.len());
-        notes.wrong((Section::Port(MOST_PORTS), ""), reason, "give some of them to a second switch");
+        let reason = format!("there are {} ports, and the maximum is {MOST_PORTS}", topology.ports.len());
+        notes.wrong((Section::Port(MOST_PORTS), ""), reason, "move some of them to a second switch");
     }
     let claims = claims(&topology.ports);
     for i in 0..topology.ports.len().min(MOST_PORTS) {
@@ -112,7 +111,7 @@ fn workers(topology: &Topology, host: &Host, notes: &mut Notes) {
     (0..topology.workers.len()).for_each(|i| worker(topology, i, host, notes));
     if topology.model.model == ModelKind::Pipeline && topology.workers.len() > MOST_WORKERS {
         let reason = format!(
-            "there are {} workers, and a pipeline has {MOST_WORKERS} at most",
+            "there are {} workers, and the maximum of a pipeline is {MOST_WORKERS}",
             topology.workers.len()
         );
         notes.wrong((Section::Workers, ""), reason, "leave some of them out");
@@ -149,7 +148,7 @@ fn worker(topology: &Topology, i: usize, host: &Host, notes: &mut Notes) {
         if let Some(before) = before {
             let aside = notes.aside((Section::Worker(before), "cpu"));
             let remedy = "give each worker a CPU of its own";
-            notes.wrong(place, format!("CPU {cpu} is already worker {before}'s{aside}"), remedy);
+            notes.wrong(place, format!("CPU {cpu} is already assigned to worker {before}{aside}"), remedy);
         } else if !host.online().contains(&cpu) {
             let remedy = format!("choose one of {}", numbers(&host.allowed()));
             notes.wrong(place, format!("CPU {cpu} does not exist on this machine"), remedy);
@@ -168,7 +167,7 @@ fn bridge(topology: &Topology, index: usize, notes: &mut Notes) {
     name(place, &bridge.name, notes);
     if let Some(before) = topology.bridges[..index].iter().position(|other| other.name == bridge.name) {
         let aside = notes.aside((Section::Bridge(before), "name"));
-        notes.wrong(place, format!("there already is a bridge of this name{aside}"), "rename one of them");
+        notes.wrong(place, format!("a bridge of this name already exists{aside}"), "rename one of them");
     }
     let mut seen = HashMap::new();
     for (i, entry) in bridge.statics.iter().enumerate() {
@@ -212,7 +211,7 @@ pub(crate) fn pinned(topology: &Topology, section: Section, entry: &StaticEntry,
     let tags = || topology.ports.iter().any(|other| other.bridge == port.bridge && other.vlan.is_some());
     match (entry.vlan, &port.vlan) {
         (0, Some(Vlan::Trunk { native: None, .. })) => {
-            let reason = format!("`vlan` is missing, and port \"{wanted}\" has none for untagged frames");
+            let reason = format!("`vlan` is missing, and port \"{wanted}\" has no VLAN for untagged frames");
             notes.wrong((section, "vlan"), reason, "add a line such as: vlan = 10");
         }
         (0, _) => {}
@@ -238,7 +237,7 @@ fn named_once(topology: &Topology, index: usize, notes: &mut Notes) {
     let usable = |i: usize| !notes.is_spoiled((Section::Port(i), "name"));
     if let Some(i) = (0..index).find(|i| before[*i].name == port.name && usable(*i)) {
         let aside = notes.aside((Section::Port(i), "name"));
-        let reason = format!("there already is a port of this name{aside}");
+        let reason = format!("a port of this name already exists{aside}");
         notes.wrong((section, "name"), reason, "rename one of them");
     }
 }
@@ -254,7 +253,7 @@ fn claimed_once(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], no
         let Some((i, other)) = taken.find(|(i, c)| sound(*i, c.key, notes)) else { continue };
         let aside = notes.aside((Section::Port(i), other.key));
         let (key, shown, owner) = (claim.key, &claim.shown, &topology.ports[i].name);
-        let reason = format!("`{key}` {shown} is already port \"{owner}\"'s{aside}");
+        let reason = format!("`{key}` {shown} is already used by port \"{owner}\"{aside}");
         let article = if key.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
         let remedy = format!("give each port {article} {key} of its own");
         notes.wrong((Section::Port(index), key), reason, remedy);
@@ -273,7 +272,7 @@ fn rss(topology: &Topology, section: Section, port: &PortSettings, notes: &mut N
             notes.wrong(place, super::workers::NO_SPREADING, remedy);
         }
         (Some(RssMode::Software), _) if model.rss_mode != RssMode::Software => {
-            let reason = "`rss_mode` is \"software\", and workers hand no packets to each other";
+            let reason = "`rss_mode` is \"software\", which [worker] does not enable";
             let remedy = "write rss_mode = \"software\" in [worker] as well, or remove it here";
             notes.wrong(place, reason, remedy);
         }
@@ -291,7 +290,7 @@ fn membership(topology: &Topology, index: usize, notes: &mut Notes) {
     if wanted.is_empty() {
         let names: Vec<&str> = names.collect();
         let remedy = format!("add a line: bridge = {}", one_of(&names));
-        notes.wrong(place, "`bridge` is missing, and there is more than one", remedy);
+        notes.wrong(place, "`bridge` is missing, and there are several bridges", remedy);
     } else {
         notes.wrong(place, format!("there is no bridge \"{wanted}\""), exists("bridge", names, wanted));
     }

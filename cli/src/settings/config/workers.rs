@@ -13,9 +13,10 @@ pub(super) const CPU: RangeInclusive<i128> = 0..=65_535;
 /// What only stages have.
 const OF_STAGES: [&str; 5] = ["ring", "write_unit", "read_unit", "full", "order"];
 /// Why `rss_mode` is not supported in a pipeline.
-pub(super) const PIPELINES_SPREAD: &str = "`rss_mode` is of no use in a pipeline, which spreads every port";
+pub(super) const PIPELINES_SPREAD: &str =
+    "`rss_mode` has no effect in a pipeline, which distributes every port";
 /// Why it is not supported where bursts are stolen.
-pub(super) const NO_SPREADING: &str = "`rss_mode` is of no use where workers take each other's bursts";
+pub(super) const NO_SPREADING: &str = "`rss_mode` has no effect with work stealing";
 
 /// Workers and their model, as far as anything is written. `by`: where the stages are configured.
 pub(super) fn read(
@@ -73,7 +74,7 @@ fn read_table(node: &Node, by: StagesBy, notes: &mut Notes) -> (ModelSettings, V
     let model = fields.choice("model", &models).unwrap_or_default();
     let habits = habits(&mut fields);
     let remedy = "write [[worker]], with two brackets on each side, or list CPUs: work = [0]";
-    fields.foreign("cpu", "`cpu` is one worker's, and [worker] is about all of them", remedy);
+    fields.foreign("cpu", "`cpu` is not supported in [worker], which applies to all workers", remedy);
     let (rss_mode, workers) = match model {
         ModelKind::Pipeline => {
             fields.foreign("rss_mode", PIPELINES_SPREAD, "remove it");
@@ -104,7 +105,7 @@ fn read_table(node: &Node, by: StagesBy, notes: &mut Notes) -> (ModelSettings, V
             _ => "remove it, or choose model = \"pipeline\" or rss_mode = \"software\"",
         };
         for key in &OF_STAGES {
-            fields.foreign(key, format!("`{key}` is of no use {}", to_whom(model)), remedy);
+            fields.foreign(key, format!("`{key}` has no effect {}", to_whom(model)), remedy);
         }
         ModelSettings::default()
     };
@@ -121,13 +122,13 @@ fn handoffs(fields: &mut Fields<'_, '_>) -> ModelSettings {
     let ring = fields.number("ring", rings, "packets, a power of two").unwrap_or(default.ring);
     if !ring.is_power_of_two() {
         let remedy = format!("write {}", ring.next_power_of_two());
-        fields.wrong::<()>("ring", format!("`ring` is {ring}, which is no power of two"), remedy);
+        fields.wrong::<()>("ring", format!("`ring` is {ring}, which is not a power of two"), remedy);
     }
     let orders = [("flow", Order::Flow), ("port", Order::Port), ("none", Order::None)];
     ModelSettings {
         ring,
         write_unit: fields.number("write_unit", writes, "packets"),
-        read_unit: fields.number("read_unit", reads, "packets, a burst at most").unwrap_or(default.read_unit),
+        read_unit: fields.number("read_unit", reads, "packets, at most a burst").unwrap_or(default.read_unit),
         full: fields.choice("full", &[("drop", Full::Drop), ("wait", Full::Wait)]).unwrap_or_default(),
         order: fields.choice("order", &orders).unwrap_or_default(),
         ..default
@@ -137,15 +138,15 @@ fn handoffs(fields: &mut Fields<'_, '_>) -> ModelSettings {
 /// Whom a key of stages does not help.
 fn to_whom(model: ModelKind) -> &'static str {
     match model {
-        ModelKind::Stealing => "where workers take each other's bursts",
-        _ => "to workers that run to completion",
+        ModelKind::Stealing => "with work stealing",
+        _ => "for run-to-completion workers",
     }
 }
 
 /// Workers without stages, on the CPUs of `work`.
 fn whole(fields: &mut Fields<'_, '_>, model: ModelKind, habits: WorkerSettings) -> Vec<WorkerSettings> {
     for key in ["rx", "tx"] {
-        let reason = format!("`{key}` is of no use {}", to_whom(model));
+        let reason = format!("`{key}` has no effect {}", to_whom(model));
         fields.foreign(key, reason, "remove it, or choose model = \"pipeline\"");
     }
     let cpus = cpus(fields, "work").unwrap_or_default();
@@ -155,7 +156,7 @@ fn whole(fields: &mut Fields<'_, '_>, model: ModelKind, habits: WorkerSettings) 
 /// What all workers of a pipeline are like whose CPUs are chosen by `[placement]`.
 fn unplaced(fields: &mut Fields<'_, '_>, habits: WorkerSettings) -> Vec<WorkerSettings> {
     for role in Role::ALL {
-        let reason = format!("`{}` lists CPUs, and `stages` in [placement] has them chosen", role.name());
+        let reason = format!("`{}` lists CPUs, which conflicts with `stages` in [placement]", role.name());
         fields.foreign(role.name(), reason, "remove one of the two");
     }
     vec![habits]
@@ -171,7 +172,7 @@ fn staged(fields: &mut Fields<'_, '_>, habits: WorkerSettings, whole: bool) -> V
             let remedy = format!("add a line such as: {key} = [0]");
             fields.wrong::<()>(
                 key,
-                format!("`{key}` names no CPU, and a pipeline has all three roles"),
+                format!("`{key}` lists no CPU, and a pipeline requires all three roles"),
                 remedy,
             );
         }

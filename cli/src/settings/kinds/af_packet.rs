@@ -25,8 +25,7 @@ pub(crate) struct AfPacket {
 
 impl Kind for AfPacket {
     const NAME: &'static str = "af_packet";
-    const ABOUT: &'static str =
-        "It is any interface of the kernel, over packet sockets, for where XDP cannot be had";
+    const ABOUT: &'static str = "Kernel interface over a packet socket, for interfaces without XDP support";
     const KEYS: &'static [&'static str] = &["interface", "netns", "blocks"];
     #[cfg(test)]
     const EXAMPLES: &'static [&'static str] = &[

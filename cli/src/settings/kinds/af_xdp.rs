@@ -60,7 +60,7 @@ pub(crate) struct AfXdp {
 
 impl Kind for AfXdp {
     const NAME: &'static str = "af_xdp";
-    const ABOUT: &'static str = "It is a network card, or one end of a veth pair, over AF_XDP";
+    const ABOUT: &'static str = "Network card, or one end of a veth pair, over AF_XDP";
     const KEYS: &'static [&'static str] =
         &["interface", "netns", "mode", "attach", "to_kernel", "busy_poll", "frames"];
     #[cfg(test)]
@@ -88,16 +88,16 @@ impl Kind for AfXdp {
         validation.no_mtu();
         match self.rules() {
             Err(bad) => {
-                validation.wrong("to_kernel", format!("`to_kernel`: `{}` names no frames", bad.0), RULES);
+                validation.wrong("to_kernel", format!("`to_kernel`: `{}` is not a valid rule", bad.0), RULES);
             }
             Ok(_) if self.to_kernel.len() > port_kind::MAX_RULES => {
                 let reason = format!("`to_kernel` has {} rules", self.to_kernel.len());
-                validation.wrong("to_kernel", reason, format!("write {} at most", port_kind::MAX_RULES));
+                validation.wrong("to_kernel", reason, format!("write at most {}", port_kind::MAX_RULES));
             }
             Ok(_) => {}
         }
         if (self.mode, self.attach) == (Mode::ZeroCopy, Attach::Generic) {
-            let reason = "zero copy needs the program in the driver, and `attach` is \"generic\"";
+            let reason = "zero copy is not supported with `attach` = \"generic\"";
             validation.wrong("attach", reason, "write attach = \"native\", or mode = \"copy\"");
         }
     }
@@ -126,7 +126,7 @@ fn read_frames(fields: &mut Fields<'_, '_>) -> u16 {
     let frames: u16 = fields.number("frames", FRAMES, "frames").unwrap_or(port_kind::RING);
     if !frames.is_power_of_two() {
         let above = frames.next_power_of_two();
-        let reason = format!("`frames` is {frames}, and rings have a power of two");
+        let reason = format!("`frames` is {frames}, which is not a power of two");
         fields.wrong::<()>("frames", reason, format!("write {} or {above}", above / 2));
     }
     frames

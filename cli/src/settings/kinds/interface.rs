@@ -36,7 +36,7 @@ impl InterfaceSettings {
     pub(crate) fn validate(&self, validation: &mut Validation<'_>) {
         let place = self.there();
         if place.check().is_err() && !validation.is_spoiled("interface") {
-            let reason = format!("`interface` is \"{}\", and no interface is called so", self.interface);
+            let reason = format!("`interface` is \"{}\", which is not a valid name", self.interface);
             validation.wrong(
                 "interface",
                 reason,

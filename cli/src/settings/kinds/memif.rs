@@ -42,7 +42,7 @@ pub(crate) struct Memif {
 
 impl Kind for Memif {
     const NAME: &'static str = "memif";
-    const ABOUT: &'static str = "It shares memory with another process, as VPP and DPDK do (memif)";
+    const ABOUT: &'static str = "memif: memory shared with another process, such as VPP or DPDK";
     const KEYS: &'static [&'static str] = &[
         "id",
         "secret",
@@ -67,13 +67,13 @@ impl Kind for Memif {
         let id = fields.number("id", ID, "").unwrap_or(default.id);
         let secret = fields.text("secret").map(str::to_owned);
         if secret.as_deref().is_some_and(|words| Secret::new(words).is_none()) {
-            let reason = format!("`secret` has 1 to {MAX_SECRET} bytes and no zero among them");
-            fields.wrong::<()>("secret", reason, "choose other words".into());
+            let reason = format!("invalid `secret`: expected 1 to {MAX_SECRET} bytes without zero bytes");
+            fields.wrong::<()>("secret", reason, "choose another secret".into());
         }
         let ring_size: u16 = fields.number("ring_size", RING_SIZE, "entries").unwrap_or(default.ring_size);
         if !ring_size.is_power_of_two() {
             let above = ring_size.next_power_of_two();
-            let reason = format!("`ring_size` is {ring_size}, and rings have a power of two");
+            let reason = format!("`ring_size` is {ring_size}, which is not a power of two");
             fields.wrong::<()>("ring_size", reason, format!("write {} or {above}", above / 2));
         }
         let buffer_size = fields.number("buffer_size", BUFFER_SIZE, "bytes").unwrap_or(default.buffer_size);
@@ -92,7 +92,7 @@ impl Kind for Memif {
         let bytes = self.options(validation.port()).memory();
         if bytes > MAX_MEMORY {
             let (mib, most) = (bytes >> 20, MAX_MEMORY >> 20);
-            let reason = format!("its rings and buffers would take {mib} MiB, and a port may share {most}");
+            let reason = format!("its rings and buffers need {mib} MiB, and the maximum is {most} MiB");
             validation.wrong("", reason, "lower `queue_pairs`, `ring_size` or `buffer_size`");
         }
     }
@@ -128,11 +128,11 @@ impl Kind for Memif {
 fn validate_name(validation: &mut Validation<'_>, path: &Path) {
     let name = &path.as_os_str().as_encoded_bytes()[1..];
     if name.is_empty() || name.len() > LONGEST_NAME || name.contains(&0) {
-        let reason = format!("`socket` {} is no name of a socket without a file", path.display());
+        let reason = format!("`socket` {} is not a valid abstract socket name", path.display());
         validation.wrong(
             "socket",
             reason,
-            format!("write @ and 1 to {LONGEST_NAME} bytes, none of them zero"),
+            format!("write @ and 1 to {LONGEST_NAME} bytes without zero bytes"),
         );
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct Null {}
 
 impl Kind for Null {
     const NAME: &'static str = "null";
-    const ABOUT: &'static str = "Nothing comes in, and what goes out is gone";
+    const ABOUT: &'static str = "Receives no frames and discards sent frames";
     const KEYS: &'static [&'static str] = &[];
     #[cfg(test)]
     const EXAMPLES: &'static [&'static str] = &[""];
@@ -34,7 +34,7 @@ impl Kind for Null {
     }
 
     fn one_way(&self, _names: &[&str]) -> Option<(&'static str, &'static str)> {
-        Some(("nothing ever comes from a port of kind \"null\"", "name a port of another kind"))
+        Some(("no frame is received from a port of kind \"null\"", "name a port of another kind"))
     }
 
     fn open(&self, _port: PortCommon<'_>, _: Loaded) -> Result<Box<dyn PortControl>, OpenError> {

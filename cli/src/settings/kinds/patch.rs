@@ -24,7 +24,7 @@ pub(crate) struct Patch {
 
 impl Kind for Patch {
     const NAME: &'static str = "patch";
-    const ABOUT: &'static str = "It is joined to another port of this switch, as two ends of a cable are";
+    const ABOUT: &'static str = "Patch cable to another port of this switch";
     const KEYS: &'static [&'static str] = &["peer"];
     #[cfg(test)]
     const EXAMPLES: &'static [&'static str] = &["peer = \"other\""];
@@ -41,7 +41,7 @@ impl Kind for Patch {
         if Self::options(own).memory() > MAX_MEMORY {
             validation.wrong(
                 "",
-                "its rings and buffers would take more than a port may share",
+                "its rings and buffers need more memory than a port may share",
                 "lower `queue_pairs`",
             );
         }
@@ -57,7 +57,7 @@ impl Kind for Patch {
     fn one_way(&self, names: &[&str]) -> Option<(&'static str, &'static str)> {
         let alone = !names.contains(&&*self.peer);
         let remedy = "add the port that `peer` names, or name a port of another kind";
-        alone.then_some(("the `peer` of this patch is none of these ports, so it leads nowhere", remedy))
+        alone.then_some(("the `peer` of this patch port is not among these ports", remedy))
     }
 
     fn open(&self, port: PortCommon<'_>, _: Loaded) -> Result<Box<dyn PortControl>, OpenError> {

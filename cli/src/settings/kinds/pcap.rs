@@ -67,7 +67,7 @@ enum RepeatWord {
 
 impl Kind for Pcap {
     const NAME: &'static str = "pcap";
-    const ABOUT: &'static str = "Files: a capture's packets come in, and what goes out becomes a capture";
+    const ABOUT: &'static str = "Capture files: reads frames from one file, writes frames to another";
     const KEYS: &'static [&'static str] = &["read", "pace", "repeat", "after", "write", "overwrite"];
     #[cfg(test)]
     const EXAMPLES: &'static [&'static str] = &[
@@ -102,12 +102,12 @@ impl Kind for Pcap {
             ("after", pcap.after.is_some()),
         ];
         for (key, _) in played.iter().filter(|(_, written)| *written && pcap.read.is_none()) {
-            let reason = format!("`{key}` says how `read` is played, and there is no `read`");
-            fields.wrong::<()>(key, reason, "add the file to play, or remove this".to_owned());
+            let reason = format!("`{key}` has no effect without `read`");
+            fields.wrong::<()>(key, reason, "add `read`, or remove this key".to_owned());
         }
         if pcap.overwrite && pcap.write.is_none() {
-            let reason = "`overwrite` is about `write`, and there is no `write`";
-            fields.wrong::<()>("overwrite", reason, "add the file to write, or remove this".to_owned());
+            let reason = "`overwrite` has no effect without `write`";
+            fields.wrong::<()>("overwrite", reason, "add `write`, or remove this key".to_owned());
         }
         pcap
     }
@@ -122,7 +122,7 @@ impl Kind for Pcap {
             && !validation.is_spoiled("write")
         {
             let remedy = "add a line such as: read = \"/tmp/in.pcap\", or write = \"/tmp/out.pcapng\"";
-            validation.wrong("read", "neither `read` nor `write` is there", remedy);
+            validation.wrong("read", "neither `read` nor `write` is set", remedy);
         }
         if let Some(file) = &self.write {
             output(validation, "write", file, self.overwrite);
@@ -148,8 +148,8 @@ impl Kind for Pcap {
 
     fn one_way(&self, _names: &[&str]) -> Option<(&'static str, &'static str)> {
         match (&self.read, &self.write) {
-            (None, _) => Some(("nothing ever comes from a file that is only written", "add `read`")),
-            (_, None) => Some(("a file that is only read takes nothing", "add `write`")),
+            (None, _) => Some(("no frame is received from a file that is only written", "add `read`")),
+            (_, None) => Some(("no frame can be sent to a file that is only read", "add `write`")),
             _ => None,
         }
     }
@@ -218,7 +218,7 @@ impl fmt::Display for Pcap {
         if let Some(read) = &self.read {
             write!(f, "plays {}", read.display())?;
             match self.pace.map(Pace::pace) {
-                Some(port_kind::Pace::Fast) => f.write_str(" as fast as it goes")?,
+                Some(port_kind::Pace::Fast) => f.write_str(" at full speed")?,
                 Some(port_kind::Pace::Recorded(factor)) if self.is_scaled() => {
                     write!(f, " {factor} times as fast")?;
                 }

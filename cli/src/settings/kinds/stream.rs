@@ -30,7 +30,7 @@ pub(crate) struct Stream {
 impl Kind for Stream {
     const NAME: &'static str = "stream";
     const ABOUT: &'static str =
-        "Frames over a Unix or TCP socket, as QEMU's `-netdev stream` and passt speak them";
+        "Frames over a Unix or TCP socket, as used by QEMU's `-netdev stream` and passt";
     const KEYS: &'static [&'static str] =
         &["socket", "address", "mode", "socket_mode", "socket_owner", "socket_group"];
     #[cfg(test)]
@@ -59,10 +59,10 @@ impl Kind for Stream {
         match (&self.socket, &self.address) {
             (None, None) if !unsure => {
                 let remedy = "add a line such as: socket = \"/run/linerate/guest-a.sock\", or address = \"127.0.0.1:5555\"";
-                validation.wrong("socket", "neither `socket` nor `address` is there", remedy);
+                validation.wrong("socket", "neither `socket` nor `address` is set", remedy);
             }
             (Some(_), Some(_)) => {
-                validation.wrong("address", "both `socket` and `address` are there", "remove one of them");
+                validation.wrong("address", "both `socket` and `address` are set", "remove one of them");
             }
             _ => {}
         }
@@ -118,7 +118,7 @@ fn read_address(fields: &mut Fields<'_, '_>) -> Option<SocketAddr> {
     match text.parse::<SocketAddr>() {
         Ok(address) if address.port() != 0 => Some(address),
         _ => {
-            let reason = format!("`address` \"{text}\" is no IP address with a port behind it");
+            let reason = format!("`address` \"{text}\" is not an IP address with a port");
             fields.wrong("address", reason, "write it as 127.0.0.1:5555 or [::1]:5555".to_owned())
         }
     }

@@ -36,12 +36,12 @@ fn write_io<S: Serializer>(io: &Option<Io>, to: S) -> Result<S::Ok, S::Error> {
 fn read_io<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Io>, D::Error> {
     let Some(name) = Option::<String>::deserialize(from)? else { return Ok(None) };
     let found = Io::ALL.into_iter().find(|io| io.name() == name);
-    found.map(Some).ok_or_else(|| D::Error::custom(format!("there is no io `{name}`")))
+    found.map(Some).ok_or_else(|| D::Error::custom(format!("unknown io `{name}`")))
 }
 
 impl Kind for Tap {
     const NAME: &'static str = "tap";
-    const ABOUT: &'static str = "It is a TAP interface of the kernel, in any network namespace";
+    const ABOUT: &'static str = "TAP interface of the kernel, in any network namespace";
     const KEYS: &'static [&'static str] = &["interface", "netns", "persist", "io"];
     #[cfg(test)]
     const EXAMPLES: &'static [&'static str] = &[

@@ -32,8 +32,7 @@ impl Default for VhostUser {
 
 impl Kind for VhostUser {
     const NAME: &'static str = "vhost-user";
-    const ABOUT: &'static str =
-        "Guests plug into it over a vhost-user socket (what a port is unless told otherwise)";
+    const ABOUT: &'static str = "vhost-user socket for a guest (default)";
     const KEYS: &'static [&'static str] =
         &["socket", "mode", "offloads", "socket_mode", "socket_owner", "socket_group"];
     #[cfg(test)]
@@ -46,9 +45,9 @@ impl Kind for VhostUser {
 
     fn read(fields: &mut Fields<'_, '_>) -> Self {
         for key in virtio_user::DRIVER_KEYS {
-            let reason = format!("`{key}` is the choice of a driver, and this port is a guest's back end");
+            let reason = format!("`{key}` is an option of a driver, and this port is a back end");
             let remedy =
-                "remove it; a guest chooses for itself, and only a port of kind \"virtio-user\" is a driver";
+                "remove it; the guest negotiates it, and only ports of kind \"virtio-user\" are drivers";
             fields.foreign(key, reason, remedy);
         }
         let socket = SocketSettings::read(fields, Mode::Server);

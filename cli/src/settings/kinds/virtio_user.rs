@@ -55,7 +55,7 @@ fn read_ring<'de, D: Deserializer<'de>>(from: D) -> Result<RingKind, D::Error> {
 
 impl Kind for VirtioUser {
     const NAME: &'static str = "virtio-user";
-    const ABOUT: &'static str = "It plugs into another switch's vhost-user socket";
+    const ABOUT: &'static str = "Connection to the vhost-user socket of another switch";
     const KEYS: &'static [&'static str] = &[
         "ring",
         "queue_size",
@@ -84,7 +84,7 @@ impl Kind for VirtioUser {
         let split = !fields.is_spoiled("ring") && !ring.is_packed();
         if split && !queue_size.is_power_of_two() {
             let above = queue_size.next_power_of_two();
-            let reason = format!("`queue_size` is {queue_size}, and split rings have a power of two");
+            let reason = format!("`queue_size` is {queue_size}, and split rings require a power of two");
             let remedy = format!("write {} or {above}, or ring = \"packed\"", above / 2);
             fields.wrong::<()>("queue_size", reason, remedy);
         }
@@ -100,7 +100,7 @@ impl Kind for VirtioUser {
         let bytes = self.options(validation.port()).memory();
         if bytes > MAX_MEMORY {
             let (mib, most) = (bytes >> 20, MAX_MEMORY >> 20);
-            let reason = format!("its rings and buffers would take {mib} MiB, and a port may share {most}");
+            let reason = format!("its rings and buffers need {mib} MiB, and the maximum is {most} MiB");
             validation.wrong("", reason, "lower `queue_pairs`, `queue_size` or `mtu`");
         }
     }

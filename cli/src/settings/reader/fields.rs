@@ -107,7 +107,7 @@ impl<'a, 'n> Fields<'a, 'n> {
         };
         texts.unwrap_or_else(|| {
             let remedy = format!("write a list of {wanted}");
-            self.wrong::<()>(key, format!("`{key}` is no list of strings"), remedy);
+            self.wrong::<()>(key, format!("`{key}` is not a list of strings"), remedy);
             Vec::new()
         })
     }
@@ -217,7 +217,7 @@ impl<'a, 'n> Fields<'a, 'n> {
         }
         let text = self.text(key)?;
         let remedy = "give a number and a unit, such as 1ms, 500us or 2s".to_owned();
-        text.parse().ok().or_else(|| self.wrong(key, format!("`{key}` \"{text}\" is no time"), remedy))
+        text.parse().ok().or_else(|| self.wrong(key, format!("`{key}` \"{text}\" is not a time"), remedy))
     }
 
     /// What is written for `key`, which is still to be read.
@@ -247,7 +247,7 @@ impl<'a, 'n> Fields<'a, 'n> {
         }
         let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
         let remedy = format!("write {}", one_of(&words));
-        self.wrong(key, format!("`{key}` is {text}, which it cannot be"), remedy)
+        self.wrong(key, format!("`{key}` is {text}, which is invalid"), remedy)
     }
 
     /// A value of the wrong type.
@@ -324,7 +324,7 @@ pub(crate) fn nearest(word: &str, known: &[&str]) -> String {
             // Several kinds may ask for one key.
             each.sort_by_key(|name| known.iter().position(|other| other == name));
             each.dedup();
-            format!("remove it; what may stand here: {}", each.join(", "))
+            format!("remove it; valid keys: {}", each.join(", "))
         }
     }
 }
@@ -342,7 +342,7 @@ mod tests {
     #[test]
     fn a_slip_of_the_finger_is_answered_with_the_word_that_was_meant() {
         assert_eq!(nearest("sokcet", &["name", "socket"]), "did you mean `socket`?");
-        assert_eq!(nearest("colour", &["name", "socket"]), "remove it; what may stand here: name, socket");
+        assert_eq!(nearest("colour", &["name", "socket"]), "remove it; valid keys: name, socket");
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub(crate) fn output(validation: &mut Validation<'_>, key: &'static str, file: &
     match output.check() {
         Ok(()) => {}
         Err(CreateError::Exists(path)) => {
-            let reason = format!("`{key}` {} exists already and would be lost", path.display());
+            let reason = format!("`{key}` {} already exists and would be overwritten", path.display());
             validation.wrong(key, reason, "move it away, name another path, or write overwrite = true");
         }
         Err(other) => {
@@ -28,7 +28,7 @@ pub(crate) fn output(validation: &mut Validation<'_>, key: &'static str, file: &
 pub(crate) fn is_file_path(validation: &mut Validation<'_>, key: &'static str, file: &Path) -> bool {
     let shown = file.display();
     let (reason, remedy) = if !file.is_absolute() {
-        let remedy = "begin it with /, so that it is the same wherever the switch was started";
+        let remedy = "begin it with /, so that it does not depend on the working directory";
         (format!("`{key}` {shown}: the path is not absolute"), remedy.to_owned())
     } else if file.file_name().is_none() || file.is_dir() {
         (format!("`{key}` {shown} is a directory"), "add the file's own name".to_owned())

@@ -5,7 +5,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// The kind of an integer that no type here holds.
-pub(crate) const HUGE: &str = "a number beyond all bounds";
+pub(crate) const HUGE: &str = "a number out of range";
 
 /// A value and the line that it was written on.
 #[derive(Clone, Debug)]

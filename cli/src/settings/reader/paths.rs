@@ -21,7 +21,7 @@ fn path_mistake(path: &Path) -> Option<(String, String)> {
     if !path.is_absolute() {
         return said(
             &"the path is not absolute",
-            "begin it with /, so that guests find the same file".to_owned(),
+            "begin it with /, so that guests use the same file".to_owned(),
         );
     }
     if length > LONGEST_PATH {
@@ -29,10 +29,10 @@ fn path_mistake(path: &Path) -> Option<(String, String)> {
         return said(&reason, "choose a shorter one".to_owned());
     }
     if path.as_os_str().as_encoded_bytes().contains(&0) {
-        return said(&"no path has a zero byte", "remove it".to_owned());
+        return said(&"the path contains a zero byte", "remove it".to_owned());
     }
     if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
-        return said(&"this is a directory's name", "add the socket's own name".to_owned());
+        return said(&"the path is a directory", "add the socket's own name".to_owned());
     }
     match (std::fs::metadata(path), parent.is_dir()) {
         (_, false) => said(&"its directory does not exist", format!("mkdir -p {}", parent.display())),

@@ -39,7 +39,7 @@ fn syntax(error: &toml::de::Error, lines: &Lines) -> Diagnostic {
     let remedy = match message {
         _ if message.contains("duplicate key") => "remove one of the two",
         _ if message.contains("must be quoted") => "put the value between plain double quotes",
-        _ if message.contains("non-double-quote visible") => "remove the character that cannot be seen",
+        _ if message.contains("non-double-quote visible") => "remove the invisible character",
         _ if message.contains("expected `=`") => "write KEY = VALUE, a [section], or # and a comment",
         _ => "correct this line's TOML",
     };

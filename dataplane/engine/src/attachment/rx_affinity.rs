@@ -64,14 +64,14 @@ impl RxAffinity {
 /// Why a queue was not moved.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotMoved {
-    #[error("it does not run any more")]
+    #[error("it is no longer running")]
     Gone,
-    #[error("only the thread that uses it can")]
+    #[error("its port requires its current thread")]
     Bound,
-    #[error("worker {0} does not answer")]
+    #[error("worker {0} does not respond")]
     Hung(usize),
     /// The port must be notified.
-    #[error("it was stopped for this and could not be started again: {0}")]
+    #[error("it was stopped for the move and could not be restarted: {0}")]
     Lost(PortFault),
 }
 

@@ -101,8 +101,8 @@ impl Control {
                 worker: placed.at,
                 packets: packets(placed.worker, key).unwrap_or(0),
                 stays: match (self.placement.rx_affinity.rule(key), placed.bound) {
-                    (Some(_), _) => Some("a rule names its worker"),
-                    (None, true) => Some("it belongs to its worker's thread"),
+                    (Some(_), _) => Some("its worker is configured"),
+                    (None, true) => Some("its port requires its current thread"),
                     (None, false) => None,
                 },
             })

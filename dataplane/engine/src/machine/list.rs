@@ -25,7 +25,7 @@ pub fn parse(text: &str) -> Result<Vec<usize>, String> {
 
 fn number(text: &str) -> Result<usize, String> {
     let read = text.trim().parse::<usize>().ok().filter(|number| *number < LIMIT);
-    read.ok_or_else(|| format!("\"{}\" is no CPU's or node's number", text.trim().escape_default()))
+    read.ok_or_else(|| format!("\"{}\" is not a CPU's or node's number", text.trim().escape_default()))
 }
 
 #[cfg(test)]
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn what_is_no_list_is_refused_with_its_reason() {
-        assert_eq!(parse("0-x").unwrap_err(), "\"x\" is no CPU's or node's number");
+        assert_eq!(parse("0-x").unwrap_err(), "\"x\" is not a CPU's or node's number");
         assert_eq!(parse("3-1").unwrap_err(), "the range 3-1 runs backwards");
         assert!(parse("0-4294967295").unwrap_err().contains("4294967295"));
         assert!(parse(&"0-65535,".repeat(1000)).unwrap_err().contains("more than"));

@@ -51,14 +51,14 @@ impl Reader<'_> {
         let reason = match self.list(file) {
             Ok(Some(cpus)) if !cpus.is_empty() => return cpus,
             Ok(Some(_)) => "it is empty".to_owned(),
-            Ok(None) => "it is not there".to_owned(),
+            Ok(None) => "it does not exist".to_owned(),
             Err(reason) => reason,
         };
         if allowed.is_empty() {
-            self.flaw(file, reason, "CPU 0 is taken for the only one");
+            self.flaw(file, reason, "assuming that CPU 0 is the only one");
             return vec![0];
         }
-        self.flaw(file, reason, "the CPUs of the affinity mask are taken");
+        self.flaw(file, reason, "using the CPUs of the affinity mask");
         allowed.to_vec()
     }
 
@@ -71,7 +71,7 @@ impl Reader<'_> {
         match self.list(file) {
             Ok(list) => list.unwrap_or_default(),
             Err(reason) => {
-                self.flaw(file, reason, "it is taken for empty");
+                self.flaw(file, reason, "assumed to be empty");
                 Vec::new()
             }
         }
@@ -99,7 +99,7 @@ impl Reader<'_> {
             Some(told) if told.len() == all.len() => all.iter().copied().zip(told).collect(),
             _ => {
                 let reason = format!("it is not one number for each of {} nodes", all.len());
-                self.flaw(&file, reason, "all other nodes are taken for equally far");
+                self.flaw(&file, reason, "assuming equal distances to all other nodes");
                 Vec::new()
             }
         }
@@ -121,10 +121,10 @@ impl Reader<'_> {
                 return siblings.into_iter().filter(|cpu| online.contains(cpu)).collect();
             }
             Ok(Some(_)) => format!("it does not list CPU {number} itself"),
-            Ok(None) => "it is not there".to_owned(),
+            Ok(None) => "it does not exist".to_owned(),
             Err(reason) => reason,
         };
-        self.flaw(&file, reason, format!("CPU {number} is taken for a core of its own"));
+        self.flaw(&file, reason, format!("assuming that CPU {number} is a separate core"));
         vec![number]
     }
 
@@ -134,7 +134,7 @@ impl Reader<'_> {
         match self::number(&self.root.join(&file)) {
             Ok(package) => package.unwrap_or_default(),
             Err(reason) => {
-                self.flaw(&file, reason, "package 0 is taken");
+                self.flaw(&file, reason, "assuming package 0");
                 0
             }
         }
@@ -146,12 +146,12 @@ impl Reader<'_> {
         if let Some(second) = own.next() {
             let reason = format!("it lists CPU {number}, which another node has as well");
             let file = format!("devices/system/node/node{}/cpulist", second.number);
-            self.flaw(&file, reason, "the first node is taken");
+            self.flaw(&file, reason, "using the first node");
         }
         first.unwrap_or_else(|| {
             let nearest = nodes.first().map_or(0, |node| node.number);
             let reason = format!("no node has CPU {number}");
-            self.flaw("devices/system/node", reason, format!("node {nearest} is taken"));
+            self.flaw("devices/system/node", reason, format!("using node {nearest}"));
             nearest
         })
     }
@@ -182,15 +182,15 @@ impl Reader<'_> {
         };
         let Some(level) = read("level")? else { return Ok(None) };
         let wrong = |name: &str, reason: &str| (format!("{folder}/{name}"), reason.to_owned());
-        let level = level.trim().parse().map_err(|_| wrong("level", "it is no level"))?;
+        let level = level.trim().parse().map_err(|_| wrong("level", "it is not a cache level"))?;
         let kind = match read("type")?.unwrap_or_default().trim() {
             "Data" => CacheKind::Data,
             "Instruction" => CacheKind::Instruction,
             "Unified" => CacheKind::Unified,
-            _ => return Err(wrong("type", "it is no kind of cache")),
+            _ => return Err(wrong("type", "it is not a cache type")),
         };
         let size = read("size")?.unwrap_or_default();
-        let bytes = bytes(size.trim()).ok_or_else(|| wrong("size", "it is no size"))?;
+        let bytes = bytes(size.trim()).ok_or_else(|| wrong("size", "it is not a size"))?;
         let shared = read("shared_cpu_list")?.unwrap_or_default();
         let cpus = list::parse(&shared).map_err(|reason| wrong("shared_cpu_list", &reason))?;
         Ok(Some(Cache { level, kind, bytes, cpus }))
@@ -214,7 +214,7 @@ pub(super) fn number(path: &Path) -> Result<Option<usize>, String> {
     let Some(text) = text(path)? else { return Ok(None) };
     match text.trim().parse::<i64>() {
         Ok(number) => Ok(usize::try_from(number).ok()),
-        Err(_) => Err(format!("\"{}\" is no number", text.trim().escape_default())),
+        Err(_) => Err(format!("\"{}\" is not a number", text.trim().escape_default())),
     }
 }
 

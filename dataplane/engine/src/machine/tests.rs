@@ -41,15 +41,15 @@ fn cpus_that_are_off_isolated_or_forbidden_are_known_as_that() {
 fn a_file_that_says_nonsense_is_named_and_something_usable_is_taken() {
     let cpu = "devices/system/cpu";
     for (file, content, reason, instead) in [
-        (format!("{cpu}/online"), "all of them", "\"all of them\" is no CPU's", "affinity mask"),
+        (format!("{cpu}/online"), "all of them", "\"all of them\" is not a CPU's", "affinity mask"),
         (format!("{cpu}/online"), "", "it is empty", "affinity mask"),
-        (format!("{cpu}/isolated"), "5-2", "runs backwards", "taken for empty"),
-        (format!("{cpu}/cpu1/topology/thread_siblings_list"), "0", "does not list CPU 1", "core of its own"),
-        (format!("{cpu}/cpu1/topology/physical_package_id"), "one", "\"one\" is no number", "package 0"),
-        (format!("{cpu}/cpu1/cache/index0/size"), "much", "it is no size", "left out"),
-        (format!("{cpu}/cpu1/cache/index0/level"), "\u{7}", "it is no level", "left out"),
-        ("devices/system/node/node0/distance".into(), "10 21", "each of 1 nodes", "equally far"),
-        ("devices/system/node/node0/cpulist".into(), "0", "no node has CPU 1", "node 0 is taken"),
+        (format!("{cpu}/isolated"), "5-2", "runs backwards", "assumed to be empty"),
+        (format!("{cpu}/cpu1/topology/thread_siblings_list"), "0", "does not list CPU 1", "a separate core"),
+        (format!("{cpu}/cpu1/topology/physical_package_id"), "one", "\"one\" is not a number", "package 0"),
+        (format!("{cpu}/cpu1/cache/index0/size"), "much", "it is not a size", "left out"),
+        (format!("{cpu}/cpu1/cache/index0/level"), "\u{7}", "it is not a cache level", "left out"),
+        ("devices/system/node/node0/distance".into(), "10 21", "each of 1 nodes", "equal distances"),
+        ("devices/system/node/node0/cpulist".into(), "0", "no node has CPU 1", "using node 0"),
     ] {
         let root = tree(TWO_CORES);
         write(root.path(), &file, content);

@@ -45,16 +45,16 @@ impl fmt::Display for QueueName {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SeatError {
     /// The worker does not exist.
-    #[error("{0} is given to worker {1}, and there are {2} workers, counted from 0")]
+    #[error("{0} is assigned to worker {1}, and there are {2} workers, numbered from 0")]
     NoSuchWorker(QueueName, usize, usize),
     /// A worker has an isolated queue and another rule.
-    #[error("{0} is isolated, and {1} is given to its worker {2}")]
+    #[error("{0} is isolated, and {1} is assigned to its worker {2}")]
     NotAlone(QueueName, QueueName, usize),
     /// A queue is isolated twice.
     #[error("{0} is isolated twice")]
     Twice(QueueName),
     /// No worker is left for an isolated queue, or for the others.
-    #[error("{0} isolated queues and ports leave none of {1} workers for all others")]
+    #[error("{0} isolated queues and ports leave none of {1} workers for the others")]
     NoneLeft(usize, usize),
 }
 

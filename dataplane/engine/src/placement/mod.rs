@@ -47,7 +47,7 @@ impl fmt::Display for Role {
         let stage = match self.stage {
             Stage::RunToCompletion => "worker",
             Stage::Rx => "rx",
-            Stage::Worker => "judge",
+            Stage::Worker => "classify",
             Stage::Tx => "tx",
         };
         write!(f, "{stage} {}", self.index)
@@ -173,6 +173,6 @@ pub enum PlanError {
     #[error("CPU {0} is outside this process's affinity mask, so no thread can be placed there")]
     Forbidden(usize),
     /// No CPU is left for a thread.
-    #[error("all CPUs that may be used have their thread already, and {0} more are to be placed")]
+    #[error("all usable CPUs are assigned, and {0} more threads are to be placed")]
     NoneLeft(usize),
 }

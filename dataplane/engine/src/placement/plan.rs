@@ -35,10 +35,10 @@ fn settle(wish: &Wish, cpus: usize) -> (Pattern, Option<String>) {
     }
     let needed: usize = groups(Pattern::Io, &wish.stages).iter().map(Vec::len).sum();
     if needed <= cpus {
-        return (Pattern::Io, Some("pattern io: buffers are given back where they were taken".to_owned()));
+        return (Pattern::Io, Some("pattern io: buffers are returned on the CPU that took them".to_owned()));
     }
     let why =
-        format!("pattern all: there are {cpus} CPUs, and Rx and Tx apart from Worker would take {needed}");
+        format!("pattern all: there are {cpus} CPUs, and separate Rx, Tx and worker threads need {needed}");
     (Pattern::All, Some(why))
 }
 
@@ -92,7 +92,7 @@ fn notes(machine: &Machine, wish: &Wish, threads: &[Thread]) -> Vec<String> {
         let far = threads.iter().filter(|t| machine.cpu(t.cpu).is_some_and(|cpu| cpu.node != near));
         let far: Vec<_> = far.map(|t| format!("{} (CPU {})", names(&t.roles), t.cpu)).collect();
         if !far.is_empty() {
-            notes.push(format!("far from node {near}, where packets come from: {}", far.join(", ")));
+            notes.push(format!("not on node {near}, which receives the packets: {}", far.join(", ")));
         }
     }
     notes
@@ -106,7 +106,7 @@ fn shared_cpus(machine: &Machine, threads: &[Thread]) -> Vec<String> {
         .map(|(cpu, sharing)| {
             let usable = machine.allowed().count();
             let who = sharing.iter().map(|thread| names(&thread.roles)).collect::<Vec<_>>().join(" and ");
-            format!("{who} take turns on CPU {cpu}: {busy} busy threads, {usable} CPUs that may be used")
+            format!("{who} share CPU {cpu}: {busy} busy threads, {usable} usable CPUs")
         })
         .collect()
 }

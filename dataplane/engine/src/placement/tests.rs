@@ -36,7 +36,7 @@ fn workers_are_near_the_node_that_packets_come_from_and_what_is_far_is_told() {
     let wish = Wish { stages: workers(3), pattern: Pattern::Auto, near: Some(1), ..Wish::default() };
     let plan = plan(&machine, &wish).unwrap();
     assert_eq!(said(&plan), "worker 0@2 worker 1@3 worker 2@1");
-    assert_eq!(plan.notes, ["far from node 1, where packets come from: worker 2 (CPU 1)"]);
+    assert_eq!(plan.notes, ["not on node 1, which receives the packets: worker 2 (CPU 1)"]);
 }
 
 #[test]
@@ -64,23 +64,20 @@ fn more_threads_than_cpus_share_and_are_told_so() {
     let machine = machine(TWO_CORES, 2);
     let plan = plan(&machine, &Wish { stages: workers(3), ..Wish::default() }).unwrap();
     assert_eq!(said(&plan), "worker 0@1 worker 1@0 worker 2@1");
-    assert_eq!(
-        plan.notes,
-        ["worker 0 and worker 2 take turns on CPU 1: 3 busy threads, 2 CPUs that may be used"]
-    );
+    assert_eq!(plan.notes, ["worker 0 and worker 2 share CPU 1: 3 busy threads, 2 usable CPUs"]);
 }
 
 #[test]
 fn each_pattern_joins_what_its_name_says() {
     let machine = machine(&server(1, 8), 16);
     for (pattern, stages, expected) in [
-        (Pattern::Separate, pipeline(1, 1, 1), "rx 0@1 judge 0@2 tx 0@3"),
-        (Pattern::Io, pipeline(2, 1, 1), "rx 0+tx 0@1 rx 1@2 judge 0@3"),
-        (Pattern::All, pipeline(1, 2, 1), "rx 0+judge 0+tx 0@1 judge 1@2"),
-        (Pattern::RxWorker, pipeline(1, 1, 1), "rx 0+judge 0@1 tx 0@2"),
-        (Pattern::TxWorker, pipeline(1, 1, 1), "rx 0@1 judge 0+tx 0@2"),
-        (Pattern::QuasiIo, pipeline(1, 1, 1), "rx 0@1 tx 0@9 judge 0@2"),
-        (Pattern::Auto, pipeline(2, 2, 2), "rx 0+tx 0@1 rx 1+tx 1@2 judge 0@3 judge 1@4"),
+        (Pattern::Separate, pipeline(1, 1, 1), "rx 0@1 classify 0@2 tx 0@3"),
+        (Pattern::Io, pipeline(2, 1, 1), "rx 0+tx 0@1 rx 1@2 classify 0@3"),
+        (Pattern::All, pipeline(1, 2, 1), "rx 0+classify 0+tx 0@1 classify 1@2"),
+        (Pattern::RxWorker, pipeline(1, 1, 1), "rx 0+classify 0@1 tx 0@2"),
+        (Pattern::TxWorker, pipeline(1, 1, 1), "rx 0@1 classify 0+tx 0@2"),
+        (Pattern::QuasiIo, pipeline(1, 1, 1), "rx 0@1 tx 0@9 classify 0@2"),
+        (Pattern::Auto, pipeline(2, 2, 2), "rx 0+tx 0@1 rx 1+tx 1@2 classify 0@3 classify 1@4"),
     ] {
         let wish = Wish { stages, pattern, ..Wish::default() };
         assert_eq!(said(&plan(&machine, &wish).unwrap()), expected, "{pattern}");
@@ -92,8 +89,8 @@ fn quasi_io_without_siblings_takes_turns_on_one_cpu() {
     let machine = machine(TWO_CORES, 2);
     let wish = Wish { stages: pipeline(1, 1, 1), pattern: Pattern::QuasiIo, ..Wish::default() };
     let plan = plan(&machine, &wish).unwrap();
-    assert_eq!(said(&plan), "rx 0@1 tx 0@1 judge 0@0");
-    assert!(plan.notes[0].starts_with("rx 0 and tx 0 take turns on CPU 1"), "{:?}", plan.notes);
+    assert_eq!(said(&plan), "rx 0@1 tx 0@1 classify 0@0");
+    assert!(plan.notes[0].starts_with("rx 0 and tx 0 share CPU 1"), "{:?}", plan.notes);
 }
 
 #[test]
@@ -103,9 +100,9 @@ fn auto_joins_all_where_io_would_not_fit_and_says_why() {
     let plan = plan(&machine, &wish).unwrap();
     assert_eq!(
         (plan.pattern, said(&plan).as_str()),
-        (Pattern::All, "rx 0+judge 0+tx 0@1 rx 1+judge 1+tx 1@0")
+        (Pattern::All, "rx 0+classify 0+tx 0@1 rx 1+classify 1+tx 1@0")
     );
-    assert_eq!(plan.notes, ["pattern all: there are 2 CPUs, and Rx and Tx apart from Worker would take 4"]);
+    assert_eq!(plan.notes, ["pattern all: there are 2 CPUs, and separate Rx, Tx and worker threads need 4"]);
 }
 
 proptest! {
@@ -129,7 +126,7 @@ proptest! {
             prop_assert_eq!(used.len(), plan.threads.len().min(machine.cpus.len()));
         }
         let shared = used.len() < plan.threads.len();
-        prop_assert_eq!(shared, plan.notes.iter().any(|note| note.contains("take turns")));
+        prop_assert_eq!(shared, plan.notes.iter().any(|note| note.contains(" share CPU ")));
     }
 }
 
@@ -171,15 +168,15 @@ fn rules_that_cannot_be_kept_are_refused_with_the_reason() {
     };
     assert_eq!(
         arrange(2, &[("red", 2)], &[]),
-        "red is given to worker 2, and there are 2 workers, counted from 0"
+        "red is assigned to worker 2, and there are 2 workers, numbered from 0"
     );
     assert_eq!(
         arrange(2, &[("red", 1), ("blue", 1)], &["red"]),
-        "red is isolated, and blue is given to its worker 1"
+        "red is isolated, and blue is assigned to its worker 1"
     );
     assert_eq!(arrange(3, &[], &["red", "red.1"]), "red.1 is isolated twice");
     assert_eq!(
         arrange(2, &[], &["red", "blue"]),
-        "2 isolated queues and ports leave none of 2 workers for all others"
+        "2 isolated queues and ports leave none of 2 workers for the others"
     );
 }

@@ -122,12 +122,12 @@ fn a_queue_that_belongs_to_its_thread_or_is_not_there_stays() {
         let before = workers(&engine);
         let refused = engine.move_queue(port, 0, 1 - before[0]).unwrap_err();
         assert!(matches!(refused, EngineError::NotMoved(_)), "{refused}");
-        assert_eq!(refused.to_string(), "the queue was not moved: only the thread that uses it can");
+        assert_eq!(refused.to_string(), "the queue was not moved: its port requires its current thread");
         assert_eq!(workers(&engine), before);
         let missing = engine.move_queue(port, 7, 0).unwrap_err();
-        assert_eq!(missing.to_string(), "the queue was not moved: it does not run any more");
+        assert_eq!(missing.to_string(), "the queue was not moved: it is no longer running");
         let nowhere = engine.move_queue(add(&engine, "b", false), 0, 9).unwrap_err();
-        assert_eq!(nowhere.to_string(), "the queue was not moved: worker 9 does not answer");
+        assert_eq!(nowhere.to_string(), "the queue was not moved: worker 9 does not respond");
         engine.stop().unwrap();
     }
 }

@@ -23,7 +23,7 @@ pub enum Rule {
 /// Text that is not a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` names no frames; write arp, lldp, icmp, icmpv6, \"ethertype 0x88cc\", \"tcp 22\" or \"udp 67\" \
+    "`{0}` is not a valid rule; write arp, lldp, icmp, icmpv6, \"ethertype 0x88cc\", \"tcp 22\" or \"udp 67\" \
      (a destination port)"
 )]
 pub struct BadRule(pub String);

@@ -12,7 +12,7 @@ pub enum PcapError {
     #[error("{0} cannot be read: {1}; name a file that this user can read and that fits into memory")]
     Read(PathBuf, io::Error),
     /// Not a regular file: a pipe, device or directory.
-    #[error("{0} is no ordinary file, and only those are played; copy what comes from it into one first")]
+    #[error("{0} is not a regular file, and only those are played; copy what comes from it into one first")]
     NotAFile(PathBuf),
     /// Longer than [`MOST_BYTES`].
     #[error(

@@ -377,7 +377,7 @@ fn a_file_that_is_there_is_left_alone_unless_that_was_asked_for() {
 fn what_is_no_file_or_has_no_folder_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     for (path, said) in
-        [("/dev/null".into(), "no ordinary file"), (dir.path().join("a/b"), "cannot be written")]
+        [("/dev/null".into(), "not a regular file"), (dir.path().join("a/b"), "cannot be written")]
     {
         let write = Some(Output { path, overwrite: true });
         let error = Pcap::new(Options { write, ..Options::default() }).unwrap_err().to_string();

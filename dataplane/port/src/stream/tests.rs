@@ -292,7 +292,7 @@ fn a_port_that_connects_over_tcp_says_why_it_waits_and_finds_the_peer_when_it_co
         assert!(start.elapsed() < TIMEOUT);
     }
     let said = room.port.status().last_fault.unwrap().to_string();
-    assert!(said.starts_with("the other end cannot be reached yet: Connection refused"), "{said}");
+    assert!(said.starts_with("the peer is not reachable yet: Connection refused"), "{said}");
     let listener = TcpListener::bind(address).unwrap();
     room.connected();
     assert_eq!(room.port.status().last_fault, None);

@@ -27,7 +27,7 @@ pub enum BackEndError {
     #[error("the front end closed the connection; its log says why")]
     Closed,
     /// The bytes are no message.
-    #[error("the front end broke the vhost-user protocol: {0}")]
+    #[error("the front end violated the vhost-user protocol: {0}")]
     Message(#[from] MessageError),
     /// A request that cannot be carried out.
     #[error("the front end was refused: {0}")]

@@ -37,7 +37,7 @@ pub enum FrontEndError {
         got: &'static str,
     },
     /// The answer is no message.
-    #[error("the back end broke the vhost-user protocol: {0}")]
+    #[error("the back end violated the vhost-user protocol: {0}")]
     Message(#[from] MessageError),
     /// The back end lacks what the call needs.
     #[error("{0} needs the protocol feature {1}, which the back end does not offer")]

@@ -219,7 +219,10 @@ fn every_lie_in_a_used_ring_has_a_name() {
     stage.used(1, 5, 76, 2);
     let twice = stage.receive().unwrap_err();
     assert_eq!(twice, PortFault::UsedRing(RingFault::NotOut(5)), "it is in a burst and not out");
-    assert_eq!(twice.to_string(), "the back end broke its virtqueue: buffer 5 was used but not out");
+    assert_eq!(
+        twice.to_string(),
+        "the back end violated the virtqueue protocol: buffer 5 was used but not out"
+    );
 }
 
 /// Address of `num_buffers` in the header of receive buffer `id`: after the four areas of the two rings.

@@ -72,7 +72,7 @@ fn latency(entries: &[Entry], load: f64) -> Option<Sketch> {
     Some(Sketch {
         name: "comparison-latency",
         title: format!("Latency of the field at {load} % of each one's own throughput, 99th percentile"),
-        caption: "From making a frame to finding it; each at its own rate, so a fast switch is under more load than a slow one. \
+        caption: "From transmission to reception; each at its own rate, so a fast switch is under more load than a slow one. \
                   Powers of ten upwards."
             .to_owned(),
         drawing: draw(entries, "microseconds", &lines)?,

@@ -79,7 +79,7 @@ fn whole(
 
 /// Provenance line of measured figures, and of the text.
 pub fn usage_provenance(results: &Results) -> String {
-    let on = if results.processor.is_empty() { "a processor that is not named" } else { &results.processor };
+    let on = if results.processor.is_empty() { "unknown processor" } else { &results.processor };
     let mut text = format!("Measured: {on}");
     let cpus = results.environment.as_ref().and_then(|place| place.used.switch.zip(place.used.generator));
     text.extend(cpus.map(|(one, other)| format!(", CPUs {one} and {other}")));

@@ -96,7 +96,7 @@ fn environment(before: &str, results: &Results) -> String {
     );
     rows.push((
         "Each reading",
-        results.slice_ms.map_or_else(|| "not told".to_owned(), |ms| format!("{ms} ms")),
+        results.slice_ms.map_or_else(|| "unknown".to_owned(), |ms| format!("{ms} ms")),
     ));
     let rows = rows.into_iter().filter(|(_, value)| !value.is_empty());
     let table = table(&["What", "Value"], rows.map(|(what, value)| vec![what.to_owned(), value]));

@@ -52,7 +52,7 @@ pub struct MeasuredRatio {
 pub enum MeasuredError {
     /// Not the output of the command
     #[error(
-        "the file is not what `cargo xtask bench peers -o json` prints, so nothing can stand beside the simulation: {0}"
+        "the file is not output of `cargo xtask bench peers -o json`, so there is nothing to compare the simulation with: {0}"
     )]
     Unreadable(#[from] serde_json::Error),
     /// No row matches a simulated case

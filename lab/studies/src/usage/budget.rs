@@ -99,7 +99,7 @@ pub enum BudgetError {
     #[error(transparent)]
     Wire(#[from] RigError),
     /// A queue of the laboratory failed.
-    #[error("a queue of the laboratory's own broke: {0}")]
+    #[error("a queue of the laboratory failed: {0}")]
     Fault(#[from] PortFault),
     /// A CPU is not available.
     #[error(transparent)]

@@ -77,13 +77,13 @@ impl Study {
     /// Short description.
     pub fn about(self) -> &'static str {
         match self {
-            Study::Batching => "batching twice",
-            Study::Mistake => "units that do not fit",
-            Study::Placement => "where stages are placed",
+            Study::Batching => "double batching",
+            Study::Mistake => "mismatched transfer units",
+            Study::Placement => "placement of stages",
             Study::Scaling => "queues and workers",
-            Study::Budget => "the budget of a packet",
+            Study::Budget => "cycle budget of a packet",
             Study::Models => "execution models by the work on each packet",
-            Study::Comparison => "linerate beside other switches",
+            Study::Comparison => "comparison of linerate with other switches",
         }
     }
 }

@@ -26,8 +26,8 @@ const GROWTH: u64 = 8 << 20;
 
 /// Prefixes of named fault reasons.
 const REASONS: [&str; 4] = [
-    "the front end broke the vhost-user protocol: ",
-    "the guest broke its virtqueue: ",
+    "the front end violated the vhost-user protocol: ",
+    "the guest violated the virtqueue protocol: ",
     "the kick descriptor is not usable: ",
     "the call descriptor is not usable: ",
 ];

@@ -21,7 +21,7 @@ fn scenario<R: DriverRing>(packed: bool, spoiled: u64) {
             bad.step(&[0, 1]);
         }
         let fault = rig.wait("bad", "a fault", |port| port.fault.is_some()).fault.unwrap();
-        assert!(fault.contains("the guest broke its virtqueue"), "{fault}");
+        assert!(fault.contains("the guest violated the virtqueue protocol"), "{fault}");
         calm.go_on(2_500);
     });
 }

@@ -130,7 +130,7 @@ fn held(roles: &[Role]) {
         // The memory change cannot be acknowledged correctly, so no reply is sent, and the port reports the reason.
         assert!(other.front.share_table(&other.memory.whole()).is_err());
         let fault = rig.wait("other", "a fault", |port| port.fault.is_some()).fault.unwrap();
-        assert!(fault.contains("does not answer"), "{fault}");
+        assert!(fault.contains("does not respond"), "{fault}");
         rig.wait("new", "life", |port| port.state == "waiting");
         let fill = |n: &u16| rig.engine.reserve(&format!("filler {n}")).is_ok();
         assert!((0..u16::MAX).take_while(fill).count() > 0);
@@ -167,7 +167,7 @@ fn a_queue_of_a_worker_that_hangs_is_lost_to_its_port_with_the_reason_and_to_nob
             (0..2).map(|pair| rig.engine.move_queue(id, pair, 1 - (home + usize::from(pair)) % 2)).collect();
         assert!(moves.iter().any(|moved| matches!(moved, Err(EngineError::NotMoved(_)))), "{moves:?}");
         let fault = rig.wait("held", "a fault", |port| port.fault.is_some()).fault.unwrap();
-        assert!(fault.contains("does not answer"), "{fault}");
+        assert!(fault.contains("does not respond"), "{fault}");
         assert!(rig.port("other").unwrap().fault.is_none());
         gate.open();
     });

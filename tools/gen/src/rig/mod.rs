@@ -100,10 +100,10 @@ pub enum RigError {
         state: String,
     },
     /// The ports cannot be created.
-    #[error("the wire of the generator's own could not be made: {0}")]
+    #[error("cannot create the loopback baseline: {0}")]
     Wire(String),
     /// The run ended before the measurement.
-    #[error("it was ended before a frame was sent that counts")]
+    #[error("it was ended before the measurement started")]
     Ended,
 }
 

@@ -170,7 +170,8 @@ fn a_stream_is_refused_with_its_field_and_a_remedy() {
     assert!(told(Description { vlan: vec![4096], ..stream() }).starts_with("`vlan`: 4096"));
     assert!(told(Description { source: address(6, 1), ..stream() }).starts_with("`destination`"));
     assert!(
-        told(Description { rate: Some("fast".into()), ..stream() }).starts_with("`rate`: `fast` is no rate")
+        told(Description { rate: Some("fast".into()), ..stream() })
+            .starts_with("`rate`: `fast` is not a rate")
     );
 }
 
@@ -197,13 +198,18 @@ fn addresses_that_change_are_written_as_such() {
     assert_eq!(made(&mut own, 0)[0][38..54], "2001:db8::1:7".parse::<std::net::Ipv6Addr>().unwrap().octets());
     let told = |stream: Description| stream.plan().unwrap_err().to_string();
     let foreign = told(six(&["source", "2001:db9::1"]));
-    assert!(foreign.starts_with("`vary`: 2001:db9::1 is nothing that `source` takes; write a number or an address of 2001:db8::/64"), "{foreign}");
+    assert!(
+        foreign.starts_with(
+            "`vary`: invalid value 2001:db9::1 for `source`; write a number or an address of 2001:db8::/64"
+        ),
+        "{foreign}"
+    );
     for (field, value) in
         [("ttl", "10.0.0.1"), ("source", "02:00:00:00:00:07"), ("source_mac", "10.0.0.1"), ("source", "::1")]
     {
         let refused = told(list(&[field, value]).unwrap());
         assert!(
-            refused.contains(&format!("{value} is nothing that `{field}` takes; write a number")),
+            refused.contains(&format!("invalid value {value} for `{field}`; write a number")),
             "{refused}"
         );
     }
@@ -215,7 +221,7 @@ fn what_a_capture_decides_is_refused_beside_it_by_name() {
     let stream = || Description { pcap: Some(capture.into()), ..Description::default() };
     let told = |stream: Description| stream.plan().map(|_| ()).unwrap_err().to_string();
     let size = told(Description { size: Sizes::Fixed(128), ..stream() });
-    assert_eq!(size, "`size`: the frames of `pcap` have their own; leave out one of both");
+    assert_eq!(size, "`size`: the frames of `pcap` have their own; remove one of the two");
     for (key, stream) in [
         ("vlan", Description { vlan: vec![1], ..stream() }),
         ("mpls", Description { mpls: vec![1], ..stream() }),

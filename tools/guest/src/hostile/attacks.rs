@@ -13,7 +13,7 @@ const TSO6: Need = (Features::HOST_TSO6, "TCP segmentation over IPv6");
 const USO: Need = (Features::HOST_USO, "UDP segmentation");
 const TABLES: Need = (Features::INDIRECT_DESC, "indirect descriptors");
 const GUEST_TSO4: Need =
-    (Features::GUEST_CSUM | Features::GUEST_TSO4, "TCP segmentation over IPv4 of what it receives");
+    (Features::GUEST_CSUM | Features::GUEST_TSO4, "TCP segmentation over IPv4 for received frames");
 const MERGEABLE: Need = (Features::MRG_RXBUF, "mergeable receive buffers");
 
 /// The largest ring and the largest table.
@@ -75,11 +75,7 @@ impl Attack {
 
 /// All attacks. The first one is the baseline for the others.
 pub static ATTACKS: &[Attack] = &[
-    attack(
-        "greedy",
-        "64 B frames as fast as the switch takes them: the honest neighbour, as a baseline",
-        greedy,
-    ),
+    attack("greedy", "64 B frames at the highest rate: a well-behaved neighbour, as a baseline", greedy),
     attack("tso-pieces", "TSO frames of 64 KiB in as many one-byte buffers as the ring holds", tso_pieces),
     attack("tso-pieces-broadcast", "The same, to the broadcast address", |t| tso_pieces(&everyone(t))),
     attack("tso-segments", "TSO frames of 64 KiB that make 1016 segments of 64 B each", tso_segments),
@@ -112,11 +108,7 @@ pub static ATTACKS: &[Attack] = &[
         "Offload headers that contradict themselves or their frames: MSS 65,535, 1 and 0",
         bad_mss,
     ),
-    attack(
-        "bad-headers",
-        "Frames whose offload headers can never be honoured, and nothing else",
-        bad_headers,
-    ),
+    attack("bad-headers", "Frames whose offload headers cannot be satisfied, and nothing else", bad_headers),
     attack("uso", "UDP frames of 64 KiB that make as many segments of 64 B as there are", uso_segments),
     attack("kicks", "Kicks as fast as it can, without a packet", kicks),
     Attack {
@@ -156,7 +148,7 @@ pub static ATTACKS: &[Attack] = &[
     },
     back_end(
         "backend-long",
-        "As the back end of a virtio-user port: frames of 65,000 B, merged of many buffers",
+        "As the back end of a virtio-user port: frames of 65,000 B in many merged buffers",
         Lie::None,
         merged_frames,
     ),
@@ -196,19 +188,19 @@ pub static ATTACKS: &[Attack] = &[
     ),
     back_end(
         "backend-buffers",
-        "As the back end of a virtio-user port: frames that say to span 0, 65 or 65,535 buffers",
+        "As the back end of a virtio-user port: frames with a buffer count of 0, 65 or 65,535",
         Lie::Buffers,
         greedy,
     ),
     back_end(
         "backend-headers",
-        "As the back end of a virtio-user port: frames whose offload headers can never be honoured",
+        "As the back end of a virtio-user port: frames whose offload headers cannot be satisfied",
         Lie::None,
         |t| Plan { needs: &[GUEST_TSO4], ..bad_headers(t) },
     ),
     back_end(
         "backend-calls",
-        "As the back end of a virtio-user port: calls on every turn, and nonsense where it asks for kicks",
+        "As the back end of a virtio-user port: interrupts on every poll, and invalid requests for notifications",
         Lie::Calls,
         greedy,
     ),

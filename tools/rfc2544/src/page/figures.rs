@@ -97,8 +97,8 @@ fn latency(size: &SizeResults) -> Option<Sketch> {
         name: "latency",
         title: format!("Latency by load, size {}", size.size),
         caption:
-            "From making a frame to finding it. The baseline is the same load over the generator's own wire, \
-                  which is part of every latency. Medians over rounds; powers of ten upwards."
+            "From transmission to reception. The baseline is the same load without a switch, over a loopback \
+                  wire, and is part of every latency. Medians over rounds; powers of ten upwards."
                 .to_owned(),
         drawing: plot(&axes, &lines)?,
     })

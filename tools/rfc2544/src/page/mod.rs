@@ -11,7 +11,7 @@ pub fn bench_page(results: &Results) -> String {
     let from = provenance(results);
     let figures: String = figures::all(results, &from).iter().map(page::figure).collect();
     let figures = if figures.is_empty() {
-        "<p class=\"absent\">There is nothing to draw yet.</p>\n".to_owned()
+        "<p class=\"absent\">There are no results yet.</p>\n".to_owned()
     } else {
         figures
     };
@@ -41,11 +41,11 @@ pub fn bench_page(results: &Results) -> String {
 pub fn place(place: &Environment) -> Vec<(&'static str, String)> {
     vec![
         ("Processor", place.processor.clone()),
-        ("CPUs that might be used", place.cpus.to_string()),
+        ("Usable CPUs", place.cpus.to_string()),
         ("Virtual machine", if place.virtual_machine { "yes" } else { "no" }.to_owned()),
         ("Kernel", place.kernel.clone()),
-        ("Governor", place.governor.clone().unwrap_or_else(|| "not told".to_owned())),
-        ("Load when it began", place.load.map_or_else(|| "not told".to_owned(), number)),
+        ("Governor", place.governor.clone().unwrap_or_else(|| "unknown".to_owned())),
+        ("Load at start", place.load.map_or_else(|| "unknown".to_owned(), number)),
         ("Date", place.date.clone()),
         ("linerate", place.build.to_string()),
         ("Command", place.command.join(" ")),
@@ -54,7 +54,7 @@ pub fn place(place: &Environment) -> Vec<(&'static str, String)> {
 
 fn provenance(results: &Results) -> String {
     let place = &results.environment;
-    let on = if place.processor.is_empty() { "a processor that is not named" } else { &place.processor };
+    let on = if place.processor.is_empty() { "unknown processor" } else { &place.processor };
     format!("Measured: {on}, {} trials of {} s, {}", results.trials, results.plan.trial, place.date)
 }
 
@@ -171,7 +171,7 @@ fn environment(results: &Results) -> String {
     rows.insert(2, ("CPU of generator, switch, guest", cpus));
     rows.extend([
         ("Switch", results.setup.switch.clone()),
-        ("Its version", results.setup.version.clone().unwrap_or_else(|| "not told".to_owned())),
+        ("Its version", results.setup.version.clone().unwrap_or_else(|| "unknown".to_owned())),
         ("Its ports", results.setup.switch_ports.join("; ")),
         ("Guest", results.setup.guest.clone().unwrap_or_else(|| "none".to_owned())),
         ("Generator's ports", results.setup.ports.join("; ")),
@@ -240,6 +240,6 @@ mod tests {
         let page = bench_page(&results("<script>alert(1)</script>", 4));
         assert!(page.contains("≥ 1.00, search not finished"), "{page}");
         assert!(page.contains("This result is partial") && !page.contains("<script>alert"), "{page}");
-        assert!(bench_page(&results("x", 0)).contains("nothing to draw yet"));
+        assert!(bench_page(&results("x", 0)).contains("There are no results yet"));
     }
 }

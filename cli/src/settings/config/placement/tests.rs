@@ -17,7 +17,7 @@ fn a_placement_gives_workers_their_cpus_and_says_which_share_one() {
     };
     assert_eq!(cpus(&placed("")), (vec![1, 2, 0], vec![]));
     assert_eq!(cpus(&placed("cpus = \"0-1\"\nnode = 0\n")).0, [0, 1, 0]);
-    assert!(cpus(&placed("cpus = [2]\n")).1[0].contains("take turns on CPU 2"));
+    assert!(cpus(&placed("cpus = [2]\n")).1[0].contains("share CPU 2"));
     let fixed = placed("pattern = \"auto\"\n").replacen("[[worker]]", "[[worker]]\ncpu = 1", 1);
     assert_eq!(cpus(&fixed).0[..2], [1, 2]);
     let without = parse(&placed("").replace("[placement]", ""), &host, None).unwrap();
@@ -29,10 +29,10 @@ fn a_placement_is_printed_with_its_rules_and_notes() {
     let lines = "isolated = [\"a.1\"]\nqueues = { \"a.0\" = 1 }\nrebalance = \"auto\"\ninterval = \"2s\"\n";
     let printed = parse(&placed(lines), &host(), None).unwrap().to_string();
     let expected = [
-        "├─ placement separate, queues moved every 2s where that gains 0.1 of a core",
+        "├─ placement separate, queues moved every 2s if that gains 0.1 of a core",
         "│  ├─ queue a.0: worker 1",
         "│  ├─ isolated a.1",
-        "│  └─ note: worker 0 and worker 2 take turns on CPU 1: 3 busy threads, 2 CPUs that may be used",
+        "│  └─ note: worker 0 and worker 2 share CPU 1: 3 busy threads, 2 usable CPUs",
     ];
     assert!(printed.contains(&expected.join("\n")), "{printed}");
 }
@@ -53,20 +53,20 @@ fn mistakes_in_a_placement_are_told_with_place_reason_and_remedy() {
         ("cpus = []", format!("9: placement: `cpus` is empty, so no thread could be placed ({list})")),
         (
             "cpus = \"a\"",
-            format!("9: placement: `cpus` \"a\" is no list of CPUs: \"a\" is no CPU's or node's number ({list})"),
+            format!("9: placement: `cpus` \"a\" is not a list of CPUs: \"a\" is not a CPU's or node's number ({list})"),
         ),
-        ("isolated = [\"b\"]", format!("9: placement: `isolated` names \"b\", and there is no such port ({port})")),
+        ("isolated = [\"b\"]", format!("9: placement: `isolated` names \"b\", which is not a port ({port})")),
         (
             "queues = { \"a.2\" = 0 }",
             format!("9: placement: `queues` names \"a.2\", and port \"a\" has 2 queue pairs, not a pair 2 ({port})"),
         ),
         (
             "queues = { a = 3 }",
-            "9: placement: a is given to worker 3, and there are 3 workers, counted from 0 (name a worker that is there, or add a [[worker]] section)".to_owned(),
+            "9: placement: a is assigned to worker 3, and there are 3 workers, numbered from 0 (name a worker that is there, or add a [[worker]] section)".to_owned(),
         ),
         (
             "queues = { a = \"b\" }",
-            "9: placement: `queues` gives \"a\" to what is no worker's number (write the worker of each port or queue, such as { red = 0, \"blue.1\" = 1 })".to_owned(),
+            "9: placement: `queues` gives \"a\" to a value that is not a worker number (write the worker of each port or queue, such as { red = 0, \"blue.1\" = 1 })".to_owned(),
         ),
         (
             "isolated = [\"a\", \"a.1\"]",
@@ -74,7 +74,7 @@ fn mistakes_in_a_placement_are_told_with_place_reason_and_remedy() {
         ),
         (
             "node = 5",
-            "9: placement: `node` is 5, and there is no such NUMA node on this machine (choose one of 0, or remove it)".to_owned(),
+            "9: placement: `node` is 5, which is not a NUMA node of this machine (choose one of 0, or remove it)".to_owned(),
         ),
         ("interval = 5", "9: placement: `interval` is 5, which has no unit (write \"5s\")".to_owned()),
         ("interval = \"5\"", "9: placement: `interval` is 5, which has no unit (write \"5s\")".to_owned()),
@@ -92,9 +92,7 @@ fn a_pattern_that_joins_stages_without_any_is_one_mistake_with_one_remedy() {
     let worker = "[worker]\nmodel = \"pipeline\"\n";
     only(
         &format!("{worker}[placement]\npattern = \"io\"\n"),
-        &format!(
-            "4: placement: `pattern` \"io\" joins stages, and nothing says how many there are {remedy})"
-        ),
+        &format!("4: placement: `pattern` \"io\" joins stages, and their number is not configured {remedy})"),
     );
     only(
         &format!("{worker}rx = [0]\n[placement]\npattern = \"all\"\n"),
@@ -117,7 +115,7 @@ fn nothing_is_isolated_where_a_port_is_spread_over_all_workers() {
     let placement = "[placement]\nisolated = [\"a\"]\n";
     only(
         &format!("{PORT}{worker}{placement}"),
-        "8: placement: `isolated` is of no use where port \"a\" is spread over all workers \
+        "8: placement: `isolated` has no effect: port \"a\" is distributed over all workers \
          (remove it, or write rss_mode = \"queues\" for every port with one queue pair)",
     );
     let sound = format!("{PORT}rss_mode = \"queues\"\n{worker}{placement}");
@@ -143,12 +141,12 @@ fn stages_of_a_pipeline_are_placed_by_pattern() {
     assert_eq!(workers("stages = {}\npattern = \"quasi-io\"\n"), "rx@1, tx@1, work@2");
     only(
         "[placement]\nstages = { rx = 1 }\n",
-        "2: placement: `stages` are a pipeline's, and these workers run to completion (remove it, or write model = \"pipeline\" in [worker])",
+        "2: placement: `stages` requires a pipeline, and these workers run to completion (remove it, or write model = \"pipeline\" in [worker])",
     );
     let lists = text(stages).replace("polling = \"busy\"", "rx = [0]");
     only(
         &lists,
-        "6: workers: `rx` lists CPUs, and `stages` in [placement] has them chosen (remove one of the two)",
+        "6: workers: `rx` lists CPUs, which conflicts with `stages` in [placement] (remove one of the two)",
     );
     only(
         "[worker]\nmodel = \"pipeline\"\nrx = [0]\nwork = [1]\ntx = [0]\n[placement]\npattern = \"io\"\n",

@@ -60,7 +60,7 @@ fn workers_that_run_to_completion_may_be_listed_and_rss_mode_software() {
         matches!(topology.model.engine(std::iter::empty()), engine::Model::Spreading(handoffs) if handoffs.ring == 256)
     );
     assert_eq!(topology.ports[0].rss_mode, Some(RssMode::Queues));
-    assert!(topology.to_string().contains("run-to-completion, spread in software: rings of 256"));
+    assert!(topology.to_string().contains("run-to-completion, RSS in software: rings of 256"));
     assert_eq!(parse("[worker]\n", &host(), None).unwrap().workers, [WorkerSettings::default()]);
 }
 
@@ -68,7 +68,7 @@ fn workers_that_run_to_completion_may_be_listed_and_rss_mode_software() {
 fn a_pipeline_has_all_roles_on_cpus_that_are_there() {
     only(
         "[worker]\nmodel = \"pipeline\"\nrx = [0]\ntx = [1]\n",
-        "1: workers: `work` names no CPU, and a pipeline has all three roles (add a line such as: work = [0])",
+        "1: workers: `work` lists no CPU, and a pipeline requires all three roles (add a line such as: work = [0])",
     );
     only(&PIPELINE.replace("[1, 2]", "[1, 1]"), "4: workers: `work` lists CPU 1 twice (list it once)");
     only(
@@ -90,29 +90,29 @@ fn a_pipeline_has_all_roles_on_cpus_that_are_there() {
 fn what_a_model_has_no_use_for_is_refused() {
     only(
         "[worker]\nring = 256\n",
-        "2: workers: `ring` is of no use to workers that run to completion \
+        "2: workers: `ring` has no effect for run-to-completion workers \
          (remove it, or choose model = \"pipeline\" or rss_mode = \"software\")",
     );
     only(
         "[worker]\nrx = [0]\n",
-        "2: workers: `rx` is of no use to workers that run to completion (remove it, or choose model = \"pipeline\")",
+        "2: workers: `rx` has no effect for run-to-completion workers (remove it, or choose model = \"pipeline\")",
     );
     only(
         &format!("{PIPELINE}rss_mode = \"software\"\n"),
-        "6: workers: `rss_mode` is of no use in a pipeline, which spreads every port (remove it)",
+        "6: workers: `rss_mode` has no effect in a pipeline, which distributes every port (remove it)",
     );
     only(
         "[[port]]\nname = \"a\"\nsocket = \"/tmp/lr-a.sock\"\nrss_mode = \"software\"\n",
-        "4: port \"a\": `rss_mode` is \"software\", and workers hand no packets to each other \
+        "4: port \"a\": `rss_mode` is \"software\", which [worker] does not enable \
          (write rss_mode = \"software\" in [worker] as well, or remove it here)",
     );
     only(
         &format!("{PIPELINE}ring = 300\n"),
-        "6: workers: `ring` is 300, which is no power of two (write 512)",
+        "6: workers: `ring` is 300, which is not a power of two (write 512)",
     );
     only(
         "[worker]\nmodel = \"inline\"\n",
-        "2: workers: `model` is \"inline\", which it cannot be (write \"run-to-completion\", \"stealing\" or \"pipeline\")",
+        "2: workers: `model` is \"inline\", which is invalid (write \"run-to-completion\", \"stealing\" or \"pipeline\")",
     );
 }
 
@@ -125,12 +125,12 @@ fn a_port_says_how_it_is_spread_only_where_somebody_obeys() {
             format!("[[port]]\nname = \"a\"\nsocket = \"/tmp/lr-a.sock\"\nrss_mode = \"{rss_mode}\"\n");
         only(
             &format!("{port}{STEALING}"),
-            "4: port \"a\": `rss_mode` is of no use where workers take each other's bursts \
+            "4: port \"a\": `rss_mode` has no effect with work stealing \
              (remove it, or choose model = \"run-to-completion\" in [worker])",
         );
         only(
             &format!("{port}{PIPELINE}"),
-            "4: port \"a\": `rss_mode` is of no use in a pipeline, which spreads every port (remove it)",
+            "4: port \"a\": `rss_mode` has no effect in a pipeline, which distributes every port (remove it)",
         );
     }
 }
@@ -139,12 +139,12 @@ fn a_port_says_how_it_is_spread_only_where_somebody_obeys() {
 fn what_only_stages_have_is_refused_in_words_of_the_model() {
     only(
         &format!("{STEALING}order = \"none\"\n"),
-        "4: workers: `order` is of no use where workers take each other's bursts \
+        "4: workers: `order` has no effect with work stealing \
          (remove it, or choose model = \"pipeline\")",
     );
     only(
         &format!("{STEALING}tx = [2]\n"),
-        "4: workers: `tx` is of no use where workers take each other's bursts \
+        "4: workers: `tx` has no effect with work stealing \
          (remove it, or choose model = \"pipeline\")",
     );
 }
@@ -153,7 +153,7 @@ fn what_only_stages_have_is_refused_in_words_of_the_model() {
 fn a_unit_of_reading_is_a_burst_at_most() {
     only(
         &format!("{PIPELINE}read_unit = 65\n"),
-        "6: workers: `read_unit` is 65, which is out of range (give 1 to 64 packets, a burst at most)",
+        "6: workers: `read_unit` is 65, which is out of range (give 1 to 64 packets, at most a burst)",
     );
     let topology = parse(&format!("{PIPELINE}read_unit = 64\nwrite_unit = 256\n"), &host(), None).unwrap();
     assert_eq!((topology.model.read_unit, topology.model.write_unit), (64, Some(256)));
@@ -168,8 +168,8 @@ fn packets_are_not_kept_back_where_their_flow_may_have_another_worker() {
     };
     only(
         &format!("{}{STEALING}", port(2)),
-        "4: port \"a\": `tx_coalesce` keeps packets back at each worker, and where workers take each other's bursts \
-         a flow would overtake itself \
+        "4: port \"a\": `tx_coalesce` delays packets at each worker, and with work stealing \
+         the packets of a flow would be reordered \
          (write tx_coalesce = \"immediate\", or choose model = \"run-to-completion\" in [worker])",
     );
     for sound in [format!("{}{STEALING}", port(1)), format!("{}{STEALING}", port(2)).replace("[0, 1]", "[0]")]
@@ -187,8 +187,8 @@ fn a_stage_joins_a_pipeline_on_a_cpu_that_nobody_has() {
     assert_eq!(ask(json!({ "role": "tx" })).unwrap().1.cpu, None);
     let refused = [
         (json!({}), "the new worker: `role` is missing"),
-        (json!({ "role": "all" }), "the new worker: `role` is \"all\", which it cannot be"),
-        (json!({ "role": "rx", "cpu": 0 }), "the new worker: CPU 0 is already worker 0's (line 3)"),
+        (json!({ "role": "all" }), "the new worker: `role` is \"all\", which is invalid"),
+        (json!({ "role": "rx", "cpu": 0 }), "the new worker: CPU 0 is already assigned to worker 0 (line 3)"),
         (json!({ "role": "rx", "cpu": 9 }), "the new worker: CPU 9 does not exist on this machine"),
         (json!({ "role": "rx", "cup": 1 }), "the new worker: unknown key `cup`"),
     ];

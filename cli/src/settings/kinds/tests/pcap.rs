@@ -18,11 +18,14 @@ fn said(lines: &str) -> Vec<String> {
 #[test]
 fn each_mistake_is_told_with_its_remedy() {
     for (lines, expected) in [
-        ("", "1: neither `read` nor `write` is there -> add a line such as: read"),
+        ("", "1: neither `read` nor `write` is set -> add a line such as: read"),
         ("write = \"out.pcapng\"", "4: `write` out.pcapng: the path is not absolute -> begin it with /"),
         ("write = \"DIR/no/x\"", "4: `write` DIR/no/x: its directory does not exist -> mkdir -p DIR/no"),
-        ("write = \"DIR/there\"", "4: `write` DIR/there exists already and would be lost -> move it away"),
-        ("write = \"/dev/null\"\noverwrite = true", "4: `write` /dev/null is no ordinary file"),
+        (
+            "write = \"DIR/there\"",
+            "4: `write` DIR/there already exists and would be overwritten -> move it away",
+        ),
+        ("write = \"/dev/null\"\noverwrite = true", "4: `write` /dev/null is not a regular file"),
         ("write = \"DIR\"", "4: `write` DIR is a directory -> add the file's own name"),
         (
             "read = \"DIR/there\"",
@@ -32,24 +35,30 @@ fn each_mistake_is_told_with_its_remedy() {
             "read = \"DIR/not\"",
             "4: DIR/not cannot be read: No such file or directory (os error 2) -> name a file",
         ),
-        ("write = \"DIR/x\"\npace = 2", "5: `pace` says how `read` is played, and there is no `read` -> add"),
+        ("write = \"DIR/x\"\npace = 2", "5: `pace` has no effect without `read` -> add"),
         (
             "write = \"DIR/x\"\npace = 0",
             "5: `pace` is 0, which is out of range -> give 0.001 to 1000000 times",
         ),
-        ("write = \"DIR/x\"\npace = \"slow\"", "5: `pace` is \"slow\", which it cannot be -> write"),
+        ("write = \"DIR/x\"\npace = \"slow\"", "5: `pace` is \"slow\", which is invalid -> write"),
         ("write = \"DIR/x\"\nrepeat = 0", "5: `repeat` is 0, which is out of range -> give 1 to"),
-        ("write = \"DIR/x\"\nafter = \"soon\"", "5: `after` \"soon\" is no time -> give a number and a unit"),
+        (
+            "write = \"DIR/x\"\nafter = \"soon\"",
+            "5: `after` \"soon\" is not a time -> give a number and a unit",
+        ),
         ("write = \"DIR/x\"\ncapture = 3", "5: `capture` is an integer, not a file's path, or { file ="),
         ("write = \"DIR/x\"\ncapture = {}", "5: `file` is missing -> add a line such as: file ="),
         ("write = \"DIR/x\"\ncapture = \"x\"", "5: `capture` x: the path is not absolute -> begin it with /"),
-        ("write = \"DIR/x\"\ntrace = \"DIR/there\"", "5: `trace` DIR/there exists already and would be lost"),
+        (
+            "write = \"DIR/x\"\ntrace = \"DIR/there\"",
+            "5: `trace` DIR/there already exists and would be overwritten",
+        ),
         (
             "write = \"DIR/x\"\ncapture = { file = \"DIR/y\", snap = 13 }",
             "5: `snap` is 13, which is out of range",
         ),
         ("write = \"DIR/x\"\nfault = 3", "5: `fault` is an integer, not a table, such as { seed"),
-        ("write = \"DIR/x\"\nfault = { seed = 3 }", "5: `fault` names no fault -> say what goes wrong"),
+        ("write = \"DIR/x\"\nfault = { seed = 3 }", "5: `fault` contains no fault -> add a fault"),
         (
             "write = \"DIR/x\"\nfault = { drop = 1.5 }",
             "5: `drop` is 1.5, which is out of range -> give 0 to 1",
@@ -65,7 +74,7 @@ fn each_mistake_is_told_with_its_remedy() {
         ("write = \"DIR/x\"\nfault = { delay = 3 }", "5: `delay` is an integer, not a time such as \"1ms\""),
         (
             "write = \"DIR/x\"\nfault = { delay = [\"2ms\", \"1ms\"] }",
-            "5: `delay` 2ms to 1ms is no delay that a packet can have -> give the shorter time first",
+            "5: `delay` 2ms to 1ms is out of range -> give the shorter time first",
         ),
     ] {
         let said = said(lines);
@@ -80,7 +89,7 @@ fn two_ports_do_not_write_to_one_file() {
     assert_eq!(
         said,
         [
-            "8: port \"b\": `capture` DIR/./x is already port \"a\"'s (line 4) -> give each port a capture of its own"
+            "8: port \"b\": `capture` DIR/./x is already used by port \"a\" (line 4) -> give each port a capture of its own"
         ]
     );
 }

@@ -14,14 +14,14 @@ fn errors(lines: &str) -> Vec<String> {
 
 #[test]
 fn a_port_is_at_a_path_or_at_an_address() {
-    let neither = "1: port \"a\": neither `socket` nor `address` is there (add a line such as: \
+    let neither = "1: port \"a\": neither `socket` nor `address` is set (add a line such as: \
         socket = \"/run/linerate/guest-a.sock\", or address = \"127.0.0.1:5555\")";
     assert_eq!(errors(""), [neither]);
-    let both = "5: port \"a\": both `socket` and `address` are there (remove one of them)";
+    let both = "5: port \"a\": both `socket` and `address` are set (remove one of them)";
     assert_eq!(errors("socket = \"/tmp/lr-s\"\naddress = \"127.0.0.1:1\""), [both]);
     let told = |text: &str| {
         format!(
-            "4: port \"a\": `address` \"{text}\" is no IP address with a port behind it \
+            "4: port \"a\": `address` \"{text}\" is not an IP address with a port \
              (write it as 127.0.0.1:5555 or [::1]:5555)"
         )
     };
@@ -48,7 +48,7 @@ fn an_address_is_listened_on_once_and_called_by_many() {
         format!("[[port]]\nname = \"b\"\nkind = \"stream\"\naddress = \"127.0.0.1:5555\"\n{mode}")
     };
     let taken = errors(&format!("address = \"127.0.0.1:5555\"\n{}", second("")));
-    let expected = "8: port \"b\": `address` 127.0.0.1:5555 is already port \"a\"'s (line 4) \
+    let expected = "8: port \"b\": `address` 127.0.0.1:5555 is already used by port \"a\" (line 4) \
         (give each port an address of its own)";
     assert_eq!(taken, [expected]);
     let client = "mode = \"client\"";

@@ -167,7 +167,7 @@ fn a_broken_protocol_is_a_named_fault_and_the_port_recovers() {
     let PortState::Faulted(fault) = bench.state() else { panic!("{:?}", bench.state()) };
     assert_eq!(
         fault.to_string(),
-        "the front end broke the vhost-user protocol: request 4294967295 does not exist"
+        "the front end violated the vhost-user protocol: request 4294967295 does not exist"
     );
     let mut next = bench.peer();
     next.write_all(&Request::GetQueueNum.encode(false)).unwrap();

@@ -52,7 +52,7 @@ impl Vring {
         let address = self.address.unwrap_or_default();
         if !features.has(Features::RING_PACKED) && !size.is_power_of_two() {
             return Err(PortFault::Protocol(format!(
-                "a split ring has {size} entries, which is no power of two"
+                "a split ring has {size} entries, which is not a power of two"
             )));
         }
         Ok(QueueSetup {

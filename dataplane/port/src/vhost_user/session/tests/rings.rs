@@ -166,7 +166,7 @@ fn rings_that_do_not_exist_and_values_out_of_range_are_faults() {
         Request::SetStatus(256),
     ] {
         let fault = Bench::negotiated(SPLIT).fails(&request);
-        assert!(fault.starts_with("the front end broke the vhost-user protocol"), "{fault}");
+        assert!(fault.starts_with("the front end violated the vhost-user protocol"), "{fault}");
     }
 }
 
