@@ -68,7 +68,7 @@ fn what_this_processor_cannot_do_is_refused_before_anything_is_measured() {
     refused(folder.path(), &["calibrate", "--rounds", "1"], &["1 rounds are too few", "remedy"]);
     refused(folder.path(), &["calibrate", "--profile", "i9-794"], &["nearest is `i9-7940x`", "remedy"]);
     let there = ["calibrate", "--out", "there.json"];
-    refused(folder.path(), &there, &["there.json", "the file is there", "remedy"]);
+    refused(folder.path(), &there, &["there.json", "the file already exists", "remedy"]);
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn copies_are_kept_told_order_by_order_and_put_into_the_report() {
         assert!(stdout(&first).contains(said), "{}", stdout(&first));
     }
     // A second call would mix two runs or lose one.
-    refused(folder.path(), &words, &["c.json", "the file is there", "remedy"]);
+    refused(folder.path(), &words, &["c.json", "the file already exists", "remedy"]);
     let run = ["run", "--config", "base", "--packets", "256", "--out", "f.json"];
     assert!(lab(folder.path(), &run).status.success());
     let report = ["report", "c.json", "f.json", "--html", "r.html", "--svg", "figures", "-o", "json"];

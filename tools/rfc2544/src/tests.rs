@@ -286,7 +286,7 @@ fn a_size_that_never_comes_back_is_left_out_and_told() {
     }
     let results = results(&course);
     assert!(results.whole && !results.sizes[1].carried && results.sizes[0].carried);
-    assert!(results.notes.iter().any(|note| note.starts_with("size 1518: no frame came back")));
+    assert!(results.notes.iter().any(|note| note.starts_with("size 1518: no frame was forwarded")));
 }
 
 #[test]

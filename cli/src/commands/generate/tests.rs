@@ -58,7 +58,7 @@ fn a_file_has_streams_and_ports() {
 fn bad_input_is_told_with_place_reason_and_remedy() {
     assert!(told(&[]).contains("there are 0 ports, and a generator has one or two"));
     assert!(told(&["--port", "tap"]).contains("`tap` has no `=`"));
-    assert!(told(&["--port", "kind=null,vlan=7"]).contains("the send port: `vlan` is nothing"));
+    assert!(told(&["--port", "kind=null,vlan=7"]).contains("the send port: `vlan` is not supported"));
     assert!(told(&["--port", "kind=null,kind=tap"]).contains("`kind` is given twice"));
     let unknown = told(&["--port", "kind=null", "--set", "colour=red"]);
     assert!(unknown.contains("--set colour=red: unknown field `colour`"), "{unknown}");
@@ -136,7 +136,7 @@ fn flags_beside_a_capture_are_refused_by_name() {
     }
     let refused = told(&[&PAIR[..], &["--pcap", capture, "--set", "mpls=[16]"]].concat());
     assert!(
-        refused.contains("stream 0: `mpls`: the frames of `pcap` have their own\n    remedy: leave out"),
+        refused.contains("stream 0: `mpls`: the frames of `pcap` have their own\n    remedy: remove one of the two"),
         "{refused}"
     );
 }
