@@ -1,21 +1,21 @@
-//! What this machine offers: its CPUs, and the usual place of the control socket.
+//! Properties of this machine: its CPUs, and the default path of the control socket.
 
 use engine::machine::{self, Machine};
 use std::path::{Path, PathBuf};
 
-/// This machine, as far as this process is concerned.
+/// This machine, as visible to this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Host {
     pub(crate) machine: Machine,
 }
 
 impl Host {
-    /// Asks the kernel.
+    /// Reads the properties from the kernel.
     pub(crate) fn here() -> Self {
         Self { machine: Machine::here() }
     }
 
-    /// CPUs that are switched on.
+    /// Online CPUs.
     pub(crate) fn online(&self) -> Vec<usize> {
         self.machine.cpus.iter().map(|cpu| cpu.number).collect()
     }
@@ -25,13 +25,13 @@ impl Host {
         self.machine.allowed().map(|cpu| cpu.number).collect()
     }
 
-    /// The NUMA node of the device behind an interface, where one is known.
+    /// NUMA node of the device behind an interface, if known.
     pub(crate) fn node_of(&self, interface: &str) -> Option<usize> {
         let node = machine::node_of_interface(Path::new("/sys"), interface)?;
         self.machine.nodes.iter().any(|known| known.number == node).then_some(node)
     }
 
-    /// A machine whose CPUs are cores of one package, and of node 0.
+    /// A machine whose CPUs are cores of one package and of node 0.
     #[cfg(test)]
     pub(crate) fn of(online: &[usize], allowed: &[usize]) -> Self {
         let cpu = |&number: &usize| machine::Cpu {
@@ -45,8 +45,8 @@ impl Host {
     }
 }
 
-/// Lets this process open as many files as it may: each guest brings about a dozen descriptors, and the usual limit
-/// is 1024. Where that is refused, the usual limit stays.
+/// Raises the limit of open files to its maximum: each guest needs about a dozen descriptors, and the default limit
+/// is 1024. On failure the limit stays unchanged.
 pub(crate) fn raise_descriptor_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -71,7 +71,7 @@ pub(crate) fn id() -> String {
     found.into_iter().find(|text| !text.is_empty()).unwrap_or_default()
 }
 
-/// The lock beside a control socket.
+/// Path of the lock file of a control socket.
 pub(crate) fn lock_path(control: &Path) -> PathBuf {
     let mut lock = control.as_os_str().to_owned();
     lock.push(".lock");

@@ -1,4 +1,4 @@
-//! Asks a running switch: one connection for one request, over its control socket.
+//! Client of a running switch: one connection per request, over its control socket.
 
 use console::{BAD_INPUT, Diagnostic, FAILED};
 use http_body_util::{BodyExt, Full};
@@ -12,10 +12,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A switch that does not answer for this long will not.
+/// Timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The same for a request that may read a large file.
+/// Timeout of a request that may read a large file.
 const LONG_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The switch behind one control socket.
@@ -26,13 +26,13 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A client of the switch at `socket`, or at the usual place.
+    /// A client of the switch at `socket`, or at the default path.
     pub(crate) fn new(socket: Option<&Path>) -> Self {
         let socket = socket.map_or_else(crate::host::default_control, Path::to_owned);
         Self { socket, timeout: TIMEOUT }
     }
 
-    /// The same, for requests that may read a large file.
+    /// A client for requests that may read a large file.
     pub(crate) fn patient(&self) -> Self {
         Self { timeout: LONG_TIMEOUT, ..self.clone() }
     }
@@ -56,7 +56,7 @@ impl Client {
         self.decode(&self.ask(Method::POST, path, Bytes::from(body.to_string()))?)
     }
 
-    /// `POST` for its effect.
+    /// `POST` without a result.
     pub(crate) fn order(&self, path: &str) -> Result<(), Diagnostic> {
         self.ask(Method::POST, path, Bytes::new()).map(drop)
     }
@@ -80,7 +80,7 @@ impl Client {
         if status.is_success() { Ok(body) } else { Err(self.refused(status, &body)) }
     }
 
-    /// Why no request was answered.
+    /// Error if a request was not answered.
     fn unreached(&self, error: &(dyn Error + 'static)) -> Diagnostic {
         let denied = |io: &std::io::Error| io.kind() == std::io::ErrorKind::PermissionDenied;
         if !error.downcast_ref().is_some_and(denied) {
@@ -102,7 +102,7 @@ impl Client {
         )
     }
 
-    /// The error that the switch answered with, unchanged.
+    /// The error returned by the switch, unchanged.
     fn refused(&self, status: StatusCode, body: &[u8]) -> Diagnostic {
         let unreadable = || {
             let place = format!("the switch at {}", self.socket.display());
@@ -121,7 +121,7 @@ impl Client {
     }
 }
 
-/// Connects, and asks again while so many others are waiting that there is no place in the socket's queue.
+/// Connects; retries while the listen backlog is full.
 async fn connect(socket: &Path) -> std::io::Result<tokio::net::UnixStream> {
     loop {
         match tokio::net::UnixStream::connect(socket).await {
@@ -152,7 +152,7 @@ async fn exchange(
         let status = response.status();
         Ok::<_, hyper::Error>((status, response.into_body().collect().await?.to_bytes()))
     };
-    // The connection is what moves the bytes; it ends by itself only when the switch closes it.
+    // The connection task transfers the bytes; it ends by itself only when the switch closes the connection.
     let mut connection = std::pin::pin!(connection);
     let mut answer = std::pin::pin!(answer);
     tokio::select! {
@@ -164,7 +164,7 @@ async fn exchange(
     }
 }
 
-/// `value` as a part of a path or a query.
+/// Percent-encodes `value` as a part of a path or a query.
 pub(crate) fn quote(value: &str) -> String {
     utf8_percent_encode(value, NON_ALPHANUMERIC).to_string()
 }

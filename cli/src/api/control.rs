@@ -1,8 +1,8 @@
-//! The control socket as a file: one switch per path, readable by its owner only, gone when the switch is.
+//! File of the control socket: one switch per path, accessible by its owner only, removed when the switch exits.
 //!
-//! A lock beside the socket (`lock.rs`) says which process owns the path, so that a socket left behind by a dead switch is replaced
-//! and a living one is never touched. The lock is held for as long as the switch runs; the kernel drops it with the
-//! process, however that ends.
+//! A lock file beside the socket (`lock.rs`) identifies the process that owns the path, so that a stale socket is
+//! replaced and that of a running switch is never touched. The lock is held while the switch runs; the kernel
+//! releases it with the process.
 
 mod lock;
 
@@ -17,7 +17,7 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// The path of a control socket, held by this process. Dropping it removes the files.
+/// Path of a control socket, owned by this process. Dropping it removes the files.
 #[derive(Debug)]
 pub(crate) struct ControlSocket {
     path: PathBuf,
@@ -27,20 +27,20 @@ pub(crate) struct ControlSocket {
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
-        // A file that is already removed is fine.
+        // It is not an error if a file is already removed.
         let _ = fs::remove_file(&self.path);
         let _ = fs::remove_file(&self.lock);
     }
 }
 
-/// Takes the path for this process and listens on it.
+/// Claims the path for this process and listens on it.
 pub(crate) fn claim(path: &Path) -> Result<(ControlSocket, UnixListener), Diagnostic> {
     let failed = |e: io::Error| Diagnostic::failed(place(path), e, ELSEWHERE);
     prepare_directory(path)?;
     let lock = lock_path(path);
     let held = lock::hold(&lock).map_err(|e| refused(path, &e))?;
     let listener = match UnixStream::connect(path) {
-        // Another process listens there without the lock: it is no switch of ours, and its socket stays.
+        // Another process listens there without the lock: it is not a linerate switch, and its socket is kept.
         Ok(_) => Err(taken(path)),
         Err(_) => listen_on(path).map_err(failed),
     };
@@ -52,7 +52,7 @@ fn place(path: &Path) -> String {
     format!("control socket {}", path.display())
 }
 
-/// What to do about a path that this process cannot have.
+/// Remedy for a path that cannot be used.
 const ELSEWHERE: &str = "choose another path with --control or `control` in [switch]";
 
 fn taken(path: &Path) -> Diagnostic {
@@ -73,7 +73,7 @@ fn running(path: &Path) -> Diagnostic {
     )
 }
 
-/// Why the path cannot be locked.
+/// Error for a path that cannot be locked.
 fn refused(path: &Path, error: &LockError) -> Diagnostic {
     match error {
         LockError::Held => running(path),
@@ -86,8 +86,8 @@ fn refused(path: &Path, error: &LockError) -> Diagnostic {
     }
 }
 
-/// The default directories are made where they are missing; any other has to exist. A default directory is this
-/// user's, and no other user can put a file or a link there.
+/// Creates the default directories if missing; other directories must exist. A default directory belongs to this
+/// user, and no other user can create files or links in it.
 fn prepare_directory(path: &Path) -> Result<(), Diagnostic> {
     let failed = |e: io::Error| Diagnostic::failed(place(path), e, ELSEWHERE);
     let directory = path.parent().unwrap_or(path);
@@ -102,7 +102,7 @@ fn prepare_directory(path: &Path) -> Result<(), Diagnostic> {
     private(directory, &found).map_err(|reason| Diagnostic::bad(place(path), reason, ELSEWHERE))
 }
 
-/// Whether only this user can make files in a directory.
+/// Whether only this user can create files in a directory.
 fn private(directory: &Path, found: &Metadata) -> Result<(), String> {
     let shown = directory.display();
     if !found.is_dir() {
@@ -116,7 +116,7 @@ fn private(directory: &Path, found: &Metadata) -> Result<(), String> {
     }
 }
 
-/// Listens on a new socket file that has never been open to anybody else.
+/// Listens on a new socket file that was never accessible to other users.
 fn listen_on(path: &Path) -> io::Result<UnixListener> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => fs::remove_file(path)?,
@@ -124,7 +124,7 @@ fn listen_on(path: &Path) -> io::Result<UnixListener> {
         Err(_) => {}
     }
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // Linux gives the file the mode of the socket, so that there is no moment at which others may connect.
+    // Linux gives the file the mode of the socket, so that other users cannot connect at any moment.
     fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
     listen(&socket, 64)?;
@@ -214,7 +214,7 @@ mod tests {
         }
     }
 
-    /// Only root can give a file away.
+    /// Only root can change the owner of a file.
     #[test]
     fn a_lock_of_another_user_is_named_as_such() {
         let dir = tempfile::tempdir().unwrap();

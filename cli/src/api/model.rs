@@ -1,4 +1,4 @@
-//! What the control API says: the JSON of each answer, shared by server and client.
+//! JSON of the control API's responses, shared by server and client.
 
 use crate::dataplane::report::FdbEntry;
 use crate::settings::model::{ModelKind, Role};
@@ -23,7 +23,7 @@ pub(crate) struct Status {
     pub(crate) sleeping: usize,
     #[serde(default)]
     pub(crate) model: ModelKind,
-    /// Workers by role, where they share the work.
+    /// Number of workers by role, in a pipeline.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) roles: BTreeMap<String, usize>,
     pub(crate) bridges: Vec<BridgeStatus>,
@@ -43,7 +43,7 @@ pub(crate) struct BridgeStatus {
 }
 
 impl BridgeStatus {
-    /// The bridge with what is in it.
+    /// Status of a bridge with its ports and addresses.
     pub(crate) fn of(bridge: &BridgeSettings, ports: &[PortSettings], addresses: usize) -> Self {
         let members = ports.iter().filter(|port| port.bridge == bridge.name);
         Self {
@@ -56,7 +56,7 @@ impl BridgeStatus {
     }
 }
 
-/// Sums over all ports since the start: what came in and was replicated is what went out, was lost or was punted.
+/// Sums over all ports since start. Received plus replicated packets equal those sent, lost and punted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Traffic {
     pub(crate) rx_packets: u64,
@@ -69,7 +69,7 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// The sums over all ports, those that were removed among them.
+    /// Sums over all ports, including removed ones.
     pub(crate) fn of(now: &Snapshot) -> Self {
         let removed = now.removed.clone();
         let mut sum = Self {
@@ -99,9 +99,9 @@ impl Traffic {
 /// One port of `GET /v1/ports`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PortReport {
-    /// What was asked for.
+    /// Configuration.
     pub(crate) settings: PortSettings,
-    /// What is; `None` in the moment in which the port starts.
+    /// Current state; `None` while the port starts.
     pub(crate) live: Option<PortSnapshot>,
 }
 
@@ -117,14 +117,14 @@ pub(crate) struct WorkersReport {
 /// `GET /v1/placement`
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PlacementReport {
-    /// The `[placement]` section in a line; `None`: there is none.
+    /// The `[placement]` section in one line; `None` if absent.
     pub(crate) rules: Option<String>,
-    /// What there is to say about it.
+    /// Remarks on the placement.
     pub(crate) notes: Vec<String>,
     pub(crate) workers: Vec<WorkerSnapshot>,
-    /// Every receive queue with its worker.
+    /// All receive queues, each with its worker.
     pub(crate) queues: Vec<QueueLoad>,
-    /// What was found last, where load is watched.
+    /// Latest result of load balancing, if enabled.
     pub(crate) latest: Option<Balance>,
 }
 
@@ -132,12 +132,12 @@ pub(crate) struct PlacementReport {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RebalanceRequest {
-    /// Whether it is only said what would be moved.
+    /// Whether moves are only reported.
     #[serde(default)]
     pub(crate) dry_run: bool,
-    /// Milliseconds of measuring.
+    /// Duration of the measurement in milliseconds.
     pub(crate) over_ms: u64,
-    /// The share of a core that must be gained; `None`: what the file says, or what is usual.
+    /// Minimum gain as a share of a core; `None`: the configured value or the default.
     #[serde(default)]
     pub(crate) threshold: Option<f64>,
 }
@@ -153,7 +153,7 @@ pub(crate) struct WorkerAdded {
 /// `GET /v1/fdb`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FdbReport {
-    /// How many there are, whatever the limit.
+    /// Total number of matching entries, regardless of the limit.
     pub(crate) total: usize,
     pub(crate) entries: Vec<FdbEntry>,
 }

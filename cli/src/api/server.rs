@@ -1,9 +1,10 @@
-//! HTTP around the desk. One thread with its own small runtime; requests are handled one after the other, but those that
-//! wait for a disk or a measurement have a thread of their own.
+//! HTTP server of the control API. One thread with its own runtime; requests are processed sequentially, except that
+//! requests which wait for a disk or a measurement run on their own threads.
 //!
-//! A connection is one request and its answer. Each step has a deadline: the request, headers and body, [`ASKING`]; what
-//! is asked for, [`WORKING`]; the reading of the answer, [`ANSWERING`]. With at most [`MOST_CLIENTS`] connections, clients
-//! that neither finish their request nor read their answer cost the others at most the first and the last together.
+//! A connection carries one request and its response. Each step has a deadline: reading the request, headers and
+//! body, [`ASKING`]; processing it, [`WORKING`]; writing the response, [`ANSWERING`]. With at most [`MOST_CLIENTS`]
+//! connections, clients that neither complete their request nor read their response delay the others at most by the
+//! sum of the first and the last.
 
 use super::service::{ApiError, ApiService};
 use crate::dataplane::report::FdbFilter;
@@ -30,22 +31,22 @@ use std::time::Duration;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::time::Instant;
 
-/// How long answers that are being written may hold up the end.
+/// Maximum delay of shutdown by responses being written.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// Clients at one time: each holds a descriptor, and ports need descriptors of the same process.
+/// Maximum number of clients: each holds a descriptor, and ports need descriptors of the same process.
 const MOST_CLIENTS: usize = 256;
-/// How long a client may take to ask: headers and body.
+/// Timeout for reading a request: headers and body.
 const ASKING: Duration = Duration::from_secs(3);
-/// How long what is asked for may take until the client is cut off.
+/// Timeout for processing a request.
 const WORKING: Duration = Duration::from_mins(1);
-/// How long a client may take to read its answer.
+/// Timeout for writing a response.
 const ANSWERING: Duration = Duration::from_secs(3);
-/// Most bytes of a body. The longest request names 4094 VLANs.
+/// Maximum size of a request body. The longest request names 4094 VLANs.
 const LARGEST: usize = 64 << 10;
-/// A pause where no client could be let in.
+/// Pause after a failed accept.
 const BREATH: Duration = Duration::from_millis(50);
 
-/// The API's thread. Dropping it closes the API; answers under way are still given.
+/// The API's thread. Dropping it closes the API; pending responses are still sent.
 pub(crate) struct Server {
     close: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -55,7 +56,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         drop(self.close.take());
         if let Some(thread) = self.thread.take() {
-            // A panic of that thread was printed when it happened, and the end comes anyway.
+            // A panic of that thread was already printed, and shutdown continues.
             let _ = thread.join();
         }
     }
@@ -77,7 +78,7 @@ pub(crate) fn start(listener: UnixListener, service: Arc<ApiService>) -> io::Res
     Ok(Server { close: Some(close), thread: Some(thread) })
 }
 
-/// Answers until it is told to close, then finishes the answers under way.
+/// Accepts connections until closed, then completes pending responses.
 async fn serve(listener: tokio::net::UnixListener, router: Router, mut closed: oneshot::Receiver<()>) {
     let (room, open) = (Arc::new(Semaphore::new(MOST_CLIENTS)), GracefulShutdown::new());
     loop {
@@ -91,7 +92,7 @@ async fn serve(listener: tokio::net::UnixListener, router: Router, mut closed: o
         };
         match accepted {
             Ok((stream, _)) => drop(tokio::spawn(converse(stream, router.clone(), &open, place))),
-            // Most likely there is no descriptor left; clients that leave give some back.
+            // Usually no descriptor is available; clients that disconnect release some.
             Err(_) => tokio::time::sleep(BREATH).await,
         }
     }
@@ -102,7 +103,7 @@ async fn serve(listener: tokio::net::UnixListener, router: Router, mut closed: o
     }
 }
 
-/// One client, until it has its answer or a deadline has passed.
+/// Serves one client until its response is sent or a deadline has passed.
 fn converse(
     stream: tokio::net::UnixStream,
     router: Router,
@@ -111,13 +112,13 @@ fn converse(
 ) -> impl Future<Output = ()> + Send + 'static {
     let (deadline, deadlines) = watch::channel(Instant::now() + ASKING);
     let mut http = http1::Builder::new();
-    // The deadline covers the headers as well, and the next request is another connection's.
+    // The deadline includes the headers; each connection carries one request only.
     http.header_read_timeout(None).keep_alive(false);
     let service = service_fn(move |request| answer(request, router.clone(), deadline.clone()));
     let connection = open.watch(http.serve_connection(TokioIo::new(stream), service));
     async move {
         tokio::select! {
-            // Its errors are the client's: it left, or spoke something else than HTTP.
+            // Errors are the client's: it disconnected or does not use HTTP.
             _ = connection => {}
             () = expired(deadlines) => {}
         }
@@ -125,7 +126,7 @@ fn converse(
     }
 }
 
-/// Reads the rest of a request and answers it; `deadline` is moved on with each step.
+/// Reads the rest of a request and responds; `deadline` is extended with each step.
 async fn answer(
     request: hyper::Request<Incoming>,
     router: Router,
@@ -146,13 +147,13 @@ async fn answer(
     Ok(response)
 }
 
-/// Returns when a deadline has passed before it was moved on.
+/// Returns when a deadline has passed without being extended.
 async fn expired(mut deadlines: watch::Receiver<Instant>) {
     loop {
         let deadline = *deadlines.borrow_and_update();
         match tokio::time::timeout_at(deadline, deadlines.changed()).await {
             Ok(Ok(())) => {}
-            // It is not moved any more.
+            // The deadline is no longer extended.
             Ok(Err(_)) => tokio::time::sleep_until(deadline).await,
             Err(_) => return,
         }
@@ -207,7 +208,7 @@ async fn port(State(service): State<Arc<ApiService>>, Path(name): Path<String>) 
     service.port(&name).map(Json)
 }
 
-/// A file that the port plays takes a while to read.
+/// Reading a file to be played takes time.
 async fn add_port(State(service): State<Arc<ApiService>>, body: Bytes) -> Response {
     match aside(move || json(&body).and_then(|json| service.add_port(&json))).await {
         Ok(port) => (StatusCode::CREATED, Json(port)).into_response(),
@@ -252,7 +253,7 @@ async fn forget(
     service.forget(&mac, &filter(query)?).map(Json)
 }
 
-/// Measuring takes a while.
+/// The measurement takes time.
 async fn rebalance(State(service): State<Arc<ApiService>>, body: Bytes) -> Response {
     match aside(move || json(&body).and_then(|json| service.rebalance(json))).await {
         Ok(balance) => Json(balance).into_response(),
@@ -260,7 +261,7 @@ async fn rebalance(State(service): State<Arc<ApiService>>, body: Bytes) -> Respo
     }
 }
 
-/// Does on a thread of its own what takes a while.
+/// Runs slow work on its own thread.
 async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {

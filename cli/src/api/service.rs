@@ -26,7 +26,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wire::MacAddress;
 
-/// How long a request may measure: clients wait ten seconds for an answer.
+/// Duration of a measurement in milliseconds. Clients time out after ten seconds.
 const MEASURED: std::ops::RangeInclusive<u64> = 10..=8000;
 
 /// Largest VLAN identifier (IEEE 802.1Q section 9.6).
@@ -148,12 +148,12 @@ impl ApiService {
         found.ok_or_else(|| no_port(name))
     }
 
-    /// `POST /v1/ports`: waits for the disk where the port plays a file, and holds up no other request meanwhile.
+    /// `POST /v1/ports`: waits for the disk if the port plays a file; does not block other requests meanwhile.
     pub(crate) fn add_port(&self, json: &Value) -> Result<PortReport, ApiError> {
         let running = self.topology().clone();
         let loaded = self.load(&config::requests::new_port(json, &running, &self.control)?)?;
         let mut topology = self.topology();
-        // What runs may have changed while the file was read.
+        // The running topology may have changed while the file was read.
         let port = config::requests::new_port(json, &topology, &self.control)?;
         self.data_plane.add_port(&port, loaded)?;
         topology.ports.push(port.clone());
@@ -161,7 +161,7 @@ impl ApiService {
         self.port(&port.name)
     }
 
-    /// Reads the file that `port` plays. One file is read at a time, which bounds what requests take of memory and disk.
+    /// Reads the file that `port` plays. One file is read at a time, which limits memory and disk use of requests.
     fn load(&self, port: &PortSettings) -> Result<Loaded, ApiError> {
         if port.kind.plays().is_none() {
             return Ok(None);
@@ -170,7 +170,7 @@ impl ApiService {
         Ok(open::load(port)?)
     }
 
-    /// `DELETE /v1/ports/{name}`. A port that a hung worker holds is gone as well, though the answer is an error.
+    /// `DELETE /v1/ports/{name}`. A port held by a hung worker is removed too, although the result is an error.
     pub(crate) fn remove_port(&self, name: &str) -> Result<PortSettings, ApiError> {
         let mut topology = self.topology();
         let index = topology.ports.iter().position(|port| port.name == name).ok_or_else(|| no_port(name))?;
@@ -218,14 +218,14 @@ impl ApiService {
         let mut topology = self.topology();
         self.data_plane.forget(&entry.bridge, entry.mac, entry.vlan)?;
         if let Some(bridge) = topology.bridges.iter_mut().find(|bridge| bridge.name == entry.bridge) {
-            // An entry that was written without a VLAN is listed under its port's.
+            // An entry written without a VLAN is listed under its port's VLAN.
             let gone = |old: &StaticEntry| old.mac == entry.mac && [0, entry.vlan].contains(&old.vlan);
             bridge.statics.retain(|old| !gone(old));
         }
         Ok(entry)
     }
 
-    /// The one entry that is meant.
+    /// The only entry that matches.
     fn only(&self, mac: &str, wanted: &FdbFilter) -> Result<FdbEntry, ApiError> {
         let place = format!("address \"{mac}\"");
         let remedy = "write it as 02:00:00:00:00:01";
@@ -279,7 +279,7 @@ impl ApiService {
         })
     }
 
-    /// `POST /v1/rebalance`: waits while load is measured, and holds up no other request.
+    /// `POST /v1/rebalance`: waits while load is measured; does not block other requests.
     pub(crate) fn rebalance(&self, json: Value) -> Result<Balance, ApiError> {
         let bad = |reason: String, remedy: &str| ApiError::invalid("rebalance", reason, remedy);
         let wanted: RebalanceRequest = serde_json::from_value(json).map_err(|e| {
@@ -314,7 +314,7 @@ impl ApiService {
         (self.stop)();
     }
 
-    /// Whether the bridge and the port of a filter exist, and its VLAN can.
+    /// Checks that the bridge and the port of a filter exist and that its VLAN is valid.
     fn known(&self, wanted: &FdbFilter) -> Result<(), ApiError> {
         if let Some(vlan) = wanted.vlan.filter(|vlan| *vlan > MAX_VLAN) {
             let reason = format!("invalid value {vlan} for vlan: expected 0 to {MAX_VLAN}");
@@ -332,7 +332,7 @@ impl ApiService {
     }
 }
 
-/// How many workers there are of each role, where they share the work.
+/// Number of workers of each role, in a pipeline.
 fn roles(now: &Snapshot) -> BTreeMap<String, usize> {
     let mut roles = BTreeMap::new();
     for worker in &now.workers {

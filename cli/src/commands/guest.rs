@@ -1,8 +1,8 @@
-//! `linerate guest`: our own virtio-user guest, against any vhost-user switch.
+//! `linerate guest`: a virtio-user guest for any vhost-user switch.
 //!
-//! One process, one thread, one or more devices. If nothing listens at the start, the guest ends with the reason, unless
-//! `--wait` is given. A device whose back end goes away later reconnects with new rings, so that a switch can be killed
-//! and started again under load.
+//! One process, one thread, one or more devices. If nothing listens at start, the guest exits with the reason, unless
+//! `--wait` is given. A device whose back end disconnects later reconnects with new rings, so that a switch can be
+//! killed and restarted under load.
 
 mod calm;
 mod hostile;
@@ -24,25 +24,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wire::MacAddress;
 
-/// How long one answer of the back end may take, and how long one wait for it lasts before signals are looked at.
+/// Timeout of one reply of the back end; also the interval in which signals are checked while waiting.
 const TIMEOUT: Duration = Duration::from_millis(500);
-/// Looks at the queues between two looks at the clock.
+/// Queue polls between two clock reads.
 const STEPS: u32 = 4096;
 
-/// After so long without a frame, those in circulation are taken for lost: a switch that stands still is back sooner.
+/// After this time without a received frame, frames in circulation count as lost. A paused switch resumes sooner.
 const SILENCE: Duration = Duration::from_millis(100);
 
-/// Entries of a ring for which no number is given.
+/// Default ring size.
 const QUEUE_SIZE: u16 = 1024;
 
-/// What a guest did, as printed.
+/// Printed results of a guest.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct GuestReport {
     /// Seconds from the first packet loop to the end.
     pub(crate) seconds: f64,
-    /// The CPU it was pinned to.
+    /// CPU to which it was pinned.
     pub(crate) cpu: Option<usize>,
-    /// Device by device.
+    /// Results per device.
     pub(crate) devices: Vec<DeviceReport>,
 }
 
@@ -60,22 +60,22 @@ pub(crate) struct DeviceReport {
     pub(crate) empty_polls: f64,
 }
 
-/// Where a device finds its back end.
+/// Location of a device's back end.
 enum Endpoint {
     Connect(PathBuf),
     Listen(PathBuf, FrontEndListener),
 }
 
-/// A device that is plugged in, or waits for its back end.
+/// A device that is connected or waits for its back end.
 struct Seat {
     door: Endpoint,
     config: GuestConfig,
-    /// Whether to wait for a back end that has never been there.
+    /// Whether to wait for a back end that was never available.
     waits: bool,
     device: Option<Box<dyn GuestDevice>>,
     connects: u64,
     before: GuestStats,
-    /// Frames that had come when that was last looked at and was different, and when.
+    /// Received frames at the last change, and its time.
     heard: (u64, Instant),
 }
 
@@ -108,24 +108,24 @@ pub(crate) fn run(args: &GuestArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A guest that runs in another thread's turns.
+/// A guest driven by another thread's loop.
 pub(crate) struct Inside {
     seats: Vec<Seat>,
 }
 
 impl Inside {
-    /// Makes the sockets that it listens on, and waits for no connection.
+    /// Creates the listening sockets; does not wait for connections.
     pub(crate) fn new(args: &GuestArgs) -> Result<Self, Diagnostic> {
         Ok(Self { seats: seats(args, true)? })
     }
 
-    /// Plugs in what the back end is there for, and waits a moment where it is not. Whether all are plugged in.
+    /// Connects devices whose back end is available. Returns whether all are connected.
     pub(crate) fn sit(&mut self) -> Result<bool, Diagnostic> {
         self.seats.iter_mut().try_for_each(Seat::sit)?;
         Ok(self.seats.iter().all(|seat| seat.device.is_some()))
     }
 
-    /// A turn of each device.
+    /// Polls each device once.
     #[inline]
     pub(crate) fn step(&mut self) -> Result<(), Diagnostic> {
         self.seats.iter_mut().try_for_each(Seat::step)
@@ -148,7 +148,7 @@ fn seats(args: &GuestArgs, waits: bool) -> Result<Vec<Seat>, Diagnostic> {
         .collect())
 }
 
-/// Split rings have a power of two.
+/// The size of a split ring must be a power of two.
 fn validate_size(args: &GuestArgs) -> Result<(), Diagnostic> {
     match args.queue_size {
         Some(size) if !args.ring.is_packed() && !size.is_power_of_two() => {
@@ -165,7 +165,7 @@ fn config(args: &GuestArgs, n: usize, count: usize) -> GuestConfig {
         mac[5] = mac[5].wrapping_add(n as u8);
         mac
     };
-    // A single device sends to the address behind its own.
+    // A single device sends to the address after its own.
     let next = if n + 1 < count || count == 1 { n + 1 } else { 0 };
     GuestConfig {
         ring: args.ring,
@@ -224,8 +224,8 @@ impl Seat {
         }
     }
 
-    /// Plugs in if the back end is there. An error if it cannot give what was asked for, or if it is not there and
-    /// neither was before nor is to be waited for.
+    /// Connects if the back end is available. Returns an error if it lacks a required feature, or if it was never
+    /// available and is not to be waited for.
     fn sit(&mut self) -> Result<(), Diagnostic> {
         if self.device.is_some() {
             return Ok(());
@@ -250,7 +250,7 @@ impl Seat {
                 self.connects += 1;
                 Ok(())
             }
-            // It left in the middle of the conversation, or was not ready yet; it may come back.
+            // It disconnected during the handshake or was not ready; retry.
             Err(GuestError::FrontEnd(_) | GuestError::Closed) => Ok(()),
             Err(error) => {
                 let remedy = "change the features of the guest or of the switch";
@@ -272,7 +272,7 @@ impl Seat {
         }
     }
 
-    /// Has the device send frames anew that were lost, for example because the switch did not forward yet.
+    /// Makes the device replace lost frames, e.g. if the switch did not forward yet.
     fn renew_after_silence(&mut self) {
         let (now, heard) = (Instant::now(), self.stats().rx_packets);
         if heard != self.heard.0 {
@@ -283,7 +283,7 @@ impl Seat {
         }
     }
 
-    /// Notices a back end that went away, and takes it back when it returns.
+    /// Detects that the back end has disconnected, and reconnects.
     fn check(&mut self) -> Result<(), Diagnostic> {
         if let Some(device) = self.device.take_if(|device| device.is_closed()) {
             self.before = sum(self.before, device.stats());
@@ -297,7 +297,7 @@ impl Seat {
     }
 }
 
-/// Why nothing was connected to.
+/// Error for a failed connection.
 fn unreachable(socket: &Path, errno: Errno) -> Diagnostic {
     let remedy = match errno {
         Errno::ACCESS => {
@@ -324,7 +324,7 @@ fn report(args: &GuestArgs, seats: &mut [Seat], elapsed: Duration) -> GuestRepor
     let device = |seat: &mut Seat| {
         let stats = seat.stats();
         if let Some(device) = seat.device.take() {
-            // The figures are taken; a back end that does not answer any more changes nothing about them.
+            // The results are already taken; a back end that no longer replies does not affect them.
             let _ = device.unplug();
         }
         let rate = |packets: u64| packets as f64 / seconds / 1e6;

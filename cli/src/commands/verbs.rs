@@ -1,4 +1,4 @@
-//! The verbs that ask a running switch: one request each, then one print.
+//! Commands for a running switch: each sends one request and prints the response.
 
 use crate::api::client::{Client, quote};
 use crate::api::model::{
@@ -19,7 +19,7 @@ use engine::machine::Machine;
 use serde_json::{Map, Value, json};
 use std::time::{Duration, Instant};
 
-/// How long `stop` waits for the switch to be gone.
+/// Maximum wait of `stop` for the switch to exit.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// `linerate status`
@@ -89,7 +89,7 @@ fn add_port(client: &Client, args: &PortsAddArgs) -> anyhow::Result<()> {
     ))
 }
 
-/// The request's body: what was given, under the names of the configuration file.
+/// Request body: the given options under their names in the configuration file.
 fn port_request(args: &PortsAddArgs) -> anyhow::Result<Value> {
     let vlan = match (args.vlan, args.trunk.as_slice(), args.native) {
         (Some(vlan), ..) => json!(vlan),
@@ -133,18 +133,18 @@ fn port_request(args: &PortsAddArgs) -> anyhow::Result<Value> {
     Ok(body.into())
 }
 
-/// A list that was given; nothing where none was.
+/// The list, or null if it is empty.
 fn listed(list: &[String]) -> Value {
     if list.is_empty() { Value::Null } else { json!(list) }
 }
 
-/// Whether `text` begins as a quoted string of a file and does not end as one.
+/// Whether `text` begins as a quoted string but does not end as one.
 fn is_open(text: &str) -> bool {
     let text = text.trim();
     text.starts_with(['"', '\'']) && text.parse::<toml::Value>().is_err()
 }
 
-/// `text` as the value that it would be in a file; what would be none, or a date, is a string.
+/// Parses `text` as a TOML value; invalid values and dates are strings.
 pub(crate) fn read_value(text: &str) -> Value {
     let read = text.parse::<toml::Value>().ok().filter(|value| !value.is_datetime());
     let json = read.and_then(|value| serde_json::to_value(value).ok());
@@ -216,8 +216,7 @@ pub(crate) fn rebalance(client: &Client, args: &RebalanceArgs) -> anyhow::Result
     Ok(())
 }
 
-/// A share of a core as a request can carry it: JSON has no other numbers, and would say nothing instead. Whether it is in
-/// its range is the switch's to judge.
+/// A number that JSON can represent; it would encode others as null. The switch checks the range.
 fn finite(threshold: f64) -> Result<f64, Diagnostic> {
     if threshold.is_finite() {
         return Ok(threshold);
@@ -226,7 +225,7 @@ fn finite(threshold: f64) -> Result<f64, Diagnostic> {
     Err(Diagnostic::bad("--threshold", reason, "give 0.01 to 1, a share of a core"))
 }
 
-/// `linerate stop`: returns when the switch has gone.
+/// `linerate stop`: returns when the switch has exited.
 pub(crate) fn stop(client: &Client) -> anyhow::Result<()> {
     client.order("/v1/shutdown")?;
     let until = Instant::now() + TIMEOUT;

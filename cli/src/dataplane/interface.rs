@@ -1,6 +1,6 @@
-//! The running switch as the control API and `run` use it.
+//! Interface of the running switch for the control API and `run`.
 //!
-//! A call may wait for a burst boundary of every worker, never longer. Workers make none of them.
+//! Calls wait at most for a burst boundary of every worker. Workers do not call this interface.
 
 use super::report::{BridgeReport, FdbEntry, FdbFilter};
 use crate::settings::kinds::kind::{Loaded, OpenError};
@@ -13,22 +13,22 @@ use std::fmt::Display;
 use std::time::Duration;
 use wire::MacAddress;
 
-/// Why the data plane did not do all of a call.
+/// Why a call was not completed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DataPlaneError {
     /// Nothing was changed.
     Refused(Diagnostic),
-    /// A port was removed, its name and its socket are free, but a hung worker may still use its memory.
+    /// The port was removed, and its name and socket are free, but a hung worker may still use its memory.
     Held(Diagnostic),
 }
 
 impl DataPlaneError {
-    /// Refused with an error of a library. `otherwise` is the remedy of an error that names none.
+    /// Refused with an error of a library. `otherwise` is the remedy if the error contains none.
     pub(crate) fn refused(place: impl Display, error: impl Display, otherwise: &str) -> Self {
         Self::Refused(Diagnostic::of_error(place, error, otherwise))
     }
 
-    /// The port `name` is removed, and worker `worker` hangs.
+    /// The port `name` was removed, and worker `worker` hangs.
     pub(crate) fn held(name: &str, worker: usize) -> Self {
         let reason = format!("the port is removed; its memory is kept until worker {worker} answers");
         let remedy = "its name and its socket are free; if the worker never answers, end the process";
@@ -53,28 +53,28 @@ impl From<OpenError> for DataPlaneError {
 pub(crate) trait DataPlane: Send + Sync {
     /// All counters and states.
     fn snapshot(&self) -> Snapshot;
-    /// Every address of every bridge, static ones too.
+    /// All addresses of all bridges, including static ones.
     fn fdb(&self) -> Vec<FdbEntry>;
-    /// Every bridge with what its ports have learned and were refused.
+    /// All bridges, with learned addresses and refused moves of their ports.
     fn bridges(&self) -> Vec<BridgeReport>;
-    /// How many addresses a bridge holds.
+    /// Number of addresses of a bridge.
     fn addresses(&self, bridge: &str) -> usize;
-    /// Starts a port on its bridge, which plays what was `loaded`.
+    /// Adds a port to its bridge and starts it; it plays the file `loaded`.
     fn add_port(&self, port: &PortSettings, loaded: Loaded) -> Result<(), DataPlaneError>;
-    /// Stops a port and forgets what was learned from it and pinned to it. With [`DataPlaneError::Held`] that is done.
+    /// Stops a port and removes its learned and static addresses, also with [`DataPlaneError::Held`].
     fn remove_port(&self, name: &str) -> Result<(), DataPlaneError>;
-    /// Adds a stage to a running pipeline; its number.
+    /// Adds a stage to a running pipeline. Returns its number.
     fn add_worker(&self, role: Role, worker: &WorkerSettings) -> Result<usize, DataPlaneError>;
     /// Pins an address to a port, on that port's bridge.
     fn pin(&self, entry: &StaticEntry) -> Result<(), DataPlaneError>;
-    /// Forgets one address of a bridge, learned or static. The VLAN is as in [`DataPlane::fdb`].
+    /// Removes one address of a bridge, learned or static. The VLAN is as in [`DataPlane::fdb`].
     fn forget(&self, bridge: &str, mac: MacAddress, vlan: u16) -> Result<(), DataPlaneError>;
-    /// Forgets the learned addresses that are named, or all. Returns how many.
+    /// Removes the learned addresses that match the filter. Returns their number.
     fn flush(&self, wanted: &FdbFilter) -> Result<u64, DataPlaneError>;
-    /// Every receive queue with its worker.
+    /// All receive queues, each with its worker.
     fn queues(&self) -> Result<Vec<QueueLoad>, DataPlaneError>;
-    /// What was found last, where load is watched.
+    /// Latest result of load balancing, if enabled.
     fn latest_balance(&self) -> Option<Balance>;
-    /// Measures load, which this call waits for, and says what to move or moves it.
+    /// Measures load for this duration, then reports or executes moves.
     fn rebalance(&self, over: Duration, threshold: f64, moves: bool) -> Result<Balance, DataPlaneError>;
 }

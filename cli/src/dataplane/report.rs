@@ -1,4 +1,4 @@
-//! What a running switch reports about its bridges and addresses; a part of the JSON of the control API.
+//! Reports of a running switch about its bridges and addresses; part of the control API's JSON.
 
 use serde::{Deserialize, Serialize};
 use wire::MacAddress;
@@ -7,7 +7,7 @@ use wire::MacAddress;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BridgeReport {
     pub(crate) name: String,
-    /// Addresses in its table, and as many as it holds.
+    /// Number of addresses, and capacity of the table.
     pub(crate) addresses: usize,
     pub(crate) table: usize,
     pub(crate) ports: Vec<BridgePort>,
@@ -23,15 +23,15 @@ pub(crate) struct BridgePort {
     pub(crate) max_macs: u32,
     #[serde(rename = "static")]
     pub(crate) pinned: u32,
-    /// Packets whose source was not learned: at a limit, or put off because the table was being changed.
+    /// Packets whose source was not learned because of a limit, and because the table was being changed.
     pub(crate) not_learned: u64,
     pub(crate) deferred: u64,
-    /// Addresses that moved to this port, and packets that were dropped because theirs may not.
+    /// Addresses that moved to this port, and packets dropped because a move was refused.
     pub(crate) moves: u64,
     pub(crate) refused_moves: u64,
 }
 
-/// An address that was in use at `old_port` and sent from `new_port`.
+/// An address in use at `old_port` was the source of a frame from `new_port`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MoveEvent {
     pub(crate) mac: MacAddress,
@@ -39,11 +39,11 @@ pub(crate) struct MoveEvent {
     pub(crate) vlan: u16,
     pub(crate) old_port: String,
     pub(crate) new_port: String,
-    /// Seconds since then.
+    /// Age in seconds.
     pub(crate) age: u32,
 }
 
-/// Where an address comes from.
+/// Origin of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Origin {
@@ -60,11 +60,11 @@ pub(crate) struct FdbEntry {
     pub(crate) vlan: u16,
     pub(crate) port: String,
     pub(crate) origin: Origin,
-    /// Seconds since it was last seen; static entries have none.
+    /// Seconds since last use; none for static entries.
     pub(crate) age: Option<u32>,
 }
 
-/// Which addresses are meant; what is left out may be anything.
+/// Filter of addresses; absent fields match all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FdbFilter {
@@ -75,20 +75,20 @@ pub(crate) struct FdbFilter {
     /// 0: no VLAN.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) vlan: Option<u16>,
-    /// Most entries of an answer.
+    /// Maximum number of entries returned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) limit: Option<usize>,
 }
 
 impl FdbFilter {
-    /// Whether an address is meant.
+    /// Whether an address matches.
     pub(crate) fn names(&self, entry: &FdbEntry) -> bool {
         self.bridge.as_ref().is_none_or(|bridge| *bridge == entry.bridge)
             && self.port.as_ref().is_none_or(|port| *port == entry.port)
             && self.vlan.is_none_or(|vlan| vlan == entry.vlan)
     }
 
-    /// Where one would look, to end a sentence: ` at port "a" in VLAN 5`.
+    /// The filter as the end of an error message: ` at port "a" in VLAN 5`.
     pub(crate) fn among(&self) -> String {
         let at = |what: &str, name: &Option<String>| {
             name.as_ref().map(|name| format!(" {what} \"{name}\"")).unwrap_or_default()

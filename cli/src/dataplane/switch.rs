@@ -1,7 +1,7 @@
-//! The real plant: an engine, and the bridges that decide for it.
+//! Data plane of a running switch: an engine and its bridges.
 //!
-//! This is where words of the configuration become values of the rooms to the left. A port is known to its bridge
-//! before its first packet can come in, and leaves the engine before its bridge forgets it.
+//! Converts configuration values to values of the engine and bridge crates. A port is added to its bridge before its
+//! first packet can arrive, and removed from the engine before it is removed from its bridge.
 
 use super::convert::{bridge_config, port_config, rebalancing, rss, worker_config};
 use super::interface::{DataPlane, DataPlaneError};
@@ -26,14 +26,14 @@ use wire::{MacAddress, VlanId};
 pub(crate) struct Switch {
     engine: Engine,
     bridges: bridge::Switch,
-    /// The addresses that a port may teach its bridge, by bridge, where a port says nothing of its own.
+    /// Default address limit of ports, by bridge.
     quotas: BTreeMap<String, Option<u32>>,
-    /// Where ports with one queue pair are spread, if they say nothing of their own.
+    /// Default distribution of ports with one queue pair.
     rss_mode: RssMode,
     members: Mutex<Vec<Member>>,
 }
 
-/// A port that runs.
+/// A running port.
 struct Member {
     id: PortId,
     name: String,
@@ -41,9 +41,9 @@ struct Member {
 }
 
 impl Switch {
-    /// Starts everything that `topology` describes, or nothing. A port whose place is not there runs all the same and
-    /// tries again; what is in its way is the second part of the answer. Where that is so for all of them, nothing
-    /// starts.
+    /// Starts everything that `topology` describes, or nothing. A port whose socket or interface is not available is
+    /// started anyway and retries; the second part of the result contains the reasons. If this is so for all ports,
+    /// nothing starts.
     pub(crate) fn start(topology: &Topology) -> Result<(Self, Vec<Diagnostic>), Diagnostic> {
         let bridges = bridge::Switch::new(MOST_PORTS);
         for bridge in &topology.bridges {
@@ -68,7 +68,7 @@ impl Switch {
         Ok((switch, awaited))
     }
 
-    /// Tells the engine which queues have their worker, and what is done about load.
+    /// Configures queue affinity and load balancing in the engine.
     fn place(&self, topology: &Topology) -> Result<(), Diagnostic> {
         let Some(placement) = &topology.placement else { return Ok(()) };
         let is_port = |name: &str| topology.ports.iter().any(|port| port.name == name);
@@ -95,7 +95,7 @@ impl Switch {
         Ok(errors)
     }
 
-    /// Makes a port that was made a member of its bridge.
+    /// Adds a created port to its bridge.
     fn join(&self, port: &PortSettings, control: Box<dyn PortControl>) -> Result<(), DataPlaneError> {
         let mut members = self.members();
         let id = self.plug_in(port, control)?;
@@ -103,17 +103,17 @@ impl Switch {
         Ok(())
     }
 
-    /// A panic elsewhere leaves the list as it was: it changes in one step.
+    /// A poisoned lock is valid: the list changes in one step.
     fn members(&self) -> MutexGuard<'_, Vec<Member>> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The names of the ports that run, by number.
+    /// Names of the running ports, by number.
     fn names(&self) -> BTreeMap<u16, String> {
         self.members().iter().map(|member| (member.id.0, member.name.clone())).collect()
     }
 
-    /// Hands `control` to the engine, with a number that its bridge knows already.
+    /// Passes `control` to the engine, with a number already known to its bridge.
     fn plug_in(&self, port: &PortSettings, control: Box<dyn PortControl>) -> Result<PortId, DataPlaneError> {
         let quota = self.quotas.get(&port.bridge).copied().flatten();
         let refused = |e: &dyn Display| {
@@ -136,7 +136,7 @@ impl Switch {
         port: &PortSettings,
         control: Box<dyn PortControl>,
     ) -> Result<(), EngineError> {
-        // A port with several queue pairs has spread packets already by choosing one.
+        // A port with several queue pairs distributes packets by choosing a pair.
         let usual = if port.queue_pairs == 1 { self.rss_mode } else { RssMode::Queues };
         let control = Box::new(Logged::new(&port.name, control));
         match port.rss_mode.unwrap_or(usual) {
@@ -145,8 +145,8 @@ impl Switch {
         }
     }
 
-    /// Takes a port away from engine and bridge. What has gone already is what is wanted. Whatever the answer, `id`
-    /// is the engine's from here on, which may give it to another port.
+    /// Removes a port from engine and bridge. It is not an error if it is already removed. In any case the engine
+    /// owns `id` afterwards and may assign it to another port.
     fn pull_out(&self, id: PortId, name: &str) -> Result<(), DataPlaneError> {
         let removed = self.engine.remove_port(id);
         let _ = self.bridges.remove_port(id);
@@ -156,7 +156,7 @@ impl Switch {
         }
     }
 
-    /// The addresses of one bridge.
+    /// Addresses of one bridge.
     fn stations(&self, bridge: &str) -> Vec<bridge::Station> {
         let now = Now(self.engine.snapshot().uptime_ns);
         self.bridges.stations(bridge, now).unwrap_or_default()
@@ -201,7 +201,7 @@ impl DataPlane for Switch {
         let mut members = self.members();
         let index = members.iter().position(|member| member.name == name);
         let index = index.ok_or_else(|| not_running(name))?;
-        // Forgotten even if a worker holds it: under its number, another port may run soon.
+        // Removed from the list even if a worker holds it: another port may soon run under its number.
         self.pull_out(members.remove(index).id, name)
     }
 
@@ -263,7 +263,7 @@ fn not_running(name: &str) -> DataPlaneError {
     DataPlaneError::refused(place, "the port does not run", "see the ports in `linerate ports show`")
 }
 
-/// A bridge with its ports by name. A port that was removed has none.
+/// Report of a bridge, with port names. A removed port has no name.
 fn bridge_report(bridge: BridgeStatistics, names: &BTreeMap<u16, String>, second: u32) -> BridgeReport {
     let name = |number: u16| names.get(&number).cloned().unwrap_or_default();
     let port = |port: PortStatistics| BridgePort {

@@ -1,4 +1,4 @@
-//! How the work is divided among workers, as it is written: words of `[worker]`, and what the engine is told.
+//! Execution model of the workers: keys of `[worker]`, and the engine's settings derived from them.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -7,38 +7,38 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ModelKind {
-    /// Each worker takes packets, judges them and sends them.
+    /// Each worker receives, processes and sends packets.
     #[default]
     RunToCompletion,
-    /// The same, and one that has nothing to do takes bursts from the fullest queue of another.
+    /// Like run-to-completion, but an idle worker takes bursts from the fullest queue of another.
     Stealing,
-    /// Stages on CPUs of their own, or not.
+    /// Stages, on separate or shared CPUs.
     Pipeline,
 }
 
-/// Where packets of a port with one queue pair are divided among workers.
+/// Where packets of a port with one queue pair are distributed to workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum RssMode {
-    /// They are not: what has one queue has one worker.
+    /// Not distributed: each queue has one worker.
     #[default]
     Queues,
     /// In software, by flow.
     Software,
 }
 
-/// What happens where the next stage does not keep pace.
+/// Behaviour when the next stage is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Full {
-    /// Packets are dropped as `handoff-full`.
+    /// Packets are dropped and counted as `handoff-full`.
     Drop,
-    /// No more is taken than there is room for.
+    /// The stage receives only as many packets as fit.
     #[default]
     Wait,
 }
 
-/// What keeps its order between stages.
+/// Order preserved between stages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Order {
@@ -48,7 +48,7 @@ pub(crate) enum Order {
     None,
 }
 
-/// A part of the work.
+/// Part of the packet processing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Role {
@@ -60,7 +60,7 @@ pub(crate) enum Role {
 impl Role {
     pub(crate) const ALL: [Self; 3] = [Self::Rx, Self::Work, Self::Tx];
 
-    /// The word in files, tables and JSON.
+    /// Name in files, tables and JSON.
     pub(crate) const fn name(self) -> &'static str {
         self.engine().name()
     }
@@ -74,7 +74,7 @@ impl Role {
     }
 }
 
-/// The roles of one worker; none where it runs to completion.
+/// Roles of one worker; none if it runs to completion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct RoleSettings {
     pub(crate) rx: bool,
@@ -103,16 +103,16 @@ impl fmt::Display for RoleSettings {
     }
 }
 
-/// `[worker]`, but for its CPUs.
+/// `[worker]`, without its CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct ModelSettings {
     pub(crate) model: ModelKind,
     pub(crate) rss_mode: RssMode,
-    /// Packets that are on their way from one stage to another, at most.
+    /// Maximum number of packets between two stages.
     pub(crate) ring: usize,
-    /// Packets that are shown to the next stage at once; `None`: those of one burst.
+    /// Number of packets published to the next stage at once; `None`: those of one burst.
     pub(crate) write_unit: Option<usize>,
-    /// Packets that are taken from the stage before at once.
+    /// Number of packets taken from the previous stage at once.
     pub(crate) read_unit: usize,
     pub(crate) full: Full,
     pub(crate) order: Order,
@@ -134,7 +134,7 @@ impl Default for ModelSettings {
 }
 
 impl ModelSettings {
-    /// What the engine is told, for workers with these roles.
+    /// The engine's model, for workers with these roles.
     pub(crate) fn engine(&self, roles: impl Iterator<Item = RoleSettings>) -> engine::Model {
         let handoffs = self.handoffs();
         match (self.model, self.rss_mode) {

@@ -1,5 +1,5 @@
-//! `[placement]`: where threads and queues are to be, as a plain value. What it means for this machine is settled by
-//! `config`, what it does by the switch.
+//! `[placement]`: configured placement of threads and queues, as a plain value. `config` resolves it for this
+//! machine; the switch applies it.
 
 use crate::settings::value::{Decimal, Span};
 use engine::placement::{Pattern, Plan, QueueAffinity, QueueName, SeatError, Stages};
@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// What is done about a worker that has much more to do than others.
+/// Action if one worker has a much higher load than others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Rebalance {
-    /// Nothing by default.
+    /// None; the default.
     #[default]
     Off,
-    /// What would be done is told.
+    /// The moves are computed and reported only.
     DryRun,
     /// Queues are moved.
     Auto,
@@ -25,23 +25,23 @@ pub(crate) enum Rebalance {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Placement {
     pub(crate) pattern: Pattern,
-    /// The CPUs to use, in this order; empty: all that this process may use.
+    /// CPUs to use, in this order. Empty: all CPUs that this process may use.
     pub(crate) cpus: Vec<usize>,
-    /// The NUMA node that packets come from; `None`: what the interfaces' devices say.
+    /// NUMA node of the packets' source; `None`: the node of the interfaces' devices.
     pub(crate) node: Option<usize>,
-    /// The worker of a port's queues, or of one of them (`port.pair`).
+    /// Worker of a port's queues, or of one queue (`port.pair`).
     pub(crate) queues: BTreeMap<String, usize>,
-    /// Ports and queues whose worker serves nothing else.
+    /// Ports and queues whose worker serves no others.
     pub(crate) isolated: Vec<String>,
     pub(crate) rebalance: Rebalance,
-    /// How long load is measured before it is judged.
+    /// Duration of a load measurement.
     pub(crate) interval: Span,
-    /// What moving queues must gain: the share of a core by which the worker with the most to do gets less.
+    /// Minimum gain of a move: reduction of the highest worker load, as a share of a core.
     pub(crate) threshold: Decimal,
-    /// How many stages a pipeline has; `None`: `[worker]` lists their CPUs, or there are none.
+    /// Number of stages of a pipeline; `None`: `[worker]` lists their CPUs, or there are no stages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) stages: Option<Stages>,
-    /// What came of it on this machine.
+    /// Resolved placement on this machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) plan: Option<Plan>,
 }
@@ -64,8 +64,8 @@ impl Default for Placement {
 }
 
 impl Placement {
-    /// The rules for receive queues among so many workers. Names that `is_port` does not know are left out: `config` has
-    /// told of them.
+    /// Affinity rules for receive queues with this number of workers. Names for which `is_port` returns false are
+    /// left out: `config` has already reported them.
     pub(crate) fn affinity(
         &self,
         workers: usize,
@@ -78,7 +78,7 @@ impl Placement {
         QueueAffinity::arrange(workers, &queues, &isolated)
     }
 
-    /// The lines below it in a tree.
+    /// Lines of its subtree.
     pub(crate) fn leaves(&self) -> Vec<String> {
         let queues = self.queues.iter().map(|(queue, worker)| format!("queue {queue}: worker {worker}"));
         let isolated = self.isolated.iter().map(|queue| format!("isolated {queue}"));

@@ -18,7 +18,7 @@ fn read(path: &Path) -> Result<Arc<Recording>, Diagnostic> {
     Recording::read(path).map(Arc::new).map_err(invalid)
 }
 
-/// The same for a caller that must not wait: a thread reads the file while the caller asks again and again.
+/// Asynchronous variant for a caller that must not wait: a thread reads the file while the caller polls.
 #[derive(Default)]
 pub(crate) struct Loading {
     thread: Option<JoinHandle<Result<Loaded, Diagnostic>>>,
@@ -27,7 +27,7 @@ pub(crate) struct Loading {
 }
 
 impl Loading {
-    /// What was read, or why there is nothing yet. After an error the next call begins anew.
+    /// Returns the content, or the reason why it is not available yet. After an error the next call starts again.
     pub(crate) fn poll(&mut self, kind: &PortKind) -> Result<Loaded, String> {
         let Some((_, path)) = kind.plays().filter(|_| self.loaded.is_none()) else {
             return Ok(self.loaded.clone());
@@ -72,7 +72,7 @@ mod tests {
         config::requests::new_port(&body, &running, Path::new("/nowhere/control")).unwrap().kind
     }
 
-    /// Asks until there is an answer; the time is a guard against hanging for ever.
+    /// Polls until there is a result; the time limit prevents the test from hanging.
     fn polled(loading: &mut Loading, kind: &PortKind) -> Result<Loaded, String> {
         let until = Instant::now() + Duration::from_mins(1);
         loop {

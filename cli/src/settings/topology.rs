@@ -1,6 +1,6 @@
-//! What a switch is made of, as a plain value: read from a file, printed as a tree, sent through the control API.
+//! Configuration of a switch as a plain value: read from a file, printed as a tree, sent through the control API.
 //!
-//! Nothing here judges or acts. A value of these types may still be impossible on this machine; `config` says so.
+//! Nothing here validates or acts. A value may still be impossible on this machine; `config` validates it.
 
 use crate::settings::access::Access;
 use crate::settings::kinds::PortKind;
@@ -14,16 +14,17 @@ use std::fmt;
 use std::path::PathBuf;
 use wire::MacAddress;
 
-/// Most ports at one time. Counters and tables for all of them are allocated at the start.
+/// Maximum number of ports at one time. Counters and tables for all of them are allocated at start.
 pub(crate) const MOST_PORTS: usize = 1024;
 
-/// A whole switch.
+/// Configuration of a whole switch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Topology {
     pub(crate) switch: SwitchSettings,
     pub(crate) model: ModelSettings,
     pub(crate) workers: Vec<WorkerSettings>,
-    /// Where workers and queues are; `None`: workers go where they say, and queues where there are fewest.
+    /// Placement of workers and queues; `None`: workers run on their configured CPUs, and each queue is assigned to
+    /// the worker with the fewest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) placement: Option<Placement>,
     pub(crate) bridges: Vec<BridgeSettings>,
@@ -34,25 +35,25 @@ pub(crate) struct Topology {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct SwitchSettings {
     pub(crate) name: String,
-    /// The control socket; `None`: the usual place.
+    /// The control socket; `None`: the default path.
     pub(crate) control: Option<PathBuf>,
-    /// How packets take queue pairs where a port has several.
+    /// How flows are distributed to the queue pairs of a port.
     pub(crate) rss: Rss,
     /// Access to the sockets of ports that set none.
     #[serde(flatten)]
     pub(crate) access: Access,
 }
 
-/// How packets take queue pairs where a port has several.
+/// How flows are distributed to the queue pairs of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Rss {
-    /// By flow, so that both directions meet one worker.
+    /// By symmetric flow hash, so that one worker processes both directions of a flow.
     #[default]
     Symmetric,
-    /// By flow, as network cards do.
+    /// By Toeplitz flow hash, like network cards.
     Toeplitz,
-    /// By the pair that they came from.
+    /// By the queue pair on which the packet arrived.
     Pair,
 }
 
@@ -62,36 +63,36 @@ impl Default for SwitchSettings {
     }
 }
 
-/// What a worker does when there is nothing to do.
+/// Behaviour of an idle worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Polling {
-    /// Sleeps until a guest kicks.
+    /// Sleeps until a notification.
     #[default]
     Adaptive,
     /// Never sleeps.
     Busy,
 }
 
-/// What a worker does when a destination is full.
+/// Behaviour when a destination is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum QueueFull {
     /// Drops the packet and counts it.
     #[default]
     Drop,
-    /// Waits for room.
+    /// Waits until there is room.
     Wait,
 }
 
 /// `[[worker]]`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct WorkerSettings {
-    /// The CPU it is pinned to; `None`: wherever the kernel puts it.
+    /// CPU to which it is pinned; `None`: chosen by the kernel.
     pub(crate) cpu: Option<usize>,
     pub(crate) polling: Polling,
     pub(crate) queue_full: QueueFull,
-    /// Its part of the work; none where it does all of it.
+    /// Its pipeline roles; none if it runs to completion.
     pub(crate) roles: RoleSettings,
 }
 
@@ -99,7 +100,7 @@ pub(crate) struct WorkerSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum MacMoves {
-    /// When it has aged, its port has stopped, or a trusted side announces it.
+    /// If it has aged out, its port has stopped, or a trusted port announces it.
     #[default]
     Guarded,
     /// With any frame.
@@ -110,23 +111,23 @@ pub(crate) enum MacMoves {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct BridgeSettings {
     pub(crate) name: String,
-    /// Seconds after which an address that was not seen is forgotten.
+    /// Ageing time in seconds: unused addresses are removed after it.
     pub(crate) ageing: u32,
-    /// Addresses that it can hold.
+    /// Capacity of the address table.
     pub(crate) table: u32,
-    /// Most addresses learned from one port, unless the port has a `max_macs` of its own.
+    /// Maximum addresses learned per port, unless the port sets `max_macs`.
     pub(crate) max_macs_per_port: Option<u32>,
-    /// Whether frames to the groups of spanning tree, LACP and LLDP are flooded like others.
+    /// Whether frames to the group addresses of spanning tree, LACP and LLDP are flooded.
     pub(crate) forward_reserved: bool,
     pub(crate) mac_moves: MacMoves,
-    /// Whether DHCP servers are expected behind trusted ports only, and their leases are recorded.
+    /// Whether DHCP servers are allowed behind trusted ports only, and leases are recorded.
     pub(crate) dhcp_snooping: bool,
     #[serde(rename = "static")]
     pub(crate) statics: Vec<StaticEntry>,
 }
 
 impl BridgeSettings {
-    /// A bridge with every default.
+    /// A bridge with default settings.
     pub(crate) fn named(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -174,17 +175,17 @@ pub(crate) struct PortSettings {
     #[serde(flatten)]
     pub(crate) kind: PortKind,
     pub(crate) queue_pairs: u16,
-    /// Bytes, without the Ethernet header: what a vhost-user port's guest is told of (`None`: it uses its own), and
-    /// what the buffers of other kinds hold (`None`: what is usual for the kind).
+    /// MTU in bytes, without the Ethernet header. vhost-user: reported to the guest (`None`: the guest uses its own).
+    /// Other kinds: packet length that one buffer holds (`None`: the default of the kind).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) mtu: Option<u16>,
     pub(crate) bridge: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) vlan: Option<Vlan>,
-    /// Packets a second.
+    /// Packets per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) broadcast_limit: Option<u32>,
-    /// Packets a second.
+    /// Packets per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) unknown_limit: Option<u32>,
     /// Packets that either limit admits at once; `None`: those of a tenth of a second, at least 64.
@@ -192,7 +193,7 @@ pub(crate) struct PortSettings {
     pub(crate) limit_burst: Option<u32>,
     #[serde(flatten)]
     pub(crate) security: Security,
-    /// Where packets are divided among workers; `None`: as `[worker]` says.
+    /// Where packets are distributed to workers; `None`: as in `[worker]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rss_mode: Option<RssMode>,
     #[serde(flatten)]
@@ -200,7 +201,7 @@ pub(crate) struct PortSettings {
 }
 
 impl PortSettings {
-    /// The settings that ports of every kind have and that a kind depends on.
+    /// Settings common to all kinds that a kind depends on.
     pub(crate) fn common(&self) -> PortCommon<'_> {
         PortCommon { name: &self.name, queue_pairs: self.queue_pairs, mtu: self.mtu }
     }
@@ -208,7 +209,7 @@ impl PortSettings {
 
 #[cfg(test)]
 impl PortSettings {
-    /// A port of the bridge `main` with every default.
+    /// A port of the bridge `main` with default settings.
     pub(crate) fn named(name: &str, kind: PortKind) -> Self {
         Self {
             name: name.to_owned(),
@@ -253,7 +254,7 @@ impl fmt::Display for Topology {
 }
 
 impl Topology {
-    /// How many workers take ports' packets: all, or the Rx stages of a pipeline.
+    /// Number of workers that receive from ports: all, or the Rx stages of a pipeline.
     pub(crate) fn takers(&self) -> usize {
         let stages = self.placement.as_ref().and_then(|placement| placement.stages);
         match self.model.model {
@@ -265,7 +266,7 @@ impl Topology {
         }
     }
 
-    /// The tree below the switch: workers and their placement, then bridges with their ports and static entries.
+    /// The subtree of the switch: workers and their placement, then bridges with their ports and static entries.
     fn branches(&self) -> Vec<(String, Vec<String>)> {
         let workers = self.workers.iter().enumerate();
         let workers = workers.map(|(i, worker)| (format!("worker {i}: {worker}"), Vec::new()));

@@ -1,4 +1,4 @@
-//! `capture`, `trace`, `fault` and `tx_coalesce`: what any port may have around it, whatever its kind.
+//! `capture`, `trace`, `fault` and `tx_coalesce`: wrappers for ports of any kind.
 
 use crate::settings::kinds::claim::Claim;
 use crate::settings::kinds::kind::OpenError;
@@ -17,31 +17,31 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// An Ethernet header at least; a whole frame at most.
+/// At least an Ethernet header, at most a whole frame.
 const SNAP: RangeInclusive<i128> = 14..=65_550;
 const CHANCE: RangeInclusive<f64> = 0.0..=1.0;
-/// What TOML can write.
+/// Range of TOML integers.
 const SEED: RangeInclusive<i128> = 0..=i64::MAX as i128;
-/// 64 KiB of address space each.
+/// Each held packet needs 64 KiB of address space.
 const HOLD: RangeInclusive<i128> = 0..=65_536;
-/// Packets that are sent together; what is left out is a burst of DPDK's.
+/// Frames sent together; the default is the burst size of DPDK.
 const COALESCED: RangeInclusive<i128> = 1..=256;
 const DPDK_BURST: u16 = 32;
-/// Microseconds that frames wait for others: a second at most.
+/// Maximum wait of frames for others, in microseconds: at most one second.
 const WAIT: RangeInclusive<i128> = 1..=1_000_000;
-/// Longest delay of a packet.
+/// Maximum delay of a packet.
 const LATEST: Duration = Duration::from_mins(1);
 
-/// Which packets are meant.
+/// Affected packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Direction {
     /// All.
     #[default]
     Both,
-    /// Those that enter the switch by the port.
+    /// Packets that enter the switch through the port.
     In,
-    /// Those that leave it by the port.
+    /// Packets that leave the switch through the port.
     Out,
 }
 
@@ -49,7 +49,7 @@ pub(crate) enum Direction {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Capture {
     file: PathBuf,
-    /// Most bytes kept of a packet.
+    /// Maximum bytes stored per packet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     snap: Option<u32>,
     #[serde(default)]
@@ -87,7 +87,7 @@ pub(crate) struct Fault {
     direction: Direction,
 }
 
-/// `"1ms"`, or at least and at most: `["1ms", "3ms"]`
+/// `"1ms"`, or minimum and maximum: `["1ms", "3ms"]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Delay {
@@ -99,12 +99,12 @@ enum Delay {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TxCoalesce {
     frames: u16,
-    /// Most microseconds that the first frame waits for the others.
+    /// Maximum wait of the first frame for the others, in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     usecs: Option<u32>,
 }
 
-/// What is around a port.
+/// Wrappers of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Wrappers {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -128,7 +128,7 @@ impl Wrappers {
         }
     }
 
-    /// The files can be made, and there is something to go wrong.
+    /// Checks that the files can be created and that `fault` configures at least one fault.
     pub(crate) fn validate(&self, validation: &mut Validation<'_>, model: ModelKind, workers: usize) {
         for (key, file, overwrite) in self.files() {
             if !validation.is_spoiled(key) {
@@ -143,7 +143,7 @@ impl Wrappers {
         self.keeps_order(validation, model, workers);
     }
 
-    /// Each worker keeps packets back of its own, so one flow must not have several workers.
+    /// Each worker holds packets back separately, so the packets of one flow must not be sent by several workers.
     fn keeps_order(&self, validation: &mut Validation<'_>, model: ModelKind, workers: usize) {
         let keeps = self.tx_coalesce.is_some_and(|tx_coalesce| tx_coalesce.frames > 1);
         if keeps && model == ModelKind::Stealing && workers > 1 && !validation.is_spoiled("tx_coalesce") {
@@ -160,12 +160,12 @@ impl Wrappers {
         capture.chain(self.trace.iter().map(|own| ("trace", &*own.file, own.overwrite)))
     }
 
-    /// The files are this port's.
+    /// The files are exclusive to this port.
     pub(crate) fn claims(&self) -> impl Iterator<Item = Claim<'_>> {
         self.files().map(|(key, file, _)| Claim::file(key, file))
     }
 
-    /// Puts them around a port called `name`.
+    /// Wraps a port named `name`.
     pub(crate) fn around(
         &self,
         port: Box<dyn PortControl>,
@@ -259,7 +259,7 @@ fn read_tx_coalesce(fields: &mut Fields<'_, '_>) -> Option<TxCoalesce> {
     Some(tx_coalesce)
 }
 
-/// A path, or a table with one.
+/// Reads a path, or a table that contains one.
 fn inner<T>(
     fields: &mut Fields<'_, '_>,
     key: &'static str,
@@ -272,7 +272,7 @@ fn inner<T>(
         Value::Table(_) => None,
         _ => return fields.not(key, node, wanted),
     };
-    // What is missing inside is missing here.
+    // A missing key of the inner table is reported for the section.
     fields.notes.written((section, "file"), node.line);
     let mut inner = Fields::open_inner(node, section, fields.notes);
     let read = read(&mut inner, file);

@@ -1,34 +1,36 @@
-//! What every port's queues look like to the engine, and what a port's control side asks of the engine.
+//! Queue traits between ports and the engine, and the control interface of a port.
 //!
-//! Calls through these traits are made once per burst, never once per packet. A queue belongs to one worker at a
-//! time and moves between control and worker as a whole, so it needs no locks; a transmit queue that several
-//! workers use is forked into one handle each.
+//! Queue methods are called once per burst, never once per packet. A queue belongs to one worker at a time and moves
+//! between control thread and workers as a whole, so it needs no locks. A transmit queue used by several workers is
+//! forked into one handle per worker.
 
 use crate::{Burst, Capabilities, DropReason, Now, PortFault, QueueState, Slots, work};
 use ring::BufId;
 use rustix::fd::BorrowedFd;
 use std::time::Instant;
 
-/// Most queue pairs of one port. vhost-user sets it: ring indices have eight bits in the messages that carry descriptors.
+/// Maximum queue pairs of one port. The limit is that of vhost-user: messages that carry descriptors hold 8-bit ring
+/// indices.
 pub const MAX_QUEUE_PAIRS: u16 = 128;
-/// Smallest MTU of a virtio network device (VIRTIO 1.2, 5.1.4.1), in bytes.
+/// Minimum MTU of a virtio network device (VIRTIO 1.2 section 5.1.4.1), in bytes.
 const MIN_MTU: u16 = 68;
 
-/// A port's number in the running switch. Behind those of ports are those of the handoff queues between workers.
+/// Number of a port in the running switch. The numbers after those of the ports belong to the handoff queues between
+/// workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PortId(pub u16);
 
-/// What one call of [`TxQueue::tx`] or [`RxQueue::rx`] did.
+/// Result of one call of [`TxQueue::tx`] or [`RxQueue::rx`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BurstStats {
     /// Packets moved.
     pub packets: u64,
-    /// Bytes moved, frames without their checksum.
+    /// Bytes moved, without frame check sequences.
     pub bytes: u64,
-    /// Units of work beyond what packets and bytes cost ([`crate::work`]): descriptors, pieces, copies into the port's own
-    /// memory.
+    /// Units of work beyond the base cost of packets and bytes ([`crate::work`]): descriptors, segments, copies into
+    /// the port's own memory.
     pub work: u64,
-    /// Packets lost, whatever the reason: most calls lose none, and need not look at each.
+    /// Packets lost, for any reason. Usually 0; `drops` need not be read then.
     pub lost: u64,
     /// Packets lost, by [`DropReason`].
     pub drops: [u64; DropReason::COUNT],
@@ -42,15 +44,15 @@ impl BurstStats {
         self.lost += n;
     }
 
-    /// Units of work of a receive call that kept `kept` packets. Packets that it dropped cost as much as others do to be
-    /// received: the packets of a burst are charged when it is sent, and a queue that brings none of them must not be free.
+    /// Units of work of a receive call that kept `kept` packets. Dropped packets are charged here: other packets are
+    /// charged when they are sent, and a queue with dropped packets only must not be free.
     #[inline(always)]
     pub fn work_of_receiving(&self, kept: usize) -> u64 {
         self.work + self.packets.saturating_sub(kept as u64) * work::RECEIVED
     }
 }
 
-/// Settings that no virtio network device can have, on whichever side of it a port is.
+/// Settings outside the range of a virtio network device, for the driver and the device side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OutOfRange {
     /// Queue pairs.
@@ -62,7 +64,7 @@ pub enum OutOfRange {
 }
 
 impl OutOfRange {
-    /// Refuses such settings.
+    /// Returns an error if a setting is out of range.
     pub(crate) fn check(queue_pairs: u16, mtu: Option<u16>) -> Result<(), Self> {
         match mtu {
             _ if !(1..=MAX_QUEUE_PAIRS).contains(&queue_pairs) => Err(Self::QueuePairs(queue_pairs)),
@@ -72,34 +74,36 @@ impl OutOfRange {
     }
 }
 
-/// Where packets enter.
+/// Receive queue.
 pub trait RxQueue: Send {
-    /// Fetches the lines that the next `rx` reads first. Called a little before it.
+    /// Prefetches the lines that the next `rx` reads first. Called shortly before `rx`.
     fn prefetch(&self);
 
-    /// Takes up to the burst's room: descriptors are checked and translated, the packets' first lines are on
-    /// their way, heads are not yet copied (see [`Burst::load_heads`]). Frames that are too short or too long
-    /// count in `stats` and are returned to the source with the others.
+    /// Receives packets up to the burst's capacity. Descriptors are validated and translated and the first lines of
+    /// the packets are prefetched; heads are not copied yet (see [`Burst::load_heads`]). Frames that are too short or
+    /// too long count in `stats` and are returned to the source with the others.
     fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault>;
 
-    /// Returns buffers that this queue took ([`Burst::buf_ids`]). One publish. Buffers of another party's memory come back in the
-    /// order in which they were taken; buffers of memory of our own may come back in any order, some of them later.
+    /// Returns buffers taken by this queue ([`Burst::buf_ids`]) with one publish. Buffers in another party's memory
+    /// return in the order in which they were taken. Buffers in the port's own memory may return in any order, some
+    /// of them later.
     fn complete(&mut self, buffers: &[BufId]);
 
-    /// Tells the source, if it wants to be told, about everything published since the last call. The caller has
-    /// executed one sequentially consistent fence since then.
+    /// Notifies the source, if it has enabled notifications, of everything published since the last call. The caller
+    /// must have executed a sequentially consistent fence since then.
     fn notify(&mut self);
 
-    /// Asks for kicks from now on. `true` when packets are already there, so that sleeping would lose them.
+    /// Enables notifications (kicks). Returns `true` if packets are already available; the caller must not sleep
+    /// then.
     fn enable_notification(&mut self) -> Result<bool, PortFault>;
 
-    /// Asks for no more kicks, because the queue is polled again.
+    /// Disables notifications (kicks), for a queue that is polled.
     fn disable_notification(&mut self);
 
-    /// What becomes readable with a kick.
+    /// Descriptor that becomes readable with a kick.
     fn kick_fd(&self) -> Option<BorrowedFd<'_>>;
 
-    /// Takes over a changed memory map; called at a burst boundary with no burst of this queue outstanding.
+    /// Switches to a changed memory map. Called at a burst boundary with no burst of this queue outstanding.
     fn refresh(&mut self) -> Result<(), PortFault>;
 
     /// Ends the queue at a burst boundary. Returns the state from which another queue continues ([`QueueState`]).
@@ -107,49 +111,49 @@ pub trait RxQueue: Send {
         QueueState::Fresh
     }
 
-    /// Whether only the thread that first uses it may use it, so that no other worker can take it over.
+    /// Whether the queue is bound to the thread that uses it first, so that no other worker can take it over.
     fn is_bound(&self) -> bool {
         false
     }
 }
 
-/// Which of the packets that a queue keeps back are to leave ([`TxQueue::flush`]).
+/// Which of the packets held back by a queue to send ([`TxQueue::flush`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flush {
-    /// Those that have waited long enough.
+    /// Packets whose delay has expired.
     Waited,
-    /// Also those without a limit to their waiting: their worker has nothing to do, and comes by again.
+    /// Also packets without a delay limit: the worker is idle and calls again.
     Idle,
-    /// All: the queue is not visited again soon.
+    /// All packets: the queue is not visited again soon.
     All,
 }
 
-/// Where packets leave.
+/// Transmit queue.
 pub trait TxQueue: Send {
-    /// Sends the packets `indices` (indices into `burst`) in order. Returns how many indices it is done with: the
-    /// rest found the queue full, and the caller waits or drops them.
+    /// Sends the packets `indices` (indices into `burst`) in order. Returns the number of indices processed. The
+    /// queue had no room for the rest; the caller waits or drops them.
     fn tx(&mut self, burst: &Burst, indices: &[u8], stats: &mut BurstStats) -> Result<usize, PortFault>;
 
-    /// What may be left to be done for the packets that come to [`TxQueue::tx`]; the worker does the rest before. The
-    /// answer does not change while the queue runs.
+    /// Offloads accepted for packets passed to [`TxQueue::tx`]; the worker completes all others first. The result
+    /// does not change while the queue runs.
     fn capabilities(&self) -> Capabilities {
         Capabilities::NONE
     }
 
-    /// How many frames of `len` bytes could be reserved now, at least; `usize::MAX` if the queue cannot tell. 0 means that the
-    /// queue is full. Of frames that the queue could never take it takes one, which is counted and dropped: a caller that waits for room
-    /// would wait for ever otherwise.
+    /// Minimum number of frames of `len` bytes that could be reserved now; `usize::MAX` if unknown. 0 means that the
+    /// queue is full. For frames that the queue can never take the result is at least 1, so that they are counted and
+    /// dropped: a caller that waits for room would otherwise wait forever.
     fn room(&mut self, len: usize) -> usize {
         let _ = len;
         usize::MAX
     }
 
-    /// Takes places for frames of these lengths, in order, for the caller to write ([`Slots::write`],
-    /// [`Slots::write_packet`]). Returns how many lengths are done with: the rest found the queue full. A frame that the queue
-    /// could never take is counted in `stats` and has no slot.
+    /// Reserves slots for frames of these lengths, in order, to be written by the caller ([`Slots::write`],
+    /// [`Slots::write_packet`]). Returns the number of lengths processed; the queue had no room for the rest. A frame
+    /// that the queue can never take is counted in `stats` and has no slot.
     ///
-    /// The handle must not be used for anything else until [`TxQueue::commit`], which comes in the same burst. What may be left
-    /// to be done for the frames is what [`TxQueue::capabilities`] covers, and checksums ([`Slots::write`]).
+    /// The handle must not be used otherwise before [`TxQueue::commit`], which must follow in the same burst. The
+    /// frames may leave the offloads of [`TxQueue::capabilities`], and checksums ([`Slots::write`]).
     fn reserve(
         &mut self,
         lengths: &[u32],
@@ -160,136 +164,136 @@ pub trait TxQueue: Send {
         slots.stage(lengths, self.capabilities())
     }
 
-    /// Sends the frames of `slots`, all of which are written, and empties it. Frames that cannot be sent count in `stats`, also
-    /// if the queue fails.
+    /// Sends the frames of `slots`, all of which must be written, and empties it. Frames that cannot be sent count in
+    /// `stats`, also if the queue fails.
     fn commit(&mut self, slots: &mut Slots, stats: &mut BurstStats) -> Result<(), PortFault> {
         slots.send_staged(stats, |burst, indices, stats| self.tx(burst, indices, stats))
     }
 
-    /// Takes back the places of frames that have been sent.
+    /// Reclaims the buffers of frames that have been sent.
     fn reap(&mut self) -> Result<(), PortFault> {
         Ok(())
     }
 
-    /// Whether the queue may keep packets back that it was given, to send several at once. Then its owner calls
-    /// [`TxQueue::flush`] now and then.
+    /// Whether the queue may hold packets back to send several at once. The owner must then call [`TxQueue::flush`]
+    /// regularly.
     fn keeps_back(&self) -> bool {
         false
     }
 
-    /// Sends what is kept back, as far as it is `due` at `now`. Whether anything was sent. A packet that was kept back counts
-    /// in `stats` now and not before.
+    /// Sends the packets held back that are `due` at `now`. Returns whether any were sent. Packets held back count in
+    /// `stats` when they are sent.
     fn flush(&mut self, now: Now, due: Flush, stats: &mut BurstStats) -> Result<bool, PortFault> {
         let _ = (now, due, stats);
         Ok(false)
     }
 
-    /// Counts what is still kept back as lost with its port, and forgets it.
+    /// Counts the packets still held back as lost with the port, and discards them.
     fn abandon(&mut self, stats: &mut BurstStats) {
         let _ = stats;
     }
 
-    /// As [`RxQueue::notify`].
+    /// Like [`RxQueue::notify`].
     fn notify(&mut self);
 
-    /// Another handle to the same queue, for another worker.
+    /// Creates another handle to the same queue, for another worker.
     fn fork(&mut self) -> Box<dyn TxQueue>;
 
-    /// As [`RxQueue::refresh`].
+    /// Like [`RxQueue::refresh`].
     fn refresh(&mut self) -> Result<(), PortFault>;
 
-    /// As [`RxQueue::freeze`]. Other handles of the queue must not be used any more.
+    /// Like [`RxQueue::freeze`]. Other handles of the queue must not be used afterwards.
     fn freeze(self: Box<Self>) -> QueueState {
         QueueState::Fresh
     }
 }
 
-/// What a port's control side asks of the engine, for its own port only. Each call returns when every worker
-/// that is concerned has passed a burst boundary: at most one burst later. A worker that does not answer is waited
-/// for no longer than the engine's limit; then [`Attach::failure`] says so.
+/// Engine operations for the control side of a port, limited to that port. Each call returns when every affected
+/// worker has passed a burst boundary, at most one burst later. If a worker does not respond within the engine's
+/// limit, the call returns and [`Attach::failure`] reports it.
 pub trait Attach {
-    /// Hands the receive queue of queue pair `pair` to a worker.
+    /// Passes the receive queue of queue pair `pair` to a worker.
     fn start_rx(&mut self, pair: u16, queue: Box<dyn RxQueue>);
-    /// Takes it back, exactly where it stopped.
+    /// Takes the receive queue back, in the state in which it stopped.
     fn stop_rx(&mut self, pair: u16) -> Option<Box<dyn RxQueue>>;
-    /// Hands the transmit queue of queue pair `pair` to the workers.
+    /// Passes the transmit queue of queue pair `pair` to the workers.
     fn start_tx(&mut self, pair: u16, queue: Box<dyn TxQueue>);
-    /// Takes it back from all of them.
+    /// Takes the transmit queue back from all workers.
     fn stop_tx(&mut self, pair: u16) -> Option<Box<dyn TxQueue>>;
-    /// Has every queue of this port take over its changed map and waits until no worker holds the old one.
+    /// Makes every queue of this port use its changed map, and waits until no worker holds the old one.
     fn refresh(&mut self);
-    /// A frame that the switch should see as if it had come from this port (a gratuitous or reverse ARP).
+    /// Injects a frame as if it had been received on this port (gratuitous or reverse ARP).
     fn inject(&mut self, frame: &[u8]);
-    /// Why a call so far did not do what it promises: a worker may still use rings or memory of this port, so its
+    /// Reason why a previous call did not complete. A worker may then still use rings or memory of this port, and its
     /// front end must not be told otherwise.
     fn failure(&self) -> Option<PortFault>;
-    /// When the burst's clock stood at zero, in nanoseconds since the Unix epoch, judged by both clocks as they stand
-    /// now: what turns [`crate::Now`] into a time of day. 0 if unknown.
+    /// Origin of the burst clock in nanoseconds since the Unix epoch, computed from the current values of both
+    /// clocks. Converts [`crate::Now`] to wall-clock time. 0 if unknown.
     fn epoch(&self) -> u64 {
         0
     }
 }
 
-/// What a port is doing.
+/// State of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PortState {
-    /// Waiting for the other side to connect, or for the next try.
+    /// Waiting for a connection or for the next attempt to connect.
     Waiting,
     /// Connected; queues may be running.
     Connected,
-    /// Stopped because of what the other side did; it may reconnect.
+    /// Stopped because of a fault of the peer; the peer may reconnect.
     Faulted(PortFault),
     /// Closed by the operator.
     Closed,
 }
 
-/// One queue pair, for people.
+/// Status of one queue pair, for display.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueStatus {
     /// Ring entries.
     pub size: u16,
-    /// Whether packets are taken from it.
+    /// Whether the receive queue runs.
     pub rx_running: bool,
-    /// Whether packets are sent to it.
+    /// Whether the transmit queue runs.
     pub tx_running: bool,
 }
 
-/// A port's state, for people.
+/// Status of a port, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortStatus {
-    /// What it is doing.
+    /// State.
     pub state: PortState,
-    /// The kind, as the configuration file spells it.
+    /// Kind, as in the configuration file.
     pub kind: &'static str,
-    /// Where it is: a socket's path, an interface's name.
+    /// Socket path or interface name.
     pub place: String,
-    /// Negotiated features, by name.
+    /// Names of the negotiated features.
     pub features: Vec<&'static str>,
-    /// Its queue pairs.
+    /// Queue pairs.
     pub queues: Vec<QueueStatus>,
-    /// How many times the other side has connected.
+    /// Number of connections so far.
     pub connects: u64,
-    /// Memory regions mapped, and their bytes.
+    /// Number of mapped memory regions and their total bytes.
     pub memory: (usize, u64),
-    /// The last fault, if there has been one.
+    /// Last fault, if any.
     pub last_fault: Option<PortFault>,
 }
 
-/// A port's life outside the fast path. One thread of the engine drives all of them.
+/// Control side of a port, outside the fast path. One thread of the engine drives all ports.
 pub trait PortControl: Send {
-    /// What to wait for: readable means that [`PortControl::handle`] should run.
+    /// Descriptor to poll; [`PortControl::handle`] should be called if it is readable.
     fn poll_fd(&self) -> Option<BorrowedFd<'_>>;
-    /// When [`PortControl::handle`] should run at the latest.
+    /// Latest time of the next call of [`PortControl::handle`].
     fn deadline(&self) -> Option<Instant>;
-    /// Something is readable, the deadline has passed, or both. Never blocks.
+    /// Processes events: the descriptor is readable, the deadline has passed, or both. Never blocks.
     fn handle(&mut self, now: Instant, engine: &mut dyn Attach);
-    /// A worker found a queue of this port broken and has stopped using it.
+    /// Reports that a worker found a queue of this port broken and has stopped using it.
     fn fault(&mut self, now: Instant, fault: PortFault, engine: &mut dyn Attach);
-    /// Ends the port: queues stop, memory goes, sockets it made are removed.
+    /// Closes the port: stops its queues, releases its memory and removes the sockets that it created.
     fn close(&mut self, engine: &mut dyn Attach);
-    /// Its state, for people.
+    /// Current status, for display.
     fn status(&self) -> PortStatus;
-    /// What there is to say besides, for people: names, and numbers or words behind them. A name once used stays.
+    /// Further details for display: names, each with numbers or words. Names are stable.
     fn details(&self) -> Vec<(&'static str, String)> {
         Vec::new()
     }

@@ -1,20 +1,22 @@
 //! Packets that outlive their burst.
 //!
-//! A program that works on packets after their burst was completed (a TCP stack, reassembly, a scheduler) retains them
-//! ([`Burst::retain`]). Where the memory is the port's own (virtio-user, AF_XDP, TAP, a memif client), the packet stays where it lies and its
-//! buffers go back to their queue when the last handle is dropped, on whichever thread. Memory of a guest or a peer is copied
-//! into buffers of a pool, so that a slow program never holds a guest's buffers. At most half of a queue's buffers are lent;
-//! packets beyond are copied as well. The head is always copied.
+//! A program that processes packets after their burst was completed (TCP stack, reassembly, scheduler) retains them
+//! ([`Burst::retain`]). If the memory belongs to the port (virtio-user, AF_XDP, TAP, memif client), the packet is
+//! lent: it stays in place, and its buffers return to their queue when the last handle is dropped, on any thread.
+//! Packets in memory of a guest or a peer are copied into pool buffers, so that a slow program never holds a guest's
+//! buffers. At most half of a queue's buffers are lent; further packets are copied. The head is always copied.
 //!
-//! A burst with a lent buffer is read before its queue's next `rx`: the last handle may be gone by then, and the buffer filled
-//! anew.
+//! A burst with a lent buffer must be read before its queue's next `rx`: the last handle may be dropped by then, and
+//! the buffer refilled.
 //!
-//! The bytes of a lent packet stay mapped, and its memory allocated, until the last handle is dropped, also after its port has
-//! disconnected. Where a peer shares that memory (virtio-user, a memif client), the peer can write to it for as long as it
-//! holds the file: apart from the head, what is read twice may read differently. A program copies what it validates.
+//! The bytes of a lent packet stay mapped, and its memory allocated, until the last handle is dropped, even after the
+//! port has disconnected. If a peer shares that memory (virtio-user, memif client), the peer can write to it for as
+//! long as it holds the file: except for the head, two reads may return different bytes. A program must copy the
+//! bytes that it validates.
 //!
-//! Protocol: `out` is written by the worker that has the queue, alone; the queue looks at the list of what came back only while
-//! `out` is not zero. The list is locked by the thread that drops a handle, for one push, and by the worker, for one drain.
+//! Protocol: only the worker that has the queue writes `out`. The queue reads the list of returned buffers only while
+//! `out` is not zero. The list is locked by the thread that drops a handle, for one push, and by the worker, for one
+//! drain.
 
 use crate::memory::Pages;
 use crate::{Burst, Offload, PortFault};
@@ -24,34 +26,34 @@ use mem::{GuestMemory, VolatileSlice};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes of a buffer that packets are copied into.
+/// Size of a pool buffer for copied packets.
 const DATA: u16 = 2048;
 
-/// The buffers of one receive queue, in a row in memory of its own.
+/// Lender of the buffers of one receive queue, which are contiguous in the port's own memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Lender(Arc<Lending>);
 
 #[derive(Debug)]
 struct Lending {
-    /// Address of buffer 0, bytes from one to the next, and how many there are.
+    /// Address of buffer 0, distance between buffers in bytes, and number of buffers.
     first: usize,
     stride: usize,
     count: usize,
-    /// Buffers that are lent, or came back and were not collected.
+    /// Buffers that are lent, or returned and not collected.
     out: AtomicUsize,
     returned: Mutex<Vec<u16>>,
-    /// The pages that the buffers lie in, if they go back to the kernel before their mapping ends.
+    /// Pages of the buffers, if they are released before their mapping ends.
     _pages: Option<Arc<Pages>>,
 }
 
 impl Lender {
-    /// For `count` buffers, `stride` bytes from one to the next; `first` begins with buffer 0. A buffer's number is the `id` of
-    /// its buffer id.
+    /// Lender for `count` buffers at intervals of `stride` bytes; `first` starts at buffer 0. The number of a buffer
+    /// is the `id` of its `BufId`.
     pub(crate) fn new(first: VolatileSlice, stride: usize, count: usize) -> Self {
         Self::over(first, stride, count, None)
     }
 
-    /// The same for buffers in memory that is shared with a peer.
+    /// Like [`Lender::new`], for buffers in memory shared with a peer.
     pub(crate) fn shared(first: VolatileSlice, stride: usize, count: usize, pages: Arc<Pages>) -> Self {
         Self::over(first, stride, count, Some(pages))
     }
@@ -61,13 +63,13 @@ impl Lender {
         Self(Arc::new(Lending { first: first.addr(), stride, count, out, returned, _pages: pages }))
     }
 
-    /// Hands each buffer that came back to `each`. Returns whether there was any.
+    /// Passes each returned buffer to `each`. Returns whether there were any.
     #[inline(always)]
     pub(crate) fn collect(&self, each: impl FnMut(u16)) -> bool {
         self.0.out.load(Relaxed) > 0 && self.drain(each)
     }
 
-    /// Whether buffers are lent, or came back and were not collected.
+    /// Whether buffers are lent, or returned and not collected.
     pub(crate) fn is_lending(&self) -> bool {
         self.0.out.load(Relaxed) > 0
     }
@@ -81,13 +83,13 @@ impl Lender {
         n > 0
     }
 
-    /// The buffer that `seg` lies in.
+    /// The buffer that contains `seg`.
     fn buffer(&self, seg: VolatileSlice) -> Option<u16> {
         let id = seg.addr().checked_sub(self.0.first)? / self.0.stride;
         (id < self.0.count).then_some(id as u16)
     }
 
-    /// Lends `n` buffers more, unless that were more than half of them.
+    /// Lends `n` more buffers. Returns `false` if more than half of all buffers would be lent.
     fn lend(&self, n: usize) -> bool {
         let is_allowed = self.0.out.load(Relaxed) + n <= self.0.count / 2;
         if is_allowed {
@@ -97,14 +99,15 @@ impl Lender {
     }
 }
 
-/// What a thread retains packets with: buffers for heads, and for packets that are copied.
+/// Per-thread resources for retaining packets: buffers for heads and for copied packets.
 #[derive(Debug)]
 pub struct Retainer {
     cache: Cache,
     home: Arc<Home>,
 }
 
-/// Where buffers come back to, from any thread. The last one that goes, retainer or packet, gives them back to the pool.
+/// Return list for buffers, usable from any thread. The last owner, retainer or packet, returns the buffers to the
+/// pool.
 #[derive(Debug)]
 struct Home {
     pool: Arc<Pool>,
@@ -124,17 +127,17 @@ impl Drop for Home {
 }
 
 impl Retainer {
-    /// One with `buffers` buffers of 2 KiB: how much a program can hold.
+    /// Creates a retainer with `buffers` buffers of 2 KiB, which limit the data that a program can hold.
     ///
     /// # Errors
-    /// [`PortFault::NoMemory`] if there is no memory for them.
+    /// [`PortFault::NoMemory`] if they cannot be allocated.
     pub fn new(buffers: u32) -> Result<Self, PortFault> {
         let spec = PoolSpec { buffers, size: DATA, pages: pool::Pages::Ordinary };
         let pool = Pool::new(spec).map_err(|error| PortFault::NoMemory(error.to_string()))?;
         Ok(Self { cache: pool.cache(), home: Arc::new(Home { pool, returned: Mutex::default() }) })
     }
 
-    /// Buffers for `bytes` bytes; `None` if there are too few.
+    /// Buffers for `bytes` bytes; `None` if too few are free.
     fn take(&mut self, bytes: usize) -> Option<Vec<Buffer>> {
         self.cache.free_all(self.home.returned().drain(..));
         let wanted = bytes.div_ceil(DATA.into()).max(1);
@@ -150,7 +153,7 @@ impl Retainer {
     }
 }
 
-/// A packet that outlives its burst. Clones are the same packet.
+/// A packet that outlives its burst. Clones share the packet.
 #[derive(Clone, Debug)]
 pub struct Retained(Arc<Kept>);
 
@@ -158,13 +161,13 @@ pub struct Retained(Arc<Kept>);
 struct Kept {
     len: usize,
     offload: Offload,
-    /// The head, or all of the packet.
+    /// The head, or the whole packet.
     copied: Vec<Buffer>,
     home: Arc<Home>,
     lent: Option<Lent>,
 }
 
-/// What of a packet stays in a port's memory.
+/// The part of a packet that stays in the port's memory.
 #[derive(Debug)]
 struct Lent {
     rest: Vec<VolatileSlice>,
@@ -186,39 +189,39 @@ impl Drop for Kept {
 }
 
 impl Retained {
-    /// Bytes of the packet.
+    /// Length in bytes.
     pub fn len(&self) -> usize {
         self.0.len
     }
 
-    /// Whether it has no bytes.
+    /// Whether the length is 0.
     pub fn is_empty(&self) -> bool {
         self.0.len == 0
     }
 
-    /// What its source left to be done.
+    /// Offloads left by the source.
     pub fn offload(&self) -> Offload {
         self.0.offload
     }
 
-    /// Its first bytes, at least as many as the private head had in the burst.
+    /// First bytes, at least as many as the private head had in the burst.
     pub fn head(&self) -> &[u8] {
         self.0.copied.first().map_or(&[], Buffer::data)
     }
 
-    /// Whether its bytes lie in memory of the port that it came in by. Where that is shared with a peer, the peer can write to
-    /// all of them but the head.
+    /// Whether the bytes are in memory of the receiving port. If a peer shares that memory, it can write to all bytes
+    /// except the head.
     pub fn is_lent(&self) -> bool {
         self.0.lent.is_some()
     }
 
-    /// Where its bytes lie, in order. The segments are valid for as long as this handle.
+    /// Segments, in order. Valid for as long as this handle.
     pub fn segs(&self) -> impl Iterator<Item = VolatileSlice> {
         let rest = self.0.lent.iter().flat_map(|lent| lent.rest.iter().copied());
         self.0.copied.iter().map(Buffer::seg).chain(rest)
     }
 
-    /// Copies the packet into private memory, as far as it fits. Returns how many bytes there are now.
+    /// Copies the packet into private memory, up to the length of `to`. Returns the number of bytes copied.
     pub fn copy_to(&self, to: &mut [u8]) -> usize {
         let mut at = 0;
         for seg in self.segs() {
@@ -232,8 +235,9 @@ impl Retained {
 }
 
 impl Burst {
-    /// Retains packet `i`, whose head is loaded, beyond this burst. `None` if `retainer` has too few buffers. The packet stays
-    /// in the burst; what lies in memory of the port's own is not given back with it ([`Burst::buf_ids`]).
+    /// Retains packet `i`, whose head is loaded, beyond this burst. Returns `None` if `retainer` has too few buffers.
+    /// The packet stays in the burst; its buffers in the port's own memory are not returned with it
+    /// ([`Burst::buf_ids`]).
     pub fn retain<K: Kernel>(&mut self, i: usize, retainer: &mut Retainer) -> Option<Retained> {
         let (len, offload, head) = (self.frame_len(i), self.offload(i), self.head(i).len());
         let lent = self.lend(i);
@@ -250,8 +254,8 @@ impl Burst {
         Some(Retained(Arc::new(Kept { len, offload, copied, home: retainer.home.clone(), lent })))
     }
 
-    /// Takes the buffers that packet `i` lies in, behind its head, out of those that go back with the burst; `None` if they are
-    /// another party's, or none, or too many are lent.
+    /// Removes the buffers of packet `i` after its head from those returned with the burst. Returns `None` if they
+    /// belong to another party, if there are none, or if too many are lent.
     fn lend(&mut self, i: usize) -> Option<Lent> {
         let (map, lender) = self.lender()?;
         let rest: Vec<VolatileSlice> = self.frame(i).rest().collect();
@@ -274,12 +278,12 @@ mod tests {
     const SLOTS: usize = 8;
     const LEN: usize = 1000;
 
-    /// Frame number `k`, in slot `k` of an arena.
+    /// Content of frame `k`, in slot `k` of an arena.
     fn bytes(k: usize) -> Vec<u8> {
         (0..LEN).map(|i| (i * 7 + k) as u8).collect()
     }
 
-    /// A burst of all slots' frames; `own`: whether the arena lends them.
+    /// A burst with the frames of all slots. `own`: the lender, if the arena lends them.
     fn burst(arena: &Arena, own: Option<&Lender>) -> Burst {
         let mut burst = Burst::new();
         burst.begin(0);

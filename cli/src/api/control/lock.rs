@@ -1,7 +1,7 @@
-//! The lock of a control socket: a file that only this user can open, so that no other user can hold it.
+//! Lock file of a control socket. Only this user can open it, so that no other user can hold the lock.
 //!
-//! In a directory that other users can write to, they can make the file first. It is opened without following a link and
-//! without waiting, and judged when it is open: it has to be an ordinary file of this user.
+//! In a directory writable by other users, they can create the file first. It is therefore opened without following
+//! links and without blocking, and validated after opening: it must be a regular file of this user.
 
 use rustix::fs::{Mode, OFlags, fchmod};
 use std::fs::{self, File, Metadata, TryLockError};
@@ -9,35 +9,35 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Where the kernel lists the holders of locks.
+/// The kernel's list of lock holders.
 const LOCKS: &str = "/proc/locks";
 
-/// Why a lock cannot be had.
+/// Why a lock could not be taken.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LockError {
-    /// Another process of this user holds it, or the kernel does not tell which.
+    /// Held by another process of this user, or by an unknown one.
     #[error("its lock is held")]
     Held,
-    /// A process of another user holds it.
+    /// Held by a process of another user.
     #[error("its lock is held by process {pid} of user {user}, which is not a switch of this user", pid = .0.pid, user = .0.user)]
     HeldBy(Holder),
-    /// Another user may have made it.
+    /// The path is a symbolic link, which another user may have created.
     #[error("its lock {0} is a symbolic link, and links are not followed")]
     Link(PathBuf),
-    /// A pipe, a device, a directory.
+    /// Not a regular file: a pipe, device or directory.
     #[error("its lock {0} is not a regular file")]
     NoFile(PathBuf),
-    /// Its owner could open and hold it at any time.
+    /// Owned by another user, who could open and lock it at any time.
     #[error("its lock {path} belongs to user {owner}, not to user {user} of this process")]
     Foreign {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Whose it is.
+        /// Owner of the file.
         owner: u32,
-        /// The user of this process.
+        /// User of this process.
         user: u32,
     },
-    /// The kernel refused.
+    /// Other kernel error.
     #[error("its lock cannot be opened: {0}")]
     Kernel(#[from] io::Error),
 }
@@ -49,12 +49,12 @@ pub(super) struct Holder {
     pub(super) user: u32,
 }
 
-/// The user of this process.
+/// Effective user of this process.
 pub(super) fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Makes and locks the file.
+/// Creates and locks the file.
 pub(super) fn hold(path: &Path) -> Result<File, LockError> {
     loop {
         let file = open(path)?;
@@ -65,7 +65,7 @@ pub(super) fn hold(path: &Path) -> Result<File, LockError> {
             }
             Err(TryLockError::Error(e)) => return Err(e.into()),
             Ok(()) if is_at(&file, path)? => return Ok(file),
-            // The last owner removed the file between our opening and our locking it.
+            // The previous owner removed the file between opening and locking.
             Ok(()) => {}
         }
     }
@@ -77,7 +77,7 @@ fn open(path: &Path) -> Result<File, LockError> {
     how.create(true).truncate(false).write(true).mode(0o600).custom_flags(flags.bits().cast_signed());
     let file = match how.open(path) {
         Ok(file) => file,
-        // What is there says more than the kernel's error, where it is the reason.
+        // If the existing file is the reason, it gives a clearer error than the kernel's.
         Err(error) => {
             if let Ok(found) = fs::symlink_metadata(path) {
                 admit(path, &found)?;
@@ -86,12 +86,12 @@ fn open(path: &Path) -> Result<File, LockError> {
         }
     };
     admit(path, &file.metadata()?)?;
-    // A switch that ended badly may have left it behind when others could still open it.
+    // A crashed switch may have left the file with a mode that allows others to open it.
     fchmod(&file, Mode::RUSR | Mode::WUSR).map_err(io::Error::from)?;
     Ok(file)
 }
 
-/// Whether only this user decides about the file.
+/// Checks that only this user controls the file.
 fn admit(path: &Path, found: &Metadata) -> Result<(), LockError> {
     let (path, user) = (path.to_owned(), user());
     if found.is_symlink() {
@@ -114,7 +114,7 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     Ok((held.dev(), held.ino()) == (found.dev(), found.ino()))
 }
 
-/// Which process holds the lock of a file; `None` if the kernel does not tell, as for one in another container.
+/// The process that holds the lock of a file; `None` if the kernel does not list it, e.g. in another container.
 fn holder(file: &File) -> Option<Holder> {
     let inode = file.metadata().ok()?.ino();
     let pid = listed(&fs::read_to_string(LOCKS).ok()?, inode)?;
@@ -122,8 +122,8 @@ fn holder(file: &File) -> Option<Holder> {
     Some(Holder { pid, user })
 }
 
-/// The process in a line such as `1: FLOCK  ADVISORY  WRITE 700 fd:01:1234 0 EOF` (proc(5)). The device is left out: file
-/// systems such as btrfs show another one there than in a file's metadata.
+/// The process in a line such as `1: FLOCK  ADVISORY  WRITE 700 fd:01:1234 0 EOF` (proc(5)). The device is ignored:
+/// file systems such as btrfs show another one there than in a file's metadata.
 fn listed(locks: &str, inode: u64) -> Option<u32> {
     let process = |line: &str| {
         let mut words = line.split_whitespace().skip_while(|word| *word != "FLOCK").skip(3);

@@ -1,4 +1,4 @@
-//! What is to be sent and by which ports, from flags and a file, judged before anything is opened.
+//! Reads and validates streams and ports from options and a file, before anything is opened.
 
 use crate::args::generator::{GenArgs, StreamArgs};
 use crate::commands::verbs::read_value;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use std::fmt::Display;
 use std::path::Path;
 
-/// Keys of a port that only a switch has.
+/// Keys of a port that are valid for a switch only.
 const OF_A_SWITCH: [&str; 10] = [
     "bridge",
     "vlan",
@@ -25,10 +25,10 @@ const OF_A_SWITCH: [&str; 10] = [
     "sources",
     "rss_mode",
 ];
-/// Where each port stands: two ends of a pair may not meet on one bridge.
+/// Bridge of each port: the two ends of a pair must not be on one bridge.
 const ENDS: [&str; 2] = ["send", "receive"];
 
-/// A file of streams and ports.
+/// A file with streams and ports.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -38,15 +38,15 @@ struct File {
     port: Vec<Map<String, Value>>,
 }
 
-/// What is to be done.
+/// Validated input of a run.
 #[derive(Debug)]
 pub(super) struct Input {
     pub(super) streams: Vec<Description>,
-    /// The sending port, and the receiving one if it is another.
+    /// The transmitting port, and the receiving port if different.
     pub(super) ports: Vec<PortSettings>,
 }
 
-/// Reads and judges everything; opens captures, and no port.
+/// Reads and validates the input. Opens captures, but no ports.
 pub(super) fn read(args: &GenArgs) -> anyhow::Result<Input> {
     let file = args.file.as_deref().map(file).transpose()?.unwrap_or_default();
     let streams = streams(args, file.stream)?;
@@ -82,7 +82,7 @@ fn file(path: &Path) -> Result<File, Diagnostic> {
     })
 }
 
-/// The streams of the file, or the one of the flags.
+/// The streams of the file, or the one given by options.
 fn streams(args: &GenArgs, of_file: Vec<Description>) -> Result<Vec<Description>, Diagnostic> {
     match (of_file.is_empty(), args.stream == StreamArgs::default()) {
         (true, _) => Ok(vec![by_flags(&args.stream)?]),
@@ -94,7 +94,7 @@ fn streams(args: &GenArgs, of_file: Vec<Description>) -> Result<Vec<Description>
     }
 }
 
-/// A stream by `--set`, over what is there already.
+/// Creates a stream by applying `--set` to `over`.
 pub(crate) fn described(set: &[(String, String)], over: &Description) -> Result<Description, Diagnostic> {
     let usual = "write a key of a [[stream]] section and its value";
     let mut keys = match serde_json::to_value(over) {
@@ -109,7 +109,7 @@ pub(crate) fn described(set: &[(String, String)], over: &Description) -> Result<
             return Err(Diagnostic::bad(place, format!("`{key}` is given twice"), "give it once"));
         }
         keys.insert(key.clone(), read_value(value));
-        // One after the other, so that an error is of the key that was added last.
+        // One key at a time, so that an error is attributed to the key added last.
         let read = serde_json::from_value(keys.clone().into());
         stream = read.map_err(|error| invalid(place, error, usual))?;
     }
@@ -143,7 +143,7 @@ fn by_flags(args: &StreamArgs) -> Result<Description, Diagnostic> {
     Ok(stream)
 }
 
-/// A flag that was given and that says what frames look like.
+/// The first given option that describes frames.
 fn of_frames(args: &StreamArgs) -> Option<&'static str> {
     let flags = [
         ("--size", args.size.is_some()),
@@ -164,13 +164,13 @@ fn set<T: Clone>(field: &mut T, given: Option<&T>) {
     }
 }
 
-/// A stream's error names its field, why, and behind `; ` what to do.
+/// Converts a stream error, which contains field, reason and, after `; `, remedy.
 pub(crate) fn wrong_stream(place: &str, i: usize, stream: &Description, error: &StreamError) -> Diagnostic {
     let name = if stream.name.is_empty() { i.to_string() } else { format!("\"{}\"", stream.name) };
     invalid(format!("{place}, stream {name}"), error, "correct the stream")
 }
 
-/// Results are told apart by the streams' names, and by the numbers of those without.
+/// Checks that results can be distinguished by stream names, or by index for unnamed streams.
 fn distinct(streams: &[Description], place: &str) -> Result<(), Diagnostic> {
     let name = |i: usize| match streams[i].name.as_str() {
         "" => i.to_string(),
@@ -187,7 +187,7 @@ fn distinct(streams: &[Description], place: &str) -> Result<(), Diagnostic> {
     })
 }
 
-/// A generator's port sends and receives; what never can is told before it is waited for.
+/// Checks that ports can send and receive, before waiting for them.
 fn both_ways(ports: &[PortSettings]) -> Result<(), Diagnostic> {
     let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
     let wrong = |(end, port): (&str, &PortSettings)| {
@@ -197,7 +197,7 @@ fn both_ways(ports: &[PortSettings]) -> Result<(), Diagnostic> {
     ENDS.into_iter().zip(ports).find_map(wrong).map_or(Ok(()), Err)
 }
 
-/// The ports of the flags, or those of the file.
+/// The ports given by options, or those of the file.
 fn ports(args: &GenArgs, of_file: Vec<Map<String, Value>>) -> anyhow::Result<Vec<PortSettings>> {
     let of_flags = args.ports.iter().map(|port| keys(port)).collect::<Result<Vec<_>, _>>()?;
     let given = if of_flags.is_empty() { of_file } else { of_flags };
@@ -209,7 +209,7 @@ fn ports(args: &GenArgs, of_file: Vec<Map<String, Value>>) -> anyhow::Result<Vec
     judged_ports(given)
 }
 
-/// Ports of a generator: the sending one, and the receiving one if it is another.
+/// Validates the ports of a generator: the transmitting port, and the receiving port if different.
 pub(crate) fn judged_ports(given: Vec<Map<String, Value>>) -> anyhow::Result<Vec<PortSettings>> {
     let mut topology = Topology {
         switch: SwitchSettings::default(),
@@ -232,7 +232,7 @@ pub(crate) fn judged_ports(given: Vec<Map<String, Value>>) -> anyhow::Result<Vec
     Ok(topology.ports)
 }
 
-/// `kind=tap,interface=a`: commas inside of brackets, braces and quotes are the value's own.
+/// Parses `kind=tap,interface=a`. Commas within brackets, braces and quotes belong to the value.
 pub(crate) fn keys(text: &str) -> Result<Map<String, Value>, Diagnostic> {
     let place = || format!("--port {text}");
     let mut keys = Map::new();

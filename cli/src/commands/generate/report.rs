@@ -10,22 +10,22 @@ use std::fmt::Write as _;
 /// Columns of a histogram's longest bar.
 const BAR: u64 = 50;
 
-/// What the generator itself takes and can do, over a wire of its own.
+/// Loopback baseline: delay and throughput of the generator itself.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct LoopbackBaseline {
-    /// Frames a second that this generator makes, sends, receives and checks on one thread.
+    /// Frames per second that this generator creates, sends, receives and checks on one thread.
     pub(super) most_pps: f64,
-    /// Frames lost there, of which there should be none.
+    /// Frames lost in the baseline; expected to be 0.
     pub(super) lost: u64,
-    /// Stream by stream, at the rate that was asked.
+    /// Latency per stream at the requested rate.
     pub(super) latency_ns: Vec<Summary>,
-    /// Likewise, and as that of a stream.
+    /// Jitter per stream at the requested rate.
     pub(super) jitter_ns: Vec<f64>,
-    /// Likewise.
+    /// IPDV per stream at the requested rate.
     pub(super) ipdv_ns: Vec<Summary>,
 }
 
-/// Everything that is printed.
+/// The printed report.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     /// Version of this program.
@@ -33,16 +33,16 @@ pub(super) struct Report {
     ports: Vec<String>,
     rate: String,
     asked_pps: Option<f64>,
-    /// What kept the rate below the requested one, in words.
+    /// Reason why the rate was below the requested one, as text.
     verdict: String,
-    /// The generator's own part of every latency.
+    /// The generator's own share of the latencies.
     baseline: Option<LoopbackBaseline>,
     #[serde(flatten)]
     outcome: Outcome,
 }
 
 impl LoopbackBaseline {
-    /// From the run at the rate that was asked, and from the one without limit.
+    /// Creates the baseline from a run at the requested rate and a run without limit.
     pub(super) fn new(at_rate: &Outcome, most: &Outcome) -> Self {
         let streams = || at_rate.streams.iter();
         Self {
@@ -54,7 +54,7 @@ impl LoopbackBaseline {
         }
     }
 
-    /// The streams over a wire of our own; only their delay says something.
+    /// Table rows of the baseline streams; only their delays are meaningful.
     fn rows(&self, streams: &[StreamOutcome]) -> impl Iterator<Item = Vec<String>> {
         let delays = self.latency_ns.iter().zip(&self.jitter_ns).zip(&self.ipdv_ns);
         delays.zip(streams).map(|(((latency, jitter), ipdv), stream)| {
@@ -80,7 +80,7 @@ impl Report {
         Self { version: env!("CARGO_PKG_VERSION"), ports, rate, asked_pps, verdict, baseline, outcome }
     }
 
-    /// For people.
+    /// The report as text.
     pub(super) fn text(&self, histogram: bool) -> String {
         let outcome = &self.outcome;
         let titles = [
@@ -124,7 +124,7 @@ impl Report {
         text
     }
 
-    /// What is only told where there is any.
+    /// Counters that are shown only if not zero.
     fn strangers(&self) -> [(u64, &'static str); 6] {
         let outcome = &self.outcome;
         [
@@ -138,7 +138,7 @@ impl Report {
     }
 }
 
-/// What the limit was, in words.
+/// Describes the limiting factor.
 fn verdict(outcome: &Outcome, asked: Option<f64>, baseline: Option<&LoopbackBaseline>) -> String {
     let own = baseline.map(|baseline| {
         let part = asked

@@ -1,4 +1,4 @@
-//! The order of a run: everything is judged, the wire of our own is measured, then the ports are.
+//! Sequence of a run: validate all input, measure the loopback baseline, then measure the ports.
 
 use super::input::{self, Input};
 use super::peer;
@@ -16,10 +16,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How long the wire of our own is measured at most: at the rate that is asked, and as fast as it goes.
+/// Maximum duration of the baseline runs: at the requested rate, and at maximum rate.
 const FLOOR: Duration = Duration::from_secs(1);
 const CEILING: Duration = Duration::from_millis(300);
-/// What both are given to warm up.
+/// Warm-up of both baseline runs.
 const WARM_UP: Duration = Duration::from_millis(50);
 
 /// Runs the generator.
@@ -48,13 +48,13 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<()> {
     console::print(&report, args.output, |report| report.text(args.histogram))
 }
 
-/// Tells the frames of this run from those of another.
+/// Key that distinguishes the frames of this run from those of others.
 pub(crate) fn key() -> u32 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.subsec_nanos() ^ now.as_secs() as u32 ^ std::process::id().rotate_left(16)
 }
 
-/// The ports, made and not opened.
+/// Creates the ports without opening them.
 pub(crate) fn ends(ports: &[PortSettings]) -> Result<Ends, Diagnostic> {
     let side = |port: &PortSettings| {
         let control = open::open(port)?;
@@ -66,7 +66,7 @@ pub(crate) fn ends(ports: &[PortSettings]) -> Result<Ends, Diagnostic> {
     Ok(Ends { send: side(first)?, receive: others.first().map(side).transpose()?, beside: None })
 }
 
-/// Why a port that connects to another process did not become ready, if that process cannot be reached.
+/// Error for a port that did not become ready because its peer process cannot be reached.
 fn not_ready(error: &RigError, ports: &[PortSettings]) -> Option<Diagnostic> {
     let RigError::NotReady { name, timeout, .. } = error else { return None };
     let port = ports.iter().find(|port| port.name == *name)?;
@@ -87,7 +87,7 @@ fn failed(error: &RigError) -> Diagnostic {
     Diagnostic::failed("linerate gen", error, remedy)
 }
 
-/// The same streams over a wire of our own; `None` where that was ended or could not be had.
+/// Measures the same streams over the loopback baseline; `None` if it was interrupted or not available.
 fn baseline(
     streams: &[Description],
     timing: &Timing,
@@ -105,7 +105,7 @@ fn baseline(
     told.map_err(|error| console::aside(&format!("the baseline is not known: {error}"))).ok()
 }
 
-/// How far it is: a line that is redrawn on a terminal, else one a second.
+/// Progress display: a line that is redrawn on a terminal, otherwise one line per second.
 struct Shown {
     bar: ProgressBar,
     duration: Duration,

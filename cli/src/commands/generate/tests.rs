@@ -136,7 +136,9 @@ fn flags_beside_a_capture_are_refused_by_name() {
     }
     let refused = told(&[&PAIR[..], &["--pcap", capture, "--set", "mpls=[16]"]].concat());
     assert!(
-        refused.contains("stream 0: `mpls`: the frames of `pcap` have their own\n    remedy: remove one of the two"),
+        refused.contains(
+            "stream 0: `mpls`: the frames of `pcap` have their own\n    remedy: remove one of the two"
+        ),
         "{refused}"
     );
 }

@@ -1,6 +1,6 @@
-//! Two calm guests beside an attacker: one sends, the other receives, both by the generator and the meter of
-//! `linerate gen`. One thread turns the generator and the attack alternately, so that their shares of the CPU follow from
-//! what a turn of each costs and are reported.
+//! Two well-behaved ("calm") guests beside an attacker: one sends, the other receives, with the generator and the
+//! meter of `linerate gen`. One thread runs generator and attack alternately; their shares of the CPU follow from the
+//! cost of a turn of each and are reported.
 
 use crate::args::guest::GuestArgs;
 use crate::commands::generate::input::judged_ports;
@@ -22,27 +22,27 @@ use wire::MacAddress;
 /// Address of the calm receiver.
 pub(super) const RECEIVER: MacAddress = MacAddress::new([2, 0, 0, 0, 1, 2]);
 const SENDER: MacAddress = MacAddress::new([2, 0, 0, 0, 1, 1]);
-/// Frames that are sent at once at most, after the thread was stalled: more than an attacker's turn makes due at 100 kpps. A
-/// backlog of a stall's length would be measured as latency of the switch.
+/// Maximum frames sent at once after a stall of the thread: more than become due in an attacker's turn at 100 kpps. A
+/// longer backlog would be measured as latency of the switch.
 const CATCH_UP: u64 = 8;
-/// How long each phase is if no number is given.
+/// Default duration of each phase in seconds.
 const SECONDS: f64 = 2.0;
-/// How long the switch is given to learn where the calm guests are, before anything is measured.
+/// Time for the switch to learn the addresses of the calm guests before measuring.
 const WARM_UP: Duration = Duration::from_millis(300);
-/// How long the calm guests may take until they are connected, and their last frames until they come.
+/// Timeout for the calm guests to connect, and time for their last frames to arrive.
 const TIMEOUT: Duration = Duration::from_secs(20);
 const DRAIN: Duration = Duration::from_secs(1);
-/// The shortest measurement, behind the warm-up.
+/// Minimum measurement, after the warm-up.
 const SHORT: Duration = Duration::from_millis(1);
 /// Entries of the calm guests' rings.
 const ENTRIES: u16 = 1024;
 
-/// What the calm guests measured.
+/// Measurements of the calm guests.
 #[derive(Debug, Serialize)]
 pub(super) struct Calm {
-    /// As fast as the switch takes frames.
+    /// At maximum rate.
     pub(super) fast: Reading,
-    /// At the rate that was asked.
+    /// At the requested rate.
     pub(super) paced: Reading,
 }
 
@@ -59,21 +59,22 @@ pub(super) struct Reading {
     p99_ns: u64,
     max_ns: u64,
     longest_silence_ns: u64,
-    /// The longest time between two turns of this thread: a silence of that length says nothing about the switch.
+    /// Longest time between two turns of this thread. A gap of this length in received frames is not caused by the
+    /// switch.
     longest_stall_ns: u64,
-    /// Frames of the calm receiver that came to an attacker's device.
+    /// Frames for the calm receiver that arrived at an attacker's device.
     foreign: u64,
-    /// Of those, at most as many as the receiver did not get.
+    /// `foreign`, limited to the number of frames that the receiver did not get.
     stolen: u64,
-    /// Frames that came to the calm receiver and were no frames of the calm sender.
+    /// Frames received by the calm receiver that are not from the calm sender.
     strangers: u64,
     /// Chains that the switch took from the attacker.
     attacker_sent: u64,
     /// Connections of the attacker that the switch closed.
     attacker_refused: u64,
-    /// The attacker's part of this thread's time.
+    /// Attacker's share of this thread's time.
     attacker_share: f64,
-    /// Turns of the thread in a second.
+    /// Turns of the thread per second.
     turns_per_second: f64,
 }
 
@@ -93,7 +94,7 @@ pub(super) fn run(
     settle();
     let turns = Arc::new(Mutex::new(Turns::new(squad)));
     let mut ends = calm_ends(args)?;
-    // An address belongs to the port that it is first seen at, so the calm guests are seen before the attack begins.
+    // A bridge learns an address at the first port that uses it, so the calm guests send before the attack begins.
     let begun = Arc::new(AtomicBool::new(false));
     let (own, begins) = (turns.clone(), begun.clone());
     ends.beside = Some(Beside::new(move || {
@@ -105,7 +106,7 @@ pub(super) fn run(
     opened.map_err(|error| failed(&error))?;
     let seconds = args.seconds.unwrap_or(SECONDS);
     let seconds = Duration::from_secs_f64(seconds);
-    // Until here frames may be flooded, so what came elsewhere does not count.
+    // Frames may have been flooded until now, so those that arrived elsewhere do not count.
     let (ends, _) = phase(ends, args.attack.rate, (WARM_UP, SHORT), &turns, ending)?;
     begun.store(true, Ordering::Relaxed);
     let (ends, _) = phase(ends, args.attack.rate, (WARM_UP, SHORT), &turns, ending)?;
@@ -195,7 +196,7 @@ fn failed(error: &RigError) -> Diagnostic {
     Diagnostic::failed("--calm", error, "check the switch's messages about the calm guests' ports")
 }
 
-/// For people.
+/// Results as text.
 pub(super) fn text(calm: &Calm) -> String {
     let titles = [
         "CALM",

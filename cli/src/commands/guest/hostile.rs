@@ -1,4 +1,4 @@
-//! `linerate guest --hostile`: an attack, alone or in turns with a calm pair that measures what it costs.
+//! `linerate guest --hostile`: an attack, alone or alternating with a calm pair that measures its effect.
 
 use super::calm::{self, Calm};
 use super::validate_size;
@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wire::MacAddress;
 
-/// Between two looks whether devices are plugged in.
+/// Interval of checks whether devices are connected.
 const LOOK: Duration = Duration::from_millis(5);
-/// Turns between two looks at the clock.
+/// Turns between two clock reads.
 const STEPS: u32 = 4096;
 
-/// What an attack did, as printed.
+/// Printed results of an attack.
 #[derive(Debug, Serialize)]
 pub(super) struct HostileReport {
     attack: &'static str,
@@ -28,7 +28,7 @@ pub(super) struct HostileReport {
     seconds: f64,
     cpu: Option<usize>,
     devices: Vec<DeviceReport>,
-    /// What the calm guests measured.
+    /// Measurements of the calm guests.
     #[serde(skip_serializing_if = "Option::is_none")]
     calm: Option<Calm>,
 }
@@ -44,15 +44,15 @@ struct DeviceReport {
     /// Chains that the switch took.
     sent: u64,
     received: u64,
-    /// Frames that came and were addressed to another guest.
+    /// Received frames addressed to another guest.
     foreign: u64,
     kicks: u64,
-    /// Why the device was stopped on the guest's side.
+    /// Fault for which the device was stopped on the guest's side.
     #[serde(skip_serializing_if = "Option::is_none")]
     fault: Option<String>,
 }
 
-/// Runs the attack until its time is over or a signal ends it.
+/// Runs the attack until its duration is over or a signal arrives.
 pub(super) fn run(attack: &'static Attack, args: &GuestArgs, ending: &Arc<AtomicBool>) -> anyhow::Result<()> {
     validate(attack, args)?;
     let mut squad = Squad::new(attack, &orders(args), sockets(args)?);
@@ -140,7 +140,7 @@ fn sockets(args: &GuestArgs) -> Result<Vec<Socket>, Diagnostic> {
     connect.chain(listen).collect()
 }
 
-/// Features that the switch lacks are bad input: another attack, or another configuration, would do.
+/// Missing features of the switch are invalid input: another attack or configuration would work.
 fn failed(attack: &Attack, error: &GuestError) -> Diagnostic {
     let place = format!("--hostile {}", attack.name);
     match error {

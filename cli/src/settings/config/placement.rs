@@ -1,4 +1,4 @@
-//! `[placement]`: its keys, what they say about ports and workers, and what they come to on this machine.
+//! `[placement]`: reads its keys, validates them against ports and workers, and resolves them for this machine.
 
 use crate::host::Host;
 use crate::settings::model::{ModelKind, Role, RoleSettings, RssMode};
@@ -13,11 +13,11 @@ use engine::placement::{Pattern, PlanError, QueueName, SeatError, Stage, Stages,
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// As many as any machine has.
+/// Range of NUMA node numbers.
 const NODE: std::ops::RangeInclusive<i128> = 0..=65_535;
-/// More than that are no help to anybody.
+/// Range of the number of stages.
 const STAGES: std::ops::RangeInclusive<i128> = 1..=32;
-/// Between two looks at the load.
+/// Range of the interval between load measurements.
 const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(1);
 
 /// Reads the section.
@@ -45,15 +45,15 @@ pub(super) fn read(node: &Node, notes: &mut Notes) -> Placement {
 /// Where the stages of a pipeline are configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StagesBy {
-    /// `[worker]`, which lists their CPUs.
+    /// `[worker]`, with lists of their CPUs.
     Lists,
-    /// `[placement]`, by `stages`.
+    /// `[placement]`, with `stages`.
     Placement,
-    /// `[placement]` should: its pattern joins stages, so that lists are no help.
+    /// Nowhere: `[placement]` must configure them, because its pattern joins stages and lists do not apply.
     Nobody,
 }
 
-/// Where they are, with this section or none.
+/// Determines where the stages are configured, with or without this section.
 pub(super) fn stages_by(node: Option<&Node>) -> StagesBy {
     let Some(Node { value: Value::Table(entries), .. }) = node else { return StagesBy::Lists };
     let value = |key: &str| entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node.value);
@@ -143,7 +143,7 @@ fn interval(fields: &mut Fields<'_, '_>) -> Option<Span> {
     fields.wrong("interval", format!("`interval` is {interval}"), "give 100ms to 1h".to_owned())
 }
 
-/// Judges what it says about ports and workers.
+/// Validates the section against ports and workers.
 pub(super) fn validate(topology: &Topology, notes: &mut Notes) {
     let Some(placement) = &topology.placement else { return };
     let known = |text: &str| QueueName::parse(text, |name| is_port(&topology.ports, name));
@@ -178,7 +178,7 @@ pub(super) fn validate(topology: &Topology, notes: &mut Notes) {
     joins_stages(topology, placement, notes);
 }
 
-/// A worker that serves one queue only gets no flows of ports that are spread over all workers.
+/// A worker reserved for one queue receives no flows of ports that are distributed to all workers.
 fn stays_isolated(topology: &Topology, placement: &Placement, notes: &mut Notes) {
     let usual = |port: &PortSettings| {
         if port.queue_pairs == 1 { topology.model.rss_mode } else { RssMode::Queues }
@@ -193,7 +193,7 @@ fn stays_isolated(topology: &Topology, placement: &Placement, notes: &mut Notes)
     }
 }
 
-/// A pattern that joins stages needs some.
+/// A pattern that joins stages requires a pipeline.
 fn joins_stages(topology: &Topology, placement: &Placement, notes: &mut Notes) {
     let (pattern, is_pipeline) = (placement.pattern, topology.model.model == ModelKind::Pipeline);
     if placement.stages.is_some() && !is_pipeline {
@@ -223,14 +223,14 @@ fn is_port(ports: &[PortSettings], name: &str) -> bool {
     ports.iter().any(|port| port.name == name)
 }
 
-/// Why a pair is not there.
+/// Reason why a queue pair does not exist.
 fn beyond(queue: &QueueName, ports: &[PortSettings]) -> Option<String> {
     let port = ports.iter().find(|port| port.name == queue.port)?;
     let pair = queue.pair.filter(|pair| *pair >= port.queue_pairs)?;
     Some(format!("port \"{}\" has {} queue pairs, not a pair {pair}", port.name, port.queue_pairs))
 }
 
-/// What is to be placed: stages, or workers without a CPU.
+/// The threads to place: stages, or workers without a CPU.
 fn stages(topology: &Topology) -> Stages {
     if let Some(stages) = topology.placement.as_ref().and_then(|placement| placement.stages) {
         return stages;
@@ -239,7 +239,7 @@ fn stages(topology: &Topology) -> Stages {
     Stages { run_to_completion: free, ..Stages::default() }
 }
 
-/// Gives each worker without a CPU its own, where the file has the section.
+/// Assigns a CPU to each worker without one, if the section is present.
 pub(super) fn settle(topology: &mut Topology, host: &Host, notes: &mut Notes) {
     let stages = stages(topology);
     let near = near(&topology.ports, host);
@@ -277,7 +277,7 @@ pub(super) fn settle(topology: &mut Topology, host: &Host, notes: &mut Notes) {
     }
 }
 
-/// Packets come from a node that this machine has.
+/// Checks that the packets' NUMA node exists on this machine.
 fn node_is_there(placement: &Placement, host: &Host, notes: &mut Notes) {
     let nodes: Vec<usize> = host.machine.nodes.iter().map(|node| node.number).collect();
     let Some(node) = placement.node.filter(|node| !nodes.contains(node)) else { return };
@@ -286,7 +286,7 @@ fn node_is_there(placement: &Placement, host: &Host, notes: &mut Notes) {
     notes.wrong((Section::Placement, "node"), reason, remedy);
 }
 
-/// A worker of a pipeline, as it was placed.
+/// A placed pipeline worker.
 fn staged(thread: &Thread, like: WorkerSettings) -> WorkerSettings {
     let mut worker = WorkerSettings { cpu: Some(thread.cpu), roles: RoleSettings::default(), ..like };
     for role in &thread.roles {
@@ -300,7 +300,7 @@ fn staged(thread: &Thread, like: WorkerSettings) -> WorkerSettings {
     worker
 }
 
-/// The NUMA node of the first interface whose device tells one.
+/// NUMA node of the first interface whose device reports one.
 fn near(ports: &[PortSettings], host: &Host) -> Option<usize> {
     let claims = ports.iter().flat_map(|port| port.kind.claims());
     claims.filter(|claim| claim.key == "interface").find_map(|claim| host.node_of(&claim.shown))

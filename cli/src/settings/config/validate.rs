@@ -1,5 +1,5 @@
-//! Judges what sections say about each other and about this machine. Reads the file system and the CPU mask;
-//! changes nothing.
+//! Validates sections against each other and against this machine. Reads the file system and the CPU mask; changes
+//! nothing.
 
 use crate::host::{Host, lock_path};
 use crate::settings::kinds::claim::Claim;
@@ -13,12 +13,12 @@ use crate::settings::topology::{BridgeSettings, MOST_PORTS, PortSettings, Static
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Most workers of a pipeline, each of which may have three roles.
+/// Maximum workers of a pipeline, each with up to three roles.
 const MOST_WORKERS: usize = 40;
-/// Longest name of a switch, bridge or port.
+/// Maximum length of the name of a switch, bridge or port.
 const LONGEST_NAME: usize = 32;
 
-/// Judges the whole topology.
+/// Validates the whole topology.
 pub(crate) fn topology(topology: &Topology, host: &Host, control: &Path, notes: &mut Notes) {
     name((Section::Switch, "name"), &topology.switch.name, notes);
     if let Some(path) = &topology.switch.control {
@@ -40,7 +40,7 @@ pub(crate) fn topology(topology: &Topology, host: &Host, control: &Path, notes: 
     }
 }
 
-/// The file that a port plays can be played. It is read to its end, which takes as long as the disk does.
+/// Validates the file that a port plays. Reads it completely, which takes as long as the disk needs.
 fn content(topology: &Topology, index: usize, notes: &mut Notes) {
     let (section, kind) = (Section::Port(index), &topology.ports[index].kind);
     let Some((key, _)) = kind.plays().filter(|_| !notes.is_spoiled((section, "kind"))) else { return };
@@ -49,24 +49,24 @@ fn content(topology: &Topology, index: usize, notes: &mut Notes) {
     }
 }
 
-/// Judges the last port, which is to join the others. The contents of a file to be played are validated by its reader.
+/// Validates the last port, which is to be added. The content of a file to be played is validated by its reader.
 pub(crate) fn last_port(topology: &Topology, control: &Path, notes: &mut Notes) {
     if let Some(index) = topology.ports.len().checked_sub(1) {
         port(topology, index, &claims(&topology.ports), control, notes);
     }
 }
 
-/// What each port takes for itself.
+/// Exclusive resources of each port.
 fn claims(ports: &[PortSettings]) -> Vec<Vec<Claim<'_>>> {
     ports.iter().map(|port| port.kind.claims().into_iter().chain(port.wrappers.claims()).collect()).collect()
 }
 
-/// Judges one port among the others.
+/// Validates one port against the others.
 fn port(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], control: &Path, notes: &mut Notes) {
     let (section, port) = (Section::Port(index), &topology.ports[index]);
     name((section, "name"), &port.name, notes);
     named_once(topology, index, notes);
-    // Of a port of no kind nothing else is known.
+    // Without a valid kind, nothing else can be validated.
     if !notes.is_spoiled((section, "kind")) {
         claimed_once(topology, index, claims, notes);
         let mut validation = Validation::new(port.kind.name(), port.common(), section, notes);
@@ -81,7 +81,7 @@ fn port(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], control: &
     vlan(section, port, notes);
 }
 
-/// The switch's own files are no port's.
+/// A port must not use the switch's own files.
 fn not_control(section: Section, claims: &[Claim<'_>], control: &Path, notes: &mut Notes) {
     let lock = lock_path(control);
     let taken = [(control, "the control socket"), (&lock, "the control socket's lock")];
@@ -94,7 +94,7 @@ fn not_control(section: Section, claims: &[Claim<'_>], control: &Path, notes: &m
     }
 }
 
-/// A name stands in commands, tables and URLs.
+/// Validates a name, which is used in commands, tables and URLs.
 fn name(place: Place, name: &str, notes: &mut Notes) {
     let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
@@ -118,14 +118,14 @@ fn workers(topology: &Topology, host: &Host, notes: &mut Notes) {
     }
 }
 
-/// Judges the last worker, which is to join the others.
+/// Validates the last worker, which is to be added.
 pub(super) fn last_worker(topology: &Topology, host: &Host, notes: &mut Notes) {
     if let Some(index) = topology.workers.len().checked_sub(1) {
         worker(topology, index, host, notes);
     }
 }
 
-/// Where a worker's CPU is written: in a section of its own, or in a list of its first role.
+/// Place of a worker's CPU: in its own section, or in the list of its first role.
 fn cpu_place(topology: &Topology, i: usize, notes: &Notes) -> Place {
     let roles = topology.workers[i].roles;
     let key = if roles.rx {
@@ -201,7 +201,7 @@ fn static_port(
     }
 }
 
-/// A static entry needs a port that exists, and a VLAN that this port carries.
+/// Validates a static entry: its port must exist and carry its VLAN.
 pub(crate) fn pinned(topology: &Topology, section: Section, entry: &StaticEntry, notes: &mut Notes) {
     let (wanted, mut names) = (&entry.port, topology.ports.iter().map(|port| port.name.as_str()));
     let Some(port) = topology.ports.iter().find(|port| port.name == *wanted) else {
@@ -242,7 +242,7 @@ fn named_once(topology: &Topology, index: usize, notes: &mut Notes) {
     }
 }
 
-/// What a port takes for itself, no port before it has taken.
+/// Checks that no earlier port uses a resource of this port.
 fn claimed_once(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], notes: &mut Notes) {
     let sound = |i: usize, key, notes: &Notes| {
         !notes.is_spoiled((Section::Port(i), key)) && !notes.is_spoiled((Section::Port(i), "kind"))
@@ -260,7 +260,7 @@ fn claimed_once(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], no
     }
 }
 
-/// Where a port sets its `rss_mode`, the model supports it.
+/// If a port sets `rss_mode`, the model must support it.
 fn rss(topology: &Topology, section: Section, port: &PortSettings, notes: &mut Notes) {
     let (place, model) = ((section, "rss_mode"), topology.model);
     match (port.rss_mode, model.model) {

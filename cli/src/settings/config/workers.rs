@@ -1,4 +1,5 @@
-//! Reads what is said about workers: `[[worker]]` sections, or one `[worker]` for an execution model on chosen CPUs.
+//! Reads worker configuration: `[[worker]]` sections, or one `[worker]` section for an execution model on chosen
+//! CPUs.
 
 use super::placement::StagesBy;
 use crate::settings::model::{Full, ModelKind, ModelSettings, Order, Role, RssMode};
@@ -10,15 +11,15 @@ use engine::HandoffConfig;
 use std::ops::RangeInclusive;
 
 pub(super) const CPU: RangeInclusive<i128> = 0..=65_535;
-/// What only stages have.
+/// Keys valid for pipeline stages only.
 const OF_STAGES: [&str; 5] = ["ring", "write_unit", "read_unit", "full", "order"];
-/// Why `rss_mode` is not supported in a pipeline.
+/// Reason why `rss_mode` is not supported in a pipeline.
 pub(super) const PIPELINES_SPREAD: &str =
     "`rss_mode` has no effect in a pipeline, which distributes every port";
-/// Why it is not supported where bursts are stolen.
+/// Reason why `rss_mode` is not supported with work stealing.
 pub(super) const NO_SPREADING: &str = "`rss_mode` has no effect with work stealing";
 
-/// Workers and their model, as far as anything is written. `by`: where the stages are configured.
+/// Reads workers and their model, as far as configured. `by`: where the stages are configured.
 pub(super) fn read(
     node: Option<&Node>,
     by: StagesBy,
@@ -40,7 +41,7 @@ pub(super) fn read(
     }
 }
 
-/// One `[[worker]]`.
+/// Reads one `[[worker]]`.
 fn read_one(node: &Node, index: usize, notes: &mut Notes) -> WorkerSettings {
     let section = Section::Worker(index);
     notes.call(section, format!("worker {index}"));
@@ -51,7 +52,7 @@ fn read_one(node: &Node, index: usize, notes: &mut Notes) -> WorkerSettings {
     worker
 }
 
-/// What a worker does when there is nothing to do or no room.
+/// Reads the behaviour of an idle worker and on a full destination.
 fn habits(fields: &mut Fields<'_, '_>) -> WorkerSettings {
     let polling = [("adaptive", Polling::Adaptive), ("busy", Polling::Busy)];
     let queue_full = [("drop", QueueFull::Drop), ("wait", QueueFull::Wait)];
@@ -62,7 +63,7 @@ fn habits(fields: &mut Fields<'_, '_>) -> WorkerSettings {
     }
 }
 
-/// `[worker]`: one model for all.
+/// Reads `[worker]`: one model for all workers.
 fn read_table(node: &Node, by: StagesBy, notes: &mut Notes) -> (ModelSettings, Vec<WorkerSettings>) {
     notes.call(Section::Workers, "workers".to_owned());
     let mut fields = Fields::open(node, Section::Workers, notes);
@@ -113,7 +114,7 @@ fn read_table(node: &Node, by: StagesBy, notes: &mut Notes) -> (ModelSettings, V
     (ModelSettings { model, rss_mode, ..settings }, workers)
 }
 
-/// How stages are joined.
+/// Reads the handoff settings between stages.
 fn handoffs(fields: &mut Fields<'_, '_>) -> ModelSettings {
     let default = ModelSettings::default();
     let wide = |range: RangeInclusive<usize>| *range.start() as i128..=*range.end() as i128;
@@ -135,7 +136,7 @@ fn handoffs(fields: &mut Fields<'_, '_>) -> ModelSettings {
     }
 }
 
-/// Whom a key of stages does not help.
+/// Describes, for an error, the models to which keys of stages do not apply.
 fn to_whom(model: ModelKind) -> &'static str {
     match model {
         ModelKind::Stealing => "with work stealing",
@@ -143,7 +144,7 @@ fn to_whom(model: ModelKind) -> &'static str {
     }
 }
 
-/// Workers without stages, on the CPUs of `work`.
+/// Reads workers without stages, on the CPUs of `work`.
 fn whole(fields: &mut Fields<'_, '_>, model: ModelKind, habits: WorkerSettings) -> Vec<WorkerSettings> {
     for key in ["rx", "tx"] {
         let reason = format!("`{key}` has no effect {}", to_whom(model));
@@ -153,7 +154,7 @@ fn whole(fields: &mut Fields<'_, '_>, model: ModelKind, habits: WorkerSettings) 
     cpus.into_iter().map(|cpu| WorkerSettings { cpu: Some(cpu), ..habits }).collect()
 }
 
-/// What all workers of a pipeline are like whose CPUs are chosen by `[placement]`.
+/// Settings of pipeline workers whose CPUs are chosen by `[placement]`.
 fn unplaced(fields: &mut Fields<'_, '_>, habits: WorkerSettings) -> Vec<WorkerSettings> {
     for role in Role::ALL {
         let reason = format!("`{}` lists CPUs, which conflicts with `stages` in [placement]", role.name());
@@ -162,7 +163,7 @@ fn unplaced(fields: &mut Fields<'_, '_>, habits: WorkerSettings) -> Vec<WorkerSe
     vec![habits]
 }
 
-/// Workers with roles: a CPU that is in several lists is one worker. `whole`: no list may be missing.
+/// Reads workers with roles: a CPU in several lists is one worker. `whole`: all lists are required.
 fn staged(fields: &mut Fields<'_, '_>, habits: WorkerSettings, whole: bool) -> Vec<WorkerSettings> {
     let mut workers: Vec<WorkerSettings> = Vec::new();
     for role in Role::ALL {
@@ -190,7 +191,7 @@ fn staged(fields: &mut Fields<'_, '_>, habits: WorkerSettings, whole: bool) -> V
     workers
 }
 
-/// A list of CPUs, each named once.
+/// Reads a list of distinct CPUs.
 fn cpus(fields: &mut Fields<'_, '_>, key: &'static str) -> Option<Vec<usize>> {
     let node = fields.node(key)?;
     let Value::List(list) = &node.value else {

@@ -1,15 +1,15 @@
-//! What of this machine a port takes for itself: a file, or something that has a name of its own.
+//! Resources of this machine that a port uses exclusively: files and named resources.
 
 use std::borrow::Cow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// One thing that only one port may have.
+/// A resource that only one port may use.
 #[derive(Clone, Debug)]
 pub(crate) struct Claim<'a> {
     /// The key that names it in the port's section.
     pub(crate) key: &'static str,
-    /// As people see it.
+    /// Display name.
     pub(crate) shown: String,
     thing: Thing<'a>,
 }
@@ -18,7 +18,7 @@ pub(crate) struct Claim<'a> {
 enum Thing<'a> {
     /// A file, by any of its paths.
     File(&'a Path),
-    /// Something else: what it is, and its whole name.
+    /// Another resource: its sort and its full name.
     Named(&'static str, Cow<'a, str>),
 }
 
@@ -28,13 +28,13 @@ impl<'a> Claim<'a> {
         Self { key, shown: path.display().to_string(), thing: Thing::File(path) }
     }
 
-    /// The thing of sort `what` (an interface, a network address) that is called `name` on this machine.
+    /// The resource of sort `what` (an interface, a network address) named `name` on this machine.
     pub(crate) fn named(key: &'static str, what: &'static str, name: impl Into<Cow<'a, str>>) -> Self {
         let name = name.into();
         Self { key, shown: name.to_string(), thing: Thing::Named(what, name) }
     }
 
-    /// Whether both are the same thing, whatever the key.
+    /// Whether both are the same resource, regardless of the key.
     pub(crate) fn is(&self, other: &Claim<'_>) -> bool {
         match (&self.thing, &other.thing) {
             (Thing::File(one), Thing::File(other)) => same_file(one, other),
@@ -44,18 +44,18 @@ impl<'a> Claim<'a> {
     }
 }
 
-/// Whether two paths lead to the same file, however they are written.
+/// Whether two paths refer to the same file.
 fn same_file(one: &Path, other: &Path) -> bool {
     let same_name = || one.file_name() == other.file_name() && folder(one) == folder(other);
     one == other || same_name() || identity(one).is_some_and(|file| identity(other) == Some(file))
 }
 
-/// What is at a path, wherever links lead; `None`: nothing yet.
+/// Device and inode of the file at a path, following links; `None` if it does not exist.
 fn identity(path: &Path) -> Option<(u64, u64)> {
     std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
 
-/// The folder that a path leads to, without detours where it exists.
+/// The directory of a path, canonicalised if it exists.
 fn folder(path: &Path) -> Option<PathBuf> {
     let parent = path.parent()?;
     Some(std::fs::canonicalize(parent).unwrap_or_else(|_| parent.to_owned()))

@@ -24,12 +24,12 @@ const BUFFER_SIZE: RangeInclusive<i128> = 128..=65_536;
 const LONGEST_NAME: usize = 107;
 const ID: RangeInclusive<i128> = 0..=u32::MAX as i128;
 
-/// What a memif port is asked for.
+/// Settings of a memif port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Memif {
-    /// Which interface behind the socket.
+    /// Interface number behind the socket.
     pub(crate) id: u32,
-    /// What a client must know.
+    /// Secret required from clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) secret: Option<String>,
     /// Entries per ring.
@@ -80,7 +80,7 @@ impl Kind for Memif {
         Self { id, secret, ring_size, buffer_size, socket: SocketSettings::read(fields, Mode::Server) }
     }
 
-    /// A client's rings and buffers are memory of this machine, all of it taken at once.
+    /// Checks the total memory: a client allocates its rings and buffers at once.
     fn validate(&self, validation: &mut Validation<'_>) {
         if is_abstract(&self.socket.path) {
             validate_name(validation, &self.socket.path);
@@ -138,7 +138,7 @@ fn validate_name(validation: &mut Validation<'_>, path: &Path) {
 }
 
 impl Memif {
-    /// The settings in the words of the room that makes the port.
+    /// The settings as options of the port crate.
     fn options(&self, port: PortCommon<'_>) -> Options {
         Options {
             id: self.id,

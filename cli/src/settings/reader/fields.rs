@@ -11,13 +11,13 @@ pub(crate) struct Fields<'a, 'n> {
     entries: &'a [Entry],
     section: Section,
     asked: Vec<&'static str>,
-    /// Written and already answered with an error of their own.
+    /// Keys that are present and already have an error of their own.
     excused: Vec<&'static str>,
     pub(crate) notes: &'n mut Notes,
 }
 
 impl<'a, 'n> Fields<'a, 'n> {
-    /// Starts on `node`, which should be a table.
+    /// Opens `node`, which should be a table.
     pub(crate) fn open(node: &'a Node, section: Section, notes: &'n mut Notes) -> Self {
         notes.written((section, ""), node.line);
         if !matches!(node.value, Value::Table(_)) {
@@ -27,7 +27,7 @@ impl<'a, 'n> Fields<'a, 'n> {
         Self::open_inner(node, section, notes)
     }
 
-    /// Starts on a table inside a section: errors are the section's.
+    /// Opens a table inside a section: errors are attributed to the section.
     pub(crate) fn open_inner(node: &'a Node, section: Section, notes: &'n mut Notes) -> Self {
         let entries = match &node.value {
             Value::Table(entries) => entries.as_slice(),
@@ -36,12 +36,12 @@ impl<'a, 'n> Fields<'a, 'n> {
         Self { entries, section, asked: Vec::new(), excused: Vec::new(), notes }
     }
 
-    /// The place of `key` in this section.
+    /// Place of `key` in this section.
     pub(crate) fn place(&self, key: &'static str) -> Place {
         (self.section, key)
     }
 
-    /// The value of `key`, if it is written.
+    /// Value of `key`, if present.
     pub(crate) fn node(&mut self, key: &'static str) -> Option<&'a Node> {
         self.asked.push(key);
         let entry = self.entries.iter().find(|entry| entry.key == key)?;
@@ -49,18 +49,18 @@ impl<'a, 'n> Fields<'a, 'n> {
         Some(&entry.node)
     }
 
-    /// Whether the value of `key` is already known to be wrong.
+    /// Whether the value of `key` is already known to be invalid.
     pub(crate) fn is_spoiled(&self, key: &'static str) -> bool {
         self.notes.is_spoiled((self.section, key))
     }
 
-    /// Lets `key` stand, whatever its value.
+    /// Accepts `key` with any value.
     pub(crate) fn allow(&mut self, key: &'static str) {
         self.asked.push(key);
     }
 
-    /// A key that belongs to another kind of section: writing it is an error, and unknown keys are not answered
-    /// with it. The first reason is the one that is told.
+    /// A key that belongs to another kind of section. Its presence is an error, and it is not suggested for unknown
+    /// keys. Only the first reason is reported.
     pub(crate) fn foreign(&mut self, key: &'static str, reason: impl Display, remedy: &str) {
         let Some(entry) = self.entries.iter().find(|entry| entry.key == key) else { return };
         self.notes.written((self.section, key), entry.line);
@@ -68,7 +68,7 @@ impl<'a, 'n> Fields<'a, 'n> {
         self.excused.push(key);
     }
 
-    /// A string.
+    /// Reads a string.
     pub(crate) fn text(&mut self, key: &'static str) -> Option<&'a str> {
         let node = self.node(key)?;
         match &node.value {
@@ -77,10 +77,10 @@ impl<'a, 'n> Fields<'a, 'n> {
         }
     }
 
-    /// A string that must be there.
+    /// Reads a required string.
     pub(crate) fn required(&mut self, key: &'static str, example: &str) -> &'a str {
         let found = self.text(key);
-        // A slip of the finger is told once, as the unknown key that it is.
+        // A misspelt key is reported once, as an unknown key.
         if self.entries.iter().any(|entry| entry.key != key && alike(&entry.key, key)) {
             self.notes.spoil((self.section, key));
         }
@@ -94,7 +94,7 @@ impl<'a, 'n> Fields<'a, 'n> {
         found.unwrap_or_default()
     }
 
-    /// A list of strings, empty where the key is not written. `wanted` says what it is a list of.
+    /// Reads a list of strings; empty if the key is absent. `wanted` describes the list's content.
     pub(crate) fn texts(&mut self, key: &'static str, wanted: &str) -> Vec<String> {
         let Some(node) = self.node(key) else { return Vec::new() };
         let text = |node: &Node| match &node.value {
@@ -112,8 +112,8 @@ impl<'a, 'n> Fields<'a, 'n> {
         })
     }
 
-    /// A list of at least one text, each read by `read`, which says what is wrong with one; empty where the key is not
-    /// written. `example` is such a list.
+    /// Reads a list of at least one text, each parsed by `read`, which returns the error of an invalid one; empty if
+    /// the key is absent. `example` is a valid list.
     pub(crate) fn list<T>(
         &mut self,
         key: &'static str,
@@ -147,7 +147,7 @@ impl<'a, 'n> Fields<'a, 'n> {
         found
     }
 
-    /// An integer within `range`.
+    /// Reads an integer within `range`.
     pub(crate) fn number<T: TryFrom<i128>>(
         &mut self,
         key: &'static str,
@@ -165,7 +165,7 @@ impl<'a, 'n> Fields<'a, 'n> {
         }
     }
 
-    /// `number`, if it is within `range`.
+    /// Returns `number` if it is within `range`.
     pub(crate) fn within<T: TryFrom<i128>>(
         &mut self,
         key: &'static str,
@@ -184,7 +184,7 @@ impl<'a, 'n> Fields<'a, 'n> {
         found
     }
 
-    /// A number within `range`, with a fraction or without.
+    /// Reads a number within `range`, integer or decimal.
     pub(crate) fn decimal(
         &mut self,
         key: &'static str,
@@ -204,12 +204,12 @@ impl<'a, 'n> Fields<'a, 'n> {
         self.wrong(key, format!("`{key}` is {number}, which is out of range"), remedy)
     }
 
-    /// A stretch of time, as text with a unit.
+    /// Reads a duration, as text with a unit.
     pub(crate) fn span(&mut self, key: &'static str) -> Option<Span> {
         self.span_in(key, "s")
     }
 
-    /// The same; `unit` is suggested where none is given.
+    /// Like [`Fields::span`]; `unit` is suggested if none is given.
     pub(crate) fn span_in(&mut self, key: &'static str, unit: &str) -> Option<Span> {
         if let Some(number) = self.peek(key).and_then(bare) {
             let reason = format!("`{key}` is {number}, which has no unit");
@@ -220,12 +220,12 @@ impl<'a, 'n> Fields<'a, 'n> {
         text.parse().ok().or_else(|| self.wrong(key, format!("`{key}` \"{text}\" is not a time"), remedy))
     }
 
-    /// What is written for `key`, which is still to be read.
+    /// Value of `key`, which is still to be read.
     pub(crate) fn peek(&mut self, key: &'static str) -> Option<&'a Value> {
         self.node(key).map(|node| &node.value)
     }
 
-    /// True or false.
+    /// Reads true or false.
     pub(crate) fn flag(&mut self, key: &'static str) -> Option<bool> {
         let node = self.node(key)?;
         match node.value {
@@ -234,7 +234,7 @@ impl<'a, 'n> Fields<'a, 'n> {
         }
     }
 
-    /// One of a few words.
+    /// Reads one of the given words.
     pub(crate) fn choice<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)]) -> Option<T> {
         let node = self.node(key)?;
         let text = match &node.value {
@@ -250,13 +250,13 @@ impl<'a, 'n> Fields<'a, 'n> {
         self.wrong(key, format!("`{key}` is {text}, which is invalid"), remedy)
     }
 
-    /// A value of the wrong type.
+    /// Reports a value of the wrong type.
     pub(crate) fn not<T>(&mut self, key: &'static str, node: &Node, wanted: &str) -> Option<T> {
         let remedy = format!("write {wanted}");
         self.wrong(key, format!("`{key}` is {}, not {wanted}", node.kind()), remedy)
     }
 
-    /// An error about `key`; nothing is read.
+    /// Reports an error of `key`; reads nothing.
     pub(crate) fn wrong<T>(&mut self, key: &'static str, reason: impl Display, remedy: String) -> Option<T> {
         self.notes.wrong((self.section, key), reason, remedy);
         None
@@ -267,7 +267,7 @@ impl<'a, 'n> Fields<'a, 'n> {
         self.report_unknown();
     }
 
-    /// As [`Fields::finish`], with more to say afterwards.
+    /// Like [`Fields::finish`], if more errors follow.
     pub(crate) fn report_unknown(&mut self) {
         let known = |key: &str| self.asked.contains(&key) || self.excused.contains(&key);
         for entry in self.entries.iter().filter(|entry| !known(&entry.key)) {
@@ -277,7 +277,7 @@ impl<'a, 'n> Fields<'a, 'n> {
     }
 }
 
-/// A number of no unit, written as a number or as text.
+/// A number without a unit, written as a number or as text.
 fn bare(value: &Value) -> Option<i128> {
     match value {
         Value::Integer(number) => Some(*number),
@@ -302,7 +302,7 @@ pub(crate) fn numbers(numbers: &[usize]) -> String {
     numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// The remedy of a name that no section of this kind has.
+/// Remedy for a name that does not exist in any section of this kind.
 pub(crate) fn exists<'a>(kind: &str, names: impl Iterator<Item = &'a str>, wanted: &str) -> String {
     let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
     let near = names.iter().find(|name| alike(wanted, name));
@@ -313,7 +313,7 @@ pub(crate) fn exists<'a>(kind: &str, names: impl Iterator<Item = &'a str>, wante
     }
 }
 
-/// What to write instead of an unknown word.
+/// Suggestion for an unknown word.
 pub(crate) fn nearest(word: &str, known: &[&str]) -> String {
     let word = word.to_lowercase();
     let scored = known.iter().map(|name| (strsim::damerau_levenshtein(&word, name), name));
@@ -321,7 +321,7 @@ pub(crate) fn nearest(word: &str, known: &[&str]) -> String {
         Some((_, name)) if alike(&word, name) => format!("did you mean `{name}`?"),
         _ => {
             let mut each = known.to_vec();
-            // Several kinds may ask for one key.
+            // Several kinds may use the same key.
             each.sort_by_key(|name| known.iter().position(|other| other == name));
             each.dedup();
             format!("remove it; valid keys: {}", each.join(", "))
@@ -329,7 +329,7 @@ pub(crate) fn nearest(word: &str, known: &[&str]) -> String {
     }
 }
 
-/// Whether `word` may be `name` with a slip of the finger.
+/// Whether `word` may be a misspelling of `name`.
 pub(crate) fn alike(word: &str, name: &str) -> bool {
     let distance = strsim::damerau_levenshtein(&word.to_lowercase(), name);
     distance <= 1 + name.len() / 3 && 2 * distance <= name.len()

@@ -1,7 +1,8 @@
-//! Reads values with their types and collects errors with their places, whether they were written as TOML or as JSON.
+//! Reads typed values and collects errors with their places, from TOML and JSON.
 //!
-//! Knows no topology: `node` is the tree of what was written, `fields` reads a section of it, `notes` collects errors,
-//! `syntax` turns errors of the TOML parser into ours, `validation`, `paths` and `files` are what a kind of port checks with.
+//! Independent of the topology: `node` is the tree of values, `fields` reads one of its sections, `notes` collects
+//! errors, `syntax` converts errors of the TOML parser, and `validation`, `paths` and `files` are used by the kinds
+//! of port.
 
 pub(crate) mod fields;
 pub(crate) mod files;

@@ -21,7 +21,7 @@ pub(crate) enum Section {
 /// One value: its section and its key. An empty key is the section itself.
 pub(crate) type Place = (Section, &'static str);
 
-/// Gathers errors, and where every value was written.
+/// Collects errors, and the line of every value.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     errors: Vec<Diagnostic>,
@@ -31,34 +31,34 @@ pub(crate) struct Notes {
 }
 
 impl Notes {
-    /// Remembers the line of a value.
+    /// Records the line of a value.
     pub(crate) fn written(&mut self, place: Place, line: Option<usize>) {
         if let Some(line) = line {
             self.lines.insert(place, line);
         }
     }
 
-    /// What people call a section, such as `port "a"`.
+    /// Sets the display name of a section, such as `port "a"`.
     pub(crate) fn call(&mut self, section: Section, title: String) {
         self.titles.insert(section, title);
     }
 
-    /// The line of a value, or of its section where the value is not written.
+    /// Line of a value, or of its section if the value is absent.
     pub(crate) fn line(&self, place: Place) -> Option<usize> {
         self.lines.get(&place).or_else(|| self.lines.get(&(place.0, ""))).copied()
     }
 
-    /// Whether a value is already known to be wrong, so that nothing should be concluded from it.
+    /// Whether a value is already known to be invalid, so that nothing should be derived from it.
     pub(crate) fn is_spoiled(&self, place: Place) -> bool {
         self.spoiled.contains(&place)
     }
 
-    /// Says of a value that it is wrong, which is told elsewhere.
+    /// Marks a value as invalid if its error is reported elsewhere.
     pub(crate) fn spoil(&mut self, place: Place) {
         self.spoiled.insert(place);
     }
 
-    /// An error at `place`. The first one about a value is told; what follows from it is not.
+    /// Reports an error at `place`. Only the first error of a value is reported.
     pub(crate) fn wrong(&mut self, place: Place, reason: impl fmt::Display, remedy: impl Into<String>) {
         if self.spoiled.insert(place) {
             self.wrong_at(place.0, self.line(place), reason, remedy);

@@ -1,10 +1,10 @@
-//! What is no TOML: the parser's errors in the words of the other known, one for each thing that is wrong.
+//! Converts syntax errors of the TOML parser to diagnostics, one per cause.
 
 use super::node::Lines;
 use super::notes::printable;
 use console::Diagnostic;
 
-/// Adds the syntax errors. What else was found on their lines, or missed, is their consequence and not told.
+/// Adds the syntax errors. Other errors on their lines are consequences and not reported.
 pub(crate) fn add(
     mut known: Vec<Diagnostic>,
     errors: &[toml::de::Error],
@@ -16,7 +16,7 @@ pub(crate) fn add(
     }
     let written: Vec<&str> = text.lines().collect();
     let mut found: Vec<Diagnostic> = errors.iter().map(|error| syntax(error, lines)).collect();
-    // Behind the first error of a line the parser guesses.
+    // After the first error of a line, the parser's errors are unreliable.
     found.sort_by_key(|error| error.line);
     found.dedup_by_key(|error| error.line);
     let found = without_consequences(found, &written);
@@ -46,7 +46,7 @@ fn syntax(error: &toml::de::Error, lines: &Lines) -> Diagnostic {
     Diagnostic { line, ..Diagnostic::bad("syntax", printable(message), remedy) }
 }
 
-/// A section that is written twice makes each of its keys one that is written twice.
+/// Removes errors of duplicate keys that follow from a duplicate section.
 fn without_consequences(found: Vec<Diagnostic>, written: &[&str]) -> Vec<Diagnostic> {
     let is_header =
         |line: u32| written.get(line as usize - 1).is_some_and(|text| text.trim_start().starts_with('['));

@@ -1,9 +1,9 @@
-//! Where frames lie, as either end finds it.
+//! Locations of frames, for the server and the client end.
 //!
-//! A server reads from each descriptor where the client's buffer is, and every such place is judged. A client made the
-//! buffers and knows which one is in each entry, so only lengths and flags are read: to send each belongs to its entry for ever,
-//! and a receiver puts those that came back first into the entries that it lends next. In both cases a buffer is a segment
-//! of one map that stays as it is for as long as the connection does.
+//! A server reads the location of the client's buffer from each descriptor and validates it. A client owns the
+//! buffers and keeps a private record of the buffer in each entry, so it reads only lengths and flags. When a client
+//! sends, each buffer belongs to one entry permanently. When it receives, the buffers returned first are placed into
+//! the entries lent next. At both ends a buffer is a segment of one map that does not change during the connection.
 
 use super::RingFault;
 use super::ring::{Client, End, Ring, Server, Word};
@@ -14,19 +14,19 @@ use mem::{GuestMemory, Translator, VolatileSlice};
 use ring::BufId;
 use std::sync::Arc;
 
-/// Addresses of a map that each region has for itself: offsets have 32 bits.
+/// log2 of the address range reserved in the map for each region: offsets have 32 bits.
 const REGION_SPAN: u32 = 33;
 
-/// The map's address of byte `offset` of region `region`.
+/// Address in the map of byte `offset` of region `region`.
 #[inline(always)]
 pub(super) fn address(region: u16, offset: u32) -> u64 {
     u64::from(region) << REGION_SPAN | u64::from(offset)
 }
 
-/// Bytes of a region that offsets of 32 bits can name, and one longest frame.
+/// Region bytes addressable by a 32-bit offset, plus one frame of maximum length.
 pub(super) const REACH: u64 = (1 << 32) + (1 << 16);
 
-/// A buffer to send in: its room, and the first word of its descriptor but for length and flags.
+/// A transmit buffer: its room, and the region field of its descriptor's first word.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) room: VolatileSlice,
@@ -36,7 +36,7 @@ pub(super) struct Place {
 impl Place {
     pub(super) const EMPTY: Place = Place { room: VolatileSlice::EMPTY, region: 0 };
 
-    /// The word that says that `len` bytes are there.
+    /// The descriptor word for `len` bytes.
     #[inline(always)]
     pub(super) fn filled(self, len: usize) -> Word {
         Word::new(self.region, len as u32)
@@ -47,48 +47,48 @@ const INVALID: PortFault = PortFault::State("positions and buffers do not agree 
 
 /// The buffers of one ring.
 pub(super) trait Buffers: Send + 'static {
-    /// Which end this is.
+    /// The end that these buffers belong to.
     type End: End;
 
-    /// Most buffers of one frame that is received.
+    /// Maximum buffers of one received frame.
     const MOST_PIECES: usize;
 
-    /// Keeps the memory of received frames mapped for `burst`.
+    /// Pins the memory of received frames for `burst`.
     fn pin(&self, burst: &mut Burst);
 
-    /// Whether the file behind a buffer was cut.
+    /// Whether the file behind a buffer was truncated.
     fn is_lost(&mut self) -> bool;
 
-    /// What the peer has put into the buffer of entry `at`.
+    /// The peer's descriptor word and the data of the buffer of entry `at`.
     fn received(&mut self, ring: &Ring, at: u16) -> Result<(Word, VolatileSlice), RingFault>;
 
-    /// The buffer of entry `at`, to be filled.
+    /// The buffer of entry `at`, for writing.
     fn to_fill(&mut self, ring: &Ring, at: u16) -> Result<Place, RingFault>;
 
-    /// What gives back the buffer of entry `at`.
+    /// The identifier that returns the buffer of entry `at`.
     fn buf_id(&self, ring: &Ring, at: u16) -> BufId;
 
-    /// The same for the buffers of a frame in `slots` entries, which `burst` has room for; those that a buffer id cannot name
-    /// are `burst`'s already.
+    /// Like [`Buffers::buf_id`], for a frame in `slots` entries. `burst` must have room for it. Buffers that one
+    /// identifier cannot describe are added to `burst` here.
     fn chain_id(&self, ring: &Ring, at: u16, slots: u16, burst: &mut Burst) -> BufId;
 
-    /// Makes entries from `done` on ready with buffers that came back. Returns the first entry that is not.
+    /// Refills entries from `done` on with returned buffers. Returns the first entry that is not refilled.
     fn give_back(&mut self, ring: &Ring, done: u16, buffers: &[BufId]) -> u16;
 
-    /// Says what is in entry `at`.
+    /// Writes the descriptor word of entry `at`.
     fn describe(ring: &Ring, at: u16, word: Word);
 
-    /// The number of the buffer in each entry, which only the side that owns the buffers knows.
+    /// Number of the buffer in each entry. Only the owner of the buffers has this record.
     fn freeze(&self) -> Vec<u16> {
         Vec::new()
     }
 
-    /// Continues a receive queue whose entries from `at` hold the buffers `held`, and whose entries from `done` to `at`
-    /// hold none. Returns the first entry that was not given back.
+    /// Continues a receive queue whose entries from `at` on contain the buffers `held` and whose entries from `done`
+    /// to `at` contain none. Returns the first entry that was not returned to the peer.
     fn thaw(&mut self, ring: &Ring, at: u16, done: u16, held: &[u16]) -> Result<u16, PortFault>;
 }
 
-/// Buffers of the peer's.
+/// Buffers of the peer.
 #[derive(Debug)]
 pub(crate) struct Borrowed(Translator);
 
@@ -132,7 +132,7 @@ impl Buffers for Borrowed {
         Ok(Place { room, region: word.region() })
     }
 
-    /// Buffers go back in order, so their number is all that counts.
+    /// Buffers return in order, so only their number matters.
     #[inline(always)]
     fn buf_id(&self, _: &Ring, _: u16) -> BufId {
         BufId { id: 0, slots: 1 }
@@ -142,25 +142,25 @@ impl Buffers for Borrowed {
         BufId { id: 0, slots }
     }
 
-    /// The client says where its next frame is.
+    /// The client writes the location of its next buffer itself.
     #[inline(always)]
     fn give_back(&mut self, _: &Ring, done: u16, buffers: &[BufId]) -> u16 {
         buffers.iter().fold(done, |done, buf_id| done.wrapping_add(buf_id.slots))
     }
 
-    /// Received frames are given back at the end of their burst, so `done` is `at`.
+    /// Received frames are returned at the end of their burst, so `done` equals `at`.
     fn thaw(&mut self, _: &Ring, at: u16, done: u16, held: &[u16]) -> Result<u16, PortFault> {
         if at == done && held.is_empty() { Ok(done) } else { Err(INVALID) }
     }
 
-    /// The client wrote the room into this word, so it never says already what it must.
+    /// Always written: the client wrote the buffer's room into this word, so it never has the new value already.
     #[inline(always)]
     fn describe(ring: &Ring, at: u16, word: Word) {
         ring.set_word(at, word);
     }
 }
 
-/// How buffers of our own lie: the first one's place in its region, bytes to the next one, and bytes of each.
+/// Layout of the port's own buffers: offset of the first in its region, distance between buffers, and bytes of each.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     first: u32,
@@ -169,7 +169,7 @@ struct Row {
 }
 
 impl Row {
-    /// Says that buffer `id` is in entry `at`, with all of its room.
+    /// Describes buffer `id`, with its full room, in entry `at`.
     fn describe(self, ring: &Ring, at: u16, id: u16) {
         ring.set_offset(at, self.first + u32::from(id) * self.stride);
         ring.set_word(at, Word::new(0, self.room));
@@ -180,7 +180,8 @@ impl Row {
     fn lend(self, held: &mut [u16], ring: &Ring, at: u16, id: u16) {
         let held = &mut held[usize::from(ring.slot(at))];
         if *held == id {
-            // The server wrote a frame's length where it looks for the room.
+            // Same buffer as before: only the length is restored, because the server overwrote the room with the
+            // frame's length.
             return ring.set_word(at, Word::new(0, self.room));
         }
         *held = id;
@@ -188,25 +189,25 @@ impl Row {
     }
 }
 
-/// Buffers of our own, in a row.
+/// Contiguous buffers owned by this end.
 #[derive(Clone, Debug)]
 pub(crate) struct Own {
     whole: VolatileSlice,
     row: Row,
     map: Arc<GuestMemory>,
-    /// By entry, the buffer that is in it. Private: the peer can write descriptors.
+    /// The buffer in each entry. Private, because the peer can write descriptors.
     held: Box<[u16]>,
     lender: Lender,
 }
 
 impl Own {
-    /// Bytes from one buffer of `room` bytes to the next: whole lines, and two against aliasing.
+    /// Distance between buffers of `room` bytes: whole cache lines, and two more against aliasing.
     pub(super) fn stride(room: u32) -> u32 {
         room.next_multiple_of(64) + 128
     }
 
-    /// As many buffers as `whole` has room for, up to one for each of `ring`'s entries. `whole` begins at byte `first` of its
-    /// region.
+    /// Creates as many buffers as fit in `whole`, at most one per entry of `ring`. `whole` starts at byte `first` of
+    /// its region.
     pub(super) fn new(
         memory: &Memory,
         ring: &Ring,
@@ -224,18 +225,18 @@ impl Own {
         self.held[usize::from(ring.slot(at))]
     }
 
-    /// Bytes of one buffer.
+    /// Size of one buffer in bytes.
     pub(super) fn room(&self) -> u32 {
         self.row.room
     }
 
-    /// All of the buffer of entry `at`.
+    /// The complete buffer of entry `at`.
     pub(super) fn whole(&self, ring: &Ring, at: u16) -> VolatileSlice {
         self.part(self.held(ring, at), self.row.room)
     }
 
-    /// The first `len` bytes of buffer `id`; nothing where they lie outside, which our buffers and lengths up to the room never
-    /// do.
+    /// The first `len` bytes of buffer `id`. Empty if out of range, which own buffers and lengths up to the room
+    /// never are.
     #[inline(always)]
     fn part(&self, id: u16, len: u32) -> VolatileSlice {
         let at = usize::from(id) * self.row.stride as usize;
@@ -246,7 +247,7 @@ impl Own {
 impl Buffers for Own {
     type End = Client;
 
-    /// Each buffer has a buffer id.
+    /// Each buffer has an identifier of its own.
     const MOST_PIECES: usize = BURST;
 
     #[inline(always)]
@@ -302,7 +303,8 @@ impl Buffers for Own {
         self.held.to_vec()
     }
 
-    /// Buffers that are in no entry are lent again, unless packets are retained: then they are, and come back later.
+    /// Buffers that are in no entry are lent to the peer again, unless packets are retained: they are then lent to
+    /// those packets and return later.
     fn thaw(&mut self, ring: &Ring, at: u16, done: u16, held: &[u16]) -> Result<u16, PortFault> {
         let (size, out) = (ring.size(), at.wrapping_sub(done));
         if held.len() != usize::from(size) || out > size {
@@ -325,7 +327,7 @@ impl Buffers for Own {
         Ok(self.give_back(ring, done, &ids))
     }
 
-    /// These descriptors have no other writer, so one that says already what it must stays where it is, in both caches.
+    /// Written only if different: these descriptors have no other writer, so an unchanged line stays in both caches.
     #[inline(always)]
     fn describe(ring: &Ring, at: u16, word: Word) {
         if ring.word(at) != word {

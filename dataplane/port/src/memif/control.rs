@@ -1,9 +1,9 @@
-//! The port's life: finding a peer, agreeing with it on rings, letting go of it, for ever.
+//! Control side of the port: finds a peer, negotiates rings, disconnects, and repeats.
 //!
-//! One peer at a time; as a server a second one that connects meanwhile is shown the door at once. Memory, rings and
-//! descriptors belong to a connection and go with it, whatever the peer still holds. A peer that broke the protocol or
-//! a ring, or that would not have this port, leaves a named fault behind, and is told the reason. Whatever ended a
-//! connection, the port waits a moment before the next one. Never blocks, never reads a clock.
+//! The port has one peer at a time; a server rejects further connections immediately. Memory, rings and eventfds
+//! belong to a connection and are released with it, regardless of what the peer still holds. If the peer violates the
+//! protocol or a ring, or rejects this port, the port records a named fault and sends the reason. After each
+//! connection the port pauses before the next one. Never blocks and never reads a clock.
 
 use super::link::{Link, TIMEOUT};
 use super::options::{MemifError, Options};
@@ -15,7 +15,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Instant;
 
-/// Which end this is.
+/// The end of this port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Server,
@@ -29,11 +29,11 @@ pub struct Memif {
     role: Role,
     options: Options,
     link: Option<Link>,
-    /// Until when everything must be said.
+    /// Deadline of the handshake.
     until: Option<Instant>,
-    /// Receive and transmit queues that the engine has.
+    /// Number of receive and transmit queues passed to the engine.
     running: (u16, u16),
-    /// When it took all of them.
+    /// Time at which the engine had received all queues.
     started: Option<Instant>,
     state: PortState,
     last_fault: Option<PortFault>,
@@ -41,17 +41,18 @@ pub struct Memif {
 }
 
 impl Memif {
-    /// A server: clients connect to a socket at `path` and bring their memory. A socket file without a listener any
-    /// more is replaced. The file is removed when the port is closed or dropped. Once a client has gone, the next one is
-    /// let in after 100 ms to 2 s. A path that begins with `@` is a name of the abstract namespace ([`super::is_abstract`]).
+    /// Creates a server: clients connect to a socket at `path` and provide the memory. A stale socket file is
+    /// replaced. The file is removed when the port is closed or dropped. After a client disconnects, the next one is
+    /// accepted after 100 ms to 2 s. A path that begins with `@` is a name in the abstract namespace
+    /// ([`super::is_abstract`]).
     pub fn listen(path: impl AsRef<Path>, options: Options) -> Result<Self, MemifError> {
         options.check()?;
         let connector = Connector::listen(Site::Packets(path.as_ref().into()))?;
         Ok(Self::behind(connector, Role::Server, options))
     }
 
-    /// A client: it connects to a server that listens at `path`, at `now` and then again and again whenever there is no
-    /// connection, after 100 ms to 2 s, with fresh memory each time.
+    /// Creates a client: it connects to a server that listens at `path`, first at `now` and, while not connected,
+    /// again after 100 ms to 2 s, with new memory each time.
     pub fn connect(path: impl AsRef<Path>, options: Options, now: Instant) -> Result<Self, MemifError> {
         options.check()?;
         let connector = Connector::connect(Site::Packets(path.as_ref().into()), now)?;
@@ -105,11 +106,11 @@ impl Memif {
         }
     }
 
-    /// Hands every queue to the engine, and then tells the peer.
+    /// Passes every queue to the engine, then notifies the peer.
     ///
     /// # Errors
-    /// A worker may still use what this port had before. Then the engine took nothing more, and the peer must not be
-    /// left with rings that are not served.
+    /// A worker may still use the previous queues of this port. The engine then accepted no further queue, and the
+    /// connection must end, because its rings are not served.
     fn start(&mut self, rings: Rings, now: Instant, engine: &mut dyn Attach) -> Result<(), End> {
         let (rx, tx) = rings.start().map_err(End::Fault)?;
         for (pair, queue) in (0..).zip(tx) {
@@ -127,7 +128,7 @@ impl Memif {
         self.link.as_mut().map_or(Ok(()), Link::started)
     }
 
-    /// Stops the queues, says why, lets go of the memory, closes the connection, in that order.
+    /// Stops the queues, sends the reason, releases the memory and closes the connection, in this order.
     fn disconnect(&mut self, fault: Option<PortFault>, now: Instant, engine: &mut dyn Attach) {
         let since = self.started.take();
         self.stop(engine);
@@ -173,8 +174,8 @@ impl PortControl for Memif {
         if let Some(socket) = self.connector.try_connect(now) {
             self.begin(socket, now);
         }
-        // The link first: if its peer has gone, the one that waits may be the same one again, and it is let in after the
-        // pause instead of being turned away.
+        // Process the link first: if its peer has disconnected, the pending connection may be from the same one, and
+        // is accepted after the pause instead of being rejected.
         self.serve(now, engine);
         if let Some(socket) = self.connector.admit(self.link.is_some(), now) {
             self.begin(socket, now);

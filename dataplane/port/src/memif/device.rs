@@ -1,5 +1,4 @@
-//! What a client brings to a connection: one sealed memory file with rings in front and buffers behind, and an event
-//! descriptor for each ring.
+//! Memory of a client for one connection: one sealed file with rings followed by buffers, and an eventfd per ring.
 
 use super::RingFault;
 use super::buffers::Own;
@@ -12,7 +11,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// How many rings there are of each direction, and how large.
+/// Number of rings in each direction, ring size and buffer size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) to_server: u16,
@@ -35,20 +34,20 @@ impl Shape {
     }
 }
 
-/// Bytes of a whole device.
+/// Size of a device in bytes.
 pub(super) fn bytes(to_server: u16, to_client: u16, log2: u8, buffer_size: u32) -> u64 {
     let shape = Shape { to_server, to_client, log2, buffer_size };
     u64::from(shape.rings()) * (u64::from(shape.ring_bytes()) + shape.buffer_bytes())
 }
 
-/// One ring of a device and its place in the file.
+/// One ring of a device and its location in the file.
 #[derive(Debug)]
 struct Part {
     said: AddRing,
     queue: Queue<Own>,
 }
 
-/// Memory, rings and descriptors of one connection.
+/// Memory, rings and eventfds of one connection.
 #[derive(Debug)]
 pub(super) struct Device {
     memory: Memory,
@@ -56,7 +55,7 @@ pub(super) struct Device {
 }
 
 impl Device {
-    /// Fresh memory with empty rings.
+    /// Creates new memory with empty rings.
     pub(super) fn new(shape: Shape) -> Result<Self, PortFault> {
         let Shape { to_server, to_client, log2, buffer_size } = shape;
         let memory = Memory::new(bytes(to_server, to_client, log2, buffer_size))?;
@@ -74,28 +73,28 @@ impl Device {
         Ok(Self { memory, parts })
     }
 
-    /// Bytes that are shared.
+    /// Size of the shared memory in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.memory.spec.len
     }
 
-    /// How to tell the server of ring `number`, and what travels beside.
+    /// The message that announces ring `number`, and its eventfd.
     pub(super) fn ring(&self, number: usize) -> Option<(AddRing, BorrowedFd<'_>)> {
         self.parts.get(number).map(|part| (part.said, part.queue.wake.as_fd()))
     }
 
-    /// The file.
+    /// The memory file.
     pub(super) fn file(&self) -> BorrowedFd<'_> {
         self.memory.as_fd()
     }
 
-    /// The rings of one direction, by index.
+    /// Rings of one direction, by index.
     pub(super) fn queues(&self, to_server: bool) -> impl Iterator<Item = Queue<Own>> {
         self.parts.iter().filter(move |part| part.said.to_server == to_server).map(|part| part.queue.clone())
     }
 }
 
-/// Ring `number` with its buffers, nothing in it, every descriptor naming its buffer.
+/// Creates ring `number`, empty, with its buffers and with descriptors that name them.
 fn queue(memory: &Memory, shape: Shape, number: u32) -> Result<Queue<Own>, PortFault> {
     let ring_at = u64::from(number * shape.ring_bytes());
     let buffers_at = u64::from(shape.rings() * shape.ring_bytes()) + u64::from(number) * shape.buffer_bytes();

@@ -1,8 +1,8 @@
-//! A switch's memif port as another program holds it: attach, receive a burst, send a burst.
+//! Program-side endpoint of a switch's memif port: attach, receive a burst, send a burst.
 //!
-//! For programs that want packets and not a port of a switch. Everything that the switch at the other end writes is
-//! judged as in a port; what is handed on is a private copy, so a frame does not change while the program looks at it.
-//! Attaching and waiting block, never longer than they are told; nothing else does. Nothing here reads a clock.
+//! For programs that need packets and are not a port of a switch. Ring content written by the switch is validated as
+//! in a port. Frames are passed on as private copies, so that they do not change during processing. Attaching and
+//! waiting block, at most for the given timeout; all other calls do not block. Nothing in this module reads a clock.
 
 use super::link::Link;
 use super::options::{MemifError, Options};
@@ -19,30 +19,30 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
-/// Longest frame that is received.
+/// Maximum length of a received frame.
 const LONGEST: usize = 65_550;
-/// Frames between two looks at whether the switch is still there.
+/// Number of frames between two checks of the connection.
 const BETWEEN_LOOKS: u32 = 1024;
 
-/// Why a program has no packets. After any of these the endpoint is of no use; attach again.
+/// Endpoint error. The endpoint must not be used after any of these; attach again.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
-    /// The options contradict themselves.
+    /// Invalid options.
     #[error(transparent)]
     Options(#[from] MemifError),
-    /// There is no listener.
+    /// Nothing listens at this path.
     #[error("{0}: no switch listens on this socket: {1}; start it first, or try again")]
     NoServer(PathBuf, Errno),
-    /// It said nothing in time.
+    /// The server did not reply within the timeout.
     #[error("the switch did not say {0} in time")]
     Timeout(&'static str),
-    /// It closed the connection.
+    /// The server closed the connection.
     #[error("the switch closed the connection; its log says why")]
     Closed,
-    /// It would not have us, or broke the protocol or a ring.
+    /// The server rejected this client, or violated the protocol or a ring.
     #[error(transparent)]
     Fault(#[from] PortFault),
-    /// The kernel refused.
+    /// A system call failed.
     #[error("waiting failed: {0}")]
     Wait(Errno),
 }
@@ -56,7 +56,7 @@ impl From<End> for AttachError {
     }
 }
 
-/// Connects as a client to the server that listens at `path`, up to the moment at which the rings run.
+/// Connects as a client to the server that listens at `path`. Returns when the rings run.
 pub(super) fn attach(path: &Path, options: Options, timeout: Duration) -> Result<(Link, Rings), AttachError> {
     options.check()?;
     let socket = socket::connect_packets(path).map_err(|errno| AttachError::NoServer(path.into(), errno))?;
@@ -73,7 +73,7 @@ pub(super) fn attach(path: &Path, options: Options, timeout: Duration) -> Result
     }
 }
 
-/// One end of a memif connection, in the hands of one thread.
+/// One end of a memif connection, used by one thread.
 pub struct Endpoint {
     link: Link,
     rx: Vec<Box<dyn RxQueue>>,
@@ -91,10 +91,10 @@ impl std::fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// Connects as a client to the server that listens at `path`. `timeout` bounds each of its answers.
+    /// Connects as a client to the server that listens at `path`. `timeout` bounds the wait for each reply.
     ///
     /// # Errors
-    /// There is no listener, the server does not answer in time, or it rejects this client.
+    /// Nothing listens at `path`, the server does not reply in time, or it rejects this client.
     pub fn attach(path: impl AsRef<Path>, options: Options, timeout: Duration) -> Result<Self, AttachError> {
         let (link, rings) = attach(path.as_ref(), options, timeout)?;
         Self::over(link, rings)
@@ -113,11 +113,11 @@ impl Endpoint {
         })
     }
 
-    /// Hands every frame that is there to `each`, at most a burst (64) of each queue. How many there were; none is no
-    /// error. A frame has no checksum at its end.
+    /// Passes every available frame to `each`, at most one burst (64) from each queue. Returns the number of frames,
+    /// which may be 0. Frames have no frame check sequence.
     ///
     /// # Errors
-    /// The switch is gone, or broke a ring.
+    /// The switch has disconnected or violated a ring.
     pub fn receive(&mut self, mut each: impl FnMut(&[u8])) -> Result<usize, AttachError> {
         let mut received = 0;
         for (source, queue) in self.rx.iter_mut().enumerate() {
@@ -146,20 +146,21 @@ impl Endpoint {
         Ok(received)
     }
 
-    /// Sends frames by queue 0. See [`Endpoint::send_by`].
+    /// Sends frames on queue 0. See [`Endpoint::send_by`].
     ///
     /// # Errors
-    /// As there.
+    /// See [`Endpoint::send_by`].
     pub fn send<'a>(&mut self, frames: impl IntoIterator<Item = &'a [u8]>) -> Result<usize, AttachError> {
         self.send_by(0, frames)
     }
 
-    /// Sends frames by one queue, in order, and shows them all at once. How many are in the ring: the first that finds
-    /// no free buffer ends the call. A frame that the buffers of the whole ring cannot hold is skipped and not counted.
-    /// Up to [`BURST`] frames more than are sent may have been taken out of `frames`.
+    /// Sends frames on one queue, in order, with one publish. Returns the number of frames sent. The call ends at the
+    /// first frame for which no buffer is free. A frame that does not fit in all buffers of the ring is skipped and
+    /// not counted. Up to [`BURST`] frames more than are sent may have been consumed from `frames`.
     ///
     /// # Errors
-    /// The switch is gone, or broke a ring; or there is no such queue, as if it were gone.
+    /// The switch has disconnected or violated a ring. A queue that does not exist is reported as a disconnected
+    /// switch.
     pub fn send_by<'a>(
         &mut self,
         queue: usize,
@@ -186,7 +187,7 @@ impl Endpoint {
             tx.commit(&mut self.slots, &mut stats)?;
             sent += stats.packets as usize;
         }
-        // Orders our index before our look at the receiver's flags.
+        // Orders the store of the index before the load of the receiver's flags.
         fence(Ordering::SeqCst);
         if sent > 0 {
             tx.notify();
@@ -195,15 +196,15 @@ impl Endpoint {
         Ok(sent)
     }
 
-    /// Queues to send by.
+    /// Number of transmit queues.
     pub fn queues(&self) -> usize {
         self.tx.len()
     }
 
-    /// Waits until a frame may be there, or `timeout` is over: `false`.
+    /// Waits until a frame may be available. Returns `false` on timeout.
     ///
     /// # Errors
-    /// The switch is gone.
+    /// The switch has disconnected.
     pub fn wait(&mut self, timeout: Duration) -> Result<bool, AttachError> {
         let mut ready = false;
         for queue in &mut self.rx {
@@ -228,7 +229,7 @@ impl Endpoint {
         }
     }
 
-    /// Looks from time to time, and whenever there was nothing to do.
+    /// Checks the connection periodically, and whenever no frame was moved.
     fn look(&mut self, moved: usize) -> Result<(), AttachError> {
         self.until_look = self.until_look.saturating_sub(moved.max(16) as u32);
         if self.until_look > 0 {

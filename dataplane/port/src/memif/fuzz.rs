@@ -1,4 +1,4 @@
-//! Bytes from outside as a memif peer: what it says, and what it writes into the rings. For fuzzing.
+//! Fuzz targets: input bytes act as a memif peer, both as its messages and as its writes to the rings.
 
 use super::joined::Joined;
 use super::link::Link;
@@ -18,10 +18,10 @@ fn options() -> Options {
     Options { queue_pairs: 2, ring_size: 128, buffer_size: 512, ..Options::default() }
 }
 
-/// Plays a script of messages to either end, over a real socket.
+/// Sends a script of messages to either end over a real socket.
 ///
 /// # Panics
-/// When a count is wrong or a frame is in two places: that is what a fuzzer looks for.
+/// If a count is wrong or a frame is in two places.
 pub fn fuzz_messages(script: &[u8]) {
     let mut script = Script(script);
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -38,7 +38,8 @@ pub fn fuzz_messages(script: &[u8]) {
     while !script.0.is_empty() {
         let (bytes, files) = if server { script.for_server() } else { script.for_client() };
         let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
-        // A port that has had enough is what is looked for; one that does not read is not, so it is read.
+        // Send errors are ignored: the port may have closed the connection. Replies are read so that the socket does
+        // not fill up.
         let _ = rights::send(theirs.as_fd(), &bytes, &files);
         let mut answer = [0; BYTES];
         while let Ok(Some(_)) = rights::receive(theirs.as_fd(), &mut answer, &mut vec![]) {}
@@ -55,7 +56,7 @@ pub fn fuzz_messages(script: &[u8]) {
     }
 }
 
-/// A burst each way over rings with arbitrary contents.
+/// One burst in each direction over rings with arbitrary content.
 fn use_once(rings: Rings) {
     let Ok((mut rx, mut tx)) = rings.start() else { return };
     let mut bench = Bench::new();
@@ -69,10 +70,10 @@ fn use_once(rings: Rings) {
     }
 }
 
-/// Plays a script to the rings of either end: numbers written anywhere into the memory, between bursts.
+/// Runs a script against the rings of either end: values written anywhere into the memory between bursts.
 ///
 /// # Panics
-/// As [`fuzz_messages`].
+/// Like [`fuzz_messages`].
 pub fn fuzz_rings(script: &[u8]) {
     let mut script = Script(script);
     let Ok((joined, rings)) = Joined::new(options()) else { return };
@@ -97,7 +98,7 @@ pub fn fuzz_rings(script: &[u8]) {
     }
 }
 
-/// Other queues continue, whatever the peer wrote.
+/// Freezes and thaws the queues. Must succeed regardless of the peer's writes.
 fn thaw(joined: &Joined, which: usize, (rx, tx): Halves) -> Halves {
     let rx = rx.into_iter().map(RxQueue::freeze).collect();
     let tx = tx.into_iter().map(TxQueue::freeze).collect();
@@ -107,7 +108,7 @@ fn thaw(joined: &Joined, which: usize, (rx, tx): Halves) -> Halves {
     rings.thaw((rx, tx)).unwrap_or_else(|fault| panic!("the state of a queue is valid: {fault}"))
 }
 
-/// Bursts of our own, short frames and long ones by turns.
+/// Transmit bursts with alternating short and long frames.
 struct Bench {
     burst: Burst,
     own: Burst,
@@ -166,8 +167,8 @@ impl Script<'_> {
         (0..8).fold(0, |number, _| number << 8 | u64::from(self.byte()))
     }
 
-    /// Writes a number somewhere into the rings, as a peer may at any time: mostly an index or a descriptor of the first
-    /// ring, sometimes any of the first bytes.
+    /// Writes a value somewhere into the rings, as a peer may at any time: usually an index or a descriptor of the
+    /// first ring, sometimes any of the first bytes.
     fn poke(&mut self, joined: &Joined) -> bool {
         let ring = u64::from(self.byte() & 3) * u64::from(Ring::bytes(7).next_multiple_of(64));
         let at = match self.byte() {
@@ -176,12 +177,12 @@ impl Script<'_> {
             128..=223 => 128 + 2 * u64::from(self.byte()),
             _ => u64::from(self.short()) & !1,
         };
-        // The memory is longer than any place that is named here.
+        // The memory is longer than any offset used here.
         let _ = rustix::io::pwrite(joined.file(), &self.short().to_ne_bytes(), ring + at);
         true
     }
 
-    /// A message to a server, with what travels beside it.
+    /// A message to a server, with its descriptors.
     fn for_server(&mut self) -> (Vec<u8>, Vec<OwnedFd>) {
         let message = match self.byte() {
             0..=63 => Message::Init(Init {
@@ -261,11 +262,11 @@ fn event() -> Option<OwnedFd> {
     eventfd(0, EventfdFlags::CLOEXEC).ok()
 }
 
-/// A file with something like a ring at each page.
+/// A file with ring-like content at each page.
 fn region(size: u64) -> OwnedFd {
     let file = memfd_create("fuzz", MemfdFlags::CLOEXEC);
     let file = file.unwrap_or_else(|errno| panic!("no memory file: {errno}"));
-    // A file that stays short is one more case.
+    // If this fails, the short file is one more test case.
     let _ = ftruncate(&file, size);
     for page in (0..size).step_by(4096) {
         let _ = rustix::io::pwrite(&file, &COOKIE.to_ne_bytes(), page);

@@ -1,4 +1,4 @@
-//! Both ends of a connection in one process: one makes the memory, the other maps what the first made.
+//! Both ends of a connection in one process: the client creates the memory, the server maps it.
 
 use super::buffers::{Borrowed, address};
 use super::device::{Device, Shape};
@@ -12,18 +12,18 @@ use std::sync::Arc;
 /// A connection without a socket.
 #[derive(Debug)]
 pub(crate) struct Joined {
-    /// Holds the memory; the pages go back when it goes.
+    /// Owns the memory; the pages are released when it is dropped.
     device: Device,
-    /// The memory as the server maps it.
+    /// The memory as mapped by the server.
     map: Arc<GuestMemory>,
     size: u16,
 }
 
 impl Joined {
-    /// Fresh memory with empty rings, and what each end does with them.
+    /// Creates new memory with empty rings, and returns the rings of each end.
     ///
     /// # Errors
-    /// [`PortFault::NoMemory`] and what else the kernel may refuse.
+    /// [`PortFault::NoMemory`] and other errors of system calls.
     pub(crate) fn new(options: Options) -> Result<(Self, [Rings; 2]), PortFault> {
         let pairs = options.queue_pairs;
         let (log2, buffer_size) = (options.log2(), options.buffer_size);
@@ -38,25 +38,25 @@ impl Joined {
         Ok((joined, rings))
     }
 
-    /// The rings as the client and as the server use them.
+    /// The rings of the client and of the server.
     pub(super) fn rings(&self) -> Result<[Rings; 2], PortFault> {
         let Self { device, map, .. } = self;
         let client = Rings::Client(device.queues(false).collect(), device.queues(true).collect());
         Ok([client, Rings::Server(there(device, map, true)?, there(device, map, false)?)])
     }
 
-    /// Entries of a ring and bytes of memory.
+    /// Ring size and memory size in bytes.
     pub(crate) fn shape(&self) -> (u16, u64) {
         (self.size, self.device.bytes())
     }
 
-    /// The file, for tests that write into it.
+    /// The memory file, for tests that write to it.
     pub(super) fn file(&self) -> rustix::fd::BorrowedFd<'_> {
         self.device.file()
     }
 }
 
-/// The rings of one direction, as the end sees them that did not make them.
+/// The rings of one direction, as used by the end that did not create them.
 fn there(
     device: &Device,
     map: &Arc<GuestMemory>,

@@ -1,4 +1,4 @@
-//! One connection: messages in and out of a packet socket. Never blocks, where the socket does not.
+//! One connection: sends and receives messages on a packet socket. Does not block if the socket is non-blocking.
 
 use super::message::{BYTES, Message};
 use super::queue::Rings;
@@ -9,22 +9,22 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::time::Duration;
 
-/// How long the whole conversation may take. A peer maps and populates memory in it.
+/// Timeout of the complete handshake. The peer maps and populates memory in it.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
-/// Messages carried out before other ports have their turn.
+/// Maximum messages processed per call, so that other ports are not delayed.
 const MESSAGES_AT_ONCE: usize = 64;
 
-/// A peer that is connected.
+/// A connection to a peer.
 #[derive(Debug)]
 pub(super) struct Link {
     socket: OwnedFd,
     session: Session,
-    /// What is to be said once the rings run.
+    /// Message to send once the rings run.
     last_word: Option<Message>,
 }
 
 impl Link {
-    /// A conversation over a connected socket that does not block.
+    /// Creates a link on a connected non-blocking socket.
     pub(super) fn new(socket: OwnedFd, session: Session) -> Result<Self, End> {
         let link = Self { socket, session, last_word: None };
         if let Some(greeting) = link.session.greeting() {
@@ -33,12 +33,12 @@ impl Link {
         Ok(link)
     }
 
-    /// What was agreed on.
+    /// The session.
     pub(super) fn session(&self) -> &Session {
         &self.session
     }
 
-    /// Carries out the messages that are there, up to the one after which the rings may run.
+    /// Processes available messages, up to the one that completes the handshake.
     pub(super) fn advance(&mut self) -> Result<Option<Rings>, End> {
         for _ in 0..MESSAGES_AT_ONCE {
             let Some((message, files)) = receive(&self.socket)? else { break };
@@ -54,18 +54,18 @@ impl Link {
         Ok(None)
     }
 
-    /// The conversation took longer than [`TIMEOUT`].
+    /// The fault if the handshake took longer than [`TIMEOUT`].
     pub(super) fn overdue(&self) -> Option<End> {
         let (awaited, limit) = (self.session.awaits()?, TIMEOUT.as_secs());
         Some(End::Fault(PortFault::Peer(format!("it did not say {awaited} within {limit} s"))))
     }
 
-    /// The rings run.
+    /// Sends the final message of the handshake, once the rings run.
     pub(super) fn started(&mut self) -> Result<(), End> {
         self.last_word.take().map_or(Ok(()), |message| self.say(&message, None))
     }
 
-    /// Says why this ends. The peer may be gone.
+    /// Sends the reason for disconnecting. Errors are ignored, because the peer may have disconnected.
     pub(super) fn part(&self, reason: &str) {
         let _ = self.say(&Message::disconnect(reason), None);
     }
@@ -81,9 +81,9 @@ impl Link {
     }
 }
 
-/// The next message with its descriptors, if one is there.
+/// Receives the next message with its descriptors, if one is available.
 fn receive(socket: &OwnedFd) -> Result<Option<(Message, Vec<OwnedFd>)>, End> {
-    // One byte more than a message has, so that a longer packet shows.
+    // One byte more than a message, to detect longer packets.
     let (mut bytes, mut files) = ([0; BYTES + 1], Vec::new());
     let broke = |how: &dyn std::fmt::Display| End::Fault(PortFault::Peer(how.to_string()));
     match rights::receive(socket.as_fd(), &mut bytes, &mut files) {

@@ -1,49 +1,49 @@
-//! The messages of the memif control channel, as bytes and as meaning.
+//! Messages of the memif control channel and their encoding.
 //!
-//! Each is one packet of 128 bytes over a `SOCK_SEQPACKET` socket: a type and, from the third byte on, packed fields
-//! in the byte order of the machine, since both ends run on it (libmemif's `memif.h`, version 2.0 of the protocol).
-//! What lies behind a message's fields is not read. Nothing here does I/O or judges an index: a number that fits its
-//! field is a number.
+//! Each is one packet of 128 bytes on a `SOCK_SEQPACKET` socket: a type and, from the third byte on, packed fields in
+//! native byte order, since both ends run on the same machine (libmemif's `memif.h`, protocol version 2.0). Bytes
+//! after a message's fields are ignored. This module does no I/O and does not validate values: each value that fits
+//! its field is accepted.
 
-/// Bytes of every message.
+/// Size of every message in bytes.
 pub(super) const BYTES: usize = 128;
 /// `MEMIF_VERSION`: major 2, minor 0.
 pub(super) const VERSION: u16 = 2 << 8;
-/// Bytes of a secret.
+/// Size of a secret in bytes.
 pub const MAX_SECRET: usize = 24;
-/// `MEMIF_MSG_ADD_RING_FLAG_S2M`: from the client to the server.
+/// `MEMIF_MSG_ADD_RING_FLAG_S2M`: ring from client to server.
 const TO_SERVER: u16 = 1;
 const NAME: usize = 32;
 const REASON: usize = 96;
 
-/// A name in a message: shorter ones are filled up with zeros, longer ones cut.
+/// A name in a message: shorter names are padded with zeros, longer ones truncated.
 pub(super) type Name = [u8; NAME];
 
-/// Why bytes are no message. The connection is of no use afterwards.
+/// Error of a malformed message. The connection must not be used afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum MessageError {
-    /// Every message has the same size.
+    /// The size is not that of a message.
     #[error("a message of {0} bytes, not {BYTES}")]
     Size(usize),
-    /// A type that version 2.0 does not have.
+    /// Unknown type in version 2.0.
     #[error("a message of the unknown type {0}")]
     Type(u16),
 }
 
-/// What a server accepts. Its numbers of rings and regions are the largest indices.
+/// Limits of a server. The limits for rings and regions are maximum indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hello {
     pub(super) name: Name,
     pub(super) min_version: u16,
     pub(super) max_version: u16,
     pub(super) max_region: u16,
-    /// From the server to the client.
+    /// Rings from server to client.
     pub(super) max_to_client: u16,
     pub(super) max_to_server: u16,
     pub(super) max_log2_ring_size: u8,
 }
 
-/// Whom a client wants to talk to.
+/// Interface requested by a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Init {
     pub(super) version: u16,
@@ -54,7 +54,7 @@ pub(super) struct Init {
     pub(super) name: Name,
 }
 
-/// A ring, and the event descriptor beside the message.
+/// A ring. Its eventfd is attached to the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AddRing {
     pub(super) to_server: bool,
@@ -71,24 +71,24 @@ pub(super) enum Message {
     Ack,
     Hello(Hello),
     Init(Init),
-    /// Index and bytes; the file travels beside.
+    /// Index and size in bytes; the file is attached.
     AddRegion(u16, u64),
     AddRing(AddRing),
-    /// The client has said everything.
+    /// The client's description is complete.
     Connect(Name),
-    /// The server has taken everything over.
+    /// The server has taken over all rings.
     Connected(Name),
-    /// An error code and a reason in words.
+    /// An error code and a reason as text.
     Disconnect(u32, [u8; REASON]),
 }
 
-/// The text of a field that zeros fill up, for people.
+/// Content of a zero-padded text field, for display.
 pub(super) fn text(field: &[u8]) -> String {
     let end = field.iter().position(|byte| *byte == 0).unwrap_or(field.len());
     String::from_utf8_lossy(&field[..end]).chars().filter(|c| !c.is_control()).collect()
 }
 
-/// The field of `N` bytes that says `text`, cut where it is too long; a zero always ends it.
+/// Encodes `text` in a field of `N` bytes: truncated if too long, always zero-terminated.
 pub(super) fn field<const N: usize>(text: &str) -> [u8; N] {
     let mut field = [0; N];
     let n = text.len().min(N - 1);
@@ -97,7 +97,7 @@ pub(super) fn field<const N: usize>(text: &str) -> [u8; N] {
 }
 
 impl Message {
-    /// What it is called in the protocol.
+    /// Name in the protocol.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Message::Ack => "ACK",
@@ -111,12 +111,12 @@ impl Message {
         }
     }
 
-    /// The goodbye that says why.
+    /// The disconnect message with this reason.
     pub(super) fn disconnect(reason: &str) -> Self {
         Message::Disconnect(0, field(reason))
     }
 
-    /// Reads a message.
+    /// Decodes a message.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, MessageError> {
         if bytes.len() != BYTES {
             return Err(MessageError::Size(bytes.len()));
@@ -156,7 +156,7 @@ impl Message {
         })
     }
 
-    /// Writes a message.
+    /// Encodes a message.
     pub(super) fn encode(&self) -> [u8; BYTES] {
         let mut to = Writer { bytes: [0; BYTES], at: 0 };
         match self {
@@ -215,7 +215,7 @@ impl Message {
     }
 }
 
-/// Fields one after the other; no message has more than the bytes that were counted before.
+/// Reads consecutive fields. The size was checked before, and no message has more.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {

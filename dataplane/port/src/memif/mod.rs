@@ -1,13 +1,13 @@
-//! memif: packets through memory that two processes share, as VPP, libmemif and DPDK's `net_memif` have it.
+//! memif: packets through memory shared by two processes, compatible with VPP, libmemif and DPDK's `net_memif`.
 //!
 //! One process listens (the *server*; "master" in older texts) and one connects (the *client*, "slave"). The client
-//! brings memory, rings and event descriptors and names them over a packet socket (`message` is its codec, `session`
-//! what the messages come to, `link` their way, `control` the port's life, `device` what a client brings). From then on
-//! frames move through a `ring` in each direction and `buffers` (`rx`, `tx`).
-//! Protocol: version 2.0, as libmemif's `memif.h` and DPDK's `drivers/net/memif` have it.
+//! provides memory, rings and eventfds (`device`) and describes them over a packet socket (`message` is the codec,
+//! `session` the protocol state machine, `link` the transport, `control` the port's control side). Frames then pass
+//! through a `ring` in each direction and `buffers` (`rx`, `tx`).
+//! Protocol: version 2.0, as in libmemif's `memif.h` and DPDK's `drivers/net/memif`.
 //!
-//! The peer is as hostile as a guest: every message, index and descriptor is judged, and the worst it gets is its own
-//! port stopped with a named reason.
+//! The peer is as untrusted as a guest: every message, index and descriptor is validated, and a violation stops only
+//! its own port, with a named fault.
 
 mod buffers;
 mod control;
@@ -36,44 +36,44 @@ pub use raw::{RawClient, RawEntry, RawRing};
 #[cfg(test)]
 mod thaw_tests;
 
-/// What the peer did to a ring.
+/// Violation of a ring by the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RingFault {
-    /// A ring that does not fit where it is said to be.
+    /// The ring is not inside its region.
     #[error("a ring lies outside the shared memory, or not on 16 bytes")]
     Place,
-    /// An index further ahead than the ring is long, or one that went back.
+    /// The peer's index is ahead by more than the ring's size, or moved backwards.
     #[error("its index says {theirs} where ours says {ours}, and the ring has {size} entries")]
     Index {
-        /// The peer's.
+        /// The peer's index.
         theirs: u16,
-        /// Ours.
+        /// This end's index.
         ours: u16,
-        /// Entries.
+        /// Ring size.
         size: u16,
     },
-    /// A descriptor that names no shared memory.
+    /// The descriptor is outside the shared memory.
     #[error("a descriptor names {len} bytes from {offset:#x} of region {region}, which lie outside")]
     Outside {
         /// Region.
         region: u16,
-        /// First byte.
+        /// Offset.
         offset: u32,
-        /// Bytes.
+        /// Length.
         len: u32,
     },
-    /// A frame that is longer than the buffer it is said to be in.
+    /// The frame is longer than its buffer.
     #[error("a descriptor says {len} bytes of a buffer that has {room}")]
     Length {
-        /// As it says.
+        /// Length in the descriptor.
         len: u32,
-        /// As it is.
+        /// Length of the buffer.
         room: u32,
     },
-    /// A frame whose last descriptor says that it goes on.
+    /// The last available descriptor of a frame has the NEXT flag.
     #[error("a frame goes on in a descriptor that was not sent")]
     Unfinished,
-    /// A frame in more buffers than any frame needs.
+    /// More buffers than any frame needs.
     #[error("a frame spans more than {0} buffers")]
     ChainTooLong(usize),
 }

@@ -1,20 +1,20 @@
-//! What a memif port is told, and whether it can be.
+//! Options of a memif port and their validation.
 
 use super::message::MAX_SECRET;
 use crate::memory::MAX_MEMORY;
 use crate::socket::ListenError;
 
-/// Largest ring (`MEMIF_MAX_LOG2_RING_SIZE`).
+/// Maximum ring size (`MEMIF_MAX_LOG2_RING_SIZE`).
 pub const MAX_RING_SIZE: u16 = 1 << MAX_LOG2;
-/// Smallest ring that a port of ours makes: a burst and another one behind it.
+/// Minimum ring size of this project's ports: two bursts.
 pub const MIN_RING_SIZE: u16 = 128;
-/// Most queue pairs of one port.
+/// Maximum queue pairs of one port.
 pub const MAX_QUEUE_PAIRS: u16 = 128;
 pub(super) const MAX_LOG2: u8 = 14;
-/// Sizes of a buffer that a client may ask for.
+/// Buffer sizes that a client may choose.
 const BUFFER_SIZES: std::ops::RangeInclusive<u32> = 128..=65_536;
 
-/// Words that a client must know, of 1 to 24 bytes without a zero among them.
+/// Secret required from clients: 1 to 24 bytes without zeros.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Secret([u8; MAX_SECRET]);
 
@@ -25,7 +25,7 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// A secret; `None` for words that no message can carry.
+    /// Creates a secret; `None` if a message cannot carry it.
     pub fn new(words: &str) -> Option<Self> {
         let fits = (1..=MAX_SECRET).contains(&words.len()) && !words.contains('\0');
         fits.then(|| {
@@ -35,31 +35,31 @@ impl Secret {
         })
     }
 
-    /// As a message carries it.
+    /// As encoded in a message.
     pub(super) fn bytes(self) -> [u8; MAX_SECRET] {
         self.0
     }
 
-    /// Whether these are the same words, however many bytes of them are right.
+    /// Compares in constant time, independent of the number of equal bytes.
     pub(super) fn is(self, other: [u8; MAX_SECRET]) -> bool {
         self.0.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
     }
 }
 
-/// How a memif port is configured.
+/// Options of a memif port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Which interface behind the socket; both ends must say the same.
+    /// Interface number behind the socket; must be equal at both ends.
     pub id: u32,
-    /// What a client must know.
+    /// Secret that a client must send.
     pub secret: Option<Secret>,
-    /// Queue pairs, 1 to 128: as a server the most that a client may bring, as a client what is asked for. A server
-    /// that has fewer is given fewer.
+    /// Queue pairs, 1 to 128. Server: maximum that a client may create. Client: number requested; the server's limit
+    /// applies.
     pub queue_pairs: u16,
-    /// Entries per ring, a power of two, [`MIN_RING_SIZE`] to [`MAX_RING_SIZE`]: as a server the most that a client may
-    /// bring, as a client what is asked for.
+    /// Entries per ring, a power of two, [`MIN_RING_SIZE`] to [`MAX_RING_SIZE`]. Server: maximum that a client may
+    /// use. Client: size requested.
     pub ring_size: u16,
-    /// Bytes of one buffer, 128 to 65536. Only a client makes buffers; a longer frame spans several.
+    /// Buffer size in bytes, 128 to 65536. Used by a client only; a longer frame spans several buffers.
     pub buffer_size: u32,
 }
 
@@ -69,27 +69,27 @@ impl Default for Options {
     }
 }
 
-/// Why a port could not be made. Nothing was changed.
+/// Why a port could not be created. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum MemifError {
-    /// The socket.
+    /// The socket could not be created.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// A configuration out of range.
+    /// Number of queue pairs out of range.
     #[error("{0} queue pairs were asked for; 1 to {MAX_QUEUE_PAIRS} are possible")]
     QueuePairs(u16),
-    /// A configuration out of range.
+    /// Ring size out of range.
     #[error(
         "rings of {0} entries were asked for; powers of two from {MIN_RING_SIZE} to {MAX_RING_SIZE} are possible"
     )]
     RingSize(u16),
-    /// A configuration out of range.
+    /// Buffer size out of range.
     #[error("buffers of {0} bytes were asked for; 128 to 65536 are possible")]
     BufferSize(u32),
-    /// The kernel has no more.
+    /// No descriptor could be created.
     #[error("an event descriptor could not be made: {0}")]
     Descriptor(#[from] rustix::io::Errno),
-    /// Every value is in range, and their product is not.
+    /// Every value is in range, but the total memory is not.
     #[error(
         "rings and buffers would take {0} bytes, and a port may share {MAX_MEMORY}; ask for fewer queue pairs, \
          shorter rings or smaller buffers"
@@ -98,7 +98,7 @@ pub enum MemifError {
 }
 
 impl Options {
-    /// Refuses what is out of range.
+    /// Returns an error if a value is out of range.
     pub fn check(&self) -> Result<(), MemifError> {
         if !(1..=MAX_QUEUE_PAIRS).contains(&self.queue_pairs) {
             return Err(MemifError::QueuePairs(self.queue_pairs));
@@ -113,7 +113,7 @@ impl Options {
         if memory > MAX_MEMORY { Err(MemifError::Memory(memory)) } else { Ok(()) }
     }
 
-    /// Bytes that each connection of a client shares.
+    /// Bytes of memory shared per connection of a client.
     pub fn memory(&self) -> u64 {
         super::device::bytes(self.queue_pairs, self.queue_pairs, self.log2(), self.buffer_size)
     }

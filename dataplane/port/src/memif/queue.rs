@@ -1,4 +1,4 @@
-//! One ring with its buffers and its event descriptor, before and while it runs.
+//! One ring with its buffers and its eventfd.
 
 use super::buffers::{Borrowed, Buffers, Own};
 use super::ring::Ring;
@@ -8,37 +8,37 @@ use rustix::fd::OwnedFd;
 use std::iter;
 use std::sync::Arc;
 
-/// Everything that a queue must know to start.
+/// Everything needed to start a queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue<B> {
     pub(super) ring: Ring,
     pub(super) buffers: B,
-    /// The sender writes it, the receiver sleeps on it.
+    /// Eventfd: written by the sender; the receiver waits for it.
     pub(super) wake: Arc<OwnedFd>,
 }
 
-/// A queue pair's halves; which half may be missing where the client brought more rings of one direction.
+/// Receive and transmit queues. Their numbers differ if the client created more rings in one direction.
 pub(crate) type Halves = (Vec<Box<dyn RxQueue>>, Vec<Box<dyn TxQueue>>);
 
 /// States of the receive and of the transmit queues, by index.
 pub(crate) type States = (Vec<QueueState>, Vec<QueueState>);
 
-/// The rings of a connection that is complete, each by index, as this end uses them.
+/// Rings of a completed handshake, by index, for receive and transmit.
 #[derive(Debug)]
 pub(crate) enum Rings {
-    /// As the server: the client's rings to us, and ours to it.
+    /// Server end: rings from the client, and rings to the client.
     Server(Vec<Queue<Borrowed>>, Vec<Queue<Borrowed>>),
-    /// As the client.
+    /// Client end.
     Client(Vec<Queue<Own>>, Vec<Queue<Own>>),
 }
 
 impl Rings {
-    /// Receive and transmit queues with nothing in their rings.
+    /// Creates receive and transmit queues with empty rings.
     pub(crate) fn start(self) -> Result<Halves, PortFault> {
         self.thaw((Vec::new(), Vec::new()))
     }
 
-    /// Receive and transmit queues that continue from these states, the remaining ones with nothing in their rings.
+    /// Creates receive and transmit queues that continue from these states; queues without a state have empty rings.
     pub(crate) fn thaw(self, states: States) -> Result<Halves, PortFault> {
         match self {
             Rings::Server(rx, tx) => halves(rx, tx, states),

@@ -1,5 +1,5 @@
-//! A memif client whose rings the program writes itself, entry by entry: a peer for tests of servers, and no port of the
-//! switch. What it writes is checked to lie in its rings, and otherwise goes to the server as it is.
+//! A memif client whose program writes ring entries itself: a peer for tests of servers, not a port of the switch.
+//! Positions are checked to be inside the rings; values are passed to the server unchanged.
 
 use super::buffers::Own;
 use super::endpoint::{AttachError, attach};
@@ -14,26 +14,26 @@ use std::path::Path;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
-/// One connection with a ring each way.
+/// One connection with one ring in each direction.
 #[derive(Debug)]
 pub struct RawClient {
     link: Link,
-    /// The ring by which the client sends.
+    /// Ring from client to server.
     pub to_server: RawRing,
-    /// The ring by which it receives.
+    /// Ring from server to client.
     pub to_client: RawRing,
 }
 
-/// An entry of a ring, as the server is to read it.
+/// A ring entry to write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RawEntry {
     /// Region of the buffer.
     pub region: u16,
-    /// Its first byte there.
+    /// Offset of the buffer in its region.
     pub offset: u32,
-    /// Its bytes.
+    /// Length of the data.
     pub len: u32,
-    /// Whether the frame goes on in the next entry.
+    /// Whether the frame continues in the next entry.
     pub next: bool,
 }
 
@@ -41,15 +41,15 @@ pub struct RawEntry {
 #[derive(Debug)]
 pub struct RawRing {
     queue: Queue<Own>,
-    /// By entry, where its buffer lies.
+    /// Offset of each entry's buffer.
     offsets: Vec<u32>,
 }
 
 impl RawClient {
-    /// Connects to the server that listens at `path`. `timeout` bounds each of its answers.
+    /// Connects to the server that listens at `path`. `timeout` bounds the wait for each reply.
     ///
     /// # Errors
-    /// As [`super::Endpoint::attach`].
+    /// Like [`super::Endpoint::attach`].
     pub fn attach(path: impl AsRef<Path>, options: Options, timeout: Duration) -> Result<Self, AttachError> {
         let (link, rings) = attach(path.as_ref(), options, timeout)?;
         let Rings::Client(rx, tx) = rings else { return Err(AttachError::Closed) };
@@ -58,10 +58,10 @@ impl RawClient {
         Ok(Self { link, to_server: first(tx)?, to_client: first(rx)? })
     }
 
-    /// Whether the server is still there.
+    /// Checks whether the server is still connected.
     ///
     /// # Errors
-    /// It closed the connection, or broke the protocol.
+    /// The server closed the connection or violated the protocol.
     pub fn look(&mut self) -> Result<(), AttachError> {
         Ok(self.link.advance().map(|_| ())?)
     }
@@ -73,12 +73,12 @@ impl RawRing {
         Self { queue, offsets }
     }
 
-    /// Entries.
+    /// Ring size.
     pub fn size(&self) -> u16 {
         self.queue.ring.size()
     }
 
-    /// Bytes of each buffer.
+    /// Size of each buffer in bytes.
     pub fn room(&self) -> u32 {
         self.queue.buffers.room()
     }
@@ -88,21 +88,21 @@ impl RawRing {
         self.queue.ring.theirs::<Client>()
     }
 
-    /// Sets the index that the client advances.
+    /// Publishes the index that the client advances.
     pub fn publish(&self, at: u16) {
         self.queue.ring.publish::<Client>(at);
     }
 
-    /// Wakes the server if it sleeps.
+    /// Wakes the server if it has enabled notifications.
     pub fn wake(&self) {
-        // Orders our index before our look at the receiver's flags.
+        // Orders the store of the index before the load of the receiver's flags.
         fence(Ordering::SeqCst);
         if self.queue.ring.wants_interrupt() {
             signal(self.queue.wake.as_fd());
         }
     }
 
-    /// Where the buffer of the entry at `at` lies in region 0.
+    /// Offset in region 0 of the buffer of the entry at `at`.
     pub fn offset(&self, at: u16) -> u32 {
         self.offsets[usize::from(self.queue.ring.slot(at))]
     }
@@ -114,7 +114,7 @@ impl RawRing {
         self.queue.ring.set_offset(at, entry.offset);
     }
 
-    /// Writes `bytes` to the front of the buffer of the entry at `at`, as many as it holds.
+    /// Writes `bytes` to the buffer of the entry at `at`, truncated to its size.
     pub fn fill(&self, at: u16, bytes: &[u8]) {
         ring::copy_in::<Portable>(
             self.queue.ring.map(),

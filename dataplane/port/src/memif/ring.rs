@@ -1,16 +1,17 @@
-//! A memif ring in shared memory: the one unsafe room of this port.
+//! A memif ring in shared memory: the only unsafe module of this port.
 //!
-//! Layout (libmemif's `memif.h`, `memif_ring_t` and `memif_desc_t`): a line with cookie, flags and `head`, a line with
-//! `tail`, then descriptors of 16 bytes: flags, region, length; offset, metadata. Both ends can write all of it at any
-//! time, so nothing here is behind a reference. A descriptor is read as two words, each in one access, and what is
-//! judged is that copy.
+//! Layout (libmemif's `memif.h`, `memif_ring_t` and `memif_desc_t`): a line with cookie, flags and `head`, a line
+//! with `tail`, then descriptors of 16 bytes: flags, region, length; offset, metadata. Both ends can write all of it
+//! at any time, so no reference to it is created. A descriptor is read as two words with one access each, and only
+//! that copy is validated.
 //!
-//! Protocol. The client advances `head` and the server `tail`, on the rings of both directions. On a ring to the
+//! Protocol: the client advances `head` and the server `tail`, on the rings of both directions. On a ring to the
 //! server, entries from `tail` to `head` are frames. On a ring to the client, entries from `tail` to `head` are empty
-//! buffers, and what the server has filled is behind `tail`. An index is advanced with a release store
-//! after everything that it covers is written, and read with an acquire load. The receiver's end of a ring
-//! writes the flags: 1 means that it does not want to be interrupted. A sender publishes, fences, and looks at them; a
-//! receiver that is going to sleep clears them, fences, and looks at the index again.
+//! buffers, and entries filled by the server are before `tail`. An index is advanced with a release store after
+//! everything that it covers is written, and read with an acquire load; each store pairs with the peer's load of the
+//! same index. The receiving end of a ring writes the flags: 1 disables interrupts. A sender publishes, executes a
+//! full fence, and reads the flags. A receiver that prepares to sleep clears the flags, executes a full fence, and
+//! reads the index again.
 
 use super::RingFault;
 use crate::Frame;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 
 /// `MEMIF_COOKIE`
 pub(super) const COOKIE: u32 = 0x3e3_1f20;
-/// `MEMIF_DESC_FLAG_NEXT`: the frame goes on in the next descriptor.
+/// `MEMIF_DESC_FLAG_NEXT`: the frame continues in the next descriptor.
 pub(super) const NEXT: u64 = 1;
 /// `MEMIF_RING_FLAG_MASK_INT`
 const MASK_INT: u16 = 1;
@@ -30,28 +31,28 @@ const HEAD: usize = 6;
 const TAIL: usize = 64;
 const DESCRIPTORS: usize = 128;
 const DESCRIPTOR: usize = 16;
-/// Where the length stands in a descriptor's first word.
+/// Bit position of the length in a descriptor's first word.
 const LENGTH: u32 = 32;
-/// Where the region stands.
+/// Bit position of the region.
 const REGION: u32 = 16;
-/// How often an index is looked at again by a receiver that is going to sleep. A sender that looks at the flags without
-/// a fence after it has published may have seen the old ones; its index arrives within the time of these looks.
+/// Number of index reads of a receiver that prepares to sleep. A sender that reads the flags without a fence after
+/// its publish may have read the old flags; its index arrives within the time of these reads.
 const LOOKS: usize = 64;
 
-/// Which index is whose.
+/// Assignment of the indices to an end.
 pub(super) trait End: Send + 'static {
-    /// Where the index stands that this end advances.
+    /// Offset of the index that this end advances.
     const OURS: usize;
-    /// Where the peer's stands.
+    /// Offset of the peer's index.
     const THEIRS: usize;
-    /// Whether this end made the buffers and lends them to the peer.
+    /// Whether this end owns the buffers and lends them to the peer.
     const LENDS: bool;
 }
 
-/// The end that listens.
+/// The listening end.
 #[derive(Debug)]
 pub(super) struct Server;
-/// The end that connects, with the memory.
+/// The connecting end, which provides the memory.
 #[derive(Debug)]
 pub(super) struct Client;
 
@@ -98,7 +99,7 @@ impl Word {
     }
 }
 
-/// A ring with checked bounds. It holds the map that it lies in.
+/// A ring with checked bounds. Holds the map that contains it.
 #[derive(Clone, Debug)]
 pub(super) struct Ring {
     whole: VolatileSlice,
@@ -107,12 +108,13 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// Bytes of a ring of `2^log2` entries.
+    /// Size of a ring of `2^log2` entries in bytes.
     pub(super) const fn bytes(log2: u8) -> u32 {
         (DESCRIPTORS + (DESCRIPTOR << log2)) as u32
     }
 
-    /// The ring of `2^log2` entries, 14 at most, in `place`, which must have its bytes and lie on a multiple of 16.
+    /// Creates the ring of `2^log2` entries (`log2` at most 14) in `place`, which must be large enough and aligned to
+    /// 16 bytes.
     pub(super) fn new(
         map: &Arc<GuestMemory>,
         place: Option<VolatileSlice>,
@@ -123,31 +125,31 @@ impl Ring {
         Ok(Self { whole, mask: (1u16 << log2) - 1, map: map.clone() })
     }
 
-    /// The map that the ring lies in.
+    /// The map that contains the ring.
     #[inline(always)]
     pub(super) fn map(&self) -> &Arc<GuestMemory> {
         &self.map
     }
 
-    /// Entries.
+    /// Number of entries.
     #[inline(always)]
     pub(super) fn size(&self) -> u16 {
         self.mask + 1
     }
 
-    /// The entry at a position that counts on for ever.
+    /// The entry at a position. Positions are not reduced modulo the ring's size.
     #[inline(always)]
     pub(super) fn slot(&self, at: u16) -> u16 {
         at & self.mask
     }
 
-    /// Whether the ring says that it is one.
+    /// Whether the ring has the memif cookie.
     pub(super) fn has_cookie(&self) -> bool {
         // SAFETY: the map is held; every ring has a head of 128 bytes, which is aligned.
         unsafe { self.whole.load_u32(0, Ordering::Relaxed) == COOKIE }
     }
 
-    /// Makes this a ring in which nothing is: what a client does before it shows it.
+    /// Initialises an empty ring. A client does so before it announces the ring.
     pub(super) fn lay_out(&self) {
         // SAFETY: as in `has_cookie`.
         unsafe {
@@ -165,7 +167,7 @@ impl Ring {
         unsafe { self.whole.load_u16(E::THEIRS, Ordering::Acquire) }
     }
 
-    /// Shows the peer everything before `at`.
+    /// Publishes everything before `at` to the peer.
     #[inline(always)]
     pub(super) fn publish<E: End>(&self, at: u16) {
         // SAFETY: as in `has_cookie`. The release pairs with the peer's acquire load of this index.
@@ -179,7 +181,7 @@ impl Ring {
         Word(unsafe { self.whole.load_u64(self.place(at), Ordering::Relaxed) })
     }
 
-    /// Its offset, from the second word.
+    /// A descriptor's offset, from the second word.
     #[inline(always)]
     pub(super) fn offset(&self, at: u16) -> u32 {
         // SAFETY: as in `word`.
@@ -204,29 +206,30 @@ impl Ring {
         DESCRIPTORS + DESCRIPTOR * usize::from(self.slot(at))
     }
 
-    /// Fetches the line of the peer's index.
+    /// Prefetches the line of the peer's index.
     #[inline(always)]
     pub(super) fn prefetch_theirs<E: End>(&self) {
         self.whole.prefetch_read(E::THEIRS);
     }
 
-    /// Fetches the descriptor at `at` and those beside it.
+    /// Prefetches the descriptor at `at` and those on the same line.
     #[inline(always)]
     pub(super) fn prefetch_word(&self, at: u16) {
         self.whole.prefetch_read(self.place(at));
     }
 
-    /// Asks the sender for no interrupts.
+    /// Disables notifications (interrupts) by the sender.
     pub(super) fn disable_notification(&self) {
         // SAFETY: as in `has_cookie`.
         unsafe { self.whole.store_u16(FLAGS, MASK_INT, Ordering::Relaxed) }
     }
 
-    /// Asks the sender for interrupts. Whether its index is not `seen` any more, so that sleeping would lose frames.
+    /// Enables notifications by the sender. Returns `true` if its index differs from `seen`; the caller must not
+    /// sleep then.
     pub(super) fn enable_notification<E: End>(&self, seen: u16) -> bool {
         // SAFETY: as in `has_cookie`.
         unsafe { self.whole.store_u16(FLAGS, 0, Ordering::Relaxed) };
-        // Pairs with the fence that a sender executes between publishing and looking at the flags.
+        // Pairs with the fence of a sender between its publish and its load of the flags.
         fence(Ordering::SeqCst);
         (0..LOOKS).any(|_| {
             std::hint::spin_loop();
@@ -234,8 +237,8 @@ impl Ring {
         })
     }
 
-    /// Whether the receiver wants an interrupt. The caller has executed a sequentially consistent fence since it
-    /// published.
+    /// Whether the receiver has enabled notifications. The caller must have executed a sequentially consistent fence
+    /// since its publish.
     #[inline(always)]
     pub(super) fn wants_interrupt(&self) -> bool {
         // SAFETY: as in `has_cookie`.
@@ -243,20 +246,20 @@ impl Ring {
     }
 }
 
-/// Writes a frame of `len` bytes to the front of a buffer that has room for it. `_map` is the witness that the
-/// buffer's memory is mapped.
+/// Writes a frame of `len` bytes to the front of a buffer, which must have room. `_map` proves that the buffer's
+/// memory is mapped.
 #[inline(always)]
 pub(super) fn fill<K: Kernel>(_map: &GuestMemory, buffer: VolatileSlice, frame: &Frame<'_>, len: usize) {
     let to = buffer.split_at(len).0;
     debug_assert_eq!(to.len(), len);
-    // SAFETY: the buffer was found in the map that the caller holds, and its caller compared the lengths.
+    // SAFETY: the buffer is inside the map held by the caller, which also compared the lengths.
     unsafe { frame.write_to::<K>(to) }
 }
 
-/// Writes private bytes to the front of a buffer that has room for them.
+/// Writes private bytes to the front of a buffer, truncated to its length.
 pub(super) fn copy_in<K: Kernel>(_map: &GuestMemory, buffer: VolatileSlice, bytes: &[u8]) {
     let bytes = &bytes[..bytes.len().min(buffer.len())];
-    // SAFETY: as in `fill`; the length was cut to the buffer's.
+    // SAFETY: as in `fill`; the length was limited to the buffer's.
     unsafe { buffer.copy_in::<K>(bytes) }
 }
 

@@ -1,9 +1,10 @@
-//! A memif port's receive ring, as the switch receives from it.
+//! Receive queue of a memif port.
 //!
-//! A frame stays in the buffer in which it came until its burst is completed; then one store of our index gives all of
-//! the burst's buffers back. Of a client's own buffers those of retained packets stay out longer: the others go into the entries
-//! that are next, so fewer entries are lent meanwhile. Descriptors are read once, judged, and found to lie inside the memory. Only the sender is
-//! ever woken for frames; returned buffers are not announced, because the protocol has no way to.
+//! A frame stays in its buffer until the burst is completed; one store of this end's index then returns all buffers
+//! of the burst. If this end owns the buffers (client), buffers of retained packets return later; the others are
+//! placed into the next entries, so fewer entries are lent meanwhile. Descriptors are read once, validated, and
+//! translated to the shared memory. Only frames cause notifications; returned buffers do not, because the protocol
+//! has no means for it.
 
 use super::RingFault;
 use super::buffers::{Borrowed, Buffers};
@@ -17,14 +18,14 @@ use ring::BufId;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// Shortest frame: an Ethernet header.
+/// Minimum frame length: an Ethernet header.
 const SHORTEST: usize = 14;
-/// Longest frame: 64 KiB, the largest that any offload makes.
+/// Maximum frame length: 64 KiB, the longest of any offload.
 const LONGEST: usize = 65_550;
-/// Descriptors of a line.
+/// Descriptors per cache line.
 const LINE: u16 = 4;
 
-/// A queue that continues from `state`. A client lends its buffers from here on.
+/// Creates a queue that continues from `state`. A client lends its buffers from here on.
 pub(super) fn thaw<B: Buffers>(queue: Queue<B>, state: QueueState) -> Result<Box<dyn RxQueue>, PortFault> {
     let Queue { ring, mut buffers, wake } = queue;
     let (at, done) = match state {
@@ -45,23 +46,23 @@ struct Rx<B> {
     ring: Ring,
     buffers: B,
     wake: Arc<OwnedFd>,
-    /// The next entry to take.
+    /// Next entry to receive.
     at: u16,
-    /// Everything before this one went back.
+    /// Entries before this one were returned.
     done: u16,
-    /// The peer's index, as last seen: frames are before it.
+    /// The peer's index as last read: entries before it are frames.
     seen: u16,
 }
 
 impl<B: Buffers> Rx<B> {
-    /// Gives everything before `done` back.
+    /// Publishes the return of everything before `done`.
     #[inline(always)]
     fn publish(&self) {
         let lent = if B::End::LENDS { self.ring.size() } else { 0 };
         self.ring.publish::<B::End>(self.done.wrapping_add(lent));
     }
 
-    /// How many entries wait; the peer's index is read only where a burst would not be full without.
+    /// Number of available entries. The peer's index is read only if the known entries do not fill a burst.
     #[inline(always)]
     fn waiting(&mut self) -> Result<u16, RingFault> {
         let known = self.seen.wrapping_sub(self.at);
@@ -70,7 +71,7 @@ impl<B: Buffers> Rx<B> {
         }
         let theirs = self.ring.theirs::<B::End>();
         let ahead = theirs.wrapping_sub(self.done);
-        // It may neither overtake us nor go back behind what it has shown already.
+        // The index must not be ahead by more than the ring's size, nor less than an index read before.
         if ahead > self.ring.size() || ahead < self.seen.wrapping_sub(self.done) {
             return Err(RingFault::Index { theirs, ours: self.done, size: self.ring.size() });
         }
@@ -110,14 +111,14 @@ impl<B: Buffers> Rx<B> {
         Ok(())
     }
 
-    /// Notes how far we came.
+    /// Records the position at which a fault occurred.
     #[cold]
     fn stop(&mut self, at: u16, fault: RingFault) -> Result<(), RingFault> {
         self.at = at;
         Err(fault)
     }
 
-    /// A frame in several buffers, from entry `at`. The burst ends with it.
+    /// Receives a frame in several buffers, from entry `at`. It is the last frame of its burst.
     #[cold]
     fn take_chain(&mut self, at: u16, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), RingFault> {
         self.at = at;
@@ -161,7 +162,7 @@ impl<B: Buffers> Rx<B> {
     }
 }
 
-/// Counts a frame that cannot be carried; its buffers go back with the burst.
+/// Counts a frame of invalid length; its buffers return with the burst.
 #[cold]
 fn lose(len: usize, buf_id: BufId, burst: &mut Burst, stats: &mut BurstStats) {
     stats.drop(if len < SHORTEST { DropReason::TooShort } else { DropReason::TooLong }, 1);
@@ -170,8 +171,8 @@ fn lose(len: usize, buf_id: BufId, burst: &mut Burst, stats: &mut BurstStats) {
 
 impl<B: Buffers> RxQueue for Rx<B> {
     fn prefetch(&self) {
-        // Descriptors that are not announced are just being written: fetching them takes them out of the
-        // sender's hands.
+        // Descriptors that are not published may be written at this moment: a prefetch would take their line from the
+        // sender's cache.
         let known = self.seen.wrapping_sub(self.at);
         if known < BURST as u16 {
             self.ring.prefetch_theirs::<B::End>();
@@ -195,7 +196,7 @@ impl<B: Buffers> RxQueue for Rx<B> {
         self.publish();
     }
 
-    /// A sender that waits for buffers looks for them itself.
+    /// Not supported by the protocol: a sender that waits for buffers polls the index.
     fn notify(&mut self) {}
 
     fn enable_notification(&mut self) -> Result<bool, PortFault> {
@@ -211,7 +212,7 @@ impl<B: Buffers> RxQueue for Rx<B> {
         Some(self.wake.as_fd())
     }
 
-    /// The memory stays as it is for as long as the connection does.
+    /// The memory does not change during the connection.
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
     }

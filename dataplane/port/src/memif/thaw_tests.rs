@@ -1,4 +1,4 @@
-//! Rings of both ends of a memif connection, frozen and thawed under traffic.
+//! Freezes and thaws rings of both ends of a memif connection under traffic.
 
 use super::joined::Joined;
 use super::options::Options;

@@ -1,10 +1,10 @@
-//! A memif port's transmit ring, as the switch sends to it.
+//! Transmit queue of a memif port.
 //!
-//! Buffers that come next stand in a private avail cache: read, judged, found and fetched for writing while the burst before
-//! is on its way, so the peer may change their descriptors afterwards without effect. A frame is written into the
-//! buffer in front, or over as many as it needs, and all frames of one call become visible with one store.
+//! The next buffers are kept in a private avail cache: read, validated, translated and prefetched for writing while
+//! the previous burst is sent, so later changes of their descriptors by the peer have no effect. A frame is written
+//! to the first buffer, or to as many as it needs, and all frames of one call are published with one store.
 //!
-//! [`RingTx`] does the rest, for one worker or several.
+//! [`RingTx`] implements the rest, for one worker or several.
 
 use super::RingFault;
 use super::buffers::{Buffers, Place};
@@ -17,14 +17,14 @@ use mem::GuestMemory;
 use mem::copy::Kernel;
 use std::sync::Arc;
 
-/// Places of the avail cache, a power of two: a burst, and the most that one frame may take.
+/// Slots of the avail cache, a power of two: a burst, plus the maximum buffers of one frame.
 const CACHED: usize = 128;
-/// Buffers kept found and fetched ahead of need.
+/// Number of buffers translated and prefetched ahead of need.
 const AHEAD: u16 = BURST as u16;
-/// Most buffers of one frame.
+/// Maximum buffers of one frame.
 const MOST_PIECES: u16 = BURST as u16;
 
-/// A queue that continues from `state`. The copy kernel is chosen here, once.
+/// Creates a queue that continues from `state`. Selects the copy kernel once.
 pub(super) fn thaw<B: Buffers>(queue: Queue<B>, state: QueueState) -> Result<Box<dyn TxQueue>, PortFault> {
     let wake = queue.wake.clone();
     let core = Core::thaw(queue, state)?;
@@ -38,26 +38,26 @@ pub(super) struct Core<B> {
     ring: Ring,
     buffers: B,
     cache: Box<[Place; CACHED]>,
-    /// The next entry to give out.
+    /// Next entry to use.
     at: u16,
-    /// The avail cache ends before this entry.
+    /// End of the avail cache (exclusive).
     cached_end: u16,
-    /// Free entries end before this one, as last seen.
+    /// End of the free entries (exclusive), as last read.
     limit: u16,
-    /// Everything before this entry is described.
+    /// Entries before this one are described.
     described: u16,
-    /// Everything before this entry is published.
+    /// Entries before this one are published.
     posted: u16,
-    /// Buffers beyond the first that were counted together for frames since [`TxRing::take_work`].
+    /// Buffers after the first, counted for frames that span buffers, since [`TxRing::take_work`].
     walked: u64,
 }
 
 impl<B: Buffers> Core<B> {
-    /// Continues from `state`. Entries that were reserved and not committed are free again.
+    /// Continues from `state`. Entries reserved and not committed are free again.
     fn thaw(Queue { ring, buffers, wake: _ }: Queue<B>, state: QueueState) -> Result<Self, PortFault> {
         let (at, limit) = match state {
             QueueState::Fresh => (0, if B::End::LENDS { ring.size() } else { 0 }),
-            // How many entries are free is read anew.
+            // The number of free entries is read again.
             QueueState::Memif(state) if state.done == state.at && state.held.is_empty() => {
                 (state.at, state.at)
             }
@@ -67,13 +67,13 @@ impl<B: Buffers> Core<B> {
         Ok(Self { ring, buffers, cache, at, cached_end: at, limit, described: at, posted: at, walked: 0 })
     }
 
-    /// The place of entry `at`, which is in the avail cache.
+    /// The buffer of entry `at`, which must be in the avail cache.
     #[inline(always)]
     fn place(&self, at: u16) -> Place {
         self.cache[usize::from(at) % CACHED]
     }
 
-    /// Sees to it that `n` places, [`CACHED`] at most, are in the avail cache, if the peer has offered as many.
+    /// Fills the avail cache to `n` buffers, at most [`CACHED`], if the peer has offered as many.
     #[inline]
     fn fill_cache(&mut self, n: u16) -> Result<(), RingFault> {
         let target = self.at.wrapping_add(n);
@@ -96,13 +96,13 @@ impl<B: Buffers> Core<B> {
         Ok(())
     }
 
-    /// Reads how far the peer is.
+    /// Reads the peer's index.
     #[inline]
     fn look(&mut self) -> Result<(), RingFault> {
         let (theirs, size) = (self.ring.theirs::<B::End>(), self.ring.size());
         let limit = if B::End::LENDS { theirs.wrapping_add(size) } else { theirs };
         let free = limit.wrapping_sub(self.posted);
-        // It may neither give more than the ring has nor take back what it gave.
+        // The free entries must not exceed the ring's size, and entries offered before must stay free.
         if free > size || free < self.limit.wrapping_sub(self.posted) {
             return Err(RingFault::Index { theirs, ours: self.posted, size });
         }
@@ -110,7 +110,7 @@ impl<B: Buffers> Core<B> {
         Ok(())
     }
 
-    /// Buffers in front for a frame of `len` bytes: how many, or why there are none.
+    /// Number of leading buffers for a frame of `len` bytes, or the reason why there are none.
     #[inline(always)]
     fn count(&mut self, len: usize) -> Result<Result<u16, Taken>, RingFault> {
         if self.at != self.cached_end && len <= self.place(self.at).room.len() {
@@ -124,7 +124,7 @@ impl<B: Buffers> Core<B> {
         let most = MOST_PIECES.min(self.ring.size());
         let (mut n, mut room) = (0, 0);
         let found = loop {
-            // Also a frame without bytes takes a buffer.
+            // An empty frame takes a buffer too.
             if n > 0 && room >= len {
                 break Ok(n);
             }
@@ -217,10 +217,10 @@ impl<B: Buffers> TxRing for Core<B> {
         Ok(self.fill_cache(AHEAD)?)
     }
 
-    /// Buffers of whatever size. A fault is found again, and reported, by the next call that sends.
+    /// Buffers may have any size. The next call that sends finds and reports a fault again.
     fn room(&mut self, len: usize) -> usize {
         if self.fill_cache(AHEAD).is_err() {
-            // A fault is found again, and reported, by the next call that sends.
+            // The next call that sends finds and reports the fault again.
             return 1;
         }
         let (mut frames, mut room) = (0, 0);
@@ -230,7 +230,7 @@ impl<B: Buffers> TxRing for Core<B> {
                 (frames, room) = (frames + 1, 0);
             }
         }
-        // A frame that no buffers would hold has to come here to be counted.
+        // A frame that can never fit is accepted here, so that it is counted.
         if frames == 0 && matches!(self.count(len), Ok(Ok(_) | Err(Taken::TooSmall)) | Err(_)) {
             1
         } else {
@@ -238,7 +238,7 @@ impl<B: Buffers> TxRing for Core<B> {
         }
     }
 
-    /// The peer chooses how small its buffers are.
+    /// The peer chooses the size of its buffers.
     #[inline(always)]
     fn take_work(&mut self) -> u64 {
         std::mem::take(&mut self.walked) * work::PIECE
@@ -254,7 +254,7 @@ impl<B: Buffers> TxRing for Core<B> {
         if self.buffers.is_lost() { Err(PortFault::MemoryLost) } else { Ok(()) }
     }
 
-    /// The memory stays as it is for as long as the connection does.
+    /// The memory does not change during the connection.
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
     }

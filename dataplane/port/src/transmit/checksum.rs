@@ -1,16 +1,16 @@
-//! Checksums of frames in private memory whose receiver does not fill them in.
+//! Completes checksums of frames in private memory for receivers without checksum offload.
 
 use crate::Offload;
 use wire::Layers;
 use wire::checksum::{Sum, protocol};
 
-/// Where the checksum of SCTP stands in its header, which is a `CRC32c` (RFC 9260 appendix A).
+/// Offset of the checksum in the SCTP header, a `CRC32c` (RFC 9260 appendix A).
 const SCTP_CHECKSUM: usize = 8;
 
-/// A field of a frame, finished.
+/// A completed checksum field of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Field {
-    /// Bytes of the frame in front of it.
+    /// Offset of the field in the frame.
     pub(super) at: usize,
     bytes: [u8; 4],
     len: usize,
@@ -22,8 +22,8 @@ impl Field {
     }
 }
 
-/// The checksum that `offload` leaves to be done, of a frame of `len` bytes that `parts` add up to; the first part holds the
-/// headers. `None` if it does not lie in the frame, or there is none.
+/// Computes the checksum that `offload` leaves for a frame of `len` bytes, the concatenation of `parts`. The first
+/// part contains the headers. Returns `None` if the checksum is outside the frame or none is left.
 pub(super) fn finished(offload: Offload, parts: &[&[u8]], len: usize) -> Option<Field> {
     let (start, offset) = offload.checksum()?;
     let at = start + offset;
@@ -34,7 +34,7 @@ pub(super) fn finished(offload: Offload, parts: &[&[u8]], len: usize) -> Option<
     (field.at + field.len <= len).then_some(field)
 }
 
-/// The field holds the pseudo header's sum, which therefore is part of what is added up.
+/// Includes the field itself, which contains the pseudo-header sum.
 fn internet(parts: &[&[u8]], start: usize, at: usize) -> Field {
     let mut sum = Sum::default();
     between(parts, start, usize::MAX).for_each(|bytes| sum.add(bytes));
@@ -42,7 +42,7 @@ fn internet(parts: &[&[u8]], start: usize, at: usize) -> Field {
     Field { at, bytes: [first, last, 0, 0], len: 2 }
 }
 
-/// The sum is that of a packet with zeros in the field.
+/// Computes the checksum with zeros in the field.
 fn crc32c(parts: &[&[u8]], start: usize, at: usize) -> Field {
     let append = |crc, bytes: &[u8]| crc32c::crc32c_append(crc, bytes);
     let crc = between(parts, start, at).fold(0, append);
@@ -50,7 +50,7 @@ fn crc32c(parts: &[&[u8]], start: usize, at: usize) -> Field {
     Field { at, bytes: crc.to_le_bytes(), len: 4 }
 }
 
-/// Bytes `from..to` of what the parts add up to.
+/// Bytes `from..to` of the concatenated parts.
 fn between<'a>(parts: &'a [&'a [u8]], from: usize, to: usize) -> impl Iterator<Item = &'a [u8]> {
     let mut at = 0;
     parts.iter().map(move |part| {

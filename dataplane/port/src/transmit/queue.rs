@@ -1,10 +1,10 @@
-//! The transmit queue of a ring, in the hands of one worker or shared by several.
+//! Transmit queue of a ring, used by one worker or shared by several.
 //!
-//! Protocol of a shared queue: under the lock a worker takes places and a ticket (`reserve`); without it, it writes the frames;
-//! under the lock again it gives the ticket back (`commit`), and what no older ticket precedes is posted and published.
-//! Different tickets never overlap. Every ticket has places, so there are never more tickets open than the ring has entries,
-//! however long a worker takes to give its own back. The slots pin the map that the ring had when the places were taken,
-//! because another worker may refresh the ring meanwhile.
+//! Protocol of a shared queue: with the lock, a worker reserves slots and a ticket (`reserve`). Without the lock, it
+//! writes the frames. With the lock again, it returns the ticket (`commit`), and the frames of all tickets without an
+//! open older ticket are posted and published. Slots of different tickets never overlap. Every ticket has slots, so
+//! the number of open tickets is at most the ring's size, regardless of how long a worker keeps its ticket. The slots
+//! pin the map at the time of reservation, because another worker may refresh the ring meanwhile.
 
 use super::slots::Abandon;
 use super::tickets::Ticket;
@@ -17,7 +17,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What all handles of a ring share.
+/// State shared by all handles of a ring.
 struct Common<R> {
     ring: R,
     tickets: Tickets<Filled>,
@@ -29,7 +29,8 @@ impl<R: TxRing> Abandon for Mutex<Common<R>> {
         let Common { ring, tickets, doorbell } = &mut *lock(self);
         tickets.deliver(ticket, filled, |filled| ring.post(filled));
         ring.publish();
-        // Frames behind the ticket were committed before, and their workers have asked already. Pairs as in `notify`.
+        // Frames after this ticket were committed before, and their workers have already checked for notifications.
+        // Pairs with the same fence as in `notify`.
         fence(Ordering::SeqCst);
         if ring.needs_notification() {
             eventfd::call(doorbell.as_deref());
@@ -40,16 +41,16 @@ impl<R: TxRing> Abandon for Mutex<Common<R>> {
 enum Hold<R> {
     Alone(R),
     Shared(Arc<Mutex<Common<R>>>),
-    /// Between the two, for a moment.
+    /// Temporary state between the two.
     Neither,
 }
 
-/// One worker's handle of a ring.
+/// A worker's handle of a ring.
 pub(crate) struct RingTx<R, K> {
     hold: Hold<R>,
-    /// For packets of bursts.
+    /// Slots for packets of bursts.
     slots: Slots,
-    /// Signalled when the other side wants to be notified; `None` if it polls.
+    /// Signalled if the peer needs a notification; `None` if it polls.
     doorbell: Option<Arc<OwnedFd>>,
     capabilities: Capabilities,
     kernel: PhantomData<K>,
@@ -60,7 +61,7 @@ fn lock<R>(common: &Mutex<Common<R>>) -> MutexGuard<'_, Common<R>> {
 }
 
 impl<R: TxRing, K: Kernel> RingTx<R, K> {
-    /// The only handle of `ring`.
+    /// Creates the only handle of `ring`.
     pub(crate) fn new(ring: R, doorbell: Option<Arc<OwnedFd>>, capabilities: Capabilities) -> Self {
         Self::over(Hold::Alone(ring), doorbell, capabilities)
     }
@@ -73,7 +74,7 @@ impl<R: TxRing, K: Kernel> RingTx<R, K> {
         Self { hold, slots, doorbell, capabilities, kernel: PhantomData }
     }
 
-    /// Another handle.
+    /// Creates another handle.
     pub(crate) fn another(&mut self) -> Self {
         let common = match std::mem::replace(&mut self.hold, Hold::Neither) {
             Hold::Alone(ring) => {
@@ -91,7 +92,7 @@ impl<R: TxRing, K: Kernel> RingTx<R, K> {
         Self::over(hold(), self.doorbell.clone(), self.capabilities)
     }
 
-    /// Runs `f` on the ring, alone or under the lock. `None` if there is none.
+    /// Runs `f` on the ring, under the lock if it is shared. Returns `None` if there is no ring.
     pub(super) fn with_ring<T>(&mut self, f: impl FnOnce(&mut R) -> T) -> Option<T> {
         match &mut self.hold {
             Hold::Alone(ring) => Some(f(ring)),
@@ -131,7 +132,7 @@ impl<R: TxRing, K: Kernel> TxQueue for RingTx<R, K> {
         stats: &mut BurstStats,
     ) -> Result<usize, PortFault> {
         let lengths = lengths.iter().map(|&len| len as usize);
-        // A reservation that was not committed, of this queue or of another one.
+        // Abandons an uncommitted reservation of this or another queue.
         slots.abandon();
         slots.accept(self.capabilities);
         match &mut self.hold {
@@ -164,9 +165,9 @@ impl<R: TxRing, K: Kernel> TxQueue for RingTx<R, K> {
             Hold::Alone(ring) => ring.needs_notification(),
             Hold::Shared(common) => {
                 let mut common = lock(common);
-                // Another worker may have published behind this worker's fence, and the question is asked once for all
-                // that was published. Under the lock that both publish under, this pairs with the fence of the other side
-                // between enabling notifications and looking at the ring again.
+                // Another worker may have published after this worker's fence, and one check covers everything
+                // published. Executed under the lock under which both publish, this fence pairs with the peer's fence
+                // between enabling notifications and reading the ring again.
                 fence(Ordering::SeqCst);
                 common.ring.needs_notification()
             }
@@ -191,7 +192,7 @@ impl<R: TxRing, K: Kernel> TxQueue for RingTx<R, K> {
     }
 }
 
-/// Sends with no other handle at the ring.
+/// Sends on a ring without other handles.
 #[inline(always)]
 fn send_alone<R: TxRing, K: Kernel>(
     ring: &mut R,
@@ -201,16 +202,16 @@ fn send_alone<R: TxRing, K: Kernel>(
     stats: &mut BurstStats,
 ) -> Result<usize, PortFault> {
     let sent = send_all::<R, K>(ring, slots, burst, indices, stats);
-    // Also behind a fault: what counts as sent has to arrive.
+    // Also after a fault: packets counted as sent must be delivered.
     ring.publish();
     let stocked = if sent.is_ok() { ring.refill() } else { Ok(()) };
     stats.work += ring.take_work();
-    // Zeros that stand for lost memory may look like any other fault.
+    // Truncated memory reads as zeros, which can look like any other fault; this check comes first.
     ring.check_memory()?;
     stocked.and(sent)
 }
 
-/// Sends until the ring is full. Returns how many indices are done with.
+/// Sends until the ring is full. Returns the number of indices processed.
 #[inline(always)]
 fn send_all<R: TxRing, K: Kernel>(
     ring: &mut R,
@@ -234,8 +235,8 @@ fn send_all<R: TxRing, K: Kernel>(
     }
 }
 
-/// Sends the first of `indices`, for which there is no plain buffer in front, and those behind it up to the next one that has
-/// one. Returns how many indices are done with; none if the ring is full.
+/// Sends the first of `indices`, for which the next buffer is not plain, and the following ones up to the next that
+/// has a plain buffer. Returns the number of indices processed; 0 if the ring is full.
 #[cold]
 fn send_others<R: TxRing, K: Kernel>(
     ring: &mut R,
@@ -268,8 +269,8 @@ fn count(slots: &Slots, stats: &mut BurstStats) {
     }
 }
 
-/// Takes places for frames of these lengths. Returns how many of them are done with. What was taken before a fault is to be
-/// sent all the same: the next call meets the fault again.
+/// Reserves slots for frames of these lengths. Returns the number of lengths processed. Slots reserved before a fault
+/// must still be sent: the next call finds the fault again.
 fn reserve<R: TxRing>(
     ring: &mut R,
     lengths: impl ExactSizeIterator<Item = usize>,
@@ -284,7 +285,7 @@ fn reserve<R: TxRing>(
     done
 }
 
-/// `ODD`: only up to the first frame that finds a plain buffer.
+/// `ODD`: stop after the first frame with a plain buffer.
 fn take_all<R: TxRing, const ODD: bool>(
     ring: &mut R,
     lengths: impl ExactSizeIterator<Item = usize>,
@@ -308,7 +309,7 @@ fn take_all<R: TxRing, const ODD: bool>(
     Ok(all)
 }
 
-/// Publishes what was posted, and prepares for the next call.
+/// Publishes everything posted, and prepares for the next call.
 fn finish<R: TxRing>(ring: &mut R, slots: &mut Slots, stats: &mut BurstStats) -> Result<(), PortFault> {
     count(slots, stats);
     slots.clear();
@@ -330,7 +331,7 @@ fn reserve_shared<R: TxRing>(
     match &done {
         Ok(_) if !slots.is_empty() => slots.ticket = Some(tickets.reserve()),
         Ok(_) => {}
-        // The memory of the other side is gone, and the places with it.
+        // The peer's memory is gone, and the slots with it.
         Err(_) => slots.clear(),
     }
     done
@@ -349,7 +350,7 @@ fn commit_shared<R: TxRing>(
 
 #[cfg(test)]
 impl<R: TxRing, K: Kernel> RingTx<R, K> {
-    /// Tickets that are out, or wait for one that is.
+    /// Number of tickets that are open or wait for an older one.
     pub(super) fn open_tickets(&self) -> usize {
         match &self.hold {
             Hold::Shared(common) => lock(common).tickets.open(),

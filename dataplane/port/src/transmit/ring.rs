@@ -1,4 +1,4 @@
-//! What a ring must do so that [`RingTx`](super::RingTx) sends by it.
+//! Interface of a ring for [`RingTx`](super::RingTx).
 
 use super::{Filled, Form, Slots};
 use crate::{Burst, BurstStats, PortFault, QueueState};
@@ -6,62 +6,62 @@ use mem::GuestMemory;
 use mem::copy::Kernel;
 use std::sync::Arc;
 
-/// What became of taking buffers for one frame.
+/// Result of reserving buffers for one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// They stand behind the others in the slots.
+    /// The buffers were appended to the slots.
     Slot,
-    /// No buffers of the other side would hold the frame, however many it provides.
+    /// The frame fits in no number of the peer's buffers.
     TooSmall,
-    /// The other side has provided too few buffers for now.
+    /// The peer has provided too few buffers for now.
     Full,
 }
 
-/// A ring to send by, in the hands of one worker at a time. Buffers that were taken and not posted belong to the worker that
-/// took them; they are posted in the order in which they were taken.
+/// A transmit ring, used by one worker at a time. Buffers reserved and not posted belong to the worker that reserved
+/// them; they are posted in reservation order.
 pub(crate) trait TxRing: Send + 'static {
-    /// What stands in front of a frame.
+    /// Header before a frame.
     fn form(&self) -> Form;
 
-    /// The map that all buffers lie in.
+    /// The map that contains all buffers.
     fn map(&self) -> &Arc<GuestMemory>;
 
-    /// Looks for buffers for `n` frames, if fewer are at hand.
+    /// Looks for buffers for `n` frames if fewer are known.
     fn prepare(&mut self, n: usize) -> Result<(), PortFault>;
 
-    /// Sends packets for as long as each fits into the buffer in front. Returns how many; they are visible after
-    /// [`TxRing::publish`]. What remains is sent one by one with [`TxRing::take`].
+    /// Sends packets while each fits in the next buffer. Returns the number of packets, which are visible after
+    /// [`TxRing::publish`]. The others are sent one by one with [`TxRing::take`].
     fn send_plain<K: Kernel>(&mut self, burst: &Burst, indices: &[u8], stats: &mut BurstStats) -> usize;
 
-    /// Takes buffers for a frame of `len` bytes behind those in `slots`; `others` frames are to follow. Takes nothing unless
-    /// it returns [`Taken::Slot`].
+    /// Reserves buffers for a frame of `len` bytes and appends them to `slots`; `others` frames follow. Reserves
+    /// nothing unless it returns [`Taken::Slot`].
     fn take(&mut self, len: usize, others: usize, slots: &mut Slots) -> Result<Taken, PortFault>;
 
-    /// Posts buffers of whole frames, in the order in which they were taken. Nothing is sent in one that is refused.
+    /// Posts the buffers of whole frames, in reservation order. Refused buffers are posted empty or returned.
     fn post(&mut self, filled: &[Filled]);
 
-    /// Makes everything posted visible at once.
+    /// Publishes everything posted with one store.
     fn publish(&mut self);
 
-    /// Prepares for the next call: takes back buffers and fetches those that are next.
+    /// Prepares for the next call: reclaims buffers and prefetches the next ones.
     fn refill(&mut self) -> Result<(), PortFault>;
 
-    /// At least so many frames of `len` bytes can be taken now.
+    /// Minimum number of frames of `len` bytes that can be reserved now.
     fn room(&mut self, len: usize) -> usize;
 
-    /// Units of work of taking buffers since the last call ([`crate::work`]).
+    /// Units of work for reserving buffers since the last call ([`crate::work`]).
     fn take_work(&mut self) -> u64;
 
-    /// Whether the other side wants a notification for what was published since the last call. The caller has executed a
-    /// sequentially consistent fence since.
+    /// Whether the peer needs a notification of what was published since the last call. The caller must have executed
+    /// a sequentially consistent fence since then.
     fn needs_notification(&mut self) -> bool;
 
-    /// Fails if the memory of the other side was cut.
+    /// Returns an error if the peer's memory was truncated.
     fn check_memory(&mut self) -> Result<(), PortFault>;
 
-    /// Takes over a changed map.
+    /// Switches to a changed map.
     fn refresh(&mut self) -> Result<(), PortFault>;
 
-    /// Returns the state from which another ring continues. This one must not be used afterwards.
+    /// Returns the state from which another ring continues. This ring must not be used afterwards.
     fn freeze(&mut self) -> QueueState;
 }

@@ -1,12 +1,11 @@
-//! Reserved places in a queue's memory, and writing frames into them.
+//! Reserved slots in a queue's memory, and writing frames to them.
 //!
-//! Slots keep the memory of their places mapped, so frames can be written whatever happens to the queue meanwhile. The other
-//! side can write to the same memory at any time: nothing of it is ever behind a reference, and nothing is read back but the
-//! header, which is only compared. Must not be kept longer than a burst: slots that are not committed hold back those behind
-//! them.
+//! Slots pin their memory, so that frames can be written regardless of what happens to the queue. The peer can write
+//! to the same memory at any time: no reference to it is created, and nothing is read back except the header, which
+//! is only compared. Slots must not be kept longer than a burst: uncommitted slots delay all later ones.
 //!
-//! Slots of a shared ring that are dropped without a commit give their places back as frames of no bytes ([`Slots::refuse`]), so
-//! that frames behind them leave. Those of a ring with one handle are lost to the ring until it starts anew.
+//! If slots of a shared ring are dropped without a commit, they are posted as empty frames ([`Slots::refuse`]), so
+//! that later frames are sent. Slots of a ring with one handle are lost until the ring restarts.
 
 use super::checksum::finished;
 use super::tickets::Ticket;
@@ -17,31 +16,31 @@ use mem::{GuestMemory, VolatileSlice};
 use std::ops::Range;
 use std::sync::{Arc, Weak};
 
-/// Longest header in front of a frame.
+/// Maximum length of the header before a frame.
 const LONGEST_HEADER: usize = 12;
 
-/// How a virtio-net header (VIRTIO 1.2 section 5.1.6) in front of a frame reads.
+/// Kind of virtio-net header (VIRTIO 1.2 section 5.1.6) before a frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Told {
-    /// There is none.
+    /// No header.
     #[default]
     Nothing,
-    /// As a device writes it for a driver that finishes packets as these capabilities say; with the number of buffers.
+    /// Header of a device for a driver with these capabilities, with the number of buffers.
     Driver(Capabilities),
-    /// As a driver writes it: it vouches for no checksum (section 5.1.6.2.1).
+    /// Header of a driver, which does not claim validated checksums (section 5.1.6.2.1).
     Device,
 }
 
-/// What stands in front of a frame.
+/// Header before a frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Form {
-    /// Bytes: 0, 10, or 12 where the header ends with the number of buffers.
+    /// Length in bytes: 0, 10, or 12 if the header ends with the number of buffers.
     pub(crate) header_len: usize,
     pub(crate) told: Told,
 }
 
 impl Form {
-    /// The words that say what is left to be done for a packet with this head.
+    /// The header's offload fields for a packet with this head.
     #[inline(always)]
     pub(crate) fn words(self, offload: Offload, head: &[u8]) -> [u8; OFFLOAD_HEADER] {
         if offload == Offload::NONE { [0; OFFLOAD_HEADER] } else { self.words_of_work(offload, head) }
@@ -56,7 +55,7 @@ impl Form {
         }
     }
 
-    /// The header of a frame in `buffers` buffers.
+    /// Header of a frame in `buffers` buffers.
     #[inline(always)]
     fn header(self, words: [u8; OFFLOAD_HEADER], buffers: usize) -> [u8; LONGEST_HEADER] {
         let mut header = [0; LONGEST_HEADER];
@@ -68,25 +67,25 @@ impl Form {
     }
 }
 
-/// A buffer of a slot, as it is posted.
+/// A buffer of a slot, to be posted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Filled {
-    /// Its number in the ring.
+    /// Identifier in the ring.
     pub(crate) id: u16,
-    /// How many ring entries it takes (vhost-user), or in which region it lies (memif).
+    /// Number of ring entries (vhost-user) or region (memif).
     pub(crate) tag: u16,
-    /// Bytes to be written, headers included. While a frame's buffers are gathered: bytes that it has.
+    /// Bytes to write, including the header. While a frame's buffers are gathered: the buffer's capacity.
     pub(crate) len: u32,
-    /// Whether the frame goes on in the next one.
+    /// Whether the frame continues in the next buffer.
     pub(crate) has_next: bool,
-    /// Whether the header in it says that work is left.
+    /// Whether its header leaves an offload.
     pub(crate) is_marked: bool,
-    /// Whether the frame has a header and no bytes: nothing is to be sent, and a ring that can takes the buffer back.
+    /// Whether the frame is a header without data. It is not to be sent; the ring reclaims the buffer if it can.
     pub(crate) is_refused: bool,
 }
 
 impl Filled {
-    /// A buffer of `len` bytes.
+    /// Creates a buffer of `len` bytes.
     #[inline(always)]
     pub(crate) fn new(id: u16, tag: u16, len: usize) -> Self {
         let len = u32::try_from(len).unwrap_or(u32::MAX);
@@ -94,19 +93,19 @@ impl Filled {
     }
 }
 
-/// A shared ring, for slots that are dropped without a commit.
+/// A shared ring, for slots dropped without a commit.
 pub(super) trait Abandon: Send + Sync {
-    /// Takes a ticket back with buffers of frames that were refused.
+    /// Returns a ticket with the buffers of refused frames.
     fn abandon(&self, ticket: Ticket, filled: &mut Vec<Filled>);
 }
 
-/// The place of one frame.
+/// Slot of one frame.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// Which of the lengths that were asked for.
+    /// Index of its length in the reservation.
     number: u32,
     len: u32,
-    /// Which pieces and buffers are its own. A frame that is refused has no pieces.
+    /// Ranges of its pieces and buffers. A refused frame has no pieces.
     pieces: (u32, u32),
     buffers: (u32, u32),
     offload: Offload,
@@ -116,68 +115,68 @@ fn range((from, to): (u32, u32)) -> Range<usize> {
     from as usize..to as usize
 }
 
-/// Places for frames in a transmit queue's memory, between [`TxQueue::reserve`](crate::TxQueue::reserve) and
+/// Slots for frames in a transmit queue's memory, between [`TxQueue::reserve`](crate::TxQueue::reserve) and
 /// [`TxQueue::commit`](crate::TxQueue::commit). Reused; allocates only until it has held the largest reservation.
 #[derive(Debug, Default)]
 pub struct Slots {
     form: Form,
-    /// What may be left to be done for frames that are written.
+    /// Offloads that written frames may leave.
     accepted: Capabilities,
-    /// Frames that are not sent because what is left to be done for them cannot be done.
+    /// Number of frames that are not sent because their offloads cannot be completed.
     refused: usize,
     list: Vec<Slot>,
-    /// The pieces of all frames, headers included, in order.
+    /// Pieces of all frames, including headers, in order.
     pieces: Vec<VolatileSlice>,
     buffers: Vec<Filled>,
-    /// The first piece and the first buffer of the frame that is being gathered.
+    /// Index of the first piece and of the first buffer of the frame being gathered.
     from: (usize, usize),
     pin: Option<Arc<GuestMemory>>,
-    /// The place in the order of a queue that workers share.
+    /// Position in the order of a shared queue.
     pub(super) ticket: Option<Ticket>,
-    /// Where the ticket goes back to.
+    /// The ring to which an uncommitted ticket returns.
     home: Option<Weak<dyn Abandon>>,
-    /// Of a queue without memory of its own.
+    /// Private memory, for queues without reservable memory.
     pub(super) staging: super::staged::Staging,
 }
 
 impl Slots {
-    /// None.
+    /// Creates an empty set of slots.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Frames for which there are places.
+    /// Number of slots.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether there are no places.
+    /// Whether there are no slots.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Whether the last frame lies in one piece.
+    /// Whether the last frame is in one piece.
     #[inline(always)]
     pub(super) fn ends_plain(&self) -> bool {
         self.list.last().is_some_and(|slot| slot.pieces.1 - slot.pieces.0 == 1)
     }
 
-    /// Which of the lengths that were asked for the `k`-th slot is for: those that no buffers could hold have none.
+    /// Index in the reservation of the `k`-th slot's length. Frames that fit in no buffers have no slot.
     pub fn number(&self, k: usize) -> usize {
         self.list[k].number as usize
     }
 
-    /// Bytes of the frame in the `k`-th slot.
+    /// Length in bytes of the frame in the `k`-th slot.
     pub fn frame_len(&self, k: usize) -> usize {
         self.list[k].len as usize
     }
 
-    /// Bytes of all frames.
+    /// Total length of all frames in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.list.iter().map(|slot| u64::from(slot.len)).sum()
     }
 
-    /// Empties the slots for places in `map`.
+    /// Empties the slots and prepares them for buffers in `map`.
     #[inline]
     pub(super) fn begin(&mut self, map: &Arc<GuestMemory>, form: Form) {
         debug_assert!(self.ticket.is_none(), "the last reservation was not committed");
@@ -188,7 +187,7 @@ impl Slots {
         }
     }
 
-    /// Forgets all places.
+    /// Removes all slots.
     pub(super) fn clear(&mut self) {
         self.list.clear();
         self.pieces.clear();
@@ -196,12 +195,12 @@ impl Slots {
         (self.from, self.refused) = ((0, 0), 0);
     }
 
-    /// What may be left to be done for frames that are written ([`Slots::write`]).
+    /// Sets the offloads that written frames may leave ([`Slots::write`]).
     pub(super) fn accept(&mut self, accepted: Capabilities) {
         self.accepted = accepted;
     }
 
-    /// Tickets go back to `home` if they are not committed.
+    /// Sets the ring to which uncommitted tickets return.
     pub(super) fn belong_to<H: Abandon + 'static>(&mut self, home: &Arc<H>) {
         if self.home.as_ref().is_none_or(|old| !std::ptr::addr_eq(old.as_ptr(), Arc::as_ptr(home))) {
             let home: Weak<H> = Arc::downgrade(home);
@@ -209,7 +208,7 @@ impl Slots {
         }
     }
 
-    /// Gives the places of a reservation back that was not committed.
+    /// Returns the buffers of an uncommitted reservation.
     pub(super) fn abandon(&mut self) {
         if let Some(ticket) = self.ticket.take()
             && let Some(home) = self.home.as_ref().and_then(Weak::upgrade)
@@ -219,41 +218,41 @@ impl Slots {
         }
     }
 
-    /// Lets go of the memory.
+    /// Unpins the memory.
     pub(super) fn unpin(&mut self) {
         self.pin = None;
     }
 
-    /// Adds a piece of the pinned map to the frame that is being gathered.
+    /// Adds a piece of the pinned map to the frame being gathered.
     #[inline(always)]
     pub(crate) fn add_piece(&mut self, piece: VolatileSlice) {
         self.pieces.push(piece);
     }
 
-    /// Adds a buffer to the frame that is being gathered, behind its pieces.
+    /// Adds a buffer to the frame being gathered, after its pieces.
     #[inline(always)]
     pub(crate) fn add_buffer(&mut self, buffer: Filled) {
         self.buffers.push(buffer);
     }
 
-    /// The list that pieces are added to.
+    /// The list of pieces.
     pub(crate) fn pieces_mut(&mut self) -> &mut Vec<VolatileSlice> {
         &mut self.pieces
     }
 
-    /// The pieces and buffers of the frame that is being gathered.
+    /// Pieces and buffers of the frame being gathered.
     #[inline(always)]
     pub(crate) fn gathered(&self) -> (&[VolatileSlice], &[Filled]) {
         (&self.pieces[self.from.0..], &self.buffers[self.from.1..])
     }
 
-    /// Forgets what was added for a frame for which it did not suffice.
+    /// Discards the pieces and buffers of the frame being gathered.
     pub(crate) fn ungather(&mut self) {
         self.pieces.truncate(self.from.0);
         self.buffers.truncate(self.from.1);
     }
 
-    /// What was gathered is the slot of a frame of `len` bytes, number `number` of those that were asked for.
+    /// Turns the gathered buffers into the slot of a frame of `len` bytes, index `number` in the reservation.
     #[inline]
     pub(super) fn add_slot(&mut self, number: usize, len: usize) {
         let to = (self.pieces.len(), self.buffers.len());
@@ -275,38 +274,38 @@ impl Slots {
         self.from = to;
     }
 
-    /// The buffers of all frames, in order.
+    /// Buffers of all frames, in order.
     pub(crate) fn filled(&self) -> &[Filled] {
         &self.buffers
     }
 
-    /// The same, to be exchanged for others.
+    /// Like [`Slots::filled`], to be swapped with another list.
     pub(super) fn filled_mut(&mut self) -> &mut Vec<Filled> {
         &mut self.buffers
     }
 
-    /// What is left to be done for the frame in the `k`-th slot.
+    /// Offloads left for the frame in the `k`-th slot.
     pub(super) fn offload(&self, k: usize) -> Offload {
         self.list[k].offload
     }
 
-    /// The memory of the `k`-th slot, which is one piece.
+    /// Memory of the `k`-th slot, which must be one piece.
     pub(super) fn piece(&self, k: usize) -> VolatileSlice {
         self.pieces[self.list[k].pieces.0 as usize]
     }
 
-    /// Frames that are not sent because what is left to be done for them cannot be done.
+    /// Number of frames that are not sent because their offloads cannot be completed.
     pub(super) fn refused(&self) -> usize {
         self.refused
     }
 
-    /// Whether the frame in the `k`-th slot is one of them.
+    /// Whether the frame in the `k`-th slot is refused.
     pub(super) fn is_refused(&self, k: usize) -> bool {
         range(self.list[k].pieces).is_empty()
     }
 
-    /// Writes packet `i` of `burst`, which has the length that was asked for, into the `k`-th slot. What is left to be done for
-    /// the packet must be covered by the queue's [`capabilities`](crate::TxQueue::capabilities).
+    /// Writes packet `i` of `burst`, which must have the reserved length, to the `k`-th slot. Its offloads must be
+    /// covered by the queue's [`capabilities`](crate::TxQueue::capabilities).
     #[inline]
     pub fn write_packet<K: Kernel>(&mut self, k: usize, burst: &Burst, i: usize) {
         debug_assert_eq!(self.frame_len(k), burst.frame_len(i));
@@ -316,7 +315,7 @@ impl Slots {
         };
         let (first, body) = piece.split_at(self.form.header_len);
         if body.len() >= burst.frame_len(i) {
-            // SAFETY: the piece lies in the map that `self` pins; the body has room for the packet.
+            // SAFETY: the piece is inside the map that `self` pins; the body has room for the packet.
             unsafe {
                 write_header(first, &header[..self.form.header_len]);
                 burst.write_to::<K, { layout::ANY }>(
@@ -327,21 +326,21 @@ impl Slots {
         }
     }
 
-    /// Writes a frame in several pieces.
+    /// Writes a frame to several pieces.
     #[cold]
     fn scatter<K: Kernel>(&self, slot: Slot, header: &[u8; LONGEST_HEADER], frame: &Frame<'_>) {
         self.put_header(slot, header);
         let bodies = self.bodies(slot);
-        // SAFETY: the pieces lie in the map that `self` pins and were gathered until header and frame fit.
+        // SAFETY: the pieces are inside the map that `self` pins and were gathered until header and frame fit.
         unsafe { frame.scatter_to::<K>(bodies) };
     }
 
-    /// Writes a frame that `parts`, bytes of the caller's, add up to: as many as were asked for. Each slot is written once.
+    /// Writes a frame given as concatenated `parts` of the reserved total length. Each slot is written once.
     ///
-    /// `offload` says what is left to be done; the first part holds the packet's headers. A checksum that the queue does not
-    /// accept ([`capabilities`](crate::TxQueue::capabilities)) is filled in here. Segmentation must be accepted, because a
-    /// reserved place holds one frame: otherwise, and if the checksum lies outside the frame, the frame is not sent, and
-    /// counts as [`DropReason::BadOffload`](crate::DropReason::BadOffload) with the commit.
+    /// `offload` describes the offloads left; the first part contains the packet's headers. A checksum that the queue
+    /// does not accept ([`capabilities`](crate::TxQueue::capabilities)) is completed here. Segmentation must be
+    /// accepted, because a slot holds one frame. If it is not, or if the checksum is outside the frame, the frame is
+    /// not sent, and counts as [`DropReason::BadOffload`](crate::DropReason::BadOffload) at commit.
     pub fn write<K: Kernel>(&mut self, k: usize, offload: Offload, parts: &[&[u8]]) {
         if offload.is_work() && !self.accepted.cover(offload.needs()) {
             return self.write_finished::<K>(k, offload, parts);
@@ -349,7 +348,7 @@ impl Slots {
         self.write_parts::<K>(k, offload, parts);
     }
 
-    /// Writes a frame after the checksum was filled in, or refuses it.
+    /// Completes the checksum and writes the frame, or refuses it.
     #[cold]
     fn write_finished<K: Kernel>(&mut self, k: usize, offload: Offload, parts: &[&[u8]]) {
         let is_possible = offload.segmentation().is_none();
@@ -361,14 +360,14 @@ impl Slots {
             let behind = body.split_at(skip).1;
             skip -= skip.min(body.len());
             let (here, rest) = left.split_at(left.len().min(behind.len()));
-            // SAFETY: the piece lies in the map that `self` pins; the bytes were cut to its length.
+            // SAFETY: the piece is inside the map that `self` pins; the bytes were limited to its length.
             unsafe { behind.split_at(here.len()).0.copy_in::<K>(here) };
             left = rest;
         }
     }
 
-    /// The frame in the `k`-th slot is not sent. Its buffers cannot leave the order of the ring, so they are posted as a frame of
-    /// no bytes, which every receiver drops as too short.
+    /// Marks the frame in the `k`-th slot as not to be sent. Its buffers keep their place in ring order, so they are
+    /// posted as an empty frame, which every receiver drops as too short.
     fn refuse(&mut self, k: usize) {
         if self.is_refused(k) {
             return;
@@ -399,14 +398,14 @@ impl Slots {
                     room = next;
                 }
                 let (here, rest) = part.split_at(part.len().min(room.len()));
-                // SAFETY: the piece lies in the map that `self` pins; the part was cut to its length.
+                // SAFETY: the piece is inside the map that `self` pins; the part was limited to its length.
                 unsafe { room.copy_in::<K>(here) };
                 (room, part) = (room.split_at(here.len()).1, rest);
             }
         }
     }
 
-    /// Notes what is left to be done for the frame in slot `k`. Returns the slot and its header.
+    /// Records the offloads of the frame in slot `k`. Returns the slot and its header.
     #[inline]
     fn header(&mut self, k: usize, offload: Offload, head: &[u8]) -> (Slot, [u8; LONGEST_HEADER]) {
         let slot = &mut self.list[k];
@@ -419,19 +418,19 @@ impl Slots {
         (*slot, header)
     }
 
-    /// Writes a header to the front of the slot's pieces.
+    /// Writes a header to the beginning of the slot's pieces.
     #[inline(always)]
     fn put_header(&self, slot: Slot, header: &[u8; LONGEST_HEADER]) {
         let (pieces, header_len, mut written) = (&self.pieces[range(slot.pieces)], self.form.header_len, 0);
         for piece in pieces {
             let here = piece.split_at(header_len - written).0;
-            // SAFETY: the piece lies in the map that `self` pins.
+            // SAFETY: the piece is inside the map that `self` pins.
             unsafe { write_header(here, &header[written..written + here.len()]) };
             written += here.len();
         }
     }
 
-    /// What is behind the header in each of the slot's pieces.
+    /// The part of each of the slot's pieces after the header.
     #[inline(always)]
     fn bodies(&self, slot: Slot) -> impl Iterator<Item = VolatileSlice> {
         let (pieces, header_len, mut skipped) = (&self.pieces[range(slot.pieces)], self.form.header_len, 0);
@@ -449,11 +448,11 @@ impl Drop for Slots {
     }
 }
 
-/// Writes a header, or a part of it, unless it stands there already: most headers say nothing, and a line that is not written
-/// stays in both caches.
+/// Writes a header, or a part of it, only if it differs: most headers are zero, and a line that is not written stays
+/// in both caches.
 ///
 /// # Safety
-/// The map that made `to` is alive and `to.len()` is at least the header's length.
+/// The map that created `to` must be alive, and `to.len()` must be at least the header's length.
 #[inline(always)]
 unsafe fn write_header(to: VolatileSlice, header: &[u8]) {
     // SAFETY: by contract.

@@ -1,4 +1,4 @@
-//! Slots in private memory, for queues that have none of their own to reserve: frames are sent from there at commit.
+//! Slots in private memory, for queues without reservable memory: frames are sent from there at commit.
 
 use super::{Form, Slots};
 use crate::arena::Arena;
@@ -6,10 +6,10 @@ use crate::{BURST, Burst, BurstStats, Capabilities, DropReason, PLACES, PortFaul
 use mem::VolatileSlice;
 use mem::copy::chosen;
 
-/// Bytes of all frames that are staged at a time; the first may be longer.
+/// Maximum bytes of all staged frames; the first frame may be longer.
 const STAGED: usize = 256 << 10;
 
-/// Private memory and the burst that is sent from it.
+/// Private memory and the burst sent from it.
 #[derive(Debug, Default)]
 pub(crate) struct Staging {
     memory: Option<Arena>,
@@ -17,7 +17,7 @@ pub(crate) struct Staging {
 }
 
 impl Slots {
-    /// Takes places for up to a burst of frames, for which what `accepted` covers may be left to be done. Returns how many.
+    /// Reserves slots for up to a burst of frames, which may leave the offloads in `accepted`. Returns the number.
     pub(crate) fn stage(&mut self, lengths: &[u32], accepted: Capabilities) -> Result<usize, PortFault> {
         self.accept(accepted);
         let sizes =
@@ -44,7 +44,8 @@ impl Slots {
         Ok(n)
     }
 
-    /// Sends what was staged with `tx`. What it does not take is dropped, also if it fails: the frames are in no other hands.
+    /// Sends the staged frames with `tx`. Frames that it does not take are dropped, also if it fails, because nothing
+    /// else holds them.
     pub(crate) fn send_staged(
         &mut self,
         stats: &mut BurstStats,
@@ -68,7 +69,7 @@ impl Slots {
         if let Ok(done) = sent {
             stats.drop(DropReason::QueueFull, (n - done) as u64);
         } else {
-            // A queue that buffers packets counts those as well.
+            // A queue that holds packets back counts those as well.
             let counted = stats.packets + stats.lost - counted;
             stats.drop(DropReason::PortFault, (n as u64).saturating_sub(counted));
         }

@@ -1,4 +1,4 @@
-//! What a worker that hangs between its steps costs the others, for the rings that workers share.
+//! Effect on other workers of a worker that hangs between reserve and commit, for shared rings.
 
 use super::{RingTx, TxRing};
 use crate::{Burst, BurstStats, Capabilities, DropReason, Offload, PortFault, Segmentation, Slots, TxQueue};
@@ -7,8 +7,8 @@ use mem::copy::Portable;
 /// Entries of each ring.
 pub(crate) const SIZE: u16 = 4;
 
-/// Two handles of a ring with places for [`SIZE`] frames. One reserves and hangs, the other goes on. `visible` says how many
-/// frames were posted.
+/// Creates two handles of a ring with room for [`SIZE`] frames. One reserves and hangs, the other continues.
+/// `visible` returns the number of posted frames.
 pub(crate) fn hang<R: TxRing>(ring: R, visible: impl Fn(&mut R) -> usize) {
     let mut hung = RingTx::<R, Portable>::new(ring, None, Capabilities::NONE);
     let mut other = hung.another();
@@ -25,7 +25,7 @@ pub(crate) fn hang<R: TxRing>(ring: R, visible: impl Fn(&mut R) -> usize) {
     assert_eq!((stats.bytes, slots.len()), (240, 0));
 }
 
-/// A queue without memory of its own, which takes so many packets.
+/// A queue without reservable memory that takes `room` packets.
 #[derive(Default)]
 struct Plain {
     room: usize,
@@ -89,7 +89,7 @@ fn a_queue_without_memory_of_its_own_sends_from_private_memory() {
     assert_eq!((stats.packets, stats.drops[DropReason::QueueFull as usize]), (70, 10));
 }
 
-/// A UDP datagram of `len` bytes with a sum of its pseudo header in its checksum field.
+/// A UDP datagram of `len` bytes with the pseudo-header sum in its checksum field.
 fn datagram(len: usize) -> Vec<u8> {
     let mut frame = vec![2; 12];
     frame.extend([8, 0, 0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);

@@ -1,15 +1,16 @@
-//! The order of work that several workers do at once on one ring.
+//! Order of work done by several workers at once on one ring.
 //!
-//! Protocol, three steps a burst, the first and the last under a lock that the user holds. First a worker takes what
-//! it is going to fill, and a ticket ([`Tickets::reserve`]). Then, without the lock, it fills and
-//! puts what is to be posted into a parcel; what different tickets took never overlaps. Last it gives both back
-//! ([`Tickets::deliver`]). With the oldest open ticket its parcel is posted, and those of all tickets behind it that are back
-//! already, so the ring sees the order in which things were taken. No lock is taken per packet, none is held while copying,
-//! and no worker waits for another worker's copy.
+//! Protocol: three steps per burst, the first and the last under a lock held by the caller. First, a worker reserves
+//! buffers and a ticket ([`Tickets::reserve`]). Second, without the lock, it fills the buffers and puts the entries
+//! to post into a parcel; buffers of different tickets never overlap. Third, it returns both ([`Tickets::deliver`]).
+//! With the oldest open ticket, its parcel is posted, followed by the parcels of all consecutive tickets already
+//! returned, so the ring receives entries in reservation order. No lock is taken per packet, none is held while
+//! copying, and no worker waits for another worker's copy.
 //!
-//! Each ticket must be given back: one that is not holds back all behind it for ever. A worker that has taken nothing,
-//! or fails before it has filled anything, gives its ticket back with an empty parcel. Nothing here locks or knows what
-//! is posted, and nothing allocates once there were as many open tickets, and parcels as long, as there will be.
+//! Each ticket must be returned: an open ticket delays all later ones. A worker that has reserved nothing, or fails
+//! before it fills anything, returns its ticket with an empty parcel. This module does not lock and is independent of
+//! the type of entries. It does not allocate once the maximum number of open tickets and the maximum parcel length
+//! have been reached.
 
 use std::collections::VecDeque;
 
@@ -18,12 +19,12 @@ use std::collections::VecDeque;
 #[must_use = "a ticket that is not given back holds back all behind it"]
 pub(crate) struct Ticket(u64);
 
-/// Parcels of what is to be posted, by ticket.
+/// Parcels of entries to post, by ticket.
 #[derive(Debug)]
 pub(crate) struct Tickets<P> {
-    /// Oldest first; `None` while the ticket is out.
+    /// Oldest first; `None` while the ticket is open.
     parcels: VecDeque<Option<Vec<P>>>,
-    /// The ticket at the front of `parcels`.
+    /// Number of the ticket at the front of `parcels`.
     oldest: u64,
     spare: Vec<Vec<P>>,
 }
@@ -33,21 +34,21 @@ impl<P> Tickets<P> {
         Self { parcels: VecDeque::new(), oldest: 0, spare: Vec::new() }
     }
 
-    /// The next ticket.
+    /// Reserves the next ticket.
     pub(crate) fn reserve(&mut self) -> Ticket {
         let ticket = Ticket(self.oldest + self.parcels.len() as u64);
         self.parcels.push_back(None);
         ticket
     }
 
-    /// Tickets that are out, or wait for one that is.
+    /// Number of tickets that are open or wait for an older one.
     #[cfg(test)]
     pub(super) fn open(&self) -> usize {
         self.parcels.len()
     }
 
-    /// Takes a ticket back with its parcel, which is empty afterwards, and posts what does not wait for an older ticket any
-    /// more.
+    /// Returns a ticket with its parcel, which is empty afterwards, and posts all parcels that no longer wait for an
+    /// older ticket.
     pub(crate) fn deliver(
         &mut self,
         Ticket(number): Ticket,
@@ -78,7 +79,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Gives `ticket` back with `parcel`. Returns what was posted then.
+    /// Returns `ticket` with `parcel`. Returns the entries posted by this.
     fn deliver(tickets: &mut Tickets<u32>, ticket: Ticket, mut parcel: Vec<u32>) -> Vec<u32> {
         let mut posted = vec![];
         tickets.deliver(ticket, &mut parcel, |p| posted.extend_from_slice(p));
@@ -101,7 +102,7 @@ mod tests {
         let [first, second, third] = [(); 3].map(|()| tickets.reserve());
         assert!(deliver(&mut tickets, third, vec![5, 6]).is_empty());
         assert_eq!(deliver(&mut tickets, first, vec![1, 2]), [1, 2]);
-        // A ticket that is taken while another waits stands behind it.
+        // A ticket reserved while another waits is behind it.
         let fourth = tickets.reserve();
         assert!(deliver(&mut tickets, fourth, vec![7]).is_empty());
         assert_eq!(deliver(&mut tickets, second, vec![3, 4]), [3, 4, 5, 6, 7]);
@@ -133,7 +134,7 @@ mod tests {
             all.sort_unstable();
             (all, tickets.parcels.capacity(), tickets.spare.capacity())
         };
-        // Until every list has been a parcel.
+        // Until every list has been used as a parcel.
         let at_first = (0..6).map(|_| round(64)).last();
         for n in (0..=64).rev() {
             assert_eq!(Some(round(n)), at_first);

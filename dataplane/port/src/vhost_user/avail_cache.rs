@@ -1,8 +1,8 @@
-//! Buffers taken ahead of need: the private avail cache of a transmit queue.
+//! Private avail cache of a transmit queue: buffers taken ahead of need.
 //!
-//! Only what stands at the front of the ring can be given out, so the avail cache is a queue: first the plain buffers
-//! of the last batch, then at most one chain with which that batch ended. Taking for a frame that needs several
-//! buffers is all or nothing; what was gathered in vain goes back. Nothing here writes to the guest.
+//! Buffers are used in ring order, so the avail cache is a queue: the plain buffers of the last batch, then at most
+//! one chain that ended the batch. For a frame that needs several buffers, gathering takes all or none; buffers
+//! gathered in vain are returned. Nothing here writes to the guest.
 
 use super::fill::{self, LONG_HEADER, SHORT_HEADER};
 use super::setup::QueueSetup;
@@ -16,41 +16,41 @@ use ring::device::{DeviceRing, VisitPlain};
 use ring::{BufId, Descriptor, Direction, RingFault, resolve};
 use std::sync::Arc;
 
-/// Plain buffers kept translated and fetched ahead of need.
+/// Number of plain buffers kept translated and prefetched.
 const AHEAD: usize = 64;
-/// So many are taken at a time at least, where the ring has them: four lines of descriptors. After bursts of a few frames a
-/// batch for each would look at lines in part and again (`docs/research/path-lines.md`).
+/// Minimum batch, if the ring has as many: four lines of descriptors. After bursts of a few frames, a batch for each
+/// would read partial lines repeatedly (`docs/research/path-lines.md`).
 const PART: usize = 16;
 
-/// Most buffers of one frame: 64 KiB in buffers of 1 KiB, and no guest's driver makes smaller ones.
+/// Maximum buffers of one frame: 64 KiB in buffers of 1 KiB. No guest driver uses smaller ones.
 const MOST_BUFFERS: usize = 64;
 
-/// Buffers were gathered for a frame and did not suffice. As long as the front of the ring is what it was, gathering again
-/// would end in the same way.
+/// Record of a gathering for which the buffers did not suffice. While the front of the ring is unchanged, gathering
+/// again would fail in the same way.
 #[derive(Clone, Copy)]
 struct Failed {
-    /// Bytes that the buffers had: a frame that needs more fails again.
+    /// Capacity of the buffers: a frame that needs more fails again.
     bytes: usize,
-    /// Ring entries that they took.
+    /// Number of ring entries of the buffers.
     slots: u32,
-    /// Whether no more buffers are gathered for a frame, however many there are.
+    /// Whether no more buffers are gathered for a frame, however many are available.
     too_small: bool,
 }
 
-/// Adds a buffer, whose pieces are added already. One without bytes is a fault.
+/// Adds a buffer whose pieces are added already. Returns a fault if it has no bytes.
 #[inline(always)]
 fn add_buffer(slots: &mut Slots, buf_id: BufId, capacity: usize) -> Result<(), RingFault> {
     slots.add_buffer(Filled::new(buf_id.id, buf_id.slots, capacity));
     if capacity == 0 { Err(RingFault::NoRoom) } else { Ok(()) }
 }
 
-/// What returns a buffer.
+/// Identifier that returns a buffer.
 #[inline(always)]
 fn buf_id(filled: &Filled) -> BufId {
     BufId { id: filled.id, slots: filled.tag }
 }
 
-/// Plain buffers in the order of the ring: those at `first + k` for `k < held`.
+/// Plain buffers in ring order: those at `first + k` for `k < held`.
 struct AvailCache {
     places: Box<Places>,
     first: usize,
@@ -59,14 +59,14 @@ struct AvailCache {
 
 const SHELF: usize = 2 * AHEAD;
 
-/// By place: the segment, and the number that returns it.
+/// Segment and identifier of each buffer.
 struct Places {
     segs: [VolatileSlice; SHELF],
     ids: [u16; SHELF],
 }
 
 impl Places {
-    /// Returns `false` if there is no such place.
+    /// Returns `false` if `at` is out of range.
     #[inline(always)]
     fn put(&mut self, at: usize, buffer: Descriptor, seg: VolatileSlice) -> bool {
         if at >= SHELF {
@@ -86,13 +86,13 @@ impl AvailCache {
         }
     }
 
-    /// Where the `k`-th buffer is.
+    /// Position of the `k`-th buffer.
     #[inline(always)]
     fn place(&self, k: usize) -> usize {
         self.first + k
     }
 
-    /// Makes place for as many buffers as are kept ahead, and says where the next one goes.
+    /// Makes room for [`AHEAD`] buffers. Returns the position of the next one.
     #[inline(always)]
     fn make_place(&mut self) -> usize {
         if self.held == 0 {
@@ -106,7 +106,7 @@ impl AvailCache {
         self.first + self.held
     }
 
-    /// The buffer in front.
+    /// The first buffer.
     fn front(&self) -> Option<(BufId, VolatileSlice)> {
         let at = self.place(0);
         (self.held > 0).then(|| (BufId::plain(self.places.ids[at]), self.places.segs[at]))
@@ -117,23 +117,23 @@ impl AvailCache {
         self.held -= n;
     }
 
-    /// Takes the last buffer back.
+    /// Removes the last buffer.
     fn take_back(&mut self) -> Option<BufId> {
         self.held = self.held.checked_sub(1)?;
         Some(BufId::plain(self.places.ids[self.place(self.held)]))
     }
 }
 
-/// Puts plain buffers into the avail cache and has what will be written of them fetched. Apart from the queue, so that its fields
-/// stay in registers.
+/// Adds plain buffers to the avail cache and prefetches the lines to write. Separate from the queue, so that its
+/// fields stay in registers.
 struct CacheFill<'a> {
     window: Window,
     translator: &'a mut Translator,
     places: &'a mut Places,
-    /// The place of the first one.
+    /// Position of the first buffer added.
     end: usize,
     header_len: usize,
-    /// Whether header and frame begin on one line in the buffers that came last: drivers lay out all of them alike.
+    /// Whether header and frame start on one line in the last buffers: drivers use one layout for all.
     on_one_line: bool,
 }
 
@@ -154,11 +154,11 @@ impl VisitPlain for CacheFill<'_> {
 }
 
 impl CacheFill<'_> {
-    /// Fetches the lines where header and frame begin.
+    /// Prefetches the lines where header and frame start.
     #[inline(always)]
     fn fetch(&self, seg: VolatileSlice) {
         if self.on_one_line {
-            // As Linux lays them out: both are written.
+            // Linux layout: both lines are written.
             seg.prefetch_write(0);
             seg.prefetch_write(64);
         } else {
@@ -178,14 +178,14 @@ pub(super) struct Core<R> {
     translator: Translator,
     plain: AvailCache,
     on_one_line: bool,
-    /// The chain behind the plain buffers.
+    /// The chain after the plain buffers.
     chain: Option<BufId>,
     chain_descriptors: Vec<Descriptor>,
-    /// What became of gathering, until something is taken.
+    /// Result of the last failed gathering, until a buffer is used.
     failed: Option<Failed>,
-    /// For gathering that only tells whether there is room.
+    /// Slots for gatherings that only test for room.
     probe: Slots,
-    /// Descriptors of chains that were read, pieces that were gathered, and those given back, since [`Core::take_work`].
+    /// Descriptors of chains read, pieces gathered, and pieces returned, since [`Core::take_work`].
     walked: u64,
 }
 
@@ -213,27 +213,27 @@ impl<R: DeviceRing> Core<R> {
         })
     }
 
-    /// What becomes of a frame for which gathering would fail as it did before.
+    /// Result for a frame for which gathering would fail as before.
     #[cold]
     fn fails_again(&mut self, need: usize) -> Option<Taken> {
         let failed = self.failed.filter(|failed| need > failed.bytes)?;
         if failed.too_small {
             return Some(Taken::TooSmall);
         }
-        // What was given back may stand in the avail cache again, so that the ring begins behind it.
+        // Returned buffers may be in the avail cache again; the ring then starts after them.
         let stocked = self.plain.held as u32 + self.chain.map_or(0, |buf_id| buf_id.slots.into());
         (!self.ring.has_beyond(failed.slots.saturating_sub(stocked))).then_some(Taken::Full)
     }
 
-    /// Gives each of `indices` the plain buffer in front and has `fill` write it, until the avail cache is used up or `fill` refuses a
-    /// buffer. `fill` says how many bytes it has written. Returns how many buffers were written.
+    /// Uses the next plain buffer for each of `indices` and calls `fill` to write it, until the avail cache is empty
+    /// or `fill` refuses a buffer. `fill` returns the number of bytes written. Returns the number of buffers written.
     #[inline(always)]
     fn fill_plain(
         &mut self,
         indices: &[u8],
         mut fill: impl FnMut(&GuestMemory, u8, VolatileSlice) -> Option<u32>,
     ) -> usize {
-        // Apart from `self`, so that they stay in registers while frames are written.
+        // Separate from `self`, so that they stay in registers while frames are written.
         let AvailCache { ref places, first, held } = self.plain;
         let map = &**self.translator.map();
         let (segs, ids) = (&places.segs[first..][..held], &places.ids[first..][..held]);
@@ -252,7 +252,7 @@ impl<R: DeviceRing> Core<R> {
         taken
     }
 
-    /// Gathers buffers until `need` bytes fit. The plain buffer in front, if there is one, is too small.
+    /// Gathers buffers until `need` bytes fit. The first plain buffer, if any, is too small.
     #[cold]
     fn take_several(&mut self, need: usize, slots: &mut Slots) -> Result<Taken, PortFault> {
         if !self.mergeable && self.plain.held > 0 {
@@ -269,7 +269,7 @@ impl<R: DeviceRing> Core<R> {
         taken
     }
 
-    /// Whether a frame of `need` bytes can be taken, or has to come to be counted. The ring stays as it is.
+    /// Whether a frame of `need` bytes can be taken, or must be accepted to be counted. The ring does not change.
     #[cold]
     fn can_gather(&mut self, need: usize) -> bool {
         let mut probe = std::mem::take(&mut self.probe);
@@ -279,11 +279,11 @@ impl<R: DeviceRing> Core<R> {
             self.failed = None;
         }
         self.probe = probe;
-        // A fault is found again, and reported, by the next call that sends.
+        // The next call that sends finds and reports a fault again.
         !matches!(taken, Ok(Taken::Full))
     }
 
-    /// Takes buffers until `need` bytes fit, or returns why they do not.
+    /// Gathers buffers until `need` bytes fit, or returns the reason why they do not.
     #[inline(always)]
     fn gather(&mut self, need: usize, slots: &mut Slots) -> Result<Taken, PortFault> {
         let (mut bytes, mut buffers) = (0, 0);
@@ -309,7 +309,7 @@ impl<R: DeviceRing> Core<R> {
         Ok(Taken::Slot)
     }
 
-    /// Takes the chain behind the plain buffers. Returns how many bytes it has, or `None` if there is none.
+    /// Takes the chain after the plain buffers. Returns its capacity in bytes, or `None` if there is no chain.
     #[cold]
     fn gather_chain(&mut self, slots: &mut Slots) -> Result<Option<usize>, PortFault> {
         let Some(buf_id) = self.chain.take() else { return Ok(None) };
@@ -324,14 +324,14 @@ impl<R: DeviceRing> Core<R> {
         Ok(Some(capacity))
     }
 
-    /// What was gathered in vain goes back to the ring, with nothing behind it: the next frame may need less.
+    /// Returns all gathered buffers to the ring; the avail cache is empty then. The next frame may need less.
     #[cold]
     fn ungather(&mut self, gathered: &mut Slots, taken: &Result<Taken, PortFault>) {
         let (pieces, buffers) = gathered.gathered();
         self.walked += 2 * pieces.len() as u64;
         let bytes = pieces.iter().map(|piece| piece.len()).sum();
         let slots = buffers.iter().map(|buffer| u32::from(buffer.tag)).sum();
-        // A fault is found again by the next call.
+        // The next call finds a fault again.
         let too_small = matches!(taken, Ok(Taken::TooSmall));
         self.failed = taken.is_ok().then_some(Failed { bytes, slots, too_small });
         self.untake_from(0);
@@ -339,7 +339,7 @@ impl<R: DeviceRing> Core<R> {
         gathered.ungather();
     }
 
-    /// Fills the avail cache, unless little of it is gone, and fetches what will be written next.
+    /// Refills the avail cache if at least a batch has been used, and prefetches the lines to write next.
     #[inline]
     fn fill_cache(&mut self) -> Result<(), PortFault> {
         if self.chain.is_some() || self.plain.held > AHEAD - PART {
@@ -364,7 +364,7 @@ impl<R: DeviceRing> Core<R> {
         if self.plain.held < AHEAD && self.ring.has_beyond(0) { self.stock_odd() } else { Ok(()) }
     }
 
-    /// Takes a buffer that is not plain, or that crosses from one region into the next: it is kept as a chain.
+    /// Takes a buffer that is not plain or that crosses a region boundary, and keeps it as a chain.
     #[cold]
     fn stock_odd(&mut self) -> Result<(), PortFault> {
         self.chain_descriptors.clear();
@@ -373,10 +373,10 @@ impl<R: DeviceRing> Core<R> {
         Ok(())
     }
 
-    /// Takes over a changed map: the avail cache is translated anew. Its buffers stay taken, except from the first one on
-    /// that lies over a region's edge now: nothing of those was written, so they are taken and judged again. After a
-    /// fault nothing of the old map is left in the avail cache either: other workers may still ask for places, and the old
-    /// map goes before they hear of it.
+    /// Switches to a changed map: the avail cache is translated again. Its buffers stay taken up to the first that
+    /// now crosses a region boundary; from there on nothing was written, so they are returned, taken and validated
+    /// again. After a fault, too, nothing of the old map remains in the avail cache: other workers may still reserve
+    /// buffers, and the old map is released before they learn of the fault.
     fn take_over_map(&mut self) -> Result<(), PortFault> {
         let Some(translator) = self.memory.refresh(&mut self.generation) else { return Ok(()) };
         let old = std::mem::replace(&mut self.translator, translator);
@@ -388,7 +388,7 @@ impl<R: DeviceRing> Core<R> {
         translated
     }
 
-    /// Finds the avail cache, which lies in the map `old`, in the new one.
+    /// Translates the avail cache from the map `old` to the new one.
     fn translate_stock(&mut self, old: &GuestMemory) -> Result<(), PortFault> {
         self.ring.remap(self.translator.map())?;
         for k in 0..self.plain.held {
@@ -397,7 +397,7 @@ impl<R: DeviceRing> Core<R> {
             // Every segment of the avail cache was translated with the old map.
             let address = old.guest_address(seg).unwrap_or(u64::MAX);
             let Some(seg) = self.translator.translate(address, len) else {
-                // What lies nowhere any more is named here; what lies in two regions is no fault.
+                // An address outside all regions is reported here; a buffer in two regions is no fault.
                 let described = [Descriptor { address, len, flags: Descriptor::WRITE, link: 0 }];
                 resolve(&described, Direction::Write, &mut self.translator, &mut Vec::new())?;
                 self.untake_from(k);
@@ -408,7 +408,7 @@ impl<R: DeviceRing> Core<R> {
         Ok(())
     }
 
-    /// Gives the avail cache back to the ring, newest first, down to the `k`-th plain buffer.
+    /// Returns the avail cache to the ring, newest first, from the end down to the `k`-th plain buffer.
     #[cold]
     fn untake_from(&mut self, k: usize) {
         if let Some(buf_id) = self.chain.take() {
@@ -432,7 +432,7 @@ impl<R: DeviceRing> TxRing for Core<R> {
         self.translator.map()
     }
 
-    /// The avail cache is filled after each call already.
+    /// The avail cache is already filled after each call.
     #[inline(always)]
     fn prepare(&mut self, _: usize) -> Result<(), PortFault> {
         Ok(())
@@ -490,18 +490,18 @@ impl<R: DeviceRing> TxRing for Core<R> {
         self.fill_cache()
     }
 
-    /// Plain buffers in front that would hold the frame each. If the first one would not: one, if buffers suffice that are
-    /// merged, or the chain behind them.
+    /// Number of leading plain buffers that hold one frame each. If the first does not, 1 if gathered buffers or the
+    /// following chain suffice.
     fn room(&mut self, len: usize) -> usize {
         let need = self.form.header_len + len;
         match self.fails_again(need) {
             Some(Taken::Full) => return 0,
-            // It has to come here to be counted.
+            // Accepted so that it is counted.
             Some(_) => return 1,
             None => {}
         }
         if self.plain.held == 0 && self.chain.is_none() && self.fill_cache().is_err() {
-            // A fault is found again, and reported, by the next call that sends.
+            // The next call that sends finds and reports the fault again.
             return 1;
         }
         let fits = |k: &usize| self.plain.places.segs[self.plain.place(*k)].len() >= need;
@@ -536,7 +536,7 @@ impl<R: DeviceRing> TxRing for Core<R> {
     }
 }
 
-/// Sends for as long as the plain buffer in front holds the next frame. Returns how many were sent.
+/// Sends while the first plain buffer holds the next frame. Returns the number of frames sent.
 fn send_plain<R: DeviceRing, K: Kernel, const HEADER: usize, const OFFLOADS: bool, const LAYOUT: u8>(
     core: &mut Core<R>,
     burst: &Burst,

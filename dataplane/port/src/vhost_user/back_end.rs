@@ -1,8 +1,8 @@
-//! A back end for a program that uses rings of its own: a peer for tests of front ends, and no port of the switch.
+//! Back end for a program with its own rings: a peer for tests of front ends, not a port of the switch.
 //!
-//! The protocol is the [`Session`]'s; its queues here move no packet. A program connects, serves requests until both rings
-//! of the first queue pair run, and uses them as their setups say. Never blocks but in [`BackEnd::wait`], which is told for
-//! how long.
+//! [`Session`] implements the protocol; its queues here move no packets. A program connects, serves requests until
+//! both rings of the first queue pair run, and uses them as their setups describe. Only [`BackEnd::wait`] blocks, at
+//! most for its timeout.
 
 use super::fake::{FakeEngine, QUEUES};
 use super::session::{Offer, Session};
@@ -17,22 +17,22 @@ use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Why a back end has no front end. The connection is of no use afterwards.
+/// Back-end error. The connection must not be used afterwards.
 #[derive(Debug, thiserror::Error)]
 pub enum BackEndError {
-    /// No front end listens there, yet or any more.
+    /// No front end listens at this path.
     #[error("{0}: no front end listens on this socket: {1}; start it first, or try again")]
     NoFrontEnd(PathBuf, Errno),
-    /// The front end is gone.
+    /// The front end closed the connection.
     #[error("the front end closed the connection; its log says why")]
     Closed,
-    /// The bytes are no message.
+    /// Invalid message.
     #[error("the front end violated the vhost-user protocol: {0}")]
     Message(#[from] MessageError),
-    /// A request that cannot be carried out.
+    /// The request cannot be executed.
     #[error("the front end was refused: {0}")]
     Fault(#[from] PortFault),
-    /// The kernel refused.
+    /// A system call failed.
     #[error("waiting for the front end failed: {0}")]
     Wait(Errno),
 }
@@ -56,16 +56,16 @@ impl BackEnd {
         Ok(Self::over(socket, offer))
     }
 
-    /// A back end over a connected socket that does not block.
+    /// Creates a back end on a connected non-blocking socket.
     pub fn over(socket: OwnedFd, offer: Offer) -> Self {
         let channel = Channel::new(socket, Header::expect_request);
         Self { channel, session: Session::new(offer, QUEUES), queues: FakeEngine::default() }
     }
 
-    /// Carries out the requests that are there.
+    /// Processes the available requests.
     ///
     /// # Errors
-    /// The front end is gone, or broke the protocol.
+    /// The front end closed the connection or violated the protocol.
     pub fn serve(&mut self) -> Result<(), BackEndError> {
         while let Some(message) = self.channel.receive().map_err(ended)? {
             let answer = self.session.receive(
@@ -81,7 +81,7 @@ impl BackEnd {
         Ok(())
     }
 
-    /// Waits for a request. `false` when `timeout` passes first.
+    /// Waits for a request. Returns `false` on timeout.
     ///
     /// # Errors
     /// [`BackEndError::Wait`].
@@ -89,12 +89,12 @@ impl BackEnd {
         rights::wait_readable(self.channel.as_fd(), timeout).map_err(BackEndError::Wait)
     }
 
-    /// The ring by which the front end receives and the one by which it sends. Returns `None` until both run.
+    /// Setups of the front end's receive ring and transmit ring. Returns `None` until both run.
     pub fn rings(&self) -> Option<[QueueSetup; 2]> {
         Some([self.session.running(0)?, self.session.running(1)?])
     }
 
-    /// Whether the front end has gone.
+    /// Whether the front end has closed the connection.
     pub fn is_closed(&self) -> bool {
         rights::is_closed(self.channel.as_fd())
     }

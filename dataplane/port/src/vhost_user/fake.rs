@@ -1,4 +1,4 @@
-//! An engine and queues that move no packet, for tests and fuzzing of the protocol.
+//! Engine and queues that move no packets, for tests and fuzzing of the protocol.
 
 use super::session::Queues;
 use super::setup::QueueSetup;
@@ -8,20 +8,20 @@ use ring::BufId;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::collections::BTreeMap;
 
-/// An engine that holds queues and notes what it is asked.
+/// An engine that holds queues and records calls.
 #[derive(Default)]
 pub struct FakeEngine {
-    /// Receive queues that run, by pair.
+    /// Running receive queues, by pair.
     pub rx: BTreeMap<u16, Box<dyn RxQueue>>,
-    /// Transmit queues that run, by pair.
+    /// Running transmit queues, by pair.
     pub tx: BTreeMap<u16, Box<dyn TxQueue>>,
-    /// Frames injected.
+    /// Injected frames.
     pub injected: Vec<Vec<u8>>,
-    /// Calls of `refresh`.
+    /// Number of `refresh` calls.
     pub refreshes: usize,
-    /// What the queues said to `refresh`; an engine would report these with [`crate::PortControl::fault`].
+    /// Faults returned by `refresh` of queues; an engine would report these with [`crate::PortControl::fault`].
     pub faults: Vec<PortFault>,
-    /// What [`Attach::failure`] says. As long as there is one, queues that should start are dropped.
+    /// Result of [`Attach::failure`]. While set, queues passed to the engine are dropped.
     pub failure: Option<PortFault>,
 }
 
@@ -72,7 +72,7 @@ impl Attach for FakeEngine {
     }
 }
 
-/// A queue that checks where its ring lies, and pretends to have moved three packets by the time it stops.
+/// A queue that checks its ring's location and reports three packets as processed when it stops.
 #[derive(Debug)]
 pub struct FakeQueue(QueueSetup);
 

@@ -1,4 +1,4 @@
-//! Writing a header and a frame into one buffer of a guest, for the loops that send plain packets.
+//! Writes a header and a frame to one guest buffer, for the loops that send plain packets.
 
 use crate::transmit::Form;
 use crate::{Burst, OFFLOAD_HEADER};
@@ -9,7 +9,7 @@ use mem::{GuestMemory, VolatileSlice};
 pub(super) const SHORT_HEADER: usize = 10;
 pub(super) const LONG_HEADER: usize = 12;
 
-/// A virtio-net header (VIRTIO 1.2 section 5.1.6) of one buffer. A header of 10 bytes is its first ten.
+/// A virtio-net header (VIRTIO 1.2 section 5.1.6) of one buffer. A 10-byte header consists of its first ten bytes.
 #[inline(always)]
 fn header(words: [u8; OFFLOAD_HEADER]) -> [u8; 12] {
     let mut header = [0; 12];
@@ -18,11 +18,11 @@ fn header(words: [u8; OFFLOAD_HEADER]) -> [u8; 12] {
     header
 }
 
-/// Writes header and packet `i` into one piece that holds both. `OFFLOADS`: whether there may be work left. `LAYOUT`:
-/// [`Burst::layout`] or `ANY`. `_map` is the map that `to` was translated with.
+/// Writes header and packet `i` to one piece that holds both. `OFFLOADS`: whether offloads may be left. `LAYOUT`:
+/// [`Burst::layout`] or `ANY`. `_map` is the map with which `to` was translated.
 ///
-/// The header is compared first: where it has a line of its own and already says what it must, that line is only
-/// read and stays in both caches.
+/// The header is compared first: if it has a line of its own and is already correct, the line is only read and stays
+/// in both caches.
 #[inline(always)]
 pub(super) fn plain<K: Kernel, const HEADER: usize, const OFFLOADS: bool, const LAYOUT: u8>(
     _map: &GuestMemory,
@@ -32,7 +32,7 @@ pub(super) fn plain<K: Kernel, const HEADER: usize, const OFFLOADS: bool, const 
 ) {
     let words = if OFFLOADS { form.words(burst.offload(i), burst.head(i)) } else { [0; OFFLOAD_HEADER] };
     let header = header(words);
-    // SAFETY: `to` lies in the map that the caller holds and was cut to header plus frame.
+    // SAFETY: `to` is inside the map held by the caller and its length is that of header and frame.
     unsafe {
         to.put_if_different(0, header.first_chunk().map_or(0, |first| u64::from_ne_bytes(*first)));
         if HEADER == LONG_HEADER {

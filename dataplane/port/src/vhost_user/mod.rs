@@ -1,9 +1,9 @@
-//! A virtual machine's port: the back end (device side) of the vhost-user protocol.
+//! Port of a virtual machine: the back end (device side) of the vhost-user protocol.
 //!
-//! `session` is one connection's state; `control` is the port's life (listening, connecting, letting go); `back_end` is the
-//! protocol for a program with rings of its own; `rx` and `tx` are its queues on the fast path; `setup` is what a session
-//! hands to them. The protocol itself is in [`crate::vhost`]. A front end is hostile until proven otherwise: it may send any
-//! message at any time, and the worst it gets is its own port stopped with a named reason.
+//! `session` is the state of one connection; `control` is the port's control side (listening, connecting,
+//! disconnecting); `back_end` is the protocol for a program with its own rings; `rx` and `tx` are the fast-path
+//! queues; `setup` describes a ring to them. The protocol itself is in [`crate::vhost`]. A front end is untrusted: it
+//! may send any message at any time, and a violation stops only its own port, with a named fault.
 
 pub(crate) mod avail_cache;
 mod back_end;
@@ -24,6 +24,6 @@ pub use back_end::{BackEnd, BackEndError};
 pub use control::{Options, PlugError, VhostUser};
 pub use session::{Offer, Queues, Session};
 
-/// The fast path's queues.
+/// Constructors of the fast-path queues.
 #[doc(hidden)]
 pub const QUEUES: Queues = Queues { rx: rx::VhostRx::start, tx: tx::VhostTx::start };

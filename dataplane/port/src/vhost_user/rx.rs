@@ -1,9 +1,9 @@
-//! A guest's transmit queue, as the switch receives from it.
+//! Receive queue of a vhost-user port, on a guest's transmit ring.
 //!
-//! A batch of descriptors is snapshot and translated, the frames' first lines are fetched, and the frames stay
-//! where they are until the burst is completed. The virtio-net header says nothing and is not read where the guest may
-//! leave no work to be done (VIRTIO 1.2 section 5.1.6.2); else headers are read behind the batch ([`crate::header`]), when their
-//! lines have had time to come.
+//! A batch of descriptors is snapshot and translated, the frames' first lines are prefetched, and the frames stay in
+//! place until the burst is completed. If the guest may not leave offloads, the virtio-net header is not read (VIRTIO
+//! 1.2 section 5.1.6.2). Otherwise headers are read after the batch ([`crate::header`]), when their lines have had
+//! time to arrive.
 
 use super::fill::{LONG_HEADER, SHORT_HEADER};
 use super::setup::QueueSetup;
@@ -19,17 +19,17 @@ use ring::{BufId, Descriptor, Direction, RingFault, resolve};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// Shortest frame: an Ethernet header.
+/// Minimum frame length: an Ethernet header.
 const SHORTEST: usize = 14;
-/// Longest frame: 64 KiB, the largest that any offload makes.
+/// Maximum frame length: 64 KiB, the longest of any offload.
 const LONGEST: usize = 65_550;
 
-/// Makes receive queues. The kind of ring and of header is chosen here, once.
+/// Creates receive queues. Selects the kinds of ring and header once.
 #[derive(Debug)]
 pub(super) struct VhostRx;
 
 impl VhostRx {
-    /// A queue that takes over the ring `setup` describes, stopped at its base.
+    /// Creates a queue that continues the ring described by `setup`, at its base.
     pub(super) fn start(setup: &QueueSetup) -> Result<Box<dyn RxQueue>, PortFault> {
         Ok(match (setup.features.has(Features::RING_PACKED), setup.features.header_len()) {
             (false, SHORT_HEADER) => Box::new(Rx::<Split, SHORT_HEADER>::new(setup)?),
@@ -45,7 +45,7 @@ struct Rx<R, const HEADER: usize> {
     memory: Arc<MemTable>,
     generation: u64,
     translator: Translator,
-    /// Of the last buffer that was not plain.
+    /// Descriptors of the last buffer that was not plain.
     descriptors: Vec<Descriptor>,
     segs: Vec<VolatileSlice>,
     headers: Headers,
@@ -70,7 +70,7 @@ impl<R: DeviceRing, const HEADER: usize> Rx<R, HEADER> {
         })
     }
 
-    /// Takes buffers that are a header and a frame in one piece and nothing else, for as long as they stand in front.
+    /// Receives leading buffers that are plain: header and frame in one piece.
     #[inline(always)]
     fn plain<const HEADERS: bool>(
         &mut self,
@@ -91,7 +91,7 @@ impl<R: DeviceRing, const HEADER: usize> Rx<R, HEADER> {
         Ok(())
     }
 
-    /// Any other buffer: in several pieces, or not fit to be carried.
+    /// Receives a buffer in several pieces, or one with an invalid frame.
     #[cold]
     fn chain(
         &mut self,
@@ -127,14 +127,14 @@ impl<R: DeviceRing, const HEADER: usize> Rx<R, HEADER> {
     }
 }
 
-/// Puts plain buffers into a burst. Apart from the queue and the burst, so that its fields stay in registers. `HEADERS`:
-/// whether headers, of `HEADER` bytes, say anything.
+/// Adds plain buffers to a burst. Separate from the queue and the burst, so that its fields stay in registers.
+/// `HEADERS`: whether headers, of `HEADER` bytes, may leave offloads.
 struct Frames<'a, const HEADER: usize, const HEADERS: bool> {
     window: Window,
     translator: &'a mut Translator,
     headers: &'a mut Headers,
     places: Places<'a>,
-    /// The number of the first packet.
+    /// Index of the first packet.
     first: usize,
 }
 
@@ -146,7 +146,7 @@ impl<const HEADER: usize, const HEADERS: bool> VisitPlain for Frames<'_, HEADER,
             return false;
         }
         let Some(seg) = self.window.translate(address, len) else {
-            // At the end of its region, or in another region than the one before.
+            // At the end of its region, or in another region than the previous buffer.
             let (seg, window) = self.translator.beyond_window(address, len);
             let Some(seg) = seg else { return false };
             self.window = window;
@@ -173,7 +173,7 @@ impl<const HEADER: usize, const HEADERS: bool> Frames<'_, HEADER, HEADERS> {
     }
 }
 
-/// Counts a frame that cannot be carried; its buffer goes back with the burst.
+/// Counts a frame of invalid length; its buffer returns with the burst.
 #[cold]
 fn lose(len: usize, reason: DropReason, buf_id: BufId, burst: &mut Burst, stats: &mut BurstStats) {
     stats.packets += 1;
@@ -182,7 +182,7 @@ fn lose(len: usize, reason: DropReason, buf_id: BufId, burst: &mut Burst, stats:
     burst.give_back(buf_id);
 }
 
-/// Takes `n` bytes off the front of a list of segments.
+/// Removes the first `n` bytes of a list of segments.
 fn skip_front(segs: &mut Vec<VolatileSlice>, n: usize) {
     let mut left = n;
     let mut whole = 0;
@@ -204,7 +204,7 @@ impl<R: DeviceRing, const HEADER: usize> RxQueue for Rx<R, HEADER> {
 
     fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
         let taken = self.take(burst, stats);
-        // Zeros that stand for lost memory may look like any other fault.
+        // Truncated memory reads as zeros, which can look like any other fault.
         if self.translator.is_lost() { Err(PortFault::MemoryLost) } else { taken }
     }
 
@@ -265,7 +265,7 @@ impl<R: DeviceRing, const HEADER: usize> Rx<R, HEADER> {
         taken
     }
 
-    /// Takes what stands behind the plain buffers, for as long as chains still fit.
+    /// Receives the buffers after the plain ones, while chains fit.
     #[inline]
     fn take_odd(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
         let mut walked = 0;
@@ -275,7 +275,7 @@ impl<R: DeviceRing, const HEADER: usize> Rx<R, HEADER> {
         Ok(())
     }
 
-    /// Takes one buffer of any form, and the plain ones behind it. How many descriptors it had.
+    /// Receives one buffer of any form and the plain ones after it. Returns its number of descriptors.
     #[cold]
     fn take_one(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<usize, PortFault> {
         let mut chain = std::mem::take(&mut self.descriptors);

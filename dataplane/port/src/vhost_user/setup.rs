@@ -1,16 +1,16 @@
-//! Everything a queue must know to start: the result of the protocol's messages about one ring.
+//! Parameters to start a queue: the result of the protocol's messages for one ring.
 
 use crate::vhost::Features;
 use mem::MemTable;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 
-/// One ring, ready to run.
+/// One ring, ready to start.
 #[derive(Clone, Debug)]
 pub struct QueueSetup {
-    /// The front end's memory, swapped when it changes.
+    /// The front end's memory, replaced when it changes.
     pub memory: Arc<MemTable>,
-    /// Entries: a power of two up to 32768 on split rings, any number up to 32768 on packed ones.
+    /// Number of entries: a power of two up to 32768 for split rings, any number up to 32768 for packed rings.
     pub size: u16,
     /// User address of the descriptor area (VIRTIO 1.2 section 2.6: "Descriptor Area").
     pub descriptors: u64,
@@ -18,19 +18,19 @@ pub struct QueueSetup {
     pub driver: u64,
     /// User address of the device area (used ring; device event suppression).
     pub device: u64,
-    /// Where to start, as `SET_VRING_BASE` says: split: the next available index (used index equal to it);
-    /// packed: bits 0-14 next available, bit 15 its wrap counter, bits 16-30 next used, bit 31 its wrap counter.
+    /// Start position, as in `SET_VRING_BASE`. Split: the next available index, which is also the used index. Packed:
+    /// bits 0-14 next available, bit 15 its wrap counter, bits 16-30 next used, bit 31 its wrap counter.
     pub base: u32,
-    /// What was negotiated.
+    /// Negotiated features.
     pub features: Features,
-    /// Readable with a kick of the front end. `None`: the front end wants to be polled.
+    /// Readable after a kick of the front end. `None`: the back end must poll.
     pub kick: Option<Arc<OwnedFd>>,
-    /// Written to call the front end. `None`: it polls.
+    /// Written to call the front end. `None`: the front end polls.
     pub call: Option<Arc<OwnedFd>>,
 }
 
 impl QueueSetup {
-    /// The part that the ring needs.
+    /// The ring's layout.
     pub fn layout(&self) -> ring::Layout {
         ring::Layout {
             size: self.size,

@@ -1,8 +1,8 @@
-//! A guest's receive queue, as the switch sends to it.
+//! Transmit queue of a vhost-user port, on a guest's receive ring.
 //!
-//! Buffers are taken ahead of need into a private avail cache ([`Core`]), translated, and their lines fetched for writing, so that
-//! when a frame comes its place is already in this core's cache. Used entries are published once per call. [`RingTx`] does
-//! the rest, for one worker or several.
+//! Buffers are taken ahead of need into a private avail cache ([`Core`]), translated, and prefetched for writing, so
+//! that the destination of the next frame is already in this core's cache. Used entries are published once per call.
+//! [`RingTx`] implements the rest, for one worker or several.
 
 use super::avail_cache::Core;
 use super::setup::QueueSetup;
@@ -12,12 +12,12 @@ use crate::{PortFault, TxQueue};
 use mem::copy::Kernel;
 use ring::device::{DeviceRing, Packed, Split};
 
-/// Makes transmit queues. The ring's kind and the copy kernel are chosen here, once.
+/// Creates transmit queues. Selects the ring kind and the copy kernel once.
 #[derive(Debug)]
 pub(super) struct VhostTx;
 
 impl VhostTx {
-    /// A queue that takes over the ring `setup` describes, stopped at its base.
+    /// Creates a queue that continues the ring described by `setup`, at its base.
     pub(super) fn start(setup: &QueueSetup) -> Result<Box<dyn TxQueue>, PortFault> {
         mem::with_kernel!(mem::copy::chosen(), K => {
             if setup.features.has(Features::RING_PACKED) {

@@ -1,12 +1,14 @@
-//! The packet buffers of one ring, each at its place for ever: the one unsafe room of this port.
+//! Packet buffers of one ring, at fixed addresses: the only unsafe module of this port.
 //!
-//! A frame begins on a cache line and its virtio-net header ends where the frame begins, so headers have lines of
-//! their own. Buffers to send from start zeroed, and a header of zeros is what a finished frame has (VIRTIO 1.2 section
-//! 5.1.6.2: no offload, `num_buffers` 0), so its line is not written and stays in both caches; `offloads` says when it
-//! is. A frame longer than one buffer lies in the frames' places of several, and their headers stay as they are.
+//! A frame starts on a cache line and its virtio-net header ends where the frame starts, so headers have lines of
+//! their own. Transmit buffers are zeroed initially, and a zero header is valid for a frame without offloads (VIRTIO
+//! 1.2 section 5.1.6.2: no offload, `num_buffers` 0). The header's line is then not written and stays in both caches;
+//! `offloads` decides when it is. A frame longer than one buffer occupies the frame areas of several; the headers of
+//! the later ones are not used.
 //!
-//! Protocol: a buffer is either here, being read or filled, or out in the ring. The back end can write to all of
-//! them at any time all the same, so nothing in them is ever behind a reference, and what is judged was copied.
+//! Protocol: a buffer is either owned by this side, to be read or filled, or outstanding in the ring. The back end
+//! can nevertheless write to all buffers at any time. No reference to their content is created, and only copies are
+//! validated.
 
 use super::offloads::Words;
 use crate::memory::Memory;
@@ -19,28 +21,28 @@ use ring::driver::Post;
 use ring::{Direction, RingFault};
 use std::sync::Arc;
 
-/// Where in a buffer the frame begins: its header is on the line before, and that line is no other frame's.
+/// Offset of the frame in a buffer. The header is on the line before, which no other frame uses.
 const FRAME: u64 = 128;
 
-/// A header at first sight.
+/// Header fields read before the header is copied.
 #[derive(Clone, Copy)]
 pub(super) struct Sight {
-    /// Whether the back end left anything to be done, or vouches for the frame: its first two bytes, which are a hint.
+    /// Whether the first two bytes are not zero: a hint that the back end left an offload or validated the checksum.
     pub(super) is_marked: bool,
-    /// How many buffers the frame spans. Only headers of 12 bytes say so.
+    /// Number of buffers of the frame. Only 12-byte headers contain it.
     pub(super) buffers: u16,
 }
 
 impl Sight {
-    /// Of a header that says nothing.
+    /// Value for an absent header.
     pub(super) const NONE: Self = Self { is_marked: false, buffers: 1 };
 }
 
-/// `count` buffers in a row.
+/// `count` contiguous buffers.
 #[derive(Clone, Debug)]
 pub(super) struct Buffers {
     whole: VolatileSlice,
-    /// The frames' places, and those of the headers in front of them.
+    /// Frame areas, and the headers before them.
     frames: Grid,
     headers: Grid,
     /// Guest-physical address of the first header.
@@ -53,13 +55,12 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    /// From one buffer to the next where each holds `room` bytes of frame: two lines for the header, two against
-    /// aliasing.
+    /// Distance between buffers with `room` bytes of frame: two lines for the header, two against cache aliasing.
     pub(super) fn stride(room: u64) -> u64 {
         room + 256
     }
 
-    /// Buffers from byte `at` of `memory`, with headers of `header` bytes.
+    /// Buffers starting at byte `at` of `memory`, with headers of `header` bytes.
     pub(super) fn new(
         memory: &Memory,
         at: u64,
@@ -89,60 +90,60 @@ impl Buffers {
         })
     }
 
-    /// The map that every segment of these buffers lies in.
+    /// Map that contains every segment of these buffers.
     #[inline(always)]
     pub(super) fn map(&self) -> &Arc<GuestMemory> {
         &self.map
     }
 
-    /// Lends these buffers to retained packets. The same for every queue that uses them.
+    /// Lender of these buffers, shared by all queues that use them.
     #[inline(always)]
     pub(super) fn lender(&self) -> &Lender {
         &self.lender
     }
 
-    /// Bytes of frame that one buffer holds.
+    /// Frame bytes per buffer.
     #[inline(always)]
     pub(super) fn room(&self) -> usize {
         self.room as usize
     }
 
-    /// Bytes of the header in front of each frame.
+    /// Header length in bytes.
     #[inline(always)]
     pub(super) fn header(&self) -> u32 {
         self.header
     }
 
-    /// Bytes of a buffer, header and room.
+    /// Buffer size in bytes: header and frame area.
     #[inline(always)]
     pub(super) fn capacity(&self) -> u32 {
         self.header + self.room
     }
 
-    /// Buffer `id`, to be received into.
+    /// Post for receiving into buffer `id`.
     #[inline(always)]
     pub(super) fn to_fill(&self, id: u16) -> Post {
         Post { id, address: self.address(id), len: self.capacity(), direction: Direction::Write }
     }
 
-    /// The first `len` bytes of buffer `id`, header and frame, to be sent.
+    /// Post for sending the first `len` bytes of buffer `id`, header and frame.
     #[inline(always)]
     pub(super) fn to_send(&self, id: u16, len: u32) -> Post {
         Post { id, address: self.address(id), len, direction: Direction::Read }
     }
 
-    /// Buffer `id` without its header, with the next `len` bytes of a frame that began in another, to be sent.
+    /// Post for sending the next `len` bytes of a frame from buffer `id`, without its header.
     pub(super) fn to_send_more(&self, id: u16, len: u32) -> Post {
         let address = self.address(id) + u64::from(self.header);
         Post { id, address, len, direction: Direction::Read }
     }
 
-    /// The whole of buffer `id`, header and room.
+    /// The complete buffer `id`, header and frame area.
     pub(super) fn whole(&self, id: u16) -> VolatileSlice {
         self.part(id, FRAME - u64::from(self.header), self.capacity() as usize)
     }
 
-    /// How many buffers a frame of `len` bytes takes to be sent.
+    /// Number of buffers needed to send a frame of `len` bytes.
     pub(super) fn count(&self, len: usize) -> usize {
         len.div_ceil(self.room())
     }
@@ -152,8 +153,8 @@ impl Buffers {
         self.first + u64::from(id) * self.stride
     }
 
-    /// `len` bytes from `offset` of buffer `id`; nothing where they lie outside, which identifiers that the ring
-    /// knows and lengths up to the capacity never do.
+    /// `len` bytes at `offset` of buffer `id`. Empty if out of range, which identifiers returned by the ring and
+    /// lengths up to the capacity never are.
     #[inline(always)]
     fn part(&self, id: u16, offset: u64, len: usize) -> VolatileSlice {
         let at = u64::from(id) * self.stride + offset;
@@ -166,18 +167,18 @@ impl Buffers {
         self.frames.cell(id, len as u32).map_or(VolatileSlice::EMPTY, Wide::seg)
     }
 
-    /// The same, where the line behind each buffer's room is part of the margin; `None` where they lie outside.
+    /// Like [`Buffers::frame`], with the line after the frame area as margin; `None` if out of range.
     #[inline(always)]
     pub(super) fn wide_frame(&self, id: u16, len: usize) -> Option<Wide> {
         self.frames.cell(id, len as u32)
     }
 
-    /// The first `len` bytes of buffer `id` itself: what follows a frame's first buffer has no header.
+    /// The first `len` bytes of buffer `id`, without a header: only the first buffer of a received frame has one.
     pub(super) fn continued(&self, id: u16, len: usize) -> VolatileSlice {
         self.part(id, FRAME - u64::from(self.header), len)
     }
 
-    /// Fetches what is looked at first in a buffer that came back filled.
+    /// Prefetches the lines of a returned buffer that are read first.
     #[inline(always)]
     pub(super) fn prefetch(&self, id: u16, header: bool) {
         let frame = (u64::from(id) * self.stride + FRAME) as usize;
@@ -187,25 +188,25 @@ impl Buffers {
         }
     }
 
-    /// Fetches the line that a short frame is written to.
+    /// Prefetches for writing the line that holds a short frame.
     #[inline(always)]
     pub(super) fn prefetch_write(&self, id: u16) {
         self.whole.prefetch_write((u64::from(id) * self.stride + FRAME) as usize);
     }
 
-    /// What the header of buffer `id` says at first sight, each field read once.
+    /// Reads the hint fields of the header of buffer `id`, each once.
     #[inline(always)]
     pub(super) fn sight(&self, id: u16) -> Sight {
         let len = self.header as usize;
         let Some(field) = self.headers.cell(id, self.header) else { return Sight::NONE };
         let field = field.seg();
-        // SAFETY: the map is held by `self`; the fields lie inside buffers that were checked when this was made, and a
-        // frame begins on a line, so what is an even number of bytes before it is aligned.
+        // SAFETY: the map is held by `self`; the fields are inside buffers whose range was checked in `new`. A frame
+        // starts on a cache line, so an even number of bytes before it is aligned.
         let [first, last] = unsafe { [field.load_u16(0, Relaxed), field.load_u16(len - 2, Relaxed)] };
         Sight { is_marked: first != 0, buffers: last }
     }
 
-    /// What the header of buffer `id` says, copied once.
+    /// Copies the offload part of the header of buffer `id` once.
     pub(super) fn words(&self, id: u16) -> Words {
         let (mut words, place) = ([0; OFFLOAD_HEADER], self.header_of(id));
         // SAFETY: the map is held by `self`; the slice has the segment's length.
@@ -213,13 +214,13 @@ impl Buffers {
         words
     }
 
-    /// As far as it says something of offloads.
+    /// The offload part of the header.
     fn header_of(&self, id: u16) -> VolatileSlice {
         self.part(id, FRAME - u64::from(self.header), OFFLOAD_HEADER)
     }
 
-    /// Writes packet `i`, which has `len` bytes, into buffer `id`. `None`, with nothing written, if it has less room. `LAYOUT`:
-    /// [`Burst::layout`] or `ANY`.
+    /// Writes packet `i` of `len` bytes into buffer `id`. Returns `None`, with nothing written, if it does not fit.
+    /// `LAYOUT`: [`Burst::layout`] or `ANY`.
     #[inline(always)]
     pub(super) fn fill<K: Kernel, const LAYOUT: u8>(
         &self,
@@ -227,7 +228,7 @@ impl Buffers {
         (burst, i): (&Burst, usize),
         len: usize,
     ) -> Option<()> {
-        // No frame has more than 32 bits of length.
+        // Frame lengths fit in 32 bits.
         let to = self.wide_frame(id, len)?.seg();
         debug_assert_eq!(to.len(), len);
         // SAFETY: the map is held by `self`; the place has the frame's length.

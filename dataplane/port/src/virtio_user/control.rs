@@ -1,10 +1,10 @@
-//! The port's life: finding a back end, making a device run with it, letting go of it, for ever.
+//! Control side of the port: connects to a back end, runs a device, disconnects, and repeats.
 //!
-//! One connection at a time, and a device of its own for each: memory, rings and descriptors are made when features
-//! are agreed on and go when the connection does, whatever the back end still holds. A back end that broke the
-//! protocol or a ring, or that lacks what this port needs, leaves a named fault behind. Whatever ended a connection,
-//! the port waits a moment before it turns to the next one, because each of them costs the control thread a device.
-//! Never blocks, never reads a clock.
+//! The port has one connection at a time, and each has its own device: memory, rings and eventfds are created after
+//! feature negotiation and released with the connection, regardless of the descriptors that the back end still holds.
+//! If the back end violates the protocol or a ring, or lacks a required feature, the port records a named fault.
+//! After each connection the port pauses before it accepts or opens the next one, because each costs the control
+//! thread the creation of a device. Never blocks and never reads a clock.
 
 use super::device::Device;
 use super::link::{End, Link, Progress};
@@ -22,15 +22,15 @@ use std::time::Instant;
 /// A queue pair, ready for the engine.
 type Pair = (Box<dyn RxQueue>, Box<dyn TxQueue>);
 
-/// A virtio-user front end: a port that plugs into a back end, as a virtual machine would.
+/// A virtio-user front end: a port that connects to a back end as a virtual machine would.
 #[derive(Debug)]
 pub struct VirtioUser {
     connector: Connector,
     options: Options,
     link: Option<Link>,
-    /// Queue pairs that the engine has.
+    /// Number of queue pairs passed to the engine.
     running: u16,
-    /// When it took all of them.
+    /// Time at which the engine had received all queue pairs.
     started: Option<Instant>,
     state: PortState,
     last_fault: Option<PortFault>,
@@ -38,16 +38,16 @@ pub struct VirtioUser {
 }
 
 impl VirtioUser {
-    /// A front end in server mode: back ends connect to a socket at `path`. A socket file that nobody listens on
-    /// any more is replaced. The file is removed when the port is closed or dropped. Once a back end has gone, the next
-    /// one is let in after 100 ms to 2 s.
+    /// Creates a front end in server mode: back ends connect to a socket at `path`. A stale socket file is replaced.
+    /// The file is removed when the port is closed or dropped. After a back end disconnects, the next one is accepted
+    /// after 100 ms to 2 s.
     pub fn listen(path: impl AsRef<Path>, options: Options) -> Result<Self, PlugError> {
         options.check()?;
         Ok(Self::behind(Connector::listen(Site::Unix(path.as_ref().into()))?, options))
     }
 
-    /// A front end in client mode: it connects to a back end that listens at `path`, at `now` and then again and
-    /// again whenever there is no connection, after 100 ms to 2 s.
+    /// Creates a front end in client mode: it connects to a back end that listens at `path`, first at `now` and,
+    /// while not connected, again after 100 ms to 2 s.
     pub fn connect(path: impl AsRef<Path>, options: Options, now: Instant) -> Result<Self, PlugError> {
         options.check()?;
         Ok(Self::behind(Connector::connect(Site::Unix(path.as_ref().into()), now)?, options))
@@ -89,11 +89,11 @@ impl VirtioUser {
         }
     }
 
-    /// Hands every queue to the engine.
+    /// Passes every queue to the engine.
     ///
     /// # Errors
-    /// A worker may still use what this port had before. Then the engine took nothing more, and the back end must not
-    /// be left with rings that nobody serves.
+    /// A worker may still use the previous queues of this port. The engine then accepted no further queue, and the
+    /// connection must end, because its rings are not served.
     fn start(&mut self, now: Instant, engine: &mut dyn Attach) -> Result<(), PortFault> {
         for (pair, (rx, tx)) in (0..).zip(self.queues()?) {
             engine.start_tx(pair, tx);
@@ -114,7 +114,7 @@ impl VirtioUser {
         pairs.map(fresh).collect()
     }
 
-    /// Stops the queues, lets go of the memory, closes the connection, in that order.
+    /// Stops the queues, releases the memory and closes the connection, in this order.
     fn disconnect(&mut self, fault: Option<PortFault>, now: Instant, engine: &mut dyn Attach) {
         let since = self.started.take();
         self.stop(engine);
@@ -161,8 +161,8 @@ impl PortControl for VirtioUser {
         if let Some(socket) = self.connector.try_connect(now) {
             self.begin(socket, now);
         }
-        // The link first: if its back end has gone, the one that waits may be the same one again, and it is let in
-        // after the pause instead of being turned away.
+        // Process the link first: if its back end has disconnected, the pending connection may be from the same one,
+        // and is accepted after the pause instead of being rejected.
         self.serve(now, engine);
         if let Some(socket) = self.connector.admit(self.link.is_some(), now) {
             self.begin(socket, now);

@@ -1,4 +1,4 @@
-//! One connection's device: its memory cut into rings and buffers, and the descriptors that wake either side.
+//! Device of one connection: its memory, divided into rings and buffers, and the eventfds for notifications.
 
 use super::Negotiated;
 use super::buffers::Buffers;
@@ -15,23 +15,24 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Everything that a queue must know to start.
+/// Everything needed to start a queue.
 #[derive(Clone, Debug)]
 pub(super) struct QueueSetup {
     pub(super) layout: Layout,
     pub(super) packed: bool,
     pub(super) mergeable: bool,
-    /// What may be left to be done: by the back end on a ring that receives, to it on one that sends.
+    /// Offloads that may be left: by the back end on a receive ring, to the back end on a transmit ring.
     pub(super) work: Capabilities,
     pub(super) buffers: Buffers,
-    /// Written to tell the back end.
+    /// Written to kick the back end.
     pub(super) kick: Arc<OwnedFd>,
-    /// Readable when the back end calls.
+    /// Readable after a call from the back end.
     pub(super) call: Arc<OwnedFd>,
 }
 
 impl QueueSetup {
-    /// The ring that continues from `state`, with the validated state; from an empty one if it is fresh.
+    /// Returns the ring that continues from `state`, with the validated state. The ring is empty if the state is
+    /// fresh.
     pub(super) fn ring<R: DriverRing>(&self, state: QueueState) -> Result<(R, DriverQueue), PortFault> {
         let map = self.buffers.map();
         match state {
@@ -54,12 +55,12 @@ impl QueueSetup {
 #[derive(Debug)]
 pub(super) struct Device {
     memory: Memory,
-    /// Ring 2 * pair receives, the next one sends.
+    /// Ring 2 * pair receives, ring 2 * pair + 1 transmits.
     rings: Vec<QueueSetup>,
 }
 
 impl Device {
-    /// A device as `options` and the agreement want it. Nothing is in its rings yet.
+    /// Creates the device for `options` and the negotiated features, with empty rings.
     pub(super) fn new(options: Options, agreed: Negotiated) -> Result<Self, PortFault> {
         let (rings, room) = (rings(options), options.room());
         let (for_ring, for_buffers) = (Layout::bytes(options.queue_size), buffer_bytes(options));
@@ -86,17 +87,17 @@ impl Device {
         Ok(Self { memory, rings })
     }
 
-    /// Receive and transmit ring, pair by pair.
+    /// Receive and transmit ring of each pair.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (&QueueSetup, &QueueSetup)> {
         self.rings.chunks_exact(2).map(|pair| (&pair[0], &pair[1]))
     }
 
-    /// Bytes that are shared.
+    /// Size of the shared memory in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.memory.spec.len
     }
 
-    /// What to say to the back end so that it uses this device.
+    /// Requests that describe this device to the back end.
     pub(super) fn lines(&self, agreed: Negotiated) -> VecDeque<Line> {
         let mut lines = VecDeque::from([script::memory(agreed, self.memory.spec)]);
         for (index, ring) in (0..).zip(&self.rings) {
@@ -108,7 +109,7 @@ impl Device {
         lines
     }
 
-    /// The file that travels with a line.
+    /// The descriptor sent with a request.
     pub(super) fn file(&self, attached: Attached) -> Option<BorrowedFd<'_>> {
         let ring = |index: u8| self.rings.get(usize::from(index));
         match attached {
@@ -125,7 +126,7 @@ fn event() -> Result<Arc<OwnedFd>, PortFault> {
     made.map(Arc::new).map_err(|e| PortFault::BadDescriptor("kick or call", e.to_string()))
 }
 
-/// Bytes of a whole device.
+/// Size of a device in bytes.
 pub(super) fn bytes(options: Options) -> u64 {
     rings(options) * (Layout::bytes(options.queue_size) + buffer_bytes(options))
 }
@@ -134,7 +135,7 @@ fn rings(options: Options) -> u64 {
     2 * u64::from(options.queue_pairs)
 }
 
-/// Bytes of one ring's buffers.
+/// Size of one ring's buffers in bytes.
 fn buffer_bytes(options: Options) -> u64 {
     u64::from(options.queue_size) * Buffers::stride(options.room())
 }

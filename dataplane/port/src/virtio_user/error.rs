@@ -1,4 +1,4 @@
-//! What can go wrong between a front end and its back end.
+//! Errors between a front end and its back end.
 
 use crate::socket::rights::ReceiveError;
 use crate::vhost::message::MessageError;
@@ -6,43 +6,43 @@ use crate::vhost::wire::WireError;
 use rustix::io::Errno;
 use std::path::PathBuf;
 
-/// Why the guest has no network. Every variant names the step; the connection is of no use after any of them
-/// except [`FrontEndError::Refused`] and [`FrontEndError::NotNegotiated`].
+/// Front-end error. Every variant names the step. The connection must not be used after any error except
+/// [`FrontEndError::Refused`] and [`FrontEndError::NotNegotiated`].
 #[derive(Debug, thiserror::Error)]
 pub enum FrontEndError {
-    /// Nobody listens there, yet or any more.
+    /// Nothing listens at this path.
     #[error("{0}: no back end listens on this socket: {1}; start the switch first, or try again")]
     NoBackEnd(PathBuf, Errno),
-    /// Nobody connected in time.
+    /// No back end connected within the timeout.
     #[error("{0}: no back end connected in time")]
     NobodyCame(PathBuf),
-    /// The kernel refused.
+    /// A system call failed.
     #[error("{0} failed: {1}")]
     Kernel(&'static str, Errno),
-    /// The back end said nothing in time.
+    /// The back end did not reply within the timeout.
     #[error("the back end did not answer {0} in time")]
     Timeout(&'static str),
     /// The back end closed the connection.
     #[error("the back end closed the connection at {0}; its log says why")]
     Closed(&'static str),
-    /// The back end answered with a failure.
+    /// The back end replied with a failure.
     #[error("the back end refused {0}")]
     Refused(&'static str),
-    /// The back end answered something else.
+    /// Unexpected reply.
     #[error("the back end answered {asked} with {got}")]
     WrongAnswer {
-        /// What it was asked.
+        /// Request.
         asked: &'static str,
-        /// What it answered.
+        /// Reply.
         got: &'static str,
     },
-    /// The answer is no message.
+    /// Invalid message.
     #[error("the back end violated the vhost-user protocol: {0}")]
     Message(#[from] MessageError),
-    /// The back end lacks what the call needs.
+    /// The request needs a feature that was not negotiated.
     #[error("{0} needs the protocol feature {1}, which the back end does not offer")]
     NotNegotiated(&'static str, &'static str),
-    /// More than one message can carry.
+    /// More memory regions than one message can carry.
     #[error("{0} memory regions were to be shared at once; the back end takes at most {1}")]
     TooManyRegions(usize, usize),
     /// `FEATURES_OK` did not stay set (VIRTIO 1.2 section 3.1.1).
@@ -51,7 +51,7 @@ pub enum FrontEndError {
 }
 
 impl FrontEndError {
-    /// As an error of the step `name`.
+    /// Converts the error of step `name`.
     pub(super) fn at(name: &'static str, error: WireError) -> Self {
         match error {
             WireError::Message(error) => Self::Message(error),

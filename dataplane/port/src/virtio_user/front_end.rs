@@ -1,4 +1,4 @@
-//! Connection, negotiation and memory.
+//! Connection, feature negotiation and memory sharing.
 
 use super::FrontEndError;
 use super::opening::Opening;
@@ -13,25 +13,25 @@ use rustix::io::Errno;
 use std::path::Path;
 use std::time::Duration;
 
-/// What both sides agreed on.
+/// Result of feature negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Negotiated {
-    /// Features of the device.
+    /// Device features.
     pub features: Features,
-    /// Features of the protocol.
+    /// Protocol features.
     pub protocol: ProtocolFeatures,
-    /// Queue pairs that the back end has.
+    /// Queue pairs of the back end.
     pub queue_pairs: u16,
-    /// Memory regions that the back end takes.
+    /// Maximum number of memory regions of the back end.
     pub memory_slots: usize,
 }
 
 /// Memory to share.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedRegion<'a> {
-    /// The file behind it.
+    /// The file to map.
     pub file: BorrowedFd<'a>,
-    /// Where it lies.
+    /// Its addresses.
     pub spec: RegionSpec,
 }
 
@@ -40,19 +40,19 @@ pub struct SharedRegion<'a> {
 pub struct FrontEnd {
     channel: Channel,
     pub(super) negotiated: Negotiated,
-    /// Rings that were started, by index.
+    /// Bit mask of started rings, by index.
     pub(super) rings: u32,
 }
 
 impl FrontEnd {
-    /// Connects to the back end that listens at `path`. `timeout` bounds each answer of the back end.
+    /// Connects to the back end that listens at `path`. `timeout` bounds the wait for each reply.
     pub fn connect(path: impl AsRef<Path>, timeout: Duration) -> Result<Self, FrontEndError> {
         let path = path.as_ref();
         let socket = socket::connect(path).map_err(|errno| FrontEndError::NoBackEnd(path.into(), errno))?;
         Self::over(socket, timeout)
     }
 
-    /// A front end over a connected socket.
+    /// Creates a front end on a connected socket.
     pub fn over(socket: OwnedFd, timeout: Duration) -> Result<Self, FrontEndError> {
         rights::block_for(&socket, timeout)
             .map_err(|errno| FrontEndError::Kernel("setting the timeout", errno))?;
@@ -60,8 +60,8 @@ impl FrontEnd {
         Ok(Self { channel, negotiated: Negotiated::NOTHING, rings: 0 })
     }
 
-    /// Agrees on features: at most `wanted`, and of those what the back end offers. The caller judges whether
-    /// that is enough.
+    /// Negotiates features: the intersection of `wanted` and the back end's features. The caller checks whether the
+    /// result is sufficient.
     pub fn negotiate(&mut self, wanted: Features) -> Result<Negotiated, FrontEndError> {
         let mut opening = Opening::new(wanted);
         while let Some(request) = opening.next() {
@@ -72,7 +72,7 @@ impl FrontEnd {
         Ok(self.negotiated)
     }
 
-    /// One step of the opening: the answer, or 0 where there is none.
+    /// Executes one step of the negotiation. Returns the reply's value, or 0 if the request has no reply.
     fn say(&mut self, request: &Request, acknowledged: bool) -> Result<u64, FrontEndError> {
         if request.has_reply() {
             return self.ask_number(request);
@@ -80,7 +80,7 @@ impl FrontEnd {
         self.tell_with(request, acknowledged, &[]).map(|()| 0)
     }
 
-    /// Tells the back end that the driver is ready, or with 0 that the device is reset, where it wants to know.
+    /// Sends the device status (0 for reset), if `STATUS` was negotiated.
     pub(super) fn set_status(&mut self, status: u32) -> Result<(), FrontEndError> {
         if !self.has(ProtocolFeatures::STATUS) {
             return Ok(());
@@ -88,7 +88,7 @@ impl FrontEnd {
         self.tell(&Request::SetStatus(u64::from(status)), &[])
     }
 
-    /// What both sides agreed on.
+    /// Result of feature negotiation.
     pub fn negotiated(&self) -> Negotiated {
         self.negotiated
     }
@@ -97,7 +97,7 @@ impl FrontEnd {
         self.negotiated.protocol.has(bit)
     }
 
-    /// Shares all of the guest's memory, for the first time or in place of what was shared before as one table.
+    /// Shares all guest memory, and replaces the memory shared before, if any, as one table.
     pub fn share(&mut self, regions: &[SharedRegion<'_>]) -> Result<(), FrontEndError> {
         if self.has(ProtocolFeatures::CONFIGURE_MEM_SLOTS) {
             return regions.iter().try_for_each(|region| self.add_region(*region));
@@ -105,7 +105,7 @@ impl FrontEnd {
         self.share_table(regions)
     }
 
-    /// As [`FrontEnd::share`], always as one table, which replaces everything.
+    /// Like [`FrontEnd::share`], always as one table that replaces all previous regions.
     pub fn share_table(&mut self, regions: &[SharedRegion<'_>]) -> Result<(), FrontEndError> {
         if regions.len() > MAX_TABLE {
             return Err(FrontEndError::TooManyRegions(regions.len(), MAX_TABLE));
@@ -115,31 +115,31 @@ impl FrontEnd {
         self.tell(&Request::SetMemTable(specs), &files)
     }
 
-    /// Shares one region more.
+    /// Shares one additional region.
     pub fn add_region(&mut self, region: SharedRegion<'_>) -> Result<(), FrontEndError> {
         self.need(ProtocolFeatures::CONFIGURE_MEM_SLOTS, Code::AddMemReg, "CONFIGURE_MEM_SLOTS")?;
         self.tell(&Request::AddMemReg(region.spec), &[region.file])
     }
 
-    /// Takes one region away. When this returns, and the back end acknowledges requests, it is not used any more.
+    /// Removes one region. If the back end acknowledges requests, it no longer uses the region when this returns.
     pub fn remove_region(&mut self, spec: RegionSpec) -> Result<(), FrontEndError> {
         self.need(ProtocolFeatures::CONFIGURE_MEM_SLOTS, Code::RemMemReg, "CONFIGURE_MEM_SLOTS")?;
         self.tell(&Request::RemMemReg(spec), &[])
     }
 
-    /// Has the switch announce this guest's Ethernet address.
+    /// Requests that the switch announces this guest's Ethernet address (`SEND_RARP`).
     pub fn announce(&mut self, address: [u8; 6]) -> Result<(), FrontEndError> {
         self.need(ProtocolFeatures::RARP, Code::SendRarp, "RARP")?;
         self.tell(&Request::SendRarp(address), &[])
     }
 
-    /// Asks whether the switch carries packets of `mtu` bytes.
+    /// Checks whether the switch supports packets of `mtu` bytes.
     pub fn set_mtu(&mut self, mtu: u16) -> Result<(), FrontEndError> {
         self.need(ProtocolFeatures::NET_MTU, Code::NetSetMtu, "MTU")?;
         self.tell(&Request::NetSetMtu(u64::from(mtu)), &[])
     }
 
-    /// Stops every ring and returns the device to its beginning.
+    /// Stops every ring and resets the device.
     pub fn reset(&mut self) -> Result<(), FrontEndError> {
         self.need(ProtocolFeatures::RESET_DEVICE, Code::ResetDevice, "RESET_DEVICE")?;
         self.rings = 0;
@@ -150,12 +150,12 @@ impl FrontEnd {
         if self.has(bit) { Ok(()) } else { Err(FrontEndError::NotNegotiated(code.name(), name)) }
     }
 
-    /// Whether the back end has gone.
+    /// Whether the back end has closed the connection.
     pub fn is_closed(&self) -> bool {
         rights::is_closed(self.channel.as_fd())
     }
 
-    /// Sends a request that has no answer of its own, and waits for the acknowledgement where there is one.
+    /// Sends a request without a reply of its own, and waits for the acknowledgement if negotiated.
     pub(super) fn tell(&mut self, request: &Request, files: &[BorrowedFd<'_>]) -> Result<(), FrontEndError> {
         self.tell_with(request, self.has(ProtocolFeatures::REPLY_ACK), files)
     }
@@ -173,7 +173,7 @@ impl FrontEnd {
         Ok(())
     }
 
-    /// Sends a request and returns its answer.
+    /// Sends a request and returns its reply.
     pub(super) fn ask(&mut self, request: &Request) -> Result<Reply, FrontEndError> {
         self.send(request, false, &[])?;
         self.answer(request)

@@ -1,8 +1,8 @@
-//! Bytes from outside as a back end: what it answers, and what it writes into the rings. For fuzzing.
+//! Fuzz target: input bytes act as a back end, both as its replies and as its writes to the rings.
 //!
-//! A script is played to a port over a real socket, whose other end plays the back end: right answers, wrong ones,
-//! raw bytes. Once a device runs, the script also writes into the memory that it was given, while bursts are taken
-//! and sent: what is in them, headers included, is what a back end said.
+//! A script is run against a port over a real socket whose other end acts as the back end: valid replies, invalid
+//! replies, raw bytes. Once a device runs, the script also writes to its shared memory while bursts are received and
+//! sent. Ring content, headers included, is therefore untrusted input.
 
 use super::device::QueueSetup;
 use super::link::{Link, Progress};
@@ -18,15 +18,15 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The kinds of ring that a script chooses from.
+/// Ring kinds that a script chooses from.
 const KINDS: [RingKind; 4] = RingKind::ALL;
-/// Everything that the front end may be offered.
+/// Offers all feature bits.
 const GENEROUS: u64 = u64::MAX;
 
-/// Plays a script.
+/// Runs a script.
 ///
 /// # Panics
-/// When a buffer is in two places or a count is wrong: that is what a fuzzer looks for.
+/// If a buffer is in two places or a count is wrong.
 pub fn fuzz_back_end(script: &[u8]) {
     let mut script = Script(script);
     let how = script.byte();
@@ -45,14 +45,14 @@ pub fn fuzz_back_end(script: &[u8]) {
     let mut back = BackEnd { channel: Channel::new(back, Header::expect_request), memory: None };
     let mut link = Link::new(front, options);
     let mut now = Instant::now();
-    // Such a script is fair until the device runs, which chance alone seldom is.
+    // With a fair script all replies are valid until the device runs, which random replies rarely achieve.
     let fair = how & 8 == 0;
     loop {
         match link.advance(now) {
             Err(_) => return,
             Ok(Progress::Started) => break,
             Ok(Progress::Waits) if back.answer(&mut script, fair) => {}
-            // Nothing is asked and nothing is answered: only time passes.
+            // No request is pending; only time passes.
             Ok(Progress::Waits) => now += Duration::from_mins(1),
         }
     }
@@ -65,7 +65,7 @@ pub fn fuzz_back_end(script: &[u8]) {
     Rings { setups: [receive, transmit], rx, tx, memory, work, own }.play(&mut script);
 }
 
-/// Packets to send: a short one and two of several buffers, finished ones and others.
+/// Packets to send: one short, two of several buffers, with and without offloads.
 const OWN: [(usize, Offload); 4] = [
     (60, Offload::NONE),
     (1000, Offload::with_checksum(34, 16)),
@@ -94,7 +94,7 @@ struct BackEnd {
 }
 
 impl BackEnd {
-    /// Answers what was asked, if anything was: rightly, or as the script says.
+    /// Replies to a request if there is one: validly if `fair`, otherwise as the script selects.
     fn answer(&mut self, script: &mut Script<'_>, fair: bool) -> bool {
         let Ok(Some(message)) = self.channel.receive() else { return false };
         let Header { code, need_reply, .. } = message.header;
@@ -110,19 +110,19 @@ impl BackEnd {
         let bytes = if fair { Reply::U64(right).encode(code) } else { script.reply(code, right) };
         let files: Vec<OwnedFd> = if fair { vec![] } else { script.files() };
         let borrowed: Vec<_> = files.iter().map(AsFd::as_fd).collect();
-        // A front end that has had enough is what is looked for.
+        // Send errors are ignored: the front end may have closed the connection.
         let _ = rights::send(self.channel.as_fd(), &bytes, &borrowed);
         true
     }
 }
 
-/// A device that runs.
+/// A running device.
 struct Rings<'a> {
     setups: [&'a QueueSetup; 2],
     rx: Box<dyn RxQueue>,
     tx: Box<dyn TxQueue>,
     memory: &'a OwnedFd,
-    /// What the back end may leave to be done.
+    /// Offloads that the back end may leave.
     work: Capabilities,
     own: Burst,
 }
@@ -158,7 +158,7 @@ impl Rings<'_> {
         }
     }
 
-    /// Other queues continue, whatever the back end wrote.
+    /// Freezes and thaws both queues. Must succeed regardless of the back end's writes.
     fn thaw(self) -> Self {
         let (rx, tx) = (self.rx.freeze(), self.tx.freeze());
         let (rx, tx) = (rx::thaw(self.setups[0], rx), tx::thaw(self.setups[1], tx));
@@ -166,7 +166,7 @@ impl Rings<'_> {
         Self { rx, tx, ..self }
     }
 
-    /// What is left to be done lies in its packet and was agreed on.
+    /// Checks that offloads left are within their packet and were negotiated.
     fn validate(&self, burst: &Burst) {
         for i in 0..burst.len() {
             let offload = burst.offload(i);
@@ -176,11 +176,11 @@ impl Rings<'_> {
         }
     }
 
-    /// Writes a number somewhere into the rings or the first buffers, as a back end may at any time.
+    /// Writes a value somewhere into the rings or the first buffers, as a back end may at any time.
     fn poke(&self, script: &mut Script<'_>) {
         let at = (u64::from(script.byte()) << 8 | u64::from(script.byte())) & !1;
         let value = u16::from(script.byte()) | u16::from(script.byte()) << 8;
-        // The memory is longer than any place that two bytes name.
+        // The memory is longer than any offset of two bytes.
         let _ = rustix::io::pwrite(self.memory, &value.to_ne_bytes(), at);
     }
 }
@@ -198,7 +198,7 @@ impl Script<'_> {
         (0..8).fold(0, |number, _| number << 8 | u64::from(self.byte()))
     }
 
-    /// An answer to `code`, mostly of the right shape.
+    /// A reply to `code`, usually of the right shape.
     fn reply(&mut self, code: Code, right: u64) -> Vec<u8> {
         match self.byte() {
             0..=159 => Reply::U64(right).encode(code),
@@ -218,7 +218,7 @@ impl Script<'_> {
         }
     }
 
-    /// Seldom any, sometimes more than any message has.
+    /// Usually none, sometimes more than any message has.
     fn files(&mut self) -> Vec<OwnedFd> {
         let n = if self.byte() < 240 { 0 } else { usize::from(self.byte()) % (MAX_DESCRIPTORS + 1) };
         let flags = rustix::event::EventfdFlags::CLOEXEC;

@@ -1,10 +1,10 @@
-//! One connection to a back end: the conversation that makes a device run, one request at a time, and the quiet
-//! that follows.
+//! One connection to a back end: the request sequence that starts a device, one request at a time, and the idle phase
+//! after it.
 //!
-//! The front end speaks and the back end answers, so at any moment at most one answer is awaited, and everything
-//! else that arrives is a broken protocol. Where the back end does not acknowledge requests, a question that it
-//! must answer stands behind those for each ring: messages are carried out in order, so its answer says that the
-//! others were, and nothing piles up in the socket. Never blocks; time is passed in.
+//! The front end sends requests and the back end replies, so at most one reply is pending at any time; any other
+//! message is a protocol violation. If the back end does not acknowledge requests, a request that needs a reply
+//! follows the requests for each ring: messages are processed in order, so its reply implies that the others were
+//! processed, and no requests accumulate in the socket. Never blocks; time is passed in.
 
 use super::device::Device;
 use super::opening::Opening;
@@ -20,49 +20,49 @@ use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// How long one answer may take. Back ends map and populate memory before they answer.
+/// Timeout of one reply. Back ends map and populate memory before they reply.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why a link ended.
+/// Reason why a link ended.
 #[derive(Debug)]
 pub(super) enum End {
     /// The back end closed it.
     Closed,
-    /// It was ended here.
+    /// This side ended it.
     Fault(PortFault),
 }
 
-/// How far the conversation is.
+/// Stage of the connection.
 #[derive(Debug)]
 enum Stage {
     Opening(Opening),
-    /// The device is there and is being described.
+    /// The device exists and is being described to the back end.
     Starting(Device, VecDeque<Line>),
     Running(Device),
 }
 
-/// What one look at a link brought.
+/// Result of one [`Link::advance`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// Nothing to do before something is readable.
+    /// Nothing to do until the socket is readable.
     Waits,
     /// The back end has just taken over every ring.
     Started,
 }
 
-/// A back end that is connected.
+/// A connection to a back end.
 #[derive(Debug)]
 pub(super) struct Link {
     channel: Channel,
     options: Options,
     agreed: Negotiated,
     stage: Stage,
-    /// What was asked and not answered, and until when it may be.
+    /// Pending request and its deadline.
     asked: Option<(Request, Instant)>,
 }
 
 impl Link {
-    /// A conversation over a connected socket that does not block.
+    /// Creates a link on a connected non-blocking socket.
     pub(super) fn new(socket: OwnedFd, options: Options) -> Self {
         Self {
             channel: Channel::new(socket, Header::expect_reply),
@@ -73,17 +73,17 @@ impl Link {
         }
     }
 
-    /// When [`Link::advance`] should be called at the latest.
+    /// Latest time of the next call of [`Link::advance`].
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.asked.as_ref().map(|asked| asked.1)
     }
 
-    /// What was agreed on, once it was.
+    /// Negotiated features, once negotiation is complete.
     pub(super) fn agreed(&self) -> Option<Negotiated> {
         (!matches!(self.stage, Stage::Opening(_))).then_some(self.agreed)
     }
 
-    /// The device, once there is one.
+    /// The device, once it exists.
     pub(super) fn device(&self) -> Option<&Device> {
         match &self.stage {
             Stage::Opening(_) => None,
@@ -91,7 +91,7 @@ impl Link {
         }
     }
 
-    /// Takes answers and says what comes next, as far as it goes now.
+    /// Receives replies and sends further requests as far as possible now.
     pub(super) fn advance(&mut self, now: Instant) -> Result<Progress, End> {
         loop {
             if self.asked.is_some() && !self.hear(now)? {
@@ -107,7 +107,7 @@ impl Link {
         }
     }
 
-    /// The next line, and whether it is acknowledged. `None`: all is said, and the device runs.
+    /// The next request, and whether it is acknowledged. `None`: the sequence is complete and the device runs.
     fn next(&mut self) -> Result<Option<(Line, bool)>, PortFault> {
         if let Stage::Opening(opening) = &self.stage {
             if let Some(request) = opening.next() {
@@ -149,7 +149,7 @@ impl Link {
         self.said(0)
     }
 
-    /// What was said last is done with; `number` is the answer, where it has one of its own.
+    /// Completes the last request; `number` is the reply's value if the request has a reply of its own.
     fn said(&mut self, number: u64) -> Result<(), End> {
         match &mut self.stage {
             Stage::Opening(opening) => opening.heard(number).map_err(|error| match error {
@@ -164,7 +164,7 @@ impl Link {
         }
     }
 
-    /// Takes the answer that is awaited. `false`: it is not there yet.
+    /// Receives the pending reply. Returns `false` if it has not arrived.
     fn hear(&mut self, now: Instant) -> Result<bool, End> {
         let Some((request, until)) = &self.asked else { return Ok(true) };
         let name = request.code().name();
@@ -188,7 +188,7 @@ impl Link {
         self.said(number).map(|()| true)
     }
 
-    /// Nothing is asked, so nothing may come.
+    /// No request is pending, so a received message is a protocol violation.
     fn quiet(&mut self) -> Result<Progress, End> {
         match self.channel.receive().map_err(ended)? {
             None => Ok(Progress::Waits),

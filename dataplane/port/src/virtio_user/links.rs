@@ -1,15 +1,15 @@
-//! Frames that are longer than a buffer: which buffer follows which, until the back end is done with all of them.
+//! Links between the buffers of frames that are longer than one buffer, kept until the back end has used all of them.
 //!
-//! A chain comes back under the identifier of its first buffer alone, so the others are remembered here. Where no frame
-//! spans buffers nothing of it is read.
+//! A chain returns under the identifier of its first buffer only, so the others are recorded here. Not read while no
+//! frame spans buffers.
 
-/// No buffer follows. Rings are shorter than that.
+/// No next buffer. Rings are shorter than this.
 const LAST: u16 = u16::MAX;
 
-/// By buffer, the one that follows it in its frame.
+/// For each buffer, the next one of its frame.
 pub(super) struct Links {
     next: Box<[u16]>,
-    /// How many buffers have another one behind them.
+    /// Number of buffers that have a next one.
     set: usize,
 }
 
@@ -18,8 +18,8 @@ impl Links {
         Self { next: vec![LAST; size.into()].into(), set: 0 }
     }
 
-    /// Continues with the buffers that follow others, by buffer; none do if `next` is empty. Returns `None` unless the
-    /// frames that begin with buffers `first` have distinct buffers, and these are all that follow others. Otherwise
+    /// Restores the links from `next`, indexed by buffer; no links if `next` is empty. Returns `None` unless the
+    /// frames that begin with buffers `first` have distinct buffers, and these are all that have links. Otherwise
     /// also returns whether each buffer belongs to such a frame.
     pub(super) fn thaw(
         next: Vec<u16>,
@@ -37,7 +37,7 @@ impl Links {
         for first in first {
             let mut id = first;
             loop {
-                // A buffer that is taken twice belongs to two frames, or the frame is a loop.
+                // A buffer visited twice belongs to two frames, or its frame is a loop.
                 if std::mem::replace(taken.get_mut(usize::from(id))?, true) {
                     return None;
                 }
@@ -51,7 +51,7 @@ impl Links {
         (links.next.len() == usize::from(size) && followed == links.set).then_some((links, taken))
     }
 
-    /// The buffers that follow others, by buffer; empty if none do.
+    /// Next buffers, indexed by buffer; empty if there are no links.
     pub(super) fn freeze(&self) -> Vec<u16> {
         if self.are_set() { self.next.to_vec() } else { Vec::new() }
     }
@@ -62,13 +62,13 @@ impl Links {
         self.set > 0
     }
 
-    /// Buffer `next` follows buffer `id`, which is the last one so far.
+    /// Links `next` after buffer `id`, which is the last buffer of its frame so far.
     pub(super) fn set(&mut self, id: u16, next: u16) {
         self.next[usize::from(id)] = next;
         self.set += 1;
     }
 
-    /// Forgets what follows buffer `id`, and says what that was.
+    /// Removes and returns the buffer after `id`.
     pub(super) fn take(&mut self, id: u16) -> Option<u16> {
         let next = std::mem::replace(&mut self.next[usize::from(id)], LAST);
         if next == LAST {

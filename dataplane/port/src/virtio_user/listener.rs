@@ -1,4 +1,4 @@
-//! Server mode: the guest listens and the switch connects, which lets the guest outlive the switch.
+//! Server mode: the guest listens and the switch connects, so that the guest can outlive the switch.
 
 use super::{FrontEnd, FrontEndError, ListenError};
 use crate::socket::rights;
@@ -7,7 +7,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A socket that back ends connect to. Its file goes with it.
+/// Listening socket for back ends. Its file is removed when it is dropped.
 #[derive(Debug)]
 pub struct FrontEndListener {
     listener: Listener,
@@ -15,18 +15,18 @@ pub struct FrontEndListener {
 }
 
 impl FrontEndListener {
-    /// Listens at `path`; a socket file that nobody listens on any more is replaced.
+    /// Listens at `path`; a stale socket file is replaced.
     pub fn bind(path: impl AsRef<Path>) -> Result<Self, ListenError> {
         let path = path.as_ref();
         Ok(Self { listener: Listener::bind(path)?, path: path.into() })
     }
 
-    /// The next back end. Waits up to `timeout`, which also bounds each answer of the back end.
+    /// Accepts the next back end. Waits up to `timeout`, which also bounds the wait for each reply.
     pub fn accept(&self, timeout: Duration) -> Result<FrontEnd, FrontEndError> {
         FrontEnd::over(self.accept_socket(timeout)?, timeout)
     }
 
-    /// The next connection, which does not block, whichever end of the protocol the program is. Waits up to `timeout`.
+    /// Accepts the next connection as a non-blocking socket, for either side of the protocol. Waits up to `timeout`.
     pub fn accept_socket(&self, timeout: Duration) -> Result<OwnedFd, FrontEndError> {
         let failed = |errno| FrontEndError::Kernel("accepting a back end", errno);
         if !rights::wait_readable(self.listener.as_fd(), timeout).map_err(failed)? {

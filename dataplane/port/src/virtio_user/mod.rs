@@ -1,13 +1,12 @@
-//! The front end (driver side) of the vhost-user protocol: a guest without a virtual machine.
+//! Front end (driver side) of the vhost-user protocol: a guest without a virtual machine.
 //!
-//! Two users of one protocol code (`opening` agrees on features, `script` says the rest). [`VirtioUser`] is a port
-//! of the switch: `control` is its life (`link`), `device` its memory, rings and `buffers`, `rx` and `tx`
-//! its queues on the fast path. [`FrontEnd`] is for a guest that brings memory and rings of its own; it may block,
-//! never longer than the timeout it was given, and must never run on a worker.
+//! Two users share the protocol code (`opening` negotiates features, `script` generates the other requests).
+//! [`VirtioUser`] is a port of the switch: `control` is its control side (with `link`), `device` its memory, rings
+//! and `buffers`, `rx` and `tx` its fast-path queues. [`FrontEnd`] is for a guest with its own memory and rings; it
+//! may block up to its timeout and must never run on a worker.
 //!
-//! Either speaks to any back end: this project's, DPDK's, Open vSwitch's. A back end is as hostile as a guest: what
-//! it answers and what it writes into the rings is judged, and the worst it gets is its own port stopped with a
-//! named reason.
+//! Both work with any back end: this project's, DPDK's, Open vSwitch's. A back end is as untrusted as a guest: its
+//! replies and its writes to the rings are validated, and a violation stops only its own port, with a named fault.
 
 mod buffers;
 mod control;

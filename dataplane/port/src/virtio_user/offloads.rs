@@ -1,32 +1,32 @@
-//! Work that is left to be done across a virtio-user port: which features say so, and what stands in the headers of the
-//! buffers that it sends from.
+//! Offloads of a virtio-user port: the features that enable them, and the headers of transmit buffers.
 //!
-//! As a driver, the port leaves work to its back end where that agreed to `CSUM` and `HOST_*`, and takes unfinished
-//! packets where both agreed to `GUEST_*`. Headers are zeros, and stay so for as long as nothing is left to be done: a
-//! private record says which of them are not. The record is this side's alone; a back end that writes over a header misleads
+//! As a driver, the port leaves offloads to the back end if `CSUM` and `HOST_*` were negotiated, and accepts
+//! unfinished packets if `GUEST_*` were negotiated. Transmit headers are zero and stay so while no offload is left; a
+//! private record marks the others. The record is private to this side; a back end that overwrites a header affects
 //! only itself.
 
 use crate::OFFLOAD_HEADER;
 use crate::vhost::Features;
 
-/// A header as far as it says something of offloads.
+/// The offload part of a header.
 pub(super) type Words = [u8; OFFLOAD_HEADER];
 
 const HOST_TSO: u64 = Features::HOST_TSO4 | Features::HOST_TSO6;
 const GUEST_TSO: u64 = Features::GUEST_TSO4 | Features::GUEST_TSO6;
 const GUEST_USO: u64 = Features::GUEST_USO4 | Features::GUEST_USO6;
 
-/// What may be left to the back end.
+/// Offloads that may be left to the back end.
 const LEFT: u64 = Features::CSUM | HOST_TSO | Features::HOST_ECN | Features::HOST_USO;
-/// What the back end may leave, cut by nobody yet.
+/// Segmentation offloads that the back end may leave.
 const UNCUT: u64 = GUEST_TSO | Features::GUEST_ECN | GUEST_USO;
 
-/// Every feature by which work is left, either way.
+/// All offload features, both directions.
 pub(super) const ALL: u64 = LEFT | Features::GUEST_CSUM | UNCUT;
 
-/// The features that a driver accepts of `offered`: without those that need one which is not there (VIRTIO 1.2 section
-/// 5.1.3.1), and uncut packets only where they may span buffers, which are shorter (section 5.1.6.3.1). Datagrams are
-/// taken of either version or of none, because [`crate::Offload`] does not tell them apart.
+/// The features that a driver accepts of `offered`. Excludes features whose dependencies are missing (VIRTIO 1.2
+/// section 5.1.3.1). Segmentation offloads are accepted only if received packets may span buffers, which are shorter
+/// (section 5.1.6.3.1). UDP segmentation is accepted for both IP versions or neither, because [`crate::Offload`] does
+/// not distinguish them.
 pub(super) fn acceptable(offered: Features) -> Features {
     let mut bits = offered.0;
     let mut without = |needed: &[u64], dependent: u64| {
@@ -44,31 +44,31 @@ pub(super) fn acceptable(offered: Features) -> Features {
     Features(bits)
 }
 
-/// Which headers of a ring's buffers say something.
+/// Marks the headers of a ring's buffers that are not zero.
 pub(super) struct Headers {
     marked: Box<[bool]>,
-    /// How many of them do.
+    /// Number of marked headers.
     count: usize,
 }
 
 impl Headers {
-    /// All zeros.
+    /// All headers are zero.
     pub(super) fn new(size: u16) -> Self {
         Self { marked: vec![false; size.into()].into(), count: 0 }
     }
 
-    /// Unknown: each header is written, or found to be right, before it counts as zeros.
+    /// Unknown: each header is written, or found to be zero, before it counts as zero.
     pub(super) fn unknown(size: u16) -> Self {
         Self { marked: vec![true; size.into()].into(), count: size.into() }
     }
 
-    /// Whether any header says something: then even packets that are finished need their headers looked after.
+    /// Whether any header is not zero. If true, headers must be maintained for packets without offloads too.
     #[inline(always)]
     pub(super) fn are_marked(&self) -> bool {
         self.count > 0
     }
 
-    /// Notes whether the header of buffer `id` says something now.
+    /// Records whether the header of buffer `id` is now non-zero.
     #[inline(always)]
     pub(super) fn set(&mut self, id: u16, is_marked: bool) {
         let was_marked = std::mem::replace(&mut self.marked[usize::from(id)], is_marked);

@@ -1,7 +1,7 @@
-//! The beginning of every conversation, up to the features: what to ask next, given what was answered so far.
+//! Start of every connection, up to feature negotiation: selects the next request from the replies so far.
 //!
-//! Sans-IO and without time: the blocking [`super::FrontEnd`] and the port's link both walk it, one request at a
-//! time. It judges whether an answer is possible and never whether it is enough; that is its caller's to say.
+//! Sans-IO and without time: used by the blocking [`super::FrontEnd`] and by the port's link, one request at a time.
+//! Checks whether a reply is valid; the caller checks whether the result is sufficient.
 
 use super::{FrontEndError, Negotiated, offloads};
 use crate::vhost::Features;
@@ -10,7 +10,7 @@ use virtio_bindings::virtio_config::{
     VIRTIO_CONFIG_S_ACKNOWLEDGE, VIRTIO_CONFIG_S_DRIVER, VIRTIO_CONFIG_S_FEATURES_OK,
 };
 
-/// Protocol features that this front end can use.
+/// Protocol features supported by this front end.
 const WANTED: u64 = ProtocolFeatures::MQ
     | ProtocolFeatures::RARP
     | ProtocolFeatures::REPLY_ACK
@@ -19,10 +19,10 @@ const WANTED: u64 = ProtocolFeatures::MQ
     | ProtocolFeatures::CONFIGURE_MEM_SLOTS
     | ProtocolFeatures::STATUS;
 
-/// The device status of a driver that is there (VIRTIO 1.2 section 2.1).
+/// Device status of a driver that has recognised the device (VIRTIO 1.2 section 2.1).
 const DRIVER: u32 = VIRTIO_CONFIG_S_ACKNOWLEDGE | VIRTIO_CONFIG_S_DRIVER;
 
-/// Where the conversation stands: each step is one request.
+/// State of the negotiation; each step is one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Owner,
@@ -38,7 +38,7 @@ enum Step {
     Agreed,
 }
 
-/// A conversation on its way to an agreement.
+/// A negotiation in progress.
 #[derive(Debug)]
 pub(super) struct Opening {
     wanted: Features,
@@ -47,17 +47,17 @@ pub(super) struct Opening {
 }
 
 impl Opening {
-    /// A conversation that will agree on at most `wanted`.
+    /// Starts a negotiation of at most `wanted`.
     pub(super) fn new(wanted: Features) -> Self {
         Self { wanted, step: Step::Owner, so_far: Negotiated::NOTHING }
     }
 
-    /// What both sides agreed on so far.
+    /// Result so far.
     pub(super) fn so_far(&self) -> Negotiated {
         self.so_far
     }
 
-    /// What to say next. `None`: features are agreed on.
+    /// The next request. `None`: negotiation is complete.
     pub(super) fn next(&self) -> Option<Request> {
         Some(match self.step {
             Step::Owner => Request::SetOwner,
@@ -74,13 +74,14 @@ impl Opening {
         })
     }
 
-    /// Whether the back end acknowledges what [`Opening::next`] says. `SET_PROTOCOL_FEATURES` is the message that
-    /// brings acknowledgements about, so it has none itself.
+    /// Whether the back end acknowledges the request of [`Opening::next`]. `SET_PROTOCOL_FEATURES` enables
+    /// acknowledgements and is not acknowledged itself.
     pub(super) fn is_acknowledged(&self) -> bool {
         self.step > Step::Protocol && self.so_far.protocol.has(ProtocolFeatures::REPLY_ACK)
     }
 
-    /// Goes on: what [`Opening::next`] said was sent and, where it has an answer of its own, answered by `number`.
+    /// Advances to the next step: the request of [`Opening::next`] was sent and, if it has a reply of its own, the
+    /// reply's value is `number`.
     pub(super) fn heard(&mut self, number: u64) -> Result<(), FrontEndError> {
         match self.step {
             Step::Offered => {
@@ -102,7 +103,7 @@ impl Opening {
         Ok(())
     }
 
-    /// Whether the step is one for this back end.
+    /// Whether the step applies to this back end.
     fn applies(&self) -> bool {
         let Negotiated { features, protocol, .. } = self.so_far;
         match self.step {
@@ -133,7 +134,7 @@ impl Step {
 }
 
 impl Negotiated {
-    /// Before the first answer.
+    /// State before the first reply.
     pub(super) const NOTHING: Self = Self {
         features: Features(0),
         protocol: ProtocolFeatures(0),

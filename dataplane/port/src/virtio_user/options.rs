@@ -1,4 +1,4 @@
-//! What a virtio-user port asks of its back end, and whether what it got will do.
+//! Configuration of a virtio-user port, and the check whether a back end meets it.
 
 use super::{Negotiated, device, offloads};
 use crate::PortFault;
@@ -7,15 +7,15 @@ use crate::queue::OutOfRange;
 use crate::socket::ListenError;
 use crate::vhost::Features;
 
-/// Largest ring that a port asks for: more would only be memory.
+/// Maximum ring size. Larger rings only use more memory.
 pub const MAX_QUEUE_SIZE: u16 = 4096;
-/// Smallest: a burst and another one behind it.
+/// Minimum ring size: two bursts.
 pub const MIN_QUEUE_SIZE: u16 = 128;
 
-/// The ring kinds that a driver can ask for; the names of the peers' guests.
+/// Ring kinds that a driver can request. The names are those of the peers' guests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RingKind {
-    /// What virtual machines use.
+    /// Split, the default of virtual machines.
     #[default]
     Split,
     /// Split with `VIRTIO_F_IN_ORDER`.
@@ -26,7 +26,7 @@ pub enum RingKind {
     PackedInOrder,
 }
 
-/// A word that names no ring kind.
+/// Error: not the name of a ring kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no ring `{0}`; write split, split-inorder, packed or packed-inorder")]
 pub struct UnknownRing(String);
@@ -49,7 +49,7 @@ impl RingKind {
     /// Every kind.
     pub const ALL: [Self; 4] = [Self::Split, Self::SplitInOrder, Self::Packed, Self::PackedInOrder];
 
-    /// The name by which people choose it.
+    /// Name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             RingKind::Split => "split",
@@ -59,17 +59,17 @@ impl RingKind {
         }
     }
 
-    /// Whether `VIRTIO_F_RING_PACKED` is asked for.
+    /// Whether `VIRTIO_F_RING_PACKED` is requested.
     pub fn is_packed(self) -> bool {
         matches!(self, RingKind::Packed | RingKind::PackedInOrder)
     }
 
-    /// Whether `VIRTIO_F_IN_ORDER` is asked for.
+    /// Whether `VIRTIO_F_IN_ORDER` is requested.
     pub fn is_in_order(self) -> bool {
         matches!(self, RingKind::SplitInOrder | RingKind::PackedInOrder)
     }
 
-    /// The features it needs, each with its name.
+    /// Required features, each with its name.
     pub fn needs(self) -> &'static [(u64, &'static str)] {
         const PACKED: (u64, &str) = (Features::RING_PACKED, "packed rings");
         const IN_ORDER: (u64, &str) = (Features::IN_ORDER, "in-order use");
@@ -82,21 +82,23 @@ impl RingKind {
     }
 }
 
-/// How a virtio-user port is configured.
+/// Options of a virtio-user port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The kind of every ring. A back end that lacks it is left again.
+    /// Kind of every ring. The port disconnects from a back end that does not support it.
     pub ring: RingKind,
-    /// Entries per ring, [`MIN_QUEUE_SIZE`] to [`MAX_QUEUE_SIZE`]: a power of two on split rings.
+    /// Entries per ring, [`MIN_QUEUE_SIZE`] to [`MAX_QUEUE_SIZE`]; a power of two for split rings.
     pub queue_size: u16,
-    /// Queue pairs, 1 to 128. A back end that has fewer is left again.
+    /// Queue pairs, 1 to 128. The port disconnects from a back end that has fewer.
     pub queue_pairs: u16,
-    /// Whether a received frame may span buffers, where the back end knows how.
+    /// Whether received frames may span buffers, if the back end supports it.
     pub mergeable: bool,
-    /// The largest packet, without its Ethernet header, that one buffer holds (68 to 65535 bytes); buffers hold at
-    /// least 2048 bytes of frame. Longer packets are sent in several, and received only where they may span buffers.
+    /// Longest packet in bytes, without its Ethernet header, that fits in one buffer (68 to 65535); a buffer holds at
+    /// least 2048 bytes of frame. Longer packets are sent in several buffers, and received only if frames may span
+    /// buffers.
     pub mtu: Option<u16>,
-    /// Whether checksums and segments may be left to be done, to the back end and by it, as far as it knows how.
+    /// Whether checksum and segmentation offloads are negotiated, in both directions, as far as the back end supports
+    /// them.
     pub offloads: bool,
 }
 
@@ -113,22 +115,22 @@ impl Default for Options {
     }
 }
 
-/// Why a port could not be made. Nothing was changed.
+/// Why a port could not be created. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum PlugError {
-    /// The socket.
+    /// The socket could not be created.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The MTU or the number of queue pairs.
+    /// MTU or number of queue pairs out of range.
     #[error(transparent)]
     Range(#[from] OutOfRange),
-    /// A configuration out of range.
+    /// Ring size out of range.
     #[error(
         "rings of {0} entries were asked for; {MIN_QUEUE_SIZE} to {MAX_QUEUE_SIZE} are possible, \
          on split rings powers of two"
     )]
     QueueSize(u16),
-    /// Every value is in range, and their product is not.
+    /// Every value is in range, but the total memory is not.
     #[error(
         "rings and buffers would take {0} bytes, and a port may share {MAX_MEMORY}; ask for fewer queue pairs, \
          shorter rings or a smaller MTU"
@@ -137,7 +139,7 @@ pub enum PlugError {
 }
 
 impl Options {
-    /// Refuses what is out of range.
+    /// Returns an error if a value is out of range.
     pub(super) fn check(self) -> Result<(), PlugError> {
         OutOfRange::check(self.queue_pairs, self.mtu)?;
         let split = !self.ring.is_packed();
@@ -151,8 +153,8 @@ impl Options {
         Ok(())
     }
 
-    /// What to ask for. `EVENT_IDX` spares a back end that is waking up every kick but the first
-    /// (`docs/decisions/0023-event-idx-where-offered.md`); a back end without it will do as well.
+    /// Features to request. With `EVENT_IDX`, a back end that is waking up receives only the first kick
+    /// (`docs/decisions/0023-event-idx-where-offered.md`). A back end without it is accepted too.
     pub(super) fn wanted(self) -> Features {
         let mut bits = Features::VERSION_1 | Features::PROTOCOL | Features::EVENT_IDX;
         bits |= self.ring.needs().iter().map(|need| need.0).sum::<u64>();
@@ -168,7 +170,7 @@ impl Options {
         Features(bits)
     }
 
-    /// Whether a back end that agreed on this will do.
+    /// Checks whether the negotiated features are sufficient.
     pub(super) fn validate(self, agreed: Negotiated) -> Result<(), PortFault> {
         let missing = self.ring.needs().iter().find(|need| !agreed.features.has(need.0));
         if let Some((_, name)) = missing {
@@ -184,12 +186,12 @@ impl Options {
         Ok(())
     }
 
-    /// Bytes that each connection shares with its back end.
+    /// Bytes of memory shared with the back end per connection.
     pub fn memory(self) -> u64 {
         device::bytes(self)
     }
 
-    /// Bytes of frame that one buffer holds: room for two VLAN tags besides the packet.
+    /// Frame bytes per buffer, including room for two VLAN tags.
     pub(super) fn room(self) -> u64 {
         let asked = self.mtu.map_or(0, |mtu| u64::from(mtu) + 14 + 8);
         asked.max(2048).next_multiple_of(128)

@@ -8,10 +8,10 @@ use crate::vhost::message::{Reply, Request, VringFile, VringState};
 use ring::Layout;
 use rustix::fd::BorrowedFd;
 
-/// One ring of the guest: number 2 * pair receives, the next one sends.
+/// One ring of the guest: ring 2 * pair receives, ring 2 * pair + 1 transmits.
 #[derive(Clone, Copy, Debug)]
 pub struct VringSetup<'a> {
-    /// Entries.
+    /// Number of entries.
     pub size: u16,
     /// User address of the descriptor area.
     pub descriptors: u64,
@@ -19,12 +19,12 @@ pub struct VringSetup<'a> {
     pub driver: u64,
     /// User address of the device area (used ring; device event suppression).
     pub device: u64,
-    /// Where the back end starts, as [`FrontEnd::stop`] returned it; for a fresh ring see
+    /// Start position for the back end, as returned by [`FrontEnd::stop`]; for a fresh ring see
     /// [`FrontEnd::fresh_base`].
     pub base: u32,
-    /// Where the guest says that buffers were added. `None`: the back end polls.
+    /// Eventfd of the guest's kicks. `None`: the back end polls.
     pub kick: Option<BorrowedFd<'a>>,
-    /// Where the back end says that buffers were used. `None`: the guest polls.
+    /// Eventfd of the back end's calls. `None`: the guest polls.
     pub call: Option<BorrowedFd<'a>>,
 }
 
@@ -44,12 +44,12 @@ impl VringSetup<'_> {
 }
 
 impl FrontEnd {
-    /// The base of a fresh ring: 0 on a split ring; on a packed one both wrap counters begin at 1.
+    /// Base of a fresh ring: 0 for a split ring; for a packed ring both wrap counters are 1.
     pub fn fresh_base(&self) -> u32 {
         script::fresh_base(self.negotiated.features)
     }
 
-    /// Starts rings 0, 1, 2 and so on. When this returns, and the back end acknowledges requests, they run.
+    /// Starts rings 0, 1, 2 and so on. If the back end acknowledges requests, they run when this returns.
     pub fn start(&mut self, rings: &[VringSetup<'_>]) -> Result<(), FrontEndError> {
         for (index, ring) in (0..).zip(rings) {
             for line in script::ring(index, &ring.places(), ring.call.is_some(), ring.kick.is_some()) {
@@ -68,19 +68,19 @@ impl FrontEnd {
         Ok(())
     }
 
-    /// Names another descriptor to call, at any time.
+    /// Replaces the call descriptor, at any time.
     pub fn set_call(&mut self, index: u8, call: Option<BorrowedFd<'_>>) -> Result<(), FrontEndError> {
         let file = VringFile { index, has_descriptor: call.is_some() };
         self.tell(&Request::SetVringCall(file), call.as_slice())
     }
 
-    /// Names another descriptor to kick, at any time.
+    /// Replaces the kick descriptor, at any time.
     pub fn set_kick(&mut self, index: u8, kick: Option<BorrowedFd<'_>>) -> Result<(), FrontEndError> {
         let file = VringFile { index, has_descriptor: kick.is_some() };
         self.tell(&Request::SetVringKick(file), kick.as_slice())
     }
 
-    /// Enables or disables a ring, where the back end knows the difference.
+    /// Enables or disables a ring, if the back end supports it.
     pub fn enable(&mut self, index: u32, enabled: bool) -> Result<(), FrontEndError> {
         if !self.negotiated.features.has(Features::PROTOCOL) {
             return Ok(());
@@ -88,7 +88,7 @@ impl FrontEnd {
         self.tell(&Request::SetVringEnable(VringState { index, num: u32::from(enabled) }), &[])
     }
 
-    /// Stops every ring that was started, and returns their bases. The back end uses none of them afterwards.
+    /// Stops every started ring and returns the bases. The back end uses no ring afterwards.
     pub fn stop(&mut self) -> Result<Vec<u32>, FrontEndError> {
         let rings = std::mem::take(&mut self.rings);
         for index in 0..rings {
@@ -108,7 +108,7 @@ impl FrontEnd {
         if !self.negotiated.features.has(Features::RING_PACKED) {
             return Ok(state.num & 0xffff);
         }
-        // DPDK's back end fills only the lower half; a stopped ring has nothing in flight, so the halves agree.
+        // DPDK's back end fills only the lower half. A stopped ring has nothing in flight, so both halves are equal.
         Ok(state.num & 0xffff | state.num << 16)
     }
 }

@@ -1,11 +1,12 @@
-//! A virtio-user port's receive ring, as the switch receives from it.
+//! Receive queue of a virtio-user port, on the driver side of a receive ring.
 //!
-//! Every buffer of the ring is out with the back end, but for those whose frames are in a burst. A frame stays in
-//! the buffer in which it came until the burst is completed; then the buffer goes out again, under the same
-//! identifier and in the order in which it came, so that most of a split ring never changes. The header is read
-//! only where frames may span buffers, for their number, and where the back end may leave work to be done.
+//! All buffers are posted to the back end except those whose frames are in a burst. A frame stays in its buffer until
+//! the burst is completed; the buffer is then posted again, under the same identifier and in arrival order, so that
+//! most of a split ring never changes. The header is read only if frames may span buffers (for their number) or the
+//! back end may leave offloads.
 //!
-//! Used identifiers are judged by the ring, lengths and numbers here, each once and in private memory.
+//! The ring validates used identifiers; this module validates lengths and buffer counts, each once and in private
+//! memory.
 
 use super::buffers::{Buffers, Sight};
 use super::device::QueueSetup;
@@ -19,13 +20,13 @@ use ring::{BufId, RingFault};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// Shortest frame: an Ethernet header.
+/// Minimum frame length: an Ethernet header.
 const SHORTEST: usize = 14;
-/// Longest frame: 64 KiB, the largest that any offload makes.
+/// Maximum frame length: 64 KiB, the longest of any offload.
 const LONGEST: usize = 65_550;
 
-/// A queue that continues from `state`. Every buffer that the state does not name is posted, unless packets are retained:
-/// then the missing buffers are lent, and are posted when they come back. The ring's kind is chosen here, once.
+/// Creates a queue that continues from `state`. Every buffer that the state does not name is posted, unless packets
+/// are retained: the missing buffers are then lent and are posted when they return. Selects the ring kind once.
 pub(super) fn thaw(setup: &QueueSetup, state: QueueState) -> Result<Box<dyn RxQueue>, PortFault> {
     if setup.packed {
         return Ok(Box::new(Rx::<Packed>::thaw(setup, state)?));
@@ -38,8 +39,8 @@ struct Rx<R> {
     buffers: Buffers,
     mergeable: bool,
     allowed: Allowed,
-    /// What came back and is not in a burst: `used[..waiting]`, the beginning of a frame whose rest is still to
-    /// come. Between calls only.
+    /// Used buffers that are not in a burst: `used[..waiting]`, the beginning of an incomplete frame. Valid between
+    /// calls only.
     used: [Used; BURST],
     waiting: usize,
     kick: Arc<OwnedFd>,
@@ -79,7 +80,7 @@ impl<R: DriverRing> Rx<R> {
         })
     }
 
-    /// `OFFLOADS`: whether headers may say anything.
+    /// `OFFLOADS`: whether the back end may leave offloads.
     #[inline]
     fn take<const OFFLOADS: bool>(
         &mut self,
@@ -121,15 +122,16 @@ impl<R: DriverRing> Rx<R> {
         Ok(())
     }
 
-    /// How many buffers a burst may bring: as many as packets, or those of the one frame that has begun to come.
+    /// Maximum number of buffers for a burst: as many as packets, or those of the frame that has begun.
     #[inline(always)]
     fn room(&self, burst: &Burst) -> Result<usize, RingFault> {
         let begun = if self.waiting > 0 { span(self.buffers.sight(self.used[0].id))? } else { 0 };
         Ok(burst.room().max(begun).min(burst.buffer_room()))
     }
 
-    /// Takes frames of one buffer each, the first of `n`, for as long as they can be carried and their headers say nothing.
-    /// `HEADERS`: whether they may. Returns how many.
+    /// Receives the leading single-buffer frames of the first `n` buffers. Stops at a frame of invalid length, or
+    /// with a header that marks an offload or several buffers. `HEADERS`: whether headers may do so. Returns the
+    /// number of frames.
     #[inline(always)]
     fn take_plain<const HEADERS: bool>(&self, n: usize, burst: &mut Burst, stats: &mut BurstStats) -> usize {
         let header = self.buffers.header();
@@ -164,7 +166,7 @@ impl<R: DriverRing> Rx<R> {
         if used.len > room { Err(RingFault::UsedLength { len: used.len, room }) } else { Ok(()) }
     }
 
-    /// A frame in one buffer.
+    /// Receives a frame in one buffer.
     #[inline(always)]
     fn plain(&self, used: Used, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), RingFault> {
         self.validate(used)?;
@@ -179,7 +181,7 @@ impl<R: DriverRing> Rx<R> {
         Ok(())
     }
 
-    /// A frame in several buffers. Those behind the first have no header (VIRTIO 1.2 section 5.1.6.4).
+    /// Receives a frame in several buffers. Buffers after the first have no header (VIRTIO 1.2 section 5.1.6.4).
     #[cold]
     fn merged(
         &self,
@@ -209,7 +211,7 @@ impl<R: DriverRing> Rx<R> {
         Ok(())
     }
 
-    /// Judges what the header in buffer `id` says of the last packet of the burst.
+    /// Validates the header in buffer `id` for the last packet of the burst.
     #[inline(never)]
     fn validate_header(&self, id: u16, burst: &mut Burst, stats: &mut BurstStats) {
         let words = self.buffers.words(id);
@@ -217,7 +219,7 @@ impl<R: DriverRing> Rx<R> {
     }
 }
 
-/// How many buffers the frame spans.
+/// Number of buffers of the frame.
 #[inline(always)]
 fn span(sight: Sight) -> Result<usize, RingFault> {
     match sight.buffers {
@@ -230,7 +232,7 @@ fn buf_id(used: Used) -> BufId {
     BufId { id: used.id, slots: 1 }
 }
 
-/// Counts a frame that cannot be carried; its buffers go back with the burst.
+/// Counts a frame of invalid length; its buffers return with the burst.
 #[cold]
 fn lose(len: usize, buffers: &[Used], burst: &mut Burst, stats: &mut BurstStats) {
     stats.drop(if len < SHORTEST { DropReason::TooShort } else { DropReason::TooLong }, 1);
@@ -277,7 +279,7 @@ impl<R: DriverRing> RxQueue for Rx<R> {
         Some(self.call.as_fd())
     }
 
-    /// The memory is the port's own and stays as it is.
+    /// The port's own memory does not change.
     fn refresh(&mut self) -> Result<(), PortFault> {
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! What a front end says once features are agreed on: its memory, its rings, and that it is ready.
+//! Requests of a front end after feature negotiation: memory, rings, driver status.
 //!
-//! Pure: requests in the order in which every known back end takes them, and which file travels with each. The
-//! kick comes last, because some back ends start a ring at that moment.
+//! Pure: generates requests in an order accepted by all known back ends, and the descriptor sent with each. The kick
+//! descriptor comes last, because some back ends start a ring when they receive it.
 
 use super::Negotiated;
 use crate::vhost::Features;
@@ -13,20 +13,20 @@ use virtio_bindings::virtio_config::{
     VIRTIO_CONFIG_S_FEATURES_OK,
 };
 
-/// The device status of a driver that uses its device (VIRTIO 1.2 section 2.1).
+/// Device status of a driver that uses its device (VIRTIO 1.2 section 2.1).
 const READY: u32 = VIRTIO_CONFIG_S_ACKNOWLEDGE
     | VIRTIO_CONFIG_S_DRIVER
     | VIRTIO_CONFIG_S_FEATURES_OK
     | VIRTIO_CONFIG_S_DRIVER_OK;
 
-/// The file that travels with a request.
+/// Descriptor sent with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attached {
     Nothing,
     Memory,
-    /// By which the back end calls for this ring.
+    /// Call eventfd of this ring.
     Call(u8),
-    /// By which it is kicked.
+    /// Kick eventfd of this ring.
     Kick(u8),
 }
 
@@ -43,12 +43,12 @@ impl Line {
     }
 }
 
-/// The base of a fresh ring: 0 on a split ring; on a packed one both wrap counters begin at 1.
+/// Base of a fresh ring: 0 for a split ring; for a packed ring both wrap counters are 1.
 pub(super) fn fresh_base(features: Features) -> u32 {
     if features.has(Features::RING_PACKED) { 0x8000_8000 } else { 0 }
 }
 
-/// Shares one region that is all of the memory.
+/// Shares one region that contains all memory.
 pub(super) fn memory(agreed: Negotiated, spec: RegionSpec) -> Line {
     let request = if agreed.protocol.has(ProtocolFeatures::CONFIGURE_MEM_SLOTS) {
         Request::AddMemReg(spec)
@@ -58,7 +58,7 @@ pub(super) fn memory(agreed: Negotiated, spec: RegionSpec) -> Line {
     Line { request, file: Attached::Memory }
 }
 
-/// Describes ring `index`. Without a call or a kick the other side polls.
+/// Describes ring `index`. Without a call or kick descriptor the other side polls.
 pub(super) fn ring(index: u8, at: &Layout, call: bool, kick: bool) -> [Line; 5] {
     let state = |num| VringState { index: u32::from(index), num };
     let file = |has_descriptor| VringFile { index, has_descriptor };
@@ -80,13 +80,14 @@ pub(super) fn ring(index: u8, at: &Layout, call: bool, kick: bool) -> [Line; 5] 
     ]
 }
 
-/// A question that the back end must answer, where it does not acknowledge: what was said before it is done then.
+/// A request that needs a reply, if the back end does not acknowledge: all earlier requests are processed when it
+/// replies.
 pub(super) fn barrier(agreed: Negotiated) -> Option<Line> {
     let acknowledges = agreed.protocol.has(ProtocolFeatures::REPLY_ACK);
     (!acknowledges).then(|| Line::plain(Request::GetFeatures))
 }
 
-/// Enables `rings` rings, where the back end knows the difference, and says that the driver is ready.
+/// Enables `rings` rings, if the back end supports it, and sets the driver status.
 pub(super) fn ready(agreed: Negotiated, rings: u32) -> impl Iterator<Item = Line> {
     let enables = if agreed.features.has(Features::PROTOCOL) { rings } else { 0 };
     let enable = |index| Line::plain(Request::SetVringEnable(VringState { index, num: 1 }));

@@ -1,4 +1,4 @@
-//! Rings of a virtio-user port, and of a vhost-user port over the same memory, frozen and thawed under traffic.
+//! Freezes and thaws rings of a virtio-user port, and of a vhost-user port on the same memory, under traffic.
 
 use super::device::{Device, QueueSetup};
 use super::options::RingKind;
@@ -58,7 +58,7 @@ fn transmit_rings_continue_at_any_point() {
             1 => (tx, there(base(&rx.freeze()))),
             _ => {
                 let mut tx = tx;
-                // State is the queue's, whichever handle leaves it.
+                // The state belongs to the queue, whichever handle freezes it.
                 let other = tx.fork();
                 drop(tx);
                 (tx::thaw(ring, other.freeze()).unwrap(), there(base(&rx.freeze())))

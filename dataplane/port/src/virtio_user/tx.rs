@@ -1,11 +1,11 @@
-//! A virtio-user port's transmit ring, as the switch sends to it.
+//! Transmit queue of a virtio-user port, on the driver side of a transmit ring.
 //!
-//! Buffers are used in turn. Those that come next are fetched for writing ahead of need, and what the back end has
-//! sent is taken back a burst at a time once half of the buffers are out. A frame is written into its buffer, or into
-//! several that become a chain, posted, and published with the others of the same call. Headers are looked after only
-//! while any of them says something, or is to.
+//! Buffers are used in turn. The next ones are prefetched for writing, and used buffers are reclaimed a burst at a
+//! time once half of the buffers are outstanding. A frame is written to one buffer, or to several that form a chain,
+//! posted, and published with the others of the same call. Headers are maintained only while any of them is not zero
+//! or an offload is to be left.
 //!
-//! [`RingTx`] does the rest, for one worker or several.
+//! [`RingTx`] implements the rest, for one worker or several.
 
 use super::buffers::Buffers;
 use super::device::QueueSetup;
@@ -21,7 +21,7 @@ use ring::driver::{DriverRing, Packed, Split, Used};
 use std::iter;
 use std::sync::Arc;
 
-/// A queue that continues from `state`. The ring's kind and the copy kernel are chosen here, once.
+/// Creates a queue that continues from `state`. Selects the ring kind and the copy kernel once.
 pub(super) fn thaw(setup: &QueueSetup, state: QueueState) -> Result<Box<dyn TxQueue>, PortFault> {
     mem::with_kernel!(mem::copy::chosen(), K => {
         if setup.packed {
@@ -39,19 +39,18 @@ fn queue<R: DriverRing, K: Kernel>(
     Ok(RingTx::new(Core::thaw(setup, state)?, Some(setup.kick.clone()), setup.work))
 }
 
-/// Identifiers of buffers that are not out, in the order in which they came back: those at `(first + k) & mask` for
-/// `k < held`.
+/// Identifiers of free buffers, in the order of their return: those at `(first + k) & mask` for `k < held`.
 struct Free {
     ids: Box<[u16]>,
     mask: usize,
     first: usize,
     held: usize,
-    /// Identifiers in all.
+    /// Total number of identifiers.
     size: usize,
 }
 
 impl Free {
-    /// These identifiers of a ring of `size`.
+    /// Creates the list with the identifiers `ids` of a ring of `size`.
     fn of(ids: impl Iterator<Item = u16>, size: u16) -> Self {
         let places = usize::from(size).next_power_of_two();
         let mut free =
@@ -66,7 +65,7 @@ impl Free {
         self.ids[(self.first + k) & self.mask]
     }
 
-    /// Takes the first `n` out, which are there.
+    /// Removes the first `n`, which must be present.
     #[inline(always)]
     fn advance(&mut self, n: usize) {
         self.first = (self.first + n) & self.mask;
@@ -80,7 +79,7 @@ impl Free {
         Some(id)
     }
 
-    /// The ring hands out each identifier once, so there is always a place.
+    /// The ring returns each identifier once, so there is always room.
     #[inline(always)]
     fn extend(&mut self, ids: impl Iterator<Item = u16>) {
         let mut end = self.first + self.held;
@@ -99,15 +98,15 @@ pub(super) struct Core<R> {
     headers: Headers,
     links: Links,
     free: Free,
-    /// How many buffers at the front of `free` are fetched.
+    /// Number of leading buffers of `free` that are prefetched.
     fetched: usize,
     used: [Used; BURST],
-    /// Buffers beyond the first of each frame since [`TxRing::take_work`].
+    /// Buffers after the first of each frame since [`TxRing::take_work`].
     walked: u64,
 }
 
 impl<R: DriverRing> Core<R> {
-    /// Continues from `state`. Buffers that were reserved and not committed are free again.
+    /// Continues from `state`. Buffers reserved and not committed are free again.
     pub(super) fn thaw(setup: &QueueSetup, state: QueueState) -> Result<Self, PortFault> {
         let size = setup.layout.size;
         let headers = if state == QueueState::Fresh { Headers::new(size) } else { Headers::unknown(size) };
@@ -128,21 +127,21 @@ impl<R: DriverRing> Core<R> {
         })
     }
 
-    /// A buffer to fill.
+    /// Removes the next free buffer.
     #[inline(always)]
     fn pop(&mut self) -> Option<u16> {
         self.fetched = self.fetched.saturating_sub(1);
         self.free.pop()
     }
 
-    /// Takes back buffers until `n` are here, or the back end has returned no more.
+    /// Reclaims buffers until `n` are free or the back end has returned no more.
     #[inline]
     fn gather(&mut self, n: usize) -> Result<(), RingFault> {
         while self.free.held < n && self.reclaim()? > 0 {}
         Ok(())
     }
 
-    /// Takes back what is half due, and fetches what comes next.
+    /// Reclaims used buffers if fewer than half are free, and prefetches the next free ones.
     #[inline]
     fn look_ahead(&mut self) -> Result<(), RingFault> {
         if self.free.held < self.free.size / 2 {
@@ -167,7 +166,7 @@ impl<R: DriverRing> Core<R> {
         Ok(n)
     }
 
-    /// Takes the first `n` of `used` back, and what followed them.
+    /// Reclaims the chains of the first `n` of `used`.
     #[cold]
     fn unlink(&mut self, n: usize) {
         for used in &self.used[..n] {
@@ -175,7 +174,7 @@ impl<R: DriverRing> Core<R> {
         }
     }
 
-    /// Buffers for a frame of `len` bytes, linked; `others` frames follow it.
+    /// Reserves linked buffers for a frame of `len` bytes; `others` frames follow it.
     #[inline]
     fn take_linked(&mut self, len: usize, others: usize, slots: &mut Slots) -> Result<Taken, RingFault> {
         let n = self.buffers.count(len).max(1);
@@ -204,7 +203,7 @@ impl<R: DriverRing> Core<R> {
         Ok(Taken::Slot)
     }
 
-    /// Takes the buffers of a frame back that is not sent.
+    /// Returns the buffers of a frame that is not sent.
     #[cold]
     fn take_back(&mut self, frame: &[Filled]) {
         for buffer in frame {
@@ -250,7 +249,7 @@ impl<R: DriverRing> TxRing for Core<R> {
     fn send_plain<K: Kernel>(&mut self, burst: &Burst, indices: &[u8], stats: &mut BurstStats) -> usize {
         let marked = burst.has_offloads() || self.headers.are_marked();
         let run = match (marked, burst.layout()) {
-            // Headers are looked after where frames are written into slots.
+            // Headers are maintained where frames are written to slots.
             (true, _) => return 0,
             (false, WHOLE) => send_plain::<R, K, WHOLE>,
             (false, IN_PLACE) => send_plain::<R, K, IN_PLACE>,
@@ -280,9 +279,9 @@ impl<R: DriverRing> TxRing for Core<R> {
     fn room(&mut self, len: usize) -> usize {
         let each = self.buffers.count(len).max(1);
         match self.gather(BURST) {
-            // A frame that no buffers would hold has to come here to be counted.
+            // A frame that can never fit is accepted here, so that it is counted.
             Ok(()) if each <= BURST.min(self.free.size) => self.free.held / each,
-            // A fault is found again, and reported, by the next call that sends.
+            // The next call that sends finds and reports the fault again.
             _ => 1,
         }
     }
@@ -297,7 +296,7 @@ impl<R: DriverRing> TxRing for Core<R> {
         self.ring.should_kick()
     }
 
-    /// The memory is the port's own and stays as it is.
+    /// The port's own memory does not change.
     #[inline(always)]
     fn check_memory(&mut self) -> Result<(), PortFault> {
         Ok(())
@@ -313,7 +312,7 @@ impl<R: DriverRing> TxRing for Core<R> {
     }
 }
 
-/// Sends for as long as frames fit into one buffer, there is one, and no header says anything. Returns how many were sent.
+/// Sends while frames fit in one buffer and one is free; no header is marked. Returns the number of frames sent.
 /// `LAYOUT`: [`Burst::layout`] or `ANY`.
 fn send_plain<R: DriverRing, K: Kernel, const LAYOUT: u8>(
     core: &mut Core<R>,

@@ -1,4 +1,4 @@
-//! The end that connects: it makes memory and rings as the server allows, and describes them.
+//! Client session: creates memory and rings within the server's limits, and describes them.
 
 use super::{Attached, End, Step, broke, goodbye, own_name, refused, unexpected};
 use crate::memif::device::{Device, Shape};
@@ -9,9 +9,9 @@ use rustix::fd::{BorrowedFd, OwnedFd};
 
 #[derive(Debug)]
 enum Stage {
-    /// The server has not said what it accepts.
+    /// The server's limits are not known yet.
     Opening,
-    /// So many lines of the script are said, the last of them not yet acknowledged.
+    /// Number of messages sent; the last is not acknowledged yet.
     Describing(Device, usize),
     Running(Device),
 }
@@ -100,7 +100,7 @@ impl ClientSession {
         Ok(self.next())
     }
 
-    /// The next line of the script.
+    /// The next message of the description.
     fn next(&mut self) -> Step {
         let rings = self.rings();
         let (secret, id) = (self.options.secret.map_or([0; MAX_SECRET], Secret::bytes), self.options.id);

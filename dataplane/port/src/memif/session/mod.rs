@@ -1,9 +1,9 @@
-//! What was said so far, and what it comes to: the memif conversation without a socket.
+//! Protocol state machine of the memif handshake, without a socket.
 //!
-//! The client speaks and the server acknowledges, one message at a time: HELLO (the server's limits), INIT (whom the
-//! client wants), `ADD_REGION` and `ADD_RING` for each, CONNECT, CONNECTED. A session is told each message with its
-//! descriptors and says what to answer; it does no I/O and reads no clock. Every message in every order has an answer,
-//! or ends the session with a reason. After CONNECTED only DISCONNECT may come.
+//! The client sends messages and the server acknowledges them, one at a time: HELLO (the server's limits), INIT (the
+//! requested interface), `ADD_REGION` and `ADD_RING` for each, CONNECT, CONNECTED. A session receives each message
+//! with its descriptors and returns the reply; it does no I/O and reads no clock. Every message in every order has a
+//! reply or ends the session with a reason. After CONNECTED only DISCONNECT is valid.
 
 mod client;
 mod server;
@@ -19,30 +19,30 @@ use super::queue::Rings;
 use crate::PortFault;
 use rustix::fd::{BorrowedFd, OwnedFd};
 
-/// Our name in HELLO and INIT.
+/// Name sent in HELLO and INIT.
 pub(super) const NAME: &str = "linerate";
 
-/// Why a session ended.
+/// Reason why a session ended.
 #[derive(Debug)]
 pub(super) enum End {
     /// The peer closed it.
     Closed,
-    /// It was ended here, or the peer would not have us.
+    /// This end ended it, or the peer rejected this end.
     Fault(PortFault),
 }
 
-/// What a message comes to.
+/// Result of a message.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// Nothing to say now.
+    /// Nothing to send now.
     Wait,
-    /// To be said, with a descriptor of [`Session::file`] beside it.
+    /// Message to send, with a descriptor of [`Session::file`].
     Say(Message, Attached),
-    /// The rings may run, and then this is to be said.
+    /// The rings may run; then send this message.
     Run(Rings, Option<Message>),
 }
 
-/// A descriptor that travels with a message.
+/// Descriptor sent with a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attached {
     Nothing,
@@ -50,7 +50,7 @@ pub(super) enum Attached {
     Ring(usize),
 }
 
-/// Either end's session.
+/// Session of either end.
 #[derive(Debug)]
 pub(super) enum Session {
     Server(ServerSession),
@@ -58,7 +58,7 @@ pub(super) enum Session {
 }
 
 impl Session {
-    /// What is said before the peer says anything.
+    /// Message to send before the peer's first message.
     pub(super) fn greeting(&self) -> Option<Message> {
         match self {
             Session::Server(server) => Some(server.greeting()),
@@ -66,7 +66,7 @@ impl Session {
         }
     }
 
-    /// What a message comes to. Unwanted descriptors are closed.
+    /// Processes a message. Unexpected descriptors are closed.
     pub(super) fn receive(&mut self, message: Message, files: Vec<OwnedFd>) -> Result<Step, End> {
         match self {
             Session::Server(server) => server.receive(message, files),
@@ -74,7 +74,7 @@ impl Session {
         }
     }
 
-    /// What the session waits for.
+    /// What the session waits for, for the timeout message.
     pub(super) fn awaits(&self) -> Option<&'static str> {
         match self {
             Session::Server(server) => server.awaits(),
@@ -82,7 +82,7 @@ impl Session {
         }
     }
 
-    /// A descriptor of ours.
+    /// A descriptor of this end.
     pub(super) fn file(&self, attached: Attached) -> Option<BorrowedFd<'_>> {
         match self {
             Session::Server(_) => None,
@@ -90,7 +90,7 @@ impl Session {
         }
     }
 
-    /// Regions and bytes that are shared.
+    /// Number of shared regions and their total bytes.
     pub(super) fn memory(&self) -> (usize, u64) {
         match self {
             Session::Server(server) => server.memory(),
@@ -98,7 +98,7 @@ impl Session {
         }
     }
 
-    /// Entries of the rings, once they are known.
+    /// Ring size, once known.
     pub(super) fn ring_size(&self) -> u16 {
         match self {
             Session::Server(server) => server.ring_size(),
@@ -119,7 +119,7 @@ fn unexpected(message: &Message, awaited: &str) -> End {
     broke(format!("it said {} where {awaited} was due", message.name()))
 }
 
-/// The peer said goodbye: while the rings run that is its right, before it is a refusal.
+/// Result of the peer's DISCONNECT: a normal end while the rings run, a rejection before.
 fn goodbye(reason: &[u8], runs: bool) -> End {
     let reason = text(reason);
     match (runs, reason.is_empty()) {

@@ -1,4 +1,4 @@
-//! The end that listens: it takes over what the client brings.
+//! Server session: takes over the regions and rings of the client.
 
 use super::{Attached, End, NAME, Step, broke, goodbye, own_name, refused, unexpected};
 use crate::PortFault;
@@ -12,26 +12,26 @@ use mem::{GuestMemory, Region, RegionSpec};
 use rustix::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-/// Most regions (`ETH_MEMIF_MAX_REGION_NUM`, `MEMIF_MAX_REGION`).
+/// Maximum number of regions (`ETH_MEMIF_MAX_REGION_NUM`, `MEMIF_MAX_REGION`).
 const MAX_REGIONS: u16 = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// The addressee is not known yet.
+    /// Before INIT.
     Opening,
     /// Regions and rings are added.
     Adding,
     Running,
 }
 
-/// A ring as it was announced.
+/// A ring as announced by the client.
 #[derive(Debug)]
 struct Announced {
     ring: AddRing,
     wake: Arc<OwnedFd>,
 }
 
-/// A client's session.
+/// Session with a client.
 #[derive(Debug)]
 pub(in crate::memif) struct ServerSession {
     options: Options,
@@ -176,7 +176,7 @@ fn queue(map: &Arc<GuestMemory>, announced: &Announced) -> Result<Queue<Borrowed
     Ok(Queue { ring, buffers: Borrowed::new(map), wake: announced.wake.clone() })
 }
 
-/// The descriptor of a message that has exactly one.
+/// The descriptor of a message with exactly one.
 fn only(mut files: Vec<OwnedFd>) -> Option<OwnedFd> {
     if files.len() == 1 { files.pop() } else { None }
 }

@@ -26,7 +26,7 @@ fn fault(end: End) -> PortFault {
     }
 }
 
-/// Both ends over nothing but memory: what each says is told to the other, until the rings run.
+/// Runs both ends in memory: passes the messages of each to the other, until the rings run.
 fn converse(server: Options, client: Options) -> (Rings, Rings) {
     let mut server = Session::Server(ServerSession::new(server));
     let mut client = Session::Client(ClientSession::new(client));

@@ -1,10 +1,10 @@
-//! The port's life: waiting for a front end, talking to one, letting go of it, for ever.
+//! Control side of the port: waits for a front end, serves it, disconnects, and repeats.
 //!
-//! One connection at a time. In server mode a second front end that connects meanwhile is accepted and closed at
-//! once: it sees a clear end instead of waiting for a guest that may live for months, and it can never take a
-//! running guest's port away. In client mode the port connects again with a growing pause. A front end that broke
-//! the protocol leaves a named fault behind, and the port waits a moment before it listens to the next one, so
-//! that a broken or hostile front end cannot keep the control thread busy. Never blocks, never reads a clock.
+//! The port has one connection at a time. In server mode a second front end is accepted and closed immediately: it
+//! gets a clear error instead of waiting for a guest that may run for months, and cannot take over a running guest's
+//! port. In client mode reconnects back off exponentially. If a front end violates the protocol, the port records a
+//! named fault and pauses before it accepts the next one, so that a broken or hostile front end cannot keep the
+//! control thread busy. Never blocks and never reads a clock.
 
 mod offer;
 
@@ -21,14 +21,14 @@ use rustix::io::Errno;
 use std::path::Path;
 use std::time::Instant;
 
-/// Messages carried out before other ports have their turn.
+/// Maximum messages processed per call, so that other ports are not delayed.
 const MESSAGES_AT_ONCE: usize = 64;
 
 /// A vhost-user back end: one port of a virtual machine.
 #[derive(Debug)]
 pub struct VhostUser {
     connector: Connector,
-    /// Whether front ends come to it, rather than it to them.
+    /// Whether the port is in server mode.
     listens: bool,
     offer: Offer,
     queues: Queues,
@@ -38,42 +38,42 @@ pub struct VhostUser {
     connects: u64,
 }
 
-/// A front end that is connected.
+/// A connection to a front end.
 #[derive(Debug)]
 struct Link {
     channel: Channel,
     session: Session,
 }
 
-/// Why a link ended.
+/// Reason why a link ended.
 enum End {
     /// The front end closed it.
     Closed,
-    /// It was ended here.
+    /// This side ended it.
     Fault(PortFault),
 }
 
 impl VhostUser {
-    /// A back end in server mode: front ends connect to a socket at `path`. A socket file that nobody listens on
-    /// any more is replaced. The file is removed when the port is closed or dropped.
+    /// Creates a back end in server mode: front ends connect to a socket at `path`. A stale socket file is replaced.
+    /// The file is removed when the port is closed or dropped.
     pub fn listen(path: impl AsRef<Path>, options: Options) -> Result<Self, PlugError> {
         Self::listen_with(path, options, super::QUEUES)
     }
 
-    /// A back end in client mode: it connects to a front end that listens at `path`, at `now` and then again and
-    /// again whenever there is no connection, after 100 ms to 2 s.
+    /// Creates a back end in client mode: it connects to a front end that listens at `path`, first at `now` and,
+    /// while not connected, again after 100 ms to 2 s.
     pub fn connect(path: impl AsRef<Path>, options: Options, now: Instant) -> Result<Self, PlugError> {
         Self::connect_with(path, options, now, super::QUEUES)
     }
 
-    /// As [`VhostUser::listen`], with queues of another make.
+    /// Like [`VhostUser::listen`], with other queue constructors.
     #[doc(hidden)]
     pub fn listen_with(path: impl AsRef<Path>, options: Options, queues: Queues) -> Result<Self, PlugError> {
         let offer = options.offer()?;
         Ok(Self::behind(Connector::listen(Site::Unix(path.as_ref().into()))?, true, offer, queues))
     }
 
-    /// As [`VhostUser::connect`], with queues of another make.
+    /// Like [`VhostUser::connect`], with other queue constructors.
     #[doc(hidden)]
     pub fn connect_with(
         path: impl AsRef<Path>,
@@ -113,7 +113,7 @@ impl VhostUser {
         }
     }
 
-    /// Stops the queues, lets go of the memory, closes the connection, in that order.
+    /// Stops the queues, releases the memory and closes the connection, in this order.
     fn disconnect(&mut self, fault: Option<PortFault>, now: Instant, engine: &mut dyn Attach) {
         let Some(mut link) = self.link.take() else { return };
         link.session.end(engine);
@@ -130,7 +130,7 @@ impl VhostUser {
 }
 
 impl Link {
-    /// Carries out the messages that are there.
+    /// Processes the available messages.
     fn serve(&mut self, engine: &mut dyn Attach) -> Result<(), End> {
         for _ in 0..MESSAGES_AT_ONCE {
             let message = match self.channel.receive() {
@@ -177,7 +177,8 @@ impl PortControl for VhostUser {
         if let Some(socket) = self.connector.try_connect(now) {
             self.begin(socket, now);
         }
-        // The link first: its front end may have gone, and the one that waits may be the same guest again.
+        // Process the link first: its front end may have disconnected, and the pending connection may be from the
+        // same guest.
         self.serve(now, engine);
         if let Some(socket) = self.connector.admit(self.link.is_some(), now) {
             self.begin(socket, now);

@@ -1,5 +1,5 @@
-//! What a port offers, from what its user asked for. Never more than is honoured: which code honours which line is in
-//! `docs/decisions/0024-no-channel-for-requests-of-the-back-end.md`.
+//! Features offered for a configuration. Only supported features are offered;
+//! `docs/decisions/0024-no-channel-for-requests-of-the-back-end.md` lists the code that implements each.
 
 use crate::queue::OutOfRange;
 use crate::socket::ListenError;
@@ -7,7 +7,7 @@ use crate::vhost::Features;
 use crate::vhost::message::ProtocolFeatures;
 use crate::vhost_user::session::Offer;
 
-/// Everything that is honoured with every configuration.
+/// Features supported in every configuration.
 const ALWAYS: u64 = Features::VERSION_1
     | Features::ANY_LAYOUT
     | Features::MRG_RXBUF
@@ -18,7 +18,7 @@ const ALWAYS: u64 = Features::VERSION_1
     | Features::PROTOCOL
     | OFFLOADS;
 
-/// Work that may be left to be done, in either direction: what a destination does not do is done by the worker.
+/// Offloads in either direction. The worker completes those that a destination does not support.
 const OFFLOADS: u64 = Features::CSUM
     | Features::GUEST_CSUM
     | Features::GUEST_TSO4
@@ -38,31 +38,31 @@ const PROTOCOL: u64 = ProtocolFeatures::MQ
     | ProtocolFeatures::CONFIGURE_MEM_SLOTS
     | ProtocolFeatures::STATUS;
 
-/// How a vhost-user port is configured.
+/// Options of a vhost-user port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Queue pairs to offer, 1 to 128.
+    /// Number of queue pairs to offer, 1 to 128.
     pub queue_pairs: u16,
-    /// The largest packet, without its Ethernet header, that the guest is told of (68 to 65535 bytes). Without
-    /// it nothing is said and the guest uses its own.
+    /// Maximum packet length, without Ethernet header, reported to the guest (68 to 65535 bytes). By default none is
+    /// reported, and the guest uses its own.
     pub mtu: Option<u16>,
-    /// The most that may be offered. What is not honoured is never offered, whatever this says.
+    /// Mask of the offered features. Unsupported features are never offered.
     pub features: Features,
 }
 
-/// Why a port could not be made. Nothing was changed.
+/// Why a port could not be created. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum PlugError {
-    /// The socket.
+    /// The socket could not be created.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// A configuration out of range.
+    /// An option is out of range.
     #[error(transparent)]
     Range(#[from] OutOfRange),
 }
 
 impl Options {
-    /// The same without offloads: guests finish their packets themselves.
+    /// The same options without offloads: guests complete their packets themselves.
     #[must_use]
     pub fn without_offloads(self) -> Self {
         Self { features: Features(self.features.0 & !OFFLOADS), ..self }
@@ -76,10 +76,10 @@ impl Default for Options {
 }
 
 impl Options {
-    /// What to offer.
+    /// Features to offer.
     ///
-    /// `STATUS` and `GUEST_ANNOUNCE` belong to the configuration space and the control queue, which front ends
-    /// keep to themselves; offering the latter would also keep QEMU from sending `SEND_RARP`.
+    /// Excludes `STATUS` and `GUEST_ANNOUNCE`, which need the configuration space and the control queue, which front
+    /// ends do not forward. With `GUEST_ANNOUNCE` QEMU would also not send `SEND_RARP`.
     pub(super) fn offer(self) -> Result<Offer, OutOfRange> {
         OutOfRange::check(self.queue_pairs, self.mtu)?;
         let mut features = ALWAYS;

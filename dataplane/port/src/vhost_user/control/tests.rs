@@ -45,7 +45,7 @@ impl Bench {
         peer
     }
 
-    /// What the engine does while the port is readable or due.
+    /// Runs the engine's control loop while the port is readable or due.
     fn run(&mut self) {
         for _ in 0..1000 {
             let due = self.port.deadline().is_some_and(|at| at <= self.now);

@@ -1,9 +1,9 @@
-//! One entry for fuzzing: bytes become a stream of messages with descriptors.
+//! Fuzz target: input bytes become a stream of messages with descriptors.
 //!
-//! Every byte string is a script. It speaks over a real socket to a [`Session`] with fake queues, mostly in
-//! messages that are almost right, so that a fuzzer gets past the first check, and now and then in raw bytes.
-//! Whatever the script does, the session ends with a named fault or in peace, and nothing of it stays. Whole switches
-//! are played the same scripts ([`Script`]) over their ports' sockets.
+//! Every byte string is a script. It is sent over a real socket to a [`Session`] with fake queues, mostly as almost
+//! valid messages, so that a fuzzer passes the first checks, sometimes as raw bytes. The session must end normally or
+//! with a named fault, and must leave no resources behind. The same scripts ([`Script`]) are sent to the ports of
+//! whole switches.
 
 mod script;
 
@@ -20,9 +20,9 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-/// Where the script's well-formed memory lies.
+/// Location of the script's well-formed memory.
 const REGION: RegionSpec = RegionSpec { guest: 0x1000, user: 0x7000_0000, len: 0x10_0000, offset: 0 };
-/// What every session here offers: everything.
+/// Offer of every session here: all features.
 const OFFER: Offer = Offer {
     features: Features(
         Features::VERSION_1
@@ -49,10 +49,10 @@ const OFFER: Offer = Offer {
     mtu: Some(1500),
 };
 
-/// Plays a script.
+/// Runs a script.
 ///
 /// # Panics
-/// When a queue is left running or memory mapped: that is what a fuzzer looks for.
+/// If a queue still runs or memory is still mapped afterwards.
 pub fn fuzz_session(script: &[u8]) {
     let ground =
         Ground { region: REGION, file: None, features: OFFER.features.0, protocol: OFFER.protocol.0 };
@@ -77,14 +77,14 @@ pub fn fuzz_session(script: &[u8]) {
             drain(&front);
         }
         session.end(&mut engine);
-        // A message that ended the session may have come with one that broke a queue.
+        // The message that ended the session may have broken a queue as well.
         engine.faults.clear();
         assert!(engine.rx.is_empty() && engine.tx.is_empty(), "a session ended but a queue runs");
         assert_eq!(session.memory_use(), (0, 0), "a session ended but its memory is mapped");
     }
 }
 
-/// Two rings run, which a script alone seldom gets to.
+/// Starts two rings, a state that scripts alone rarely reach.
 fn warm_up(front: &OwnedFd, channel: &mut Channel, session: &mut Session, engine: &mut FakeEngine) {
     let mut say = |request: Request| {
         let shares = matches!(request, Request::SetMemTable(_));
@@ -117,7 +117,7 @@ fn warm_up(front: &OwnedFd, channel: &mut Channel, session: &mut Session, engine
     assert_eq!((engine.rx.len(), engine.tx.len()), (1, 1), "two rings were set up");
 }
 
-/// Carries out what is there. `None` when the session is over.
+/// Processes the available messages. Returns `None` when the session is over.
 fn serve(channel: &mut Channel, session: &mut Session, engine: &mut FakeEngine) -> Option<()> {
     loop {
         match channel.receive() {
@@ -137,14 +137,14 @@ fn drain(front: &OwnedFd) {
     while let Ok(Some(_)) = rights::receive(front.as_fd(), &mut [0; 256], &mut descriptors) {}
 }
 
-/// What this process has: open descriptors, and mappings of shared memory.
+/// Resources of this process: number of open descriptors and of shared memory mappings.
 pub fn footprint() -> std::io::Result<(usize, usize)> {
     let descriptors = std::fs::read_dir("/proc/self/fd")?.count();
     let maps = std::fs::read_to_string("/proc/self/maps")?;
     Ok((descriptors, maps.lines().filter(|line| line.contains("memfd:")).count()))
 }
 
-/// Sends bytes with descriptors beside the first of them, one more than a message may have at most.
+/// Sends bytes with descriptors attached to the first byte, at most one more than a message may have.
 pub fn send(to: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
     rights::send(to, bytes, descriptors)
 }

@@ -1,7 +1,7 @@
-//! A front end's messages out of bytes: mostly almost right, sometimes odd, sometimes no messages at all.
+//! Generates front-end messages from bytes: usually almost valid, sometimes odd, sometimes arbitrary bytes.
 //!
-//! Every byte string is a script, and the same one always says the same. Bytes that run out are zeros, which say the
-//! ordinary thing. It knows no back end: it writes to a socket.
+//! Every byte string is a script, and its messages are deterministic. Missing bytes are zeros, which select common
+//! values. Independent of the back end: messages are written to a socket.
 
 use super::send;
 use crate::vhost::message::{Code, Header, MAX_DESCRIPTORS, Request, VringAddress, VringFile, VringState};
@@ -12,7 +12,7 @@ use rustix::fs::{MemfdFlags, Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-/// The messages that are served. One twice, since much may be said of a ring only while it is stopped.
+/// Supported messages. One is listed twice, because many ring messages are valid only while the ring is stopped.
 const MESSAGES: [Code; 25] = [
     Code::GetFeatures,
     Code::SetFeatures,
@@ -41,20 +41,20 @@ const MESSAGES: [Code; 25] = [
     Code::GetStatus,
 ];
 
-/// What a script builds on: the memory of its front end, and what the back end offers.
+/// Environment of a script: the front end's memory and the back end's features.
 #[derive(Clone, Copy, Debug)]
 pub struct Ground<'a> {
     /// Well-formed memory.
     pub region: RegionSpec,
-    /// What is behind it. `None`: zeros, each time others.
+    /// The file behind it. `None`: new zeroed memory for each message.
     pub file: Option<BorrowedFd<'a>>,
-    /// Features of the device.
+    /// Device features.
     pub features: u64,
-    /// Features of the protocol.
+    /// Protocol features.
     pub protocol: u64,
 }
 
-/// Messages, as bytes say.
+/// Messages generated from bytes.
 #[derive(Debug)]
 pub struct Script<'a> {
     bytes: &'a [u8],
@@ -62,14 +62,14 @@ pub struct Script<'a> {
 }
 
 impl<'a> Script<'a> {
-    /// The messages that `bytes` say.
+    /// Creates the script of `bytes`.
     pub fn new(bytes: &'a [u8], ground: Ground<'a>) -> Self {
         Self { bytes, ground }
     }
 }
 
 impl Script<'_> {
-    /// Whether everything was said.
+    /// Whether all bytes are used.
     pub fn is_over(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -90,7 +90,7 @@ impl Script<'_> {
         }
     }
 
-    /// Numbers that are worth a try.
+    /// Boundary values.
     fn edge(&self, which: u8) -> u64 {
         let region = self.ground.region;
         match which % 16 {
@@ -113,7 +113,7 @@ impl Script<'_> {
         }
     }
 
-    /// Sends the next message. An error when the socket is full or closed.
+    /// Sends the next message. Returns an error if the socket is full or closed.
     pub fn send(&mut self, to: BorrowedFd<'_>) -> Result<(), Errno> {
         let how = self.byte();
         let (mut bytes, mut want) = match self.code() {
@@ -135,7 +135,7 @@ impl Script<'_> {
         send(to, &bytes, &borrowed)
     }
 
-    /// Another payload than the message has, and a header that states it or does not.
+    /// Changes the payload's length, and the length in the header or not.
     fn resize(&mut self, bytes: &mut Vec<u8>) {
         const SIZES: [u32; 8] = [0, 1, 7, 8, 12, 40, 264, u32::MAX];
         let (how, size) = (self.byte(), SIZES[usize::from(self.byte()) % SIZES.len()]);
@@ -147,7 +147,7 @@ impl Script<'_> {
         }
     }
 
-    /// Another version, an answer instead of a request, or flags that do not exist.
+    /// Changes the version, the reply flag, or unknown flags.
     fn flag(&mut self, bytes: &mut [u8]) {
         const FLAGS: [u32; 8] = [0, 2, 3, 5, 9, 13, 0x11, u32::MAX];
         let flags = FLAGS[usize::from(self.byte()) % FLAGS.len()];
@@ -156,7 +156,7 @@ impl Script<'_> {
         }
     }
 
-    /// Mostly one of the messages that are served.
+    /// Usually a supported message.
     fn code(&mut self) -> Option<Code> {
         match self.byte() {
             any @ 240.. => Code::from_number(u32::from(any & 3) * 16 + u32::from(self.byte() & 15)),
@@ -164,7 +164,7 @@ impl Script<'_> {
         }
     }
 
-    /// Mostly a ring that exists.
+    /// Usually an existing ring.
     fn ring(&mut self) -> u8 {
         match self.byte() {
             any @ 250.. => any,
@@ -172,7 +172,7 @@ impl Script<'_> {
         }
     }
 
-    /// Mostly inside the region.
+    /// Usually an address inside the region.
     fn place(&mut self) -> u64 {
         match self.byte() {
             240.. => self.number(),
@@ -207,7 +207,7 @@ impl Script<'_> {
         RegionSpec { guest: self.number(), user: self.number(), len: self.number(), offset: self.number() }
     }
 
-    /// Mostly of one region.
+    /// Usually one region.
     fn table(&mut self) -> Vec<RegionSpec> {
         let n = match self.byte() {
             any @ 128.. => any % 9,
@@ -216,7 +216,7 @@ impl Script<'_> {
         (0..n).map(|_| self.region()).collect()
     }
 
-    /// Mostly on or off.
+    /// Usually 0 or 1.
     fn switch(&mut self) -> VringState {
         let index = self.ring().into();
         let num = match self.byte() {
@@ -275,7 +275,7 @@ impl Script<'_> {
         }
     }
 
-    /// Mostly within its eight bits.
+    /// Usually within eight bits.
     fn status(&mut self) -> u64 {
         match self.byte() {
             250.. => self.number(),
@@ -283,7 +283,7 @@ impl Script<'_> {
         }
     }
 
-    /// The first byte of an address, mostly of one station.
+    /// First byte of a MAC address, usually unicast.
     fn station(&mut self) -> u8 {
         match self.byte() {
             any @ 240.. => any,
@@ -291,7 +291,7 @@ impl Script<'_> {
         }
     }
 
-    /// Usually of the right kind for the message with this first byte, sometimes not.
+    /// Usually the right kind of descriptor for the message with this first byte.
     fn descriptor(&mut self, message: Option<&u8>) -> Option<OwnedFd> {
         let memory_wanted = matches!(message, Some(5 | 37));
         let len = self.ground.region.len;
@@ -309,14 +309,14 @@ impl Script<'_> {
     }
 }
 
-/// Memory to share, all zero.
+/// Shared memory, zeroed.
 pub fn memory(len: u64) -> Option<OwnedFd> {
     let fd = rustix::fs::memfd_create("script", MemfdFlags::CLOEXEC).ok()?;
     rustix::fs::ftruncate(&fd, len).ok()?;
     Some(fd)
 }
 
-/// A descriptor to kick or call by.
+/// An eventfd for kicks or calls.
 pub fn event() -> Option<OwnedFd> {
     rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()
 }

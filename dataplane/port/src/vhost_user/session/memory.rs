@@ -1,8 +1,8 @@
-//! The messages about memory.
+//! Memory messages.
 //!
-//! A new map is whole before it replaces the old one, so a refused message changes nothing. Running queues take
-//! it over at their next burst boundary; `engine.refresh()` returns when no worker holds the old one, and only
-//! then is the front end told that regions are gone.
+//! A new map is complete before it replaces the old one, so a rejected message changes nothing. Running queues switch
+//! to it at their next burst boundary. `engine.refresh()` returns when no worker holds the old map; only then is the
+//! removal of regions acknowledged to the front end.
 
 use super::{Refusal, Session};
 use crate::{Attach, memory};
@@ -10,7 +10,8 @@ use mem::{GuestMemory, Region, RegionSpec};
 use rustix::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-/// Most memory of one front end, in bytes, so that a few hostile ones cannot use up the address space (128 TiB).
+/// Maximum memory of one front end in bytes, so that a few hostile front ends cannot exhaust the address space (128
+/// TiB).
 const MAX_BYTES: u64 = 4 << 40;
 
 impl Session {
@@ -50,7 +51,7 @@ impl Session {
 
     pub(super) fn rem_mem_reg(&mut self, region: RegionSpec, engine: &mut dyn Attach) -> Result<(), Refusal> {
         let current = self.memory.load();
-        // It is removed as often as it was added, and after the first time that has been done.
+        // QEMU removes it as often as it added it; later requests have no effect.
         if !current.regions().iter().any(|known| overlap(known.spec(), region)) {
             return Ok(());
         }

@@ -1,10 +1,10 @@
-//! One connection's state: what was negotiated, the memory that was shared, the rings and whether they run.
+//! State of one connection: negotiated features, shared memory, and rings.
 //!
-//! Sans-IO: messages come in whole, with their descriptors, and answers go out as bytes; the engine is told what
-//! to start and stop. A front end may send any message at any time. What breaks the protocol ends the session
-//! with a named fault; what is merely refused (memory that cannot be mapped, a packet size) is answered with a
-//! failure where the front end asked for an answer, and ends the session where it did not, because it would go on
-//! believing in it. A session never trusts an index, a size or an address before it is checked.
+//! Sans-IO: complete messages with their descriptors come in, replies go out as bytes, and the engine is called to
+//! start and stop queues. A front end may send any message at any time. A protocol violation ends the session with a
+//! named fault. A request that fails (memory that cannot be mapped, a packet size) is answered with a failure if the
+//! front end requested a reply; otherwise it ends the session, because the front end would assume success. Every
+//! index, size and address is validated before use.
 
 mod memory;
 mod rings;
@@ -19,34 +19,34 @@ use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use vring::Vring;
 
-/// What a back end offers.
+/// Features and limits offered by a back end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// Features of the device.
+    /// Device features.
     pub features: Features,
-    /// Features of the protocol.
+    /// Protocol features.
     pub protocol: ProtocolFeatures,
     /// Queue pairs, 1 to [`crate::vhost_user::MAX_QUEUE_PAIRS`].
     pub queue_pairs: u16,
-    /// The largest packet (without Ethernet header) that the port carries, if the guest shall be told.
+    /// Maximum packet length (without Ethernet header) reported to the guest, if any.
     pub mtu: Option<u16>,
 }
 
-/// What makes a queue out of a ring's setup: the fast path's constructors, or a test's.
+/// Constructors of queues from a ring's setup: those of the fast path, or of a test.
 #[derive(Clone, Copy, Debug)]
 pub struct Queues {
-    /// Takes packets from the guest.
+    /// Receives packets from the guest.
     pub rx: fn(&QueueSetup) -> Result<Box<dyn RxQueue>, PortFault>,
-    /// Brings packets to the guest.
+    /// Sends packets to the guest.
     pub tx: fn(&QueueSetup) -> Result<Box<dyn TxQueue>, PortFault>,
 }
 
-/// Why a request was not carried out.
+/// Reason why a request was not executed.
 #[derive(Debug)]
 enum Refusal {
-    /// Nothing has changed, and the front end can be told so.
+    /// Nothing changed, and the failure can be reported to the front end.
     Failed(String),
-    /// The session is over.
+    /// The session ends.
     Fault(PortFault),
 }
 
@@ -62,7 +62,7 @@ fn broken<T>(what: impl Into<String>) -> Result<T, Refusal> {
 
 type Served = Result<Option<Reply>, Refusal>;
 
-/// The state of one connection.
+/// State of one connection.
 #[derive(Debug)]
 pub struct Session {
     offer: Offer,
@@ -75,7 +75,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session at its beginning.
+    /// Creates a new session.
     pub fn new(offer: Offer, queues: Queues) -> Self {
         let vrings = (0..2 * usize::from(offer.queue_pairs)).map(|_| Vring::default()).collect();
         Self {
@@ -89,7 +89,7 @@ impl Session {
         }
     }
 
-    /// Carries out one message. Returns the bytes to answer with, if it has an answer.
+    /// Processes one message. Returns the bytes of the reply, if the message has one.
     ///
     /// # Errors
     /// The fault that ends the session; the caller then calls [`Session::end`].
@@ -105,7 +105,7 @@ impl Session {
         let acknowledge =
             header.need_reply && self.protocol.has(ProtocolFeatures::REPLY_ACK) && !request.has_reply();
         let served = self.serve(request, descriptors, engine);
-        // Whatever was done, the front end would take any answer for the word that it is done.
+        // Reported before any reply: the front end would take a reply as confirmation.
         if let Some(failure) = engine.failure() {
             return Err(failure);
         }
@@ -151,7 +151,7 @@ impl Session {
         Ok(None)
     }
 
-    /// Messages that exist only with a protocol feature are refused without it.
+    /// Rejects messages whose protocol feature was not negotiated.
     fn check_negotiated(&self, request: &Request) -> Result<(), Refusal> {
         let (bit, name) = match request {
             Request::SendRarp(_) => (ProtocolFeatures::RARP, "RARP"),
@@ -196,7 +196,7 @@ impl Session {
         Ok(())
     }
 
-    /// VIRTIO 1.2 section 2.1: writing 0 resets the device, and a device that is reset uses no ring.
+    /// VIRTIO 1.2 section 2.1: writing 0 resets the device, and a reset device uses no ring.
     fn set_status(&mut self, status: u64, engine: &mut dyn Attach) -> Result<(), Refusal> {
         let Ok(status) = u8::try_from(status) else {
             return broken(format!("SET_STATUS sets {status:#x}, but the device status has eight bits"));
@@ -219,8 +219,8 @@ impl Session {
         )))
     }
 
-    /// As after the connection began, except that memory and protocol features stay: front ends that share memory
-    /// region by region do not send it again.
+    /// Returns to the initial state, except for memory and protocol features: front ends that share memory region by
+    /// region do not send it again.
     fn reset(&mut self, engine: &mut dyn Attach) {
         self.stop_all(engine);
         self.vrings.fill_with(Vring::default);
@@ -228,31 +228,31 @@ impl Session {
         self.status = 0;
     }
 
-    /// Stops every ring and lets go of the memory. Nothing of the front end is in use afterwards.
+    /// Stops every ring and releases the memory. Nothing of the front end is in use afterwards.
     pub fn end(&mut self, engine: &mut dyn Attach) {
         self.reset(engine);
         self.memory.replace(mem::GuestMemory::default());
         engine.refresh();
     }
 
-    /// What was negotiated, or nothing yet.
+    /// Negotiated features, if any.
     pub fn features(&self) -> Option<Features> {
         self.features
     }
 
-    /// What ring `index` runs with. Returns `None` if it does not run.
+    /// Setup of ring `index`. Returns `None` if the ring does not run.
     pub fn running(&self, index: usize) -> Option<QueueSetup> {
         let vring = self.vrings.get(index).filter(|vring| vring.running)?;
         vring.setup(&self.memory, self.features?).ok()
     }
 
-    /// Regions and their bytes.
+    /// Number of regions and their total bytes.
     pub fn memory_use(&self) -> (usize, u64) {
         let map = self.memory.load();
         (map.regions().len(), map.regions().iter().map(|r| r.spec().len).sum())
     }
 
-    /// The queue pairs, for people.
+    /// Status of the queue pairs, for display.
     pub fn queue_status(&self) -> Vec<QueueStatus> {
         let pair = |rings: &[Vring]| QueueStatus {
             size: rings.iter().filter_map(|v| v.size).max().unwrap_or(0),
@@ -263,7 +263,7 @@ impl Session {
     }
 }
 
-/// A reverse ARP request of the guest for its own address (RFC 903): switches learn where it now is.
+/// Injects a reverse ARP request of the guest for its own address (RFC 903), so that switches learn its location.
 fn send_rarp(address: [u8; 6], engine: &mut dyn Attach) -> Result<(), Refusal> {
     if address[0] & 1 != 0 || address == [0; 6] {
         return Err(Refusal::Failed("SEND_RARP names an address that no guest can have".into()));
@@ -272,7 +272,7 @@ fn send_rarp(address: [u8; 6], engine: &mut dyn Attach) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// 60 bytes: the shortest Ethernet frame without its checksum.
+/// 60 bytes: the minimum Ethernet frame without frame check sequence.
 pub(crate) fn rarp_frame(address: [u8; 6]) -> [u8; 60] {
     const TYPE: [u8; 2] = [0x80, 0x35];
     const ETHERNET_IPV4: [u8; 6] = [0, 1, 8, 0, 6, 4];

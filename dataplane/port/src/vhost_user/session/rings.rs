@@ -1,11 +1,11 @@
-//! The messages about rings.
+//! Ring messages.
 //!
-//! A ring that is disabled is not touched at all, as DPDK does it; the specification would have what the guest
-//! sends taken and thrown away.
+//! A disabled ring is not accessed, as in DPDK; according to the specification, packets sent by the guest should be
+//! taken and discarded.
 //!
-//! What may change while a ring runs (its addresses and descriptors; "while processing the rings, the back-end
-//! must support changing some configuration aspects on the fly") stops it exactly, changes it and starts it at
-//! the same place. Its size and base may not.
+//! If the front end changes addresses or descriptors of a running ring ("while processing the rings, the back-end
+//! must support changing some configuration aspects on the fly"), the ring is stopped, changed and restarted at the
+//! same position. Size and base of a running ring cannot be changed.
 
 use super::vring::{Kick, MAX_SIZE, Vring};
 use super::{Refusal, Served, Session, broken};
@@ -112,7 +112,7 @@ impl Session {
         self.settle(state.index, engine)
     }
 
-    /// Stops the ring and says where it stopped.
+    /// Stops the ring and returns its position.
     pub(super) fn get_vring_base(&mut self, index: u32, engine: &mut dyn Attach) -> Served {
         self.vring(index)?;
         self.stop(index, engine);
@@ -123,7 +123,7 @@ impl Session {
         Ok(Some(Reply::State(VringState { index, num: vring.base.unwrap_or(fresh) & bits })))
     }
 
-    /// Stops every ring; each needs a new kick to start again.
+    /// Stops every ring; each needs a new kick descriptor to start again.
     pub(super) fn stop_all(&mut self, engine: &mut dyn Attach) {
         for index in 0..self.vrings.len() as u32 {
             self.stop(index, engine);
@@ -147,7 +147,7 @@ impl Session {
         (0..self.vrings.len() as u32).try_for_each(|index| self.settle(index, engine))
     }
 
-    /// Starts or stops the ring, whichever its state asks for.
+    /// Starts or stops the ring according to its state.
     fn settle(&mut self, index: u32, engine: &mut dyn Attach) -> Result<(), Refusal> {
         let vring = &self.vrings[index as usize];
         match (vring.is_ready(self.features), vring.running) {
@@ -168,7 +168,7 @@ impl Session {
             engine.start_tx(pair, (self.queues.tx)(&setup)?);
         }
         vring.running = true;
-        // What was published just before the stop may have been announced to the old descriptor.
+        // Entries published just before the stop may have been notified to the old descriptor.
         if let Some(call) = &vring.call {
             signal(call.as_fd());
         }

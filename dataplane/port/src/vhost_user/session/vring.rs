@@ -1,4 +1,4 @@
-//! What the messages have said about one ring.
+//! State of one ring, as set by messages.
 
 use crate::PortFault;
 use crate::vhost::Features;
@@ -9,32 +9,32 @@ use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Most entries of a ring (VIRTIO 1.2 sections 2.7 and 2.8).
+/// Maximum ring size (VIRTIO 1.2 sections 2.7 and 2.8).
 pub(super) const MAX_SIZE: u32 = 32_768;
 
-/// How the front end says that buffers were added.
+/// Notification method for added buffers.
 #[derive(Clone, Debug)]
 pub(super) enum Kick {
-    /// By this descriptor.
+    /// This eventfd.
     Event(Arc<OwnedFd>),
-    /// Not at all: it wants to be polled.
+    /// None: the back end must poll.
     Polled,
 }
 
-/// One ring. It runs when its size, addresses and kick are known and it is enabled.
+/// One ring. It runs if its size, addresses and kick are known and it is enabled.
 #[derive(Debug, Default)]
 pub(super) struct Vring {
     pub(super) size: Option<u16>,
     pub(super) address: Option<VringAddress>,
-    /// As the messages carry it; `None` is the beginning of a fresh ring.
+    /// Position as encoded in messages; `None` for a fresh ring.
     pub(super) base: Option<u32>,
-    /// Present from `SET_VRING_KICK` until `GET_VRING_BASE`: the specification's "started".
+    /// Present from `SET_VRING_KICK` until `GET_VRING_BASE`: "started" in the specification.
     pub(super) kick: Option<Kick>,
     pub(super) call: Option<Arc<OwnedFd>>,
-    /// Held for the front end, which may watch it; a broken ring ends the whole session instead.
+    /// Kept open for the front end. Never signalled: a broken ring ends the whole session.
     pub(super) err: Option<OwnedFd>,
     pub(super) enabled: bool,
-    /// Whether the engine has its queue.
+    /// Whether the engine has the ring's queue.
     pub(super) running: bool,
 }
 
@@ -46,7 +46,7 @@ impl Vring {
         enabled && self.size.is_some() && self.address.is_some() && self.kick.is_some()
     }
 
-    /// Everything a queue must know, or the rule that the front end broke.
+    /// The setup to start the queue, or the rule that the front end violated.
     pub(super) fn setup(&self, memory: &Arc<MemTable>, features: Features) -> Result<QueueSetup, PortFault> {
         let size = self.size.unwrap_or(0);
         let address = self.address.unwrap_or_default();
@@ -84,22 +84,22 @@ impl Vring {
         Ok(self.used_index(memory).map_or(base, u32::from))
     }
 
-    /// "The device is supposed to read the next index in the Used Ring from the respective vring structure in
-    /// guest memory." Nothing is in flight when a ring of ours stops, so this is the next available entry too; a
-    /// front end that has forgotten the base (DPDK's sends 0 after every reconnection) is set right by it.
+    /// "The device is supposed to read the next index in the Used Ring from the respective vring structure in guest
+    /// memory." Nothing is in flight when a ring of this back end stops, so this is also the next available index. It
+    /// corrects front ends that lose the base (DPDK's sends 0 after every reconnection).
     fn used_index(&self, memory: &MemTable) -> Option<u16> {
         let map = memory.load();
         let used = map.by_user(self.address?.used, 4)?;
         if !used.addr().is_multiple_of(4) {
             return None;
         }
-        // SAFETY: `map` lives to the end of this function; the integer lies inside the four bytes and is aligned.
+        // SAFETY: `map` lives to the end of this function; the integer is inside the four bytes and aligned.
         Some(unsafe { used.load_u16(2, Ordering::Acquire) })
     }
 }
 
-/// Bits 0-14 and 15 say where the next available descriptor is, 16-30 and 31 the same of the next used one. The
-/// two agree, since nothing is in flight; front ends that fill only the lower half (DPDK's) mean that too.
+/// Bits 0-14 and 15 are the position of the next available descriptor, bits 16-30 and 31 that of the next used one.
+/// The two are equal, since nothing is in flight. Front ends that fill only the lower half (DPDK's) are accepted.
 fn packed_base(base: Option<u32>, size: u16) -> Result<u32, PortFault> {
     const FRESH: u32 = 0x8000;
     let next = base.unwrap_or(FRESH) & 0xffff;
