@@ -102,10 +102,10 @@ fn write(port: &str, before: &Seen, seen: &Seen, status: &PortStatus, left_out: 
     let left_out = (left_out > 0).then_some(left_out);
     match &seen.phase {
         Phase::Waiting if before.phase == Phase::Waiting => {
-            info!(port, left_out, "the peer left before it was ready")
+            info!(port, left_out, "the peer left before it was ready");
         }
         Phase::Waiting if matches!(before.phase, Phase::Stopped(_)) => {
-            info!(port, left_out, "waiting for a peer")
+            info!(port, left_out, "waiting for a peer");
         }
         Phase::Waiting => info!(port, left_out, "disconnected"),
         Phase::Connected => debug!(port, left_out, "connected"),

@@ -1,9 +1,9 @@
 //! Configuration of a switch: values, their keys in a file, and their validation.
 //!
 //! `reader` reads single values. `kinds` has one file per kind of port; `security` and `wrappers` are settings for
-//! ports of all kinds, `access` those of their sockets; `model` and `placement` are the execution and the location of workers; `topology` is the whole
-//! configuration as one value. `config` reads and validates a whole file or a request, `recording` the files that
-//! ports play, and `section` prints a port in the file's format.
+//! ports of all kinds, `access` those of their sockets; `model` and `placement` are the execution and the location of
+//! workers; `topology` is the whole configuration as one value. `config` reads and validates a whole file or a request,
+//! `recording` the files that ports play, and `section` prints a port in the file's format.
 
 pub(crate) mod access;
 pub(crate) mod config;

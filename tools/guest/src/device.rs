@@ -321,7 +321,9 @@ impl<R: DriverRing> Pair<R> {
     fn turn_round(&mut self, mode: Mode, used: &[Used]) {
         match mode {
             Mode::MacSwap => {
-                used.iter().for_each(|u| self.buffers.swap_addresses(u.id));
+                for u in used {
+                    self.buffers.swap_addresses(u.id);
+                }
                 self.buffers.send_each(&mut self.tx.ring, used.iter().copied());
             }
             Mode::Io => self.buffers.send_each(&mut self.tx.ring, used.iter().copied()),
