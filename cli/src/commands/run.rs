@@ -58,14 +58,16 @@ fn level(args: &RunArgs) -> Level {
 /// SIGINT and SIGTERM end the switch; while it ends, a second one ends the process at once.
 fn catch_signals() -> Result<Signals, Diagnostic> {
     let catch = || {
+        // First, because a signal that only sets the flag would be lost.
+        let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
         let ending = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
             signal_hook::flag::register_conditional_shutdown(signal, 1, ending.clone())?;
             signal_hook::flag::register(signal, ending.clone())?;
         }
-        Signals::new([SIGINT, SIGTERM, SIGHUP])
+        Ok(signals)
     };
-    catch().map_err(|e| {
+    catch().map_err(|e: std::io::Error| {
         Diagnostic::failed("signal handlers", e, "allow this process to install them (seccomp?)")
     })
 }
