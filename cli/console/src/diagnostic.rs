@@ -102,7 +102,8 @@ impl Display for Diagnostic {
     }
 }
 
-/// Exit code of an error and the text to print. Exit code without text if standard output is a closed pipe.
+/// Returns the exit code of an error and the text to print. A closed standard output is not an error: exit code 0
+/// without text.
 pub fn verdict(program: &str, error: &anyhow::Error) -> (u8, Option<String>) {
     let broken_pipe = |io: &std::io::Error| io.kind() == std::io::ErrorKind::BrokenPipe;
     if let Some(error) = error.downcast_ref::<Diagnostic>() {

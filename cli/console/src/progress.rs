@@ -62,7 +62,7 @@ impl Progress {
     }
 
     /// Sequential progress: `done` units are complete and `next` is running. Units that were complete at the first
-    /// call do not count towards the duration.
+    /// call are excluded from the estimate.
     pub fn at(&mut self, done: usize, all: usize, next: &str) {
         if self.all != all {
             (self.all, self.before, self.done) = (all, done, done);
