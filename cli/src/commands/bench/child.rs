@@ -77,7 +77,7 @@ impl Running {
         self.status.is_some()
     }
 
-    /// Description of the exit status.
+    /// Describes the exit status.
     pub(super) fn how(&self) -> String {
         self.status.map_or_else(|| "it runs".to_owned(), |status| status.to_string())
     }

@@ -73,7 +73,7 @@ impl<'a> Bed<'a> {
         }
     }
 
-    /// Starts the guest. Returns its part in the generator's thread, if any.
+    /// Starts the guest. Returns its component in the generator's thread, if any.
     fn guest(&mut self) -> Result<Option<Beside>, Stop> {
         let job = self.job;
         Ok(match &job.guest {
