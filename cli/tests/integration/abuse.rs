@@ -179,7 +179,7 @@ fn a_client_that_reads_slowly_holds_up_nobody() {
     let _guest = traffic(&place);
     let mut slow: Vec<UnixStream> = (0..300).map(|_| place.connect()).collect();
     for stream in &mut slow {
-        // Fails if the server has closed the connection after a complete response, to free its slot.
+        // Fails once the server has closed the connection: it answers one request per connection.
         let _ = stream.write_all("GET /v1/snapshot HTTP/1.1\r\nhost: x\r\n\r\n".repeat(200).as_bytes());
     }
     flows_on(&place);
