@@ -138,7 +138,7 @@ fn validate_name(validation: &mut Validation<'_>, path: &Path) {
 }
 
 impl Memif {
-    /// The settings as options of the port crate.
+    /// Converts the settings to options of the port crate.
     fn options(&self, port: PortCommon<'_>) -> Options {
         Options {
             id: self.id,

@@ -68,7 +68,8 @@ impl Kind for Stream {
         }
     }
 
-    /// Several ports may connect to the same address, and one may listen on it.
+    /// Several ports may connect to the same TCP address, but only one may listen on it. A socket path is exclusive
+    /// in both modes.
     fn claims(&self) -> Vec<Claim<'_>> {
         let address = self.address.filter(|_| self.mode == Mode::Server);
         let address = address.map(|address| Claim::named("address", "address of TCP", address.to_string()));
