@@ -1,8 +1,8 @@
-//! The `linerate` binary: arguments in, one command done, an exit code out.
+//! The `linerate` binary: parses arguments, executes one command and returns an exit code.
 //!
-//! Dependencies go one way: `settings` (a file becomes a topology) <- `dataplane` (a topology becomes a running switch) <-
-//! `api` (its control API, both ends) <- `commands`; `args` defines the command line and knows only `settings`. No packet
-//! passes through this crate.
+//! Dependencies between modules: `settings` (converts a file to a topology) <- `dataplane` (converts a topology to a
+//! running switch) <- `api` (server and client of its control API) <- `commands`. `args` defines the command line and
+//! depends only on `settings`. This crate does not process packets.
 
 #![forbid(unsafe_code)]
 
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
 }
 
 fn dispatch(cli: &Cli) -> anyhow::Result<()> {
-    // In a file a path has to be absolute; on the command line the working directory is what its user means.
+    // A path in a file must be absolute; a path on the command line may be relative to the working directory.
     let control = cli.control.control.as_ref();
     let control = control.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()));
     let control = control.as_deref();

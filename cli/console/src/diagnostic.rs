@@ -44,15 +44,15 @@ impl Diagnostic {
         Self::new(FAILED, &place, &reason, &remedy)
     }
 
-    /// As [`Self::failed`], from an error of a library. By convention such a text is `reason; remedy`; `otherwise` is the
-    /// remedy of an error that names none.
+    /// As [`Self::failed`], from an error of a library. By convention its text is `reason; remedy`; `otherwise` is
+    /// the remedy of an error without one.
     pub fn of_error(place: impl Display, error: impl Display, otherwise: &str) -> Self {
         let text = error.to_string();
         let (reason, remedy) = text.rsplit_once("; ").unwrap_or((&text, otherwise));
         Self::failed(place, reason, remedy)
     }
 
-    /// The same as invalid input.
+    /// Converts the error to invalid input.
     #[must_use]
     pub fn as_bad_input(self) -> Self {
         Self { code: BAD_INPUT, ..self }
@@ -63,12 +63,12 @@ impl Diagnostic {
         if self.place.is_empty() { self.reason.clone() } else { format!("{}: {}", self.place, self.reason) }
     }
 
-    /// `reason; remedy`, for a place that shows one line.
+    /// `reason; remedy`, for single-line output.
     pub fn in_one_line(&self) -> String {
         format!("{}; {}", self.reason, self.remedy)
     }
 
-    /// All of `errors` in one, with the exit code of the first.
+    /// Combines `errors` into one, with the exit code of the first.
     pub fn all(errors: Vec<Self>) -> Self {
         let mut errors = errors.into_iter();
         let mut first = errors.next().unwrap_or_else(|| Self::failed("", "", ""));
@@ -76,7 +76,7 @@ impl Diagnostic {
         first
     }
 
-    /// Every error, one by one.
+    /// Splits the error into single errors.
     pub fn into_each(mut self) -> Vec<Self> {
         let more = std::mem::take(&mut self.more);
         std::iter::once(self).chain(more.into_iter().flat_map(Self::into_each)).collect()
@@ -102,11 +102,12 @@ impl Display for Diagnostic {
     }
 }
 
-/// The exit code for an error and the text to print. No text and no error if the reader of standard output has left.
+/// Returns the exit code of an error and the text to print. A closed standard output is not an error: exit code 0
+/// without text.
 pub fn verdict(program: &str, error: &anyhow::Error) -> (u8, Option<String>) {
     let broken_pipe = |io: &std::io::Error| io.kind() == std::io::ErrorKind::BrokenPipe;
     if let Some(error) = error.downcast_ref::<Diagnostic>() {
-        // An error in a file begins with the file, as editors and other programs expect.
+        // An error in a file begins with the file name, as editors and other programs expect.
         let text = if error.file.is_some() { error.to_string() } else { format!("{program}: {error}") };
         (error.code, Some(text))
     } else if error.downcast_ref().is_some_and(broken_pipe) {

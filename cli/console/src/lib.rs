@@ -1,4 +1,4 @@
-//! What the linerate programs share on a terminal: tables and JSON, progress, errors with remedies, and files of results.
+//! Terminal output of the linerate programs: tables and JSON, progress, errors with remedies, and result files.
 
 mod diagnostic;
 pub mod manual;
@@ -16,7 +16,7 @@ use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 
-/// Prints `value` as JSON, or as `table` has it.
+/// Prints `value` as JSON, or as formatted by `table`.
 pub fn print<T: Serialize>(
     value: &T,
     output: Output,
@@ -29,31 +29,31 @@ pub fn print<T: Serialize>(
     line(&text)
 }
 
-/// Prints text with a line end.
+/// Prints text with one trailing newline.
 pub fn line(text: &str) -> anyhow::Result<()> {
     raw(format!("{}\n", text.trim_end_matches('\n')).as_bytes())
 }
 
-/// Prints what is no part of the result: to standard error, where no pipe takes it for one.
+/// Prints messages to standard error, to keep them out of the result on standard output.
 pub fn aside(text: &str) {
-    // The reader may have left.
+    // Fails if standard error is closed.
     let _ = writeln!(io::stderr(), "{}", text.trim_end_matches('\n'));
 }
 
-/// Whether one may draw on `output`: a terminal that understands more than lines.
+/// Whether `output` is a terminal that supports cursor control.
 pub fn is_screen(output: &impl IsTerminal) -> bool {
     let kind = std::env::var_os("TERM").unwrap_or_default();
     output.is_terminal() && !kind.is_empty() && kind != "dumb"
 }
 
-/// Prints bytes as they are.
+/// Prints bytes unchanged.
 pub fn raw(bytes: &[u8]) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(bytes)?;
     Ok(out.flush()?)
 }
 
-/// A table without lines; columns whose title begins with `>` hold numbers and are aligned to the right.
+/// Formats a table without borders. Columns whose title begins with `>` are right-aligned.
 pub fn table(titles: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);

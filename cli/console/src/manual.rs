@@ -1,4 +1,4 @@
-//! Completions and man pages, made from the definition of a command line.
+//! Shell completions and man pages, generated from the definition of a command line.
 
 use crate::Diagnostic;
 use clap::Command;
@@ -6,7 +6,7 @@ use clap_complete::Shell;
 use std::io;
 use std::path::Path;
 
-/// The completion script for `shell`.
+/// Generates the completion script for `shell`.
 pub fn completions(command: &mut Command, shell: Shell) -> Vec<u8> {
     let mut script = Vec::new();
     let name = command.get_name().to_owned();

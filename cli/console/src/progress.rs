@@ -1,34 +1,33 @@
-//! How far the experiments are and how long the rest will take, on standard error, so that standard output stays clean
-//! for the results.
+//! Progress and remaining time of experiments, on standard error, because standard output is for results.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// A bar where standard error is a terminal, and a line now and then where it is not.
+/// A progress bar if standard error is a terminal, otherwise a line at intervals.
 pub struct Progress {
-    /// What is counted, such as `experiments`
+    /// Unit of the count, such as `experiments`.
     what: &'static str,
     bar: ProgressBar,
     start: Instant,
     jobs: usize,
     done: usize,
-    /// Of those, what was there already
+    /// Part of `done` that was completed before this run.
     before: usize,
     all: usize,
     told: usize,
     running: BTreeMap<String, Instant>,
-    /// What the experiments that have ended took, together.
+    /// Total duration of the completed experiments.
     spent: Duration,
 }
 
-/// Lines that a whole job has where there is no terminal.
+/// Maximum number of progress lines of a run without a terminal.
 const LINES: usize = 10;
 
 impl Progress {
-    /// Of so many experiments (or `what` else), so many at once.
+    /// Creates a display for `all` units called `what`, of which `jobs` run in parallel.
     pub fn new(what: &'static str, all: usize, jobs: usize) -> Progress {
-        // A template without unknown keys: the only way that it could be refused.
+        // A valid template; only an invalid one is rejected.
         let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}");
         let bar = ProgressBar::new(all as u64);
         if let Ok(style) = style {
@@ -49,20 +48,21 @@ impl Progress {
         }
     }
 
-    /// One has begun.
+    /// A unit has started.
     pub fn began(&mut self, name: &str) {
         self.running.insert(name.to_owned(), Instant::now());
         self.show();
     }
 
-    /// One has ended, well or not.
+    /// A unit has ended, successfully or not.
     pub fn ended(&mut self, name: &str) {
         self.spent += self.running.remove(name).map_or(Duration::ZERO, |began| began.elapsed());
         self.done += 1;
         self.tell();
     }
 
-    /// One after the other: so many are done, and this one is next. What was there before the first call took no time.
+    /// Sequential progress: `done` units are complete and `next` is running. Units that were complete at the first
+    /// call are excluded from the estimate.
     pub fn at(&mut self, done: usize, all: usize, next: &str) {
         if self.all != all {
             (self.all, self.before, self.done) = (all, done, done);
@@ -74,13 +74,13 @@ impl Progress {
         if moved { self.tell() } else { self.show() }
     }
 
-    /// There will be about so many, which may change as they run.
+    /// Sets the expected number of units, which may change during the run.
     pub fn expect(&mut self, all: usize) {
         self.all = all.max(self.done);
         self.bar.set_length(self.all as u64);
     }
 
-    /// So many were there already and took no time.
+    /// Sets the number of units that were completed before this run.
     pub fn skip(&mut self, done: usize) {
         (self.done, self.before) = (done, done);
         self.show();
@@ -89,14 +89,14 @@ impl Progress {
     fn tell(&mut self) {
         self.show();
         let part = self.done * LINES / self.all.max(1);
-        // The end is told by `end`.
+        // `end` reports completion.
         if self.bar.is_hidden() && part > self.told && self.done < self.all {
             self.told = part;
             crate::aside(&format!("{} of {} {}, {}", self.done, self.all, self.what, shown(self.left())));
         }
     }
 
-    /// Leaves the screen, and says how long it was.
+    /// Removes the bar and prints the total duration.
     pub fn end(&self) {
         self.bar.finish_and_clear();
         let (done, took) = (self.done - self.before, self.start.elapsed().as_secs_f64());
@@ -109,7 +109,7 @@ impl Progress {
         self.bar.set_message(format!("{} ({})", shown(self.left()), names.join(", ")));
     }
 
-    /// For what has not ended, at the pace of what has; nothing is known before the first.
+    /// Estimated remaining time, from the average duration of completed units. `None` before the first.
     fn left(&self) -> Option<Duration> {
         let each = self.spent.checked_div(u32::try_from(self.done - self.before).ok()?)?;
         let rest = u32::try_from(self.all.saturating_sub(self.done)).ok()?;

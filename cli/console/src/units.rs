@@ -1,16 +1,16 @@
-//! Numbers as people read them.
+//! Human-readable numbers.
 
-/// A count with a thousands prefix and three or four figures: 999, 1.23 k, 45.6 M.
+/// A count with a metric prefix and three significant digits: 999, 1.23 k, 45.6 M.
 pub fn count(value: u64) -> String {
     if value < 1000 { value.to_string() } else { scaled(value as f64) }
 }
 
-/// A quantity with a thousands prefix.
+/// A quantity with a metric prefix.
 pub fn scaled(value: f64) -> String {
     const PREFIXES: [&str; 5] = ["", " k", " M", " G", " T"];
     let mut rest = value;
     let mut step = 0;
-    // What would print as 1000 belongs to the next prefix.
+    // A value that would be rounded to 1000 takes the next prefix.
     while rest >= 999.5 && step + 1 < PREFIXES.len() {
         rest /= 1000.0;
         step += 1;
@@ -24,7 +24,7 @@ pub fn scaled(value: f64) -> String {
     format!("{rest:.digits$}{}", PREFIXES[step])
 }
 
-/// Bytes with a binary prefix: 512 B, 64.0 KiB, 1.00 GiB.
+/// Bytes with a binary prefix: 512 B, 64.00 KiB, 1.00 GiB.
 pub fn bytes(value: u64) -> String {
     const PREFIXES: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let step = (value.max(1).ilog2() / 10).min(4);
@@ -34,7 +34,7 @@ pub fn bytes(value: u64) -> String {
     }
 }
 
-/// A share in percent; a dash where there is nothing to share.
+/// A share in percent; a dash if `whole` is zero.
 pub fn percent(part: u64, whole: u64) -> String {
     match whole {
         0 => "-".to_owned(),
@@ -42,7 +42,7 @@ pub fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// One number per another; a dash where there is none of the other.
+/// The ratio of two numbers; a dash if the second is zero.
 pub fn ratio(part: u64, whole: u64) -> String {
     match whole {
         0 => "-".to_owned(),
@@ -50,7 +50,7 @@ pub fn ratio(part: u64, whole: u64) -> String {
     }
 }
 
-/// A time span in its two largest units.
+/// A duration in its two largest units.
 pub fn duration(nanoseconds: u64) -> String {
     let seconds = nanoseconds / 1_000_000_000;
     match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60) {

@@ -1,5 +1,4 @@
-//! Pages and figures that are written when all is measured. Whether they can be is found out before anything is, and leaves nothing
-//! behind.
+//! Writes pages and figures after the measurement. Their paths are validated before it, without leaving files behind.
 
 use crate::Diagnostic;
 use figure::Figure;
@@ -9,7 +8,7 @@ use std::path::Path;
 
 const REMEDY: &str = "name a place that you may write to";
 
-/// Refuses places of a page (`--html`) and of figures (`--svg`) that cannot be written to.
+/// Rejects paths of a page (`--html`) and of figures (`--svg`) that are not writable.
 pub fn validate(html: Option<&Path>, svg: Option<&Path>) -> Result<(), Diagnostic> {
     if let Some(file) = html {
         let bad = |error| Diagnostic::bad(format!("--html {}", file.display()), error, REMEDY);
@@ -17,7 +16,7 @@ pub fn validate(html: Option<&Path>, svg: Option<&Path>) -> Result<(), Diagnosti
     }
     if let Some(folder) = svg {
         let bad = |error| Diagnostic::bad(format!("--svg {}", folder.display()), error, REMEDY);
-        // Of a directory that is not there, the nearest one above it that is.
+        // If the directory does not exist, its nearest existing ancestor is checked.
         let there = folder.ancestors().find(|above| above.as_os_str().is_empty() || above.exists());
         let there = there.filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
         try_file(&there.join(format!(".linerate-{}.svg", std::process::id()))).map_err(bad)?;
@@ -25,7 +24,7 @@ pub fn validate(html: Option<&Path>, svg: Option<&Path>) -> Result<(), Diagnosti
     Ok(())
 }
 
-/// Whether a file can be written; one that was not there is not there afterwards.
+/// Checks that a file is writable. A file that did not exist is removed again.
 fn try_file(file: &Path) -> io::Result<()> {
     match File::create_new(file) {
         Ok(_) => fs::remove_file(file),
@@ -36,14 +35,14 @@ fn try_file(file: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes a page and says so.
+/// Writes a page and prints its path.
 pub fn page(file: &Path, text: &str) -> Result<(), Diagnostic> {
     put(file, text)?;
     crate::aside(&format!("wrote {}", file.display()));
     Ok(())
 }
 
-/// Writes each figure into a directory, which is made if need be.
+/// Writes each figure into a directory, which is created if it does not exist.
 pub fn figures(folder: &Path, figures: &[Figure]) -> Result<(), Diagnostic> {
     fs::create_dir_all(folder).map_err(|error| unwritten(folder, &error))?;
     for figure in figures {

@@ -1,5 +1,5 @@
-//! A data plane for tests: it forwards nothing and records its calls. A port named [`HELD`] is held by a worker that
-//! hangs, one named [`STAYS`] is not removed.
+//! A data plane for tests: stores ports and static entries, and forwards nothing. Removal of a port named [`HELD`]
+//! reports a hanging worker; removal of a port named [`STAYS`] fails.
 
 use crate::dataplane::interface::{DataPlane, DataPlaneError};
 use crate::dataplane::report::{BridgeReport, FdbEntry, FdbFilter, MoveEvent, Origin};

@@ -1,4 +1,4 @@
-//! The API over a real Unix socket, with a plant that only remembers what it was told.
+//! Tests of the API over a Unix socket, with a [`Fake`] data plane.
 
 use super::client::Client;
 use super::fake::{Fake, HELD, STAYS};
@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A running API; its directory goes last.
+/// A running API. Its directory is removed last.
 struct Running {
     client: Client,
     stopped: Arc<AtomicBool>,
@@ -230,7 +230,7 @@ fn shutdown_is_answered_and_passed_on() {
     assert!(switch.stopped.load(Ordering::SeqCst));
 }
 
-/// Sends raw bytes and returns all that comes back.
+/// Sends raw bytes and returns the whole response.
 fn raw(switch: &Running, request: &str) -> String {
     let mut stream = UnixStream::connect(switch.client.socket()).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
@@ -264,7 +264,7 @@ fn a_client_that_says_nothing_does_not_hold_up_the_end() {
     assert_eq!(error.code, FAILED);
 }
 
-/// Sends `request` on as many connections as there are places, and leaves them.
+/// Sends `request` on as many connections as the server allows, without reading responses.
 fn occupy(switch: &Running, request: &str) -> Vec<UnixStream> {
     let mut streams: Vec<_> =
         (0..256).map(|_| UnixStream::connect(switch.client.socket()).unwrap()).collect();
@@ -277,7 +277,7 @@ fn occupy(switch: &Running, request: &str) -> Vec<UnixStream> {
 #[test]
 fn answers_that_are_not_read_give_their_place_to_others() {
     let switch = running();
-    // More than the kernel keeps for a socket.
+    // Makes the response larger than the kernel's socket buffers.
     (0..900).for_each(|i| drop(switch.add(&format!("{i}-{}", "x".repeat(28)))));
     let _streams = occupy(&switch, "GET /v1/ports HTTP/1.1\r\nhost: x\r\n\r\n");
     switch.client.get::<Status>("/v1/status").unwrap();
@@ -293,7 +293,7 @@ fn a_body_that_is_too_long_is_refused_in_words() {
     assert!(answer.starts_with("HTTP/1.1 413 ") && answer.contains("more than 65536 bytes"), "{answer}");
 }
 
-/// A file of 1 GiB with one packet, most of it holes in blocks that are passed over.
+/// Creates a sparse capture of 1 GiB: one packet, followed by unknown blocks, which readers skip.
 fn large_capture(path: &std::path::Path) {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
     let mut file = std::fs::File::create(path).unwrap();

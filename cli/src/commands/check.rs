@@ -1,4 +1,4 @@
-//! `linerate check`: the topology of a file, or every error in it.
+//! `linerate check`: prints the topology of a file, or all errors in it.
 
 use crate::args::CheckArgs;
 use crate::host::Host;
@@ -7,13 +7,13 @@ use console::{Diagnostic, Output};
 use serde::Serialize;
 use std::path::Path;
 
-/// `-o json` of a file with errors.
+/// Output of `-o json` for an invalid file.
 #[derive(Serialize)]
 struct Errors {
     errors: Vec<Diagnostic>,
 }
 
-/// Checks a file.
+/// Validates a file.
 pub(crate) fn run(args: &CheckArgs, control: Option<&Path>) -> anyhow::Result<()> {
     match (config::read(&args.config, &Host::here(), control), args.show.output) {
         (Ok(topology), output) => console::print(&topology, output, |topology| format!("ok\n{topology}")),

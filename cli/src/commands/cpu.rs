@@ -1,9 +1,9 @@
-//! `--cpu`: the CPU of a measuring thread.
+//! `--cpu`: CPU affinity of a measuring thread.
 
 use crate::host::Host;
 use console::Diagnostic;
 
-/// Pins this thread, for figures that mean something.
+/// Pins this thread to `cpu`, so that migration does not disturb measurements. `None`: does nothing.
 pub(crate) fn pin(cpu: Option<usize>) -> Result<(), Diagnostic> {
     let Some(cpu) = cpu else { return Ok(()) };
     let allowed = Host::here().allowed();

@@ -1,4 +1,4 @@
-//! `linerate lab`: runs `linerate-lab`, which lies beside this program, in its place.
+//! `linerate lab`: executes `linerate-lab` from the directory of this program.
 
 use console::Diagnostic;
 use std::ffi::OsString;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 const PROGRAM: &str = "linerate-lab";
 
-/// Replaces this process; returns only if that failed.
+/// Replaces this process; returns only on failure.
 pub(crate) fn run(arguments: &[OsString]) -> anyhow::Result<()> {
     let program = std::env::current_exe()?.with_file_name(PROGRAM);
     let error = Command::new(&program).args(arguments).exec();

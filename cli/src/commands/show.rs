@@ -1,4 +1,4 @@
-//! Answers of the switch as tables. Asks nothing and knows no socket.
+//! Formats responses of the switch as tables. Does not access the control socket.
 
 pub(crate) mod placing;
 pub(crate) mod tables;

@@ -1,4 +1,4 @@
-//! Settings as the engine and the bridges take them. The settings are valid.
+//! Converts validated settings to those of the engine and the bridges.
 
 use crate::settings::placement::{Placement, Rebalance};
 use crate::settings::topology::{
@@ -72,7 +72,7 @@ pub(super) fn port_config(port: &PortSettings, quota: Option<u32>) -> PortConfig
     }
 }
 
-/// The configuration has been judged: every number is a VLAN's.
+/// The configuration must be valid: every number is a VLAN identifier.
 pub(super) fn vlan(vlan: Option<&Vlan>) -> bridge::Vlan {
     match vlan {
         None => bridge::Vlan::Transparent,

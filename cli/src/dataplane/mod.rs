@@ -1,7 +1,8 @@
-//! The running switch: settings become an engine with its bridges and ports.
+//! The running switch: creates an engine with bridges and ports from settings.
 //!
-//! `interface` is the switch as the control API and `run` use it, `report` what it answers, `switch` the real one. `open`
-//! opens ports, `logged` writes their events, `convert` turns settings into those of the libraries.
+//! `interface` is the interface used by the control API and `run`, `report` its results, and `switch` its
+//! implementation. `open` opens ports, `logged` logs their events, and `convert` converts settings to those of the
+//! libraries.
 
 mod convert;
 pub(crate) mod interface;

@@ -1,4 +1,4 @@
-//! Opens ports, with their wrappers and the files that they play.
+//! Opens ports with their wrappers, and loads the captures that they replay.
 
 use crate::settings::kinds::kind::{Loaded, OpenError};
 use crate::settings::recording::{self, Loading};
@@ -8,7 +8,7 @@ use port::PortControl;
 use port::deferred::DeferredPort;
 use std::time::{Duration, Instant};
 
-/// How long, and how often, a resource that is in use is retried.
+/// Time limit for retries while a resource is in use, and their interval.
 const CLEARING: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -16,19 +16,19 @@ fn open_once(port: &PortSettings, loaded: Loaded) -> Result<Box<dyn PortControl>
     port.wrappers.around(port.kind.open(port.common(), loaded)?, &port.name)
 }
 
-/// Reads the file that the port plays, and opens the port. May wait for the disk.
+/// Loads the capture that the port replays, and opens the port. May block on disk reads.
 pub(crate) fn open(port: &PortSettings) -> Result<Box<dyn PortControl>, Diagnostic> {
     open_loaded(port, &load(port)?).map_err(OpenError::into_diagnostic)
 }
 
-/// Reads the file that a port plays. May wait for the disk.
+/// Loads the capture that a port replays. May block on disk reads.
 pub(crate) fn load(port: &PortSettings) -> Result<Loaded, Diagnostic> {
     let placed = |error| Diagnostic { place: format!("port \"{}\"", port.name), ..error };
     recording::load(&port.kind).map_err(placed)
 }
 
-/// Opens a port, and retries for a second while another process uses its resource: the sockets of a killed switch stay
-/// until the kernel has released them.
+/// Opens a port. Retries for one second while another process uses its resource, because the sockets of a killed
+/// switch remain until the kernel has released them.
 pub(crate) fn open_loaded(port: &PortSettings, loaded: &Loaded) -> Result<Box<dyn PortControl>, OpenError> {
     let began = Instant::now();
     loop {
@@ -39,8 +39,8 @@ pub(crate) fn open_loaded(port: &PortSettings, loaded: &Loaded) -> Result<Box<dy
     }
 }
 
-/// Replaces a port that could not be opened because of `error` until it can be. The control thread retries; the file
-/// that the port plays is read by a thread of its own.
+/// Creates a deferred port in place of a port that failed to open with `error`. The control thread retries the open;
+/// the capture that the port replays is loaded by a separate thread.
 pub(super) fn deferred(port: &PortSettings, error: &Diagnostic) -> Box<dyn PortControl> {
     let (settings, mut loading) = (port.clone(), Loading::default());
     let retry = move || {

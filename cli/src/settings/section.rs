@@ -1,15 +1,16 @@
-//! What was added to a running switch, as sections of the configuration file: the switch itself never writes there.
+//! Prints ports added to a running switch as sections of a configuration file. The switch itself never writes to its
+//! file.
 
 use crate::settings::topology::PortSettings;
 use serde::Serialize;
 
-/// The file, as far as a port goes.
+/// Configuration file with a single port.
 #[derive(Serialize)]
 struct File<'a> {
     port: [&'a PortSettings; 1],
 }
 
-/// A port as its `[[port]]` section.
+/// Serializes a port as a `[[port]]` section.
 pub(crate) fn port(port: &PortSettings) -> Result<String, toml::ser::Error> {
     toml::to_string(&File { port: [port] })
 }

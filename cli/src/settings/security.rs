@@ -1,6 +1,7 @@
-//! What a port may send: the keys of port security, their reading, their validation and how they are printed.
+//! Port security settings: reading, defaults and display. `config` validates them against other sections, and
+//! `bridge` enforces them.
 //!
-//! Nothing here looks at packets: `bridge` enforces what is written here.
+//! Nothing here processes packets.
 
 use crate::settings::reader::fields::Fields;
 use bridge::AllowedSource;
@@ -8,25 +9,25 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use wire::MacAddress;
 
-/// Addresses that a table can hold.
+/// Range of `max_macs`: the largest address table.
 const MAX_MACS: std::ops::RangeInclusive<i128> = 1..=16_777_216;
 
-/// The keys of a `[[port]]` section that restrict its peer.
+/// Keys of a `[[port]]` section that restrict its peer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Security {
-    /// Whether the network behind the port is trusted, as an uplink is.
+    /// Whether the network behind the port is trusted, such as an uplink.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) trusted: bool,
-    /// The only source addresses that are allowed; empty: all.
+    /// Allowed source MAC addresses; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) macs: Vec<MacAddress>,
-    /// Whether addresses are learned from it.
+    /// Whether addresses are learned on the port.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub(crate) learn: bool,
-    /// Most addresses that are learned from it.
+    /// Maximum number of addresses learned on the port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max_macs: Option<u32>,
-    /// The only IP source addresses that are allowed; empty: all.
+    /// Allowed IP source addresses; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) sources: Vec<AllowedSource>,
 }
@@ -52,7 +53,7 @@ impl Default for Security {
 }
 
 impl Security {
-    /// Reads the keys.
+    /// Reads the security keys of a port.
     pub(crate) fn read(fields: &mut Fields<'_, '_>) -> Self {
         Self {
             trusted: fields.flag("trusted").unwrap_or(false),

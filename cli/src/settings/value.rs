@@ -1,11 +1,11 @@
-//! Values that people spell with a unit or a point: how they are written, in files and through the control API.
+//! Values written with a unit or a decimal point, in files and in the control API.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::time::Duration;
 
-/// A number with a fraction, never NaN: the reader of a section judges it by its range.
+/// A decimal number, never NaN. The reader of a section validates its range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Decimal(pub(crate) f64);
@@ -25,7 +25,7 @@ impl fmt::Display for Decimal {
     }
 }
 
-/// A stretch of time, spelled as `1ms` or `2s`.
+/// A duration, written as `1ms` or `2s`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Span(pub(crate) Duration);
 

@@ -1,5 +1,5 @@
-//! What a switch survives: signals at any moment, paths that cannot be used, and clients of the control socket that
-//! say nothing, too much or nonsense, while packets flow on.
+//! Robustness of a running switch: signals at any time, unusable paths, and control clients that send nothing, too
+//! much or invalid data. Packet forwarding must continue.
 
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ fn linerate(arguments: &[&str]) -> Command {
     command
 }
 
-/// A child that does not outlive its test.
+/// A child process that is killed when its test ends.
 struct Running(Child);
 
 impl Running {
@@ -36,7 +36,7 @@ impl Drop for Running {
     }
 }
 
-/// A switch with two ports in a directory of its own.
+/// A temporary directory with the configuration of a switch with two ports.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -57,8 +57,9 @@ impl Place {
     }
 
     fn spawn(&self) -> Running {
-        // A shell that runs the tests in the background may ignore SIGINT and SIGHUP, and every child would too until it has
-        // handlers of its own; a signal before that would be lost and waited for for ever.
+        // Resets signal dispositions: a shell that runs the tests in the background may ignore SIGINT and SIGHUP, and
+        // children inherit this until they install handlers. An earlier signal would be lost, and the test would
+        // hang.
         let mut command = Command::new("env");
         command.args(["--default-signal", env!("CARGO_BIN_EXE_linerate"), "run", &self.text("switch.toml")]);
         command.env_remove("LINERATE_CONTROL");
@@ -95,7 +96,7 @@ impl Place {
     }
 }
 
-/// Waits for what has to happen; the time is a guard against hanging for ever.
+/// Waits until `condition` is true. Panics after a timeout.
 fn wait_until(mut condition: impl FnMut() -> bool) {
     let until = Instant::now() + Duration::from_mins(1);
     while !condition() {
@@ -104,7 +105,7 @@ fn wait_until(mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// A guest on both ports, between which frames circulate.
+/// Starts a guest that is connected to both ports and circulates frames between them.
 fn traffic(place: &Place) -> Running {
     let (a, b) = (place.text("a"), place.text("b"));
     let mut guest =
@@ -114,7 +115,7 @@ fn traffic(place: &Place) -> Running {
     running
 }
 
-/// Whether packets still arrive, and both ports have had the same guest all the time.
+/// Checks that packets are still forwarded and that neither port has reconnected.
 fn flows_on(place: &Place) {
     let before = place.packets();
     wait_until(|| place.packets() > before + 1000);
@@ -154,16 +155,16 @@ fn nonsense_and_endless_requests_are_refused_and_packets_flow_on() {
     }
     let mut endless = place.connect();
     endless.write_all(body.as_bytes()).unwrap();
-    // It stops reading long before all of it was sent.
+    // The server stops reading long before the whole body is sent.
     let chunk = vec![b' '; 1 << 16];
     let sent = (0..1000).take_while(|_| endless.write_all(&chunk).is_ok()).count();
     assert!(sent < 1000, "{sent} chunks were taken");
     flows_on(&place);
 }
 
-/// Writes, and returns what comes back until the other side closes.
+/// Sends `bytes` and returns the response, up to the end of the connection.
 fn told(mut stream: UnixStream, bytes: &[u8]) -> String {
-    // It may close before it has read everything.
+    // The server may close the connection before it has read everything.
     let _ = stream.write_all(bytes);
     let _ = stream.shutdown(std::net::Shutdown::Write);
     let mut answer = Vec::new();
@@ -178,13 +179,13 @@ fn a_client_that_reads_slowly_holds_up_nobody() {
     let _guest = traffic(&place);
     let mut slow: Vec<UnixStream> = (0..300).map(|_| place.connect()).collect();
     for stream in &mut slow {
-        // One whose answer is complete is closed, and the others are another connection's.
+        // Fails once the server has closed the connection: it answers one request per connection.
         let _ = stream.write_all("GET /v1/snapshot HTTP/1.1\r\nhost: x\r\n\r\n".repeat(200).as_bytes());
     }
     flows_on(&place);
 }
 
-/// A lock file that others can open, as one left behind by an earlier version, can be locked by them.
+/// A lock file that other users can open, such as one of an earlier version, can also be locked by them.
 #[test]
 fn a_lock_held_by_another_user_is_named() {
     let place = Place::new();
@@ -207,7 +208,7 @@ fn a_lock_held_by_another_user_is_named() {
     assert!(said.contains(expected) && said.contains("remedy: "), "{said}");
 }
 
-/// A client is served though as many as there are places have asked for something in part and never go on.
+/// A new client is served although partial requests occupy all connection slots.
 #[test]
 fn requests_that_never_end_give_their_place_to_those_that_do() {
     let place = Place::new();
@@ -221,7 +222,7 @@ fn requests_that_never_end_give_their_place_to_those_that_do() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Whatever the moment, the switch ends, and nothing of it is left behind.
+/// A signal at any time during start ends the switch and leaves no files behind.
 #[test]
 fn a_signal_at_any_moment_of_the_start_leaves_nothing_behind() {
     for (round, signal) in (0..24).zip(["-TERM", "-INT", "-HUP"].into_iter().cycle()) {
@@ -230,7 +231,7 @@ fn a_signal_at_any_moment_of_the_start_leaves_nothing_behind() {
         std::thread::sleep(Duration::from_micros(700) * round);
         switch.signal(signal);
         if signal == "-HUP" {
-            // Before it can ignore a hangup, a process is ended by it.
+            // SIGHUP ends the process until it installs a handler; afterwards SIGHUP is ignored and `stop` ends it.
             wait_until(|| place.ask(&["stop"]).status.success() || switch.0.try_wait().unwrap().is_some());
         }
         let status = switch.0.wait().unwrap();
@@ -258,20 +259,20 @@ fn a_second_signal_while_the_switch_ends_does_not_leave_it_hanging() {
     for (first, second) in [("-TERM", "-TERM"), ("-INT", "-TERM"), ("-TERM", "-HUP")] {
         let place = Place::new();
         let mut switch = place.run();
-        // A client that is being answered holds up the end for a moment.
+        // An incomplete request delays the shutdown.
         let mut slow = place.connect();
         slow.write_all(b"GET /v1/status HTTP/1.1\r\nhost: x\r\n").unwrap();
         switch.signal(first);
         switch.signal(second);
         let status = switch.0.wait().unwrap();
         assert!(matches!(status.code(), Some(0 | 1)), "{first} {second}: {status}");
-        // Whatever an early end left behind does not hinder the next switch.
+        // Files left by an early exit must not prevent the next start.
         let next = place.run();
         next.signal("-TERM");
     }
 }
 
-/// As an ordinary user: root may write anywhere.
+/// Requires an ordinary user, because root may write to any directory.
 #[test]
 fn a_directory_in_which_nothing_may_be_made_is_named() {
     let place = Place::new();

@@ -1,5 +1,5 @@
-//! `linerate check` with the files of clumsy and of malicious users: one error for each error, with its line, the
-//! reason and the remedy, exit code 2, and nothing on standard output.
+//! `linerate check` with invalid and malicious files: one error per mistake, with its line, reason and remedy, exit
+//! code 2, and no output on standard output.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ fn check(file: &Path) -> Output {
     command.arg("check").arg(file).env_remove("LINERATE_CONTROL").output().unwrap()
 }
 
-/// What is said about a file, without its name: `LINE: REASON -> REMEDY`.
+/// Errors of a file, without its name: `LINE: REASON -> REMEDY`.
 fn said(file: &Path) -> Vec<String> {
     let output = check(file);
     let errors = String::from_utf8(output.stderr).unwrap();
@@ -28,10 +28,10 @@ fn validated(text: impl AsRef<[u8]>) -> Vec<String> {
     said(&file)
 }
 
-/// A port that is in order.
+/// A valid port.
 const PORT: &str = "[[port]]\nname = \"a\"\nsocket = \"/tmp/lr-check-a.sock\"\n";
 
-/// Each text after [`PORT`], and all that is said about it.
+/// Lines that follow [`PORT`], with all expected errors.
 const AFTER_A_PORT: [(&str, &[&str]); 17] = [
     ("vlan = 0", &["4: port \"a\": `vlan` is 0, which is out of range -> give 1 to 4094 as a VLAN"]),
     (
@@ -114,7 +114,7 @@ fn what_is_wrong_beside_a_port_that_is_in_order() {
     }
 }
 
-/// Whole files.
+/// Complete files, with all expected errors.
 const FILES: [(&str, &[&str]); 11] = [
     (
         "[[port]]\nname = 5\nsocket = [\"x\"]\n",
@@ -183,7 +183,7 @@ const FILES: [(&str, &[&str]); 11] = [
 fn what_is_wrong_with_whole_files() {
     for (text, expected) in FILES {
         let found = validated(text);
-        // Which CPUs there are is the machine's business.
+        // Available CPUs depend on the machine.
         let found: Vec<String> = found.iter().map(|line| anonymous(line)).collect();
         assert_eq!(found, expected, "{text}");
     }
@@ -237,7 +237,7 @@ fn said_of(path: &str) -> String {
     said(Path::new(path)).join("\n")
 }
 
-/// Two megabytes of a valid file are no error; a file without a section is.
+/// A valid file of two megabytes is accepted; a file without sections is rejected.
 #[test]
 fn a_large_file_is_valid_and_an_empty_one_is_not() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The binary as users meet it: exit codes, files that come and go, texts made from the definitions.
+//! The binary as a command: exit codes, created and removed files, and generated texts.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -26,7 +26,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// A directory with a configuration and, while it lives, a switch.
+/// A temporary directory with a configuration, and its running switch.
 struct Switch {
     dir: tempfile::TempDir,
     child: Option<Child>,
@@ -37,7 +37,7 @@ impl Switch {
         Self::start_with("")
     }
 
-    /// With these lines in `[switch]`.
+    /// Starts a switch with these lines in `[switch]`.
     fn start_with(lines: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name).display().to_string();
@@ -69,7 +69,7 @@ impl Switch {
         linerate(&[&["--control", &self.path("c.sock")], arguments].concat())
     }
 
-    /// Waits for what has to happen; the time is a guard against hanging for ever.
+    /// Waits until `condition` is true. Panics after a timeout.
     fn wait_until(&self, condition: impl Fn(&Self) -> bool) {
         let until = Instant::now() + Duration::from_secs(30);
         while !condition(self) {
@@ -290,7 +290,7 @@ fn top_follows_a_switch_with_a_line_of_json_for_each_reading() {
         let reading: serde_json::Value = serde_json::from_str(&reading.unwrap()).unwrap();
         assert_eq!(reading["ports"][0]["name"], "a");
     }
-    // The reader is gone, so it ends by itself, and that is no error.
+    // Standard output is a closed pipe: the command must end without an error.
     assert!(top.wait().unwrap().success());
 }
 
@@ -381,7 +381,7 @@ fn help_is_at_most_80_columns_wide() {
     }
 }
 
-/// Root may connect to any socket.
+/// Root is exempt: it may connect to any socket.
 #[test]
 fn a_control_socket_without_permission_is_named_as_such() {
     use std::os::unix::fs::PermissionsExt;
@@ -479,7 +479,8 @@ fn every_example_is_a_topology() {
             continue;
         }
         let text = fs::read_to_string(&path).unwrap();
-        // The directory and the CPUs of an example are its reader's business; everything else has to be right.
+        // Directories and CPUs of the examples depend on the machine and are replaced or removed. Everything else
+        // must be valid.
         let dir = tempfile::tempdir().unwrap();
         let here = text.replace("/run/linerate", &dir.path().display().to_string());
         let here: Vec<&str> = here.lines().filter(|line| !line.starts_with("cpu =")).collect();

@@ -1,4 +1,4 @@
-//! Guests of our own as users start them: the demonstration, and guests beside a switch that runs.
+//! Guests as commands: the demonstration, and guests connected to a running switch.
 
 use serde_json::Value;
 use std::fs;
@@ -13,7 +13,7 @@ fn linerate(arguments: &[&str]) -> Command {
     command
 }
 
-/// What a program that ended well printed.
+/// Parses the JSON output of a successful command.
 fn json(output: &Output) -> Value {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
@@ -81,7 +81,7 @@ impl Switch {
         self.dir.path().join(name).display().to_string()
     }
 
-    /// Waits for a guest at this port.
+    /// Waits until a guest is connected to this port.
     fn wait_for(&self, port: &str) {
         let control = self.path("control");
         loop {

@@ -1,4 +1,4 @@
-//! The `linerate` program from outside.
+//! Integration tests of the `linerate` binary.
 
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 

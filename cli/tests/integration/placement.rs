@@ -1,4 +1,4 @@
-//! Where threads and queues are, as an operator sees it: the machine, a running switch, and a dry run.
+//! Placement commands: the machine's topology, the placement of a running switch, and a dry run.
 
 use std::path::Path;
 use std::process::{Child, Command, Output};
@@ -15,12 +15,12 @@ fn json(output: &Output) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// A switch that is killed with its test.
+/// A switch that is killed when its test ends.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended already.
+        // Fails if the process has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

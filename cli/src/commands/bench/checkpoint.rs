@@ -1,4 +1,4 @@
-//! The file of trials: created or resumed, and written in whole lines.
+//! Checkpoint file of trials: created or resumed, and written in whole lines.
 
 use console::Diagnostic;
 use rfc2544::checkpoint::{Checkpoint, CheckpointError, Header};
@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// An open file of trials.
+/// An open checkpoint file.
 #[derive(Debug)]
 pub(super) struct CheckpointWriter {
     path: PathBuf,

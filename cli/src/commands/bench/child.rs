@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Number of lines of output that an error shows.
+/// Maximum number of output lines in an error.
 const SHOWN: usize = 12;
 
 /// How to start a child.
@@ -28,7 +28,7 @@ impl Start {
         Self { name, words: ["/bin/sh", "-c", command].map(OsString::from).into() }
     }
 
-    /// This program with these arguments.
+    /// This program with the given arguments.
     pub(super) fn own(name: &'static str, words: &[impl AsRef<str>]) -> Result<Self, Diagnostic> {
         let mut all = vec![own()?];
         all.extend(words.iter().map(|word| OsString::from(word.as_ref())));
@@ -52,7 +52,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Starts it with its output in `folder`.
+    /// Starts the child with its output in a file in `folder`.
     pub(super) fn start(start: &Start, folder: &Path) -> Result<Self, Diagnostic> {
         let name = start.name;
         let failed = |e: std::io::Error| Diagnostic::failed(name, e, "check that it can be started manually");
@@ -69,7 +69,7 @@ impl Running {
         self.name
     }
 
-    /// Whether it has ended by itself.
+    /// Whether the child has ended by itself.
     pub(super) fn has_ended(&mut self) -> bool {
         if self.status.is_none() {
             self.status = self.supervise.try_wait().ok().flatten();
@@ -77,12 +77,12 @@ impl Running {
         self.status.is_some()
     }
 
-    /// Exit status in words.
+    /// Describes the exit status.
     pub(super) fn how(&self) -> String {
         self.status.map_or_else(|| "it runs".to_owned(), |status| status.to_string())
     }
 
-    /// The last lines of its output, for an error.
+    /// Returns the last lines of its output, for an error.
     pub(super) fn words(&self) -> String {
         let bytes = std::fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);
@@ -94,7 +94,7 @@ impl Running {
         format!("its last output (complete output in {}):\n    | {last}", self.log.display())
     }
 
-    /// Terminates it, and kills it if it does not end.
+    /// Terminates the child, and kills it if it does not end in time.
     fn end(&mut self) {
         drop(self.supervise.stdin.take());
         let until = Instant::now() + GRACE + Duration::from_secs(2);

@@ -1,10 +1,10 @@
 //! `linerate bench`: RFC 2544 tests of a switch, ours or another, and comparison of two results.
 //!
-//! `args` has the flags, `options` those that may also be in a file. `setup` builds ports, switch and guest from them
-//! (`parts`, `opposite`, `workers`), and validates everything (`validate`) before anything is started. `run` executes
-//! one trial after another (`trial`); the crate `rfc2544` selects them. `child` starts and stops processes beside
-//! this one, `supervise` is the process in between, and `within` has the parts that run in the generator's thread.
-//! `checkpoint` is the file of trials, `report` prints results, `compare` compares them.
+//! `args` defines the flags, `options` those that may also be in a file. `setup` builds ports, switch and guest from
+//! them (`parts`, `opposite`, `workers`), and validates everything (`validate`) before anything is started. `run`
+//! executes one trial after another (`trial`); the crate `rfc2544` selects them. `child` starts and stops child
+//! processes, `supervise` ends them with their parent, and `within` has the parts that run in the generator's thread.
+//! `checkpoint` is the file of trials, `report` prints results, and `compare` compares them.
 
 mod checkpoint;
 mod child;

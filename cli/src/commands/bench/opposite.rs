@@ -1,5 +1,5 @@
-//! Peers of the generator's and the guest's ports: ports of our own switch, as configured or derived from the other
-//! side.
+//! Peers of the generator's and the guest's ports. They are ports of our own switch, configured or derived from the
+//! peer's settings.
 
 use crate::commands::generate::input::judged_ports;
 use crate::settings::kinds::socket::SocketSettings;

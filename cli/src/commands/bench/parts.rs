@@ -1,4 +1,5 @@
-//! Builds switch and guest: as processes with their own files, as commands, or as parts of the generator's thread.
+//! Builds switch and guest: as processes with their own files, as commands, or as components in the generator's
+//! thread.
 
 use super::child::Start;
 use super::command::{fill, names};
@@ -27,7 +28,7 @@ pub(super) enum Guest {
     Reflector(Vec<String>),
 }
 
-/// Input for switch and guest.
+/// Inputs from which switch and guest are built.
 pub(super) struct Parts<'a> {
     pub(super) options: &'a BenchOptions,
     pub(super) topology: Topology,

@@ -22,14 +22,14 @@ use std::time::{Duration, Instant};
 
 /// Warm-up: share of the trial, minimum and maximum.
 const WARM_UP: (f64, Duration, Duration) = (0.1, Duration::from_millis(20), Duration::from_millis(500));
-/// Maximum length of a baseline trial over loopback, in seconds.
+/// Maximum duration of a baseline trial over loopback, in seconds.
 const FLOOR: f64 = 0.3;
 /// Number of trials that measure the generator's ceiling.
 const WIRES: u32 = 3;
 /// A slow trial: frames per second, and seconds.
 const SLOW: (f64, f64) = (1000.0, 0.2);
 
-/// Why there is no result.
+/// Reason for a missing result.
 #[derive(Debug)]
 pub(super) enum Stop {
     /// A signal was received.
@@ -44,7 +44,7 @@ impl From<Diagnostic> for Stop {
     }
 }
 
-/// All running parts.
+/// All running components.
 pub(super) struct Bed<'a> {
     job: &'a Job,
     ends: Option<Ends>,
@@ -73,7 +73,7 @@ impl<'a> Bed<'a> {
         }
     }
 
-    /// Starts the guest. Returns its part in the generator's thread, if any.
+    /// Starts the guest. Returns its component in the generator's thread, if any.
     fn guest(&mut self) -> Result<Option<Beside>, Stop> {
         let job = self.job;
         Ok(match &job.guest {
@@ -87,7 +87,7 @@ impl<'a> Bed<'a> {
         })
     }
 
-    /// A connected reflector.
+    /// Starts a reflector and connects it.
     fn reflector(&mut self, words: &[String]) -> Result<Inside, Stop> {
         let (mut guest, began) = (within::reflector(words)?, Instant::now());
         while !guest.sit()? {
@@ -219,7 +219,8 @@ impl<'a> Bed<'a> {
         Ok(seen.delays.map(|delays| delays.latency_ns).filter(|latency| latency.count > 0))
     }
 
-    /// Whether frames of a size come back. If none do, that is a result only if another size is still forwarded.
+    /// Tests whether frames of a size are forwarded. If none are, that is a result only if another size is still
+    /// forwarded.
     fn probe(&mut self, size: usize, timing: Timing) -> Result<Seen, Stop> {
         let seen = self.patiently(size, timing)?;
         if seen.received > 0 {
@@ -232,7 +233,7 @@ impl<'a> Bed<'a> {
         }
     }
 
-    /// Checks that frames of this size, which came back before, still do.
+    /// Checks that frames of this size, which were forwarded before, still are.
     fn carries(&mut self, size: usize) -> Result<(), Stop> {
         let (rate, seconds) = SLOW;
         let offer = Offer::Rate(rate);

@@ -1,5 +1,5 @@
-//! Parts that run in the generator's thread, in each of its turns: our switch, or our guest. They need no CPU of
-//! their own; their cost is time of the generator, which is the same for every switch.
+//! Components that run in the generator's thread, once per iteration: our switch, or our guest. They need no CPU of
+//! their own. Their cost is generator time, which is the same for every switch.
 
 use crate::args::{Cli, Command};
 use crate::commands::guest::Inside;
@@ -51,7 +51,7 @@ pub(super) fn reflector(words: &[String]) -> Result<Inside, Diagnostic> {
     }
 }
 
-/// Runs this guest in each turn of the generator. If its back end corrupts a ring, the error is reported and the
+/// Runs this guest in each iteration of the generator. If its back end corrupts a ring, the error is reported and the
 /// guest ends.
 pub(super) fn turns_of(guest: Inside) -> Beside {
     let mut guest = Some(guest);

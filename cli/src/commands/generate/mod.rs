@@ -1,7 +1,8 @@
-//! `linerate gen`: streams of frames from one port to another, and what became of them.
+//! `linerate gen`: sends streams of frames from one port to another, and reports loss and latency.
 //!
-//! `args` are the flags, `input` turns them and a file into streams and ports, `run` runs the wire of our own and then the
-//! ports, `report` prints. Frames are made and checked in the laboratory's room; no frame passes through here.
+//! `args` defines the flags, `input` converts them and a file to streams and ports, `run` measures the loopback
+//! baseline and then the ports, and `report` prints the results. The `generator` crate creates and checks frames;
+//! this module does not process packets.
 
 pub(crate) mod input;
 mod peer;

@@ -1,4 +1,4 @@
-//! Finds out why a port does not connect to another process.
+//! Diagnoses why a port does not connect to another process.
 
 use crate::settings::kinds::PortKind;
 use crate::settings::kinds::socket::{Mode, SocketSettings};
@@ -9,11 +9,11 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long a probe of a TCP address may take.
+/// Timeout of a connection attempt to a TCP address.
 const TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The error of a connection to where the port connects, and the remedy. `None` if the port listens, or if a process
-/// listens there and may be reached.
+/// Connects to the address to which the port connects, and returns the error with its remedy. `None` if the port
+/// listens, if the connection succeeds, or if the error has no known remedy.
 pub(super) fn unreachable(kind: &PortKind) -> Option<(Error, &'static str)> {
     let error = match kind {
         PortKind::VhostUser(own) => socket(&own.socket)?,

@@ -1,4 +1,4 @@
-//! The machine, where workers and queues are on it, and what to move, as text.
+//! Formats the machine's topology, the placement of workers and queues, and rebalancing.
 
 use crate::api::model::PlacementReport;
 use console::table;
@@ -44,7 +44,7 @@ fn cache(cache: &Cache) -> String {
     format!("level {} {kind}cache, {}: CPUs {}", cache.level, bytes(cache.bytes), list(&cache.cpus))
 }
 
-/// Numbers as the kernel lists them: `0-3,8`.
+/// Formats numbers as a list in kernel syntax: `0-3,8`.
 fn list(numbers: &[usize]) -> String {
     let mut parts: Vec<(usize, usize)> = Vec::new();
     for &number in numbers {

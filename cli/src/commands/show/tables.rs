@@ -1,4 +1,4 @@
-//! One table for each answer.
+//! One table per response.
 
 use crate::api::model::{FdbReport, PortReport, Status, Traffic, WorkersReport};
 use crate::dataplane::report::{BridgePort, BridgeReport, MoveEvent, Origin};
@@ -38,20 +38,20 @@ pub(crate) fn status(status: &Status) -> String {
     );
     for bridge in &status.bridges {
         let (used, ports) = (bridge.addresses, bridge.ports.join(", "));
-        // Writing to a string cannot fail.
+        // Writing to a String cannot fail.
         let _ =
             writeln!(text, "bridge    {}: {used} of {} addresses; ports {ports}", bridge.name, bridge.table);
     }
     text
 }
 
-/// ` (1 rx, 2 work)`; nothing where all do the same.
+/// Number of workers per role: ` (1 rx, 2 work)`; empty if there are no roles.
 fn roles(roles: &BTreeMap<String, usize>) -> String {
     let each: Vec<String> = roles.iter().map(|(role, workers)| format!("{workers} {role}")).collect();
     if each.is_empty() { String::new() } else { format!(" ({})", each.join(", ")) }
 }
 
-/// Losses by reason, in one line.
+/// Dropped packets by reason, in one line.
 pub(crate) fn reasons(drops: &BTreeMap<String, u64>) -> String {
     let each: Vec<String> =
         drops.iter().map(|(reason, packets)| format!("{reason} {}", count(*packets))).collect();

@@ -1,4 +1,4 @@
-//! The other ends of a memif port: DPDK's driver, and another linerate.
+//! Peers of a memif port: DPDK's driver, and another linerate.
 
 use super::text::{linerate, no_comma, shell};
 use crate::args::GuestKind;
@@ -9,7 +9,7 @@ use console::Diagnostic;
 use std::fmt::Write;
 use wire::MacAddress;
 
-/// What to paste for this other end.
+/// Returns the snippet for a peer.
 pub(super) fn snippet(
     port: &PortSettings,
     memif: &Memif,
@@ -29,7 +29,7 @@ fn stranger(port: &PortSettings) -> Diagnostic {
     Diagnostic::bad(format!("port \"{}\"", port.name), reason, remedy)
 }
 
-/// Another linerate's section says what both must agree on.
+/// Section of another linerate, with the settings that both peers must share.
 fn section(port: &PortSettings, memif: &Memif) -> String {
     let mut section = linerate(port, "memif", &memif.socket);
     let default = port::memif::Options::default();
@@ -43,7 +43,7 @@ fn section(port: &PortSettings, memif: &Memif) -> String {
     section
 }
 
-/// testpmd with one interface; it knows ring sizes by their logarithm.
+/// testpmd with one memif interface. Its ring sizes are given as base-2 logarithms.
 fn testpmd(port: &PortSettings, memif: &Memif, mac: MacAddress) -> String {
     let (name, pairs, place, id) = (&port.name, port.queue_pairs, memif.socket.place(), memif.id);
     let (path, is_abstract) = place.strip_prefix('@').map_or((&*place, "no"), |name| (name, "yes"));

@@ -1,8 +1,8 @@
-//! `linerate snippet`: the lines that configure the other end of a port.
+//! `linerate snippet`: prints the configuration of a port's peer.
 //!
-//! `text` has what the kinds share, and one module for each kind that has another end. The other end takes the other side
-//! of the socket: it connects where the switch listens and listens where the switch connects. The connecting side retries,
-//! so that either side may be restarted.
+//! `text` has shared helpers, and each kind with a peer has a module. The peer has the opposite mode: it connects if
+//! the switch listens, and listens if the switch connects. The connecting side retries, so either side may be
+//! restarted.
 
 mod memif;
 mod stream;
@@ -20,7 +20,7 @@ use crate::settings::topology::PortSettings;
 use console::Diagnostic;
 use std::path::Path;
 
-/// The snippet for a port of a file or of the running switch.
+/// Returns the snippet for a port of a file or of the running switch.
 pub(crate) fn run(args: &SnippetArgs, control: Option<&Path>) -> anyhow::Result<String> {
     let port = if let Some(file) = &args.config {
         from_file(file, &args.port, control)?
@@ -44,7 +44,7 @@ fn from_file(file: &Path, name: &str, control: Option<&Path>) -> anyhow::Result<
     })?)
 }
 
-/// The text that makes `other` the other end of `port` on the host `host`.
+/// Returns the configuration that makes `other` the peer of `port` on the host `host`.
 fn snippet(port: &PortSettings, other: GuestKind, host: &str) -> Result<String, Diagnostic> {
     let mac = text::mac(host, &port.name);
     match &port.kind {

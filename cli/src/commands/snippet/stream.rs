@@ -1,4 +1,4 @@
-//! The other ends of a stream port: a QEMU guest without shared memory, or another linerate.
+//! Peers of a stream port: a QEMU guest without shared memory, or another linerate.
 
 use super::text::{quoted, shell};
 use crate::args::GuestKind;
@@ -9,7 +9,7 @@ use ::port::stream::Site;
 use console::Diagnostic;
 use wire::MacAddress;
 
-/// What to paste for this other end.
+/// Returns the snippet for a peer.
 pub(super) fn snippet(
     port: &PortSettings,
     own: &Stream,
@@ -29,7 +29,7 @@ pub(super) fn snippet(
 
 fn qemu(port: &PortSettings, own: &Stream, mac: MacAddress) -> String {
     let name = &port.name;
-    // QEMU reads a doubled comma as one that belongs to the value.
+    // QEMU requires a comma in a value to be doubled.
     let site = match own.site() {
         Site::Unix(path) | Site::Packets(path) => {
             format!("addr.type=unix,addr.path={}", path.display().to_string().replace(',', ",,"))

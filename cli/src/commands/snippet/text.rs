@@ -1,12 +1,12 @@
-//! What snippets of several kinds share.
+//! Helpers shared by the snippets.
 
 use crate::settings::kinds::socket::SocketSettings;
 use crate::settings::topology::PortSettings;
 use console::Diagnostic;
 use wire::MacAddress;
 
-/// A locally administered address that is the same every time for a host and a port, and differs between hosts (FNV-1a of
-/// both).
+/// Returns a locally administered MAC address: the FNV-1a hash of host and port name. It is stable for a host and a
+/// port, and differs between hosts.
 pub(super) fn mac(host: &str, name: &str) -> MacAddress {
     let hash = host.bytes().chain(name.bytes()).fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -15,7 +15,7 @@ pub(super) fn mac(host: &str, name: &str) -> MacAddress {
     MacAddress::new([0x02, hash[0], hash[1], hash[2], hash[3], hash[4]])
 }
 
-/// DPDK takes its devices as words between commas.
+/// Rejects a socket path with a comma, which separates arguments in DPDK's `--vdev`.
 pub(super) fn no_comma(port: &PortSettings, socket: &SocketSettings) -> Result<(), Diagnostic> {
     if !socket.path.as_os_str().as_encoded_bytes().contains(&b',') {
         return Ok(());
@@ -24,7 +24,7 @@ pub(super) fn no_comma(port: &PortSettings, socket: &SocketSettings) -> Result<(
     Err(Diagnostic::bad(format!("port {}", port.name), reason, "choose another `socket`"))
 }
 
-/// The section of another linerate's configuration: a port of kind `kind` at the other side of `socket`.
+/// Section of another linerate: a port of kind `kind` with the opposite mode of `socket`.
 pub(super) fn linerate(port: &PortSettings, kind: &str, socket: &SocketSettings) -> String {
     let mode = socket.mode.other();
     let section = format!(
@@ -39,18 +39,18 @@ pub(super) fn linerate(port: &PortSettings, kind: &str, socket: &SocketSettings)
     section + &pairs + &port.mtu.map(|mtu| format!("mtu = {mtu}\n")).unwrap_or_default()
 }
 
-/// `text` as a string of a configuration: what JSON escapes, TOML reads.
+/// Quotes `text` as a TOML string. JSON escapes are valid in TOML.
 pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// `word` as one word of a shell command.
+/// Quotes `word` for a shell.
 pub(super) fn shell(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./,=:+@%".contains(c);
     if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
-/// `text` as the value of an XML attribute.
+/// Escapes `text` as the value of an XML attribute.
 pub(super) fn xml(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('\'', "&apos;")
 }

@@ -1,4 +1,4 @@
-//! The other ends of a vhost-user port: guests, and another linerate's virtio-user port.
+//! Peers of a vhost-user port: guests, and a virtio-user port of another linerate.
 
 use super::text::{linerate, no_comma, shell, xml};
 use crate::args::GuestKind;
@@ -7,7 +7,7 @@ use crate::settings::topology::PortSettings;
 use console::Diagnostic;
 use wire::MacAddress;
 
-/// What to paste for this other end.
+/// Returns the snippet for a peer.
 pub(super) fn snippet(
     port: &PortSettings,
     socket: &SocketSettings,
@@ -29,7 +29,7 @@ pub(super) fn snippet(
 
 fn qemu(port: &PortSettings, socket: &SocketSettings, mac: MacAddress) -> String {
     let (name, pairs) = (&port.name, port.queue_pairs);
-    // QEMU reads a doubled comma as one that belongs to the value.
+    // QEMU requires a comma in a value to be doubled.
     let path = socket.path.display().to_string().replace(',', ",,");
     let side = match socket.mode {
         Mode::Server => "reconnect=1",
@@ -37,7 +37,7 @@ fn qemu(port: &PortSettings, socket: &SocketSettings, mac: MacAddress) -> String
     };
     let mut device = vec![format!("virtio-net-pci,netdev=net-{name},mac={mac}")];
     if pairs > 1 {
-        // One vector for each queue, one for configuration changes, one for the control queue.
+        // One vector per queue, one for configuration changes and one for the control queue.
         device.push(format!("mq=on,vectors={}", 2 * pairs + 2));
     }
     device.extend(port.mtu.map(|mtu| format!("host_mtu={mtu}")));
@@ -49,7 +49,7 @@ fn qemu(port: &PortSettings, socket: &SocketSettings, mac: MacAddress) -> String
         format!("-netdev vhost-user,id=net-{name},chardev=chr-{name},queues={pairs}"),
         format!("-device {}", device.join(",")),
     ];
-    // Behind the options, so that they can be pasted behind other ones.
+    // After the options, so that the options can be appended to a command line.
     let hint = match socket.mode {
         Mode::Server => "# QEMU 9.2 and later: reconnect-ms=1000 in place of reconnect=1\n",
         Mode::Client => "",
@@ -94,9 +94,9 @@ fn testpmd(port: &PortSettings, socket: &SocketSettings, mac: MacAddress) -> Str
     if socket.mode == Mode::Client {
         device += ",server=1";
     }
-    // testpmd counts the Ethernet header and the checksum.
+    // testpmd's maximum includes the Ethernet header and the frame check sequence.
     let longest = port.mtu.map(|mtu| format!(" --max-pkt-len={}", u32::from(mtu) + 18)).unwrap_or_default();
-    // Four times what the queues hold; by itself testpmd takes 400 MB for buffers.
+    // Four times the capacity of the queues; testpmd's default takes 400 MB for buffers.
     let buffers = 8192 * u32::from(pairs);
     let own = format!("-i --rxq={pairs} --txq={pairs} --rxd=1024 --txd=1024 --total-num-mbufs={buffers}")
         + &longest;

@@ -1,4 +1,4 @@
-//! The other ends of a virtio-user port: switches, another linerate among them.
+//! Peers of a virtio-user port: switches, including another linerate.
 
 use super::text::{linerate, no_comma, shell};
 use crate::args::GuestKind;
@@ -6,7 +6,7 @@ use crate::settings::kinds::socket::{Mode, SocketSettings};
 use crate::settings::topology::PortSettings;
 use console::Diagnostic;
 
-/// What to paste for this other end.
+/// Returns the snippet for a peer.
 pub(super) fn snippet(
     port: &PortSettings,
     socket: &SocketSettings,
@@ -28,7 +28,7 @@ fn guest(port: &PortSettings, name: &str) -> Diagnostic {
     Diagnostic::bad(format!("port \"{}\"", port.name), reason, remedy)
 }
 
-/// testpmd as the switch that the port plugs into.
+/// testpmd as the switch to which the port connects.
 fn testpmd(port: &PortSettings, socket: &SocketSettings) -> String {
     let (name, pairs, path) = (&port.name, port.queue_pairs, socket.path.display());
     let client = u8::from(socket.mode == Mode::Server);
@@ -38,7 +38,7 @@ fn testpmd(port: &PortSettings, socket: &SocketSettings) -> String {
     )
 }
 
-/// Open vSwitch listens only in a directory of its own, so it has to be the one that connects.
+/// Open vSwitch as a client: it creates sockets only in its own directory, so the port must be the server.
 fn ovs(port: &PortSettings, socket: &SocketSettings) -> Result<String, Diagnostic> {
     if socket.mode == Mode::Client {
         let reason = "Open vSwitch creates its sockets in its own directory, which is deprecated";
@@ -47,7 +47,7 @@ fn ovs(port: &PortSettings, socket: &SocketSettings) -> Result<String, Diagnosti
     }
     let path = shell(&format!("options:vhost-server-path={}", socket.path.display()));
     let name = &port.name;
-    // Open vSwitch takes the number of queues from what is plugged in.
+    // Open vSwitch derives the number of queues from the peer.
     Ok(format!("ovs-vsctl add-port br0 {name} -- set Interface {name} \\\ntype=dpdkvhostuserclient {path}\n"))
 }
 

@@ -1,8 +1,8 @@
-//! The configuration: one TOML file becomes a [`Topology`], or every error in it is reported at once.
+//! Reads the configuration: converts a TOML file to a [`Topology`], or reports all of its errors at once.
 //!
-//! `sections` reads the sections of a file, `workers` and `placement` what it says about threads; `validate`, `security`
-//! and `peers` check sections against each other and against this machine. Requests to the control API take the same
-//! path. Nothing here changes anything on this machine.
+//! `sections` reads the sections of a file, `workers` and `placement` those about threads. `validate`, `security` and
+//! `peers` validate sections against each other and against this machine. Requests to the control API are read and
+//! validated by the same code. Nothing here changes the machine.
 
 mod peers;
 mod placement;
@@ -23,10 +23,10 @@ use console::Diagnostic;
 use std::io::Read;
 use std::path::Path;
 
-/// Largest file that is read: far more than any topology needs, and little enough to be validated at once.
+/// Maximum file size in bytes: far above any topology, and small enough to be validated quickly.
 const LARGEST: u64 = 16 << 20;
 
-/// Reads and validates a file. The error has all errors of the file.
+/// Reads and validates a file. The error contains all errors of the file.
 pub(crate) fn read(path: &Path, host: &Host, control: Option<&Path>) -> Result<Topology, Diagnostic> {
     let file = notes::printable(&path.display().to_string());
     let errors = match text(path) {
@@ -40,7 +40,7 @@ pub(crate) fn read(path: &Path, host: &Host, control: Option<&Path>) -> Result<T
     Err(Diagnostic::all(named.collect()))
 }
 
-/// The text of a file.
+/// Reads the text of a file.
 fn text(path: &Path) -> Result<String, Diagnostic> {
     let unread = |e: std::io::Error| {
         Diagnostic::bad("", format!("cannot be read: {e}"), "name a file that exists and that you may read")

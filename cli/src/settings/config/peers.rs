@@ -1,4 +1,4 @@
-//! Validates patch ports against the ports that they name.
+//! Validates patch ports against their peers.
 
 use crate::settings::kinds::PortKind;
 use crate::settings::kinds::patch::Patch;
@@ -6,8 +6,8 @@ use crate::settings::reader::fields::exists;
 use crate::settings::reader::notes::{Notes, Section};
 use crate::settings::topology::{PortSettings, Topology};
 
-/// Validates one end of a patch against the ports before it. The peer of an end may be missing, as it has to be where
-/// ports are added to a running switch one by one.
+/// Validates one end of a patch against earlier ports. The peer may be missing, because ports are added to a running
+/// switch one at a time.
 pub(super) fn validate(topology: &Topology, index: usize, notes: &mut Notes) {
     let own = &topology.ports[index];
     let PortKind::Patch(patch) = &own.kind else { return };
@@ -17,7 +17,7 @@ pub(super) fn validate(topology: &Topology, index: usize, notes: &mut Notes) {
     }
 }
 
-/// Every end of a file has its peer in the file.
+/// Validates that the peer of each patch port of a file exists and is a patch port.
 pub(super) fn complete(topology: &Topology, notes: &mut Notes) {
     if (0..topology.ports.len()).any(|i| notes.is_spoiled((Section::Port(i), "name"))) {
         return;
@@ -42,13 +42,13 @@ pub(super) fn complete(topology: &Topology, notes: &mut Notes) {
     }
 }
 
-/// The port `there` is not the other end of `here`.
+/// Error for a port `there` that is not the peer of `here`, with its remedy.
 fn unpaired(there: &str, here: &str) -> (String, String) {
     let reason = format!("port \"{there}\" is not paired with this one");
     (reason, format!("write kind = \"patch\" and peer = \"{here}\" there"))
 }
 
-/// What is wrong between the end `own` of a patch and the port `other` before it.
+/// Returns the conflict between the end `own` of a patch and the earlier port `other`, with its remedy.
 fn against(patch: &Patch, own: &PortSettings, other: &PortSettings) -> Option<(String, String)> {
     let (there, here) = (&other.name, &own.name);
     let names_us = matches!(&other.kind, PortKind::Patch(pair) if pair.peer == *here);
@@ -75,7 +75,7 @@ mod tests {
         PortSettings { bridge: bridge.into(), ..PortSettings::named(name, kind) }
     }
 
-    /// What the second of two ends says of the first.
+    /// Error of the second port because of the first.
     fn said(first: &PortSettings, second: &PortSettings) -> Option<String> {
         let PortKind::Patch(pair) = &second.kind else { return None };
         against(pair, second, first).map(|(reason, remedy)| format!("{reason} ({remedy})"))

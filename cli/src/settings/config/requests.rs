@@ -1,4 +1,4 @@
-//! Reads and validates what a request adds to a running switch.
+//! Reads and validates API requests that extend a running switch.
 
 use super::workers::CPU;
 use super::{sections, validate};
@@ -11,7 +11,7 @@ use crate::settings::topology::{PortSettings, StaticEntry, Topology, WorkerSetti
 use console::Diagnostic;
 use std::path::Path;
 
-/// Reads and validates a port that is to join `running`. The file that it plays is not read.
+/// Reads and validates a port to be added to `running`. Does not read the capture that the port replays.
 pub(crate) fn new_port(
     json: &serde_json::Value,
     running: &Topology,
@@ -26,7 +26,7 @@ pub(crate) fn new_port(
     finish(notes, port)
 }
 
-/// Reads and validates a static entry that is to join the bridge of its port.
+/// Reads and validates a static entry to be added to the bridge of its port.
 pub(crate) fn new_static(json: &serde_json::Value, running: &Topology) -> Result<StaticEntry, Diagnostic> {
     let (section, mut notes) = (Section::Static(0, 0), Notes::default());
     notes.call(section, "static entry".to_owned());
@@ -40,7 +40,7 @@ fn finish<T>(notes: Notes, value: T) -> Result<T, Diagnostic> {
     if errors.is_empty() { Ok(value) } else { Err(Diagnostic::all(errors)) }
 }
 
-/// A stage that is to join `running`: its role and the rest of what it is.
+/// Reads and validates a worker to be added to the pipeline of `running`. Returns its role and its settings.
 pub(crate) fn new_worker(
     json: &serde_json::Value,
     running: &Topology,

@@ -1,5 +1,5 @@
-//! What each section may say: its keys, their types, ranges and defaults. What sections say about each other and
-//! about this machine is `validate`'s, and what only one kind of port may say is that kind's.
+//! Reads each section: keys, types, ranges and defaults. `validate` checks sections against each other and against
+//! this machine; `kinds` reads the keys of each kind of port.
 
 use crate::settings::access::Access;
 use crate::settings::kinds;
@@ -21,16 +21,16 @@ const VLAN: RangeInclusive<i128> = 1..=4094;
 /// IEEE 802.1Q table 8-6.
 const AGEING: RangeInclusive<i128> = 10..=1_000_000;
 const TABLE: RangeInclusive<i128> = 16..=16_777_216;
-/// RFC 791 demands 68.
+/// RFC 791 requires at least 68.
 const MTU: RangeInclusive<i128> = 68..=65_535;
 const QUEUE_PAIRS: RangeInclusive<i128> = 1..=128;
 const LIMIT_BURST: RangeInclusive<i128> = 1..=1_000_000;
 const PER_SECOND: RangeInclusive<i128> = 1..=4_294_967_295;
 
-/// The bridge of a file that names none.
+/// Name of the default bridge.
 const ONLY_BRIDGE: &str = "main";
 
-/// Reads the whole file's tree.
+/// Reads the tree of a whole file.
 pub(crate) fn topology(root: &Node, notes: &mut Notes) -> Topology {
     let mut fields = Fields::open(root, Section::File, notes);
     let switch = fields.node("switch");
@@ -51,7 +51,7 @@ pub(crate) fn topology(root: &Node, notes: &mut Notes) -> Topology {
     topology
 }
 
-/// One worker and one bridge exist without being written.
+/// Adds the default worker and the default bridge if the file has none, and completes the ports.
 fn complete(topology: &mut Topology) {
     if topology.workers.is_empty() {
         topology.workers.push(WorkerSettings::default());
@@ -64,8 +64,8 @@ fn complete(topology: &mut Topology) {
     }
 }
 
-/// A port that names no bridge joins the only one, where there is only one. Access to its socket that it does not set is
-/// the switch's.
+/// Completes a port: without `bridge` it joins the bridge if there is only one. Unset access to its socket is
+/// inherited from the switch.
 pub(crate) fn complete_port(port: &mut PortSettings, bridges: &[BridgeSettings], switch: &SwitchSettings) {
     if let Some(access) = port.kind.access_mut() {
         access.complete(&switch.access);
@@ -75,7 +75,7 @@ pub(crate) fn complete_port(port: &mut PortSettings, bridges: &[BridgeSettings],
     }
 }
 
-/// The sections called `[[key]]`.
+/// Returns the sections of `[[key]]`.
 fn sections<'a>(fields: &mut Fields<'a, '_>, key: &'static str) -> &'a [Node] {
     match fields.node(key) {
         Some(Node { value: Value::List(list), .. }) => list,
@@ -135,7 +135,7 @@ fn read_bridge(node: &Node, index: usize, notes: &mut Notes) -> BridgeSettings {
     }
 }
 
-/// Opens a section that people call by its name.
+/// Opens a section whose title in errors is its `name`, or its index if it has no valid name.
 fn open_named<'a, 'n>(
     node: &'a Node,
     section: Section,
@@ -225,7 +225,7 @@ fn read_trunk(fields: &mut Fields<'_, '_>) -> Option<Vlan> {
     Some(Vlan::Trunk { trunk, native })
 }
 
-/// One VLAN of a trunk; each wrong one is named.
+/// Reads one VLAN of a trunk. Each invalid entry is a separate error.
 fn trunk_member(fields: &mut Fields<'_, '_>, node: &Node) -> Option<u16> {
     let said = match node.value {
         Value::Integer(vlan) if VLAN.contains(&vlan) => return u16::try_from(vlan).ok(),

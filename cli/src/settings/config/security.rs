@@ -1,11 +1,11 @@
-//! Validates what ports may send: against the bridge, its static entries and the ports before.
+//! Validates port security against the bridge, its static entries and earlier ports.
 
 use crate::settings::reader::notes::{Notes, Section};
 use crate::settings::topology::{BridgeSettings, PortSettings, Topology};
 use bridge::{AllowedSource, PortConfig};
 use wire::MacAddress;
 
-/// Validates the security keys of one port. A conflict of two ports is an error of the later one.
+/// Validates the security keys of one port. A conflict between two ports is reported for the later one.
 pub(super) fn validate(topology: &Topology, index: usize, notes: &mut Notes) {
     let (section, port) = (Section::Port(index), &topology.ports[index]);
     let security = &port.security;
@@ -47,7 +47,7 @@ fn count(macs: &[MacAddress], mac: MacAddress) -> usize {
     macs.iter().filter(|other| **other == mac).count()
 }
 
-/// An address belongs to one port of a bridge.
+/// Validates that an address is listed by at most one port of a bridge.
 fn owned_once(port: &PortSettings, earlier: &[PortSettings], section: Section, notes: &mut Notes) {
     let shared = |other: &&PortSettings| other.bridge == port.bridge;
     let taken = earlier.iter().filter(shared).find_map(|other| {

@@ -1,4 +1,4 @@
-//! `kind = "af_packet"`: any interface, over packet sockets.
+//! `kind = "af_packet"`: any network interface, over packet sockets.
 
 use super::claim::Claim;
 use super::interface::InterfaceSettings;
@@ -14,12 +14,12 @@ use std::ops::RangeInclusive;
 
 const RANGE: RangeInclusive<i128> = MIN_BLOCKS as i128..=MAX_BLOCKS as i128;
 
-/// What a port over packet sockets has of its own.
+/// Settings of an `AF_PACKET` port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AfPacket {
     #[serde(flatten)]
     pub(crate) interface: InterfaceSettings,
-    /// Blocks of 128 KiB that each queue receives into.
+    /// Number of 128 KiB receive blocks per queue.
     pub(crate) blocks: u16,
 }
 

@@ -15,46 +15,46 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 const FRAMES: RangeInclusive<i128> = MIN_RING as i128..=MAX_RING as i128;
-/// What a driver is asked for at a time where it is polled: a burst.
+/// Busy-poll budget of the driver: one burst.
 const BUDGET: u16 = 64;
 
-/// Copy or zero-copy.
+/// How packets are transferred between driver and socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Mode {
     /// Zero-copy where the driver supports it.
     #[default]
     Auto,
-    /// The kernel.
+    /// The kernel copies packets.
     Copy,
     /// Zero-copy.
     ZeroCopy,
 }
 
-/// Where the program runs.
+/// Where the XDP program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Attach {
-    /// In the driver where it can.
+    /// In the driver if supported.
     #[default]
     Auto,
     /// In the driver.
     Native,
-    /// In the kernel's generic hook.
+    /// In the kernel's generic XDP hook.
     Generic,
 }
 
-/// What an `AF_XDP` port has of its own.
+/// Settings of an `AF_XDP` port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AfXdp {
     #[serde(flatten)]
     pub(crate) interface: InterfaceSettings,
     pub(crate) mode: Mode,
     pub(crate) attach: Attach,
-    /// Frames that the kernel gets, in the words of the file.
+    /// Rules for frames passed to the kernel, as written in the file.
     pub(crate) to_kernel: Vec<String>,
     pub(crate) busy_poll: bool,
-    /// Frames of each queue and direction.
+    /// Number of frames per queue and direction.
     pub(crate) frames: u16,
 }
 
@@ -137,7 +137,7 @@ impl AfXdp {
         self.to_kernel.iter().map(|text| text.parse()).collect()
     }
 
-    /// The settings in the words of the room that makes the port.
+    /// Converts the settings to options of the port crate.
     fn options(&self, port: PortCommon<'_>) -> Result<Options, BadRule> {
         Ok(Options {
             queue_pairs: port.queue_pairs,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// A resource that only one port may use.
 #[derive(Clone, Debug)]
 pub(crate) struct Claim<'a> {
-    /// The key that names it in the port's section.
+    /// Key of the resource in the port's section.
     pub(crate) key: &'static str,
     /// Display name.
     pub(crate) shown: String,
@@ -18,7 +18,7 @@ pub(crate) struct Claim<'a> {
 enum Thing<'a> {
     /// A file, by any of its paths.
     File(&'a Path),
-    /// Another resource: its sort and its full name.
+    /// Another resource: its type and its full name.
     Named(&'static str, Cow<'a, str>),
 }
 
@@ -28,7 +28,7 @@ impl<'a> Claim<'a> {
         Self { key, shown: path.display().to_string(), thing: Thing::File(path) }
     }
 
-    /// The resource of sort `what` (an interface, a network address) named `name` on this machine.
+    /// A resource of type `what` (an interface, a network address) named `name` on this machine.
     pub(crate) fn named(key: &'static str, what: &'static str, name: impl Into<Cow<'a, str>>) -> Self {
         let name = name.into();
         Self { key, shown: name.to_string(), thing: Thing::Named(what, name) }

@@ -1,5 +1,4 @@
-//! An interface of the kernel that is there already: the keys `interface` and `netns`, for every kind that puts a port
-//! onto one.
+//! Existing kernel interface: the keys `interface` and `netns`, shared by all kinds that open one.
 
 use super::claim::Claim;
 use crate::settings::reader::fields::Fields;
@@ -9,11 +8,11 @@ use ::port::netns::Namespace;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Where an interface is.
+/// Name and network namespace of an interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct InterfaceSettings {
     pub(crate) interface: String,
-    /// A name under `/run/netns` or an absolute path; `None`: the switch's own.
+    /// A name under `/run/netns` or an absolute path; `None`: the namespace of the switch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) netns: Option<String>,
 }
@@ -27,12 +26,13 @@ impl InterfaceSettings {
         }
     }
 
-    /// In the words of the room that makes the port.
+    /// Converts the settings to a place of the port crate.
     pub(crate) fn there(&self) -> Place {
         Place { interface: self.interface.clone(), netns: self.netns.clone().map(Namespace::new) }
     }
 
-    /// Names that nothing can have. Whether namespace and interface are there, the port finds out, again and again.
+    /// Rejects invalid names. Whether namespace and interface exist is not validated: the port checks it repeatedly
+    /// at run time.
     pub(crate) fn validate(&self, validation: &mut Validation<'_>) {
         let place = self.there();
         if place.check().is_err() && !validation.is_spoiled("interface") {
@@ -45,12 +45,12 @@ impl InterfaceSettings {
         }
     }
 
-    /// The interface, which no other port may have.
+    /// The interface, which only one port may use.
     pub(crate) fn claims(&self) -> Vec<Claim<'_>> {
         vec![Claim::named("interface", "interface", self.place())]
     }
 
-    /// As in tables.
+    /// Display name for tables.
     pub(crate) fn place(&self) -> String {
         let short = |netns: &String| netns.strip_prefix("/run/netns/").unwrap_or(netns).to_owned();
         let name = &self.interface;

@@ -1,4 +1,4 @@
-//! What each kind of port implements.
+//! Interface of a kind of port.
 
 use super::claim::Claim;
 use crate::settings::access::Access;
@@ -11,17 +11,17 @@ use std::fmt::{self, Display};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The file that a port plays, as read; `None` for ports that play none.
+/// Loaded content of the capture that a port replays; `None` for ports without one.
 pub(crate) type Loaded = Option<Arc<Recording>>;
 
-/// A kind of port. A value is the settings of one port of this kind; its `Display` follows the kind's name wherever the
-/// port is described, such as `server at /tmp/a.sock`.
+/// A kind of port. A value holds the settings of one port of this kind. Its `Display` is printed after the kind's
+/// name in descriptions of the port, such as `server at /tmp/a.sock`.
 pub(crate) trait Kind: fmt::Display + Sized {
     /// The value of `kind` in a file: the name of the variant in `PortKind`, in lower case with dashes.
     const NAME: &'static str;
     /// A description in one line, for `--help`.
     const ABOUT: &'static str;
-    /// Every key that [`Kind::read`] reads. Written on a port of another kind they are an error.
+    /// All keys that [`Kind::read`] reads. They are errors on ports of other kinds.
     const KEYS: &'static [&'static str];
     /// Lines of valid `[[port]]` sections of this kind, without name and kind.
     #[cfg(test)]
@@ -33,26 +33,26 @@ pub(crate) trait Kind: fmt::Display + Sized {
     /// Validates the settings against this machine.
     fn validate(&self, validation: &mut Validation<'_>);
 
-    /// The resources of this machine that only one port can use.
+    /// Resources of this machine that only one port can use.
     fn claims(&self) -> Vec<Claim<'_>> {
         Vec::new()
     }
 
-    /// The access to the socket that the port creates, to be completed by the switch's.
+    /// Access to the socket that the port creates. Unset values are inherited from the switch.
     fn access_mut(&mut self) -> Option<&mut Access> {
         None
     }
 
-    /// Where the port leads to, in a few characters: the path of a socket, the name of an interface.
+    /// Short description of the peer or resource: the path of a socket, the name of an interface.
     fn place(&self) -> String;
 
-    /// Why such a port cannot both send and receive if the ports called `names` are the only ones, and the remedy; `None`
-    /// if it can, or if that is known only when it runs.
+    /// Reason and remedy if the port cannot both send and receive when the ports `names` are the only ones. `None` if
+    /// it can, or if this is known only at run time.
     fn one_way(&self, _names: &[&str]) -> Option<(&'static str, &'static str)> {
         None
     }
 
-    /// The file that the port plays, with the key that names it. It is read before the port is opened.
+    /// The capture that the port replays, with its key. It is read before the port is opened.
     fn plays(&self) -> Option<(&'static str, &Path)> {
         None
     }
@@ -64,14 +64,14 @@ pub(crate) trait Kind: fmt::Display + Sized {
 /// Why a port could not be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OpenError {
-    /// It is refused.
+    /// The port cannot be opened.
     Refused(Diagnostic),
     /// Another process uses the resource and may be about to release it.
     Busy(Diagnostic),
 }
 
 impl OpenError {
-    /// The port called `name` is refused with an error of a library.
+    /// A permanent error of the port `name`, from an error of a library.
     pub(crate) fn refused(name: &str, error: &dyn Display) -> Self {
         Self::Refused(diagnostic(name, error))
     }
@@ -81,7 +81,7 @@ impl OpenError {
         Self::Busy(diagnostic(name, error))
     }
 
-    /// The error without its class.
+    /// Returns the error without its class.
     pub(crate) fn into_diagnostic(self) -> Diagnostic {
         match self {
             Self::Refused(error) | Self::Busy(error) => error,
@@ -94,7 +94,7 @@ fn diagnostic(name: &str, error: &dyn Display) -> Diagnostic {
     Diagnostic::of_error(format!("port \"{name}\""), error, remedy).as_bad_input()
 }
 
-/// The default of a flag, for serde.
+/// Default of a flag, for serde.
 pub(super) fn yes() -> bool {
     true
 }

@@ -1,4 +1,4 @@
-//! `kind = "memif"`: memory shared with one other process, such as VPP, DPDK or a program of libmemif.
+//! `kind = "memif"`: memory shared with one other process, such as VPP, DPDK or a libmemif application.
 
 use super::claim::Claim;
 use super::kind::{Kind, Loaded, OpenError};
@@ -20,7 +20,7 @@ use std::time::Instant;
 
 const RING_SIZE: RangeInclusive<i128> = MIN_RING_SIZE as i128..=MAX_RING_SIZE as i128;
 const BUFFER_SIZE: RangeInclusive<i128> = 128..=65_536;
-/// Bytes of an abstract socket's name: `sun_path` less the zero in front.
+/// Maximum length of an abstract socket name in bytes: `sun_path` without the leading zero.
 const LONGEST_NAME: usize = 107;
 const ID: RangeInclusive<i128> = 0..=u32::MAX as i128;
 
@@ -124,7 +124,7 @@ impl Kind for Memif {
     }
 }
 
-/// A name of the abstract namespace, behind its `@`.
+/// Validates a name in the abstract namespace, without its `@`.
 fn validate_name(validation: &mut Validation<'_>, path: &Path) {
     let name = &path.as_os_str().as_encoded_bytes()[1..];
     if name.is_empty() || name.len() > LONGEST_NAME || name.contains(&0) {
@@ -138,7 +138,7 @@ fn validate_name(validation: &mut Validation<'_>, path: &Path) {
 }
 
 impl Memif {
-    /// The settings as options of the port crate.
+    /// Converts the settings to options of the port crate.
     fn options(&self, port: PortCommon<'_>) -> Options {
         Options {
             id: self.id,

@@ -1,9 +1,10 @@
-//! The kinds of port: one file for each, all of which implement [`kind::Kind`].
+//! Kinds of ports: one file per kind, each with an implementation of [`kind::Kind`].
 //!
-//! Other modules ask a port's kind and do not match on it: `config` for its keys, its errors and its claims, tables for its
-//! place, the data plane for the port that runs. A kind does not know another kind's keys, and no packet passes through.
+//! Other modules call the methods of a port's kind and do not match on it: `config` reads and validates its keys and
+//! claims, tables print its place, and the data plane opens it. A kind does not depend on the keys of another kind.
+//! Nothing here processes packets.
 //!
-//! A new kind is a file here that implements `Kind`, its `mod` line and its line in `kinds!`.
+//! To add a kind, add a file that implements `Kind`, its `mod` line and its line in `kinds!`.
 
 pub(crate) mod af_packet;
 pub(crate) mod af_xdp;
@@ -32,7 +33,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
 
-/// The constants of one kind, for the reader of a section.
+/// Constants of one kind, for the reader of a section.
 struct Form {
     name: &'static str,
     about: &'static str,
@@ -45,7 +46,7 @@ struct Form {
 /// Defines the enum of all kinds and its dispatch. The first kind is the default.
 macro_rules! kinds {
     ($($(#[$attribute:meta])* $variant:ident($settings:ty)),+ $(,)?) => {
-        /// The kinds of port, each with its settings.
+        /// Kind of a port, with its settings.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(tag = "kind", rename_all = "kebab-case")]
         pub(crate) enum PortKind {
@@ -62,7 +63,7 @@ macro_rules! kinds {
         }),+];
 
         impl PortKind {
-            /// The word behind `kind =`.
+            /// Value of `kind` in a file.
             pub(crate) fn name(&self) -> &'static str {
                 match self { $(Self::$variant(_) => <$settings>::NAME),+ }
             }
@@ -106,7 +107,7 @@ macro_rules! kinds {
                 match self { $(Self::$variant(own) => own.open(port, loaded)),+ }
             }
 
-            /// The text behind the kind's name; may be empty.
+            /// Text printed after the kind's name; may be empty.
             fn details(&self) -> String {
                 match self { $(Self::$variant(own) => own.to_string()),+ }
             }
@@ -144,7 +145,7 @@ impl fmt::Display for PortKind {
     }
 }
 
-/// The name and the description of every kind.
+/// Name and description of every kind.
 pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     FORMS.iter().map(|form| (form.name, form.about))
 }
@@ -154,7 +155,7 @@ pub(crate) fn read(fields: &mut Fields<'_, '_>) -> PortKind {
     let words: Vec<(&str, &Form)> = FORMS.iter().map(|form| (form.name, form)).collect();
     let chosen = fields.choice("kind", &words);
     if fields.is_spoiled("kind") {
-        // The keys of a port of unknown kind are unknown.
+        // Without a valid kind, the keys of all kinds are accepted.
         FORMS.iter().flat_map(|form| form.keys).for_each(|key| fields.allow(key));
         return PortKind::default();
     }
@@ -164,7 +165,7 @@ pub(crate) fn read(fields: &mut Fields<'_, '_>) -> PortKind {
     kind
 }
 
-/// Refuses keys of other kinds and names the kinds that have them.
+/// Rejects keys of other kinds. The error names the kinds that have them.
 fn refuse_others(own: &Form, fields: &mut Fields<'_, '_>) {
     for key in FORMS.iter().flat_map(|form| form.keys).filter(|key| !own.keys.contains(key)) {
         let owners = FORMS.iter().filter(|form| form.keys.contains(key));

@@ -1,4 +1,4 @@
-//! `kind = "null"`: leads nowhere.
+//! `kind = "null"`: a port without a peer.
 
 use super::kind::{Kind, Loaded, OpenError};
 use crate::settings::reader::fields::Fields;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Instant;
 
-/// What a null port is asked for: nothing.
+/// Settings of a null port: none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Null {}
 

@@ -1,4 +1,4 @@
-//! `kind = "patch"`: one of two ports of this switch that are each other's peer, as two ends of a cable are.
+//! `kind = "patch"`: a port connected to another port of this switch, which is also a patch port.
 
 use super::kind::{Kind, Loaded, OpenError};
 use crate::settings::reader::fields::Fields;
@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::LazyLock;
 
-/// Where the pairs of this process meet: it runs one switch.
+/// Connects the patch ports of this process, which runs one switch.
 static EXCHANGE: LazyLock<Exchange> = LazyLock::new(Exchange::default);
 
-/// What an end of a pair is asked for.
+/// Settings of a patch port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Patch {
-    /// The port at the other end.
+    /// Name of the peer port.
     pub(crate) peer: String,
 }
 
@@ -33,8 +33,8 @@ impl Kind for Patch {
         Self { peer: fields.required("peer", "other").to_owned() }
     }
 
-    /// What two ends say against each other is told at the later one. An end may come before its peer does, as it must
-    /// where ports are added one by one.
+    /// Conflicts between two ends are validated in `config` and reported for the later port. A port may be added
+    /// before its peer, because ports are added to a running switch one at a time.
     fn validate(&self, validation: &mut Validation<'_>) {
         validation.no_mtu();
         let own = validation.port();
@@ -67,7 +67,7 @@ impl Kind for Patch {
 }
 
 impl Patch {
-    /// The settings in the words of the room that makes the port.
+    /// Converts the settings to options of the port crate.
     fn options(port: PortCommon<'_>) -> Options {
         Options { queue_pairs: port.queue_pairs, ..Options::default() }
     }

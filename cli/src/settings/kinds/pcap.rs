@@ -1,4 +1,4 @@
-//! `kind = "pcap"`: files. What a capture holds comes in, and what goes out is a capture.
+//! `kind = "pcap"`: capture files. Packets of a capture are received, and sent packets are written to a capture.
 
 use super::claim::Claim;
 use super::kind::{Kind, Loaded, OpenError};
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 const FACTOR: RangeInclusive<f64> = 0.001..=1_000_000.0;
 const TIMES: RangeInclusive<i128> = 1..=i64::MAX as i128;
 
-/// What a pcap port is asked for: at least one of `read` and `write`.
+/// Settings of a pcap port: at least one of `read` and `write`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Pcap {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -27,7 +27,7 @@ pub(crate) struct Pcap {
     pace: Option<Pace>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     repeat: Option<Repeat>,
-    /// How long after the port's start the first packet comes.
+    /// Delay from the port's start to its first packet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     after: Option<Span>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -36,7 +36,7 @@ pub(crate) struct Pcap {
     overwrite: bool,
 }
 
-/// `"recorded"`, `"fast"` or how many times as fast as recorded.
+/// `"recorded"`, `"fast"` or a factor of the recorded speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Pace {
@@ -51,7 +51,7 @@ enum PaceWord {
     Fast,
 }
 
-/// How often, or `"forever"`.
+/// Number of replays, or `"forever"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Repeat {
@@ -112,7 +112,7 @@ impl Kind for Pcap {
         pcap
     }
 
-    /// What the file to read holds is judged when it is read ([`Kind::plays`]).
+    /// The content of the capture is validated when it is loaded ([`Kind::plays`]).
     fn validate(&self, validation: &mut Validation<'_>) {
         validation.one_queue_pair();
         validation.no_mtu();
@@ -135,7 +135,7 @@ impl Kind for Pcap {
         }
     }
 
-    /// Any number of ports may play a file.
+    /// Several ports may replay the same file; only the written file is exclusive.
     fn claims(&self) -> Vec<Claim<'_>> {
         self.write.iter().map(|path| Claim::file("write", path)).collect()
     }

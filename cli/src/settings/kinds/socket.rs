@@ -1,4 +1,4 @@
-//! `socket`, `mode` and the access to the socket: what every kind has whose other end is reached over a Unix socket.
+//! Keys of a Unix socket: `socket`, `mode` and access, shared by all kinds that use one.
 
 use super::claim::Claim;
 use super::kind::OpenError;
@@ -14,14 +14,14 @@ use std::path::PathBuf;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Mode {
-    /// The switch creates it and the other side connects.
+    /// The switch creates it and the peer connects.
     #[default]
     Server,
-    /// The other side creates it and the switch connects, again and again.
+    /// The peer creates it and the switch connects, with retries.
     Client,
 }
 
-/// The socket of a port. A kind holds it flattened into its settings.
+/// Socket of a port, flattened into the settings of its kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SocketSettings {
     #[serde(rename = "socket")]
@@ -32,7 +32,7 @@ pub(crate) struct SocketSettings {
 }
 
 impl SocketSettings {
-    /// Reads all keys; `usual` is the mode of a port that names none.
+    /// Reads all keys; `usual` is the default mode.
     pub(crate) fn read(fields: &mut Fields<'_, '_>, usual: Mode) -> Self {
         Self {
             path: PathBuf::from(fields.required("socket", "/run/linerate/guest-a.sock")),
@@ -41,7 +41,7 @@ impl SocketSettings {
         }
     }
 
-    /// A path where a socket can be made or found.
+    /// Validates the path and the access.
     pub(crate) fn validate(&self, validation: &mut Validation<'_>) {
         validation.socket_path("socket", &self.path);
         self.access.validate(validation, self.creates_file());
@@ -52,12 +52,12 @@ impl SocketSettings {
         self.mode == Mode::Server && !is_abstract(&self.path)
     }
 
-    /// The access to the socket's file, if the switch creates one.
+    /// Access to the socket's file, if the switch creates one.
     pub(crate) fn access_mut(&mut self) -> Option<&mut Access> {
         self.creates_file().then_some(&mut self.access)
     }
 
-    /// Applies the access to the socket of the port called `name`, which listens on it.
+    /// Applies the access to the listening socket of the port `name`.
     pub(crate) fn grant(&self, name: &str) -> Result<(), OpenError> {
         if !self.creates_file() {
             return Ok(());
@@ -65,24 +65,24 @@ impl SocketSettings {
         self.access.apply(&self.path, name).map_err(OpenError::Refused)
     }
 
-    /// The path is one port's.
+    /// The path, which only one port may use.
     pub(crate) fn claims(&self) -> Vec<Claim<'_>> {
         vec![Claim::file("socket", &self.path)]
     }
 
-    /// What people see of it in a table.
+    /// Display name for tables.
     pub(crate) fn place(&self) -> String {
         self.path.display().to_string()
     }
 }
 
 impl Mode {
-    /// Reads `mode`, if it is written.
+    /// Reads `mode`; `None` if it is not set.
     pub(crate) fn read(fields: &mut Fields<'_, '_>) -> Option<Self> {
         fields.choice("mode", &[("server", Mode::Server), ("client", Mode::Client)])
     }
 
-    /// The side that the other end takes.
+    /// Mode of the peer.
     pub(crate) fn other(self) -> Self {
         match self {
             Mode::Server => Mode::Client,

@@ -1,4 +1,4 @@
-//! `kind = "stream"`: frames over a stream socket, Unix or TCP, as QEMU's `-netdev stream` and `passt` speak them.
+//! `kind = "stream"`: frames over a Unix or TCP stream socket, in the format of QEMU's `-netdev stream` and `passt`.
 
 use super::claim::Claim;
 use super::kind::{Kind, Loaded, OpenError};
@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// What a stream port is asked for: one of a path and an address.
+/// Settings of a stream port: either a path or an address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stream {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,7 +68,8 @@ impl Kind for Stream {
         }
     }
 
-    /// Any number of ports may call the same address, and one may be called there.
+    /// Several ports may connect to the same TCP address, but only one may listen on it. A socket path is exclusive
+    /// in both modes.
     fn claims(&self) -> Vec<Claim<'_>> {
         let address = self.address.filter(|_| self.mode == Mode::Server);
         let address = address.map(|address| Claim::named("address", "address of TCP", address.to_string()));
@@ -98,12 +99,12 @@ impl Kind for Stream {
 }
 
 impl Stream {
-    /// The socket's file, if the switch creates one.
+    /// File of the socket, if the switch creates one.
     fn file(&self) -> Option<&PathBuf> {
         self.socket.as_ref().filter(|_| self.mode == Mode::Server)
     }
 
-    /// Where the socket is. The settings have been judged: one of both is there.
+    /// Location of the socket. The settings must be valid: exactly one of path and address is set.
     pub(crate) fn site(&self) -> Site {
         match self.address {
             Some(address) => Site::Tcp(address),
@@ -112,7 +113,8 @@ impl Stream {
     }
 }
 
-/// An address has to be one of a machine, because looking a name up would hold up every other port.
+/// Reads an IP address and a port number. Host names are rejected, because name resolution would block all other
+/// ports.
 fn read_address(fields: &mut Fields<'_, '_>) -> Option<SocketAddr> {
     let text = fields.text("address")?;
     match text.parse::<SocketAddr>() {

@@ -12,22 +12,22 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::time::Instant;
 
-/// What a TAP port has of its own.
+/// Settings of a TAP port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Tap {
     pub(crate) interface: String,
-    /// A name under `/run/netns` or an absolute path; `None`: the switch's own.
+    /// A name under `/run/netns` or an absolute path; `None`: the namespace of the switch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) netns: Option<String>,
-    /// Whether an interface that the port makes stays when it goes.
+    /// Whether an interface created by the port remains after the port is removed.
     pub(crate) persist: bool,
-    /// How system calls are made; `None`: as is best here.
+    /// Method of system calls; `None`: the best one available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(serialize_with = "write_io", deserialize_with = "read_io")]
     pub(crate) io: Option<Io>,
 }
 
-/// A way of making system calls travels by its name.
+/// Serializes the method of system calls as its name.
 #[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option, reason = "the shape that serde calls")]
 fn write_io<S: Serializer>(io: &Option<Io>, to: S) -> Result<S::Ok, S::Error> {
     io.map(Io::name).serialize(to)
@@ -92,7 +92,7 @@ impl Kind for Tap {
 }
 
 impl Tap {
-    /// The settings in the words of the room that makes the port.
+    /// Converts the settings to options of the port crate.
     fn options(&self, port: PortCommon<'_>) -> Options {
         Options {
             interface: self.interface.clone(),

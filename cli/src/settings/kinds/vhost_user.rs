@@ -1,4 +1,4 @@
-//! `kind = "vhost-user"`: a back end, into which guests plug.
+//! `kind = "vhost-user"`: a back end to which guests connect.
 
 use super::claim::Claim;
 use super::kind::{Kind, Loaded, OpenError, is_yes, yes};
@@ -14,12 +14,12 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Instant;
 
-/// What a vhost-user port is asked for.
+/// Settings of a vhost-user port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct VhostUser {
     #[serde(flatten)]
     pub(crate) socket: SocketSettings,
-    /// Whether guests may leave checksums and segments to be done, and take packets with such work.
+    /// Whether checksum and segmentation offloads are offered to guests, in both directions.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub(crate) offloads: bool,
 }

@@ -1,4 +1,4 @@
-//! `kind = "virtio-user"`: a front end, which plugs into another switch.
+//! `kind = "virtio-user"`: a front end that connects to another switch.
 
 use super::claim::Claim;
 use super::kind::{Kind, Loaded, OpenError, is_yes, yes};
@@ -17,10 +17,10 @@ use std::time::Instant;
 
 const QUEUE_SIZE: RangeInclusive<i128> = MIN_QUEUE_SIZE as i128..=MAX_QUEUE_SIZE as i128;
 
-/// The keys by which a driver says what it wants.
+/// Keys of the virtio driver.
 pub(super) const DRIVER_KEYS: [&str; 3] = ["ring", "queue_size", "mergeable"];
 
-/// What a virtio-user port asks of its back end.
+/// Settings of a virtio-user port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct VirtioUser {
     #[serde(serialize_with = "write_ring", deserialize_with = "read_ring")]
@@ -31,7 +31,7 @@ pub(crate) struct VirtioUser {
     pub(crate) mergeable: bool,
     #[serde(flatten)]
     pub(crate) socket: SocketSettings,
-    /// Whether checksums and segments may be left to be done, to the back end and by it.
+    /// Whether checksum and segmentation offloads are negotiated, in both directions.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub(crate) offloads: bool,
 }
@@ -43,7 +43,7 @@ impl Default for VirtioUser {
     }
 }
 
-/// A ring kind travels by its name.
+/// Serializes a ring kind as its name.
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]
 fn write_ring<S: Serializer>(ring: &RingKind, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(ring.name())
@@ -94,7 +94,7 @@ impl Kind for VirtioUser {
         Self { ring, queue_size, mergeable, socket, offloads }
     }
 
-    /// A virtio-user port's queues are memory of this machine, all of it taken at once.
+    /// Validates the total memory: a virtio-user port allocates its queues at once.
     fn validate(&self, validation: &mut Validation<'_>) {
         self.socket.validate(validation);
         let bytes = self.options(validation.port()).memory();
@@ -130,7 +130,7 @@ impl Kind for VirtioUser {
 }
 
 impl VirtioUser {
-    /// The settings in the words of the room that makes the port.
+    /// Converts the settings to options of the port crate.
     fn options(&self, port: PortCommon<'_>) -> Options {
         Options {
             ring: self.ring,

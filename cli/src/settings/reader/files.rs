@@ -5,7 +5,7 @@ use ::port::pcap::{CreateError, Output};
 use console::Diagnostic;
 use std::path::Path;
 
-/// `file` can be created. Nothing is created yet.
+/// Validates that `file` can be created. Does not create it.
 pub(crate) fn output(validation: &mut Validation<'_>, key: &'static str, file: &Path, overwrite: bool) {
     if !is_file_path(validation, key, file) {
         return;
@@ -24,7 +24,7 @@ pub(crate) fn output(validation: &mut Validation<'_>, key: &'static str, file: &
     }
 }
 
-/// Whether `file` is an absolute path in a folder that exists.
+/// Whether `file` is an absolute path in an existing directory.
 pub(crate) fn is_file_path(validation: &mut Validation<'_>, key: &'static str, file: &Path) -> bool {
     let shown = file.display();
     let (reason, remedy) = if !file.is_absolute() {

@@ -1,20 +1,20 @@
-//! The tree of values that the reader walks, whether it was written as TOML or as JSON.
+//! Tree of values read by the configuration reader, from TOML or JSON.
 
 use std::borrow::Cow;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// The kind of an integer that no type here holds.
+/// Kind of an integer that is out of range of all types used here.
 pub(crate) const HUGE: &str = "a number out of range";
 
-/// A value and the line that it was written on.
+/// A value and its line in the file.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) line: Option<usize>,
     pub(crate) value: Value,
 }
 
-/// The kinds of value that the configuration uses; every other kind only has a name.
+/// Kinds of values in a configuration. Any other kind is represented by its name only.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Text(String),
@@ -35,7 +35,7 @@ pub(crate) struct Entry {
 }
 
 impl Node {
-    /// The kind of value, for people.
+    /// Display name of the kind of value.
     pub(crate) fn kind(&self) -> &'static str {
         match self.value {
             Value::Text(_) => "a string",
@@ -49,7 +49,7 @@ impl Node {
     }
 }
 
-/// Where lines begin, to turn an offset into a line number.
+/// Positions of line breaks, to convert an offset to a line number.
 #[derive(Debug)]
 pub(crate) struct Lines(Vec<usize>);
 
@@ -58,13 +58,13 @@ impl Lines {
         Self(text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect())
     }
 
-    /// The line, counted from 1, of the byte at `offset`.
+    /// Line, counted from 1, of the byte at `offset`.
     pub(crate) fn at(&self, offset: usize) -> usize {
         self.0.partition_point(|newline| *newline < offset) + 1
     }
 }
 
-/// A TOML table as a node's value.
+/// Converts a TOML table.
 pub(crate) fn from_toml(table: &DeTable<'_>, lines: &Lines) -> Value {
     let entries = table.iter().map(|(key, value)| Entry {
         key: Cow::into_owned(key.get_ref().clone()),
@@ -93,7 +93,7 @@ fn toml_node(value: &Spanned<DeValue<'_>>, lines: &Lines) -> Node {
     Node { line: Some(lines.at(value.span().start)), value: kind }
 }
 
-/// A JSON value as a node. JSON has no lines.
+/// Converts a JSON value. Its nodes have no line numbers.
 pub(crate) fn from_json(json: &serde_json::Value) -> Node {
     use serde_json::Value as Json;
     let value = match json {

@@ -1,13 +1,13 @@
-//! Validates paths of sockets.
+//! Validates socket paths.
 
 use super::notes::{Notes, Place};
 use std::fmt::Display;
 use std::path::Path;
 
-/// Longest path of a Unix socket: `sun_path` has 108 bytes, one of them the terminating zero (unix(7)).
+/// Maximum length of the path of a Unix socket: `sun_path` has 108 bytes including the terminating zero (unix(7)).
 const LONGEST_PATH: usize = 107;
 
-/// A path where a socket can be made or found.
+/// Validates that a socket can be created or found at the path.
 pub(crate) fn socket(place: Place, path: &Path, notes: &mut Notes) {
     if let Some((reason, remedy)) = path_mistake(path) {
         notes.wrong(place, format!("`{}` {}: {reason}", place.1, path.display()), remedy);

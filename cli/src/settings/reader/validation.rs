@@ -1,11 +1,11 @@
-//! What a kind of port validates its settings with.
+//! Validation context of one port, used by the kinds of ports.
 
 use super::notes::{Notes, Section};
 use super::paths;
 use std::fmt::Display;
 use std::path::Path;
 
-/// The settings that ports of every kind have and that a kind depends on.
+/// Common port settings on which the validation of a kind depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PortCommon<'a> {
     pub(crate) name: &'a str,
@@ -22,7 +22,7 @@ pub(crate) struct Validation<'a> {
 }
 
 impl<'a> Validation<'a> {
-    /// Starts on the port of `section`.
+    /// Creates the context for the port of `section`.
     pub(crate) fn new(
         kind: &'static str,
         port: PortCommon<'a>,
@@ -37,22 +37,23 @@ impl<'a> Validation<'a> {
         self.port
     }
 
-    /// An error in the value of `key`; an empty key is the whole port. Only the first error of a value is kept.
+    /// Reports an error in the value of `key`; an empty key refers to the whole port. Only the first error of a value
+    /// is kept.
     pub(crate) fn wrong(&mut self, key: &'static str, reason: impl Display, remedy: impl Into<String>) {
         self.notes.wrong((self.section, key), reason, remedy);
     }
 
-    /// Whether the value of `key` is already known to be invalid, so that nothing should be concluded from it.
+    /// Whether the value of `key` is already known to be invalid. Checks that depend on it must be skipped then.
     pub(crate) fn is_spoiled(&self, key: &'static str) -> bool {
         self.notes.is_spoiled((self.section, key))
     }
 
-    /// `key` is a path where a Unix socket can be created or found.
+    /// Validates that a Unix socket can be created or found at the path of `key`.
     pub(crate) fn socket_path(&mut self, key: &'static str, path: &Path) {
         paths::socket((self.section, key), path, self.notes);
     }
 
-    /// Ports of this kind have one queue pair.
+    /// Requires a single queue pair.
     pub(crate) fn one_queue_pair(&mut self) {
         let (pairs, kind) = (self.port.queue_pairs, self.kind);
         if pairs != 1 {
@@ -62,7 +63,7 @@ impl<'a> Validation<'a> {
         }
     }
 
-    /// Ports of this kind have no MTU of their own.
+    /// Rejects `mtu`: ports of this kind have no MTU of their own.
     pub(crate) fn no_mtu(&mut self) {
         if self.port.mtu.is_some() {
             let reason = format!("`mtu` is not a key of a port of kind \"{}\"", self.kind);

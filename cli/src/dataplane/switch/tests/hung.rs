@@ -1,4 +1,4 @@
-//! A port is removed while a worker hangs in one of its queues.
+//! Removal of a port while a worker hangs in one of its queues.
 
 use super::{port, switch};
 use crate::dataplane::interface::{DataPlane, DataPlaneError};
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// Longer than anything here takes, so that a hang is a failure.
+/// Far above the duration of every step here, so that a hang fails the test.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A queue whose poll blocks until the other end of `free` is dropped.
@@ -23,7 +23,7 @@ impl RxQueue for Trap {
     fn prefetch(&self) {}
 
     fn rx(&mut self, _burst: &mut Burst, _tally: &mut BurstStats) -> Result<(), PortFault> {
-        // The receiver is gone when the test has failed.
+        // The receiver has been dropped if the test has failed.
         let _ = self.entered.send(());
         let _ = self.free.recv();
         Ok(())
@@ -48,7 +48,7 @@ impl RxQueue for Trap {
     }
 }
 
-/// A port whose only queue is the trap.
+/// A port whose only queue is a [`Trap`].
 struct Trapped(Option<Trap>);
 
 impl PortControl for Trapped {
@@ -86,7 +86,8 @@ impl PortControl for Trapped {
     }
 }
 
-/// Adds the port "a" with a trap; returns its number when a worker sits in it, and what keeps the trap shut.
+/// Adds the port "a" with a trap, and waits until a worker hangs in it. Returns the port's number and the sender
+/// whose drop releases the worker.
 fn trap(switch: &Switch, dir: &Path) -> (PortId, Sender<()>) {
     let ((entered, inside), (shut, free)) = (channel(), channel());
     let control = Trapped(Some(Trap { entered, free }));
@@ -100,7 +101,7 @@ fn number(switch: &Switch, name: &str) -> Option<u16> {
     switch.snapshot().ports.iter().find(|port| port.name == name).map(|port| port.id)
 }
 
-/// Adds the port "b" again and again until it gets `id`.
+/// Adds and removes the port "b" until it gets the number `id`.
 fn add_under(switch: &Switch, dir: &Path, id: PortId) {
     let until = Instant::now() + TIMEOUT;
     loop {
@@ -122,7 +123,7 @@ fn a_port_that_a_hung_worker_holds_is_gone_and_its_number_is_the_next_ones_alone
     assert_eq!(number(&switch, "a"), None);
     let again = switch.remove_port("a");
     assert!(matches!(again, Err(DataPlaneError::Refused(_))), "{again:?}");
-    // Its name is free, its number is not.
+    // The name can be reused, the number cannot.
     switch.add_port(&port(dir.path(), "a", None), None).unwrap();
     assert_ne!(number(&switch, "a"), Some(id.0));
     switch.remove_port("a").unwrap();

@@ -1,4 +1,4 @@
-//! What holds for every kind of port, whatever it is.
+//! Tests that apply to every kind of port.
 
 mod pcap;
 mod stream;
@@ -14,13 +14,13 @@ fn host() -> Host {
     Host::of(&[0], &[0])
 }
 
-/// A file with a port of this kind with these lines, and the port that it needs.
+/// Configuration with a port of this kind with these lines, and the peer that it needs.
 fn file(kind: &str, lines: &str) -> String {
     let text = format!("[[port]]\nname = \"a\"\nkind = \"{kind}\"\nbridge = \"main\"\n{lines}\n");
     text + if kind == "patch" { PEER } else { "" }
 }
 
-/// The other end of a patch.
+/// Peer of a patch port.
 const PEER: &str = "[[port]]\nname = \"other\"\nkind = \"patch\"\npeer = \"a\"\nbridge = \"second\"\n\
     [[bridge]]\nname = \"main\"\n[[bridge]]\nname = \"second\"\n";
 
@@ -31,7 +31,7 @@ fn port(kind: &str, lines: &str) -> PortSettings {
     config::parse(&text, &host(), None).unwrap_or_else(|e| panic!("{e:?} in\n{text}")).ports.remove(0)
 }
 
-/// What every port may say besides.
+/// Common keys that every port accepts.
 const COMMON: [&str; 6] = [
     "",
     "capture = \"/tmp/lr-none.c\"\ntrace = { file = \"/tmp/lr-none.t\", direction = \"in\", overwrite = true }",
@@ -70,8 +70,8 @@ fn a_port_survives_the_control_api_and_is_called_by_its_kind() {
     }
 }
 
-/// A key that is read but not listed would be refused on no other kind, and one that is listed but not read would be
-/// refused as unknown.
+/// Compares `KEYS` with the serialized keys. A key that is read but not listed is not rejected on other kinds; a key
+/// that is listed but not read is rejected as unknown.
 #[test]
 fn a_kinds_keys_are_those_that_it_writes() {
     for form in FORMS {

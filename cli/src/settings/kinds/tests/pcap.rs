@@ -3,7 +3,7 @@
 use crate::host::Host;
 use crate::settings::config;
 
-/// All that is said about a port with these lines, in a folder with a file `there`.
+/// All errors of a port with these lines, in a directory with a file `there`.
 fn said(lines: &str) -> Vec<String> {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("there"), "no capture").unwrap();

@@ -3,7 +3,7 @@
 use crate::host::Host;
 use crate::settings::config;
 
-/// `line: error (remedy)` for every error of one port with these lines, which begin with line 4.
+/// `line: error (remedy)` for every error of one port with these lines, of which the first is line 4.
 fn errors(lines: &str) -> Vec<String> {
     let text = format!("[[port]]\nname = \"a\"\nkind = \"stream\"\n{lines}\n");
     let host = Host::of(&[0], &[0]);
