@@ -1,18 +1,15 @@
 //! Moves of receive queues and load monitoring, with ports whose queue either always or never has packets.
 
-use crate::common::Source;
+use crate::common::{Frames, Queue, Source, TIMEOUT, push};
 use engine::balance::Rebalancing;
 use engine::placement::{QueueAffinity, QueueName};
 use engine::{
     Context, Engine, EngineConfig, EngineError, Model, Pipeline, Pipelines, Rss, Verdicts, WorkerConfig,
 };
-use port::{BURST, BufId, Burst, BurstStats, DropReason, PortFault, PortId, RxQueue};
+use port::{BURST, Burst, BurstStats, DropReason, PortId};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
-
-/// Longer than any test here takes, so that a hang fails.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Endless {
     bound: bool,
@@ -20,36 +17,19 @@ struct Endless {
     empty: Option<OwnedFd>,
 }
 
-impl RxQueue for Endless {
-    fn prefetch(&self) {}
-
-    fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
-        if self.empty.is_some() {
-            return Ok(());
+impl Frames for Endless {
+    fn fill(&mut self, burst: &mut Burst, stats: &mut BurstStats) {
+        if self.empty.is_none() {
+            (0..BURST).for_each(|_| push(&[2; 60], burst, stats));
         }
-        for _ in 0..BURST {
-            burst.push_own(&[2; 60]);
-        }
-        (stats.packets, stats.bytes) = (BURST as u64, 60 * BURST as u64);
-        Ok(())
     }
 
-    fn complete(&mut self, _: &[BufId]) {}
-
-    fn notify(&mut self) {}
-
-    fn enable_notification(&mut self) -> Result<bool, PortFault> {
-        Ok(self.empty.is_none())
+    fn are_left(&self) -> bool {
+        self.empty.is_none()
     }
 
-    fn disable_notification(&mut self) {}
-
-    fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
+    fn kick(&self) -> Option<BorrowedFd<'_>> {
         self.empty.as_ref().map(AsFd::as_fd)
-    }
-
-    fn refresh(&mut self) -> Result<(), PortFault> {
-        Ok(())
     }
 
     fn is_bound(&self) -> bool {
@@ -81,7 +61,7 @@ fn engine_of(workers: usize, model: Model) -> Engine {
 }
 
 fn add(engine: &Engine, name: &str, bound: bool) -> PortId {
-    engine.add_port(name, Box::new(Source(Some(Endless { bound, empty: None })))).unwrap()
+    engine.add_port(name, Box::new(Source(Some(Queue(Endless { bound, empty: None }))))).unwrap()
 }
 
 /// The worker of each queue.
@@ -99,7 +79,7 @@ fn load_that_is_watched_is_evened_out_and_told() {
     assert_eq!(workers(&engine), [0; 4]);
     let watched = |moves| Rebalancing { interval: Duration::from_millis(20), threshold: 0.05, moves };
     engine.watch_load(Some(watched(false))).unwrap();
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while engine.latest_balance().is_none_or(|found| found.moves.is_empty()) {
         assert!(Instant::now() < until, "{:?}", engine.latest_balance());
         std::thread::yield_now();
@@ -150,7 +130,7 @@ fn an_isolated_queue_has_its_worker_to_itself_and_a_name_that_comes_later_counts
 /// Waits until queue `a` has received many packets, and checks that no other worker served it.
 fn only_its_worker_serves_it(engine: Engine) {
     let home = workers(&engine)[0];
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while engine.queues().unwrap()[0].packets < 1_000_000 {
         assert!(Instant::now() < until, "{:?}", engine.snapshot().workers);
         std::thread::yield_now();
@@ -188,8 +168,8 @@ fn a_worker_of_an_isolated_queue_steals_nothing_and_another_one_is_woken_for_it(
     let affinity = QueueAffinity::arrange(3, &[(calm.clone(), 0)], &[calm]);
     engine.set_queue_affinity(affinity.unwrap()).unwrap();
     let empty = Some(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
-    engine.add_port("calm", Box::new(Source(Some(Endless { bound: false, empty })))).unwrap();
-    let until = Instant::now() + PATIENCE;
+    engine.add_port("calm", Box::new(Source(Some(Queue(Endless { bound: false, empty }))))).unwrap();
+    let until = Instant::now() + TIMEOUT;
     // All workers sleep first, so that the wake-up must skip the dedicated worker.
     while !engine.snapshot().workers.iter().all(|worker| worker.sleeping) {
         assert!(Instant::now() < until, "{:?}", engine.snapshot().workers);

@@ -1,50 +1,29 @@
 //! A panic in the middle of a burst, in every model: each port with a queue on the worker receives the fault.
 
-use crate::common::Source;
+use crate::common::{Frames, Queue, Source, TIMEOUT, push};
 use engine::{
     Context, Engine, EngineConfig, Model, Pipeline, Pipelines, Polling, Rss, Verdicts, WorkerConfig,
 };
-use port::{Attach, BufId, Burst, BurstStats, Now, PortControl, PortFault, PortStatus, RxQueue};
+use port::{Attach, Burst, BurstStats, Now, PortControl, PortFault, PortStatus};
 use rustix::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// Longer than any test here takes, so that a hang fails.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// A receive queue with one packet in every burst.
+/// One packet in every burst.
 struct Endless;
 
-impl RxQueue for Endless {
-    fn prefetch(&self) {}
-
-    fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
-        assert!(burst.push_own(&[2; 60]));
-        (stats.packets, stats.bytes) = (1, 60);
-        Ok(())
+impl Frames for Endless {
+    fn fill(&mut self, burst: &mut Burst, stats: &mut BurstStats) {
+        push(&[2; 60], burst, stats);
     }
 
-    fn complete(&mut self, _: &[BufId]) {}
-
-    fn notify(&mut self) {}
-
-    fn enable_notification(&mut self) -> Result<bool, PortFault> {
-        Ok(true)
-    }
-
-    fn disable_notification(&mut self) {}
-
-    fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-
-    fn refresh(&mut self) -> Result<(), PortFault> {
-        Ok(())
+    fn are_left(&self) -> bool {
+        true
     }
 }
 
 /// A port that records its fault.
-struct Told(Source<Endless>, Arc<Mutex<Option<PortFault>>>);
+struct Told(Source<Queue<Endless>>, Arc<Mutex<Option<PortFault>>>);
 
 impl PortControl for Told {
     fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
@@ -111,8 +90,8 @@ fn config() -> EngineConfig {
 /// Waits, calling `turn` repeatedly, until the port has received the fault.
 fn told(engine: &Engine, what: &str, mut turn: impl FnMut()) {
     let fault = Arc::new(Mutex::new(None));
-    engine.add_port("source", Box::new(Told(Source(Some(Endless)), fault.clone()))).unwrap();
-    let until = Instant::now() + PATIENCE;
+    engine.add_port("source", Box::new(Told(Source(Some(Queue(Endless))), fault.clone()))).unwrap();
+    let until = Instant::now() + TIMEOUT;
     while fault.lock().unwrap().is_none() {
         assert!(Instant::now() < until, "{what}: the port ended without a reason");
         turn();
@@ -148,7 +127,7 @@ fn a_port_whose_application_panicked_is_told_the_reason() {
 #[test]
 fn an_inline_worker_ends_with_its_auxiliary_thread() {
     let (engine, mut workers) = Engine::start_inline(config(), &TimerPanics).unwrap();
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     // The application may run the timer itself before the auxiliary thread does.
     let mut ended = || {
         let forward = std::panic::AssertUnwindSafe(|| workers[0].forward());
@@ -160,5 +139,5 @@ fn an_inline_worker_ends_with_its_auxiliary_thread() {
     }
     let began = Instant::now();
     let _ = engine.stop();
-    assert!(began.elapsed() < PATIENCE, "the engine waits for a worker that has ended");
+    assert!(began.elapsed() < TIMEOUT, "the engine waits for a worker that has ended");
 }

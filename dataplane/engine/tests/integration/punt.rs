@@ -1,14 +1,13 @@
 //! A pipeline that recirculates packets and punts some of them, in every execution model: no packet is lost, and the
 //! sums agree.
 
-use crate::common::Source;
+use crate::common::{Frames, Queue, Source, models, push};
 use engine::{
-    Context, Edit, EditId, Engine, EngineConfig, HandoffConfig, Model, Now, Pipeline, PipelineConfig,
-    Pipelines, PortObserver, PuntReason, Punted, Role, Roles, Rss, Verdicts, WorkerConfig,
+    Context, Edit, EditId, Engine, EngineConfig, Now, Pipeline, Pipelines, PortObserver, PuntReason, Punted,
+    Rss, Verdicts, WorkerConfig,
 };
 use port::null::Null;
-use port::{BufId, Burst, BurstStats, PortFault, PortId, RxQueue};
-use rustix::fd::BorrowedFd;
+use port::{Burst, BurstStats, PortId};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -23,37 +22,18 @@ const SOURCE: PortId = PortId(1);
 /// A receive queue with the given number of packets, which carry sequence numbers in their last bytes.
 struct Numbered(u64);
 
-impl RxQueue for Numbered {
-    fn prefetch(&self) {}
-
-    fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
+impl Frames for Numbered {
+    fn fill(&mut self, burst: &mut Burst, stats: &mut BurstStats) {
         for _ in 0..self.0.min(7) {
             let mut frame = [2; 60];
             frame[52..].copy_from_slice(&(PACKETS - self.0).to_be_bytes());
-            assert!(burst.push_own(&frame));
+            push(&frame, burst, stats);
             self.0 -= 1;
-            stats.packets += 1;
-            stats.bytes += 60;
         }
-        Ok(())
     }
 
-    fn complete(&mut self, _: &[BufId]) {}
-
-    fn notify(&mut self) {}
-
-    fn enable_notification(&mut self) -> Result<bool, PortFault> {
-        Ok(self.0 > 0)
-    }
-
-    fn disable_notification(&mut self) {}
-
-    fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-
-    fn refresh(&mut self) -> Result<(), PortFault> {
-        Ok(())
+    fn are_left(&self) -> bool {
+        self.0 > 0
     }
 }
 
@@ -110,14 +90,7 @@ fn numbers(packets: &Receiver<Punted>, wanted: usize) -> Vec<u64> {
 
 #[test]
 fn packets_pass_again_and_reach_control_in_every_model() {
-    let roles = vec![Roles { rx: true, work: false, tx: true }, Roles::only(Role::Work)];
-    let models = [
-        Model::RunToCompletion,
-        Model::Stealing,
-        Model::Spreading(HandoffConfig::default()),
-        Model::Pipeline(PipelineConfig { roles, handoffs: HandoffConfig::default() }),
-    ];
-    for model in models {
+    for model in models() {
         let (sender, packets) = channel();
         let config =
             EngineConfig { workers: vec![WorkerConfig::default(); 2], max_ports: 4, rss: Rss::default() };
@@ -128,7 +101,10 @@ fn packets_pass_again_and_reach_control_in_every_model() {
             assert!(Instant::now() < until, "{:?}", engine.snapshot().ports);
             std::thread::yield_now();
         }
-        assert_eq!(engine.add_port("source", Box::new(Source(Some(Numbered(PACKETS))))).unwrap(), SOURCE);
+        assert_eq!(
+            engine.add_port("source", Box::new(Source(Some(Queue(Numbered(PACKETS)))))).unwrap(),
+            SOURCE
+        );
         while engine.snapshot().ports[0].tx_packets < PACKETS {
             assert!(Instant::now() < until, "{model:?}: {:?}", engine.snapshot().ports);
             std::thread::yield_now();

@@ -1,23 +1,18 @@
 //! A timer started by a packet runs in every model, with and without sleeping workers, and without another packet.
 
-use crate::common::Source;
-use engine::{
-    Context, Engine, EngineConfig, HandoffConfig, Model, Pipeline, PipelineConfig, Pipelines, Polling, Role,
-    Roles, Rss, Verdicts, WorkerConfig,
-};
-use port::{BufId, Burst, BurstStats, DropReason, Now, PortFault, RxQueue};
+use crate::common::{Frames, Queue, Source, TIMEOUT, models, push};
+use engine::{Context, Engine, EngineConfig, Pipeline, Pipelines, Polling, Rss, Verdicts, WorkerConfig};
+use port::{Burst, BurstStats, DropReason, Now};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Longer than any test here takes, so that a hang fails.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// Length of the timer in nanoseconds.
 const TIMER: u64 = 10_000_000;
 
-/// A receive queue with a single packet, whose worker may sleep.
+/// A single packet, of a queue whose worker may sleep.
 struct Once {
     packets: u64,
     kick: OwnedFd,
@@ -29,32 +24,18 @@ impl Once {
     }
 }
 
-impl RxQueue for Once {
-    fn prefetch(&self) {}
-
-    fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
+impl Frames for Once {
+    fn fill(&mut self, burst: &mut Burst, stats: &mut BurstStats) {
         let packets = std::mem::take(&mut self.packets);
-        (0..packets).for_each(|_| assert!(burst.push_own(&[2; 60])));
-        (stats.packets, stats.bytes) = (packets, 60 * packets);
-        Ok(())
+        (0..packets).for_each(|_| push(&[2; 60], burst, stats));
     }
 
-    fn complete(&mut self, _: &[BufId]) {}
-
-    fn notify(&mut self) {}
-
-    fn enable_notification(&mut self) -> Result<bool, PortFault> {
-        Ok(self.packets > 0)
+    fn are_left(&self) -> bool {
+        self.packets > 0
     }
 
-    fn disable_notification(&mut self) {}
-
-    fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
+    fn kick(&self) -> Option<BorrowedFd<'_>> {
         Some(self.kick.as_fd())
-    }
-
-    fn refresh(&mut self) -> Result<(), PortFault> {
-        Ok(())
     }
 }
 
@@ -93,7 +74,7 @@ fn config(polling: Polling) -> EngineConfig {
 }
 
 fn ends(timers: &Timers, what: &str) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while !timers.0.load(Ordering::Relaxed) {
         assert!(Instant::now() < until, "{what}: the timer never ended");
         std::thread::sleep(Duration::from_millis(1));
@@ -102,18 +83,11 @@ fn ends(timers: &Timers, what: &str) {
 
 #[test]
 fn a_timer_that_a_packet_starts_ends_in_every_model() {
-    let roles = vec![Roles { rx: true, work: false, tx: true }, Roles::only(Role::Work)];
-    let models = [
-        Model::RunToCompletion,
-        Model::Stealing,
-        Model::Spreading(HandoffConfig::default()),
-        Model::Pipeline(PipelineConfig { roles, handoffs: HandoffConfig::default() }),
-    ];
-    for model in models {
+    for model in models() {
         for polling in [Polling::Busy, Polling::Adaptive] {
             let timers = Timers::default();
             let engine = Engine::start_as(config(polling), model.clone(), &timers).unwrap();
-            engine.add_port("source", Box::new(Source(Some(Once::new())))).unwrap();
+            engine.add_port("source", Box::new(Source(Some(Queue(Once::new()))))).unwrap();
             ends(&timers, &format!("{model:?}, {polling:?}"));
             engine.stop().unwrap();
         }
@@ -124,8 +98,8 @@ fn a_timer_that_a_packet_starts_ends_in_every_model() {
 fn a_timer_ends_while_the_application_does_not_call() {
     let timers = Timers::default();
     let (engine, mut workers) = Engine::start_inline(config(Polling::default()), &timers).unwrap();
-    engine.add_port("source", Box::new(Source(Some(Once::new())))).unwrap();
-    let until = Instant::now() + PATIENCE;
+    engine.add_port("source", Box::new(Source(Some(Queue(Once::new()))))).unwrap();
+    let until = Instant::now() + TIMEOUT;
     while engine.snapshot().ports[0].rx_packets == 0 {
         assert!(Instant::now() < until, "no packet");
         for worker in &mut workers {
