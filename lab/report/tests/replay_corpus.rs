@@ -1,17 +1,13 @@
 //! Replays the corpora of the generator and report fuzz targets, and random scripts.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
+#[path = "../../../fuzz/src/corpus.rs"]
+mod corpus;
+
+use corpus::corpus;
 use generator::fuzz::fuzz_traffic;
 use proptest::prelude::*;
 use report::fuzz::fuzz_report;
-
-fn corpus(target: &str) -> Vec<Vec<u8>> {
-    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
-    let files = std::fs::read_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
-    let scripts: Vec<_> = files.map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect();
-    assert!(!scripts.is_empty(), "there is a corpus");
-    scripts
-}
 
 #[test]
 fn meter_and_captures_survive_every_script() {

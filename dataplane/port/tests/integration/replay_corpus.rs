@@ -9,6 +9,8 @@
     reason = "a failure here is the test's; the scripts are shared with the fuzz targets"
 )]
 
+#[path = "../../../../fuzz/src/corpus.rs"]
+mod corpus;
 #[path = "../../../../fuzz/src/device.rs"]
 mod device;
 #[path = "../../../../fuzz/src/driver.rs"]
@@ -18,21 +20,13 @@ mod queues;
 #[path = "../../../../fuzz/src/race.rs"]
 mod race;
 
+use self::corpus::corpus;
 use port::memif::fuzz::{fuzz_messages, fuzz_rings};
 use port::pcap::fuzz::fuzz_recording;
 use port::stream::fuzz::fuzz_peer;
 use port::vhost_user::fuzz::fuzz_session;
 use port::virtio_user::fuzz::fuzz_back_end;
 use proptest::prelude::*;
-
-/// Scripts of one fuzz target.
-fn corpus(target: &str) -> Vec<Vec<u8>> {
-    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
-    let files = std::fs::read_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
-    let scripts: Vec<_> = files.map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect();
-    assert!(!scripts.is_empty(), "there is a corpus");
-    scripts
-}
 
 #[test]
 fn sessions_survive_every_script() {

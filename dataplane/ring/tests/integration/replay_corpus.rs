@@ -2,6 +2,8 @@
 
 #![allow(unreachable_pub, reason = "the bodies are shared with the fuzz targets, where they are public")]
 
+#[path = "../../../../fuzz/src/corpus.rs"]
+mod corpus;
 #[path = "../../../../fuzz/src/device.rs"]
 mod device;
 #[path = "../../../../fuzz/src/driver.rs"]
@@ -9,17 +11,8 @@ mod driver;
 #[path = "../../../../fuzz/src/race.rs"]
 mod race;
 
+use self::corpus::corpus;
 use ring::device::{Packed, Split};
-
-fn corpus(target: &str) -> Vec<Vec<u8>> {
-    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
-    let files = std::fs::read_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
-    let mut paths: Vec<_> = files.map(|file| file.unwrap().path()).collect();
-    paths.sort();
-    assert!(!paths.is_empty(), "{target} has a corpus");
-    // Under Miri a script takes seconds, so only every eighth one runs.
-    paths.iter().step_by(if cfg!(miri) { 8 } else { 1 }).map(|path| std::fs::read(path).unwrap()).collect()
-}
 
 #[test]
 fn split_rings_survive_every_script() {
