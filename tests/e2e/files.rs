@@ -137,8 +137,7 @@ fn a_guest_returns_what_was_played_and_a_capture_shows_both_ways() {
     let stage = Stage::new("queue_full = \"wait\"", &[port], |dir| capture(&dir.join("in"), N, 20));
     let socket = stage.path("guest.sock");
     let guest = Guest::endless(stage.folder.path(), "swap", "--connect", &[&socket], &["--mode", "macswap"]);
-    let running = wait::until(REACTION, || (stage.switch.running("guest") == 1).then_some(()));
-    assert!(running.is_some(), "{}", stage.switch.port("guest"));
+    stage.switch.wait_running("guest", 1, REACTION);
     let file = |key: &str, name: &str| format!("{key}={}", stage.path(name).display());
     let (read, write) = (file("read", "in"), file("write", "out.pcapng"));
     let add = ["ports", "add", "files", "--kind", "pcap", "--set", &read, "--set", &write];

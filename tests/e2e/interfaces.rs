@@ -182,7 +182,9 @@ fn a_large_file_arrives_as_it_was_over_af_xdp() {
 fn each_queue_has_a_socket_of_its_own_and_one_memory_is_shared() {
     let (folder, site) = (folder(), Site::new(2, 1500));
     let switch = site.switch(folder.path(), "af_xdp", "queue_pairs = 2\nframes = 512");
-    assert_eq!((switch.running("p1"), switch.running("p2")), (2, 2));
+    for name in ["p1", "p2"] {
+        switch.wait_running(name, 2, LIMIT);
+    }
     let memory = switch.port("p1")["memory_bytes"].clone();
     exchange(&site, folder.path(), &switch);
     assert!(memory.to_string().contains(&(2 * 1024 * 2048).to_string()), "{memory}");

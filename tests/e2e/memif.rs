@@ -84,7 +84,7 @@ impl Case {
         let switch = self.switch(folder.path());
         let mut guest = self.guest(folder.path(), "guest");
         for name in NAMES {
-            plugged(&switch, name, self.pairs);
+            switch.wait_running(name, self.pairs.into(), REACTION);
         }
         for size in sizes {
             carry(&mut guest, *size);
@@ -97,11 +97,6 @@ impl Case {
         }
         switch.stop();
     }
-}
-
-fn plugged(switch: &Switch, name: &str, pairs: u16) {
-    let runs = || (switch.running(name) == usize::from(pairs)).then_some(());
-    assert!(wait::until(REACTION, runs).is_some(), "port {name} does not run: {}", switch.port(name));
 }
 
 /// Circulates frames of one size until enough have come back into both ports.
@@ -180,7 +175,7 @@ fn a_guest_that_is_killed_comes_back_to_the_same_ports() {
             }
             let mut guest = case.guest(folder.path(), name);
             for name in NAMES {
-                plugged(&switch, name, 1);
+                switch.wait_running(name, 1, REACTION);
             }
             carry(&mut guest, 64);
             guest.kill();
@@ -203,7 +198,7 @@ fn a_guest_outlives_a_switch_that_is_killed_and_returns() {
         let first = case.switch(folder.path());
         let mut guest = case.guest(folder.path(), "guest");
         for name in NAMES {
-            plugged(&first, name, 1);
+            first.wait_running(name, 1, REACTION);
         }
         carry(&mut guest, 64);
         first.kill();
@@ -214,7 +209,7 @@ fn a_guest_outlives_a_switch_that_is_killed_and_returns() {
             guest.say("port start all");
         }
         for name in NAMES {
-            plugged(&second, name, 1);
+            second.wait_running(name, 1, REACTION);
         }
         carry(&mut guest, 1514);
         assert_sums_agree(&second.settled(&NAMES));
@@ -249,7 +244,7 @@ fn memif_and_vhost_user_meet_on_one_bridge() {
     let mut guest = Testpmd::mixed(folder.path(), "guest", GUEST_CPU, &memif, &virtio);
     guest.ready();
     for name in NAMES {
-        plugged(&switch, name, 1);
+        switch.wait_running(name, 1, REACTION);
     }
     for size in [64, 1514] {
         carry(&mut guest, size);
@@ -279,7 +274,7 @@ fn two_bridges_are_joined_by_a_pair() {
     let switch = Switch::start_from(folder.path(), &text.concat());
     let mut guest = PLAIN.guest(folder.path(), "guest");
     for name in ["left", "there", "back", "right"] {
-        plugged(&switch, name, 1);
+        switch.wait_running(name, 1, REACTION);
     }
     for size in [64, 1514, 2000, JUMBO] {
         carry(&mut guest, size);
@@ -304,9 +299,9 @@ fn a_program_of_the_library_returns_every_frame_and_outlives_the_switch() {
     let first = PLAIN.switch(folder.path());
     let [_, right] = PLAIN.sockets(folder.path());
     let mut program = Process::spawn(folder.path(), "reflector", reflector, &[&right]);
-    plugged(&first, "right", 1);
+    first.wait_running("right", 1, REACTION);
     let mut guest = alone(folder.path(), "guest");
-    plugged(&first, "left", 1);
+    first.wait_running("left", 1, REACTION);
     reflect(&mut guest);
     let counters = first.settled(&NAMES);
     assert_sums_agree(&counters);
@@ -314,9 +309,9 @@ fn a_program_of_the_library_returns_every_frame_and_outlives_the_switch() {
     guest.quit();
     first.kill();
     let second = Switch::restart(folder.path());
-    plugged(&second, "right", 1);
+    second.wait_running("right", 1, REACTION);
     let mut guest = alone(folder.path(), "again");
-    plugged(&second, "left", 1);
+    second.wait_running("left", 1, REACTION);
     reflect(&mut guest);
     guest.quit();
     assert!(program.ended().is_none() && program.output().contains("returned"), "{}", program.output());

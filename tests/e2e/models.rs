@@ -197,8 +197,9 @@ fn dpdks_guest_has_its_frames_back_from_a_pipeline() {
         };
         let mut guest = Testpmd::guest(folder.path(), "guest", 1, &[port(0), port(1)]);
         guest.ready();
-        let running = || NAMES.iter().all(|name| switch.running(name) == 1).then_some(());
-        assert!(wait::until(TIMEOUT, running).is_some(), "{:?}", NAMES.map(|name| switch.port(name)));
+        for name in NAMES {
+            switch.wait_running(name, 1, TIMEOUT);
+        }
         guest.circulate(64, 4);
         let back = |guest: &mut Testpmd| guest.counters().iter().map(|port| port.rx_packets).min();
         let flows = wait::until(TIMEOUT, || back(&mut guest).filter(|packets| *packets >= ENOUGH));

@@ -157,8 +157,8 @@ fn through_the_uplink(ring: &str, pairs: usize) {
         if again {
             ovs.crash_and_return(|| memory_is_given_back(&switch));
         }
-        runs(&switch, "near", 1);
-        runs(&switch, "uplink", pairs);
+        switch.wait_running("near", 1, REACTION);
+        switch.wait_running("uplink", pairs, REACTION);
         plugged(&ovs, "uplink", &uplink, pairs);
         plugged(&ovs, "far", &far, 1);
         lives.push(circulate(&ovs, ["uplink", "far"]));
@@ -184,11 +184,6 @@ fn everything_is_counted(counters: &[Counters], came_in: CameIn) {
         assert_eq!((port.tx_packets, port.tx_bytes), (came_in.packets, came_in.bytes), "{counters:?}");
         assert_eq!((port.rx_packets, port.rx_bytes), (came_in.packets, came_in.bytes), "{counters:?}");
     }
-}
-
-fn runs(switch: &Switch, name: &str, pairs: usize) {
-    let running = wait::until(REACTION, || (switch.running(name) == pairs).then_some(()));
-    assert!(running.is_some(), "port {name} does not run: {}", switch.port(name));
 }
 
 fn memory_is_given_back(switch: &Switch) {

@@ -45,8 +45,7 @@ impl Side {
     }
 
     fn wait_running(&self) {
-        let runs = wait::until(LIMIT, || (self.switch.running(self.trunk) == 1).then_some(()));
-        assert!(runs.is_some(), "{} does not run: {}", self.trunk, self.switch.port(self.trunk));
+        self.switch.wait_running(self.trunk, 1, LIMIT);
     }
 
     /// Packets and bytes sent through the trunk.

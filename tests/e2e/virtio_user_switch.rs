@@ -39,15 +39,6 @@ fn uplink(socket: &Path, ring: &str, mode: &str) -> String {
     port("uplink", socket, &more)
 }
 
-/// Waits until the port can carry packets.
-fn plugged(switch: &Switch, name: &str) {
-    let runs = || {
-        let queue = &switch.port(name)["queues"][0];
-        (queue["rx_running"] == true && queue["tx_running"] == true).then_some(())
-    };
-    assert!(wait::until(REACTION, runs).is_some(), "port {name} does not run: {}", switch.port(name));
-}
-
 /// Chains a guest, linerate, DPDK's switch and another guest; with `outwards`, the first guest sends.
 fn through_dpdk(ring: &str, mode: &str, size: &str, outwards: bool) {
     println!("{ring}, {mode}, {size} B, outwards {outwards}");
@@ -66,7 +57,7 @@ fn through_dpdk(ring: &str, mode: &str, size: &str, outwards: bool) {
     peer.ready();
     peer.say("set fwd io");
     peer.say("start");
-    plugged(&switch, "uplink");
+    switch.wait_running("uplink", 1, REACTION);
     let (from, to) = if outwards { (&near, &far) } else { (&far, &near) };
     let guest = |socket: &Path, name, mode| {
         Guest::endless(folder.path(), name, "--connect", &[socket], &["--mode", mode, "--size", size])
@@ -131,7 +122,7 @@ fn a_dpdk_switch_that_is_killed_is_found_again() {
         peer.ready();
         peer.say("set fwd rxonly");
         peer.say("start");
-        plugged(&switch, "uplink");
+        switch.wait_running("uplink", 1, REACTION);
         Guest::start(folder.path(), "sender", "--connect", &near, 1, &["--mode", "txonly"]).report();
         let received = wait::until(REACTION, || (peer.counters()[0].rx_packets >= CARRIED).then_some(()));
         assert!(received.is_some(), "nothing arrived at peer {n}: {:?}", peer.counters());
@@ -160,8 +151,8 @@ fn through_another_linerate(ring: &str, mode: &str) {
         if again {
             two = Switch::restart(&two.kill());
         }
-        plugged(&one, "uplink");
-        plugged(&two, "downlink");
+        one.wait_running("uplink", 1, REACTION);
+        two.wait_running("downlink", 1, REACTION);
         let (a, b) = ("02:00:00:00:00:0a", "02:00:00:00:00:0b");
         let guest = |socket: &Path, name, own, peer, packets| {
             let more = ["--mac", own, "--peer", peer, "--packets", packets, "--ring", ring];
@@ -169,7 +160,7 @@ fn through_another_linerate(ring: &str, mode: &str) {
         };
         // Frames sent before the other guest is connected are lost, and none would circulate.
         let far = guest(&right, "right-guest", b, a, "0");
-        plugged(&two, "right");
+        two.wait_running("right", 1, REACTION);
         let near = guest(&left, "left-guest", a, b, "128");
         let before = one.counters("left").tx_packets;
         let carried = || (one.counters("left").tx_packets >= before + CARRIED).then_some(());

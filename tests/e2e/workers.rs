@@ -110,10 +110,9 @@ fn dpdks_guest(ring: Ring) {
     let mut guest = Testpmd::guest(folder.path(), "guest", CPUS[1], &[port(0), port(1)]);
     guest.ready();
     // DPDK does not wait for the switch to start its rings; earlier frames are dropped as intended.
-    let started = wait::until(TIMEOUT, || {
-        names.iter().all(|name| switch.running(name) == usize::from(PAIRS)).then_some(())
-    });
-    assert!(started.is_some(), "not all queues run: {:?}", names.map(|name| switch.port(name)));
+    for name in names {
+        switch.wait_running(name, PAIRS.into(), TIMEOUT);
+    }
     guest.circulate(64, 4);
     let back = |guest: &mut Testpmd| guest.counters().iter().map(|port| port.rx_packets).min().unwrap_or(0);
     let flows = wait::until(TIMEOUT, || (back(&mut guest) >= ENOUGH).then_some(()));

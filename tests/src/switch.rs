@@ -164,6 +164,14 @@ impl Switch {
         queues.iter().filter(|queue| queue["rx_running"] == true && queue["tx_running"] == true).count()
     }
 
+    /// Waits until `pairs` queue pairs of a port run in both directions. Panics with the state of the port after
+    /// `limit`.
+    #[track_caller]
+    pub fn wait_running(&self, name: &str, pairs: usize, limit: Duration) {
+        let running = wait::until(limit, || (self.running(name) == pairs).then_some(()));
+        assert!(running.is_some(), "port {name} does not run: {}", self.port(name));
+    }
+
     /// Counters of several ports, once they are stable.
     pub fn settled(&self, names: &[&str]) -> Vec<Counters> {
         let read = || names.iter().map(|name| self.counters(name)).collect::<Vec<_>>();
