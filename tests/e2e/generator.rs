@@ -36,7 +36,7 @@ fn what_the_generator_sent_the_switch_counted_and_none_of_it_was_lost() {
     let switch = Switch::start(folder.path(), SWITCH_CPU, &[vhost("red", &red), vhost("blue", &blue)]);
     for (size, flows) in [("60", "1"), ("imix", "100"), ("64,9000", "7")] {
         let before = switch.settled(&["red", "blue"]);
-        let more = ["--rate", "2kpps", "--size", size, "--flows", flows, "--duration", "2s"];
+        let more = ["--rate", "2kpps", "--size", size, "--flows", flows, "--duration", "1s"];
         let report = generate(&switch, [&red, &blue], &more);
         let counted = switch.settled(&["red", "blue"]);
         let sent = number(&report, "sent");
@@ -90,7 +90,7 @@ fn a_switch_that_is_killed_costs_frames_and_not_the_result() {
     let switch = Switch::start(folder.path(), SWITCH_CPU, &[vhost("red", &red), vhost("blue", &blue)]);
     let ports = [&red, &blue].map(|socket| format!("kind=virtio-user,socket={}", socket.display()));
     let words =
-        ["gen", "--port", &ports[0], "--port", &ports[1], "--no-baseline", "--duration", "4s", "-o", "json"];
+        ["gen", "--port", &ports[0], "--port", &ports[1], "--no-baseline", "--duration", "2s", "-o", "json"];
     let binary = linerate_tests::binary::linerate();
     let mut generator = Process::spawn(folder.path(), "generator", binary, &words);
     generator.wait_for("Mpps sent", 0, TIMEOUT);

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use linerate_tests::switch::{Counters, Switch, assert_sums_agree};
-use linerate_tests::{binary, folder, process::Process};
+use linerate_tests::{binary, folder, process::Process, scope};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_mins(1);
@@ -190,16 +190,30 @@ const OF_RINGS: [&str; 10] = [
     "backend-calls",
 ];
 
+/// Attacks of the gate on split rings: one for each kind of port and each way in which the switch reacts.
+const SAMPLE: [&str; 9] = [
+    "greedy",
+    "tso-pieces-broadcast",
+    "chains",
+    "no-drain",
+    "bad-headers",
+    "reconnect",
+    "memif-index",
+    "backend-ids",
+    "stream-long",
+];
+
 fn all(ring: &'static str) {
-    let wanted = |name: &&str| ring == RINGS[0] || OF_RINGS.contains(name);
-    let faults = Scene::of(ring).faults(ATTACKS.iter().filter(|(name, _)| wanted(name)));
+    let faults = Scene::of(ring).faults(ATTACKS.iter().filter(|(name, _)| OF_RINGS.contains(name)));
     assert!(faults.is_empty(), "{faults}");
 }
 
 #[test]
-#[ignore = "takes a minute: run by `cargo xtask test`"]
+#[ignore = "runs the binary: run by `cargo xtask test`"]
 fn attackers_on_split_rings_leave_the_calm_pair_its_frames() {
-    all(RINGS[0]);
+    let wanted = |name: &&str| scope::is_all() || SAMPLE.contains(name);
+    let faults = Scene::of(RINGS[0]).faults(ATTACKS.iter().filter(|(name, _)| wanted(name)));
+    assert!(faults.is_empty(), "{faults}");
 }
 
 #[test]

@@ -170,9 +170,9 @@ fn packets_too_long_for_an_interface_are_counted_there_and_the_others_go_on() {
 fn a_large_file_arrives_as_it_was_over_af_xdp() {
     let (folder, site) = (folder(), Site::new(1, 1500));
     let switch = site.switch(folder.path(), "af_xdp", "");
-    Noise::make(folder.path(), noise::LARGE).send(folder.path(), &site.left, &site.right, "10.9.0.1");
+    Noise::make(folder.path(), noise::large()).send(folder.path(), &site.left, &site.right, "10.9.0.1");
     let sent = switch.counters("p1").rx_bytes;
-    assert!(sent > noise::LARGE, "{sent} bytes went through the switch");
+    assert!(sent > noise::large(), "{sent} bytes went through the switch");
     assert_sums_agree(&switch.settled(&["p1", "p2"]));
     switch.stop();
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use linerate_tests::process::Process;
 use linerate_tests::switch::{Counters, Switch, assert_sums_agree};
 use linerate_tests::testpmd::{self, Memif, Ring, Testpmd, VirtioUser};
-use linerate_tests::{binary, folder, wait};
+use linerate_tests::{binary, folder, scope, wait};
 
 const NAMES: [&str; 2] = ["left", "right"];
 /// Sizes around buffer boundaries, and frames of several buffers.
@@ -128,7 +128,7 @@ fn account(switch: &Switch, guest: &[testpmd::Counters]) {
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
 fn dpdks_client_gets_every_size_both_ways() {
     PLAIN.tell(&[&SIZES[..], &[JUMBO]].concat());
-    Case { pairs: 2, ..PLAIN }.tell(&[64, 1514]);
+    Case { pairs: 2, ..PLAIN }.tell(&[1514]);
     let ours = "id = 7\nsecret = \"abc\"\nring_size = 256\n";
     Case { ours, theirs: ",id=7,secret=abc,bsize=512", ..PLAIN }.tell(&SIZES);
     Case { is_abstract: true, ..PLAIN }.tell(&[64]);
@@ -164,7 +164,7 @@ fn a_guest_without_the_secret_is_refused_by_name() {
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
 fn a_guest_that_is_killed_comes_back_to_the_same_ports() {
-    for guest_listens in [false, true] {
+    for guest_listens in scope::pick(&[false, true][..], &[false]).iter().copied() {
         let case = Case { guest_listens, ..PLAIN };
         let folder = folder();
         let switch = case.switch(folder.path());
@@ -192,7 +192,7 @@ fn a_guest_that_is_killed_comes_back_to_the_same_ports() {
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
 fn a_guest_outlives_a_switch_that_is_killed_and_returns() {
-    for guest_listens in [false, true] {
+    for guest_listens in scope::pick(&[false, true][..], &[false]).iter().copied() {
         let case = Case { guest_listens, ..PLAIN };
         let folder = folder();
         let first = case.switch(folder.path());

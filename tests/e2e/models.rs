@@ -10,7 +10,7 @@ use linerate_tests::netns::Netns;
 use linerate_tests::process::Process;
 use linerate_tests::switch::{Switch, assert_sums_agree};
 use linerate_tests::testpmd::{Ring, Testpmd, VirtioUser};
-use linerate_tests::{binary, folder, wait};
+use linerate_tests::{binary, folder, scope, wait};
 use serde_json::Value;
 
 const TIMEOUT: Duration = Duration::from_mins(1);
@@ -90,11 +90,11 @@ fn assert_in_order(model: &str, report: &Value) {
 #[test]
 #[ignore = "needs two CPUs: run by `cargo xtask test`"]
 fn flows_keep_their_order_and_the_sums_agree_in_every_model() {
-    for (model, workers) in MODELS {
+    for (model, workers) in scope::pick(&MODELS[..], &MODELS[1..4]) {
         println!("{model}");
         let folder = folder();
         let switch = start(folder.path(), workers);
-        let report = report(&mut generator(folder.path(), "max", 3));
+        let report = report(&mut generator(folder.path(), "max", 1));
         assert_in_order(model, &report);
         let counted = switch.settled(&NAMES);
         assert_sums_agree(&counted);
@@ -144,7 +144,7 @@ fn stages_are_added_to_a_running_pipeline_and_no_packet_is_lost_for_it() {
 #[test]
 #[ignore = "needs root and iperf3; run by `cargo xtask test`"]
 fn a_stream_whose_segments_are_left_to_be_done_passes_stages_whole() {
-    for (model, workers) in [MODELS[1], MODELS[2], MODELS[3]] {
+    for (model, workers) in scope::sample(&MODELS[1..4]) {
         println!("{model}");
         let (folder, ends) = (folder(), [Netns::new(), Netns::new()]);
         let mut text = format!("[worker]\n{workers}\n[[bridge]]\nname = \"lan\"\n");
@@ -181,7 +181,7 @@ fn a_stream_whose_segments_are_left_to_be_done_passes_stages_whole() {
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
 fn dpdks_guest_has_its_frames_back_from_a_pipeline() {
-    for (model, workers) in [MODELS[2], MODELS[3], MODELS[5]] {
+    for (model, workers) in scope::sample(&[MODELS[2], MODELS[5], MODELS[3]]) {
         println!("{model}");
         let folder = folder();
         let switch = start(folder.path(), workers);

@@ -98,7 +98,7 @@ fn testpmd_starts_as_printed_and_its_frames_arrive() {
         assert_ne!(line, printed);
         let mut guest = Testpmd::pasted(folder.path(), port, &line);
         guest.ready();
-        switch.wait_state(port, "connected", REACTION);
+        switch.wait_running(port, 1, REACTION);
         guest.say("start tx_first");
         let arrived = wait::until(REACTION, || (switch.counters(port).rx_packets >= 32).then_some(()));
         assert!(arrived.is_some(), "nothing arrived: {}", guest.output());

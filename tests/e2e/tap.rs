@@ -166,9 +166,9 @@ fn a_large_file_arrives_as_it_was() {
     let folder = folder();
     let folder = folder.path();
     let pair = Pair::start(folder, 1, "");
-    Noise::make(folder, noise::LARGE).send(folder, &pair.left, &pair.right, FOUR[0]);
+    Noise::make(folder, noise::large()).send(folder, &pair.left, &pair.right, FOUR[0]);
     let sent = pair.switch.counters("left").rx_bytes;
-    assert!(sent > noise::LARGE, "{sent} bytes went through the switch");
+    assert!(sent > noise::large(), "{sent} bytes went through the switch");
     pair.assert_sums_agree();
     pair.switch.stop();
 }
@@ -220,6 +220,8 @@ fn an_interface_that_is_deleted_comes_back_and_the_others_go_on() {
     third.ping(FOUR[0], 5, &[]);
     assert_eq!(pair.switch.port("left")["connects"], 1);
     configure(&pair.right, 1);
+    // The interface has another MAC address, which the kernel would find out after half a minute.
+    pair.left.ip("neigh flush all");
     pair.ping();
     pair.switch.stop();
 }
@@ -244,6 +246,7 @@ fn a_namespace_that_vanishes_costs_its_port_until_it_is_there_again() {
     });
     wait_back(&switch, "right", 2, "there is no network namespace");
     configure(&right, 1);
+    left.ip("neigh flush all");
     left.ping(FOUR[1], 5, &[]);
     switch.stop();
 }

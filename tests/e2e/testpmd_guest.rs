@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use linerate_tests::switch::{Counters, Port, Switch, assert_sums_agree};
 use linerate_tests::testpmd::{self, Ring, Testpmd, Vhost, VirtioUser};
-use linerate_tests::{folder, wait};
+use linerate_tests::{folder, scope, wait};
 
 const NAMES: [&str; 2] = ["left", "right"];
 const MACS: [u8; 2] = [1, 2];
@@ -76,7 +76,13 @@ impl Case {
             let port = switch.port(name);
             assert_eq!(switch.has_feature(name, feature), wanted, "{feature} of {name}: {port}");
         }
-        assert_eq!(switch.running(name), usize::from(self.pairs), "{}", switch.port(name));
+    }
+
+    /// DPDK does not wait for the switch to start its rings; earlier frames are dropped as intended.
+    fn wait_running(self, switch: &Switch) {
+        for name in NAMES {
+            switch.wait_running(name, self.pairs.into(), REACTION);
+        }
     }
 
     /// Carries frames of every size and accounts for every packet.
@@ -85,6 +91,7 @@ impl Case {
         let folder = folder();
         let switch = self.switch(folder.path());
         let mut guest = self.guest(folder.path(), "guest");
+        self.wait_running(&switch);
         for size in sizes {
             carry(&mut guest, *size);
         }
@@ -126,7 +133,7 @@ fn account(switch: &Switch, guest: &[testpmd::Counters]) {
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
 fn the_guest_and_this_harness_work_with_dpdks_own_vhost_library() {
-    for ring in Ring::ALL {
+    for ring in scope::sample(&Ring::ALL) {
         let case = Case { guest_listens: true, pairs: 2, ..Case::new(ring, true) };
         println!("{case:?}");
         let folder = folder();
@@ -177,7 +184,7 @@ fn a_guest_with_packed_rings_in_order_gets_every_size_both_ways() {
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
 fn a_switch_connects_to_guests_that_listen() {
-    for ring in Ring::ALL {
+    for ring in scope::sample(&Ring::ALL) {
         for (pairs, mergeable) in [(1, false), (2, true)] {
             Case { guest_listens: true, pairs, ..Case::new(ring, mergeable) }.tell(&[64, 1518]);
         }
@@ -187,8 +194,8 @@ fn a_switch_connects_to_guests_that_listen() {
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
 fn a_guest_with_two_pairs_of_queues_uses_both() {
-    for ring in Ring::ALL {
-        for mergeable in [true, false] {
+    for ring in scope::sample(&Ring::ALL) {
+        for mergeable in scope::pick(&[true, false][..], &[true]).iter().copied() {
             Case { pairs: 2, ..Case::new(ring, mergeable) }.tell(&[64, 1518]);
         }
     }
@@ -202,6 +209,7 @@ fn a_guest_that_crashes_comes_back_to_the_same_ports() {
     let switch = case.switch(folder.path());
     for name in ["first", "second", "third"] {
         let mut guest = case.guest(folder.path(), name);
+        case.wait_running(&switch);
         carry(&mut guest, 64);
         guest.kill();
         for port in NAMES {
@@ -215,17 +223,16 @@ fn a_guest_that_crashes_comes_back_to_the_same_ports() {
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
 fn a_guest_that_listens_outlives_a_switch_that_is_killed_and_returns() {
-    for ring in [Ring::Split, Ring::Packed] {
+    for ring in scope::pick(&[Ring::Split, Ring::Packed][..], &[Ring::Packed]).iter().copied() {
         let case = Case { guest_listens: true, ..Case::new(ring, true) };
         let folder = folder();
         let first = case.switch(folder.path());
         let mut guest = case.guest(folder.path(), "guest");
+        case.wait_running(&first);
         carry(&mut guest, 64);
         first.kill();
         let second = Switch::restart(folder.path());
-        for name in NAMES {
-            second.wait_state(name, "connected", REACTION);
-        }
+        case.wait_running(&second);
         carry(&mut guest, 1514);
         assert_sums_agree(&second.settled(&NAMES));
         guest.quit();

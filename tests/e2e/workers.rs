@@ -7,12 +7,12 @@ use std::time::Duration;
 use linerate_tests::guest::Guest;
 use linerate_tests::switch::{Port, Switch, assert_sums_agree};
 use linerate_tests::testpmd::{Ring, Testpmd, VirtioUser};
-use linerate_tests::{folder, wait};
+use linerate_tests::{folder, scope, wait};
 use serde_json::Value;
 
 const CPUS: [usize; 2] = [0, 1];
 const PAIRS: u16 = 2;
-const SECONDS: u32 = 6;
+const SECONDS: u32 = 2;
 /// Entries of all rings of one sending guest: frames still in transit may not have been returned to it.
 const ON_ITS_WAY: u64 = 2 * 1024;
 const ENOUGH: u64 = 20_000;
@@ -135,7 +135,7 @@ fn dpdks_guest(ring: Ring) {
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
 fn dpdks_guest_with_two_pairs_uses_both_workers_and_every_packet_is_accounted_for() {
-    for ring in Ring::ALL {
+    for ring in scope::sample(&Ring::ALL) {
         dpdks_guest(ring);
     }
 }

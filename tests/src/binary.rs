@@ -23,12 +23,12 @@ fn existing(path: PathBuf) -> PathBuf {
 
 /// Path of one of the project's examples, in the same profile as the end-to-end tests.
 pub fn example(name: &str) -> PathBuf {
-    let folder = build(&["--package", "linerate-examples", "--example", name]);
+    let folder = build(&["--workspace", "--example", name]);
     existing(folder.join("examples").join(name))
 }
 
 fn built() -> PathBuf {
-    existing(build(&["--package", "linerate", "--package", "linerate-lab"]).join("linerate"))
+    existing(build(&["--workspace", "--bin", "linerate", "--bin", "linerate-lab"]).join("linerate"))
 }
 
 /// Builds into the profile directory of the test executable, `TARGET/PROFILE/deps/e2e-HASH`.

@@ -15,6 +15,7 @@ pub mod netns;
 pub mod noise;
 pub mod ovs;
 pub mod process;
+pub mod scope;
 pub mod switch;
 pub mod testpmd;
 pub mod tun;

@@ -10,10 +10,12 @@ use std::time::Duration;
 
 use crate::netns::Netns;
 use crate::process::Process;
-use crate::{need, wait};
+use crate::{need, scope, wait};
 
-/// Size of a large file.
-pub const LARGE: u64 = 1_000_000_000;
+/// Size of a large file in bytes: 1 GB with `--all`.
+pub fn large() -> u64 {
+    scope::pick(1_000_000_000, 64_000_000)
+}
 /// Programs that [`fetch`] needs in a guest.
 pub const PROGRAMS: [&str; 2] = ["bash", "openssl"];
 const PORT: &str = "5000";

@@ -13,7 +13,7 @@ use crate::{binary, wait};
 
 const START: Duration = Duration::from_secs(20);
 const END: Duration = Duration::from_secs(10);
-const CALM: Duration = Duration::from_millis(500);
+const CALM: Duration = Duration::from_millis(250);
 
 /// One vhost-user port of the configuration, on the common bridge.
 #[derive(Clone, Debug)]

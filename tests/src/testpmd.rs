@@ -11,7 +11,7 @@ use crate::{need, wait};
 
 const START: Duration = Duration::from_secs(40);
 const REPLY: Duration = Duration::from_secs(20);
-const CALM: Duration = Duration::from_millis(500);
+const CALM: Duration = Duration::from_millis(250);
 
 /// Ring format requested by a guest's driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -29,18 +29,29 @@ const TESTS_FAILED: i32 = 101;
 /// How long the last lines of a program that ended are waited for.
 const LEFTOVERS: Duration = Duration::from_secs(5);
 
-/// The `linerate` to test and to measure: the one built from this tree, unless `LINERATE_BIN` names another.
+/// The release build of `linerate`, or the program that `LINERATE_BIN` names.
 pub(crate) fn linerate() -> PathBuf {
-    std::env::var_os(OTHER_BINARY).map_or_else(|| target().join("release/linerate"), PathBuf::from)
+    built("release")
 }
 
-/// Builds [`linerate`], unless it is another's.
+/// The `linerate` of the profile with this folder, or the program that `LINERATE_BIN` names.
+pub(crate) fn built(profile: &str) -> PathBuf {
+    let own = || target().join(profile).join("linerate");
+    std::env::var_os(OTHER_BINARY).map_or_else(own, PathBuf::from)
+}
+
+/// Builds [`linerate`], unless `LINERATE_BIN` names a program.
 pub(crate) fn build_linerate() -> Result<()> {
+    build(&["--release", "--package", "linerate", "--package", "linerate-lab"])
+}
+
+/// Builds with these arguments of cargo, unless `LINERATE_BIN` names a program.
+pub(crate) fn build(arguments: &[&str]) -> Result<()> {
     if std::env::var_os(OTHER_BINARY).is_some() {
         eprintln!("not built: {OTHER_BINARY} names {}", linerate().display());
         return Ok(());
     }
-    run(&cargo(&["build", "--release", "--package", "linerate", "--package", "linerate-lab"]), BUILD)
+    run(&cargo(&[&["build"], arguments].concat()), BUILD)
 }
 
 /// `cargo`, the one that runs this.

@@ -4,6 +4,7 @@ mod bench;
 mod callgrind;
 mod checks;
 mod command;
+mod dependencies;
 mod docs;
 mod failures;
 mod hugepages;

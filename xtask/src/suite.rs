@@ -9,7 +9,7 @@ use clap::Args;
 
 use crate::command::{self, cargo, cargo_of};
 use crate::steps::{Outcome, Step};
-use crate::{callgrind, kernel, packages};
+use crate::{callgrind, dependencies, kernel, packages};
 
 const LIMIT: Duration = Duration::from_mins(30);
 
@@ -37,10 +37,10 @@ pub(crate) struct TestArguments {
 pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
     let install = Step::new("packages", || optional(packages::ensure(packages::TESTS)));
     let kernel = Step::new("guest kernel", || optional(kernel::ensure()));
-    let build = Step::new("build", || command::build_linerate().map(|()| Outcome::Passed));
+    let all = arguments.all;
+    let build = Step::new("build", move || build(all).map(|()| Outcome::Passed));
     let name = arguments.end_to_end.clone().unwrap_or_default();
-    let every = arguments.all || arguments.end_to_end.is_some();
-    let end_to_end = Step::new("end-to-end", move || passed(&end_to_end(&name, every)));
+    let end_to_end = Step::new("end-to-end", move || passed(&end_to_end(&name, all)));
     let mut steps = vec![install, kernel, build.needed()];
     if arguments.end_to_end.is_some() {
         steps.push(end_to_end);
@@ -49,6 +49,7 @@ pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
     steps.push(Step::new("tests", || passed(&cargo(&["test", "--workspace", "--no-fail-fast"]))));
     steps.push(end_to_end);
     steps.push(Step::new("loom", loom));
+    steps.push(Step::new("dependencies", dependencies::run));
     if arguments.all {
         steps.push(Step::new("miri", miri));
         steps.push(Step::new("other architecture", other_architecture));
@@ -67,16 +68,28 @@ fn passed(command: &Command) -> Result<Outcome> {
     command::run_tests(command, LIMIT)
 }
 
-/// The end-to-end tests, one at a time, because they share CPUs, huge pages and names of interfaces. Those in modules named
-/// `every` repeat others over more rings and models.
-fn end_to_end(name: &str, every: bool) -> Command {
+/// Builds what the end-to-end tests run: with `all` the release build, otherwise the development build, which the other
+/// tests need as well, and which checks overflows and assertions.
+fn build(all: bool) -> Result<()> {
+    if all {
+        command::build_linerate()
+    } else {
+        command::build(&["--workspace", "--bin", "linerate", "--bin", "linerate-lab", "--examples"])
+    }
+}
+
+/// The end-to-end tests, one at a time, because they share CPUs, huge pages and names of interfaces. With `all` they run
+/// over all their cases, without only over a sample and without the modules named `every`.
+fn end_to_end(name: &str, all: bool) -> Command {
     // The whole workspace, so that features are those of the step before and nothing is built twice.
     let mut command = cargo(&["test", "--workspace", "--test", "e2e", "--no-fail-fast", "--"]);
     command.args(["--ignored", "--test-threads=1", name]);
-    if !every {
+    if all {
+        command.env("LINERATE_TESTS", "all");
+    } else {
         command.args(["--skip", "::every::"]);
     }
-    command.env("LINERATE_BIN", command::linerate());
+    command.env("LINERATE_BIN", command::built(if all { "release" } else { "debug" }));
     command.env("LINERATE_KERNEL", kernel::folder());
     command
 }
