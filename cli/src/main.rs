@@ -58,6 +58,6 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Completions { shell } => {
             console::raw(&console::manual::completions(&mut args::command(), *shell))
         }
-        Command::Man { dir } => console::manual::man(args::command(), dir.as_deref()),
+        Command::Man { out } => console::manual::man(args::command(), out.as_deref()),
     }
 }

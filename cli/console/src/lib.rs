@@ -1,6 +1,8 @@
 //! Terminal output of the linerate programs: tables and JSON, progress, errors with remedies, and result files.
 
 mod diagnostic;
+pub mod duration;
+mod keep;
 pub mod manual;
 mod output;
 pub mod progress;
@@ -9,6 +11,8 @@ pub mod units;
 pub mod written;
 
 pub use diagnostic::{BAD_INPUT, Diagnostic, FAILED, verdict};
+pub use duration::Span;
+pub use keep::KeepArgs;
 pub use output::{Output, ShowArgs};
 pub use signals::stop_on_signals;
 

@@ -1,6 +1,6 @@
 //! Shell completions and man pages, generated from the definition of a command line.
 
-use crate::Diagnostic;
+use crate::{Diagnostic, written};
 use clap::Command;
 use clap_complete::Shell;
 use std::io;
@@ -29,10 +29,8 @@ fn page(command: Command) -> io::Result<Vec<u8>> {
 }
 
 fn pages(command: Command, dir: &Path) -> Result<(), Diagnostic> {
-    if !dir.is_dir() {
-        let remedy = format!("mkdir -p {}", dir.display());
-        return Err(Diagnostic::bad(dir.display(), "this directory does not exist", remedy));
-    }
-    clap_mangen::generate_to(command, dir)
-        .map_err(|e| Diagnostic::failed(dir.display(), e, "choose a directory that you may write to"))
+    written::create(dir)?;
+    clap_mangen::generate_to(command, dir).map_err(|e| {
+        Diagnostic::failed(format!("--out {}", dir.display()), e, "name a path that you may write to")
+    })
 }

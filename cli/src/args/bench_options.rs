@@ -1,8 +1,8 @@
 //! Options of a benchmark, which are flags and keys of a file.
 
 use super::parse::key_and_value;
-use crate::settings::value::Span;
 use clap::Args;
+use console::{Span, duration};
 use generator::{Description, Sizes};
 use rfc2544::{Plan, Test, Topology};
 use serde::de::{DeserializeOwned, Error};
@@ -141,8 +141,8 @@ pub(crate) struct BenchOptions {
     #[arg(long, value_name = "PERCENT")]
     pub(crate) precision: Option<Percent>,
     /// Duration of a trial; RFC 2544 requires 60s [default: 2s]
-    #[arg(long, value_name = "TIME")]
-    pub(crate) trial: Option<Span>,
+    #[arg(long, value_parser = duration::positive, value_name = "TIME")]
+    pub(crate) duration: Option<Span>,
     /// Maximum number of trials per load, and number of trials per latency measurement [default: 3]
     #[arg(long, value_name = "N")]
     pub(crate) tries: Option<u32>,
@@ -183,7 +183,7 @@ pub(crate) struct BenchOptions {
     #[arg(long, value_name = "CPU")]
     pub(crate) guest_cpu: Option<usize>,
     /// Timeout for forwarded frames, at the start and whenever none arrive [default: 20s]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_parser = duration::positive, value_name = "TIME")]
     pub(crate) timeout: Option<Span>,
 }
 
@@ -221,7 +221,7 @@ impl BenchOptions {
             sizes: or_file(self.sizes, file.sizes),
             loss: self.loss.or(file.loss),
             precision: self.precision.or(file.precision),
-            trial: self.trial.or(file.trial),
+            duration: self.duration.or(file.duration),
             tries: self.tries.or(file.tries),
             agree: self.agree.or(file.agree),
             rounds: self.rounds.or(file.rounds),
@@ -260,7 +260,7 @@ impl BenchOptions {
             },
             loss: self.loss.map_or(0.005, |loss| loss.0),
             precision: self.precision.map_or(0.01, |precision| precision.0),
-            trial: self.trial.map_or(2.0, |trial| trial.0.as_secs_f64()),
+            trial: self.duration.map_or(2.0, |trial| trial.0.as_secs_f64()),
             tries: self.tries.unwrap_or(3),
             agree: self.agree.map_or(0.5, |agree| agree.0),
             rounds: self.rounds.unwrap_or(1),

@@ -1,9 +1,8 @@
 //! Arguments of `demo` and `guest`.
 
-use super::parse::seconds;
 use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use console::Output;
+use console::{Output, Span, duration};
 use generator::rate::Rate;
 use guest::hostile::{ATTACKS, Attack, find};
 use port::virtio_user::RingKind;
@@ -93,8 +92,8 @@ pub(crate) struct DemoArgs {
     #[arg(long = "size", value_name = "BYTES|mix")]
     pub(crate) sizes: Vec<FrameSize>,
     /// Duration per size
-    #[arg(long, default_value_t = 5.0, value_parser = seconds, value_name = "SECONDS")]
-    pub(crate) seconds: f64,
+    #[arg(long, default_value = "5s", value_parser = duration::positive, value_name = "TIME")]
+    pub(crate) duration: Span,
     /// Number of circulating frames per guest
     #[arg(long, default_value_t = 256, value_parser = RangedU64ValueParser::<u32>::new().range(1..=32_768))]
     pub(crate) packets: u32,
@@ -138,8 +137,8 @@ pub(crate) struct GuestArgs {
     #[arg(long, default_value = "64", value_name = "BYTES|mix")]
     pub(crate) size: FrameSize,
     /// Duration of the run [default: until SIGINT or SIGTERM]
-    #[arg(long, value_parser = seconds, value_name = "SECONDS")]
-    pub(crate) seconds: Option<f64>,
+    #[arg(long, value_parser = duration::positive, value_name = "TIME")]
+    pub(crate) duration: Option<Span>,
     /// CPU to pin the guest to
     #[arg(long)]
     pub(crate) cpu: Option<usize>,

@@ -12,10 +12,9 @@ pub(crate) mod switch;
 use bench::{BenchArgs, SuperviseArgs};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use console::{Output, ShowArgs};
+use console::{Output, ShowArgs, Span, duration};
 use generator::GenArgs;
 use guest::{DemoArgs, GuestArgs};
-use parse::seconds;
 use std::path::PathBuf;
 use switch::{BridgesCommand, FdbCommand, PlacementCommand, PortsCommand, RebalanceArgs, WorkersCommand};
 
@@ -136,9 +135,9 @@ pub(crate) enum Command {
     },
     /// Print the man page, or write one page per command to a directory
     Man {
-        /// Directory for one page per command
+        /// Write one page per command into this directory, which is created if missing
         #[arg(long, value_name = "DIR")]
-        dir: Option<PathBuf>,
+        out: Option<PathBuf>,
     },
 }
 
@@ -214,9 +213,9 @@ pub(crate) struct SnippetArgs {
 /// Arguments of `top`.
 #[derive(Args, Debug)]
 pub(crate) struct TopArgs {
-    /// Interval between readings, in seconds
-    #[arg(long, short, default_value_t = 1.0, value_parser = seconds, value_name = "SECONDS")]
-    pub(crate) interval: f64,
+    /// Interval between readings
+    #[arg(long, short, default_value = "1s", value_parser = duration::positive, value_name = "TIME")]
+    pub(crate) interval: Span,
     /// Print one reading and exit
     #[arg(long)]
     pub(crate) once: bool,

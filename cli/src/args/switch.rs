@@ -2,10 +2,9 @@
 
 use super::parse::key_and_value;
 use crate::settings::kinds;
-use crate::settings::value::Span;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use console::{Output, ShowArgs};
+use console::{Output, ShowArgs, Span, duration};
 use std::path::PathBuf;
 
 /// Commands on ports.
@@ -228,8 +227,8 @@ pub(crate) struct RebalanceArgs {
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Duration of the load measurement, from 10ms to 8s
-    #[arg(long, value_name = "TIME", default_value = "1s")]
-    pub(crate) over: Span,
+    #[arg(long, default_value = "1s", value_parser = duration::positive, value_name = "TIME")]
+    pub(crate) duration: Span,
     /// Minimum gain for a move: reduction of the busiest worker's load, as a share of a core from 0.01 to 1
     /// [default: as in `[placement]`, or 0.1]
     #[arg(long, value_name = "SHARE")]

@@ -94,7 +94,7 @@ pub(crate) fn run(args: &GuestArgs) -> anyhow::Result<()> {
         seats.iter_mut().try_for_each(Seat::sit)?;
     }
     let began = Instant::now();
-    let until = args.seconds.map(|s| began + Duration::from_secs_f64(s));
+    let until = args.duration.map(|duration| began + duration.0);
     while !ending.load(Ordering::Relaxed) && until.is_none_or(|at| Instant::now() < at) {
         for _ in 0..STEPS {
             for seat in &mut seats {

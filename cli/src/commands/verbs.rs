@@ -201,7 +201,7 @@ pub(crate) fn placement(client: &Client, command: &PlacementCommand) -> anyhow::
 
 /// `linerate rebalance`
 pub(crate) fn rebalance(client: &Client, args: &RebalanceArgs) -> anyhow::Result<()> {
-    let over_ms = u64::try_from(args.over.0.as_millis()).unwrap_or(u64::MAX);
+    let over_ms = u64::try_from(args.duration.0.as_millis()).unwrap_or(u64::MAX);
     let threshold = args.threshold.map(finite).transpose()?;
     let wanted = RebalanceRequest { dry_run: args.dry_run, over_ms, threshold };
     let found: Balance = client.post("/v1/rebalance", &serde_json::to_value(wanted)?)?;

@@ -28,7 +28,7 @@ fn interrupt(child: &Child) {
 fn a_demonstration_says_what_went_round_and_leaves_nothing_behind() {
     let dir = tempfile::tempdir().unwrap();
     for ring in RINGS {
-        let words = ["demo", "--ring", ring, "--size", "64", "--size", "mix", "--seconds", "0.2"];
+        let words = ["demo", "--ring", ring, "--size", "64", "--size", "mix", "--duration", "200ms"];
         let words = [&words[..], &["--packets", "64", "-o", "json"]].concat();
         let report = json(&linerate(&words).env("TMPDIR", dir.path()).output().unwrap());
         assert_eq!((&report["ring"], &report["frames_in_circulation"]), (&ring.into(), &128.into()));
@@ -46,7 +46,7 @@ fn a_demonstration_says_what_went_round_and_leaves_nothing_behind() {
 #[test]
 fn a_demonstration_that_is_interrupted_ends_in_order() {
     let dir = tempfile::tempdir().unwrap();
-    let mut demo = linerate(&["demo", "--seconds", "600", "-o", "json"]);
+    let mut demo = linerate(&["demo", "--duration", "10m", "-o", "json"]);
     let demo = demo.env("TMPDIR", dir.path()).spawn().unwrap();
     while fs::read_dir(dir.path()).unwrap().count() == 0 {
         std::thread::sleep(std::time::Duration::from_millis(5));
@@ -116,7 +116,7 @@ fn guests_that_return_frames_let_them_circulate_over_every_kind_of_ring() {
     let (a, b) = (switch.path("a"), switch.path("b"));
     for (ring, mode) in RINGS.iter().zip(["macswap", "io", "macswap", "macswap"]) {
         let words = ["--connect", &a, "--connect", &b, "--ring", ring, "--mode", mode];
-        let words = [&words[..], &["--packets", "32", "--seconds", "0.3"]].concat();
+        let words = [&words[..], &["--packets", "32", "--duration", "300ms"]].concat();
         let report = json(&guest(&words).output().unwrap());
         for device in 0..2 {
             assert!(counted(&report, device, "tx_packets") >= 32, "{ring}: {report}");
@@ -131,7 +131,7 @@ fn what_a_guest_that_only_sends_sent_arrives_at_one_that_only_receives() {
     let receiver = guest(&["--connect", &switch.path("b"), "--mode", "rxonly"]).spawn().unwrap();
     switch.wait_for("b");
     let words = ["--connect", &switch.path("a"), "--mode", "txonly", "--mac", "02:00:00:00:00:77"];
-    let sent = json(&guest(&[&words[..], &["--seconds", "0.5"]].concat()).output().unwrap());
+    let sent = json(&guest(&[&words[..], &["--duration", "500ms"]].concat()).output().unwrap());
     interrupt(&receiver);
     let received = json(&receiver.wait_with_output().unwrap());
     let (sent, received) = (
@@ -146,7 +146,7 @@ fn what_a_guest_that_only_sends_sent_arrives_at_one_that_only_receives() {
 fn a_guest_ends_with_the_reason_if_nothing_listens() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("none.sock").display().to_string();
-    let output = linerate(&["guest", "--connect", &socket, "--seconds", "600"]).output().unwrap();
+    let output = linerate(&["guest", "--connect", &socket, "--duration", "10m"]).output().unwrap();
     let expected = format!(
         "linerate: {socket}: cannot connect: No such file or directory (os error 2)\n    \
          remedy: start the switch first, or add --wait\n"
@@ -159,7 +159,7 @@ fn a_guest_ends_with_the_reason_if_nothing_listens() {
 fn a_guest_that_waits_connects_when_the_socket_is_there() {
     let switch = Switch::start();
     let link = switch.path("later");
-    let waiting = guest(&["--connect", &link, "--mode", "rxonly", "--seconds", "0.1"]).spawn().unwrap();
+    let waiting = guest(&["--connect", &link, "--mode", "rxonly", "--duration", "100ms"]).spawn().unwrap();
     std::thread::sleep(std::time::Duration::from_millis(200));
     std::os::unix::fs::symlink(switch.path("a"), &link).unwrap();
     assert_eq!(json(&waiting.wait_with_output().unwrap())["devices"][0]["connects"], 1);

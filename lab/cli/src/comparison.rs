@@ -1,7 +1,7 @@
 //! Comparison of switches: runs `linerate bench` as a child process for each switch; the benchmark starts and stops
 //! the switch.
 //!
-//! All files of a benchmark are in one folder: next to `--out`, where it can be resumed and compared later, or
+//! All files of a benchmark are in one folder: next to `--keep`, where it can be resumed and compared later, or
 //! temporary. The scripts that start other switches are embedded in this program.
 
 use measure::distance;
@@ -32,7 +32,7 @@ const HOW: [&str; 16] = [
     "64,512,1514",
     "--loads",
     "50,90",
-    "--trial",
+    "--duration",
     "20ms",
     "--tries",
     "10",
@@ -57,7 +57,7 @@ fn flag(name: &str, value: String) -> Vec<String> {
 
 /// Folder of the benchmarks' files.
 enum Folder {
-    /// Next to `--out`.
+    /// Next to `--keep`.
     Kept(PathBuf),
     Temporary(TempDir),
 }
@@ -79,11 +79,11 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    /// The first CPU is for the switch, the second for the generator. Without `out`, the files are deleted on drop.
-    pub(super) fn new(out: Option<&Path>, cpus: [usize; 2], stop: Arc<AtomicBool>) -> io::Result<Self> {
-        let folder = match out {
-            Some(out) => {
-                let mut name = out.as_os_str().to_owned();
+    /// The first CPU is for the switch, the second for the generator. Without `keep`, the files are deleted on drop.
+    pub(super) fn new(keep: Option<&Path>, cpus: [usize; 2], stop: Arc<AtomicBool>) -> io::Result<Self> {
+        let folder = match keep {
+            Some(keep) => {
+                let mut name = keep.as_os_str().to_owned();
                 name.push(".field");
                 Folder::Kept(PathBuf::from(name))
             }

@@ -40,6 +40,6 @@ fn dispatch(command: &LabCommand) -> anyhow::Result<()> {
         LabCommand::Completions { shell } => {
             console::raw(&console::manual::completions(&mut Cli::command(), *shell))
         }
-        LabCommand::Man { dir } => console::manual::man(Cli::command(), dir.as_deref()),
+        LabCommand::Man { out } => console::manual::man(Cli::command(), out.as_deref()),
     }
 }

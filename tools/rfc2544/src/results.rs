@@ -281,7 +281,7 @@ fn unfinished(size: &SizeResults) -> Option<String> {
 fn notes(course: &Course, sizes: &[SizeResults]) -> Vec<String> {
     let plan = course.plan();
     let mut notes = vec![format!(
-        "a trial takes {} s; RFC 2544 requires 60 s (`--trial 60s`); of {} at a load, {} must pass",
+        "a trial takes {} s; RFC 2544 requires 60 s (`--duration 60s`); of {} at a load, {} must pass",
         plan.trial,
         plan.tries,
         plan.decided().enough

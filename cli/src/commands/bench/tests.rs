@@ -31,7 +31,8 @@ fn told(words: &[&str]) -> String {
 
 #[test]
 fn flags_make_a_plan_and_what_is_left_out_has_a_default() {
-    let words = ["--sizes", "64,imix", "--tests", "latency,back-to-back", "--loss", "1%", "--trial", "500ms"];
+    let words =
+        ["--sizes", "64,imix", "--tests", "latency,back-to-back", "--loss", "1%", "--duration", "500ms"];
     let plan = run_args(&words).options.plan();
     assert_eq!(plan.sizes, [Sizes::Fixed(64), Sizes::Named("imix".into())]);
     assert_eq!(plan.tests, [Test::Latency, Test::BackToBack]);

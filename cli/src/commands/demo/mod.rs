@@ -127,7 +127,7 @@ fn measure(
     wait_for_guests(engine, &mut guests, ending)?;
     sleep(WARM_UP, ending);
     let (before, began) = (engine.snapshot(), Instant::now());
-    let until = began + Duration::from_secs_f64(args.seconds);
+    let until = began + args.duration.0;
     let mut last = before.clone();
     while Instant::now() < until && !ending.load(Ordering::Relaxed) {
         guests.check()?;

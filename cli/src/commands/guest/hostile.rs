@@ -3,7 +3,7 @@
 use super::calm::{self, Calm};
 use super::validate_size;
 use crate::args::guest::GuestArgs;
-use console::Diagnostic;
+use console::{Diagnostic, Span};
 use guest::GuestError;
 use guest::hostile::{Account, Attack, Orders, Socket, Squad, Target};
 use port::virtio_user::FrontEndListener;
@@ -61,7 +61,7 @@ pub(super) fn run(attack: &'static Attack, args: &GuestArgs, ending: &Arc<Atomic
     }
     let began = Instant::now();
     let (accounts, calm) = if args.attack.calm.is_empty() {
-        alone(&mut squad, args.seconds, ending);
+        alone(&mut squad, args.duration, ending);
         (squad.accounts(), None)
     } else {
         let (accounts, calm) = calm::run(args, squad, ending)?;
@@ -78,8 +78,8 @@ pub(super) fn run(attack: &'static Attack, args: &GuestArgs, ending: &Arc<Atomic
     console::print(&report, args.output, text)
 }
 
-fn alone(squad: &mut Squad, seconds: Option<f64>, ending: &AtomicBool) {
-    let until = seconds.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
+fn alone(squad: &mut Squad, duration: Option<Span>, ending: &AtomicBool) {
+    let until = duration.map(|duration| Instant::now() + duration.0);
     while !ending.load(Ordering::Relaxed) && until.is_none_or(|at| Instant::now() < at) {
         (0..STEPS).for_each(|_| squad.step());
     }

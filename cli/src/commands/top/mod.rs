@@ -21,7 +21,7 @@ const ATTENTION: Duration = Duration::from_millis(100);
 
 /// Shows rates until `q` is pressed, or once.
 pub(crate) fn run(args: &TopArgs, client: &Client) -> anyhow::Result<()> {
-    let interval = Duration::from_secs_f64(args.interval);
+    let interval = args.interval.0;
     let first: Snapshot = client.get("/v1/snapshot")?;
     if args.once {
         std::thread::sleep(interval);

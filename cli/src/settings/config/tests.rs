@@ -5,7 +5,9 @@ use crate::settings::kinds::socket::{Mode, SocketSettings};
 use crate::settings::kinds::virtio_user::VirtioUser;
 use crate::settings::kinds::{self, PortKind};
 use crate::settings::topology::{Polling, PortSettings, QueueFull, Vlan};
+use console::Span;
 use port::virtio_user::RingKind;
+use std::time::Duration;
 
 pub(super) fn host() -> Host {
     Host::of(&[0, 1, 2, 3], &[0, 1])
@@ -42,7 +44,7 @@ fn a_full_file_becomes_a_topology() {
         queue_full = "wait"
         [[bridge]]
         name = "red"
-        ageing = 60
+        ageing = "1m"
         table = 1_000_000
         max_macs_per_port = 10
         forward_reserved = true
@@ -72,7 +74,7 @@ fn a_full_file_becomes_a_topology() {
     assert_eq!((worker.cpu, worker.polling, worker.queue_full), (Some(1), Polling::Busy, QueueFull::Wait));
     assert_eq!(
         (red.ageing, red.table, red.max_macs_per_port, red.forward_reserved),
-        (60, 1_000_000, Some(10), true)
+        (Span(Duration::from_mins(1)), 1_000_000, Some(10), true)
     );
     assert_eq!((red.statics[0].port.as_str(), red.statics[0].vlan), ("a", 10));
     assert_eq!(a.kind.to_string(), "vhost-user client at /tmp/lr-a.sock");
@@ -352,8 +354,8 @@ fn numbers_have_ranges() {
     port_line("max_macs = 99999999", expected);
     let bridge = |line: &str, expected: &str| only(&format!("[[bridge]]\nname = \"x\"\n{line}\n"), expected);
     bridge(
-        "ageing = 1",
-        "3: bridge \"x\": `ageing` is 1, which is out of range (give 10 to 1000000 seconds)",
+        "ageing = \"1s\"",
+        "3: bridge \"x\": `ageing` is 1s, which is out of range (give 10s to 11days 13h 46m 40s)",
     );
     bridge(
         "table = 3",
