@@ -26,8 +26,8 @@ pub(crate) enum BenchCommand {
 /// Arguments of `bench` itself.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RunArgs {
-    /// Configuration file: the flags below as keys, `[[port]]`, `[[switch-port]]` and `[stream]` sections. A
-    /// flag overrides the file
+    /// Configuration file: the flags below as keys with `_` in place of `-`, and `[[port]]`, `[[switch_port]]`
+    /// and `[stream]` sections. A flag overrides the file
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
     #[command(flatten)]

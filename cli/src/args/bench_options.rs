@@ -2,7 +2,7 @@
 
 use super::parse::key_and_value;
 use clap::Args;
-use console::{Span, duration};
+use console::Span;
 use generator::{Description, Sizes};
 use rfc2544::{Plan, Test, Topology};
 use serde::de::{DeserializeOwned, Error};
@@ -81,7 +81,7 @@ pub(crate) enum Listener {
 
 /// Options of a benchmark; an option that is `None` has its default, or the value of the file.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+#[serde(deny_unknown_fields, default)]
 pub(crate) struct BenchOptions {
     /// Path of frames: vm-vm (from one port to another), phy-vm-phy (in by one port, through a forwarding
     /// guest, and out by another) or loop (out and back by one port) [default: vm-vm]
@@ -126,7 +126,7 @@ pub(crate) struct BenchOptions {
     #[serde(skip)]
     pub(crate) switch_port_flags: Vec<String>,
     #[arg(skip)]
-    #[serde(rename = "switch-port")]
+    #[serde(rename = "switch_port")]
     pub(crate) switch_ports: Vec<Map<String, Value>>,
     /// Tests to run: throughput, latency, loss, back-to-back [default: all]
     #[arg(long, value_delimiter = ',', value_parser = word::<Test>, value_name = "NAMES")]
@@ -141,7 +141,7 @@ pub(crate) struct BenchOptions {
     #[arg(long, value_name = "PERCENT")]
     pub(crate) precision: Option<Percent>,
     /// Duration of a trial; RFC 2544 requires 60s [default: 2s]
-    #[arg(long, value_parser = duration::positive, value_name = "TIME")]
+    #[arg(long, value_name = "TIME")]
     pub(crate) duration: Option<Span>,
     /// Maximum number of trials per load, and number of trials per latency measurement [default: 3]
     #[arg(long, value_name = "N")]
@@ -183,7 +183,7 @@ pub(crate) struct BenchOptions {
     #[arg(long, value_name = "CPU")]
     pub(crate) guest_cpu: Option<usize>,
     /// Timeout for forwarded frames, at the start and whenever none arrive [default: 20s]
-    #[arg(long, value_parser = duration::positive, value_name = "TIME")]
+    #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<Span>,
 }
 

@@ -16,11 +16,9 @@ use guest::{Descriptors, FrameSizes, GuestConfig, GuestDevice, GuestError, Guest
 use port::virtio_user::{FrontEnd, FrontEndError, FrontEndListener};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use wire::MacAddress;
 
@@ -82,10 +80,7 @@ struct Seat {
 /// Runs the guest.
 pub(crate) fn run(args: &GuestArgs) -> anyhow::Result<()> {
     cpu::pin(args.cpu)?;
-    let ending = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, ending.clone())?;
-    }
+    let ending = console::stop_on_signals()?;
     if let Some(attack) = args.attack.hostile {
         return hostile::run(attack, args, &ending);
     }
@@ -177,7 +172,7 @@ fn config(args: &GuestArgs, n: usize, count: usize) -> GuestConfig {
         mac: mac(n),
         peer: args.peer.map_or_else(|| mac(next), wire::MacAddress::octets),
         sizes: sizes(args.size),
-        packets: args.packets,
+        packets: args.in_flight,
     }
 }
 

@@ -109,7 +109,7 @@ fn wait_until(mut condition: impl FnMut() -> bool) {
 fn traffic(place: &Place) -> Running {
     let (a, b) = (place.text("a"), place.text("b"));
     let mut guest =
-        linerate(&["guest", "--wait", "--connect", &a, "--connect", &b, "--packets", "64", "-o", "json"]);
+        linerate(&["guest", "--wait", "--connect", &a, "--connect", &b, "--in-flight", "64", "-o", "json"]);
     let running = Running(guest.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     wait_until(|| place.packets() > 1000);
     running

@@ -233,6 +233,24 @@ fn addresses_are_pinned_and_shown() {
 }
 
 #[test]
+fn every_change_of_a_running_switch_is_also_printed_as_json() {
+    let switch = Switch::start();
+    switch.wait_until(|switch| switch.ask(&["status"]).status.success());
+    let json = |words: &[&str]| -> serde_json::Value {
+        let output = switch.ask(&[words, &["-o", "json"]].concat());
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{words:?}: {}", stderr(&output)))
+    };
+    let socket = switch.path("b.sock");
+    assert_eq!(json(&["ports", "add", "b", "--socket", &socket])["settings"]["name"], "b");
+    assert_eq!(json(&["fdb", "add", "02:00:00:00:00:01", "--port", "b"])["port"], "b");
+    assert_eq!(json(&["fdb", "del", "02:00:00:00:00:01"])["mac"], "02:00:00:00:00:01");
+    assert_eq!(json(&["fdb", "flush"])["flushed"], 0);
+    assert_eq!(json(&["bridges", "show", "main"])["name"], "main");
+    assert_eq!(switch.ask(&["bridges", "show", "none"]).status.code(), Some(2));
+    assert_eq!(json(&["ports", "del", "b"])["name"], "b");
+}
+
+#[test]
 fn an_address_that_was_pinned_is_removed_again() {
     let switch = Switch::start();
     switch.wait_until(|switch| switch.ask(&["status"]).status.success());
@@ -438,11 +456,42 @@ fn the_laboratory_is_a_program_beside_this_one() {
 fn completions_know_every_verb() {
     for shell in ["bash", "zsh", "fish"] {
         let output = linerate(&["completions", shell]);
-        assert!(output.status.success());
-        for verb in VERBS {
-            assert!(stdout(&output).contains(verb), "{shell} does not know {verb}");
-        }
+        assert!(output.status.success() && stdout(&output).contains("LINERATE_COMPLETE"), "{shell}");
     }
+    let candidates = completed(&[""]);
+    for verb in VERBS {
+        assert!(candidates.contains(&verb.to_owned()), "{candidates:?} is without {verb}");
+    }
+}
+
+/// Candidates for the last of these words, as fish asks for them.
+fn completed(words: &[&str]) -> Vec<String> {
+    let words = [&["--", "linerate"], words].concat();
+    let output = command(&words).env("LINERATE_COMPLETE", "fish").output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    stdout(&output).lines().map(|line| line.split('\t').next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn completions_list_the_ports_of_the_running_switch() {
+    let switch = Switch::start();
+    switch.wait_until(|switch| switch.ask(&["status"]).status.success());
+    let socket = switch.path("b.sock");
+    assert!(switch.ask(&["ports", "add", "b", "--socket", &socket]).status.success());
+    let control = switch.path("c.sock");
+    for words in [
+        &["ports", "show", ""][..],
+        &["ports", "remove", ""],
+        &["snippet", ""],
+        &["fdb", "show", "--port", ""],
+    ] {
+        let found = completed(&[&["--control", &control], words].concat());
+        assert!(["a", "b"].iter().all(|name| found.contains(&(*name).to_owned())), "{words:?}: {found:?}");
+    }
+    let found = completed(&["--control", &control, "bridges", "show", ""]);
+    assert!(found.contains(&"main".to_owned()), "{found:?}");
+    let added = completed(&["--control", &control, "ports", "add", ""]);
+    assert!(!added.contains(&"b".to_owned()), "{added:?}");
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn a_demonstration_says_what_went_round_and_leaves_nothing_behind() {
     let dir = tempfile::tempdir().unwrap();
     for ring in RINGS {
         let words = ["demo", "--ring", ring, "--size", "64", "--size", "mix", "--duration", "200ms"];
-        let words = [&words[..], &["--packets", "64", "-o", "json"]].concat();
+        let words = [&words[..], &["--in-flight", "64", "-o", "json"]].concat();
         let report = json(&linerate(&words).env("TMPDIR", dir.path()).output().unwrap());
         assert_eq!((&report["ring"], &report["frames_in_circulation"]), (&ring.into(), &128.into()));
         assert!(report["processor"].is_string() && report["guest_cpus"].is_array(), "{report}");
@@ -116,7 +116,7 @@ fn guests_that_return_frames_let_them_circulate_over_every_kind_of_ring() {
     let (a, b) = (switch.path("a"), switch.path("b"));
     for (ring, mode) in RINGS.iter().zip(["macswap", "io", "macswap", "macswap"]) {
         let words = ["--connect", &a, "--connect", &b, "--ring", ring, "--mode", mode];
-        let words = [&words[..], &["--packets", "32", "--duration", "300ms"]].concat();
+        let words = [&words[..], &["--in-flight", "32", "--duration", "300ms"]].concat();
         let report = json(&guest(&words).output().unwrap());
         for device in 0..2 {
             assert!(counted(&report, device, "tx_packets") >= 32, "{ring}: {report}");

@@ -3,7 +3,7 @@
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use console::{KeepArgs, Output, ShowArgs, Span, duration};
+use console::{KeepArgs, Output, QuietArgs, ShowArgs, Span, duration};
 use measure::Kind;
 use sim::profiles;
 use std::num::NonZeroUsize;
@@ -18,6 +18,8 @@ use studies::usage::Study;
     after_help = "Exit codes: 0 success, 1 failure at run time, 2 invalid input (nothing was changed)."
 )]
 pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) quiet: QuietArgs,
     #[command(subcommand)]
     pub(crate) command: LabCommand,
 }

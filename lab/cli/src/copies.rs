@@ -16,6 +16,7 @@ use studies::copystudy::{Plan, Results, Selection, measure, orders, simulate_all
 pub(super) fn run(args: &LabCopiesArgs) -> anyhow::Result<()> {
     let selection = selection(args)?;
     let outputs = Outputs::validate(&args.out, &[Format::Json])?;
+    console::exit_on_signals("linerate-lab", "lab copies")?;
     let results = match args.memory {
         CopyMemory::Simulated => simulated(args, &selection)?,
         CopyMemory::Real => measured(args, selection)?,

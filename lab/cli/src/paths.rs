@@ -23,6 +23,7 @@ pub(super) fn run(args: &LabPathsArgs) -> anyhow::Result<()> {
         args.measured.as_deref().map_or_else(|| Ok(Measured::ours()), |file| read(file).map(Some))?;
     let mut results = PathResults::new(&profile, args.packets, measured);
     let outputs = Outputs::validate(&args.out, &[Format::Json])?;
+    console::exit_on_signals("linerate-lab", "lab paths")?;
     results.paths = simulate(args, &profile).map_err(|error| {
         Diagnostic::failed("lab paths", error, "report the profile and the number of packets")
     })?;

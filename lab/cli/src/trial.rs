@@ -111,6 +111,7 @@ impl Watch {
 pub(super) fn calibrate(args: &LabCalibrateArgs) -> anyhow::Result<()> {
     let outputs = Outputs::validate(&args.out, &[Format::Toml])?;
     let validated = args.profile.as_deref().map(profile::find).transpose()?;
+    console::exit_on_signals("linerate-lab", "lab calibrate")?;
     let mut progress = Progress::new("rounds", 0, 1);
     let mut watch = |done: usize, of: usize, next: &str| progress.at(done, of, next);
     let found = calibrate::run(args.rounds, args.seed, &mut watch)
@@ -118,7 +119,7 @@ pub(super) fn calibrate(args: &LabCalibrateArgs) -> anyhow::Result<()> {
     progress.end();
     let text = profile_text::write(&found, &profile_text::day(SystemTime::now()));
     for doubt in found.implausible() {
-        console::aside(&format!("implausible, check before use: {doubt}"));
+        console::warn(&format!("implausible, check before use: {doubt}"));
     }
     outputs.write(Format::Toml, || text.clone())?;
     match validated {
@@ -154,7 +155,7 @@ fn possible(args: &LabRunArgs, wanted: Vec<Named>) -> Vec<Named> {
     }
     let (can, cannot) = trial::possible(wanted);
     for missing in cannot {
-        console::aside(&format!("left out: {missing}"));
+        console::warn(&format!("left out: {missing}"));
     }
     can
 }

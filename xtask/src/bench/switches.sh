@@ -51,7 +51,7 @@ end_cycles() {
 
 # Frames circulate about three seconds after the start.
 own_guest() {
-    "$LINERATE" guest --listen "$FOLDER/a" --listen "$FOLDER/b" --ring "$RING" --size "$SIZE" --packets 256 --cpu "$GUEST_CPU" \
+    "$LINERATE" guest --listen "$FOLDER/a" --listen "$FOLDER/b" --ring "$RING" --size "$SIZE" --in-flight 256 --cpu "$GUEST_CPU" \
         --duration "$(awk -v s="$SECONDS_EACH" 'BEGIN { print s + 2 "s" }')" -o json
 }
 

@@ -67,15 +67,19 @@ fn read(path: &Path) -> Result<BenchOptions, Diagnostic> {
     let options = toml::from_str(&text).map_err(|error| {
         let line = error.span().map(|span| text[..span.start.min(text.len())].split('\n').count());
         let place = line.map_or_else(|| shown.clone(), |line| format!("{shown}:{line}"));
-        Diagnostic::bad(place, error.message(), "correct this line; keys are the flags' names")
+        Diagnostic::bad(
+            place,
+            error.message(),
+            "correct this line; keys are the flags' names with `_` in place of `-`",
+        )
     })?;
     match options {
         BenchOptions { switch: Some(_), switch_command: Some(_), .. } => {
-            let reason = "`switch` and `switch-command` name two switches";
+            let reason = "`switch` and `switch_command` name two switches";
             Err(Diagnostic::bad(shown, reason, "remove one of the two"))
         }
         BenchOptions { guest: Some(_), guest_command: Some(_), .. } => {
-            let reason = "`guest` and `guest-command` name two guests";
+            let reason = "`guest` and `guest_command` name two guests";
             Err(Diagnostic::bad(shown, reason, "remove one of the two"))
         }
         options => Ok(options),

@@ -44,8 +44,8 @@ fn flags_make_a_plan_and_what_is_left_out_has_a_default() {
 
 #[test]
 fn flags_go_before_the_file() {
-    let text = "topology = \"loop\"\nsizes = [64, \"imix\", \"128\"]\nloss = \"2%\"\nrounds = 6\ntrial = \"1s\"\n\
-        switch-command = \"sw {a}\"\n[stream]\nflows = 7\n[[port]]\nkind = \"null\"\n";
+    let text = "topology = \"loop\"\nsizes = [64, \"imix\", \"128\"]\nloss = \"2%\"\nrounds = 6\nduration = \"1s\"\n\
+        switch_command = \"sw {a}\"\n[stream]\nflows = 7\n[[port]]\nkind = \"null\"\n";
     let file: BenchOptions = toml::from_str(text).unwrap();
     let options = run_args(&["--rounds", "2", "--switch", "linerate"]).options.over(file.clone());
     let plan = options.plan();

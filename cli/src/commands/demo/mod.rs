@@ -70,7 +70,12 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
         }
     }
     engine.stop()?;
-    show::summary(args.output, &report)
+    show::summary(args.output, &report)?;
+    if ending.load(Ordering::Relaxed) {
+        let reason = "ended by a signal; the result is partial";
+        return Err(Diagnostic::failed("linerate demo", reason, "run it again").into());
+    }
+    Ok(())
 }
 
 /// Sockets in a temporary directory, which is deleted on drop.

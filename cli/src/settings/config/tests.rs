@@ -159,7 +159,7 @@ fn a_file_of_ports_alone_gets_one_worker_and_one_bridge() {
     let expected = "\
 switch linerate
 ├─ worker 0: any cpu, sleeps when idle, drops when a queue is full
-└─ bridge main: 65536 addresses, aged out after 300 s
+└─ bridge main: 65536 addresses, aged out after 5m
    └─ port a: vhost-user server at /tmp/lr-a.sock, 1 queue pair";
     assert_eq!(topology.to_string(), expected);
 }
@@ -173,10 +173,10 @@ fn the_tree_shows_every_bridge_with_its_ports_limits_and_static_entries() {
     let expected = "\
 switch linerate
 ├─ worker 0: any cpu, sleeps when idle, drops when a queue is full
-├─ bridge red: 65536 addresses, aged out after 300 s
+├─ bridge red: 65536 addresses, aged out after 5m
 │  ├─ port a: vhost-user server at /tmp/lr-a.sock, 1 queue pair, access VLAN 5, at most 10 broadcasts/s, at most 3 addresses
 │  └─ static 02:00:00:00:00:01 at port a, VLAN 5
-└─ bridge blue: 65536 addresses, aged out after 300 s";
+└─ bridge blue: 65536 addresses, aged out after 5m";
     assert_eq!(parse(&text, &host(), None).unwrap().to_string(), expected);
 }
 

@@ -1,9 +1,9 @@
 //! Ports of a run, and work that its thread does beside them. Independent of the amount of traffic and of its results.
 
 use super::{Phase, Progress, RigError, Side, Watch};
+use port::Flush;
 use port::memif::Options;
 use port::patch::{Exchange, Patch};
-use port::Flush;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
