@@ -6,7 +6,7 @@ use crate::settings::kinds;
 use crate::settings::model::RssMode;
 use crate::settings::reader::fields::Fields;
 use crate::settings::reader::node::{Node, Value};
-use crate::settings::reader::notes::{Notes, Section};
+use crate::settings::reader::notes::{Notes, Section, shortened};
 use crate::settings::security::Security;
 use crate::settings::topology::{
     BridgeSettings, MacMoves, PortSettings, Rss, StaticEntry, SwitchSettings, Topology, Vlan, WorkerSettings,
@@ -151,7 +151,7 @@ fn open_named<'a, 'n>(
         _ => None,
     };
     let title = match name {
-        Some(Value::Text(name)) => format!("{kind} \"{name}\""),
+        Some(Value::Text(name)) => format!("{kind} \"{}\"", shortened(name)),
         _ => format!("{kind} {index}"),
     };
     notes.call(section, title);

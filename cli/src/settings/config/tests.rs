@@ -370,9 +370,13 @@ fn numbers_have_ranges() {
 fn names_fit_into_commands_and_urls() {
     let remedy = "1 to 32 letters, digits, dots, dashes or underscores; first a letter or digit";
     only("[switch]\nname = \"a b\"\n", &format!("2: switch: `name` \"a b\" cannot be used ({remedy})"));
-    only("[[bridge]]\nname = \"\"\n", &format!("2: bridge \"\": `name` \"\" cannot be used ({remedy})"));
+    only("[[bridge]]\nname = \"\"\n", &format!("2: bridge \"\": `name` cannot be used ({remedy})"));
     let port = PORT.replace("\"a\"", "\"-a\"");
-    only(&port, &format!("2: port \"-a\": `name` \"-a\" cannot be used ({remedy})"));
+    only(&port, &format!("2: port \"-a\": `name` cannot be used ({remedy})"));
+    let long = "x".repeat(100);
+    let place = format!("port \"{}...\"", "x".repeat(32));
+    let port = format!("[[port]]\nname = \"{long}\"\nsocket = \"/tmp/lr-a.sock\"\n");
+    only(&port, &format!("2: {place}: `name` has 100 characters ({remedy})"));
 }
 
 #[test]
@@ -458,7 +462,7 @@ fn a_socket_needs_a_short_absolute_path_in_a_directory_that_exists() {
 }
 
 #[test]
-fn the_control_socket_is_judged_like_any_other_and_is_nobody_elses() {
+fn the_control_socket_is_validated_as_a_path_of_its_own() {
     let expected = "2: switch: `control` c.sock: the path is not absolute (begin it with /, so that guests use the same file)";
     only("[switch]\ncontrol = \"c.sock\"\n", expected);
     let expected = "5: port \"a\": `socket` is the control socket (give the port a path of its own)";
