@@ -312,14 +312,52 @@ fn top_follows_a_switch_with_a_line_of_json_for_each_reading() {
     assert!(top.wait().unwrap().success());
 }
 
+/// Whether the process has installed a handler of SIGINT.
+fn catches_interrupts(child: &Child) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 0b10 != 0)
+}
+
+#[test]
+fn an_interrupt_ends_top_with_success() {
+    let switch = Switch::start();
+    switch.wait_until(|switch| switch.ask(&["status"]).status.success());
+    let words = ["--control", &switch.path("c.sock"), "top", "--interval", "10m"];
+    let top = command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    switch.wait_until(|_| catches_interrupts(&top));
+    assert!(Command::new("kill").args(["-INT", &top.id().to_string()]).status().unwrap().success());
+    let output = top.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+}
+
+#[test]
+fn a_duration_without_a_unit_is_refused_with_the_format() {
+    for words in [
+        &["top", "--interval", "1"][..],
+        &["demo", "--duration", "5"],
+        &["guest", "--connect", "/a", "--duration", "5"],
+        &["gen", "--duration", "5"],
+        &["gen", "--warm-up", "5"],
+        &["bench", "--duration", "5"],
+        &["bench", "--timeout", "5"],
+        &["rebalance", "--duration", "5"],
+    ] {
+        let output = linerate(words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        let said = stderr(&output);
+        assert!(said.contains("expected a number with a unit, such as 5s, 200ms or 1m"), "{words:?}: {said}");
+    }
+}
+
 #[test]
 fn without_a_switch_every_question_fails_with_a_remedy() {
     for verb in
         [&["status"][..], &["ports", "show"], &["fdb", "show"], &["workers", "show"], &["top"], &["stop"]]
     {
-        let output = linerate(&[&["--control", "/tmp/lr-nobody.sock"], verb].concat());
+        let output = linerate(&[&["--control", "/tmp/lr-none.sock"], verb].concat());
         assert_eq!(output.status.code(), Some(1), "{verb:?}");
-        assert!(stderr(&output).contains("no switch answers on /tmp/lr-nobody.sock"), "{}", stderr(&output));
+        assert!(stderr(&output).contains("no switch answers on /tmp/lr-none.sock"), "{}", stderr(&output));
         assert!(
             stderr(&output).contains("remedy: start a switch with `linerate run FILE`"),
             "{}",

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -52,7 +53,12 @@ fn a_demonstration_that_is_interrupted_ends_in_order() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     interrupt(&demo);
-    assert!(json(&demo.wait_with_output().unwrap())["runs"].is_array());
+    let output = demo.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("ended by a signal"), "{said}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["runs"].is_array());
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "sockets are left");
 }
 
@@ -163,6 +169,47 @@ fn a_guest_that_waits_connects_when_the_socket_is_there() {
     std::thread::sleep(std::time::Duration::from_millis(200));
     std::os::unix::fs::symlink(switch.path("a"), &link).unwrap();
     assert_eq!(json(&waiting.wait_with_output().unwrap())["devices"][0]["connects"], 1);
+}
+
+/// Starts a generator between both ports, changes something during its measurement, and returns its end.
+fn generated(switch: &Switch, duration: &str, change: impl FnOnce(&Child)) -> Output {
+    let ports = ["a", "b"].map(|name| format!("kind=virtio-user,socket={}", switch.path(name)));
+    let words = ["gen", "--port", &ports[0], "--port", &ports[1], "--no-baseline", "--duration", duration];
+    let mut child = linerate(&words).spawn().unwrap();
+    let mut told = BufReader::new(child.stderr.take().unwrap());
+    let mut text = String::new();
+    while !text.contains("Mpps sent") && told.read_line(&mut text).unwrap() > 0 {}
+    change(&child);
+    let mut output = child.wait_with_output().unwrap();
+    told.read_to_string(&mut text).unwrap();
+    output.stderr = text.into_bytes();
+    output
+}
+
+#[test]
+fn a_generator_that_is_interrupted_prints_a_partial_result_and_fails() {
+    let switch = Switch::start();
+    let output = generated(&switch, "10m", interrupt);
+    let (result, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(result.contains("the result is partial"), "{result}");
+    assert!(said.contains("linerate gen: ended by a signal"), "{said}");
+}
+
+#[test]
+fn a_generator_whose_port_is_removed_names_the_port_and_fails() {
+    let switch = Switch::start();
+    let output = generated(&switch, "2s", |_| {
+        let remove = ["--control", &switch.path("control"), "ports", "remove", "b"];
+        assert!(linerate(&remove).output().unwrap().status.success());
+    });
+    let (result, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for text in [&result, &said] {
+        assert!(text.contains("port receive stopped after"), "{text}");
+        assert!(text.contains("the other side closed the connection"), "{text}");
+    }
+    assert!(!result.contains("the switch was the limit"), "{result}");
 }
 
 #[test]

@@ -25,7 +25,7 @@ const SCRIPTS: [(&str, &str); 4] = [
     ("linux-bridge.sh", include_str!("../../../examples/bench/linux-bridge.sh")),
 ];
 /// Options of each benchmark: short trials of which only a part must pass, because shared machines lose CPU time.
-const HOW: [&str; 16] = [
+const BENCH_OPTIONS: [&str; 16] = [
     "--tests",
     "throughput,latency",
     "--sizes",
@@ -46,10 +46,10 @@ const HOW: [&str; 16] = [
 /// TAP interfaces between the generator and the forwarder.
 const TAPS: [&str; 2] = ["lrf0", "lrf1"];
 /// Interval at which a benchmark's exit is polled.
-const LOOK: Duration = Duration::from_millis(20);
-/// Maximum time to wait until the CPUs are close to each other; `PAUSE` is the interval of measurements.
-const WAIT: Duration = Duration::from_secs(30);
-const PAUSE: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Maximum time to wait until the CPUs are close to each other; `DISTANCE_INTERVAL` is the interval of measurements.
+const DISTANCE_TIMEOUT: Duration = Duration::from_secs(30);
+const DISTANCE_INTERVAL: Duration = Duration::from_millis(500);
 
 fn flag(name: &str, value: String) -> Vec<String> {
     vec![name.to_owned(), value]
@@ -153,7 +153,11 @@ impl Comparison {
         let output = File::create(self.place(&format!("{name}.json")))?;
         let errors = File::create(self.place(&format!("{name}.err")))?;
         let mut command = Command::new(std::env::current_exe()?.with_file_name("linerate"));
-        command.arg("bench").args(HOW).args(self.words(subject)).args(["--rounds", &rounds.to_string()]);
+        command
+            .arg("bench")
+            .args(BENCH_OPTIONS)
+            .args(self.words(subject))
+            .args(["--rounds", &rounds.to_string()]);
         command.args(["--keep", &keep, "--resume", "-o", "json"]);
         // A separate process group: a signal from the terminal stops only this process, which then stops the
         // benchmark.
@@ -175,7 +179,7 @@ impl Comparison {
                 child.wait()?;
                 return Ok(None);
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -216,11 +220,11 @@ impl Benches for Comparison {
         let began = Instant::now();
         loop {
             let found = distance::between(self.cpus)?;
-            let enough = limit.is_none_or(|limit| found <= limit) || began.elapsed() > WAIT;
+            let enough = limit.is_none_or(|limit| found <= limit) || began.elapsed() > DISTANCE_TIMEOUT;
             if enough || self.stop.load(Ordering::Relaxed) {
                 return Some(found);
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(DISTANCE_INTERVAL);
         }
     }
 }

@@ -75,6 +75,34 @@ fn what_this_processor_cannot_do_is_refused_before_anything_is_measured() {
     refused(folder.path(), &there, &["there.json", "remedy: name FILE.toml"]);
 }
 
+/// Whether the process has installed a handler of SIGINT.
+fn catches_interrupts(child: &std::process::Child) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 0b10 != 0)
+}
+
+#[test]
+fn a_signal_ends_a_command_without_partial_results_with_exit_code_1() {
+    let folder = tempfile::tempdir().unwrap();
+    for words in
+        [&["copies"][..], &["paths", "--packets", "1000000000"], &["calibrate", "--rounds", "100000"]]
+    {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linerate-lab"));
+        command.args(words).current_dir(folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        while !catches_interrupts(&child) {
+            assert!(child.try_wait().unwrap().is_none(), "{words:?} ended");
+            thread::sleep(Duration::from_millis(2));
+        }
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains("ended by a signal; there is no result"), "{}", stderr(&output));
+    }
+}
+
 #[test]
 fn a_bad_profile_is_refused_with_its_reason() {
     let folder = tempfile::tempdir().unwrap();

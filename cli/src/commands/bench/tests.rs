@@ -92,7 +92,7 @@ fn what_is_kept_of_a_setup_does_not_change_with_the_process() {
 }
 
 #[test]
-fn a_flag_that_nobody_would_read_is_refused() {
+fn a_flag_without_effect_is_rejected() {
     const OTHER: [&str; 2] = ["--switch-command", "sw {a} {b}"];
     const NAMED: [&str; 4] = ["--port", "kind=tap,interface=lrx0", "--port", "kind=tap,interface=lrx1"];
     let inline = ["--switch", "inline"];
@@ -126,7 +126,7 @@ fn a_flag_that_nobody_would_read_is_refused() {
 }
 
 #[test]
-fn a_place_for_a_cpu_wants_its_flag_and_nobody_shares_one() {
+fn a_cpu_placeholder_needs_its_flag_and_cpus_are_distinct() {
     let through = ["--topology", "phy-vm-phy"];
     let guest = [&through[..], &["--guest-command", "vm {cpu} {c} {d}"]].concat();
     for (words, expected) in [

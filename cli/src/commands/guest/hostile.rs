@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use wire::MacAddress;
 
 /// Interval of checks whether devices are connected.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Turns between two clock reads.
 const STEPS: u32 = 4096;
 
@@ -57,7 +57,7 @@ pub(super) fn run(attack: &'static Attack, args: &GuestArgs, ending: &Arc<Atomic
     validate(attack, args)?;
     let mut squad = Squad::new(attack, &orders(args), sockets(args)?);
     while !ending.load(Ordering::Relaxed) && !squad.is_ready().map_err(|error| failed(attack, &error))? {
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
     let began = Instant::now();
     let (accounts, calm) = if args.attack.calm.is_empty() {

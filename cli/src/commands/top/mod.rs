@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Maximum delay in handling a signal.
-const ATTENTION: Duration = Duration::from_millis(100);
+const SIGNAL_POLL: Duration = Duration::from_millis(100);
 
 /// Shows rates until `q` is pressed, or once.
 pub(crate) fn run(args: &TopArgs, client: &Client) -> anyhow::Result<()> {
@@ -61,7 +61,7 @@ fn follow(
             if ended.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            std::thread::sleep(left.min(ATTENTION));
+            std::thread::sleep(left.min(SIGNAL_POLL));
         }
         let now: Snapshot = client.get("/v1/snapshot")?;
         let rates = rates::between(&last, &now);
@@ -111,7 +111,7 @@ impl Screen<'_> {
             if left.is_zero() {
                 return Ok(false);
             }
-            if !event::poll(left.min(ATTENTION))? {
+            if !event::poll(left.min(SIGNAL_POLL))? {
                 continue;
             }
             match event::read()? {
