@@ -15,13 +15,14 @@ mod log;
 mod settings;
 
 use api::client::Client;
-use args::switch::BridgesCommand;
 use args::{Cli, Command};
-use commands::{bench, check, demo, generate, guest, laboratory, run, snippet, top, verbs};
+use commands::{bench, check, completion, demo, generate, guest, laboratory, run, snippet, top, verbs};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    console::manual::complete(completion::command);
     let cli = args::parse();
+    cli.quiet.apply();
     let Err(error) = dispatch(&cli) else { return ExitCode::SUCCESS };
     let (code, text) = console::verdict("linerate", &error);
     if let Some(text) = text {
@@ -43,7 +44,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Status(args) => verbs::status(&client(), args.output),
         Command::Top(args) => top::run(args, &client()),
         Command::Ports(command) => verbs::ports(&client(), command),
-        Command::Bridges(BridgesCommand::Show(args)) => verbs::bridges(&client(), args.output),
+        Command::Bridges(command) => verbs::bridges(&client(), command),
         Command::Fdb(command) => verbs::fdb(&client(), command),
         Command::Workers(command) => verbs::workers(&client(), command),
         Command::Placement(command) => verbs::placement(&client(), command),
@@ -55,9 +56,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Bench(args) => bench::run(args),
         Command::Supervise(args) => bench::supervise::run(args),
         Command::Lab { arguments } => laboratory::run(arguments),
-        Command::Completions { shell } => {
-            console::raw(&console::manual::completions(&mut args::command(), *shell))
-        }
-        Command::Man { dir } => console::manual::man(args::command(), dir.as_deref()),
+        Command::Completions { shell } => console::manual::completions("linerate", *shell),
+        Command::Man { out } => console::manual::man(args::command(), out.as_deref()),
     }
 }

@@ -17,7 +17,7 @@ const TIMEOUT: Duration = Duration::from_mins(2);
 const SHORT: [&str; 12] = [
     "--sizes",
     "64",
-    "--trial",
+    "--duration",
     "100ms",
     "--tries",
     "1",
@@ -104,7 +104,7 @@ fn our_own_switch_is_measured_in_every_topology_and_sums_agree() {
         let page = folder.path().join("page.html");
         let file = format!("topology = \"{topology}\"\n{guest}flows = 7\n[stream]\nvlan = [7]\n");
         fs::write(folder.path().join("bench.toml"), file).expect("it can be written");
-        let more = ["bench.toml", "-o", "json", "--html", "page.html"];
+        let more = ["bench.toml", "-o", "json", "--out", "page.html"];
         let found = results(&bench(folder.path(), &[&SHORT[..], &more].concat()), 0);
         assert_eq!(found["whole"], true, "{found}");
         assert_eq!(found["setup"]["topology"], topology);

@@ -127,7 +127,7 @@ fn attack(folder: &Path, name: &str, Scene { ring, listens, .. }: Scene) -> Valu
     let path = |port: &str| folder.join(port).display().to_string();
     let (own, receiver) = (path("attacker"), path("receiver"));
     let (a, b) = (path("calm-a"), path("calm-b"));
-    let mut words = vec!["guest", "--hostile", name, "--ring", ring, "--seconds", "0.2", "-o", "json"];
+    let mut words = vec!["guest", "--hostile", name, "--ring", ring, "--duration", "200ms", "-o", "json"];
     let side = if listens == Listens::Switch { "--connect" } else { "--listen" };
     words.extend([side, &own, side, &receiver, "--calm", &a, "--calm", &b]);
     let mut guest = Process::spawn(folder, &format!("guest-{name}-{ring}"), binary::linerate(), &words);
@@ -273,7 +273,7 @@ fn features_that_the_switch_lacks_are_bad_input() {
     );
     let switch = Switch::start_from(folder.path(), &text);
     let socket = socket.display().to_string();
-    let words = ["guest", "--hostile", "tso-pieces-broadcast", "--connect", &socket, "--seconds", "0.2"];
+    let words = ["guest", "--hostile", "tso-pieces-broadcast", "--connect", &socket, "--duration", "200ms"];
     let mut guest = Process::spawn(folder.path(), "guest", binary::linerate(), &words);
     assert_eq!(guest.finish(LIMIT).code(), Some(2), "{}", guest.output());
     assert!(guest.output().contains("does not offer checksum offload"), "{}", guest.output());

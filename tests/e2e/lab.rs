@@ -72,7 +72,7 @@ fn a_report_opens_in_a_browser_and_asks_for_nothing() {
     assert_eq!(fs::read(folder.path().join("f.json")).ok(), Some(kept));
 
     lab(folder.path(), "copies --variant read-only warm-sse --size 64 256 1518 --out c.json");
-    lab(folder.path(), "report f.json c.json --html report.html --svg figures");
+    lab(folder.path(), "report f.json c.json --out report.html --out figures/");
     let page = fs::read_to_string(folder.path().join("report.html")).expect("the page is written");
     let named = page.replace("http://www.w3.org/2000/svg", "");
     for address in ["http://", "https://", "src=", "@import", "url("] {

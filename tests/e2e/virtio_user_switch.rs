@@ -155,7 +155,7 @@ fn through_another_linerate(ring: &str, mode: &str) {
         two.wait_running("downlink", 1, REACTION);
         let (a, b) = ("02:00:00:00:00:0a", "02:00:00:00:00:0b");
         let guest = |socket: &Path, name, own, peer, packets| {
-            let more = ["--mac", own, "--peer", peer, "--packets", packets, "--ring", ring];
+            let more = ["--mac", own, "--peer", peer, "--in-flight", packets, "--ring", ring];
             Guest::endless(folder.path(), name, "--connect", &[socket], &more)
         };
         // Frames sent before the other guest is connected are lost, and none would circulate.

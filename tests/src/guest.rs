@@ -19,8 +19,8 @@ pub struct Guest {
 impl Guest {
     /// Starts a guest that runs for `seconds`. `side` is `--connect` or `--listen`.
     pub fn start(folder: &Path, name: &str, side: &str, socket: &Path, seconds: u32, more: &[&str]) -> Guest {
-        let limit = seconds.to_string();
-        let more = [&["--seconds", &limit], more].concat();
+        let limit = format!("{seconds}s");
+        let more = [&["--duration", &limit], more].concat();
         Guest { seconds, ..Guest::endless(folder, name, side, &[socket], &more) }
     }
 

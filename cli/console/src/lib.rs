@@ -1,6 +1,8 @@
 //! Terminal output of the linerate programs: tables and JSON, progress, errors with remedies, and result files.
 
 mod diagnostic;
+pub mod duration;
+mod keep;
 pub mod manual;
 mod output;
 pub mod progress;
@@ -9,12 +11,15 @@ pub mod units;
 pub mod written;
 
 pub use diagnostic::{BAD_INPUT, Diagnostic, FAILED, verdict};
-pub use output::{Output, ShowArgs};
-pub use signals::stop_on_signals;
+pub use duration::Span;
+pub use keep::KeepArgs;
+pub use output::{Output, QuietArgs, ShowArgs};
+pub use signals::{exit_on_signals, stop_on_signals};
 
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Prints `value` as JSON, or as formatted by `table`.
 pub fn print<T: Serialize>(
@@ -34,8 +39,23 @@ pub fn line(text: &str) -> anyhow::Result<()> {
     raw(format!("{}\n", text.trim_end_matches('\n')).as_bytes())
 }
 
-/// Prints messages to standard error, to keep them out of the result on standard output.
+/// Whether `-q` is given.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Whether only warnings and errors are printed to standard error.
+pub fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
+
+/// Prints a note or progress to standard error, to keep it out of the result on standard output. `-q` suppresses it.
 pub fn aside(text: &str) {
+    if !is_quiet() {
+        warn(text);
+    }
+}
+
+/// Prints a warning to standard error.
+pub fn warn(text: &str) {
     // Fails if standard error is closed.
     let _ = writeln!(io::stderr(), "{}", text.trim_end_matches('\n'));
 }

@@ -1,17 +1,29 @@
-//! Shell completions and man pages, generated from the definition of a command line.
+//! Shell completions and man pages, from the definition of a command line.
 
-use crate::Diagnostic;
+use crate::{Diagnostic, written};
 use clap::Command;
 use clap_complete::Shell;
+use clap_complete::env::{CompleteEnv, Shells};
 use std::io;
 use std::path::Path;
 
-/// Generates the completion script for `shell`.
-pub fn completions(command: &mut Command, shell: Shell) -> Vec<u8> {
+/// Variable that names the shell in a request for completions.
+const COMPLETE: &str = "LINERATE_COMPLETE";
+
+/// Prints the script for `shell`, which runs the program to complete its arguments.
+pub fn completions(program: &str, shell: Shell) -> anyhow::Result<()> {
+    let shells = Shells::builtins();
     let mut script = Vec::new();
-    let name = command.get_name().to_owned();
-    clap_complete::generate(shell, command, name, &mut script);
-    script
+    if let Some(completer) = shells.completer(&shell.to_string()) {
+        completer.write_registration(COMPLETE, program, program, program, &mut script)?;
+    }
+    crate::raw(&script)
+}
+
+/// Answers a request of the script of [`completions`] and exits; returns if there is none. Must be called before
+/// anything is printed.
+pub fn complete(command: impl Fn() -> Command) {
+    CompleteEnv::with_factory(command).var(COMPLETE).complete();
 }
 
 /// Prints the man page of the program, or writes one page per subcommand into `dir`.
@@ -29,10 +41,8 @@ fn page(command: Command) -> io::Result<Vec<u8>> {
 }
 
 fn pages(command: Command, dir: &Path) -> Result<(), Diagnostic> {
-    if !dir.is_dir() {
-        let remedy = format!("mkdir -p {}", dir.display());
-        return Err(Diagnostic::bad(dir.display(), "this directory does not exist", remedy));
-    }
-    clap_mangen::generate_to(command, dir)
-        .map_err(|e| Diagnostic::failed(dir.display(), e, "choose a directory that you may write to"))
+    written::create(dir)?;
+    clap_mangen::generate_to(command, dir).map_err(|e| {
+        Diagnostic::failed(format!("--out {}", dir.display()), e, "name a path that you may write to")
+    })
 }

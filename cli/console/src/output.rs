@@ -12,6 +12,21 @@ pub enum Output {
     Json,
 }
 
+/// `-q`, for all commands of a program.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct QuietArgs {
+    /// Print only warnings and errors to standard error
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+}
+
+impl QuietArgs {
+    /// Applies the option to this process.
+    pub fn apply(self) {
+        crate::QUIET.store(self.quiet, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
 /// `-o`, for commands without other arguments.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct ShowArgs {

@@ -29,7 +29,7 @@ impl Progress {
     pub fn new(what: &'static str, all: usize, jobs: usize) -> Progress {
         // A valid template; only an invalid one is rejected.
         let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}");
-        let bar = ProgressBar::new(all as u64);
+        let bar = if crate::is_quiet() { ProgressBar::hidden() } else { ProgressBar::new(all as u64) };
         if let Ok(style) = style {
             bar.set_style(style);
         }

@@ -3,6 +3,7 @@
 use crate::dataplane::report::FdbEntry;
 use crate::settings::model::{ModelKind, Role};
 use crate::settings::topology::{BridgeSettings, PortSettings};
+use console::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -36,7 +37,7 @@ pub(crate) struct Status {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BridgeStatus {
     pub(crate) name: String,
-    pub(crate) ageing: u32,
+    pub(crate) ageing: Span,
     pub(crate) table: u32,
     pub(crate) addresses: usize,
     pub(crate) ports: Vec<String>,

@@ -2,7 +2,7 @@
 
 use super::bench_options::BenchOptions;
 use clap::{Args, Subcommand};
-use console::Output;
+use console::{KeepArgs, Output};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -26,21 +26,18 @@ pub(crate) enum BenchCommand {
 /// Arguments of `bench` itself.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RunArgs {
-    /// Configuration file: the flags below as keys, `[[port]]`, `[[switch-port]]` and `[stream]` sections. A
-    /// flag overrides the file
+    /// Configuration file: the flags below as keys with `_` in place of `-`, and `[[port]]`, `[[switch_port]]`
+    /// and `[stream]` sections. A flag overrides the file
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) options: BenchOptions,
-    /// Append each trial to this file when it ends, as one line of JSON
+    #[command(flatten)]
+    pub(crate) keep: KeepArgs,
+    /// Write the result to this file when the run ends: FILE.json, for `bench compare`; or FILE.html, a page
+    /// with figures. May be repeated
     #[arg(long, value_name = "FILE")]
-    pub(crate) keep: Option<PathBuf>,
-    /// Resume from the trials in the file of `--keep`
-    #[arg(long, requires = "keep")]
-    pub(crate) resume: bool,
-    /// Write the result with figures as one self-contained HTML page
-    #[arg(long, value_name = "FILE.html")]
-    pub(crate) html: Option<PathBuf>,
+    pub(crate) out: Vec<PathBuf>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
@@ -49,7 +46,7 @@ pub(crate) struct RunArgs {
 /// Arguments of `bench compare`.
 #[derive(Args, Debug)]
 pub(crate) struct CompareArgs {
-    /// Baseline result: output of `linerate bench -o json`, or a file written by `--keep`
+    /// Baseline result: a file of `linerate bench --out FILE.json` or `--keep`
     #[arg(value_name = "A.json")]
     pub(crate) a: PathBuf,
     /// Result to compare with the baseline, in either format

@@ -1,8 +1,8 @@
 //! Options of a benchmark, which are flags and keys of a file.
 
 use super::parse::key_and_value;
-use crate::settings::value::Span;
 use clap::Args;
+use console::Span;
 use generator::{Description, Sizes};
 use rfc2544::{Plan, Test, Topology};
 use serde::de::{DeserializeOwned, Error};
@@ -81,7 +81,7 @@ pub(crate) enum Listener {
 
 /// Options of a benchmark; an option that is `None` has its default, or the value of the file.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+#[serde(deny_unknown_fields, default)]
 pub(crate) struct BenchOptions {
     /// Path of frames: vm-vm (from one port to another), phy-vm-phy (in by one port, through a forwarding
     /// guest, and out by another) or loop (out and back by one port) [default: vm-vm]
@@ -126,7 +126,7 @@ pub(crate) struct BenchOptions {
     #[serde(skip)]
     pub(crate) switch_port_flags: Vec<String>,
     #[arg(skip)]
-    #[serde(rename = "switch-port")]
+    #[serde(rename = "switch_port")]
     pub(crate) switch_ports: Vec<Map<String, Value>>,
     /// Tests to run: throughput, latency, loss, back-to-back [default: all]
     #[arg(long, value_delimiter = ',', value_parser = word::<Test>, value_name = "NAMES")]
@@ -142,7 +142,7 @@ pub(crate) struct BenchOptions {
     pub(crate) precision: Option<Percent>,
     /// Duration of a trial; RFC 2544 requires 60s [default: 2s]
     #[arg(long, value_name = "TIME")]
-    pub(crate) trial: Option<Span>,
+    pub(crate) duration: Option<Span>,
     /// Maximum number of trials per load, and number of trials per latency measurement [default: 3]
     #[arg(long, value_name = "N")]
     pub(crate) tries: Option<u32>,
@@ -221,7 +221,7 @@ impl BenchOptions {
             sizes: or_file(self.sizes, file.sizes),
             loss: self.loss.or(file.loss),
             precision: self.precision.or(file.precision),
-            trial: self.trial.or(file.trial),
+            duration: self.duration.or(file.duration),
             tries: self.tries.or(file.tries),
             agree: self.agree.or(file.agree),
             rounds: self.rounds.or(file.rounds),
@@ -260,7 +260,7 @@ impl BenchOptions {
             },
             loss: self.loss.map_or(0.005, |loss| loss.0),
             precision: self.precision.map_or(0.01, |precision| precision.0),
-            trial: self.trial.map_or(2.0, |trial| trial.0.as_secs_f64()),
+            trial: self.duration.map_or(2.0, |trial| trial.0.as_secs_f64()),
             tries: self.tries.unwrap_or(3),
             agree: self.agree.map_or(0.5, |agree| agree.0),
             rounds: self.rounds.unwrap_or(1),

@@ -1,9 +1,8 @@
 //! The generator's part of the command line.
 
 use super::parse::key_and_value;
-use crate::settings::value::Span;
 use clap::Args;
-use console::Output;
+use console::{Output, Span, duration};
 use generator::rate::Rate;
 use generator::rig::Timing;
 use generator::schedule::Pace;
@@ -11,10 +10,6 @@ use generator::{Sizes, Transport};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use wire::MacAddress;
-
-/// Maximum run, warm-up or timeout, in seconds: a week. Times in tags wrap around after 78 hours, delays do
-/// not.
-const LONGEST: u64 = 7 * 86_400;
 
 /// Keys and fields of a stream: the end of the long help and of the manual page.
 pub(crate) const KEYS: &str = include_str!("stream-keys.txt").trim_ascii_end();
@@ -40,13 +35,13 @@ pub(crate) struct GenArgs {
     #[arg(long, default_value = "constant", value_parser = pace, value_name = "PACE")]
     pub(crate) pace: Pace,
     /// Duration of the measurement
-    #[arg(long, default_value = "5s", value_parser = span, value_name = "TIME")]
+    #[arg(long, default_value = "5s", value_parser = duration::positive, value_name = "TIME")]
     pub(crate) duration: Span,
     /// Duration of the warm-up, which is not measured
-    #[arg(long, default_value = "500ms", value_parser = any_span, value_name = "TIME")]
+    #[arg(long, default_value = "500ms", value_parser = duration::any, value_name = "TIME")]
     pub(crate) warm_up: Span,
     /// Timeout for ports to become ready
-    #[arg(long, default_value = "10s", value_parser = span, value_name = "TIME")]
+    #[arg(long, default_value = "10s", value_parser = duration::positive, value_name = "TIME")]
     pub(crate) timeout: Span,
     /// Maximum burst in frames of a stream that is behind schedule; the excess is not sent and is counted
     /// [default: frames due in 10 ms, limited to 64 to 1024, or frames due in 1 ms if that is more]
@@ -118,16 +113,6 @@ impl GenArgs {
             announce: !self.no_announce,
         }
     }
-}
-
-fn any_span(text: &str) -> Result<Span, String> {
-    let span: Span = text.parse().map_err(|_| "expected a number with a unit, such as 5s or 200ms")?;
-    if span.0.as_secs() < LONGEST { Ok(span) } else { Err("expected less than a week".to_owned()) }
-}
-
-fn span(text: &str) -> Result<Span, String> {
-    let span = any_span(text)?;
-    if span.0.as_millis() > 0 { Ok(span) } else { Err("expected at least 1ms".to_owned()) }
 }
 
 fn pace(text: &str) -> Result<Pace, String> {

@@ -1,9 +1,8 @@
 //! Arguments of `demo` and `guest`.
 
-use super::parse::seconds;
 use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use console::Output;
+use console::{Output, Span, duration};
 use generator::rate::Rate;
 use guest::hostile::{ATTACKS, Attack, find};
 use port::virtio_user::RingKind;
@@ -93,11 +92,12 @@ pub(crate) struct DemoArgs {
     #[arg(long = "size", value_name = "BYTES|mix")]
     pub(crate) sizes: Vec<FrameSize>,
     /// Duration per size
-    #[arg(long, default_value_t = 5.0, value_parser = seconds, value_name = "SECONDS")]
-    pub(crate) seconds: f64,
-    /// Number of circulating frames per guest
-    #[arg(long, default_value_t = 256, value_parser = RangedU64ValueParser::<u32>::new().range(1..=32_768))]
-    pub(crate) packets: u32,
+    #[arg(long, default_value = "5s", value_parser = duration::positive, value_name = "TIME")]
+    pub(crate) duration: Span,
+    /// Number of frames that each guest puts into circulation
+    #[arg(long, default_value_t = 256, value_name = "N",
+          value_parser = RangedU64ValueParser::<u32>::new().range(1..=32_768))]
+    pub(crate) in_flight: u32,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
@@ -137,15 +137,15 @@ pub(crate) struct GuestArgs {
     /// Size of sent frames in bytes, or `mix`
     #[arg(long, default_value = "64", value_name = "BYTES|mix")]
     pub(crate) size: FrameSize,
-    /// Duration of the run [default: until SIGINT or SIGTERM]
-    #[arg(long, value_parser = seconds, value_name = "SECONDS")]
-    pub(crate) seconds: Option<f64>,
+    /// Maximum duration of the run, which SIGINT and SIGTERM end before [default: until then]
+    #[arg(long, value_parser = duration::positive, value_name = "TIME")]
+    pub(crate) duration: Option<Span>,
     /// CPU to pin the guest to
     #[arg(long)]
     pub(crate) cpu: Option<usize>,
     /// Number of frames that each device puts into circulation (macswap and io), at most half its ring
-    #[arg(long, default_value_t = 0)]
-    pub(crate) packets: u32,
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(crate) in_flight: u32,
     /// MAC address of the first device; each further device has the next address
     #[arg(long, default_value = "02:00:00:00:00:01")]
     pub(crate) mac: MacAddress,
@@ -174,7 +174,7 @@ pub(crate) struct GuestArgs {
 pub(crate) struct HostileArgs {
     /// Attack the switch. The device on the first socket sends; the device on a second socket receives, if
     /// there is one, else frames are addressed to `--peer`
-    #[arg(long, value_name = "NAME", value_parser = attack(), conflicts_with = "packets")]
+    #[arg(long, value_name = "NAME", value_parser = attack(), conflicts_with = "in_flight")]
     pub(crate) hostile: Option<&'static Attack>,
     /// Attack even if the switch does not offer the features that the attack requires
     #[arg(long, requires = "hostile")]

@@ -12,10 +12,9 @@ pub(crate) mod switch;
 use bench::{BenchArgs, SuperviseArgs};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use console::{Output, ShowArgs};
+use console::{Output, QuietArgs, ShowArgs, Span, duration};
 use generator::GenArgs;
 use guest::{DemoArgs, GuestArgs};
-use parse::seconds;
 use std::path::PathBuf;
 use switch::{BridgesCommand, FdbCommand, PlacementCommand, PortsCommand, RebalanceArgs, WorkersCommand};
 
@@ -56,6 +55,8 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) control: ControlArgs,
+    #[command(flatten)]
+    pub(crate) quiet: QuietArgs,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -104,12 +105,15 @@ pub(crate) enum Command {
     /// Stop the running switch
     Stop,
     /// Start a switch with two built-in guests and show their traffic
+    #[command(
+        after_help = "SIGINT and SIGTERM end a run early (exit code 1); the results so far are printed."
+    )]
     Demo(DemoArgs),
     /// Run a virtio-user guest of any vhost-user switch
     Guest(GuestArgs),
     /// Send streams of frames through a switch, and report throughput, loss and latency
     #[command(
-        after_help = "SIGINT and SIGTERM end a run early; the results so far are printed.",
+        after_help = "SIGINT and SIGTERM end a run early (exit code 1); the results so far are printed.",
         after_long_help = generator::KEYS
     )]
     Gen(Box<GenArgs>),
@@ -136,9 +140,9 @@ pub(crate) enum Command {
     },
     /// Print the man page, or write one page per command to a directory
     Man {
-        /// Directory for one page per command
+        /// Write one page per command into this directory, which is created if missing
         #[arg(long, value_name = "DIR")]
-        dir: Option<PathBuf>,
+        out: Option<PathBuf>,
     },
 }
 
@@ -151,11 +155,8 @@ pub(crate) struct RunArgs {
     /// Format of the log on standard error
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     pub(crate) log: LogFormat,
-    /// Log only warnings and errors
-    #[arg(short, long, conflicts_with = "verbose")]
-    pub(crate) quiet: bool,
     /// Log more
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "quiet")]
     pub(crate) verbose: bool,
 }
 
@@ -214,9 +215,9 @@ pub(crate) struct SnippetArgs {
 /// Arguments of `top`.
 #[derive(Args, Debug)]
 pub(crate) struct TopArgs {
-    /// Interval between readings, in seconds
-    #[arg(long, short, default_value_t = 1.0, value_parser = seconds, value_name = "SECONDS")]
-    pub(crate) interval: f64,
+    /// Interval between readings
+    #[arg(long, short, default_value = "1s", value_parser = duration::positive, value_name = "TIME")]
+    pub(crate) interval: Span,
     /// Print one reading and exit
     #[arg(long)]
     pub(crate) once: bool,

@@ -2,14 +2,17 @@
 
 use super::parse::key_and_value;
 use crate::settings::kinds;
-use crate::settings::value::Span;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use console::{Output, ShowArgs};
+use console::{Output, ShowArgs, Span, duration};
 use std::path::PathBuf;
 
 /// Commands on ports.
 #[derive(Debug, Subcommand)]
+#[command(
+    after_help = "A port has no `set`: its options are fixed while it exists. Remove the port, and add it with \
+    other options."
+)]
 pub(crate) enum PortsCommand {
     /// Show ports with their counters
     Show(PortsShowArgs),
@@ -22,16 +25,25 @@ pub(crate) enum PortsCommand {
     ///
     /// The port is removed from the running switch. The configuration file is not written: a port with a
     /// section there returns at the next start.
-    Remove {
-        /// Name of the port
-        name: String,
-    },
+    #[command(visible_alias = "del")]
+    Remove(PortsRemoveArgs),
+}
+
+/// Arguments of `ports remove`.
+#[derive(Args, Debug)]
+pub(crate) struct PortsRemoveArgs {
+    /// Name of the port
+    #[arg(id = "port", value_name = "NAME")]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
 }
 
 /// Arguments of `ports show`.
 #[derive(Args, Debug)]
 pub(crate) struct PortsShowArgs {
     /// Show only this port, with all its counters
+    #[arg(id = "port", value_name = "NAME")]
     pub(crate) name: Option<String>,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
@@ -105,17 +117,34 @@ pub(crate) struct PortsAddArgs {
     /// any]
     #[arg(long, value_name = "SOURCES", value_delimiter = ',')]
     pub(crate) sources: Vec<String>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
 }
 
 /// Commands on bridges.
 #[derive(Debug, Subcommand)]
+#[command(
+    after_help = "Bridges have no `add`, `remove` or `set`: a switch creates the bridges of its configuration \
+    file when it starts."
+)]
 pub(crate) enum BridgesCommand {
     /// Show bridges with their ports' counters and the most recent refused moves
-    Show(ShowArgs),
+    Show(BridgesShowArgs),
+}
+
+/// Arguments of `bridges show`.
+#[derive(Args, Debug)]
+pub(crate) struct BridgesShowArgs {
+    /// Show only this bridge
+    #[arg(id = "bridge", value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
 }
 
 /// Commands on forwarding tables.
 #[derive(Debug, Subcommand)]
+#[command(after_help = "An entry has no `set`: `add` replaces it.")]
 pub(crate) enum FdbCommand {
     /// Show learned and static addresses
     Show(FdbShowArgs),
@@ -170,6 +199,8 @@ pub(crate) struct FdbAddArgs {
     /// VLAN of the address; 0 for untagged frames of a port without VLANs
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=4094))]
     pub(crate) vlan: u16,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
 }
 
 /// Arguments of `fdb flush`.
@@ -177,6 +208,8 @@ pub(crate) struct FdbAddArgs {
 pub(crate) struct FdbFlushArgs {
     #[command(flatten)]
     pub(crate) selection: FdbSelection,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
 }
 
 /// Arguments of `fdb remove`.
@@ -186,10 +219,16 @@ pub(crate) struct FdbRemoveArgs {
     pub(crate) mac: String,
     #[command(flatten)]
     pub(crate) selection: FdbSelection,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
 }
 
 /// Commands on workers.
 #[derive(Debug, Subcommand)]
+#[command(
+    after_help = "Workers have no `remove` or `set`, and only a pipeline has `add`: the switch starts the \
+    workers of its configuration file. `linerate rebalance` moves queues between workers."
+)]
 pub(crate) enum WorkersCommand {
     /// Show workers with their counters
     Show(ShowArgs),
@@ -207,8 +246,10 @@ pub(crate) struct WorkersAddArgs {
     #[arg(long, value_parser = ["rx", "work", "tx"])]
     pub(crate) role: String,
     /// CPU to pin the stage to [default: not pinned]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "CPU")]
     pub(crate) cpu: Option<usize>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
 }
 
 /// Commands on the placement.
@@ -228,8 +269,8 @@ pub(crate) struct RebalanceArgs {
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Duration of the load measurement, from 10ms to 8s
-    #[arg(long, value_name = "TIME", default_value = "1s")]
-    pub(crate) over: Span,
+    #[arg(long, default_value = "1s", value_parser = duration::positive, value_name = "TIME")]
+    pub(crate) duration: Span,
     /// Minimum gain for a move: reduction of the busiest worker's load, as a share of a core from 0.01 to 1
     /// [default: as in `[placement]`, or 0.1]
     #[arg(long, value_name = "SHARE")]

@@ -16,11 +16,9 @@ use guest::{Descriptors, FrameSizes, GuestConfig, GuestDevice, GuestError, Guest
 use port::virtio_user::{FrontEnd, FrontEndError, FrontEndListener};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use wire::MacAddress;
 
@@ -67,84 +65,82 @@ enum Endpoint {
 }
 
 /// A device that is connected or waits for its back end.
-struct Seat {
-    door: Endpoint,
+struct Device {
+    endpoint: Endpoint,
     config: GuestConfig,
     /// Whether to wait for a back end that was never available.
     waits: bool,
-    device: Option<Box<dyn GuestDevice>>,
+    /// The driver, while a back end is connected.
+    connected: Option<Box<dyn GuestDevice>>,
     connects: u64,
     before: GuestStats,
     /// Received frames at the last change, and its time.
-    heard: (u64, Instant),
+    last_received: (u64, Instant),
 }
 
 /// Runs the guest.
 pub(crate) fn run(args: &GuestArgs) -> anyhow::Result<()> {
     cpu::pin(args.cpu)?;
-    let ending = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, ending.clone())?;
-    }
+    let ending = console::stop_on_signals()?;
     if let Some(attack) = args.attack.hostile {
         return hostile::run(attack, args, &ending);
     }
-    let mut seats = seats(args, args.wait)?;
-    while !ending.load(Ordering::Relaxed) && seats.iter().any(|seat| seat.device.is_none()) {
-        seats.iter_mut().try_for_each(Seat::sit)?;
+    let mut devices = devices(args, args.wait)?;
+    while !ending.load(Ordering::Relaxed) && devices.iter().any(|device| device.connected.is_none()) {
+        devices.iter_mut().try_for_each(Device::connect)?;
     }
     let began = Instant::now();
-    let until = args.seconds.map(|s| began + Duration::from_secs_f64(s));
+    let until = args.duration.map(|duration| began + duration.0);
     while !ending.load(Ordering::Relaxed) && until.is_none_or(|at| Instant::now() < at) {
         for _ in 0..STEPS {
-            for seat in &mut seats {
-                seat.step()?;
+            for device in &mut devices {
+                device.step()?;
             }
         }
-        seats.iter_mut().try_for_each(Seat::check)?;
+        devices.iter_mut().try_for_each(Device::check)?;
     }
-    let report = report(args, &mut seats, began.elapsed());
+    let report = report(args, &mut devices, began.elapsed());
     print(args.output, &report)?;
     Ok(())
 }
 
 /// A guest driven by another thread's loop.
 pub(crate) struct Inside {
-    seats: Vec<Seat>,
+    devices: Vec<Device>,
 }
 
 impl Inside {
     /// Creates the listening sockets; does not wait for connections.
     pub(crate) fn new(args: &GuestArgs) -> Result<Self, Diagnostic> {
-        Ok(Self { seats: seats(args, true)? })
+        Ok(Self { devices: devices(args, true)? })
     }
 
     /// Connects devices whose back end is available. Returns whether all are connected.
-    pub(crate) fn sit(&mut self) -> Result<bool, Diagnostic> {
-        self.seats.iter_mut().try_for_each(Seat::sit)?;
-        Ok(self.seats.iter().all(|seat| seat.device.is_some()))
+    pub(crate) fn connect(&mut self) -> Result<bool, Diagnostic> {
+        self.devices.iter_mut().try_for_each(Device::connect)?;
+        Ok(self.devices.iter().all(|device| device.connected.is_some()))
     }
 
     /// Polls each device once.
     #[inline]
     pub(crate) fn step(&mut self) -> Result<(), Diagnostic> {
-        self.seats.iter_mut().try_for_each(Seat::step)
+        self.devices.iter_mut().try_for_each(Device::step)
     }
 }
 
-fn seats(args: &GuestArgs, waits: bool) -> Result<Vec<Seat>, Diagnostic> {
+fn devices(args: &GuestArgs, waits: bool) -> Result<Vec<Device>, Diagnostic> {
     validate_size(args)?;
     let connect = args.socket.connect.iter().map(|path| Ok(Endpoint::Connect(path.clone())));
     let listen = args.socket.listen.iter().map(|path| match FrontEndListener::bind(path) {
         Ok(listener) => Ok(Endpoint::Listen(path.clone(), listener)),
         Err(error) => Err(Diagnostic::bad(path.display(), error, "choose another path for the socket")),
     });
-    let doors = connect.chain(listen).collect::<Result<Vec<_>, _>>()?;
-    let count = doors.len();
-    Ok(doors
+    let endpoints = connect.chain(listen).collect::<Result<Vec<_>, _>>()?;
+    let count = endpoints.len();
+    Ok(endpoints
         .into_iter()
         .enumerate()
-        .map(|(n, door)| Seat::new(door, config(args, n, count), waits))
+        .map(|(n, endpoint)| Device::new(endpoint, config(args, n, count), waits))
         .collect())
 }
 
@@ -177,7 +173,7 @@ fn config(args: &GuestArgs, n: usize, count: usize) -> GuestConfig {
         mac: mac(n),
         peer: args.peer.map_or_else(|| mac(next), wire::MacAddress::octets),
         sizes: sizes(args.size),
-        packets: args.packets,
+        packets: args.in_flight,
     }
 }
 
@@ -205,32 +201,32 @@ fn sizes(size: FrameSize) -> FrameSizes {
     }
 }
 
-impl Seat {
-    fn new(door: Endpoint, config: GuestConfig, waits: bool) -> Self {
+impl Device {
+    fn new(endpoint: Endpoint, config: GuestConfig, waits: bool) -> Self {
         Self {
-            door,
+            endpoint,
             config,
             waits,
-            device: None,
+            connected: None,
             connects: 0,
             before: GuestStats::default(),
-            heard: (0, Instant::now()),
+            last_received: (0, Instant::now()),
         }
     }
 
     fn socket(&self) -> &PathBuf {
-        match &self.door {
+        match &self.endpoint {
             Endpoint::Connect(path) | Endpoint::Listen(path, _) => path,
         }
     }
 
     /// Connects if the back end is available. Returns an error if it lacks a required feature, or if it was never
     /// available and is not to be waited for.
-    fn sit(&mut self) -> Result<(), Diagnostic> {
-        if self.device.is_some() {
+    fn connect(&mut self) -> Result<(), Diagnostic> {
+        if self.connected.is_some() {
             return Ok(());
         }
-        let front_end = match &self.door {
+        let front_end = match &self.endpoint {
             Endpoint::Connect(path) => FrontEnd::connect(path, TIMEOUT),
             Endpoint::Listen(_, listener) => listener.accept(TIMEOUT),
         };
@@ -246,7 +242,7 @@ impl Seat {
         };
         match guest::plug_in(front_end, &self.config) {
             Ok(device) => {
-                self.device = Some(device);
+                self.connected = Some(device);
                 self.connects += 1;
                 Ok(())
             }
@@ -261,7 +257,7 @@ impl Seat {
 
     #[inline]
     fn step(&mut self) -> Result<(), Diagnostic> {
-        let Some(device) = &mut self.device else { return Ok(()) };
+        let Some(device) = &mut self.connected else { return Ok(()) };
         match device.step() {
             Ok(_) => Ok(()),
             Err(error) => Err(Diagnostic::failed(
@@ -274,26 +270,26 @@ impl Seat {
 
     /// Makes the device replace lost frames, e.g. if the switch did not forward yet.
     fn renew_after_silence(&mut self) {
-        let (now, heard) = (Instant::now(), self.stats().rx_packets);
-        if heard != self.heard.0 {
-            self.heard = (heard, now);
-        } else if now - self.heard.1 > SILENCE {
-            self.heard.1 = now;
-            self.device.iter_mut().for_each(|device| device.renew());
+        let (now, received) = (Instant::now(), self.stats().rx_packets);
+        if received != self.last_received.0 {
+            self.last_received = (received, now);
+        } else if now - self.last_received.1 > SILENCE {
+            self.last_received.1 = now;
+            self.connected.iter_mut().for_each(|device| device.renew());
         }
     }
 
     /// Detects that the back end has disconnected, and reconnects.
     fn check(&mut self) -> Result<(), Diagnostic> {
-        if let Some(device) = self.device.take_if(|device| device.is_closed()) {
+        if let Some(device) = self.connected.take_if(|device| device.is_closed()) {
             self.before = sum(self.before, device.stats());
         }
         self.renew_after_silence();
-        self.sit()
+        self.connect()
     }
 
     fn stats(&self) -> GuestStats {
-        self.device.as_ref().map_or(self.before, |device| sum(self.before, device.stats()))
+        self.connected.as_ref().map_or(self.before, |device| sum(self.before, device.stats()))
     }
 }
 
@@ -319,19 +315,19 @@ fn sum(a: GuestStats, b: GuestStats) -> GuestStats {
     }
 }
 
-fn report(args: &GuestArgs, seats: &mut [Seat], elapsed: Duration) -> GuestReport {
+fn report(args: &GuestArgs, devices: &mut [Device], elapsed: Duration) -> GuestReport {
     let seconds = elapsed.as_secs_f64();
-    let device = |seat: &mut Seat| {
-        let stats = seat.stats();
-        if let Some(device) = seat.device.take() {
+    let device = |device: &mut Device| {
+        let stats = device.stats();
+        if let Some(device) = device.connected.take() {
             // The results are already taken; a back end that no longer replies does not affect them.
             let _ = device.unplug();
         }
         let rate = |packets: u64| packets as f64 / seconds / 1e6;
         DeviceReport {
-            socket: seat.socket().clone(),
-            mac: seat.config.mac.into(),
-            connects: seat.connects,
+            socket: device.socket().clone(),
+            mac: device.config.mac.into(),
+            connects: device.connects,
             rx_packets: stats.rx_packets,
             rx_bytes: stats.rx_bytes,
             tx_packets: stats.tx_packets,
@@ -340,7 +336,7 @@ fn report(args: &GuestArgs, seats: &mut [Seat], elapsed: Duration) -> GuestRepor
             empty_polls: stats.empty_polls as f64 / stats.polls.max(1) as f64,
         }
     };
-    GuestReport { seconds, cpu: args.cpu, devices: seats.iter_mut().map(device).collect() }
+    GuestReport { seconds, cpu: args.cpu, devices: devices.iter_mut().map(device).collect() }
 }
 
 fn print(output: Output, report: &GuestReport) -> anyhow::Result<()> {

@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod check;
+pub(crate) mod completion;
 mod cpu;
 pub(crate) mod demo;
 pub(crate) mod generate;

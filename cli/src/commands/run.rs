@@ -16,7 +16,6 @@ use crate::settings::topology::Topology;
 use console::Diagnostic;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -26,7 +25,7 @@ use tracing::Level;
 pub(crate) fn run(args: &RunArgs, socket: Option<&Path>) -> anyhow::Result<()> {
     let topology = config::read(&args.config, &Host::here(), socket)?;
     let path = topology.switch.control.clone().unwrap_or_else(host::default_control);
-    log::start(args.log, level(args))?;
+    log::start(args.log, level(args.verbose))?;
     let mut signals = catch_signals()?;
     host::raise_descriptor_limit();
     let (claim, listener) = control::claim(&path)?;
@@ -36,22 +35,22 @@ pub(crate) fn run(args: &RunArgs, socket: Option<&Path>) -> anyhow::Result<()> {
     let service = Arc::new(ApiService::new(topology, path, Box::new(data_plane), move || waker.close()));
     let server = server::start(listener, service.clone())?;
     for error in awaited {
-        tell(&format!("linerate: {error}\n    until then the port waits"));
+        console::warn(&format!("linerate: {error}\n    until then the port waits"));
     }
-    tell(&greeting);
+    console::aside(&greeting);
     wait(&mut signals);
     drop(server);
     drop(service);
     drop(claim);
-    tell("linerate: stopped");
+    console::aside("linerate: stopped");
     Ok(())
 }
 
-fn level(args: &RunArgs) -> Level {
-    match (args.quiet, args.verbose) {
-        (true, _) => Level::WARN,
-        (_, true) => Level::DEBUG,
-        _ => Level::INFO,
+fn level(verbose: bool) -> Level {
+    match verbose {
+        true => Level::DEBUG,
+        false if console::is_quiet() => Level::WARN,
+        false => Level::INFO,
     }
 }
 
@@ -77,7 +76,9 @@ fn wait(signals: &mut Signals) {
     for signal in signals.forever() {
         match signal {
             SIGHUP => {
-                tell("linerate: SIGHUP is ignored; change a running switch with `linerate ports` and `fdb`");
+                console::warn(
+                    "linerate: SIGHUP is ignored; change a running switch with `linerate ports` and `fdb`",
+                );
             }
             _ => return,
         }
@@ -86,9 +87,4 @@ fn wait(signals: &mut Signals) {
 
 fn greeting(topology: &Topology, path: &Path) -> String {
     format!("{topology}\nlinerate: running, control socket {}; Ctrl-C ends it", path.display())
-}
-
-/// Notifies the service manager; it may have stopped listening.
-fn tell(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
 }

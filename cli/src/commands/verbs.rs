@@ -5,8 +5,9 @@ use crate::api::model::{
     FdbReport, Flushed, PlacementReport, PortReport, RebalanceRequest, Status, WorkerAdded, WorkersReport,
 };
 use crate::args::switch::{
-    FdbAddArgs, FdbCommand, FdbSelection, FdbShowArgs, PlacementCommand, PortsAddArgs, PortsCommand,
-    PortsShowArgs, RebalanceArgs, WorkersAddArgs, WorkersCommand,
+    BridgesCommand, FdbAddArgs, FdbCommand, FdbFlushArgs, FdbRemoveArgs, FdbSelection, FdbShowArgs,
+    PlacementCommand, PortsAddArgs, PortsCommand, PortsRemoveArgs, PortsShowArgs, RebalanceArgs,
+    WorkersAddArgs, WorkersCommand,
 };
 use crate::commands::show::{placing, tables};
 use crate::dataplane::report::{BridgeReport, FdbEntry, Origin};
@@ -27,10 +28,19 @@ pub(crate) fn status(client: &Client, output: Output) -> anyhow::Result<()> {
     console::print(&client.get::<Status>("/v1/status")?, output, tables::status)
 }
 
-/// `linerate bridges show`
-pub(crate) fn bridges(client: &Client, output: Output) -> anyhow::Result<()> {
-    let bridges: Vec<BridgeReport> = client.get("/v1/bridges")?;
-    console::print(&bridges, output, |bridges| tables::bridges(bridges))
+/// `linerate bridges ...`
+pub(crate) fn bridges(client: &Client, command: &BridgesCommand) -> anyhow::Result<()> {
+    let BridgesCommand::Show(args) = command;
+    let mut bridges: Vec<BridgeReport> = client.get("/v1/bridges")?;
+    let Some(name) = &args.name else {
+        return console::print(&bridges, args.show.output, |bridges| tables::bridges(bridges));
+    };
+    bridges.retain(|bridge| bridge.name == *name);
+    let Some(bridge) = bridges.first() else {
+        let remedy = "see the bridges in `linerate bridges show`";
+        return Err(Diagnostic::bad(format!("bridge \"{name}\""), "there is no such bridge", remedy).into());
+    };
+    console::print(bridge, args.show.output, |bridge| tables::bridges(std::slice::from_ref(bridge)))
 }
 
 /// `linerate workers ...`
@@ -48,9 +58,11 @@ fn add_worker(client: &Client, args: &WorkersAddArgs) -> anyhow::Result<()> {
         Some(cpu) => json!({ "role": args.role, "cpu": cpu }),
         None => json!({ "role": args.role }),
     };
-    let WorkerAdded { index, role, cpu } = client.post("/v1/workers", &body)?;
-    let place = cpu.map_or("any cpu".to_owned(), |cpu| format!("cpu {cpu}"));
-    console::line(&format!("added worker {index}: {}, {place}", role.name()))?;
+    let added: WorkerAdded = client.post("/v1/workers", &body)?;
+    console::print(&added, args.show.output, |WorkerAdded { index, role, cpu }| {
+        let place = cpu.map_or("any cpu".to_owned(), |cpu| format!("cpu {cpu}"));
+        format!("added worker {index}: {}, {place}", role.name())
+    })?;
     console::aside("the configuration file was not changed");
     Ok(())
 }
@@ -60,15 +72,17 @@ pub(crate) fn ports(client: &Client, command: &PortsCommand) -> anyhow::Result<(
     match command {
         PortsCommand::Show(args) => show_ports(client, args),
         PortsCommand::Add(args) => add_port(client, args),
-        PortsCommand::Remove { name } => {
-            let port: PortSettings = client.delete(&format!("/v1/ports/{}", quote(name)))?;
-            console::line(&format!("removed {port}"))?;
-            console::aside(
-                "the configuration file was not changed: a port with a section there returns at the next start",
-            );
-            Ok(())
-        }
+        PortsCommand::Remove(args) => remove_port(client, args),
     }
+}
+
+fn remove_port(client: &Client, args: &PortsRemoveArgs) -> anyhow::Result<()> {
+    let port: PortSettings = client.delete(&format!("/v1/ports/{}", quote(&args.name)))?;
+    console::print(&port, args.show.output, |port| format!("removed {port}"))?;
+    console::aside(
+        "the configuration file was not changed: a port with a section there returns at the next start",
+    );
+    Ok(())
 }
 
 fn show_ports(client: &Client, args: &PortsShowArgs) -> anyhow::Result<()> {
@@ -82,11 +96,12 @@ fn show_ports(client: &Client, args: &PortsShowArgs) -> anyhow::Result<()> {
 
 fn add_port(client: &Client, args: &PortsAddArgs) -> anyhow::Result<()> {
     let port: PortReport = client.patient().post("/v1/ports", &port_request(args)?)?;
-    console::line(&format!("added {}, bridge {}", port.settings, port.settings.bridge))?;
     let section = section::port(&port.settings)?;
-    console::line(&format!(
-        "the configuration file was not changed; to keep this port, add to it:\n\n{section}"
-    ))
+    console::print(&port, args.show.output, |port| {
+        let settings = &port.settings;
+        let remark = "the configuration file was not changed; to keep this port, add to it:";
+        format!("added {settings}, bridge {}\n{remark}\n\n{section}", settings.bridge)
+    })
 }
 
 /// Request body: the given options under their names in the configuration file.
@@ -155,19 +170,27 @@ pub(crate) fn read_value(text: &str) -> Value {
 pub(crate) fn fdb(client: &Client, command: &FdbCommand) -> anyhow::Result<()> {
     match command {
         FdbCommand::Show(args) => show_fdb(client, args),
-        FdbCommand::Add(args) => pin(client, args),
-        FdbCommand::Remove(args) => {
-            let path = format!("/v1/fdb/{}?{}", quote(&args.mac), filter(&args.selection));
-            let FdbEntry { bridge, mac, vlan, port, origin, .. } = client.delete(&path)?;
-            let kind = if origin == Origin::Static { "static" } else { "learned" };
-            let vlan = if vlan == 0 { String::new() } else { format!(", VLAN {vlan}") };
-            console::line(&format!("removed {kind} {mac} at port {port}, bridge {bridge}{vlan}"))
-        }
-        FdbCommand::Flush(args) => {
-            let Flushed { flushed } = client.delete(&format!("/v1/fdb?{}", filter(&args.selection)))?;
-            console::line(&format!("removed {flushed} learned addresses"))
-        }
+        FdbCommand::Add(args) => add_address(client, args),
+        FdbCommand::Remove(args) => remove_address(client, args),
+        FdbCommand::Flush(args) => flush(client, args),
     }
+}
+
+fn remove_address(client: &Client, args: &FdbRemoveArgs) -> anyhow::Result<()> {
+    let path = format!("/v1/fdb/{}?{}", quote(&args.mac), filter(&args.selection));
+    let entry: FdbEntry = client.delete(&path)?;
+    console::print(&entry, args.show.output, |FdbEntry { bridge, mac, vlan, port, origin, .. }| {
+        let kind = if *origin == Origin::Static { "static" } else { "learned" };
+        let vlan = if *vlan == 0 { String::new() } else { format!(", VLAN {vlan}") };
+        format!("removed {kind} {mac} at port {port}, bridge {bridge}{vlan}")
+    })
+}
+
+fn flush(client: &Client, args: &FdbFlushArgs) -> anyhow::Result<()> {
+    let flushed: Flushed = client.delete(&format!("/v1/fdb?{}", filter(&args.selection)))?;
+    console::print(&flushed, args.show.output, |Flushed { flushed }| {
+        format!("removed {flushed} learned addresses")
+    })
 }
 
 fn show_fdb(client: &Client, args: &FdbShowArgs) -> anyhow::Result<()> {
@@ -176,9 +199,10 @@ fn show_fdb(client: &Client, args: &FdbShowArgs) -> anyhow::Result<()> {
     console::print(&report, args.show.output, tables::fdb)
 }
 
-fn pin(client: &Client, args: &FdbAddArgs) -> anyhow::Result<()> {
+fn add_address(client: &Client, args: &FdbAddArgs) -> anyhow::Result<()> {
     let body = json!({ "mac": args.mac, "port": args.port, "vlan": args.vlan });
-    console::line(&format!("added {}", client.post::<StaticEntry>("/v1/fdb", &body)?))
+    let added: StaticEntry = client.post("/v1/fdb", &body)?;
+    console::print(&added, args.show.output, |entry| format!("added {entry}"))
 }
 
 fn filter(selection: &FdbSelection) -> String {
@@ -201,7 +225,7 @@ pub(crate) fn placement(client: &Client, command: &PlacementCommand) -> anyhow::
 
 /// `linerate rebalance`
 pub(crate) fn rebalance(client: &Client, args: &RebalanceArgs) -> anyhow::Result<()> {
-    let over_ms = u64::try_from(args.over.0.as_millis()).unwrap_or(u64::MAX);
+    let over_ms = u64::try_from(args.duration.0.as_millis()).unwrap_or(u64::MAX);
     let threshold = args.threshold.map(finite).transpose()?;
     let wanted = RebalanceRequest { dry_run: args.dry_run, over_ms, threshold };
     let found: Balance = client.post("/v1/rebalance", &serde_json::to_value(wanted)?)?;

@@ -44,7 +44,7 @@ pub(super) fn worker_config(worker: &WorkerSettings) -> WorkerConfig {
 pub(super) fn bridge_config(bridge: &BridgeSettings) -> BridgeConfig {
     BridgeConfig {
         capacity: bridge.table as usize,
-        ageing_seconds: bridge.ageing,
+        ageing_seconds: u32::try_from(bridge.ageing.0.as_secs()).unwrap_or(u32::MAX),
         forward_reserved: bridge.forward_reserved,
         mac_moves: match bridge.mac_moves {
             topology::MacMoves::Guarded => MacMoves::Guarded,

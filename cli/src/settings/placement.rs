@@ -1,7 +1,8 @@
 //! `[placement]`: configured placement of threads and queues, as a plain value. `config` resolves it for this
 //! machine; the switch applies it.
 
-use crate::settings::value::{Decimal, Span};
+use crate::settings::value::Decimal;
+use console::Span;
 use engine::placement::{Pattern, Plan, QueueAffinity, QueueName, SeatError, Stages};
 use serde::Serialize;
 use std::collections::BTreeMap;

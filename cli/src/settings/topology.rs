@@ -9,13 +9,17 @@ use crate::settings::placement::Placement;
 use crate::settings::reader::validation::PortCommon;
 use crate::settings::security::Security;
 use crate::settings::wrappers::Wrappers;
+use console::Span;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 use wire::MacAddress;
 
 /// Maximum number of ports at one time. Counters and tables for all of them are allocated at start.
 pub(crate) const MOST_PORTS: usize = 1024;
+/// Default ageing time (IEEE 802.1Q table 8-6).
+const AGEING: Span = Span(Duration::from_mins(5));
 
 /// Configuration of a whole switch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -111,8 +115,8 @@ pub(crate) enum MacMoves {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct BridgeSettings {
     pub(crate) name: String,
-    /// Ageing time in seconds: unused addresses are removed after it.
-    pub(crate) ageing: u32,
+    /// Ageing time: unused addresses are removed after it.
+    pub(crate) ageing: Span,
     /// Capacity of the address table.
     pub(crate) table: u32,
     /// Maximum addresses learned per port, unless the port sets `max_macs`.
@@ -131,7 +135,7 @@ impl BridgeSettings {
     pub(crate) fn named(name: &str) -> Self {
         Self {
             name: name.to_owned(),
-            ageing: 300,
+            ageing: AGEING,
             table: 65_536,
             max_macs_per_port: None,
             forward_reserved: false,
@@ -310,7 +314,7 @@ impl fmt::Display for WorkerSettings {
 impl fmt::Display for BridgeSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "bridge {}: {} addresses", self.name, self.table)?;
-        write!(f, ", aged out after {} s", self.ageing)?;
+        write!(f, ", aged out after {}", self.ageing)?;
         if let Some(most) = self.max_macs_per_port {
             write!(f, ", at most {most} per port")?;
         }

@@ -5,12 +5,13 @@ use crate::settings::kinds::kind::OpenError;
 use crate::settings::model::ModelKind;
 use crate::settings::reader::fields::Fields;
 use crate::settings::reader::files::output;
-use crate::settings::reader::node::{Node, Value};
+use crate::settings::reader::node::Value;
 use crate::settings::reader::validation::Validation;
-use crate::settings::value::{Decimal, Span};
+use crate::settings::value::Decimal;
 use ::port::PortControl;
 use ::port::pcap::Output;
 use ::port::wrap::{self as port_kind, Ways};
+use console::Span;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -293,10 +294,12 @@ fn read_delay(fields: &mut Fields<'_, '_>) -> Option<Delay> {
     let node = fields.node("delay")?;
     let delay = match &node.value {
         Value::List(list) => match list.as_slice() {
-            [least, most] => Delay::Between([span(fields, least)?, span(fields, most)?]),
-            _ => return fields.not("delay", node, "a time such as \"1ms\", or two: [\"1ms\", \"3ms\"]"),
+            [least, most] => {
+                Delay::Between([fields.span_of("delay", least)?, fields.span_of("delay", most)?])
+            }
+            _ => return fields.not("delay", node, "a duration such as \"1ms\", or two: [\"1ms\", \"3ms\"]"),
         },
-        _ => Delay::Fixed(span(fields, node)?),
+        _ => Delay::Fixed(fields.span_of("delay", node)?),
     };
     let (least, most) = delay.bounds();
     if least > most || most > LATEST {
@@ -304,14 +307,6 @@ fn read_delay(fields: &mut Fields<'_, '_>) -> Option<Delay> {
         return fields.wrong("delay", reason, "give the shorter time first, and at most 1m".to_owned());
     }
     Some(delay)
-}
-
-fn span(fields: &mut Fields<'_, '_>, node: &Node) -> Option<Span> {
-    let Value::Text(text) = &node.value else {
-        return fields.not("delay", node, "a time such as \"1ms\", or two: [\"1ms\", \"3ms\"]");
-    };
-    let remedy = "give a number and a unit, such as 1ms, 500us or 2s".to_owned();
-    text.parse().ok().or_else(|| fields.wrong("delay", format!("`delay` \"{text}\" is not a time"), remedy))
 }
 
 impl Default for Delay {

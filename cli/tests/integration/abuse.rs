@@ -109,7 +109,7 @@ fn wait_until(mut condition: impl FnMut() -> bool) {
 fn traffic(place: &Place) -> Running {
     let (a, b) = (place.text("a"), place.text("b"));
     let mut guest =
-        linerate(&["guest", "--wait", "--connect", &a, "--connect", &b, "--packets", "64", "-o", "json"]);
+        linerate(&["guest", "--wait", "--connect", &a, "--connect", &b, "--in-flight", "64", "-o", "json"]);
     let running = Running(guest.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     wait_until(|| place.packets() > 1000);
     running
@@ -125,7 +125,7 @@ fn flows_on(place: &Place) {
 }
 
 #[test]
-fn clients_that_never_ask_give_their_place_to_those_who_do() {
+fn idle_connections_are_closed_for_new_requests() {
     let place = Place::new();
     let _switch = place.run();
     let _guest = traffic(&place);
@@ -173,7 +173,7 @@ fn told(mut stream: UnixStream, bytes: &[u8]) -> String {
 }
 
 #[test]
-fn a_client_that_reads_slowly_holds_up_nobody() {
+fn a_slow_reader_does_not_delay_other_clients() {
     let place = Place::new();
     let _switch = place.run();
     let _guest = traffic(&place);

@@ -159,7 +159,7 @@ const FILES: [(&str, &[&str]); 11] = [
     (
         "[[port]]\nname = \"\\u001b[2J\"\nsocket = \"/tmp/a\\u0000\"\n",
         &[
-            "2: port \"\\u{1b}[2J\": `name` \"\\u{1b}[2J\" cannot be used \
+            "2: port \"\\u{1b}[2J\": `name` cannot be used \
                 -> 1 to 32 letters, digits, dots, dashes or underscores; first a letter or digit",
             "3: port \"\\u{1b}[2J\": `socket` /tmp/a\\u{0}: the path contains a zero byte -> remove it",
         ],

@@ -233,6 +233,24 @@ fn addresses_are_pinned_and_shown() {
 }
 
 #[test]
+fn every_change_of_a_running_switch_is_also_printed_as_json() {
+    let switch = Switch::start();
+    switch.wait_until(|switch| switch.ask(&["status"]).status.success());
+    let json = |words: &[&str]| -> serde_json::Value {
+        let output = switch.ask(&[words, &["-o", "json"]].concat());
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{words:?}: {}", stderr(&output)))
+    };
+    let socket = switch.path("b.sock");
+    assert_eq!(json(&["ports", "add", "b", "--socket", &socket])["settings"]["name"], "b");
+    assert_eq!(json(&["fdb", "add", "02:00:00:00:00:01", "--port", "b"])["port"], "b");
+    assert_eq!(json(&["fdb", "del", "02:00:00:00:00:01"])["mac"], "02:00:00:00:00:01");
+    assert_eq!(json(&["fdb", "flush"])["flushed"], 0);
+    assert_eq!(json(&["bridges", "show", "main"])["name"], "main");
+    assert_eq!(switch.ask(&["bridges", "show", "none"]).status.code(), Some(2));
+    assert_eq!(json(&["ports", "del", "b"])["name"], "b");
+}
+
+#[test]
 fn an_address_that_was_pinned_is_removed_again() {
     let switch = Switch::start();
     switch.wait_until(|switch| switch.ask(&["status"]).status.success());
@@ -272,7 +290,7 @@ fn workers_top_and_snippet_answer_from_the_running_switch() {
     let switch = Switch::start();
     switch.wait_until(|switch| switch.ask(&["status"]).status.success());
     assert!(stdout(&switch.ask(&["workers", "show"])).starts_with("WORKER"));
-    let top = stdout(&switch.ask(&["top", "--once", "--interval", "0.01", "-o", "json"]));
+    let top = stdout(&switch.ask(&["top", "--once", "--interval", "10ms", "-o", "json"]));
     let top: serde_json::Value = serde_json::from_str(&top).unwrap();
     assert_eq!(top["ports"][0]["name"], "a");
     let snippet = stdout(&switch.ask(&["snippet", "a", "--for", "qemu"]));
@@ -283,7 +301,7 @@ fn workers_top_and_snippet_answer_from_the_running_switch() {
 fn top_follows_a_switch_with_a_line_of_json_for_each_reading() {
     let switch = Switch::start();
     switch.wait_until(|switch| switch.ask(&["status"]).status.success());
-    let words = ["--control", &switch.path("c.sock"), "top", "--interval", "0.01", "-o", "json"];
+    let words = ["--control", &switch.path("c.sock"), "top", "--interval", "10ms", "-o", "json"];
     let mut top = command(&words).stdout(Stdio::piped()).spawn().unwrap();
     let readings = BufReader::new(top.stdout.take().unwrap()).lines().take(3);
     for reading in readings {
@@ -294,14 +312,52 @@ fn top_follows_a_switch_with_a_line_of_json_for_each_reading() {
     assert!(top.wait().unwrap().success());
 }
 
+/// Whether the process has installed a handler of SIGINT.
+fn catches_interrupts(child: &Child) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 0b10 != 0)
+}
+
+#[test]
+fn an_interrupt_ends_top_with_success() {
+    let switch = Switch::start();
+    switch.wait_until(|switch| switch.ask(&["status"]).status.success());
+    let words = ["--control", &switch.path("c.sock"), "top", "--interval", "10m"];
+    let top = command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    switch.wait_until(|_| catches_interrupts(&top));
+    assert!(Command::new("kill").args(["-INT", &top.id().to_string()]).status().unwrap().success());
+    let output = top.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+}
+
+#[test]
+fn a_duration_without_a_unit_is_refused_with_the_format() {
+    for words in [
+        &["top", "--interval", "1"][..],
+        &["demo", "--duration", "5"],
+        &["guest", "--connect", "/a", "--duration", "5"],
+        &["gen", "--duration", "5"],
+        &["gen", "--warm-up", "5"],
+        &["bench", "--duration", "5"],
+        &["bench", "--timeout", "5"],
+        &["rebalance", "--duration", "5"],
+    ] {
+        let output = linerate(words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        let said = stderr(&output);
+        assert!(said.contains("expected a number with a unit, such as 5s, 200ms or 1m"), "{words:?}: {said}");
+    }
+}
+
 #[test]
 fn without_a_switch_every_question_fails_with_a_remedy() {
     for verb in
         [&["status"][..], &["ports", "show"], &["fdb", "show"], &["workers", "show"], &["top"], &["stop"]]
     {
-        let output = linerate(&[&["--control", "/tmp/lr-nobody.sock"], verb].concat());
+        let output = linerate(&[&["--control", "/tmp/lr-none.sock"], verb].concat());
         assert_eq!(output.status.code(), Some(1), "{verb:?}");
-        assert!(stderr(&output).contains("no switch answers on /tmp/lr-nobody.sock"), "{}", stderr(&output));
+        assert!(stderr(&output).contains("no switch answers on /tmp/lr-none.sock"), "{}", stderr(&output));
         assert!(
             stderr(&output).contains("remedy: start a switch with `linerate run FILE`"),
             "{}",
@@ -346,7 +402,7 @@ fn wrong_arguments_are_bad_input() {
         &["demo", "--size", "12"],
         &["demo", "--ring", "round"],
         &["fdb", "show", "--vlan", "9999"],
-        &["demo", "--seconds", "-1"],
+        &["demo", "--duration", "-1"],
         &["guest"],
         &["guest", "--connect", "/a", "--listen", "/b"],
         &["guest", "--connect", "/a", "--queue-size", "0"],
@@ -438,11 +494,42 @@ fn the_laboratory_is_a_program_beside_this_one() {
 fn completions_know_every_verb() {
     for shell in ["bash", "zsh", "fish"] {
         let output = linerate(&["completions", shell]);
-        assert!(output.status.success());
-        for verb in VERBS {
-            assert!(stdout(&output).contains(verb), "{shell} does not know {verb}");
-        }
+        assert!(output.status.success() && stdout(&output).contains("LINERATE_COMPLETE"), "{shell}");
     }
+    let candidates = completed(&[""]);
+    for verb in VERBS {
+        assert!(candidates.contains(&verb.to_owned()), "{candidates:?} is without {verb}");
+    }
+}
+
+/// Candidates for the last of these words, as fish asks for them.
+fn completed(words: &[&str]) -> Vec<String> {
+    let words = [&["--", "linerate"], words].concat();
+    let output = command(&words).env("LINERATE_COMPLETE", "fish").output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    stdout(&output).lines().map(|line| line.split('\t').next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn completions_list_the_ports_of_the_running_switch() {
+    let switch = Switch::start();
+    switch.wait_until(|switch| switch.ask(&["status"]).status.success());
+    let socket = switch.path("b.sock");
+    assert!(switch.ask(&["ports", "add", "b", "--socket", &socket]).status.success());
+    let control = switch.path("c.sock");
+    for words in [
+        &["ports", "show", ""][..],
+        &["ports", "remove", ""],
+        &["snippet", ""],
+        &["fdb", "show", "--port", ""],
+    ] {
+        let found = completed(&[&["--control", &control], words].concat());
+        assert!(["a", "b"].iter().all(|name| found.contains(&(*name).to_owned())), "{words:?}: {found:?}");
+    }
+    let found = completed(&["--control", &control, "bridges", "show", ""]);
+    assert!(found.contains(&"main".to_owned()), "{found:?}");
+    let added = completed(&["--control", &control, "ports", "add", ""]);
+    assert!(!added.contains(&"b".to_owned()), "{added:?}");
 }
 
 #[test]
@@ -452,12 +539,12 @@ fn man_pages_exist_for_every_verb_and_the_first_names_them_all() {
         assert!(page.contains(&format!("linerate\\-{verb}(1)")), "{verb}");
     }
     let dir = tempfile::tempdir().unwrap();
-    assert!(linerate(&["man", "--dir", &dir.path().display().to_string()]).status.success());
+    assert!(linerate(&["man", "--out", &dir.path().display().to_string()]).status.success());
     for verb in VERBS.iter().chain(&["ports-add", "fdb-flush", "fdb-remove", "workers-show"]) {
         let page = fs::read_to_string(dir.path().join(format!("linerate-{verb}.1"))).unwrap();
         assert!(page.contains(".SH SYNOPSIS"), "{verb}");
     }
-    assert_eq!(linerate(&["man", "--dir", "/lr-nowhere"]).status.code(), Some(2));
+    assert_eq!(linerate(&["man", "--out", "/dev/null/pages"]).status.code(), Some(1));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -28,8 +29,8 @@ fn interrupt(child: &Child) {
 fn a_demonstration_says_what_went_round_and_leaves_nothing_behind() {
     let dir = tempfile::tempdir().unwrap();
     for ring in RINGS {
-        let words = ["demo", "--ring", ring, "--size", "64", "--size", "mix", "--seconds", "0.2"];
-        let words = [&words[..], &["--packets", "64", "-o", "json"]].concat();
+        let words = ["demo", "--ring", ring, "--size", "64", "--size", "mix", "--duration", "200ms"];
+        let words = [&words[..], &["--in-flight", "64", "-o", "json"]].concat();
         let report = json(&linerate(&words).env("TMPDIR", dir.path()).output().unwrap());
         assert_eq!((&report["ring"], &report["frames_in_circulation"]), (&ring.into(), &128.into()));
         assert!(report["processor"].is_string() && report["guest_cpus"].is_array(), "{report}");
@@ -46,13 +47,18 @@ fn a_demonstration_says_what_went_round_and_leaves_nothing_behind() {
 #[test]
 fn a_demonstration_that_is_interrupted_ends_in_order() {
     let dir = tempfile::tempdir().unwrap();
-    let mut demo = linerate(&["demo", "--seconds", "600", "-o", "json"]);
+    let mut demo = linerate(&["demo", "--duration", "10m", "-o", "json"]);
     let demo = demo.env("TMPDIR", dir.path()).spawn().unwrap();
     while fs::read_dir(dir.path()).unwrap().count() == 0 {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     interrupt(&demo);
-    assert!(json(&demo.wait_with_output().unwrap())["runs"].is_array());
+    let output = demo.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("ended by a signal"), "{said}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["runs"].is_array());
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "sockets are left");
 }
 
@@ -116,7 +122,7 @@ fn guests_that_return_frames_let_them_circulate_over_every_kind_of_ring() {
     let (a, b) = (switch.path("a"), switch.path("b"));
     for (ring, mode) in RINGS.iter().zip(["macswap", "io", "macswap", "macswap"]) {
         let words = ["--connect", &a, "--connect", &b, "--ring", ring, "--mode", mode];
-        let words = [&words[..], &["--packets", "32", "--seconds", "0.3"]].concat();
+        let words = [&words[..], &["--in-flight", "32", "--duration", "300ms"]].concat();
         let report = json(&guest(&words).output().unwrap());
         for device in 0..2 {
             assert!(counted(&report, device, "tx_packets") >= 32, "{ring}: {report}");
@@ -131,7 +137,7 @@ fn what_a_guest_that_only_sends_sent_arrives_at_one_that_only_receives() {
     let receiver = guest(&["--connect", &switch.path("b"), "--mode", "rxonly"]).spawn().unwrap();
     switch.wait_for("b");
     let words = ["--connect", &switch.path("a"), "--mode", "txonly", "--mac", "02:00:00:00:00:77"];
-    let sent = json(&guest(&[&words[..], &["--seconds", "0.5"]].concat()).output().unwrap());
+    let sent = json(&guest(&[&words[..], &["--duration", "500ms"]].concat()).output().unwrap());
     interrupt(&receiver);
     let received = json(&receiver.wait_with_output().unwrap());
     let (sent, received) = (
@@ -146,7 +152,7 @@ fn what_a_guest_that_only_sends_sent_arrives_at_one_that_only_receives() {
 fn a_guest_ends_with_the_reason_if_nothing_listens() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("none.sock").display().to_string();
-    let output = linerate(&["guest", "--connect", &socket, "--seconds", "600"]).output().unwrap();
+    let output = linerate(&["guest", "--connect", &socket, "--duration", "10m"]).output().unwrap();
     let expected = format!(
         "linerate: {socket}: cannot connect: No such file or directory (os error 2)\n    \
          remedy: start the switch first, or add --wait\n"
@@ -159,10 +165,51 @@ fn a_guest_ends_with_the_reason_if_nothing_listens() {
 fn a_guest_that_waits_connects_when_the_socket_is_there() {
     let switch = Switch::start();
     let link = switch.path("later");
-    let waiting = guest(&["--connect", &link, "--mode", "rxonly", "--seconds", "0.1"]).spawn().unwrap();
+    let waiting = guest(&["--connect", &link, "--mode", "rxonly", "--duration", "100ms"]).spawn().unwrap();
     std::thread::sleep(std::time::Duration::from_millis(200));
     std::os::unix::fs::symlink(switch.path("a"), &link).unwrap();
     assert_eq!(json(&waiting.wait_with_output().unwrap())["devices"][0]["connects"], 1);
+}
+
+/// Starts a generator between both ports, changes something during its measurement, and returns its end.
+fn generated(switch: &Switch, duration: &str, change: impl FnOnce(&Child)) -> Output {
+    let ports = ["a", "b"].map(|name| format!("kind=virtio-user,socket={}", switch.path(name)));
+    let words = ["gen", "--port", &ports[0], "--port", &ports[1], "--no-baseline", "--duration", duration];
+    let mut child = linerate(&words).spawn().unwrap();
+    let mut told = BufReader::new(child.stderr.take().unwrap());
+    let mut text = String::new();
+    while !text.contains("Mpps sent") && told.read_line(&mut text).unwrap() > 0 {}
+    change(&child);
+    let mut output = child.wait_with_output().unwrap();
+    told.read_to_string(&mut text).unwrap();
+    output.stderr = text.into_bytes();
+    output
+}
+
+#[test]
+fn a_generator_that_is_interrupted_prints_a_partial_result_and_fails() {
+    let switch = Switch::start();
+    let output = generated(&switch, "10m", interrupt);
+    let (result, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(result.contains("the result is partial"), "{result}");
+    assert!(said.contains("linerate gen: ended by a signal"), "{said}");
+}
+
+#[test]
+fn a_generator_whose_port_is_removed_names_the_port_and_fails() {
+    let switch = Switch::start();
+    let output = generated(&switch, "2s", |_| {
+        let remove = ["--control", &switch.path("control"), "ports", "remove", "b"];
+        assert!(linerate(&remove).output().unwrap().status.success());
+    });
+    let (result, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for text in [&result, &said] {
+        assert!(text.contains("port receive stopped after"), "{text}");
+        assert!(text.contains("the other side closed the connection"), "{text}");
+    }
+    assert!(!result.contains("the switch was the limit"), "{result}");
 }
 
 #[test]

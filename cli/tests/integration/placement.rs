@@ -60,9 +60,11 @@ fn a_running_switch_says_where_its_queues_are_and_what_it_would_move() {
     let worker = |port: &str| &queues.iter().find(|queue| queue["port"] == port).unwrap()["worker"];
     assert_eq!((worker("a"), worker("b")), (&1.into(), &0.into()), "{report}");
     assert!(report["workers"].as_array().unwrap().iter().all(|worker| worker["cpu"].is_number()), "{report}");
-    let dry =
-        linerate(&control).args(["rebalance", "--dry-run", "--over", "50ms", "-o", "json"]).output().unwrap();
+    let dry = linerate(&control)
+        .args(["rebalance", "--dry-run", "--duration", "50ms", "-o", "json"])
+        .output()
+        .unwrap();
     assert_eq!((&json(&dry)["done"], json(&dry)["moves"].as_array().unwrap().len()), (&false.into(), 0));
-    let wrong = linerate(&control).args(["rebalance", "--over", "1h"]).output().unwrap();
+    let wrong = linerate(&control).args(["rebalance", "--duration", "1h"]).output().unwrap();
     assert_eq!(wrong.status.code(), Some(2), "{}", String::from_utf8_lossy(&wrong.stderr));
 }

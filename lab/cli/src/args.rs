@@ -3,7 +3,7 @@
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use console::{Output, ShowArgs};
+use console::{KeepArgs, Output, QuietArgs, ShowArgs, Span, duration};
 use measure::Kind;
 use sim::profiles;
 use std::num::NonZeroUsize;
@@ -18,6 +18,8 @@ use studies::usage::Study;
     after_help = "Exit codes: 0 success, 1 failure at run time, 2 invalid input (nothing was changed)."
 )]
 pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) quiet: QuietArgs,
     #[command(subcommand)]
     pub(crate) command: LabCommand,
 }
@@ -29,9 +31,9 @@ pub(crate) enum LabCommand {
     List(ShowArgs),
     /// Run experiments in parallel on all CPUs
     #[command(
-        after_help = "With `--out`, results are saved after each experiment, on real memory after each round: \
+        after_help = "With `--keep`, results are saved after each experiment, on real memory after each round: \
         SIGINT and SIGTERM discard only the current one (a second signal exits at once), and the same \
-        command runs the missing ones."
+        command with `--resume` runs the missing ones."
     )]
     Run(LabRunArgs),
     /// Measure copies between host and guest, by size and by location of the cache lines
@@ -60,9 +62,9 @@ pub(crate) enum LabCommand {
     },
     /// Print the man page, or write one page per command to a directory
     Man {
-        /// Directory for one page per command
+        /// Write one page per command into this directory, which is created if missing
         #[arg(long, value_name = "DIR")]
-        dir: Option<PathBuf>,
+        out: Option<PathBuf>,
     },
 }
 
@@ -128,12 +130,14 @@ pub(crate) struct LabRunArgs {
     /// Number of rounds on real memory; each runs every experiment once
     #[arg(long, default_value_t = 30, value_name = "N")]
     pub(crate) rounds: usize,
-    /// Duration of each experiment in a round on real memory, in milliseconds
-    #[arg(long, default_value_t = 40, value_name = "MS")]
-    pub(crate) slice: u64,
-    /// Save results to this file, and run only the experiments that it does not contain
-    #[arg(long, value_name = "FILE.json")]
-    pub(crate) out: Option<PathBuf>,
+    /// Duration of each experiment in a round on real memory
+    #[arg(long, default_value = "40ms", value_parser = duration::positive, value_name = "TIME")]
+    pub(crate) duration: Span,
+    #[command(flatten)]
+    pub(crate) keep: KeepArgs,
+    /// Write the result to this file when the run ends: FILE.json, for `lab report`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Vec<PathBuf>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
@@ -178,9 +182,9 @@ pub(crate) struct LabCopiesArgs {
     /// Random seed: order of runs on real memory; the simulator is deterministic
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,
-    /// Save results to this file, for `lab report`
-    #[arg(long, value_name = "FILE.json")]
-    pub(crate) out: Option<PathBuf>,
+    /// Write the result to this file when the run ends: FILE.json, for `lab report`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Vec<PathBuf>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
@@ -206,9 +210,9 @@ pub(crate) struct LabPathsArgs {
     /// repository]
     #[arg(long, value_name = "FILE.json")]
     pub(crate) measured: Option<PathBuf>,
-    /// Save results to this file, for `lab report`
-    #[arg(long, value_name = "FILE.json")]
-    pub(crate) out: Option<PathBuf>,
+    /// Write the result to this file when the run ends: FILE.json, for `lab report`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Vec<PathBuf>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
@@ -233,19 +237,15 @@ pub(crate) struct LabUsageArgs {
     /// CPU of the measured thread, and CPU of its peer
     #[arg(long, value_name = "CPU,CPU", value_delimiter = ',', default_value = "0,1")]
     pub(crate) cpus: Vec<usize>,
-    /// Duration of each reading, in milliseconds
-    #[arg(long, default_value_t = 300, value_name = "MS",
-          value_parser = RangedU64ValueParser::<u64>::new().range(1..=60_000))]
-    pub(crate) slice: u64,
-    /// Save readings to this file, and take only the readings that it does not contain
-    #[arg(long, value_name = "FILE.json")]
-    pub(crate) out: Option<PathBuf>,
-    /// Write the results as one self-contained HTML page
-    #[arg(long, value_name = "FILE.html")]
-    pub(crate) html: Option<PathBuf>,
-    /// Write each figure as an SVG file to this directory, which is created if missing
-    #[arg(long, value_name = "DIR")]
-    pub(crate) svg: Option<PathBuf>,
+    /// Duration of each reading
+    #[arg(long, default_value = "300ms", value_parser = duration::positive, value_name = "TIME")]
+    pub(crate) duration: Span,
+    #[command(flatten)]
+    pub(crate) keep: KeepArgs,
+    /// Write the result to this file when the run ends: FILE.json, for `lab report`; FILE.html, a page with
+    /// figures; or DIR/, for figures as SVG files. May be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Vec<PathBuf>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
@@ -263,23 +263,22 @@ pub(crate) struct LabCalibrateArgs {
     /// Also run all measurements in the simulator with this profile, and print both
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) profile: Option<String>,
-    /// Write the profile to this file, and print the measurements [default: print the profile]
-    #[arg(long, value_name = "FILE.toml")]
-    pub(crate) out: Option<PathBuf>,
+    /// Write the profile to this file, FILE.toml, and print the measurements [default: print the profile]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Vec<PathBuf>,
 }
 
 /// Arguments of `lab report`.
 #[derive(Args, Debug)]
 pub(crate) struct LabReportArgs {
-    /// Result files of `lab run`, `copies`, `paths` or `usage --out`; each is a section of the page
+    /// Result files: `--keep` of `lab run` or `usage`, or `--out` of `lab run`, `copies`, `paths` or `usage`;
+    /// each is a section of the page
     #[arg(required = true, value_name = "FILE.json")]
     pub(crate) files: Vec<PathBuf>,
-    /// Write the results as one self-contained HTML page
-    #[arg(long, value_name = "FILE.html")]
-    pub(crate) html: Option<PathBuf>,
-    /// Write each figure as an SVG file to this directory, which is created if missing
-    #[arg(long, value_name = "DIR")]
-    pub(crate) svg: Option<PathBuf>,
+    /// Write the findings to this file: FILE.html, a page with figures; DIR/, for figures as SVG files; or
+    /// FILE.json. May be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Vec<PathBuf>,
     /// Output format of the summary
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,

@@ -1,7 +1,7 @@
 //! Comparison of switches: runs `linerate bench` as a child process for each switch; the benchmark starts and stops
 //! the switch.
 //!
-//! All files of a benchmark are in one folder: next to `--out`, where it can be resumed and compared later, or
+//! All files of a benchmark are in one folder: next to `--keep`, where it can be resumed and compared later, or
 //! temporary. The scripts that start other switches are embedded in this program.
 
 use measure::distance;
@@ -25,14 +25,14 @@ const SCRIPTS: [(&str, &str); 4] = [
     ("linux-bridge.sh", include_str!("../../../examples/bench/linux-bridge.sh")),
 ];
 /// Options of each benchmark: short trials of which only a part must pass, because shared machines lose CPU time.
-const HOW: [&str; 16] = [
+const BENCH_OPTIONS: [&str; 16] = [
     "--tests",
     "throughput,latency",
     "--sizes",
     "64,512,1514",
     "--loads",
     "50,90",
-    "--trial",
+    "--duration",
     "20ms",
     "--tries",
     "10",
@@ -46,10 +46,10 @@ const HOW: [&str; 16] = [
 /// TAP interfaces between the generator and the forwarder.
 const TAPS: [&str; 2] = ["lrf0", "lrf1"];
 /// Interval at which a benchmark's exit is polled.
-const LOOK: Duration = Duration::from_millis(20);
-/// Maximum time to wait until the CPUs are close to each other; `PAUSE` is the interval of measurements.
-const WAIT: Duration = Duration::from_secs(30);
-const PAUSE: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Maximum time to wait until the CPUs are close to each other; `DISTANCE_INTERVAL` is the interval of measurements.
+const DISTANCE_TIMEOUT: Duration = Duration::from_secs(30);
+const DISTANCE_INTERVAL: Duration = Duration::from_millis(500);
 
 fn flag(name: &str, value: String) -> Vec<String> {
     vec![name.to_owned(), value]
@@ -57,7 +57,7 @@ fn flag(name: &str, value: String) -> Vec<String> {
 
 /// Folder of the benchmarks' files.
 enum Folder {
-    /// Next to `--out`.
+    /// Next to `--keep`.
     Kept(PathBuf),
     Temporary(TempDir),
 }
@@ -79,11 +79,11 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    /// The first CPU is for the switch, the second for the generator. Without `out`, the files are deleted on drop.
-    pub(super) fn new(out: Option<&Path>, cpus: [usize; 2], stop: Arc<AtomicBool>) -> io::Result<Self> {
-        let folder = match out {
-            Some(out) => {
-                let mut name = out.as_os_str().to_owned();
+    /// The first CPU is for the switch, the second for the generator. Without `keep`, the files are deleted on drop.
+    pub(super) fn new(keep: Option<&Path>, cpus: [usize; 2], stop: Arc<AtomicBool>) -> io::Result<Self> {
+        let folder = match keep {
+            Some(keep) => {
+                let mut name = keep.as_os_str().to_owned();
                 name.push(".field");
                 Folder::Kept(PathBuf::from(name))
             }
@@ -153,7 +153,11 @@ impl Comparison {
         let output = File::create(self.place(&format!("{name}.json")))?;
         let errors = File::create(self.place(&format!("{name}.err")))?;
         let mut command = Command::new(std::env::current_exe()?.with_file_name("linerate"));
-        command.arg("bench").args(HOW).args(self.words(subject)).args(["--rounds", &rounds.to_string()]);
+        command
+            .arg("bench")
+            .args(BENCH_OPTIONS)
+            .args(self.words(subject))
+            .args(["--rounds", &rounds.to_string()]);
         command.args(["--keep", &keep, "--resume", "-o", "json"]);
         // A separate process group: a signal from the terminal stops only this process, which then stops the
         // benchmark.
@@ -175,7 +179,7 @@ impl Comparison {
                 child.wait()?;
                 return Ok(None);
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -216,11 +220,11 @@ impl Benches for Comparison {
         let began = Instant::now();
         loop {
             let found = distance::between(self.cpus)?;
-            let enough = limit.is_none_or(|limit| found <= limit) || began.elapsed() > WAIT;
+            let enough = limit.is_none_or(|limit| found <= limit) || began.elapsed() > DISTANCE_TIMEOUT;
             if enough || self.stop.load(Ordering::Relaxed) {
                 return Some(found);
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(DISTANCE_INTERVAL);
         }
     }
 }

@@ -4,9 +4,9 @@
 
 use super::args::{CopyMemory, LabCopiesArgs};
 use super::profile;
-use super::trial::{keep, refuse_place};
 use console::Diagnostic;
 use console::progress::Progress;
+use console::written::{Format, Outputs};
 use report::{CopyFindings, copies_text};
 use std::num::NonZeroUsize;
 use std::thread;
@@ -15,16 +15,13 @@ use studies::copystudy::{Plan, Results, Selection, measure, orders, simulate_all
 /// Runs the selected experiments, stores and prints them.
 pub(super) fn run(args: &LabCopiesArgs) -> anyhow::Result<()> {
     let selection = selection(args)?;
-    if let Some(path) = &args.out {
-        refuse_place(path)?;
-    }
+    let outputs = Outputs::validate(&args.out, &[Format::Json])?;
+    console::exit_on_signals("linerate-lab", "lab copies")?;
     let results = match args.memory {
         CopyMemory::Simulated => simulated(args, &selection)?,
         CopyMemory::Real => measured(args, selection)?,
     };
-    if let Some(path) = &args.out {
-        keep(path, &serde_json::to_string_pretty(&results)?)?;
-    }
+    outputs.json(&results)?;
     let findings = CopyFindings { results: &results, orders: &orders(&results) };
     console::print(&findings, args.output, |findings| copies_text(findings.results))
 }

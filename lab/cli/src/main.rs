@@ -20,7 +20,10 @@ use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let Err(error) = dispatch(&Cli::parse().command) else { return ExitCode::SUCCESS };
+    console::manual::complete(Cli::command);
+    let cli = Cli::parse();
+    cli.quiet.apply();
+    let Err(error) = dispatch(&cli.command) else { return ExitCode::SUCCESS };
     let (code, text) = console::verdict("linerate-lab", &error);
     if let Some(text) = text {
         eprintln!("{text}");
@@ -37,9 +40,7 @@ fn dispatch(command: &LabCommand) -> anyhow::Result<()> {
         LabCommand::Usage(args) => usage::run(args),
         LabCommand::Calibrate(args) => trial::calibrate(args),
         LabCommand::Report(args) => report::run(args),
-        LabCommand::Completions { shell } => {
-            console::raw(&console::manual::completions(&mut Cli::command(), *shell))
-        }
-        LabCommand::Man { dir } => console::manual::man(Cli::command(), dir.as_deref()),
+        LabCommand::Completions { shell } => console::manual::completions("linerate-lab", *shell),
+        LabCommand::Man { out } => console::manual::man(Cli::command(), out.as_deref()),
     }
 }

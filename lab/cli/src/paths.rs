@@ -2,9 +2,9 @@
 
 use super::args::LabPathsArgs;
 use super::profile;
-use super::trial::{keep, refuse_place};
 use console::Diagnostic;
 use console::progress::Progress;
+use console::written::{Format, Outputs};
 use sim::{Profile, Stuck};
 use std::fs;
 use std::num::NonZeroUsize;
@@ -22,15 +22,12 @@ pub(super) fn run(args: &LabPathsArgs) -> anyhow::Result<()> {
     let measured =
         args.measured.as_deref().map_or_else(|| Ok(Measured::ours()), |file| read(file).map(Some))?;
     let mut results = PathResults::new(&profile, args.packets, measured);
-    if let Some(out) = &args.out {
-        refuse_place(out)?;
-    }
+    let outputs = Outputs::validate(&args.out, &[Format::Json])?;
+    console::exit_on_signals("linerate-lab", "lab paths")?;
     results.paths = simulate(args, &profile).map_err(|error| {
         Diagnostic::failed("lab paths", error, "report the profile and the number of packets")
     })?;
-    if let Some(out) = &args.out {
-        keep(out, &serde_json::to_string(&results)?)?;
-    }
+    outputs.json(&results)?;
     console::print(&results, args.output, table)
 }
 

@@ -4,7 +4,7 @@
 use super::args::LabReportArgs;
 use super::usage;
 use console::Diagnostic;
-use console::written;
+use console::written::{Format, Outputs};
 use figure::text::plain;
 use report::{Report, ResultFile, page, summary};
 use std::fs;
@@ -14,18 +14,17 @@ use studies::batch::checkpoint::CheckpointError;
 /// Writes the requested outputs.
 pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
     let files = args.files.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>()?;
+    let outputs = Outputs::validate(&args.out, &[Format::Html, Format::Svg, Format::Json])?;
     let report = Report::of(files);
-    if let Some(file) = &args.html {
-        written::page(file, &page(&report))?;
-    }
-    if let Some(folder) = &args.svg {
-        written::figures(folder, &report.figures())?;
-    }
+    outputs.write(Format::Html, || page(&report))?;
+    outputs.figures(|| report.figures())?;
+    outputs.json(&report.findings())?;
     console::print(&report.findings(), args.output, |_| text(&report))
 }
 
 fn read(file: &Path) -> Result<ResultFile, Diagnostic> {
-    let remedy = "name a file that `linerate lab run`, `copies`, `paths` or `usage` wrote with `--out`";
+    let remedy =
+        "name a file that `linerate lab run`, `copies`, `paths` or `usage` wrote with `--out` or `--keep`";
     let bytes = fs::read(file).map_err(CheckpointError::Unreadable);
     let validated = bytes.and_then(|bytes| ResultFile::parse(&bytes));
     validated.map_err(|error| Diagnostic::bad(file.display(), error, remedy))

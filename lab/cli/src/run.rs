@@ -5,7 +5,8 @@ use super::profile;
 use super::trial;
 use console::progress::Progress;
 use console::stop_on_signals;
-use console::{BAD_INPUT, Diagnostic};
+use console::written::{Format, Outputs};
+use console::{Diagnostic, KeepArgs};
 use measure::Kind;
 use std::io;
 use std::num::NonZeroUsize;
@@ -32,12 +33,13 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
         seed: args.seed,
         jobs: args.jobs.or(thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN),
     };
-    let mut job =
-        Job { writer: open(args.out.as_deref(), plan.empty())?, failed: Vec::new(), unwritten: None };
+    let outputs = Outputs::validate(&args.out, &[Format::Json])?;
+    let mut job = Job { writer: open(&args.keep, plan.empty())?, failed: Vec::new(), unwritten: None };
     let stopped = job.run(&plan, &wanted)?;
     let results = chosen(job.writer.results(), &wanted);
     console::print(&results, args.output, table)?;
-    job.verdict(args.out.as_deref(), wanted.len() - results.rows.len(), stopped)
+    outputs.json(&results)?;
+    job.verdict(&args.keep, results.rows.len(), wanted.len(), stopped)
 }
 
 /// The requested experiments, or an error for every unknown name.
@@ -57,19 +59,11 @@ fn wanted(selection: &Selection) -> Result<Vec<Named>, Diagnostic> {
     })
 }
 
-/// Opens the file of results. Nothing has run yet, so an unwritable file is invalid input.
-pub(super) fn open(out: Option<&Path>, made: Results) -> Result<CheckpointWriter, Diagnostic> {
-    CheckpointWriter::open(out.map(Path::to_path_buf), made)
-        .map_err(|error| Diagnostic { code: BAD_INPUT, ..unwritten(out, &error) })
-}
-
-/// Error after a signal, with the remedy to resume.
-pub(super) fn ended_by_signal(out: Option<&Path>, reason: &str) -> Diagnostic {
-    let remedy = match out {
-        Some(_) => "run the same command again to continue",
-        None => "next time use `--out FILE.json`, and continue with the same command",
-    };
-    Diagnostic::failed("lab run", format!("ended by a signal; {reason}"), remedy)
+/// Opens the checkpoint file. Nothing has run yet, so an unwritable file is invalid input.
+pub(super) fn open(keep: &KeepArgs, empty: Results) -> Result<CheckpointWriter, Diagnostic> {
+    keep.validate()?;
+    CheckpointWriter::open(keep.path().map(Path::to_path_buf), empty)
+        .map_err(|error| unwritten(keep, &error).as_bad_input())
 }
 
 /// A running set of experiments.
@@ -116,18 +110,16 @@ impl Job {
     }
 
     /// Returns an error if a requested result is missing.
-    fn verdict(self, out: Option<&Path>, missing: usize, stopped: bool) -> anyhow::Result<()> {
+    fn verdict(self, keep: &KeepArgs, done: usize, all: usize, stopped: bool) -> anyhow::Result<()> {
         if let Some(error) = self.unwritten {
-            return Err(unwritten(out, &error).into());
+            return Err(unwritten(keep, &error).into());
         }
         if !self.failed.is_empty() {
             let remedy = "report the profile and these names; the other experiments are not affected";
             return Err(Diagnostic::failed("lab run", self.failed.join("; "), remedy).into());
         }
-        if missing > 0 && stopped {
-            let kept =
-                out.map_or_else(String::new, |path| format!("; the others are kept in {}", path.display()));
-            return Err(ended_by_signal(out, &format!("{missing} experiments were not run{kept}")).into());
+        if done < all && stopped {
+            return Err(keep.interrupted("lab run", format_args!("{done} of {all} experiments")).into());
         }
         Ok(())
     }
@@ -139,18 +131,18 @@ fn chosen(results: &Results, wanted: &[Named]) -> Results {
     Results { rows: results.rows.iter().filter(asked).cloned().collect(), ..results.clone() }
 }
 
-pub(super) fn unwritten(out: Option<&Path>, error: &CheckpointError) -> Diagnostic {
-    let place = out.map_or_else(|| "lab run".to_owned(), |path| format!("--out {}", path.display()));
+/// Error of a checkpoint file.
+pub(super) fn unwritten(keep: &KeepArgs, error: &CheckpointError) -> Diagnostic {
     let remedy = match error {
         CheckpointError::OtherProvenance(_) => "name another file, or use the options of this one",
         CheckpointError::Unreadable(_) | CheckpointError::NotWritten(_) => {
             "name a file that you may read and write"
         }
         CheckpointError::NotResults(_) | CheckpointError::Impossible { .. } => {
-            "name a file that `lab run --out` wrote, or a new one"
+            "name a file that the same command wrote with `--keep`, or a new one"
         }
     };
-    Diagnostic::failed(place, error, remedy)
+    Diagnostic::failed(keep.place(), error, remedy)
 }
 
 fn table(results: &Results) -> String {

@@ -6,21 +6,20 @@
 
 use super::args::{LabCalibrateArgs, LabRunArgs, MemoryKind};
 use super::profile;
-use super::run::{ended_by_signal, open, unwritten};
-use console::Diagnostic;
+use super::run::{open, unwritten};
 use console::progress::Progress;
 use console::stop_on_signals;
+use console::written::{Format, Outputs};
+use console::{Diagnostic, KeepArgs};
 use measure::Estimate;
 use sim::Profile;
-use std::io::Write;
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 use studies::batch::checkpoint::{CheckpointError, CheckpointWriter};
 use studies::calibrate;
-use studies::calibrate::{Calibration, profile as written};
+use studies::calibrate::{Calibration, profile as profile_text};
 use studies::factors::Named;
 use studies::results::Results;
 use studies::trial;
@@ -31,7 +30,7 @@ pub(super) fn run(args: &LabRunArgs, wanted: Vec<Named>) -> anyhow::Result<()> {
     let plan = Plan {
         configurations: possible(args, wanted),
         rounds: args.rounds,
-        slice: Duration::from_millis(args.slice),
+        slice: args.duration.0,
         seed: args.seed,
         counted: args.memory == MemoryKind::Counted,
     };
@@ -41,7 +40,8 @@ pub(super) fn run(args: &LabRunArgs, wanted: Vec<Named>) -> anyhow::Result<()> {
         Diagnostic::bad(place, error, remedy)
     };
     let stage = Stage::prepare(&plan).map_err(refused)?;
-    let writer = open(args.out.as_deref(), stage.empty())?;
+    let outputs = Outputs::validate(&args.out, &[Format::Json])?;
+    let writer = open(&args.keep, stage.empty())?;
     let kept = writer.results().clone();
     announce(&plan, finished(&kept));
     let progress = Progress::new("slices", 0, 1);
@@ -49,7 +49,8 @@ pub(super) fn run(args: &LabRunArgs, wanted: Vec<Named>) -> anyhow::Result<()> {
     let results = stage.run(kept, &mut watch).map_err(refused)?;
     watch.progress.end();
     console::print(&results, args.output, table)?;
-    watch.verdict(args.out.as_deref(), finished(&results), plan.rounds)
+    outputs.json(&results)?;
+    watch.verdict(&args.keep, finished(&results), plan.rounds)
 }
 
 /// Number of rounds in results.
@@ -95,14 +96,12 @@ impl trial::Progress for Watch {
 
 impl Watch {
     /// Returns an error if requested rounds are missing.
-    fn verdict(self, out: Option<&Path>, finished: usize, rounds: usize) -> anyhow::Result<()> {
+    fn verdict(self, keep: &KeepArgs, finished: usize, rounds: usize) -> anyhow::Result<()> {
         if let Some(error) = self.unwritten {
-            return Err(unwritten(out, &error).into());
+            return Err(unwritten(keep, &error).into());
         }
         if finished < rounds {
-            let kept = out.map_or_else(String::new, |path| format!(" and are kept in {}", path.display()));
-            let reason = format!("{finished} of {rounds} rounds were finished{kept}");
-            return Err(ended_by_signal(out, &reason).into());
+            return Err(keep.interrupted("lab run", format_args!("{finished} of {rounds} rounds")).into());
         }
         Ok(())
     }
@@ -110,25 +109,22 @@ impl Watch {
 
 /// Measures this processor's constants, and prints or stores them as a profile.
 pub(super) fn calibrate(args: &LabCalibrateArgs) -> anyhow::Result<()> {
-    if let Some(path) = &args.out {
-        refuse_place(path)?;
-    }
+    let outputs = Outputs::validate(&args.out, &[Format::Toml])?;
     let validated = args.profile.as_deref().map(profile::find).transpose()?;
+    console::exit_on_signals("linerate-lab", "lab calibrate")?;
     let mut progress = Progress::new("rounds", 0, 1);
     let mut watch = |done: usize, of: usize, next: &str| progress.at(done, of, next);
     let found = calibrate::run(args.rounds, args.seed, &mut watch)
         .map_err(|error| Diagnostic::bad("lab calibrate", error, "give more rounds, CPUs or memory"))?;
     progress.end();
-    let text = written::write(&found, &written::day(SystemTime::now()));
+    let text = profile_text::write(&found, &profile_text::day(SystemTime::now()));
     for doubt in found.implausible() {
-        console::aside(&format!("implausible, check before use: {doubt}"));
+        console::warn(&format!("implausible, check before use: {doubt}"));
     }
-    if let Some(path) = &args.out {
-        keep(path, &text)?;
-    }
+    outputs.write(Format::Toml, || text.clone())?;
     match validated {
         Some(validated) => console::line(&beside(&found, &validated)?),
-        None if args.out.is_some() => console::line(&measured(&found)),
+        None if !outputs.is_empty() => console::line(&measured(&found)),
         None => console::line(&text),
     }
 }
@@ -159,28 +155,9 @@ fn possible(args: &LabRunArgs, wanted: Vec<Named>) -> Vec<Named> {
     }
     let (can, cannot) = trial::possible(wanted);
     for missing in cannot {
-        console::aside(&format!("left out: {missing}"));
+        console::warn(&format!("left out: {missing}"));
     }
     can
-}
-
-/// Rejects a file that exists or cannot be created. Nothing has run yet, and no file is left behind.
-pub(super) fn refuse_place(path: &Path) -> Result<(), Diagnostic> {
-    let place = format!("--out {}", path.display());
-    if path.exists() {
-        let reason = "the file already exists, and this command cannot extend it";
-        return Err(Diagnostic::bad(place, reason, "name a new file"));
-    }
-    let made = std::fs::File::create_new(path).and_then(|_| std::fs::remove_file(path));
-    made.map_err(|error| Diagnostic::bad(place, error, "name a file that you may write"))
-}
-
-pub(super) fn keep(path: &Path, text: &str) -> anyhow::Result<()> {
-    let written = std::fs::File::create_new(path).and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|error| {
-        Diagnostic::failed(format!("--out {}", path.display()), error, "name a file that you may write")
-            .into()
-    })
 }
 
 fn shown(estimate: Estimate) -> String {

@@ -9,8 +9,8 @@ use super::run::unwritten;
 use console::progress::Progress;
 use console::stop_on_signals;
 use console::table;
-use console::written;
-use console::{BAD_INPUT, Diagnostic};
+use console::written::{Format, Outputs};
+use console::{Diagnostic, KeepArgs};
 use figure::text::plain;
 use measure::Kind;
 use report::{Section, Table, usage_page, usage_provenance, usage_sections};
@@ -20,7 +20,6 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 use studies::batch::checkpoint::CheckpointError;
 use studies::usage::budget::BudgetError;
 use studies::usage::checkpoint::CheckpointWriter;
@@ -31,36 +30,33 @@ pub(super) fn run(args: &LabUsageArgs) -> anyhow::Result<()> {
     let plan = plan(args)?;
     plan.validate().map_err(|error| failed(&error))?;
     let [switch, generator] = plan.cpus.map(Some);
-    written::validate(args.html.as_deref(), args.svg.as_deref())?;
+    let outputs = Outputs::validate(&args.out, &[Format::Json, Format::Html, Format::Svg])?;
+    args.keep.validate()?;
     let here = environment::here(CpuSet { switch, generator, guest: None });
-    let out = args.out.as_deref();
     // Nothing has run yet, so an unwritable file is invalid input.
-    let refused = |error: CheckpointError| Diagnostic { code: BAD_INPUT, ..unkept(out, &error) };
-    let (writer, mut results) =
-        CheckpointWriter::open(args.out.clone(), plan.empty(here)).map_err(refused)?;
+    let refused = |error: CheckpointError| unwritten(&args.keep, &error).as_bad_input();
+    let kept = args.keep.path().map(Path::to_path_buf);
+    let (writer, mut results) = CheckpointWriter::open(kept, plan.empty(here)).map_err(refused)?;
     let ended = shown(&plan, &mut results, writer)?;
     if !usage_sections(&results).is_empty() {
-        tell(args, &results)?;
+        tell(args, &results, &outputs)?;
     }
-    ended.map_or(Ok(()), |end| Err(verdict(end, out).into()))
+    ended.map_or(Ok(()), |end| Err(verdict(end, &args.keep).into()))
 }
 
 /// Prints the results and writes the requested figures.
-fn tell(args: &LabUsageArgs, results: &Results) -> anyhow::Result<()> {
+fn tell(args: &LabUsageArgs, results: &Results, outputs: &Outputs) -> anyhow::Result<()> {
     console::print(results, args.output, |results| plain(&text(results)))?;
-    if let Some(file) = &args.html {
-        written::page(file, &usage_page(results))?;
-    }
-    if let Some(folder) = &args.svg {
-        let figures = usage_sections(results).into_iter().flat_map(|section| section.figures);
-        written::figures(folder, &figures.collect::<Vec<_>>())?;
-    }
-    Ok(())
+    outputs.json(results)?;
+    outputs.write(Format::Html, || usage_page(results))?;
+    let figures = || usage_sections(results).into_iter().flat_map(|section| section.figures);
+    Ok(outputs.figures(|| figures().collect())?)
 }
 
 /// Why readings are missing.
 enum End {
-    Asked,
+    /// A signal arrived after this many readings.
+    Asked(usize),
     Unwritten(CheckpointError),
     Failed(BudgetError),
 }
@@ -68,7 +64,8 @@ enum End {
 /// Shows the progress, stores readings, and stops on a signal.
 struct Watcher {
     progress: Progress,
-    /// Total number of readings.
+    /// Number of readings taken, and of all.
+    done: usize,
     of: usize,
     writer: CheckpointWriter,
     stop: Arc<AtomicBool>,
@@ -77,7 +74,7 @@ struct Watcher {
 
 impl Watch for Watcher {
     fn step(&mut self, done: usize, of: usize, next: &str) -> ControlFlow<()> {
-        self.of = of;
+        (self.done, self.of) = (done, of);
         self.progress.at(done, of, next);
         if self.stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
@@ -103,41 +100,26 @@ fn shown(plan: &Plan, results: &mut Results, writer: CheckpointWriter) -> anyhow
     console::aside("other load on this machine invalidates the results");
     let (progress, stop) = (Progress::new("readings", 0, 1), stop_on_signals()?);
     let mut field = Comparison::new(writer.path(), plan.cpus, stop.clone())?;
-    let mut watcher = Watcher { progress, of: 0, writer, stop, unwritten: None };
+    let mut watcher = Watcher { progress, done: 0, of: 0, writer, stop, unwritten: None };
     let measured = measure(plan, results, &mut watcher, &mut field);
     if measured.is_ok() {
         watcher.progress.at(watcher.of, watcher.of, "");
     }
     watcher.progress.end();
+    let done = watcher.done;
     Ok(match (measured, watcher.unwritten) {
         (Ok(()), None) => None,
         (_, Some(error)) => Some(End::Unwritten(error)),
-        (Err(BudgetError::Ended), None) => Some(End::Asked),
+        (Err(BudgetError::Ended), None) => Some(End::Asked(done)),
         (Err(error), None) => Some(End::Failed(error)),
     })
 }
 
-fn verdict(end: End, out: Option<&Path>) -> Diagnostic {
+fn verdict(end: End, keep: &KeepArgs) -> Diagnostic {
     match end {
-        End::Asked => {
-            let remedy = match out {
-                Some(_) => "run the same command again to continue",
-                None => "next time use `--out FILE.json`, and continue with the same command",
-            };
-            Diagnostic::failed("lab usage", "ended by a signal; the result is partial", remedy)
-        }
-        End::Unwritten(error) => unkept(out, &error),
+        End::Asked(done) => keep.interrupted("lab usage", format_args!("{done} readings")),
+        End::Unwritten(error) => unwritten(keep, &error),
         End::Failed(error) => failed(&error),
-    }
-}
-
-fn unkept(out: Option<&Path>, error: &CheckpointError) -> Diagnostic {
-    match error {
-        CheckpointError::NotResults(_) | CheckpointError::Impossible { .. } => {
-            let remedy = "name a file that `lab usage --out` wrote, or a new one";
-            Diagnostic { remedy: remedy.to_owned(), ..unwritten(out, error) }
-        }
-        _ => unwritten(out, error),
     }
 }
 
@@ -163,7 +145,7 @@ fn plan(args: &LabUsageArgs) -> Result<Plan, Diagnostic> {
     }
     studies.sort_unstable();
     studies.dedup();
-    Ok(Plan { studies, cpus: [one, other], length: Duration::from_millis(args.slice) })
+    Ok(Plan { studies, cpus: [one, other], length: args.duration.0 })
 }
 
 fn failed(error: &BudgetError) -> Diagnostic {

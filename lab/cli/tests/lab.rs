@@ -50,7 +50,7 @@ fn what_is_wrong_is_refused_before_anything_runs() {
     case(&["base", "--profile", "i9-7940"], &["nearest is `i9-7940x`"]);
     case(&["base", "--profile", "none.toml"], &["none.toml", "remedy"]);
     refused(folder.path(), &["run", "--config", "base", "--out", "none/f.json"], &["none/f.json", "remedy"]);
-    refused(folder.path(), &["report", "f.json", "--html", "r.html"], &["f.json", "remedy"]);
+    refused(folder.path(), &["report", "f.json", "--out", "r.html"], &["f.json", "remedy"]);
 }
 
 #[test]
@@ -62,13 +62,45 @@ fn what_this_processor_cannot_do_is_refused_before_anything_is_measured() {
     // No program disables the prefetchers of a processor.
     case(&["f"], &["--memory real", "remedy"]);
     case(&["base", "--rounds", "1"], &["1 rounds are too few", "remedy"]);
-    case(&["base", "--slice", "0"], &["slices of", "remedy"]);
+    case(&["base", "--duration", "0s"], &["expected 1ms to 7 days"]);
     fs::write(folder.path().join("there.json"), "{}").unwrap();
-    case(&["base", "--out", "there.json"], &["there.json", "not a result file of the laboratory", "remedy"]);
+    let there = ["base", "--keep", "there.json"];
+    case(&there, &["there.json", "the file already exists", "remedy: add --resume"]);
+    let other = [&there[..], &["--resume"]].concat();
+    case(&other, &["there.json", "not a result file of the laboratory", "remedy"]);
+    case(&["base", "--out", "there.txt"], &["--out there.txt", "remedy: name FILE.json"]);
     refused(folder.path(), &["calibrate", "--rounds", "1"], &["1 rounds are too few", "remedy"]);
     refused(folder.path(), &["calibrate", "--profile", "i9-794"], &["nearest is `i9-7940x`", "remedy"]);
     let there = ["calibrate", "--out", "there.json"];
-    refused(folder.path(), &there, &["there.json", "the file already exists", "remedy"]);
+    refused(folder.path(), &there, &["there.json", "remedy: name FILE.toml"]);
+}
+
+/// Whether the process has installed a handler of SIGINT.
+fn catches_interrupts(child: &std::process::Child) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 0b10 != 0)
+}
+
+#[test]
+fn a_signal_ends_a_command_without_partial_results_with_exit_code_1() {
+    let folder = tempfile::tempdir().unwrap();
+    for words in
+        [&["copies"][..], &["paths", "--packets", "1000000000"], &["calibrate", "--rounds", "100000"]]
+    {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linerate-lab"));
+        command.args(words).current_dir(folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        while !catches_interrupts(&child) {
+            assert!(child.try_wait().unwrap().is_none(), "{words:?} ended");
+            thread::sleep(Duration::from_millis(2));
+        }
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains("ended by a signal; there is no result"), "{}", stderr(&output));
+    }
 }
 
 #[test]
@@ -82,7 +114,7 @@ fn a_bad_profile_is_refused_with_its_reason() {
 fn what_was_kept_is_gone_on_from_and_nothing_else_is_mixed_in() {
     let folder = tempfile::tempdir().unwrap();
     let run = |configs: &[&str], rest: &[&str]| {
-        let words = [&["run", "--out", "f.json", "--config"], configs, rest].concat();
+        let words = [&["run", "--keep", "f.json", "--resume", "--config"], configs, rest].concat();
         lab(folder.path(), &words)
     };
     let first = run(&["base"], &["--packets", "256"]);
@@ -93,7 +125,7 @@ fn what_was_kept_is_gone_on_from_and_nothing_else_is_mixed_in() {
     let kept = fs::read_to_string(folder.path().join("f.json")).unwrap();
     let names = ["\"name\":\"base\",\"mpps\"", "\"name\":\"a+d\",\"mpps\""];
     assert!(names.iter().all(|name| kept.contains(name)), "{kept}");
-    let other = ["run", "--out", "f.json", "--config", "a", "--packets", "512", "--seed", "9"];
+    let other = ["run", "--keep", "f.json", "--resume", "--config", "a", "--packets", "512", "--seed", "9"];
     refused(folder.path(), &other, &["packets 256 there, 512 here", "seed 1 there, 9 here"]);
     assert_eq!(fs::read_to_string(folder.path().join("f.json")).unwrap(), kept);
 }
@@ -103,7 +135,7 @@ fn a_signal_keeps_what_is_there() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("f.json");
     let mut command = Command::new(env!("CARGO_BIN_EXE_linerate-lab"));
-    command.args(["run", "--all", "--jobs", "1", "--packets", "20000", "--out"]).arg(&file);
+    command.args(["run", "--all", "--jobs", "1", "--packets", "20000", "--keep"]).arg(&file);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let timeout = Instant::now() + Duration::from_mins(1);
     let rows = || fs::read_to_string(&file).unwrap_or_default().matches("\"mpps\"").count();
@@ -115,7 +147,7 @@ fn a_signal_keeps_what_is_there() {
     let output = child.wait_with_output().unwrap();
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("ended by a signal") && said.contains("the same command again"), "{said}");
+    assert!(said.contains("ended by a signal") && said.contains("the same command with --resume"), "{said}");
     let kept = rows();
     assert!((1..101).contains(&kept), "{kept}");
     let report = lab(folder.path(), &["report", "f.json"]);
@@ -131,10 +163,11 @@ fn a_trial_keeps_its_rounds_when_a_signal_comes_and_goes_on_from_them() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("f.json");
     // A pool of few buffers, to limit memory and time.
-    let words =
-        |rounds| ["run", "--memory", "real", "--config", "pool-1024", "--slice", "1", "--rounds", rounds];
+    let words = |rounds| {
+        ["run", "--memory", "real", "--config", "pool-1024", "--duration", "1ms", "--rounds", rounds]
+    };
     let mut command = Command::new(env!("CARGO_BIN_EXE_linerate-lab"));
-    command.args(words("100000")).arg("--out").arg(&file);
+    command.args(words("100000")).arg("--keep").arg(&file);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let timeout = Instant::now() + Duration::from_mins(1);
     let rounds = || {
@@ -150,9 +183,9 @@ fn a_trial_keeps_its_rounds_when_a_signal_comes_and_goes_on_from_them() {
     let output = child.wait_with_output().unwrap();
     let (said, kept) = (stderr(&output), rounds());
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains(&format!("{kept} of 100000 rounds were finished and are kept in")), "{said}");
+    assert!(said.contains(&format!("after {kept} of 100000 rounds")), "{said}");
     let more = (kept + 2).max(6).to_string();
-    let output = lab(folder.path(), &[&words(&more)[..], &["--out", "f.json"]].concat());
+    let output = lab(folder.path(), &[&words(&more)[..], &["--keep", "f.json", "--resume"]].concat());
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(
         stderr(&output).contains(&format!("{kept} of {more} rounds are complete already")),
@@ -161,7 +194,7 @@ fn a_trial_keeps_its_rounds_when_a_signal_comes_and_goes_on_from_them() {
     );
     assert_eq!(rounds().to_string(), more);
     assert!(stdout(&output).contains("from round 1 on") && stdout(&output).contains("base-again"));
-    let other = [&words(&more)[..], &["--out", "f.json", "--seed", "9"]].concat();
+    let other = [&words(&more)[..], &["--keep", "f.json", "--resume", "--seed", "9"]].concat();
     refused(folder.path(), &other, &["seed 1 there, 9 here"]);
 }
 
@@ -192,11 +225,9 @@ fn copies_are_kept_told_order_by_order_and_put_into_the_report() {
     for said in ["Simulated: two sockets", "edited > read-only", "both copies", "other node >> same node"] {
         assert!(stdout(&first).contains(said), "{}", stdout(&first));
     }
-    // A second call would mix two runs or lose one.
-    refused(folder.path(), &words, &["c.json", "the file already exists", "remedy"]);
     let run = ["run", "--config", "base", "--packets", "256", "--out", "f.json"];
     assert!(lab(folder.path(), &run).status.success());
-    let report = ["report", "c.json", "f.json", "--html", "r.html", "--svg", "figures", "-o", "json"];
+    let report = ["report", "c.json", "f.json", "--out", "r.html", "--out", "figures/", "-o", "json"];
     let findings: serde_json::Value = serde_json::from_slice(&lab(folder.path(), &report).stdout).unwrap();
     assert_eq!(findings["copies"][0]["memory"], "simulated");
     assert_eq!(findings["sets"][0]["memory"], "simulated");
@@ -256,7 +287,7 @@ fn paths_are_a_table_data_and_a_part_of_the_report() {
     assert_eq!(results["paths"][0]["ring"], "split");
     assert!(results["paths"][0]["linerate"]["lines_moved"].as_f64().unwrap() > 1.0);
     assert_eq!(results["measured"]["ratio"][0]["median"], 0.93);
-    let report = lab(folder.path(), &["report", "p.json", "--html", "r.html"]);
+    let report = lab(folder.path(), &["report", "p.json", "--out", "r.html"]);
     assert!(report.status.success(), "{}", stderr(&report));
     assert!(stdout(&report).contains("split 64"), "{}", stdout(&report));
     let page = fs::read_to_string(folder.path().join("r.html")).unwrap();
@@ -291,7 +322,7 @@ fn studies_of_use_are_refused_where_they_cannot_run_and_the_mistake_loses_112_of
 /// Runs `lab usage`, long enough to be interrupted, and interrupts it once it has stored this number of readings.
 fn usage_until(folder: &Path, readings: usize) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_linerate-lab"));
-    command.args(["usage", "--only", "budget", "--slice", "30", "--out", "u.json"]).current_dir(folder);
+    command.args(["usage", "--only", "budget", "--duration", "30ms", "--keep", "u.json"]).current_dir(folder);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let timeout = Instant::now() + Duration::from_mins(1);
     while calls(folder) < readings && Instant::now() < timeout {
@@ -318,10 +349,10 @@ fn studies_of_use_that_a_signal_ends_are_shown_so_far_and_gone_on_with() {
     let output = usage_until(folder.path(), 2);
     let (said, kept) = (stderr(&output), calls(folder.path()));
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("ended by a signal") && said.contains("the same command again"), "{said}");
+    assert!(said.contains("ended by a signal") && said.contains("the same command with --resume"), "{said}");
     assert!(stdout(&output).contains("ended before its last reading"), "{}", stdout(&output));
     assert!((2..=7).contains(&kept), "{kept}");
-    let go_on = ["usage", "--only", "budget", "--slice", "30", "--out", "u.json"];
+    let go_on = ["usage", "--only", "budget", "--duration", "30ms", "--keep", "u.json", "--resume"];
     let before = fs::read(folder.path().join("u.json")).unwrap();
     let cpus = [&go_on[..], &["--cpus", "1,0"]].concat();
     refused(
@@ -329,7 +360,7 @@ fn studies_of_use_that_a_signal_ends_are_shown_so_far_and_gone_on_with() {
         &cpus,
         &["u.json", "on CPU 0 with CPU 1 there, ", "on CPU 1 with CPU 0 here", "remedy"],
     );
-    let slice = ["usage", "--only", "budget", "--slice", "40", "--out", "u.json"];
+    let slice = ["usage", "--only", "budget", "--duration", "40ms", "--keep", "u.json", "--resume"];
     refused(folder.path(), &slice, &["readings of 30 ms there, 40 ms here"]);
     assert_eq!(fs::read(folder.path().join("u.json")).unwrap(), before);
     let output = lab(folder.path(), &[&go_on[..], &["-o", "json"]].concat());
@@ -348,11 +379,11 @@ fn studies_of_use_are_a_page_figures_and_a_part_of_the_report() {
     let folder = tempfile::tempdir().unwrap();
     let mistake = ["usage", "--only", "mistake", "--out", "u.json"];
     let case = |rest: &[&str], said: &[&str]| refused(folder.path(), &[&mistake[..], rest].concat(), said);
-    case(&["--html", "none/u.html"], &["--html none/u.html", "remedy"]);
+    case(&["--out", "none/u.html"], &["--out none/u.html", "remedy"]);
     fs::write(folder.path().join("file"), "mine").unwrap();
-    case(&["--svg", "file/figures"], &["--svg file/figures", "remedy"]);
-    case(&["--svg", "file"], &["--svg file", "remedy"]);
-    let words = [&mistake[..], &["--html", "u.html", "--svg", "a/figures"]].concat();
+    case(&["--out", "file/figures/"], &["--out file/figures/", "remedy"]);
+    case(&["--out", "file"], &["--out file", "remedy: name FILE.json or FILE.html or DIR/"]);
+    let words = [&mistake[..], &["--out", "u.html", "--out", "a/figures/"]].concat();
     let output = lab(folder.path(), &words);
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(stdout(&output).contains("The 144/32 mistake (measured)"), "{}", stdout(&output));
@@ -364,7 +395,7 @@ fn studies_of_use_are_a_page_figures_and_a_part_of_the_report() {
     assert!(read("a/figures/measured-mistake.svg").contains("<svg "));
     let run = ["run", "--config", "base", "--packets", "256", "--out", "f.json"];
     assert!(lab(folder.path(), &run).status.success());
-    let report = ["report", "u.json", "f.json", "--html", "r.html", "-o", "json"];
+    let report = ["report", "u.json", "f.json", "--out", "r.html", "-o", "json"];
     let findings: serde_json::Value = serde_json::from_slice(&lab(folder.path(), &report).stdout).unwrap();
     assert_eq!(findings["sets"][0]["memory"], "simulated");
     assert_eq!(findings["usage"][0]["mistake"][0]["unit"], 144);
@@ -372,9 +403,9 @@ fn studies_of_use_are_a_page_figures_and_a_part_of_the_report() {
         read("r.html").contains("id=\"figure-2-measured-mistake\"")
             && read("r.html").contains("id=\"set-1\"")
     );
-    let hostile = read("u.json").replacen("\"processor\":\"", "\"processor\":\"\\u001b[2J<b>", 2);
+    let hostile = read("u.json").replacen("\"processor\": \"", "\"processor\": \"\\u001b[2J<b>", 2);
     fs::write(folder.path().join("h.json"), hostile).unwrap();
-    let output = lab(folder.path(), &["report", "h.json", "--html", "h.html"]);
+    let output = lab(folder.path(), &["report", "h.json", "--out", "h.html"]);
     assert!(stdout(&output).contains("[2J<b>") && !stdout(&output).contains('\u{1b}'), "{}", stdout(&output));
     assert!(!read("h.html").contains("<b>"));
 }

@@ -111,7 +111,7 @@ impl Plan {
         range("loss", self.loss, (0.0..1.0).contains(&self.loss), "a fraction from 0% to less than 100%")?;
         let precision = self.precision;
         range("precision", precision, (1e-4..=0.5).contains(&precision), "a fraction from 0.01% to 50%")?;
-        range("trial", self.trial, (0.01..=86_400.0).contains(&self.trial), "a time from 10 ms to a day")?;
+        range("duration", self.trial, (0.01..=86_400.0).contains(&self.trial), "a time from 10 ms to a day")?;
         range("tries", self.tries.into(), (1..=99).contains(&self.tries), "1 to 99")?;
         range("agree", self.agree, (0.0..=1.0).contains(&self.agree), "a fraction from 0% to 100%")?;
         range("rounds", self.rounds.into(), (1..=10_000).contains(&self.rounds), "1 to 10000")?;

@@ -277,11 +277,29 @@ fn unfinished(size: &SizeResults) -> Option<String> {
         .then(|| format!("size {}: a search of round {} was not finished; {worth}", size.size, of.join(", ")))
 }
 
+/// A note on frames lost at a lower rate than the NDR, if there are any: a rate that passed once may fail in another
+/// trial.
+fn noise(size: &SizeResults) -> Option<String> {
+    let ndr = size.ndr().filter(|ndr| ndr.value > 0.0)?.value;
+    let of_loss = size.loss().into_iter().map(|row| (row.offered_pps, row.loss));
+    let of_latency = size.latency().into_iter().map(|row| (row.pps, row.loss));
+    let lossy = of_loss.chain(of_latency).filter(|(pps, loss)| *pps < ndr && *loss > 0.0);
+    let (pps, loss) = lossy.min_by(|(a, _), (b, _)| a.total_cmp(b))?;
+    Some(format!(
+        "size {}: {:.4} % of the frames were lost at {:.4} Mpps, below the NDR of {:.4} Mpps: trials differ by noise; \
+         more --tries or a longer --duration make the NDR more certain",
+        size.size,
+        loss * 100.0,
+        pps / 1e6,
+        ndr / 1e6
+    ))
+}
+
 /// Notes for readers of the figures.
 fn notes(course: &Course, sizes: &[SizeResults]) -> Vec<String> {
     let plan = course.plan();
     let mut notes = vec![format!(
-        "a trial takes {} s; RFC 2544 requires 60 s (`--trial 60s`); of {} at a load, {} must pass",
+        "a trial takes {} s; RFC 2544 requires 60 s (`--duration 60s`); of {} at a load, {} must pass",
         plan.trial,
         plan.tries,
         plan.decided().enough
@@ -310,6 +328,7 @@ fn notes(course: &Course, sizes: &[SizeResults]) -> Vec<String> {
             ));
         }
         notes.extend(unfinished(size));
+        notes.extend(noise(size));
     }
     let seen = course.trials().iter().map(|trial| &trial.seen);
     let sum = |of: fn(&Seen) -> u64| seen.clone().map(of).sum::<u64>();

@@ -274,6 +274,23 @@ fn a_generator_at_its_limit_does_not_time_the_switch() {
 }
 
 #[test]
+fn loss_below_the_ndr_is_reported_as_noise() {
+    for lossy in [false, true] {
+        let (mut course, mut model) = (Course::new(plan(&ALL)), Model::new(1e6, 10e6));
+        while let Some(step) = course.next() {
+            let mut seen = model.answer(&step);
+            if lossy && step.doing == Doing::Latency(50.0) {
+                seen.received -= seen.received / 100;
+            }
+            course.take(step, seen);
+        }
+        let notes = results(&course).notes;
+        let noisy = notes.iter().filter(|note| note.contains("below the NDR of")).count();
+        assert_eq!(noisy, usize::from(lossy), "{notes:?}");
+    }
+}
+
+#[test]
 fn a_size_that_never_comes_back_is_left_out_and_told() {
     let plan = Plan { sizes: vec![Sizes::Fixed(64), Sizes::Fixed(1518)], ..plan(&ALL) };
     let (mut course, mut model) = (Course::new(plan), Model::new(1e6, 10e6));

@@ -1,7 +1,7 @@
 # One round: `linerate demo` with our guest and our switch, then DPDK as both: its switch returns the frames of its
 # guest over one port, and its guest swaps the addresses and sends them again. Prints the line of a round, in Mpps
 # forwarded by the switch. Runs after `dpdk.sh`. Needs LINERATE, OUR_RING, RING, PKT, RUN_DIR, HOST_CPU and GUEST_CPU.
-timeout 40 taskset --cpu-list "$HOST_CPU,$GUEST_CPU" "$LINERATE" demo -o json --seconds "$SECONDS_EACH" \
+timeout 40 taskset --cpu-list "$HOST_CPU,$GUEST_CPU" "$LINERATE" demo -o json --duration "${SECONDS_EACH}s" \
   --ring "$OUR_RING" --size "$PKT" >"$RUN_DIR/demo.json" || true
 ours=$(awk -F'[:,]' '/"mpps"/ {print $2 + 0; exit}' "$RUN_DIR/demo.json")
 

@@ -46,4 +46,4 @@ case "$SUBJECT" in
     ovs) start_ovs >&2 ;;
 esac
 "$LINERATE" guest --hostile "$ATTACK" --anyway "--$side" "$FOLDER/x" "--$side" "$FOLDER/y" \
-    --calm "$FOLDER/a" --calm "$FOLDER/b" --ring "$RING" --cpu "$GUEST_CPU" --seconds "$SECONDS_EACH" -o json
+    --calm "$FOLDER/a" --calm "$FOLDER/b" --ring "$RING" --cpu "$GUEST_CPU" --duration "${SECONDS_EACH}s" -o json

@@ -51,8 +51,8 @@ end_cycles() {
 
 # Frames circulate about three seconds after the start.
 own_guest() {
-    "$LINERATE" guest --listen "$FOLDER/a" --listen "$FOLDER/b" --ring "$RING" --size "$SIZE" --packets 256 --cpu "$GUEST_CPU" \
-        --seconds "$(awk -v s="$SECONDS_EACH" 'BEGIN { print s + 2 }')" -o json
+    "$LINERATE" guest --listen "$FOLDER/a" --listen "$FOLDER/b" --ring "$RING" --size "$SIZE" --in-flight 256 --cpu "$GUEST_CPU" \
+        --duration "$(awk -v s="$SECONDS_EACH" 'BEGIN { print s + 2 "s" }')" -o json
 }
 
 # Port 0 sends to the address of port 1 and vice versa. Commands come from `guest_starts` and `guest_reads`.

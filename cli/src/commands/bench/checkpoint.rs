@@ -15,21 +15,15 @@ pub(super) struct CheckpointWriter {
     file: File,
 }
 
-/// Creates the file, or resumes it: returns its trials and the environment in which they were measured.
+/// Creates the file, or continues an existing one: returns its trials and the environment in which they were measured.
 pub(super) fn open(
     path: &Path,
-    resume: bool,
     header: &Header,
 ) -> Result<(CheckpointWriter, Course, Environment), Diagnostic> {
     let place = || format!("--keep {}", path.display());
     let unusable =
         |error: io::Error| Diagnostic::bad(place(), error, "name a file that you may read and write");
-    let exists = path.exists();
-    if exists && !resume {
-        let remedy = "add --resume to continue it, or name another file";
-        return Err(Diagnostic::bad(place(), "the file already exists and would be overwritten", remedy));
-    }
-    if !exists {
+    if !path.exists() {
         let file = File::create_new(path).map_err(unusable)?;
         let mut writer = CheckpointWriter { path: path.to_owned(), file };
         writer.write(header)?;

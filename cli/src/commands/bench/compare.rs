@@ -26,11 +26,7 @@ pub(super) fn run(args: &CompareArgs) -> anyhow::Result<()> {
 /// Reads the output of `-o json`, or a file written by `--keep`.
 fn read(path: &Path) -> Result<Results, Diagnostic> {
     let wrong = |reason: String| {
-        Diagnostic::bad(
-            path.display(),
-            reason,
-            "name output of `linerate bench -o json` or a file of `--keep`",
-        )
+        Diagnostic::bad(path.display(), reason, "name a file of `linerate bench --out FILE.json` or `--keep`")
     };
     let bytes = std::fs::read(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
     let printed = serde_json::from_slice::<Results>(&bytes);

@@ -62,7 +62,7 @@ mod tests {
     use crate::settings::kinds::socket::Mode;
 
     #[test]
-    fn opposite_ports_exchange_who_makes_the_socket() {
+    fn opposite_ports_have_the_other_socket_mode() {
         let keys = keys("kind=memif,socket=/tmp/x.sock,mode=client,id=3").unwrap();
         let port = judged_ports(vec![keys]).unwrap().remove(0);
         let PortKind::Memif(other) = mirrored(&port).unwrap().kind else { panic!("another kind") };

@@ -6,15 +6,13 @@ use super::setup::{self, Job};
 use super::trial::{Bed, Stop};
 use crate::args::bench::RunArgs;
 use crate::args::bench_options::BenchOptions;
-use console::Diagnostic;
 use console::progress::Progress;
-use console::written;
+use console::written::{Format, Outputs};
+use console::{Diagnostic, KeepArgs};
 use rfc2544::checkpoint::Header;
 use rfc2544::environment;
 use rfc2544::page::bench_page;
 use rfc2544::{Course, Doing, Offer, Results, Step};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -24,13 +22,14 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<()> {
     let file = args.file.as_deref().map(read).transpose()?.unwrap_or_default();
     let place =
         args.file.as_ref().map_or_else(|| "the command line".to_owned(), |path| path.display().to_string());
-    written::validate(args.html.as_deref(), None)?;
+    let outputs = Outputs::validate(&args.out, &[Format::Json, Format::Html])?;
     let mut job = setup::job(&args.options.clone().over(file), &place)?;
     let here = environment::here(job.cpus);
     let header = Header::new(job.setup.clone(), here.clone(), job.plan.clone());
-    let (mut writer, mut course, environment) = match &args.keep {
+    let (mut writer, mut course, environment) = match args.keep.path() {
         Some(path) => {
-            let (writer, course, environment) = checkpoint::open(path, args.resume, &header)?;
+            args.keep.validate()?;
+            let (writer, course, environment) = checkpoint::open(path, &header)?;
             (Some(writer), course, environment)
         }
         None => (None, Course::new(job.plan.clone()), here),
@@ -42,14 +41,12 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<()> {
     }
     if results.trials > 0 {
         console::print(&results, args.output, report::text)?;
+        outputs.json(&results)?;
+        outputs.write(Format::Html, || bench_page(&results))?;
     }
-    if let Some(path) = args.html.as_deref().filter(|_| results.trials > 0) {
-        written::page(path, &bench_page(&results))?;
-    }
-    let kept = args.keep.as_deref();
     match stopped {
         None => Ok(()),
-        Some(Stop::Asked) => Err(ended(&course, kept).into()),
+        Some(Stop::Asked) => Err(ended(&course, &args.keep).into()),
         Some(Stop::Failed(error)) => {
             job.folder.keep();
             Err((*error).into())
@@ -70,15 +67,19 @@ fn read(path: &Path) -> Result<BenchOptions, Diagnostic> {
     let options = toml::from_str(&text).map_err(|error| {
         let line = error.span().map(|span| text[..span.start.min(text.len())].split('\n').count());
         let place = line.map_or_else(|| shown.clone(), |line| format!("{shown}:{line}"));
-        Diagnostic::bad(place, error.message(), "correct this line; keys are the flags' names")
+        Diagnostic::bad(
+            place,
+            error.message(),
+            "correct this line; keys are the flags' names with `_` in place of `-`",
+        )
     })?;
     match options {
         BenchOptions { switch: Some(_), switch_command: Some(_), .. } => {
-            let reason = "`switch` and `switch-command` name two switches";
+            let reason = "`switch` and `switch_command` name two switches";
             Err(Diagnostic::bad(shown, reason, "remove one of the two"))
         }
         BenchOptions { guest: Some(_), guest_command: Some(_), .. } => {
-            let reason = "`guest` and `guest-command` name two guests";
+            let reason = "`guest` and `guest_command` name two guests";
             Err(Diagnostic::bad(shown, reason, "remove one of the two"))
         }
         options => Ok(options),
@@ -98,23 +99,14 @@ fn trials(
     if course.next().is_none() {
         return Ok(None);
     }
-    let ending = stop_on_signals()?;
+    // A second signal ends this process at once; the supervisors then end its children.
+    let ending = console::stop_on_signals()?;
     generator::rig::settle();
     let mut progress = Progress::new("trials", course.progress().1, 1);
     progress.skip(before);
     let stopped = in_turn(job, course, &mut writer, &mut progress, ending);
     progress.end();
     Ok(stopped.err())
-}
-
-/// A flag set by the first signal; the second one ends the process at once, and the supervisors end its children.
-fn stop_on_signals() -> io::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 1, stop.clone())?;
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
-    Ok(stop)
 }
 
 fn in_turn(
@@ -158,12 +150,7 @@ fn name(job: &Job, step: &Step) -> String {
     format!("{round}size {}: {what}{offer}", job.plan.sizes[step.size])
 }
 
-fn ended(course: &Course, kept: Option<&Path>) -> Diagnostic {
+fn ended(course: &Course, keep: &KeepArgs) -> Diagnostic {
     let (done, about) = course.progress();
-    let reason = format!("ended by a signal after {done} of about {about} trials; the result is partial");
-    let remedy = match kept {
-        Some(_) => "run the same command with --resume to continue",
-        None => "next time use `--keep FILE`, and continue with the same command and --resume",
-    };
-    Diagnostic::failed("linerate bench", reason, remedy)
+    keep.interrupted("linerate bench", format_args!("{done} of about {about} trials"))
 }

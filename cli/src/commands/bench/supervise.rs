@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// Time for the rest of its process group.
 const LEFT_BEHIND: Duration = Duration::from_millis(200);
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Runs the command, and exits with its status.
 pub(crate) fn run(args: &SuperviseArgs) -> anyhow::Result<()> {
@@ -75,7 +75,7 @@ fn wait(child: &mut Child, released: &AtomicBool) -> std::io::Result<Option<Exit
         if until.is_some_and(|until| Instant::now() > until) {
             return Ok(None);
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 

@@ -31,7 +31,8 @@ fn told(words: &[&str]) -> String {
 
 #[test]
 fn flags_make_a_plan_and_what_is_left_out_has_a_default() {
-    let words = ["--sizes", "64,imix", "--tests", "latency,back-to-back", "--loss", "1%", "--trial", "500ms"];
+    let words =
+        ["--sizes", "64,imix", "--tests", "latency,back-to-back", "--loss", "1%", "--duration", "500ms"];
     let plan = run_args(&words).options.plan();
     assert_eq!(plan.sizes, [Sizes::Fixed(64), Sizes::Named("imix".into())]);
     assert_eq!(plan.tests, [Test::Latency, Test::BackToBack]);
@@ -43,8 +44,8 @@ fn flags_make_a_plan_and_what_is_left_out_has_a_default() {
 
 #[test]
 fn flags_go_before_the_file() {
-    let text = "topology = \"loop\"\nsizes = [64, \"imix\", \"128\"]\nloss = \"2%\"\nrounds = 6\ntrial = \"1s\"\n\
-        switch-command = \"sw {a}\"\n[stream]\nflows = 7\n[[port]]\nkind = \"null\"\n";
+    let text = "topology = \"loop\"\nsizes = [64, \"imix\", \"128\"]\nloss = \"2%\"\nrounds = 6\nduration = \"1s\"\n\
+        switch_command = \"sw {a}\"\n[stream]\nflows = 7\n[[port]]\nkind = \"null\"\n";
     let file: BenchOptions = toml::from_str(text).unwrap();
     let options = run_args(&["--rounds", "2", "--switch", "linerate"]).options.over(file.clone());
     let plan = options.plan();
@@ -91,7 +92,7 @@ fn what_is_kept_of_a_setup_does_not_change_with_the_process() {
 }
 
 #[test]
-fn a_flag_that_nobody_would_read_is_refused() {
+fn a_flag_without_effect_is_rejected() {
     const OTHER: [&str; 2] = ["--switch-command", "sw {a} {b}"];
     const NAMED: [&str; 4] = ["--port", "kind=tap,interface=lrx0", "--port", "kind=tap,interface=lrx1"];
     let inline = ["--switch", "inline"];
@@ -125,7 +126,7 @@ fn a_flag_that_nobody_would_read_is_refused() {
 }
 
 #[test]
-fn a_place_for_a_cpu_wants_its_flag_and_nobody_shares_one() {
+fn a_cpu_placeholder_needs_its_flag_and_cpus_are_distinct() {
     let through = ["--topology", "phy-vm-phy"];
     let guest = [&through[..], &["--guest-command", "vm {cpu} {c} {d}"]].concat();
     for (words, expected) in [

@@ -90,7 +90,7 @@ impl<'a> Bed<'a> {
     /// Starts a reflector and connects it.
     fn reflector(&mut self, words: &[String]) -> Result<Inside, Stop> {
         let (mut guest, began) = (within::reflector(words)?, Instant::now());
-        while !guest.sit()? {
+        while !guest.connect()? {
             if !self.goes_on() || began.elapsed() > self.job.timeout {
                 return Err(self.why(None, "the guest's device did not become ready"));
             }

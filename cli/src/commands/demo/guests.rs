@@ -50,7 +50,7 @@ impl Guests {
             "json",
         ]);
         command.args(["--descriptors", args.descriptors.name()]);
-        command.args(["--size", &size.to_string(), "--packets", &args.packets.to_string()]);
+        command.args(["--size", &size.to_string(), "--in-flight", &args.in_flight.to_string()]);
         command.args(["--mac", &format!("02:00:00:00:00:{:02x}", first + 1)]);
         if sockets.len() == 1 {
             command.args(["--peer", &format!("02:00:00:00:00:{:02x}", 2 - first)]);

@@ -70,7 +70,12 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
         }
     }
     engine.stop()?;
-    show::summary(args.output, &report)
+    show::summary(args.output, &report)?;
+    if ending.load(Ordering::Relaxed) {
+        let reason = "ended by a signal; the result is partial";
+        return Err(Diagnostic::failed("linerate demo", reason, "run it again").into());
+    }
+    Ok(())
 }
 
 /// Sockets in a temporary directory, which is deleted on drop.
@@ -127,7 +132,7 @@ fn measure(
     wait_for_guests(engine, &mut guests, ending)?;
     sleep(WARM_UP, ending);
     let (before, began) = (engine.snapshot(), Instant::now());
-    let until = began + Duration::from_secs_f64(args.seconds);
+    let until = began + args.duration.0;
     let mut last = before.clone();
     while Instant::now() < until && !ending.load(Ordering::Relaxed) {
         guests.check()?;

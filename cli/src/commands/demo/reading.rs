@@ -26,7 +26,7 @@ impl Report {
             guest_cpus: cpus.guests.clone(),
             ring: args.ring.to_string(),
             descriptors: args.descriptors.name().to_owned(),
-            frames_in_circulation: 2 * args.packets,
+            frames_in_circulation: 2 * args.in_flight,
             runs: Vec::new(),
         }
     }

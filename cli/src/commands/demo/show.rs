@@ -18,7 +18,7 @@ pub(super) struct Live {
 impl Live {
     pub(super) fn new(output: Output) -> Self {
         let redraws = console::is_screen(&std::io::stderr());
-        Self { silent: output == Output::Json, redraws, drawn: String::new() }
+        Self { silent: output == Output::Json || console::is_quiet(), redraws, drawn: String::new() }
     }
 
     /// Reports activity before the first measurement, if it can be overwritten later.

@@ -29,6 +29,10 @@ pub(super) fn unreachable(kind: &PortKind) -> Option<(Error, &'static str)> {
         ErrorKind::PermissionDenied => {
             "run as a user with write permission on the socket and search permission on its directory"
         }
+        ErrorKind::NotFound if matches!(kind, PortKind::Stream(_)) => {
+            "start the other side first; if it is passt and root starts it, its socket needs a folder that user \
+             `nobody` may enter and write, or the option --runas 0"
+        }
         ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::TimedOut => {
             "start the other side first, or give it more time with --timeout"
         }

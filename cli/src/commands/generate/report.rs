@@ -112,7 +112,7 @@ impl Report {
             outcome.seconds, outcome.lost, outcome.sent
         );
         if outcome.interrupted {
-            text.push_str(", ended early: the results are partial");
+            text.push_str(", ended by a signal: the result is partial");
         }
         let _ = write!(text, "\n{}", self.verdict);
         for (count, what) in self.strangers().into_iter().filter(|(count, _)| *count > 0) {
@@ -147,6 +147,9 @@ fn verdict(outcome: &Outcome, asked: Option<f64>, baseline: Option<&LoopbackBase
     });
     let own = own.unwrap_or_default();
     let missed = outcome.missed;
+    if let Some(reason) = &outcome.disconnected {
+        return format!("{reason}; {} frames were not sent{own}", missed.port + missed.generator);
+    }
     match (outcome.limit, asked) {
         (Limit::None, _) => format!("the generator kept the rate{own}"),
         (Limit::Generator, Some(_)) => {

@@ -11,14 +11,12 @@ use generator::Description;
 use generator::rate::Rate;
 use generator::rig::{Ends, Outcome, Phase, Progress, Rig, RigError, Side, Timing};
 use indicatif::ProgressBar;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Maximum duration of the baseline runs: at the requested rate, and at maximum rate.
-const FLOOR: Duration = Duration::from_secs(1);
-const CEILING: Duration = Duration::from_millis(300);
+const BASELINE_AT_RATE: Duration = Duration::from_secs(1);
+const BASELINE_UNLIMITED: Duration = Duration::from_millis(300);
 /// Warm-up of both baseline runs.
 const WARM_UP: Duration = Duration::from_millis(50);
 
@@ -26,10 +24,7 @@ const WARM_UP: Duration = Duration::from_millis(50);
 pub(crate) fn run(args: &GenArgs) -> anyhow::Result<()> {
     let Input { streams, ports } = input::read(args)?;
     crate::commands::cpu::pin(args.cpu)?;
-    let ending = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, ending.clone())?;
-    }
+    let ending = console::stop_on_signals()?;
     generator::rig::settle();
     let ends = ends(&ports)?;
     let (timing, key) = (args.timing(), key());
@@ -44,8 +39,20 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<()> {
     });
     progress.end();
     let outcome = outcome.map_err(|error| not_ready(&error, &ports).unwrap_or_else(|| failed(&error)))?;
+    let ended = ended(&outcome);
     let report = Report::new(args, &ports, asked, outcome, baseline);
-    console::print(&report, args.output, |report| report.text(args.histogram))
+    console::print(&report, args.output, |report| report.text(args.histogram))?;
+    ended.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// Error of a run whose results are partial.
+fn ended(outcome: &Outcome) -> Option<Diagnostic> {
+    let failed = |reason: &str, remedy| Some(Diagnostic::failed("linerate gen", reason, remedy));
+    match &outcome.disconnected {
+        Some(reason) => failed(reason, "see the messages of the switch about this port, and run it again"),
+        None if outcome.interrupted => failed("ended by a signal; the result is partial", "run it again"),
+        None => None,
+    }
 }
 
 /// Key that distinguishes the frames of this run from those of others.
@@ -81,7 +88,7 @@ fn failed(error: &RigError) -> Diagnostic {
             "start the other side, check its messages about this port, or give it more time with --timeout"
         }
         RigError::Streams(_) => return Diagnostic::bad("the streams", error, "describe fewer"),
-        RigError::Ended => "increase --duration",
+        RigError::Ended => "run it again",
         _ => "correct the cause in the reason",
     };
     Diagnostic::failed("linerate gen", error, remedy)
@@ -98,11 +105,11 @@ fn baseline(
         Rig::new(Ends::wire()?, streams, timing, key)?.run(&mut |_| !ending.load(Ordering::Relaxed))
     };
     let short = |longest: Duration| timing.duration.min(longest);
-    let at_rate = Timing { duration: short(FLOOR), warm_up: WARM_UP, ..*timing };
-    let unlimited = Timing { rate: Rate::Unlimited, duration: short(CEILING), ..at_rate };
+    let at_rate = Timing { duration: short(BASELINE_AT_RATE), warm_up: WARM_UP, ..*timing };
+    let unlimited = Timing { rate: Rate::Unlimited, duration: short(BASELINE_UNLIMITED), ..at_rate };
     let free: Vec<_> = streams.iter().map(|stream| Description { rate: None, ..stream.clone() }).collect();
     let told = of(&free, unlimited).and_then(|most| Ok(LoopbackBaseline::new(&of(streams, at_rate)?, &most)));
-    told.map_err(|error| console::aside(&format!("the baseline is not known: {error}"))).ok()
+    told.map_err(|error| console::warn(&format!("the baseline is not known: {error}"))).ok()
 }
 
 /// Progress display: a line that is redrawn on a terminal, otherwise one line per second.
@@ -114,7 +121,8 @@ struct Shown {
 
 impl Shown {
     fn new(duration: Duration) -> Self {
-        Self { bar: ProgressBar::new_spinner(), duration, last: None }
+        let bar = if console::is_quiet() { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
+        Self { bar, duration, last: None }
     }
 
     fn show(&mut self, now: Progress) {

@@ -25,8 +25,8 @@ const SENDER: MacAddress = MacAddress::new([2, 0, 0, 0, 1, 1]);
 /// Maximum frames sent at once after a stall of the thread: more than become due in an attacker's turn at 100 kpps. A
 /// longer backlog would be measured as latency of the switch.
 const CATCH_UP: u64 = 8;
-/// Default duration of each phase in seconds.
-const SECONDS: f64 = 2.0;
+/// Default duration of each phase.
+const DURATION: Duration = Duration::from_secs(2);
 /// Time for the switch to learn the addresses of the calm guests before measuring.
 const WARM_UP: Duration = Duration::from_millis(300);
 /// Timeout for the calm guests to connect, and time for their last frames to arrive.
@@ -104,14 +104,13 @@ pub(super) fn run(
     }));
     let opened = ends.open(TIMEOUT, &mut |_| !ending.load(Ordering::Relaxed));
     opened.map_err(|error| failed(&error))?;
-    let seconds = args.seconds.unwrap_or(SECONDS);
-    let seconds = Duration::from_secs_f64(seconds);
+    let duration = args.duration.map_or(DURATION, |duration| duration.0);
     // Frames may have been flooded until now, so those that arrived elsewhere do not count.
     let (ends, _) = phase(ends, args.attack.rate, (WARM_UP, SHORT), &turns, ending)?;
     begun.store(true, Ordering::Relaxed);
     let (ends, _) = phase(ends, args.attack.rate, (WARM_UP, SHORT), &turns, ending)?;
-    let (ends, fast) = phase(ends, Rate::Unlimited, (Duration::ZERO, seconds), &turns, ending)?;
-    let (mut ends, paced) = phase(ends, args.attack.rate, (Duration::ZERO, seconds), &turns, ending)?;
+    let (ends, fast) = phase(ends, Rate::Unlimited, (Duration::ZERO, duration), &turns, ending)?;
+    let (mut ends, paced) = phase(ends, args.attack.rate, (Duration::ZERO, duration), &turns, ending)?;
     ends.close();
     let accounts = locked(&turns).accounts();
     Ok((accounts, Calm { fast, paced }))

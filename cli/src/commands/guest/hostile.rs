@@ -3,7 +3,7 @@
 use super::calm::{self, Calm};
 use super::validate_size;
 use crate::args::guest::GuestArgs;
-use console::Diagnostic;
+use console::{Diagnostic, Span};
 use guest::GuestError;
 use guest::hostile::{Account, Attack, Orders, Socket, Squad, Target};
 use port::virtio_user::FrontEndListener;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use wire::MacAddress;
 
 /// Interval of checks whether devices are connected.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Turns between two clock reads.
 const STEPS: u32 = 4096;
 
@@ -57,11 +57,11 @@ pub(super) fn run(attack: &'static Attack, args: &GuestArgs, ending: &Arc<Atomic
     validate(attack, args)?;
     let mut squad = Squad::new(attack, &orders(args), sockets(args)?);
     while !ending.load(Ordering::Relaxed) && !squad.is_ready().map_err(|error| failed(attack, &error))? {
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
     let began = Instant::now();
     let (accounts, calm) = if args.attack.calm.is_empty() {
-        alone(&mut squad, args.seconds, ending);
+        alone(&mut squad, args.duration, ending);
         (squad.accounts(), None)
     } else {
         let (accounts, calm) = calm::run(args, squad, ending)?;
@@ -78,8 +78,8 @@ pub(super) fn run(attack: &'static Attack, args: &GuestArgs, ending: &Arc<Atomic
     console::print(&report, args.output, text)
 }
 
-fn alone(squad: &mut Squad, seconds: Option<f64>, ending: &AtomicBool) {
-    let until = seconds.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
+fn alone(squad: &mut Squad, duration: Option<Span>, ending: &AtomicBool) {
+    let until = duration.map(|duration| Instant::now() + duration.0);
     while !ending.load(Ordering::Relaxed) && until.is_none_or(|at| Instant::now() < at) {
         (0..STEPS).for_each(|_| squad.step());
     }

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_speak_memif_is_answered_with_who_does() {
+    fn a_peer_without_memif_is_rejected_with_the_supported_ones() {
         let port = port(Mode::Server, 0, None);
         for other in [GuestKind::Qemu, GuestKind::Libvirt, GuestKind::Ovs] {
             let error = super::super::snippet(&port, other, "").unwrap_err();

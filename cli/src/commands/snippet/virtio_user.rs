@@ -100,7 +100,7 @@ type=dpdkvhostuserclient options:vhost-server-path=/run/linerate/guest-a.sock
     }
 
     #[test]
-    fn who_cannot_be_at_the_other_end_is_answered_with_who_can() {
+    fn an_unsupported_peer_is_rejected_with_the_supported_ones() {
         for guest in [GuestKind::Qemu, GuestKind::Libvirt] {
             let error = snippet(&uplink(Mode::Client, 1), guest).unwrap_err();
             assert!(error.remedy.contains("--for linerate, ovs or testpmd"), "{error}");

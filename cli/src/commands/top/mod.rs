@@ -17,28 +17,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Maximum delay in handling a signal.
-const ATTENTION: Duration = Duration::from_millis(100);
+const SIGNAL_POLL: Duration = Duration::from_millis(100);
 
 /// Shows rates until `q` is pressed, or once.
 pub(crate) fn run(args: &TopArgs, client: &Client) -> anyhow::Result<()> {
-    let interval = Duration::from_secs_f64(args.interval);
+    let interval = args.interval.0;
     let first: Snapshot = client.get("/v1/snapshot")?;
     if args.once {
         std::thread::sleep(interval);
         let second = client.get("/v1/snapshot")?;
         return console::print(&rates::between(&first, &second), args.output, view::text);
     }
-    if args.output == Output::Json || !console::is_screen(&std::io::stdout()) {
-        return follow(client, first, interval, args.output);
-    }
     let ended = ended()?;
+    if args.output == Output::Json || !console::is_screen(&std::io::stdout()) {
+        return follow(client, first, interval, args.output, &ended);
+    }
     let mut terminal = ratatui::try_init()?;
     let result = Screen { terminal: &mut terminal, client, first: 0, ended }.run(first, interval);
     ratatui::restore();
     result
 }
 
-/// A flag set by signals, which would otherwise end the process without restoring the terminal.
+/// A flag set by signals, which end the command with exit code 0.
 fn ended() -> std::io::Result<Arc<AtomicBool>> {
     let ended = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
@@ -48,9 +48,21 @@ fn ended() -> std::io::Result<Arc<AtomicBool>> {
 }
 
 /// Prints readings until the output is closed or a signal arrives.
-fn follow(client: &Client, mut last: Snapshot, interval: Duration, output: Output) -> anyhow::Result<()> {
+fn follow(
+    client: &Client,
+    mut last: Snapshot,
+    interval: Duration,
+    output: Output,
+    ended: &AtomicBool,
+) -> anyhow::Result<()> {
     loop {
-        std::thread::sleep(interval);
+        let until = Instant::now() + interval;
+        while let Some(left) = until.checked_duration_since(Instant::now()) {
+            if ended.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            std::thread::sleep(left.min(SIGNAL_POLL));
+        }
         let now: Snapshot = client.get("/v1/snapshot")?;
         let rates = rates::between(&last, &now);
         let text = match output {
@@ -99,7 +111,7 @@ impl Screen<'_> {
             if left.is_zero() {
                 return Ok(false);
             }
-            if !event::poll(left.min(ATTENTION))? {
+            if !event::poll(left.min(SIGNAL_POLL))? {
                 continue;
             }
             match event::read()? {

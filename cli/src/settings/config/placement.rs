@@ -7,7 +7,7 @@ use crate::settings::reader::fields::{Fields, numbers};
 use crate::settings::reader::node::{Node, Value};
 use crate::settings::reader::notes::{Notes, Section};
 use crate::settings::topology::{PortSettings, Topology, WorkerSettings};
-use crate::settings::value::{Decimal, Span};
+use crate::settings::value::Decimal;
 use engine::machine;
 use engine::placement::{Pattern, PlanError, QueueName, SeatError, Stage, Stages, Thread, Wish, plan};
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ pub(super) fn read(node: &Node, notes: &mut Notes) -> Placement {
         queues: queues(&mut fields).unwrap_or_default(),
         isolated: fields.texts("isolated", "ports and queues, such as \"red\" or \"red.1\""),
         rebalance: fields.choice("rebalance", &rebalance).unwrap_or_default(),
-        interval: interval(&mut fields).unwrap_or(default.interval),
+        interval: fields.span_within("interval", &INTERVALS).unwrap_or(default.interval),
         threshold: fields.decimal("threshold", 0.01..=1.0, "of a core").map_or(default.threshold, Decimal),
         stages: stages_of(&mut fields),
         plan: None,
@@ -133,14 +133,6 @@ fn queues(fields: &mut Fields<'_, '_>) -> Option<BTreeMap<String, usize>> {
         }
     }
     Some(queues)
-}
-
-fn interval(fields: &mut Fields<'_, '_>) -> Option<Span> {
-    let interval = fields.span("interval")?;
-    if INTERVALS.contains(&interval.0) {
-        return Some(interval);
-    }
-    fields.wrong("interval", format!("`interval` is {interval}"), "give 100ms to 1h".to_owned())
 }
 
 /// Validates the section against ports and workers.

@@ -6,7 +6,7 @@ use crate::settings::kinds;
 use crate::settings::model::RssMode;
 use crate::settings::reader::fields::Fields;
 use crate::settings::reader::node::{Node, Value};
-use crate::settings::reader::notes::{Notes, Section};
+use crate::settings::reader::notes::{Notes, Section, shortened};
 use crate::settings::security::Security;
 use crate::settings::topology::{
     BridgeSettings, MacMoves, PortSettings, Rss, StaticEntry, SwitchSettings, Topology, Vlan, WorkerSettings,
@@ -14,12 +14,13 @@ use crate::settings::topology::{
 use crate::settings::wrappers::Wrappers;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::Duration;
 use wire::MacAddress;
 
 /// IEEE 802.1Q section 9.6: 0 and 4095 are reserved.
 const VLAN: RangeInclusive<i128> = 1..=4094;
 /// IEEE 802.1Q table 8-6.
-const AGEING: RangeInclusive<i128> = 10..=1_000_000;
+const AGEING: RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_secs(1_000_000);
 const TABLE: RangeInclusive<i128> = 16..=16_777_216;
 /// RFC 791 requires at least 68.
 const MTU: RangeInclusive<i128> = 68..=65_535;
@@ -107,7 +108,7 @@ fn read_bridge(node: &Node, index: usize, notes: &mut Notes) -> BridgeSettings {
     let name = fields.required("name", "main").to_owned();
     let default = BridgeSettings::named(&name);
     let table = fields.number("table", TABLE, "addresses").unwrap_or(default.table);
-    let ageing = fields.number("ageing", AGEING, "seconds").unwrap_or(default.ageing);
+    let ageing = fields.span_within("ageing", &AGEING).unwrap_or(default.ageing);
     let max_macs_per_port =
         fields.number("max_macs_per_port", 1..=i128::from(table), "addresses, at most the size of the table");
     let forward_reserved = fields.flag("forward_reserved").unwrap_or(default.forward_reserved);
@@ -150,7 +151,7 @@ fn open_named<'a, 'n>(
         _ => None,
     };
     let title = match name {
-        Some(Value::Text(name)) => format!("{kind} \"{name}\""),
+        Some(Value::Text(name)) => format!("{kind} \"{}\"", shortened(name)),
         _ => format!("{kind} {index}"),
     };
     notes.call(section, title);

@@ -5,7 +5,9 @@ use crate::settings::kinds::socket::{Mode, SocketSettings};
 use crate::settings::kinds::virtio_user::VirtioUser;
 use crate::settings::kinds::{self, PortKind};
 use crate::settings::topology::{Polling, PortSettings, QueueFull, Vlan};
+use console::Span;
 use port::virtio_user::RingKind;
+use std::time::Duration;
 
 pub(super) fn host() -> Host {
     Host::of(&[0, 1, 2, 3], &[0, 1])
@@ -42,7 +44,7 @@ fn a_full_file_becomes_a_topology() {
         queue_full = "wait"
         [[bridge]]
         name = "red"
-        ageing = 60
+        ageing = "1m"
         table = 1_000_000
         max_macs_per_port = 10
         forward_reserved = true
@@ -72,7 +74,7 @@ fn a_full_file_becomes_a_topology() {
     assert_eq!((worker.cpu, worker.polling, worker.queue_full), (Some(1), Polling::Busy, QueueFull::Wait));
     assert_eq!(
         (red.ageing, red.table, red.max_macs_per_port, red.forward_reserved),
-        (60, 1_000_000, Some(10), true)
+        (Span(Duration::from_mins(1)), 1_000_000, Some(10), true)
     );
     assert_eq!((red.statics[0].port.as_str(), red.statics[0].vlan), ("a", 10));
     assert_eq!(a.kind.to_string(), "vhost-user client at /tmp/lr-a.sock");
@@ -157,7 +159,7 @@ fn a_file_of_ports_alone_gets_one_worker_and_one_bridge() {
     let expected = "\
 switch linerate
 ├─ worker 0: any cpu, sleeps when idle, drops when a queue is full
-└─ bridge main: 65536 addresses, aged out after 300 s
+└─ bridge main: 65536 addresses, aged out after 5m
    └─ port a: vhost-user server at /tmp/lr-a.sock, 1 queue pair";
     assert_eq!(topology.to_string(), expected);
 }
@@ -171,10 +173,10 @@ fn the_tree_shows_every_bridge_with_its_ports_limits_and_static_entries() {
     let expected = "\
 switch linerate
 ├─ worker 0: any cpu, sleeps when idle, drops when a queue is full
-├─ bridge red: 65536 addresses, aged out after 300 s
+├─ bridge red: 65536 addresses, aged out after 5m
 │  ├─ port a: vhost-user server at /tmp/lr-a.sock, 1 queue pair, access VLAN 5, at most 10 broadcasts/s, at most 3 addresses
 │  └─ static 02:00:00:00:00:01 at port a, VLAN 5
-└─ bridge blue: 65536 addresses, aged out after 300 s";
+└─ bridge blue: 65536 addresses, aged out after 5m";
     assert_eq!(parse(&text, &host(), None).unwrap().to_string(), expected);
 }
 
@@ -352,8 +354,8 @@ fn numbers_have_ranges() {
     port_line("max_macs = 99999999", expected);
     let bridge = |line: &str, expected: &str| only(&format!("[[bridge]]\nname = \"x\"\n{line}\n"), expected);
     bridge(
-        "ageing = 1",
-        "3: bridge \"x\": `ageing` is 1, which is out of range (give 10 to 1000000 seconds)",
+        "ageing = \"1s\"",
+        "3: bridge \"x\": `ageing` is 1s, which is out of range (give 10s to 11days 13h 46m 40s)",
     );
     bridge(
         "table = 3",
@@ -368,9 +370,13 @@ fn numbers_have_ranges() {
 fn names_fit_into_commands_and_urls() {
     let remedy = "1 to 32 letters, digits, dots, dashes or underscores; first a letter or digit";
     only("[switch]\nname = \"a b\"\n", &format!("2: switch: `name` \"a b\" cannot be used ({remedy})"));
-    only("[[bridge]]\nname = \"\"\n", &format!("2: bridge \"\": `name` \"\" cannot be used ({remedy})"));
+    only("[[bridge]]\nname = \"\"\n", &format!("2: bridge \"\": `name` cannot be used ({remedy})"));
     let port = PORT.replace("\"a\"", "\"-a\"");
-    only(&port, &format!("2: port \"-a\": `name` \"-a\" cannot be used ({remedy})"));
+    only(&port, &format!("2: port \"-a\": `name` cannot be used ({remedy})"));
+    let long = "x".repeat(100);
+    let place = format!("port \"{}...\"", "x".repeat(32));
+    let port = format!("[[port]]\nname = \"{long}\"\nsocket = \"/tmp/lr-a.sock\"\n");
+    only(&port, &format!("2: {place}: `name` has 100 characters ({remedy})"));
 }
 
 #[test]
@@ -456,7 +462,7 @@ fn a_socket_needs_a_short_absolute_path_in_a_directory_that_exists() {
 }
 
 #[test]
-fn the_control_socket_is_judged_like_any_other_and_is_nobody_elses() {
+fn the_control_socket_is_validated_as_a_path_of_its_own() {
     let expected = "2: switch: `control` c.sock: the path is not absolute (begin it with /, so that guests use the same file)";
     only("[switch]\ncontrol = \"c.sock\"\n", expected);
     let expected = "5: port \"a\": `socket` is the control socket (give the port a path of its own)";

@@ -5,7 +5,7 @@ use crate::host::{Host, lock_path};
 use crate::settings::kinds::claim::Claim;
 use crate::settings::model::{ModelKind, RssMode};
 use crate::settings::reader::fields::{exists, numbers, one_of};
-use crate::settings::reader::notes::{Notes, Place, Section};
+use crate::settings::reader::notes::{Notes, Place, Section, shortened};
 use crate::settings::reader::paths;
 use crate::settings::reader::validation::Validation;
 use crate::settings::recording;
@@ -99,7 +99,15 @@ fn name(place: Place, name: &str, notes: &mut Notes) {
     let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
     if !begins || name.len() > LONGEST_NAME || !name.chars().all(fits) {
-        let reason = format!("`name` \"{name}\" cannot be used");
+        // The title of a port or bridge contains its name.
+        let shown = match place.0 {
+            Section::Switch => format!("`name` \"{}\"", shortened(name)),
+            _ => "`name`".to_owned(),
+        };
+        let reason = match name.chars().count() {
+            length if length > LONGEST_NAME => format!("{shown} has {length} characters"),
+            _ => format!("{shown} cannot be used"),
+        };
         let remedy = format!(
             "1 to {LONGEST_NAME} letters, digits, dots, dashes or underscores; first a letter or digit"
         );

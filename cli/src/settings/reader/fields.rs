@@ -2,9 +2,11 @@
 
 use super::node::{Entry, HUGE, Node, Value};
 use super::notes::{Notes, Place, Section};
-use crate::settings::value::Span;
+use console::Span;
+use console::duration::InvalidSpan;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 /// One section being read.
 pub(crate) struct Fields<'a, 'n> {
@@ -206,18 +208,33 @@ impl<'a, 'n> Fields<'a, 'n> {
 
     /// Reads a duration, as text with a unit.
     pub(crate) fn span(&mut self, key: &'static str) -> Option<Span> {
-        self.span_in(key, "s")
+        let node = self.node(key)?;
+        self.span_of(key, node)
     }
 
-    /// Like [`Fields::span`]; `unit` is suggested if none is given.
-    pub(crate) fn span_in(&mut self, key: &'static str, unit: &str) -> Option<Span> {
-        if let Some(number) = self.peek(key).and_then(bare) {
-            let reason = format!("`{key}` is {number}, which has no unit");
-            return self.wrong(key, reason, format!("write \"{number}{unit}\""));
+    /// Reads a duration in a range.
+    pub(crate) fn span_within(
+        &mut self,
+        key: &'static str,
+        range: &RangeInclusive<Duration>,
+    ) -> Option<Span> {
+        let span = self.span(key)?;
+        if range.contains(&span.0) {
+            return Some(span);
         }
-        let text = self.text(key)?;
-        let remedy = "give a number and a unit, such as 1ms, 500us or 2s".to_owned();
-        text.parse().ok().or_else(|| self.wrong(key, format!("`{key}` \"{text}\" is not a time"), remedy))
+        let remedy = format!("give {} to {}", Span(*range.start()), Span(*range.end()));
+        self.wrong(key, format!("`{key}` is {span}, which is out of range"), remedy)
+    }
+
+    /// Reads a duration from the value of `key` or a part of it.
+    pub(crate) fn span_of(&mut self, key: &'static str, node: &Node) -> Option<Span> {
+        if let Some(number) = bare(&node.value) {
+            let reason = format!("`{key}` is {number}, which has no unit");
+            return self.wrong(key, reason, format!("write \"{number}s\""));
+        }
+        let Value::Text(text) = &node.value else { return self.not(key, node, "a duration such as \"5s\"") };
+        let invalid = |error| self.wrong(key, format!("`{key}` \"{text}\" is not a duration"), error);
+        text.parse().map_err(|error: InvalidSpan| error.to_string()).map_or_else(invalid, Some)
     }
 
     /// Value of `key`, which is still to be read.

@@ -4,6 +4,9 @@ use console::Diagnostic;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
+/// Maximum length of a name in an error, in characters.
+const LONGEST_SHOWN: usize = 32;
+
 /// A section of the file, by its position among its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Section {
@@ -88,6 +91,14 @@ impl Notes {
     pub(crate) fn finish(mut self) -> Vec<Diagnostic> {
         self.errors.sort_by_key(|error| error.line);
         self.errors
+    }
+}
+
+/// A name for an error: long ones end in `...`.
+pub(crate) fn shortened(name: &str) -> String {
+    match name.char_indices().nth(LONGEST_SHOWN) {
+        Some((end, _)) => format!("{}...", &name[..end]),
+        None => name.to_owned(),
     }
 }
 

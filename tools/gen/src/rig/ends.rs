@@ -1,9 +1,9 @@
 //! Ports of a run, and work that its thread does beside them. Independent of the amount of traffic and of its results.
 
 use super::{Phase, Progress, RigError, Side, Watch};
+use port::Flush;
 use port::memif::Options;
 use port::patch::{Exchange, Patch};
-use port::{Flush, PortState};
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
@@ -60,16 +60,8 @@ impl Ends {
             self.tend();
             let Some(waiting) = self.sides().find(|side| !side.is_ready()) else { return Ok(()) };
             if began.elapsed() > timeout {
-                let status = waiting.status();
-                let fault = status.last_fault.map(|fault| format!(", after: {fault}")).unwrap_or_default();
-                let state = match &status.state {
-                    PortState::Waiting => "waiting for a connection".to_owned(),
-                    PortState::Connected => "connected, without a running queue".to_owned(),
-                    PortState::Faulted(fault) => fault.to_string(),
-                    PortState::Closed => "closed".to_owned(),
-                };
-                let state = format!("{state}{fault}, at {}", status.place);
-                return Err(RigError::NotReady { name: waiting.name().to_owned(), timeout, state });
+                let (name, state) = (waiting.name().to_owned(), waiting.state());
+                return Err(RigError::NotReady { name, timeout, state });
             }
             let progress = Progress { phase: Phase::Waiting, since: began.elapsed(), sent: 0, received: 0 };
             if !watch(progress) {

@@ -86,6 +86,9 @@ pub struct Outcome {
     pub seconds: f64,
     /// Whether the run ended early; the numbers then cover the time until its end.
     pub interrupted: bool,
+    /// The first port that stopped carrying packets during the measurement, with time and reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disconnected: Option<String>,
     /// Frames accepted by the port.
     pub sent: u64,
     /// Distinct frames received.
@@ -126,6 +129,7 @@ pub struct Outcome {
 pub(super) struct Counted<'a> {
     pub(super) seconds: f64,
     pub(super) interrupted: bool,
+    pub(super) disconnected: Option<String>,
     pub(super) names: &'a [String],
     pub(super) rates: &'a [Option<f64>],
     pub(super) sent: Vec<Sent>,
@@ -152,6 +156,7 @@ impl Counted<'_> {
         Outcome {
             seconds: self.seconds,
             interrupted: self.interrupted,
+            disconnected: self.disconnected.clone(),
             sent,
             received,
             lost,

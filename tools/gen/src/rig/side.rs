@@ -7,7 +7,7 @@ use super::super::meter::Meter;
 use super::super::tag::TAG;
 use mem::copy::Kernel;
 use port::{
-    Attach, BURST, Burst, BurstStats, Flush, Now, PortControl, PortFault, PortStatus, RxQueue, TxQueue,
+    Attach, BURST, Burst, BurstStats, Flush, Now, PortControl, PortFault, PortState, RxQueue, TxQueue,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::Instant;
@@ -119,9 +119,18 @@ impl Side {
         &self.name
     }
 
-    /// Port status.
-    pub fn status(&self) -> PortStatus {
-        self.control.status()
+    /// State of the port with its last fault and its place, as text.
+    pub(super) fn state(&self) -> String {
+        let status = self.control.status();
+        let fault = status.last_fault.map(|fault| format!(", after: {fault}")).unwrap_or_default();
+        let state = match &status.state {
+            PortState::Waiting if status.connects > 0 => "the other side closed the connection".to_owned(),
+            PortState::Waiting => "waiting for a connection".to_owned(),
+            PortState::Connected => "connected, without a running queue".to_owned(),
+            PortState::Faulted(fault) => fault.to_string(),
+            PortState::Closed => "closed".to_owned(),
+        };
+        format!("{state}{fault}, at {}", status.place)
     }
 
     /// Whether a receive and a transmit queue are attached.

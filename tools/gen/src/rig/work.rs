@@ -67,6 +67,8 @@ struct Loop {
     announced: u64,
     tended: u64,
     told: u64,
+    /// The first port that stopped carrying packets in this phase, with time and reason.
+    disconnected: Option<String>,
 }
 
 impl Loop {
@@ -154,6 +156,7 @@ impl Rig {
             announced: 0,
             tended: 0,
             told: 0,
+            disconnected: None,
         };
         if self.timing.announce {
             self.announce(&mut state, 0);
@@ -173,6 +176,7 @@ impl Rig {
         let counted = Counted {
             seconds,
             interrupted: !whole,
+            disconnected: state.disconnected.take(),
             names: &self.names,
             rates: &self.rates,
             sent,
@@ -217,7 +221,7 @@ impl Rig {
         self.ends.send.forget();
         (state.missed, state.offers, state.at, state.blocked) = (Missed::default(), (0, 0), 0, false);
         state.burst.begin(0);
-        state.told = start;
+        (state.told, state.disconnected) = (start, None);
         let phase = if warm_up { Phase::WarmUp } else { Phase::Measuring };
         loop {
             let at = now();
@@ -229,6 +233,7 @@ impl Rig {
             if at - state.tended > TENDED {
                 state.tended = at;
                 self.ends.tend();
+                self.note_disconnect(state, at.saturating_sub(start));
                 // An announcement may be lost, because a switch may become ready later than its ports.
                 let again = warm_up && self.timing.announce && at - state.announced > ANNOUNCED;
                 if again && state.nothing_came() {
@@ -244,6 +249,18 @@ impl Rig {
                     }
                 }
             }
+        }
+    }
+
+    /// Stores the first port that does not carry packets; it may connect again.
+    fn note_disconnect(&mut self, state: &mut Loop, since: u64) {
+        if state.disconnected.is_some() {
+            return;
+        }
+        if let Some(side) = self.ends.sides().find(|side| !side.is_ready()) {
+            let (name, seconds) = (side.name(), since as f64 / 1e9);
+            let reason = side.state();
+            state.disconnected = Some(format!("port {name} stopped after {seconds:.3} s: {reason}"));
         }
     }
 

@@ -78,7 +78,7 @@ fn mistakes_in_a_placement_are_told_with_place_reason_and_remedy() {
         ),
         ("interval = 5", "9: placement: `interval` is 5, which has no unit (write \"5s\")".to_owned()),
         ("interval = \"5\"", "9: placement: `interval` is 5, which has no unit (write \"5s\")".to_owned()),
-        ("interval = \"1ms\"", "9: placement: `interval` is 1ms (give 100ms to 1h)".to_owned()),
+        ("interval = \"1ms\"", "9: placement: `interval` is 1ms, which is out of range (give 100ms to 1h)".to_owned()),
         ("threshold = 2", "9: placement: `threshold` is 2, which is out of range (give 0.01 to 1 of a core)".to_owned()),
         ("patern = \"auto\"", "9: placement: unknown key `patern` (did you mean `pattern`?)".to_owned()),
     ] {

@@ -119,7 +119,7 @@ fn what_a_model_has_no_use_for_is_refused() {
 const STEALING: &str = "[worker]\nmodel = \"stealing\"\nwork = [0, 1]\n";
 
 #[test]
-fn a_port_says_how_it_is_spread_only_where_somebody_obeys() {
+fn rss_mode_of_a_port_is_rejected_under_models_that_ignore_it() {
     for rss_mode in ["queues", "software"] {
         let port =
             format!("[[port]]\nname = \"a\"\nsocket = \"/tmp/lr-a.sock\"\nrss_mode = \"{rss_mode}\"\n");
@@ -179,7 +179,7 @@ fn packets_are_not_kept_back_where_their_flow_may_have_another_worker() {
 }
 
 #[test]
-fn a_stage_joins_a_pipeline_on_a_cpu_that_nobody_has() {
+fn a_stage_joins_a_pipeline_on_a_free_cpu() {
     let running = parse(PIPELINE.replace("[1, 2]", "[1]").as_str(), &host(), None).unwrap();
     let ask = |json| new_worker(&json, &running, &host()).map_err(|m| m.headline());
     let (role, worker) = ask(json!({ "role": "work", "cpu": 2 })).unwrap();

@@ -44,7 +44,7 @@ fn each_mistake_is_told_with_its_remedy() {
         ("write = \"DIR/x\"\nrepeat = 0", "5: `repeat` is 0, which is out of range -> give 1 to"),
         (
             "write = \"DIR/x\"\nafter = \"soon\"",
-            "5: `after` \"soon\" is not a time -> give a number and a unit",
+            "5: `after` \"soon\" is not a duration -> expected a number with a unit",
         ),
         ("write = \"DIR/x\"\ncapture = 3", "5: `capture` is an integer, not a file's path, or { file ="),
         ("write = \"DIR/x\"\ncapture = {}", "5: `file` is missing -> add a line such as: file ="),
@@ -71,7 +71,7 @@ fn each_mistake_is_told_with_its_remedy() {
             "write = \"DIR/x\"\nfault = { drop = 1, dorp = 1 }",
             "5: unknown key `dorp` -> did you mean `drop`?",
         ),
-        ("write = \"DIR/x\"\nfault = { delay = 3 }", "5: `delay` is an integer, not a time such as \"1ms\""),
+        ("write = \"DIR/x\"\nfault = { delay = 3 }", "5: `delay` is 3, which has no unit -> write \"3s\""),
         (
             "write = \"DIR/x\"\nfault = { delay = [\"2ms\", \"1ms\"] }",
             "5: `delay` 2ms to 1ms is out of range -> give the shorter time first",
