@@ -4,12 +4,12 @@
 //! they are loom's; otherwise the standard library's, at no cost. With the feature `record` their accesses are recorded
 //! ([`crate::record`]).
 
-#[cfg(not(loom))]
-pub use core::hint::spin_loop;
 #[cfg(all(feature = "record", not(loom)))]
 pub use crate::record::atomic;
 #[cfg(not(loom))]
 use crate::record::{Kind, note};
+#[cfg(not(loom))]
+pub use core::hint::spin_loop;
 #[cfg(all(not(feature = "record"), not(loom)))]
 pub use core::sync::atomic;
 #[cfg(not(loom))]
