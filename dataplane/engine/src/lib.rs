@@ -36,6 +36,8 @@ mod xps;
 
 pub use config::{EngineConfig, EngineError, Polling, QueueFull, WorkerConfig};
 pub use engine::Engine;
+#[doc(hidden)]
+pub use handoff::sizes as handoff_sizes;
 pub use inline::Inline;
 pub use model::{HandoffConfig, Model, Order, PipelineConfig, Role, Roles};
 pub use port::{

@@ -110,7 +110,7 @@ pub struct HandoffConfig {
 impl Default for HandoffConfig {
     fn default() -> Self {
         Self {
-            ring: 1024,
+            ring: Self::DEFAULT_RING,
             write_unit: 0,
             read_unit: port::BURST,
             full: QueueFull::Wait,
@@ -121,6 +121,8 @@ impl Default for HandoffConfig {
 }
 
 impl HandoffConfig {
+    /// Default capacity of a handoff queue.
+    pub const DEFAULT_RING: usize = 1024;
     /// Valid ring sizes. The smallest is twice the room that a stage requires, two bursts.
     pub const RINGS: std::ops::RangeInclusive<usize> = 256..=65_536;
     /// Valid write units.

@@ -13,6 +13,8 @@ mod guest_memory;
 pub mod line;
 mod mem_table;
 pub mod pool;
+#[doc(hidden)]
+pub mod record;
 mod region;
 pub mod shim;
 pub mod sigbus;

@@ -3,6 +3,8 @@
 //! A line written by two cores is transferred on each write, so data written by different cores is wrapped in
 //! [`Padded`]. Prefetches are hints: they do not fault and do not change program behaviour.
 
+use crate::record::{Kind, note};
+
 /// Cache-line size in bytes on all supported processors.
 pub const LINE: usize = 64;
 
@@ -31,6 +33,7 @@ const _: () = assert!(align_of::<Padded<u8>>() == 128 && size_of::<Padded<u8>>()
 /// Prefetches the line at `address` for reading.
 #[inline(always)]
 pub fn prefetch_read(address: *const u8) {
+    note(Kind::PrefetchRead, address.addr(), 1);
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a prefetch is a hint; it does not fault, whatever the address.
     unsafe {
@@ -47,6 +50,7 @@ pub fn prefetch_read(address: *const u8) {
 /// Prefetches the line at `address` for writing.
 #[inline(always)]
 pub fn prefetch_write(address: *const u8) {
+    note(Kind::PrefetchWrite, address.addr(), 1);
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: PREFETCHW is a hint and does not fault; processors without it treat it as a no-op.
     unsafe {

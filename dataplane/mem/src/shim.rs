@@ -1,11 +1,16 @@
 //! Atomics that can be replaced by loom.
 //!
 //! Code that is checked under loom must take its atomics and its `UnsafeCell` from this module only. With `--cfg loom`
-//! they are loom's; otherwise the standard library's, at no cost.
+//! they are loom's; otherwise the standard library's, at no cost. With the feature `record` their accesses are recorded
+//! ([`crate::record`]).
 
+#[cfg(all(feature = "record", not(loom)))]
+pub use crate::record::atomic;
+#[cfg(not(loom))]
+use crate::record::{Kind, note};
 #[cfg(not(loom))]
 pub use core::hint::spin_loop;
-#[cfg(not(loom))]
+#[cfg(all(not(feature = "record"), not(loom)))]
 pub use core::sync::atomic;
 #[cfg(not(loom))]
 pub use std::sync::Arc;
@@ -31,12 +36,14 @@ impl<T> UnsafeCell<T> {
     /// Calls `f` with a pointer for reading.
     #[inline(always)]
     pub fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+        note(Kind::Load, self.0.get().addr(), size_of::<T>());
         f(self.0.get())
     }
 
     /// Calls `f` with a pointer for writing.
     #[inline(always)]
     pub fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        note(Kind::Store, self.0.get().addr(), size_of::<T>());
         f(self.0.get())
     }
 }

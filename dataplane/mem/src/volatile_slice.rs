@@ -6,6 +6,7 @@
 
 use crate::copy::Kernel;
 use crate::line;
+use crate::record::{Kind, note};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -117,6 +118,7 @@ impl VolatileSlice {
     #[inline(always)]
     pub unsafe fn copy_out<K: Kernel>(self, to: &mut [u8]) {
         debug_assert!(to.len() <= self.len());
+        note(Kind::Load, self.addr(), to.len());
         // SAFETY: the caller guarantees the source; the destination is a private slice, so they cannot overlap.
         unsafe { K::copy(to.as_mut_ptr(), self.ptr.as_ptr(), to.len()) }
     }
@@ -128,6 +130,7 @@ impl VolatileSlice {
     #[inline(always)]
     pub unsafe fn copy_in<K: Kernel>(self, from: &[u8]) {
         debug_assert!(from.len() <= self.len());
+        note(Kind::Store, self.addr(), from.len());
         // SAFETY: the caller guarantees the destination; the source is a private slice, so they cannot overlap.
         unsafe { K::copy(self.ptr.as_ptr(), from.as_ptr(), from.len()) }
     }
@@ -140,6 +143,8 @@ impl VolatileSlice {
     #[inline(always)]
     pub unsafe fn copy_from<K: Kernel>(self, from: VolatileSlice, len: usize) {
         debug_assert!(len <= self.len() && len <= from.len());
+        note(Kind::Load, from.addr(), len);
+        note(Kind::Store, self.addr(), len);
         // SAFETY: the caller guarantees both; kernels allow overlapping ranges (the content is unspecified).
         unsafe { K::copy(self.ptr.as_ptr(), from.ptr.as_ptr(), len) }
     }
@@ -153,10 +158,12 @@ impl VolatileSlice {
     pub unsafe fn put_if_different<T: Copy + PartialEq>(self, offset: usize, value: T) {
         debug_assert!(offset + size_of::<T>() <= self.len());
         let place = self.unaligned(offset);
+        note(Kind::Load, self.addr() + offset, size_of::<T>());
         // SAFETY: guaranteed by the caller; a packed type needs no alignment, and volatile accesses may race.
         unsafe {
             let there = place.read_volatile().0;
             if there != value {
+                note(Kind::Store, self.addr() + offset, size_of::<T>());
                 place.write_volatile(Unaligned(value));
             }
         }
@@ -169,6 +176,7 @@ impl VolatileSlice {
     #[inline(always)]
     pub unsafe fn load_unaligned(self, offset: usize) -> u64 {
         debug_assert!(offset + 8 <= self.len());
+        note(Kind::Load, self.addr() + offset, 8);
         // SAFETY: guaranteed by the caller; a packed type needs no alignment, and volatile accesses may race.
         u64::from_le(unsafe { self.unaligned(offset).read_volatile().0 })
     }
@@ -204,6 +212,7 @@ macro_rules! atomics {
         /// The memory table of this segment is alive; the integer is inside the segment and aligned.
         #[inline(always)]
         pub unsafe fn $load(self, offset: usize, order: Ordering) -> $int {
+            note(Kind::Load, self.addr() + offset, size_of::<$int>());
             // SAFETY: guaranteed by the caller; an atomic may change under a shared reference.
             unsafe { $atomic::from_ptr(self.at(offset)) }.load(order)
         }
@@ -214,6 +223,7 @@ macro_rules! atomics {
         /// The memory table of this segment is alive; the integer is inside the segment and aligned.
         #[inline(always)]
         pub unsafe fn $store(self, offset: usize, value: $int, order: Ordering) {
+            note(Kind::Store, self.addr() + offset, size_of::<$int>());
             // SAFETY: guaranteed by the caller; an atomic may change under a shared reference.
             unsafe { $atomic::from_ptr(self.at(offset)) }.store(value, order);
         }

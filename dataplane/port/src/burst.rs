@@ -40,9 +40,9 @@ pub const PLACES: [u8; BURST] = {
 /// Bytes of each packet that are copied before validation.
 pub const HEAD: usize = 128;
 /// Headroom before a head, for added headers.
-pub(crate) const HEADROOM: usize = 128;
+pub const HEADROOM: usize = 128;
 /// Size of a head slot: an odd number of cache lines, so that heads are spread over all sets of a cache.
-const SLOT: usize = HEADROOM + LONGEST_HEAD;
+pub const SLOT: usize = HEADROOM + LONGEST_HEAD;
 /// Minimum packet length.
 pub(crate) const ETHERNET_HEADER: usize = 14;
 /// Maximum bytes before a splice on the path with fixed-length copies.

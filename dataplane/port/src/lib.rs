@@ -46,6 +46,8 @@ pub use burst::{
     BURST, Burst, ConnectionState, Frame, GeneratedBurst, HEAD, LONGEST_HEAD, Notes, Now, PLACES, Route,
     TakeRun,
 };
+#[doc(hidden)]
+pub use burst::{HEADROOM as HEAD_HEADROOM, SLOT as HEAD_SLOT};
 pub use edit::{Edit, EditId, EditTooLong, Edits, MOST_INSERTED, MOST_PATCHED, MOST_PATCHES};
 pub use fault::{DropReason, PortFault};
 pub use offload::{BadOffload, Capabilities, MIN_SEGMENT, OFFLOAD_HEADER, Offload, Segmentation};

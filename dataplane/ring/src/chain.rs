@@ -17,7 +17,7 @@ pub(crate) const AVAIL: u16 = 1 << 7;
 /// Packed: equals the device's wrap counter if the descriptor is used.
 pub(crate) const USED: u16 = 1 << 15;
 /// Descriptor size in bytes, split and packed.
-pub(crate) const DESC: usize = 16;
+pub const DESC: usize = 16;
 /// Maximum number of descriptors read from a chain or an indirect table. A longer one is a fault for any queue size:
 /// reading it would delay the worker's other queues, and a 64 KiB frame does not need as many. A table may be longer
 /// than a short queue, because existing drivers do this.

@@ -18,6 +18,8 @@ pub mod mpmc;
 mod offsets;
 pub mod spsc;
 
+#[doc(hidden)]
+pub use chain::DESC;
 pub use chain::{BufId, Descriptor, Direction, MAX_CHAIN, MAX_PIECES, resolve};
 pub use fault::RingFault;
 pub use layout::Layout;

@@ -19,6 +19,8 @@ pub mod model;
 pub mod origin;
 pub mod paths;
 pub mod published;
+#[cfg(test)]
+mod recorder;
 pub mod requirements;
 pub mod results;
 pub mod slice;

@@ -20,6 +20,7 @@ mod entry;
 mod handoffs;
 mod receiver;
 mod sender;
+pub mod sizes;
 pub(crate) mod store;
 #[cfg(test)]
 #[cfg(not(loom))]
@@ -34,16 +35,11 @@ use crate::model::HandoffConfig;
 use doorbell::Doorbell;
 use mem::pool::{Pages, Pool, PoolSpec};
 use port::PortId;
+use sizes::{BUFFER, HEADROOM};
 use std::sync::Arc;
 
-/// Headroom for headers that pipelines add; the head of a burst grows by at most this.
-const HEADROOM: usize = 64;
-/// Buffer size: holds a full Ethernet frame, and is an odd number of cache-line pairs.
-const BUFFER: u16 = 17 * 128;
 /// Packet bytes per buffer.
 const DATA: usize = BUFFER as usize - HEADROOM;
-/// Buffers of one thread outside of rings: two bursts of two stages, and a cache of the pool.
-const BESIDE: usize = 512;
 
 /// Maximum number of stages of an engine; as many port numbers are reserved for handoff queues.
 pub(crate) const MOST_STAGES: usize = 256;
@@ -71,9 +67,7 @@ pub(crate) fn pool(
     handoffs: usize,
     threads: usize,
 ) -> Result<Arc<Pool>, EngineError> {
-    let ring = config.ring.next_power_of_two() + config.read_unit;
-    // Bursts may hold as many buffers as rings if packets are longer than a buffer.
-    let buffers = (2 * handoffs * ring + threads * BESIDE).max(config.buffers);
+    let buffers = sizes::buffers(config, handoffs, threads);
     let spec = PoolSpec { buffers: buffers as u32, size: BUFFER, pages: Pages::Ordinary };
     Pool::new(spec).map_err(|e| EngineError::NoPool(e.to_string()))
 }

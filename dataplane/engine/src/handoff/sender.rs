@@ -9,7 +9,8 @@
 use super::backlog::Backlog;
 use super::doorbell::Doorbell;
 use super::entry::HandoffEntry;
-use super::{DATA, HEADROOM, store};
+use super::sizes::HEADROOM;
+use super::{DATA, store};
 use mem::copy::{Choice, Kernel};
 use mem::pool::{Buffer, Cache};
 use port::{Burst, BurstStats, DropReason, Route};

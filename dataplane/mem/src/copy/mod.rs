@@ -16,6 +16,7 @@ mod small;
 mod x86;
 
 use crate::line::LINE;
+use crate::record::{Kind, note};
 use crate::{MARGIN, VolatileSlice};
 pub use choice::{Choice, UnknownKernel, choose, supported};
 pub use portable::Portable;
@@ -90,6 +91,12 @@ pub unsafe fn heads<K: Kernel, const N: usize>(
     lines: Lines,
 ) {
     assert!(at + 2 * LINE <= N && from.len() <= to.len());
+    if cfg!(feature = "record") {
+        for seg in from {
+            let is_one = lines == Lines::One || lines == Lines::Own && seg.len() <= LINE;
+            note(Kind::Load, seg.addr(), if is_one { LINE } else { 2 * LINE });
+        }
+    }
     // SAFETY: sources are guaranteed by the caller; the 128 destination bytes from `at` lie inside each array.
     unsafe {
         let dst = to.as_mut_ptr().cast::<u8>().add(at);

@@ -12,7 +12,7 @@ use core::ptr::NonNull;
 use std::sync::Arc;
 
 /// Capacity of a cache, in buffers.
-const MOST: usize = 4 * MAGAZINE;
+pub const MOST: usize = 4 * MAGAZINE;
 
 /// Cache statistics, in operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use crate::line::Padded;
 use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Buffers in a full magazine, the unit of exchange between caches and the depot.
-pub(super) const MAGAZINE: usize = 32;
+pub const MAGAZINE: usize = 32;
 
 /// Index value for "no buffer".
 pub(super) const NONE: u32 = u32::MAX;

@@ -18,7 +18,11 @@ mod many;
 mod pages;
 
 pub use buffer::Buffer;
+#[doc(hidden)]
+pub use cache::MOST as CACHE_CAPACITY;
 pub use cache::{Cache, Counters};
+#[doc(hidden)]
+pub use depot::MAGAZINE;
 pub use pages::Pages;
 
 use core::ptr::NonNull;
@@ -60,10 +64,10 @@ pub struct Pool {
     memory: Memory,
 }
 
-/// The stride is an odd multiple of 128 bytes. A power of two would map the first lines of all buffers, the most used
-/// ones, to the same few cache sets.
-fn stride(size: u16) -> usize {
-    (usize::from(size).div_ceil(128) | 1) * 128
+/// Distance between buffers of `size` bytes: an odd multiple of 128 bytes. A power of two would map the first lines of
+/// all buffers, the most used ones, to the same few cache sets.
+pub const fn stride(size: u16) -> usize {
+    ((size as usize).div_ceil(128) | 1) * 128
 }
 
 impl Pool {

@@ -17,10 +17,10 @@ use ring::{BufId, Descriptor, Direction, RingFault, resolve};
 use std::sync::Arc;
 
 /// Number of plain buffers kept translated and prefetched.
-const AHEAD: usize = 64;
+pub const AHEAD: usize = 64;
 /// Minimum batch, if the ring has as many: four lines of descriptors. After bursts of a few frames, a batch for each
 /// would read partial lines repeatedly (`docs/research/path-lines.md`).
-const PART: usize = 16;
+pub const PART: usize = 16;
 
 /// Maximum buffers of one frame: 64 KiB in buffers of 1 KiB. No guest driver uses smaller ones.
 const MOST_BUFFERS: usize = 64;

@@ -76,6 +76,12 @@ impl Guest {
         Polls { all: self.polls, empty: self.empty }
     }
 
+    /// Entries posted so far to the receive ring of a port, and to its transmit ring.
+    #[cfg(test)]
+    pub(super) fn posted(&self, port: usize) -> [u64; 2] {
+        [self.lanes[port].posted, self.lanes[1 - port].sent]
+    }
+
     /// Posts receive buffers, and sends the circulating frames.
     pub(super) fn begin<M: Memory>(&mut self, memory: &mut M) {
         let Guest { lanes, pool, frames, .. } = self;

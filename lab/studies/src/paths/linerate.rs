@@ -2,32 +2,39 @@
 //!
 //! It performs the memory accesses of `dataplane/engine/src/worker.rs` (`round`, `poll`, `finish`, `notify`),
 //! `dataplane/port/src/vhost_user` (`rx.rs`, `tx.rs`, `avail_cache.rs`, `fill.rs`) and `dataplane/ring/src/device`, in
-//! their order: descriptors are popped into private copies, a burst waits while the next is taken, heads are copied and
-//! classified, a cache of available buffers is filled ahead of need, headers and used elements are written only if they
-//! differ, and one fence serves all rings of a round. The worker's private data (bursts, caches, batches) is accessed
-//! too, since it competes for the first level. Counters and the bridge's memo, a few lines that no other thread writes,
-//! are omitted.
+//! their order: a burst waits while the next is taken, heads are copied and classified, a cache of available buffers is
+//! filled ahead of need, headers and used elements are written only if they differ, and one fence serves all rings of a
+//! round. The worker's private data (bursts, caches) is accessed too, since it competes for the first level. Counters
+//! and the bridge's memo, a few lines that no other thread writes, are omitted, and so is the scheduler, which skips a
+//! queue of long frames at times.
+//!
+//! `conformance` runs a real worker beside this model, and fails if they touch different lines of rings and buffers.
 
 use super::instructions::Counts;
 use super::pace::{Pace, Paced};
 use super::places::{NET_HEADER, Places};
 use super::virtqueue::{RingKind, Virtqueue, index_ahead};
 use super::{Change, Path};
+use std::ops::Range;
+
 use sim::memory::{Address, Copying, Intent, LINE, Memory, Width};
 
 /// Bytes of a packet's head in a burst.
-const HEAD: u64 = 128;
+const HEAD: u64 = port::HEAD as u64;
 /// Size of a head slot, including headroom.
-const SLOT: u64 = 192;
-const HEADROOM: u64 = 64;
-/// Packets per burst, heads per batch, and buffers cached ahead of need.
-const BURST: u64 = 64;
-/// Minimum number of buffers taken at a time.
-const PART: u64 = 16;
-/// Other bytes per packet in a burst, and per buffer in the cache.
+const SLOT: u64 = port::HEAD_SLOT as u64;
+const HEADROOM: u64 = port::HEAD_HEADROOM as u64;
+/// Packets per burst.
+const BURST: u64 = port::BURST as u64;
+/// Buffers cached ahead of need, and minimum number taken at a time.
+const AHEAD: u64 = port::vhost_user::AHEAD as u64;
+const PART: u64 = port::vhost_user::PART as u64;
+/// Other bytes per packet in a burst, and per buffer in the cache: an estimate.
 const RECORD: u64 = 40;
+/// Bytes of an available entry.
+const ENTRY: u64 = 2;
 /// Descriptors per line.
-const PER_LINE: u64 = 4;
+const PER_LINE: u64 = LINE / ring::DESC as u64;
 /// Number of equal shares of the instructions: taking, classifying, writing, giving back.
 const STEPS: f64 = 4.0;
 
@@ -45,7 +52,6 @@ struct Rx {
     /// Buffers done but not yet given back, and empty polls since then
     gathered: u64,
     idle: u64,
-    sweep: Address,
 }
 
 /// The other guest's receive ring, with its cache of available buffers.
@@ -56,7 +62,6 @@ struct Tx {
     used: u64,
     known: u64,
     dirty: bool,
-    sweep: Address,
     shelf: Address,
     stock: std::collections::VecDeque<Address>,
 }
@@ -103,7 +108,6 @@ impl Linerate {
             found: false,
             gathered: 0,
             idle: 0,
-            sweep: own(BURST * 16),
         });
         let tx = [0, 1].map(|port: usize| Tx {
             queue: places.receive[port],
@@ -111,8 +115,7 @@ impl Linerate {
             used: 0,
             known: 0,
             dirty: false,
-            sweep: own(BURST * 16),
-            shelf: own(2 * BURST * RECORD),
+            shelf: own(2 * AHEAD * RECORD),
             stock: std::collections::VecDeque::new(),
         });
         let bursts = [0, 1].map(|_| Burst { at: own(BURST * (SLOT + RECORD)), sources: Vec::new() });
@@ -242,9 +245,7 @@ impl Rx {
         share: f64,
     ) -> u64 {
         burst.sources.clear();
-        let heads = sweep(memory, &self.queue, (&mut self.taken, &mut self.known), self.sweep, BURST);
-        for (n, address) in (0..).zip(heads) {
-            memory.read(self.sweep + n * 16, 16);
+        pop_plain(memory, &self.queue, (&mut self.taken, &mut self.known), BURST, |memory, n, address| {
             memory.prefetch(address + NET_HEADER, Intent::Read);
             if frame > LINE {
                 memory.prefetch(address + NET_HEADER + LINE, Intent::Read);
@@ -252,7 +253,7 @@ impl Rx {
             memory.write(burst.at + BURST * SLOT + n * RECORD, RECORD);
             burst.sources.push(address + NET_HEADER);
             memory.owe(share);
-        }
+        });
         burst.sources.len() as u64
     }
 
@@ -305,7 +306,7 @@ impl Tx {
         let first = self.used;
         for (n, source) in (0..).zip(&burst.sources) {
             let Some(target) = self.stock.pop_front() else { break };
-            memory.read(self.shelf + self.used % (2 * BURST) * RECORD, RECORD);
+            memory.read(self.shelf + self.used % (2 * AHEAD) * RECORD, RECORD);
             if change != Some(Change::Header) {
                 memory.read(target, NET_HEADER);
             }
@@ -327,7 +328,7 @@ impl Tx {
             RingKind::Packed => {}
         }
         self.dirty = true;
-        if change == Some(Change::StockEachBurst) || self.stock.len() as u64 <= BURST - PART {
+        if change == Some(Change::StockEachBurst) || self.stock.len() as u64 <= AHEAD - PART {
             self.fill_cache(memory);
             if self.queue.kind == RingKind::Packed && change == Some(Change::OwnPlaces) {
                 self.own_ahead(memory);
@@ -338,74 +339,97 @@ impl Tx {
 
     /// Prefetches the descriptor lines of the next cache fill for writing.
     fn own_ahead<M: Memory>(&self, memory: &mut M) {
-        if (self.stock.len() as u64) < BURST {
+        if (self.stock.len() as u64) < AHEAD {
             return;
         }
-        for line in 0..BURST / 2 / PER_LINE {
+        for line in 0..AHEAD / 2 / PER_LINE {
             memory.prefetch(self.queue.descriptor(self.taken + line * PER_LINE), Intent::Write);
         }
     }
 
     /// `Core::fill_cache`.
     fn fill_cache<M: Memory>(&mut self, memory: &mut Paced<'_, M>) {
-        let wanted = BURST.saturating_sub(self.stock.len() as u64);
+        let wanted = AHEAD.saturating_sub(self.stock.len() as u64);
         if wanted == 0 {
             return;
         }
-        let from = self.taken;
-        let heads = sweep(memory, &self.queue, (&mut self.taken, &mut self.known), self.sweep, wanted);
-        for (n, address) in (0..).zip(heads) {
-            memory.read(self.sweep + n * 16, 16);
+        let (from, shelf, stock) = (self.taken, self.shelf, &mut self.stock);
+        pop_plain(memory, &self.queue, (&mut self.taken, &mut self.known), wanted, |memory, n, address| {
             memory.prefetch(address, Intent::Read);
             memory.prefetch(address + NET_HEADER, Intent::Write);
-            memory.write(self.shelf + (from + n) % (2 * BURST) * RECORD, RECORD);
-            self.stock.push_back(address);
-        }
+            memory.write(shelf + (from + n) % (2 * AHEAD) * RECORD, RECORD);
+            stock.push_back(address);
+        });
     }
 }
 
-/// `DeviceRing::pop_avail`: copies the next heads into private memory.
-fn sweep<M: Memory>(
+/// `DeviceRing::pop_plain`: calls `visit` with the number and the address of each available buffer, at most `most`.
+fn pop_plain<M: Memory>(
     memory: &mut M,
     queue: &Virtqueue,
     (taken, known): (&mut u64, &mut u64),
-    own: Address,
     most: u64,
-) -> Vec<Address> {
-    let count = match queue.kind {
+    mut visit: impl FnMut(&mut M, u64, Address),
+) {
+    match queue.kind {
         RingKind::Split => {
             if *known - *taken < most {
                 *known = *taken + index_ahead(memory, queue.available_index(), *taken);
             }
-            let count = (*known - *taken).min(most);
-            for n in *taken..*taken + count {
-                memory.load(queue.available_entry(n), Width::Two);
-                memory.prefetch(queue.descriptor(n), Intent::Read);
+            let (from, end) = (*taken, *taken + (*known - *taken).min(most));
+            for entries in steps(queue, from, end) {
+                memory.read(queue.available_entry(entries.start), ENTRY * (entries.end - entries.start));
+                fetch(memory, queue, entries);
             }
-            count
+            for entries in steps(queue, from, end) {
+                memory.read(queue.available_entry(entries.start), ENTRY * (entries.end - entries.start));
+                for n in entries {
+                    let address = memory.load(queue.descriptor(n), Width::Eight);
+                    memory.load(queue.descriptor(n) + 8, Width::Eight);
+                    memory.follows();
+                    visit(memory, n - from, address);
+                }
+            }
+            *taken = end;
         }
-        RingKind::Packed => queue.count_available(memory, *taken, most),
-    };
-    let mut heads = Vec::with_capacity(count as usize);
-    for n in *taken..*taken + count {
-        if queue.kind == RingKind::Split {
-            memory.load(queue.available_entry(n), Width::Two);
-            memory.load(queue.descriptor(n) + 8, Width::Eight);
+        RingKind::Packed => {
+            let from = *taken;
+            while *taken < from + most && queue.is_marked(memory, *taken, 0) {
+                let address = memory.load(queue.descriptor(*taken), Width::Eight);
+                memory.follows();
+                visit(memory, *taken - from, address);
+                *taken += 1;
+            }
         }
-        heads.push(memory.load(queue.descriptor(n), Width::Eight));
-        memory.follows();
-        memory.write(own + (n - *taken) * 16, 16);
     }
-    *taken += count;
-    heads
+}
+
+/// `Entries::step`: reads available entries four at a time, if four are left before the ring wraps.
+fn steps(queue: &Virtqueue, from: u64, end: u64) -> impl Iterator<Item = Range<u64>> + use<> {
+    let (entries, mut next) = (queue.entries, from);
+    std::iter::from_fn(move || {
+        let first = next;
+        next += if first + 4 <= end && first % entries + 4 <= entries { 4 } else { 1 };
+        (first < end).then_some(first..next)
+    })
+}
+
+/// `Entries::fetch`: prefetches the descriptors of these entries, and four that share a line once.
+fn fetch<M: Memory>(memory: &mut M, queue: &Virtqueue, mut entries: Range<u64>) {
+    if entries.end - entries.start == PER_LINE && entries.start.is_multiple_of(PER_LINE) {
+        entries.end = entries.start + 1;
+    }
+    entries.for_each(|n| memory.prefetch(queue.descriptor(n), Intent::Read));
 }
 
 /// `put_used` on a split ring: writes an element only if it differs.
 fn element<M: Memory>(memory: &mut M, queue: &Virtqueue, n: u64, id: u64) {
     let at = queue.used_entry(n);
+    let there = memory.load(at, Width::Four);
     memory.load(at + 4, Width::Four);
-    if memory.load(at, Width::Four) != id {
+    if there != id {
         memory.store(at, Width::Four, id);
+        memory.write(at + 4, 4);
     }
 }
 

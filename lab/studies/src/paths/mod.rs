@@ -8,6 +8,8 @@
 //!
 //! The model covers the steady state under load: no sleeping, no notifications, no second worker.
 
+#[cfg(test)]
+mod conformance;
 mod dpdk;
 mod guest;
 mod instructions;

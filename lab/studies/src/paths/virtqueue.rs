@@ -53,6 +53,12 @@ impl Virtqueue {
         Virtqueue { kind, entries, descriptors: at, driver, device }
     }
 
+    /// Addresses of the descriptor, driver and device areas.
+    #[cfg(test)]
+    pub(super) fn areas(&self) -> [Address; 3] {
+        [self.descriptors, self.driver, self.device]
+    }
+
     pub(super) fn descriptor(&self, n: u64) -> Address {
         self.descriptors + n % self.entries * 16
     }

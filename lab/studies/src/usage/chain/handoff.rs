@@ -1,14 +1,13 @@
 //! A handoff queue of the simulated switch: `dataplane/ring/src/spsc.rs` with the entries of
-//! `dataplane/engine/src/handoff`, access by access.
+//! `dataplane/engine/src/handoff`, access by access. `conformance` compares it with a pipeline of the engine.
 
-use sim::Simulated;
 use sim::memory::Width::Eight;
 use sim::memory::{Address, Memory};
 
 /// Capacity of a handoff queue in entries.
-pub(super) const RING: u64 = 1024;
+pub(super) const RING: u64 = engine::HandoffConfig::DEFAULT_RING as u64;
 /// Size of an entry in bytes.
-const ENTRY: u64 = 32;
+const ENTRY: u64 = engine::handoff_sizes::ENTRY as u64;
 
 /// Addresses of positions and slots; each position is on its own pair of lines.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +46,7 @@ impl Sender {
     }
 
     /// Whether there is room for `wanted` entries.
-    pub(super) fn has_room(&mut self, memory: &mut Simulated<'_>, wanted: u64) -> bool {
+    pub(super) fn has_room<M: Memory>(&mut self, memory: &mut M, wanted: u64) -> bool {
         if RING - (self.tail - self.head_seen) < wanted {
             self.head_seen = memory.load(self.handoff.head, Eight);
         }
@@ -55,7 +54,7 @@ impl Sender {
     }
 
     /// Appends entries, for which there must be room, and publishes them.
-    pub(super) fn push(&mut self, memory: &mut Simulated<'_>, entries: &[HandoffEntry]) {
+    pub(super) fn push<M: Memory>(&mut self, memory: &mut M, entries: &[HandoffEntry]) {
         for entry in entries {
             let slot = self.handoff.slot(self.tail);
             memory.store(slot, Eight, entry.to << 32 | entry.buffer);
@@ -82,9 +81,13 @@ impl Receiver {
     }
 
     /// Takes up to `most` entries, and releases their slots at once.
-    pub(super) fn take(&mut self, memory: &mut Simulated<'_>, most: u64) -> Vec<HandoffEntry> {
+    pub(super) fn take<M: Memory>(&mut self, memory: &mut M, most: u64) -> Vec<HandoffEntry> {
         if self.tail_seen - self.head < most {
             self.tail_seen = memory.load(self.handoff.tail, Eight);
+            if self.tail_seen == self.head {
+                // `Consumer::settle`.
+                memory.load(self.handoff.head, Eight);
+            }
         }
         let count = (self.tail_seen - self.head).min(most);
         let mut entries = Vec::with_capacity(count as usize);

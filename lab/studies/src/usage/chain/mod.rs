@@ -4,6 +4,8 @@
 //! [`simulate`] runs a [`Layout`] until a number of packets has passed and no packet is in transit, so that input and
 //! output can be compared. It must not contain assumptions about the best layout.
 
+#[cfg(test)]
+mod conformance;
 mod handoff;
 mod places;
 mod pool;

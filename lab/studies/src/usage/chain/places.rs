@@ -1,19 +1,22 @@
 //! Memory layout of the simulated switch, and the parts that its lines belong to.
 
-use super::handoff::{Handoff, RING};
+use super::handoff::Handoff;
 use super::pool::Depot;
-use sim::memory::{Address, LINE};
+use engine::{HandoffConfig, handoff_sizes};
+use mem::line::Padded;
+use mem::pool::{Cache, stride};
+use sim::memory::Address;
 
 /// Parts of the arena whose lines are counted separately, in arena order.
 pub const PARTS: [&str; 6] =
     ["pool's depot", "positions of hops", "parcels", "threads' own", "rings of ports", "packets"];
 
 /// A pair of lines, which the adjacent-line prefetcher fetches together.
-const PAIR: u64 = 2 * LINE;
-/// Distance between buffers of the pool, as in `dataplane/engine/src/handoff`.
-const BUFFER: u64 = 17 * PAIR;
+const PAIR: u64 = align_of::<Padded<u8>>() as u64;
+/// Distance between buffers of the pool.
+const BUFFER: u64 = stride(handoff_sizes::BUFFER) as u64;
 /// Offset of a packet in its buffer.
-const HEADROOM: u64 = 64;
+const HEADROOM: u64 = handoff_sizes::HEADROOM as u64;
 /// Frame size in bytes.
 pub(super) const FRAME: u64 = 64;
 /// Distance between frames in a port's memory.
@@ -21,9 +24,10 @@ const PLACE: u64 = 2048;
 /// Entries of a port's ring, and size of an entry in bytes.
 const ENTRIES: u64 = 1024;
 const ENTRY: u64 = 16;
-/// Distance between heads in a burst (including headroom), and number of heads.
-const SLOT: u64 = 192;
-const BURST: u64 = 64;
+/// Distance between heads in a burst (including headroom), offset of a head, and number of heads.
+const SLOT: u64 = port::HEAD_SLOT as u64;
+const HEAD: u64 = port::HEAD_HEADROOM as u64;
+pub(super) const BURST: u64 = port::BURST as u64;
 
 /// A port's ring in one direction, with its frames.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +53,7 @@ pub(super) struct Heads(Address);
 
 impl Heads {
     pub(super) fn at(self, n: u64) -> Address {
-        self.0 + n % BURST * SLOT + HEADROOM
+        self.0 + n % BURST * SLOT + HEAD
     }
 }
 
@@ -98,8 +102,8 @@ impl Cutter {
 
 impl Places {
     pub(super) fn new(needs: Needs) -> Places {
-        // As many as an engine allocates: enough for full rings.
-        let buffers = 2 * needs.handoffs * (RING + BURST) + needs.threads * 512;
+        let (handoffs, threads) = (needs.handoffs as usize, needs.threads as usize);
+        let buffers = handoff_sizes::buffers(&HandoffConfig::default(), handoffs, threads) as u64;
         let mut cut = Cutter { next: 0, ends: Vec::new() };
         let (top, entries) = (cut.take(PAIR), cut.take(buffers * 8));
         cut.end_part();
@@ -158,5 +162,5 @@ impl Places {
     }
 }
 
-/// Size of four magazines of 32 addresses and their counts.
-const CACHE: u64 = 9 * PAIR;
+/// Size of a pool cache: its stack and its counts.
+const CACHE: u64 = size_of::<Cache>().next_multiple_of(PAIR as usize) as u64;

@@ -1,18 +1,30 @@
 //! The pool of the simulated switch: `dataplane/mem/src/pool`, access by access. Each thread has its own cache, a stack
 //! of four magazines. The shared depot is a stack of magazines whose top is updated by compare-exchange, with links in
-//! a table beside the buffers.
+//! a table beside the buffers. `conformance` compares the depot with that of a real pool.
 
 use serde::{Deserialize, Serialize};
 use sim::Simulated;
 use sim::memory::Width::{Eight, Four};
-use sim::memory::{Address, Memory};
+use sim::memory::{Address, Memory, Width};
 
 /// Buffers per magazine, the unit of transfer between cache and depot.
-pub(super) const MAGAZINE: usize = 32;
-/// Magazines per cache.
-pub(super) const MAGAZINES: usize = 4;
+pub(super) const MAGAZINE: usize = mem::pool::MAGAZINE;
+/// Capacity of a cache in buffers.
+const CAPACITY: usize = mem::pool::CACHE_CAPACITY;
 /// No buffer.
 const NONE: u64 = u32::MAX as u64;
+
+/// Memory with a locked compare-exchange.
+pub(super) trait Exchange: Memory {
+    /// Stores `value` if `expected` is there; returns the previous value.
+    fn exchange(&mut self, at: Address, width: Width, expected: u64, value: u64) -> u64;
+}
+
+impl Exchange for Simulated<'_> {
+    fn exchange(&mut self, at: Address, width: Width, expected: u64, value: u64) -> u64 {
+        Simulated::exchange(self, at, width, expected, value)
+    }
+}
 
 /// Counts of pool caches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,7 +118,7 @@ impl Depot {
     }
 
     /// Pushes a magazine; returns the number of failed exchanges.
-    fn push(self, memory: &mut Simulated<'_>, magazine: &[u64]) -> u64 {
+    fn push<M: Exchange>(self, memory: &mut M, magazine: &[u64]) -> u64 {
         let Some(&first) = magazine.first() else { return 0 };
         for (n, &buffer) in magazine.iter().enumerate() {
             memory.store(self.next(buffer), Four, magazine.get(n + 1).copied().unwrap_or(NONE));
@@ -123,7 +135,7 @@ impl Depot {
     }
 
     /// Pops the topmost magazine into `to`, if there is one; returns the number of failed exchanges.
-    fn pop(self, memory: &mut Simulated<'_>, to: &mut Vec<u64>) -> u64 {
+    fn pop<M: Exchange>(self, memory: &mut M, to: &mut Vec<u64>) -> u64 {
         let (mut top, mut failed) = (memory.load(self.top, Eight), 0);
         while first_of(top) != NONE {
             let below = memory.load_next(self.below(first_of(top)), Four);
@@ -137,7 +149,7 @@ impl Depot {
         failed
     }
 
-    fn chain(self, memory: &mut Simulated<'_>, first: u64, to: &mut Vec<u64>) {
+    fn chain<M: Memory>(self, memory: &mut M, first: u64, to: &mut Vec<u64>) {
         let mut buffer = first;
         while buffer != NONE {
             to.push(buffer);
@@ -161,7 +173,7 @@ impl Cache {
     }
 
     /// Accesses count and address on the thread's own lines, with some instructions.
-    fn touch(&self, memory: &mut Simulated<'_>, writes: bool) {
+    fn touch<M: Memory>(&self, memory: &mut M, writes: bool) {
         let place = self.at + 64 + self.stack.len() as u64 * 8;
         if writes {
             memory.write(place, 8);
@@ -172,7 +184,7 @@ impl Cache {
         memory.work(4);
     }
 
-    pub(super) fn alloc(&mut self, memory: &mut Simulated<'_>) -> Option<u64> {
+    pub(super) fn alloc<M: Exchange>(&mut self, memory: &mut M) -> Option<u64> {
         let refilled = self.stack.is_empty();
         if refilled {
             self.counted.retries += self.depot.pop(memory, &mut self.stack);
@@ -186,8 +198,8 @@ impl Cache {
         Some(buffer)
     }
 
-    pub(super) fn free(&mut self, memory: &mut Simulated<'_>, buffer: u64) {
-        if self.stack.len() == MAGAZINES * MAGAZINE {
+    pub(super) fn free<M: Exchange>(&mut self, memory: &mut M, buffer: u64) {
+        if self.stack.len() == CAPACITY {
             self.spill(memory);
         }
         self.touch(memory, true);
@@ -196,8 +208,8 @@ impl Cache {
     }
 
     /// Moves the bottom magazine to the depot, and the others down.
-    fn spill(&mut self, memory: &mut Simulated<'_>) {
-        let (bytes, above) = (MAGAZINE as u64 * 8, (MAGAZINES as u64 - 1) * MAGAZINE as u64 * 8);
+    fn spill<M: Exchange>(&mut self, memory: &mut M) {
+        let (bytes, above) = (MAGAZINE as u64 * 8, (CAPACITY - MAGAZINE) as u64 * 8);
         memory.read(self.at + 64, bytes);
         self.counted.retries += self.depot.push(memory, &self.stack[..MAGAZINE]);
         self.counted.spills += 1;

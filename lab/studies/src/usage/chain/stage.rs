@@ -1,12 +1,13 @@
 //! Stages of the simulated switch: memory accesses of a round, in the order of `dataplane/engine/src/worker.rs` and
 //! `dataplane/engine/src/handoff`.
 //!
-//! The other instructions of a stage are in [`Instructions`]. Frames come from a network card that always has more
+//! `conformance` compares the accesses to handoff queues with a pipeline of the engine; the other accesses are kept equal
+//! by hand. The other instructions of a stage are in [`Instructions`]. Frames come from a network card that always has more
 //! (DDIO: frames and descriptors lie in the shared cache), and go to the memory of another port; device reads there
 //! cost no core time.
 
 use super::handoff::{HandoffEntry, Receiver, Sender};
-use super::places::{FRAME, Heads, Places, PortRing};
+use super::places::{BURST, FRAME, Heads, Places, PortRing};
 use super::pool::Cache;
 use super::{Instructions, Shared, flow};
 use sim::Simulated;
@@ -14,8 +15,6 @@ use sim::memory::{Copying, Intent, LINE, Memory};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Packets taken at once.
-const BURST: u64 = 64;
 /// Descriptors per line.
 const PER_LINE: u64 = 4;
 /// Size of a descriptor in bytes.

@@ -7,6 +7,9 @@
 //! return from the last stage to the first through a separate ring, instead of a depot of magazines.
 
 use super::{Crossing, Measure, WORK_CYCLES, crossing};
+use engine::{HandoffConfig, handoff_sizes};
+use mem::line::Padded;
+use mem::pool::stride;
 use serde::{Deserialize, Serialize};
 use sim::memory::Width::Eight;
 use sim::memory::{Address, Copying, Intent, Memory};
@@ -78,12 +81,14 @@ const INSTRUCTIONS: u64 = 387;
 const STAGES: [u64; 3] = [360; 3];
 /// Packets of a short and of a long run: the difference of the two counts, which excludes the start.
 const PACKETS: [u64; 2] = [3_000, 9_000];
-const BURST: u64 = 64;
-const SLOTS: u64 = 1024;
-const DESCRIPTOR: u64 = 16;
-const ENTRY: u64 = 32;
-/// Distance between buffers: ours, which spreads them over cache sets.
-const BUFFER: u64 = 17 * 128;
+const BURST: u64 = port::BURST as u64;
+const SLOTS: u64 = HandoffConfig::DEFAULT_RING as u64;
+const DESCRIPTOR: u64 = ring::DESC as u64;
+const ENTRY: u64 = handoff_sizes::ENTRY as u64;
+/// Distance between the positions of a ring.
+const PAIR: u64 = align_of::<Padded<u8>>() as u64;
+/// Distance between buffers, which spreads them over cache sets.
+const BUFFER: u64 = stride(handoff_sizes::BUFFER) as u64;
 const FRAME: u64 = 64;
 /// Sizes in the arena: of a ring, and of a lane with five rings and at most three sets of buffers.
 const RING: u64 = 4096 + SLOTS * ENTRY;
@@ -131,7 +136,7 @@ impl End {
     fn room<M: Memory>(&mut self, memory: &mut M, many: u64) {
         let end = self.next + many;
         if end - self.seen > SLOTS {
-            self.seen = memory.load_until(self.handoff.at + 128, Eight, |value| end - value <= SLOTS);
+            self.seen = memory.load_until(self.handoff.at + PAIR, Eight, |value| end - value <= SLOTS);
         }
     }
 
@@ -149,7 +154,7 @@ impl End {
 
     /// Receiver: releases the entries read.
     fn give_back<M: Memory>(&self, memory: &mut M) {
-        memory.store(self.handoff.at + 128, Eight, self.next);
+        memory.store(self.handoff.at + PAIR, Eight, self.next);
     }
 
     /// Sender: publishes the entries written.
