@@ -317,12 +317,12 @@ fn an_interface_that_goes_is_named_and_comes_back() {
         third.ping("10.9.0.2", 2, &[]);
         site.host.ip("link delete lan3");
         switch.wait_state("p3", "faulted", LIMIT);
-        let why = switch.port("p3")["fault"].to_string();
+        let why = switch.port("p3")["reason"].to_string();
         assert!(why.contains("lan3 in the namespace") && why.contains("was deleted"), "{why}");
         site.left.ping("10.9.0.2", 2, &[]);
         // By now a retry has failed, and its reason is reported.
         let told =
-            || switch.port("p3")["fault"].to_string().contains("there is no interface lan3").then_some(());
+            || switch.port("p3")["reason"].to_string().contains("there is no interface lan3").then_some(());
         assert!(wait::until(LIMIT, told).is_some(), "{}", switch.port("p3"));
         site.host.cable("lan3", &third, "eth0");
         third.configure("eth0", &["10.9.0.3/24"]);
@@ -352,7 +352,7 @@ fn a_port_whose_place_comes_later_waits_for_it_while_the_others_run() {
         );
         for (port, why) in [("p3", "there is no interface lan3"), ("p4", "there is no network namespace")] {
             switch.wait_state(port, "faulted", LIMIT);
-            let told = switch.port(port)["fault"].to_string();
+            let told = switch.port(port)["reason"].to_string();
             assert!(told.contains("cannot be created yet") && told.contains(why), "{told}");
         }
         site.left.ping("10.9.0.2", 2, &[]);

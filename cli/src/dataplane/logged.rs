@@ -50,7 +50,7 @@ struct Seen {
 impl Seen {
     fn of(status: &PortStatus) -> Self {
         let phase = match &status.state {
-            PortState::Waiting => Phase::Waiting,
+            PortState::Waiting(_) => Phase::Waiting,
             PortState::Connected
                 if status.queues.iter().any(|queue| queue.rx_running || queue.tx_running) =>
             {
@@ -189,7 +189,6 @@ mod tests {
             queues: vec![QueueStatus { size: 1, rx_running: running, tx_running: false }],
             connects: 0,
             memory: (0, 0),
-            last_fault: None,
         }
     }
 
@@ -198,7 +197,7 @@ mod tests {
         let phase = |state, running| Seen::of(&status(state, running)).phase;
         assert_eq!(phase(PortState::Connected, false), Phase::Connected);
         assert_eq!(phase(PortState::Connected, true), Phase::Running);
-        assert_eq!(phase(PortState::Waiting, true), Phase::Waiting);
+        assert_eq!(phase(PortState::Waiting(None), true), Phase::Waiting);
         assert_eq!(
             phase(PortState::Faulted(PortFault::MemoryLost), false),
             Phase::Stopped(PortFault::MemoryLost)

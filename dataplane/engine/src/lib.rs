@@ -19,6 +19,7 @@ mod debts;
 mod engine;
 
 mod handoff;
+mod history;
 mod inline;
 mod link;
 pub mod machine;
@@ -36,6 +37,7 @@ mod xps;
 
 pub use config::{EngineConfig, EngineError, Polling, QueueFull, WorkerConfig};
 pub use engine::Engine;
+pub use history::PortEvent;
 pub use inline::Inline;
 pub use model::{HandoffConfig, Model, Order, PipelineConfig, Role, Roles};
 pub use port::{

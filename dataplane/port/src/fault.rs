@@ -127,9 +127,12 @@ impl DropReason {
     }
 }
 
-/// Why a port was stopped. Traffic of other ports is not affected.
+/// Why a port does not run. Traffic of other ports is not affected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PortFault {
+    /// The peer closed the connection, or stopped a ring that had just become invalid.
+    #[error("{0} disconnected")]
+    Disconnected(&'static str),
     /// The guest's ring violates VIRTIO.
     #[error("the guest violated the virtqueue protocol: {0}")]
     Ring(#[from] RingFault),

@@ -237,14 +237,25 @@ pub trait Attach {
 /// State of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PortState {
-    /// Waiting for a connection or for the next attempt to connect.
-    Waiting,
+    /// Waiting for a connection, for the next attempt to connect, or for the end of the condition given as reason.
+    Waiting(Option<PortFault>),
     /// Connected; queues may be running.
     Connected,
     /// Stopped because of a fault of the peer; the peer may reconnect.
     Faulted(PortFault),
     /// Closed by the operator.
     Closed,
+}
+
+impl PortState {
+    /// Reason for this state; `None` if the port is connected, closed, or waits for its first connection.
+    pub fn reason(&self) -> Option<&PortFault> {
+        match self {
+            Self::Waiting(reason) => reason.as_ref(),
+            Self::Faulted(fault) => Some(fault),
+            Self::Connected | Self::Closed => None,
+        }
+    }
 }
 
 /// Status of one queue pair, for display.
@@ -275,8 +286,6 @@ pub struct PortStatus {
     pub connects: u64,
     /// Number of mapped memory regions and their total bytes.
     pub memory: (usize, u64),
-    /// Last fault, if any.
-    pub last_fault: Option<PortFault>,
 }
 
 /// Control side of a port, outside the fast path. One thread of the engine drives all ports.

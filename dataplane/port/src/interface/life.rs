@@ -75,7 +75,6 @@ pub(crate) struct Life<K> {
     backoff: Backoff,
     /// Time of the next retry or check.
     due: Option<Instant>,
-    last_fault: Option<PortFault>,
     connects: u64,
 }
 
@@ -90,7 +89,7 @@ impl<K: Kind> Life<K> {
     pub(crate) fn open(kind: K) -> Result<Self, InterfaceError> {
         let running = Some(open(&kind)?);
         let (state, backoff) = (PortState::Connected, Backoff::default());
-        Ok(Self { kind, running, state, backoff, due: None, last_fault: None, connects: 1 })
+        Ok(Self { kind, running, state, backoff, due: None, connects: 1 })
     }
 
     /// Reopens the port once the pause is over.
@@ -148,8 +147,7 @@ impl<K: Kind> Life<K> {
 
     fn rest(&mut self, fault: PortFault, now: Instant) {
         self.due = Some(self.backoff.begin(now));
-        self.state = PortState::Faulted(fault.clone());
-        self.last_fault = Some(fault);
+        self.state = PortState::Faulted(fault);
     }
 
     /// Stops the queues before releasing their resources.
@@ -225,7 +223,6 @@ impl<K: Kind> PortControl for Life<K> {
             queues: self.queue_status(),
             connects: self.connects,
             memory: opened.map_or((0, 0), |opened| opened.memory),
-            last_fault: self.last_fault.clone(),
         }
     }
 

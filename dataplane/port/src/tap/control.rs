@@ -36,7 +36,6 @@ pub struct Tap {
     due: Option<Instant>,
     backoff: Backoff,
     state: PortState,
-    last_fault: Option<PortFault>,
     connects: u64,
 }
 
@@ -53,8 +52,7 @@ impl Tap {
             started: None,
             due: Some(now),
             backoff: Backoff::default(),
-            state: PortState::Waiting,
-            last_fault: None,
+            state: PortState::Waiting(None),
             connects: 0,
         })
     }
@@ -111,8 +109,7 @@ impl Tap {
         self.device = None;
         self.backoff.ended(self.started.take(), now);
         self.due = Some(self.backoff.begin(now));
-        self.state = PortState::Faulted(fault.clone());
-        self.last_fault = Some(fault);
+        self.state = PortState::Faulted(fault);
     }
 
     fn stop(&mut self, engine: &mut dyn Attach) {
@@ -182,7 +179,6 @@ impl PortControl for Tap {
             queues: self.queue_status(),
             connects: self.connects,
             memory: (queues, queues as u64 * Slots::bytes()),
-            last_fault: self.last_fault.clone(),
         }
     }
 }

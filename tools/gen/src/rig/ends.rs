@@ -61,14 +61,14 @@ impl Ends {
             let Some(waiting) = self.sides().find(|side| !side.is_ready()) else { return Ok(()) };
             if began.elapsed() > timeout {
                 let status = waiting.status();
-                let fault = status.last_fault.map(|fault| format!(", after: {fault}")).unwrap_or_default();
                 let state = match &status.state {
-                    PortState::Waiting => "waiting for a connection".to_owned(),
+                    PortState::Waiting(None) => "waiting for a connection".to_owned(),
+                    PortState::Waiting(Some(reason)) => format!("waiting for a connection: {reason}"),
                     PortState::Connected => "connected, without a running queue".to_owned(),
                     PortState::Faulted(fault) => fault.to_string(),
                     PortState::Closed => "closed".to_owned(),
                 };
-                let state = format!("{state}{fault}, at {}", status.place);
+                let state = format!("{state}, at {}", status.place);
                 return Err(RigError::NotReady { name: waiting.name().to_owned(), timeout, state });
             }
             let progress = Progress { phase: Phase::Waiting, since: began.elapsed(), sent: 0, received: 0 };

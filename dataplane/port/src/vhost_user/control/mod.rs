@@ -34,7 +34,6 @@ pub struct VhostUser {
     queues: Queues,
     link: Option<Link>,
     state: PortState,
-    last_fault: Option<PortFault>,
     connects: u64,
 }
 
@@ -86,8 +85,8 @@ impl VhostUser {
     }
 
     fn behind(connector: Connector, listens: bool, offer: Offer, queues: Queues) -> Self {
-        let (link, state, last_fault) = (None, PortState::Waiting, None);
-        Self { connector, listens, offer, queues, link, state, last_fault, connects: 0 }
+        let (link, state) = (None, PortState::Waiting(None));
+        Self { connector, listens, offer, queues, link, state, connects: 0 }
     }
 
     fn begin(&mut self, socket: OwnedFd, now: Instant) {
@@ -118,14 +117,11 @@ impl VhostUser {
         let Some(mut link) = self.link.take() else { return };
         link.session.end(engine);
         drop(link);
-        self.state = match &fault {
-            Some(fault) => PortState::Faulted(fault.clone()),
-            None => PortState::Waiting,
-        };
         if !self.listens || fault.is_some() {
             self.connector.rest(now);
         }
-        self.last_fault = fault.or(self.last_fault.take());
+        let left = || PortState::Waiting(Some(PortFault::Disconnected("guest")));
+        self.state = fault.map_or_else(left, PortState::Faulted);
     }
 }
 
@@ -178,8 +174,12 @@ impl PortControl for VhostUser {
             self.begin(socket, now);
         }
         // Process the link first: its front end may have disconnected, and the pending connection may be from the
-        // same guest.
+        // same guest. The next call accepts it, so that the status shows the disconnect in between.
+        let was_linked = self.link.is_some();
         self.serve(now, engine);
+        if was_linked && self.link.is_none() {
+            return;
+        }
         if let Some(socket) = self.connector.admit(self.link.is_some(), now) {
             self.begin(socket, now);
         }
@@ -207,7 +207,6 @@ impl PortControl for VhostUser {
             queues: session.map(Session::queue_status).unwrap_or_default(),
             connects: self.connects,
             memory: session.map_or((0, 0), Session::memory_use),
-            last_fault: self.last_fault.clone(),
         }
     }
 }
