@@ -195,3 +195,10 @@ pub enum PortFault {
     #[error("the state of the stopped queue is invalid: {0}; restart the port")]
     State(&'static str),
 }
+
+impl PortFault {
+    /// Whether the guest's virtqueue is invalid, which a guest that shuts down can cause.
+    pub(crate) fn is_invalid_ring(&self) -> bool {
+        matches!(self, Self::Ring(_) | Self::RingOutside(_))
+    }
+}

@@ -20,6 +20,15 @@ const MIN_MTU: u16 = 68;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PortId(pub u16);
 
+/// A queue of a port, by queue pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueId {
+    /// Receive queue.
+    Rx(u16),
+    /// Transmit queue.
+    Tx(u16),
+}
+
 /// Result of one call of [`TxQueue::tx`] or [`RxQueue::rx`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BurstStats {
@@ -227,6 +236,10 @@ pub trait Attach {
     /// Reason why a previous call did not complete. A worker may then still use rings or memory of this port, and its
     /// front end must not be told otherwise.
     fn failure(&self) -> Option<PortFault>;
+    /// Queue that a worker found faulty, during [`PortControl::fault`]; `None` if unknown.
+    fn faulty_queue(&self) -> Option<QueueId> {
+        None
+    }
     /// Origin of the burst clock in nanoseconds since the Unix epoch, computed from the current values of both
     /// clocks. Converts [`crate::Now`] to wall-clock time. 0 if unknown.
     fn epoch(&self) -> u64 {

@@ -4,7 +4,8 @@
 //! gets a clear error instead of waiting for a guest that may run for months, and cannot take over a running guest's
 //! port. In client mode reconnects back off exponentially. If a front end violates the protocol, the port records a
 //! named fault and pauses before it accepts the next one, so that a broken or hostile front end cannot keep the
-//! control thread busy. Never blocks and never reads a clock.
+//! control thread busy. An invalid ring is a fault only if the front end neither stops it nor disconnects within a grace
+//! period. Never blocks and never reads a clock.
 
 mod offer;
 
@@ -35,6 +36,8 @@ pub struct VhostUser {
     link: Option<Link>,
     state: PortState,
     connects: u64,
+    /// Number of times that a worker found a ring invalid.
+    ring_faults: u64,
 }
 
 /// A connection to a front end.
@@ -86,7 +89,7 @@ impl VhostUser {
 
     fn behind(connector: Connector, listens: bool, offer: Offer, queues: Queues) -> Self {
         let (link, state) = (None, PortState::Waiting(None));
-        Self { connector, listens, offer, queues, link, state, connects: 0 }
+        Self { connector, listens, offer, queues, link, state, connects: 0, ring_faults: 0 }
     }
 
     fn begin(&mut self, socket: OwnedFd, now: Instant) {
@@ -115,9 +118,10 @@ impl VhostUser {
     /// Stops the queues, releases the memory and closes the connection, in this order.
     fn disconnect(&mut self, fault: Option<PortFault>, now: Instant, engine: &mut dyn Attach) {
         let Some(mut link) = self.link.take() else { return };
+        let is_suspended = link.session.is_suspended();
         link.session.end(engine);
         drop(link);
-        if !self.listens || fault.is_some() {
+        if !self.listens || fault.is_some() || is_suspended {
             self.connector.rest(now);
         }
         let left = || PortState::Waiting(Some(PortFault::Disconnected("guest")));
@@ -163,7 +167,8 @@ impl PortControl for VhostUser {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.connector.deadline()
+        let grace = self.link.as_ref().and_then(|link| link.session.deadline());
+        self.connector.deadline().into_iter().chain(grace).min()
     }
 
     fn handle(&mut self, now: Instant, engine: &mut dyn Attach) {
@@ -177,6 +182,9 @@ impl PortControl for VhostUser {
         // same guest. The next call accepts it, so that the status shows the disconnect in between.
         let was_linked = self.link.is_some();
         self.serve(now, engine);
+        if let Some(fault) = self.link.as_ref().and_then(|link| link.session.expired(now)) {
+            self.disconnect(Some(fault), now, engine);
+        }
         if was_linked && self.link.is_none() {
             return;
         }
@@ -186,7 +194,11 @@ impl PortControl for VhostUser {
     }
 
     fn fault(&mut self, now: Instant, fault: PortFault, engine: &mut dyn Attach) {
-        self.disconnect(Some(fault), now, engine);
+        let Some(link) = &mut self.link else { return };
+        self.ring_faults += u64::from(fault.is_invalid_ring());
+        if let Err(fault) = link.session.suspend(engine.faulty_queue(), fault, now, engine) {
+            self.disconnect(Some(fault), now, engine);
+        }
     }
 
     fn close(&mut self, engine: &mut dyn Attach) {
@@ -208,6 +220,12 @@ impl PortControl for VhostUser {
             connects: self.connects,
             memory: session.map_or((0, 0), Session::memory_use),
         }
+    }
+
+    /// Includes the faults of rings that the front end then stopped.
+    fn details(&self) -> Vec<(&'static str, String)> {
+        let faults = (self.ring_faults > 0).then(|| ("ring-faults", self.ring_faults.to_string()));
+        faults.into_iter().collect()
     }
 }
 

@@ -12,6 +12,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
+mod grace;
+
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 
 struct Bench {
