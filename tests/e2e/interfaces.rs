@@ -303,6 +303,13 @@ fn tags_stay_on_frames_over_either_kind() {
     }
 }
 
+/// Waits until a port waits for its interface.
+fn wait_down(switch: &Switch, port: &str) {
+    switch.wait_state(port, "waiting", LIMIT);
+    let reason = switch.port(port)["reason"].to_string();
+    assert!(reason.contains("is down"), "{reason}");
+}
+
 /// A fault of one port does not affect the others: it is reported, retried, and ends when the interface is back.
 #[test]
 #[ignore = "needs root: run by `cargo xtask test`"]
@@ -330,8 +337,19 @@ fn an_interface_that_goes_is_named_and_comes_back() {
         third.ping("10.9.0.1", 2, &[]);
         // An interface that is down is not gone: traffic resumes when it is up again.
         site.host.ip("link set lan3 down");
+        wait_down(&switch, "p3");
         site.left.ping("10.9.0.2", 2, &[]);
         site.host.ip("link set lan3 up");
+        switch.wait_state("p3", "connected", LIMIT);
+        third.ping("10.9.0.1", 2, &[]);
+        // Without carrier the kernel would discard the packets uncounted.
+        third.ip("link set eth0 down");
+        wait_down(&switch, "p3");
+        let _ = site.left.attempt("ping", &["-c", "3", "-i", "0.1", "-W", "1", "10.9.0.3"]);
+        let lost = switch.port("p3")["drops"]["port-down"].as_u64();
+        assert!(lost.is_some_and(|lost| lost > 0), "{}", switch.port("p3"));
+        third.ip("link set eth0 up");
+        switch.wait_state("p3", "connected", LIMIT);
         third.ping("10.9.0.1", 2, &[]);
         assert_sums_agree(&switch.settled(&["p1", "p2", "p3"]));
         switch.stop();

@@ -252,16 +252,18 @@ fn a_namespace_that_vanishes_costs_its_port_until_it_is_there_again() {
 
 #[test]
 #[ignore = "needs root; run by `cargo xtask test`"]
-fn an_interface_that_is_down_loses_packets_and_no_port() {
+fn a_port_waits_while_its_interface_is_down() {
     let folder = folder();
     let pair = Pair::start(folder.path(), 1, "");
     pair.ping();
     pair.right.ip("link set eth0 down");
+    pair.switch.wait_state("right", "waiting", LIMIT);
     let _ = pair.left.attempt("ping", &["-c", "3", "-i", "0.1", "-W", "1", FOUR[1]]);
     let live = pair.switch.port("right");
-    assert_eq!(live["state"], CONNECTED);
+    assert!(live["reason"].as_str().is_some_and(|reason| reason.ends_with("is down")), "{live}");
     assert!(live["drops"]["port-down"].as_u64().is_some_and(|lost| lost > 0), "{live}");
     configure(&pair.right, 1);
+    pair.switch.wait_state("right", CONNECTED, LIMIT);
     pair.ping();
     pair.assert_sums_agree();
     pair.switch.stop();

@@ -34,6 +34,8 @@ pub(super) struct Logged {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
     Waiting,
+    /// The interface is down.
+    Down(PortFault),
     Connected,
     /// Packets pass.
     Running,
@@ -50,6 +52,7 @@ struct Seen {
 impl Seen {
     fn of(status: &PortStatus) -> Self {
         let phase = match &status.state {
+            PortState::Waiting(Some(reason @ PortFault::InterfaceDown(_))) => Phase::Down(reason.clone()),
             PortState::Waiting(_) => Phase::Waiting,
             PortState::Connected
                 if status.queues.iter().any(|queue| queue.rx_running || queue.tx_running) =>
@@ -108,6 +111,7 @@ fn write(port: &str, before: &Seen, seen: &Seen, status: &PortStatus, left_out: 
             info!(port, left_out, "waiting for a peer");
         }
         Phase::Waiting => info!(port, left_out, "disconnected"),
+        Phase::Down(reason) => warn!(port, left_out, %reason, "waiting"),
         Phase::Connected => debug!(port, left_out, "connected"),
         Phase::Running => {
             let features = (!status.features.is_empty()).then(|| status.features.join(" "));
@@ -198,6 +202,8 @@ mod tests {
         assert_eq!(phase(PortState::Connected, false), Phase::Connected);
         assert_eq!(phase(PortState::Connected, true), Phase::Running);
         assert_eq!(phase(PortState::Waiting(None), true), Phase::Waiting);
+        let down = PortFault::InterfaceDown("eth0".to_owned());
+        assert_eq!(phase(PortState::Waiting(Some(down.clone())), true), Phase::Down(down));
         assert_eq!(
             phase(PortState::Faulted(PortFault::MemoryLost), false),
             Phase::Stopped(PortFault::MemoryLost)

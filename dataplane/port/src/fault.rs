@@ -142,6 +142,9 @@ pub enum PortFault {
     /// A ring address is in no region, or misaligned.
     #[error("the {0} area of a virtqueue lies outside the shared memory or is misaligned")]
     RingOutside(&'static str),
+    /// The interface is administratively down or has no carrier.
+    #[error("interface {0} is down")]
+    InterfaceDown(String),
     /// A descriptor cannot be created or used, such as a kick or call descriptor that is not an eventfd.
     #[error("the {0} descriptor is not usable: {1}")]
     BadDescriptor(&'static str, String),

@@ -2,6 +2,7 @@
 //!
 //! The first open happens at port creation, so that a wrong name fails at once. Later losses (the interface is deleted,
 //! a queue fails) stop the port with a reason; it retries with exponential back-off until the interface exists again.
+//! While the link is down, the queues stay, because opening a port resets the link of some interfaces; the port waits.
 //! Blocks only in the system calls of opening; never reads a clock.
 
 use super::{InterfaceError, Place, Watch};
@@ -121,8 +122,10 @@ impl<K: Kind> Life<K> {
         }
     }
 
+    /// Checks interface, namespace and link.
     fn look(&mut self, now: Instant, engine: &mut dyn Attach) {
         let Some(running) = &self.running else { return };
+        running.watch.drain();
         let place = self.kind.place();
         let text = if running.watch.is_gone() {
             format!("{place} was deleted or renamed; the port tries again until it is back")
@@ -133,6 +136,7 @@ impl<K: Kind> Life<K> {
         } else {
             // Netlink reports the removal of an interface, but not of a namespace, nor missed frames: poll for those.
             self.due = Some(now + LOOK);
+            self.state = running.watch.port_state();
             return;
         };
         self.lose(PortFault::Interface(text), now, engine);
@@ -231,3 +235,6 @@ impl<K: Kind> PortControl for Life<K> {
         missed.map(|n| ("missed", n.to_string())).into_iter().collect()
     }
 }
+
+#[cfg(test)]
+mod tests;
