@@ -244,7 +244,7 @@ fn a_full_disk_stops_the_port_that_writes_and_no_other() {
         mount.replace(Some(Mount::small(&dir.join("small"))));
     });
     stage.switch.wait_state("full", "faulted", REACTION);
-    let fault = stage.switch.port("full")["fault"].to_string();
+    let fault = stage.switch.port("full")["reason"].to_string();
     assert!(fault.contains("the file cannot be written: No space left on device"), "{fault}");
     let before = stage.switch.counters("null").tx_packets;
     let goes_on = || (stage.switch.counters("null").tx_packets > before + 10_000).then_some(());

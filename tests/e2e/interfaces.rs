@@ -303,6 +303,13 @@ fn tags_stay_on_frames_over_either_kind() {
     }
 }
 
+/// Waits until a port waits for its interface.
+fn wait_down(switch: &Switch, port: &str) {
+    switch.wait_state(port, "waiting", LIMIT);
+    let reason = switch.port(port)["reason"].to_string();
+    assert!(reason.contains("is down"), "{reason}");
+}
+
 /// A fault of one port does not affect the others: it is reported, retried, and ends when the interface is back.
 #[test]
 #[ignore = "needs root: run by `cargo xtask test`"]
@@ -317,12 +324,12 @@ fn an_interface_that_goes_is_named_and_comes_back() {
         third.ping("10.9.0.2", 2, &[]);
         site.host.ip("link delete lan3");
         switch.wait_state("p3", "faulted", LIMIT);
-        let why = switch.port("p3")["fault"].to_string();
+        let why = switch.port("p3")["reason"].to_string();
         assert!(why.contains("lan3 in the namespace") && why.contains("was deleted"), "{why}");
         site.left.ping("10.9.0.2", 2, &[]);
         // By now a retry has failed, and its reason is reported.
         let told =
-            || switch.port("p3")["fault"].to_string().contains("there is no interface lan3").then_some(());
+            || switch.port("p3")["reason"].to_string().contains("there is no interface lan3").then_some(());
         assert!(wait::until(LIMIT, told).is_some(), "{}", switch.port("p3"));
         site.host.cable("lan3", &third, "eth0");
         third.configure("eth0", &["10.9.0.3/24"]);
@@ -330,8 +337,19 @@ fn an_interface_that_goes_is_named_and_comes_back() {
         third.ping("10.9.0.1", 2, &[]);
         // An interface that is down is not gone: traffic resumes when it is up again.
         site.host.ip("link set lan3 down");
+        wait_down(&switch, "p3");
         site.left.ping("10.9.0.2", 2, &[]);
         site.host.ip("link set lan3 up");
+        switch.wait_state("p3", "connected", LIMIT);
+        third.ping("10.9.0.1", 2, &[]);
+        // Without carrier the kernel would discard the packets uncounted.
+        third.ip("link set eth0 down");
+        wait_down(&switch, "p3");
+        let _ = site.left.attempt("ping", &["-c", "3", "-i", "0.1", "-W", "1", "10.9.0.3"]);
+        let lost = switch.port("p3")["drops"]["port-down"].as_u64();
+        assert!(lost.is_some_and(|lost| lost > 0), "{}", switch.port("p3"));
+        third.ip("link set eth0 up");
+        switch.wait_state("p3", "connected", LIMIT);
         third.ping("10.9.0.1", 2, &[]);
         assert_sums_agree(&switch.settled(&["p1", "p2", "p3"]));
         switch.stop();
@@ -352,7 +370,7 @@ fn a_port_whose_place_comes_later_waits_for_it_while_the_others_run() {
         );
         for (port, why) in [("p3", "there is no interface lan3"), ("p4", "there is no network namespace")] {
             switch.wait_state(port, "faulted", LIMIT);
-            let told = switch.port(port)["fault"].to_string();
+            let told = switch.port(port)["reason"].to_string();
             assert!(told.contains("cannot be created yet") && told.contains(why), "{told}");
         }
         site.left.ping("10.9.0.2", 2, &[]);

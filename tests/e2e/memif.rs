@@ -154,7 +154,7 @@ fn a_guest_without_the_secret_is_refused_by_name() {
     let guest = case.guest(folder.path(), "guest");
     for name in NAMES {
         switch.wait_state(name, "faulted", REACTION);
-        let fault = switch.port(name)["fault"].to_string();
+        let fault = switch.port(name)["reason"].to_string();
         assert!(fault.contains("it does not know the secret"), "{fault}");
     }
     drop(guest);

@@ -198,15 +198,17 @@ fn three(folder: &Path) -> (Pair, Netns) {
     (pair, third)
 }
 
-/// Waits until a port has connected `connects` times, and checks its fault text.
-fn wait_back(switch: &Switch, port: &str, connects: u64, fault: &str) {
+/// Waits until a port has connected `connects` times, without a reason, and checks that its history has `reason`.
+fn wait_back(switch: &Switch, port: &str, connects: u64, reason: &str) {
     let back = wait::until(LIMIT, || {
         let live = switch.port(port);
         (live["state"] == CONNECTED && live["connects"] == connects).then_some(live)
     });
     let live = back.unwrap_or_else(|| panic!("{port} did not come back: {}", switch.port(port)));
-    let said = live["fault"].as_str().unwrap_or_default();
-    assert!(said.contains(fault), "{said}");
+    assert!(live["reason"].is_null(), "{live}");
+    let events = live["history"].as_array().expect("a history");
+    let named = events.iter().any(|event| event["reason"].as_str().is_some_and(|said| said.contains(reason)));
+    assert!(named, "{events:?}");
 }
 
 #[test]
@@ -237,7 +239,7 @@ fn a_namespace_that_vanishes_costs_its_port_until_it_is_there_again() {
         let fault = format!("its network namespace {name} is gone");
         let gone = wait::until(LIMIT, || {
             let live = switch.port("right");
-            let said = live["fault"].as_str().unwrap_or_default();
+            let said = live["reason"].as_str().unwrap_or_default();
             (live["state"] == "faulted" && (said.contains(&fault) || said.contains("ip netns add")))
                 .then_some(())
         });
@@ -253,16 +255,18 @@ fn a_namespace_that_vanishes_costs_its_port_until_it_is_there_again() {
 
 #[test]
 #[ignore = "needs root; run by `cargo xtask test`"]
-fn an_interface_that_is_down_loses_packets_and_no_port() {
+fn a_port_waits_while_its_interface_is_down() {
     let folder = folder();
     let pair = Pair::start(folder.path(), 1, "");
     pair.ping();
     pair.right.ip("link set eth0 down");
+    pair.switch.wait_state("right", "waiting", LIMIT);
     let _ = pair.left.attempt("ping", &["-c", "3", "-i", "0.1", "-W", "1", FOUR[1]]);
     let live = pair.switch.port("right");
-    assert_eq!(live["state"], CONNECTED);
+    assert!(live["reason"].as_str().is_some_and(|reason| reason.ends_with("is down")), "{live}");
     assert!(live["drops"]["port-down"].as_u64().is_some_and(|lost| lost > 0), "{live}");
     configure(&pair.right, 1);
+    pair.switch.wait_state("right", CONNECTED, LIMIT);
     pair.ping();
     pair.assert_sums_agree();
     pair.switch.stop();
@@ -312,7 +316,7 @@ fn a_namespace_that_does_not_exist_costs_its_port_alone() {
     ];
     let switch = Switch::start_from(folder.path(), &configuration(1, &taps));
     switch.wait_state("left", "connected", LIMIT);
-    let why = switch.port("right")["fault"].to_string();
+    let why = switch.port("right")["reason"].to_string();
     assert!(why.contains("there is no network namespace /run/netns/linerate-nowhere"), "{why}");
     switch.stop();
     let (code, said) = refused(folder.path(), &configuration(1, &taps[1..]));

@@ -80,7 +80,6 @@ impl PortControl for Source {
             queues: Vec::new(),
             connects: 1,
             memory: (0, 0),
-            last_fault: None,
         }
     }
 }

@@ -34,6 +34,8 @@ pub(super) struct Logged {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
     Waiting,
+    /// The interface is down.
+    Down(PortFault),
     Connected,
     /// Packets pass.
     Running,
@@ -50,7 +52,8 @@ struct Seen {
 impl Seen {
     fn of(status: &PortStatus) -> Self {
         let phase = match &status.state {
-            PortState::Waiting => Phase::Waiting,
+            PortState::Waiting(Some(reason @ PortFault::InterfaceDown(_))) => Phase::Down(reason.clone()),
+            PortState::Waiting(_) => Phase::Waiting,
             PortState::Connected
                 if status.queues.iter().any(|queue| queue.rx_running || queue.tx_running) =>
             {
@@ -108,6 +111,7 @@ fn write(port: &str, before: &Seen, seen: &Seen, status: &PortStatus, left_out: 
             info!(port, left_out, "waiting for a peer");
         }
         Phase::Waiting => info!(port, left_out, "disconnected"),
+        Phase::Down(reason) => warn!(port, left_out, %reason, "waiting"),
         Phase::Connected => debug!(port, left_out, "connected"),
         Phase::Running => {
             let features = (!status.features.is_empty()).then(|| status.features.join(" "));
@@ -189,7 +193,6 @@ mod tests {
             queues: vec![QueueStatus { size: 1, rx_running: running, tx_running: false }],
             connects: 0,
             memory: (0, 0),
-            last_fault: None,
         }
     }
 
@@ -198,7 +201,9 @@ mod tests {
         let phase = |state, running| Seen::of(&status(state, running)).phase;
         assert_eq!(phase(PortState::Connected, false), Phase::Connected);
         assert_eq!(phase(PortState::Connected, true), Phase::Running);
-        assert_eq!(phase(PortState::Waiting, true), Phase::Waiting);
+        assert_eq!(phase(PortState::Waiting(None), true), Phase::Waiting);
+        let down = PortFault::InterfaceDown("eth0".to_owned());
+        assert_eq!(phase(PortState::Waiting(Some(down.clone())), true), Phase::Down(down));
         assert_eq!(
             phase(PortState::Faulted(PortFault::MemoryLost), false),
             Phase::Stopped(PortFault::MemoryLost)

@@ -207,7 +207,7 @@ fn a_generator_whose_port_is_removed_names_the_port_and_fails() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     for text in [&result, &said] {
         assert!(text.contains("port receive stopped after"), "{text}");
-        assert!(text.contains("the other side closed the connection"), "{text}");
+        assert!(text.contains("back end disconnected"), "{text}");
     }
     assert!(!result.contains("the switch was the limit"), "{result}");
 }

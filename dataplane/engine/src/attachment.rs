@@ -20,7 +20,7 @@ use crate::command::{Command, Generation, QueueKey, Retired, XpsMap};
 use crate::link::Link;
 use crate::stage::Layout;
 use crate::stealable::StealableQueue;
-use port::{Attach, PortFault, PortId, RxQueue, TxQueue};
+use port::{Attach, PortFault, PortId, QueueId, RxQueue, TxQueue};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -80,6 +80,13 @@ impl Placement {
     /// Whether the queue started under `generation` has not been stopped since.
     pub(crate) fn is_running(&self, generation: Generation) -> bool {
         self.running.contains(&generation)
+    }
+
+    /// The queue started under `generation`, unless stopped since.
+    fn queue_of(&self, generation: Generation) -> Option<QueueId> {
+        let rx = self.rx.iter().find(|(_, placed)| placed.generation == generation);
+        let tx = self.tx.iter().find(|(_, of)| **of == generation);
+        rx.map(|(key, _)| QueueId::Rx(key.pair)).or(tx.map(|(key, _)| QueueId::Tx(key.pair)))
     }
 
     /// A worker that may still use rings or memory of `port` after it was told to release them.
@@ -143,11 +150,17 @@ pub(crate) struct Attachment<'a> {
     placement: &'a mut Placement,
     port: PortId,
     failure: Option<PortFault>,
+    faulty_queue: Option<QueueId>,
 }
 
 impl<'a> Attachment<'a> {
     pub(crate) fn new(placement: &'a mut Placement, port: PortId) -> Self {
-        Self { placement, port, failure: None }
+        Self { placement, port, failure: None, faulty_queue: None }
+    }
+
+    /// Sets the queue that a worker found faulty.
+    pub(crate) fn set_faulty(&mut self, generation: Generation) {
+        self.faulty_queue = self.placement.queue_of(generation);
     }
 
     fn key(&self, pair: u16) -> QueueKey {
@@ -283,6 +296,10 @@ impl Attach for Attachment<'_> {
 
     fn failure(&self) -> Option<PortFault> {
         self.failure.clone()
+    }
+
+    fn faulty_queue(&self) -> Option<QueueId> {
+        self.faulty_queue
     }
 
     fn epoch(&self) -> u64 {

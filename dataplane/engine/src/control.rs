@@ -109,7 +109,10 @@ impl Control {
             if !self.placement.is_running(generation) {
                 continue;
             }
-            self.with_port(port, |control, engine| control.fault(now, fault, engine));
+            self.with_port(port, |control, engine| {
+                engine.set_faulty(generation);
+                control.fault(now, fault, engine);
+            });
         }
     }
 

@@ -19,6 +19,7 @@ mod debts;
 mod engine;
 
 mod handoff;
+mod history;
 mod inline;
 mod link;
 pub mod machine;
@@ -38,6 +39,7 @@ pub use config::{EngineConfig, EngineError, Polling, QueueFull, WorkerConfig};
 pub use engine::Engine;
 #[doc(hidden)]
 pub use handoff::sizes as handoff_sizes;
+pub use history::PortEvent;
 pub use inline::Inline;
 pub use model::{HandoffConfig, Model, Order, PipelineConfig, Role, Roles};
 pub use port::{

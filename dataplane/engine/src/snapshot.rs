@@ -1,12 +1,14 @@
 //! Snapshot of the engine's state, serializable.
 
 use crate::counters::{Totals, WorkerCounters};
+use crate::history::{History, PortEvent, state_name};
 use crate::model::Role;
-use port::{DropReason, PortId, PortState, PortStatus};
+use port::{DropReason, PortId, PortStatus};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 /// All counters and states at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -139,8 +141,11 @@ pub struct PortSnapshot {
     pub place: String,
     /// `waiting`, `connected`, `faulted` or `closed`.
     pub state: String,
-    /// Last fault.
-    pub fault: Option<String>,
+    /// Reason for the state; absent if the port is connected.
+    pub reason: Option<String>,
+    /// Latest changes of the state, oldest first, with their times and reasons.
+    #[serde(default)]
+    pub history: Vec<PortEvent>,
     /// Negotiated features.
     pub features: Vec<String>,
     /// Queue pairs.
@@ -191,6 +196,7 @@ struct Entry {
     /// `None` before the port starts and after it is gone.
     status: Option<PortStatus>,
     details: Details,
+    history: History,
     /// Totals of its number at registration.
     before: Totals,
 }
@@ -218,8 +224,8 @@ impl Registry {
             let free = (0..most as u16).map(PortId).find(|id| !ports.contains_key(id));
             let id = free.ok_or(crate::EngineError::TooManyPorts(most))?;
             let before = Totals::of(id, counters);
-            ports
-                .insert(id, Entry { name: Some(name.to_owned()), status: None, details: Vec::new(), before });
+            let (name, details, history) = (Some(name.to_owned()), Vec::new(), History::default());
+            ports.insert(id, Entry { name, status: None, details, history, before });
             Ok(id)
         })
     }
@@ -237,6 +243,11 @@ impl Registry {
     pub(crate) fn update(&self, id: PortId, status: PortStatus, details: Details) {
         self.with(|ports| {
             if let Some(entry) = ports.get_mut(&id) {
+                // A new connection is an event even if the state is the same as before.
+                let before = entry.status.as_ref().map(|before| (&before.state, before.connects));
+                if before != Some((&status.state, status.connects)) {
+                    entry.history.push(SystemTime::now(), &status.state);
+                }
                 (entry.status, entry.details) = (Some(status), details);
             }
         });
@@ -272,7 +283,8 @@ impl Registry {
                 removed = removed.plus(entry.before);
                 let shown_port = port_snapshot(id, name, status, &now.minus(entry.before));
                 let details = entry.details.iter().map(|(name, said)| ((*name).to_owned(), said.clone()));
-                shown.push(PortSnapshot { details: details.collect(), ..shown_port });
+                let (details, history) = (details.collect(), entry.history.events());
+                shown.push(PortSnapshot { details, history, ..shown_port });
             }
             (shown, removed_snapshot(&removed))
         })
@@ -286,7 +298,7 @@ fn port_snapshot(id: PortId, name: &str, status: &PortStatus, counted: &Totals) 
         kind: status.kind.to_owned(),
         place: status.place.clone(),
         state: state_name(&status.state).to_owned(),
-        fault: status.last_fault.as_ref().map(ToString::to_string),
+        reason: status.state.reason().map(ToString::to_string),
         features: status.features.iter().map(|&f| f.to_owned()).collect(),
         queues: status.queues.iter().map(queue_snapshot).collect(),
         connects: status.connects,
@@ -299,6 +311,7 @@ fn port_snapshot(id: PortId, name: &str, status: &PortStatus, counted: &Totals) 
         replicated: counted.replicated,
         punted: counted.punted,
         drops: drops(counted),
+        history: Vec::new(),
         details: BTreeMap::new(),
     }
 }
@@ -324,15 +337,6 @@ fn drops(counted: &Totals) -> BTreeMap<String, u64> {
 
 fn queue_snapshot(queue: &port::QueueStatus) -> QueueSnapshot {
     QueueSnapshot { size: queue.size, rx_running: queue.rx_running, tx_running: queue.tx_running }
-}
-
-fn state_name(state: &PortState) -> &'static str {
-    match state {
-        PortState::Waiting => "waiting",
-        PortState::Connected => "connected",
-        PortState::Faulted(_) => "faulted",
-        PortState::Closed => "closed",
-    }
 }
 
 pub(crate) fn worker_snapshot(

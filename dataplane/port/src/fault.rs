@@ -127,9 +127,12 @@ impl DropReason {
     }
 }
 
-/// Why a port was stopped. Traffic of other ports is not affected.
+/// Why a port does not run. Traffic of other ports is not affected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PortFault {
+    /// The peer closed the connection, or stopped a ring that had just become invalid.
+    #[error("{0} disconnected")]
+    Disconnected(&'static str),
     /// The guest's ring violates VIRTIO.
     #[error("the guest violated the virtqueue protocol: {0}")]
     Ring(#[from] RingFault),
@@ -139,6 +142,9 @@ pub enum PortFault {
     /// A ring address is in no region, or misaligned.
     #[error("the {0} area of a virtqueue lies outside the shared memory or is misaligned")]
     RingOutside(&'static str),
+    /// The interface is administratively down or has no carrier.
+    #[error("interface {0} is down")]
+    InterfaceDown(String),
     /// A descriptor cannot be created or used, such as a kick or call descriptor that is not an eventfd.
     #[error("the {0} descriptor is not usable: {1}")]
     BadDescriptor(&'static str, String),
@@ -191,4 +197,11 @@ pub enum PortFault {
     /// A queue cannot continue from the state of a stopped one.
     #[error("the state of the stopped queue is invalid: {0}; restart the port")]
     State(&'static str),
+}
+
+impl PortFault {
+    /// Whether the guest's virtqueue is invalid, which a guest that shuts down can cause.
+    pub(crate) fn is_invalid_ring(&self) -> bool {
+        matches!(self, Self::Ring(_) | Self::RingOutside(_))
+    }
 }

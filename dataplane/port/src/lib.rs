@@ -54,7 +54,8 @@ pub use offload::{BadOffload, Capabilities, MIN_SEGMENT, OFFLOAD_HEADER, Offload
 pub use passes::{MOST_PASSES, Passes, Punts};
 pub use pipeline::{Context, Pipeline, Pipelines, PortObserver, PuntReason, Punted};
 pub use queue::{
-    Attach, BurstStats, Flush, PortControl, PortId, PortState, PortStatus, QueueStatus, RxQueue, TxQueue,
+    Attach, BurstStats, Flush, PortControl, PortId, PortState, PortStatus, QueueId, QueueStatus, RxQueue,
+    TxQueue,
 };
 pub use retain::{Retained, Retainer};
 pub use ring::BufId;

@@ -20,6 +20,15 @@ const MIN_MTU: u16 = 68;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PortId(pub u16);
 
+/// A queue of a port, by queue pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueId {
+    /// Receive queue.
+    Rx(u16),
+    /// Transmit queue.
+    Tx(u16),
+}
+
 /// Result of one call of [`TxQueue::tx`] or [`RxQueue::rx`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BurstStats {
@@ -227,6 +236,10 @@ pub trait Attach {
     /// Reason why a previous call did not complete. A worker may then still use rings or memory of this port, and its
     /// front end must not be told otherwise.
     fn failure(&self) -> Option<PortFault>;
+    /// Queue that a worker found faulty, during [`PortControl::fault`]; `None` if unknown.
+    fn faulty_queue(&self) -> Option<QueueId> {
+        None
+    }
     /// Origin of the burst clock in nanoseconds since the Unix epoch, computed from the current values of both
     /// clocks. Converts [`crate::Now`] to wall-clock time. 0 if unknown.
     fn epoch(&self) -> u64 {
@@ -237,14 +250,25 @@ pub trait Attach {
 /// State of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PortState {
-    /// Waiting for a connection or for the next attempt to connect.
-    Waiting,
+    /// Waiting for a connection, for the next attempt to connect, or for the end of the condition given as reason.
+    Waiting(Option<PortFault>),
     /// Connected; queues may be running.
     Connected,
     /// Stopped because of a fault of the peer; the peer may reconnect.
     Faulted(PortFault),
     /// Closed by the operator.
     Closed,
+}
+
+impl PortState {
+    /// Reason for this state; `None` if the port is connected, closed, or waits for its first connection.
+    pub fn reason(&self) -> Option<&PortFault> {
+        match self {
+            Self::Waiting(reason) => reason.as_ref(),
+            Self::Faulted(fault) => Some(fault),
+            Self::Connected | Self::Closed => None,
+        }
+    }
 }
 
 /// Status of one queue pair, for display.
@@ -275,8 +299,6 @@ pub struct PortStatus {
     pub connects: u64,
     /// Number of mapped memory regions and their total bytes.
     pub memory: (usize, u64),
-    /// Last fault, if any.
-    pub last_fault: Option<PortFault>,
 }
 
 /// Control side of a port, outside the fast path. One thread of the engine drives all ports.

@@ -4,7 +4,7 @@ use crate::api::model::{FdbReport, PortReport, Status, Traffic, WorkersReport};
 use crate::dataplane::report::{BridgePort, BridgeReport, MoveEvent, Origin};
 use console::table;
 use console::units::{bytes, count, duration, percent, ratio};
-use engine::PortSnapshot;
+use engine::{PortEvent, PortSnapshot};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -82,9 +82,9 @@ pub(crate) fn ports(ports: &[PortReport]) -> String {
     };
     let reasons = ports.iter().filter_map(|port| {
         let (live, name) = (port.live.as_ref()?, &port.settings.name);
-        let fault = live.fault.as_ref().map(|fault| format!("\n{name}: {fault}"));
+        let reason = live.reason.as_ref().map(|reason| format!("\n{name}: {reason}"));
         let lost = (!live.drops.is_empty()).then(|| format!("\n{name}: lost {}", reasons(&live.drops)));
-        Some(fault.unwrap_or_default() + &lost.unwrap_or_default())
+        Some(reason.unwrap_or_default() + &lost.unwrap_or_default())
     });
     table(&titles, ports.iter().map(row)) + &reasons.collect::<String>()
 }
@@ -97,9 +97,9 @@ pub(crate) fn port(report: &PortReport) -> String {
 }
 
 fn live(live: &PortSnapshot) -> Vec<String> {
-    let fault = live.fault.as_ref().map(|fault| format!(" ({fault})")).unwrap_or_default();
+    let reason = live.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
     let mut rows = vec![
-        ("state".to_owned(), format!("{}{fault}; connected {} times", live.state, live.connects)),
+        ("state".to_owned(), format!("{}{reason}; connected {} times", live.state, live.connects)),
         ("memory".to_owned(), format!("{} regions, {}", live.memory_regions, bytes(live.memory_bytes))),
         ("in".to_owned(), format!("{} packets, {}", live.rx_packets, bytes(live.rx_bytes))),
         ("out".to_owned(), format!("{} packets, {}", live.tx_packets, bytes(live.tx_bytes))),
@@ -112,8 +112,20 @@ fn live(live: &PortSnapshot) -> Vec<String> {
         let (rx, tx) = (running(queue.rx_running), running(queue.tx_running));
         (format!("pair {i}"), format!("{} entries; receive {rx}, transmit {tx}", queue.size))
     }));
+    rows.extend(
+        live.history
+            .iter()
+            .enumerate()
+            .map(|(i, event)| (if i == 0 { "history" } else { "" }.to_owned(), happened(event))),
+    );
     let width = rows.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0) + 2;
     rows.iter().map(|(label, value)| format!("{label:<width$}{value}")).collect()
+}
+
+/// A change of the state with its time, and its reason in parentheses.
+fn happened(event: &PortEvent) -> String {
+    let reason = event.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+    format!("{} {}{reason}", event.time, event.state)
 }
 
 fn features(live: &PortSnapshot) -> String {
@@ -232,11 +244,33 @@ mod tests {
     }
 
     #[test]
+    fn a_connected_port_shows_earlier_reasons_in_its_history_only() {
+        let event = |second: u8, state: &str, reason: Option<&str>| PortEvent {
+            time: format!("2026-11-24T09:52:0{second}.000Z"),
+            state: state.to_owned(),
+            reason: reason.map(str::to_owned),
+        };
+        let history = vec![event(1, "faulted", Some("gone")), event(2, "connected", None)];
+        let lines = live(&PortSnapshot { history, state: "connected".to_owned(), ..PortSnapshot::default() });
+        assert_eq!(lines[0], "state     connected; connected 0 times");
+        let shown = &lines[lines.len() - 2..];
+        let expected = [
+            "history   2026-11-24T09:52:01.000Z faulted (gone)",
+            "          2026-11-24T09:52:02.000Z connected",
+        ];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
     fn the_table_of_ports_has_bytes_and_reasons() {
         let settings = serde_json::json!({ "name": "a", "kind": "null", "queue_pairs": 1, "bridge": "main" });
         let drops = [("no-buffer".to_owned(), 7)].into();
-        let live =
-            PortSnapshot { rx_bytes: 2048, drops, fault: Some("gone".to_owned()), ..PortSnapshot::default() };
+        let live = PortSnapshot {
+            rx_bytes: 2048,
+            drops,
+            reason: Some("gone".to_owned()),
+            ..PortSnapshot::default()
+        };
         let ports = [PortReport { settings: serde_json::from_value(settings).unwrap(), live: Some(live) }];
         let text = super::ports(&ports);
         assert!(text.contains("2.00 KiB") && text.ends_with("\na: gone\na: lost no-buffer 7"), "{text}");

@@ -104,7 +104,7 @@ fn a_port_whose_place_is_not_there_waits_while_the_others_run() {
     );
     let live = |name: &str| switch.snapshot().ports.into_iter().find(|port| port.name == name).unwrap();
     assert_eq!((live("a").state.as_str(), live("b").state.as_str()), ("faulted", "waiting"));
-    assert!(live("a").fault.is_some_and(|why| why.contains("is not a socket")));
+    assert!(live("a").reason.is_some_and(|why| why.contains("is not a socket")));
     std::fs::remove_file(dir.path().join("a")).unwrap();
     let began = std::time::Instant::now();
     while live("a").state != "waiting" {

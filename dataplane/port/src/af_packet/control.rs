@@ -6,7 +6,7 @@ use super::rx::Rx;
 use super::socket::{self, Made};
 use super::sys;
 use super::tx::Tx;
-use crate::interface::{Doorbell, InterfaceError, Keep, Kind, Life, Opened, Pair, Place, Watch};
+use crate::interface::{Doorbell, InterfaceError, Keep, Kind, Life, LinkState, Opened, Pair, Place, Watch};
 use crate::{PortControl, RxQueue, TxQueue};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
@@ -49,7 +49,7 @@ impl Kind for AfPacket {
                 before.set(before.get() + since);
                 before.get()
             }),
-            pairs: pairs(made).map_err(self.options.place.refused("making an epoll set"))?,
+            pairs: pairs(made, watch.link()).map_err(self.options.place.refused("making an epoll set"))?,
             features,
             size: self.options.blocks,
             memory: (regions, bytes * regions as u64),
@@ -58,9 +58,9 @@ impl Kind for AfPacket {
     }
 }
 
-fn pairs(made: Vec<Made>) -> Result<Vec<Pair>, Errno> {
+fn pairs(made: Vec<Made>, link: &LinkState) -> Result<Vec<Pair>, Errno> {
     let pair = |made: Made| {
-        let tx = Tx::new(made.socket.clone());
+        let tx = Tx::new(made.socket.clone(), link.clone());
         Ok((Box::new(Rx::new(made, Doorbell::new()?)) as Box<dyn RxQueue>, Box::new(tx) as Box<dyn TxQueue>))
     };
     made.into_iter().map(pair).collect()

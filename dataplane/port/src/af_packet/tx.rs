@@ -5,6 +5,7 @@
 //! `docs/decisions/0036-packet-sockets.md`.
 
 use super::sys::Messages;
+use crate::interface::LinkState;
 use crate::{Burst, BurstStats, Capabilities, DropReason, PortFault, TxQueue};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
@@ -12,12 +13,13 @@ use std::sync::Arc;
 
 pub(super) struct Tx {
     socket: Arc<OwnedFd>,
+    link: LinkState,
     messages: Messages,
 }
 
 impl Tx {
-    pub(super) fn new(socket: Arc<OwnedFd>) -> Self {
-        Self { socket, messages: Messages::new() }
+    pub(super) fn new(socket: Arc<OwnedFd>, link: LinkState) -> Self {
+        Self { socket, link, messages: Messages::new() }
     }
 }
 
@@ -38,6 +40,9 @@ fn reason(errno: Errno) -> DropReason {
 
 impl TxQueue for Tx {
     fn tx(&mut self, burst: &Burst, indices: &[u8], stats: &mut BurstStats) -> Result<usize, PortFault> {
+        if self.link.loses(indices.len(), stats) {
+            return Ok(indices.len());
+        }
         let mut done = 0;
         while done < indices.len() {
             match self.messages.send(self.socket.as_fd(), burst, &indices[done..]) {
@@ -65,7 +70,7 @@ impl TxQueue for Tx {
     fn notify(&mut self) {}
 
     fn fork(&mut self) -> Box<dyn TxQueue> {
-        Box::new(Self::new(self.socket.clone()))
+        Box::new(Self::new(self.socket.clone(), self.link.clone()))
     }
 
     /// No other party's memory is kept.

@@ -3,7 +3,7 @@
 use super::options::{BusyPoll, Mode, Options};
 use super::rings::{Consumer, Piece, Producer};
 use super::umem::Umem;
-use crate::interface::{InterfaceError, Place, Watch, sys};
+use crate::interface::{InterfaceError, LinkState, Place, Watch, sys};
 use core::sync::atomic::{AtomicBool, Ordering};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -40,6 +40,7 @@ const MOST_CALLS: u32 = 128;
 pub(super) struct Socket {
     fd: OwnedFd,
     polls: bool,
+    link: LinkState,
     /// Whether the kernel left entries in the transmit ring and must be called again.
     owed: AtomicBool,
 }
@@ -70,7 +71,7 @@ pub(super) fn make(
     if first.is_none() {
         register(&fd, umem).map_err(|errno| no_memory(place, errno, umem))?;
     }
-    let made = map_rings(fd, u32::from(options.ring), options.busy_poll).map_err(&refused)?;
+    let made = map_rings(fd, u32::from(options.ring), options.busy_poll, watch.link()).map_err(&refused)?;
     bind(options, watch.index, queue, &made.socket, first, umem.has_pieces())
         .map_err(|errno| not_bound(options, queue, errno))?;
     // Not supported before Linux 6.18; a call then sends 32 packets and more calls are needed.
@@ -90,7 +91,7 @@ fn register(fd: &OwnedFd, umem: &Umem) -> Result<(), Errno> {
     )
 }
 
-fn map_rings(fd: OwnedFd, size: u32, busy_poll: Option<BusyPoll>) -> Result<Made, Errno> {
+fn map_rings(fd: OwnedFd, size: u32, busy_poll: Option<BusyPoll>, link: &LinkState) -> Result<Made, Errno> {
     sockopt::set_xdp_umem_fill_ring_size(&fd, size)?;
     sockopt::set_xdp_umem_completion_ring_size(&fd, size)?;
     sockopt::set_xdp_rx_ring_size(&fd, size)?;
@@ -106,7 +107,12 @@ fn map_rings(fd: OwnedFd, size: u32, busy_poll: Option<BusyPoll>) -> Result<Made
         fill: Producer::map(fd.as_fd(), FILL_RING, &parts.fr, size)?,
         to_send: Producer::map(fd.as_fd(), TX_RING, &parts.tx, size)?,
         sent: Consumer::map(fd.as_fd(), COMPLETION_RING, &parts.cr, size)?,
-        socket: Arc::new(Socket { fd, polls: busy_poll.is_some(), owed: AtomicBool::new(false) }),
+        socket: Arc::new(Socket {
+            fd,
+            polls: busy_poll.is_some(),
+            link: link.clone(),
+            owed: AtomicBool::new(false),
+        }),
     })
 }
 
@@ -187,6 +193,12 @@ impl Socket {
     /// Whether the socket is bound in zero-copy mode.
     pub(super) fn is_zero_copy(&self) -> bool {
         sockopt::xdp_options(&self.fd).is_ok_and(|o| o.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY))
+    }
+
+    /// Link state of the interface.
+    #[inline(always)]
+    pub(super) fn link(&self) -> &LinkState {
+        &self.link
     }
 
     /// Whether busy polling is enabled: [`Socket::receive`] polls the interface.

@@ -196,6 +196,9 @@ impl<K: Kernel> Tx<K> {
 
 impl<K: Kernel> TxQueue for Tx<K> {
     fn tx(&mut self, burst: &Burst, indices: &[u8], stats: &mut BurstStats) -> Result<usize, PortFault> {
+        if self.socket.link().loses(indices.len(), stats) {
+            return Ok(indices.len());
+        }
         let mut hold = std::mem::replace(&mut self.hold, Hold::Nobody);
         let done = match &mut hold {
             Hold::Alone(core) => {
@@ -216,11 +219,11 @@ impl<K: Kernel> TxQueue for Tx<K> {
         Ok(done)
     }
 
-    /// Number of packets for which frames are free. At least 1 for packets longer than one skb, so that they reach
-    /// `tx` and are counted as dropped.
+    /// Number of packets for which frames are free. At least 1 for packets longer than one skb and while the link is
+    /// down, so that they reach `tx` and are counted as dropped.
     fn room(&mut self, len: usize) -> usize {
         let each = self.umem.frames_for(len).max(1);
-        if each > self.most_pieces() {
+        if each > self.most_pieces() || !self.socket.link().is_up() {
             return 1;
         }
         match &mut self.hold {

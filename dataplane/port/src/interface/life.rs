@@ -2,6 +2,7 @@
 //!
 //! The first open happens at port creation, so that a wrong name fails at once. Later losses (the interface is deleted,
 //! a queue fails) stop the port with a reason; it retries with exponential back-off until the interface exists again.
+//! While the link is down, the queues stay, because opening a port resets the link of some interfaces; the port waits.
 //! Blocks only in the system calls of opening; never reads a clock.
 
 use super::{InterfaceError, Place, Watch};
@@ -75,7 +76,6 @@ pub(crate) struct Life<K> {
     backoff: Backoff,
     /// Time of the next retry or check.
     due: Option<Instant>,
-    last_fault: Option<PortFault>,
     connects: u64,
 }
 
@@ -90,7 +90,7 @@ impl<K: Kind> Life<K> {
     pub(crate) fn open(kind: K) -> Result<Self, InterfaceError> {
         let running = Some(open(&kind)?);
         let (state, backoff) = (PortState::Connected, Backoff::default());
-        Ok(Self { kind, running, state, backoff, due: None, last_fault: None, connects: 1 })
+        Ok(Self { kind, running, state, backoff, due: None, connects: 1 })
     }
 
     /// Reopens the port once the pause is over.
@@ -122,8 +122,10 @@ impl<K: Kind> Life<K> {
         }
     }
 
+    /// Checks interface, namespace and link.
     fn look(&mut self, now: Instant, engine: &mut dyn Attach) {
         let Some(running) = &self.running else { return };
+        running.watch.drain();
         let place = self.kind.place();
         let text = if running.watch.is_gone() {
             format!("{place} was deleted or renamed; the port tries again until it is back")
@@ -134,6 +136,7 @@ impl<K: Kind> Life<K> {
         } else {
             // Netlink reports the removal of an interface, but not of a namespace, nor missed frames: poll for those.
             self.due = Some(now + LOOK);
+            self.state = running.watch.port_state();
             return;
         };
         self.lose(PortFault::Interface(text), now, engine);
@@ -148,8 +151,7 @@ impl<K: Kind> Life<K> {
 
     fn rest(&mut self, fault: PortFault, now: Instant) {
         self.due = Some(self.backoff.begin(now));
-        self.state = PortState::Faulted(fault.clone());
-        self.last_fault = Some(fault);
+        self.state = PortState::Faulted(fault);
     }
 
     /// Stops the queues before releasing their resources.
@@ -225,7 +227,6 @@ impl<K: Kind> PortControl for Life<K> {
             queues: self.queue_status(),
             connects: self.connects,
             memory: opened.map_or((0, 0), |opened| opened.memory),
-            last_fault: self.last_fault.clone(),
         }
     }
 
@@ -234,3 +235,6 @@ impl<K: Kind> PortControl for Life<K> {
         missed.map(|n| ("missed", n.to_string())).into_iter().collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,17 +1,19 @@
 //! Common code of ports over Linux interfaces: names, properties, life cycle.
 //!
-//! `sys` has the system calls, `doorbell` wakes a sleeping worker, `Watch` detects removal of the interface, and `life`
-//! opens, runs and reopens a port. Each port type implements `Kind`.
+//! `sys` has the system calls, `doorbell` wakes a sleeping worker, `Watch` detects removal of the interface and
+//! changes of its link, `link` passes the link state to transmit queues, and `life` opens, runs and reopens a port. Each port type implements `Kind`.
 
 mod doorbell;
 mod life;
+mod link;
 pub(crate) mod sys;
 
 pub(crate) use doorbell::Doorbell;
 pub(crate) use life::{Keep, Kind, Life, Opened, Pair};
+pub(crate) use link::LinkState;
 
-use crate::PortFault;
 use crate::netns::{self, Identity, Namespace, NamespaceError};
+use crate::{PortFault, PortState};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
@@ -131,11 +133,12 @@ impl Place {
     }
 }
 
-/// An existing interface, with a socket that reports its removal.
+/// An existing interface, with a socket that reports its removal and changes of its link.
 #[derive(Debug)]
 pub(crate) struct Watch {
     socket: OwnedFd,
     place: Place,
+    link: LinkState,
     /// Interface index.
     pub(crate) index: u32,
 }
@@ -151,14 +154,34 @@ impl Watch {
         rustix::net::bind(&socket, &SocketAddrNetlink::new(0, libc::RTMGRP_LINK as u32)).map_err(&refused)?;
         let missing = |_| InterfaceError::Missing(place.clone());
         let index = rustix::net::netdevice::name_to_index(&socket, &place.interface).map_err(missing)?;
-        Ok(Self { socket, place: place.clone(), index })
+        Ok(Self { socket, place: place.clone(), link: LinkState::default(), index })
     }
 
-    /// Drains notifications and checks whether the name still refers to the same interface. Notifications are not
-    /// parsed, because some may be lost.
-    pub(crate) fn is_gone(&self) -> bool {
+    /// Drains notifications, which are not parsed, because some may be lost. Checks are made after draining.
+    pub(crate) fn drain(&self) {
         let mut message = [0; 4096];
         while rustix::net::recv(&self.socket, &mut message[..], RecvFlags::DONTWAIT).is_ok() {}
+    }
+
+    /// Link state for transmit queues.
+    pub(crate) fn link(&self) -> &LinkState {
+        &self.link
+    }
+
+    /// Updates the link state. Returns the state of a port whose queues run: connected, or waiting for the link.
+    pub(crate) fn port_state(&self) -> PortState {
+        // An interface that is gone or renamed is no matter of its link.
+        let is_up = sys::is_up(self.socket.as_fd(), &self.place.interface).unwrap_or(true);
+        self.link.set(is_up);
+        if is_up {
+            PortState::Connected
+        } else {
+            PortState::Waiting(Some(PortFault::InterfaceDown(self.place.to_string())))
+        }
+    }
+
+    /// Whether the name no longer refers to the same interface.
+    pub(crate) fn is_gone(&self) -> bool {
         rustix::net::netdevice::name_to_index(&self.socket, &self.place.interface) != Ok(self.index)
     }
 

@@ -1,4 +1,4 @@
-//! Interface system calls that no crate wraps: three ioctl requests and socket options.
+//! Interface system calls that no crate wraps: four ioctl requests and socket options.
 //!
 //! Every request passes the address of a local value that outlives the call and has the size defined by the kernel
 //! headers.
@@ -73,6 +73,19 @@ pub(crate) fn driver(socket: BorrowedFd<'_>, interface: &str) -> Option<[u8; 32]
 /// MTU in bytes, without the Ethernet header.
 pub(crate) fn mtu(socket: BorrowedFd<'_>, interface: &str) -> Result<u32, Errno> {
     ioctl(socket, libc::SIOCGIFMTU, interface, 0_i32).map(i32::unsigned_abs)
+}
+
+/// Whether the interface is administratively up and operational, as reported by the kernel's `IFF_RUNNING`.
+pub(crate) fn is_up(socket: BorrowedFd<'_>, interface: &str) -> Result<bool, Errno> {
+    let both = (libc::IFF_UP | libc::IFF_RUNNING) as i16;
+    ioctl(socket, libc::SIOCGIFFLAGS, interface, 0_i16).map(|flags| flags & both == both)
+}
+
+/// Sets the interface administratively up or down.
+#[cfg(test)]
+pub(crate) fn set_up(socket: BorrowedFd<'_>, interface: &str, is_up: bool) -> Result<(), Errno> {
+    let flags = if is_up { libc::IFF_UP as i16 } else { 0 };
+    ioctl(socket, libc::SIOCSIFFLAGS, interface, flags).map(drop)
 }
 
 /// Sets a socket option to a plain value, as defined by the kernel headers.

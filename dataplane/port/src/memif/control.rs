@@ -36,7 +36,6 @@ pub struct Memif {
     /// Time at which the engine had received all queues.
     started: Option<Instant>,
     state: PortState,
-    last_fault: Option<PortFault>,
     connects: u64,
 }
 
@@ -68,8 +67,7 @@ impl Memif {
             until: None,
             running: (0, 0),
             started: None,
-            state: PortState::Waiting,
-            last_fault: None,
+            state: PortState::Waiting(None),
             connects: 0,
         }
     }
@@ -138,8 +136,8 @@ impl Memif {
             link.part(&fault.to_string());
         }
         self.connector.part(since, now);
-        self.state = fault.clone().map_or(PortState::Waiting, PortState::Faulted);
-        self.last_fault = fault.or(self.last_fault.take());
+        let left = || PortState::Waiting(Some(PortFault::Disconnected("peer")));
+        self.state = fault.map_or_else(left, PortState::Faulted);
     }
 
     fn stop(&mut self, engine: &mut dyn Attach) {
@@ -209,7 +207,6 @@ impl PortControl for Memif {
             queues: self.queue_status(),
             connects: self.connects,
             memory: self.link.as_ref().map_or((0, 0), |link| link.session().memory()),
-            last_fault: self.last_fault.clone(),
         }
     }
 }

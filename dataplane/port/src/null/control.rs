@@ -12,14 +12,13 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Null {
     state: PortState,
-    last_fault: Option<PortFault>,
     resume: Option<Instant>,
 }
 
 impl Null {
     /// A port whose queue starts with the first [`PortControl::handle`].
     pub fn new(now: Instant) -> Self {
-        Self { state: PortState::Waiting, last_fault: None, resume: Some(now) }
+        Self { state: PortState::Waiting(None), resume: Some(now) }
     }
 }
 
@@ -45,8 +44,7 @@ impl PortControl for Null {
 
     fn fault(&mut self, now: Instant, fault: PortFault, engine: &mut dyn Attach) {
         drop(engine.stop_tx(0));
-        self.state = PortState::Faulted(fault.clone());
-        (self.last_fault, self.resume) = (Some(fault), Some(now + PAUSE));
+        (self.state, self.resume) = (PortState::Faulted(fault), Some(now + PAUSE));
     }
 
     fn close(&mut self, engine: &mut dyn Attach) {
@@ -64,7 +62,6 @@ impl PortControl for Null {
             queues: vec![QueueStatus { size: 0, rx_running: false, tx_running }],
             connects: u64::from(tx_running),
             memory: (0, 0),
-            last_fault: self.last_fault.clone(),
         }
     }
 }

@@ -29,7 +29,6 @@ pub struct Patch {
     running: u16,
     resume: Option<Instant>,
     state: PortState,
-    last_fault: Option<PortFault>,
     connects: u64,
 }
 
@@ -51,8 +50,7 @@ impl Patch {
             joined: None,
             running: 0,
             resume: None,
-            state: PortState::Waiting,
-            last_fault: None,
+            state: PortState::Waiting(None),
             connects: 0,
         })
     }
@@ -60,7 +58,10 @@ impl Patch {
     fn look(&mut self, now: Instant, engine: &mut dyn Attach) {
         if self.joined.as_ref().is_some_and(|joined| !self.place.is_round(joined)) {
             self.stop(engine);
-            self.state = PortState::Waiting;
+            self.state = PortState::Waiting(Some(PortFault::Disconnected("peer")));
+            // The next call connects, so that the status shows the disconnect in between.
+            self.resume = Some(now);
+            return;
         }
         let begun = match self.place.look(self.options, &self.doorbell) {
             Ok(Found::Rings(rings, joined)) => self.start(rings, joined, engine),
@@ -119,8 +120,7 @@ impl PortControl for Patch {
         self.stop(engine);
         self.place.leave();
         self.resume = Some(now + PAUSE);
-        self.state = PortState::Faulted(fault.clone());
-        self.last_fault = Some(fault);
+        self.state = PortState::Faulted(fault);
     }
 
     fn close(&mut self, engine: &mut dyn Attach) {
@@ -141,7 +141,6 @@ impl PortControl for Patch {
             queues: vec![queue; usize::from(self.running)],
             connects: self.connects,
             memory: (usize::from(self.joined.is_some()), bytes),
-            last_fault: self.last_fault.clone(),
         }
     }
 }

@@ -26,7 +26,6 @@ pub struct Pcap {
     written_to: Option<PathBuf>,
     doorbell: Arc<OwnedFd>,
     state: PortState,
-    last_fault: Option<PortFault>,
     /// Time of the next playback status update.
     news: Option<Instant>,
 }
@@ -48,8 +47,7 @@ impl Pcap {
             spool,
             written_to: options.write.map(|output| output.path),
             doorbell,
-            state: PortState::Waiting,
-            last_fault: None,
+            state: PortState::Waiting(None),
             news: None,
         })
     }
@@ -77,7 +75,6 @@ impl Pcap {
 
     fn end(&mut self, fault: PortFault, engine: &mut dyn Attach) {
         self.stop(engine);
-        self.last_fault = Some(fault.clone());
         self.state = PortState::Faulted(fault);
     }
 
@@ -115,7 +112,7 @@ impl PortControl for Pcap {
     fn handle(&mut self, now: Instant, engine: &mut dyn Attach) {
         eventfd::clear(&self.doorbell);
         match self.state {
-            PortState::Waiting => {
+            PortState::Waiting(_) => {
                 self.state = PortState::Connected;
                 if let Err(fault) = self.start(now, engine) {
                     return self.end(fault, engine);
@@ -155,9 +152,8 @@ impl PortControl for Pcap {
             place: place.join(" > "),
             features: Vec::new(),
             queues: vec![QueueStatus { size: 0, rx_running: runs && read, tx_running: runs && write }],
-            connects: u64::from(self.state != PortState::Waiting),
+            connects: u64::from(!matches!(self.state, PortState::Waiting(_))),
             memory: self.playing.as_ref().map_or((0, 0), |playing| (1, playing.recording.bytes())),
-            last_fault: self.last_fault.clone(),
         }
     }
 

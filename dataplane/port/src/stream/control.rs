@@ -20,7 +20,6 @@ pub struct Stream {
     doorbell: Doorbell,
     link: Option<Link>,
     state: PortState,
-    last_fault: Option<PortFault>,
     connects: u64,
 }
 
@@ -56,7 +55,7 @@ impl Stream {
         let kernel = |errno| ListenError::at(site, errno);
         let doorbell = Doorbell::new().map_err(kernel)?;
         connector.watch(doorbell.as_fd()).map_err(kernel)?;
-        Ok(Self { connector, doorbell, link: None, state: PortState::Waiting, last_fault: None, connects: 0 })
+        Ok(Self { connector, doorbell, link: None, state: PortState::Waiting(None), connects: 0 })
     }
 
     fn begin(&mut self, socket: OwnedFd, now: Instant, engine: &mut dyn Attach) {
@@ -89,6 +88,16 @@ impl Stream {
         }
     }
 
+    /// State, with the error of the last connection attempt while waiting.
+    fn state(&self) -> PortState {
+        match (&self.state, self.connector.refused()) {
+            (PortState::Waiting(_), Some(errno)) => {
+                PortState::Waiting(Some(PortFault::Unreachable(errno.to_string())))
+            }
+            _ => self.state.clone(),
+        }
+    }
+
     /// Stops the queues, then closes the connection.
     fn disconnect(&mut self, fault: Option<PortFault>, now: Instant, engine: &mut dyn Attach) {
         stop(engine);
@@ -96,8 +105,8 @@ impl Stream {
         self.connector.forget(link.wire.socket());
         link.wire.shut();
         self.connector.part(Some(link.since), now);
-        self.state = fault.clone().map_or(PortState::Waiting, PortState::Faulted);
-        self.last_fault = fault.or(self.last_fault.take());
+        let left = || PortState::Waiting(Some(PortFault::Disconnected("peer")));
+        self.state = fault.map_or_else(left, PortState::Faulted);
     }
 }
 
@@ -158,16 +167,14 @@ impl PortControl for Stream {
     fn status(&self) -> PortStatus {
         let runs = self.link.is_some();
         let queue = QueueStatus { size: 0, rx_running: runs, tx_running: runs };
-        let refused = || self.connector.refused().map(|errno| PortFault::Unreachable(errno.to_string()));
         PortStatus {
-            state: self.state.clone(),
+            state: self.state(),
             kind: "stream",
             place: self.connector.place(),
             features: Vec::new(),
             queues: if runs { vec![queue] } else { Vec::new() },
             connects: self.connects,
             memory: if runs { (1, MEMORY as u64) } else { (0, 0) },
-            last_fault: if runs { None } else { refused() }.or_else(|| self.last_fault.clone()),
         }
     }
 }

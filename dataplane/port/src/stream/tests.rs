@@ -121,7 +121,7 @@ fn frames_pass_both_ways_and_a_peer_that_left_may_come_back() {
         assert_eq!((stats.packets, stats.bytes, stats.lost), (2, 188, 0));
         assert_eq!([read_frame(&mut peer), read_frame(&mut peer)], [vec![1; 128], vec![0; 60]]);
         drop(peer);
-        room.until(|state| *state == PortState::Waiting);
+        room.until(|state| matches!(state, PortState::Waiting(_)));
         assert!(room.engine.rx.is_empty() && room.engine.tx.is_empty());
     }
     room.port.close(&mut room.engine);
@@ -143,7 +143,7 @@ fn a_frame_may_come_in_any_pieces_and_what_a_peer_sent_last_still_arrives() {
     let (frames, stats) = room.receive(4);
     assert!(frames == sent && stats.lost == 0, "{stats:?}");
     writer.join().unwrap();
-    room.until(|state| *state == PortState::Waiting);
+    room.until(|state| matches!(state, PortState::Waiting(_)));
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn what_is_too_short_is_counted_and_what_is_too_long_ends_the_peer_by_name() {
     assert_eq!(peer.read(&mut [0]).unwrap(), 0, "a clear end");
     let _another = UnixStream::connect(room.path()).unwrap();
     room.connected();
-    assert!(room.port.status().last_fault.is_some());
+    assert_eq!(room.port.status().state.reason(), None);
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn what_a_peer_sent_before_it_left_arrives_although_nothing_reaches_it_any_more(
     room.engine.tx.get_mut(&0).unwrap().tx(&burst(&[60]), &[0], &mut stats).unwrap();
     room.port.handle(Instant::now(), &mut room.engine);
     assert_eq!(room.receive(1).0, [vec![5; 99]]);
-    room.until(|state| *state == PortState::Waiting);
+    room.until(|state| matches!(state, PortState::Waiting(_)));
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn a_peer_that_left_while_frames_are_sent_costs_those_frames_and_nothing_else() 
     let tx = room.engine.tx.get_mut(&0).unwrap();
     assert_eq!(tx.tx(&burst(&[60, 60]), &[0, 1], &mut stats), Ok(2));
     assert_eq!((stats.packets, stats.drops[DropReason::PortDown as usize]), (0, 2));
-    room.until(|state| *state == PortState::Waiting);
+    room.until(|state| matches!(state, PortState::Waiting(_)));
 }
 
 #[test]
@@ -287,15 +287,15 @@ fn a_port_that_connects_over_tcp_says_why_it_waits_and_finds_the_peer_when_it_co
     let port = Stream::connect(&Site::Tcp(address), Instant::now()).unwrap();
     let mut room = Room { port, engine: FakeEngine::default(), dir: tempfile::tempdir().unwrap() };
     let start = Instant::now();
-    while room.port.status().last_fault.is_none() {
+    while room.port.status().state.reason().is_none() {
         room.port.handle(Instant::now(), &mut room.engine);
         assert!(start.elapsed() < TIMEOUT);
     }
-    let said = room.port.status().last_fault.unwrap().to_string();
+    let said = room.port.status().state.reason().unwrap().to_string();
     assert!(said.starts_with("the peer is not reachable yet: Connection refused"), "{said}");
     let listener = TcpListener::bind(address).unwrap();
     room.connected();
-    assert_eq!(room.port.status().last_fault, None);
+    assert_eq!(room.port.status().state.reason(), None);
     let (mut peer, _) = listener.accept().unwrap();
     peer.write_all(&framed(&[9; 700])).unwrap();
     assert_eq!(room.receive(1).0, [vec![9; 700]]);
@@ -327,6 +327,6 @@ fn a_port_that_connects_to_a_path_comes_back_to_a_peer_that_was_started_again() 
         assert_eq!(room.port.status().connects, round);
         drop(listener.accept().unwrap());
         std::fs::remove_file(&path).unwrap();
-        room.until(|state| *state == PortState::Waiting);
+        room.until(|state| matches!(state, PortState::Waiting(_)));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The interface is opened at port creation, so that errors are reported at once. If a worker finds it gone, or its
 //! namespace's name refers to another namespace, its queues are stopped and all resources released; it is then created
-//! or found again with exponential back-off. Never blocks, never reads a clock.
+//! or found again with exponential back-off. While the link is down, the port waits and its queues stay. Never blocks, never reads a clock.
 
 use super::device::Device;
 use super::error::TapError;
@@ -13,10 +13,10 @@ use crate::backoff::Backoff;
 use crate::{
     Attach, Capabilities, PortControl, PortFault, PortState, PortStatus, QueueStatus, RxQueue, TxQueue,
 };
-use rustix::fd::BorrowedFd;
+use rustix::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// Check interval of the namespace's name.
+/// Check interval of the namespace's name and of the link, whose notifications may be lost.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// A queue pair for the engine.
@@ -36,7 +36,6 @@ pub struct Tap {
     due: Option<Instant>,
     backoff: Backoff,
     state: PortState,
-    last_fault: Option<PortFault>,
     connects: u64,
 }
 
@@ -53,8 +52,7 @@ impl Tap {
             started: None,
             due: Some(now),
             backoff: Backoff::default(),
-            state: PortState::Waiting,
-            last_fault: None,
+            state: PortState::Waiting(None),
             connects: 0,
         })
     }
@@ -73,9 +71,8 @@ impl Tap {
                 return Err(failure);
             }
         }
-        (self.started, self.state) = (Some(now), PortState::Connected);
+        self.started = Some(now);
         self.connects += 1;
-        self.due = self.next_look(now);
         Ok(())
     }
 
@@ -86,18 +83,17 @@ impl Tap {
             Io::Calls => rx::start(queues, pair),
             Io::Uring | Io::UringSqpoll => uring::start_rx(queues, pair, io == Io::UringSqpoll),
         };
-        let pair = |pair| Ok((rx(pair)?, tx::start(queues, device.capabilities(), io)?));
+        let pair =
+            |pair| Ok((rx(pair)?, tx::start(queues, device.watch().link(), device.capabilities(), io)?));
         (0..queues.len()).map(pair).collect()
     }
 
-    /// Time of the next check of the namespace's name.
-    fn next_look(&self, now: Instant) -> Option<Instant> {
-        self.device.as_ref().is_some_and(Device::has_home).then(|| now + LOOK)
-    }
-
+    /// Checks the namespace's name and the link of the running port.
     fn look(&mut self, now: Instant, engine: &mut dyn Attach) {
-        if self.device.as_ref().is_some_and(Device::is_at_home) {
-            self.due = self.next_look(now);
+        if let Some(device) = self.device.as_ref().filter(|device| device.is_at_home()) {
+            device.watch().drain();
+            self.state = device.watch().port_state();
+            self.due = Some(now + LOOK);
             return;
         }
         let name = self.options.netns.as_deref().unwrap_or_default();
@@ -111,8 +107,7 @@ impl Tap {
         self.device = None;
         self.backoff.ended(self.started.take(), now);
         self.due = Some(self.backoff.begin(now));
-        self.state = PortState::Faulted(fault.clone());
-        self.last_fault = Some(fault);
+        self.state = PortState::Faulted(fault);
     }
 
     fn stop(&mut self, engine: &mut dyn Attach) {
@@ -139,9 +134,9 @@ impl Tap {
 }
 
 impl PortControl for Tap {
-    /// Workers detect changes of the interface; the namespace's name is polled.
+    /// Workers detect the removal of the interface; the namespace's name is polled.
     fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
-        None
+        self.started.and(self.device.as_ref()).map(|device| device.watch().as_fd())
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -149,16 +144,15 @@ impl PortControl for Tap {
     }
 
     fn handle(&mut self, now: Instant, engine: &mut dyn Attach) {
-        if self.due.is_none_or(|at| now < at) {
-            return;
+        if self.started.is_none() {
+            if self.due.take_if(|at| *at <= now).is_none() {
+                return;
+            }
+            if let Err(fault) = self.begin(now, engine) {
+                return self.end(fault, now, engine);
+            }
         }
-        self.due = None;
-        if self.started.is_some() {
-            return self.look(now, engine);
-        }
-        if let Err(fault) = self.begin(now, engine) {
-            self.end(fault, now, engine);
-        }
+        self.look(now, engine);
     }
 
     fn fault(&mut self, now: Instant, fault: PortFault, engine: &mut dyn Attach) {
@@ -182,7 +176,6 @@ impl PortControl for Tap {
             queues: self.queue_status(),
             connects: self.connects,
             memory: (queues, queues as u64 * Slots::bytes()),
-            last_fault: self.last_fault.clone(),
         }
     }
 }

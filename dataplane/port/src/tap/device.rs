@@ -6,6 +6,7 @@
 use super::error::TapError;
 use super::options::Options;
 use super::sys;
+use crate::interface::{Place, Watch};
 use crate::netns::{self, Identity, Namespace};
 use crate::{Capabilities, OFFLOAD_HEADER};
 use libc::{IFF_MULTI_QUEUE, IFF_NO_PI, IFF_TAP, IFF_VNET_HDR};
@@ -27,6 +28,7 @@ const _: () = assert!(HEADER as usize == OFFLOAD_HEADER);
 #[derive(Debug)]
 pub(super) struct Device {
     queues: Arc<[OwnedFd]>,
+    watch: Watch,
     capabilities: Capabilities,
     /// Namespace of the interface, if configured.
     home: Option<(Namespace, Identity)>,
@@ -41,7 +43,7 @@ impl Device {
         let parts = parts?;
         let capabilities = parts.set_up(options)?;
         let home = namespace.zip(identity);
-        Ok(Self { queues: parts.queues.into(), capabilities, home })
+        Ok(Self { queues: parts.queues.into(), watch: parts.watch, capabilities, home })
     }
 
     /// One descriptor per queue pair.
@@ -54,9 +56,9 @@ impl Device {
         self.capabilities
     }
 
-    /// Whether a namespace is configured and must be polled.
-    pub(super) fn has_home(&self) -> bool {
-        self.home.is_some()
+    /// Reports changes of the link.
+    pub(super) fn watch(&self) -> &Watch {
+        &self.watch
     }
 
     /// Whether the namespace's name still refers to the interface's namespace. A descriptor held here would keep an
@@ -70,6 +72,7 @@ impl Device {
 struct Parts {
     socket: OwnedFd,
     queues: Vec<OwnedFd>,
+    watch: Watch,
 }
 
 impl Parts {
@@ -78,8 +81,11 @@ impl Parts {
         let refused = |errno| TapError::Refused("make a socket to speak", name.clone(), errno);
         let socket = sys::socket().map_err(refused)?;
         let existed = sys::exists(&socket, name);
-        let queues = (0..options.queue_pairs).map(|_| queue(options, existed)).collect::<Result<_, _>>()?;
-        Ok(Self { socket, queues })
+        let queues =
+            (0..options.queue_pairs).map(|_| queue(options, existed)).collect::<Result<Vec<_>, _>>()?;
+        let netns = options.netns.as_deref().map(Namespace::new);
+        let watch = Watch::new(&Place { interface: name.clone(), netns })?;
+        Ok(Self { socket, queues, watch })
     }
 
     fn set_up(&self, options: &Options) -> Result<Capabilities, TapError> {

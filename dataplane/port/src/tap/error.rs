@@ -1,6 +1,7 @@
 //! TAP interface errors. Nothing was changed, or partial changes were undone.
 
 use super::options::{MAX_MTU, MAX_NAME, MAX_QUEUE_PAIRS, MIN_MTU};
+use crate::interface::InterfaceError;
 use crate::netns::NamespaceError;
 use rustix::io::Errno;
 
@@ -24,6 +25,9 @@ pub enum TapError {
     /// The namespace cannot be used.
     #[error(transparent)]
     Namespace(#[from] NamespaceError),
+    /// The link of the interface cannot be watched.
+    #[error(transparent)]
+    Link(#[from] InterfaceError),
     /// No TUN device.
     #[error("/dev/net/tun cannot be opened: {0}; load the module with `modprobe tun`")]
     NoTun(Errno),

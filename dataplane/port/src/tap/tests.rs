@@ -4,6 +4,7 @@
 use super::options::Io;
 use super::slots::{LONGEST, SLOTS};
 use super::{rx, tx, uring};
+use crate::interface::LinkState;
 use crate::{BURST, Burst, BurstStats, Capabilities, DropReason, OFFLOAD_HEADER, Offload, RxQueue, TxQueue};
 use mem::copy::Portable;
 use mem::{GuestMemory, Region, RegionSpec};
@@ -36,7 +37,7 @@ fn receivers(queues: &Arc<[OwnedFd]>) -> Vec<Box<dyn RxQueue>> {
 
 fn senders(queues: &Arc<[OwnedFd]>) -> Vec<Box<dyn TxQueue>> {
     let ways: &[Io] = if uring::probe().is_ok() { &[Io::Calls, Io::Uring] } else { &[Io::Calls] };
-    ways.iter().map(|io| tx::start(queues, Capabilities::ALL, *io).unwrap()).collect()
+    ways.iter().map(|io| tx::start(queues, &LinkState::default(), Capabilities::ALL, *io).unwrap()).collect()
 }
 
 fn packet(header: [u8; OFFLOAD_HEADER], frame: &[u8]) -> Vec<u8> {
@@ -204,7 +205,7 @@ fn each_worker_has_a_descriptor_of_its_own_where_there_are_as_many() {
     let (one, first) = pair();
     let (two, second) = pair();
     let both: Vec<OwnedFd> = [&one[0], &two[0]].map(|fd| fd.try_clone().unwrap()).into();
-    let mut queue = tx::start(&both.into(), Capabilities::ALL, Io::Calls).unwrap();
+    let mut queue = tx::start(&both.into(), &LinkState::default(), Capabilities::ALL, Io::Calls).unwrap();
     let (mut other, mut third) = (queue.fork(), queue.fork());
     let map = Arc::new(GuestMemory::new(vec![Arc::new(Region::heap(0, 0, 4096))]).unwrap());
     let (burst, mut stats) = (burst(&map, 1, 1), BurstStats::default());

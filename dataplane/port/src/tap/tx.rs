@@ -10,6 +10,7 @@ use super::slots::LONGEST;
 use super::sys;
 use super::uring::{Sender, unavailable};
 use super::verdict::{Verdict, gone};
+use crate::interface::LinkState;
 use crate::{Burst, BurstStats, Capabilities, DropReason, Frame, PortFault, TxQueue};
 use mem::copy::Kernel;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,11 +24,12 @@ const FEW: usize = 4;
 /// Creates the queue of the first worker.
 pub(super) fn start(
     queues: &Arc<[OwnedFd]>,
+    link: &LinkState,
     capabilities: Capabilities,
     io: Io,
 ) -> Result<Box<dyn TxQueue>, PortFault> {
     let sender = (io != Io::Calls).then(Sender::new).transpose().map_err(|error| unavailable(&error))?;
-    let shared = Interface { queues: queues.clone(), capabilities };
+    let shared = Interface { queues: queues.clone(), link: link.clone(), capabilities };
     mem::with_kernel!(mem::copy::chosen(), K => {
         Ok(Box::new(Tx::<K>::new(shared, 0, sender)) as Box<dyn TxQueue>)
     })
@@ -37,6 +39,7 @@ pub(super) fn start(
 #[derive(Clone)]
 struct Interface {
     queues: Arc<[OwnedFd]>,
+    link: LinkState,
     capabilities: Capabilities,
 }
 
@@ -111,6 +114,9 @@ impl Interface {
 
 impl<K: Kernel> TxQueue for Tx<K> {
     fn tx(&mut self, burst: &Burst, indices: &[u8], stats: &mut BurstStats) -> Result<usize, PortFault> {
+        if self.interface.link.loses(indices.len(), stats) {
+            return Ok(indices.len());
+        }
         let mut done = 0;
         while done < indices.len() {
             let left = &indices[done..];

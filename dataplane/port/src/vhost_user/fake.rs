@@ -3,7 +3,7 @@
 use super::session::Queues;
 use super::setup::QueueSetup;
 use crate::vhost::Features;
-use crate::{Attach, Burst, BurstStats, PortFault, QueueState, RxQueue, TxQueue};
+use crate::{Attach, Burst, BurstStats, PortFault, QueueId, QueueState, RxQueue, TxQueue};
 use ring::BufId;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::collections::BTreeMap;
@@ -23,6 +23,8 @@ pub struct FakeEngine {
     pub faults: Vec<PortFault>,
     /// Result of [`Attach::failure`]. While set, queues passed to the engine are dropped.
     pub failure: Option<PortFault>,
+    /// Result of [`Attach::faulty_queue`].
+    pub faulty_queue: Option<QueueId>,
 }
 
 impl std::fmt::Debug for FakeEngine {
@@ -69,6 +71,10 @@ impl Attach for FakeEngine {
 
     fn failure(&self) -> Option<PortFault> {
         self.failure.clone()
+    }
+
+    fn faulty_queue(&self) -> Option<QueueId> {
+        self.faulty_queue
     }
 }
 

@@ -33,7 +33,6 @@ pub struct VirtioUser {
     /// Time at which the engine had received all queue pairs.
     started: Option<Instant>,
     state: PortState,
-    last_fault: Option<PortFault>,
     connects: u64,
 }
 
@@ -60,8 +59,7 @@ impl VirtioUser {
             link: None,
             running: 0,
             started: None,
-            state: PortState::Waiting,
-            last_fault: None,
+            state: PortState::Waiting(None),
             connects: 0,
         }
     }
@@ -122,8 +120,8 @@ impl VirtioUser {
             return;
         }
         self.connector.part(since, now);
-        self.state = fault.clone().map_or(PortState::Waiting, PortState::Faulted);
-        self.last_fault = fault.or(self.last_fault.take());
+        let left = || PortState::Waiting(Some(PortFault::Disconnected("back end")));
+        self.state = fault.map_or_else(left, PortState::Faulted);
     }
 
     fn stop(&mut self, engine: &mut dyn Attach) {
@@ -192,7 +190,6 @@ impl PortControl for VirtioUser {
             queues: self.queue_status(),
             connects: self.connects,
             memory: device.map_or((0, 0), |device| (1, device.bytes())),
-            last_fault: self.last_fault.clone(),
         }
     }
 }

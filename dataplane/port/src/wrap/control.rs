@@ -9,7 +9,7 @@ use super::record::{RecordRx, RecordTx};
 use super::release::{Late, Release};
 use crate::eventfd;
 use crate::spool::{CreateError, Format, Spool};
-use crate::{Attach, PortControl, PortFault, PortStatus, RxQueue, TxQueue};
+use crate::{Attach, PortControl, PortFault, PortStatus, QueueId, RxQueue, TxQueue};
 use mem::copy::Kernel;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -257,6 +257,14 @@ impl Attach for Wrapping<'_> {
 
     fn failure(&self) -> Option<PortFault> {
         self.failure.clone().or_else(|| self.engine.failure())
+    }
+
+    /// The release queue of a pair sends to the pair's transmit queue.
+    fn faulty_queue(&self) -> Option<QueueId> {
+        self.engine.faulty_queue().map(|queue| match queue {
+            QueueId::Rx(pair) if pair & RELEASE != 0 => QueueId::Tx(pair & !RELEASE),
+            queue => queue,
+        })
     }
 
     fn epoch(&self) -> u64 {

@@ -42,7 +42,7 @@ fn a_guest_connects_runs_stops_and_runs_again() {
     assert_eq!(switch.running(), (vec![0], vec![0]));
     assert_eq!(front.stop().unwrap(), [0x8006_8006; 2]);
     drop(front);
-    switch.wait("the end", |s| s.state == PortState::Waiting && s.memory == (0, 0));
+    switch.wait("the end", |s| matches!(s.state, PortState::Waiting(_)) && s.memory == (0, 0));
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn memory_comes_and_goes_while_rings_run() {
     assert_eq!(switch.running(), (vec![0], vec![0]));
     front.remove_region(guest.spec).unwrap();
     let status = switch.wait("the fault", |s| matches!(s.state, PortState::Faulted(_)));
-    assert!(matches!(status.last_fault, Some(PortFault::RingOutside(_))));
+    assert!(matches!(status.state.reason(), Some(PortFault::RingOutside(_))));
     assert!(front.is_closed());
 }
 

@@ -281,8 +281,8 @@ fn numbered(who: usize, number: usize) -> Vec<u8> {
 }
 
 fn refusal(joined: &Joined, side: usize) -> String {
-    match joined.sides[side].port.status().last_fault {
-        Some(PortFault::Refused(why)) => why,
+    match joined.sides[side].port.status().state {
+        PortState::Faulted(PortFault::Refused(why)) => why,
         other => panic!("no refusal but {other:?}"),
     }
 }
@@ -331,7 +331,7 @@ fn either_side_goes_and_returns() {
         joined.sides[gone].engine = FakeEngine::default();
         joined.sides[gone].port.close(&mut FakeEngine::default());
         joined.settle();
-        assert_eq!(joined.sides[1 - gone].port.status().state, PortState::Waiting);
+        assert!(matches!(joined.sides[1 - gone].port.status().state, PortState::Waiting(_)));
         assert!(joined.sides[1 - gone].engine.rx.is_empty());
         let again = match gone {
             0 => Memif::listen(&path, options()),
@@ -356,7 +356,7 @@ fn a_worker_that_hangs_keeps_a_connection_from_running() {
     std::mem::swap(&mut joined.sides[1], &mut again);
     again.port.close(&mut again.engine);
     (0..3).for_each(|_| joined.settle());
-    assert_eq!(joined.sides[0].port.status().last_fault, Some(PortFault::WorkerHung(0)));
+    assert_eq!(joined.sides[0].port.status().state, PortState::Faulted(PortFault::WorkerHung(0)));
     assert!(joined.sides[1].engine.rx.is_empty(), "nobody was told that its rings are served");
 }
 

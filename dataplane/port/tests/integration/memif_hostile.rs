@@ -184,7 +184,8 @@ fn the_conversation_is_the_one_that_other_clients_have() {
     assert_eq!((bench.tail(BACK), bench.peek(BUFFERS + 4096, 77)), (1, frame(77, 1)));
     assert_eq!(bench.peek(BACK + 128, 8), [0, 0, 0, 0, 77, 0, 0, 0]);
     bench.say(&message(8, &[&0u32.to_ne_bytes(), b"bye"]), &[]);
-    assert_eq!(bench.port.status().state, PortState::Waiting, "to leave is its right");
+    let left = PortState::Waiting(Some(PortFault::Disconnected("peer")));
+    assert_eq!(bench.port.status().state, left, "to leave is its right");
     assert!(bench.engine.rx.is_empty() && bench.engine.tx.is_empty());
 }
 

@@ -249,7 +249,7 @@ fn a_back_end_without_what_was_asked_for_is_named_and_asked_again() {
     let mut joined = Joined::new(&path, options(RingKind::Packed), plain);
     let status = joined.front.port.status();
     let expected = PortFault::Unsuited("it does not offer packed rings; choose another kind of ring".into());
-    assert_eq!(status.last_fault, Some(expected));
+    assert_eq!(status.state, PortState::Faulted(expected));
     assert!(status.connects > 1 && joined.front.engine.rx.is_empty(), "{status:?}");
     drop(joined.back);
     joined.back = Side::new(VhostUser::listen(&path, vhost_user::Options::default()).unwrap());

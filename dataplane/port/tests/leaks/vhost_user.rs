@@ -35,8 +35,9 @@ pub(crate) fn nothing_is_left_of_a_thousand_front_ends_or_of_any_message() {
     let path = dir.path().join("s");
     let switch = Switch::listen(&path, Options::default());
     let guest = Guest::new();
-    let quiet =
-        |connects| switch.wait("silence", |s| s.state == PortState::Waiting && s.connects == connects);
+    let quiet = |connects| {
+        switch.wait("silence", |s| matches!(s.state, PortState::Waiting(_)) && s.connects == connects)
+    };
     come_and_go(&path, &guest, 4);
     quiet(1);
     // The signalling context of a thread is not a front end's; the scripts below run in this thread.

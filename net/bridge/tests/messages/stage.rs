@@ -65,7 +65,7 @@ impl Stage<'_> {
         let nothing = (port.memory_regions, port.memory_bytes);
         assert_eq!(nothing, (0, 0), "memory of a peer that has left");
         assert!(port.queues.iter().all(|queue| !queue.rx_running && !queue.tx_running));
-        (port.state == "faulted").then(|| port.fault.unwrap())
+        (port.state == "faulted").then(|| port.reason.unwrap())
     }
 
     /// Number of connections of port `bad` so far.

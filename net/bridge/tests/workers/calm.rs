@@ -51,7 +51,7 @@ pub(crate) fn beside<R: DriverRing>(packed: bool, manners: Manners, act: impl Fn
     });
     for (guest, name) in guests.iter().zip(CALM) {
         let port = rig.port(name).unwrap();
-        assert_eq!((port.fault, port.state.as_str(), port.connects), (None, "connected", 1), "{name}");
+        assert_eq!((port.reason, port.state.as_str(), port.connects), (None, "connected", 1), "{name}");
         assert_eq!((port.rx_packets, port.tx_packets), (guest.counts.sent, guest.counts.received), "{name}");
     }
     assert_sums_agree(&rig.engine.snapshot());

@@ -53,7 +53,7 @@ pub(crate) fn scenario<R: DriverRing>(rig: Rig, packed: bool) -> Snapshot {
     for (guest, name) in guests.iter().zip(CALM) {
         let port = now.ports.iter().find(|port| port.name == name).unwrap();
         assert_eq!((port.rx_packets, port.tx_packets), (guest.counts.sent, guest.counts.received), "{name}");
-        assert_eq!(port.fault, None);
+        assert_eq!(port.reason, None);
     }
     let served: Vec<_> = now.workers.iter().map(|worker| worker.packets).collect();
     // A stage may have no packets, if few flows are distributed over many stages.

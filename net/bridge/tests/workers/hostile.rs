@@ -20,7 +20,7 @@ fn scenario<R: DriverRing>(packed: bool, spoiled: u64) {
             bad.memory.spoil(spoiled);
             bad.step(&[0, 1]);
         }
-        let fault = rig.wait("bad", "a fault", |port| port.fault.is_some()).fault.unwrap();
+        let fault = rig.wait("bad", "a fault", |port| port.reason.is_some()).reason.unwrap();
         assert!(fault.contains("the guest violated the virtqueue protocol"), "{fault}");
         calm.go_on(2_500);
     });

@@ -129,7 +129,7 @@ fn held(roles: &[Role]) {
         assert_ne!(rig.add("new"), ids[0], "its number is not, because the worker still uses it");
         // The memory change cannot be acknowledged correctly, so no reply is sent, and the port reports the reason.
         assert!(other.front.share_table(&other.memory.whole()).is_err());
-        let fault = rig.wait("other", "a fault", |port| port.fault.is_some()).fault.unwrap();
+        let fault = rig.wait("other", "a fault", |port| port.reason.is_some()).reason.unwrap();
         assert!(fault.contains("does not respond"), "{fault}");
         rig.wait("new", "life", |port| port.state == "waiting");
         let fill = |n: &u16| rig.engine.reserve(&format!("filler {n}")).is_ok();
@@ -166,9 +166,9 @@ fn a_queue_of_a_worker_that_hangs_is_lost_to_its_port_with_the_reason_and_to_nob
         let moves: Vec<_> =
             (0..2).map(|pair| rig.engine.move_queue(id, pair, 1 - (home + usize::from(pair)) % 2)).collect();
         assert!(moves.iter().any(|moved| matches!(moved, Err(EngineError::NotMoved(_)))), "{moves:?}");
-        let fault = rig.wait("held", "a fault", |port| port.fault.is_some()).fault.unwrap();
+        let fault = rig.wait("held", "a fault", |port| port.reason.is_some()).reason.unwrap();
         assert!(fault.contains("does not respond"), "{fault}");
-        assert!(rig.port("other").unwrap().fault.is_none());
+        assert!(rig.port("other").unwrap().reason.is_none());
         gate.open();
     });
     rig.engine.stop().unwrap();

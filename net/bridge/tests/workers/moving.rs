@@ -93,7 +93,7 @@ pub(crate) fn scenario<R: DriverRing>(rig: Rig, packed: bool) {
     let now = rig.engine.snapshot();
     for (guest, name) in talk.guests.iter().zip(NAMES) {
         let port = now.ports.iter().find(|port| port.name == name).unwrap();
-        assert_eq!((port.fault.as_ref(), port.drops.len()), (None, 0), "{port:?}");
+        assert_eq!((port.reason.as_ref(), port.drops.len()), (None, 0), "{port:?}");
         assert_eq!((port.rx_packets, port.tx_packets), (guest.counts.sent, guest.counts.received));
         assert_eq!(guest.posted(), guest.counts.sent);
     }

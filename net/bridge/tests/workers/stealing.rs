@@ -66,7 +66,7 @@ fn scenario<R: DriverRing>(packed: bool) {
     for (guest, name) in guests.iter().zip(names) {
         let port = now.ports.iter().find(|port| port.name == name).unwrap();
         assert_eq!((port.rx_packets, port.tx_packets), (guest.counts.sent, guest.counts.received), "{name}");
-        assert_eq!(port.fault, None);
+        assert_eq!(port.reason, None);
     }
     let served: u64 = rig.engine.queues().unwrap().iter().map(|queue| queue.packets).sum();
     assert!(served > 0 && served <= now.workers.iter().map(|worker| worker.packets).sum());

@@ -56,7 +56,7 @@ pub(crate) fn scenario<R: DriverRing>(rig: Rig, packed: bool) {
     rig.settled();
     swapper.drain(5);
     let port = rig.port("swapper").unwrap();
-    assert_eq!((port.fault, port.connects), (None, 1));
+    assert_eq!((port.reason, port.connects), (None, 1));
     assert_eq!((port.rx_packets, port.tx_packets), (swapper.counts.sent, swapper.counts.received));
     assert_sums_agree(&rig.settled());
     rig.engine.stop().unwrap();

@@ -122,15 +122,14 @@ impl Side {
     /// State of the port with its last fault and its place, as text.
     pub(super) fn state(&self) -> String {
         let status = self.control.status();
-        let fault = status.last_fault.map(|fault| format!(", after: {fault}")).unwrap_or_default();
         let state = match &status.state {
-            PortState::Waiting if status.connects > 0 => "the other side closed the connection".to_owned(),
-            PortState::Waiting => "waiting for a connection".to_owned(),
+            PortState::Waiting(None) => "waiting for a connection".to_owned(),
+            PortState::Waiting(Some(reason)) => format!("waiting for a connection: {reason}"),
             PortState::Connected => "connected, without a running queue".to_owned(),
             PortState::Faulted(fault) => fault.to_string(),
             PortState::Closed => "closed".to_owned(),
         };
-        format!("{state}{fault}, at {}", status.place)
+        format!("{state}, at {}", status.place)
     }
 
     /// Whether a receive and a transmit queue are attached.

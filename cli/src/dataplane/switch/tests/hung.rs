@@ -81,7 +81,6 @@ impl PortControl for Trapped {
             queues: Vec::new(),
             connects: 0,
             memory: (0, 0),
-            last_fault: None,
         }
     }
 }

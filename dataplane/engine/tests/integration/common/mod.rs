@@ -112,7 +112,6 @@ impl<Q: RxQueue + 'static> PortControl for Source<Q> {
             queues: Vec::new(),
             connects: 1,
             memory: (0, 0),
-            last_fault: None,
         }
     }
 }

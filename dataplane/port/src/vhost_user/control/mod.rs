@@ -4,7 +4,8 @@
 //! gets a clear error instead of waiting for a guest that may run for months, and cannot take over a running guest's
 //! port. In client mode reconnects back off exponentially. If a front end violates the protocol, the port records a
 //! named fault and pauses before it accepts the next one, so that a broken or hostile front end cannot keep the
-//! control thread busy. Never blocks and never reads a clock.
+//! control thread busy. An invalid ring is a fault only if the front end neither stops it nor disconnects within a grace
+//! period. Never blocks and never reads a clock.
 
 mod offer;
 
@@ -34,8 +35,9 @@ pub struct VhostUser {
     queues: Queues,
     link: Option<Link>,
     state: PortState,
-    last_fault: Option<PortFault>,
     connects: u64,
+    /// Number of times that a worker found a ring invalid.
+    ring_faults: u64,
 }
 
 /// A connection to a front end.
@@ -86,8 +88,8 @@ impl VhostUser {
     }
 
     fn behind(connector: Connector, listens: bool, offer: Offer, queues: Queues) -> Self {
-        let (link, state, last_fault) = (None, PortState::Waiting, None);
-        Self { connector, listens, offer, queues, link, state, last_fault, connects: 0 }
+        let (link, state) = (None, PortState::Waiting(None));
+        Self { connector, listens, offer, queues, link, state, connects: 0, ring_faults: 0 }
     }
 
     fn begin(&mut self, socket: OwnedFd, now: Instant) {
@@ -116,16 +118,14 @@ impl VhostUser {
     /// Stops the queues, releases the memory and closes the connection, in this order.
     fn disconnect(&mut self, fault: Option<PortFault>, now: Instant, engine: &mut dyn Attach) {
         let Some(mut link) = self.link.take() else { return };
+        let is_suspended = link.session.is_suspended();
         link.session.end(engine);
         drop(link);
-        self.state = match &fault {
-            Some(fault) => PortState::Faulted(fault.clone()),
-            None => PortState::Waiting,
-        };
-        if !self.listens || fault.is_some() {
+        if !self.listens || fault.is_some() || is_suspended {
             self.connector.rest(now);
         }
-        self.last_fault = fault.or(self.last_fault.take());
+        let left = || PortState::Waiting(Some(PortFault::Disconnected("guest")));
+        self.state = fault.map_or_else(left, PortState::Faulted);
     }
 }
 
@@ -167,7 +167,8 @@ impl PortControl for VhostUser {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.connector.deadline()
+        let grace = self.link.as_ref().and_then(|link| link.session.deadline());
+        self.connector.deadline().into_iter().chain(grace).min()
     }
 
     fn handle(&mut self, now: Instant, engine: &mut dyn Attach) {
@@ -178,15 +179,26 @@ impl PortControl for VhostUser {
             self.begin(socket, now);
         }
         // Process the link first: its front end may have disconnected, and the pending connection may be from the
-        // same guest.
+        // same guest. The next call accepts it, so that the status shows the disconnect in between.
+        let was_linked = self.link.is_some();
         self.serve(now, engine);
+        if let Some(fault) = self.link.as_ref().and_then(|link| link.session.expired(now)) {
+            self.disconnect(Some(fault), now, engine);
+        }
+        if was_linked && self.link.is_none() {
+            return;
+        }
         if let Some(socket) = self.connector.admit(self.link.is_some(), now) {
             self.begin(socket, now);
         }
     }
 
     fn fault(&mut self, now: Instant, fault: PortFault, engine: &mut dyn Attach) {
-        self.disconnect(Some(fault), now, engine);
+        let Some(link) = &mut self.link else { return };
+        self.ring_faults += u64::from(fault.is_invalid_ring());
+        if let Err(fault) = link.session.suspend(engine.faulty_queue(), fault, now, engine) {
+            self.disconnect(Some(fault), now, engine);
+        }
     }
 
     fn close(&mut self, engine: &mut dyn Attach) {
@@ -207,8 +219,13 @@ impl PortControl for VhostUser {
             queues: session.map(Session::queue_status).unwrap_or_default(),
             connects: self.connects,
             memory: session.map_or((0, 0), Session::memory_use),
-            last_fault: self.last_fault.clone(),
         }
+    }
+
+    /// Includes the faults of rings that the front end then stopped.
+    fn details(&self) -> Vec<(&'static str, String)> {
+        let faults = (self.ring_faults > 0).then(|| ("ring-faults", self.ring_faults.to_string()));
+        faults.into_iter().collect()
     }
 }
 

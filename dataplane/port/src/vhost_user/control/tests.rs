@@ -12,6 +12,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
+mod grace;
+
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 
 struct Bench {
@@ -176,7 +178,7 @@ fn a_broken_protocol_is_a_named_fault_and_the_port_recovers() {
     bench.wait(SHORTEST_PAUSE);
     assert_eq!(answer(&mut next), 1);
     assert_eq!(bench.state(), PortState::Connected);
-    assert_eq!(bench.port.status().last_fault, Some(fault));
+    assert_eq!(bench.state().reason(), None);
 }
 
 #[test]
@@ -259,7 +261,7 @@ fn a_client_tries_for_ever_with_a_growing_pause() {
     bench.run();
     drop(peer);
     bench.run();
-    assert_eq!(bench.state(), PortState::Waiting);
+    assert_eq!(bench.state(), PortState::Waiting(Some(PortFault::Disconnected("guest"))));
     assert_eq!(bench.port.deadline(), Some(bench.now + SHORTEST_PAUSE), "a front end that negotiated counts");
     bench.wait(SHORTEST_PAUSE);
     assert_eq!(bench.state(), PortState::Connected);

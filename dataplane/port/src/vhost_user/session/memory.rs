@@ -4,6 +4,7 @@
 //! to it at their next burst boundary. `engine.refresh()` returns when no worker holds the old map; only then is the
 //! removal of regions acknowledged to the front end.
 
+use super::vring::Vring;
 use super::{Refusal, Session};
 use crate::{Attach, memory};
 use mem::{GuestMemory, Region, RegionSpec};
@@ -27,7 +28,10 @@ impl Session {
             .zip(descriptors)
             .map(|(spec, fd)| map(&fd, *spec))
             .collect::<Result<Vec<_>, _>>()?;
-        self.replace(GuestMemory::new(regions), engine)
+        self.replace(GuestMemory::new(regions), engine)?;
+        // An invalid ring was in the old memory: it counts as stopped.
+        self.vrings.iter_mut().filter(|vring| vring.grace.is_some()).for_each(Vring::stop);
+        Ok(())
     }
 
     pub(super) fn add_mem_reg(

@@ -6,9 +6,13 @@
 //! front end requested a reply; otherwise it ends the session, because the front end would assume success. Every
 //! index, size and address is validated before use.
 
+mod grace;
 mod memory;
 mod rings;
 mod vring;
+
+#[cfg(test)]
+pub(crate) use grace::{GRACE, GRACE_INTERVAL};
 
 use super::setup::QueueSetup;
 use crate::vhost::Features;
@@ -223,7 +227,9 @@ impl Session {
     /// region do not send it again.
     fn reset(&mut self, engine: &mut dyn Attach) {
         self.stop_all(engine);
-        self.vrings.fill_with(Vring::default);
+        for vring in &mut self.vrings {
+            *vring = Vring { last_grace: vring.last_grace, ..Vring::default() };
+        }
         self.features = None;
         self.status = 0;
     }

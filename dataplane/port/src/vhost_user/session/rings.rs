@@ -108,7 +108,9 @@ impl Session {
             1 => true,
             other => return broken(format!("SET_VRING_ENABLE says {other}, which is neither 0 nor 1")),
         };
-        self.vring(state.index)?.enabled = enabled;
+        let vring = self.vring(state.index)?;
+        vring.enabled = enabled;
+        vring.grace = vring.grace.take().filter(|_| enabled);
         self.settle(state.index, engine)
     }
 
@@ -118,7 +120,7 @@ impl Session {
         self.stop(index, engine);
         let packed = self.features.is_some_and(|f| f.has(Features::RING_PACKED));
         let vring = self.vring(index)?;
-        vring.kick = None;
+        vring.stop();
         let (fresh, bits) = if packed { (0x8000_8000, u32::MAX) } else { (0, 0xffff) };
         Ok(Some(Reply::State(VringState { index, num: vring.base.unwrap_or(fresh) & bits })))
     }
@@ -127,7 +129,7 @@ impl Session {
     pub(super) fn stop_all(&mut self, engine: &mut dyn Attach) {
         for index in 0..self.vrings.len() as u32 {
             self.stop(index, engine);
-            self.vrings[index as usize].kick = None;
+            self.vrings[index as usize].stop();
         }
     }
 
@@ -175,7 +177,7 @@ impl Session {
         Ok(())
     }
 
-    fn stop(&mut self, index: u32, engine: &mut dyn Attach) {
+    pub(super) fn stop(&mut self, index: u32, engine: &mut dyn Attach) {
         let (pair, is_guest_tx) = ((index / 2) as u16, index % 2 == 1);
         let vring = &mut self.vrings[index as usize];
         if !std::mem::take(&mut vring.running) {

@@ -1,5 +1,6 @@
 //! State of one ring, as set by messages.
 
+use super::grace::Grace;
 use crate::PortFault;
 use crate::vhost::Features;
 use crate::vhost::message::VringAddress;
@@ -8,6 +9,7 @@ use mem::MemTable;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 /// Maximum ring size (VIRTIO 1.2 sections 2.7 and 2.8).
 pub(super) const MAX_SIZE: u32 = 32_768;
@@ -21,7 +23,7 @@ pub(super) enum Kick {
     Polled,
 }
 
-/// One ring. It runs if its size, addresses and kick are known and it is enabled.
+/// One ring. It runs if its size, addresses and kick are known, it is enabled, and it is not in a grace period.
 #[derive(Debug, Default)]
 pub(super) struct Vring {
     pub(super) size: Option<u16>,
@@ -36,14 +38,27 @@ pub(super) struct Vring {
     pub(super) enabled: bool,
     /// Whether the engine has the ring's queue.
     pub(super) running: bool,
+    /// Present from a fault of the ring until the front end stops it. The ring does not run meanwhile.
+    pub(super) grace: Option<Grace>,
+    /// Beginning of the last grace period.
+    pub(super) last_grace: Option<Instant>,
 }
 
 impl Vring {
+    /// Removes the kick, so that the ring needs a new one to start, and ends its grace period.
+    pub(super) fn stop(&mut self) {
+        (self.kick, self.grace) = (None, None);
+    }
+
     /// Whether the ring should run. Without protocol features every started ring is enabled.
     pub(super) fn is_ready(&self, features: Option<Features>) -> bool {
         let Some(features) = features else { return false };
         let enabled = self.enabled || !features.has(Features::PROTOCOL);
-        enabled && self.size.is_some() && self.address.is_some() && self.kick.is_some()
+        enabled
+            && self.grace.is_none()
+            && self.size.is_some()
+            && self.address.is_some()
+            && self.kick.is_some()
     }
 
     /// The setup to start the queue, or the rule that the front end violated.

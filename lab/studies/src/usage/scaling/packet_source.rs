@@ -37,7 +37,7 @@ impl PacketSource {
     /// Creates a port whose queues yield frames for `to`, at most `most` each; without queues it only transmits.
     pub(super) fn new(queues: usize, [from, to]: [u8; 2], most: u64) -> Self {
         let queues = deal(queues, [from, to]);
-        Self { queues, most, station: from, state: PortState::Waiting, resume: Some(Instant::now()) }
+        Self { queues, most, station: from, state: PortState::Waiting(None), resume: Some(Instant::now()) }
     }
 }
 
@@ -114,7 +114,6 @@ impl PortControl for PacketSource {
             queues: vec![queue; self.queues.len().max(1)],
             connects: u64::from(runs),
             memory: (0, 0),
-            last_fault: None,
         }
     }
 }
