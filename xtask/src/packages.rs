@@ -66,11 +66,8 @@ pub(crate) const RINGS: &[Need] = &[
     Need::new(Probe::Program("pkg-config"), &["pkg-config"]),
 ];
 
-/// What the bench of interfaces drives.
-pub(crate) const INTERFACES: &[Need] = &[OVS_IN_USER_SPACE, IP, SYSCTL, ETHTOOL];
-
-/// What carries a stream between network namespaces, and its peers.
-pub(crate) const NET: &[Need] = &[IP, SYSCTL, PING, IPERF, OVS_IN_USER_SPACE];
+/// What carries a stream or frames between network namespaces, and its peers.
+pub(crate) const NET: &[Need] = &[IP, SYSCTL, PING, IPERF, ETHTOOL, OVS_IN_USER_SPACE];
 
 /// What guests in QEMU and what is measured beside them need.
 pub(crate) const GUESTS: &[Need] = &[OVS, IP, QEMU, BUSYBOX, XZ, IPERF];

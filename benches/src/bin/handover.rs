@@ -1,26 +1,32 @@
-//! Measures in nanoseconds the transfer of an item between cores and the allocation of a buffer: our SPSC ring beside
-//! `crossbeam` and `rtrb`, and our pool cache. Prints one reading of each kind as JSON; `cargo xtask bench rings` runs
-//! rounds of them, interleaved with DPDK's `rte_ring` and `rte_mempool`.
+//! Measures the transfer of an item between cores, or the allocation of a buffer: our SPSC ring, `crossbeam`, `rtrb`, or
+//! our pool cache. Prints one reading in nanoseconds per item; `cargo xtask bench rings` interleaves readings of all kinds
+//! with those of DPDK's `rte_ring` and `rte_mempool`.
 
-use anyhow::{Result, ensure};
-use clap::Parser;
+use anyhow::{Result, bail, ensure};
+use clap::{Parser, ValueEnum};
 use crossbeam_queue::ArrayQueue;
 use measure::seats::pin;
 use mem::pool::{Pages, Pool, PoolSpec};
 use ring::spsc;
-use serde::Serialize;
 use std::hint::{black_box, spin_loop};
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
 /// Ring size in items, as in DPDK's applications.
 const RING: usize = 1024;
-/// Buffers of a pool, and items per bulk call.
+/// Buffers of a pool.
 const BUFFERS: u32 = 8191;
-const TAKEN: usize = 32;
+/// Maximum number of items per call.
+const MOST: usize = 64;
 
 #[derive(Parser)]
 struct Arguments {
+    /// What to measure
+    #[arg(value_enum)]
+    what: What,
+    /// Items per call
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=MOST as u64))]
+    burst: u64,
     /// CPU of the sender
     #[arg(long, default_value_t = 0)]
     from: usize,
@@ -32,28 +38,39 @@ struct Arguments {
     items: u64,
 }
 
-/// A reading.
-#[derive(Serialize)]
-struct Reading {
-    what: &'static str,
-    /// Items per call.
-    burst: usize,
-    nanoseconds: f64,
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// Our ring: single items, or iterators on both sides
+    Ring,
+    /// Our ring with slices on both sides, as in the interface of `rte_ring`
+    RingSlices,
+    /// `crossbeam_queue::ArrayQueue`, single items only
+    Crossbeam,
+    /// `rtrb`: single items, or chunks
+    Rtrb,
+    /// Buffers of our pool, allocated and freed on the receiver's CPU
+    Pool,
 }
 
 /// Moves `arguments.items` items between two CPUs and returns the nanoseconds per item. `send` and `receive` get the
 /// number of remaining items and return the number moved. Items are consecutive numbers, and the receiver returns their
-/// sum.
+/// sum. The time starts when both threads are on their CPUs.
 fn between(
     arguments: &Arguments,
     mut send: impl FnMut(u64, u64) -> u64 + Send,
     mut receive: impl FnMut(u64) -> (u64, u64) + Send,
 ) -> Result<f64> {
-    let items = arguments.items;
+    let (items, ready) = (arguments.items, Barrier::new(2));
+    // Fails here if either CPU cannot be used: later, the other thread would wait for ever. This thread is the receiver.
+    pin(arguments.from)?;
+    pin(arguments.to)?;
     let (sum, took) = std::thread::scope(|scope| {
         // Moves the sender's state to the sender's stack, so that it shares no cache line with the receiver's.
+        let waiting = &ready;
         let sender = scope.spawn(move || -> Result<()> {
-            pin(arguments.from)?;
+            let pinned = pin(arguments.from);
+            waiting.wait();
+            pinned?;
             let mut sent = 0;
             while sent < items {
                 match send(sent, items - sent) {
@@ -63,7 +80,7 @@ fn between(
             }
             Ok(())
         });
-        pin(arguments.to)?;
+        ready.wait();
         let (mut came, mut sum, began) = (0, 0_u64, Instant::now());
         while came < items {
             match receive(items - came) {
@@ -90,25 +107,26 @@ fn ours_one(arguments: &Arguments) -> Result<f64> {
 
 fn ours(arguments: &Arguments) -> Result<f64> {
     let (mut producer, mut consumer) = spsc::ring::<u64>(RING);
-    let send = move |next, left: u64| producer.push_all(&mut (next..next + left.min(TAKEN as u64))) as u64;
+    let burst = arguments.burst;
+    let send = move |next, left: u64| producer.push_all(&mut (next..next + left.min(burst))) as u64;
     let receive = |_| {
-        let drain = consumer.drain(TAKEN);
+        let drain = consumer.drain(burst as usize);
         (drain.len() as u64, drain.fold(0, u64::wrapping_add))
     };
     between(arguments, send, receive)
 }
 
-/// Our ring with slices of 32 on both sides, as in the interface of `rte_ring`.
 fn ours_slices(arguments: &Arguments) -> Result<f64> {
     let (mut producer, mut consumer) = spsc::ring::<u64>(RING);
-    let (mut batch, mut came) = ([0; TAKEN], [0; TAKEN]);
+    let (mut batch, mut came) = ([0; MOST], [0; MOST]);
+    let burst = arguments.burst;
     let send = move |next, left: u64| {
-        let batch = &mut batch[..left.min(TAKEN as u64) as usize];
+        let batch = &mut batch[..left.min(burst) as usize];
         batch.iter_mut().zip(next..).for_each(|(place, item)| *place = item);
         producer.push_slice(batch) as u64
     };
     let receive = |_| {
-        let n = consumer.pop_slice(&mut came);
+        let n = consumer.pop_slice(&mut came[..burst as usize]);
         (n as u64, came[..n].iter().copied().fold(0, u64::wrapping_add))
     };
     between(arguments, send, receive)
@@ -123,7 +141,8 @@ fn crossbeam(arguments: &Arguments) -> Result<f64> {
     )
 }
 
-fn rtrb(arguments: &Arguments, burst: usize) -> Result<f64> {
+fn rtrb(arguments: &Arguments) -> Result<f64> {
+    let burst = arguments.burst as usize;
     let (mut producer, mut consumer) = rtrb::RingBuffer::<u64>::new(RING);
     let send = move |next, left: u64| {
         let n = producer.slots().min(burst).min(left as usize);
@@ -166,18 +185,18 @@ fn pool_one(arguments: &Arguments) -> Result<f64> {
     Ok(took.as_nanos() as f64 / arguments.items as f64)
 }
 
-/// Allocates and frees `TAKEN` buffers per call on one CPU; nanoseconds per buffer.
+/// Allocates and frees several buffers per call on one CPU; nanoseconds per buffer.
 fn pool_bulk(arguments: &Arguments) -> Result<f64> {
     pin(arguments.to)?;
-    let (mut cache, mut taken) = (buffers()?.cache(), Vec::with_capacity(TAKEN));
-    let rounds = arguments.items / TAKEN as u64;
+    let (mut cache, mut taken) = (buffers()?.cache(), Vec::with_capacity(MOST));
+    let rounds = arguments.items / arguments.burst;
     let began = Instant::now();
     for _ in 0..rounds {
-        cache.alloc_bulk(black_box(&mut taken), TAKEN);
+        cache.alloc_bulk(black_box(&mut taken), arguments.burst as usize);
         cache.free_bulk(black_box(&mut taken));
     }
     let took = began.elapsed();
-    let moved = rounds * TAKEN as u64;
+    let moved = rounds * arguments.burst;
     ensure!(cache.counters().frees == moved, "the pool was empty at times");
     Ok(took.as_nanos() as f64 / moved as f64)
 }
@@ -188,16 +207,17 @@ fn buffers() -> Result<Arc<Pool>> {
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    let mut readings = Vec::new();
-    let mut add = |what, burst, nanoseconds| readings.push(Reading { what, burst, nanoseconds });
-    add("ring", 1, ours_one(&arguments)?);
-    add("crossbeam", 1, crossbeam(&arguments)?);
-    add("rtrb", 1, rtrb_one(&arguments)?);
-    add("ring", TAKEN, ours(&arguments)?);
-    add("ring by slices", TAKEN, ours_slices(&arguments)?);
-    add("rtrb", TAKEN, rtrb(&arguments, TAKEN)?);
-    add("pool", 1, pool_one(&arguments)?);
-    add("pool", TAKEN, pool_bulk(&arguments)?);
-    println!("{}", serde_json::to_string(&readings)?);
+    let nanoseconds = match (arguments.what, arguments.burst) {
+        (What::Ring, 1) => ours_one(&arguments),
+        (What::Ring, _) => ours(&arguments),
+        (What::RingSlices, _) => ours_slices(&arguments),
+        (What::Crossbeam, 1) => crossbeam(&arguments),
+        (What::Crossbeam, _) => bail!("crossbeam passes single items: use a burst of 1"),
+        (What::Rtrb, 1) => rtrb_one(&arguments),
+        (What::Rtrb, _) => rtrb(&arguments),
+        (What::Pool, 1) => pool_one(&arguments),
+        (What::Pool, _) => pool_bulk(&arguments),
+    }?;
+    println!("{nanoseconds:.3}");
     Ok(())
 }

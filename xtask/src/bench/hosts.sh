@@ -2,7 +2,7 @@
 # when the shell exits. Prepended as text to a script that takes one reading.
 #   PORTS, SWITCH_CPU, FOLDER
 #   TESTPMD_SET  testpmd commands to run before forwarding starts, each with a newline
-set -eu
+set -euo pipefail
 cd "$FOLDER"
 
 finish() {

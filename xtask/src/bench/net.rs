@@ -1,227 +1,119 @@
-//! `cargo xtask bench net`: one TCP stream between two network namespaces, over our switch with TAP ports and over
-//! others in turn. Each reading uses fresh namespaces and a fresh switch, which a script (`net.sh`) creates and
-//! removes.
+//! `cargo xtask bench net`: one TCP stream, or 64-byte frames, between two network namespaces over our switch and others
+//! in turn. Each reading uses fresh namespaces and a fresh switch, which a script (`net.sh`) creates and removes.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::Output;
-use super::picture::{self, Bar};
-use super::progress::Progress;
-use super::report::median;
-use crate::{command, packages};
+use super::comparison::{Column, Comparison, Goal, Pair};
+use super::rounds::Values;
+use super::{Options, script};
+use crate::command::{self, cargo};
+use crate::packages;
 
 const SCRIPT: &str = include_str!("net.sh");
+const BUILD: Duration = Duration::from_mins(30);
 
 /// Measurement parameters.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct NetArguments {
-    /// Number of rounds; the result is the median
-    #[arg(long, default_value_t = 5)]
-    rounds: usize,
-    /// Duration of a reading in seconds, after a warm-up
-    #[arg(long, default_value_t = 4)]
-    seconds: u32,
-    /// Switches to compare with [default: all]
-    #[arg(long = "peer", value_enum)]
-    against: Vec<Peer>,
-    /// CPU of our worker
-    #[arg(long, default_value_t = 0)]
-    host_cpu: usize,
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    options: Options,
+    /// What is sent
+    #[arg(long, value_enum, default_value_t)]
+    load: Load,
     /// TOML lines for the sections of our ports, such as `io = "calls"`
     #[arg(long, default_value = "", value_name = "TOML")]
     port: String,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
-    /// Also draw the ratios and their targets into this file
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
 }
 
-/// The other switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Peer {
-    /// Linux bridge with veth interfaces
-    Bridge,
-    /// Open vSwitch with its user space datapath and TAP ports
-    Ovs,
+/// The load, which determines the switches and their ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Load {
+    /// One TCP stream by iperf3, over TAP ports and the kernel's bridge
+    #[default]
+    Stream,
+    /// Frames of 64 bytes that the kernel sends, over AF_XDP and packet sockets on veth interfaces
+    Frames,
 }
 
-impl Peer {
-    const ALL: [Peer; 2] = [Peer::Bridge, Peer::Ovs];
+const STREAM: [Column; 1] = [Column::new("gbit_per_second", "Gbit/s", 2)];
+const FRAMES: [Column; 2] =
+    [Column::new("forwarded_kpps", "kpps", 0), Column::new("offered_kpps", "offered kpps", 0)];
 
-    fn name(self) -> &'static str {
+impl Load {
+    /// The subjects, as names of the script.
+    fn subjects(self) -> &'static [&'static str] {
         match self {
-            Peer::Bridge => "bridge",
-            Peer::Ovs => "ovs",
+            Load::Stream => &["tap", "bridge", "ovs-tap"],
+            Load::Frames => &["af_xdp", "ovs-afxdp", "af_packet", "ovs-system"],
         }
     }
 
-    /// The target ratio.
-    fn target(self) -> f64 {
+    /// Ours, theirs, and the least ratio.
+    fn pairs(self) -> &'static [(usize, usize, f64)] {
         match self {
-            Peer::Bridge => 1.0,
-            Peer::Ovs => 5.0,
+            Load::Stream => &[(0, 1, 1.0), (0, 2, 5.0)],
+            Load::Frames => &[(0, 1, 2.0), (2, 3, 2.0), (0, 3, 2.0)],
         }
     }
 }
 
-/// A reading of both switches in one round, in bits per second.
-#[derive(Clone, Copy, Debug)]
-struct Reading {
-    ours: f64,
-    theirs: f64,
-}
-
-/// The results of all rounds with one peer.
-struct Row {
-    peer: Peer,
-    readings: Vec<Reading>,
-}
-
-/// Measures all peers and prints each round. At the end, or after an interruption, prints the table of the readings so
-/// far.
-pub(crate) fn net(arguments: &NetArguments) -> Result<()> {
+/// Measures all subjects of the load.
+pub(super) fn run(arguments: &Arguments) -> Result<()> {
+    let options = &arguments.options;
+    options.validate()?;
     if !command::is_root() {
-        bail!("network namespaces and TAP interfaces are root's: run it as root");
+        bail!("network namespaces, TAP interfaces and AF_XDP need root: run this as root");
     }
-    let peers = if arguments.against.is_empty() { Peer::ALL.to_vec() } else { arguments.against.clone() };
     packages::ensure(packages::NET)?;
     command::build_linerate()?;
-    let progress = Progress::new(peers.len() * arguments.rounds)?;
-    let mut rows: Vec<_> = peers.into_iter().map(|peer| Row { peer, readings: Vec::new() }).collect();
-    for number in 1..=arguments.rounds {
-        for row in &mut rows {
-            if progress.is_interrupted() {
-                break;
-            }
-            round(arguments, row, number, &progress)?;
-        }
+    if arguments.load == Load::Frames {
+        let flood = ["build", "--release", "--package", "linerate-benches", "--bin", "flood"];
+        command::run(&cargo(&flood), BUILD)?;
     }
-    publish(arguments, &rows)?;
-    if progress.is_interrupted() {
-        bail!("interrupted after {}: the result is of what was measured by then", progress.done());
-    }
-    if rows.iter().any(|row| row.readings.is_empty()) {
-        bail!("some peers gave no reading");
-    }
-    Ok(())
+    let comparison = comparison(arguments.load);
+    comparison.run(options, |subject| read(arguments, arguments.load.subjects()[subject]))
 }
 
-fn round(arguments: &NetArguments, row: &mut Row, number: usize, progress: &Progress) -> Result<()> {
-    let title = format!("{}, round {number}", row.peer.name());
-    progress.begin(&title);
-    let (ours, theirs) = (reading(arguments, "ours"), reading(arguments, row.peer.name()));
-    if progress.is_interrupted() {
-        return Ok(());
-    }
-    let reading = Reading { ours: ours?, theirs: theirs? };
-    let Reading { ours, theirs } = reading;
-    let gigabits = |bits: f64| bits / 1e9;
-    progress.end(&format!(
-        "{title}: ours {:.2} Gbit/s, theirs {:.2} Gbit/s, ratio {:.3}",
-        gigabits(ours),
-        gigabits(theirs),
-        ours / theirs
-    ));
-    row.readings.push(reading);
-    Ok(())
-}
-
-/// Received bits per second through one switch.
-fn reading(arguments: &NetArguments, switch: &str) -> Result<f64> {
-    let logs = tempfile::tempdir().context("no temporary folder")?;
-    let file = logs.path().join("net.sh");
-    fs::write(&file, SCRIPT).with_context(|| format!("cannot write {}", file.display()))?;
-    let mut script = Command::new("bash");
-    script.arg(&file).env("SWITCH", switch).env("LOGS", logs.path());
-    script.env("LINERATE", command::linerate()).env("PORT", &arguments.port);
-    script.env("CPU", arguments.host_cpu.to_string()).env("SECONDS_LONG", arguments.seconds.to_string());
-    let said = command::output(&mut script).with_context(|| logs_of(logs.path()))?;
-    let report: Value = serde_json::from_str(&said).with_context(|| format!("iperf3 said {said}"))?;
-    let rate = report["end"]["sum_received"]["bits_per_second"].as_f64();
-    rate.with_context(|| format!("iperf3 reports no rate: {report}"))
-}
-
-/// The logs of a failed reading.
-fn logs_of(folder: &Path) -> String {
-    let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let logs = files.filter(|path| path.extension().is_some_and(|ending| ending == "log"));
-    let shown =
-        logs.map(|path| format!("{}:\n{}", path.display(), fs::read_to_string(&path).unwrap_or_default()));
-    shown.collect()
-}
-
-fn publish(arguments: &NetArguments, rows: &[Row]) -> Result<()> {
-    match arguments.output {
-        Output::Table => print!("{}", table(rows)),
-        Output::Json => println!("{:#}", Value::Array(rows.iter().map(Row::json).collect())),
-    }
-    let Some(file) = &arguments.svg else { return Ok(()) };
-    let bars: Vec<_> = rows.iter().map(Row::bar).collect();
-    let text = picture::svg("linerate between network namespaces: ratio of TCP rates", &bars);
-    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
-}
-
-fn table(rows: &[Row]) -> String {
-    let heading = ["peer", "rounds", "ours Gbit/s", "theirs Gbit/s", "ratio", "target", "result"];
-    let lines = std::iter::once(heading.map(str::to_owned)).chain(rows.iter().map(Row::cells));
-    let line = |[peer, rest @ ..]: [String; 7]| {
-        let cells = rest.map(|cell| format!("{cell:>14}")).concat();
-        format!("{peer:<8}{cells}\n")
+fn comparison(load: Load) -> Comparison {
+    let pair = |&(ours, theirs, least): &(usize, usize, f64)| Pair {
+        ours,
+        theirs,
+        column: 0,
+        goal: Some(Goal::AtLeast(least)),
     };
-    lines.map(line).collect::<Vec<_>>().concat()
+    Comparison {
+        title: "linerate between network namespaces: ratios of rates",
+        labels: &["switch"],
+        columns: if load == Load::Stream { &STREAM } else { &FRAMES },
+        subjects: load.subjects().iter().map(|name| vec![(*name).to_owned()]).collect(),
+        pairs: load.pairs().iter().map(pair).collect(),
+        huge_pages: 0,
+    }
 }
 
-impl Row {
-    fn over(&self, field: fn(&Reading) -> f64) -> Option<f64> {
-        median(self.readings.iter().map(field).collect())
-    }
+fn read(arguments: &Arguments, subject: &str) -> Result<Values> {
+    // iperf3 takes whole seconds.
+    let options = Options { seconds: arguments.options.seconds.ceil(), ..arguments.options.clone() };
+    let flood = command::target().join("release/flood").display().to_string();
+    let load = super::word(&arguments.load);
+    let variables = [("SUBJECT", subject), ("LOAD", &load), ("PORT", &arguments.port), ("FLOOD", &flood)];
+    let said = script::run(&options, SCRIPT, &variables)?;
+    parse(arguments.load, &said).with_context(|| format!("the script printed {said:?}"))
+}
 
-    /// The median of the rounds' ratios.
-    fn ratio(&self) -> Option<f64> {
-        self.over(|reading| reading.ours / reading.theirs)
+/// Parses the output of the script: the report of iperf3, or the packets per second that arrived and were sent.
+fn parse(load: Load, said: &str) -> Option<Values> {
+    if load == Load::Stream {
+        let report: Value = serde_json::from_str(said).ok()?;
+        let rate = report["end"]["sum_received"]["bits_per_second"].as_f64()?;
+        return Some(vec![Some(rate / 1e9)]);
     }
-
-    fn is_met(&self) -> Option<bool> {
-        Some(self.ratio()? >= self.peer.target())
-    }
-
-    fn cells(&self) -> [String; 7] {
-        let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2}"));
-        [
-            self.peer.name().to_owned(),
-            self.readings.len().to_string(),
-            number(self.over(|reading| reading.ours / 1e9)),
-            number(self.over(|reading| reading.theirs / 1e9)),
-            number(self.ratio()),
-            number(Some(self.peer.target())),
-            self.is_met().map_or("-", |met| if met { "met" } else { "missed" }).to_owned(),
-        ]
-    }
-
-    fn json(&self) -> Value {
-        json!({
-            "peer": self.peer.name(),
-            "rounds": self.readings.len(),
-            "ours_bits_per_second": self.over(|reading| reading.ours),
-            "theirs_bits_per_second": self.over(|reading| reading.theirs),
-            "ratio": self.ratio(),
-            "ratios": self.readings.iter().map(|reading| reading.ours / reading.theirs).collect::<Vec<_>>(),
-            "target": self.peer.target(),
-            "met": self.is_met(),
-        })
-    }
-
-    fn bar(&self) -> Bar {
-        Bar { name: self.peer.name().to_owned(), ratio: self.ratio(), target: Some(self.peer.target()) }
-    }
+    let numbers: Vec<f64> = said.split_whitespace().map(|word| word.parse().ok()).collect::<Option<_>>()?;
+    (numbers.len() == 2).then(|| numbers.iter().map(|pps| Some(pps / 1e3)).collect())
 }
 
 #[cfg(test)]
@@ -229,19 +121,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_of_the_ratios_counts_and_is_held_against_the_promise() {
-        let readings = [(3.0, 1.0), (1.0, 2.0), (2.0, 2.0)].map(|(ours, theirs)| Reading { ours, theirs });
-        let row = Row { peer: Peer::Bridge, readings: readings.to_vec() };
-        assert_eq!((row.ratio(), row.is_met()), (Some(1.0), Some(true)));
-        let ovs = Row { peer: Peer::Ovs, ..row };
-        assert_eq!(ovs.json()["met"], false);
-        assert!(table(&[ovs]).lines().nth(1).unwrap().ends_with("missed"));
+    fn a_rate_is_read_and_anything_else_is_none() {
+        let report = "{\"end\": {\"sum_received\": {\"bits_per_second\": 2.5e9}}}";
+        assert_eq!(parse(Load::Stream, report), Some(vec![Some(2.5)]));
+        assert_eq!(parse(Load::Frames, "1200 3400\n"), Some(vec![Some(1.2), Some(3.4)]));
+        assert!(parse(Load::Stream, "{}").is_none() && parse(Load::Frames, "12").is_none());
     }
 
     #[test]
-    fn without_a_reading_nothing_is_judged() {
-        let row = Row { peer: Peer::Ovs, readings: Vec::new() };
-        assert_eq!(row.is_met(), None);
-        assert!(row.json()["ratio"].is_null());
+    fn our_ports_are_compared_with_those_of_others() {
+        let names = |load| {
+            let comparison = comparison(load);
+            comparison.pairs.iter().map(|pair| comparison.pair_name(pair)).collect::<Vec<_>>()
+        };
+        assert_eq!(names(Load::Stream), ["tap over bridge", "tap over ovs-tap"]);
+        assert_eq!(names(Load::Frames)[1], "af_packet over ovs-system");
     }
 }

@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// Estimated duration of a round: two guests of 12 s each, and shutdown of their switches.
-const FIRST_GUESS: Duration = Duration::from_secs(28);
+/// Estimated duration of a reading, with start and end of its switch and guests.
+const FIRST_GUESS: Duration = Duration::from_secs(12);
 
 /// A progress bar if standard error is a terminal, and a line per round.
 pub(super) struct Progress {
@@ -44,13 +44,7 @@ impl Progress {
     pub(super) fn begin(&self, title: &str) {
         self.round.set(Instant::now());
         self.bar.set_prefix(title.to_owned());
-        self.tick();
-    }
-
-    /// Shows the remaining time.
-    pub(super) fn tick(&self) {
-        let left = self.left().saturating_sub(self.round.get().elapsed());
-        self.bar.set_message(shown(left));
+        self.bar.set_message(shown(self.left()));
     }
 
     /// Ends the round and prints its result.
@@ -105,7 +99,6 @@ mod tests {
         let progress = Progress::new(2).unwrap();
         for round in ["first", "second"] {
             progress.begin(round);
-            progress.tick();
             progress.end(round);
         }
         assert_eq!((progress.done(), progress.left()), ("2 of 2 rounds".to_owned(), Duration::ZERO));

@@ -1,226 +1,247 @@
-//! Results of the rounds: medians and ratios with their targets, as a table and as JSON.
+//! Results: medians of each subject and ratios of each pair, by class of distances, as tables, as JSON and as a picture.
 
-use serde_json::{Value, json};
+use std::fs;
 
-use super::picture::Bar;
-use super::round::Reading;
-use super::{Peer, Ring, target};
+use anyhow::{Context, Result};
+use measure::distance::Class;
+use serde_json::{Map, Value, json};
 
-/// A combination of ring, size and peer.
-pub(super) struct Row {
-    ring: Ring,
-    size: u16,
-    peer: Peer,
+use super::comparison::{Comparison, Goal, Pair};
+use super::picture;
+use super::rounds::{Rounds, median};
+use super::{Options, Output};
+
+/// Medians of a subject.
+struct Row {
+    subject: usize,
+    class: Option<Class>,
     rounds: usize,
-    ratio: Option<f64>,
-    ours: Option<f64>,
-    theirs: Option<f64>,
-    cycles_per_packet: Option<f64>,
-    empty_polls: Option<f64>,
+    medians: Vec<Option<f64>>,
+}
+
+/// The ratio of a pair.
+pub(super) struct Ratio {
+    pub(super) pair: Pair,
+    pub(super) class: Option<Class>,
+    /// Of each round, ascending.
+    each: Vec<f64>,
+    pub(super) median: f64,
+}
+
+/// Prints the result, and draws the ratios if `--svg` is given.
+pub(super) fn publish(comparison: &Comparison, options: &Options, rounds: &Rounds) -> Result<()> {
+    let (rows, ratios) = (rows(comparison, rounds), ratios(comparison, rounds));
+    match options.output {
+        Output::Table => print!("{}", table(comparison, &rows, &ratios)),
+        Output::Json => println!("{:#}", json(comparison, &rows, &ratios)),
+    }
+    let picture = options.svg.as_ref().zip(picture::svg(comparison, &ratios));
+    picture.map_or(Ok(()), |(file, text)| {
+        fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+    })
+}
+
+fn rows(comparison: &Comparison, rounds: &Rounds) -> Vec<Row> {
+    let row = |(class, subject)| {
+        let of = |column| median(rounds.values(subject, column, class));
+        let medians = (0..comparison.columns.len()).map(of).collect();
+        Row { subject, class, rounds: rounds.count(subject, class), medians }
+    };
+    let subjects = comparison.subjects.len();
+    let all =
+        rounds.classes().into_iter().flat_map(|class| (0..subjects).map(move |subject| (class, subject)));
+    all.map(row).filter(|row| row.rounds > 0).collect()
+}
+
+fn ratios(comparison: &Comparison, rounds: &Rounds) -> Vec<Ratio> {
+    let of = |pair: &Pair, class| {
+        let mut each = rounds.ratios(pair, class);
+        let median = median(each.clone())?;
+        each.sort_by(f64::total_cmp);
+        Some(Ratio { pair: *pair, class, each, median })
+    };
+    let classes = rounds.classes().into_iter();
+    classes.flat_map(|class| comparison.pairs.iter().filter_map(move |pair| of(pair, class))).collect()
 }
 
 impl Row {
-    pub(super) fn new(ring: Ring, size: u16, peer: Peer, readings: &[Reading]) -> Row {
-        let over =
-            |field: &dyn Fn(&Reading) -> Option<f64>| median(readings.iter().filter_map(field).collect());
-        Row {
-            ring,
-            size,
-            peer,
-            rounds: readings.iter().filter(|reading| reading.ratio().is_some()).count(),
-            ratio: over(&Reading::ratio),
-            ours: over(&|reading| reading.ours),
-            theirs: over(&|reading| reading.theirs),
-            cycles_per_packet: over(&|reading| Some(reading.load?.cycles_per_packet)),
-            empty_polls: over(&|reading| Some(reading.load?.empty_polls)),
+    /// Whether all medians are within their limits; `None` without limits.
+    fn is_within(&self, comparison: &Comparison) -> Option<bool> {
+        let limits = comparison.columns.iter().zip(&self.medians);
+        let within = limits.filter_map(|(column, value)| Some((*value)? <= column.most?));
+        within.reduce(|all, each| all && each)
+    }
+
+    fn cells(&self, comparison: &Comparison) -> Vec<String> {
+        let labels = comparison.subjects[self.subject].iter().cloned();
+        let columns = comparison.columns.iter().zip(&self.medians);
+        let values = columns.map(|(column, value)| column.shown(*value));
+        let limits = has_limits(comparison).then(|| result(self.is_within(comparison)));
+        let class = [class_name(self.class).to_owned(), self.rounds.to_string()];
+        labels.chain(class).chain(values).chain(limits).collect()
+    }
+
+    fn json(&self, comparison: &Comparison) -> Value {
+        let mut row = labels(comparison, self.subject);
+        row.insert("distance".to_owned(), json!(self.class.map(Class::name)));
+        row.insert("rounds".to_owned(), json!(self.rounds));
+        let columns = comparison.columns.iter().zip(&self.medians);
+        row.extend(columns.map(|(column, value)| (column.key.to_owned(), json!(value))));
+        if has_limits(comparison) {
+            row.insert("within_limits".to_owned(), json!(self.is_within(comparison)));
         }
-    }
-
-    /// Whether no round has a ratio.
-    pub(super) fn is_empty(&self) -> bool {
-        self.rounds == 0
-    }
-
-    /// The bar of the chart.
-    pub(super) fn bar(&self) -> Bar {
-        let name = format!("{}, {} B, {}", self.ring.name(), self.size, self.peer.name());
-        Bar { name, ratio: self.ratio, target: self.target() }
-    }
-
-    /// The target, if there is one.
-    fn target(&self) -> Option<f64> {
-        target(self.ring, self.size, self.peer)
-    }
-
-    /// Whether the target is met; `None` without target or ratio.
-    fn is_met(&self) -> Option<bool> {
-        Some(self.ratio? >= self.target()?)
+        row.into()
     }
 }
 
-/// The median. Callers take the median of per-round ratios, not the ratio of medians, because a round is measured
-/// within minutes.
-pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        count if count % 2 == 1 => Some(values[middle]),
-        _ => Some(f64::midpoint(values[middle - 1], values[middle])),
+impl Ratio {
+    /// The goal at this class of distances.
+    pub(super) fn goal(&self) -> Option<Goal> {
+        self.pair.goal.filter(|_| self.class.is_none_or(|class| class == Class::Near))
     }
-}
 
-const HEADINGS: [&str; 12] = [
-    "ring",
-    "bytes",
-    "peer",
-    "rounds",
-    "ours Mpps",
-    "theirs Mpps",
-    "ratio",
-    "target",
-    "result",
-    "cycles",
-    "empty",
-    "lines",
-];
+    /// Whether the goal is met; `None` without goal.
+    pub(super) fn is_met(&self) -> Option<bool> {
+        self.goal().map(|goal| goal.is_met(self.median))
+    }
 
-/// Burst size of the measured guests.
-const BURST: f64 = 32.0;
-
-/// Cache lines per packet that the design moves between the switch's core and that of a driver that rewrites its
-/// descriptors: the frame in and out, and the fractions of `docs/develop/performance.md` for bursts of `burst`.
-fn lines(ring: Ring, size: u16, burst: f64) -> f64 {
-    let frame = 2.0 * f64::from(size.div_ceil(64));
-    let indices = 4.0 / burst;
-    frame
-        + match ring {
-            Ring::Split => 2.0 / 4.0 + 2.0 / 32.0 + 2.0 / 8.0 + indices,
-            Ring::SplitInorder => 2.0 / 4.0 + indices,
-            Ring::Packed => 2.0 / 4.0 + 2.0 / 4.0,
-            Ring::PackedVec => 2.0 / 4.0 + 1.0 / 4.0 + 1.0 / burst,
-            Ring::Memif | Ring::MemifZeroCopy => 2.0 / 4.0 + 1.0 / 4.0 + indices,
-        }
-}
-
-/// One line per combination. Column `cycles` is busy cycles of the worker per packet, `empty` its share of empty polls,
-/// `lines` the cache lines that the design implies.
-pub(super) fn table(rows: &[Row]) -> String {
-    let headings = HEADINGS.map(str::to_owned);
-    let lines = std::iter::once(headings).chain(rows.iter().map(Row::cells));
-    lines.map(|cells| line(&cells) + "\n").collect()
-}
-
-fn line([ring, bytes, peer, rest @ ..]: &[String; 12]) -> String {
-    let rest: Vec<String> = rest.iter().map(|cell| format!("{cell:>11}")).collect();
-    format!("{ring:<14} {bytes:>5}  {peer:<12} {}", rest.join(" "))
-}
-
-impl Row {
-    fn cells(&self) -> [String; 12] {
-        let number = |value: Option<f64>, digits| value.map_or("-".to_owned(), |v| format!("{v:.digits$}"));
-        let result = self.is_met().map_or("-", |met| if met { "met" } else { "missed" });
-        [
-            self.ring.name().to_owned(),
-            self.size.to_string(),
-            self.peer.name().to_owned(),
-            self.rounds.to_string(),
-            number(self.ours, 3),
-            number(self.theirs, 3),
-            number(self.ratio, 3),
-            number(self.target(), 1),
-            result.to_owned(),
-            number(self.cycles_per_packet, 0),
-            self.empty_polls.map_or("-".to_owned(), |share| format!("{:.0} %", share * 100.0)),
-            format!("{:.1}", lines(self.ring, self.size, BURST)),
+    fn cells(&self, comparison: &Comparison) -> Vec<String> {
+        let (name, of) = (comparison.pair_name(&self.pair), comparison.columns[self.pair.column].heading);
+        let each: Vec<_> = self.each.iter().map(|ratio| format!("{ratio:.2}")).collect();
+        let goal = self.goal().map_or("-".to_owned(), |goal| goal.to_string());
+        let class = class_name(self.class).to_owned();
+        vec![
+            name,
+            of.to_owned(),
+            class,
+            format!("{:.2}", self.median),
+            goal,
+            result(self.is_met()),
+            each.join(" "),
         ]
     }
+
+    fn json(&self, comparison: &Comparison) -> Value {
+        json!({
+            "ours": labels(comparison, self.pair.ours),
+            "theirs": labels(comparison, self.pair.theirs),
+            "of": comparison.columns[self.pair.column].key,
+            "distance": self.class.map(Class::name),
+            "rounds": self.each.len(),
+            "ratio": self.median,
+            "ratios": self.each,
+            "goal": self.goal().map(|goal| goal.to_string()),
+            "met": self.is_met(),
+        })
+    }
 }
 
-/// The rows as JSON values.
-pub(super) fn json(rows: &[Row]) -> impl Iterator<Item = Value> {
-    let row = |row: &Row| {
-        json!({
-            "ring": row.ring.name(),
-            "bytes": row.size,
-            "peer": row.peer.name(),
-            "rounds": row.rounds,
-            "ours_mpps": row.ours,
-            "theirs_mpps": row.theirs,
-            "ratio": row.ratio,
-            "target": row.target(),
-            "met": row.is_met(),
-            "busy_cycles_per_packet": row.cycles_per_packet,
-            "empty_polls_share": row.empty_polls,
-            "lines_per_packet": lines(row.ring, row.size, BURST),
-        })
+fn has_limits(comparison: &Comparison) -> bool {
+    comparison.columns.iter().any(|column| column.most.is_some())
+}
+
+fn class_name(class: Option<Class>) -> &'static str {
+    class.map_or("-", Class::name)
+}
+
+fn result(is_met: Option<bool>) -> String {
+    is_met.map_or("-", |is_met| if is_met { "met" } else { "missed" }).to_owned()
+}
+
+fn labels(comparison: &Comparison, subject: usize) -> Map<String, Value> {
+    let names = comparison.labels.iter().map(|name| (*name).to_owned());
+    names.zip(comparison.subjects[subject].iter().map(|label| json!(label))).collect()
+}
+
+/// A table of the subjects, and one of the ratios.
+fn table(comparison: &Comparison, rows: &[Row], ratios: &[Ratio]) -> String {
+    let columns = comparison.columns.iter().map(|column| column.heading);
+    let heading = comparison.labels.iter().copied().chain(["CPUs", "rounds"]).chain(columns);
+    let heading = heading.chain(has_limits(comparison).then_some("limits")).map(str::to_owned).collect();
+    let rows = std::iter::once(heading).chain(rows.iter().map(|row| row.cells(comparison)));
+    let heading = ["pair", "of", "CPUs", "ratio", "goal", "result", "ratios of the rounds"];
+    let heading = heading.map(str::to_owned).to_vec();
+    let ratios = std::iter::once(heading).chain(ratios.iter().map(|ratio| ratio.cells(comparison)));
+    format!("{}\n{}", aligned(&rows.collect::<Vec<_>>()), aligned(&ratios.collect::<Vec<_>>()))
+}
+
+/// Lines of cells; numbers are aligned to the right.
+fn aligned(lines: &[Vec<String>]) -> String {
+    let count = lines.first().map_or(0, Vec::len);
+    let width = |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0);
+    let is_number = |at: usize| {
+        let mut cells = lines.iter().skip(1).map(|line| line[at].as_str());
+        lines.len() > 1 && cells.all(|cell| cell == "-" || cell.parse::<f64>().is_ok())
     };
-    rows.iter().map(row)
+    let shapes: Vec<_> = (0..count).map(|at| (width(at), is_number(at))).collect();
+    let cell = |(cell, (width, is_number)): (&String, &(usize, bool))| {
+        if *is_number { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+    };
+    let line = |line: &Vec<String>| {
+        let cells: Vec<_> = line.iter().zip(&shapes).map(cell).collect();
+        cells.join("  ").trim_end().to_owned() + "\n"
+    };
+    lines.iter().map(line).collect()
+}
+
+fn json(comparison: &Comparison, rows: &[Row], ratios: &[Ratio]) -> Value {
+    json!({
+        "subjects": rows.iter().map(|row| row.json(comparison)).collect::<Vec<_>>(),
+        "ratios": ratios.iter().map(|ratio| ratio.json(comparison)).collect::<Vec<_>>(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::comparison::tests::comparison;
+    use super::super::rounds::Reading;
     use super::*;
 
-    fn reading(ours: f64, theirs: f64) -> Reading {
-        Reading { ours: Some(ours), theirs: Some(theirs), load: None, distances: None }
+    fn rounds(class: Option<Class>, ours: &[f64], theirs: &[f64]) -> Rounds {
+        let read = |values: &[f64]| {
+            let reading = |value: &f64| Some(Reading { values: vec![Some(*value), Some(6.0)], class });
+            values.iter().map(reading).collect()
+        };
+        Rounds(vec![read(ours), read(theirs)])
     }
 
     #[test]
     fn the_median_of_the_ratios_counts() {
-        let readings = [reading(3.0, 1.0), reading(1.0, 1.0), reading(2.0, 1.0), Reading::default()];
-        let row = Row::new(Ring::Split, 64, Peer::TestpmdLoop, &readings);
-        assert_eq!((row.rounds, row.ratio), (3, Some(2.0)));
-        assert_eq!(row.is_met(), Some(true));
-        assert_eq!(json(&[row]).next().unwrap()["met"], true);
+        let comparison = comparison(Goal::AtLeast(2.0));
+        let rounds = rounds(None, &[3.0, 1.0, 2.0], &[1.0; 3]);
+        let (rows, ratios) = (rows(&comparison, &rounds), ratios(&comparison, &rounds));
+        assert_eq!(
+            (ratios[0].median, ratios[0].is_met(), rows[0].is_within(&comparison)),
+            (2.0, Some(true), Some(false))
+        );
+        let text = table(&comparison, &rows, &ratios);
+        assert!(
+            text.contains("split linerate over ovs  Mpps     -   2.00  at least 2  met     1.00 2.00 3.00\n"),
+            "{text}"
+        );
+        assert!(text.contains("split  ovs          -       3  1.00         6.0  missed\n"), "{text}");
+        let json = json(&comparison, &rows, &ratios);
+        assert_eq!(
+            (&json["ratios"][0]["met"], &json["ratios"][0]["ours"]["switch"]),
+            (&json!(true), &json!("linerate"))
+        );
+        assert_eq!(
+            (&json["subjects"][1]["mpps"], &json["subjects"][1]["within_limits"]),
+            (&json!(1.0), &json!(false))
+        );
     }
 
     #[test]
-    fn a_combination_without_target_or_reading_says_neither_met_nor_missed() {
-        let row = Row::new(Ring::Packed, 64, Peer::Ovs, &[]);
-        assert!(row.is_empty());
-        assert_eq!(row.is_met(), None);
-        assert!(table(&[row]).contains("packed"));
-    }
-
-    /// The sums of `docs/develop/performance.md`: ring, computed sum, and documented sum.
-    fn documented() -> Vec<(String, f64, f64)> {
-        let text =
-            std::fs::read_to_string(crate::command::root().join("docs/develop/performance.md")).unwrap();
-        let rows = text.lines().skip_while(|line| !line.starts_with("| sum at n = 64,")).skip(2);
-        let rows = rows.map_while(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(") | "));
-        let row = |(what, sum): (&str, &str)| {
-            let (ring, parts) = what.split_once(" (").unwrap();
-            (ring.to_owned(), parts.split(", ").map(fraction).sum(), sum.parse().unwrap())
-        };
-        rows.map(row).collect()
-    }
-
-    /// Parses a term such as `1+1 data` or `1/4 own at B`.
-    fn fraction(part: &str) -> f64 {
-        let number = part.split(' ').next().unwrap();
-        match number.split_once('/') {
-            Some((above, below)) => above.parse::<f64>().unwrap() / below.parse::<f64>().unwrap(),
-            None => number.split('+').map(|line| line.parse::<f64>().unwrap()).sum(),
-        }
+    fn goals_apply_to_near_cpus() {
+        let comparison = comparison(Goal::AtMost(2.0));
+        let of = |class| ratios(&comparison, &rounds(Some(class), &[3.0], &[1.0])).remove(0).is_met();
+        assert_eq!([Class::Near, Class::Between, Class::Far].map(of), [Some(false), None, None]);
     }
 
     #[test]
-    fn the_lines_are_those_of_the_architecture() {
-        let documented = documented();
-        for (ring, parts, sum) in &documented {
-            assert_eq!(format!("{parts:.1}"), format!("{sum:.1}"), "{ring}");
-        }
-        let rings = [
-            (Ring::Split, "split, driver that rewrites descriptors and order"),
-            (Ring::SplitInorder, "split, in order, driver that rewrites descriptors"),
-            (Ring::Packed, "packed"),
-            (Ring::PackedVec, "packed, in order"),
-            (Ring::Memif, "memif"),
-        ];
-        for (ring, name) in rings {
-            let (_, parts, _) = documented.iter().find(|row| row.0 == name).expect(name);
-            assert!((lines(ring, 64, 64.0) - parts).abs() < 1e-9, "{name}: {parts}");
-        }
+    fn a_pair_without_a_reading_has_no_ratio() {
+        let comparison = comparison(Goal::AtLeast(2.0));
+        let rounds = rounds(None, &[3.0], &[]);
+        assert!(ratios(&comparison, &rounds).is_empty() && rows(&comparison, &rounds).len() == 1);
     }
 }

@@ -1,7 +1,8 @@
 /* DPDK's rte_ring between two cores and its rte_mempool on one: what benches/src/bin/handover.rs does with ours, in
- * nanoseconds an item, as JSON. Arguments: EAL's, then --, then the number of items. */
+ * nanoseconds an item. Arguments: EAL's, then --, then rte_ring or rte_mempool, items per call, number of items. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <rte_cycles.h>
 #include <rte_eal.h>
 #include <rte_launch.h>
@@ -12,7 +13,7 @@
 
 #define RING 1024
 #define BUFFERS 8191
-#define TAKEN 32
+#define MOST 64
 #define CACHE 256
 
 static struct rte_ring *ring;
@@ -22,7 +23,7 @@ static unsigned burst;
 static int send_all(void *unused)
 {
 	uint64_t sent = 0;
-	void *batch[TAKEN];
+	void *batch[MOST];
 	(void)unused;
 	while (sent < items) {
 		unsigned n = items - sent < burst ? items - sent : burst;
@@ -39,7 +40,7 @@ static int send_all(void *unused)
 static double receive_all(void)
 {
 	uint64_t came = 0, sum = 0, wanted = 0, from;
-	void *batch[TAKEN];
+	void *batch[MOST];
 	double took;
 	from = rte_rdtsc();
 	while (came < items) {
@@ -58,27 +59,26 @@ static double receive_all(void)
 	return took;
 }
 
-static double between(unsigned n)
+static double between(void)
 {
 	unsigned other = rte_get_next_lcore(-1, 1, 0);
 	double took;
-	burst = n;
 	rte_eal_remote_launch(send_all, NULL, other);
 	took = receive_all();
 	rte_eal_mp_wait_lcore();
 	return took;
 }
 
-static double pool(struct rte_mempool *pool, unsigned n)
+static double pool(struct rte_mempool *pool)
 {
-	void *batch[TAKEN];
-	uint64_t rounds = items / n, from = rte_rdtsc();
+	void *batch[MOST];
+	uint64_t rounds = items / burst, from = rte_rdtsc();
 	for (uint64_t i = 0; i < rounds; i++) {
-		if (rte_mempool_get_bulk(pool, batch, n) != 0)
+		if (rte_mempool_get_bulk(pool, batch, burst) != 0)
 			rte_exit(EXIT_FAILURE, "the pool was empty\n");
-		rte_mempool_put_bulk(pool, batch, n);
+		rte_mempool_put_bulk(pool, batch, burst);
 	}
-	return (rte_rdtsc() - from) * 1e9 / rte_get_tsc_hz() / (rounds * n);
+	return (rte_rdtsc() - from) * 1e9 / rte_get_tsc_hz() / (rounds * burst);
 }
 
 int main(int argc, char **argv)
@@ -87,14 +87,16 @@ int main(int argc, char **argv)
 	struct rte_mempool *buffers;
 	if (used < 0)
 		return EXIT_FAILURE;
-	items = argc > used + 1 ? strtoull(argv[used + 1], NULL, 10) : 20000000;
+	argc -= used;
+	argv += used;
+	burst = argc == 4 ? strtoul(argv[2], NULL, 10) : 0;
+	if (burst < 1 || burst > MOST)
+		rte_exit(EXIT_FAILURE, "usage: rte_ring|rte_mempool BURST ITEMS, with a burst of 1 to %d\n", MOST);
+	items = strtoull(argv[3], NULL, 10);
 	ring = rte_ring_create("hand-over", RING, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ);
 	buffers = rte_mempool_create("buffers", BUFFERS, 2048, CACHE, 0, NULL, NULL, NULL, NULL, SOCKET_ID_ANY, 0);
 	if (ring == NULL || buffers == NULL)
 		rte_exit(EXIT_FAILURE, "no memory\n");
-	printf("[{\"what\":\"rte_ring\",\"burst\":1,\"nanoseconds\":%.3f},", between(1));
-	printf("{\"what\":\"rte_ring\",\"burst\":%d,\"nanoseconds\":%.3f},", TAKEN, between(TAKEN));
-	printf("{\"what\":\"rte_mempool\",\"burst\":1,\"nanoseconds\":%.3f},", pool(buffers, 1));
-	printf("{\"what\":\"rte_mempool\",\"burst\":%d,\"nanoseconds\":%.3f}]\n", TAKEN, pool(buffers, TAKEN));
+	printf("%.3f\n", strcmp(argv[1], "rte_ring") == 0 ? between() : pool(buffers));
 	return rte_eal_cleanup();
 }

@@ -1,17 +1,16 @@
 //! `cargo xtask bench rings`: cost of passing items between cores and of allocating buffers, compared with `crossbeam`,
-//! `rtrb` and DPDK's `rte_ring` and `rte_mempool`. Our program and a small C program alternate.
+//! `rtrb` and DPDK's `rte_ring` and `rte_mempool`. Our program (`benches/src/bin/handover.rs`) and a small C program
+//! (`rings.c`) take one reading each time they run.
 
-use std::fmt::{self, Write as _};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use serde_json::json;
 
-use super::Output;
-use super::progress::Progress;
-use super::rounds::{self, Rounds};
+use super::Options;
+use super::comparison::{Column, Comparison, Goal, Pair};
+use super::rounds::Values;
 use crate::command::{self, cargo};
 use crate::packages;
 
@@ -19,99 +18,57 @@ const SOURCE: &str = "xtask/src/bench/rings.c";
 const BUILD: Duration = Duration::from_mins(30);
 /// Timeout of a reading in seconds.
 const LIMIT: &str = "120";
+const COLUMNS: [Column; 1] = [Column::new("nanoseconds", "ns an item", 2)];
 
-/// Measurement parameters.
+/// Measurement parameters. The sender is on `--switch-cpu`, the receiver on `--guest-cpu`.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct RingsArguments {
-    /// Number of rounds; the result is the median
-    #[arg(long, default_value_t = 7)]
-    rounds: usize,
-    /// Items per reading
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    options: Options,
+    /// Items per reading, which replace `--seconds`
     #[arg(long, default_value_t = 20_000_000)]
     items: u64,
-    /// CPU of the sender
-    #[arg(long, default_value_t = 0)]
-    from: usize,
-    /// CPU of the receiver
-    #[arg(long, default_value_t = 1)]
-    to: usize,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
 }
 
-/// A program that takes readings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Subject {
-    Ours,
-    Dpdk,
-}
-
-impl rounds::Subject for Subject {
-    fn title(self) -> &'static str {
-        match self {
-            Subject::Ours => "linerate, crossbeam and rtrb",
-            Subject::Dpdk => "DPDK",
-        }
-    }
-}
-
-/// A cost in nanoseconds per item.
-#[derive(Clone, Debug)]
-struct Cost {
-    what: String,
-    burst: usize,
-    nanoseconds: f64,
-}
-
-/// The costs printed by one run of a program.
-#[derive(Clone, Debug)]
-struct Reading(Vec<Cost>);
-
-impl Reading {
-    fn of(&self, what: &str, burst: usize) -> Option<f64> {
-        self.0.iter().find(|cost| cost.what == what && cost.burst == burst).map(|cost| cost.nanoseconds)
-    }
-}
-
-impl fmt::Display for Reading {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let costs =
-            self.0.iter().map(|cost| format!("{} by {}: {:.1} ns", cost.what, cost.burst, cost.nanoseconds));
-        f.write_str(&costs.collect::<Vec<_>>().join(", "))
-    }
-}
-
-type Readings = Rounds<Subject, Reading>;
-
-/// Comparisons: ours, theirs, the program that measures theirs, and items per call. The target of every ratio is at
-/// least 1.
-const PAIRS: [(&str, &str, Subject, usize); 7] = [
-    ("ring", "crossbeam", Subject::Ours, 1),
-    ("ring", "rtrb", Subject::Ours, 1),
-    ("ring", "rte_ring", Subject::Dpdk, 1),
-    ("ring", "rtrb", Subject::Ours, 32),
-    ("ring", "rte_ring", Subject::Dpdk, 32),
-    ("pool", "rte_mempool", Subject::Dpdk, 1),
-    ("pool", "rte_mempool", Subject::Dpdk, 32),
+/// What is measured, and items per call.
+const SUBJECTS: [(&str, usize); 12] = [
+    ("ring", 1),
+    ("crossbeam", 1),
+    ("rtrb", 1),
+    ("rte_ring", 1),
+    ("ring", 32),
+    ("ring-slices", 32),
+    ("rtrb", 32),
+    ("rte_ring", 32),
+    ("pool", 1),
+    ("rte_mempool", 1),
+    ("pool", 32),
+    ("rte_mempool", 32),
 ];
+/// Ratios to report: ours, theirs. No cost of ours should be more.
+const PAIRS: [(usize, usize); 9] = [(0, 1), (0, 2), (0, 3), (4, 6), (4, 7), (5, 6), (5, 7), (8, 9), (10, 11)];
 
-/// Measures, prints each reading and finally the table.
-pub(crate) fn rings(arguments: &RingsArguments) -> Result<()> {
+/// Builds both programs and measures.
+pub(super) fn run(arguments: &Arguments) -> Result<()> {
+    let options = &arguments.options;
+    options.validate()?;
     packages::ensure(packages::RINGS)?;
-    command::run(
-        &cargo(&["build", "--release", "--package", "linerate-benches", "--bin", "handover"]),
-        BUILD,
-    )?;
+    let program = ["build", "--release", "--package", "linerate-benches", "--bin", "handover"];
+    command::run(&cargo(&program), BUILD)?;
     compile()?;
-    let progress = Progress::new(2 * arguments.rounds)?;
-    let subjects = [Subject::Ours, Subject::Dpdk];
-    let readings = Rounds::take(arguments.rounds, &subjects, &progress, |subject| read(arguments, subject))?;
-    match arguments.output {
-        Output::Table => print!("{}", table(&readings)),
-        Output::Json => println!("{:#}", json(&readings)),
+    comparison().run(options, |subject| read(arguments, SUBJECTS[subject]))
+}
+
+fn comparison() -> Comparison {
+    let pair = |(ours, theirs)| Pair { ours, theirs, column: 0, goal: Some(Goal::AtMost(1.0)) };
+    Comparison {
+        title: "linerate's rings and pool beside others: ratios of costs",
+        labels: &["items a call", "kind"],
+        columns: &COLUMNS,
+        subjects: SUBJECTS.map(|(what, burst)| vec![burst.to_string(), what.to_owned()]).to_vec(),
+        pairs: PAIRS.map(pair).to_vec(),
+        huge_pages: 0,
     }
-    readings.validate(&progress)
 }
 
 fn program() -> std::path::PathBuf {
@@ -126,82 +83,24 @@ fn compile() -> Result<()> {
     command::run(&compiler, BUILD)
 }
 
-fn read(arguments: &RingsArguments, subject: Subject) -> Result<Reading> {
+fn read(arguments: &Arguments, (what, burst): (&str, usize)) -> Result<Values> {
+    let (from, to) = (arguments.options.switch_cpu, arguments.options.guest_cpu);
+    let (items, burst) = (arguments.items.to_string(), burst.to_string());
     let mut command = Command::new("timeout");
     command.args(["--kill-after=10", LIMIT]);
-    let (from, to, items) = (arguments.from, arguments.to, arguments.items.to_string());
-    match subject {
-        Subject::Ours => {
-            command.arg(command::target().join("release/handover"));
-            command.args(["--from", &from.to_string(), "--to", &to.to_string(), "--items", &items]);
-        }
-        Subject::Dpdk => {
-            // The main thread of EAL is the receiver.
-            let (cores, main) = (format!("(0)@{to},(1)@{from}"), "0");
-            command.arg(program()).args(["--lcores", &cores, "--main-lcore", main, "--no-huge", "-m", "64"]);
-            command.args(["--no-pci", "--no-telemetry", "--log-level=error", "--", &items]);
-        }
+    if what.starts_with("rte_") {
+        // The main thread of EAL is the receiver.
+        let cores = format!("(0)@{to},(1)@{from}");
+        command.arg(program()).args(["--lcores", &cores, "--main-lcore", "0", "--no-huge", "-m", "64"]);
+        command.args(["--no-pci", "--no-telemetry", "--log-level=error", "--", what, &burst, &items]);
+    } else {
+        command.arg(command::target().join("release/handover")).args([what, &burst, "--items", &items]);
+        command.args(["--from", &from.to_string(), "--to", &to.to_string()]);
     }
     let said = command::output(&mut command)?;
     // EAL prints messages before the program does.
-    let line = said.lines().find(|line| line.starts_with("[{")).unwrap_or_default();
-    parse(line).with_context(|| format!("it said {said:?}"))
-}
-
-fn parse(line: &str) -> Option<Reading> {
-    let costs: serde_json::Value = serde_json::from_str(line).ok()?;
-    let cost = |cost: &serde_json::Value| {
-        Some(Cost {
-            what: cost["what"].as_str()?.to_owned(),
-            burst: cost["burst"].as_u64()? as usize,
-            nanoseconds: cost["nanoseconds"].as_f64()?,
-        })
-    };
-    costs.as_array()?.iter().map(cost).collect::<Option<_>>().map(Reading)
-}
-
-/// The median of a cost.
-fn cost(readings: &Readings, subject: Subject, what: &'static str, burst: usize) -> f64 {
-    readings.median_of(subject, |reading| reading.of(what, burst)).unwrap_or(f64::NAN)
-}
-
-/// Cost of theirs relative to ours.
-fn ratio(
-    readings: &Readings,
-    (ours, theirs, subject, burst): (&'static str, &'static str, Subject, usize),
-) -> f64 {
-    cost(readings, subject, theirs, burst) / cost(readings, Subject::Ours, ours, burst)
-}
-
-fn table(readings: &Readings) -> String {
-    let mut text = format!(
-        "{:<10}{:<14}{:>8}{:>12}{:>12}{:>10}\n",
-        "OURS", "THEIRS", "BURST", "OURS NS", "THEIRS NS", "RATIO"
-    );
-    for pair in PAIRS {
-        let (ours, theirs, subject, burst) = pair;
-        let (one, other) =
-            (cost(readings, Subject::Ours, ours, burst), cost(readings, subject, theirs, burst));
-        let word = if ratio(readings, pair) >= 1.0 { "met" } else { "missed" };
-        // Writing to a String cannot fail.
-        let _ = writeln!(
-            text,
-            "{ours:<10}{theirs:<14}{burst:>8}{one:>12.2}{other:>12.2}{:>10.2} {word}",
-            ratio(readings, pair)
-        );
-    }
-    text
-}
-
-fn json(readings: &Readings) -> serde_json::Value {
-    let pairs = PAIRS.map(|pair| {
-        let (ours, theirs, subject, burst) = pair;
-        json!({
-            "ours": ours, "theirs": theirs, "burst": burst, "ratio": ratio(readings, pair),
-            "ours_ns": cost(readings, Subject::Ours, ours, burst), "theirs_ns": cost(readings, subject, theirs, burst),
-        })
-    });
-    json!({ "pairs": pairs })
+    let cost = said.lines().last().and_then(|line| line.parse().ok());
+    Ok(vec![Some(cost.with_context(|| format!("the program printed {said:?}"))?)])
 }
 
 #[cfg(test)]
@@ -209,13 +108,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn theirs_over_ours_is_of_medians_and_above_one_where_ours_is_cheaper() {
-        let cost = |what: &str, nanoseconds| Cost { what: what.into(), burst: 32, nanoseconds };
-        let ours = [2.0, 9.0, 1.0].map(|ns| Some(Reading(vec![cost("ring", ns), cost("rtrb", 2.0 * ns)])));
-        let theirs = [3.0, 3.0, 8.0].map(|ns| Some(Reading(vec![cost("rte_ring", ns)])));
-        let readings = Rounds::of([(Subject::Ours, ours.to_vec()), (Subject::Dpdk, theirs.to_vec())]);
-        assert!((ratio(&readings, PAIRS[3]) - 2.0).abs() < 1e-9);
-        assert!((ratio(&readings, PAIRS[4]) - 1.5).abs() < 1e-9);
-        assert!(table(&readings).contains("1.50 met"), "{}", table(&readings));
+    fn pairs_have_the_same_number_of_items_in_a_call() {
+        let comparison = comparison();
+        let names: Vec<_> = comparison.pairs.iter().map(|pair| comparison.pair_name(pair)).collect();
+        assert_eq!(names[0], "1 ring over crossbeam");
+        assert!(PAIRS.iter().all(|(ours, theirs)| SUBJECTS[*ours].1 == SUBJECTS[*theirs].1));
     }
 }

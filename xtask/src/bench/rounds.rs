@@ -1,155 +1,165 @@
-//! Measures several subjects in turn, round by round, and provides medians and per-round ratios. The type of a reading
-//! and the way to take it belong to each bench.
+//! Interleaved readings: one of each subject, then the next round. The distance of the two CPUs is measured before and
+//! after each reading, because a hypervisor may move them, and only readings at the same class of distance are compared.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use anyhow::{Result, bail};
+use measure::distance::{self, Class};
+use measure::statistics;
 
+use super::Options;
+use super::comparison::{Comparison, Pair};
 use super::progress::Progress;
-use super::report::median;
 
-/// A subject of the measurement.
-pub(super) trait Subject: Copy + Ord {
-    /// Title for readers.
-    fn title(self) -> &'static str;
+/// The values of a reading, by column.
+pub(super) type Values = Vec<Option<f64>>;
+
+/// A reading, with the greater class of its distances. The class is `None` if the distance cannot be measured, such as on
+/// a single CPU.
+#[derive(Clone, Debug)]
+pub(super) struct Reading {
+    pub(super) values: Values,
+    pub(super) class: Option<Class>,
 }
 
 /// The readings of each subject by round; `None` if a reading failed.
-pub(super) struct Rounds<S, R> {
-    readings: BTreeMap<S, Vec<Option<R>>>,
-}
+pub(super) struct Rounds(pub(super) Vec<Vec<Option<Reading>>>);
 
-impl<S: Subject, R: std::fmt::Display> Rounds<S, R> {
-    /// Takes a reading of each of `subjects`, then starts the next round, so that the readings of a round are taken
-    /// within minutes. Prints each reading. A signal ends the measurement; the result then has complete rounds and
-    /// possibly a partial one.
+impl Rounds {
+    /// Takes all readings and prints each. A signal ends the measurement; the last round is then possibly incomplete.
     pub(super) fn take(
-        rounds: usize,
-        subjects: &[S],
+        comparison: &Comparison,
+        options: &Options,
         progress: &Progress,
-        read: impl Fn(S) -> Result<R>,
-    ) -> Result<Self> {
-        if rounds == 0 {
-            bail!("no round, no reading: --rounds starts at 1");
-        }
-        let mut readings = BTreeMap::<S, Vec<Option<R>>>::new();
-        for (round, &subject) in (1..=rounds).flat_map(|round| subjects.iter().map(move |s| (round, s))) {
+        read: impl Fn(usize) -> Result<Values>,
+    ) -> Self {
+        let count = comparison.subjects.len();
+        let mut readings = vec![Vec::new(); count];
+        for (round, subject) in (1..=options.rounds).flat_map(|round| (0..count).map(move |s| (round, s))) {
             if progress.is_interrupted() {
                 break;
             }
-            let title = format!("round {round}, {}", subject.title());
+            let title = format!("round {round}, {}", comparison.name(subject));
             progress.begin(&title);
-            let reading = read(subject);
+            let taken = one(comparison, [options.switch_cpu, options.guest_cpu], || read(subject));
             if progress.is_interrupted() {
                 break;
             }
-            match &reading {
-                Ok(reading) => progress.end(&format!("{title}: {reading}")),
-                Err(error) => progress.end(&format!("{title}: no reading: {error:#}")),
-            }
-            readings.entry(subject).or_default().push(reading.ok());
+            readings[subject].push(match taken {
+                Ok((reading, shown)) => {
+                    progress.end(&format!("{title}: {shown}"));
+                    Some(reading)
+                }
+                Err(error) => {
+                    progress.end(&format!("{title}: no reading: {error:#}"));
+                    None
+                }
+            });
         }
-        Ok(Self { readings })
+        Self(readings)
     }
-}
 
-impl<S: Subject, R> Rounds<S, R> {
     /// Returns an error if the measurement was interrupted, or if a subject has no reading.
-    pub(super) fn validate(&self, progress: &Progress) -> Result<()> {
+    pub(super) fn validate(&self, comparison: &Comparison, progress: &Progress) -> Result<()> {
         if progress.is_interrupted() {
             bail!("interrupted after {}: the result is of what was measured by then", progress.done());
         }
-        for (subject, readings) in &self.readings {
-            if readings.iter().all(Option::is_none) {
-                bail!("no reading of {}", subject.title());
-            }
+        match self.0.iter().position(|readings| readings.iter().all(Option::is_none)) {
+            Some(subject) => bail!("no reading of {}: see the messages above", comparison.name(subject)),
+            None => Ok(()),
         }
-        Ok(())
     }
 
-    /// A field of all readings of a subject.
-    pub(super) fn all(&self, subject: S, field: fn(&R) -> f64) -> Vec<f64> {
-        self.of_subject(subject).map(field).collect()
+    /// The classes of distances that occur.
+    pub(super) fn classes(&self) -> BTreeSet<Option<Class>> {
+        self.0.iter().flatten().flatten().map(|reading| reading.class).collect()
     }
 
-    /// The median of an optional field of a subject's readings.
-    pub(super) fn median_of(&self, subject: S, field: impl Fn(&R) -> Option<f64>) -> Option<f64> {
-        median(self.of_subject(subject).filter_map(field).collect())
+    /// The values of a subject's column at one class of distances.
+    pub(super) fn values(&self, subject: usize, column: usize, class: Option<Class>) -> Vec<f64> {
+        let readings = self.0[subject].iter().flatten().filter(|reading| reading.class == class);
+        readings.filter_map(|reading| reading.values[column]).collect()
     }
 
-    /// The median of a field of a subject's readings.
-    pub(super) fn median(&self, subject: S, field: fn(&R) -> f64) -> Option<f64> {
-        median(self.all(subject, field))
+    /// Number of a subject's readings at one class of distances.
+    pub(super) fn count(&self, subject: usize, class: Option<Class>) -> usize {
+        self.0[subject].iter().flatten().filter(|reading| reading.class == class).count()
     }
 
-    /// All measured subjects.
-    pub(super) fn subjects(&self) -> impl Iterator<Item = &S> {
-        self.readings.keys()
-    }
-
-    /// The readings of a subject.
-    pub(super) fn of_subject(&self, subject: S) -> impl Iterator<Item = &R> {
-        self.readings.get(&subject).into_iter().flatten().flatten()
-    }
-
-    /// The readings of two subjects in each round that has both.
-    pub(super) fn both(&self, ours: S, theirs: S) -> impl Iterator<Item = (&R, &R)> {
-        let of = |subject| self.readings.get(&subject).into_iter().flatten();
-        of(ours).zip(of(theirs)).filter_map(|(a, b)| Some((a.as_ref()?, b.as_ref()?)))
-    }
-
-    /// Ratios of ours to theirs in each round that has both.
-    pub(super) fn ratios(&self, ours: S, theirs: S, field: fn(&R) -> f64) -> Vec<f64> {
-        self.both(ours, theirs).map(|(a, b)| field(a) / field(b)).collect()
-    }
-
-    /// The median of the per-round ratios.
-    pub(super) fn ratio(&self, ours: S, theirs: S, field: fn(&R) -> f64) -> Option<f64> {
-        median(self.ratios(ours, theirs, field))
+    /// The ratios of a pair in each round that has both readings at this class of distances.
+    pub(super) fn ratios(&self, pair: &Pair, class: Option<Class>) -> Vec<f64> {
+        let value = |reading: &Option<Reading>| {
+            reading.as_ref().filter(|reading| reading.class == class)?.values[pair.column]
+        };
+        let both = self.0[pair.ours].iter().zip(&self.0[pair.theirs]);
+        both.filter_map(|(ours, theirs)| Some(value(ours)? / value(theirs)?)).collect()
     }
 }
 
-#[cfg(test)]
-impl<S: Subject, R> Rounds<S, R> {
-    /// Synthetic readings.
-    pub(super) fn of(readings: impl IntoIterator<Item = (S, Vec<Option<R>>)>) -> Self {
-        Self { readings: readings.into_iter().collect() }
+/// Takes one reading. Returns it, and its values as text.
+fn one(
+    comparison: &Comparison,
+    cpus: [usize; 2],
+    read: impl Fn() -> Result<Values>,
+) -> Result<(Reading, String)> {
+    let before = distance::wait_while_far(cpus);
+    let values = read()?;
+    let distances = before.zip(distance::between(cpus));
+    let shown = comparison.columns.iter().zip(&values);
+    let mut shown: Vec<_> =
+        shown.map(|(column, value)| format!("{} {}", column.heading, column.shown(*value))).collect();
+    if let Some((before, after)) = distances {
+        shown.push(format!("distance {before:.0} and {after:.0} ns"));
     }
+    let class = distances.map(|(before, after)| Class::of(before.max(after)));
+    Ok((Reading { values, class }, shown.join(", ")))
+}
+
+/// The median. Of pairs it is the median of the rounds' ratios and not the ratio of medians, because a round is measured
+/// within minutes.
+pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
+    statistics::median(&mut values)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::comparison::Goal;
+    use super::super::comparison::tests::comparison;
     use super::*;
-
-    impl Subject for u8 {
-        fn title(self) -> &'static str {
-            "a number"
-        }
-    }
 
     #[test]
     fn subjects_take_turns_and_a_round_without_both_gives_no_ratio() {
-        let progress = Progress::new(6).unwrap();
+        let (comparison, progress) = (comparison(Goal::AtLeast(2.0)), Progress::new(6).unwrap());
         let turn = std::cell::Cell::new(0.0);
-        let read = |subject: u8| {
+        let rounds = Rounds::take(&comparison, &Options::of_test(3), &progress, |subject| {
             turn.set(turn.get() + 1.0);
-            // The third reading of subject 2 fails.
-            anyhow::ensure!(subject != 2 || turn.get() < 5.0, "it fell over");
-            Ok(turn.get())
-        };
-        let rounds = Rounds::take(3, &[1, 2], &progress, read).unwrap();
-        assert_eq!(rounds.all(1, |r| *r), [1.0, 3.0, 5.0]);
-        assert_eq!(rounds.all(2, |r| *r), [2.0, 4.0]);
-        assert_eq!(rounds.ratios(1, 2, |r| *r), [0.5, 0.75]);
-        assert_eq!(rounds.median(1, |r| *r), Some(3.0));
-        assert!(rounds.validate(&progress).is_ok());
+            anyhow::ensure!(turn.get() != 4.0, "no frame arrived");
+            Ok(vec![Some(turn.get()), (subject == 0).then_some(1.0)])
+        });
+        assert_eq!((rounds.values(0, 0, None), rounds.count(1, None)), (vec![1.0, 3.0, 5.0], 2));
+        assert_eq!(rounds.ratios(&comparison.pairs[0], None), [1.0 / 2.0, 5.0 / 6.0]);
+        assert!(rounds.values(1, 1, None).is_empty() && rounds.validate(&comparison, &progress).is_ok());
     }
 
     #[test]
     fn a_subject_without_any_reading_is_an_error() {
-        let progress = Progress::new(1).unwrap();
-        let rounds = Rounds::<u8, f64>::of([(1, vec![Some(1.0)]), (2, vec![None])]);
-        assert!(rounds.validate(&progress).is_err() && rounds.ratio(1, 2, |r| *r).is_none());
-        assert!(Rounds::take(0, &[1_u8], &progress, |_| Ok(1.0)).is_err());
+        let (comparison, progress) = (comparison(Goal::AtLeast(2.0)), Progress::new(2).unwrap());
+        let reading = Reading { values: vec![Some(1.0), None], class: None };
+        let rounds = Rounds(vec![vec![Some(reading)], vec![None]]);
+        let error = rounds.validate(&comparison, &progress).unwrap_err().to_string();
+        assert!(error.starts_with("no reading of split ovs"), "{error}");
+    }
+
+    #[test]
+    fn readings_of_different_classes_are_not_compared() {
+        let read = |class| Some(Reading { values: vec![Some(4.0), None], class: Some(class) });
+        let rounds = Rounds(vec![
+            vec![read(Class::Near), read(Class::Far), read(Class::Near)],
+            vec![read(Class::Near), read(Class::Near), read(Class::Far)],
+        ]);
+        let pair = comparison(Goal::AtLeast(2.0)).pairs[0];
+        let classes = [Some(Class::Near), Some(Class::Far)];
+        assert!(rounds.classes().into_iter().eq(classes));
+        assert_eq!(classes.map(|class| rounds.ratios(&pair, class).len()), [1, 0]);
     }
 }

@@ -13,14 +13,14 @@ const MEASURE: Duration = Duration::from_mins(10);
 
 /// Arguments of the program.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct ScaleArguments {
+pub(crate) struct Arguments {
     /// Arguments of the program: see `cargo xtask bench scale -- --help`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
     arguments: Vec<OsString>,
 }
 
 /// Runs the program, which prints the results.
-pub(crate) fn scale(arguments: &ScaleArguments) -> Result<()> {
+pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let packages = ["build", "--release", "--package", "linerate", "--package", "linerate-benches"];
     command::run(&cargo(&packages), BUILD)?;
     let mut program = std::process::Command::new(command::target().join("release/scale"));

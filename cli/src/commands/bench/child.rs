@@ -1,4 +1,4 @@
-//! Child processes of a benchmark: a switch or a guest, supervised, with their output in a file.
+//! Child processes of a measuring command: a switch or a guest, supervised, with their output in a file.
 
 use super::supervise::GRACE;
 use console::Diagnostic;
@@ -15,21 +15,24 @@ const SHOWN: usize = 12;
 
 /// How to start a child.
 #[derive(Clone, Debug)]
-pub(super) struct Start {
+pub(in crate::commands) struct Start {
     /// Display name.
-    pub(super) name: &'static str,
+    pub(in crate::commands) name: &'static str,
     /// The command and its arguments.
-    pub(super) words: Vec<OsString>,
+    pub(in crate::commands) words: Vec<OsString>,
 }
 
 impl Start {
     /// A shell command.
-    pub(super) fn shell(name: &'static str, command: &str) -> Self {
+    pub(in crate::commands) fn shell(name: &'static str, command: &str) -> Self {
         Self { name, words: ["/bin/sh", "-c", command].map(OsString::from).into() }
     }
 
     /// This program with the given arguments.
-    pub(super) fn own(name: &'static str, words: &[impl AsRef<str>]) -> Result<Self, Diagnostic> {
+    pub(in crate::commands) fn own(
+        name: &'static str,
+        words: &[impl AsRef<str>],
+    ) -> Result<Self, Diagnostic> {
         let mut all = vec![own()?];
         all.extend(words.iter().map(|word| OsString::from(word.as_ref())));
         Ok(Self { name, words: all })
@@ -38,13 +41,13 @@ impl Start {
 
 fn own() -> Result<OsString, Diagnostic> {
     let remedy = "allow this program to execute itself";
-    let path = std::env::current_exe().map_err(|e| Diagnostic::failed("linerate bench", e, remedy))?;
+    let path = std::env::current_exe().map_err(|e| Diagnostic::failed("linerate", e, remedy))?;
     Ok(path.into())
 }
 
 /// A running child; terminated on drop.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(in crate::commands) struct Running {
     name: &'static str,
     supervise: Child,
     log: PathBuf,
@@ -53,7 +56,7 @@ pub(super) struct Running {
 
 impl Running {
     /// Starts the child with its output in a file in `folder`.
-    pub(super) fn start(start: &Start, folder: &Path) -> Result<Self, Diagnostic> {
+    pub(in crate::commands) fn start(start: &Start, folder: &Path) -> Result<Self, Diagnostic> {
         let name = start.name;
         let failed = |e: std::io::Error| Diagnostic::failed(name, e, "check that it can be started manually");
         let log = folder.join(format!("{}.log", name.replace(' ', "-")));
@@ -65,12 +68,12 @@ impl Running {
     }
 
     /// Display name.
-    pub(super) fn name(&self) -> &'static str {
+    pub(in crate::commands) fn name(&self) -> &'static str {
         self.name
     }
 
     /// Whether the child has ended by itself.
-    pub(super) fn has_ended(&mut self) -> bool {
+    pub(in crate::commands) fn has_ended(&mut self) -> bool {
         if self.status.is_none() {
             self.status = self.supervise.try_wait().ok().flatten();
         }
@@ -78,12 +81,12 @@ impl Running {
     }
 
     /// Describes the exit status.
-    pub(super) fn how(&self) -> String {
+    pub(in crate::commands) fn how(&self) -> String {
         self.status.map_or_else(|| "it runs".to_owned(), |status| status.to_string())
     }
 
     /// Returns the last lines of its output, for an error.
-    pub(super) fn words(&self) -> String {
+    pub(in crate::commands) fn words(&self) -> String {
         let bytes = std::fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();

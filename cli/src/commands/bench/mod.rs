@@ -7,10 +7,10 @@
 //! `checkpoint` is the file of trials, `report` prints results, and `compare` compares them.
 
 mod checkpoint;
-mod child;
+pub(in crate::commands) mod child;
 mod command;
 mod compare;
-mod folder;
+pub(in crate::commands) mod folder;
 mod opposite;
 mod parts;
 mod report;

@@ -1,13 +1,16 @@
-//! Guests of the demonstration: child processes of this program.
+//! Guests of the demonstration: child processes of this program, which end with it.
 
 use super::Cpus;
 use crate::args::guest::{DemoArgs, FrameSize};
+use crate::commands::bench::child::{Running, Start};
+use crate::commands::bench::folder::Folder;
 use console::Diagnostic;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+
+/// Sockets of the switch that guests connect to.
+pub(super) const SOCKETS: [&str; 2] = ["guest0", "guest1"];
 
 /// Running guests; terminated on drop.
-pub(super) struct Guests(Vec<Child>);
+pub(super) struct Guests(Vec<Running>);
 
 impl Guests {
     /// Starts one process per CPU for guests; a single process runs both.
@@ -15,83 +18,52 @@ impl Guests {
         args: &DemoArgs,
         size: FrameSize,
         cpus: &Cpus,
-        sockets: &[PathBuf; 2],
+        folder: &Folder,
     ) -> Result<Self, Diagnostic> {
-        let mut guests = Self(Vec::new());
-        match cpus.guests.as_slice() {
-            [a, b] => {
-                guests.spawn(args, size, *a, &sockets[..1], 0)?;
-                guests.spawn(args, size, *b, &sockets[1..], 1)?;
-            }
-            other => guests.spawn(args, size, other.first().copied().flatten(), sockets, 0)?,
-        }
-        Ok(guests)
+        let start = |name, cpu, first, sockets| {
+            let words = words(args, size, cpu, first, sockets, folder);
+            Running::start(&Start::own(name, &words)?, folder.path())
+        };
+        let guests = match cpus.guests.as_slice() {
+            [a, b] => vec![start("guest 0", *a, 0, &SOCKETS[..1])?, start("guest 1", *b, 1, &SOCKETS[1..])?],
+            other => vec![start("the guests", other.first().copied().flatten(), 0, &SOCKETS)?],
+        };
+        Ok(Self(guests))
     }
 
-    fn spawn(
-        &mut self,
-        args: &DemoArgs,
-        size: FrameSize,
-        cpu: Option<usize>,
-        sockets: &[PathBuf],
-        first: usize,
-    ) -> Result<(), Diagnostic> {
-        let failed =
-            |e: std::io::Error| Diagnostic::failed("demo", e, "allow this program to execute itself");
-        let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-        command.args([
-            "guest",
-            "--wait",
-            "--mode",
-            "macswap",
-            "--ring",
-            args.ring.name(),
-            "--output",
-            "json",
-        ]);
-        command.args(["--descriptors", args.descriptors.name()]);
-        command.args(["--size", &size.to_string(), "--in-flight", &args.in_flight.to_string()]);
-        command.args(["--mac", &format!("02:00:00:00:00:{:02x}", first + 1)]);
-        if sockets.len() == 1 {
-            command.args(["--peer", &format!("02:00:00:00:00:{:02x}", 2 - first)]);
-        }
-        for socket in sockets {
-            command.arg("--connect").arg(socket);
-        }
-        if let Some(cpu) = cpu {
-            command.args(["--cpu", &cpu.to_string()]);
-        }
-        self.0.push(command.stdout(Stdio::null()).stdin(Stdio::null()).spawn().map_err(failed)?);
-        Ok(())
-    }
-
-    /// Returns an error if a guest has ended by itself; its own message is already printed.
+    /// Returns an error with the guest's output if a guest has ended by itself.
     pub(super) fn check(&mut self) -> Result<(), Diagnostic> {
-        for child in &mut self.0 {
-            if let Ok(Some(status)) = child.try_wait() {
-                let reason = format!("a guest ended with {status}");
-                return Err(Diagnostic::failed("demo", reason, "see its message above"));
+        match self.0.iter_mut().find_map(|child| child.has_ended().then_some(&*child)) {
+            None => Ok(()),
+            Some(child) => {
+                let reason = format!("{} exited ({}); {}", child.name(), child.how(), child.words());
+                Err(Diagnostic::failed("demo", reason, "correct the reason that its output states"))
             }
         }
-        Ok(())
-    }
-
-    /// Terminates the guests and waits for them.
-    pub(super) fn stop(self) {
-        drop(self);
     }
 }
 
-impl Drop for Guests {
-    fn drop(&mut self) {
-        for child in &self.0 {
-            if let Some(pid) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
-                // Fails only if the guest has already ended.
-                let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-            }
-        }
-        for child in &mut self.0 {
-            let _ = child.wait();
-        }
-    }
+/// Arguments of a guest process with the devices `sockets`, numbered from `first`.
+fn words(
+    args: &DemoArgs,
+    size: FrameSize,
+    cpu: Option<usize>,
+    first: usize,
+    sockets: &[&str],
+    folder: &Folder,
+) -> Vec<String> {
+    let mac = |number: usize| format!("02:00:00:00:00:{number:02x}");
+    let words = ["guest", "--wait", "--mode", "macswap", "--output", "json"].map(str::to_owned);
+    let pairs = [
+        ("--ring", args.ring.name().to_owned()),
+        ("--descriptors", args.descriptors.name().to_owned()),
+        ("--size", size.to_string()),
+        ("--in-flight", args.in_flight.to_string()),
+        ("--mac", mac(first + 1)),
+    ];
+    let peer = (sockets.len() == 1).then(|| ("--peer", mac(2 - first)));
+    let cpu = cpu.map(|cpu| ("--cpu", cpu.to_string()));
+    let connect = sockets.iter().map(|socket| ("--connect", folder.socket(socket)));
+    let pairs = pairs.into_iter().chain(peer).chain(cpu).chain(connect);
+    words.into_iter().chain(pairs.flat_map(|(flag, value)| [flag.to_owned(), value])).collect()
 }

@@ -9,16 +9,17 @@ mod reading;
 mod show;
 
 use crate::args::guest::{DemoArgs, FrameSize};
+use crate::commands::bench::folder::Folder;
 use crate::host::Host;
 use bridge::Switch;
 use bridge::{BridgeConfig, PortConfig};
 use console::Diagnostic;
 use engine::{Engine, EngineConfig, Polling, QueueFull, Rss, WorkerConfig};
-use guests::Guests;
+use guests::{Guests, SOCKETS};
+use measure::distance;
 use port::vhost_user::{Options, VhostUser};
 use reading::{Reading, Report};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -47,6 +48,13 @@ impl Cpus {
             [switch, a, b, ..] => Self { switch: Some(*switch), guests: vec![Some(*a), Some(*b)] },
         }
     }
+
+    /// Round-trip times of a cache line between the switch's CPU and each of the guests', in nanoseconds, while they are
+    /// idle. A hypervisor may move CPUs, and rates change by a multiple with their distance.
+    fn distances(&self) -> Vec<f64> {
+        let pairs = self.guests.iter().filter_map(|guest| Some([self.switch?, (*guest)?]));
+        pairs.filter_map(distance::between).collect()
+    }
 }
 
 /// Runs the demonstration.
@@ -56,14 +64,19 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, ending.clone())?;
     }
-    let sockets = Sockets::new()?;
-    let engine = start_switch(&cpus, &sockets)?;
+    let mut folder = Folder::new()?;
+    let engine = start_switch(&cpus, &folder)?;
     let default = [FrameSize::Bytes(64), FrameSize::Mix];
     let sizes = if args.sizes.is_empty() { &default[..] } else { &args.sizes };
     let mut report = Report::new(args, &cpus);
     for &size in sizes {
-        if let Some(run) = measure(args, size, &cpus, &sockets, &engine, &ending)? {
-            report.runs.push(run);
+        match measure(args, size, &cpus, &folder, &engine, &ending) {
+            Ok(run) => report.runs.extend(run),
+            Err(error) => {
+                // The output of the guests stays there.
+                folder.keep();
+                return Err(error);
+            }
         }
         if ending.load(Ordering::Relaxed) {
             break;
@@ -78,39 +91,16 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sockets in a temporary directory, which is deleted on drop.
-struct Sockets(PathBuf);
-
-impl Sockets {
-    fn new() -> Result<Self, Diagnostic> {
-        let dir = std::env::temp_dir().join(format!("linerate-demo-{}", std::process::id()));
-        let remedy = "set TMPDIR to a writable directory";
-        std::fs::create_dir(&dir).map_err(|e| Diagnostic::failed(dir.display(), e, remedy))?;
-        Ok(Self(dir))
-    }
-
-    fn path(&self, guest: usize) -> PathBuf {
-        self.0.join(format!("guest{guest}.sock"))
-    }
-}
-
-impl Drop for Sockets {
-    fn drop(&mut self) {
-        // A directory that cannot be removed stays in the temporary directory.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn start_switch(cpus: &Cpus, sockets: &Sockets) -> anyhow::Result<Engine> {
+fn start_switch(cpus: &Cpus, folder: &Folder) -> anyhow::Result<Engine> {
     let switch = Arc::new(Switch::new(2));
     switch.add_bridge("demo", BridgeConfig::default())?;
     let worker = WorkerConfig { cpu: cpus.switch, polling: Polling::Adaptive, queue_full: QueueFull::Drop };
     let engine =
         Engine::start(EngineConfig { workers: vec![worker], max_ports: 2, rss: Rss::default() }, &*switch)?;
-    for guest in 0..2 {
-        let id = engine.reserve(&format!("guest{guest}"))?;
+    for guest in SOCKETS {
+        let id = engine.reserve(guest)?;
         switch.add_port(id, "demo", &PortConfig::default())?;
-        let port = VhostUser::listen(sockets.path(guest), Options::default())?;
+        let port = VhostUser::listen(folder.socket(guest), Options::default())?;
         engine.add_reserved(id, Box::new(port))?;
     }
     Ok(engine)
@@ -121,14 +111,14 @@ fn measure(
     args: &DemoArgs,
     size: FrameSize,
     cpus: &Cpus,
-    sockets: &Sockets,
+    folder: &Folder,
     engine: &Engine,
     ending: &AtomicBool,
 ) -> anyhow::Result<Option<Reading>> {
-    let paths: [PathBuf; 2] = [sockets.path(0), sockets.path(1)];
     let mut live = show::Live::new(args.output);
     live.announce(size);
-    let mut guests = Guests::start(args, size, cpus, &paths)?;
+    let before_guests = cpus.distances();
+    let mut guests = Guests::start(args, size, cpus, folder)?;
     wait_for_guests(engine, &mut guests, ending)?;
     sleep(WARM_UP, ending);
     let (before, began) = (engine.snapshot(), Instant::now());
@@ -142,9 +132,10 @@ fn measure(
         last = now;
     }
     live.end();
-    let reading = Reading::between(size, &before, &engine.snapshot());
-    guests.stop();
+    let mut reading = Reading::between(size, &before, &engine.snapshot());
+    drop(guests);
     wait_until(ending, || engine.snapshot().ports.iter().all(|port| port.state != "connected"));
+    reading.distances_ns = [before_guests, cpus.distances()].concat();
     Ok((reading.packets > 0).then_some(reading))
 }
 
@@ -157,7 +148,7 @@ fn wait_for_guests(engine: &Engine, guests: &mut Guests, ending: &AtomicBool) ->
         return Ok(());
     }
     guests.check()?;
-    let remedy = "see the guests' messages above, or try another --ring";
+    let remedy = "try another --ring";
     Err(Diagnostic::failed("demo", "the guests did not connect within 10 s", remedy).into())
 }
 
@@ -177,13 +168,6 @@ fn sleep(time: Duration, ending: &AtomicBool) {
     while Instant::now() < until && !ending.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(10).min(until.saturating_duration_since(Instant::now())));
     }
-}
-
-/// Model name of the processor, as reported by the kernel.
-fn processor() -> String {
-    let info = std::fs::read_to_string(Path::new("/proc/cpuinfo")).unwrap_or_default();
-    let name = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    name.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.to_owned())
 }
 
 #[cfg(test)]

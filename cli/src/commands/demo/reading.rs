@@ -1,8 +1,9 @@
 //! Measurements between two snapshots.
 
-use super::{Cpus, processor};
+use super::Cpus;
 use crate::args::guest::{DemoArgs, FrameSize};
 use engine::{PortSnapshot, Snapshot};
+use measure::Processor;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -21,7 +22,7 @@ pub(super) struct Report {
 impl Report {
     pub(super) fn new(args: &DemoArgs, cpus: &Cpus) -> Self {
         Self {
-            processor: processor(),
+            processor: Processor::here().name,
             switch_cpu: cpus.switch,
             guest_cpus: cpus.guests.clone(),
             ring: args.ring.to_string(),
@@ -46,6 +47,8 @@ pub(super) struct Reading {
     pub(super) empty_polls: f64,
     pub(super) packets_per_burst: f64,
     pub(super) kernel: String,
+    /// Round trip of a cache line between the switch's CPU and those of the guests, before and after.
+    pub(super) distances_ns: Vec<f64>,
     pub(super) ports: Vec<PortReading>,
 }
 
@@ -80,6 +83,7 @@ impl Reading {
             empty_polls: worker(|w| w.empty_polls) as f64 / (worker(|w| w.polls).max(1)) as f64,
             packets_per_burst: worker(|w| w.packets) as f64 / (worker(|w| w.bursts).max(1)) as f64,
             kernel: after.kernel.clone(),
+            distances_ns: Vec::new(),
             ports,
         }
     }

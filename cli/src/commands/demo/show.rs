@@ -4,6 +4,7 @@ use super::reading::{PortReading, Reading, Report};
 use crate::args::guest::FrameSize;
 use console::Output;
 use console::table;
+use measure::distance::Class;
 use std::io::Write;
 use std::time::Duration;
 
@@ -101,6 +102,14 @@ fn ports(reading: &Reading) -> String {
     table(&titles, reading.ports.iter().map(row))
 }
 
+/// The greatest distance, because rates at different distances are not comparable.
+fn distance(reading: &Reading) -> String {
+    match reading.distances_ns.iter().copied().reduce(f64::max) {
+        None => "distance of the CPUs: not measured".to_owned(),
+        Some(ns) => format!("distance of the CPUs: at most {ns:.0} ns ({})", Class::of(ns).name()),
+    }
+}
+
 fn drops(port: &PortReading) -> String {
     if port.drops.is_empty() {
         return "none".to_owned();
@@ -117,7 +126,7 @@ pub(super) fn summary(output: Output, report: &Report) -> anyhow::Result<()> {
     }
     writeln!(out, "{}", totals(report.runs.iter()))?;
     for reading in &report.runs {
-        writeln!(out, "\nsize {}:\n{}", reading.size, ports(reading))?;
+        writeln!(out, "\nsize {}:\n{}\n{}", reading.size, ports(reading), distance(reading))?;
     }
     let cpu = |cpu: Option<usize>| cpu.map_or("any CPU".to_owned(), |cpu| format!("CPU {cpu}"));
     let guests: Vec<_> = report.guest_cpus.iter().map(|c| cpu(*c)).collect();
@@ -128,7 +137,8 @@ pub(super) fn summary(output: Output, report: &Report) -> anyhow::Result<()> {
          switch  learning bridge, one worker on {}, copy kernel {kernel}\n\
          guests  two with {} rings ({} descriptors) on {}, {} frames in circulation\n\
          A frame counts once, when it has left the switch. Rates depend on the\n\
-         machine and its load: compare only runs on the same idle machine.",
+         machine, its load and the distance of its CPUs: compare only runs on the\n\
+         same idle machine at the same distance.",
         report.processor,
         cpu(report.switch_cpu),
         report.ring,
@@ -161,6 +171,7 @@ mod tests {
             empty_polls: 0.0,
             packets_per_burst: 64.0,
             kernel: String::new(),
+            distances_ns: Vec::new(),
             ports: Vec::new(),
         };
         let end = |mpps| totals([&reading(mpps)].into_iter()).lines().nth(1).unwrap().find(" 99").unwrap();

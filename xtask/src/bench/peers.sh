@@ -1,10 +1,11 @@
-# One reading: a guest with two devices, whose frames circulate through one switch. Runs after `dpdk.sh` and `hosts.sh`.
+# One reading: a guest with two devices, whose frames circulate through one switch. Runs after `hosts.sh`.
 #   SUBJECT    linerate, ovs (Open vSwitch with DPDK) or testpmd (DPDK's vhost library, port to port)
 #   GUEST      own (`linerate guest`) or dpdk (testpmd over virtio-user)
 #   RING, SIZE, SECONDS_EACH, SWITCH_CPU, GUEST_CPU, LINERATE, FOLDER
 # Prints `cycles N`, the busy cycles of the switch per packet, and then the guest's report as JSON.
 
 PORTS="a b"
+IN_FLIGHT=256 # frames in circulation per port of the guest
 TESTPMD_SET="set record-core-cycles on
 "
 
@@ -16,6 +17,17 @@ start_linerate() {
         done
     } >switch.toml
     "$LINERATE" --control "$FOLDER/c" run switch.toml >switch.log 2>&1 &
+}
+
+# Device options of the guest's driver for a ring.
+guest_options() {
+    case $1 in
+        split) echo "" ;;
+        split-inorder) echo ",mrg_rxbuf=0,in_order=1" ;;
+        packed) echo ",packed_vq=1" ;;
+        packed-inorder) echo ",packed_vq=1,mrg_rxbuf=0,in_order=1,vectorized=1" ;;
+        *) echo "unknown ring $1: expected split, split-inorder, packed or packed-inorder" >&2; return 2 ;;
+    esac
 }
 
 # Starts counting cycles.
@@ -51,11 +63,11 @@ end_cycles() {
 
 # Frames circulate about three seconds after the start.
 own_guest() {
-    "$LINERATE" guest --listen "$FOLDER/a" --listen "$FOLDER/b" --ring "$RING" --size "$SIZE" --in-flight 256 --cpu "$GUEST_CPU" \
+    "$LINERATE" guest --listen "$FOLDER/a" --listen "$FOLDER/b" --ring "$RING" --size "$SIZE" --in-flight "$IN_FLIGHT" --cpu "$GUEST_CPU" \
         --duration "$(awk -v s="$SECONDS_EACH" 'BEGIN { print s + 2 "s" }')" -o json
 }
 
-# Port 0 sends to the address of port 1 and vice versa. Commands come from `guest_starts` and `guest_reads`.
+# Port 0 sends to the address of port 1 and vice versa.
 dpdk_guest() {
     dpdk-testpmd --lcores "(0)@$GUEST_CPU,(1)@$GUEST_CPU" --file-prefix="g$$" --no-pci --single-file-segments -m 256 \
         --vdev "net_virtio_user0,path=$FOLDER/a,queues=1,queue_size=1024,server=1,mac=02:00:00:00:00:01$options" \
@@ -96,7 +108,7 @@ case "$SUBJECT" in
 esac
 if [ "$GUEST" = dpdk ]; then
     sleep 3
-    printf 'set fwd mac\nset txpkts %s\nstart tx_first %s\n' "$SIZE" "$((INFLIGHT / 32))" >&4
+    printf 'set fwd mac\nset txpkts %s\nstart tx_first %s\n' "$SIZE" "$((IN_FLIGHT / 32))" >&4
 fi
 sleep 1
 begin_cycles >&2
