@@ -1,15 +1,13 @@
 //! Tests of the API over a Unix socket, with a [`Fake`] data plane.
 
 use super::client::Client;
-use super::fake::{Fake, HELD, STAYS};
+use super::fake::{Fake, HELD, STAYS, topology};
 use super::model::{FdbReport, Flushed, PlacementReport, PortReport, Status, WorkersReport};
 use super::server;
 use super::service::ApiService;
 use crate::dataplane::interface::DataPlane;
 use crate::dataplane::report::{BridgeReport, FdbEntry};
-use crate::settings::topology::{
-    BridgeSettings, PortSettings, StaticEntry, SwitchSettings, Topology, WorkerSettings,
-};
+use crate::settings::topology::{PortSettings, StaticEntry};
 use console::{BAD_INPUT, FAILED};
 use engine::Snapshot;
 use engine::balance::Balance;
@@ -31,17 +29,9 @@ struct Running {
 fn running() -> Running {
     let dir = tempfile::tempdir().unwrap();
     let control = dir.path().join("c.sock");
-    let topology = Topology {
-        switch: SwitchSettings::default(),
-        model: crate::settings::model::ModelSettings::default(),
-        workers: vec![WorkerSettings::default()],
-        placement: None,
-        bridges: vec![BridgeSettings::named("main")],
-        ports: Vec::new(),
-    };
     let stopped = Arc::new(AtomicBool::new(false));
     let told = stopped.clone();
-    let service = ApiService::new(topology, control.clone(), Box::new(Fake::default()), move || {
+    let service = ApiService::new(topology(), control.clone(), Box::new(Fake::default()), move || {
         told.store(true, Ordering::SeqCst);
     });
     let server = server::start(UnixListener::bind(&control).unwrap(), Arc::new(service)).unwrap();
@@ -251,6 +241,53 @@ fn errors_are_json_with_a_remedy_and_the_right_status() {
     let answer =
         raw(&switch, "POST /v1/ports HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 1\r\n\r\n{");
     assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("not JSON"), "{answer}");
+}
+
+/// Status of a request without a body.
+fn status(switch: &Running, method: &str, path: &str) -> u16 {
+    let answer = raw(switch, &format!("{method} {path} HTTP/1.1\r\nhost: x\r\n\r\n"));
+    answer.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+const METHODS: [&str; 5] = ["get", "put", "post", "delete", "patch"];
+
+/// Paths and methods of the OpenAPI document that a running switch serves.
+fn described(switch: &Running) -> Vec<(String, Vec<String>)> {
+    let document: serde_json::Value = switch.client.get("/v1/openapi.json").unwrap();
+    let paths = document["paths"].as_object().unwrap().iter();
+    paths.map(|(path, item)| (path.clone(), item.as_object().unwrap().keys().cloned().collect())).collect()
+}
+
+#[test]
+fn a_method_is_described_if_and_only_if_the_router_has_it() {
+    let switch = running();
+    for (path, methods) in described(&switch) {
+        for method in METHODS {
+            let found = status(&switch, &method.to_uppercase(), &path);
+            assert_eq!(found != 405, methods.iter().any(|own| own == method), "{method} {path}: {found}");
+        }
+    }
+}
+
+/// axum has no list of a router's paths except in its `Debug` output.
+#[test]
+fn a_path_is_described_if_and_only_if_the_router_has_it() {
+    let switch = running();
+    let service = ApiService::new(topology(), PathBuf::new(), Box::new(Fake::default()), || ());
+    let router = format!("{:?}", super::routes::router(Arc::new(service)));
+    let quoted = router.split('"').skip(1).step_by(2);
+    let routed: std::collections::BTreeSet<&str> = quoted.filter(|text| text.starts_with("/v1/")).collect();
+    let described = described(&switch);
+    assert_eq!(described.iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>(), Vec::from_iter(routed));
+}
+
+#[test]
+fn every_reference_of_the_document_leads_to_a_schema() {
+    let document: serde_json::Value = running().client.get("/v1/openapi.json").unwrap();
+    let text = document.to_string();
+    let references = text.split("\"$ref\":\"#").skip(1).map(|rest| rest.split('"').next().unwrap());
+    let broken: Vec<&str> = references.filter(|pointer| document.pointer(pointer).is_none()).collect();
+    assert_eq!(broken, Vec::<&str>::new());
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use crate::api::client::{Client, quote};
 use crate::api::model::{
-    FdbReport, Flushed, PlacementReport, PortReport, RebalanceRequest, Status, WorkerAdded, WorkersReport,
+    FdbReport, Flushed, PlacementReport, PortReport, RebalanceRequest, Status, WorkerAdded, WorkerRequest,
+    WorkersReport,
 };
 use crate::args::switch::{
     FdbAddArgs, FdbCommand, FdbSelection, FdbShowArgs, PlacementCommand, PortsAddArgs, PortsCommand,
@@ -44,10 +45,7 @@ pub(crate) fn workers(client: &Client, command: &WorkersCommand) -> anyhow::Resu
 }
 
 fn add_worker(client: &Client, args: &WorkersAddArgs) -> anyhow::Result<()> {
-    let body = match args.cpu {
-        Some(cpu) => json!({ "role": args.role, "cpu": cpu }),
-        None => json!({ "role": args.role }),
-    };
+    let body = serde_json::to_value(WorkerRequest { role: args.role.clone(), cpu: args.cpu })?;
     let WorkerAdded { index, role, cpu } = client.post("/v1/workers", &body)?;
     let place = cpu.map_or("any cpu".to_owned(), |cpu| format!("cpu {cpu}"));
     console::line(&format!("added worker {index}: {}, {place}", role.name()))?;
