@@ -285,6 +285,7 @@ impl IntoResponse for ApiError {
         let (status, body) = match self {
             ApiError::Invalid(body) => (StatusCode::BAD_REQUEST, body),
             ApiError::NotFound(body) => (StatusCode::NOT_FOUND, body),
+            ApiError::Conflict(body) => (StatusCode::CONFLICT, body),
             ApiError::Failed(body) => (StatusCode::INTERNAL_SERVER_ERROR, body),
         };
         (status, Json(body)).into_response()
