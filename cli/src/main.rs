@@ -2,7 +2,7 @@
 //!
 //! Dependencies between modules: `settings` (converts a file to a topology) <- `dataplane` (converts a topology to a
 //! running switch) <- `api` (server and client of its control API) <- `commands`. `args` defines the command line and
-//! depends only on `settings`. This crate does not process packets.
+//! depends only on `settings`. `reference` generates pages from all of these definitions. This crate does not process packets.
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +12,7 @@ mod commands;
 mod dataplane;
 mod host;
 mod log;
+mod reference;
 mod settings;
 
 use api::client::Client;
@@ -58,5 +59,6 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Lab { arguments } => laboratory::run(arguments),
         Command::Completions { shell } => console::manual::completions("linerate", *shell),
         Command::Man { out } => console::manual::man(args::command(), out.as_deref()),
+        Command::Reference { dir } => reference::write(dir),
     }
 }

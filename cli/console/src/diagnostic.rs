@@ -12,9 +12,11 @@ pub const BAD_INPUT: u8 = 2;
 ///
 /// The same fields are the error body of the control API and the entries of `check -o json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Diagnostic {
     /// The file, for an error in a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub file: Option<Box<str>>,
     /// The line in the file, counted from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -27,6 +29,7 @@ pub struct Diagnostic {
     pub remedy: String,
     /// Further errors of the same input.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<Diagnostic>, no_recursion))]
     pub more: Box<[Diagnostic]>,
     /// [`FAILED`] or [`BAD_INPUT`].
     #[serde(skip)]

@@ -4,8 +4,10 @@
 use crate::dataplane::interface::{DataPlane, DataPlaneError};
 use crate::dataplane::report::{BridgeReport, FdbEntry, FdbFilter, MoveEvent, Origin};
 use crate::settings::kinds::kind::Loaded;
-use crate::settings::model::Role;
-use crate::settings::topology::{PortSettings, StaticEntry, WorkerSettings};
+use crate::settings::model::{ModelSettings, Role};
+use crate::settings::topology::{
+    BridgeSettings, PortSettings, StaticEntry, SwitchSettings, Topology, WorkerSettings,
+};
 use engine::balance::{Balance, Move, QueueLoad};
 use engine::{PortSnapshot, Snapshot, WorkerSnapshot};
 use std::sync::Mutex;
@@ -19,6 +21,18 @@ pub(super) const STAYS: &str = "stays";
 pub(super) struct Fake {
     ports: Mutex<Vec<PortSettings>>,
     pinned: Mutex<Vec<StaticEntry>>,
+}
+
+/// A topology with one worker, the bridge `main` and no ports.
+pub(super) fn topology() -> Topology {
+    Topology {
+        switch: SwitchSettings::default(),
+        model: ModelSettings::default(),
+        workers: vec![WorkerSettings::default()],
+        placement: None,
+        bridges: vec![BridgeSettings::named("main")],
+        ports: Vec::new(),
+    }
 }
 
 impl DataPlane for Fake {

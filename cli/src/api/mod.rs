@@ -1,6 +1,6 @@
 //! The control API: HTTP with JSON over a Unix socket, on a thread of its own and never on a worker.
 //!
-//! `service` handles requests, `server` speaks HTTP, `client` is the other end, `model` is the JSON of requests and answers;
+//! `service` handles requests, `routes` describes them, `server` speaks HTTP, `client` is the other end, `model` is the JSON of requests and answers;
 //! `control` owns the socket's path. Routes begin with the version of the API; within a version, fields are added and
 //! never change.
 
@@ -9,6 +9,7 @@ pub(crate) mod control;
 #[cfg(test)]
 mod fake;
 pub(crate) mod model;
+pub(crate) mod routes;
 pub(crate) mod server;
 pub(crate) mod service;
 #[cfg(test)]

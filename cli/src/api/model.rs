@@ -6,40 +6,59 @@ use crate::settings::topology::{BridgeSettings, PortSettings};
 use console::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use utoipa::ToSchema;
 
 use engine::balance::{Balance, QueueLoad};
 use engine::{PortSnapshot, Snapshot, WorkerSnapshot};
 
 /// `GET /v1/status`
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct Status {
+    /// Name of the switch.
     pub(crate) name: String,
+    /// Version of the program.
     pub(crate) version: String,
+    /// Process identifier.
     pub(crate) pid: u32,
+    /// Nanoseconds since start.
     pub(crate) uptime_ns: u64,
+    /// Frequency of the time-stamp counter, in which cycles are measured.
     pub(crate) cycles_per_second: f64,
     /// The copy kernel in use.
     pub(crate) kernel: String,
+    /// Number of workers.
     pub(crate) workers: usize,
+    /// Number of workers that sleep now.
     pub(crate) sleeping: usize,
+    /// Execution model.
     #[serde(default)]
     pub(crate) model: ModelKind,
     /// Number of workers by role, in a pipeline.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) roles: BTreeMap<String, usize>,
+    /// Bridges in the order of the file.
     pub(crate) bridges: Vec<BridgeStatus>,
+    /// Number of ports.
     pub(crate) ports: usize,
+    /// Number of connected ports.
     pub(crate) connected: usize,
+    /// Sums over all ports.
     pub(crate) traffic: Traffic,
 }
 
 /// One bridge of `GET /v1/status`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct BridgeStatus {
+    /// Name.
     pub(crate) name: String,
+    /// Ageing time, such as `5m`.
+    #[schema(value_type = String)]
     pub(crate) ageing: Span,
+    /// Capacity of the address table.
     pub(crate) table: u32,
+    /// Number of addresses, learned and static.
     pub(crate) addresses: usize,
+    /// Names of its ports.
     pub(crate) ports: Vec<String>,
 }
 
@@ -57,15 +76,23 @@ impl BridgeStatus {
     }
 }
 
-/// Sums over all ports since start. Received plus replicated packets equal those sent, lost and punted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Sums over all ports since start, including removed ones. While no burst is in flight, received plus replicated
+/// packets equal sent, dropped and punted ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct Traffic {
+    /// Packets received.
     pub(crate) rx_packets: u64,
+    /// Bytes received, without frame checksums.
     pub(crate) rx_bytes: u64,
+    /// Packets sent.
     pub(crate) tx_packets: u64,
+    /// Bytes sent.
     pub(crate) tx_bytes: u64,
+    /// Copies beyond the first, by flooding or segmentation.
     pub(crate) replicated: u64,
+    /// Packets and copies punted to the control plane.
     pub(crate) punted: u64,
+    /// Drops by reason; reasons without drops are omitted.
     pub(crate) drops: BTreeMap<String, u64>,
 }
 
@@ -98,30 +125,35 @@ impl Traffic {
 }
 
 /// One port of `GET /v1/ports`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct PortReport {
     /// Configuration.
     pub(crate) settings: PortSettings,
-    /// Current state; `None` while the port starts.
+    /// Current state; null while the port starts.
     pub(crate) live: Option<PortSnapshot>,
 }
 
 /// `GET /v1/workers`
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct WorkersReport {
+    /// Nanoseconds since start.
     pub(crate) uptime_ns: u64,
+    /// Frequency of the time-stamp counter, in which cycles are measured.
     pub(crate) cycles_per_second: f64,
+    /// Work budget of a receive queue's turn.
     pub(crate) budget: engine::BudgetSnapshot,
+    /// Workers by index.
     pub(crate) workers: Vec<WorkerSnapshot>,
 }
 
 /// `GET /v1/placement`
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct PlacementReport {
-    /// The `[placement]` section in one line; `None` if absent.
+    /// The `[placement]` section in one line; null if absent.
     pub(crate) rules: Option<String>,
     /// Remarks on the placement.
     pub(crate) notes: Vec<String>,
+    /// Workers by index.
     pub(crate) workers: Vec<WorkerSnapshot>,
     /// All receive queues, each with its worker.
     pub(crate) queues: Vec<QueueLoad>,
@@ -130,37 +162,53 @@ pub(crate) struct PlacementReport {
 }
 
 /// `POST /v1/rebalance`
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RebalanceRequest {
     /// Whether moves are only reported.
     #[serde(default)]
     pub(crate) dry_run: bool,
-    /// Duration of the measurement in milliseconds.
+    /// Duration of the measurement in milliseconds, from 10 to 8000.
     pub(crate) over_ms: u64,
-    /// Minimum gain as a share of a core; `None`: the configured value or the default.
+    /// Minimum gain as a share of a core, from 0.01 to 1. Default: the configured value, or 0.1.
     #[serde(default)]
     pub(crate) threshold: Option<f64>,
 }
 
+/// Request of `POST /v1/workers`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct WorkerRequest {
+    /// Role of the stage.
+    #[schema(value_type = Role)]
+    pub(crate) role: String,
+    /// CPU to pin the stage to. Default: not pinned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cpu: Option<usize>,
+}
+
 /// `POST /v1/workers`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct WorkerAdded {
+    /// Index of the worker.
     pub(crate) index: usize,
+    /// Role of the stage.
     pub(crate) role: Role,
+    /// CPU to which it is pinned.
     pub(crate) cpu: Option<usize>,
 }
 
 /// `GET /v1/fdb`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct FdbReport {
     /// Total number of matching entries, regardless of the limit.
     pub(crate) total: usize,
+    /// Matching entries, at most as many as the limit.
     pub(crate) entries: Vec<FdbEntry>,
 }
 
 /// `DELETE /v1/fdb`
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct Flushed {
+    /// Number of removed addresses.
     pub(crate) flushed: u64,
 }

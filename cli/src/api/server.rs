@@ -6,13 +6,12 @@
 //! connections, clients that neither complete their request nor read their response delay the others at most by the
 //! sum of the first and the last.
 
-use super::service::{ApiError, ApiService};
-use crate::dataplane::report::FdbFilter;
-use axum::body::{Body, Bytes};
-use axum::extract::{Path, Query, Request, State};
+use super::routes::router;
+use super::service::ApiService;
+use axum::body::Body;
+use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, post};
 use axum::{Json, Router};
 use console::Diagnostic;
 use hyper::body::Incoming;
@@ -21,7 +20,6 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use serde::Serialize;
 use std::convert::Infallible;
 use std::io;
 use std::os::unix::net::UnixListener;
@@ -164,138 +162,4 @@ fn report(error: &io::Error) {
     eprintln!(
         "linerate: control API: {error}; forwarding continues, but `linerate` commands can no longer reach this switch"
     );
-}
-
-type Answer<T> = Result<Json<T>, ApiError>;
-
-fn router(service: Arc<ApiService>) -> Router {
-    Router::new()
-        .route("/v1/status", get(async |State(service): State<Arc<ApiService>>| Json(service.status())))
-        .route("/v1/bridges", get(async |State(service): State<Arc<ApiService>>| Json(service.bridges())))
-        .route(
-            "/v1/ports",
-            get(async |State(service): State<Arc<ApiService>>| Json(service.ports())).post(add_port),
-        )
-        .route("/v1/ports/{name}", get(port).delete(remove_port))
-        .route("/v1/fdb", get(fdb).post(pin).delete(flush))
-        .route("/v1/fdb/{mac}", delete(forget))
-        .route("/v1/snapshot", get(async |State(service): State<Arc<ApiService>>| Json(service.snapshot())))
-        .route(
-            "/v1/workers",
-            get(async |State(service): State<Arc<ApiService>>| Json(service.workers())).post(add_worker),
-        )
-        .route(
-            "/v1/placement",
-            get(async |State(service): State<Arc<ApiService>>| service.placement().map(Json)),
-        )
-        .route("/v1/rebalance", post(rebalance))
-        .route("/v1/shutdown", post(shutdown))
-        .fallback(async || {
-            ApiError::not_found("request", "there is no such path", "use a path that begins with /v1/")
-        })
-        .method_not_allowed_fallback(async || {
-            let body = Diagnostic::bad(
-                "request",
-                "the path does not support this method",
-                "see the routes of the API",
-            );
-            (StatusCode::METHOD_NOT_ALLOWED, Json(body))
-        })
-        .with_state(service)
-}
-
-async fn port(State(service): State<Arc<ApiService>>, Path(name): Path<String>) -> Answer<impl Serialize> {
-    service.port(&name).map(Json)
-}
-
-/// Reading a file to be played takes time.
-async fn add_port(State(service): State<Arc<ApiService>>, body: Bytes) -> Response {
-    match aside(move || json(&body).and_then(|json| service.add_port(&json))).await {
-        Ok(port) => (StatusCode::CREATED, Json(port)).into_response(),
-        Err(no) => no.into_response(),
-    }
-}
-
-async fn add_worker(State(service): State<Arc<ApiService>>, body: Bytes) -> Response {
-    match json(&body).and_then(|json| service.add_worker(&json)) {
-        Ok(worker) => (StatusCode::CREATED, Json(worker)).into_response(),
-        Err(no) => no.into_response(),
-    }
-}
-
-async fn remove_port(
-    State(service): State<Arc<ApiService>>,
-    Path(name): Path<String>,
-) -> Answer<impl Serialize> {
-    service.remove_port(&name).map(Json)
-}
-
-async fn fdb(State(service): State<Arc<ApiService>>, query: FdbQuery) -> Answer<impl Serialize> {
-    service.fdb(&filter(query)?).map(Json)
-}
-
-async fn pin(State(service): State<Arc<ApiService>>, body: Bytes) -> Response {
-    match json(&body).and_then(|json| service.pin(&json)) {
-        Ok(entry) => (StatusCode::CREATED, Json(entry)).into_response(),
-        Err(no) => no.into_response(),
-    }
-}
-
-async fn flush(State(service): State<Arc<ApiService>>, query: FdbQuery) -> Answer<impl Serialize> {
-    service.flush(&filter(query)?).map(Json)
-}
-
-async fn forget(
-    State(service): State<Arc<ApiService>>,
-    Path(mac): Path<String>,
-    query: FdbQuery,
-) -> Answer<impl Serialize> {
-    service.forget(&mac, &filter(query)?).map(Json)
-}
-
-/// The measurement takes time.
-async fn rebalance(State(service): State<Arc<ApiService>>, body: Bytes) -> Response {
-    match aside(move || json(&body).and_then(|json| service.rebalance(json))).await {
-        Ok(balance) => Json(balance).into_response(),
-        Err(no) => no.into_response(),
-    }
-}
-
-/// Runs slow work on its own thread.
-async fn aside<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
-) -> Result<T, ApiError> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| {
-        let remedy = "see the standard error of the switch";
-        Err(ApiError::Failed(Diagnostic::failed("request", "the handler panicked", remedy)))
-    })
-}
-
-async fn shutdown(State(service): State<Arc<ApiService>>) -> StatusCode {
-    service.shutdown();
-    StatusCode::ACCEPTED
-}
-
-type FdbQuery = Result<Query<FdbFilter>, axum::extract::rejection::QueryRejection>;
-
-fn filter(query: FdbQuery) -> Result<FdbFilter, ApiError> {
-    let Query(filter) = query
-        .map_err(|e| ApiError::invalid("query", e.body_text(), "filters are bridge, port, vlan and limit"))?;
-    Ok(filter)
-}
-
-fn json(body: &[u8]) -> Result<serde_json::Value, ApiError> {
-    let bad = |e| ApiError::invalid("request", format!("the body is not JSON: {e}"), "send one JSON object");
-    serde_json::from_slice(body).map_err(bad)
-}
-
-impl IntoResponse for ApiError {
-    fn into_response(self) -> Response {
-        let (status, body) = match self {
-            ApiError::Invalid(body) => (StatusCode::BAD_REQUEST, body),
-            ApiError::NotFound(body) => (StatusCode::NOT_FOUND, body),
-            ApiError::Failed(body) => (StatusCode::INTERNAL_SERVER_ERROR, body),
-        };
-        (status, Json(body)).into_response()
-    }
 }

@@ -11,9 +11,10 @@ use crate::dataplane::interface::{DataPlane, DataPlaneError};
 use crate::dataplane::open;
 use crate::dataplane::report::{BridgeReport, FdbEntry, FdbFilter};
 use crate::host::Host;
-use crate::settings::config;
+use crate::settings::config::{self, requests::Refused};
 use crate::settings::kinds::kind::Loaded;
 use crate::settings::placement::Placement;
+use crate::settings::reader::notes::Cause;
 use crate::settings::topology::{PortSettings, StaticEntry, Topology};
 use console::{BAD_INPUT, Diagnostic};
 use engine::Snapshot;
@@ -39,6 +40,8 @@ pub(crate) enum ApiError {
     Invalid(Diagnostic),
     /// It names an object that does not exist.
     NotFound(Diagnostic),
+    /// It adds an object that exists, or that uses what belongs to another object.
+    Conflict(Diagnostic),
     /// It is valid and failed.
     Failed(Diagnostic),
 }
@@ -55,10 +58,14 @@ impl ApiError {
     }
 }
 
-/// An error of the validation of a request.
-impl From<Diagnostic> for ApiError {
-    fn from(error: Diagnostic) -> Self {
-        Self::Invalid(error)
+/// Errors of the validation of a request.
+impl From<Refused> for ApiError {
+    fn from((cause, error): Refused) -> Self {
+        match cause {
+            Cause::Invalid => Self::Invalid(error),
+            Cause::Unknown => Self::NotFound(error),
+            Cause::Taken => Self::Conflict(error),
+        }
     }
 }
 
@@ -167,7 +174,7 @@ impl ApiService {
             return Ok(None);
         }
         let _turn = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(open::load(port)?)
+        open::load(port).map_err(ApiError::Invalid)
     }
 
     /// `DELETE /v1/ports/{name}`. A port held by a hung worker is removed too, although the result is an error.
@@ -205,7 +212,6 @@ impl ApiService {
         let home = topology.ports.iter().find(|port| port.name == entry.port).map(|port| port.bridge.clone());
         let home = topology.bridges.iter_mut().find(|bridge| Some(&bridge.name) == home.as_ref());
         if let Some(bridge) = home {
-            bridge.statics.retain(|old| (old.mac, old.vlan) != (entry.mac, entry.vlan));
             bridge.statics.push(entry.clone());
         }
         Ok(entry)

@@ -138,6 +138,12 @@ pub(crate) enum Command {
         /// Shell
         shell: Shell,
     },
+    /// Write the pages of `docs/reference` to a directory
+    #[command(hide = true)]
+    Reference {
+        /// Directory of the pages
+        dir: PathBuf,
+    },
     /// Print the man page, or write one page per command to a directory
     Man {
         /// Write one page per command into this directory, which is created if missing

@@ -2,7 +2,8 @@
 
 use crate::api::client::{Client, quote};
 use crate::api::model::{
-    FdbReport, Flushed, PlacementReport, PortReport, RebalanceRequest, Status, WorkerAdded, WorkersReport,
+    FdbReport, Flushed, PlacementReport, PortReport, RebalanceRequest, Status, WorkerAdded, WorkerRequest,
+    WorkersReport,
 };
 use crate::args::switch::{
     BridgesCommand, FdbAddArgs, FdbCommand, FdbFlushArgs, FdbRemoveArgs, FdbSelection, FdbShowArgs,
@@ -54,10 +55,7 @@ pub(crate) fn workers(client: &Client, command: &WorkersCommand) -> anyhow::Resu
 }
 
 fn add_worker(client: &Client, args: &WorkersAddArgs) -> anyhow::Result<()> {
-    let body = match args.cpu {
-        Some(cpu) => json!({ "role": args.role, "cpu": cpu }),
-        None => json!({ "role": args.role }),
-    };
+    let body = serde_json::to_value(WorkerRequest { role: args.role.clone(), cpu: args.cpu })?;
     let added: WorkerAdded = client.post("/v1/workers", &body)?;
     console::print(&added, args.show.output, |WorkerAdded { index, role, cpu }| {
         let place = cpu.map_or("any cpu".to_owned(), |cpu| format!("cpu {cpu}"));

@@ -1,78 +1,102 @@
 //! Reports of a running switch about its bridges and addresses; part of the control API's JSON.
 
 use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 use wire::MacAddress;
 
 /// One bridge of `GET /v1/bridges`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct BridgeReport {
+    /// Name.
     pub(crate) name: String,
-    /// Number of addresses, and capacity of the table.
+    /// Number of addresses, learned and static.
     pub(crate) addresses: usize,
+    /// Capacity of the address table.
     pub(crate) table: usize,
+    /// Its ports.
     pub(crate) ports: Vec<BridgePort>,
     /// The latest refused moves, at most one per port and second, oldest first.
     pub(crate) refused_moves: Vec<MoveEvent>,
 }
 
 /// One port of a [`BridgeReport`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct BridgePort {
+    /// Name of the port.
     pub(crate) port: String,
+    /// Number of learned addresses.
     pub(crate) learned: u32,
+    /// Maximum number of learned addresses.
     pub(crate) max_macs: u32,
+    /// Number of static addresses.
     #[serde(rename = "static")]
     pub(crate) pinned: u32,
-    /// Packets whose source was not learned because of a limit, and because the table was being changed.
+    /// Packets whose source was not learned because of a limit.
     pub(crate) not_learned: u64,
+    /// Packets whose source was not learned because the table was being changed.
     pub(crate) deferred: u64,
-    /// Addresses that moved to this port, and packets dropped because a move was refused.
+    /// Addresses that moved to this port.
     pub(crate) moves: u64,
+    /// Packets dropped because a move was refused.
     pub(crate) refused_moves: u64,
 }
 
 /// An address in use at `old_port` was the source of a frame from `new_port`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct MoveEvent {
+    /// The address.
+    #[schema(value_type = String)]
     pub(crate) mac: MacAddress,
-    /// 0: no VLAN.
+    /// VLAN, or 0 without one.
     pub(crate) vlan: u16,
+    /// Port at which the address is in use.
     pub(crate) old_port: String,
+    /// Port that sent a frame from the address.
     pub(crate) new_port: String,
     /// Age in seconds.
     pub(crate) age: u32,
 }
 
 /// Origin of an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Origin {
+    /// Learned from a frame.
     Learned,
+    /// Configured.
     Static,
 }
 
 /// One address of a bridge.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct FdbEntry {
+    /// Name of the bridge.
     pub(crate) bridge: String,
+    /// The address.
+    #[schema(value_type = String)]
     pub(crate) mac: MacAddress,
-    /// 0: no VLAN.
+    /// VLAN, or 0 without one.
     pub(crate) vlan: u16,
+    /// Name of the port.
     pub(crate) port: String,
+    /// Learned or static.
     pub(crate) origin: Origin,
-    /// Seconds since last use; none for static entries.
+    /// Seconds since last use; null for static entries.
     pub(crate) age: Option<u32>,
 }
 
 /// Filter of addresses; absent fields match all.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct FdbFilter {
+    /// Name of the bridge.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) bridge: Option<String>,
+    /// Name of the port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) port: Option<String>,
-    /// 0: no VLAN.
+    /// VLAN, or 0 for addresses without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) vlan: Option<u16>,
     /// Maximum number of entries returned.

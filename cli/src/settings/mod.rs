@@ -3,7 +3,7 @@
 //! `reader` reads single values. `kinds` has one file per kind of port; `security` and `wrappers` are settings for
 //! ports of all kinds, `access` those of their sockets; `model` and `placement` are the execution and the location of
 //! workers; `topology` is the whole configuration as one value. `config` reads and validates a whole file or a request,
-//! `recording` the files that ports play, and `section` prints a port in the file's format.
+//! `recording` the files that ports play, `section` prints a port in the file's format, and `schema` describes it for the control API.
 
 pub(crate) mod access;
 pub(crate) mod config;
@@ -12,6 +12,7 @@ pub(crate) mod model;
 pub(crate) mod placement;
 pub(crate) mod reader;
 pub(crate) mod recording;
+pub(crate) mod schema;
 pub(crate) mod section;
 pub(crate) mod security;
 pub(crate) mod topology;

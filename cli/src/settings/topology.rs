@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
+use utoipa::ToSchema;
 use wire::MacAddress;
 
 /// Maximum number of ports at one time. Counters and tables for all of them are allocated at start.
@@ -147,12 +148,15 @@ impl BridgeSettings {
 }
 
 /// `[[bridge.static]]`: an address pinned to a port.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StaticEntry {
+    /// Unicast address, such as `02:00:00:00:00:01`.
+    #[schema(value_type = String)]
     pub(crate) mac: MacAddress,
+    /// Name of the port.
     pub(crate) port: String,
-    /// 0: frames without a VLAN.
+    /// VLAN, or 0 for frames without one.
     #[serde(default)]
     pub(crate) vlan: u16,
 }

@@ -10,6 +10,7 @@ const MAX_EVENTS: usize = 8;
 
 /// A change of a port's state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PortEvent {
     /// Time of the change: RFC 3339, UTC, in milliseconds.
     pub time: String,

@@ -12,6 +12,7 @@ use std::time::SystemTime;
 
 /// All counters and states at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Snapshot {
     /// Nanoseconds since the engine started.
     pub uptime_ns: u64,
@@ -33,6 +34,7 @@ pub struct Snapshot {
 
 /// Sums over all removed ports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RemovedSnapshot {
     /// Packets received.
     pub rx_packets: u64,
@@ -52,6 +54,7 @@ pub struct RemovedSnapshot {
 
 /// One worker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct WorkerSnapshot {
     /// Index.
     pub index: usize,
@@ -94,8 +97,9 @@ pub struct WorkerSnapshot {
     pub pool: PoolSnapshot,
 }
 
-/// Budget of a turn, in units of work of about a nanosecond each on the slowest supported machine ([`port::work`]).
+/// Budget of a turn, in units of work of about a nanosecond each on the slowest supported machine; see `port::work`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct BudgetSnapshot {
     /// A burst that costs more is carried over to later turns of its receive queue.
     pub turn: u64,
@@ -114,6 +118,7 @@ impl Default for BudgetSnapshot {
 
 /// Use of a cache of pool buffers by one stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PoolSnapshot {
     /// Buffers served by the cache.
     pub hits: u64,
@@ -130,6 +135,7 @@ pub struct PoolSnapshot {
 
 /// One port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PortSnapshot {
     /// Number.
     pub id: u16,
@@ -177,6 +183,7 @@ pub struct PortSnapshot {
 
 /// One queue pair.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct QueueSnapshot {
     /// Number of ring entries.
     pub size: u16,

@@ -226,7 +226,8 @@ pub(crate) fn judged_ports(given: Vec<Map<String, Value>>) -> anyhow::Result<Vec
         }
         section.insert("bridge".to_owned(), end.into());
         section.entry("name").or_insert_with(|| end.into());
-        let port = config::requests::new_port(&section.into(), &topology, &host::default_control())?;
+        let port = config::requests::new_port(&section.into(), &topology, &host::default_control())
+            .map_err(|(_, error)| error)?;
         topology.ports.push(port);
     }
     Ok(topology.ports)

@@ -6,17 +6,20 @@ use crate::host::Host;
 use crate::settings::model::{ModelKind, Role, RoleSettings};
 use crate::settings::reader::fields::Fields;
 use crate::settings::reader::node;
-use crate::settings::reader::notes::{Notes, Section};
-use crate::settings::topology::{PortSettings, StaticEntry, Topology, WorkerSettings};
+use crate::settings::reader::notes::{Cause, Notes, Section};
+use crate::settings::topology::{PortSettings, StaticEntry, Topology, Vlan, WorkerSettings};
 use console::Diagnostic;
 use std::path::Path;
+
+/// Errors of a request: the gravest class, and all of them.
+pub(crate) type Refused = (Cause, Diagnostic);
 
 /// Reads and validates a port to be added to `running`. Does not read the capture that the port replays.
 pub(crate) fn new_port(
     json: &serde_json::Value,
     running: &Topology,
     control: &Path,
-) -> Result<PortSettings, Diagnostic> {
+) -> Result<PortSettings, Refused> {
     let (index, mut notes) = (running.ports.len(), Notes::default());
     let mut port = sections::read_port(&node::from_json(json), index, &mut notes);
     sections::complete_port(&mut port, &running.bridges, &running.switch);
@@ -27,17 +30,39 @@ pub(crate) fn new_port(
 }
 
 /// Reads and validates a static entry to be added to the bridge of its port.
-pub(crate) fn new_static(json: &serde_json::Value, running: &Topology) -> Result<StaticEntry, Diagnostic> {
+pub(crate) fn new_static(json: &serde_json::Value, running: &Topology) -> Result<StaticEntry, Refused> {
     let (section, mut notes) = (Section::Static(0, 0), Notes::default());
     notes.call(section, "static entry".to_owned());
     let entry = sections::read_static(&node::from_json(json), section, &mut notes);
     validate::pinned(running, section, &entry, &mut notes);
+    if let Some(owner) = pinned_to(&entry, running) {
+        let reason = format!("`mac` {} is already pinned to port \"{owner}\"", entry.mac);
+        notes.taken((section, "mac"), reason, "remove that entry first");
+    }
     finish(notes, entry)
 }
 
-fn finish<T>(notes: Notes, value: T) -> Result<T, Diagnostic> {
-    let errors = notes.finish();
-    if errors.is_empty() { Ok(value) } else { Err(Diagnostic::all(errors)) }
+/// Port to which the address of `entry` is pinned on the same bridge, by a static entry or by `macs` of another port.
+fn pinned_to<'a>(entry: &StaticEntry, running: &'a Topology) -> Option<&'a str> {
+    let port = |name: &str| running.ports.iter().find(|port| port.name == name);
+    let own = port(&entry.port)?;
+    let vlan = |entry: &StaticEntry| match port(&entry.port).and_then(|port| port.vlan.as_ref()) {
+        Some(Vlan::Access(vlan) | Vlan::Trunk { native: Some(vlan), .. }) if entry.vlan == 0 => *vlan,
+        _ => entry.vlan,
+    };
+    let bridge = running.bridges.iter().find(|bridge| bridge.name == own.bridge);
+    let mut statics = bridge.into_iter().flat_map(|bridge| &bridge.statics);
+    let listed = statics.find(|old| old.mac == entry.mac && vlan(old) == vlan(entry));
+    let mut others = running.ports.iter().filter(|port| port.bridge == own.bridge && port.name != own.name);
+    let mut other = || others.find(|port| port.security.macs.contains(&entry.mac));
+    listed.map(|old| old.port.as_str()).or_else(|| other().map(|port| port.name.as_str()))
+}
+
+fn finish<T>(notes: Notes, value: T) -> Result<T, Refused> {
+    match notes.cause() {
+        None => Ok(value),
+        Some(cause) => Err((cause, Diagnostic::all(notes.finish()))),
+    }
 }
 
 /// Reads and validates a worker to be added to the pipeline of `running`. Returns its role and its settings.
@@ -45,7 +70,7 @@ pub(crate) fn new_worker(
     json: &serde_json::Value,
     running: &Topology,
     host: &Host,
-) -> Result<(Role, WorkerSettings), Diagnostic> {
+) -> Result<(Role, WorkerSettings), Refused> {
     let (section, mut notes) = (Section::Worker(running.workers.len()), Notes::default());
     notes.call(section, "the new worker".to_owned());
     let node = node::from_json(json);

@@ -39,7 +39,7 @@ fn on_bridge(port: &PortSettings, bridge: &BridgeSettings, section: Section, not
     if let Some(entry) = elsewhere.find(|entry| port.security.macs.contains(&entry.mac)) {
         let reason =
             format!("`macs` lists {}, which a static entry pins to port \"{}\"", entry.mac, entry.port);
-        notes.wrong((section, "macs"), reason, "remove one of the two");
+        notes.taken((section, "macs"), reason, "remove one of the two");
     }
 }
 
@@ -56,6 +56,6 @@ fn owned_once(port: &PortSettings, earlier: &[PortSettings], section: Section, n
     });
     if let Some((mac, owner)) = taken {
         let reason = format!("`macs` lists {mac}, which already belongs to port \"{owner}\"");
-        notes.wrong((section, "macs"), reason, "give each address to one port");
+        notes.taken((section, "macs"), reason, "give each address to one port");
     }
 }

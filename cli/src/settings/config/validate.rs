@@ -89,7 +89,7 @@ fn not_control(section: Section, claims: &[Claim<'_>], control: &Path, notes: &m
         let found = taken.iter().find(|(path, _)| Claim::file("control", path).is(claim));
         if let Some((_, what)) = found {
             let reason = format!("`{}` is {what}", claim.key);
-            notes.wrong((section, claim.key), reason, "give the port a path of its own");
+            notes.taken((section, claim.key), reason, "give the port a path of its own");
         }
     }
 }
@@ -156,7 +156,7 @@ fn worker(topology: &Topology, i: usize, host: &Host, notes: &mut Notes) {
         if let Some(before) = before {
             let aside = notes.aside((Section::Worker(before), "cpu"));
             let remedy = "give each worker a CPU of its own";
-            notes.wrong(place, format!("CPU {cpu} is already assigned to worker {before}{aside}"), remedy);
+            notes.taken(place, format!("CPU {cpu} is already assigned to worker {before}{aside}"), remedy);
         } else if !host.online().contains(&cpu) {
             let remedy = format!("choose one of {}", numbers(&host.allowed()));
             notes.wrong(place, format!("CPU {cpu} does not exist on this machine"), remedy);
@@ -175,7 +175,7 @@ fn bridge(topology: &Topology, index: usize, notes: &mut Notes) {
     name(place, &bridge.name, notes);
     if let Some(before) = topology.bridges[..index].iter().position(|other| other.name == bridge.name) {
         let aside = notes.aside((Section::Bridge(before), "name"));
-        notes.wrong(place, format!("a bridge of this name already exists{aside}"), "rename one of them");
+        notes.taken(place, format!("a bridge of this name already exists{aside}"), "rename one of them");
     }
     let mut seen = HashMap::new();
     for (i, entry) in bridge.statics.iter().enumerate() {
@@ -185,7 +185,7 @@ fn bridge(topology: &Topology, index: usize, notes: &mut Notes) {
         if let Some(before) = seen.insert((entry.mac, entry.vlan), i) {
             let aside = notes.aside((Section::Static(index, before), "mac"));
             let reason = format!("`mac` {} is already pinned{aside}", entry.mac);
-            notes.wrong((section, "mac"), reason, "remove one of the two entries");
+            notes.taken((section, "mac"), reason, "remove one of the two entries");
         }
     }
 }
@@ -214,7 +214,7 @@ pub(crate) fn pinned(topology: &Topology, section: Section, entry: &StaticEntry,
     let (wanted, mut names) = (&entry.port, topology.ports.iter().map(|port| port.name.as_str()));
     let Some(port) = topology.ports.iter().find(|port| port.name == *wanted) else {
         let remedy = exists("port", &mut names, wanted);
-        return notes.wrong((section, "port"), format!("there is no port \"{wanted}\""), remedy);
+        return notes.unknown((section, "port"), format!("there is no port \"{wanted}\""), remedy);
     };
     let tags = || topology.ports.iter().any(|other| other.bridge == port.bridge && other.vlan.is_some());
     match (entry.vlan, &port.vlan) {
@@ -246,7 +246,7 @@ fn named_once(topology: &Topology, index: usize, notes: &mut Notes) {
     if let Some(i) = (0..index).find(|i| before[*i].name == port.name && usable(*i)) {
         let aside = notes.aside((Section::Port(i), "name"));
         let reason = format!("a port of this name already exists{aside}");
-        notes.wrong((section, "name"), reason, "rename one of them");
+        notes.taken((section, "name"), reason, "rename one of them");
     }
 }
 
@@ -264,7 +264,7 @@ fn claimed_once(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], no
         let reason = format!("`{key}` {shown} is already used by port \"{owner}\"{aside}");
         let article = if key.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
         let remedy = format!("give each port {article} {key} of its own");
-        notes.wrong((Section::Port(index), key), reason, remedy);
+        notes.taken((Section::Port(index), key), reason, remedy);
     }
 }
 
@@ -300,7 +300,7 @@ fn membership(topology: &Topology, index: usize, notes: &mut Notes) {
         let remedy = format!("add a line: bridge = {}", one_of(&names));
         notes.wrong(place, "`bridge` is missing, and there are several bridges", remedy);
     } else {
-        notes.wrong(place, format!("there is no bridge \"{wanted}\""), exists("bridge", names, wanted));
+        notes.unknown(place, format!("there is no bridge \"{wanted}\""), exists("bridge", names, wanted));
     }
 }
 

@@ -24,10 +24,23 @@ pub(crate) enum Section {
 /// One value: its section and its key. An empty key is the section itself.
 pub(crate) type Place = (Section, &'static str);
 
+/// Class of an error. The control API has a status for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Cause {
+    /// The value belongs to another object, such as a name or a socket.
+    Taken,
+    /// The value names an object that does not exist.
+    Unknown,
+    /// The value is invalid.
+    Invalid,
+}
+
 /// Collects errors, and the line of every value.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     errors: Vec<Diagnostic>,
+    /// The gravest class of all errors.
+    cause: Option<Cause>,
     spoiled: HashSet<Place>,
     lines: HashMap<Place, usize>,
     titles: HashMap<Section, String>,
@@ -61,14 +74,28 @@ impl Notes {
         self.spoiled.insert(place);
     }
 
-    /// Reports an error at `place`. Only the first error of a value is reported.
+    /// Reports an invalid value at `place`. Only the first error of a value is reported.
     pub(crate) fn wrong(&mut self, place: Place, reason: impl fmt::Display, remedy: impl Into<String>) {
+        self.report(Cause::Invalid, place, reason, remedy);
+    }
+
+    /// As [`Self::wrong`], for a value that belongs to another object.
+    pub(crate) fn taken(&mut self, place: Place, reason: impl fmt::Display, remedy: impl Into<String>) {
+        self.report(Cause::Taken, place, reason, remedy);
+    }
+
+    /// As [`Self::wrong`], for the name of an object that does not exist.
+    pub(crate) fn unknown(&mut self, place: Place, reason: impl fmt::Display, remedy: impl Into<String>) {
+        self.report(Cause::Unknown, place, reason, remedy);
+    }
+
+    fn report(&mut self, cause: Cause, place: Place, reason: impl fmt::Display, remedy: impl Into<String>) {
         if self.spoiled.insert(place) {
-            self.wrong_at(place.0, self.line(place), reason, remedy);
+            self.add(cause, place.0, self.line(place), &reason.to_string(), &remedy.into());
         }
     }
 
-    /// An error at a line of its own in `section`: an unknown key, an entry of a list.
+    /// An invalid value at a line of its own in `section`: an unknown key, an entry of a list.
     pub(crate) fn wrong_at(
         &mut self,
         section: Section,
@@ -76,10 +103,19 @@ impl Notes {
         reason: impl fmt::Display,
         remedy: impl Into<String>,
     ) {
+        self.add(Cause::Invalid, section, line, &reason.to_string(), &remedy.into());
+    }
+
+    fn add(&mut self, cause: Cause, section: Section, line: Option<usize>, reason: &str, remedy: &str) {
         let place = self.titles.get(&section).map_or("", String::as_str);
-        let reason = printable(&reason.to_string());
-        let error = Diagnostic::bad(printable(place), reason, printable(&remedy.into()));
+        let error = Diagnostic::bad(printable(place), printable(reason), printable(remedy));
         self.errors.push(Diagnostic { line: line.and_then(|line| line.try_into().ok()), ..error });
+        self.cause = self.cause.max(Some(cause));
+    }
+
+    /// The gravest class of all errors so far; `None` without errors.
+    pub(crate) fn cause(&self) -> Option<Cause> {
+        self.cause
     }
 
     /// Where another value is, as an aside: ` (line 5)`.

@@ -29,6 +29,7 @@ pub struct Rebalancing {
 
 /// A load measurement and the moves that would balance it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Balance {
     /// Length of the measurement in nanoseconds.
     pub measured_ns: u64,
@@ -44,6 +45,7 @@ pub struct Balance {
 
 /// Load of a worker, as a share of its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct WorkerLoad {
     /// Index among the workers that receive packets.
     pub worker: usize,
@@ -55,6 +57,7 @@ pub struct WorkerLoad {
 
 /// Load of a receive queue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct QueueLoad {
     /// The port's name.
     pub port: String,
@@ -73,6 +76,7 @@ pub struct QueueLoad {
 
 /// A move of a receive queue to another worker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Move {
     /// The port's name.
     pub port: String,

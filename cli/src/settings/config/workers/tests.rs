@@ -3,6 +3,7 @@ use crate::host::Host;
 use crate::settings::config::parse;
 use crate::settings::config::requests::new_worker;
 use crate::settings::model::RoleSettings;
+use crate::settings::reader::notes::Cause;
 use console::Diagnostic;
 use serde_json::json;
 
@@ -181,7 +182,7 @@ fn packets_are_not_kept_back_where_their_flow_may_have_another_worker() {
 #[test]
 fn a_stage_joins_a_pipeline_on_a_free_cpu() {
     let running = parse(PIPELINE.replace("[1, 2]", "[1]").as_str(), &host(), None).unwrap();
-    let ask = |json| new_worker(&json, &running, &host()).map_err(|m| m.headline());
+    let ask = |json| new_worker(&json, &running, &host()).map_err(|(cause, m)| (cause, m.headline()));
     let (role, worker) = ask(json!({ "role": "work", "cpu": 2 })).unwrap();
     assert_eq!((role, worker.cpu, worker.roles.work), (Role::Work, Some(2), true));
     assert_eq!(ask(json!({ "role": "tx" })).unwrap().1.cpu, None);
@@ -193,10 +194,11 @@ fn a_stage_joins_a_pipeline_on_a_free_cpu() {
         (json!({ "role": "rx", "cup": 1 }), "the new worker: unknown key `cup`"),
     ];
     for (json, expected) in refused {
-        let told = ask(json).unwrap_err();
+        let (cause, told) = ask(json).unwrap_err();
+        assert_eq!(cause == Cause::Taken, expected.contains("already"), "{told}");
         assert_eq!(told.split(" (line").next(), expected.split(" (line").next());
     }
     let whole = parse("[worker]\n", &host(), None).unwrap();
-    let told = new_worker(&json!({ "role": "work" }), &whole, &host()).unwrap_err();
+    let (_, told) = new_worker(&json!({ "role": "work" }), &whole, &host()).unwrap_err();
     assert!(told.reason.contains("run to completion"), "{told}");
 }

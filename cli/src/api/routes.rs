@@ -1,0 +1,293 @@
+//! Routes of the control API: paths, parameters, and the HTTP status of each result.
+//!
+//! A route is registered together with its description (`routes!`), so that the router and the OpenAPI document of
+//! `GET /v1/openapi.json` list the same routes.
+
+use super::model::{
+    FdbReport, Flushed, PlacementReport, PortReport, RebalanceRequest, Status, WorkerAdded, WorkerRequest,
+    WorkersReport,
+};
+use super::service::{ApiError, ApiService};
+use crate::dataplane::report::{BridgeReport, FdbEntry, FdbFilter};
+use crate::settings::topology::{PortSettings, StaticEntry};
+use axum::body::Bytes;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::{Json, Router};
+use console::Diagnostic;
+use engine::Snapshot;
+use engine::balance::Balance;
+use serde::Serialize;
+use std::sync::Arc;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+type Service = State<Arc<ApiService>>;
+type Answer<T> = Result<Json<T>, ApiError>;
+type PathText = Result<Path<String>, PathRejection>;
+type FdbQuery = Result<Query<FdbFilter>, QueryRejection>;
+
+/// The OpenAPI document without its routes.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "linerate control API",
+        description = "HTTP/1.1 with JSON over the control socket of a running switch. A connection carries one \
+            request. Within a version of the path, fields are added and never change. Errors have the body \
+            `Diagnostic`. A path without a route is answered with 404, a method that a path does not support with 405."
+    ),
+    servers((url = "http://localhost", description = "The control socket; clients may send any host name"))
+)]
+struct Document;
+
+/// All routes, with their descriptions.
+fn routes() -> OpenApiRouter<Arc<ApiService>> {
+    OpenApiRouter::with_openapi(Document::openapi())
+        .routes(routes!(openapi))
+        .routes(routes!(status))
+        .routes(routes!(snapshot))
+        .routes(routes!(show_ports, add_port))
+        .routes(routes!(show_port, remove_port))
+        .routes(routes!(show_bridges))
+        .routes(routes!(show_fdb, add_static, flush_fdb))
+        .routes(routes!(remove_address))
+        .routes(routes!(show_workers, add_worker))
+        .routes(routes!(show_placement))
+        .routes(routes!(rebalance))
+        .routes(routes!(shutdown))
+}
+
+/// The OpenAPI document.
+pub(crate) fn document() -> utoipa::openapi::OpenApi {
+    routes().into_openapi()
+}
+
+/// The router of `service`.
+pub(super) fn router(service: Arc<ApiService>) -> Router {
+    let (router, _) = routes().split_for_parts();
+    router.fallback(no_route).method_not_allowed_fallback(no_method).with_state(service)
+}
+
+async fn no_route() -> ApiError {
+    ApiError::not_found("request", "there is no such path", "see the paths in /v1/openapi.json")
+}
+
+async fn no_method() -> Response {
+    let remedy = "see the methods of the path in /v1/openapi.json";
+    let body = Diagnostic::bad("request", "the path does not support this method", remedy);
+    (StatusCode::METHOD_NOT_ALLOWED, Json(body)).into_response()
+}
+
+/// This document
+#[utoipa::path(get, path = "/v1/openapi.json", responses(
+    (status = 200, description = "OpenAPI description of the control API", body = serde_json::Value),
+))]
+async fn openapi() -> Json<utoipa::openapi::OpenApi> {
+    Json(document())
+}
+
+/// State of the switch, and sums over all ports
+#[utoipa::path(get, path = "/v1/status", responses((status = 200, description = "The status", body = Status)))]
+async fn status(State(service): Service) -> Json<Status> {
+    Json(service.status())
+}
+
+/// All counters and states at one moment
+#[utoipa::path(get, path = "/v1/snapshot", responses((status = 200, description = "The counters", body = Snapshot)))]
+async fn snapshot(State(service): Service) -> Json<Snapshot> {
+    Json(service.snapshot())
+}
+
+/// All ports, with configuration and state
+#[utoipa::path(get, path = "/v1/ports", responses(
+    (status = 200, description = "The ports in the order of the file, then of their addition", body = [PortReport]),
+))]
+async fn show_ports(State(service): Service) -> Json<Vec<PortReport>> {
+    Json(service.ports())
+}
+
+/// Adds a port
+///
+/// The body has the keys of a `[[port]]` section. Waits for the disk if the port replays a file.
+#[utoipa::path(post, path = "/v1/ports", request_body = PortSettings, responses(
+    (status = 201, description = "The port was added", body = PortReport),
+    (status = 400, description = "The body is not a valid port; `more` has further errors", body = Diagnostic),
+    (status = 404, description = "There is no bridge of this name", body = Diagnostic),
+    (status = 409, description = "The name, socket, file or address belongs to another port", body = Diagnostic),
+    (status = 413, description = "The body is incomplete or larger than 64 KiB", body = Diagnostic),
+    (status = 500, description = "The port could not be created", body = Diagnostic),
+))]
+async fn add_port(State(service): Service, body: Bytes) -> Response {
+    created(aside(move || json(&body).and_then(|json| service.add_port(&json))).await)
+}
+
+/// One port
+#[utoipa::path(get, path = "/v1/ports/{name}", params(("name", Path, description = "Name of the port")), responses(
+    (status = 200, description = "The port", body = PortReport),
+    (status = 404, description = "There is no port of this name", body = Diagnostic),
+))]
+async fn show_port(State(service): Service, name: PathText) -> Answer<PortReport> {
+    service.port(&path(name)?).map(Json)
+}
+
+/// Removes a port, and its learned and static addresses
+#[utoipa::path(delete, path = "/v1/ports/{name}", params(("name", Path, description = "Name of the port")), responses(
+    (status = 200, description = "The port was removed; the body is its configuration", body = PortSettings),
+    (status = 404, description = "There is no port of this name", body = Diagnostic),
+    (status = 500, description = "The port was not removed, or its memory is held by a hung worker", body = Diagnostic),
+))]
+async fn remove_port(State(service): Service, name: PathText) -> Answer<PortSettings> {
+    service.remove_port(&path(name)?).map(Json)
+}
+
+/// All bridges, with the learned addresses and refused moves of their ports
+#[utoipa::path(get, path = "/v1/bridges", responses(
+    (status = 200, description = "The bridges", body = [BridgeReport]),
+))]
+async fn show_bridges(State(service): Service) -> Json<Vec<BridgeReport>> {
+    Json(service.bridges())
+}
+
+/// Learned and static addresses that match a filter
+#[utoipa::path(get, path = "/v1/fdb", params(FdbFilter), responses(
+    (status = 200, description = "The addresses by bridge, VLAN and address", body = FdbReport),
+    (status = 400, description = "A filter does not exist or has an invalid value", body = Diagnostic),
+    (status = 404, description = "There is no such bridge or port", body = Diagnostic),
+))]
+async fn show_fdb(State(service): Service, query: FdbQuery) -> Answer<FdbReport> {
+    service.fdb(&filter(query)?).map(Json)
+}
+
+/// Adds a static entry to the bridge of its port
+#[utoipa::path(post, path = "/v1/fdb", request_body = StaticEntry, responses(
+    (status = 201, description = "The entry was added", body = StaticEntry),
+    (status = 400, description = "The body is not a valid entry; `more` has further errors", body = Diagnostic),
+    (status = 404, description = "There is no port of this name", body = Diagnostic),
+    (status = 409, description = "The address is already static in this VLAN", body = Diagnostic),
+    (status = 413, description = "The body is incomplete or larger than 64 KiB", body = Diagnostic),
+    (status = 500, description = "The table has no room", body = Diagnostic),
+))]
+async fn add_static(State(service): Service, body: Bytes) -> Response {
+    created(json(&body).and_then(|json| service.pin(&json)))
+}
+
+/// Removes the learned addresses that match a filter
+#[utoipa::path(delete, path = "/v1/fdb", params(FdbFilter), responses(
+    (status = 200, description = "The addresses were removed", body = Flushed),
+    (status = 400, description = "A filter does not exist or has an invalid value", body = Diagnostic),
+    (status = 404, description = "There is no such bridge or port", body = Diagnostic),
+    (status = 500, description = "A worker did not answer", body = Diagnostic),
+))]
+async fn flush_fdb(State(service): Service, query: FdbQuery) -> Answer<Flushed> {
+    service.flush(&filter(query)?).map(Json)
+}
+
+/// Removes one address, learned or static
+#[utoipa::path(
+    delete,
+    path = "/v1/fdb/{mac}",
+    params(("mac", Path, description = "Ethernet address, such as `02:00:00:00:00:01`"), FdbFilter),
+    responses(
+        (status = 200, description = "The address was removed", body = FdbEntry),
+        (status = 400, description = "The address or a filter is invalid, or several entries match", body = Diagnostic),
+        (status = 404, description = "There is no such address, bridge or port", body = Diagnostic),
+        (status = 500, description = "A worker did not answer", body = Diagnostic),
+    )
+)]
+async fn remove_address(State(service): Service, mac: PathText, query: FdbQuery) -> Answer<FdbEntry> {
+    service.forget(&path(mac)?, &filter(query)?).map(Json)
+}
+
+/// All workers, with their counters
+#[utoipa::path(get, path = "/v1/workers", responses((status = 200, description = "The workers", body = WorkersReport)))]
+async fn show_workers(State(service): Service) -> Json<WorkersReport> {
+    Json(service.workers())
+}
+
+/// Adds a stage to a pipeline
+#[utoipa::path(post, path = "/v1/workers", request_body = WorkerRequest, responses(
+    (status = 201, description = "The worker was added", body = WorkerAdded),
+    (status = 400, description = "The body is not a valid worker, or the switch is not a pipeline", body = Diagnostic),
+    (status = 409, description = "The CPU belongs to another worker", body = Diagnostic),
+    (status = 413, description = "The body is incomplete or larger than 64 KiB", body = Diagnostic),
+    (status = 500, description = "The worker could not be started", body = Diagnostic),
+))]
+async fn add_worker(State(service): Service, body: Bytes) -> Response {
+    created(json(&body).and_then(|json| service.add_worker(&json)))
+}
+
+/// Placement of workers and receive queues
+#[utoipa::path(get, path = "/v1/placement", responses(
+    (status = 200, description = "The placement", body = PlacementReport),
+    (status = 500, description = "A worker did not answer", body = Diagnostic),
+))]
+async fn show_placement(State(service): Service) -> Answer<PlacementReport> {
+    service.placement().map(Json)
+}
+
+/// Measures load, and moves receive queues to balance the workers
+#[utoipa::path(post, path = "/v1/rebalance", request_body = RebalanceRequest, responses(
+    (status = 200, description = "The loads, and the moves with the failure of each that failed", body = Balance),
+    (status = 400, description = "The body is not a valid request", body = Diagnostic),
+    (status = 413, description = "The body is incomplete or larger than 64 KiB", body = Diagnostic),
+    (status = 500, description = "The measurement failed", body = Diagnostic),
+))]
+async fn rebalance(State(service): Service, body: Bytes) -> Answer<Balance> {
+    aside(move || json(&body).and_then(|json| service.rebalance(json))).await.map(Json)
+}
+
+/// Stops the switch and removes its sockets
+#[utoipa::path(post, path = "/v1/shutdown", responses((status = 202, description = "The switch is about to exit")))]
+async fn shutdown(State(service): Service) -> StatusCode {
+    service.shutdown();
+    StatusCode::ACCEPTED
+}
+
+/// Runs slow work on its own thread.
+async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| {
+        let remedy = "see the standard error of the switch";
+        Err(ApiError::Failed(Diagnostic::failed("request", "the handler panicked", remedy)))
+    })
+}
+
+fn created<T: Serialize>(result: Result<T, ApiError>) -> Response {
+    match result {
+        Ok(object) => (StatusCode::CREATED, Json(object)).into_response(),
+        Err(error) => error.into_response(),
+    }
+}
+
+fn path(text: PathText) -> Result<String, ApiError> {
+    let Path(text) =
+        text.map_err(|e| ApiError::invalid("path", e.body_text(), "encode it as UTF-8 with percent signs"))?;
+    Ok(text)
+}
+
+fn filter(query: FdbQuery) -> Result<FdbFilter, ApiError> {
+    let Query(filter) = query
+        .map_err(|e| ApiError::invalid("query", e.body_text(), "filters are bridge, port, vlan and limit"))?;
+    Ok(filter)
+}
+
+fn json(body: &[u8]) -> Result<serde_json::Value, ApiError> {
+    let bad = |e| ApiError::invalid("request", format!("the body is not JSON: {e}"), "send one JSON object");
+    serde_json::from_slice(body).map_err(bad)
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let (status, body) = match self {
+            ApiError::Invalid(body) => (StatusCode::BAD_REQUEST, body),
+            ApiError::NotFound(body) => (StatusCode::NOT_FOUND, body),
+            ApiError::Conflict(body) => (StatusCode::CONFLICT, body),
+            ApiError::Failed(body) => (StatusCode::INTERNAL_SERVER_ERROR, body),
+        };
+        (status, Json(body)).into_response()
+    }
+}
