@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::sync::{Mutex, PoisonError};
 
 /// Most lines that are kept of one test run.
-const MOST: usize = 200;
+const MAX_LINES: usize = 200;
 
 /// The parts of an output that say what failed.
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ impl Failures {
         self.see_skipped(line);
         self.inside |= line == "failures:" || line.starts_with("error");
         let ends = line.starts_with("test result:") || line.trim_start().starts_with("Running ");
-        if self.inside && self.lines.len() < MOST {
+        if self.inside && self.lines.len() < MAX_LINES {
             self.lines.push(line.to_owned());
         }
         self.inside &= !ends;

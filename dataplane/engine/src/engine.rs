@@ -7,7 +7,7 @@ use crate::command::{Command, QueueKey};
 use crate::config::{EngineConfig, EngineError, WorkerConfig};
 use crate::control::{Control, Latest, Request};
 use crate::debts::Debts;
-use crate::handoff::{self, MOST_STAGES};
+use crate::handoff::{self, MAX_STAGES};
 use crate::inline::Inline;
 use crate::link::{Doorbell, Link};
 use crate::model::{Model, Role};
@@ -223,9 +223,9 @@ impl Engine {
                 "stages can be added only to a pipeline, and this engine's workers run to completion";
             return Err(EngineError::Roles(reason.into()));
         }
-        if self.worker_set().stages.len() >= MOST_STAGES {
+        if self.worker_set().stages.len() >= MAX_STAGES {
             return Err(EngineError::Roles(format!(
-                "there are {MOST_STAGES} stages already, which is the maximum"
+                "there are {MAX_STAGES} stages already, which is the maximum"
             )));
         }
         let links = self.start_thread(config, &[role], pipelines)?;
@@ -404,14 +404,14 @@ impl Drop for Engine {
 fn check(model: &Model, roles: &[Vec<Role>], max_ports: usize) -> Result<(), EngineError> {
     let wrong = |reason: String| Err(EngineError::Roles(reason));
     let all = roles.concat();
-    let handoffs = if model.handoffs().is_some() { MOST_STAGES } else { 0 };
+    let handoffs = if model.handoffs().is_some() { MAX_STAGES } else { 0 };
     if max_ports + handoffs > NUMBERS {
         let most = NUMBERS - handoffs;
         return wrong(format!("{max_ports} ports are too many; at most {most} are supported"));
     }
-    if handoffs > 0 && all.len() > MOST_STAGES {
+    if handoffs > 0 && all.len() > MAX_STAGES {
         return wrong(format!(
-            "there are at most {MOST_STAGES} stages, and these are {}; use fewer workers",
+            "there are at most {MAX_STAGES} stages, and these are {}; use fewer workers",
             all.len()
         ));
     }
@@ -434,9 +434,9 @@ mod tests {
     fn more_stages_and_ports_than_there_are_numbers_for_are_refused() {
         let spreading = Model::Spreading(HandoffConfig::default());
         let refused = |model: &Model, threads, ports| check(model, &model.roles(threads), ports).is_err();
-        assert!(!refused(&spreading, MOST_STAGES / 2, NUMBERS - MOST_STAGES));
-        assert!(refused(&spreading, MOST_STAGES / 2 + 1, 2), "each thread has two stages");
-        assert!(refused(&spreading, 1, NUMBERS - MOST_STAGES + 1));
+        assert!(!refused(&spreading, MAX_STAGES / 2, NUMBERS - MAX_STAGES));
+        assert!(refused(&spreading, MAX_STAGES / 2 + 1, 2), "each thread has two stages");
+        assert!(refused(&spreading, 1, NUMBERS - MAX_STAGES + 1));
         assert!(!refused(&Model::RunToCompletion, 1000, NUMBERS));
         assert!(refused(&Model::RunToCompletion, 1, NUMBERS + 1));
     }

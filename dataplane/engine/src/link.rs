@@ -27,9 +27,9 @@ use std::time::{Duration, Instant};
 pub(crate) const LIMIT: Duration = Duration::from_secs(5);
 
 /// Maximum number of punted packets queued per worker.
-const MOST_PUNTED: usize = 256;
+const MAX_PUNTED: usize = 256;
 /// Maximum number of these per input port, so that one port does not displace packets of others.
-const MOST_OF_PORT: u16 = 64;
+const MAX_PUNTED_OF_PORT: u16 = 64;
 
 /// Punted packets queued for the control thread.
 #[derive(Default)]
@@ -41,8 +41,8 @@ struct Waiting {
 
 impl Waiting {
     fn have_room(&self, from: PortId) -> bool {
-        self.packets.len() < MOST_PUNTED
-            && self.of.get(usize::from(from.0)).is_none_or(|&waiting| waiting < MOST_OF_PORT)
+        self.packets.len() < MAX_PUNTED
+            && self.of.get(usize::from(from.0)).is_none_or(|&waiting| waiting < MAX_PUNTED_OF_PORT)
     }
 
     fn push(&mut self, packet: Punted) {
@@ -266,11 +266,11 @@ mod tests {
             frame: Box::default(),
         };
         let taken = |from, n| (0..n).filter(|_| (&mut &link).push(packet(from))).count();
-        assert_eq!((taken(7, 100), taken(0, 3), is_rung(&link)), (MOST_OF_PORT.into(), 3, true));
+        assert_eq!((taken(7, 100), taken(0, 3), is_rung(&link)), (MAX_PUNTED_OF_PORT.into(), 3, true));
         assert!(!(&link).have_room(PortId(7)) && (&link).have_room(PortId(1000)));
         let all: usize = (1..7).map(|from| taken(from, 100)).sum();
-        assert_eq!(all, MOST_PUNTED - 67, "and all ports together have a limit");
-        assert_eq!((link.punted().len(), taken(7, 100)), (MOST_PUNTED, MOST_OF_PORT.into()));
+        assert_eq!(all, MAX_PUNTED - 67, "and all ports together have a limit");
+        assert_eq!((link.punted().len(), taken(7, 100)), (MAX_PUNTED, MAX_PUNTED_OF_PORT.into()));
     }
 
     #[test]

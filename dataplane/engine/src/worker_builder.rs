@@ -92,7 +92,7 @@ impl WorkerBuilder {
         };
         let waits =
             role != Role::Tx && self.handoffs.is_some_and(|handoffs| handoffs.full == QueueFull::Wait);
-        let numbers = self.max_ports + if self.handoffs.is_some() { handoff::MOST_STAGES } else { 0 };
+        let numbers = self.max_ports + if self.handoffs.is_some() { handoff::MAX_STAGES } else { 0 };
         let parts = Parts {
             sleeper: Sleeper::new(link.doorbell.clone())?,
             handoffs: Handoffs::new(self.kernel, numbers, waits && role != Role::All),

@@ -101,7 +101,7 @@ impl GuestMemory {
 pub const MARGIN: usize = 128;
 
 /// Maximum length of a [`Wide`] segment, in bytes: a 64 KiB frame with any header.
-pub const LONGEST_WIDE: u32 = 66_000;
+pub const MAX_WIDE: u32 = 66_000;
 
 /// A segment followed by at least [`MARGIN`] bytes of the same region, so that its bytes can be read in whole lines.
 /// The margin belongs to the same guest.
@@ -157,7 +157,7 @@ impl Window {
     #[inline(always)]
     pub fn translate(&self, guest: u64, len: u32) -> Option<Wide> {
         let offset = guest.wrapping_sub(self.guest);
-        if offset >= self.end || len > LONGEST_WIDE {
+        if offset >= self.end || len > MAX_WIDE {
             return None;
         }
         Some(Wide(VolatileSlice::offset_in(self.base, offset as usize, len)))
@@ -217,7 +217,7 @@ impl Translator {
     #[inline]
     pub fn window(&self) -> Window {
         // A segment of maximum length and its margin end inside the region.
-        match self.len.checked_sub(u64::from(LONGEST_WIDE) + MARGIN as u64) {
+        match self.len.checked_sub(u64::from(MAX_WIDE) + MARGIN as u64) {
             Some(last) => Window { guest: self.guest, end: last + 1, base: self.base },
             None => Window::NONE,
         }
@@ -288,18 +288,18 @@ mod tests {
 
     #[test]
     fn a_window_holds_only_what_has_a_margin() {
-        let len = 2 * u64::from(LONGEST_WIDE);
+        let len = 2 * u64::from(MAX_WIDE);
         let mut t = Translator::new(Arc::new(map(&[(0x1000, 0x800), (0x10_0000, len)])));
         assert!(t.window().translate(0x10_0000, 1).is_none(), "nothing was hit yet");
         assert!(t.window().translate(u64::MAX, 1).is_none());
         t.translate(0x1000, 1).unwrap();
         assert!(t.window().translate(0x1000, 1).is_none(), "the region is shorter than a segment may be");
         let whole = t.translate(0x10_0000, 8).unwrap();
-        let (window, last) = (t.window(), len - u64::from(LONGEST_WIDE) - MARGIN as u64);
+        let (window, last) = (t.window(), len - u64::from(MAX_WIDE) - MARGIN as u64);
         assert_eq!(window.translate(0x10_0000, 8).unwrap().seg(), whole);
-        assert!(window.translate(0x10_0000 + last, LONGEST_WIDE).is_some());
+        assert!(window.translate(0x10_0000 + last, MAX_WIDE).is_some());
         assert!(window.translate(0x10_0000 + last + 1, 1).is_none());
-        assert!(window.translate(0x10_0000, LONGEST_WIDE + 1).is_none());
+        assert!(window.translate(0x10_0000, MAX_WIDE + 1).is_none());
         assert!(window.translate(0xf_ffff, 1).is_none());
     }
 

@@ -112,7 +112,7 @@ impl PortControl for DeferredPort {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backoff::LONGEST_PAUSE;
+    use crate::backoff::MAX_PAUSE;
     use crate::null::Null;
     use crate::vhost_user::fake::FakeEngine;
     use std::time::Duration;
@@ -156,10 +156,10 @@ mod tests {
             (longest, now) = (longest.max(at - now), at);
             port.handle(now, &mut engine);
         }
-        assert_eq!(longest, LONGEST_PAUSE);
+        assert_eq!(longest, MAX_PAUSE);
         port.close(&mut engine);
         assert_eq!((port.status().state, port.deadline()), (PortState::Closed, None));
-        port.handle(now + LONGEST_PAUSE * 2, &mut engine);
+        port.handle(now + MAX_PAUSE * 2, &mut engine);
         assert_eq!(port.status().last_fault, Some(PortFault::NotMade("try 20".into())));
     }
 }

@@ -8,7 +8,7 @@ const IA_NA: u16 = 3;
 const IA_TA: u16 = 4;
 const IA_ADDRESS: u16 = 5;
 /// Maximum number of options parsed: top-level ones, and nested ones in total.
-const MOST_OPTIONS: usize = 64;
+const MAX_OPTIONS: usize = 64;
 
 /// A client/server message. Relay messages have another format and are not supported.
 #[derive(Clone, Copy, Debug)]
@@ -46,10 +46,10 @@ impl<'a> Dhcpv6<'a> {
             _ => None,
         };
         Options(self.options)
-            .take(MOST_OPTIONS)
+            .take(MAX_OPTIONS)
             .filter_map(within)
             .flat_map(Options)
-            .take(MOST_OPTIONS)
+            .take(MAX_OPTIONS)
             .filter_map(address)
     }
 }
@@ -116,7 +116,7 @@ mod tests {
         #[test]
         fn no_bytes_make_a_view_panic(bytes in prop::collection::vec(prop_oneof![Just(0u8), 0u8..16, any::<u8>()], 0..200)) {
             if let Some(view) = Dhcpv6::new(&bytes) {
-                prop_assert!(view.addresses().count() <= MOST_OPTIONS);
+                prop_assert!(view.addresses().count() <= MAX_OPTIONS);
             }
         }
     }

@@ -4,7 +4,7 @@
 pub const IPV6_HEADER: usize = 40;
 
 /// Maximum number of extension headers parsed; real packets have at most a few.
-const MOST_EXTENSIONS: usize = 8;
+const MAX_EXTENSIONS: usize = 8;
 
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
@@ -59,7 +59,7 @@ impl<'a> Ipv6<'a> {
     /// Parses the extension headers. Returns `None` if they are truncated or too many.
     pub fn upper_layer(&self) -> Option<UpperLayer> {
         let (mut protocol, mut at, mut is_fragment, mut continues) = (self.header[6], 0, false, false);
-        for _ in 0..MOST_EXTENSIONS {
+        for _ in 0..MAX_EXTENSIONS {
             let len = match protocol {
                 _ if continues => {
                     return Some(UpperLayer { protocol, at: IPV6_HEADER + at, is_fragment, continues });

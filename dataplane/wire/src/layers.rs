@@ -7,7 +7,7 @@ use crate::checksum::protocol;
 use crate::{EtherType, HEADER_LEN, Ipv4, Ipv6, TAG_LEN};
 
 /// Maximum number of VLAN tags skipped.
-const MOST_TAGS: usize = 2;
+const MAX_TAGS: usize = 2;
 
 /// IP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,7 +77,7 @@ impl Layers {
 /// EtherType after all VLAN tags, and the offset after it.
 fn inner(frame: &[u8]) -> Option<(EtherType, usize)> {
     let mut at = HEADER_LEN;
-    for _ in 0..=MOST_TAGS {
+    for _ in 0..=MAX_TAGS {
         let bytes = frame.get(at - 2..at)?;
         let ethertype = EtherType(u16::from_be_bytes([bytes[0], bytes[1]]));
         if !matches!(ethertype, EtherType::VLAN | EtherType::SERVICE_VLAN) {

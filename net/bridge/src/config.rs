@@ -80,7 +80,7 @@ pub struct PortConfig {
 
 impl PortConfig {
     /// Maximum length of [`PortConfig::macs`] and [`PortConfig::sources`]: each packet is compared with each entry.
-    pub const LONGEST_LIST: usize = 64;
+    pub const MAX_LIST: usize = 64;
 }
 
 impl Default for PortConfig {

@@ -161,8 +161,8 @@ pub fn style() -> &'static str {
 }
 
 /// Limits of magnitude; values beyond them are clamped.
-const LEAST: f64 = 1e-300;
-const MOST: f64 = 1e300;
+const MIN_VALUE: f64 = 1e-300;
+const MAX_VALUE: f64 = 1e300;
 
 /// Maps values to positions along an axis.
 #[derive(Clone, Copy)]
@@ -180,14 +180,15 @@ impl Scale {
     /// A linear scale from 0 to `most` plus 10 %, along `length` from `start` (a negative length reverses the axis).
     pub fn linear(most: f64, start: f64, length: f64) -> Scale {
         // Smaller values have no tick between them and zero.
-        let to = if most > LEAST { most.min(MOST) * 1.1 } else { 1.0 };
+        let to = if most > MIN_VALUE { most.min(MAX_VALUE) * 1.1 } else { 1.0 };
         Scale { from: 0.0, to, start, length, log: false, decades: false }
     }
 
     /// A linear scale from `least` (at most 0) to `most` (at least 0), each extended by 10 %.
     pub fn between(least: f64, most: f64, start: f64, length: f64) -> Scale {
         let scale = Scale::linear(most.max(-least), start, length);
-        let end = |value: f64| if value.abs() > LEAST { value.clamp(-MOST, MOST) * 1.1 } else { 0.0 };
+        let end =
+            |value: f64| if value.abs() > MIN_VALUE { value.clamp(-MAX_VALUE, MAX_VALUE) * 1.1 } else { 0.0 };
         let (from, to) = (end(least.min(0.0)), end(most.max(0.0)));
         if from < to { Scale { from, to, ..scale } } else { scale }
     }
@@ -199,8 +200,8 @@ impl Scale {
 
     /// A logarithmic scale of positive values, with ticks at powers of ten.
     pub fn decades(least: f64, most: f64, start: f64, length: f64) -> Scale {
-        let least = if least > 1e-9 { least.min(MOST) } else { 1e-9 };
-        let most = most.max(least * 2.0).min(MOST * 2.0);
+        let least = if least > 1e-9 { least.min(MAX_VALUE) } else { 1e-9 };
+        let most = most.max(least * 2.0).min(MAX_VALUE * 2.0);
         Scale { decades: true, ..Scale::log(least / 1.15, most * 1.15, start, length) }
     }
 

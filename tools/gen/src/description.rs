@@ -13,9 +13,9 @@ use std::path::PathBuf;
 use wire::MacAddress;
 
 /// Maximum number of flows per stream.
-const MOST_FLOWS: u32 = 1 << 24;
+const MAX_FLOWS: u32 = 1 << 24;
 /// Maximum number of VLAN tags, and of MPLS labels.
-const MOST_TAGS: usize = 4;
+const MAX_TAGS: usize = 4;
 /// Low bits of the flow number, which go into the source port.
 const PORT_BITS: u32 = 15;
 
@@ -241,7 +241,7 @@ impl Description {
             if value > most { Err(StreamError::Range(key, value, remedy)) } else { Ok(()) }
         };
         let few = |key, count: usize, remedy| {
-            if count > MOST_TAGS { Err(StreamError::Many(key, count, remedy)) } else { Ok(()) }
+            if count > MAX_TAGS { Err(StreamError::Many(key, count, remedy)) } else { Ok(()) }
         };
         few("vlan", self.vlan.len(), "at most four tags")?;
         few("mpls", self.mpls.len(), "at most four labels")?;
@@ -250,7 +250,7 @@ impl Description {
             .try_for_each(|id| range("vlan", (*id).into(), 4095, "identifiers from 0 to 4095"))?;
         let label = |label: &u32| range("mpls", (*label).into(), (1 << 20) - 1, "labels below 1048576");
         self.mpls.iter().try_for_each(label)?;
-        if self.flows == 0 || self.flows > MOST_FLOWS {
+        if self.flows == 0 || self.flows > MAX_FLOWS {
             return Err(StreamError::Range("flows", self.flows.into(), "1 to 16777216"));
         }
         if self.source.is_ipv4() != self.destination.is_ipv4() {

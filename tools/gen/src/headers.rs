@@ -10,7 +10,7 @@ use etherparse::{
     EtherType, Ethernet2Header, IpNumber, Ipv4Header, Ipv6Header, SingleVlanHeader, TcpHeader, UdpHeader,
     VlanId,
 };
-use port::LONGEST_HEAD;
+use port::MAX_HEAD;
 use std::net::IpAddr;
 use std::ops::Range;
 use wire::checksum::protocol;
@@ -103,7 +103,7 @@ pub(super) fn captured(mut bytes: Vec<u8>) -> Option<Laid> {
     let headers = layers.transport + header;
     // The length field of a TCP header may be too small.
     let is_cut = layers.protocol == protocol::TCP && header < TcpHeader::MIN_LEN;
-    if is_cut || layers.is_fragment || headers + TAG > end || headers > LONGEST_HEAD || end < 60 {
+    if is_cut || layers.is_fragment || headers + TAG > end || headers > MAX_HEAD || end < 60 {
         return None;
     }
     let mut laid = Laid { bytes, headers, ..Laid::default() };

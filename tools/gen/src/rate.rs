@@ -13,7 +13,7 @@ pub const ON_THE_WIRE: f64 = 24.0;
 /// Ethernet speeds for percentages, in Gbit/s.
 const SPEEDS: [u32; 4] = [10, 25, 40, 100];
 /// Maximum value; larger rates have no meaningful schedule in nanoseconds.
-const MOST: f64 = 1e12;
+const MAX_RATE: f64 = 1e12;
 
 /// A requested rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -108,7 +108,7 @@ fn number(text: &str) -> Option<f64> {
     };
     let digits = if factor > 1.0 { &text[..text.len() - 1] } else { text };
     let value = digits.trim().parse::<f64>().ok()? * factor;
-    (value > 0.0 && value <= MOST).then_some(value)
+    (value > 0.0 && value <= MAX_RATE).then_some(value)
 }
 
 impl fmt::Display for Rate {

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 /// Number of Poisson arrivals drawn per query, typical and maximum.
 const DRAWN: f64 = 256.0;
-const MOST_DRAWN: usize = 1024;
+const MAX_DRAWN: usize = 1024;
 /// Number of pending frames whose arrival times are stored.
 const DATED: usize = 16_384;
 
@@ -174,7 +174,7 @@ impl Schedule {
     fn arrived(&mut self, passed: f64, rate: f64) -> u64 {
         self.skip(passed, rate);
         let dated = DATED.min(self.catch_up as usize);
-        for _ in 0..MOST_DRAWN {
+        for _ in 0..MAX_DRAWN {
             if self.next > passed {
                 break;
             }

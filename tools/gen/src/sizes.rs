@@ -11,7 +11,7 @@ pub const SIZES: RangeInclusive<u16> = 60..=9212;
 /// The simple Internet mix: seven of 64, four of 570, one of 1514 bytes.
 const SIMPLE: [u16; 12] = [64, 570, 64, 64, 570, 64, 1514, 64, 570, 64, 64, 570];
 /// Maximum number of frames in a round of a table.
-const LONGEST_ROUND: u32 = 10_000;
+const MAX_ROUND: u32 = 10_000;
 
 /// Frame sizes before validation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -131,7 +131,7 @@ pub(super) fn of_a_stream<'de, D: Deserializer<'de>>(from: D) -> Result<Sizes, D
 /// A round with each size as often as its weight, distributed as evenly as possible.
 fn spread(mix: &[(u16, u32)]) -> Result<Vec<u16>, SizesError> {
     let all: u64 = mix.iter().map(|(_, weight)| u64::from(*weight)).sum();
-    if all > u64::from(LONGEST_ROUND) || mix.iter().any(|(_, weight)| *weight == 0) {
+    if all > u64::from(MAX_ROUND) || mix.iter().any(|(_, weight)| *weight == 0) {
         return Err(SizesError::Weights(all));
     }
     let mut credit = vec![0_i64; mix.len()];

@@ -15,7 +15,7 @@ use mem::copy::Kernel;
 use port::{BURST, GeneratedBurst, HEAD};
 
 /// The shortest Ethernet frame, without checksum (IEEE 802.3).
-const SHORTEST: usize = 60;
+const MIN_FRAME: usize = 60;
 
 /// Counters of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -197,7 +197,7 @@ impl Source {
             let front = if template?.is_long() { head } else { &head[..head.len() - TAG] };
             let front = &front[..front.len().min(HEAD - TAG)];
             let mut bytes = [&front[6..12], &front[..6], &front[12..]].concat();
-            bytes.resize(bytes.len().max(SHORTEST - TAG), 0);
+            bytes.resize(bytes.len().max(MIN_FRAME - TAG), 0);
             bytes.extend(tag);
             Some(bytes)
         })

@@ -6,7 +6,7 @@
 
 use super::headers::{Laid, Spot, Summed};
 use super::tag::TAG;
-use port::LONGEST_HEAD;
+use port::MAX_HEAD;
 use wire::checksum::{Sum, fold};
 
 /// Maximum number of checksums of a frame: network, transport and outer network.
@@ -126,11 +126,11 @@ impl Template {
         let checks: Vec<Check> = laid.sums.iter().map(|summed| check(&still, summed)).collect();
         let checks = settle(&mut bytes, checks, &patches);
         // Long frames are copied in whole cache lines.
-        let line = laid.headers.next_multiple_of(64).min(LONGEST_HEAD).min(len - TAG);
-        let split = if len <= LONGEST_HEAD { len } else { line };
+        let line = laid.headers.next_multiple_of(64).min(MAX_HEAD).min(len - TAG);
+        let split = if len <= MAX_HEAD { len } else { line };
         let body = bytes[split..].to_vec();
         bytes.truncate(split);
-        let body = if len > LONGEST_HEAD { body[..body.len() - TAG].to_vec() } else { Vec::new() };
+        let body = if len > MAX_HEAD { body[..body.len() - TAG].to_vec() } else { Vec::new() };
         Self { head: bytes, body, len, patches, checks }
     }
 
@@ -148,7 +148,7 @@ impl Template {
     /// Whether the tag is in separate memory behind the head.
     #[inline(always)]
     pub(super) fn is_long(&self) -> bool {
-        self.len > LONGEST_HEAD
+        self.len > MAX_HEAD
     }
 
     /// Writes the next value of each field, the tag and the checksums into `head`, a copy of this template's head.

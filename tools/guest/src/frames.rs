@@ -13,12 +13,12 @@ pub struct FrameSizes(Vec<u16>);
 const MIX: [u16; 12] = [64, 570, 64, 64, 570, 64, 1514, 64, 570, 64, 64, 570];
 
 /// The shortest frame with the headers written here.
-const SHORTEST: u16 = 60;
+const MIN_FRAME: u16 = 60;
 
 impl FrameSizes {
     /// A single size, at least 60 bytes.
     pub fn fixed(size: u16) -> Self {
-        Self(vec![size.max(SHORTEST)])
+        Self(vec![size.max(MIN_FRAME)])
     }
 
     /// The simple Internet mix.

@@ -5,7 +5,7 @@
 //! round.
 //!
 //! Protocol: the leader stores an odd number, the follower stores the next even number; each side stores after it has
-//! seen the number of the other side, in the same line. `OVER`, stored by either side, ends both. Each side waits at
+//! seen the number of the other side, in the same line. `END`, stored by either side, ends both. Each side waits at
 //! most until the timeout.
 
 use crate::seats::pin;
@@ -15,19 +15,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Round trips per reading, and readings. The result is the median, because a descheduled CPU spoils some readings.
-const TURNS: u64 = 200;
+const ROUND_TRIPS: u64 = 200;
 const READINGS: usize = 41;
 const TIMEOUT: Duration = Duration::from_millis(500);
 /// Loads of the line between two reads of the clock.
-const LOOKS: u32 = 1 << 12;
-const OVER: u64 = u64::MAX;
+const SPINS: u32 = 1 << 12;
+const END: u64 = u64::MAX;
 
 /// A counter with a pair of cache lines of its own.
 #[repr(align(128))]
 struct Line(AtomicU64);
 
 impl Line {
-    /// Waits for `number`. Returns false if the timeout expires or the other side stores `OVER`.
+    /// Waits for `number`. Returns false if the timeout expires or the other side stores `END`.
     fn holds(&self, number: u64, until: Instant) -> bool {
         let mut looks = 0_u32;
         loop {
@@ -37,7 +37,7 @@ impl Line {
                 return true;
             }
             looks = looks.wrapping_add(1);
-            if found == OVER || (looks.is_multiple_of(LOOKS) && Instant::now() > until) {
+            if found == END || (looks.is_multiple_of(SPINS) && Instant::now() > until) {
                 return false;
             }
             spin_loop();
@@ -64,11 +64,11 @@ pub fn between([leader, follower]: [usize; 2]) -> Option<f64> {
                     .take_while(|number| line.holds(*number, until))
                     .for_each(|number| line.put(number + 1));
             }
-            line.put(OVER);
+            line.put(END);
         });
         let led = scope.spawn(|| {
             let found = pin(leader).ok().and_then(|()| lead(&line, until));
-            line.put(OVER);
+            line.put(END);
             found
         });
         led.join().ok().flatten()
@@ -80,14 +80,14 @@ fn lead(line: &Line, until: Instant) -> Option<f64> {
     let mut next = 1;
     let mut reading = || {
         let began = Instant::now();
-        for _ in 0..TURNS {
+        for _ in 0..ROUND_TRIPS {
             line.put(next);
             if !line.holds(next + 1, until) {
                 return None;
             }
             next += 2;
         }
-        Some(began.elapsed().as_nanos() as f64 / TURNS as f64)
+        Some(began.elapsed().as_nanos() as f64 / ROUND_TRIPS as f64)
     };
     // The first reading includes the start of the follower and is discarded.
     reading()?;

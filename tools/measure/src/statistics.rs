@@ -17,7 +17,7 @@ pub struct Estimate {
 }
 
 /// Minimum number of samples for an interval: rank intervals of a median at 95 % exist from six samples.
-pub const FEWEST: usize = 6;
+pub const MIN_SAMPLES: usize = 6;
 const RESAMPLES: usize = 4000;
 
 /// The median; `None` if `values` is empty. Sorts `values`.
@@ -31,9 +31,9 @@ pub fn median(values: &mut [f64]) -> Option<f64> {
     }
 }
 
-/// The median with its 95 % interval; `None` for fewer than [`FEWEST`] values.
+/// The median with its 95 % interval; `None` for fewer than [`MIN_SAMPLES`] values.
 pub fn interval(values: &[f64], seed: u64) -> Option<Estimate> {
-    if values.len() < FEWEST {
+    if values.len() < MIN_SAMPLES {
         return None;
     }
     let mut random = fastrand::Rng::with_seed(seed);
@@ -57,10 +57,10 @@ pub fn ratio(logarithms: &[f64], seed: u64) -> Option<Estimate> {
 }
 
 /// The ratio of the median of `b` to the median of `a`, for unpaired samples, with its 95 % interval. Returns `None` if
-/// either has fewer than [`FEWEST`] samples or a sample that is not positive and finite.
+/// either has fewer than [`MIN_SAMPLES`] samples or a sample that is not positive and finite.
 pub fn ratio_of_medians(a: &[f64], b: &[f64], seed: u64) -> Option<Estimate> {
     let positive = |values: &[f64]| values.iter().all(|value| value.is_finite() && *value > 0.0);
-    if a.len().min(b.len()) < FEWEST || !positive(a) || !positive(b) {
+    if a.len().min(b.len()) < MIN_SAMPLES || !positive(a) || !positive(b) {
         return None;
     }
     let mut random = fastrand::Rng::with_seed(seed);
@@ -88,8 +88,8 @@ mod tests {
 
     #[test]
     fn few_pairs_give_no_interval() {
-        assert_eq!(interval(&[1.0; FEWEST - 1], 1), None);
-        let same = interval(&[1.0; FEWEST], 1).expect("six are enough");
+        assert_eq!(interval(&[1.0; MIN_SAMPLES - 1], 1), None);
+        let same = interval(&[1.0; MIN_SAMPLES], 1).expect("six are enough");
         assert_eq!((same.median, same.low, same.high), (1.0, 1.0, 1.0));
     }
 
@@ -115,7 +115,7 @@ mod tests {
         assert!((found.median - 3.0).abs() < 1e-9 && found.low < 3.0 && found.high > 3.0, "{found:?}");
         assert!(found.low > 2.5 && found.high < 3.6, "{found:?}");
         assert_eq!(ratio_of_medians(&a, &b, 1), Some(found));
-        assert_eq!(ratio_of_medians(&a[..FEWEST - 1], &b, 1), None);
+        assert_eq!(ratio_of_medians(&a[..MIN_SAMPLES - 1], &b, 1), None);
         assert_eq!(ratio_of_medians(&[0.0; 9], &b, 1), None);
     }
 

@@ -9,7 +9,7 @@ use super::checkpoint::fields;
 use super::results::{Results, Round, SizeResults};
 use super::search::{Bound, Throughput};
 use measure::Estimate;
-use measure::statistics::{FEWEST, median, ratio_of_medians};
+use measure::statistics::{MIN_SAMPLES, median, ratio_of_medians};
 use serde::Serialize;
 
 /// Whether the generator, not the switch, limits the figure on either side.
@@ -205,7 +205,7 @@ fn figure(
     let interval = ratio.and_then(|_| ratio_of_medians(a, b, seed));
     let finding = match (ratio, interval) {
         (None, _) => Finding::NoRatio,
-        (_, None) if a.len().min(b.len()) < FEWEST => Finding::TooFewRounds,
+        (_, None) if a.len().min(b.len()) < MIN_SAMPLES => Finding::TooFewRounds,
         (_, None) => Finding::NoRatio,
         (_, Some(found)) if found.low > 1.0 || found.high < 1.0 => Finding::Differs,
         _ => Finding::ByChance,

@@ -11,17 +11,17 @@ use super::{burst, steps};
 use serde::{Deserialize, Serialize};
 
 /// Frames per second of the slow trial; the ceiling if that is lower.
-const SLOW: f64 = 1000.0;
+const SLOW_RATE: f64 = 1000.0;
 /// Duration in seconds of the loopback trial and of the slow trial.
-const WIRE: f64 = 0.3;
-const PROBE: f64 = 0.2;
+const LOOPBACK_SECONDS: f64 = 0.3;
+const PROBE_SECONDS: f64 = 0.2;
 /// Duration in seconds of the longest burst at the ceiling (RFC 2544 section 26.4).
-const LONGEST: f64 = 2.0;
+const MAX_BURST_SECONDS: f64 = 2.0;
 /// Fraction of the throughput that is the base of latency loads if the generator limits the throughput: at its limit a
 /// generator does not work off the backlog of a stall, and every frame waits behind that.
 const BELOW_LIMIT: f64 = 0.95;
 /// Typical numbers of loads: search of the first goal, of each further goal, of a burst, and steps of loss.
-const USUAL: [usize; 4] = [8, 4, 12, 6];
+const TYPICAL_LOADS: [usize; 4] = [8, 4, 12, 6];
 
 /// Purpose of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -140,7 +140,7 @@ impl Course {
     /// Typical number of trials of a size.
     fn usual(&self) -> usize {
         let enough = self.plan.decided().enough as usize;
-        let [first, further, burst, steps] = USUAL;
+        let [first, further, burst, steps] = TYPICAL_LOADS;
         let search = (first + further * (self.plan.goals().len() - 1)) * enough;
         let of = |test, trials: usize| if self.plan.has(test) { trials } else { 0 };
         1 + if self.plan.searches() { search } else { 0 }
@@ -165,10 +165,10 @@ impl<'a> Part<'a> {
     fn next(&self, round: u32) -> Option<(Doing, Offer, f64)> {
         let Some((ceiling, _)) = self.ceiling else {
             // Measured once; if the loopback carries nothing, the size ends.
-            return (round == 0).then_some((Doing::Wire, Offer::Unlimited, WIRE));
+            return (round == 0).then_some((Doing::Wire, Offer::Unlimited, LOOPBACK_SECONDS));
         };
         if self.trials.iter().all(|trial| trial.step.doing != Doing::Probe) {
-            return Some((Doing::Probe, Offer::Rate(ceiling.clamp(1.0, SLOW)), PROBE));
+            return Some((Doing::Probe, Offer::Rate(ceiling.clamp(1.0, SLOW_RATE)), PROBE_SECONDS));
         }
         if !self.carries() {
             return None;
@@ -264,7 +264,7 @@ impl<'a> Part<'a> {
 
     fn burst_rules(&self) -> Option<burst::Rules> {
         let (ceiling, _) = self.ceiling?;
-        let longest = ((ceiling * LONGEST) as u64).clamp(1, u64::from(u32::MAX));
+        let longest = ((ceiling * MAX_BURST_SECONDS) as u64).clamp(1, u64::from(u32::MAX));
         Some(burst::Rules { longest, precision: self.plan.precision, tries: self.plan.decided() })
     }
 

@@ -14,9 +14,9 @@ use super::seen::Seen;
 use serde::{Deserialize, Serialize};
 
 /// Loads below this fraction of the ceiling are not searched.
-const LEAST: f64 = 1e-3;
+const MIN_LOAD: f64 = 1e-3;
 /// Maximum number of loads per search.
-const MOST_LOADS: usize = 60;
+const MAX_LOADS: usize = 60;
 
 /// Cause of the upper limit of a throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -146,7 +146,7 @@ pub(super) fn next(rules: &Rules, goal: f64, tried: &[Tried<'_>]) -> Option<f64>
     if let Some((load, _)) = known.loads.iter().find(|(_, verdict)| *verdict == Verdict::Open) {
         return Some(*load);
     }
-    if known.loads.len() >= MOST_LOADS {
+    if known.loads.len() >= MAX_LOADS {
         return None;
     }
     further(rules, &known, tried)
@@ -160,7 +160,7 @@ fn further(rules: &Rules, known: &Known, tried: &[Tried<'_>]) -> Option<f64> {
         return Some(ceiling);
     }
     let (upper, _) = known.upper?;
-    if upper - known.lower <= (upper * rules.precision).max(1.0) || upper < ceiling * LEAST {
+    if upper - known.lower <= (upper * rules.precision).max(1.0) || upper < ceiling * MIN_LOAD {
         return None;
     }
     let first = came_through(ceiling, tried).filter(|load| *load > known.lower && *load < upper);
@@ -172,7 +172,7 @@ fn further(rules: &Rules, known: &Known, tried: &[Tried<'_>]) -> Option<f64> {
 fn came_through(ceiling: f64, tried: &[Tried<'_>]) -> Option<f64> {
     let at_ceiling = tried.iter().filter(|(load, _)| load.total_cmp(&ceiling).is_eq());
     let least = at_ceiling.map(|(_, seen)| seen.received_pps()).reduce(f64::min)?;
-    Some(least.round()).filter(|load| *load >= ceiling * LEAST)
+    Some(least.round()).filter(|load| *load >= ceiling * MIN_LOAD)
 }
 
 /// The middle of the bounds, or a load closer to the bound that was tried while the other one is far away.

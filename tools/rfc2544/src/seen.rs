@@ -8,7 +8,7 @@ use generator::rig::Outcome;
 use serde::{Deserialize, Serialize};
 
 /// A shortfall above this fraction of the requested frames counts as a limit of the generator: as in `gen`.
-const NOTICED: f64 = 0.001;
+const MIN_SHORTFALL: f64 = 0.001;
 
 /// Delays of frames.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -99,7 +99,7 @@ impl Seen {
 
     /// Whether the generator offered less than requested.
     pub fn is_short(&self) -> bool {
-        self.late as f64 > (self.offered() + self.late) as f64 * NOTICED
+        self.late as f64 > (self.offered() + self.late) as f64 * MIN_SHORTFALL
     }
 
     /// Whether the counters are consistent.

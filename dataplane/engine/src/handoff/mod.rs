@@ -43,10 +43,10 @@ const BUFFER: u16 = 17 * 128;
 /// Packet bytes per buffer.
 const DATA: usize = BUFFER as usize - HEADROOM;
 /// Buffers of one thread outside of rings: two bursts of two stages, and a cache of the pool.
-const BESIDE: usize = 512;
+const BUFFERS_PER_THREAD: usize = 512;
 
 /// Maximum number of stages of an engine; as many port numbers are reserved for handoff queues.
-pub(crate) const MOST_STAGES: usize = 256;
+pub(crate) const MAX_STAGES: usize = 256;
 
 /// Port number of the handoff queues to stage `stage`, as used by the stages in front of it. Numbers start at
 /// `max_ports`.
@@ -73,7 +73,7 @@ pub(crate) fn pool(
 ) -> Result<Arc<Pool>, EngineError> {
     let ring = config.ring.next_power_of_two() + config.read_unit;
     // Bursts may hold as many buffers as rings if packets are longer than a buffer.
-    let buffers = (2 * handoffs * ring + threads * BESIDE).max(config.buffers);
+    let buffers = (2 * handoffs * ring + threads * BUFFERS_PER_THREAD).max(config.buffers);
     let spec = PoolSpec { buffers: buffers as u32, size: BUFFER, pages: Pages::Ordinary };
     Pool::new(spec).map_err(|e| EngineError::NoPool(e.to_string()))
 }

@@ -105,9 +105,9 @@ impl Rig {
         let there = self.sender.staged() + self.receiver.waiting();
         let mut left = if self.holds { usize::MAX } else { self.sender.capacity() - there };
         for number in self.next..self.next + n {
-            let parcels = frame(number).len().div_ceil(DATA);
-            if parcels <= left {
-                left -= parcels;
+            let entries = frame(number).len().div_ceil(DATA);
+            if entries <= left {
+                left -= entries;
                 self.expected.push_back((number, route));
             }
         }

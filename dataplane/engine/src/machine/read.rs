@@ -8,7 +8,7 @@ use std::io::Read;
 use std::path::Path;
 
 /// Maximum number of bytes read, far more than any of these files has.
-const LARGEST: u64 = 1 << 20;
+const MAX_FILE: u64 = 1 << 20;
 /// Maximum number of caches read per CPU.
 const CACHES: usize = 16;
 
@@ -226,6 +226,6 @@ fn text(path: &Path) -> Result<Option<String>, String> {
         Err(e) => return Err(e.to_string()),
     };
     let mut text = String::new();
-    file.take(LARGEST).read_to_string(&mut text).map_err(|e| e.to_string())?;
+    file.take(MAX_FILE).read_to_string(&mut text).map_err(|e| e.to_string())?;
     Ok(Some(text))
 }

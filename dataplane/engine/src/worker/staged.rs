@@ -131,7 +131,7 @@ impl Worker<Stage> {
     /// so that packets that keep arriving do not extend the drain without bound. Returns `false` if the next handoff
     /// queues are full and it must be called again: they may end on this thread.
     fn drain_hops(&mut self) -> bool {
-        let whole = || vec![HandoffConfig::MOST as u64; self.rx.len()];
+        let whole = || vec![HandoffConfig::CAPACITY as u64; self.rx.len()];
         let mut left = self.model.draining.take().unwrap_or_else(whole);
         let handoffs = (0..self.rx.len()).filter(|&at| self.rx[at].account.is_handoff).collect::<Vec<_>>();
         let is_empty = handoffs.into_iter().all(|at| self.drain_hop(at, &mut left[at]));
@@ -180,7 +180,7 @@ impl Worker<Stage> {
     pub(crate) fn staged_round(&mut self, last: &mut u64) -> bool {
         let worked = self.round();
         if worked {
-            self.counters.count_pool(&store::news());
+            self.counters.count_pool(&store::take_counters());
         }
         self.spend(worked, last)
     }

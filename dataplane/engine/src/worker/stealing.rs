@@ -2,7 +2,7 @@
 //! locking protocol.
 //!
 //! There is no overlap of two bursts here: a pending burst would keep its queue locked. A round serves each queue of
-//! this worker once; if all are empty, it takes one burst from the fullest queue of another worker. An idle worker
+//! this worker once; if all are empty, it takes one burst from the largest_backlog queue of another worker. An idle worker
 //! sleeps on the kicks of its own queues. A worker that receives a full burst wakes a sleeping one; it reads
 //! `sleeping` of its peers `Relaxed`, as a hint, and retries with the next full burst.
 //!
@@ -25,14 +25,14 @@ use std::time::Duration;
 
 /// A queue whose last burst had fewer packets is left to its home: fetching a burst from another core's caches pays
 /// off only for many packets.
-const WORTH: u32 = BURST as u32 / 2;
+const MIN_BACKLOG: u32 = BURST as u32 / 2;
 /// How long a command waits for the turn of another worker: many times the length of a turn, and short compared with
 /// the time that the control thread waits for this worker. A worker that hangs with the queue is not waited for any
 /// longer.
-const TURN_TIME: Duration = Duration::from_millis(20);
+const LOCK_TIMEOUT: Duration = Duration::from_millis(20);
 /// Minimum time between two wake-ups of others, in nanoseconds: about the time for which they poll before they sleep
 /// again.
-const RING_APART: u64 = 100_000;
+const WAKE_INTERVAL: u64 = 100_000;
 
 /// Another worker, for waking it.
 pub(crate) struct Peer {
@@ -50,7 +50,7 @@ pub(crate) struct Sharing {
     alone: Arc<[bool]>,
     stalls: Vec<Arc<StealableQueue>>,
     /// When this worker last woke another one, in ticks.
-    rang: u64,
+    last_wake: u64,
 }
 
 impl Sharing {
@@ -66,7 +66,7 @@ impl Execution for Sharing {
     }
 
     fn sleep(worker: &mut Worker<Self>) -> bool {
-        worker.sleep_among_others()
+        worker.sleep_sharing()
     }
 
     fn handle_command(worker: &mut Worker<Self>, command: Command) {
@@ -118,7 +118,7 @@ impl Worker<Sharing> {
         }
         if !worked
             && worker.model.steals(me)
-            && let Some(at) = fullest(stalls, me)
+            && let Some(at) = largest_backlog(stalls, me)
         {
             worked = worker.serve(at, &stalls[at]);
             worker.counters.steals.add(u64::from(worked));
@@ -172,7 +172,7 @@ impl Worker<Sharing> {
         }
         if let Err(fault) = taken {
             self.end_shared(served);
-            self.lose_stall(stealable, held.take(), fault);
+            self.retire_stealable(stealable, held.take(), fault);
         }
         drop(held);
         if packets == BURST && stealable.backlog() > 0 {
@@ -187,7 +187,7 @@ impl Worker<Sharing> {
         if stealable.has_failed()
             && let Some(served) = stealable.take_failed()
         {
-            self.lose_stall(stealable, Some(served), PortFault::WorkerFailed);
+            self.retire_stealable(stealable, Some(served), PortFault::WorkerFailed);
         }
         false
     }
@@ -225,11 +225,11 @@ impl Worker<Sharing> {
         let mut lent = Lent { stalls: std::mem::take(&mut self.model.stalls), worker: self };
         let Lent { stalls, worker } = &mut lent;
         for stealable in stalls.iter().filter(|stealable| stealable.key.port == port) {
-            let Some(mut held) = stealable.hold(TURN_TIME) else { continue };
+            let Some(mut held) = stealable.hold(LOCK_TIMEOUT) else { continue };
             let Some(served) = held.as_mut() else { continue };
             worker.end_shared(served);
             if let Err(fault) = served.queue.refresh() {
-                worker.lose_stall(stealable, held.take(), fault);
+                worker.retire_stealable(stealable, held.take(), fault);
             }
         }
     }
@@ -237,20 +237,20 @@ impl Worker<Sharing> {
     /// [`Worker::forget_output`] for shared queues.
     fn forget_shared(&mut self, port: PortId) {
         for stealable in &self.model.stalls {
-            if let Some(served) = stealable.hold(TURN_TIME).as_mut().and_then(|held| held.as_mut()) {
+            if let Some(served) = stealable.hold(LOCK_TIMEOUT).as_mut().and_then(|held| held.as_mut()) {
                 served.account.all().for_each(|carried| self.out.forget(port, &mut carried.delivery));
             }
         }
     }
 
-    fn end_stall(&mut self, stealable: &StealableQueue) {
-        if let Some(served) = stealable.hold(TURN_TIME).as_mut().and_then(|held| held.as_mut()) {
+    fn end_stealable(&mut self, stealable: &StealableQueue) {
+        if let Some(served) = stealable.hold(LOCK_TIMEOUT).as_mut().and_then(|held| held.as_mut()) {
             self.end_shared(served);
         }
     }
 
     #[cold]
-    fn lose_stall(&self, stealable: &StealableQueue, served: Option<Served>, fault: PortFault) {
+    fn retire_stealable(&self, stealable: &StealableQueue, served: Option<Served>, fault: PortFault) {
         let retired = served.map(|served| Retired::Rx(stealable.generation, served.queue));
         self.link.report(Event {
             port: stealable.key.port,
@@ -262,15 +262,15 @@ impl Worker<Sharing> {
 
     /// Wakes a sleeping worker because there is more work than one worker handles, with a minimum interval.
     fn wake_another(&mut self) {
-        let apart = (RING_APART as f64 * self.ticks_per_ns) as u64;
+        let apart = (WAKE_INTERVAL as f64 * self.ticks_per_ns) as u64;
         let asleep = |(at, peer): &(usize, &Peer)| {
             self.model.steals(*at) && peer.counters.sleeping.load(Ordering::Relaxed)
         };
         let Some((_, peer)) = self.model.peers.iter().enumerate().find(asleep) else { return };
         let now = ticks();
-        if now - self.model.rang > apart {
+        if now - self.model.last_wake > apart {
             peer.link.doorbell.ring();
-            self.model.rang = now;
+            self.model.last_wake = now;
         }
     }
 
@@ -291,7 +291,7 @@ impl Worker<Sharing> {
         let gone: Vec<_> = self.model.stalls.extract_if(.., |stealable| stealable.key == key).collect();
         for stealable in gone {
             // The last worker that removes the queue leaves no carried burst in it.
-            self.end_stall(&stealable);
+            self.end_stealable(&stealable);
             if stealable.home == self.model.me {
                 self.sleeper.forget(stealable.kick());
             }
@@ -310,7 +310,7 @@ impl Worker<Sharing> {
 
     /// Sleeps until a kick, a command or a wake-up by a busy worker. Returns whether it slept.
     #[cold]
-    fn sleep_among_others(&mut self) -> bool {
+    fn sleep_sharing(&mut self) -> bool {
         self.notify();
         let slept = self.own().all(|stealable| self.enable_notification(stealable));
         if slept {
@@ -338,7 +338,7 @@ impl Worker<Sharing> {
         match served.queue.enable_notification() {
             Ok(there) => !there && stealable.kick().is_some(),
             Err(fault) => {
-                self.lose_stall(stealable, held.take(), fault);
+                self.retire_stealable(stealable, held.take(), fault);
                 true
             }
         }
@@ -354,10 +354,10 @@ fn complete(served: &mut Served, burst: &Burst) {
     served.queue.notify();
 }
 
-/// The queue of another worker whose last burst was largest. Returns `None` if it had fewer than `WORTH` packets.
-fn fullest(stalls: &[Arc<StealableQueue>], me: usize) -> Option<usize> {
+/// The queue of another worker whose last burst was largest. Returns `None` if it had fewer than `MIN_BACKLOG` packets.
+fn largest_backlog(stalls: &[Arc<StealableQueue>], me: usize) -> Option<usize> {
     let others = stalls.iter().enumerate().filter(|(_, stealable)| stealable.home != me);
     let (at, most) =
         others.map(|(at, stealable)| (at, stealable.backlog())).max_by_key(|(_, backlog)| *backlog)?;
-    (most >= WORTH).then_some(at)
+    (most >= MIN_BACKLOG).then_some(at)
 }

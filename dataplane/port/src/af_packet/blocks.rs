@@ -32,7 +32,7 @@ const VLAN: u32 = 1 << 4;
 /// `TP_STATUS_VLAN_TPID_VALID`
 const VLAN_TYPE: u32 = 1 << 6;
 /// TPID used if the kernel does not report one: 802.1Q.
-const USUAL_TYPE: u16 = 0x8100;
+const DEFAULT_TPID: u16 = 0x8100;
 
 /// Metadata of a frame, written by the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Entry {
         let word = |at: usize| u32::from_ne_bytes(std::array::from_fn(|i| header[at + i]));
         let half = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
         let status = word(20);
-        let kind = if status & VLAN_TYPE == 0 { USUAL_TYPE } else { half(36) };
+        let kind = if status & VLAN_TYPE == 0 { DEFAULT_TPID } else { half(36) };
         Self {
             next: word(0),
             here: word(12),

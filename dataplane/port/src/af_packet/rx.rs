@@ -14,9 +14,9 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// Minimum frame length: an Ethernet header.
-const SHORTEST: u32 = 14;
+const MIN_FRAME: u32 = 14;
 /// Maximum frame length: a packet of 64 KiB, the largest that any offload produces.
-const LONGEST: u32 = 65_550;
+const MAX_FRAME: u32 = 65_550;
 
 pub(super) struct Rx {
     blocks: Blocks,
@@ -121,10 +121,10 @@ impl Rx {
 /// Offloads that the frame still needs, or the reason to drop it.
 #[inline(always)]
 fn validate(entry: Entry, header: [u8; OFFLOAD_HEADER]) -> Result<Offload, DropReason> {
-    if entry.len < SHORTEST {
+    if entry.len < MIN_FRAME {
         return Err(DropReason::TooShort);
     }
-    if entry.len > LONGEST || entry.here < entry.len {
+    if entry.len > MAX_FRAME || entry.here < entry.len {
         return Err(DropReason::TooLong);
     }
     Offload::validate(header, entry.len as usize).map_err(|_| DropReason::BadOffload)

@@ -33,7 +33,7 @@ const BUSY_POLL_TIME: i32 = 20;
 const BUFFER: usize = 4096;
 
 /// Maximum calls per [`Socket::send`]. Kernels before 6.18 send 32 packets per call.
-const MOST_CALLS: u32 = 128;
+const MAX_CALLS: u32 = 128;
 
 /// Shared by the receive and the transmit queue.
 #[derive(Debug)]
@@ -205,7 +205,7 @@ impl Socket {
     /// the number of entries not consumed yet.
     pub(super) fn send(&self, mut waiting: impl FnMut() -> u32) {
         let mut owed = true;
-        for _ in 0..MOST_CALLS {
+        for _ in 0..MAX_CALLS {
             let said = rustix::net::send(&self.fd, &[], SendFlags::DONTWAIT);
             owed = match said {
                 // The call reached its budget, or the kernel has no buffers.

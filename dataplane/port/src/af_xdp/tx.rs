@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Maximum frames of one packet: the fragments of one skb (`MAX_SKB_FRAGS`, 17).
-const MOST_PIECES: usize = 17;
+const MAX_PIECES: usize = 17;
 
 /// Parts of a transmit queue.
 pub(super) struct Parts {
@@ -121,7 +121,7 @@ impl<K: Kernel> Tx<K> {
     }
 
     fn with(hold: Hold, socket: Arc<Socket>, umem: Arc<Umem>) -> Self {
-        let frames = Vec::with_capacity(BURST * MOST_PIECES);
+        let frames = Vec::with_capacity(BURST * MAX_PIECES);
         Self {
             hold,
             socket,
@@ -135,7 +135,7 @@ impl<K: Kernel> Tx<K> {
 
     /// Maximum frames of one packet.
     fn most_pieces(&self) -> usize {
-        if self.umem.has_pieces() { MOST_PIECES } else { 1 }
+        if self.umem.has_pieces() { MAX_PIECES } else { 1 }
     }
 
     /// Takes frames for as many packets as possible. Returns the number of processed indices.

@@ -142,7 +142,7 @@ impl Burst {
     }
 
     /// Extends the private head of packet `i` to at least `len` bytes, for headers inside a tunnel. Returns `false`
-    /// if the packet is shorter, or if `len` exceeds [`crate::LONGEST_HEAD`]. Heads must be loaded.
+    /// if the packet is shorter, or if `len` exceeds [`crate::MAX_HEAD`]. Heads must be loaded.
     ///
     /// A packet that passes through a pipeline again keeps its extended head, and the method returns `false` for
     /// more: edits apply to the head as received, and shared memory may change between two reads.
@@ -183,7 +183,7 @@ impl Burst {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BufId, HEAD, LONGEST_HEAD, Rss};
+    use crate::{BufId, HEAD, MAX_HEAD, Rss};
     use mem::copy::Portable;
     use mem::{GuestMemory, Region, VolatileSlice};
     use std::sync::Arc;
@@ -260,7 +260,7 @@ mod tests {
         let region = Arc::new(Region::of_bytes(bytes.clone().into()).unwrap());
         let map = Arc::new(GuestMemory::new(vec![region.clone()]).unwrap());
         for pieces in [&[400][..], &[130, 20, 250], &[10, 10, 380]] {
-            for len in [1, HEAD, HEAD + 1, 150, 151, LONGEST_HEAD, LONGEST_HEAD + 1, 401] {
+            for len in [1, HEAD, HEAD + 1, 150, 151, MAX_HEAD, MAX_HEAD + 1, 401] {
                 let mut burst = Burst::new();
                 burst.begin(0);
                 burst.pin(&map);
@@ -274,8 +274,8 @@ mod tests {
                     .collect();
                 burst.push_chain(BufId::default(), &segs);
                 burst.load_heads::<Portable>();
-                assert_eq!(burst.pull_head::<Portable>(0, len), len <= LONGEST_HEAD, "{len}");
-                let wanted = if len <= LONGEST_HEAD { len.max(HEAD) } else { HEAD };
+                assert_eq!(burst.pull_head::<Portable>(0, len), len <= MAX_HEAD, "{len}");
+                let wanted = if len <= MAX_HEAD { len.max(HEAD) } else { HEAD };
                 assert_eq!(burst.head(0), &bytes[..wanted], "{len} of {pieces:?}");
                 let mut all = vec![0; 400];
                 assert_eq!(burst.frame(0).copy_to::<Portable>(&mut all), 400);

@@ -17,9 +17,9 @@ use rustix::fd::{AsRawFd, BorrowedFd};
 use std::fs::File;
 
 /// Minimum number of completions that a context holds before they must be reaped.
-const HELD: c_long = 128;
+const MIN_COMPLETIONS: c_long = 128;
 /// Completions reaped per call.
-const TAKEN: u16 = 256;
+const REAP_BATCH: u16 = 256;
 /// `IOCB_FLAG_RESFD` of `linux/aio_abi.h`: completion signals `aio_resfd`.
 const SIGNAL_ON_COMPLETION: u32 = 1;
 /// `IOCB_CMD_PREAD` of `linux/aio_abi.h`.
@@ -89,7 +89,7 @@ impl Context {
         let nothing = File::open("/dev/null").ok()?;
         let mut id: c_ulong = 0;
         // SAFETY: the kernel writes one word to a variable of that size.
-        let made = unsafe { libc::syscall(libc::SYS_io_setup, HELD, &raw mut id) };
+        let made = unsafe { libc::syscall(libc::SYS_io_setup, MIN_COMPLETIONS, &raw mut id) };
         (made == 0).then_some(Self { id, nothing })
     }
 
@@ -119,16 +119,16 @@ impl Context {
     /// Reaps completions, to free slots in the context.
     #[cold]
     fn take_completions(&self) {
-        let mut taken = [Completion::default(); TAKEN as usize];
+        let mut taken = [Completion::default(); REAP_BATCH as usize];
         let no_limit = core::ptr::null::<libc::timespec>();
         loop {
             // SAFETY: the kernel writes at most as many completions as the array holds; with a minimum of zero it does
             // not block.
             let n = unsafe {
-                let (least, most) = (0 as c_long, c_long::from(TAKEN));
+                let (least, most) = (0 as c_long, c_long::from(REAP_BATCH));
                 libc::syscall(libc::SYS_io_getevents, self.id, least, most, taken.as_mut_ptr(), no_limit)
             };
-            if n < c_long::from(TAKEN) {
+            if n < c_long::from(REAP_BATCH) {
                 return;
             }
         }
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn every_signal_counts_however_many_there_are() {
         let event = eventfd(0, EventfdFlags::empty()).unwrap();
-        let many = 20 * HELD.cast_unsigned();
+        let many = 20 * MIN_COMPLETIONS.cast_unsigned();
         (0..many).for_each(|_| signal(event.as_fd()));
         assert_eq!(take(&event), many);
     }

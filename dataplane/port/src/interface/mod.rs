@@ -18,7 +18,7 @@ use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 
 /// Maximum length of a name in bytes: `IFNAMSIZ` minus the terminating zero.
-const LONGEST_NAME: usize = 15;
+const MAX_NAME: usize = 15;
 
 /// An interface as configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,10 +96,8 @@ impl Place {
     pub fn check(&self) -> Result<(), InterfaceError> {
         let name = &self.interface;
         let odd = |c: char| c == '/' || c == ':' || c.is_whitespace() || c == '\0';
-        let bad = name.is_empty()
-            || name.len() > LONGEST_NAME
-            || name.contains(odd)
-            || [".", ".."].contains(&&**name);
+        let bad =
+            name.is_empty() || name.len() > MAX_NAME || name.contains(odd) || [".", ".."].contains(&&**name);
         if bad { Err(InterfaceError::Name(name.clone())) } else { Ok(()) }
     }
 

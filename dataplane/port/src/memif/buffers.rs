@@ -24,7 +24,7 @@ pub(super) fn address(region: u16, offset: u32) -> u64 {
 }
 
 /// Region bytes addressable by a 32-bit offset, plus one frame of maximum length.
-pub(super) const REACH: u64 = (1 << 32) + (1 << 16);
+pub(super) const MAX_REACH: u64 = (1 << 32) + (1 << 16);
 
 /// A transmit buffer: its room, and the region field of its descriptor's first word.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,7 @@ pub(super) trait Buffers: Send + 'static {
     type End: End;
 
     /// Maximum buffers of one received frame.
-    const MOST_PIECES: usize;
+    const MAX_PIECES: usize;
 
     /// Pins the memory of received frames for `burst`.
     fn pin(&self, burst: &mut Burst);
@@ -109,7 +109,7 @@ impl Borrowed {
 impl Buffers for Borrowed {
     type End = Server;
 
-    const MOST_PIECES: usize = 128;
+    const MAX_PIECES: usize = 128;
 
     #[inline(always)]
     fn pin(&self, burst: &mut Burst) {
@@ -248,7 +248,7 @@ impl Buffers for Own {
     type End = Client;
 
     /// Each buffer has an identifier of its own.
-    const MOST_PIECES: usize = BURST;
+    const MAX_PIECES: usize = BURST;
 
     #[inline(always)]
     fn pin(&self, burst: &mut Burst) {

@@ -20,7 +20,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 /// Maximum length of a received frame.
-const LONGEST: usize = 65_550;
+const MAX_FRAME: usize = 65_550;
 /// Number of frames between two checks of the connection.
 const BETWEEN_LOOKS: u32 = 1024;
 
@@ -108,7 +108,7 @@ impl Endpoint {
             tx,
             slots: Slots::new(),
             burst: Burst::new(),
-            frame: vec![0; LONGEST].into(),
+            frame: vec![0; MAX_FRAME].into(),
             until_look: BETWEEN_LOOKS,
         })
     }

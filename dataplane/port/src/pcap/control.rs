@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Refresh interval of the playback status.
-const NEWS: Duration = Duration::from_millis(500);
+const STATUS_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A port that plays and writes capture files.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl Pcap {
         }
         if let Some(playing) = self.playing.clone() {
             engine.start_rx(0, Box::new(Player::new(playing, self.progress.clone(), self.doorbell.clone())?));
-            self.news = Some(now + NEWS);
+            self.news = Some(now + STATUS_INTERVAL);
         }
         engine.failure().map_or(Ok(()), Err)
     }
@@ -131,7 +131,10 @@ impl PortControl for Pcap {
                 return self.end(fault, engine);
             }
         }
-        self.news = self.news.filter(|_| !self.has_ended()).map(|at| if at <= now { now + NEWS } else { at });
+        self.news = self
+            .news
+            .filter(|_| !self.has_ended())
+            .map(|at| if at <= now { now + STATUS_INTERVAL } else { at });
     }
 
     fn fault(&mut self, _: Instant, fault: PortFault, engine: &mut dyn Attach) {

@@ -17,11 +17,11 @@ const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 /// Type of the packet block, obsolete since 2009.
 const OLD_PACKET: u32 = 2;
 /// Minimum block length in bytes: an empty block.
-const SHORTEST: usize = 12;
+const MIN_BLOCK: usize = 12;
 /// Maximum block length: 16 MiB. The parser builds a list of a block's options, which needs eight times as much memory.
-const LONGEST: usize = 1 << 24;
+const MAX_BLOCK: usize = 1 << 24;
 /// Maximum number of interfaces per section: each uses memory until the section ends.
-const MOST_INTERFACES: usize = 1 << 16;
+const MAX_INTERFACES: usize = 1 << 16;
 const NANOSECONDS: i128 = 1_000_000_000;
 
 /// An interface of the current section.
@@ -67,7 +67,7 @@ struct Section {
 pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Found) -> Result<(), Fault> {
     let mut section = Section { big_endian: false, interfaces: Vec::new() };
     loop {
-        window.want(SHORTEST)?;
+        window.want(MIN_BLOCK)?;
         if window.rest().is_empty() {
             return Ok(());
         }
@@ -75,8 +75,8 @@ pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Found) -> Re
         let broken = |reason| Fault::Broken { offset, reason };
         match section.claims(window.rest()) {
             // The parser cannot handle it.
-            Some(len) if len < SHORTEST => return Err(broken("a block that is shorter than an empty one")),
-            Some(len) if len > LONGEST => return Err(broken("a block of more than 16 MiB")),
+            Some(len) if len < MIN_BLOCK => return Err(broken("a block that is shorter than an empty one")),
+            Some(len) if len > MAX_BLOCK => return Err(broken("a block of more than 16 MiB")),
             claimed => window.want(claimed.unwrap_or_default())?,
         }
         let rest = window.rest();
@@ -127,7 +127,7 @@ impl Section {
             Block::SectionHeader(header) => {
                 *self = Section { big_endian: header.big_endian(), interfaces: Vec::new() };
             }
-            Block::InterfaceDescription(_) if self.interfaces.len() == MOST_INTERFACES => {
+            Block::InterfaceDescription(_) if self.interfaces.len() == MAX_INTERFACES => {
                 return Err(Fault::Broken { offset, reason: "more than 65536 interfaces in one section" });
             }
             Block::InterfaceDescription(block) => self.interfaces.push(interface(block, self.big_endian)),
@@ -214,9 +214,9 @@ mod tests {
     #[test]
     fn a_block_is_not_read_that_is_longer_than_any() {
         let claims = |len: u32| [section(), [0x1234_5678, len].map(u32::to_le_bytes).concat()].concat();
-        assert_eq!(refused(&claims(LONGEST as u32 + 4)), (28, "a block of more than 16 MiB"));
+        assert_eq!(refused(&claims(MAX_BLOCK as u32 + 4)), (28, "a block of more than 16 MiB"));
         let mut found = Found::default();
-        validate(&mut Window::new(&*claims(LONGEST as u32), 1 << 20), &mut found).unwrap();
+        validate(&mut Window::new(&*claims(MAX_BLOCK as u32), 1 << 20), &mut found).unwrap();
         assert_eq!(found.cut, Some(28));
     }
 
@@ -224,12 +224,9 @@ mod tests {
     fn interfaces_of_a_section_are_counted() {
         let interface = [1_u32, 20, 1, 0, 20].map(u32::to_le_bytes).concat();
         let file = |n: usize| [section(), interface.repeat(n)].concat();
-        validate(&mut Window::new(&*file(MOST_INTERFACES), 1 << 20), &mut Found::default()).unwrap();
-        let (offset, reason) = refused(&file(MOST_INTERFACES + 1));
-        assert_eq!(
-            (offset, reason),
-            (28 + 20 * MOST_INTERFACES, "more than 65536 interfaces in one section")
-        );
+        validate(&mut Window::new(&*file(MAX_INTERFACES), 1 << 20), &mut Found::default()).unwrap();
+        let (offset, reason) = refused(&file(MAX_INTERFACES + 1));
+        assert_eq!((offset, reason), (28 + 20 * MAX_INTERFACES, "more than 65536 interfaces in one section"));
     }
 
     #[test]

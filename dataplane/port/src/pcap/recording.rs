@@ -6,7 +6,7 @@
 
 use super::error::{Fault, PcapError};
 use super::window::{CHUNK, Window};
-use super::{MOST_BYTES, MOST_PACKETS, MOST_SHORT, SHORTEST, legacy, pcapng};
+use super::{MAX_BYTES, MAX_PACKETS, MAX_SHORT, MIN_FRAME, legacy, pcapng};
 use crate::Burst;
 use mem::copy::chosen;
 use mem::{GuestMemory, Region};
@@ -41,7 +41,7 @@ pub(super) struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { packets: MOST_PACKETS, short: MOST_SHORT }
+        Self { packets: MAX_PACKETS, short: MAX_SHORT }
     }
 }
 
@@ -76,7 +76,7 @@ impl Found {
         whole: u32,
         time: Option<i128>,
     ) -> Result<(), Fault> {
-        self.short += usize::from(bytes.len() < SHORTEST);
+        self.short += usize::from(bytes.len() < MIN_FRAME);
         if self.short > self.limits.short {
             return Err(Fault::Short { offset });
         }
@@ -120,7 +120,7 @@ impl Recording {
         if !found.is_file() {
             return Err(PcapError::NotAFile(path.to_owned()));
         }
-        if found.len() > MOST_BYTES {
+        if found.len() > MAX_BYTES {
             return Err(PcapError::Large(path.to_owned(), found.len()));
         }
         Self::of(path, file.take(found.len()), Limits::default())
@@ -248,21 +248,18 @@ mod tests {
     #[test]
     fn a_file_beyond_the_limit_of_bytes_is_refused_by_its_length() {
         let dir = tempfile::tempdir().unwrap();
-        let error = Recording::read(hole(dir.path(), "x", MOST_BYTES + 1)).unwrap_err();
-        assert!(matches!(error, PcapError::Large(_, len) if len == MOST_BYTES + 1), "{error}");
+        let error = Recording::read(hole(dir.path(), "x", MAX_BYTES + 1)).unwrap_err();
+        assert!(matches!(error, PcapError::Large(_, len) if len == MAX_BYTES + 1), "{error}");
     }
 
     #[test]
     fn a_hole_is_refused_after_a_bounded_number_of_empty_records() {
         let dir = tempfile::tempdir().unwrap();
-        let path = hole(dir.path(), "x", MOST_BYTES);
+        let path = hole(dir.path(), "x", MAX_BYTES);
         let mut file = Counted(std::fs::File::open(&path).unwrap(), 0);
         let error = Recording::of(&path, &mut file, Limits::default()).unwrap_err();
-        assert!(
-            matches!(error, PcapError::Short { offset, .. } if offset == 24 + 16 * MOST_SHORT),
-            "{error}"
-        );
-        assert!(file.1 <= 24 + 16 * MOST_SHORT + 4 * CHUNK, "{} bytes were read", file.1);
+        assert!(matches!(error, PcapError::Short { offset, .. } if offset == 24 + 16 * MAX_SHORT), "{error}");
+        assert!(file.1 <= 24 + 16 * MAX_SHORT + 4 * CHUNK, "{} bytes were read", file.1);
         let said = Recording::read(&path).unwrap_err().to_string();
         assert!(said.contains("more than 65536 packets shorter than an Ethernet header"), "{said}");
     }

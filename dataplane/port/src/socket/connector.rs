@@ -15,7 +15,7 @@ use rustix::net::SocketType;
 use std::time::{Duration, Instant};
 
 /// Timeout of a TCP connection attempt.
-const LONGEST_DIAL: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Listener or connector with back-off.
 #[derive(Debug)]
@@ -141,7 +141,7 @@ impl Connector {
         }
         let dialed = sys::dial(&self.site);
         if matches!(dialed, Ok(Dialed::Waiting(_))) {
-            self.resume = Some(now + LONGEST_DIAL);
+            self.resume = Some(now + CONNECT_TIMEOUT);
         }
         self.wait_for(dialed, now)
     }

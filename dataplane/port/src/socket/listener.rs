@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Maximum length of a socket path in bytes, without the terminating zero (`unix(7)`).
-const LONGEST_PATH: usize = 107;
+const MAX_PATH: usize = 107;
 
 /// A socket could not be created. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +25,7 @@ pub enum ListenError {
     NoDirectory(PathBuf),
     /// The path is too long.
     #[error(
-        "{0}: the path is longer than the {LONGEST_PATH} bytes that a socket's may have; choose a shorter one"
+        "{0}: the path is longer than the {MAX_PATH} bytes that a socket's may have; choose a shorter one"
     )]
     TooLong(PathBuf),
     /// Permission denied for the path.
@@ -87,7 +87,7 @@ impl Listener {
 
     /// [`Listener::bind`] with another socket type.
     pub(crate) fn of(path: &Path, kind: SocketType) -> Result<Self, ListenError> {
-        if path.as_os_str().len() > LONGEST_PATH {
+        if path.as_os_str().len() > MAX_PATH {
             return Err(ListenError::TooLong(path.into()));
         }
         let has_file = !is_abstract(path);

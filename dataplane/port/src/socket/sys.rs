@@ -11,9 +11,9 @@ use std::path::Path;
 use std::time::Duration;
 
 /// TCP keepalive: idle time before the first probe.
-const QUIET: Duration = Duration::from_secs(10);
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 /// TCP keepalive: probe interval and number of probes.
-const QUESTIONS: (Duration, u32) = (Duration::from_secs(5), 3);
+const KEEPALIVE_PROBES: (Duration, u32) = (Duration::from_secs(5), 3);
 
 /// Result of a connection attempt.
 pub(crate) enum Dialed {
@@ -105,9 +105,9 @@ fn attended(socket: OwnedFd) -> Result<OwnedFd, Errno> {
     }
     sockopt::set_tcp_nodelay(&socket, true)?;
     sockopt::set_socket_keepalive(&socket, true)?;
-    sockopt::set_tcp_keepidle(&socket, QUIET)?;
-    sockopt::set_tcp_keepintvl(&socket, QUESTIONS.0)?;
-    sockopt::set_tcp_keepcnt(&socket, QUESTIONS.1)?;
+    sockopt::set_tcp_keepidle(&socket, KEEPALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(&socket, KEEPALIVE_PROBES.0)?;
+    sockopt::set_tcp_keepcnt(&socket, KEEPALIVE_PROBES.1)?;
     Ok(socket)
 }
 

@@ -200,7 +200,7 @@ fn work_that_contradicts_the_headers_is_refused() {
     assert!(refused(&frame, cut(Segmentation::Tcp4, start + 4, 1000)), "another place");
     assert!(refused(&frame, cut(Segmentation::Tcp4, start, 2)), "too many segments");
     assert!(
-        refused(&frame, Offload::with_checksum(MOST_HEAD as u16 - 2, 2)),
+        refused(&frame, Offload::with_checksum(MAX_INPUT_HEAD as u16 - 2, 2)),
         "a field behind every private byte"
     );
     let mut short = frame.clone();

@@ -1,6 +1,6 @@
 //! Worker end of a spool.
 
-use super::record::{self, HEADER, MOST, MOST_LINES};
+use super::record::{self, HEADER, MAX_LINES, MAX_PACKET};
 use super::{LINE, LINES, Record};
 use crate::Frame;
 use mem::copy::Kernel;
@@ -65,7 +65,7 @@ impl Feed {
         let ((lines, consumer), alive) = (ring(LINES), Arc::new(()));
         let source = Source { lines: consumer, feed: Arc::downgrade(&alive) };
         shared.sources.lock().unwrap_or_else(PoisonError::into_inner).push(source);
-        let staging = vec![[0; LINE]; MOST_LINES].into();
+        let staging = vec![[0; LINE]; MAX_LINES].into();
         Self { shared, lines, staging, unrung: 0, fresh: false, _alive: alive }
     }
 
@@ -80,7 +80,7 @@ impl Feed {
         if self.shared.ended.load(Ordering::Relaxed) {
             return Spooled::Ended;
         }
-        let stored = (record.len as usize).min(self.shared.snap).min(MOST);
+        let stored = (record.len as usize).min(self.shared.snap).min(MAX_PACKET);
         let lines = record::lines(stored);
         if self.lines.room(lines) < lines {
             return Spooled::Full;

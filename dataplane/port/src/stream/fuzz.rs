@@ -3,7 +3,7 @@
 //! A script is written to the queue's socket while bursts are received and completed. Frames are compared with a simple
 //! parse of the same bytes when their burst is completed, so that overwritten frames are detected.
 
-use super::frames::{LONGEST, PREFIX, SHORTEST};
+use super::frames::{MAX_FRAME, MIN_FRAME, PREFIX};
 use super::rx::Rx;
 use super::wire::{Doorbell, Wire};
 use crate::{Burst, BurstStats, DropReason, RxQueue};
@@ -73,7 +73,7 @@ impl Game {
         let rest = &self.sent[self.told..];
         let Some((prefix, behind)) = rest.split_first_chunk::<PREFIX>() else { return Ok(None) };
         let len = u32::from_be_bytes(*prefix) as usize;
-        if len > LONGEST {
+        if len > MAX_FRAME {
             return Err(());
         }
         let frame = behind.get(..len).map(<[u8]>::to_vec);
@@ -91,7 +91,7 @@ impl Game {
         let all: Vec<_> = (0..stats.packets).filter_map(|_| self.next().ok().flatten()).collect();
         assert_eq!(all.len() as u64, stats.packets);
         assert_eq!(stats.bytes, all.iter().map(|frame| frame.len() as u64).sum::<u64>());
-        let frames: Vec<_> = all.into_iter().filter(|frame| frame.len() >= SHORTEST).collect();
+        let frames: Vec<_> = all.into_iter().filter(|frame| frame.len() >= MIN_FRAME).collect();
         assert_eq!(burst.len(), frames.len());
         assert_eq!(stats.packets, burst.len() as u64 + stats.drops[DropReason::TooShort as usize]);
         assert_eq!(stats.packets as usize, burst.buf_ids().len());

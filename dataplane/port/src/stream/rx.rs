@@ -6,7 +6,7 @@
 //! contiguous. Bytes of a frame are not written while its burst is in flight, so a frame cannot change after
 //! validation.
 
-use super::frames::{Front, LONGEST, PREFIX, front};
+use super::frames::{Front, MAX_FRAME, PREFIX, front};
 use super::sys::{self, Stop};
 use super::wire::Wire;
 use crate::arena::Arena;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// Slot size in bytes: more than a burst of full-size Ethernet frames, and enough for the longest frame.
 const SLOT: usize = 128 << 10;
-const _: () = assert!(SLOT >= PREFIX + LONGEST);
+const _: () = assert!(SLOT >= PREFIX + MAX_FRAME);
 /// A worker has at most two bursts in flight, and one slot is being filled; one more allows a late burst.
 const SLOTS: usize = 4;
 /// Minimum free space for a read, in bytes, so that a system call is worthwhile.

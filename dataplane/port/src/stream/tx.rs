@@ -4,7 +4,7 @@
 //! one write. Frames that do not fit in the socket buffer find the queue full; a partially written frame counts as
 //! sent, and the connection (`wire`) keeps the rest. Handles of several workers share only the connection.
 
-use super::frames::{LONGEST, PREFIX};
+use super::frames::{MAX_FRAME, PREFIX};
 use super::sys::Stop;
 use super::wire::Wire;
 use crate::{BURST, Burst, BurstStats, DropReason, PortFault, TxQueue};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Maximum bytes per write: two bursts of full-size Ethernet frames.
 const STAGE: usize = 256 << 10;
-const _: () = assert!(STAGE >= PREFIX + LONGEST);
+const _: () = assert!(STAGE >= PREFIX + MAX_FRAME);
 
 /// Creates a transmit queue. Selects the copy kernel.
 pub(super) fn start(wire: Arc<Wire>) -> Box<dyn TxQueue> {
@@ -42,7 +42,7 @@ impl<K: Kernel> Tx<K> {
         for &pick in indices {
             let len = burst.frame_len(pick.into());
             let end = at + PREFIX + len;
-            if len > LONGEST || end > STAGE {
+            if len > MAX_FRAME || end > STAGE {
                 break;
             }
             self.stage[at..at + PREFIX].copy_from_slice(&(len as u32).to_be_bytes());

@@ -10,7 +10,7 @@
 //! the doorbell, and the control thread closes the connection. `ended` is only ever set and guards no other memory, so
 //! its accesses are relaxed.
 
-use super::frames::{LONGEST, PREFIX};
+use super::frames::{MAX_FRAME, PREFIX};
 use super::sys::{self, Stop};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -62,7 +62,7 @@ struct Out {
 
 impl Wire {
     pub(super) fn new(socket: OwnedFd, doorbell: Doorbell) -> Self {
-        let bytes = vec![0; PREFIX + LONGEST].into();
+        let bytes = vec![0; PREFIX + MAX_FRAME].into();
         let out = Mutex::new(Out { bytes, from: 0, to: 0 });
         Self { socket, doorbell, ended: AtomicBool::new(false), out }
     }

@@ -11,13 +11,13 @@ use crate::{BURST, Burst, OFFLOAD_HEADER, PortFault};
 use mem::VolatileSlice;
 
 /// Minimum frame length in bytes: an Ethernet header.
-pub(super) const SHORTEST: usize = 14;
+pub(super) const MIN_FRAME: usize = 14;
 /// Maximum frame length in bytes: 64 KiB, the largest segmentation-offload frame.
-pub(super) const LONGEST: usize = 65_550;
+pub(super) const MAX_FRAME: usize = 65_550;
 /// Line before a frame, at whose end the header is.
 const LINE: usize = mem::line::LINE;
 /// Slot size: an odd number of lines, with space to detect an oversized frame, and for VLAN tags.
-const SIZE: usize = (LINE + LONGEST + 8).next_multiple_of(2 * LINE) + LINE;
+const SIZE: usize = (LINE + MAX_FRAME + 8).next_multiple_of(2 * LINE) + LINE;
 
 /// Slots and their free list.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ mod tests {
     fn a_frame_begins_on_a_line_of_its_own_set_and_the_longest_fits_with_a_byte_more() {
         let slots = Slots::new().unwrap();
         let frames: Vec<_> = (0..64).map(|i| slots.whole(i).split_at(OFFLOAD_HEADER).1).collect();
-        assert!(frames.iter().all(|frame| frame.addr() % LINE == 0 && frame.len() > LONGEST));
+        assert!(frames.iter().all(|frame| frame.addr() % LINE == 0 && frame.len() > MAX_FRAME));
         let mut sets: Vec<_> = frames.iter().map(|frame| frame.addr() / LINE % 64).collect();
         sets.sort_unstable();
         sets.dedup();

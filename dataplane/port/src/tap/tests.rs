@@ -2,7 +2,7 @@
 //! root. The end-to-end tests cover whole ports.
 
 use super::options::Io;
-use super::slots::{LONGEST, SLOTS};
+use super::slots::{MAX_FRAME, SLOTS};
 use super::{rx, tx, uring};
 use crate::{BURST, Burst, BurstStats, Capabilities, DropReason, OFFLOAD_HEADER, Offload, RxQueue, TxQueue};
 use mem::copy::Portable;
@@ -106,14 +106,14 @@ fn the_longest_frame_comes_and_a_longer_one_is_counted() {
         let (queues, other) = pair();
         let mut queue = receivers(&queues).swap_remove(n);
         let (mut burst, mut stats, mut lengths) = (Burst::new(), BurstStats::default(), vec![]);
-        for len in [LONGEST, LONGEST + 1, LONGEST + 200, 14] {
+        for len in [MAX_FRAME, MAX_FRAME + 1, MAX_FRAME + 200, 14] {
             let bytes = packet([0; OFFLOAD_HEADER], &vec![1; len]);
             rustix::net::send(&other, &bytes, rustix::net::SendFlags::empty()).unwrap();
         }
         receive(queue.as_mut(), &mut burst, &mut stats, 4, |burst| {
             lengths.extend((0..burst.len()).map(|i| burst.frame_len(i)));
         });
-        assert_eq!(lengths, [LONGEST, 14]);
+        assert_eq!(lengths, [MAX_FRAME, 14]);
         assert_eq!(stats.drops[DropReason::TooLong as usize], 2);
     }
 }

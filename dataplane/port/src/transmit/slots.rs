@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 /// Maximum length of the header before a frame.
-const LONGEST_HEADER: usize = 12;
+const MAX_HEADER: usize = 12;
 
 /// Kind of virtio-net header (VIRTIO 1.2 section 5.1.6) before a frame.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,8 +57,8 @@ impl Form {
 
     /// Header of a frame in `buffers` buffers.
     #[inline(always)]
-    fn header(self, words: [u8; OFFLOAD_HEADER], buffers: usize) -> [u8; LONGEST_HEADER] {
-        let mut header = [0; LONGEST_HEADER];
+    fn header(self, words: [u8; OFFLOAD_HEADER], buffers: usize) -> [u8; MAX_HEADER] {
+        let mut header = [0; MAX_HEADER];
         header[..OFFLOAD_HEADER].copy_from_slice(&words);
         if matches!(self.told, Told::Driver(_)) {
             header[OFFLOAD_HEADER..].copy_from_slice(&(buffers as u16).to_le_bytes());
@@ -328,7 +328,7 @@ impl Slots {
 
     /// Writes a frame to several pieces.
     #[cold]
-    fn scatter<K: Kernel>(&self, slot: Slot, header: &[u8; LONGEST_HEADER], frame: &Frame<'_>) {
+    fn scatter<K: Kernel>(&self, slot: Slot, header: &[u8; MAX_HEADER], frame: &Frame<'_>) {
         self.put_header(slot, header);
         let bodies = self.bodies(slot);
         // SAFETY: the pieces are inside the map that `self` pins and were gathered until header and frame fit.
@@ -407,7 +407,7 @@ impl Slots {
 
     /// Records the offloads of the frame in slot `k`. Returns the slot and its header.
     #[inline]
-    fn header(&mut self, k: usize, offload: Offload, head: &[u8]) -> (Slot, [u8; LONGEST_HEADER]) {
+    fn header(&mut self, k: usize, offload: Offload, head: &[u8]) -> (Slot, [u8; MAX_HEADER]) {
         let slot = &mut self.list[k];
         slot.offload = offload;
         let (words, buffers) = (self.form.words(offload, head), &mut self.buffers[range(slot.buffers)]);
@@ -420,7 +420,7 @@ impl Slots {
 
     /// Writes a header to the beginning of the slot's pieces.
     #[inline(always)]
-    fn put_header(&self, slot: Slot, header: &[u8; LONGEST_HEADER]) {
+    fn put_header(&self, slot: Slot, header: &[u8; MAX_HEADER]) {
         let (pieces, header_len, mut written) = (&self.pieces[range(slot.pieces)], self.form.header_len, 0);
         for piece in pieces {
             let here = piece.split_at(header_len - written).0;

@@ -57,7 +57,7 @@ impl FrontEnd {
         rights::block_for(&socket, timeout)
             .map_err(|errno| FrontEndError::Kernel("setting the timeout", errno))?;
         let channel = Channel::new(socket, Header::expect_reply);
-        Ok(Self { channel, negotiated: Negotiated::NOTHING, rings: 0 })
+        Ok(Self { channel, negotiated: Negotiated::EMPTY, rings: 0 })
     }
 
     /// Negotiates features: the intersection of `wanted` and the back end's features. The caller checks whether the

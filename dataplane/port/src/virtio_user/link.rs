@@ -67,7 +67,7 @@ impl Link {
         Self {
             channel: Channel::new(socket, Header::expect_reply),
             options,
-            agreed: Negotiated::NOTHING,
+            agreed: Negotiated::EMPTY,
             stage: Stage::Opening(Opening::new(options.wanted())),
             asked: None,
         }

@@ -49,7 +49,7 @@ pub(super) struct Opening {
 impl Opening {
     /// Starts a negotiation of at most `wanted`.
     pub(super) fn new(wanted: Features) -> Self {
-        Self { wanted, step: Step::Owner, so_far: Negotiated::NOTHING }
+        Self { wanted, step: Step::Owner, so_far: Negotiated::EMPTY }
     }
 
     /// Result so far.
@@ -135,7 +135,7 @@ impl Step {
 
 impl Negotiated {
     /// State before the first reply.
-    pub(super) const NOTHING: Self = Self {
+    pub(super) const EMPTY: Self = Self {
         features: Features(0),
         protocol: ProtocolFeatures(0),
         queue_pairs: 1,

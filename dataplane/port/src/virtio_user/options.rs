@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn a_back_end_that_lacks_something_is_told_what() {
         let options = with(|o| (o.ring, o.queue_pairs) = (RingKind::PackedInOrder, 2));
-        let mut agreed = Negotiated { queue_pairs: 2, features: options.wanted(), ..Negotiated::NOTHING };
+        let mut agreed = Negotiated { queue_pairs: 2, features: options.wanted(), ..Negotiated::EMPTY };
         assert_eq!(options.validate(agreed), Ok(()));
         agreed.queue_pairs = 1;
         let fault = options.validate(agreed).unwrap_err().to_string();

@@ -21,9 +21,9 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// Minimum frame length: an Ethernet header.
-const SHORTEST: usize = 14;
+const MIN_FRAME: usize = 14;
 /// Maximum frame length: 64 KiB, the longest of any offload.
-const LONGEST: usize = 65_550;
+const MAX_FRAME: usize = 65_550;
 
 /// Creates a queue that continues from `state`. Every buffer that the state does not name is posted, unless packets
 /// are retained: the missing buffers are then lent and are posted when they return. Selects the ring kind once.
@@ -135,7 +135,7 @@ impl<R: DriverRing> Rx<R> {
     #[inline(always)]
     fn take_plain<const HEADERS: bool>(&self, n: usize, burst: &mut Burst, stats: &mut BurstStats) -> usize {
         let header = self.buffers.header();
-        let longest = self.buffers.room().min(LONGEST);
+        let longest = self.buffers.room().min(MAX_FRAME);
         let (mergeable, buffers) = (self.mergeable, &self.buffers);
         let (mut places, mut taken) = (burst.places(), 0);
         for used in &self.used[..n] {
@@ -146,7 +146,7 @@ impl<R: DriverRing> Rx<R> {
                 }
             }
             let len = used.len.wrapping_sub(header) as usize;
-            if !(SHORTEST..=longest).contains(&len) {
+            if !(MIN_FRAME..=longest).contains(&len) {
                 break;
             }
             let Some(frame) = buffers.wide_frame(used.id, len) else { break };
@@ -173,7 +173,7 @@ impl<R: DriverRing> Rx<R> {
         let len = used.len.saturating_sub(self.buffers.header()) as usize;
         stats.packets += 1;
         stats.bytes += len as u64;
-        if (SHORTEST..=LONGEST).contains(&len) {
+        if (MIN_FRAME..=MAX_FRAME).contains(&len) {
             burst.push(buf_id(used), self.buffers.frame(used.id, len));
         } else {
             lose(len, &[used], burst, stats);
@@ -201,7 +201,7 @@ impl<R: DriverRing> Rx<R> {
         let len = pieces.iter().map(|piece| piece.len()).sum();
         stats.packets += 1;
         stats.bytes += len as u64;
-        if (SHORTEST..=LONGEST).contains(&len) {
+        if (MIN_FRAME..=MAX_FRAME).contains(&len) {
             stats.work += (span as u64 - 1) * work::PIECE;
             burst.push_chain(buf_id(buffers[0]), pieces);
             buffers[1..].iter().for_each(|used| burst.give_back(buf_id(*used)));
@@ -235,7 +235,7 @@ fn buf_id(used: Used) -> BufId {
 /// Counts a frame of invalid length; its buffers return with the burst.
 #[cold]
 fn lose(len: usize, buffers: &[Used], burst: &mut Burst, stats: &mut BurstStats) {
-    stats.drop(if len < SHORTEST { DropReason::TooShort } else { DropReason::TooLong }, 1);
+    stats.drop(if len < MIN_FRAME { DropReason::TooShort } else { DropReason::TooLong }, 1);
     for used in buffers {
         burst.give_back(buf_id(*used));
     }

@@ -5,7 +5,7 @@
 //! they were filled.
 
 use crate::arena::Arena;
-use crate::spool::MOST;
+use crate::spool::MAX_PACKET;
 use crate::{Burst, Frame, Offload, PortFault};
 use mem::copy::Kernel;
 use std::cmp::Reverse;
@@ -39,7 +39,7 @@ pub(super) struct Hold {
 impl Hold {
     /// A hold for `most` packets.
     pub(super) fn new(most: u32) -> Result<Self, PortFault> {
-        let arena = Arena::new(most.max(1) as usize, MOST)?;
+        let arena = Arena::new(most.max(1) as usize, MAX_PACKET)?;
         let places = arena.slots();
         Ok(Self {
             arena,
@@ -49,7 +49,7 @@ impl Hold {
             behind: VecDeque::with_capacity(places),
             lent: VecDeque::with_capacity(places),
             came: 0,
-            staging: vec![0; MOST].into(),
+            staging: vec![0; MAX_PACKET].into(),
         })
     }
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Engine pair number of the release queue.
-const RELEASE: u16 = 0x8000;
+const RELEASE_PAIR: u16 = 0x8000;
 const MS: u64 = 1_000_000;
 
 /// A wrapped pcap port, with the queues that the engine would hold.
@@ -85,7 +85,7 @@ impl Bench {
     }
 
     fn release(&mut self) -> &mut dyn RxQueue {
-        self.engine.rx.get_mut(&RELEASE).unwrap().as_mut()
+        self.engine.rx.get_mut(&RELEASE_PAIR).unwrap().as_mut()
     }
 
     /// Frames received by one poll at `now`; completes the burst before the last one.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Rounds after which the port is considered busy forever.
 const ROUNDS: usize = 1000;
-const MOMENT: Duration = Duration::from_millis(1);
+const SHORT_PAUSE: Duration = Duration::from_millis(1);
 
 /// Side that connects.
 #[derive(Clone, Copy, Debug)]
@@ -109,11 +109,11 @@ fn a_back_end_that_leaves_at_once_and_returns_waits_longer_each_time() {
         for n in 1..=7 {
             let backoff = front.visit(back, Duration::ZERO);
             back = front.back();
-            front.now += backoff.saturating_sub(MOMENT);
+            front.now += backoff.saturating_sub(SHORT_PAUSE);
             front.run(Some(&mut back));
             let status = front.port.status();
             assert_eq!((status.connects, status.memory), (n, (0, 0)), "{mode:?}: it is not let in yet");
-            front.now += MOMENT;
+            front.now += SHORT_PAUSE;
             pauses.push(backoff.as_millis());
         }
         assert_eq!(pauses, [100, 200, 400, 800, 1600, 2000, 2000], "{mode:?}");
@@ -144,10 +144,10 @@ fn only_a_device_that_ran_for_a_while_makes_the_pause_short_again() {
         let long = Duration::from_secs(2);
         let times = [
             Duration::ZERO,
-            MOMENT,
-            long.saturating_sub(MOMENT),
+            SHORT_PAUSE,
+            long.saturating_sub(SHORT_PAUSE),
             long,
-            long.saturating_sub(MOMENT),
+            long.saturating_sub(SHORT_PAUSE),
             100 * long,
         ];
         let pauses = times.map(|time| {

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Longer than the maximum pause between peers.
-const LATER: Duration = Duration::from_secs(3);
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A port, its engine, and the time passed to it.
 struct Bench {
@@ -32,7 +32,7 @@ impl Bench {
     /// Lets the port handle a disconnected peer until the next one can connect.
     fn calm(&mut self) {
         for _ in 0..3 {
-            self.now += LATER;
+            self.now += RECONNECT_TIMEOUT;
             self.port.handle(self.now, &mut self.engine);
         }
         assert_ne!(self.port.status().state, PortState::Connected);

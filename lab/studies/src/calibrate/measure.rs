@@ -9,7 +9,7 @@ use super::{Caches, CalibrateError, Calibration, Measured};
 use crate::trial::Progress;
 use measure::Estimate;
 use measure::seats::pin;
-use measure::statistics::{FEWEST, interval};
+use measure::statistics::{MIN_SAMPLES, interval};
 use measure::{Clock, Processor, Seats, SeatsError};
 use real::{Arena, RealMemory, dependent_additions};
 use sim::memory::Width;
@@ -37,7 +37,7 @@ impl Samples {
 
 /// Measures in `rounds` rounds.
 pub fn run(rounds: usize, seed: u64, progress: &mut dyn Progress) -> Result<Calibration, CalibrateError> {
-    if rounds < FEWEST {
+    if rounds < MIN_SAMPLES {
         return Err(CalibrateError::TooFewRounds(rounds));
     }
     let (processor, caches) = (Processor::here(), Caches::here());

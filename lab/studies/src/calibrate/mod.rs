@@ -59,7 +59,7 @@ pub enum CalibrateError {
     #[error(transparent)]
     Arena(#[from] ArenaError),
     /// Too few rounds for an interval
-    #[error("{0} rounds are too few for an interval, so nothing was measured: give at least {min}", min = ::measure::statistics::FEWEST)]
+    #[error("{0} rounds are too few for an interval, so nothing was measured: give at least {min}", min = ::measure::statistics::MIN_SAMPLES)]
     TooFewRounds(usize),
 }
 

@@ -18,7 +18,7 @@ use crate::trial::Progress;
 use crate::trial::blocks::order;
 use crate::trial::quiet::{Disturbance, Quiet, stolen};
 use measure::Kind;
-use measure::statistics::{FEWEST, interval, median, ratio};
+use measure::statistics::{MIN_SAMPLES, interval, median, ratio};
 use measure::{Clock, Processor, Seats, SeatsError};
 use real::{Arena, ArenaError, RealMemory};
 use sim::memory::Width;
@@ -46,7 +46,7 @@ pub enum MeasureError {
     #[error(transparent)]
     Arena(#[from] ArenaError),
     /// Too few rounds for an interval
-    #[error("{0} rounds are too few for an interval, so nothing was run: give at least {FEWEST}")]
+    #[error("{0} rounds are too few for an interval, so nothing was run: give at least {MIN_SAMPLES}")]
     TooFewRounds(usize),
 }
 
@@ -57,7 +57,7 @@ const TRIES: usize = 6;
 
 /// Measures the selected variants that this processor supports; the notes name the others.
 pub fn measure(plan: &Plan, progress: &mut dyn Progress) -> Result<Results, MeasureError> {
-    if plan.rounds < FEWEST {
+    if plan.rounds < MIN_SAMPLES {
         return Err(MeasureError::TooFewRounds(plan.rounds));
     }
     let (processor, cpus) = (Processor::here(), Seats::here()?.pair()?);
@@ -317,7 +317,7 @@ mod tests {
 
     fn plan(variants: &[&str], sizes: &[u64]) -> Plan {
         let selection = Selection::of(variants, sizes).expect("they are listed");
-        Plan { selection, rounds: FEWEST, batches: NonZeroUsize::MIN, seed: 1 }
+        Plan { selection, rounds: MIN_SAMPLES, batches: NonZeroUsize::MIN, seed: 1 }
     }
 
     #[test]
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn too_few_rounds_are_refused_before_anything_runs() {
-        let plan = Plan { rounds: FEWEST - 1, ..plan(&[], &[]) };
+        let plan = Plan { rounds: MIN_SAMPLES - 1, ..plan(&[], &[]) };
         let mut nothing = |_: usize, _: usize, _: &str| unreachable!("nothing runs");
         assert!(matches!(measure(&plan, &mut nothing), Err(MeasureError::TooFewRounds(_))));
     }

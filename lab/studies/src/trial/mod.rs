@@ -78,7 +78,7 @@ pub enum TrialError {
     #[error(transparent)]
     NoCounters(#[from] NoCounters),
     /// Too few blocks for an interval
-    #[error("{0} rounds are too few for an interval, so nothing was run: give at least {min}", min = measure::statistics::FEWEST)]
+    #[error("{0} rounds are too few for an interval, so nothing was run: give at least {min}", min = measure::statistics::MIN_SAMPLES)]
     TooFewRounds(usize),
     /// Slice too short to be timed, or so long that a disturbance is certain
     #[error(
@@ -151,7 +151,7 @@ impl<'a> Stage<'a> {
     /// Validates a plan and acquires its resources.
     pub fn prepare(plan: &'a Plan) -> Result<Stage<'a>, TrialError> {
         let processor = Processor::here();
-        if plan.rounds < measure::statistics::FEWEST {
+        if plan.rounds < measure::statistics::MIN_SAMPLES {
             return Err(TrialError::TooFewRounds(plan.rounds));
         }
         if plan.slice < Duration::from_millis(1) || plan.slice > Duration::from_secs(1) {

@@ -24,7 +24,7 @@ fn inspect(guard: &Guard, frame: &[u8]) -> Result<Option<Reply>, DropReason> {
         frame.len()
     };
     let source = MacAddress::new(frame[6..12].try_into().unwrap());
-    let (head, scratch) = (&frame[..frame.len().min(port::HEAD)], &mut [0; LONGEST]);
+    let (head, scratch) = (&frame[..frame.len().min(port::HEAD)], &mut [0; MAX_INSPECTED]);
     guard.inspect(&mut Inspected { source, head, second: 100, copy: &copy, scratch })
 }
 
@@ -305,7 +305,7 @@ fn a_dhcp_client_asks_for_itself_only() {
     let mut relayed = dhcp(1, 1, OWN, [0; 4], [0; 4]);
     relayed[24] = 10;
     assert_eq!(ask([0; 4], &relayed), Some("dhcp-violation"));
-    let long = dhcp(1, 1, OWN, [0; 4], [0; 4]).into_iter().chain([0; LONGEST]).collect::<Vec<_>>();
+    let long = dhcp(1, 1, OWN, [0; 4], [0; 4]).into_iter().chain([0; MAX_INSPECTED]).collect::<Vec<_>>();
     assert_eq!(ask([0; 4], &long), Some("dhcp-violation"));
 }
 

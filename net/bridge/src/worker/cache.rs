@@ -29,7 +29,7 @@ pub(super) struct Entry {
 const _: () = assert!(size_of::<Entry>() == 32);
 
 /// Empty entry, with a second that never occurs.
-const NOTHING: Entry =
+const EMPTY: Entry =
     Entry { addresses: [0; ADDRESSES], from: PortId(0), to: PortId(0), second: u32::MAX, changes: [0; 2] };
 
 /// The two entries of one cache line.
@@ -47,7 +47,7 @@ impl FlowCache {
     pub(super) fn new() -> Self {
         let secret = RandomState::new();
         Self {
-            lines: vec![Line([NOTHING; 2]); LINES].into_boxed_slice(),
+            lines: vec![Line([EMPTY; 2]); LINES].into_boxed_slice(),
             // Odd multipliers lose no bits.
             secret: [0, 1, 2, 3].map(|i| secret.hash_one(i) | 1),
         }
@@ -55,7 +55,7 @@ impl FlowCache {
 
     /// Removes all flows.
     pub(super) fn clear(&mut self) {
-        self.lines.fill(Line([NOTHING; 2]));
+        self.lines.fill(Line([EMPTY; 2]));
     }
 
     #[inline(always)]

@@ -15,14 +15,14 @@ use rustix::net::RecvFlags;
 use std::cell::Cell;
 
 /// Scripts for new connections.
-const COLD: u64 = 1_500;
+const COLD_SCRIPTS: u64 = 1_500;
 /// Scripts from guests with running traffic, per ring format.
-const WARM: u64 = 250;
+const WARM_SCRIPTS: u64 = 250;
 /// A well-behaved guest connects after this many scripts.
-const TURN: u64 = 50;
+const SCRIPTS_PER_GUEST: u64 = 50;
 
 /// Maximum growth of private memory per scenario, in bytes: far less than a leak of one queue per script.
-const GROWTH: u64 = 8 << 20;
+const MAX_GROWTH: u64 = 8 << 20;
 
 /// Prefixes of named fault reasons.
 const REASONS: [&str; 4] = [
@@ -158,15 +158,15 @@ fn scenario<R: DriverRing>(
             let seed = seed() + n;
             let _told = Told(seed);
             say(stage, &mut port, &bytes(seed, most));
-            if n % TURN == 0 {
+            if n % SCRIPTS_PER_GUEST == 0 {
                 stage.recover::<R>();
             }
-            if n == TURN {
+            if n == SCRIPTS_PER_GUEST {
                 before = heap();
             }
         }
         let after = heap();
-        assert!(after < before + GROWTH, "private memory grew from {before} to {after} bytes");
+        assert!(after < before + MAX_GROWTH, "private memory grew from {before} to {after} bytes");
     });
 }
 
@@ -174,7 +174,7 @@ fn scenario<R: DriverRing>(
 fn any_messages_of_somebody_who_has_just_come() {
     let region = RegionSpec { guest: 0x1000, user: 0x7000_0000, len: 0x10_0000, offset: 0 };
     let agreed = Cell::new(None);
-    scenario::<Split>(false, COLD, 400, |stage, port, script| {
+    scenario::<Split>(false, COLD_SCRIPTS, 400, |stage, port, script| {
         let learned = || {
             let guest = stage.guest::<Split>();
             let (ground, connects) = (ground(&guest.front, region), stage.connects());
@@ -190,10 +190,10 @@ fn any_messages_of_somebody_who_has_just_come() {
 
 #[test]
 fn any_messages_of_a_guest_with_split_rings() {
-    scenario::<Split>(false, WARM, 150, warm::<Split>);
+    scenario::<Split>(false, WARM_SCRIPTS, 150, warm::<Split>);
 }
 
 #[test]
 fn any_messages_of_a_guest_with_packed_rings() {
-    scenario::<Packed>(true, WARM, 150, warm::<Packed>);
+    scenario::<Packed>(true, WARM_SCRIPTS, 150, warm::<Packed>);
 }

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// Timeout longer than any reply takes, so that a hang fails the test.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 /// Frames sent per pair and step.
 const BURST: usize = 24;
 const HEADER: usize = 12;
@@ -38,7 +38,7 @@ pub(crate) struct Limit(Instant);
 
 impl Limit {
     pub(crate) fn new() -> Self {
-        Self(Instant::now() + PATIENCE)
+        Self(Instant::now() + TIMEOUT)
     }
 
     pub(crate) fn check(&self, what: &str) {
@@ -124,7 +124,7 @@ impl<R: DriverRing> Guest<R> {
     pub(crate) fn plug_in_with(socket: &Path, number: u8, packed: bool, event_idx: bool) -> Self {
         let mut memory = Memory::new(2 * u64::from(PAIRS), SIZE, packed);
         memory.event_idx = event_idx;
-        let mut front = FrontEnd::connect(socket, PATIENCE).unwrap();
+        let mut front = FrontEnd::connect(socket, TIMEOUT).unwrap();
         let kind = if packed { Features::RING_PACKED } else { 0 };
         let kind = kind | if event_idx { Features::EVENT_IDX } else { 0 };
         let wanted = Features(Features::VERSION_1 | Features::PROTOCOL | Features::MQ | kind);

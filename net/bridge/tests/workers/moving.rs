@@ -12,7 +12,7 @@ const NAMES: [&str; 2] = ["left", "right"];
 /// Moves under traffic.
 const MOVES: usize = 150;
 /// Maximum number of frames in flight to one guest: less than the size of any ring.
-const AWAY: u64 = 70;
+const MAX_IN_FLIGHT: u64 = 70;
 
 /// Two guests that send to each other, limited to the available buffers.
 struct Talk<R> {
@@ -29,7 +29,7 @@ impl<R: DriverRing> Talk<R> {
         for at in 0..2 {
             let away = self.guests[at].posted() - self.guests[1 - at].counts.received;
             let peers = [self.guests[1 - at].number];
-            let peers: &[u8] = if away < AWAY { &peers } else { &[] };
+            let peers: &[u8] = if away < MAX_IN_FLIGHT { &peers } else { &[] };
             self.guests[at].step_with(peers, n);
         }
     }

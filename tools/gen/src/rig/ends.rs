@@ -8,7 +8,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// Interval between two polls of ports that are not ready.
-const LOOK: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Additional work of the generator's thread in every turn, such as an inline switch.
 pub struct Beside(Box<dyn FnMut() + Send>);
@@ -75,7 +75,7 @@ impl Ends {
             if !watch(progress) {
                 return Err(RigError::Ended);
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 

@@ -25,7 +25,7 @@ use super::schedule::Pace;
 use std::time::Duration;
 
 /// Maximum number of streams of a run: each takes 576 KiB in the meter.
-pub const MOST: usize = 256;
+pub const MAX_RIG_STREAMS: usize = 256;
 
 /// Parameters of a run.
 #[derive(Clone, Copy, Debug)]

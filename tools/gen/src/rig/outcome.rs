@@ -5,7 +5,7 @@ use super::super::source::Sent;
 use serde::{Deserialize, Serialize};
 
 /// A shortfall above this fraction of the requested frames is reported as a limit.
-const NOTICED: f64 = 0.001;
+const MIN_SHORTFALL: f64 = 0.001;
 
 /// Cause of a shortfall from the requested rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -180,7 +180,7 @@ impl Counted<'_> {
             return if refused * 100 > offers { Limit::Port } else { Limit::Generator };
         }
         let asked = sent + generator + port;
-        match (part(generator, asked) > NOTICED, part(port, asked) > NOTICED) {
+        match (part(generator, asked) > MIN_SHORTFALL, part(port, asked) > MIN_SHORTFALL) {
             (true, _) if generator >= port => Limit::Generator,
             (_, true) => Limit::Port,
             (_, false) => Limit::None,

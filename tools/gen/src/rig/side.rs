@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::Instant;
 
 /// Maximum number of bursts taken from a queue per call.
-const MOST_BURSTS: usize = 4;
+const MAX_BURSTS: usize = 4;
 
 /// Queues attached by a port, by queue pair.
 #[derive(Default)]
@@ -212,7 +212,7 @@ impl Side {
         sent
     }
 
-    /// Receives frames and records them in the meter. Returns their number. Takes up to `MOST_BURSTS` bursts per queue:
+    /// Receives frames and records them in the meter. Returns their number. Takes up to `MAX_BURSTS` bursts per queue:
     /// with only one per sent burst, the backlog of a stall would persist at the highest load.
     #[inline]
     pub fn receive<K: Kernel>(&mut self, meter: &mut Meter, clock: impl Fn() -> u64) -> usize {
@@ -223,7 +223,7 @@ impl Side {
                 let (burst, taken) = self.receive_burst::<K>(at, meter, &clock);
                 came += burst;
                 bursts += 1;
-                if burst < BURST || bursts == MOST_BURSTS || taken.is_err() {
+                if burst < BURST || bursts == MAX_BURSTS || taken.is_err() {
                     break taken;
                 }
             };

@@ -2,12 +2,12 @@
 
 use super::ends::Ends;
 use super::outcome::{Counted, Missed, Outcome};
-use super::{MOST, Phase, Progress, RigError, Timing, Watch};
+use super::{MAX_RIG_STREAMS, Phase, Progress, RigError, Timing, Watch};
 use crate::Description;
 use crate::description::Plan;
 use crate::meter::Meter;
 use crate::source::{Sent, Source};
-use crate::tag::MOST_STREAMS;
+use crate::tag::MAX_STREAMS;
 use measure::{Clock, Processor};
 use mem::copy::{Kernel, chosen};
 use port::{BURST, Burst, Flush, GeneratedBurst, PLACES};
@@ -15,22 +15,22 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Interval of port control and of progress reports, in nanoseconds.
-const TENDED: u64 = 1_000_000;
-const TOLD: u64 = 250_000_000;
+const CONTROL_INTERVAL: u64 = 1_000_000;
+const PROGRESS_INTERVAL: u64 = 250_000_000;
 /// Interval of the receiver's announcements, in nanoseconds.
-const ANNOUNCED: u64 = 5_000_000;
+const ANNOUNCE_INTERVAL: u64 = 5_000_000;
 /// Frames waiting for the port are restamped if they are older than this, in nanoseconds.
-const STALE: u64 = 1_000;
+const MAX_STAMP_AGE: u64 = 1_000;
 /// A longer time between two offers means that the generator's thread was descheduled, in nanoseconds.
-const STALL: u64 = 100_000;
+const DESCHEDULED: u64 = 100_000;
 /// Bounds of the drain time without a frame; in between it equals the duration of the measurement.
-const SILENCE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(200));
+const DRAIN_TIME: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(200));
 /// The schedule catches up with frames due in this many seconds, at least a burst; more than the size of a typical ring
 /// only if they were due in a tenth of that.
 const CATCH_UP: f64 = 0.01;
 const RING: u64 = 1024;
 /// Lead time of a phase in nanoseconds, so that its first frame is not late.
-const AHEAD: u64 = 20_000;
+const LEAD_TIME: u64 = 20_000;
 
 /// Shared by all runs of a process, because calibration takes a tenth of a second.
 static CLOCK: OnceLock<Clock> = OnceLock::new();
@@ -90,7 +90,7 @@ fn nanoseconds(clock: Clock, origin: u64) -> impl Fn() -> u64 + Copy {
 impl Rig {
     /// Validates the streams; opens no port. `key` distinguishes this run's frames from those of other runs.
     pub fn new(ends: Ends, streams: &[Description], timing: Timing, key: u32) -> Result<Self, RigError> {
-        if streams.is_empty() || streams.len() > MOST.min(usize::from(MOST_STREAMS)) {
+        if streams.is_empty() || streams.len() > MAX_RIG_STREAMS.min(usize::from(MAX_STREAMS)) {
             return Err(RigError::Streams(streams.len()));
         }
         let plan = |(i, stream): (usize, &Description)| stream.plan().map_err(|e| RigError::Stream(i, e));
@@ -210,7 +210,7 @@ impl Rig {
     fn phase<K: Kernel>(&mut self, state: &mut Loop, warm_up: bool, watch: Watch<'_>) -> bool {
         let now = nanoseconds(self.clock, self.origin);
         let length = if warm_up { self.timing.warm_up } else { self.timing.duration };
-        let start = now() + AHEAD;
+        let start = now() + LEAD_TIME;
         let until = start + length.as_nanos() as u64;
         let (rates, pace) = (&self.rates, self.timing.pace);
         self.source.begin(warm_up, |i| (rates[i], pace), start);
@@ -226,15 +226,15 @@ impl Rig {
                 return true;
             }
             self.turn::<K>(state, at, now);
-            if at - state.tended > TENDED {
+            if at - state.tended > CONTROL_INTERVAL {
                 state.tended = at;
                 self.ends.tend();
                 // An announcement may be lost, because a switch may become ready later than its ports.
-                let again = warm_up && self.timing.announce && at - state.announced > ANNOUNCED;
+                let again = warm_up && self.timing.announce && at - state.announced > ANNOUNCE_INTERVAL;
                 if again && state.nothing_came() {
                     self.announce(state, at);
                 }
-                if at.saturating_sub(state.told) > TOLD {
+                if at.saturating_sub(state.told) > PROGRESS_INTERVAL {
                     state.told = at;
                     let since = Duration::from_nanos(at.saturating_sub(start));
                     let sent = self.source.sent().map(|sent| sent.frames).sum();
@@ -280,7 +280,7 @@ impl Rig {
     #[inline]
     fn offer<K: Kernel>(&mut self, state: &mut Loop, at: u64) -> usize {
         // Frames due while this thread was descheduled do not count as missed by the port.
-        let stalled = at - std::mem::replace(&mut state.offered, at) > STALL;
+        let stalled = at - std::mem::replace(&mut state.offered, at) > DESCHEDULED;
         if state.at == state.burst.len() {
             let missed = self.source.fill::<K>(&mut state.burst, at);
             *(if state.blocked && !stalled {
@@ -289,7 +289,7 @@ impl Rig {
                 &mut state.missed.generator
             }) += missed;
             (state.at, state.stamped, state.blocked) = (0, at, false);
-        } else if at - state.stamped > STALE {
+        } else if at - state.stamped > MAX_STAMP_AGE {
             self.source.renew::<K>(&mut state.burst, state.at, at);
             state.stamped = at;
         }
@@ -326,7 +326,7 @@ impl Rig {
     fn drain<K: Kernel>(&mut self, state: &mut Loop, watch: Watch<'_>) {
         let now = nanoseconds(self.clock, self.origin);
         let (began, mut last) = (Instant::now(), Instant::now());
-        let silence = self.timing.duration.clamp(SILENCE.0, SILENCE.1);
+        let silence = self.timing.duration.clamp(DRAIN_TIME.0, DRAIN_TIME.1);
         let sent: u64 = self.source.sent().map(|sent| sent.frames).sum();
         while state.meter.received() < sent
             && last.elapsed() < silence

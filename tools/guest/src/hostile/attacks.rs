@@ -17,9 +17,9 @@ const GUEST_TSO4: Need =
 const MERGEABLE: Need = (Features::MRG_RXBUF, "mergeable receive buffers");
 
 /// The largest ring and the largest table.
-const MOST: u16 = 32_768;
+const MAX_ENTRIES: u16 = 32_768;
 /// A TCP frame whose payload is 1016 segments of 64 bytes.
-const LONGEST: usize = TCP4 + SEGMENTS * SEGMENT;
+const MAX_FRAME: usize = TCP4 + SEGMENTS * SEGMENT;
 const SEGMENTS: usize = 1016;
 const SEGMENT: usize = 64;
 /// Length of a long frame without segmentation offload.
@@ -230,7 +230,7 @@ fn receiver(target: &Target) -> Plan {
 }
 
 fn tiny_buffers(target: &Target) -> Plan {
-    let receive = Receive { entries: entries(target, MOST), bytes: 1, returns: true };
+    let receive = Receive { entries: entries(target, MAX_ENTRIES), bytes: 1, returns: true };
     Plan { receive, needs: &[MERGEABLE], ..receiver(target) }
 }
 
@@ -243,20 +243,20 @@ fn greedy(target: &Target) -> Plan {
 }
 
 fn tso_pieces(target: &Target) -> Plan {
-    let size = entries(target, MOST);
-    let frame = tso4(1448).before(&tcp4(target.to, target.own, LONGEST));
+    let size = entries(target, MAX_ENTRIES);
+    let frame = tso4(1448).before(&tcp4(target.to, target.own, MAX_FRAME));
     let plan = Plan::cut(vec![frame], |at, len| one_byte_pieces(at, len, TCP4, size));
     Plan { entries: size, needs: &[CSUM, TSO4], ..plan }
 }
 
 fn tso_segments(target: &Target) -> Plan {
-    let frame = tso4(SEGMENT as u16).before(&tcp4(target.to, target.own, LONGEST));
+    let frame = tso4(SEGMENT as u16).before(&tcp4(target.to, target.own, MAX_FRAME));
     let plan = Plan::cut(vec![frame], |at, len| pages(at, len, 4096));
     Plan { entries: entries(target, 256), needs: &[CSUM, TSO4], ..plan }
 }
 
 fn uso_segments(target: &Target) -> Plan {
-    let frame = uso(SEGMENT as u16).before(&plain(target.to, target.own, LONGEST, 1)[HEADER..]);
+    let frame = uso(SEGMENT as u16).before(&plain(target.to, target.own, MAX_FRAME, 1)[HEADER..]);
     let plan = Plan::cut(vec![frame], |at, len| pages(at, len, 4096));
     Plan { entries: entries(target, 256), needs: &[CSUM, USO], ..plan }
 }
@@ -287,13 +287,13 @@ fn single_bytes(target: &Target, count: u16) -> Plan {
 }
 
 fn chains(target: &Target) -> Plan {
-    let size = entries(target, MOST);
+    let size = entries(target, MAX_ENTRIES);
     Plan { entries: size, ..single_bytes(target, size) }
 }
 
 /// An indirect table has at most as many entries as the ring.
 fn indirect(target: &Target) -> Plan {
-    let size = entries(target, MOST);
+    let size = entries(target, MAX_ENTRIES);
     Plan { entries: size, tables: true, needs: &[TABLES], ..single_bytes(target, size) }
 }
 
@@ -309,7 +309,7 @@ fn random_macs(target: &Target) -> Plan {
 
 fn bad_mss(target: &Target) -> Plan {
     let &Target { own, to, .. } = target;
-    let (four, six) = (tcp4(to, own, LONGEST), tcp6(to, own, 65_550));
+    let (four, six) = (tcp4(to, own, MAX_FRAME), tcp6(to, own, 65_550));
     let headers = [tso4(1), tso4(0), tso4(65_535), Header { flags: 0, ..tso4(1448) }];
     let far = Header { csum_start: 65_535, csum_offset: 65_535, ..tso4(1448) };
     let inside = Header { hdr_len: 3, csum_start: 2, ..tso4(1448) };
@@ -359,12 +359,12 @@ mod tests {
 
     #[test]
     fn chains_fill_the_ring_whatever_its_size() {
-        for size in [256, 1024, MOST] {
+        for size in [256, 1024, MAX_ENTRIES] {
             let target = Target { queue_size: Some(size), ..target() };
             for plan in [tso_pieces(&target), chains(&target)] {
                 assert_eq!((plan.entries, plan.variants[0].len()), (size, usize::from(size)));
             }
         }
-        assert_eq!(indirect(&target()).variants[0].len(), usize::from(MOST));
+        assert_eq!(indirect(&target()).variants[0].len(), usize::from(MAX_ENTRIES));
     }
 }

@@ -27,13 +27,13 @@ use std::time::Duration;
 const BURST: usize = 64;
 const BUDGET: usize = 256;
 /// Frames sent before a protocol violation.
-const HONEST: u64 = 64;
+const VALID_FRAMES: u64 = 64;
 /// Turns between two polls of the socket.
-const LOOK: u32 = 256;
+const POLL_TURNS: u32 = 256;
 /// Offset of `num_buffers` in a virtio-net header.
 const BUFFERS: usize = 10;
 /// State of a buffer without contents.
-const NOTHING: (usize, usize) = (usize::MAX, 0);
+const EMPTY: (usize, usize) = (usize::MAX, 0);
 
 /// Protocol violations of a back end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,7 +211,7 @@ impl<R: DeviceRing> Device<R> {
             empty: Line::new(send)?,
             frames: Frames { bytes: plan.frames(), next: 0 },
             free: VecDeque::new(),
-            held: vec![NOTHING; receive.size.into()],
+            held: vec![EMPTY; receive.size.into()],
             size: receive.size,
             own: orders.own,
             features: receive.features,
@@ -268,7 +268,7 @@ impl<R: DeviceRing> Device<R> {
             return Ok(0);
         }
         self.take()?;
-        if self.counts.sent >= HONEST && self.free.len() > 1 && self.tell_lie() {
+        if self.counts.sent >= VALID_FRAMES && self.free.len() > 1 && self.tell_lie() {
             self.lied = true;
             self.fill.ring.flush_used();
             return Ok(1);
@@ -392,7 +392,7 @@ impl<R: DeviceRing> Unit for Device<R> {
             self.notify();
         }
         self.turns += 1;
-        if self.turns.is_multiple_of(LOOK) {
+        if self.turns.is_multiple_of(POLL_TURNS) {
             self.back_end.serve()?;
         }
         Ok(())

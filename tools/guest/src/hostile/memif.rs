@@ -11,9 +11,9 @@ use std::time::Duration;
 /// Frames per turn, at most; the same as a greedy sender.
 const BURST: u16 = 64;
 /// Frames sent before a ring is corrupted.
-const HONEST: u64 = 64;
+const VALID_FRAMES: u64 = 64;
 /// Turns between two polls of the socket.
-const LOOK: u32 = 256;
+const POLL_TURNS: u32 = 256;
 /// Maximum number of entries in a chain that a server accepts.
 const CHAIN: u16 = 128;
 
@@ -169,14 +169,14 @@ impl Device {
 impl Unit for Device {
     fn step(&mut self) -> Result<(), GuestError> {
         self.receive();
-        let honest = self.counts.sent < HONEST;
+        let honest = self.counts.sent < VALID_FRAMES;
         if honest || matches!(self.writing, Writing::Pieces | Writing::Empty | Writing::TinyBuffers) {
             self.send();
         } else if !self.broken && self.client.to_server.theirs() == self.head {
             self.shatter();
         }
         self.turns += 1;
-        if self.turns.is_multiple_of(LOOK) {
+        if self.turns.is_multiple_of(POLL_TURNS) {
             self.client.look()?;
         }
         Ok(())

@@ -28,7 +28,7 @@ pub(super) enum Via {
 }
 
 /// Turns between two polls for received data.
-const LOOK: u32 = 64;
+const POLL_TURNS: u32 = 64;
 
 /// A memif client.
 struct Memif {
@@ -80,7 +80,7 @@ impl Unit for Memif {
     fn step(&mut self) -> Result<(), GuestError> {
         self.counts.sent += self.endpoint.send([&self.frame[..]])? as u64;
         self.turns += 1;
-        if self.turns.is_multiple_of(LOOK) {
+        if self.turns.is_multiple_of(POLL_TURNS) {
             self.counts.received += self.endpoint.receive(|_| {})? as u64;
         }
         Ok(())
@@ -103,7 +103,7 @@ impl Unit for Stream {
             self.counts.sent += 1;
         }
         self.turns += 1;
-        if self.turns.is_multiple_of(LOOK) {
+        if self.turns.is_multiple_of(POLL_TURNS) {
             // Received data is discarded; only the end of the stream is checked.
             if matches!(self.socket.read(&mut [0; 4096]), Ok(0)) {
                 return Err(GuestError::Closed);

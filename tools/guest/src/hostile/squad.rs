@@ -22,9 +22,9 @@ const TIMEOUT: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(100);
 const RETRY: Duration = Duration::from_millis(20);
 /// Delay between two connections of `reconnect`.
-const BREATH: Duration = Duration::from_millis(1);
+const RECONNECT_PAUSE: Duration = Duration::from_millis(1);
 /// Turns between two checks of the connections.
-const LOOK: u32 = 4096;
+const POLL_TURNS: u32 = 4096;
 
 /// A connected device.
 pub(super) trait Unit: Send {
@@ -169,7 +169,7 @@ impl Plug {
     fn come_and_go(&self, count: &AtomicU64) {
         while !self.ending.load(Ordering::Relaxed) {
             count.fetch_add(u64::from(self.once().is_ok()), Ordering::Relaxed);
-            std::thread::sleep(BREATH);
+            std::thread::sleep(RECONNECT_PAUSE);
         }
     }
 }
@@ -286,7 +286,7 @@ impl Squad {
     pub fn step(&mut self) {
         self.members.iter_mut().for_each(Member::step);
         self.turns += 1;
-        if self.turns >= LOOK {
+        if self.turns >= POLL_TURNS {
             self.turns = 0;
             for member in &mut self.members {
                 if let Err(error) = member.check() {

@@ -2,7 +2,7 @@
 
 use super::{Attached, End, NAME, Step, broke, goodbye, own_name, refused, unexpected};
 use crate::PortFault;
-use crate::memif::buffers::{Borrowed, REACH, address};
+use crate::memif::buffers::{Borrowed, MAX_REACH, address};
 use crate::memif::message::{AddRing, Hello, Init, Message, VERSION, field};
 use crate::memif::options::{MAX_LOG2, Options};
 use crate::memif::queue::{Queue, Rings};
@@ -123,7 +123,7 @@ impl ServerSession {
             ));
         }
         let at = address(index, 0);
-        let spec = RegionSpec { guest: at, user: at, len: size.min(REACH), offset: 0 };
+        let spec = RegionSpec { guest: at, user: at, len: size.min(MAX_REACH), offset: 0 };
         self.regions.push(Arc::new(Region::map(file.as_fd(), spec).map_err(|e| failed(&e))?));
         Ok(())
     }

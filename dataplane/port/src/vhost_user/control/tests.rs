@@ -1,5 +1,5 @@
 use super::*;
-use crate::backoff::LONGEST_PAUSE;
+use crate::backoff::MAX_PAUSE;
 use crate::queue::OutOfRange;
 use crate::socket::ListenError;
 use crate::socket::rights;
@@ -12,7 +12,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
-const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+const MIN_PAUSE: Duration = Duration::from_millis(100);
 
 struct Bench {
     dir: tempfile::TempDir,
@@ -173,7 +173,7 @@ fn a_broken_protocol_is_a_named_fault_and_the_port_recovers() {
     next.write_all(&Request::GetQueueNum.encode(false)).unwrap();
     bench.run();
     assert!(matches!(bench.state(), PortState::Faulted(_)), "the next one waits a moment");
-    bench.wait(SHORTEST_PAUSE);
+    bench.wait(MIN_PAUSE);
     assert_eq!(answer(&mut next), 1);
     assert_eq!(bench.state(), PortState::Connected);
     assert_eq!(bench.port.status().last_fault, Some(fault));
@@ -234,7 +234,7 @@ fn a_fault_of_the_engine_ends_the_connection() {
     bench.port.fault(bench.now, PortFault::MemoryLost, &mut bench.engine);
     assert!(is_closed(&mut peer));
     assert_eq!(bench.state(), PortState::Faulted(PortFault::MemoryLost));
-    bench.wait(LONGEST_PAUSE);
+    bench.wait(MAX_PAUSE);
     let _again = bench.peer();
     bench.run();
     assert_eq!(bench.state(), PortState::Connected);
@@ -260,8 +260,8 @@ fn a_client_tries_for_ever_with_a_growing_pause() {
     drop(peer);
     bench.run();
     assert_eq!(bench.state(), PortState::Waiting);
-    assert_eq!(bench.port.deadline(), Some(bench.now + SHORTEST_PAUSE), "a front end that negotiated counts");
-    bench.wait(SHORTEST_PAUSE);
+    assert_eq!(bench.port.deadline(), Some(bench.now + MIN_PAUSE), "a front end that negotiated counts");
+    bench.wait(MIN_PAUSE);
     assert_eq!(bench.state(), PortState::Connected);
 }
 

@@ -40,7 +40,7 @@ impl Wire {
     /// Sends frames of these lengths, filled with their numbers from `first` on. Returns the number taken.
     fn send(&mut self, now: u64, first: usize, lengths: &[usize]) -> usize {
         let mut burst = Burst::new();
-        let arena = Arena::new(lengths.len(), MOST).unwrap();
+        let arena = Arena::new(lengths.len(), MAX_PACKET).unwrap();
         burst.begin(0);
         burst.set_now(Now(now));
         burst.pin(arena.map());
