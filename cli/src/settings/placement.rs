@@ -2,7 +2,7 @@
 //! machine; the switch applies it.
 
 use crate::settings::value::{Decimal, Span};
-use engine::placement::{Pattern, Plan, QueueAffinity, QueueName, SeatError, Stages};
+use engine::placement::{AffinityError, Pattern, Plan, QueueAffinity, QueueName, Stages};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -70,7 +70,7 @@ impl Placement {
         &self,
         workers: usize,
         is_port: impl Fn(&str) -> bool,
-    ) -> Result<QueueAffinity, SeatError> {
+    ) -> Result<QueueAffinity, AffinityError> {
         let name = |text: &String| QueueName::parse(text, &is_port);
         let queues: Vec<_> =
             self.queues.iter().filter_map(|(text, worker)| Some((name(text)?, *worker))).collect();

@@ -7,11 +7,11 @@
 //!
 //! After handling commands, a worker first stores the number in the mailbox (release; pairs with the acquire load in
 //! [`Mailbox::is_done`]) and then rings the control thread, which may have stopped waiting: in the opposite order,
-//! the control thread could check too early and miss the update. Retired queues, weights and punted packets are
+//! the control thread could check too early and miss the update. Retired queues, load and punted packets are
 //! passed under locks. `ended` is stored last (release) and loaded before anything that the worker held is reused
 //! (acquire); `stuck` is a number without other data, stored and loaded `Relaxed`.
 
-use crate::command::{Command, Event, Retired, Weights};
+use crate::command::{Command, Event, LoadReport, Retired};
 use crate::mailbox::Mailbox;
 use port::{PortId, Punted, Punts};
 use rustix::event::{EventfdFlags, eventfd};
@@ -69,7 +69,7 @@ impl Doorbell {
         let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
     }
 
-    pub(crate) fn quiet(&self) {
+    pub(crate) fn clear(&self) {
         // Fails if nothing is pending.
         let _ = rustix::io::read(&*self.0, &mut [0u8; 8]);
     }
@@ -84,7 +84,7 @@ pub(crate) struct Link {
     pub(crate) mailbox: Mailbox<Command>,
     pub(crate) doorbell: Doorbell,
     retired: Mutex<Vec<Retired>>,
-    weights: Mutex<Weights>,
+    load: Mutex<LoadReport>,
     events: Mutex<Sender<Event>>,
     punts: Mutex<Waiting>,
     control: Doorbell,
@@ -101,7 +101,7 @@ impl Link {
             mailbox: Mailbox::new(),
             doorbell: Doorbell::new()?,
             retired: Mutex::new(Vec::new()),
-            weights: Mutex::default(),
+            load: Mutex::default(),
             events: Mutex::new(events),
             punts: Mutex::default(),
             control,
@@ -179,14 +179,14 @@ impl Link {
         self.retired.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
     }
 
-    /// Called by the control thread: takes the last reported weights, requested with [`Command::Weigh`].
-    pub(crate) fn weights(&self) -> Weights {
-        std::mem::take(&mut *self.weights.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Called by the control thread: takes the last reported load, requested with [`Command::ReportLoad`].
+    pub(crate) fn load(&self) -> LoadReport {
+        std::mem::take(&mut *self.load.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Called by the worker while it handles a command: reports weights. [`Link::handled`] publishes them.
-    pub(crate) fn tell(&self, weights: Weights) {
-        *self.weights.lock().unwrap_or_else(PoisonError::into_inner) = weights;
+    /// Called by the worker while it handles a command: reports its load. [`Link::handled`] publishes it.
+    pub(crate) fn report_load(&self, load: LoadReport) {
+        *self.load.lock().unwrap_or_else(PoisonError::into_inner) = load;
     }
 
     /// Called by the control thread: takes the punted packets, in order.

@@ -9,7 +9,9 @@ use crate::settings::reader::notes::{Notes, Section};
 use crate::settings::topology::{PortSettings, Topology, WorkerSettings};
 use crate::settings::value::{Decimal, Span};
 use engine::machine;
-use engine::placement::{Pattern, PlanError, QueueName, SeatError, Stage, Stages, Thread, Wish, plan};
+use engine::placement::{
+    AffinityError, Pattern, PlanError, QueueName, Requirements, Stage, Stages, Thread, plan,
+};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -165,12 +167,12 @@ pub(super) fn validate(topology: &Topology, notes: &mut Notes) {
     }
     if sound && let Err(error) = placement.affinity(topology.takers(), |name| is_port(&topology.ports, name))
     {
-        let key = if matches!(error, SeatError::NoSuchWorker(..)) { "queues" } else { "isolated" };
+        let key = if matches!(error, AffinityError::NoSuchWorker(..)) { "queues" } else { "isolated" };
         let remedy = match error {
-            SeatError::NoSuchWorker(..) => "name a worker that is there, or add a [[worker]] section",
-            SeatError::NotAlone(..) => "give one of them another worker, or take it out of `isolated`",
-            SeatError::Twice(_) => "list it once",
-            SeatError::NoneLeft(..) => "isolate less, or add [[worker]] sections",
+            AffinityError::NoSuchWorker(..) => "name a worker that is there, or add a [[worker]] section",
+            AffinityError::NotAlone(..) => "give one of them another worker, or take it out of `isolated`",
+            AffinityError::Twice(_) => "list it once",
+            AffinityError::NoneLeft(..) => "isolate less, or add [[worker]] sections",
         };
         notes.wrong((Section::Placement, key), error, remedy);
     }
@@ -250,7 +252,7 @@ pub(super) fn settle(topology: &mut Topology, host: &Host, notes: &mut Notes) {
         return;
     }
     let (pattern, cpus, near) = (placement.pattern, placement.cpus.clone(), placement.node.or(near));
-    match plan(&host.machine, &Wish { stages, pattern, cpus, taken, near }) {
+    match plan(&host.machine, &Requirements { stages, pattern, cpus, taken, near }) {
         Ok(plan) => {
             if placement.stages.is_some() {
                 let like = topology.workers.first().copied().unwrap_or_default();

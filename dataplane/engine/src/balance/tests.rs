@@ -137,14 +137,14 @@ fn a_worker_that_did_not_answer_is_taken_for_busy() {
 fn two_looks_must_agree_and_what_was_moved_rests() {
     let wanted = Rebalancing { interval: Duration::from_secs(1), threshold: 0.1, moves: true };
     let mut watch = Watch::new(wanted);
-    assert!(watch.look(uneven(1), name).is_none(), "there is nothing to compare with");
-    let second = watch.look(uneven(2), name).unwrap();
+    assert!(watch.evaluate(uneven(1), name).is_none(), "there is nothing to compare with");
+    let second = watch.evaluate(uneven(2), name).unwrap();
     assert!(second.moves.is_empty() && second.balance.moves.len() == 1, "it is told, and not done");
-    assert_eq!(watch.look(uneven(3), name).unwrap().moves, [(key(0), 1)]);
+    assert_eq!(watch.evaluate(uneven(3), name).unwrap().moves, [(key(0), 1)]);
     watch.moved([key(0)].into_iter());
-    assert!(watch.look(uneven(4), name).is_none(), "the measurement begins anew");
-    watch.look(uneven(5), name).unwrap();
-    assert_eq!(watch.look(uneven(6), name).unwrap().moves, [(key(1), 1)], "queue 0 rests");
+    assert!(watch.evaluate(uneven(4), name).is_none(), "the measurement begins anew");
+    watch.evaluate(uneven(5), name).unwrap();
+    assert_eq!(watch.evaluate(uneven(6), name).unwrap().moves, [(key(1), 1)], "queue 0 rests");
 }
 
 #[test]
@@ -152,9 +152,9 @@ fn one_even_look_forgets_what_was_agreed() {
     let wanted = Rebalancing { interval: Duration::from_secs(1), threshold: 0.1, moves: true };
     let (mut watch, mut even) = (Watch::new(wanted), uneven(3));
     even.busy_ns = uneven(2).busy_ns;
-    watch.look(uneven(1), name);
-    watch.look(uneven(2), name);
-    assert!(watch.look(even.clone(), name).unwrap().moves.is_empty());
+    watch.evaluate(uneven(1), name);
+    watch.evaluate(uneven(2), name);
+    assert!(watch.evaluate(even.clone(), name).unwrap().moves.is_empty());
     let later = Sample { at_ns: 4 * SECOND, busy_ns: uneven(3).busy_ns, ..uneven(4) };
-    assert!(watch.look(later, name).unwrap().moves.is_empty());
+    assert!(watch.evaluate(later, name).unwrap().moves.is_empty());
 }

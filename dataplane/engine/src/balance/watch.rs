@@ -24,7 +24,7 @@ pub(crate) struct Watch {
 }
 
 /// Result of one evaluation.
-pub(crate) struct Look {
+pub(crate) struct Evaluation {
     pub(crate) balance: Balance,
     /// Moves to execute now; empty until evaluations agree.
     pub(crate) moves: Vec<(QueueKey, usize)>,
@@ -36,18 +36,18 @@ impl Watch {
     }
 
     /// Evaluates the load since the last sample. Returns `None` if there is none.
-    pub(crate) fn look(&mut self, sample: Sample, name: impl Fn(PortId) -> String) -> Option<Look> {
+    pub(crate) fn evaluate(&mut self, sample: Sample, name: impl Fn(PortId) -> String) -> Option<Evaluation> {
         let last = self.last.replace(sample)?;
         let now = self.last.as_ref()?;
-        self.held_down.retain(|_, looks| {
-            *looks -= 1;
-            *looks > 0
+        self.held_down.retain(|_, evaluations| {
+            *evaluations -= 1;
+            *evaluations > 0
         });
         let is_held_down = |key| self.held_down.contains_key(&key);
         let (balance, moves) = balance((&last, now), self.wanted.threshold, is_held_down, name);
         self.agreed = if moves.is_empty() { 0 } else { self.agreed + 1 };
         let moves = if self.agreed < REQUIRED_AGREEMENT { Vec::new() } else { moves };
-        Some(Look { balance, moves })
+        Some(Evaluation { balance, moves })
     }
 
     /// Records queues that were moved.

@@ -47,7 +47,7 @@ impl Handoffs {
         let Some(sender) = self.senders.get_mut(usize::from(at)) else { return false };
         sender.send(self.kernel, (burst, indices), (route, alone), stats);
         if work > 0 && self.waits {
-            sender.owes(work);
+            sender.add_debt(work);
         }
         self.dirty = true;
         true

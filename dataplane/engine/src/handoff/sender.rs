@@ -73,7 +73,7 @@ impl Sender {
 
     /// Records that the packets sent last cost `work` units behind the handoff queue, beyond forwarding.
     #[cold]
-    pub(super) fn owes(&mut self, work: u64) {
+    pub(super) fn add_debt(&mut self, work: u64) {
         self.backlog.add(self.ring.appended().wrapping_add(self.staged.len()), work);
     }
 

@@ -4,7 +4,7 @@ use super::*;
 #[test]
 fn a_recorded_machine_is_read_whole() {
     let machine = machine(TWO_CORES, 2);
-    assert_eq!(machine.flaws, []);
+    assert_eq!(machine.inconsistencies, []);
     assert_eq!((machine.cpus.len(), machine.cores(), machine.nodes.len()), (2, 2, 1));
     assert!(machine.cpus.iter().all(|cpu| cpu.allowed && !cpu.isolated));
     let first: Vec<_> = machine.caches.iter().filter(|cache| cache.level == 1).collect();
@@ -14,7 +14,7 @@ fn a_recorded_machine_is_read_whole() {
 #[test]
 fn siblings_packages_nodes_and_shared_caches_of_a_server_are_told_apart() {
     let machine = machine(&server(2, 4), 16);
-    assert_eq!((machine.flaws.as_slice(), machine.cores(), machine.caches.len()), (&[][..], 8, 8));
+    assert_eq!((machine.inconsistencies.as_slice(), machine.cores(), machine.caches.len()), (&[][..], 8, 8));
     let expected = Cpu { number: 13, core: 5, package: 1, node: 1, isolated: false, allowed: true };
     assert_eq!(machine.cpu(13), Some(&expected));
     assert_eq!((machine.distance(0, 1), machine.distance(1, 1), machine.distance(7, 8)), (21, 10, 20));
@@ -28,14 +28,14 @@ fn cpus_that_are_off_isolated_or_forbidden_are_known_as_that() {
     write(root.path(), "devices/system/cpu/offline", "3");
     write(root.path(), "devices/system/cpu/isolated", "2,6");
     let machine = Machine::read(root.path(), &[0, 1, 2]);
-    assert_eq!((machine.flaws.as_slice(), machine.offline.as_slice()), (&[][..], &[3][..]));
+    assert_eq!((machine.inconsistencies.as_slice(), machine.offline.as_slice()), (&[][..], &[3][..]));
     let isolated: Vec<_> = machine.cpus.iter().filter(|cpu| cpu.isolated).map(|cpu| cpu.number).collect();
     let allowed: Vec<_> = machine.allowed().map(|cpu| cpu.number).collect();
     assert_eq!((isolated, allowed), (vec![2, 6], vec![0, 1, 2]));
     assert_eq!(machine.cpu(7).unwrap().core, 7, "its sibling is off, so it leads its core");
 }
 
-/// One file of a valid tree is corrupted: the machine still has both CPUs, and a flaw names the file and the
+/// One file of a valid tree is corrupted: the machine still has both CPUs, and an inconsistency names the file and the
 /// replacement.
 #[test]
 fn a_file_that_says_nonsense_is_named_and_something_usable_is_taken() {
@@ -55,9 +55,12 @@ fn a_file_that_says_nonsense_is_named_and_something_usable_is_taken() {
         write(root.path(), &file, content);
         let machine = Machine::read(root.path(), &[0, 1]);
         assert_eq!((machine.cpus.len(), machine.allowed().count()), (2, 2), "{file}");
-        let told = machine.flaws.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-        assert!(told.contains(reason) && told.contains(instead), "{file}: {told}");
-        assert!(machine.flaws.iter().all(|flaw| file.starts_with(&flaw.file)), "{file}: {told}");
+        let values = machine.inconsistencies.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        assert!(values.contains(reason) && values.contains(instead), "{file}: {values}");
+        assert!(
+            machine.inconsistencies.iter().all(|inconsistency| file.starts_with(&inconsistency.file)),
+            "{file}: {values}"
+        );
     }
 }
 
@@ -66,7 +69,7 @@ fn an_empty_folder_is_a_machine_of_the_cpus_that_this_process_may_use() {
     let root = tempfile::tempdir().unwrap();
     let machine = Machine::read(root.path(), &[4, 5]);
     assert_eq!(machine.cpus.iter().map(|cpu| cpu.core).collect::<Vec<_>>(), [4, 5]);
-    assert_eq!(machine.flaws[0].file, "devices/system/cpu/online");
+    assert_eq!(machine.inconsistencies[0].file, "devices/system/cpu/online");
     assert_eq!(Machine::read(root.path(), &[]).cpus.len(), 1);
 }
 

@@ -292,7 +292,7 @@ impl Transmit {
     /// Counts the rest of the burst as lost, on account of source port `from` where the output is not known.
     pub(super) fn abandon(&mut self, delivery: &mut Delivery, from: PortId) {
         for rest in delivery.rests.drain(..) {
-            self.count_lost(self.payer(from, rest.port()), DropReason::SourceStopped, rest.packets());
+            self.count_lost(self.loss_port(from, rest.port()), DropReason::SourceStopped, rest.packets());
         }
     }
 }

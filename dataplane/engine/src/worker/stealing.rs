@@ -47,8 +47,8 @@ pub(crate) struct Sharing {
     me: usize,
     peers: Arc<[Peer]>,
     /// By worker index: whether the worker is dedicated to an isolated queue. Empty if none is.
-    alone: Arc<[bool]>,
-    stalls: Vec<Arc<StealableQueue>>,
+    dedicated: Arc<[bool]>,
+    stealable_queues: Vec<Arc<StealableQueue>>,
     /// When this worker last woke another one, in ticks.
     last_wake: u64,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Sharing {
 impl Sharing {
     /// Whether the worker with this index steals.
     fn steals(&self, at: usize) -> bool {
-        !self.alone.get(at).copied().unwrap_or(false)
+        !self.dedicated.get(at).copied().unwrap_or(false)
     }
 }
 
@@ -73,9 +73,9 @@ impl Execution for Sharing {
         match command {
             Command::Share(stealable) => worker.share(stealable),
             Command::Unshare(key) => worker.unshare(key),
-            Command::Meet(me, peers) => (worker.model.me, worker.model.peers) = (me, peers),
-            Command::LeaveAlone(alone) => worker.model.alone = alone,
-            _ => debug_assert!(false, "no hops begin or end here"),
+            Command::SetPeers(me, peers) => (worker.model.me, worker.model.peers) = (me, peers),
+            Command::SetDedicated(dedicated) => worker.model.dedicated = dedicated,
+            _ => debug_assert!(false, "no handoff queues begin or end here"),
         }
     }
 
@@ -89,7 +89,7 @@ impl Execution for Sharing {
 
     /// Only the queue that this worker held during the panic is lost.
     fn fail(worker: &Worker<Self>) {
-        for stealable in &worker.model.stalls {
+        for stealable in &worker.model.stealable_queues {
             worker.note_failure(stealable);
         }
     }
@@ -97,30 +97,33 @@ impl Execution for Sharing {
 
 /// The worker's queues while it serves them; returned to the worker on drop, also after a panic.
 struct Lent<'a> {
-    stalls: Vec<Arc<StealableQueue>>,
+    stealable_queues: Vec<Arc<StealableQueue>>,
     worker: &'a mut Worker<Sharing>,
 }
 
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
-        self.worker.model.stalls = std::mem::take(&mut self.stalls);
+        self.worker.model.stealable_queues = std::mem::take(&mut self.stealable_queues);
     }
 }
 
 impl Worker<Sharing> {
     /// Serves each own queue once, otherwise steals from one of another worker. Returns whether there was any packet.
     fn stealing_round(&mut self) -> bool {
-        let mut lent = Lent { stalls: std::mem::take(&mut self.model.stalls), worker: self };
-        let Lent { stalls, worker } = &mut lent;
+        let mut lent =
+            Lent { stealable_queues: std::mem::take(&mut self.model.stealable_queues), worker: self };
+        let Lent { stealable_queues, worker } = &mut lent;
         let (me, mut worked) = (worker.model.me, false);
-        for (at, stealable) in stalls.iter().enumerate().filter(|(_, stealable)| stealable.home == me) {
+        for (at, stealable) in
+            stealable_queues.iter().enumerate().filter(|(_, stealable)| stealable.home == me)
+        {
             worked |= worker.serve(at, stealable);
         }
         if !worked
             && worker.model.steals(me)
-            && let Some(at) = largest_backlog(stalls, me)
+            && let Some(at) = largest_backlog(stealable_queues, me)
         {
-            worked = worker.serve(at, &stalls[at]);
+            worked = worker.serve(at, &stealable_queues[at]);
             worker.counters.steals.add(u64::from(worked));
         }
         drop(lent);
@@ -140,7 +143,7 @@ impl Worker<Sharing> {
         let Some(served) = held.as_mut() else { return false };
         served.account.served_by(self.model.me, &self.level);
         if !served.account.is_free(&self.level) {
-            match self.odd_turn(&mut served.account) {
+            match self.continued_turn(&mut served.account) {
                 Turn::Free => {}
                 Turn::Over => return true,
                 Turn::Sent(carried) => {
@@ -207,7 +210,7 @@ impl Worker<Sharing> {
 
     fn complete_shared(&mut self, served: &mut Served, carried: Box<Carried>) {
         complete(served, &carried.burst);
-        self.put_away(carried);
+        self.recycle(carried);
     }
 
     /// Ends all carried bursts of a shared queue.
@@ -222,9 +225,10 @@ impl Worker<Sharing> {
     /// memory must not stay in use. Every worker does this, so a queue that another worker holds for long is left to
     /// that worker.
     fn refresh_shared(&mut self, port: PortId) {
-        let mut lent = Lent { stalls: std::mem::take(&mut self.model.stalls), worker: self };
-        let Lent { stalls, worker } = &mut lent;
-        for stealable in stalls.iter().filter(|stealable| stealable.key.port == port) {
+        let mut lent =
+            Lent { stealable_queues: std::mem::take(&mut self.model.stealable_queues), worker: self };
+        let Lent { stealable_queues, worker } = &mut lent;
+        for stealable in stealable_queues.iter().filter(|stealable| stealable.key.port == port) {
             let Some(mut held) = stealable.hold(LOCK_TIMEOUT) else { continue };
             let Some(served) = held.as_mut() else { continue };
             worker.end_shared(served);
@@ -236,7 +240,7 @@ impl Worker<Sharing> {
 
     /// [`Worker::forget_output`] for shared queues.
     fn forget_shared(&mut self, port: PortId) {
-        for stealable in &self.model.stalls {
+        for stealable in &self.model.stealable_queues {
             if let Some(served) = stealable.hold(LOCK_TIMEOUT).as_mut().and_then(|held| held.as_mut()) {
                 served.account.all().for_each(|carried| self.out.forget(port, &mut carried.delivery));
             }
@@ -282,13 +286,14 @@ impl Worker<Sharing> {
                 served.queue.disable_notification();
             }
         }
-        self.model.stalls.push(stealable);
+        self.model.stealable_queues.push(stealable);
         self.count_own();
     }
 
     /// Removes a shared queue; the worker does not access it afterwards.
     fn unshare(&mut self, key: crate::command::QueueKey) {
-        let gone: Vec<_> = self.model.stalls.extract_if(.., |stealable| stealable.key == key).collect();
+        let gone: Vec<_> =
+            self.model.stealable_queues.extract_if(.., |stealable| stealable.key == key).collect();
         for stealable in gone {
             // The last worker that removes the queue leaves no carried burst in it.
             self.end_stealable(&stealable);
@@ -305,7 +310,7 @@ impl Worker<Sharing> {
     }
 
     fn own(&self) -> impl Iterator<Item = &Arc<StealableQueue>> {
-        self.model.stalls.iter().filter(|stealable| stealable.home == self.model.me)
+        self.model.stealable_queues.iter().filter(|stealable| stealable.home == self.model.me)
     }
 
     /// Sleeps until a kick, a command or a wake-up by a busy worker. Returns whether it slept.
@@ -315,9 +320,9 @@ impl Worker<Sharing> {
         let slept = self.own().all(|stealable| self.enable_notification(stealable));
         if slept {
             self.run_timers();
-            self.falls_asleep();
+            self.begin_sleep();
             self.sleeper.sleep(self.until_timers());
-            self.wakes();
+            self.end_sleep();
         }
         // A queue that another worker is serving keeps its notifications enabled; a later call disables them.
         for stealable in self.own() {
@@ -355,8 +360,8 @@ fn complete(served: &mut Served, burst: &Burst) {
 }
 
 /// The queue of another worker whose last burst was largest. Returns `None` if it had fewer than `MIN_BACKLOG` packets.
-fn largest_backlog(stalls: &[Arc<StealableQueue>], me: usize) -> Option<usize> {
-    let others = stalls.iter().enumerate().filter(|(_, stealable)| stealable.home != me);
+fn largest_backlog(stealable_queues: &[Arc<StealableQueue>], me: usize) -> Option<usize> {
+    let others = stealable_queues.iter().enumerate().filter(|(_, stealable)| stealable.home != me);
     let (at, most) =
         others.map(|(at, stealable)| (at, stealable.backlog())).max_by_key(|(_, backlog)| *backlog)?;
     (most >= MIN_BACKLOG).then_some(at)

@@ -520,7 +520,7 @@ fn a_turn_makes_no_more_segments_than_its_budget_and_one_set() {
 #[test]
 fn outputs_that_cut_themselves_get_the_packet_beside_those_that_do_not() {
     let mut bench = Bench::new(0, QueueFull::Drop, Capabilities::ALL);
-    bench.worker.handle(Command::Judge(Box::new(Flood(2))));
+    bench.worker.handle(Command::SetPipeline(Box::new(Flood(2))));
     bench.output(2, Capabilities::ALL);
     bench.output(3, Capabilities::NONE);
     let given = bench.source(0, &tcp(), (54 + 6_400, 3), segments_of(64));
