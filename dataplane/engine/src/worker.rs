@@ -357,7 +357,7 @@ fn origin(burst: &Burst) -> QueueKey {
 #[inline(always)]
 fn complete(queue: &mut dyn RxQueue, burst: &Burst) {
     queue.complete(burst.buf_ids());
-    if burst.has_cargo() {
+    if burst.has_buffers() {
         store::with(|cache| cache.free_all(burst.unload()));
     }
 }

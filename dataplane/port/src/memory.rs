@@ -3,9 +3,9 @@
 //! It is created per connection and not reused, so that a former peer cannot access the next one's packets. Its size is
 //! sealed, so that it cannot be truncated, and its pages are allocated up front, so that none is missing later. They
 //! are released with the connection, even while the peer still holds the file: a peer that reconnects repeatedly and
-//! keeps its descriptors uses no lasting memory. Only lent packets ([`crate::Retained`]) keep the pages longer. The size
-//! is limited to [`MAX_MEMORY`], because the kernel does not limit a memfd and invokes the OOM killer when memory is
-//! exhausted.
+//! keeps its descriptors uses no lasting memory. Only lent packets ([`crate::Retained`]) keep the pages longer. The
+//! size is limited to [`MAX_MEMORY`], because the kernel does not limit a memfd and invokes the OOM killer when memory
+//! is exhausted.
 
 use crate::PortFault;
 use mem::{GuestMemory, Region, RegionSpec};
@@ -101,7 +101,7 @@ const LOCAL: [i64; 6] = [
 
 /// Whether pages of `fd` may be served by another process or host (FUSE, NFS, overlays), which could block a worker
 /// forever.
-pub(crate) fn may_be_served_by_others(fd: &OwnedFd) -> Result<bool, Errno> {
+pub(crate) fn is_served_remotely(fd: &OwnedFd) -> Result<bool, Errno> {
     // On some processors the kernel's type is wider than the magic numbers, which are in the low half.
     let magic = rustix::fs::fstatfs(fd.as_fd())?.f_type as i64 & 0xffff_ffff;
     Ok(!LOCAL.contains(&magic))

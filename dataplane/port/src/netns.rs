@@ -75,7 +75,7 @@ impl Namespace {
         let back = rustix::fs::open("/proc/thread-self/ns/net", flags, Mode::empty())
             .map_err(NamespaceError::NoWayBack)?;
         enter(there.as_fd()).map_err(|why| NamespaceError::Closed(path, why))?;
-        let _guard = Back(back);
+        let _guard = RestoreNamespace(back);
         Ok((work(), Identity(stat.st_dev, stat.st_ino)))
     }
 }
@@ -92,9 +92,9 @@ pub(crate) fn within<T>(
 }
 
 /// Returns the thread to its previous namespace on drop, also on unwinding.
-struct Back(OwnedFd);
+struct RestoreNamespace(OwnedFd);
 
-impl Drop for Back {
+impl Drop for RestoreNamespace {
     fn drop(&mut self) {
         // A thread that was allowed to leave its namespace may return by an open descriptor. If that fails
         // nevertheless, all later work would affect the wrong interfaces, so the process aborts.

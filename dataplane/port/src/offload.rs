@@ -139,7 +139,7 @@ impl Offload {
     /// checksum flags. Unsupported offloads must have been completed before.
     #[inline(always)]
     #[must_use]
-    pub const fn told_to(self, capabilities: Capabilities) -> Self {
+    pub const fn for_receiver(self, capabilities: Capabilities) -> Self {
         if capabilities.cover(Capabilities(Capabilities::CHECKSUM)) { self } else { Self::NONE }
     }
 

@@ -103,24 +103,24 @@ impl Lender {
 #[derive(Debug)]
 pub struct Retainer {
     cache: Cache,
-    home: Arc<Home>,
+    home: Arc<ReturnList>,
 }
 
 /// Return list for buffers, usable from any thread. The last owner, retainer or packet, returns the buffers to the
 /// pool.
 #[derive(Debug)]
-struct Home {
+struct ReturnList {
     pool: Arc<Pool>,
     returned: Mutex<Vec<Buffer>>,
 }
 
-impl Home {
+impl ReturnList {
     fn returned(&self) -> MutexGuard<'_, Vec<Buffer>> {
         self.returned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Home {
+impl Drop for ReturnList {
     fn drop(&mut self) {
         self.pool.cache().free_all(self.returned().drain(..));
     }
@@ -134,7 +134,7 @@ impl Retainer {
     pub fn new(buffers: u32) -> Result<Self, PortFault> {
         let spec = PoolSpec { buffers, size: DATA, pages: pool::Pages::Ordinary };
         let pool = Pool::new(spec).map_err(|error| PortFault::NoMemory(error.to_string()))?;
-        Ok(Self { cache: pool.cache(), home: Arc::new(Home { pool, returned: Mutex::default() }) })
+        Ok(Self { cache: pool.cache(), home: Arc::new(ReturnList { pool, returned: Mutex::default() }) })
     }
 
     /// Buffers for `bytes` bytes; `None` if too few are free.
@@ -163,7 +163,7 @@ struct Kept {
     offload: Offload,
     /// The head, or the whole packet.
     copied: Vec<Buffer>,
-    home: Arc<Home>,
+    home: Arc<ReturnList>,
     lent: Option<Lent>,
 }
 

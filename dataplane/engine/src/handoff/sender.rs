@@ -131,7 +131,7 @@ impl Sender {
             return (0, indices);
         }
         let mut left = indices;
-        let sent = if alone && burst.has_cargo() {
+        let sent = if alone && burst.has_buffers() {
             let run = burst.take_run(&mut left);
             self.ring
                 .push_all(&mut run.map(|(i, buffer)| HandoffEntry::new(buffer, burst.offload(i), route, 0)))
@@ -188,7 +188,7 @@ impl Sender {
     #[inline]
     fn pass_on(&mut self, burst: &Burst, i: usize, route: Route, entries: usize) -> bool {
         let (staged, offload, mut left) = (&mut self.staged, burst.offload(i), entries as u16);
-        burst.take_cargo(i, |buffer| {
+        burst.take_buffers(i, |buffer| {
             left -= 1;
             staged.push_back(HandoffEntry::new(buffer, offload, route, left));
         });

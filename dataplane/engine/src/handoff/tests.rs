@@ -48,7 +48,7 @@ impl Source {
                 buffer
             });
             let first = pieces.next().unwrap();
-            self.burst.push_cargo(first, pieces).unwrap();
+            self.burst.push_buffers(first, pieces).unwrap();
             if number % 5 == 0 {
                 self.burst.set_offload(i, Offload::VALID);
             }

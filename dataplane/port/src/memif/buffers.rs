@@ -162,13 +162,13 @@ impl Buffers for Borrowed {
 
 /// Layout of the port's own buffers: offset of the first in its region, distance between buffers, and bytes of each.
 #[derive(Clone, Copy, Debug)]
-struct Row {
+struct BufferLayout {
     first: u32,
     stride: u32,
     room: u32,
 }
 
-impl Row {
+impl BufferLayout {
     /// Describes buffer `id`, with its full room, in entry `at`.
     fn describe(self, ring: &Ring, at: u16, id: u16) {
         ring.set_offset(at, self.first + u32::from(id) * self.stride);
@@ -193,7 +193,7 @@ impl Row {
 #[derive(Clone, Debug)]
 pub(crate) struct Own {
     whole: VolatileSlice,
-    row: Row,
+    row: BufferLayout,
     map: Arc<GuestMemory>,
     /// The buffer in each entry. Private, because the peer can write descriptors.
     held: Box<[u16]>,
@@ -214,7 +214,8 @@ impl Own {
         (whole, first): (Option<VolatileSlice>, u32),
         room: u32,
     ) -> Result<Self, RingFault> {
-        let (whole, row) = (whole.ok_or(RingFault::Place)?, Row { first, stride: Self::stride(room), room });
+        let (whole, row) =
+            (whole.ok_or(RingFault::Place)?, BufferLayout { first, stride: Self::stride(room), room });
         let lender = Lender::shared(whole, row.stride as usize, ring.size().into(), memory.pages().clone());
         (0..ring.size()).for_each(|slot| row.describe(ring, slot, slot));
         Ok(Self { whole, row, map: memory.map.clone(), held: (0..ring.size()).collect(), lender })

@@ -82,7 +82,7 @@ impl<B: Buffers> Core<B> {
             return Ok(());
         }
         if self.limit.wrapping_sub(self.cached_end) < short {
-            self.look()?;
+            self.read_peer_index()?;
         }
         let short = short.min(self.limit.wrapping_sub(self.cached_end));
         let end = self.cached_end.wrapping_add(short);
@@ -98,7 +98,7 @@ impl<B: Buffers> Core<B> {
 
     /// Reads the peer's index.
     #[inline]
-    fn look(&mut self) -> Result<(), RingFault> {
+    fn read_peer_index(&mut self) -> Result<(), RingFault> {
         let (theirs, size) = (self.ring.theirs::<B::End>(), self.ring.size());
         let limit = if B::End::OWNS_BUFFERS { theirs.wrapping_add(size) } else { theirs };
         let free = limit.wrapping_sub(self.posted);

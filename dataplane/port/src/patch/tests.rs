@@ -108,5 +108,5 @@ fn ends_of_different_pairs_never_meet() {
     drop(ends);
     let mut other = End::new("b", "a", Options::default(), &exchange);
     other.port.handle(now, &mut other.engine);
-    assert!(other.engine.rx.is_empty(), "a dropped end leaves the meeting");
+    assert!(other.engine.rx.is_empty(), "a dropped end leaves the pair");
 }

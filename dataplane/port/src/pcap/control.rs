@@ -1,7 +1,7 @@
 //! Control side: the queues run until the port is closed or its file fails.
 
 use super::CreateError;
-use super::options::{Options, Playing};
+use super::options::{Options, Playback};
 use super::rx::{Player, Progress};
 use super::tx;
 use crate::eventfd;
@@ -20,7 +20,7 @@ const STATUS_INTERVAL: Duration = Duration::from_millis(500);
 /// A port that plays and writes capture files.
 #[derive(Debug)]
 pub struct Pcap {
-    playing: Option<Playing>,
+    playing: Option<Playback>,
     progress: Arc<Progress>,
     spool: Option<Spool>,
     written_to: Option<PathBuf>,
@@ -90,7 +90,7 @@ impl Pcap {
         self.progress.ended.load(Ordering::Relaxed)
     }
 
-    fn read_details(&self, playing: &Playing, details: &mut Vec<(&'static str, String)>) {
+    fn read_details(&self, playing: &Playback, details: &mut Vec<(&'static str, String)>) {
         let (of, played) = (playing.recording.packets(), self.progress.packets.load(Ordering::Relaxed));
         details.push(("read", playing.recording.path().display().to_string()));
         details.push(("read-packets", of.to_string()));

@@ -2,7 +2,7 @@
 //! longer record headers.
 
 use super::error::Fault;
-use super::recording::{ETHERNET, Found};
+use super::recording::{Collected, ETHERNET};
 use super::window::Window;
 use pcap_parser::{LegacyPcapBlock, PcapError as ParserError, PcapHeader, nom};
 use std::io::Read;
@@ -18,13 +18,13 @@ const MAX_PACKET: u32 = 1 << 18;
 const MAX_RECORD: usize = 24 + MAX_PACKET as usize;
 
 /// Finds the packets of a pcap file.
-pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Found) -> Result<(), Fault> {
+pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Collected) -> Result<(), Fault> {
     let header = header(window)?;
     let link = header.network.0 & LINK_TYPE;
     let unit = if header.is_nanosecond_precision() { 1 } else { 1_000 };
     loop {
         // The window holds each accepted record completely, unless the file ends within it.
-        window.want(MAX_RECORD)?;
+        window.fill_to(MAX_RECORD)?;
         let (rest, offset) = (window.rest(), window.offset());
         let broken = || Fault::Broken { offset, reason: "a packet of an impossible length" };
         if rest.is_empty() {
@@ -52,7 +52,7 @@ pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Found) -> Re
 }
 
 fn header<R: Read>(window: &mut Window<R>) -> Result<PcapHeader, Fault> {
-    window.want(HEADER)?;
+    window.fill_to(HEADER)?;
     let remedy = "name a capture, as tcpdump, tshark or this program write them";
     let parsed = pcap_parser::parse_pcap_header(window.rest());
     let (behind, header) = parsed.map_err(|_| Fault::Unknown(remedy))?;

@@ -22,7 +22,7 @@ mod window;
 pub use crate::spool::{CreateError, Output};
 pub use control::Pcap;
 pub use error::PcapError;
-pub use options::{Options, Pace, Playing, Repeat};
+pub use options::{Options, Pace, Playback, Repeat};
 pub use recording::Recording;
 
 /// Maximum size of a file to be played, in bytes.

@@ -2,7 +2,7 @@
 //! clock. Blocks without packets are skipped.
 
 use super::error::Fault;
-use super::recording::{ETHERNET, Found};
+use super::recording::{Collected, ETHERNET};
 use super::window::Window;
 use pcap_parser::{
     Block, EnhancedPacketBlock, InterfaceDescriptionBlock, OptionCode, PcapError as ParserError,
@@ -64,20 +64,20 @@ struct Section {
 }
 
 /// Finds the packets of a pcapng file.
-pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Found) -> Result<(), Fault> {
+pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Collected) -> Result<(), Fault> {
     let mut section = Section { big_endian: false, interfaces: Vec::new() };
     loop {
-        window.want(MIN_BLOCK)?;
+        window.fill_to(MIN_BLOCK)?;
         if window.rest().is_empty() {
             return Ok(());
         }
         let offset = window.offset();
         let broken = |reason| Fault::Broken { offset, reason };
-        match section.claims(window.rest()) {
+        match section.block_len(window.rest()) {
             // The parser cannot handle it.
             Some(len) if len < MIN_BLOCK => return Err(broken("a block that is shorter than an empty one")),
             Some(len) if len > MAX_BLOCK => return Err(broken("a block of more than 16 MiB")),
-            claimed => window.want(claimed.unwrap_or_default())?,
+            claimed => window.fill_to(claimed.unwrap_or_default())?,
         }
         let rest = window.rest();
         let parse =
@@ -103,7 +103,7 @@ pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Found) -> Re
 impl Section {
     /// Length of the next block according to its header. Returns `None` if the file ends before that, or at a section
     /// with an unknown byte order.
-    fn claims(&self, rest: &[u8]) -> Option<usize> {
+    fn block_len(&self, rest: &[u8]) -> Option<usize> {
         let &bytes = rest.get(4..)?.first_chunk()?;
         let big_endian = if rest.starts_with(&SECTION) {
             match u32::from_be_bytes(*rest.get(8..)?.first_chunk()?) {
@@ -119,10 +119,10 @@ impl Section {
 
     /// Whether the next block extends beyond the end of the file; `rest` is the remainder of the file.
     fn is_cut(&self, rest: &[u8]) -> bool {
-        self.claims(rest).is_none_or(|len| len > rest.len())
+        self.block_len(rest).is_none_or(|len| len > rest.len())
     }
 
-    fn take(&mut self, offset: usize, block: &Block<'_>, found: &mut Found) -> Result<(), Fault> {
+    fn take(&mut self, offset: usize, block: &Block<'_>, found: &mut Collected) -> Result<(), Fault> {
         match block {
             Block::SectionHeader(header) => {
                 *self = Section { big_endian: header.big_endian(), interfaces: Vec::new() };
@@ -155,7 +155,7 @@ impl Section {
         &self,
         offset: usize,
         block: &EnhancedPacketBlock<'_>,
-        found: &mut Found,
+        found: &mut Collected,
     ) -> Result<(), Fault> {
         let interface = self.interface(block.if_id, offset)?;
         let time = interface.clock.nanoseconds(block.ts_high, block.ts_low);
@@ -165,7 +165,12 @@ impl Section {
     }
 
     /// A packet of the first interface, without a time stamp.
-    fn simple(&self, offset: usize, block: &SimplePacketBlock<'_>, found: &mut Found) -> Result<(), Fault> {
+    fn simple(
+        &self,
+        offset: usize,
+        block: &SimplePacketBlock<'_>,
+        found: &mut Collected,
+    ) -> Result<(), Fault> {
         let interface = self.interface(0, offset)?;
         let snap = if interface.snap == 0 { usize::MAX } else { interface.snap };
         let bytes = &block.data[..block.data.len().min(block.origlen as usize).min(snap)];
@@ -193,7 +198,7 @@ mod tests {
             let header = [0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28].map(word).concat();
             for len in [0, 4, 8, 11] {
                 let file = [&header, &[word(0x1234_5678), word(len)].concat()[..], &[0; 24]].concat();
-                let refused = validate(&mut Window::new(&*file, 1), &mut Found::default());
+                let refused = validate(&mut Window::new(&*file, 1), &mut Collected::default());
                 let Err(Fault::Broken { offset, reason }) = refused else { panic!("{len}: {refused:?}") };
                 assert_eq!((offset, reason), (28, "a block that is shorter than an empty one"));
             }
@@ -205,7 +210,7 @@ mod tests {
     }
 
     fn refused(file: &[u8]) -> (usize, &'static str) {
-        match validate(&mut Window::new(file, 1 << 20), &mut Found::default()) {
+        match validate(&mut Window::new(file, 1 << 20), &mut Collected::default()) {
             Err(Fault::Broken { offset, reason }) => (offset, reason),
             other => panic!("{other:?}"),
         }
@@ -213,10 +218,10 @@ mod tests {
 
     #[test]
     fn a_block_is_not_read_that_is_longer_than_any() {
-        let claims = |len: u32| [section(), [0x1234_5678, len].map(u32::to_le_bytes).concat()].concat();
-        assert_eq!(refused(&claims(MAX_BLOCK as u32 + 4)), (28, "a block of more than 16 MiB"));
-        let mut found = Found::default();
-        validate(&mut Window::new(&*claims(MAX_BLOCK as u32), 1 << 20), &mut found).unwrap();
+        let block = |len: u32| [section(), [0x1234_5678, len].map(u32::to_le_bytes).concat()].concat();
+        assert_eq!(refused(&block(MAX_BLOCK as u32 + 4)), (28, "a block of more than 16 MiB"));
+        let mut found = Collected::default();
+        validate(&mut Window::new(&*block(MAX_BLOCK as u32), 1 << 20), &mut found).unwrap();
         assert_eq!(found.cut, Some(28));
     }
 
@@ -224,7 +229,7 @@ mod tests {
     fn interfaces_of_a_section_are_counted() {
         let interface = [1_u32, 20, 1, 0, 20].map(u32::to_le_bytes).concat();
         let file = |n: usize| [section(), interface.repeat(n)].concat();
-        validate(&mut Window::new(&*file(MAX_INTERFACES), 1 << 20), &mut Found::default()).unwrap();
+        validate(&mut Window::new(&*file(MAX_INTERFACES), 1 << 20), &mut Collected::default()).unwrap();
         let (offset, reason) = refused(&file(MAX_INTERFACES + 1));
         assert_eq!((offset, reason), (28 + 20 * MAX_INTERFACES, "more than 65536 interfaces in one section"));
     }

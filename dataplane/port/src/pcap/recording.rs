@@ -47,7 +47,7 @@ impl Default for Limits {
 
 /// Packets found so far.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct Collected {
     limits: Limits,
     /// Packet data, contiguous.
     pub(super) bytes: Vec<u8>,
@@ -61,7 +61,7 @@ pub(super) struct Found {
     last: u64,
 }
 
-impl Found {
+impl Collected {
     /// An empty result with these limits.
     pub(super) fn within(limits: Limits) -> Self {
         Self { limits, ..Self::default() }
@@ -128,11 +128,11 @@ impl Recording {
 
     /// Validates the content of a file with this name. A rejected file is read only up to its fault.
     pub(super) fn of(path: &Path, file: impl Read, limits: Limits) -> Result<Self, PcapError> {
-        let mut found = Found::within(limits);
+        let mut found = Collected::within(limits);
         let mut window = Window::new(file, CHUNK);
         validate(&mut window, &mut found).map_err(|fault| fault.of(path, found.packets.len()))?;
         drop(window);
-        let Found { bytes, mut packets, snapped, cut, .. } = found;
+        let Collected { bytes, mut packets, snapped, cut, .. } = found;
         packets.shrink_to_fit();
         // A region of zero bytes is an error; a single region cannot overlap.
         let empty = || PcapError::Empty(path.to_owned());
@@ -190,8 +190,8 @@ impl Recording {
 }
 
 /// Finds the packets of a file of any supported format.
-pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Found) -> Result<(), Fault> {
-    window.want(4)?;
+pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Collected) -> Result<(), Fault> {
+    window.fill_to(4)?;
     match window.rest().first_chunk() {
         Some(&pcapng::SECTION) => pcapng::validate(window, found),
         // gzip, zstd, xz, bzip2

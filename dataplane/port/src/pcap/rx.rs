@@ -5,7 +5,7 @@
 //! Never reads a clock: the burst provides the time.
 
 use super::MIN_FRAME;
-use super::options::{Pace, Playing, Repeat};
+use super::options::{Pace, Playback, Repeat};
 use super::recording::Packet;
 use crate::{BufId, Burst, BurstStats, DropReason, PortFault, RxQueue};
 use mem::VolatileSlice;
@@ -31,7 +31,7 @@ pub(super) struct Progress {
 
 /// A recording in playback.
 pub(super) struct Player {
-    playing: Playing,
+    playing: Playback,
     /// Index of the next packet; the number of packets after the end.
     at: usize,
     /// Remaining repetitions; `None` for endless.
@@ -49,7 +49,7 @@ pub(super) struct Player {
 impl Player {
     /// Starts at the beginning. Rings `doorbell` when playback ends.
     pub(super) fn new(
-        playing: Playing,
+        playing: Playback,
         progress: Arc<Progress>,
         doorbell: Arc<OwnedFd>,
     ) -> Result<Self, PortFault> {

@@ -104,8 +104,8 @@ impl Bench {
     }
 
     fn playing(packets: &[Timed], pace: Pace, repeat: Repeat) -> Self {
-        let playing = Playing::new(recording(pcapng(false, packets)).unwrap());
-        Self::new(Options { read: Some(Playing { pace, repeat, ..playing }), ..Options::default() })
+        let playing = Playback::new(recording(pcapng(false, packets)).unwrap());
+        Self::new(Options { read: Some(Playback { pace, repeat, ..playing }), ..Options::default() })
     }
 
     /// The burst received at `now`, with statistics.

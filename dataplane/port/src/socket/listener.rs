@@ -1,6 +1,6 @@
 //! Listening Unix socket with its file: created if no other process listens there, removed on drop.
 
-use super::{Site, is_abstract, sys};
+use super::{SocketAddress, is_abstract, sys};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::SocketType;
@@ -62,10 +62,10 @@ impl ListenError {
     }
 
     /// Maps an error that does not depend on the path or address.
-    pub(crate) fn at(site: &Site, errno: Errno) -> Self {
+    pub(crate) fn at(site: &SocketAddress, errno: Errno) -> Self {
         match site {
-            Site::Unix(path) | Site::Packets(path) => Self::Kernel(path.clone(), errno),
-            Site::Tcp(address) => Self::Address(*address, errno),
+            SocketAddress::Unix(path) | SocketAddress::Packets(path) => Self::Kernel(path.clone(), errno),
+            SocketAddress::Tcp(address) => Self::Address(*address, errno),
         }
     }
 }

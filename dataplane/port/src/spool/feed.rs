@@ -42,7 +42,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn ring_bell(&self) {
+    pub(super) fn wake(&self) {
         // If the counter is full, a wake-up is pending; the eventfd is private and non-blocking.
         let _ = rustix::io::write(&*self.doorbell, &1u64.to_ne_bytes());
     }
@@ -104,7 +104,7 @@ impl Feed {
 
     /// [`Feed::put`] that counts failures as missed.
     #[inline]
-    pub(crate) fn offer<K: Kernel>(&mut self, record: &Record, frame: &Frame<'_>) {
+    pub(crate) fn put_or_count<K: Kernel>(&mut self, record: &Record, frame: &Frame<'_>) {
         if self.put::<K>(record, frame) != Spooled::Taken {
             self.shared.missed.fetch_add(1, Ordering::Relaxed);
         }
@@ -112,25 +112,25 @@ impl Feed {
 
     /// Wakes the control thread if needed. Call once per burst.
     #[inline]
-    pub(crate) fn tell(&mut self) {
+    pub(crate) fn notify(&mut self) {
         if !std::mem::take(&mut self.fresh) {
             return;
         }
         if self.unrung >= LINES / 4 {
             self.unrung = 0;
-            return self.shared.ring_bell();
+            return self.shared.wake();
         }
         // Orders the publishing of records before the load of `idle`; pairs with the fence in `Spool::rest`.
         fence(Ordering::SeqCst);
         if self.shared.idle.load(Ordering::Relaxed) && self.shared.idle.swap(false, Ordering::Relaxed) {
-            self.shared.ring_bell();
+            self.shared.wake();
         }
     }
 
     /// Wakes the control thread unconditionally, for a caller that waits for space.
-    pub(crate) fn hurry(&mut self) {
+    pub(crate) fn notify_now(&mut self) {
         self.fresh = false;
         self.unrung = 0;
-        self.shared.ring_bell();
+        self.shared.wake();
     }
 }

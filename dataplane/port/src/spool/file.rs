@@ -67,14 +67,14 @@ impl Output {
     /// Checks whether the file could be created now, judging by an existing file. Changes nothing.
     pub fn check(&self) -> Result<(), CreateError> {
         match std::fs::symlink_metadata(&self.path) {
-            Ok(found) => self.admit(&found),
+            Ok(found) => self.check_existing(&found),
             // Other problems with the path are reported on creation.
             Err(_) => Ok(()),
         }
     }
 
     /// Checks whether the existing file may be truncated.
-    fn admit(&self, found: &Metadata) -> Result<(), CreateError> {
+    fn check_existing(&self, found: &Metadata) -> Result<(), CreateError> {
         let (path, user) = (self.path.clone(), rustix::process::geteuid().as_raw());
         if found.is_symlink() {
             Err(CreateError::Link(path))
@@ -101,7 +101,7 @@ impl Output {
         how.write(true).custom_flags(flags.bits().cast_signed());
         if self.overwrite {
             let file = how.create(true).truncate(false).open(&self.path).map_err(kernel)?;
-            self.admit(&file.metadata().map_err(kernel)?)?;
+            self.check_existing(&file.metadata().map_err(kernel)?)?;
             file.set_len(0).map_err(kernel)?;
             return Ok(file);
         }
@@ -114,7 +114,7 @@ impl Output {
 
 /// A file that always ends with a complete record.
 #[derive(Debug)]
-pub(super) struct Whole {
+pub(super) struct RecordFile {
     file: File,
     /// Length up to the end of the last complete batch, in bytes.
     good: u64,
@@ -122,7 +122,7 @@ pub(super) struct Whole {
     unused: Option<PathBuf>,
 }
 
-impl Drop for Whole {
+impl Drop for RecordFile {
     /// Removes the file of a port that could not be created, so that a retry does not fail.
     fn drop(&mut self) {
         if let Some(path) = self.unused.take() {
@@ -132,7 +132,7 @@ impl Drop for Whole {
     }
 }
 
-impl Whole {
+impl RecordFile {
     /// Creates the file and writes `head`.
     pub(super) fn create(output: &Output, head: &[u8]) -> Result<Self, CreateError> {
         let mut whole = Self { file: output.create()?, good: 0, unused: None };

@@ -1,4 +1,4 @@
-use super::file::Whole;
+use super::file::RecordFile;
 use super::*;
 use crate::Burst;
 use mem::copy::Portable;
@@ -23,7 +23,7 @@ fn burst(frame: &[u8]) -> Burst {
 fn put(feed: &mut Feed, now: u64, frame: &[u8]) -> Spooled {
     let record = Record { now, len: frame.len() as u32, direction: Direction::In, ..Record::default() };
     let put = feed.put::<Portable>(&record, &burst(frame).frame(0));
-    feed.tell();
+    feed.notify();
     put
 }
 
@@ -133,7 +133,7 @@ fn a_file_that_takes_no_more_ends_with_a_whole_record_and_says_why() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.log");
     std::fs::write(&path, "whole").unwrap();
-    let mut read_only = Whole::open_for_tests(File::open(&path).unwrap(), 5);
+    let mut read_only = RecordFile::open_for_tests(File::open(&path).unwrap(), 5);
     assert!(read_only.append(b"more").is_err());
     assert_eq!(std::fs::read(&path).unwrap(), b"whole");
     let mut spool = spool(&dir.path().join("y.log"), Format::Text, None);
@@ -152,7 +152,7 @@ fn what_was_on_its_way_when_the_file_ended_is_missed() {
     let path = dir.path().join("x.log");
     let (mut spool, now) = (spool(&path, Format::Text, None), Instant::now());
     let mut feed = spool.feed();
-    spool.replace_file_for_tests(Whole::open_for_tests(File::open(&path).unwrap(), 0));
+    spool.replace_file_for_tests(RecordFile::open_for_tests(File::open(&path).unwrap(), 0));
     assert_eq!(put(&mut feed, 1, &[0; 60]), Spooled::Taken);
     let late = Record { now: 2, len: 60, ..Record::default() };
     spool.handle(now, 0);
@@ -161,7 +161,7 @@ fn what_was_on_its_way_when_the_file_ended_is_missed() {
     assert_eq!((spool.written(), spool.missed()), (0, 1));
     // Simulates a worker that checked for the end just before the file ended.
     feed.put_behind_the_end_for_tests(&late, &[0; 60]);
-    feed.offer::<Portable>(&late, &burst(&[0; 60]).frame(0));
+    feed.put_or_count::<Portable>(&late, &burst(&[0; 60]).frame(0));
     spool.handle(now, 0);
     assert_eq!((spool.written(), spool.missed()), (0, 3));
 }
@@ -219,7 +219,7 @@ fn threads_lose_nothing_between_them_and_the_file() {
         std::thread::spawn(move || {
             for now in 0..EACH {
                 while put(&mut feed, now, &[0; 100]) == Spooled::Full {
-                    feed.hurry();
+                    feed.notify_now();
                     std::thread::yield_now();
                 }
             }

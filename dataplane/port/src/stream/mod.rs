@@ -8,6 +8,7 @@
 //! and reconnect; only its own port is affected, which stops with a reason. Workers do not wait for it: all system
 //! calls are non-blocking.
 
+mod connection;
 mod control;
 mod frames;
 #[doc(hidden)]
@@ -15,9 +16,8 @@ pub mod fuzz;
 mod rx;
 mod sys;
 mod tx;
-mod wire;
 
-pub use crate::socket::{ListenError, Site};
+pub use crate::socket::{ListenError, SocketAddress};
 pub use control::Stream;
 
 #[cfg(test)]

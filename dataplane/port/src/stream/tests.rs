@@ -1,8 +1,8 @@
 //! Tests of the port with a fake engine and real sockets.
 
+use super::connection::{Connection, Doorbell};
 use super::frames::PREFIX;
-use super::wire::{Doorbell, Wire};
-use super::{Site, Stream, tx};
+use super::{SocketAddress, Stream, tx};
 use crate::vhost_user::fake::FakeEngine;
 use crate::{BURST, Burst, BurstStats, DropReason, HEAD, PortControl, PortFault, PortState};
 use mem::copy::Portable;
@@ -26,7 +26,7 @@ struct Room {
 impl Room {
     fn listening() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let port = Stream::listen(&Site::Unix(dir.path().join("s"))).unwrap();
+        let port = Stream::listen(&SocketAddress::Unix(dir.path().join("s"))).unwrap();
         Self { port, engine: FakeEngine::default(), dir }
     }
 
@@ -243,7 +243,7 @@ fn a_peer_that_left_while_frames_are_sent_costs_those_frames_and_nothing_else() 
 fn frames_of_several_workers_never_mingle() {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
-    let wire = Arc::new(Wire::new(ours.into(), Doorbell::new().unwrap()));
+    let wire = Arc::new(Connection::new(ours.into(), Doorbell::new().unwrap()));
     let mut first = tx::start(wire.clone());
     let handles = [first.fork(), first.fork(), first];
     let total = 3 * 2000;
@@ -284,7 +284,7 @@ fn loopback() -> (TcpListener, SocketAddr) {
 fn a_port_that_connects_over_tcp_says_why_it_waits_and_finds_the_peer_when_it_comes() {
     let (listener, address) = loopback();
     drop(listener);
-    let port = Stream::connect(&Site::Tcp(address), Instant::now()).unwrap();
+    let port = Stream::connect(&SocketAddress::Tcp(address), Instant::now()).unwrap();
     let mut room = Room { port, engine: FakeEngine::default(), dir: tempfile::tempdir().unwrap() };
     let start = Instant::now();
     while room.port.status().last_fault.is_none() {
@@ -305,7 +305,7 @@ fn a_port_that_connects_over_tcp_says_why_it_waits_and_finds_the_peer_when_it_co
 fn a_port_that_listens_over_tcp_serves_a_peer() {
     let (listener, address) = loopback();
     drop(listener);
-    let port = Stream::listen(&Site::Tcp(address)).unwrap();
+    let port = Stream::listen(&SocketAddress::Tcp(address)).unwrap();
     let mut room = Room { port, engine: FakeEngine::default(), dir: tempfile::tempdir().unwrap() };
     let mut peer = TcpStream::connect(address).unwrap();
     room.connected();
@@ -319,7 +319,7 @@ fn a_port_that_listens_over_tcp_serves_a_peer() {
 fn a_port_that_connects_to_a_path_comes_back_to_a_peer_that_was_started_again() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
-    let port = Stream::connect(&Site::Unix(path.clone()), Instant::now()).unwrap();
+    let port = Stream::connect(&SocketAddress::Unix(path.clone()), Instant::now()).unwrap();
     let mut room = Room { port, engine: FakeEngine::default(), dir };
     for round in 1..=2 {
         let listener = UnixListener::bind(&path).unwrap();

@@ -4,9 +4,9 @@
 //! one write. Frames that do not fit in the socket buffer find the queue full; a partially written frame counts as
 //! sent, and the connection (`wire`) keeps the rest. Handles of several workers share only the connection.
 
+use super::connection::Connection;
 use super::frames::{MAX_FRAME, PREFIX};
 use super::sys::Stop;
-use super::wire::Wire;
 use crate::{BURST, Burst, BurstStats, DropReason, PortFault, TxQueue};
 use mem::copy::Kernel;
 use std::marker::PhantomData;
@@ -17,12 +17,12 @@ const STAGE: usize = 256 << 10;
 const _: () = assert!(STAGE >= PREFIX + MAX_FRAME);
 
 /// Creates a transmit queue. Selects the copy kernel.
-pub(super) fn start(wire: Arc<Wire>) -> Box<dyn TxQueue> {
+pub(super) fn start(wire: Arc<Connection>) -> Box<dyn TxQueue> {
     mem::with_kernel!(mem::copy::chosen(), K => Box::new(Tx::<K>::new(wire)) as Box<dyn TxQueue>)
 }
 
 struct Tx<K> {
-    wire: Arc<Wire>,
+    wire: Arc<Connection>,
     stage: Box<[u8]>,
     /// End offset of each staged frame.
     ends: Vec<usize>,
@@ -30,7 +30,7 @@ struct Tx<K> {
 }
 
 impl<K: Kernel> Tx<K> {
-    fn new(wire: Arc<Wire>) -> Self {
+    fn new(wire: Arc<Connection>) -> Self {
         Self { wire, stage: vec![0; STAGE].into(), ends: Vec::with_capacity(BURST), kernel: PhantomData }
     }
 

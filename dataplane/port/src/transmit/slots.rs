@@ -21,7 +21,7 @@ const MAX_HEADER: usize = 12;
 
 /// Kind of virtio-net header (VIRTIO 1.2 section 5.1.6) before a frame.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) enum Told {
+pub(crate) enum HeaderKind {
     /// No header.
     #[default]
     Nothing,
@@ -36,21 +36,21 @@ pub(crate) enum Told {
 pub(crate) struct Form {
     /// Length in bytes: 0, 10, or 12 if the header ends with the number of buffers.
     pub(crate) header_len: usize,
-    pub(crate) told: Told,
+    pub(crate) kind: HeaderKind,
 }
 
 impl Form {
     /// The header's offload fields for a packet with this head.
     #[inline(always)]
-    pub(crate) fn words(self, offload: Offload, head: &[u8]) -> [u8; OFFLOAD_HEADER] {
-        if offload == Offload::NONE { [0; OFFLOAD_HEADER] } else { self.words_of_work(offload, head) }
+    pub(crate) fn fields(self, offload: Offload, head: &[u8]) -> [u8; OFFLOAD_HEADER] {
+        if offload == Offload::NONE { [0; OFFLOAD_HEADER] } else { self.fields_of_offload(offload, head) }
     }
 
     #[inline(never)]
-    fn words_of_work(self, offload: Offload, head: &[u8]) -> [u8; OFFLOAD_HEADER] {
-        match self.told {
-            Told::Driver(capabilities) => offload.told_to(capabilities).header(head),
-            Told::Device if offload.is_work() => offload.header(head),
+    fn fields_of_offload(self, offload: Offload, head: &[u8]) -> [u8; OFFLOAD_HEADER] {
+        match self.kind {
+            HeaderKind::Driver(capabilities) => offload.for_receiver(capabilities).header(head),
+            HeaderKind::Device if offload.is_work() => offload.header(head),
             _ => [0; OFFLOAD_HEADER],
         }
     }
@@ -60,7 +60,7 @@ impl Form {
     fn header(self, words: [u8; OFFLOAD_HEADER], buffers: usize) -> [u8; MAX_HEADER] {
         let mut header = [0; MAX_HEADER];
         header[..OFFLOAD_HEADER].copy_from_slice(&words);
-        if matches!(self.told, Told::Driver(_)) {
+        if matches!(self.kind, HeaderKind::Driver(_)) {
             header[OFFLOAD_HEADER..].copy_from_slice(&(buffers as u16).to_le_bytes());
         }
         header
@@ -410,7 +410,7 @@ impl Slots {
     fn header(&mut self, k: usize, offload: Offload, head: &[u8]) -> (Slot, [u8; MAX_HEADER]) {
         let slot = &mut self.list[k];
         slot.offload = offload;
-        let (words, buffers) = (self.form.words(offload, head), &mut self.buffers[range(slot.buffers)]);
+        let (words, buffers) = (self.form.fields(offload, head), &mut self.buffers[range(slot.buffers)]);
         let header = self.form.header(words, buffers.len());
         if let Some(first) = buffers.first_mut() {
             first.is_marked = words != [0; OFFLOAD_HEADER];

@@ -7,7 +7,7 @@
 use super::fill::{self, LONG_HEADER, SHORT_HEADER};
 use super::setup::QueueSetup;
 use crate::burst::layout::{ANY, IN_PLACE, WHOLE};
-use crate::transmit::{Filled, Form, Slots, Taken, Told, TxRing};
+use crate::transmit::{Filled, Form, HeaderKind, Slots, Taken, TxRing};
 use crate::vhost::Features;
 use crate::{BURST, Burst, BurstStats, PortFault, QueueState, work};
 use mem::copy::Kernel;
@@ -197,7 +197,7 @@ impl<R: DeviceRing> Core<R> {
             ring: R::new(&setup.layout(), translator.map())?,
             form: Form {
                 header_len: setup.features.header_len(),
-                told: Told::Driver(setup.features.to_guest()),
+                kind: HeaderKind::Driver(setup.features.to_guest()),
             },
             mergeable: setup.features.has(Features::MRG_RXBUF),
             memory: setup.memory.clone(),

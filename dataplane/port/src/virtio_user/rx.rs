@@ -8,7 +8,7 @@
 //! The ring validates used identifiers; this module validates lengths and buffer counts, each once and in private
 //! memory.
 
-use super::buffers::{Buffers, Sight};
+use super::buffers::{Buffers, HeaderHint};
 use super::device::QueueSetup;
 use crate::eventfd;
 use crate::eventfd::signal;
@@ -101,8 +101,8 @@ impl<R: DriverRing> Rx<R> {
         };
         while at < n.min(room) {
             let used = self.used[at];
-            let sight = if self.mergeable || OFFLOADS { self.buffers.sight(used.id) } else { Sight::NONE };
-            let span = if self.mergeable { span(sight)? } else { 1 };
+            let hint = if self.mergeable || OFFLOADS { self.buffers.hint(used.id) } else { HeaderHint::NONE };
+            let span = if self.mergeable { span(hint)? } else { 1 };
             if at + span > n.min(room) {
                 break;
             }
@@ -112,7 +112,7 @@ impl<R: DriverRing> Rx<R> {
             } else {
                 self.merged(at, span, burst, stats)?;
             }
-            if OFFLOADS && sight.is_marked && burst.len() > there {
+            if OFFLOADS && hint.is_marked && burst.len() > there {
                 self.validate_header(used.id, burst, stats);
             }
             at += span;
@@ -125,7 +125,7 @@ impl<R: DriverRing> Rx<R> {
     /// Maximum number of buffers for a burst: as many as packets, or those of the frame that has begun.
     #[inline(always)]
     fn room(&self, burst: &Burst) -> Result<usize, RingFault> {
-        let begun = if self.waiting > 0 { span(self.buffers.sight(self.used[0].id))? } else { 0 };
+        let begun = if self.waiting > 0 { span(self.buffers.hint(self.used[0].id))? } else { 0 };
         Ok(burst.room().max(begun).min(burst.buffer_room()))
     }
 
@@ -140,8 +140,8 @@ impl<R: DriverRing> Rx<R> {
         let (mut places, mut taken) = (burst.places(), 0);
         for used in &self.used[..n] {
             if HEADERS {
-                let sight = buffers.sight(used.id);
-                if sight.is_marked || mergeable && sight.buffers != 1 {
+                let hint = buffers.hint(used.id);
+                if hint.is_marked || mergeable && hint.buffers != 1 {
                     break;
                 }
             }
@@ -221,8 +221,8 @@ impl<R: DriverRing> Rx<R> {
 
 /// Number of buffers of the frame.
 #[inline(always)]
-fn span(sight: Sight) -> Result<usize, RingFault> {
-    match sight.buffers {
+fn span(hint: HeaderHint) -> Result<usize, RingFault> {
+    match hint.buffers {
         n @ 1..=64 => Ok(usize::from(n)),
         n => Err(RingFault::Merged(n)),
     }

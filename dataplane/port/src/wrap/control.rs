@@ -4,9 +4,9 @@ use super::counts::Counts;
 use super::fault_rx::FaultRx;
 use super::fault_tx::FaultTx;
 use super::gather::GatherTx;
-use super::options::{Capture, Faults, Trace, TxCoalesce, Ways, Wrappers};
+use super::options::{Capture, Directions, Faults, Trace, TxCoalesce, Wrappers};
 use super::record::{RecordRx, RecordTx};
-use super::release::{Late, Release};
+use super::release::{DelayedTx, ReleaseRx};
 use crate::eventfd;
 use crate::spool::{CreateError, Format, Spool};
 use crate::{Attach, PortControl, PortFault, PortStatus, RxQueue, TxQueue};
@@ -51,7 +51,7 @@ pub fn wrap(
 struct Recorder {
     spool: Spool,
     path: PathBuf,
-    ways: Ways,
+    ways: Directions,
     names: [&'static str; 4],
 }
 
@@ -86,7 +86,7 @@ impl Recorder {
 }
 
 /// Fault settings and counters.
-struct Wire {
+struct FaultPath {
     faults: Faults,
     inward: Arc<Counts>,
     outward: Arc<Counts>,
@@ -96,7 +96,7 @@ struct Wire {
 struct Parts {
     capture: Option<Recorder>,
     trace: Option<Recorder>,
-    wire: Option<Wire>,
+    wire: Option<FaultPath>,
     tx_coalesce: Option<TxCoalesce>,
 }
 
@@ -120,7 +120,7 @@ impl Wrapped {
         let parts = Parts {
             capture: wrappers.capture.as_ref().map(|c| Recorder::capture(c, name, &doorbell)).transpose()?,
             trace: wrappers.trace.as_ref().map(|t| Recorder::trace(t, name, &doorbell)).transpose()?,
-            wire: wrappers.fault.clone().map(|faults| Wire { faults, inward, outward }),
+            wire: wrappers.fault.clone().map(|faults| FaultPath { faults, inward, outward }),
             tx_coalesce: wrappers.tx_coalesce,
         };
         let wrapped = Self { inner, parts, doorbell, set, next_status: None, closed: false };
@@ -290,8 +290,8 @@ impl Parts {
             queue = Box::new(GatherTx::<K>::new(queue, tx_coalesce)?);
         }
         if let Some(wire) = self.wire.as_ref().filter(|wire| wire.faults.ways.has_out()) {
-            let (late, counts) = (Arc::new(Late::new(wire.faults.hold)?), wire.outward.clone());
-            release = Some(Box::new(Release::<K>::new(late.clone(), queue.fork(), counts.clone())));
+            let (late, counts) = (Arc::new(DelayedTx::new(wire.faults.hold)?), wire.outward.clone());
+            release = Some(Box::new(ReleaseRx::<K>::new(late.clone(), queue.fork(), counts.clone())));
             queue = Box::new(FaultTx::<K>::new(queue, &wire.faults, pair, late, counts)?);
         }
         if let Some(trace) = self.trace.as_ref().filter(|trace| trace.ways.has_out()) {

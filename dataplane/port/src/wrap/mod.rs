@@ -26,4 +26,4 @@ mod rng;
 mod tests;
 
 pub use control::{WrapError, wrap};
-pub use options::{Capture, Faults, Trace, TxCoalesce, Ways, Wrappers};
+pub use options::{Capture, Directions, Faults, Trace, TxCoalesce, Wrappers};

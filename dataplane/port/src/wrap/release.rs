@@ -1,12 +1,13 @@
 //! Delayed outgoing packets, and the queue that sends them when due.
 //!
-//! All worker handles of a transmit queue put packets into one [`Late`], under a lock that is not held while sending.
-//! [`Release`] is a receive queue to the engine, so that one worker polls it, sleeps on its timer and takes it through
-//! burst boundaries; it receives no packets, but sends due ones through its own handle. While its worker sleeps, the
-//! timer is set to the earliest packet: by `enable_notification`, and by any thread that adds an earlier one.
+//! All worker handles of a transmit queue put packets into one [`DelayedTx`], under a lock that is not held while
+//! sending. [`ReleaseRx`] is a receive queue to the engine, so that one worker polls it, sleeps on its timer and takes
+//! it through burst boundaries; it receives no packets, but sends due ones through its own handle. While its worker
+//! sleeps, the timer is set to the earliest packet: by `enable_notification`, and by any thread that adds an earlier
+//! one.
 
-use super::counts::{Counts, Happened};
-use super::hold::Hold;
+use super::counts::{Counts, FaultEvent};
+use super::hold::DelayQueue;
 use crate::timer::Timer;
 use crate::{Burst, BurstStats, Flush, PLACES, PortFault, RxQueue, TxQueue};
 use mem::copy::Kernel;
@@ -17,26 +18,26 @@ use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 struct Inside {
-    hold: Hold,
+    hold: DelayQueue,
     timer: Timer,
     /// Due time that the timer is set to; `None` while the worker is awake.
     sleeps_until: Option<u64>,
 }
 
 /// Delayed packets of one transmit queue.
-pub(super) struct Late {
+pub(super) struct DelayedTx {
     inside: Mutex<Inside>,
     /// The timer descriptor, for the engine to poll.
     kick: OwnedFd,
 }
 
-impl Late {
+impl DelayedTx {
     /// A hold for `most` packets.
     pub(super) fn new(most: u32) -> Result<Self, PortFault> {
         let timer = Timer::new()?;
         let kick = timer.as_fd().try_clone_to_owned();
         let kick = kick.map_err(|e| PortFault::BadDescriptor("timer", e.to_string()))?;
-        let inside = Inside { hold: Hold::new(most)?, timer, sleeps_until: None };
+        let inside = Inside { hold: DelayQueue::new(most)?, timer, sleeps_until: None };
         Ok(Self { inside: Mutex::new(inside), kick })
     }
 
@@ -82,8 +83,8 @@ impl Inside {
 }
 
 /// Sends delayed packets when due.
-pub(super) struct Release<K> {
-    late: Arc<Late>,
+pub(super) struct ReleaseRx<K> {
+    late: Arc<DelayedTx>,
     out: Box<dyn TxQueue>,
     counts: Arc<Counts>,
     burst: Box<Burst>,
@@ -91,8 +92,8 @@ pub(super) struct Release<K> {
     kernel: PhantomData<K>,
 }
 
-impl<K: Kernel> Release<K> {
-    pub(super) fn new(late: Arc<Late>, out: Box<dyn TxQueue>, counts: Arc<Counts>) -> Self {
+impl<K: Kernel> ReleaseRx<K> {
+    pub(super) fn new(late: Arc<DelayedTx>, out: Box<dyn TxQueue>, counts: Arc<Counts>) -> Self {
         Self { late, out, counts, burst: Box::new(Burst::new()), now: 0, kernel: PhantomData }
     }
 
@@ -107,7 +108,7 @@ impl<K: Kernel> Release<K> {
         // No later call flushes packets buffered by this handle.
         let sent = sent.and_then(|_| self.out.flush(self.burst.now(), Flush::All, &mut stats));
         self.late.lock().hold.give_back(packets);
-        self.counts.add(Happened::LostLate, packets as u64 - stats.packets.min(packets as u64));
+        self.counts.add(FaultEvent::LostLate, packets as u64 - stats.packets.min(packets as u64));
         // As in the worker: the fence orders the publish before the check for notification.
         fence(Ordering::SeqCst);
         self.out.notify();
@@ -115,7 +116,7 @@ impl<K: Kernel> Release<K> {
     }
 }
 
-impl<K: Kernel> RxQueue for Release<K> {
+impl<K: Kernel> RxQueue for ReleaseRx<K> {
     fn prefetch(&self) {}
 
     fn rx(&mut self, burst: &mut Burst, _: &mut BurstStats) -> Result<(), PortFault> {

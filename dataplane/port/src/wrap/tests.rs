@@ -1,7 +1,7 @@
 use super::*;
 use crate::memif;
 use crate::patch::{Exchange, Patch};
-use crate::pcap::{Options, Output, Pace, Pcap, Playing, Recording, Repeat};
+use crate::pcap::{Options, Output, Pace, Pcap, Playback, Recording, Repeat};
 use crate::vhost_user::fake::FakeEngine;
 use crate::{Burst, BurstStats, DropReason, Now, PortControl, RxQueue, TxQueue};
 use mem::copy::Portable;
@@ -55,8 +55,8 @@ impl Bench {
     /// A port that plays `frames` at full speed, and writes sent packets.
     fn new(frames: &[Vec<u8>], wrappers: impl FnOnce(&Path) -> Wrappers) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let playing = Playing::new(file(&dir.path().join("in.pcap"), frames));
-        let read = Some(Playing { pace: Pace::Fast, repeat: Repeat::Times(1), ..playing });
+        let playing = Playback::new(file(&dir.path().join("in.pcap"), frames));
+        let read = Some(Playback { pace: Pace::Fast, repeat: Repeat::Times(1), ..playing });
         let write = Some(Output::new(dir.path().join("out.pcapng")));
         let inner = Pcap::new(Options { name: "files".into(), read, write }).unwrap();
         let wrappers = wrappers(dir.path());
@@ -130,8 +130,8 @@ impl Bench {
     fn send(&mut self, now: u64, frames: &[Vec<u8>]) {
         for (round, some) in (0..).zip(frames.chunks(crate::BURST)) {
             let dir = tempfile::tempdir().unwrap();
-            let playing = Playing::new(file(&dir.path().join("x"), some));
-            let read = Some(Playing { pace: Pace::Fast, ..playing });
+            let playing = Playback::new(file(&dir.path().join("x"), some));
+            let read = Some(Playback { pace: Pace::Fast, ..playing });
             let mut source = Pcap::new(Options { read, ..Options::default() }).unwrap();
             let mut engine = FakeEngine::default();
             source.handle(Instant::now(), &mut engine);
@@ -244,7 +244,7 @@ fn a_port_without_wrappers_is_given_back_as_it_is() {
 
 #[test]
 fn a_capture_holds_what_entered_and_left_with_direction_and_length() {
-    for (ways, snap) in [(Ways::Both, None), (Ways::In, Some(20)), (Ways::Out, Some(200))] {
+    for (ways, snap) in [(Directions::Both, None), (Directions::In, Some(20)), (Directions::Out, Some(200))] {
         let capture = |dir: &Path| Capture { output: Output::new(dir.join("c.pcapng")), snap, ways };
         let mut bench = Bench::new(&frames(70, 300), |dir| Wrappers {
             capture: Some(capture(dir)),
@@ -255,10 +255,10 @@ fn a_capture_holds_what_entered_and_left_with_direction_and_length() {
         bench.send(9 * MS, &frames(3, 60));
         bench.close();
         assert_eq!(bench.outside(), frames(3, 60));
-        let expected = came.iter().map(|f| (1, f)).filter(|_| ways != Ways::Out);
+        let expected = came.iter().map(|f| (1, f)).filter(|_| ways != Directions::Out);
         let left = frames(3, 60);
         let expected: Vec<_> =
-            expected.chain(left.iter().map(|f| (2, f)).filter(|_| ways != Ways::In)).collect();
+            expected.chain(left.iter().map(|f| (2, f)).filter(|_| ways != Directions::In)).collect();
         let captured = packets(&bench.path("c.pcapng"));
         assert_eq!(captured.len(), expected.len());
         for (packet, (flags, frame)) in captured.iter().zip(expected) {
@@ -278,7 +278,7 @@ fn a_capture_holds_what_entered_and_left_with_direction_and_length() {
 fn a_capture_that_cannot_keep_pace_counts_what_it_misses_and_no_packet_is_lost() {
     let many = frames(100, 65_550);
     let mut bench = Bench::new(&many, |dir| Wrappers {
-        capture: Some(Capture { output: Output::new(dir.join("c")), snap: None, ways: Ways::Both }),
+        capture: Some(Capture { output: Output::new(dir.join("c")), snap: None, ways: Directions::Both }),
         ..Wrappers::default()
     });
     assert_eq!(bench.drain(1).len(), 100);
@@ -289,10 +289,10 @@ fn a_capture_that_cannot_keep_pace_counts_what_it_misses_and_no_packet_is_lost()
 
 #[test]
 fn only_what_was_sent_is_captured_and_a_trace_says_why_the_rest_was_not() {
-    let faults = Faults { drop: 0.5, ways: Ways::Out, ..Faults::default() };
+    let faults = Faults { drop: 0.5, ways: Directions::Out, ..Faults::default() };
     let mut bench = Bench::new(&frames(1, 60), |dir| Wrappers {
-        capture: Some(Capture { output: Output::new(dir.join("c")), snap: None, ways: Ways::Out }),
-        trace: Some(Trace { output: Output::new(dir.join("t")), ways: Ways::Both }),
+        capture: Some(Capture { output: Output::new(dir.join("c")), snap: None, ways: Directions::Out }),
+        trace: Some(Trace { output: Output::new(dir.join("t")), ways: Directions::Both }),
         fault: Some(faults),
         ..Wrappers::default()
     });
@@ -313,7 +313,7 @@ fn only_what_was_sent_is_captured_and_a_trace_says_why_the_rest_was_not() {
 fn a_file_that_is_there_stops_the_wrapping_before_anything_is_changed() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("c"), "dear").unwrap();
-    let capture = Capture { output: Output::new(dir.path().join("c")), snap: None, ways: Ways::Both };
+    let capture = Capture { output: Output::new(dir.path().join("c")), snap: None, ways: Directions::Both };
     let inner = Box::new(Pcap::new(Options::default()).unwrap());
     let wrapped = wrap(inner, "red", &Wrappers { capture: Some(capture), ..Wrappers::default() });
     let error = wrapped.err().unwrap().to_string();
@@ -448,7 +448,7 @@ proptest! {
         const N: usize = 1_000;
         let [drop, duplicate, reorder, corrupt] = chances;
         let delay = (Duration::from_micros(delay.0), Duration::from_micros(delay.0 + delay.1));
-        let faults = Faults { seed, drop, duplicate, reorder, corrupt, delay, hold, ways: Ways::Both };
+        let faults = Faults { seed, drop, duplicate, reorder, corrupt, delay, hold, ways: Directions::Both };
         let mut bench = Bench::faulty(&frames(N, len), faults);
         let mut came = Vec::new();
         for now in 0..300 {
@@ -499,7 +499,7 @@ fn fill(tx: &mut dyn TxQueue) -> usize {
 fn a_wrapper_has_the_room_of_the_port_behind_it() {
     let dir = tempfile::tempdir().unwrap();
     let output = Output::new(dir.path().join("trace.pcapng"));
-    let trace = Some(Trace { output, ways: Ways::Both });
+    let trace = Some(Trace { output, ways: Directions::Both });
     let tx_coalesce = Some(TxCoalesce { packets: 32, within: None });
     let all = [
         (128, Wrappers { fault: Some(Faults::default()), ..Wrappers::default() }),

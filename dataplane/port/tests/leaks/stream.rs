@@ -1,7 +1,7 @@
 //! A stream peer leaves no resources behind, at whatever stage it disconnects.
 
 use crate::common::footprint;
-use port::stream::{Site, Stream};
+use port::stream::{SocketAddress, Stream};
 use port::vhost_user::fake::FakeEngine;
 use port::{PortControl, PortState};
 use std::io::Write;
@@ -64,7 +64,7 @@ fn stream(server: &mut Bench, path: &Path, how_far: usize) {
 pub(crate) fn nothing_is_left_of_a_thousand_peers() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
-    let mut server = Bench::new(Stream::listen(&Site::Unix(path.clone())).unwrap(), Instant::now());
+    let mut server = Bench::new(Stream::listen(&SocketAddress::Unix(path.clone())).unwrap(), Instant::now());
     stream(&mut server, &path, 100);
     let before = footprint();
     for n in 0..1000 {

@@ -7,7 +7,7 @@ use crate::stage::{Stage, play};
 use mem::RegionSpec;
 use port::PortId;
 use port::vhost::message::{Code, Header, Reply};
-use port::vhost_user::fuzz::{Ground, Script};
+use port::vhost_user::fuzz::{Environment, Script};
 use port::virtio_user::FrontEnd;
 use ring::driver::{DriverRing, Packed, Split};
 use rustix::fd::AsFd;
@@ -89,8 +89,8 @@ fn check_answers(heard: &[u8]) {
 }
 
 /// Sends all messages of a script, calling `meanwhile` between them; the replies must be complete.
-fn speak(front: &impl AsFd, script: &[u8], ground: Ground<'_>, mut meanwhile: impl FnMut()) {
-    let (mut script, mut heard) = (Script::new(script, ground), Vec::new());
+fn speak(front: &impl AsFd, script: &[u8], environment: Environment<'_>, mut meanwhile: impl FnMut()) {
+    let (mut script, mut heard) = (Script::new(script, environment), Vec::new());
     while !script.is_over() && script.send(front.as_fd()).is_ok() {
         meanwhile();
         listen(front, &mut heard);
@@ -112,16 +112,16 @@ fn port_of(stage: &Stage<'_>) -> PortId {
     PortId(stage.calm.rig.port("bad").unwrap().id)
 }
 
-fn ground(front: &FrontEnd, region: RegionSpec) -> Ground<'static> {
+fn environment(front: &FrontEnd, region: RegionSpec) -> Environment<'static> {
     let agreed = front.negotiated();
-    Ground { region, file: None, features: agreed.features.0, protocol: agreed.protocol.0 }
+    Environment { region, file: None, features: agreed.features.0, protocol: agreed.protocol.0 }
 }
 
 /// Connects, sends a script and disconnects.
-fn cold(stage: &Stage<'_>, ground: Ground<'_>, port: &mut PortId, script: &[u8]) {
+fn cold(stage: &Stage<'_>, environment: Environment<'_>, port: &mut PortId, script: &[u8]) {
     let connects = stage.connects() + 1;
     let front = stage.connection();
-    speak(&front, script, ground, || {});
+    speak(&front, script, environment, || {});
     drop(front);
     part(stage, port, connects);
 }
@@ -132,13 +132,13 @@ fn warm<R: DriverRing>(stage: &Stage<'_>, port: &mut PortId, script: &[u8]) {
     let connects = stage.connects();
     let memory = guest.memory.whole()[0];
     let file = memory.file.try_clone_to_owned().unwrap();
-    let ground = Ground { file: Some(file.as_fd()), ..ground(&guest.front, memory.spec) };
+    let environment = Environment { file: Some(file.as_fd()), ..environment(&guest.front, memory.spec) };
     let mouth = guest.front.as_fd().try_clone_to_owned().unwrap();
     let mut step = || {
         guest.step(&[0, 1]);
         stage.calm.go_on(1);
     };
-    speak(&mouth, script, ground, &mut step);
+    speak(&mouth, script, environment, &mut step);
     (0..5).for_each(|_| step());
     drop((guest, mouth, file));
     part(stage, port, connects);
@@ -177,14 +177,14 @@ fn any_messages_of_somebody_who_has_just_come() {
     scenario::<Split>(false, COLD_SCRIPTS, 400, |stage, port, script| {
         let learned = || {
             let guest = stage.guest::<Split>();
-            let (ground, connects) = (ground(&guest.front, region), stage.connects());
+            let (environment, connects) = (environment(&guest.front, region), stage.connects());
             drop(guest);
             stage.parted(connects);
-            ground
+            environment
         };
-        let ground = agreed.get().unwrap_or_else(learned);
-        agreed.set(Some(ground));
-        cold(stage, ground, port, script);
+        let environment = agreed.get().unwrap_or_else(learned);
+        agreed.set(Some(environment));
+        cold(stage, environment, port, script);
     });
 }
 

@@ -30,7 +30,7 @@ fn fault(end: End) -> PortFault {
 fn converse(server: Options, client: Options) -> (Rings, Rings) {
     let mut server = Session::Server(ServerSession::new(server));
     let mut client = Session::Client(ClientSession::new(client));
-    let mut said = server.greeting().unwrap();
+    let mut said = server.first_message().unwrap();
     let mut at_server = None;
     loop {
         match client.receive(said, vec![]).unwrap() {

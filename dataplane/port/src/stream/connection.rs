@@ -38,14 +38,14 @@ impl Doorbell {
     }
 
     /// Clears the doorbell.
-    pub(super) fn quiet(&self) {
+    pub(super) fn clear(&self) {
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }
 }
 
 /// A connection.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(super) struct Connection {
     socket: OwnedFd,
     doorbell: Doorbell,
     ended: AtomicBool,
@@ -60,7 +60,7 @@ struct Out {
     to: usize,
 }
 
-impl Wire {
+impl Connection {
     pub(super) fn new(socket: OwnedFd, doorbell: Doorbell) -> Self {
         let bytes = vec![0; PREFIX + MAX_FRAME].into();
         let out = Mutex::new(Out { bytes, from: 0, to: 0 });
