@@ -5,7 +5,7 @@
 use anyhow::{Result, ensure};
 use clap::Parser;
 use crossbeam_queue::ArrayQueue;
-use measure::seats::pin;
+use measure::pinning::pin;
 use mem::pool::{Pages, Pool, PoolSpec};
 use ring::spsc;
 use serde::Serialize;

@@ -279,7 +279,7 @@ impl Seat {
             self.heard = (heard, now);
         } else if now - self.heard.1 > SILENCE {
             self.heard.1 = now;
-            self.device.iter_mut().for_each(|device| device.renew());
+            self.device.iter_mut().for_each(|device| device.replace_lost());
         }
     }
 

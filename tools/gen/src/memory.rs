@@ -21,7 +21,7 @@ pub(super) struct Memory {
 
 /// Error: no memory for frames.
 #[derive(Debug, thiserror::Error)]
-pub enum NoMemory {
+pub enum MemoryError {
     /// Allocation failed.
     #[error("no memory for the frames of the streams: {0}")]
     Region(#[from] RegionError),
@@ -32,7 +32,7 @@ pub enum NoMemory {
 
 impl Memory {
     /// Allocates memory with these bodies.
-    pub(super) fn new(mut bodies: Vec<u8>) -> Result<Self, NoMemory> {
+    pub(super) fn new(mut bodies: Vec<u8>) -> Result<Self, MemoryError> {
         let tags = bodies.len().next_multiple_of(TAG_ROOM);
         bodies.resize(tags + BURST * TAG_ROOM, 0);
         let region = Region::of_bytes(bodies.into_boxed_slice())?;

@@ -35,9 +35,9 @@ pub enum Rate {
 #[error(
     "`{0}` is not a rate; write 10kpps, 2.5Gbit/s, 2.5Gbit/s-wire, 50% of 10GbE (or 25, 40, 100), or max"
 )]
-pub struct NoRate(String);
+pub struct ParseRateError(String);
 
-impl NoRate {
+impl ParseRateError {
     pub(super) fn of(text: &str) -> Self {
         Self(text.to_owned())
     }
@@ -71,10 +71,10 @@ impl Rate {
 }
 
 impl FromStr for Rate {
-    type Err = NoRate;
+    type Err = ParseRateError;
 
-    fn from_str(text: &str) -> Result<Self, NoRate> {
-        let wrong = || NoRate(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, ParseRateError> {
+        let wrong = || ParseRateError(text.to_owned());
         let words = text.trim();
         if words == "max" {
             return Ok(Rate::Unlimited);

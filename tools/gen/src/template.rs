@@ -4,7 +4,7 @@
 //! values, folded: RFC 1624 (equation 3) with the old value subtracted in advance. Generating a frame parses no headers
 //! and allocates nothing.
 
-use super::headers::{Laid, Spot, Summed};
+use super::headers::{FieldPosition, FrameLayout, Summed};
 use super::tag::TAG;
 use port::MAX_HEAD;
 use wire::checksum::{Sum, fold};
@@ -14,10 +14,10 @@ const SUMS: usize = 3;
 
 /// A varying field.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Field(Spot);
+pub(super) struct Field(FieldPosition);
 
 impl Field {
-    pub(super) fn at(spot: Spot) -> Self {
+    pub(super) fn at(spot: FieldPosition) -> Self {
         Self(spot)
     }
 
@@ -113,7 +113,7 @@ fn write_tag(head: &mut [u8], tag: &[u8; TAG]) {
 
 impl Template {
     /// A template of a laid-out frame with these varying fields.
-    pub(super) fn new(laid: &Laid, fields: &[Field]) -> Self {
+    pub(super) fn new(laid: &FrameLayout, fields: &[Field]) -> Self {
         let len = laid.bytes.len();
         let mut bytes = laid.bytes.clone();
         bytes[len - TAG..].fill(0);
@@ -208,7 +208,7 @@ fn settle(bytes: &mut [u8], checks: Vec<Check>, patches: &[Patch]) -> Vec<(usize
 }
 
 fn patch(bytes: &[u8], field: Field, sums: &[Summed]) -> Patch {
-    let Spot { at, len, shift, .. } = field.0;
+    let FieldPosition { at, len, shift, .. } = field.0;
     let mut counts = [false; SUMS];
     for (counts, summed) in counts.iter_mut().zip(sums) {
         *counts = summed.ranges.iter().any(|range| range.start <= at && at + len <= range.end);

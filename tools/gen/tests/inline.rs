@@ -5,7 +5,7 @@ use bridge::Switch;
 use bridge::{BridgeConfig, PortConfig};
 use engine::{Engine, EngineConfig, Inline, Rss, WorkerConfig};
 use generator::meter::Meter;
-use generator::rig::Side;
+use generator::rig::RigPort;
 use generator::schedule::Pace;
 use generator::{Description, Sizes, Source};
 use mem::copy::Portable;
@@ -22,7 +22,7 @@ struct Bench {
     engine: Engine,
     inline: Vec<Inline>,
     ports: Vec<PortId>,
-    sides: [Side; 2],
+    sides: [RigPort; 2],
 }
 
 impl Bench {
@@ -42,7 +42,7 @@ impl Bench {
         });
         let sides = ["red", "blue"].map(|name| {
             let own = format!("app-{name}");
-            Side::new(&own, end(&own, name))
+            RigPort::new(&own, end(&own, name))
         });
         let mut bench = Self { engine, inline, ports: ports.to_vec(), sides };
         bench.join();
@@ -53,9 +53,9 @@ impl Bench {
     fn join(&mut self) {
         let until = Instant::now() + TIMEOUT;
         self.sides.iter_mut().for_each(|side| side.open(Instant::now()));
-        while !self.sides.iter().all(Side::is_ready) || !self.all_connected() {
+        while !self.sides.iter().all(RigPort::is_ready) || !self.all_connected() {
             assert!(Instant::now() < until, "the ports did not come to life");
-            self.sides.iter_mut().for_each(|side| side.tend(Instant::now()));
+            self.sides.iter_mut().for_each(|side| side.poll_control(Instant::now()));
             std::thread::yield_now();
         }
     }

@@ -163,7 +163,7 @@ fn frames_that_were_all_lost_are_put_into_circulation_again() {
         // No other port exists that would return the frames.
         live(&stage, &mut guests, &what, |stats| stats[0].tx_packets == u64::from(own.packets));
         guests.push(guest(&stage.socket(1), 1, &GuestConfig { packets: 0, ..own.clone() }));
-        guests[0].renew();
+        guests[0].replace_lost();
         live(&stage, &mut guests, &what, |stats| stats.iter().all(|s| s.rx_packets >= MIN_FRAMES));
         quiet(guests[0].as_mut());
         let before = guests[1].stats().rx_packets;

@@ -8,7 +8,7 @@
 //! seen the number of the other side, in the same line. `END`, stored by either side, ends both. Each side waits at
 //! most until the timeout.
 
-use crate::seats::pin;
+use crate::pinning::pin;
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_line_goes_there_and_back_and_who_is_not_there_is_no_distance() {
-        let cpus = crate::seats::Seats::here().and_then(|seats| seats.pair());
+        let cpus = crate::pinning::CpuPinning::here().and_then(|pinning| pinning.pair());
         if let Ok(cpus) = cpus {
             assert!(between(cpus).is_none_or(|distance| distance > 1.0), "a light year is a long way");
             assert_eq!(between([cpus[0], 1 << 20]), None);

@@ -74,13 +74,13 @@ pub struct Comparison {
 /// Error: two results cannot be compared; lists every difference.
 #[derive(Debug, thiserror::Error)]
 #[error("they were measured with different options, so ratios are meaningless: {}", .0.join("; "))]
-pub struct Incomparable(pub Vec<String>);
+pub struct ComparisonError(pub Vec<String>);
 
 /// Compares two results.
-pub fn compare(a: &Results, b: &Results) -> Result<Comparison, Incomparable> {
+pub fn compare(a: &Results, b: &Results) -> Result<Comparison, ComparisonError> {
     let differences = differences(a, b);
     if !differences.is_empty() {
-        return Err(Incomparable(differences));
+        return Err(ComparisonError(differences));
     }
     let pairs = a.sizes.iter().filter_map(|one| {
         let other = b.sizes.iter().find(|other| other.size == one.size)?;

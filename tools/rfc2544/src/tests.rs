@@ -28,39 +28,46 @@ impl Model {
         Self { capacity, holds: 1000, generator, disturbed: 0, leaks: 0.0, random }
     }
 
-    fn answer(&mut self, step: &Step) -> Seen {
+    fn answer(&mut self, step: &Step) -> TrialCounters {
         let seconds = step.seconds;
-        match (step.doing, step.offer) {
-            (Doing::Wire, _) => self.rate(f64::INFINITY, self.generator, seconds, 0.0),
-            (_, Offer::Burst(frames)) => self.burst(frames, seconds),
-            (doing, Offer::Rate(rate)) => {
-                let disturbed = self.random.u32(..100) < self.disturbed && doing != Doing::Probe;
-                let mut seen = self.rate(self.capacity, rate, seconds, if disturbed { 1e-3 } else { 0.0 });
-                if matches!(doing, Doing::Latency(_)) {
+        match (step.purpose, step.load) {
+            (Purpose::Loopback, _) => self.rate(f64::INFINITY, self.generator, seconds, 0.0),
+            (_, Load::Burst(frames)) => self.burst(frames, seconds),
+            (purpose, Load::Rate(rate)) => {
+                let disturbed = self.random.u32(..100) < self.disturbed && purpose != Purpose::Probe;
+                let mut counters =
+                    self.rate(self.capacity, rate, seconds, if disturbed { 1e-3 } else { 0.0 });
+                if matches!(purpose, Purpose::Latency(_)) {
                     let latency_ns = Summary {
-                        count: seen.received,
+                        count: counters.received,
                         p50: 1000,
                         p99: 2000,
                         p999: 3000,
                         ..Summary::default()
                     };
-                    seen.delays = Some(Delays { latency_ns, ..Delays::default() });
+                    counters.delays = Some(Delays { latency_ns, ..Delays::default() });
                 }
-                seen
+                counters
             }
-            (_, Offer::Unlimited) => self.rate(self.capacity, self.generator, seconds, 0.0),
+            (_, Load::Unlimited) => self.rate(self.capacity, self.generator, seconds, 0.0),
         }
     }
 
-    fn rate(&self, capacity: f64, rate: f64, seconds: f64, extra: f64) -> Seen {
+    fn rate(&self, capacity: f64, rate: f64, seconds: f64, extra: f64) -> TrialCounters {
         let sent = (rate.min(self.generator) * seconds).round();
         let late = (rate * seconds).round() - sent;
         let through = sent.min((capacity * seconds).round()) * (1.0 - extra - self.leaks);
-        Seen { seconds, sent: sent as u64, late: late as u64, received: through as u64, ..Seen::default() }
+        TrialCounters {
+            seconds,
+            sent: sent as u64,
+            late: late as u64,
+            received: through as u64,
+            ..TrialCounters::default()
+        }
     }
 
-    fn burst(&self, frames: u64, seconds: f64) -> Seen {
-        Seen { seconds, sent: frames, received: frames.min(self.holds), ..Seen::default() }
+    fn burst(&self, frames: u64, seconds: f64) -> TrialCounters {
+        TrialCounters { seconds, sent: frames, received: frames.min(self.holds), ..TrialCounters::default() }
     }
 }
 
@@ -82,18 +89,18 @@ fn plan(tests: &[Test]) -> Plan {
 const ALL: [Test; 4] = [Test::Throughput, Test::Latency, Test::Loss, Test::BackToBack];
 
 /// Runs a plan to its end.
-fn run(plan: &Plan, model: &mut Model) -> Course {
-    let mut course = Course::new(plan.clone());
-    while let Some(step) = course.next() {
-        assert!(course.trials().len() < 5000, "it does not end: {step:?}");
-        let seen = model.answer(&step);
-        course.take(step, seen);
+fn run(plan: &Plan, model: &mut Model) -> TestRun {
+    let mut test_run = TestRun::new(plan.clone());
+    while let Some(step) = test_run.next() {
+        assert!(test_run.trials().len() < 5000, "it does not end: {step:?}");
+        let counters = model.answer(&step);
+        test_run.take(step, counters);
     }
-    course
+    test_run
 }
 
-fn results(course: &Course) -> Results {
-    Results::of(course, Setup::default(), Environment::default())
+fn results(test_run: &TestRun) -> Results {
+    Results::of(test_run, Setup::default(), Environment::default())
 }
 
 fn round(plan: &Plan, model: &mut Model) -> Round {
@@ -143,9 +150,11 @@ fn where_the_generator_is_the_limit_the_switch_does_at_least_that() {
 fn a_generator_that_falls_short_by_less_than_the_precision_bounds_nothing() {
     let rules =
         search::Rules { ceiling: 1e6, of_generator: false, precision: 0.01, tries: Tries::of(1, 0.5) };
-    let seen = |sent, late| Seen { seconds: 1.0, sent, late, received: sent, ..Seen::default() };
-    let (little, much, less) = (seen(997_000, 3_000), seen(950_000, 50_000), seen(950_000, 5_000));
-    let found = |tried: &[search::Tried<'_>]| {
+    let counters =
+        |sent, late| TrialCounters { seconds: 1.0, sent, late, received: sent, ..TrialCounters::default() };
+    let (little, much, less) =
+        (counters(997_000, 3_000), counters(950_000, 50_000), counters(950_000, 5_000));
+    let found = |tried: &[search::Trials<'_>]| {
         let found = search::found(&rules, 0.0, tried).unwrap();
         (found.bound, found.pps)
     };
@@ -214,9 +223,10 @@ fn the_longest_burst_is_what_the_switch_holds() {
 
 #[test]
 fn a_burst_that_had_to_wait_has_failed() {
-    let seen = Seen { seconds: 1.0, sent: 64, received: 64, waits: 1, ..Seen::default() };
+    let counters =
+        TrialCounters { seconds: 1.0, sent: 64, received: 64, waits: 1, ..TrialCounters::default() };
     let rules = burst::Rules { longest: 64, precision: 0.01, tries: Tries::of(1, 0.5) };
-    assert_eq!(burst::found(&rules, &[(64, &seen)]).unwrap().above, Some(64));
+    assert_eq!(burst::found(&rules, &[(64, &counters)]).unwrap().above, Some(64));
 }
 
 #[test]
@@ -231,16 +241,16 @@ fn latency_is_taken_at_parts_of_the_throughput_without_loss() {
 #[test]
 fn a_load_that_the_generator_just_managed_once_has_not_passed() {
     let rules = search::Rules { ceiling: 1e6, of_generator: true, precision: 0.01, tries: Tries::of(3, 0.5) };
-    let seen = |late| Seen {
+    let counters = |late| TrialCounters {
         seconds: 1.0,
         sent: 1_000_000 - late,
         late,
         received: 1_000_000 - late,
-        ..Seen::default()
+        ..TrialCounters::default()
     };
-    let (whole, short) = (seen(0), seen(50_000));
-    let tries = |seen: &[&Seen]| {
-        let tried: Vec<_> = seen.iter().map(|seen| (1e6, *seen)).collect();
+    let (whole, short) = (counters(0), counters(50_000));
+    let tries = |counters: &[&TrialCounters]| {
+        let tried: Vec<_> = counters.iter().map(|counters| (1e6, *counters)).collect();
         search::found(&rules, 0.0, &tried).map(|found| (found.pps, found.bound))
     };
     assert_eq!(tries(&[&whole, &short]), None, "the third decides");
@@ -251,16 +261,16 @@ fn a_load_that_the_generator_just_managed_once_has_not_passed() {
 #[test]
 fn a_generator_at_its_limit_does_not_time_the_switch() {
     let plan = Plan { tries: 3, ..plan(&ALL) };
-    let (mut course, mut model, mut stalls) = (Course::new(plan), Model::new(20e6, 10e6), 2);
-    while let Some(step) = course.next() {
-        let mut seen = model.answer(&step);
-        if step.doing == Doing::Latency(100.0) && stalls > 0 {
+    let (mut test_run, mut model, mut stalls) = (TestRun::new(plan), Model::new(20e6, 10e6), 2);
+    while let Some(step) = test_run.next() {
+        let mut counters = model.answer(&step);
+        if step.purpose == Purpose::Latency(100.0) && stalls > 0 {
             stalls -= 1;
-            seen.late = seen.sent / 10;
+            counters.late = counters.sent / 10;
         }
-        course.take(step, seen);
+        test_run.take(step, counters);
     }
-    let results = results(&course);
+    let results = results(&test_run);
     let (size, ndr) = (&results.sizes[0], results.sizes[0].rounds[0].ndr.unwrap());
     assert_eq!(ndr.bound, Bound::Generator);
     let rows = &size.rounds[0].latency;
@@ -276,15 +286,17 @@ fn a_generator_at_its_limit_does_not_time_the_switch() {
 #[test]
 fn a_size_that_never_comes_back_is_left_out_and_told() {
     let plan = Plan { sizes: vec![Sizes::Fixed(64), Sizes::Fixed(1518)], ..plan(&ALL) };
-    let (mut course, mut model) = (Course::new(plan), Model::new(1e6, 10e6));
-    while let Some(step) = course.next() {
-        let seen = match step {
-            Step { size: 1, doing: Doing::Probe, .. } => Seen { seconds: 0.2, sent: 200, ..Seen::default() },
+    let (mut test_run, mut model) = (TestRun::new(plan), Model::new(1e6, 10e6));
+    while let Some(step) = test_run.next() {
+        let counters = match step {
+            Step { size: 1, purpose: Purpose::Probe, .. } => {
+                TrialCounters { seconds: 0.2, sent: 200, ..TrialCounters::default() }
+            }
             _ => model.answer(&step),
         };
-        course.take(step, seen);
+        test_run.take(step, counters);
     }
-    let results = results(&course);
+    let results = results(&test_run);
     assert!(results.whole && !results.sizes[1].carried && results.sizes[0].carried);
     assert!(results.notes.iter().any(|note| note.starts_with("size 1518: no frame was forwarded")));
 }
@@ -292,27 +304,27 @@ fn a_size_that_never_comes_back_is_left_out_and_told() {
 #[test]
 fn a_partial_result_is_the_sum_of_what_there_is() {
     let (plan, mut model) = (Plan { rounds: 2, ..plan(&ALL) }, Model::new(1e6, 10e6));
-    let mut course = Course::new(plan);
+    let mut test_run = TestRun::new(plan);
     for _ in 0..8 {
-        let step = course.next().unwrap();
-        let (done, about) = course.progress();
+        let step = test_run.next().unwrap();
+        let (done, about) = test_run.progress();
         assert!(about > done, "{done} of {about}");
-        let seen = model.answer(&step);
-        course.take(step, seen);
+        let counters = model.answer(&step);
+        test_run.take(step, counters);
     }
-    let results = results(&course);
+    let results = results(&test_run);
     assert!(!results.whole && results.trials == 8 && results.sizes[0].rounds.len() == 1);
     assert!(!results.sizes[0].rounds[0].whole && results.sizes[0].rounds[0].ndr.is_some());
 }
 
 /// The results of the first trials of a plan.
 fn first_trials(plan: &Plan, model: &mut Model, trials: usize) -> Results {
-    let mut course = Course::new(plan.clone());
-    while let Some(step) = course.next().filter(|_| course.trials().len() < trials) {
-        let seen = model.answer(&step);
-        course.take(step, seen);
+    let mut test_run = TestRun::new(plan.clone());
+    while let Some(step) = test_run.next().filter(|_| test_run.trials().len() < trials) {
+        let counters = model.answer(&step);
+        test_run.take(step, counters);
     }
-    results(&course)
+    results(&test_run)
 }
 
 #[test]
@@ -323,8 +335,8 @@ fn a_search_that_was_ended_is_marked_until_its_bounds_have_met() {
     let of = |wanted: fn(&Trial) -> bool| {
         whole.trials().iter().position(wanted).expect("there is one of each test")
     };
-    let searched = of(|trial| matches!(trial.step.doing, Doing::Latency(_)));
-    let bursts = of(|trial| trial.step.doing == Doing::BackToBack);
+    let searched = of(|trial| matches!(trial.step.purpose, Purpose::Latency(_)));
+    let bursts = of(|trial| trial.step.purpose == Purpose::BackToBack);
     for trials in 0..whole.trials().len() {
         let results = first_trials(&plan, &mut Model::new(capacity, 10e6), trials);
         let Some(round) = results.sizes[0].rounds.first() else { continue };
@@ -384,9 +396,9 @@ fn header(plan: &Plan) -> Header {
 }
 
 /// A checkpoint file as a benchmark writes it.
-fn file(plan: &Plan, course: &Course) -> Vec<u8> {
+fn file(plan: &Plan, test_run: &TestRun) -> Vec<u8> {
     let mut bytes = serde_json::to_vec(&header(plan)).unwrap();
-    for trial in course.trials() {
+    for trial in test_run.trials() {
         bytes.push(b'\n');
         bytes.extend(serde_json::to_vec(trial).unwrap());
     }
@@ -403,21 +415,21 @@ fn what_was_kept_goes_on_wherever_it_was_cut() {
     for cut in (first + 1..=bytes.len()).step_by(97) {
         let kept = Checkpoint::read(&bytes[..cut]).unwrap();
         assert!(kept.whole <= cut);
-        let mut course = kept.course;
+        let mut test_run = kept.test_run;
         let mut model = Model::new(1_234_567.0, 10e6);
-        while let Some(step) = course.next() {
-            let seen = model.answer(&step);
-            course.take(step, seen);
+        while let Some(step) = test_run.next() {
+            let counters = model.answer(&step);
+            test_run.take(step, counters);
         }
-        assert_eq!(course.trials(), whole.trials());
+        assert_eq!(test_run.trials(), whole.trials());
     }
 }
 
 #[test]
 fn other_arguments_another_machine_and_other_files_are_refused() {
     let plan = plan(&ALL);
-    let course = run(&plan, &mut Model::new(1e6, 10e6));
-    let bytes = file(&plan, &course);
+    let test_run = run(&plan, &mut Model::new(1e6, 10e6));
+    let bytes = file(&plan, &test_run);
     let kept = Checkpoint::read(&bytes).unwrap();
     kept.validate(&header(&plan)).unwrap();
     let other = Plan { trial: 2.0, loss: 0.1, ..plan.clone() };
@@ -446,16 +458,16 @@ fn a_file_goes_on_with_more_rounds_and_not_with_fewer() {
     let three = Plan { rounds: 3, ..plan(&ALL) };
     let kept = Checkpoint::read(&bytes).unwrap();
     kept.validate(&header(&three)).unwrap();
-    let before = kept.course.trials().len();
-    let mut course = kept.extended(&header(&three)).course;
+    let before = kept.test_run.trials().len();
+    let mut test_run = kept.extended(&header(&three)).test_run;
     let mut model = Model::new(1_234_567.0, 10e6);
-    while let Some(step) = course.next() {
+    while let Some(step) = test_run.next() {
         assert!(step.round > 0);
-        let seen = model.answer(&step);
-        course.take(step, seen);
+        let counters = model.answer(&step);
+        test_run.take(step, counters);
     }
-    assert_eq!((course.trials().len() > before, results(&course).sizes[0].rounds.len()), (true, 3));
-    let longer = file(&three, &course);
+    assert_eq!((test_run.trials().len() > before, results(&test_run).sizes[0].rounds.len()), (true, 3));
+    let longer = file(&three, &test_run);
     let told = Checkpoint::read(&longer).unwrap().validate(&header(&one)).unwrap_err().to_string();
     assert!(told.contains("rounds is 3 there and 1 here"), "{told}");
 }
@@ -471,18 +483,18 @@ fn results_are_read_as_they_were_written() {
 fn rounds(capacity: f64, seed: u64) -> Results {
     let plan = Plan { rounds: 8, ..plan(&[Test::Throughput]) };
     let mut random = fastrand::Rng::with_seed(seed);
-    let mut course = Course::new(plan);
+    let mut test_run = TestRun::new(plan);
     let mut model = Model::new(capacity, 10e6);
     let mut of = 0;
-    while let Some(step) = course.next() {
+    while let Some(step) = test_run.next() {
         if step.round != of {
             of = step.round;
             model.capacity = capacity * (0.98 + 0.04 * random.f64());
         }
-        let seen = model.answer(&step);
-        course.take(step, seen);
+        let counters = model.answer(&step);
+        test_run.take(step, counters);
     }
-    results(&course)
+    results(&test_run)
 }
 
 #[test]
@@ -537,8 +549,8 @@ proptest! {
         let random = fastrand::Rng::with_seed(seed);
         let mut model = Model { holds, disturbed, leaks, random, ..Model::new(capacity, generator) };
         let plan = Plan { tries, ..plan(&ALL) };
-        let course = run(&plan, &mut model);
-        let round = &results(&course).sizes[0].rounds[0];
+        let test_run = run(&plan, &mut model);
+        let round = &results(&test_run).sizes[0].rounds[0];
         if let Some(found) = round.ndr {
             prop_assert!(found.bound != Bound::Unfinished);
             prop_assert!(found.pps <= generator * 1.001 + 1.0);

@@ -1,7 +1,7 @@
 //! Frames over a stream socket, Unix or TCP, each prefixed with a four-byte big-endian length.
 //!
 //! The wire format of QEMU's `-netdev stream` and `-netdev socket` (`net/stream.c`, `net/socket.c`, `net_fill_rstate`
-//! in `net/net.c`) and of `passt`, for guests without shared memory. `control` is the control side, `wire` the
+//! in `net/net.c`) and of `passt`, for guests without shared memory. `control` is the control side, `connection` the
 //! connection shared by queues and control, `rx` and `tx` are the queues, `frames` is the framing.
 //!
 //! The peer is untrusted, like a guest. It may send anything, stop in the middle of a frame, stop reading, disconnect

@@ -17,7 +17,7 @@ pub mod task;
 mod tests;
 
 use ::measure::Estimate;
-use ::measure::SeatsError;
+use ::measure::PinningError;
 pub use caches::{Cache, Caches};
 use real::ArenaError;
 
@@ -54,7 +54,7 @@ pub struct Calibration {
 pub enum CalibrateError {
     /// Too few CPUs
     #[error(transparent)]
-    Seats(#[from] SeatsError),
+    CpuPinning(#[from] PinningError),
     /// Too little memory
     #[error(transparent)]
     Arena(#[from] ArenaError),

@@ -28,7 +28,7 @@ use crate::slice::Bench;
 use crate::{origin, requirements};
 use blocks::{Blocks, tries};
 use measure::Kind;
-use measure::{Clock, Processor, Seats, SeatsError};
+use measure::{Clock, CpuPinning, PinningError, Processor};
 use real::{Arena, ArenaError};
 use record::{Record, Session, SliceRow};
 
@@ -70,7 +70,7 @@ pub enum TrialError {
     Missing(#[from] Missing),
     /// Too few CPUs
     #[error(transparent)]
-    Seats(#[from] SeatsError),
+    CpuPinning(#[from] PinningError),
     /// Too little memory
     #[error(transparent)]
     Arena(#[from] ArenaError),
@@ -161,7 +161,7 @@ impl<'a> Stage<'a> {
             requirements::validate(&processor, named)?;
         }
         let all = with_controls(&plan.configurations, &processor);
-        let seats = Seats::here()?;
+        let seats = CpuPinning::here()?;
         let events = if plan.counted { Some(counted::Events::here(&processor)?) } else { None };
         let bytes = all.iter().map(|named| Layout::new(&named.config).bytes()).max().unwrap_or(0);
         let arena = Arena::new(bytes)?;

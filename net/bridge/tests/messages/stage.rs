@@ -1,7 +1,7 @@
 //! Environment of the scenarios: two well-behaved guests, and a port for a misbehaving peer.
 
 use crate::calm::{self, BAD, Calm};
-use crate::guest::{Guest, Limit, Manners, TIMEOUT};
+use crate::guest::{Behavior, Guest, Limit, TIMEOUT};
 use port::vhost::message::{Header, Reply, Request};
 use port::vhost_user::fuzz::{footprint, send};
 use port::virtio_user::FrontEnd;
@@ -22,8 +22,8 @@ pub(crate) fn play<R: DriverRing>(packed: bool, act: impl FnOnce(&Stage<'_>)) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let before = footprint().unwrap();
     // The guests rest regularly, to yield the CPU on small machines.
-    let manners = Manners { strangers: Some(BAD), rest: Duration::from_micros(100), careless: false };
-    calm::beside::<R>(packed, manners, |calm| {
+    let behavior = Behavior { strangers: Some(BAD), rest: Duration::from_micros(100), careless: false };
+    calm::beside::<R>(packed, behavior, |calm| {
         calm.go_on(MIN_FRAMES);
         let stage = Stage { calm, packed, footprint: footprint().unwrap() };
         act(&stage);
@@ -41,7 +41,7 @@ pub(crate) struct Stage<'a> {
 impl Stage<'_> {
     /// A guest at port `bad` with running traffic, which will misbehave.
     pub(crate) fn guest<R: DriverRing>(&self) -> Guest<R> {
-        let careless = Manners { careless: true, ..Manners::default() };
+        let careless = Behavior { careless: true, ..Behavior::default() };
         let mut guest = self.plug_in::<R>().with(careless);
         flow(&mut guest);
         guest

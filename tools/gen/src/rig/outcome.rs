@@ -1,6 +1,6 @@
 //! Results of a run as printed and stored: plain numbers; units are part of names or documentation.
 
-use super::super::meter::{Meter, Strangers, Stream, Summary};
+use super::super::meter::{Meter, Stream, Summary, Unidentified};
 use super::super::source::Sent;
 use serde::{Deserialize, Serialize};
 
@@ -148,7 +148,7 @@ impl Counted<'_> {
         let streams: Vec<_> = (0..self.sent.len()).map(|i| self.stream(i)).collect();
         let total = |of: fn(&StreamOutcome) -> u64| streams.iter().map(of).sum::<u64>();
         let (sent, received, lost) = (total(|s| s.sent), total(|s| s.received), total(|s| s.lost));
-        let Strangers { warm_up, untagged, unknown, future } = self.meter.strangers();
+        let Unidentified { warm_up, untagged, unknown, future } = self.meter.unidentified();
         Outcome {
             seconds: self.seconds,
             interrupted: self.interrupted,

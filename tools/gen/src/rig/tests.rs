@@ -21,7 +21,7 @@ fn timing(rate: &str) -> Timing {
 }
 
 fn run(streams: &[Description], rate: &str) -> Outcome {
-    let rig = Rig::new(Ends::wire().unwrap(), streams, timing(rate), 1).unwrap();
+    let rig = Rig::new(RigPorts::wire().unwrap(), streams, timing(rate), 1).unwrap();
     rig.run(&mut |_| true).unwrap()
 }
 
@@ -48,13 +48,13 @@ fn a_wire_of_our_own_loses_nothing_and_keeps_the_order() {
 fn a_backlog_is_taken_in_fewer_calls_than_it_had_bursts() {
     let exchange = Exchange::default();
     let mut sides = [("a", "b"), ("b", "a")].map(|(name, peer)| {
-        Side::new(name, Box::new(Patch::new(name, peer, Options::default(), &exchange).unwrap()))
+        RigPort::new(name, Box::new(Patch::new(name, peer, Options::default(), &exchange).unwrap()))
     });
-    for side in &mut sides {
-        side.open(Instant::now());
+    for rig_port in &mut sides {
+        rig_port.open(Instant::now());
     }
-    for side in &mut sides {
-        side.tend(Instant::now());
+    for rig_port in &mut sides {
+        rig_port.poll_control(Instant::now());
     }
     let [from, to] = &mut sides;
     let mut burst = port::Burst::new();
@@ -69,9 +69,9 @@ fn a_backlog_is_taken_in_fewer_calls_than_it_had_bursts() {
 
 #[test]
 fn every_frame_that_was_due_was_sent_or_missed_also_at_the_end() {
-    let mut ends = Ends::wire().unwrap();
+    let mut ends = RigPorts::wire().unwrap();
     // A turn is longer than the phase, so most frames become due after the last query of the schedule.
-    ends.beside = Some(Beside::new(|| std::thread::sleep(Duration::from_millis(30))));
+    ends.inline_work = Some(InlineWork::new(|| std::thread::sleep(Duration::from_millis(30))));
     let timing = Timing { duration: Duration::from_millis(20), warm_up: Duration::ZERO, ..timing("100kpps") };
     let outcome = Rig::new(ends, &[stream("64")], timing, 1).unwrap().run(&mut |_| true).unwrap();
     assert_eq!((outcome.sent + outcome.missed.generator, outcome.missed.port), (2_000, 0), "{outcome:?}");
@@ -86,35 +86,35 @@ fn what_a_port_keeps_back_is_sent_at_the_end() {
     // Waits for more packets than ever arrive.
     let tx_coalesce = Some(TxCoalesce { packets: 256, within: None });
     let gathers = wrap(end("a", "b"), "a", &Wrappers { tx_coalesce, ..Wrappers::default() }).unwrap();
-    let (send, receive) = (Side::new("a", gathers), Some(Side::new("b", end("b", "a"))));
-    let ends = Ends { send, receive, beside: None };
+    let (send, receive) = (RigPort::new("a", gathers), Some(RigPort::new("b", end("b", "a"))));
+    let ends = RigPorts { send, receive, inline_work: None };
     let outcome = Rig::new(ends, &[stream("64")], timing("1kpps"), 1).unwrap().run(&mut |_| true).unwrap();
     assert!(outcome.sent > 0 && outcome.lost == 0 && outcome.warm_up > 0, "{outcome:?}");
 }
 
 /// A switch between sender and receiver that drops the first `lost` frames of the receiver and all frames sent before.
-fn forgetful(lost: usize) -> Ends {
+fn forgetful(lost: usize) -> RigPorts {
     let exchange = Exchange::default();
     let end = |name: &str, peer: &str| {
-        Side::new(name, Box::new(Patch::new(name, peer, Options::default(), &exchange).unwrap()))
+        RigPort::new(name, Box::new(Patch::new(name, peer, Options::default(), &exchange).unwrap()))
     };
     let (send, receive) = (end("a", "to-a"), Some(end("b", "to-b")));
     let mut own = [end("to-a", "a"), end("to-b", "b")];
-    for side in &mut own {
-        side.open(Instant::now());
+    for rig_port in &mut own {
+        rig_port.open(Instant::now());
     }
     let mut heard = 0;
     let turn = move || {
-        for side in &mut own {
-            side.tend(Instant::now());
+        for rig_port in &mut own {
+            rig_port.poll_control(Instant::now());
         }
         let [left, right] = &mut own;
         heard += right.pass(left, heard < lost);
         left.pass(right, heard <= lost);
         fence(Ordering::SeqCst);
-        own.iter_mut().for_each(Side::notify);
+        own.iter_mut().for_each(RigPort::notify);
     };
-    Ends { send, receive, beside: Some(Beside::new(turn)) }
+    RigPorts { send, receive, inline_work: Some(InlineWork::new(turn)) }
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn without_a_rate_somebody_is_named_as_the_limit() {
 
 #[test]
 fn a_port_that_never_comes_to_life_is_named() {
-    let mut ends = Ends::wire().unwrap();
+    let mut ends = RigPorts::wire().unwrap();
     ends.receive = None;
     let timing = Timing { timeout: Duration::from_millis(10), ..timing("1kpps") };
     let told =
@@ -153,7 +153,7 @@ fn a_port_that_never_comes_to_life_is_named() {
 
 #[test]
 fn whoever_watches_can_end_it_and_keeps_what_there_is() {
-    let ends = Ends::wire().unwrap();
+    let ends = RigPorts::wire().unwrap();
     let timing = Timing { duration: Duration::from_mins(10), ..timing("10kpps") };
     let rig = Rig::new(ends, &[stream("64")], timing, 1).unwrap();
     let outcome = rig.run(&mut |progress| progress.sent < 100).unwrap();
@@ -163,7 +163,7 @@ fn whoever_watches_can_end_it_and_keeps_what_there_is() {
 #[test]
 fn streams_are_judged_before_anything_is_opened() {
     let judged = |streams: &[Description]| {
-        Rig::new(Ends::wire().unwrap(), streams, timing("1kpps"), 1).unwrap_err().to_string()
+        Rig::new(RigPorts::wire().unwrap(), streams, timing("1kpps"), 1).unwrap_err().to_string()
     };
     assert_eq!(judged(&[]), "there are 0 streams; describe 1 to 256");
     assert!(judged(&[stream("64"), stream("59")]).starts_with("stream 1: `size`: a size of 59 bytes"));

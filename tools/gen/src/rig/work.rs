@@ -1,7 +1,7 @@
 //! The main loop: the phases warm-up, measurement and drain, each of turns that send due frames and receive.
 
-use super::ends::Ends;
 use super::outcome::{Counted, Missed, Outcome};
+use super::ports::RigPorts;
 use super::{MAX_RIG_STREAMS, Phase, Progress, RigError, Timing, Watch};
 use crate::Description;
 use crate::description::Plan;
@@ -38,7 +38,7 @@ static CLOCK: OnceLock<Clock> = OnceLock::new();
 /// A validated run that has not started.
 #[derive(Debug)]
 pub struct Rig {
-    ends: Ends,
+    ends: RigPorts,
     timing: Timing,
     names: Vec<String>,
     rates: Vec<Option<f64>>,
@@ -50,7 +50,7 @@ pub struct Rig {
 }
 
 /// State of the loop.
-struct Loop {
+struct LoopState {
     burst: GeneratedBurst,
     /// Number of frames of the burst that the port has accepted.
     at: usize,
@@ -69,15 +69,15 @@ struct Loop {
     told: u64,
 }
 
-impl Loop {
+impl LoopState {
     /// Frames received by the sending port; warm-up frames, including announcements, do not count.
     fn returned(&self) -> u64 {
-        self.returned.taken() - self.returned.strangers().warm_up
+        self.returned.taken() - self.returned.unidentified().warm_up
     }
 
     /// Whether the receiver has received no frame of this run.
     fn nothing_came(&self) -> bool {
-        self.meter.received() + self.meter.strangers().warm_up == 0
+        self.meter.received() + self.meter.unidentified().warm_up == 0
     }
 }
 
@@ -89,7 +89,7 @@ fn nanoseconds(clock: Clock, origin: u64) -> impl Fn() -> u64 + Copy {
 
 impl Rig {
     /// Validates the streams; opens no port. `key` distinguishes this run's frames from those of other runs.
-    pub fn new(ends: Ends, streams: &[Description], timing: Timing, key: u32) -> Result<Self, RigError> {
+    pub fn new(ends: RigPorts, streams: &[Description], timing: Timing, key: u32) -> Result<Self, RigError> {
         if streams.is_empty() || streams.len() > MAX_RIG_STREAMS.min(usize::from(MAX_STREAMS)) {
             return Err(RigError::Streams(streams.len()));
         }
@@ -133,7 +133,7 @@ impl Rig {
     }
 
     /// Runs over open ports, which stay open and are returned with the results.
-    pub fn run_open(mut self, watch: Watch<'_>) -> (Ends, Result<Outcome, RigError>) {
+    pub fn run_open(mut self, watch: Watch<'_>) -> (RigPorts, Result<Outcome, RigError>) {
         port::prepare_thread();
         let outcome = mem::with_kernel!(chosen(), K => self.measure::<K>(watch));
         (self.ends, outcome)
@@ -141,7 +141,7 @@ impl Rig {
 
     fn measure<K: Kernel>(&mut self, watch: Watch<'_>) -> Result<Outcome, RigError> {
         let meter = Meter::new(self.names.len(), self.key);
-        let mut state = Loop {
+        let mut state = LoopState {
             burst: GeneratedBurst::new(),
             at: 0,
             stamped: 0,
@@ -187,15 +187,15 @@ impl Rig {
     }
 
     fn faults(&mut self) -> u64 {
-        self.ends.sides().map(|side| side.faults()).sum()
+        self.ends.ports().map(|rig_port| rig_port.faults()).sum()
     }
 
     /// Sends one frame of each stream's destination from the receiving port, if that is a separate port.
-    fn announce(&mut self, state: &mut Loop, at: u64) {
+    fn announce(&mut self, state: &mut LoopState, at: u64) {
         state.announced = at;
         let Some(receiver) = &mut self.ends.receive else { return };
         let mut burst = Burst::new();
-        for answer in self.source.answers() {
+        for answer in self.source.announcements() {
             burst.begin(0);
             burst.set_now(port::Now(at));
             if burst.push_own(&answer) {
@@ -207,7 +207,7 @@ impl Rig {
     }
 
     /// Sends and receives for the duration of a phase. Returns false if the run was ended early.
-    fn phase<K: Kernel>(&mut self, state: &mut Loop, warm_up: bool, watch: Watch<'_>) -> bool {
+    fn phase<K: Kernel>(&mut self, state: &mut LoopState, warm_up: bool, watch: Watch<'_>) -> bool {
         let now = nanoseconds(self.clock, self.origin);
         let length = if warm_up { self.timing.warm_up } else { self.timing.duration };
         let start = now() + LEAD_TIME;
@@ -228,7 +228,7 @@ impl Rig {
             self.turn::<K>(state, at, now);
             if at - state.tended > CONTROL_INTERVAL {
                 state.tended = at;
-                self.ends.tend();
+                self.ends.poll_control();
                 // An announcement may be lost, because a switch may become ready later than its ports.
                 let again = warm_up && self.timing.announce && at - state.announced > ANNOUNCE_INTERVAL;
                 if again && state.nothing_came() {
@@ -249,7 +249,7 @@ impl Rig {
 
     /// Counts frames due before the end of a phase and not sent: not generated, or left in the burst. They count for
     /// the port if it refused frames since the last query of the schedule, else for the generator. Flushes the port.
-    fn finish(&mut self, state: &mut Loop, end: u64) {
+    fn finish(&mut self, state: &mut LoopState, end: u64) {
         if self.ends.flush(end, Flush::All) {
             self.ends.notify();
         }
@@ -265,7 +265,7 @@ impl Rig {
 
     /// Sends due frames and receives.
     #[inline]
-    fn turn<K: Kernel>(&mut self, state: &mut Loop, at: u64, now: impl Fn() -> u64 + Copy) {
+    fn turn<K: Kernel>(&mut self, state: &mut LoopState, at: u64, now: impl Fn() -> u64 + Copy) {
         let sent = self.offer::<K>(state, at);
         let came = self.take::<K>(state, now);
         let flushed = sent == 0 && self.ends.flush(at, Flush::Waited);
@@ -278,7 +278,7 @@ impl Rig {
 
     /// Offers a new burst, or the rest of the last one, to the port. Returns the number of frames accepted.
     #[inline]
-    fn offer<K: Kernel>(&mut self, state: &mut Loop, at: u64) -> usize {
+    fn offer<K: Kernel>(&mut self, state: &mut LoopState, at: u64) -> usize {
         // Frames due while this thread was descheduled do not count as missed by the port.
         let stalled = at - std::mem::replace(&mut state.offered, at) > DESCHEDULED;
         if state.at == state.burst.len() {
@@ -290,7 +290,7 @@ impl Rig {
             }) += missed;
             (state.at, state.stamped, state.blocked) = (0, at, false);
         } else if at - state.stamped > MAX_STAMP_AGE {
-            self.source.renew::<K>(&mut state.burst, state.at, at);
+            self.source.restamp::<K>(&mut state.burst, state.at, at);
             state.stamped = at;
         }
         let len = state.burst.len();
@@ -310,8 +310,8 @@ impl Rig {
     }
 
     #[inline]
-    fn take<K: Kernel>(&mut self, state: &mut Loop, now: impl Fn() -> u64 + Copy) -> usize {
-        self.ends.step_aside();
+    fn take<K: Kernel>(&mut self, state: &mut LoopState, now: impl Fn() -> u64 + Copy) -> usize {
+        self.ends.run_inline_work();
         let Some(receiver) = &mut self.ends.receive else {
             let came = self.ends.send.receive::<K>(&mut state.meter, now);
             self.ends.send.prefetch();
@@ -323,7 +323,7 @@ impl Rig {
     }
 
     /// Receives frames in flight until none has arrived for a while.
-    fn drain<K: Kernel>(&mut self, state: &mut Loop, watch: Watch<'_>) {
+    fn drain<K: Kernel>(&mut self, state: &mut LoopState, watch: Watch<'_>) {
         let now = nanoseconds(self.clock, self.origin);
         let (began, mut last) = (Instant::now(), Instant::now());
         let silence = self.timing.duration.clamp(DRAIN_TIME.0, DRAIN_TIME.1);
@@ -338,7 +338,7 @@ impl Rig {
                 self.ends.notify();
                 last = Instant::now();
             }
-            self.ends.tend();
+            self.ends.poll_control();
             let progress = Progress {
                 phase: Phase::Draining,
                 since: began.elapsed(),

@@ -140,14 +140,14 @@ fn streams_of_one_rate_do_not_send_at_the_same_moments() {
 #[test]
 fn the_receivers_of_all_streams_can_answer_and_their_answers_do_not_count() {
     let stream = |size| Description { size: Sizes::Fixed(size), ..Description::default() };
-    let answers: Vec<_> = source(&[stream(1500), stream(60), stream(150)]).answers().collect();
+    let answers: Vec<_> = source(&[stream(1500), stream(60), stream(150)]).announcements().collect();
     assert_eq!(answers.iter().map(Vec::len).collect::<Vec<_>>(), [64 + TAG, 60, 128]);
     let mut meter = Meter::new(3, KEY);
     for answer in &answers {
         assert_eq!(answer[..12], [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
         meter.take(answer.last_chunk(), answer.len(), 0);
     }
-    assert_eq!((meter.taken(), meter.strangers().warm_up), (3, 3));
+    assert_eq!((meter.taken(), meter.unidentified().warm_up), (3, 3));
 }
 
 #[test]
@@ -245,7 +245,7 @@ proptest! {
         mem::with_kernel!(chosen(), K => {
             source.fill::<K>(&mut burst, 5);
             let before = frames(&burst);
-            source.renew::<K>(&mut burst, 0, later);
+            source.restamp::<K>(&mut burst, 0, later);
             for (i, (old, new)) in before.iter().zip(frames(&burst)).enumerate() {
                 for frame in [old, &new] {
                     prop_assert!(is_sound(frame, tunnel), "{frame:02x?}");

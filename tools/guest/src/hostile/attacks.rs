@@ -1,8 +1,8 @@
 //! The attacks: name, description and the plans of the devices.
 
-use super::back_end::Lie;
+use super::back_end::Violation;
 use super::frames::{HEADER, Header, TCP4, plain, tcp4, tcp6, tso4, tso6, uso};
-use super::memif::Writing;
+use super::memif::RingAttack;
 use super::other::Via;
 use super::plan::{Need, Piece, Plan, Receive, Target, one_byte_pieces, pages};
 use port::vhost::Features;
@@ -47,18 +47,23 @@ const fn attack(name: &'static str, about: &'static str, send: fn(&Target) -> Pl
 }
 
 /// An attack on the driver of a virtio-user port.
-const fn back_end(name: &'static str, about: &'static str, lie: Lie, send: fn(&Target) -> Plan) -> Attack {
-    Attack { via: Via::BackEnd(lie), ..attack(name, about, send) }
+const fn back_end(
+    name: &'static str,
+    about: &'static str,
+    violation: Violation,
+    send: fn(&Target) -> Plan,
+) -> Attack {
+    Attack { via: Via::BackEnd(violation), ..attack(name, about, send) }
 }
 
 /// An attack on a memif port, by a client that writes its rings directly.
-const fn memif(name: &'static str, about: &'static str, writing: Writing) -> Attack {
+const fn memif(name: &'static str, about: &'static str, writing: RingAttack) -> Attack {
     Attack { via: Via::RawMemif(writing), ..attack(name, about, greedy) }
 }
 
 impl Attack {
     /// Whether the attack targets no other guest, so that it needs no address.
-    pub fn is_alone(&self) -> bool {
+    pub fn needs_no_victim(&self) -> bool {
         matches!(self.name, "kicks" | "reconnect" | "mac-theft") || self.name.ends_with("-broadcast")
     }
 
@@ -68,7 +73,7 @@ impl Attack {
     }
 
     /// Whether the attack uses the address of another guest.
-    pub fn is_theft(&self) -> bool {
+    pub fn uses_victim_address(&self) -> bool {
         self.name == "mac-theft"
     }
 }
@@ -77,9 +82,13 @@ impl Attack {
 pub static ATTACKS: &[Attack] = &[
     attack("greedy", "64 B frames at the highest rate: a well-behaved neighbour, as a baseline", greedy),
     attack("tso-pieces", "TSO frames of 64 KiB in as many one-byte buffers as the ring holds", tso_pieces),
-    attack("tso-pieces-broadcast", "The same, to the broadcast address", |t| tso_pieces(&everyone(t))),
+    attack("tso-pieces-broadcast", "The same, to the broadcast address", |t| {
+        tso_pieces(&broadcast_target(t))
+    }),
     attack("tso-segments", "TSO frames of 64 KiB that make 1016 segments of 64 B each", tso_segments),
-    attack("tso-segments-broadcast", "The same, to the broadcast address", |t| tso_segments(&everyone(t))),
+    attack("tso-segments-broadcast", "The same, to the broadcast address", |t| {
+        tso_segments(&broadcast_target(t))
+    }),
     attack("long-frames", "Plain frames of 65,000 B", long_frames),
     attack("chains", "Chains of one-byte buffers as long as the ring, over 8 memory regions", chains),
     attack(
@@ -97,7 +106,7 @@ pub static ATTACKS: &[Attack] = &[
         )
     },
     Attack {
-        receive: holder,
+        receive: hold_buffers,
         needs_receiver: true,
         ..attack("no-drain", "64 B frames to a receiver that never returns a buffer", greedy)
     },
@@ -130,12 +139,12 @@ pub static ATTACKS: &[Attack] = &[
     memif(
         "memif-pieces",
         "Frames of 64 B in chains of 128 buffers of one byte or none, at a memif port",
-        Writing::Pieces,
+        RingAttack::Pieces,
     ),
-    memif("memif-empty", "Frames without a byte, at a memif port", Writing::Empty),
-    memif("memif-loop", "Chains of buffers that never end, at a memif port", Writing::Loop),
-    memif("memif-offsets", "Buffers outside the shared memory, at a memif port", Writing::Offsets),
-    memif("memif-index", "An index further ahead than the ring is long, at a memif port", Writing::Index),
+    memif("memif-empty", "Frames without a byte, at a memif port", RingAttack::Empty),
+    memif("memif-loop", "Chains of buffers that never end, at a memif port", RingAttack::Loop),
+    memif("memif-offsets", "Buffers outside the shared memory, at a memif port", RingAttack::Offsets),
+    memif("memif-index", "An index further ahead than the ring is long, at a memif port", RingAttack::Index),
     Attack {
         send: |t| receiver(&t.reversed()),
         receive: |t| long_frames(&t.reversed()),
@@ -143,19 +152,19 @@ pub static ATTACKS: &[Attack] = &[
         ..memif(
             "memif-tiny-buffers",
             "A memif port with receive buffers of one byte or none, and frames of 65,000 B to it",
-            Writing::TinyBuffers,
+            RingAttack::TinyBuffers,
         )
     },
     back_end(
         "backend-long",
         "As the back end of a virtio-user port: frames of 65,000 B in many merged buffers",
-        Lie::None,
+        Violation::None,
         merged_frames,
     ),
     back_end(
         "backend-segments",
         "As the back end of a virtio-user port: TSO frames that make 1016 segments of 64 B each",
-        Lie::None,
+        Violation::None,
         tso_back,
     ),
     Attack {
@@ -164,44 +173,44 @@ pub static ATTACKS: &[Attack] = &[
         ..back_end(
             "backend-no-drain",
             "As the back end of a virtio-user port: returns no buffer of the 64 B frames that are sent to it",
-            Lie::None,
-            |t| holder(&t.reversed()),
+            Violation::None,
+            |t| hold_buffers(&t.reversed()),
         )
     },
     back_end(
         "backend-ids",
         "As the back end of a virtio-user port: used entries under wrong identifiers, or twice under one",
-        Lie::Ids,
+        Violation::Ids,
         greedy,
     ),
     back_end(
         "backend-lengths",
         "As the back end of a virtio-user port: used lengths beyond the buffer",
-        Lie::Lengths,
+        Violation::Lengths,
         greedy,
     ),
     back_end(
         "backend-index",
         "As the back end of a virtio-user port: more used entries than the ring has",
-        Lie::Index,
+        Violation::Index,
         greedy,
     ),
     back_end(
         "backend-buffers",
         "As the back end of a virtio-user port: frames with a buffer count of 0, 65 or 65,535",
-        Lie::Buffers,
+        Violation::Buffers,
         greedy,
     ),
     back_end(
         "backend-headers",
         "As the back end of a virtio-user port: frames whose offload headers cannot be satisfied",
-        Lie::None,
+        Violation::None,
         |t| Plan { needs: &[GUEST_TSO4], ..bad_headers(t) },
     ),
     back_end(
         "backend-calls",
         "As the back end of a virtio-user port: interrupts on every poll, and invalid requests for notifications",
-        Lie::Calls,
+        Violation::Calls,
         greedy,
     ),
     Attack {
@@ -215,7 +224,7 @@ pub fn find(name: &str) -> Option<&'static Attack> {
     ATTACKS.iter().find(|attack| attack.name == name)
 }
 
-fn everyone(target: &Target) -> Target {
+fn broadcast_target(target: &Target) -> Target {
     Target { to: BROADCAST, ..*target }
 }
 
@@ -234,7 +243,7 @@ fn tiny_buffers(target: &Target) -> Plan {
     Plan { receive, needs: &[MERGEABLE], ..receiver(target) }
 }
 
-fn holder(target: &Target) -> Plan {
+fn hold_buffers(target: &Target) -> Plan {
     Plan { receive: Receive { returns: false, ..Receive::default() }, ..receiver(target) }
 }
 

@@ -2,10 +2,10 @@
 //! copied, so their share of the thread is larger than that of a prepared ring.
 
 use super::super::GuestError;
-use super::back_end::Lie;
+use super::back_end::Violation;
 use super::device::Counts;
-use super::memif::Writing;
-use super::squad::Unit;
+use super::group::Unit;
+use super::memif::RingAttack;
 use port::memif::{AttachError, Endpoint, Options};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -18,11 +18,11 @@ pub(super) enum Via {
     /// A vhost-user socket, as front end.
     Vhost,
     /// A vhost-user socket, as back end, for a switch whose port is the driver.
-    BackEnd(Lie),
+    BackEnd(Violation),
     /// A memif socket; buffer size in bytes.
     Memif(u32),
     /// A memif socket, with rings that the attacker writes directly.
-    RawMemif(Writing),
+    RawMemif(RingAttack),
     /// A stream socket with a length in front of each frame.
     Stream,
 }

@@ -28,7 +28,7 @@ pub struct Delays {
 
 /// Counters of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct TrialCounters {
     /// Duration of sending in seconds.
     pub seconds: f64,
     /// Frames accepted by the port.
@@ -52,7 +52,7 @@ pub struct Seen {
     pub delays: Option<Delays>,
 }
 
-impl Seen {
+impl TrialCounters {
     /// The result of a generator run; with delays if `delays`.
     pub fn of(outcome: &Outcome, delays: bool) -> Self {
         let stream = outcome.streams.first();
