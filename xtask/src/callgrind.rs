@@ -192,14 +192,14 @@ mod tests {
     }
 
     #[test]
-    fn what_callgrind_collected_is_read_from_its_last_words() {
+    fn instruction_count_is_read_from_callgrind_output() {
         let said = "==7== \n==7== Events    : Ir\n==7== Collected : 11372727\n==7== \n";
         assert_eq!(collected(said), Some(11_372_727.0));
         assert_eq!(collected("==7== no such line"), None);
     }
 
     #[test]
-    fn a_count_above_its_limit_fails_and_so_does_a_case_without_limit() {
+    fn count_above_its_limit_or_without_limit_fails() {
         assert!(validate(&[row(Some(100.0))]).is_ok());
         for bad in [row(Some(99.9)), row(None)] {
             assert!(validate(&[bad]).unwrap_err().to_string().contains("split 64 B pair"));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limits_that_update_writes_can_be_read_and_are_met() {
+    fn updated_limits_parse_and_are_met() {
         let limits: Limits = toml::from_str(&text(&[row(None)])).unwrap();
         let limit = limits["split"]["64"]["pair"];
         assert!((limit - 105.0).abs() < 1e-9);

@@ -115,12 +115,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_link_of_every_document_holds() {
+    fn all_document_links_resolve() {
         assert_eq!(broken(&command::root()), Vec::<String>::new());
     }
 
     #[test]
-    fn links_and_paths_that_lead_nowhere_are_found() {
+    fn broken_links_and_paths_are_found() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("docs")).unwrap();
         let text = "# Title\n[a](docs/b.md) [c](#title) [d](#other) [e](https://x.y/z) `tools/none.rs` `port::none`\n";

@@ -118,7 +118,7 @@ test three ... ok
     }
 
     #[test]
-    fn tests_that_lack_something_are_skipped_unless_others_fail() {
+    fn missing_requirements_skip_tests_unless_others_fail() {
         let lacks = "test a::one ... FAILED\n\nfailures:\n\n---- a::one stdout ----\n\nthread 'a::one' panicked at \
                      x.rs:1:1:\nSKIPPED: passt is not installed; install it\n\nfailures:\n    a::one\n\n\
                      test result: FAILED. 1 passed; 1 failed\n\nerror: test failed, to rerun pass `--test e2e`\n";
@@ -130,7 +130,7 @@ test three ... ok
     }
 
     #[test]
-    fn everything_is_passed_on_and_only_what_failed_is_kept() {
+    fn output_is_passed_on_and_failures_are_kept() {
         let (failures, mut shown) = (Mutex::default(), Vec::new());
         pass_on(OUTPUT.as_bytes(), &mut shown, &failures).unwrap();
         let failures = failures.into_inner().unwrap();

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_system_of_huge_pages_is_found_among_the_mounts() {
+    fn hugetlbfs_mount_is_found() {
         let mounts = "proc /proc proc rw 0 0\nnone /dev/hugepages hugetlbfs rw 0 0\n";
         assert_eq!(mount_point_of(mounts), Some(PathBuf::from("/dev/hugepages")));
         assert_eq!(mount_point_of("proc /proc proc rw 0 0\n"), None);

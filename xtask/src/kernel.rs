@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_behind_the_meta_package_is_its_dependency() {
+    fn kernel_package_is_the_dependency_of_the_meta_package() {
         let listing = "linux-image-cloud-amd64\n  Depends: linux-image-6.1.0-9-cloud-amd64\n";
         assert_eq!(dependency(listing).unwrap(), "linux-image-6.1.0-9-cloud-amd64");
         assert_eq!(dependency("linux-image-cloud-amd64\n"), None);

@@ -159,13 +159,13 @@ mod tests {
     const ABSENT: Need = Need::new(Probe::File("/nonexistent/tool"), &["no-such-package"]);
 
     #[test]
-    fn a_need_that_is_met_installs_nothing() {
+    fn met_requirement_installs_nothing() {
         let shell = Need::new(Probe::Program("sh"), &["no-such-package"]);
         assert_eq!(ensure(&[shell]).unwrap(), Outcome::Passed);
     }
 
     #[test]
-    fn a_tool_that_is_not_there_is_a_need() {
+    fn missing_tool_is_a_requirement() {
         assert!(!ABSENT.is_met());
         assert!(!is_installed("no-such-package"));
     }

@@ -119,7 +119,7 @@ mod tests {
     use std::rc::Rc;
 
     #[test]
-    fn a_failure_is_named_and_does_not_stop_the_others() {
+    fn failure_is_named_and_others_continue() {
         let ran = Rc::new(Cell::new(false));
         let seen = ran.clone();
         let second = move || {
@@ -133,14 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_runs_behind_a_needed_step_that_failed() {
+    fn failed_required_step_skips_later_steps() {
         let first = Step::new("first", || bail!("no")).needed();
         let error = run(&[first, Step::new("second", || panic!("must not run"))], false).unwrap_err();
         assert_eq!(error.to_string(), "failed: first");
     }
 
     #[test]
-    fn a_skipped_step_is_no_failure_but_says_why() {
+    fn skipped_step_is_no_failure_and_has_a_reason() {
         let skipped = || Ok(Outcome::Skipped("no tool".to_owned()));
         assert!(run(&[Step::new("only", skipped)], false).is_ok());
         assert_eq!(run(&[Step::new("only", skipped)], true).unwrap_err().to_string(), "failed: only");

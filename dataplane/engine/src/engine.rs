@@ -431,7 +431,7 @@ mod tests {
     use crate::model::HandoffConfig;
 
     #[test]
-    fn more_stages_and_ports_than_there_are_numbers_for_are_refused() {
+    fn too_many_stages_or_ports_are_rejected() {
         let spreading = Model::Spreading(HandoffConfig::default());
         let refused = |model: &Model, threads, ports| check(model, &model.roles(threads), ports).is_err();
         assert!(!refused(&spreading, MAX_STAGES / 2, NUMBERS - MAX_STAGES));

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_does_not_answer_is_waited_for_once_and_again_when_it_is_back() {
+    fn unresponsive_worker_is_waited_for_once_until_it_recovers() {
         let link = link();
         let first = link.post(Command::Quit);
         assert!(!link.wait(first) && link.is_stuck() && link.is_out_of_service());
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn no_port_keeps_the_punted_packets_of_others_away() {
+    fn punted_packets_are_limited_per_port() {
         let link = link();
         let packet = |from| Punted {
             context: Context::received(PortId(from), Now(0)),
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn control_is_rung_when_it_can_see_that_a_command_is_obeyed_or_a_worker_over() {
+    fn control_is_woken_after_a_command_is_handled_or_a_worker_ends() {
         let link = link();
         let number = link.post(Command::Refresh(port::PortId(0)));
         assert!(!is_rung(&link) && !link.is_done(number));
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_is_over_holds_nothing() {
+    fn ended_worker_holds_nothing() {
         let link = link();
         let number = link.post(Command::Quit);
         link.end();

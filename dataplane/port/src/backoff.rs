@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_up_to_the_longest_and_are_short_again_after_what_lasted() {
+    fn backoff_grows_to_its_maximum_and_resets_after_a_long_connection() {
         let (mut backoff, began) = (Backoff::default(), Instant::now());
         let mut next = || (backoff.begin(began) - began).as_millis();
         assert_eq!([(); 7].map(|()| next()), [100, 200, 400, 800, 1600, 2000, 2000]);

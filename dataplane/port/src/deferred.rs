@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_reason_is_shown_until_the_port_can_be_made_and_then_it_is_the_port() {
+    fn deferred_port_reports_its_last_reason_until_created() {
         let (mut now, mut engine, mut port) = (Instant::now(), FakeEngine::default(), from_try(3));
         let faulted = |text: &str| PortState::Faulted(PortFault::NotMade(text.into()));
         assert_eq!((port.status().state, port.status().place.as_str()), (faulted("try 0"), "nowhere"));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_grow_to_two_seconds_and_a_closed_port_tries_no_more() {
+    fn deferred_port_backs_off_to_two_seconds_and_stops_when_closed() {
         let (mut now, mut engine, mut port) = (Instant::now(), FakeEngine::default(), from_try(u32::MAX));
         port.handle(now, &mut engine);
         let mut longest = Duration::ZERO;

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_beyond_its_packet_adds_nothing() {
+    fn edit_beyond_its_packet_adds_nothing() {
         assert_eq!(edited(&[1; 20], &Edit::splice(12, 9, &[]).unwrap()), None);
         let mut edit = Edit::splice(0, 10, &[]).unwrap();
         edit.patch(9, &[0; 2]).unwrap();
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_go_with_a_packet_whether_it_is_edited_or_not() {
+    fn notes_follow_edited_and_unedited_packets() {
         let (mut source, mut made, mut edits) = (burst(&[1; 60]), Burst::new(), Edits::default());
         let notes = crate::Notes { tunnel: 5, class: 2, ..crate::Notes::default() };
         source.set_notes(0, notes);
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_is_left_moves_with_the_packet_whether_it_is_edited_or_not() {
+    fn offloads_follow_edited_and_unedited_packets() {
         let mut source = burst(&[1; 100]);
         source.set_offload(0, Offload::with_checksum(34, 16));
         let mut made = Burst::new();
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn the_checksum_of_a_tunnel_that_was_left_is_not_that_of_the_next() {
+    fn decapsulation_clears_the_outer_checksum_offload() {
         let mut source = burst(&[1; 110]);
         source.set_offload(0, Offload::with_checksum(34, 6));
         let (mut made, mut edits) = (Burst::new(), Edits::default());
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_was_pulled_is_edited_whole() {
+    fn pulled_head_is_edited_completely() {
         let bytes: Vec<u8> = (0..400).map(|i| (i % 251) as u8).collect();
         let region = Arc::new(Region::of_bytes(bytes.clone().into()).unwrap());
         let map = Arc::new(GuestMemory::new(vec![region.clone()]).unwrap());
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn edits_are_applied_one_after_the_other() {
+    fn edits_apply_in_order() {
         let mut relabel = Edit::splice(0, 6, &[8; 4]).unwrap();
         relabel.patch(4, &[1, 2]).unwrap();
         let chain = [Edit::splice(0, 10, &[]).unwrap(), Edit::splice(12, 0, &[9; 4]).unwrap(), relabel];
@@ -408,7 +408,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_edit_is_a_splice_and_then_patches(
+        fn edit_applies_splice_then_patches(
             frame in prop::collection::vec(any::<u8>(), 14..=HEAD),
             at in 0_usize..14,
             strip in 0_usize..20,

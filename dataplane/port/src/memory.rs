@@ -113,7 +113,7 @@ mod tests {
     use rustix::io::Errno;
 
     #[test]
-    fn nobody_changes_the_size_of_what_is_shared() {
+    fn shared_memory_cannot_be_resized() {
         let memory = Memory::new(5000).unwrap();
         assert_eq!(memory.spec.len, 8192);
         for size in [0, 4096, 1 << 20] {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_a_port_may_share_is_never_allocated() {
+    fn allocation_above_the_limit_fails() {
         for len in [MAX_MEMORY + 1, 1 << 62, u64::MAX] {
             let fault = Memory::new(len).unwrap_err().to_string();
             assert!(fault.contains("a port may share") && fault.contains("ask for fewer"), "{fault}");
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_go_with_the_connection_whatever_the_peer_keeps() {
+    fn pages_are_released_with_the_connection() {
         let memory = Memory::new(1 << 20).unwrap();
         let kept = rustix::io::dup(&memory).unwrap();
         let blocks = |file: &OwnedFd| rustix::fs::fstat(file).unwrap().st_blocks;

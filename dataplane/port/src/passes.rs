@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_is_decapsulated_looked_up_again_and_tagged() {
+    fn decapsulated_packet_is_recirculated_and_tagged() {
         let (leaving, _, verdicts) = run(40, 0, |burst, i, context, verdicts| {
             if context.stage == 0 {
                 // A mirror gets the packet as received.
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_go_round_with_a_packet() {
+    fn notes_survive_recirculation() {
         let mut classes = vec![];
         run(2, 0, |burst, i, context, verdicts| {
             let class = burst.notes(i).class;
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_of_a_packet_with_one_edit_share_it_also_when_they_have_gone_round() {
+    fn recirculated_copies_share_their_edit() {
         let (leaving, _, verdicts) = run(64, 0, |_, i, context, verdicts| {
             let strip = verdicts.edit(&Edit::splice(0, 4, &[]).unwrap());
             if context.stage == 0 {
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_do_not_go_round_for_ever() {
+    fn recirculation_is_limited() {
         let mut calls = 0;
         let (_, _, verdicts) = run(2, 0, |_, i, context, verdicts| {
             calls += 1;
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn punted_packets_are_those_that_the_pipeline_saw_and_are_bounded() {
+    fn punted_packets_match_the_pipeline_and_are_limited() {
         let (leaving, punts, verdicts) = run(10, 12, |burst, i, context, verdicts| {
             if context.stage == 0 {
                 let strip = verdicts.edit(&Edit::splice(0, 4, &[]).unwrap());

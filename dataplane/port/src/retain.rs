@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn own_memory_is_lent_up_to_a_half_and_comes_back_with_the_last_handle() {
+    fn own_buffers_are_lent_up_to_half_and_return_with_the_last_handle() {
         let (arena, mut retainer) = (Arena::new(SLOTS, 2048).unwrap(), Retainer::new(64).unwrap());
         let lender = arena.lender();
         let mut burst = burst(&arena, Some(&lender));
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_another_party_is_copied_and_goes_back_at_once() {
+    fn foreign_memory_is_copied_and_returned_at_once() {
         let (arena, mut retainer) = (Arena::new(SLOTS, 2048).unwrap(), Retainer::new(64).unwrap());
         let mut burst = burst(&arena, None);
         let packet = burst.retain::<Portable>(3, &mut retainer).unwrap();
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_outlives_its_retainer_and_leaves_no_memory_behind() {
+    fn retained_packet_outlives_its_retainer_without_leak() {
         let (arena, mut retainer) = (Arena::new(SLOTS, 2048).unwrap(), Retainer::new(64).unwrap());
         let pool = retainer.home.pool.clone();
         let packet = burst(&arena, None).retain::<Portable>(3, &mut retainer).unwrap();
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_holds_is_bounded() {
+    fn retained_packets_are_limited() {
         let (arena, mut retainer) = (Arena::new(SLOTS, 2048).unwrap(), Retainer::new(2).unwrap());
         let lender = arena.lender();
         let mut burst = burst(&arena, Some(&lender));
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_longer_than_a_buffer_is_copied_into_several() {
+    fn long_packet_is_copied_into_several_buffers() {
         let (arena, mut retainer) = (Arena::new(1, 9216).unwrap(), Retainer::new(8).unwrap());
         let whole: Vec<u8> = (0..9000).map(|i| (i % 251) as u8).collect();
         let seg = arena.slot(0).split_at(whole.len()).0;

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_both_kinds_of_association_are_read() {
+    fn addresses_of_ia_na_and_ia_ta_are_parsed() {
         let lasting =
             option(IA_NA, &[&[0; 12][..], &leased(1, 60), &option(13, &[0, 0]), &leased(2, 70)].concat());
         let passing = option(IA_TA, &[&[0; 4][..], &leased(3, 80)].concat());
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn relays_and_cut_messages_have_no_view_and_cut_options_no_address() {
+    fn relays_and_truncated_messages_are_rejected() {
         assert!(Dhcpv6::new(&[12, 0, 0, 0]).is_none() && Dhcpv6::new(&[7, 0, 0]).is_none());
         let whole = [&[7, 0, 0, 1][..], &option(IA_NA, &[&[0; 12][..], &leased(1, 60)].concat())].concat();
         for len in 4..whole.len() {
@@ -114,7 +114,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_a_view_panic(bytes in prop::collection::vec(prop_oneof![Just(0u8), 0u8..16, any::<u8>()], 0..200)) {
+        fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(prop_oneof![Just(0u8), 0u8..16, any::<u8>()], 0..200)) {
             if let Some(view) = Dhcpv6::new(&bytes) {
                 prop_assert!(view.addresses().count() <= MAX_OPTIONS);
             }

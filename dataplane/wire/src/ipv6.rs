@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn without_extensions_the_payload_follows_the_header() {
+    fn payload_follows_a_header_without_extensions() {
         let bytes = packet(6, &[0; 20]);
         let view = Ipv6::new(&bytes).unwrap();
         assert_eq!(
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn extensions_are_followed() {
+    fn extension_headers_are_skipped() {
         let mut after = vec![FRAGMENT, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         after.extend([17, 0, 0, 0, 0, 0, 0, 0]);
         let bytes = packet(HOP_BY_HOP, &after);
@@ -126,7 +126,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_a_view_panic(bytes in prop::collection::vec(prop_oneof![Just(0x60_u8), Just(0), Just(60), any::<u8>()], 0..120)) {
+        fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(prop_oneof![Just(0x60_u8), Just(0), Just(60), any::<u8>()], 0..120)) {
             if let Some(view) = Ipv6::new(&bytes) {
                 let _ = (view.payload_len(), view.source_and_destination());
                 if let Some(upper) = view.upper_layer() {

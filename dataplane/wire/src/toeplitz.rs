@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_examples() {
+    fn matches_the_published_examples() {
         let hash = Toeplitz::new(&DEFAULT_KEY);
         for (source, from, destination, to, addresses_only, with_ports) in [
             ("66.9.149.187", 2794, "161.142.100.80", 1766, 0x323e_8fc2, 0x51cc_c178),
@@ -167,7 +167,7 @@ mod tests {
         }
 
         #[test]
-        fn both_directions_meet_under_the_symmetric_key(a in any::<[u8; 4]>(), b in any::<[u8; 4]>(), p in any::<[u8; 2]>(), q in any::<[u8; 2]>()) {
+        fn symmetric_key_hashes_both_directions_equally(a in any::<[u8; 4]>(), b in any::<[u8; 4]>(), p in any::<[u8; 2]>(), q in any::<[u8; 2]>()) {
             let hash = Toeplitz::new(&SYMMETRIC_KEY);
             let there = [&a[..], &b, &p, &q].concat();
             let back = [&b[..], &a, &q, &p].concat();

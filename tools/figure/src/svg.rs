@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_round_and_within() {
+    fn ticks_are_round_and_in_range() {
         assert_eq!(Scale::linear(52.0, 0.0, 1.0).ticks(5), [0.0, 20.0, 40.0]);
         assert_eq!(Scale::linear(0.0, 0.0, 1.0).ticks(2), [0.0, 0.5, 1.0]);
         assert_eq!(Scale::linear(0.9, 0.0, 1.0).ticks(5).len(), 5);
@@ -282,14 +282,14 @@ mod tests {
     }
 
     #[test]
-    fn a_scale_runs_either_way_and_ends() {
+    fn scale_supports_both_directions_and_terminates() {
         let up = Scale::linear(10.0 / 1.1, 100.0, -100.0);
         assert_eq!((up.at(0.0), up.at(5.0).round(), up.at(99.0)), (100.0, 50.0, 0.0));
         assert!((Scale::log(0.5, 2.0, 0.0, 10.0).at(1.0) - 5.0).abs() < 1e-9);
     }
 
     #[test]
-    fn a_file_of_its_own_has_a_name_space_and_looks() {
+    fn standalone_file_has_namespace_and_style() {
         let mut drawing = Drawing::new(10.0, 10.0);
         drawing.text(1.0, 1.0, Anchor::Start, "label", "<b>");
         let text = standalone(&drawing.finish("a & b"));

@@ -74,7 +74,7 @@ mod tests {
     use port::Burst;
 
     #[test]
-    fn tags_lie_behind_the_bodies_and_each_is_its_own() {
+    fn tags_follow_bodies_and_are_distinct() {
         let mut memory = Memory::new(vec![7; 100]).unwrap();
         mem::with_kernel!(mem::copy::chosen(), K => {
             (0..BURST).for_each(|i| memory.write_tag::<K>(i, &[i as u8; TAG]));

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_read_and_printed_alike() {
+    fn rates_round_trip_as_text() {
         for text in ["10kpps", "7pps", "1.5Mpps", "2.5Gbit/s", "10Gbit/s-wire", "50% of 10GbE", "max"] {
             assert_eq!(text.parse::<Rate>().unwrap().to_string(), text);
         }
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rate_is_refused_with_examples() {
+    fn invalid_rate_is_rejected_with_examples() {
         for text in [
             "",
             "10",
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_gigabit_carries_the_known_number_of_smallest_frames() {
+    fn ten_gigabit_line_rate_is_correct_for_minimum_frames() {
         // 60 bytes without checksum are 64 bytes with it.
         let frames = Rate::Percent(100.0, 10).frames(60.0).unwrap();
         assert!((frames - 14_880_952.38).abs() < 0.01, "{frames}");

@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_and_printed_alike() {
+    fn sizes_round_trip_as_text() {
         for text in ["64", "64,512,1514", "imix", "64:7,570:4,1514:1"] {
             assert_eq!(text.parse::<Sizes>().unwrap().to_string(), text);
         }
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_of_a_file_are_read_as_they_are_kept_and_others_refused_with_the_forms() {
+    fn sizes_round_trip_in_files_and_invalid_ones_are_rejected() {
         let read = |text: &str| Sizes::read(&serde_json::from_str(text).unwrap());
         for text in ["64", "[64,512]", "\"imix\"", "{\"mix\":[[64,7],[570,4]]}"] {
             assert_eq!(serde_json::to_string(&read(text).unwrap()).unwrap(), text);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_spread_over_its_round() {
+    fn table_is_distributed_over_its_round() {
         let round = "64:2,570:1".parse::<Sizes>().unwrap().round().unwrap();
         assert_eq!(round, [64, 570, 64]);
         let simple = Sizes::Named("imix".into()).round().unwrap();

@@ -88,7 +88,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_tag_is_read_as_it_was_written_and_by_its_own_run_only(
+        fn tag_round_trips_for_its_own_run_only(
             stream in 0..MAX_STREAMS, warm_up: bool, sequence in 0..=MASK, time in 0..=MASK, key: u32, other: u32,
         ) {
             let tag = Tag { stream, warm_up, sequence, time };
@@ -97,7 +97,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bit_may_change(sequence in 0..=MASK, bit in 0..TAG * 8) {
+        fn any_flipped_bit_is_detected(sequence in 0..=MASK, bit in 0..TAG * 8) {
             let mut bytes = Tag { sequence, ..Tag::default() }.write(7);
             bytes[bit / 8] ^= 1 << (bit % 8);
             prop_assert_eq!(Tag::read(&bytes, 7), None);

@@ -75,7 +75,7 @@ fn source() -> Source {
 }
 
 #[test]
-fn whoever_calls_forwards_and_nothing_moves_before() {
+fn inline_engine_forwards_only_when_called() {
     let mut bench = Bench::new();
     let (mut source, mut meter, mut burst) = (source(), Meter::new(1, KEY), GeneratedBurst::new());
     for round in 1..=200 {
@@ -97,7 +97,7 @@ fn whoever_calls_forwards_and_nothing_moves_before() {
 }
 
 #[test]
-fn ports_go_and_the_engine_ends_while_nobody_calls() {
+fn ports_and_engine_end_without_inline_calls() {
     let mut bench = Bench::new();
     let (mut source, mut burst) = (source(), GeneratedBurst::new());
     source.fill::<Portable>(&mut burst, 1);
@@ -109,7 +109,7 @@ fn ports_go_and_the_engine_ends_while_nobody_calls() {
 }
 
 #[test]
-fn many_threads_call_while_control_changes_ports() {
+fn concurrent_inline_calls_during_port_changes() {
     let Bench { engine, inline, ports, sides } = Bench::new();
     let over = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -155,7 +155,7 @@ fn quiet(guest: &mut dyn GuestDevice) {
 }
 
 #[test]
-fn frames_that_were_all_lost_are_put_into_circulation_again() {
+fn lost_circulating_frames_are_replaced() {
     for ring in RingKind::ALL {
         let (stage, what) = (Stage::new(), ring.to_string());
         let own = config(ring, Descriptors::Single, Mode::MacSwap, false);
@@ -178,7 +178,7 @@ fn frames_that_were_all_lost_are_put_into_circulation_again() {
 }
 
 #[test]
-fn frames_circulate_however_they_lie_in_descriptors() {
+fn frames_circulate_in_every_descriptor_layout() {
     for ring in RingKind::ALL {
         for descriptors in LAYOUTS {
             for mergeable in [false, true] {
@@ -189,7 +189,7 @@ fn frames_circulate_however_they_lie_in_descriptors() {
 }
 
 #[test]
-fn a_guest_that_only_sends_fills_a_ring_of_any_length() {
+fn sending_guest_fills_rings_of_any_size() {
     for (ring, size) in [(RingKind::Split, 2), (RingKind::Packed, 7), (RingKind::PackedInOrder, 130)] {
         for descriptors in LAYOUTS {
             let stage = Stage::new();

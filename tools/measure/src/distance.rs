@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_goes_there_and_back_and_who_is_not_there_is_no_distance() {
+    fn round_trip_is_measured_and_missing_cpu_yields_none() {
         let cpus = crate::pinning::CpuPinning::here().and_then(|pinning| pinning.pair());
         if let Ok(cpus) = cpus {
             assert!(between(cpus).is_none_or(|distance| distance > 1.0), "a light year is a long way");

@@ -102,14 +102,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cpu_that_no_machine_has_is_an_error() {
+    fn pinning_to_an_invalid_cpu_fails() {
         for cpu in [CpuSet::MAX_CPU, usize::MAX] {
             assert!(matches!(pin(cpu), Err(PinningError::Pin { cpu: told, .. }) if told == cpu));
         }
     }
 
     #[test]
-    fn threads_share_a_cpu_only_where_there_are_two() {
+    fn threads_share_a_cpu_only_with_two_cpus() {
         assert!(matches!(CpuPinning::among(&[0, 2, 4, 6]), Ok(CpuPinning::Three([0, 2, 4]))));
         assert!(matches!(CpuPinning::among(&[1, 3]), Ok(CpuPinning::Two([1, 3]))));
         assert!(matches!(CpuPinning::among(&[1]), Err(PinningError::TooFew(1))));

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fingerprint_is_the_published_hash() {
+    fn fingerprint_matches_published_fnv1a() {
         assert_eq!(fingerprint(START, b""), 0xcbf2_9ce4_8422_2325);
         assert_eq!(fingerprint(START, b"a"), 0xaf63_dc4c_8601_ec8c);
         assert_eq!(fingerprint(fingerprint(START, b"foo"), b"bar"), 0x8594_4171_f739_67e8);

@@ -80,27 +80,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_median_is_the_middle_or_between_the_two() {
+    fn median_of_odd_and_even_counts() {
         assert_eq!(median(&mut []), None);
         assert_eq!(median(&mut [3.0, 1.0, 9.0]), Some(3.0));
         assert_eq!(median(&mut [3.0, 1.0, 9.0, 4.0]), Some(3.5));
     }
 
     #[test]
-    fn few_pairs_give_no_interval() {
+    fn too_few_pairs_yield_no_interval() {
         assert_eq!(interval(&[1.0; MIN_SAMPLES - 1], 1), None);
         let same = interval(&[1.0; MIN_SAMPLES], 1).expect("six are enough");
         assert_eq!((same.median, same.low, same.high), (1.0, 1.0, 1.0));
     }
 
     #[test]
-    fn an_interval_is_the_same_for_a_seed() {
+    fn interval_is_reproducible_by_seed() {
         let values: Vec<f64> = (0..30).map(|n| f64::from(n * 7 % 11)).collect();
         assert_eq!(interval(&values, 5), interval(&values, 5));
     }
 
     #[test]
-    fn a_ratio_of_two_is_two_whatever_the_outliers() {
+    fn ratio_is_robust_against_outliers() {
         let mut logarithms = vec![2_f64.ln(); 30];
         (logarithms[3], logarithms[9]) = (-5.0, 5.0);
         let found = ratio(&logarithms, 1).expect("thirty are enough");
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_apart_have_the_ratio_of_their_medians_and_an_interval_around_it() {
+    fn disjoint_samples_yield_the_ratio_of_medians() {
         let a: Vec<f64> = (0..20).map(|n| 10.0 + f64::from(n % 5)).collect();
         let b: Vec<f64> = a.iter().rev().map(|value| value * 3.0).collect();
         let found = ratio_of_medians(&a, &b, 1).expect("twenty are enough");
@@ -121,7 +121,7 @@ mod tests {
 
     /// Checks the coverage: about 95 % of the intervals should contain the known median.
     #[test]
-    fn intervals_hold_the_true_median_about_as_often_as_they_say() {
+    fn intervals_have_their_nominal_coverage() {
         let mut random = fastrand::Rng::with_seed(7);
         let held = (0..200)
             .filter(|seed| {

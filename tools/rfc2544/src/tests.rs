@@ -108,7 +108,7 @@ fn round(plan: &Plan, model: &mut Model) -> Round {
 }
 
 #[test]
-fn a_known_capacity_is_found_within_the_precision_from_below() {
+fn search_finds_a_known_capacity_from_below() {
     for capacity in [10e6, 9.99e6, 3e6, 1_234_567.0, 50_000.0] {
         let round = round(&plan(&[Test::Throughput]), &mut Model::new(capacity, 10e6));
         let (ndr, pdr) = (round.ndr.unwrap(), round.pdr.unwrap());
@@ -121,7 +121,7 @@ fn a_known_capacity_is_found_within_the_precision_from_below() {
 }
 
 #[test]
-fn a_switch_that_always_loses_has_no_rate_without_loss_but_one_with() {
+fn lossy_switch_has_a_pdr_but_no_ndr() {
     let mut model = Model { leaks: 0.001, ..Model::new(2e6, 10e6) };
     let round = round(&plan(&[Test::Throughput, Test::Latency]), &mut model);
     assert_eq!((round.ndr.unwrap().pps, round.ndr.unwrap().bound), (0.0, Bound::Switch));
@@ -131,7 +131,7 @@ fn a_switch_that_always_loses_has_no_rate_without_loss_but_one_with() {
 }
 
 #[test]
-fn where_the_generator_is_the_limit_the_switch_does_at_least_that() {
+fn generator_limit_is_a_lower_bound() {
     let ceiling = Some("10Mpps".to_owned());
     let short = Plan { ceiling, ..plan(&[Test::Throughput]) };
     let found = round(&short, &mut Model::new(f64::INFINITY, 6e6)).ndr.unwrap();
@@ -147,7 +147,7 @@ fn where_the_generator_is_the_limit_the_switch_does_at_least_that() {
 }
 
 #[test]
-fn a_generator_that_falls_short_by_less_than_the_precision_bounds_nothing() {
+fn shortfall_below_the_precision_is_no_bound() {
     let rules =
         search::Rules { ceiling: 1e6, of_generator: false, precision: 0.01, tries: Tries::of(1, 0.5) };
     let counters =
@@ -164,7 +164,7 @@ fn a_generator_that_falls_short_by_less_than_the_precision_bounds_nothing() {
 }
 
 #[test]
-fn one_disturbance_does_not_decide_where_there_are_several_tries() {
+fn one_disturbed_try_does_not_decide() {
     let mut far = 0;
     for seed in 0..50 {
         let random = fastrand::Rng::with_seed(seed);
@@ -178,7 +178,7 @@ fn one_disturbance_does_not_decide_where_there_are_several_tries() {
 }
 
 #[test]
-fn where_most_trials_are_disturbed_a_part_that_may_pass_finds_the_rate_all_the_same() {
+fn pass_fraction_tolerates_disturbed_trials() {
     let mut far = 0;
     for seed in 0..50 {
         let random = fastrand::Rng::with_seed(seed);
@@ -193,14 +193,14 @@ fn where_most_trials_are_disturbed_a_part_that_may_pass_finds_the_rate_all_the_s
 }
 
 #[test]
-fn how_many_must_pass_follows_from_the_part() {
+fn required_passes_follow_from_the_fraction() {
     let enough = |most, agree| Tries::of(most, agree).enough;
     assert_eq!([1, 2, 3, 4, 5].map(|most| enough(most, 0.5)), [1, 2, 2, 3, 3]);
     assert_eq!([0.0, 0.25, 0.99, 1.0].map(|agree| enough(10, agree)), [1, 3, 10, 10]);
 }
 
 #[test]
-fn loss_goes_down_in_tens_until_two_rates_lose_nothing() {
+fn loss_test_steps_down_until_two_rates_lose_nothing() {
     let rows = round(&plan(&[Test::Loss]), &mut Model::new(7.5e6, 10e6)).loss;
     assert_eq!(rows.iter().map(|row| row.percent).collect::<Vec<_>>(), [100.0, 90.0, 80.0, 70.0, 60.0]);
     assert!((rows[0].loss - 0.25).abs() < 1e-6 && rows[3].loss == 0.0, "{rows:?}");
@@ -209,7 +209,7 @@ fn loss_goes_down_in_tens_until_two_rates_lose_nothing() {
 }
 
 #[test]
-fn the_longest_burst_is_what_the_switch_holds() {
+fn longest_burst_equals_the_buffer_of_the_switch() {
     for holds in [1000, 1, 300_000] {
         let mut model = Model { holds, ..Model::new(1e6, 1e6) };
         let row = round(&plan(&[Test::BackToBack]), &mut model).back_to_back.unwrap();
@@ -222,7 +222,7 @@ fn the_longest_burst_is_what_the_switch_holds() {
 }
 
 #[test]
-fn a_burst_that_had_to_wait_has_failed() {
+fn delayed_burst_fails() {
     let counters =
         TrialCounters { seconds: 1.0, sent: 64, received: 64, waits: 1, ..TrialCounters::default() };
     let rules = burst::Rules { longest: 64, precision: 0.01, tries: Tries::of(1, 0.5) };
@@ -230,7 +230,7 @@ fn a_burst_that_had_to_wait_has_failed() {
 }
 
 #[test]
-fn latency_is_taken_at_parts_of_the_throughput_without_loss() {
+fn latency_is_measured_at_fractions_of_the_ndr() {
     let round = round(&plan(&ALL), &mut Model::new(1e6, 10e6));
     let ndr = round.ndr.unwrap().pps;
     let asked: Vec<f64> = round.latency.iter().map(|row| row.asked_pps / ndr).collect();
@@ -239,7 +239,7 @@ fn latency_is_taken_at_parts_of_the_throughput_without_loss() {
 }
 
 #[test]
-fn a_load_that_the_generator_just_managed_once_has_not_passed() {
+fn load_reached_once_by_the_generator_does_not_pass() {
     let rules = search::Rules { ceiling: 1e6, of_generator: true, precision: 0.01, tries: Tries::of(3, 0.5) };
     let counters = |late| TrialCounters {
         seconds: 1.0,
@@ -259,7 +259,7 @@ fn a_load_that_the_generator_just_managed_once_has_not_passed() {
 }
 
 #[test]
-fn a_generator_at_its_limit_does_not_time_the_switch() {
+fn latency_is_not_measured_at_the_generator_limit() {
     let plan = Plan { tries: 3, ..plan(&ALL) };
     let (mut test_run, mut model, mut stalls) = (TestRun::new(plan), Model::new(20e6, 10e6), 2);
     while let Some(step) = test_run.next() {
@@ -284,7 +284,7 @@ fn a_generator_at_its_limit_does_not_time_the_switch() {
 }
 
 #[test]
-fn a_size_that_never_comes_back_is_left_out_and_told() {
+fn size_without_return_traffic_is_skipped_with_a_note() {
     let plan = Plan { sizes: vec![Sizes::Fixed(64), Sizes::Fixed(1518)], ..plan(&ALL) };
     let (mut test_run, mut model) = (TestRun::new(plan), Model::new(1e6, 10e6));
     while let Some(step) = test_run.next() {
@@ -302,7 +302,7 @@ fn a_size_that_never_comes_back_is_left_out_and_told() {
 }
 
 #[test]
-fn a_partial_result_is_the_sum_of_what_there_is() {
+fn partial_result_sums_completed_trials() {
     let (plan, mut model) = (Plan { rounds: 2, ..plan(&ALL) }, Model::new(1e6, 10e6));
     let mut test_run = TestRun::new(plan);
     for _ in 0..8 {
@@ -328,7 +328,7 @@ fn first_trials(plan: &Plan, model: &mut Model, trials: usize) -> Results {
 }
 
 #[test]
-fn a_search_that_was_ended_is_marked_until_its_bounds_have_met() {
+fn interrupted_search_is_marked_until_complete() {
     let (plan, capacity) = (plan(&ALL), 3e6);
     let mut model = Model::new(capacity, 10e6);
     let whole = run(&plan, &mut model);
@@ -360,7 +360,7 @@ fn a_search_that_was_ended_is_marked_until_its_bounds_have_met() {
 }
 
 #[test]
-fn a_search_that_ended_at_nothing_says_that_there_is_no_latency() {
+fn search_ending_at_zero_reports_no_latency() {
     let mut model = Model { leaks: 0.001, ..Model::new(2e6, 10e6) };
     let found = results(&run(&plan(&ALL), &mut model));
     assert!(found.notes.iter().any(|note| note.contains("no NDR was found")), "{:?}", found.notes);
@@ -368,7 +368,7 @@ fn a_search_that_ended_at_nothing_says_that_there_is_no_latency() {
 }
 
 #[test]
-fn a_round_whose_search_was_ended_is_no_sample() {
+fn interrupted_round_is_no_sample() {
     let plan = Plan { rounds: 2, ..plan(&[Test::Throughput]) };
     let (mut model, one) = (Model::new(3e6, 10e6), Plan { rounds: 1, ..plan.clone() });
     let trials = run(&one, &mut model).trials().len();
@@ -407,7 +407,7 @@ fn file(plan: &Plan, test_run: &TestRun) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_kept_goes_on_wherever_it_was_cut() {
+fn truncated_checkpoint_resumes() {
     let plan = Plan { rounds: 2, tries: 3, ..plan(&ALL) };
     let whole = run(&plan, &mut Model::new(1_234_567.0, 10e6));
     let bytes = file(&plan, &whole);
@@ -426,7 +426,7 @@ fn what_was_kept_goes_on_wherever_it_was_cut() {
 }
 
 #[test]
-fn other_arguments_another_machine_and_other_files_are_refused() {
+fn foreign_checkpoint_is_rejected() {
     let plan = plan(&ALL);
     let test_run = run(&plan, &mut Model::new(1e6, 10e6));
     let bytes = file(&plan, &test_run);
@@ -452,7 +452,7 @@ fn other_arguments_another_machine_and_other_files_are_refused() {
 }
 
 #[test]
-fn a_file_goes_on_with_more_rounds_and_not_with_fewer() {
+fn checkpoint_resumes_with_more_rounds_only() {
     let one = plan(&ALL);
     let bytes = file(&one, &run(&one, &mut Model::new(1_234_567.0, 10e6)));
     let three = Plan { rounds: 3, ..plan(&ALL) };
@@ -473,7 +473,7 @@ fn a_file_goes_on_with_more_rounds_and_not_with_fewer() {
 }
 
 #[test]
-fn results_are_read_as_they_were_written() {
+fn results_round_trip() {
     let results = results(&run(&plan(&ALL), &mut Model::new(1e6, 10e6)));
     let text = serde_json::to_string(&results).unwrap();
     assert_eq!(serde_json::from_str::<Results>(&text).unwrap(), results);
@@ -498,7 +498,7 @@ fn rounds(capacity: f64, seed: u64) -> Results {
 }
 
 #[test]
-fn a_difference_beyond_chance_is_told_from_one_that_is_not() {
+fn significant_difference_is_detected() {
     let ndr = |a: &Results, b: &Results| {
         let comparison = compare(a, b).unwrap();
         comparison.figures.into_iter().find(|figure| figure.what == "NDR").unwrap()
@@ -526,7 +526,7 @@ fn results_of_other_topologies_and_sizes_are_not_compared() {
 }
 
 #[test]
-fn a_plan_is_judged_word_by_word() {
+fn plan_fields_are_validated() {
     let told = |plan: Plan| plan.validate().unwrap_err().to_string();
     let good = plan(&ALL);
     good.validate().unwrap();
@@ -542,7 +542,7 @@ fn a_plan_is_judged_word_by_word() {
 
 proptest! {
     #[test]
-    fn any_switch_and_any_generator_come_to_an_end(
+    fn search_terminates_for_any_switch_and_generator(
         capacity in 1.0..2e7f64, generator in 1e3..2e7f64, holds in 0..10_000_000u64, disturbed in 0..100u32,
         leaks in 0.0..0.5f64, tries in 1..4u32, seed: u64,
     ) {
@@ -559,7 +559,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_end_in_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let _ = Checkpoint::read(&bytes);
         let mut line = b"{\"kept\":".to_vec();
         line.extend(bytes);

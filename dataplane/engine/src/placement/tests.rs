@@ -22,7 +22,7 @@ fn said(plan: &Plan) -> String {
 }
 
 #[test]
-fn workers_take_every_core_before_a_sibling_and_cpu_0_last() {
+fn workers_use_all_cores_before_siblings_and_cpu_0_last() {
     let machine = machine(&server(1, 4), 8);
     let requirements = Requirements { stages: workers(8), pattern: Pattern::Auto, ..Requirements::default() };
     assert_eq!(cpus(&machine, &requirements), [1, 2, 3, 4, 5, 6, 7, 0]);
@@ -31,7 +31,7 @@ fn workers_take_every_core_before_a_sibling_and_cpu_0_last() {
 }
 
 #[test]
-fn workers_are_near_the_node_that_packets_come_from_and_what_is_far_is_told() {
+fn workers_prefer_the_receiving_node_and_others_are_noted() {
     let machine = machine(&server(2, 2), 8);
     let requirements =
         Requirements { stages: workers(3), pattern: Pattern::Auto, near: Some(1), ..Requirements::default() };
@@ -41,7 +41,7 @@ fn workers_are_near_the_node_that_packets_come_from_and_what_is_far_is_told() {
 }
 
 #[test]
-fn isolated_cpus_come_first_and_forbidden_ones_never() {
+fn isolated_cpus_are_preferred_and_forbidden_ones_skipped() {
     let root = tree(&server(1, 4));
     write(root.path(), "devices/system/cpu/isolated", "3");
     let machine = Machine::read(root.path(), &[0, 1, 3]);
@@ -50,7 +50,7 @@ fn isolated_cpus_come_first_and_forbidden_ones_never() {
 }
 
 #[test]
-fn a_list_of_cpus_wins_and_one_that_cannot_be_used_is_refused() {
+fn cpu_list_takes_precedence_and_unusable_cpus_are_rejected() {
     let machine = machine(&server(1, 4), 4);
     let requirements =
         |cpus: &[usize]| Requirements { stages: workers(2), cpus: cpus.to_vec(), ..Requirements::default() };
@@ -62,7 +62,7 @@ fn a_list_of_cpus_wins_and_one_that_cannot_be_used_is_refused() {
 }
 
 #[test]
-fn more_threads_than_cpus_share_and_are_told_so() {
+fn excess_threads_share_cpus_with_a_note() {
     let machine = machine(TWO_CORES, 2);
     let plan = plan(&machine, &Requirements { stages: workers(3), ..Requirements::default() }).unwrap();
     assert_eq!(said(&plan), "worker 0@1 worker 1@0 worker 2@1");
@@ -70,7 +70,7 @@ fn more_threads_than_cpus_share_and_are_told_so() {
 }
 
 #[test]
-fn each_pattern_joins_what_its_name_says() {
+fn each_pattern_combines_its_stages() {
     let machine = machine(&server(1, 8), 16);
     for (pattern, stages, expected) in [
         (Pattern::Separate, pipeline(1, 1, 1), "rx 0@1 classify 0@2 tx 0@3"),
@@ -87,7 +87,7 @@ fn each_pattern_joins_what_its_name_says() {
 }
 
 #[test]
-fn quasi_io_without_siblings_takes_turns_on_one_cpu() {
+fn quasi_io_without_siblings_shares_one_cpu() {
     let machine = machine(TWO_CORES, 2);
     let requirements =
         Requirements { stages: pipeline(1, 1, 1), pattern: Pattern::QuasiIo, ..Requirements::default() };
@@ -97,7 +97,7 @@ fn quasi_io_without_siblings_takes_turns_on_one_cpu() {
 }
 
 #[test]
-fn auto_joins_all_where_io_would_not_fit_and_says_why() {
+fn auto_falls_back_to_all_with_a_note() {
     let machine = machine(TWO_CORES, 2);
     let requirements =
         Requirements { stages: pipeline(2, 2, 2), pattern: Pattern::Auto, ..Requirements::default() };
@@ -113,7 +113,7 @@ proptest! {
     /// For any input: every role occurs once, only on CPUs that may be used, and no CPU has two threads while one is
     /// free, except with a pattern that requires it.
     #[test]
-    fn every_role_has_one_thread_and_threads_share_only_when_they_must(
+    fn each_role_has_one_thread_and_cpus_are_shared_only_if_needed(
         rtc in 0_usize..6, rx in 0_usize..5, worker in 0_usize..5, tx in 0_usize..5,
         pattern in 0_usize..7, packages in 1_usize..3, cores in 1_usize..4, near in 0_usize..3,
     ) {
@@ -139,7 +139,7 @@ fn queue(text: &str) -> QueueName {
 }
 
 #[test]
-fn a_queues_name_is_a_port_with_or_without_a_pair() {
+fn queue_name_is_a_port_with_optional_pair() {
     assert_eq!(queue("red"), QueueName { port: "red".into(), pair: None });
     assert_eq!(queue("red.3"), QueueName { port: "red".into(), pair: Some(3) });
     assert_eq!((queue("a.0").pair, queue("a.0.1").pair), (None, Some(1)));
@@ -148,7 +148,7 @@ fn a_queues_name_is_a_port_with_or_without_a_pair() {
 }
 
 #[test]
-fn a_rule_for_a_pair_wins_and_what_is_isolated_has_its_worker_to_itself() {
+fn pair_rule_takes_precedence_and_isolated_queues_have_their_own_worker() {
     let affinity = QueueAffinity::arrange(
         4,
         &[(queue("red"), 0), (queue("red.1"), 1)],
@@ -164,7 +164,7 @@ fn a_rule_for_a_pair_wins_and_what_is_isolated_has_its_worker_to_itself() {
 }
 
 #[test]
-fn rules_that_cannot_be_kept_are_refused_with_the_reason() {
+fn conflicting_rules_are_rejected_with_a_reason() {
     let arrange = |workers, queues: &[(&str, usize)], isolated: &[&str]| {
         let queues: Vec<_> = queues.iter().map(|(name, worker)| (queue(name), *worker)).collect();
         let isolated: Vec<_> = isolated.iter().map(|name| queue(name)).collect();

@@ -68,20 +68,20 @@ mod tests {
     }
 
     #[test]
-    fn workers_that_run_to_completion_have_everything_and_no_hops() {
+    fn run_to_completion_has_no_handoff_queues() {
         let layout = layout(&Model::RunToCompletion, 2);
         assert_eq!((layout.rx_stages.len(), layout.connections().count()), (2, 0));
     }
 
     #[test]
-    fn who_spreads_is_joined_to_every_worker() {
+    fn each_spreader_is_connected_to_every_worker() {
         let layout = layout(&Model::Spreading(HandoffConfig::default()), 2);
         assert_eq!((&layout.rx_stages[..], &layout.spreaders[..]), (&[0, 2][..], &[1, 3][..]));
         assert_eq!(layout.connections().collect::<Vec<_>>(), [(1, 0), (1, 2), (3, 0), (3, 2)]);
     }
 
     #[test]
-    fn stages_are_joined_in_the_order_of_the_work() {
+    fn stages_are_connected_in_pipeline_order() {
         let io = Roles { rx: true, work: false, tx: true };
         let roles = vec![io, Roles::only(Role::Work), Roles::only(Role::Work)];
         let layout =

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_read_as_the_kernel_lays_it_out() {
+    fn header_matches_the_kernel_layout() {
         let plain = header(&[(0, 160), (12, 60), (16, 64), (20, USER)], &[(24, 82)]);
         assert_eq!(Entry::parse(plain), Entry { next: 160, here: 60, len: 64, frame: 82, tag: None });
         let tagged = header(&[(20, USER | VLAN), (32, 0x2007)], &[(36, 0x88a8)]);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_lie_outside_of_a_block_is_nothing() {
+    fn offset_outside_the_block_is_none() {
         let region = Region::heap(0, 0, 4 * u64::from(BLOCK));
         let blocks = Blocks::new(Arc::new(GuestMemory::new(vec![Arc::new(region)]).unwrap()), 4);
         assert!(blocks.entry(3, BLOCK - 48).is_some() && blocks.entry(3, BLOCK - 47).is_none());
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_goes_back_between_the_addresses_and_the_type() {
+    fn tag_is_reinserted_after_the_addresses() {
         let mut head: Vec<u8> = (0..20).collect();
         head.splice(0..0, [0; 4]);
         put_tag(&mut head, (0x8100, 0x6007));

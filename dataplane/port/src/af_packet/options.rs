@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_out_of_range_is_refused() {
+    fn out_of_range_options_are_rejected() {
         let options = Options::new(Place { interface: "eth0".to_owned(), netns: None });
         assert_eq!(options.check(), Ok(()));
         for blocks in [0, 3, 4097] {

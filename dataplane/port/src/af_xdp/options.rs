@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_range_is_refused_with_its_remedy() {
+    fn out_of_range_options_are_rejected_with_a_remedy() {
         assert_eq!(with(|_| ()), Ok(()));
         for ring in [0, 64, 1000, 65_535] {
             let error = with(|o| o.ring = ring).unwrap_err().to_string();

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_without_af_xdp_is_one_clear_error() {
+    fn kernel_without_af_xdp_yields_one_error() {
         let error = no_socket(&options().place, Errno::AFNOSUPPORT).to_string();
         assert!(error.contains("this kernel has no AF_XDP sockets, so eth0"), "{error}");
         assert!(error.contains("write kind = \"af_packet\""), "{error}");
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_binding_says_becomes_a_reason_and_a_remedy() {
+    fn bind_errors_have_reason_and_remedy() {
         let taken = not_bound(&options(), 3, Errno::BUSY).to_string();
         assert!(taken.contains("eth0 has an AF_XDP socket of another program at queue 3"), "{taken}");
         let none = not_bound(&options(), 9, Errno::INVAL).to_string();

@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_of_the_bursts_own_keeps_its_head_when_heads_are_loaded_behind_it() {
+    fn own_packet_keeps_its_head_when_later_heads_load() {
         let mut burst = Burst::new();
         burst.begin(0);
         assert!(burst.push_own(&bytes(60)) && burst.push_own(&bytes(61)));
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_in_buffers_is_read_like_any_other_and_taken_as_it_was_received() {
+    fn pool_packet_reads_like_others_and_is_taken_as_received() {
         let mut cache = cache(500);
         let mut burst = Burst::new();
         for len in [1, 60, 128, 129, 308, 309, 436, 437, 2000] {
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_of_packets_that_were_filtered_out_are_no_other_packets() {
+    fn filtered_packets_keep_their_buffers_apart() {
         let (mut cache, mut burst) = (cache(500), Burst::new());
         burst.begin(0);
         load(&mut cache, &mut burst, &bytes(60));
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_taken_is_unloaded() {
+    fn untaken_buffers_are_freed() {
         let mut burst = Burst::new();
         let mut tight = cache(HEADROOM as u16 + 100);
         burst.begin(0);
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_copied_piece_by_piece_is_the_whole_frame() {
+    fn piecewise_copy_yields_the_whole_frame() {
         let (mut cache, mut burst) = (cache(300), Burst::new());
         burst.begin(0);
         load(&mut cache, &mut burst, &bytes(1000));

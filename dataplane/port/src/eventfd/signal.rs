@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn every_signal_counts_however_many_there_are() {
+    fn signals_are_counted_exactly() {
         let event = eventfd(0, EventfdFlags::empty()).unwrap();
         let many = 20 * MIN_COMPLETIONS.cast_unsigned();
         (0..many).for_each(|_| signal(event.as_fd()));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_context_signals_count_too() {
+    fn signals_count_without_an_aio_context() {
         let event = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
         (0..3).for_each(|_| ask_and_write(event.as_fd()));
         assert_eq!(take(&event), 3);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_ends_leaves_its_context_to_nobody() {
+    fn ending_thread_destroys_its_aio_context() {
         let event = eventfd(0, EventfdFlags::empty()).unwrap();
         for _ in 0..4 {
             std::thread::scope(|s| {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_who_holds_the_descriptor_can_make_a_signal_wait() {
+    fn signal_never_blocks_whatever_the_peer_does_to_the_eventfd() {
         const ROUNDS: usize = 20_000;
         let event = eventfd(0, EventfdFlags::empty()).unwrap();
         let (signals, done) = (AtomicU64::new(0), AtomicBool::new(false));

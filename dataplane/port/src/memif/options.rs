@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_range_is_refused_with_what_is_possible() {
+    fn out_of_range_options_are_rejected_with_the_range() {
         assert!(with(|_| ()).is_ok());
         for size in [0, 64, 1000, 32768] {
             assert!(matches!(with(|o| o.ring_size = size), Err(MemifError::RingSize(s)) if s == size));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_what_a_message_can_carry_and_are_never_printed() {
+    fn secrets_fit_a_message_and_are_not_printed() {
         assert!(Secret::new("").is_none() && Secret::new("a\0b").is_none());
         assert!(Secret::new(&"x".repeat(25)).is_none());
         let secret = Secret::new(&"x".repeat(24)).unwrap();

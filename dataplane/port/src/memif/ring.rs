@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_lies_on_sixteen_bytes_and_inside() {
+    fn ring_must_be_aligned_and_inside_its_region() {
         assert_eq!(Ring::bytes(10), 128 + 16 * 1024);
         assert!(ring(10, 160).is_ok());
         assert_eq!(ring(10, 8).unwrap_err(), RingFault::Place);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_lie_where_the_protocol_has_them() {
+    fn field_offsets_match_the_protocol() {
         let ring = ring(2, 0).unwrap();
         ring.lay_out();
         ring.publish::<Client>(0x0102);
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_that_is_going_to_sleep_sees_what_came_last() {
+    fn receiver_sees_the_last_entry_before_sleeping() {
         let ring = ring(2, 0).unwrap();
         ring.lay_out();
         assert!(!ring.wants_interrupt());

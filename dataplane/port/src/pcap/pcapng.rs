@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_that_claims_less_than_any_has_is_refused_in_either_byte_order() {
+    fn block_below_the_minimum_length_is_rejected_in_both_byte_orders() {
         for big_endian in [false, true] {
             let word = |n: u32| if big_endian { n.to_be_bytes() } else { n.to_le_bytes() };
             let header = [0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28].map(word).concat();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_not_read_that_is_longer_than_any() {
+    fn block_above_the_maximum_length_is_not_read() {
         let block = |len: u32| [section(), [0x1234_5678, len].map(u32::to_le_bytes).concat()].concat();
         assert_eq!(refused(&block(MAX_BLOCK as u32 + 4)), (28, "a block of more than 16 MiB"));
         let mut found = Collected::default();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_of_a_section_are_counted() {
+    fn interfaces_per_section_are_limited() {
         let interface = [1_u32, 20, 1, 0, 20].map(u32::to_le_bytes).concat();
         let file = |n: usize| [section(), interface.repeat(n)].concat();
         validate(&mut Window::new(&*file(MAX_INTERFACES), 1 << 20), &mut Collected::default()).unwrap();
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_count_in_powers_of_ten_and_of_two_and_from_anywhere() {
+    fn clock_resolution_and_offset_are_applied() {
         let at = |resolution, offset, ticks: u64| {
             Clock { resolution, offset }.nanoseconds((ticks >> 32) as u32, ticks as u32)
         };

@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_ordinary_file_is_refused_and_not_waited_for() {
+    fn special_files_are_rejected_without_blocking() {
         let dir = tempfile::tempdir().unwrap();
         let pipe = dir.path().join("pipe");
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
@@ -246,14 +246,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_beyond_the_limit_of_bytes_is_refused_by_its_length() {
+    fn file_above_the_size_limit_is_rejected() {
         let dir = tempfile::tempdir().unwrap();
         let error = Recording::read(hole(dir.path(), "x", MAX_BYTES + 1)).unwrap_err();
         assert!(matches!(error, PcapError::Large(_, len) if len == MAX_BYTES + 1), "{error}");
     }
 
     #[test]
-    fn a_hole_is_refused_after_a_bounded_number_of_empty_records() {
+    fn empty_records_are_limited() {
         let dir = tempfile::tempdir().unwrap();
         let path = hole(dir.path(), "x", MAX_BYTES);
         let mut file = Counted(std::fs::File::open(&path).unwrap(), 0);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_counted_up_to_the_limit() {
+    fn packet_count_is_limited() {
         let limits = Limits { packets: 3, short: 1 };
         let of = |lens: &[u32]| {
             let file = [header(), lens.iter().flat_map(|len| record(*len)).collect()].concat();
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_packets_hold_takes_memory() {
+    fn memory_use_is_that_of_the_packets() {
         let (empty_block, block) = ([0_u8; 4], |kind: u32, body: &[u8]| {
             let len = (body.len() as u32 + 12).to_le_bytes();
             [&kind.to_le_bytes(), &len[..], body, &len].concat()

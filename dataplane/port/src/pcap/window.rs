@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_is_seen_once_and_no_more_than_asked_for_is_kept() {
+    fn each_byte_is_read_once_within_the_window() {
         let file: Vec<u8> = (0..10_000_u32).map(|i| (i * 7) as u8).collect();
         for chunk in [1, 3, 64, 20_000] {
             let (mut window, mut seen) = (Window::new(&*file, chunk), Vec::<u8>::new());

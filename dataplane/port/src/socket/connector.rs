@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_over_tcp_comes_about_while_nobody_waits_for_it() {
+    fn tcp_connection_completes_in_the_background() {
         let (listener, address) = loopback();
         let mut connector = Connector::connect(SocketAddress::Tcp(address), Instant::now()).unwrap();
         let _socket = accepted(&mut connector);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_door_that_nobody_opens_is_knocked_at_again_and_says_why() {
+    fn refused_connection_is_retried_and_its_error_kept() {
         let (listener, address) = loopback();
         drop(listener);
         let mut now = Instant::now();
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_door_at_an_address_lets_one_in_and_turns_others_away() {
+    fn listener_accepts_one_peer_and_closes_others() {
         let (listener, address) = loopback();
         assert!(matches!(Connector::listen(SocketAddress::Tcp(address)), Err(ListenError::Taken(_))));
         drop(listener);
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_of_another_machine_is_refused_by_name() {
+    fn remote_listen_address_is_rejected() {
         // A documentation network (RFC 5737).
         let address: SocketAddr = "203.0.113.77:5555".parse().unwrap();
         assert!(matches!(Connector::listen(SocketAddress::Tcp(address)), Err(ListenError::NotHere(_))));

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_reason_has_its_remedy() {
+    fn every_error_has_a_remedy() {
         let (path, address) = (PathBuf::from("/x"), SocketAddr::from(([127, 0, 0, 1], 80)));
         let errors = [
             ListenError::of_file(&path, Errno::ACCESS),

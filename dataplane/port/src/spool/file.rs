@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_not_followed_and_what_it_leads_to_is_kept() {
+    fn symlink_is_not_followed() {
         let (dir, dear, output) = folder();
         for target in [dear.clone(), dir.path().join("new")] {
             symlink(&target, &output.path).unwrap();
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_a_second_name_is_kept() {
+    fn hard_linked_file_is_not_overwritten() {
         let (_dir, dear, output) = folder();
         std::fs::hard_link(&dear, &output.path).unwrap();
         let said = output.create().unwrap_err();
@@ -202,7 +202,7 @@ mod tests {
 
     /// Requires root, to change the owner.
     #[test]
-    fn a_file_of_another_user_is_kept() {
+    fn foreign_file_is_not_overwritten() {
         let (_dir, dear, mut output) = folder();
         if std::os::unix::fs::chown(&dear, Some(65_534), None).is_ok() {
             output.path = dear.clone();
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_ones_own_is_emptied_and_a_new_one_is_made() {
+    fn own_file_is_truncated_and_a_missing_one_created() {
         let (_dir, dear, output) = folder();
         assert_eq!(output.create().unwrap().metadata().unwrap().len(), 0);
         let output = Output { path: dear, overwrite: true };
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_is_refused_and_not_waited_for() {
+    fn pipe_is_rejected_without_blocking() {
         let (_dir, _, output) = folder();
         rustix::fs::mkfifoat(rustix::fs::CWD, &output.path, rustix::fs::Mode::RWXU).unwrap();
         assert!(matches!(output.create(), Err(CreateError::NoFile(_))));

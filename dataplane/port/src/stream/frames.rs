@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_whole_with_its_last_byte() {
+    fn frame_is_complete_with_its_last_byte() {
         assert_eq!(of(3, u32::MAX), Ok(Front::Partial(1)), "not a length yet");
         assert_eq!(of(4, 60), Ok(Front::Partial(60)));
         assert_eq!(of(63, 60), Ok(Front::Partial(1)));
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_short_is_told_and_what_is_too_long_ends_everything() {
+    fn short_frame_is_reported_and_a_long_one_is_a_fault() {
         assert_eq!(of(4, 0), Ok(Front::Short(0)));
         assert_eq!(of(100, 13), Ok(Front::Short(13)));
         assert_eq!(of(100, 14), Ok(Front::Frame(14)));

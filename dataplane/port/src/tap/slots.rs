@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_begins_on_a_line_of_its_own_set_and_the_longest_fits_with_a_byte_more() {
+    fn slots_use_all_cache_sets_and_fit_a_maximum_frame() {
         let slots = Slots::new().unwrap();
         let frames: Vec<_> = (0..64).map(|i| slots.whole(i).split_at(OFFLOAD_HEADER).1).collect();
         assert!(frames.iter().all(|frame| frame.addr() % LINE == 0 && frame.len() > MAX_FRAME));
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_back_last_is_used_first() {
+    fn slots_are_reused_last_in_first_out() {
         let mut slots = Slots::new().unwrap();
         let all: Vec<_> = std::iter::from_fn(|| slots.take()).collect();
         assert_eq!(all, (0..SLOTS as u16).collect::<Vec<_>>());

@@ -118,7 +118,7 @@ mod tests {
     use std::time::Instant;
 
     #[test]
-    fn both_rings_of_a_front_end_come_to_run() {
+    fn both_rings_of_a_front_end_start() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let offer = Offer {

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_feature_without_what_it_needs_is_not_accepted() {
+    fn feature_without_its_dependency_is_not_accepted() {
         let all = ALL | Features::MRG_RXBUF | Features::VERSION_1;
         assert_eq!(acceptable(Features(all)), Features(all));
         for (missing, gone) in [
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_looked_after_until_none_says_anything() {
+    fn headers_are_maintained_until_all_are_zero() {
         let mut headers = Headers::new(2);
         for (id, is_marked, any_nonzero) in [
             (1, false, false),

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_range_is_refused() {
+    fn out_of_range_options_are_rejected() {
         assert!(Options::default().check().is_ok());
         for size in [0, 64, 300, 8192] {
             let error = with(|o| o.queue_size = size).check().unwrap_err();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn values_in_range_whose_product_is_not_are_refused() {
+    fn product_of_valid_options_out_of_range_is_rejected() {
         let largest = with(|o| (o.queue_pairs, o.queue_size, o.mtu) = (128, MAX_QUEUE_SIZE, Some(65535)));
         let error = largest.check().unwrap_err();
         assert!(matches!(error, PlugError::Memory(bytes) if bytes == largest.memory()), "{error}");
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_back_end_that_lacks_something_is_told_what() {
+    fn missing_back_end_feature_is_named() {
         let options = with(|o| (o.ring, o.queue_pairs) = (RingKind::PackedInOrder, 2));
         let mut agreed = Negotiated { queue_pairs: 2, features: options.wanted(), ..Negotiated::EMPTY };
         assert_eq!(options.validate(agreed), Ok(()));
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_holds_the_largest_packet_with_header_and_two_tags() {
+    fn buffer_fits_the_largest_packet_with_header_and_tags() {
         assert_eq!(Options::default().room(), 2048);
         assert_eq!(with(|o| o.mtu = Some(1500)).room(), 2048);
         assert_eq!(with(|o| o.mtu = Some(9000)).room(), 9088);

@@ -347,7 +347,7 @@ mod tests {
     use crate::vhost::message::ProtocolFeatures;
 
     #[test]
-    fn nothing_grows_while_a_worker_hangs_between_its_steps() {
+    fn memory_does_not_grow_while_a_worker_hangs() {
         let options = Options { queue_size: SIZE, ..Options::default() };
         let features = Features(Features::VERSION_1);
         let agreed = Negotiated { features, protocol: ProtocolFeatures(0), queue_pairs: 1, memory_slots: 1 };

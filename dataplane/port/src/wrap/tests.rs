@@ -235,7 +235,7 @@ fn is_readable(queue: &dyn RxQueue, seconds: i64) -> bool {
 }
 
 #[test]
-fn a_port_without_wrappers_is_given_back_as_it_is() {
+fn port_without_wrappers_is_unchanged() {
     let inner: Box<dyn PortControl> = Box::new(Pcap::new(Options::default()).unwrap());
     let before: *const dyn PortControl = &raw const *inner;
     let after = wrap(inner, "red", &Wrappers::default()).unwrap();
@@ -243,7 +243,7 @@ fn a_port_without_wrappers_is_given_back_as_it_is() {
 }
 
 #[test]
-fn a_capture_holds_what_entered_and_left_with_direction_and_length() {
+fn capture_has_packets_of_both_directions() {
     for (ways, snap) in [(Directions::Both, None), (Directions::In, Some(20)), (Directions::Out, Some(200))] {
         let capture = |dir: &Path| Capture { output: Output::new(dir.join("c.pcapng")), snap, ways };
         let mut bench = Bench::new(&frames(70, 300), |dir| Wrappers {
@@ -275,7 +275,7 @@ fn a_capture_holds_what_entered_and_left_with_direction_and_length() {
 }
 
 #[test]
-fn a_capture_that_cannot_keep_pace_counts_what_it_misses_and_no_packet_is_lost() {
+fn slow_capture_counts_missed_packets_without_loss() {
     let many = frames(100, 65_550);
     let mut bench = Bench::new(&many, |dir| Wrappers {
         capture: Some(Capture { output: Output::new(dir.join("c")), snap: None, ways: Directions::Both }),
@@ -288,7 +288,7 @@ fn a_capture_that_cannot_keep_pace_counts_what_it_misses_and_no_packet_is_lost()
 }
 
 #[test]
-fn only_what_was_sent_is_captured_and_a_trace_says_why_the_rest_was_not() {
+fn capture_has_sent_packets_and_trace_has_drop_reasons() {
     let faults = Faults { drop: 0.5, ways: Directions::Out, ..Faults::default() };
     let mut bench = Bench::new(&frames(1, 60), |dir| Wrappers {
         capture: Some(Capture { output: Output::new(dir.join("c")), snap: None, ways: Directions::Out }),
@@ -310,7 +310,7 @@ fn only_what_was_sent_is_captured_and_a_trace_says_why_the_rest_was_not() {
 }
 
 #[test]
-fn a_file_that_is_there_stops_the_wrapping_before_anything_is_changed() {
+fn existing_file_fails_the_wrapping_without_effect() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("c"), "dear").unwrap();
     let capture = Capture { output: Output::new(dir.path().join("c")), snap: None, ways: Directions::Both };
@@ -321,7 +321,7 @@ fn a_file_that_is_there_stops_the_wrapping_before_anything_is_changed() {
 }
 
 #[test]
-fn a_turned_bit_is_one_bit_of_a_copy_and_the_order_stays() {
+fn corruption_flips_one_bit_of_a_copy_in_order() {
     for len in [60, 1514] {
         let original = frames(200, len);
         let mut bench = Bench::faulty(&original, Faults { corrupt: 0.3, ..Faults::default() });
@@ -341,7 +341,7 @@ fn a_turned_bit_is_one_bit_of_a_copy_and_the_order_stays() {
 }
 
 #[test]
-fn late_packets_come_when_they_are_due_and_wake_a_sleeper() {
+fn delayed_packets_arrive_when_due_and_wake_the_worker() {
     let delay = (Duration::from_millis(2), Duration::from_millis(2));
     let original = frames(100, 700);
     let mut bench = Bench::faulty(&original, Faults { delay, ..Faults::default() });
@@ -367,7 +367,7 @@ fn late_packets_come_when_they_are_due_and_wake_a_sleeper() {
 }
 
 #[test]
-fn a_sleeper_is_woken_for_what_becomes_late_while_it_sleeps() {
+fn sleeping_worker_wakes_for_packets_delayed_meanwhile() {
     let delay = (Duration::from_millis(1), Duration::from_millis(1));
     let mut bench = Bench::faulty(&frames(1, 60), Faults { delay, ..Faults::default() });
     bench.let_go(MS);
@@ -378,7 +378,7 @@ fn a_sleeper_is_woken_for_what_becomes_late_while_it_sleeps() {
 }
 
 #[test]
-fn a_packet_that_comes_behind_a_later_one_comes_though_there_is_none() {
+fn reordered_packet_arrives_without_a_later_one() {
     let mut bench = Bench::faulty(&frames(1, 60), Faults { reorder: 1.0, ..Faults::default() });
     assert!(bench.drain(MS).is_empty());
     assert_eq!(bench.drain(101 * MS), frames(1, 60));
@@ -389,7 +389,7 @@ fn a_packet_that_comes_behind_a_later_one_comes_though_there_is_none() {
 }
 
 #[test]
-fn reordered_packets_come_behind_later_ones() {
+fn reordered_packets_arrive_after_later_ones() {
     let mut bench = Bench::faulty(&frames(300, 60), Faults { reorder: 0.1, ..Faults::default() });
     let came: Vec<_> = bench.drain(MS).iter().map(|bytes| number(bytes)).collect();
     let late = came.iter().enumerate().filter(|(at, n)| came[..*at].iter().any(|before| before > n)).count();
@@ -398,7 +398,7 @@ fn reordered_packets_come_behind_later_ones() {
 }
 
 #[test]
-fn a_full_hold_lets_packets_pass_and_says_so() {
+fn full_delay_queue_passes_packets_and_counts() {
     let delay = (Duration::from_millis(1), Duration::from_millis(1));
     let faults = Faults { delay, duplicate: 1.0, hold: 3, ..Faults::default() };
     let mut bench = Bench::faulty(&frames(20, 60), faults);
@@ -496,7 +496,7 @@ fn fill(tx: &mut dyn TxQueue) -> usize {
 }
 
 #[test]
-fn a_wrapper_has_the_room_of_the_port_behind_it() {
+fn wrapper_reports_the_space_of_its_port() {
     let dir = tempfile::tempdir().unwrap();
     let output = Output::new(dir.path().join("trace.pcapng"));
     let trace = Some(Trace { output, ways: Directions::Both });

@@ -101,7 +101,7 @@ impl Front {
 }
 
 #[test]
-fn a_back_end_that_leaves_at_once_and_returns_waits_longer_each_time() {
+fn flapping_back_end_is_reconnected_with_growing_back_off() {
     for mode in [Mode::Listens, Mode::Connects] {
         let dir = tempfile::tempdir().unwrap();
         let mut front = Front::new(mode, dir.path());
@@ -121,7 +121,7 @@ fn a_back_end_that_leaves_at_once_and_returns_waits_longer_each_time() {
 }
 
 #[test]
-fn whoever_came_too_early_is_served_when_the_pause_is_over() {
+fn early_peer_is_served_after_the_back_off() {
     for mode in [Mode::Listens, Mode::Connects] {
         let dir = tempfile::tempdir().unwrap();
         let mut front = Front::new(mode, dir.path());
@@ -137,7 +137,7 @@ fn whoever_came_too_early_is_served_when_the_pause_is_over() {
 }
 
 #[test]
-fn only_a_device_that_ran_for_a_while_makes_the_pause_short_again() {
+fn back_off_resets_only_after_a_long_connection() {
     for mode in [Mode::Listens, Mode::Connects] {
         let dir = tempfile::tempdir().unwrap();
         let mut front = Front::new(mode, dir.path());
@@ -160,7 +160,7 @@ fn only_a_device_that_ran_for_a_while_makes_the_pause_short_again() {
 }
 
 #[test]
-fn a_port_whose_queues_no_worker_takes_names_the_worker_and_tries_again() {
+fn port_without_a_responsive_worker_names_it_and_retries() {
     let hung = PortFault::WorkerHung(1);
     for mode in [Mode::Listens, Mode::Connects] {
         let dir = tempfile::tempdir().unwrap();

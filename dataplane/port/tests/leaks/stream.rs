@@ -61,7 +61,7 @@ fn stream(server: &mut Bench, path: &Path, how_far: usize) {
     server.calm();
 }
 
-pub(crate) fn nothing_is_left_of_a_thousand_peers() {
+pub(crate) fn stream_peers_leave_no_resources() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let mut server = Bench::new(Stream::listen(&SocketAddress::Unix(path.clone())).unwrap(), Instant::now());

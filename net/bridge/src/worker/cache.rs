@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_is_known_for_its_port_and_second() {
+    fn cached_flow_is_valid_for_its_port_and_second() {
         let (mut cache, flow) = (FlowCache::new(), entry(7, 5));
         assert!(cache.get(&flow.addresses, PortId(1), 5).is_none());
         put(&mut cache, flow);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn most_of_a_thousand_flows_have_a_place_of_their_own() {
+    fn most_of_a_thousand_flows_do_not_collide() {
         let mut cache = FlowCache::new();
         (0..1000).for_each(|station| put(&mut cache, entry(station, 1)));
         let known =

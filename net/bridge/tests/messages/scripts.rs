@@ -171,7 +171,7 @@ fn scenario<R: DriverRing>(
 }
 
 #[test]
-fn any_messages_of_somebody_who_has_just_come() {
+fn random_messages_of_a_new_connection() {
     let region = RegionSpec { guest: 0x1000, user: 0x7000_0000, len: 0x10_0000, offset: 0 };
     let agreed = Cell::new(None);
     scenario::<Split>(false, COLD_SCRIPTS, 400, |stage, port, script| {
@@ -189,11 +189,11 @@ fn any_messages_of_somebody_who_has_just_come() {
 }
 
 #[test]
-fn any_messages_of_a_guest_with_split_rings() {
+fn random_messages_of_a_guest_with_split_rings() {
     scenario::<Split>(false, WARM_SCRIPTS, 150, warm::<Split>);
 }
 
 #[test]
-fn any_messages_of_a_guest_with_packed_rings() {
+fn random_messages_of_a_guest_with_packed_rings() {
     scenario::<Packed>(true, WARM_SCRIPTS, 150, warm::<Packed>);
 }

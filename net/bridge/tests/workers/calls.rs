@@ -23,7 +23,7 @@ fn fill(call: &OwnedFd) {
 }
 
 #[test]
-fn a_front_end_that_never_reads_its_calls_keeps_no_worker() {
+fn full_call_eventfd_blocks_no_worker() {
     calm::beside::<Split>(false, Behavior::default(), |calm| {
         let (rig, done) = (calm.rig, AtomicBool::new(false));
         let mut bad = Guest::<Split>::plug_in(&rig.socket("bad"), BAD, false);

@@ -113,7 +113,7 @@ fn queues_that_move_lose_and_reorder_nothing_over_packed_rings() {
 }
 
 #[test]
-fn load_is_measured_and_a_worker_with_too_much_of_it_is_relieved() {
+fn overloaded_worker_is_relieved() {
     let rig = Rig::new();
     let (ids, talk) = talking::<Split>(&rig, false);
     for (id, pair) in ids.iter().flat_map(|id| (0..PAIRS).map(move |pair| (*id, pair))) {
@@ -147,7 +147,7 @@ fn load_is_measured_and_a_worker_with_too_much_of_it_is_relieved() {
 }
 
 #[test]
-fn rules_say_where_queues_start_and_they_stay_there() {
+fn queues_start_and_stay_where_rules_assign_them() {
     let rig = Rig::new();
     let name = |text: &str| QueueName::parse(text, |name| NAMES.contains(&name)).unwrap();
     let affinity = QueueAffinity::arrange(2, &[(name("left.0"), 0)], &[name("right.1")]).unwrap();

@@ -28,7 +28,7 @@ fn until(guest: &mut Guest<Split>, peers: &[u8], done: impl Fn() -> bool) {
 }
 
 #[test]
-fn a_guests_address_is_anothers_once_it_has_disconnected_and_not_before() {
+fn address_moves_only_after_its_guest_disconnects() {
     let rig = Rig::new();
     for name in ["victim", "calm", "thief"] {
         rig.add(name);

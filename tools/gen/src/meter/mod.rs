@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_no_stream_is_counted_by_its_reason() {
+    fn unidentified_frames_are_counted_by_reason() {
         let mut meter = Meter::new(1, KEY);
         let warm = Tag { warm_up: true, ..Tag::default() }.write(KEY);
         let foreign = Tag::default().write(KEY + 1);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_counts_from_the_beginning_to_the_end_and_not_outside() {
+    fn silence_is_measured_within_the_run_only() {
         let mut meter = Meter::new(1, KEY);
         meter.take(Some(&tail(0, 0, 0)), 60, 10);
         meter.begin(1_000);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_of_the_tags_may_turn_over() {
+    fn tag_clock_may_wrap() {
         let mut meter = Meter::new(1, KEY);
         meter.take(Some(&tail(0, 0, MASK - 9)), 60, MASK + 91);
         assert_eq!(meter.streams()[0].delay.latency().summary().max, 100);
@@ -206,7 +206,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sums_agree_whatever_is_dropped_doubled_spoiled_or_moved(
+        fn sums_agree_for_drops_duplicates_corruption_and_reordering(
             fates in prop::collection::vec((0..3u16, fate()), 0..200), seed: u64,
         ) {
             let (mut sent, mut wire) = ([0u64; 3], Vec::new());

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_pass_a_switch_that_only_the_generator_runs() {
+    fn frames_pass_an_inline_switch() {
         let timing = Timing {
             rate: Rate::Frames(20_000.0),
             pace: Pace::Constant,

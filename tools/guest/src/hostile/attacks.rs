@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_distinct_and_every_chain_lies_in_its_image() {
+    fn attack_names_are_distinct_and_chains_fit_their_image() {
         for (n, attack) in ATTACKS.iter().enumerate() {
             assert!(ATTACKS[..n].iter().all(|other| other.name != attack.name));
             for plan in [(attack.send)(&target()), (attack.receive)(&target())] {
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn chains_fill_the_ring_whatever_its_size() {
+    fn chains_fill_rings_of_any_size() {
         for size in [256, 1024, MAX_ENTRIES] {
             let target = Target { queue_size: Some(size), ..target() };
             for plan in [tso_pieces(&target), chains(&target)] {

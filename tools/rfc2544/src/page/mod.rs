@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_every_figure_and_asks_for_nothing() {
+    fn page_has_all_figures_and_no_external_references() {
         let page = bench_page(&results("linerate", usize::MAX));
         for id in ["throughput-frames", "throughput-bits", "latency-0", "histogram-1", "loss"] {
             assert!(page.contains(&format!("id=\"figure-{id}\"")), "no {id}");
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partial_result_is_drawn_as_far_as_it_goes_and_words_cannot_be_markup() {
+    fn partial_result_is_drawn_and_text_is_escaped() {
         let page = bench_page(&results("<script>alert(1)</script>", 4));
         assert!(page.contains("≥ 1.00, search not finished"), "{page}");
         assert!(page.contains("This result is partial") && !page.contains("<script>alert"), "{page}");

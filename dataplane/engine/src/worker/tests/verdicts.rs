@@ -40,7 +40,7 @@ impl Pipeline for Tagged {
 }
 
 #[test]
-fn a_packet_leaves_by_one_port_in_every_form_and_order_whatever_room_there_is() {
+fn emissions_of_one_packet_keep_form_and_order_at_any_space() {
     let mut bench = Bench::new(1, QueueFull::Wait, Capabilities::NONE);
     bench.worker.handle(Command::SetPipeline(Box::new(Numbered(5))));
     let packets = 100;
@@ -61,7 +61,7 @@ fn a_packet_leaves_by_one_port_in_every_form_and_order_whatever_room_there_is() 
 }
 
 #[test]
-fn no_memory_stays_mapped_for_packets_that_were_edited() {
+fn edited_packets_keep_no_memory_mapped() {
     let mut bench = Bench::new(1, QueueFull::Drop, Capabilities::NONE);
     bench.worker.handle(Command::SetPipeline(Box::new(Tagged)));
     let source = Source::new(&tcp(), (1000, 200), Offload::NONE);
@@ -78,7 +78,7 @@ fn no_memory_stays_mapped_for_packets_that_were_edited() {
 }
 
 #[test]
-fn segments_are_made_of_the_packet_as_it_was_edited() {
+fn segmentation_uses_the_edited_packet() {
     let mut bench = Bench::new(1, QueueFull::Drop, Capabilities::NONE);
     bench.worker.handle(Command::SetPipeline(Box::new(Tagged)));
     let given = bench.source(0, &tcp(), (54 + 10_000, 3), segments_of(1000));
@@ -95,7 +95,7 @@ fn segments_are_made_of_the_packet_as_it_was_edited() {
 }
 
 #[test]
-fn a_packet_that_is_shorter_than_its_edit_is_counted() {
+fn packet_shorter_than_its_edit_is_counted() {
     struct Long;
     impl Pipeline for Long {
         fn process(&mut self, burst: &mut Burst, _: &Context, verdicts: &mut Verdicts) {
@@ -130,7 +130,7 @@ impl Pipeline for Timer {
 }
 
 #[test]
-fn timers_run_when_they_are_due_and_not_before_and_sleep_ends_with_them() {
+fn timers_run_when_due_and_end_sleep() {
     let mut bench = Bench::new(1, QueueFull::Drop, Capabilities::NONE);
     let ran = Arc::default();
     let timer = |period, end| Box::new(Timer { ran: Arc::clone(&ran), period, end });
@@ -164,7 +164,7 @@ impl Pipeline for Armed {
 }
 
 #[test]
-fn a_timer_that_a_packet_starts_ends_the_sleep_that_follows() {
+fn timer_started_by_a_packet_ends_the_next_sleep() {
     let mut bench = Bench::new(1, QueueFull::Drop, Capabilities::NONE);
     bench.worker.handle(Command::SetPipeline(Box::<Armed>::default()));
     bench.at(0);
@@ -180,7 +180,7 @@ fn a_timer_that_a_packet_starts_ends_the_sleep_that_follows() {
 }
 
 #[test]
-fn a_worker_that_never_sleeps_sees_a_timer_that_a_packet_starts() {
+fn busy_worker_runs_timers_started_by_packets() {
     let mut bench = Bench::new(1, QueueFull::Drop, Capabilities::NONE);
     bench.worker.handle(Command::SetPipeline(Box::<Armed>::default()));
     bench.source(0, &[2; 60], (60, 1), Offload::NONE);
