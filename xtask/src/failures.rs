@@ -1,21 +1,21 @@
-//! Parts of a test run's output, repeated at its end: the failed tests with their output, and the tests that were skipped
-//! because this machine lacks something. All output is passed on as it comes.
+//! Summary at the end of a test run: failed tests with their output, and tests skipped because of missing requirements.
+//! All output is also passed on immediately.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::sync::{Mutex, PoisonError};
 
-/// Most lines that are kept of one test run.
+/// Maximum number of lines kept per test run.
 const MAX_LINES: usize = 200;
 
-/// The parts of an output that say what failed.
+/// Failures found in the output of a test run.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     names: Vec<String>,
     /// Names of skipped tests with the reason.
     skipped: Vec<(String, String)>,
-    /// The failed test whose output is being read.
+    /// The failed test whose output is currently read.
     current: Option<String>,
-    /// Test programs that reported failed tests, and those that failed, for any reason.
+    /// Number of test programs that reported failed tests, and of those that failed for any reason.
     reported: usize,
     programs: usize,
     lines: Vec<String>,
@@ -23,7 +23,7 @@ pub(crate) struct Failures {
 }
 
 impl Failures {
-    /// Takes note of one line.
+    /// Parses one line.
     fn see(&mut self, line: &str) {
         if let Some(name) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
             self.names.push(name.to_owned());
@@ -37,7 +37,7 @@ impl Failures {
         self.inside &= !ends;
     }
 
-    /// `tests/src/need.rs` writes what this finds.
+    /// Parses the lines written by `tests/src/need.rs`.
     fn see_skipped(&mut self, line: &str) {
         self.reported += usize::from(line.starts_with("test result: FAILED"));
         self.programs += usize::from(line.starts_with("error: test failed"));
@@ -52,25 +52,25 @@ impl Failures {
         }
     }
 
-    /// The names of tests that failed.
+    /// Names of the failed tests.
     pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// The skipped tests with their reasons, one a line, if nothing else failed.
+    /// The skipped tests with their reasons, one per line, if nothing else failed.
     pub(crate) fn only_skipped(&self) -> Option<String> {
         let is_all = self.names.is_empty() && self.reported == self.programs && !self.skipped.is_empty();
         let line = |(name, reason): &(String, String)| format!("  {name}: {reason}");
         is_all.then(|| self.skipped.iter().map(line).collect::<Vec<_>>().join("\n"))
     }
 
-    /// What they said.
+    /// Output of the failed tests.
     pub(crate) fn text(&self) -> String {
         self.lines.join("\n")
     }
 }
 
-/// Passes on everything that comes, line by line, and takes note of it.
+/// Passes on the output line by line and parses it.
 pub(crate) fn pass_on(
     from: impl Read,
     mut to: impl Write,

@@ -1,4 +1,4 @@
-//! The tasks of this repository, as `cargo xtask TASK`. Nothing of the product depends on this crate.
+//! Tasks of this repository: `cargo xtask TASK`. No other crate depends on this one.
 
 mod bench;
 mod callgrind;
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// The tasks of this repository.
+/// Tasks of this repository.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", arg_required_else_help = true)]
 struct Arguments {
@@ -26,36 +26,36 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Format, lints, documentation, then everything that `test` runs
+    /// Check format, lints and documentation, then run all of `test`
     Ci,
-    /// Install what the tests need from Debian's packages, then run all of them
+    /// Install missing Debian packages, then run all tests
     Test(suite::TestArguments),
-    /// Count the instructions per packet of the fast path and compare them with the recorded ones
+    /// Count instructions per packet of the fast path and compare them with the limits
     Callgrind(callgrind::CallgrindArguments),
-    /// Check the links of all documents, and build the book if mdBook is installed
+    /// Check the links of all documents and build the book if mdBook is installed
     Docs,
-    /// Measure linerate beside others
+    /// Benchmark linerate against other switches
     #[command(subcommand)]
     Bench(Bench),
 }
 
 #[derive(Debug, Subcommand)]
 enum Bench {
-    /// Beside DPDK's testpmd and Open vSwitch with DPDK, with the same guest
+    /// Compare with DPDK testpmd and OVS-DPDK, with the same guest
     Peers(bench::PeersArguments),
-    /// Over memif, beside DPDK's testpmd with its memif driver
+    /// Compare over memif with DPDK testpmd and its memif driver
     Memif(bench::PeersArguments),
-    /// A TCP stream between network namespaces, beside the kernel's bridge and Open vSwitch in user space
+    /// Compare TCP between network namespaces with the kernel bridge and user-space OVS
     Net(bench::NetArguments),
-    /// A TCP stream between two Linux guests in QEMU, beside Open vSwitch with DPDK and QEMU's own sockets
+    /// Compare TCP between two QEMU guests with OVS-DPDK and QEMU's own sockets
     Guests(bench::GuestsArguments),
-    /// As it grows: cost with ports and addresses, memory per port, start-up, idle CPU, waking
+    /// Measure scaling: cost by ports and addresses, memory per port, start-up, idle CPU, wake-up
     Scale(bench::ScaleArguments),
-    /// Handing items from core to core, and buffers, beside crossbeam, rtrb and DPDK
+    /// Compare rings and buffer pools with crossbeam, rtrb and DPDK
     Rings(bench::RingsArguments),
-    /// Measures a calm pair of guests beside attackers, relative to an honest neighbour
+    /// Measure a pair of guests next to attackers, relative to a well-behaved neighbor
     Neighbours(bench::NeighboursArguments),
-    /// Measures 64-byte frames over interfaces, beside Open vSwitch
+    /// Compare 64-byte frames over interfaces with Open vSwitch
     Sixtyfour(bench::SixtyFourArguments),
 }
 

@@ -41,10 +41,10 @@ impl Memory {
     /// Allocates `len` zeroed bytes, at most [`MAX_MEMORY`].
     pub(crate) fn new(len: u64) -> Result<Self, PortFault> {
         let failed = |what: &str, why: &dyn std::fmt::Display| {
-            PortFault::NoMemory(format!("{what} {len} bytes: {why}; ask for fewer or smaller queues"))
+            PortFault::NoMemory(format!("{what} {len} bytes: {why}; use fewer or smaller queues"))
         };
         if len > MAX_MEMORY {
-            return Err(failed("a memfd of", &format_args!("a port may share {MAX_MEMORY}")));
+            return Err(failed("a memfd of", &format_args!("the limit per port is {MAX_MEMORY}")));
         }
         let len = len.next_multiple_of(4096);
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
@@ -126,7 +126,7 @@ mod tests {
     fn allocation_above_the_limit_fails() {
         for len in [MAX_MEMORY + 1, 1 << 62, u64::MAX] {
             let fault = Memory::new(len).unwrap_err().to_string();
-            assert!(fault.contains("a port may share") && fault.contains("ask for fewer"), "{fault}");
+            assert!(fault.contains("the limit per port") && fault.contains("use fewer"), "{fault}");
         }
     }
 

@@ -46,7 +46,7 @@ impl Umem {
         let bytes = u64::from(queues) * u64::from(per_queue) * u64::from(frame);
         let memory = |why: String| InterfaceError::Memory(place.clone(), why);
         let len = u32::try_from(bytes).map_err(|_| {
-            memory(format!("{bytes} bytes were asked for, and the limit is 4 GiB; ask for shorter rings"))
+            memory(format!("rings need {bytes} bytes, above the limit of 4 GiB; use shorter rings"))
         })?;
         let region = Region::anonymous(bytes).map_err(|e| memory(e.to_string()))?;
         let whole = region.seg(0, len).unwrap_or(VolatileSlice::EMPTY);

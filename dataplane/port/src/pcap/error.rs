@@ -12,7 +12,7 @@ pub enum PcapError {
     #[error("{0} cannot be read: {1}; name a file that this user can read and that fits into memory")]
     Read(PathBuf, io::Error),
     /// Not a regular file: a pipe, device or directory.
-    #[error("{0} is not a regular file, and only those are played; copy what comes from it into one first")]
+    #[error("{0} is not a regular file, and only regular files can be played; copy its data to a file first")]
     NotAFile(PathBuf),
     /// Longer than [`MAX_BYTES`].
     #[error(
@@ -38,7 +38,7 @@ pub enum PcapError {
         offset: usize,
     },
     /// Unknown file format.
-    #[error("{0} is neither pcap nor pcapng, so there is nothing to play; {1}")]
+    #[error("{0} is neither pcap nor pcapng; {1}")]
     Unknown(PathBuf, &'static str),
     /// A packet's link type is not Ethernet.
     #[error(
@@ -71,7 +71,7 @@ pub enum PcapError {
         reason: &'static str,
     },
     /// The file has no packets.
-    #[error("{0} has no whole packet, so there is nothing to play; name a file with packets")]
+    #[error("{0} has no complete packet; name a file with packets")]
     Empty(PathBuf),
 }
 

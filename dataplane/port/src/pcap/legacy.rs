@@ -26,7 +26,7 @@ pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Collected) -
         // The window holds each accepted record completely, unless the file ends within it.
         window.fill_to(MAX_RECORD)?;
         let (rest, offset) = (window.rest(), window.offset());
-        let broken = || Fault::Broken { offset, reason: "a packet of an impossible length" };
+        let broken = || Fault::Broken { offset, reason: "a packet of invalid length" };
         if rest.is_empty() {
             return Ok(());
         }

@@ -75,7 +75,7 @@ pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Collected) -
         let broken = |reason| Fault::Broken { offset, reason };
         match section.block_len(window.rest()) {
             // The parser cannot handle it.
-            Some(len) if len < MIN_BLOCK => return Err(broken("a block that is shorter than an empty one")),
+            Some(len) if len < MIN_BLOCK => return Err(broken("a block below the minimum length")),
             Some(len) if len > MAX_BLOCK => return Err(broken("a block of more than 16 MiB")),
             claimed => window.fill_to(claimed.unwrap_or_default())?,
         }
@@ -92,9 +92,9 @@ pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Collected) -
                 return Ok(());
             }
             Err(nom::Err::Error(ParserError::HeaderNotRecognized)) => {
-                return Err(broken("a section of no known byte order"));
+                return Err(broken("a section with an unknown byte order"));
             }
-            _ => return Err(broken("a block whose lengths contradict each other")),
+            _ => return Err(broken("a block with contradicting lengths")),
         };
         window.take(used);
     }
@@ -135,7 +135,7 @@ impl Section {
             Block::SimplePacket(block) => return self.simple(offset, block, found),
             // The parser reads the type as little-endian in any section.
             Block::Unknown(block) if [OLD_PACKET, OLD_PACKET.swap_bytes()].contains(&block.block_type) => {
-                return Err(Fault::Broken { offset, reason: "a packet block of a kind that was given up" });
+                return Err(Fault::Broken { offset, reason: "an obsolete packet block" });
             }
             _ => {}
         }
@@ -143,7 +143,7 @@ impl Section {
     }
 
     fn interface(&self, id: u32, offset: usize) -> Result<&Interface, Fault> {
-        let reason = "a packet of an interface that the file does not describe";
+        let reason = "a packet of an undefined interface";
         let interface = self.interfaces.get(id as usize).ok_or(Fault::Broken { offset, reason })?;
         match interface.link {
             ETHERNET => Ok(interface),
@@ -159,7 +159,7 @@ impl Section {
     ) -> Result<(), Fault> {
         let interface = self.interface(block.if_id, offset)?;
         let time = interface.clock.nanoseconds(block.ts_high, block.ts_low);
-        let reason = "a packet that is longer than its block";
+        let reason = "a packet longer than its block";
         let bytes = block.data.get(..block.caplen as usize).ok_or(Fault::Broken { offset, reason })?;
         found.add(offset, bytes, block.origlen, Some(time))
     }
@@ -200,7 +200,7 @@ mod tests {
                 let file = [&header, &[word(0x1234_5678), word(len)].concat()[..], &[0; 24]].concat();
                 let refused = validate(&mut Window::new(&*file, 1), &mut Collected::default());
                 let Err(Fault::Broken { offset, reason }) = refused else { panic!("{len}: {refused:?}") };
-                assert_eq!((offset, reason), (28, "a block that is shorter than an empty one"));
+                assert_eq!((offset, reason), (28, "a block below the minimum length"));
             }
         }
     }

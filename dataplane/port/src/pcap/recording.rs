@@ -176,14 +176,17 @@ impl Recording {
         self.packets.last().map_or(0, |packet| packet.time)
     }
 
-    /// Warnings for the user: packets captured only in part, a truncated end.
+    /// Warnings for the user: packets truncated packets, a truncated end.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.snapped > 0 {
-            notes.push(format!("{} packets were captured only in part and are played so", self.snapped));
+            notes.push(format!(
+                "{} packets were truncated when captured and are played truncated",
+                self.snapped
+            ));
         }
         if let Some(offset) = self.cut {
-            notes.push(format!("the file ends within the packet at byte {offset}, which is left out"));
+            notes.push(format!("the file ends within the packet at byte {offset}, which is skipped"));
         }
         notes
     }

@@ -182,18 +182,18 @@ fn broken_file_is_rejected_with_offset_and_reason() {
         file[at] = byte;
         file
     };
-    let unknown = |remedy: &str| format!("neither pcap nor pcapng, so there is nothing to play; {remedy}");
+    let unknown = |remedy: &str| format!("neither pcap nor pcapng; {remedy}");
     // A section header of 28 bytes, two interfaces of 32, a block of 16: the first packet starts at 108.
     for (what, file, said) in [
         ("nothing", vec![], unknown("name a capture")),
         ("a picture", b"\x89PNG\r\n\x1a\n".repeat(9), unknown("name a capture")),
         ("compressed", b"\x1f\x8b\x08\0".repeat(9), unknown("it is compressed")),
-        ("no packet", pcap(true, true, 1, &[]), "has no whole packet".into()),
+        ("no packet", pcap(true, true, 1, &[]), "has no complete packet".into()),
         ("other links", pcap(false, false, 113, &packets), "packet 1, at byte 24, has link type 113".into()),
         (
             "an impossible length",
             broken(pcap(false, false, 1, &packets), 24 + 16 + 60 + 11, 0x7f),
-            "broken at byte 100, behind 1 packets: a packet of an impossible length".into(),
+            "broken at byte 100, behind 1 packets: a packet of invalid length".into(),
         ),
         (
             "an interface that is not there",
@@ -210,7 +210,11 @@ fn broken_file_is_rejected_with_offset_and_reason() {
             broken(pcapng(false, &packets), 108 + 88, 99),
             "broken at byte 108, behind 0 packets: a block whose lengths".into(),
         ),
-        ("no byte order", broken(pcapng(false, &packets), 8, 9), "a section of no known byte order".into()),
+        (
+            "no byte order",
+            broken(pcapng(false, &packets), 8, 9),
+            "a section with an unknown byte order".into(),
+        ),
     ] {
         let error = recording(file).expect_err(what).to_string();
         assert!(error.contains(&said), "{what}: {error}");
@@ -225,7 +229,7 @@ fn truncated_end_is_reported_and_skipped() {
         for cut in [1, 2, 500, last - 20, last - 9, last - 1] {
             let read = recording(file[..file.len() - cut].to_vec()).unwrap();
             assert_eq!(content(&read), since_first(&packets[..2]), "{cut}");
-            let note = format!("the file ends within the packet at byte {whole}, which is left out");
+            let note = format!("the file ends within the packet at byte {whole}, which is skipped");
             assert_eq!(read.notes(), [note], "{cut}");
         }
     }
@@ -348,7 +352,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_are_validated_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), at in 0_usize..2_000) {
+    fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), at in 0_usize..2_000) {
         fuzz::fuzz_recording(&bytes);
         for mut file in [pcapng(false, &some_packets()[..3]), pcap(true, false, 1, &some_packets()[..3])] {
             let at = at.min(file.len());

@@ -18,7 +18,7 @@ pub enum ListenError {
     #[error("{0}: another process listens on this socket; stop it or choose another path")]
     Live(PathBuf),
     /// The file is not a socket.
-    #[error("{0}: this exists and is not a socket; remove it or choose another path")]
+    #[error("{0}: the path exists and is not a socket; remove it or choose another path")]
     NotASocket(PathBuf),
     /// The directory does not exist.
     #[error("{0}: its directory does not exist; create it first")]
@@ -48,7 +48,7 @@ pub enum ListenError {
     #[error("{0}: this address cannot be listened on: {1}")]
     Address(SocketAddr, Errno),
     /// Other kernel error for the path.
-    #[error("{0}: the socket could not be made: {1}")]
+    #[error("{0}: cannot create the socket: {1}")]
     Kernel(PathBuf, Errno),
 }
 

@@ -26,7 +26,7 @@ pub enum CreateError {
     #[error("{0} exists already and was left as it is; move it away, or allow to overwrite it")]
     Exists(PathBuf),
     /// Not a regular file; a pipe or device could block the switch.
-    #[error("{0} is not a regular file, and only those are written to; name another path")]
+    #[error("{0} is not a regular file, and only regular files are written; name another path")]
     NoFile(PathBuf),
     /// A symbolic link, which another user may have created.
     #[error("{0} is a symbolic link, and links are not followed; name the file itself, or remove the link")]

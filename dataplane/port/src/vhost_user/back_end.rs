@@ -30,7 +30,7 @@ pub enum BackEndError {
     #[error("the front end violated the vhost-user protocol: {0}")]
     Message(#[from] MessageError),
     /// The request cannot be executed.
-    #[error("the front end was refused: {0}")]
+    #[error("the front end was rejected: {0}")]
     Fault(#[from] PortFault),
     /// A system call failed.
     #[error("waiting for the front end failed: {0}")]

@@ -126,13 +126,12 @@ pub enum PlugError {
     Range(#[from] OutOfRange),
     /// Ring size out of range.
     #[error(
-        "rings of {0} entries were asked for; {MIN_QUEUE_SIZE} to {MAX_QUEUE_SIZE} are possible, \
-         on split rings powers of two"
+        "invalid ring size {0}; write {MIN_QUEUE_SIZE} to {MAX_QUEUE_SIZE}, on split rings a power of two"
     )]
     QueueSize(u16),
     /// Every value is in range, but the total memory is not.
     #[error(
-        "rings and buffers would take {0} bytes, and a port may share {MAX_MEMORY}; ask for fewer queue pairs, \
+        "rings and buffers need {0} bytes, above the limit of {MAX_MEMORY} per port; use fewer queue pairs, \
          shorter rings or a smaller MTU"
     )]
     Memory(u64),

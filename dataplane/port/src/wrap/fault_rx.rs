@@ -6,7 +6,7 @@
 //! packets alternate with bursts of the inner queue.
 
 use super::counts::{Counts, FaultEvent};
-use super::hold::{DelayQueue, turn};
+use super::delay_queue::{DelayQueue, turn};
 use super::options::Faults;
 use super::rng::{FaultRng, Verdict};
 use crate::timer::Timer;

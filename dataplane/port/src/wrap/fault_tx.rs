@@ -1,11 +1,11 @@
 //! Fault injection on transmit.
 //!
-//! The fault generator decides per packet. Lost packets count as drops of this port. Delayed packets go into a hold
-//! shared by all handles of a queue and count as sent; a `release` queue sends them when due. A packet with a flipped
-//! bit is sent in a separate burst, in its place.
+//! The fault generator decides per packet. Lost packets count as drops of this port. Delayed packets go into a delay
+//! queue shared by all handles of a queue and count as sent; a `release` queue sends them when due. A packet with a
+//! flipped bit is sent in a separate burst, in its place.
 
 use super::counts::{Counts, FaultEvent};
-use super::hold::DelayQueue;
+use super::delay_queue::DelayQueue;
 use super::options::Faults;
 use super::release::DelayedTx;
 use super::rng::{FaultRng, Verdict};
@@ -90,7 +90,7 @@ impl<K: Kernel> FaultTx<K> {
         Ok(true)
     }
 
-    /// Puts the packet into the hold, and its duplicate as well. Returns whether there was space.
+    /// Puts the packet into the delay queue, and its duplicate as well. Returns whether there was space.
     fn keep(&mut self, verdict: &Verdict, burst: &Burst, pick: u8) -> bool {
         let Verdict { reorder, corrupt, delay, duplicate, .. } = *verdict;
         let kept = if reorder {

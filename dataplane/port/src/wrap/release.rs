@@ -7,7 +7,7 @@
 //! one.
 
 use super::counts::{Counts, FaultEvent};
-use super::hold::DelayQueue;
+use super::delay_queue::DelayQueue;
 use crate::timer::Timer;
 use crate::{Burst, BurstStats, Flush, PLACES, PortFault, RxQueue, TxQueue};
 use mem::copy::Kernel;
@@ -18,7 +18,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 struct Inside {
-    hold: DelayQueue,
+    queue: DelayQueue,
     timer: Timer,
     /// Due time that the timer is set to; `None` while the worker is awake.
     sleeps_until: Option<u64>,
@@ -32,12 +32,12 @@ pub(super) struct DelayedTx {
 }
 
 impl DelayedTx {
-    /// A hold for `most` packets.
+    /// A queue for `most` packets.
     pub(super) fn new(most: u32) -> Result<Self, PortFault> {
         let timer = Timer::new()?;
         let kick = timer.as_fd().try_clone_to_owned();
         let kick = kick.map_err(|e| PortFault::BadDescriptor("timer", e.to_string()))?;
-        let inside = Inside { hold: DelayQueue::new(most)?, timer, sleeps_until: None };
+        let inside = Inside { queue: DelayQueue::new(most)?, timer, sleeps_until: None };
         Ok(Self { inside: Mutex::new(inside), kick })
     }
 
@@ -49,7 +49,7 @@ impl DelayedTx {
     pub(super) fn put<K: Kernel>(&self, burst: &Burst, pick: u8, delay: u64, flip: Option<u64>) -> bool {
         let (now, len) = (burst.now().0, burst.frame_len(pick.into()));
         let mut inside = self.lock();
-        let put = inside.hold.put::<K>(now + delay, &burst.frame(pick.into()), len, flip);
+        let put = inside.queue.put::<K>(now + delay, &burst.frame(pick.into()), len, flip);
         inside.wake(now);
         put
     }
@@ -58,7 +58,7 @@ impl DelayedTx {
     pub(super) fn put_behind<K: Kernel>(&self, burst: &Burst, pick: u8, flip: Option<u64>) -> bool {
         let (now, len) = (burst.now().0, burst.frame_len(pick.into()));
         let mut inside = self.lock();
-        let put = inside.hold.put_behind::<K>(now, &burst.frame(pick.into()), len, flip);
+        let put = inside.queue.put_behind::<K>(now, &burst.frame(pick.into()), len, flip);
         inside.wake(now);
         put
     }
@@ -66,7 +66,7 @@ impl DelayedTx {
     /// Reports that a packet was sent at `now`.
     pub(super) fn passed(&self, now: u64) {
         let mut inside = self.lock();
-        inside.hold.passed(now);
+        inside.queue.passed(now);
         inside.wake(now);
     }
 }
@@ -74,7 +74,7 @@ impl DelayedTx {
 impl Inside {
     /// If the worker sleeps, sets its timer earlier if needed.
     fn wake(&mut self, now: u64) {
-        let (Some(until), Some(next)) = (self.sleeps_until, self.hold.next()) else { return };
+        let (Some(until), Some(next)) = (self.sleeps_until, self.queue.next()) else { return };
         if next < until {
             self.timer.set(next.saturating_sub(now));
             self.sleeps_until = Some(next);
@@ -100,14 +100,14 @@ impl<K: Kernel> ReleaseRx<K> {
     fn send(&mut self) -> Result<(), PortFault> {
         self.burst.begin(0);
         self.burst.set_now(crate::Now(self.now));
-        let (packets, _) = self.late.lock().hold.release(self.now, &mut self.burst);
+        let (packets, _) = self.late.lock().queue.release(self.now, &mut self.burst);
         self.burst.load_heads::<K>();
         // They were counted as sent when they were delayed.
         let mut stats = BurstStats::default();
         let sent = self.out.tx(&self.burst, &PLACES[..packets], &mut stats);
         // No later call flushes packets buffered by this handle.
         let sent = sent.and_then(|_| self.out.flush(self.burst.now(), Flush::All, &mut stats));
-        self.late.lock().hold.give_back(packets);
+        self.late.lock().queue.give_back(packets);
         self.counts.add(FaultEvent::LostLate, packets as u64 - stats.packets.min(packets as u64));
         // As in the worker: the fence orders the publish before the check for notification.
         fence(Ordering::SeqCst);
@@ -121,7 +121,7 @@ impl<K: Kernel> RxQueue for ReleaseRx<K> {
 
     fn rx(&mut self, burst: &mut Burst, _: &mut BurstStats) -> Result<(), PortFault> {
         self.now = burst.now().0;
-        let next = self.late.lock().hold.next();
+        let next = self.late.lock().queue.next();
         if next.is_some_and(|due| due <= self.now) { self.send() } else { Ok(()) }
     }
 
@@ -132,7 +132,7 @@ impl<K: Kernel> RxQueue for ReleaseRx<K> {
 
     fn enable_notification(&mut self) -> Result<bool, PortFault> {
         let mut inside = self.late.lock();
-        let next = inside.hold.next().unwrap_or(u64::MAX);
+        let next = inside.queue.next().unwrap_or(u64::MAX);
         if next <= self.now {
             return Ok(true);
         }

@@ -69,7 +69,7 @@ impl FaultRng {
 }
 
 impl Verdict {
-    /// Whether the packet goes into the hold, to be delivered later.
+    /// Whether the packet goes into the delay queue, to be delivered later.
     pub(super) fn is_kept(&self) -> bool {
         self.delay > 0 || self.reorder
     }

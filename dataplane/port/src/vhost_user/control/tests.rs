@@ -105,7 +105,7 @@ fn back_end_request_channel_is_neither_offered_nor_accepted() {
     bench.run();
     let PortState::Faulted(fault) = bench.state() else { panic!("{:?}", bench.state()) };
     assert!(fault.to_string().contains("SET_BACKEND_REQ_FD belongs to a feature that was not offered"));
-    assert!(is_closed(&mut ours), "nobody keeps what came with it");
+    assert!(is_closed(&mut ours), "descriptors of a rejected message are closed");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Storage for delayed packets: private copies with due times.
 //!
-//! Capacity is fixed at construction; a full hold rejects packets. Packets are delivered in separate bursts, which pin
-//! the hold's memory; their slots are freed when that burst is completed. Bursts are completed in the order in which
-//! they were filled.
+//! Capacity is fixed at construction; a full queue rejects packets. Packets are delivered in separate bursts, which pin
+//! the memory of the queue; their slots are freed when that burst is completed. Bursts are completed in the order in
+//! which they were filled.
 
 use crate::arena::Arena;
 use crate::spool::MAX_PACKET;
@@ -37,7 +37,7 @@ pub(super) struct DelayQueue {
 }
 
 impl DelayQueue {
-    /// A hold for `most` packets.
+    /// A queue for `most` packets.
     pub(super) fn new(most: u32) -> Result<Self, PortFault> {
         let arena = Arena::new(most.max(1) as usize, MAX_PACKET)?;
         let places = arena.slots();
