@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// Warm-up: share of the trial, minimum and maximum.
 const WARM_UP: (f64, Duration, Duration) = (0.1, Duration::from_millis(20), Duration::from_millis(500));
 /// Maximum duration of a baseline trial over loopback, in seconds.
-const FLOOR: f64 = 0.3;
+const BASELINE_SECONDS: f64 = 0.3;
 /// Number of trials that measure the generator's ceiling.
 const WIRES: u32 = 3;
 /// A slow trial: frames per second, and seconds.
@@ -214,7 +214,7 @@ impl<'a> Bed<'a> {
 
     /// Latency of the same load over the generator's loopback.
     fn baseline(&mut self, step: &Step, timing: Timing) -> Result<Option<Summary>, Stop> {
-        let duration = Duration::from_secs_f64(step.seconds.min(FLOOR));
+        let duration = Duration::from_secs_f64(step.seconds.min(BASELINE_SECONDS));
         let seen = self.wire(step.size, Timing { duration, ..timing })?;
         Ok(seen.delays.map(|delays| delays.latency_ns).filter(|latency| latency.count > 0))
     }

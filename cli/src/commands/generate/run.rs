@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Maximum duration of the baseline runs: at the requested rate, and at maximum rate.
-const FLOOR: Duration = Duration::from_secs(1);
+const BASELINE_TIME: Duration = Duration::from_secs(1);
 const CEILING: Duration = Duration::from_millis(300);
 /// Warm-up of both baseline runs.
 const WARM_UP: Duration = Duration::from_millis(50);
@@ -98,7 +98,7 @@ fn baseline(
         Rig::new(RigPorts::wire()?, streams, timing, key)?.run(&mut |_| !ending.load(Ordering::Relaxed))
     };
     let short = |longest: Duration| timing.duration.min(longest);
-    let at_rate = Timing { duration: short(FLOOR), warm_up: WARM_UP, ..*timing };
+    let at_rate = Timing { duration: short(BASELINE_TIME), warm_up: WARM_UP, ..*timing };
     let unlimited = Timing { rate: Rate::Unlimited, duration: short(CEILING), ..at_rate };
     let free: Vec<_> = streams.iter().map(|stream| Description { rate: None, ..stream.clone() }).collect();
     let told = of(&free, unlimited).and_then(|most| Ok(LoopbackBaseline::new(&of(streams, at_rate)?, &most)));

@@ -3,7 +3,7 @@
 //! cost of a turn of each and are reported.
 
 use crate::args::guest::GuestArgs;
-use crate::commands::generate::input::judged_ports;
+use crate::commands::generate::input::validated_ports;
 use crate::commands::generate::{ends, key};
 use console::Diagnostic;
 use generator::Description;
@@ -133,7 +133,7 @@ fn calm_ends(args: &GuestArgs) -> anyhow::Result<RigPorts> {
         anyhow::Ok(keys)
     };
     let ports = args.attack.calm.iter().map(|socket| port(socket)).collect::<Result<_, _>>()?;
-    Ok(ends(&judged_ports(ports)?)?)
+    Ok(ends(&validated_ports(ports)?)?)
 }
 
 fn phase(

@@ -52,7 +52,7 @@ pub(super) enum StagesBy {
     /// `[placement]`, with `stages`.
     Placement,
     /// Nowhere: `[placement]` must configure them, because its pattern joins stages and lists do not apply.
-    Nobody,
+    None,
 }
 
 /// Determines where the stages are configured, with or without this section.
@@ -62,7 +62,7 @@ pub(super) fn stages_by(node: Option<&Node>) -> StagesBy {
     let joins = |word: &str| Pattern::NAMES.iter().any(|(name, pattern)| *name == word && joins(*pattern));
     match (value("stages"), value("pattern")) {
         (Some(_), _) => StagesBy::Placement,
-        (None, Some(Value::Text(word))) if joins(word) => StagesBy::Nobody,
+        (None, Some(Value::Text(word))) if joins(word) => StagesBy::None,
         _ => StagesBy::Lists,
     }
 }
