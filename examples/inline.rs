@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const NAMES: [&str; 2] = ["red", "blue"];
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// A broadcast frame from the application's own station.
 const FRAME: [u8; 60] = {
     let mut frame = [0; 60];
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = std::env::args().nth(1).ok_or("usage: inline FOLDER")?;
     let (engine, mut inline) = switch(Path::new(&folder))?;
     // Attaching needs no worker, because the engine's own thread answers.
-    let attach = |name| Endpoint::attach(Path::new(&folder).join(name), Options::default(), PATIENCE);
+    let attach = |name| Endpoint::attach(Path::new(&folder).join(name), Options::default(), TIMEOUT);
     let [mut red, mut blue] = [attach("red")?, attach("blue")?];
     let (mut sent, mut received, began) = (0, 0, Instant::now());
     while began.elapsed() < Duration::from_secs(1) {

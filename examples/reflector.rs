@@ -7,19 +7,19 @@
 use port::memif::{AttachError, Endpoint, Options};
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let socket = std::env::args().nth(1).ok_or("usage: reflector SOCKET")?;
     loop {
         let Err(error) = reflect(&socket) else { continue };
         eprintln!("reflector: {error}");
-        std::thread::sleep(PATIENCE);
+        std::thread::sleep(TIMEOUT);
     }
 }
 
 fn reflect(socket: &str) -> Result<(), AttachError> {
-    let mut switch = Endpoint::attach(socket, Options::default(), PATIENCE)?;
+    let mut switch = Endpoint::attach(socket, Options::default(), TIMEOUT)?;
     let (mut frames, mut received, mut returned) = (Vec::new(), 0, 0);
     let mut told = Instant::now();
     loop {
@@ -27,12 +27,12 @@ fn reflect(socket: &str) -> Result<(), AttachError> {
         let n = switch.receive(|frame| frames.push(swapped(frame)))?;
         received += n;
         returned += switch.send(frames.iter().map(Vec::as_slice))?;
-        if told.elapsed() >= PATIENCE {
+        if told.elapsed() >= TIMEOUT {
             println!("received {received} returned {returned}");
             told = Instant::now();
         }
         if n == 0 {
-            switch.wait(PATIENCE)?;
+            switch.wait(TIMEOUT)?;
         }
     }
 }

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_station_has_an_address_of_its_own_and_every_port_as_many() {
+    fn station_addresses_are_unique_and_evenly_split() {
         let stations = Stations::new(10, 4);
         let all = (0..4).flat_map(|port| (0..stations.per_port()).map(move |n| stations.mac(port, n)));
         let mut all: Vec<_> = all.collect();
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_at_least_one_station_behind_each_port() {
+    fn each_port_has_at_least_one_station() {
         assert_eq!(Stations::new(10, 64).count(), 64);
     }
 }

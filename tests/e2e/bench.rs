@@ -154,8 +154,8 @@ fn a_switch_that_runs_already_counts_what_the_trials_say() {
     let trials: Vec<Value> =
         kept.lines().skip(1).map(|line| serde_json::from_str(line).expect("each line is JSON")).collect();
     let sum = |key: &str| -> u64 {
-        let through = trials.iter().filter(|trial| trial["step"]["doing"] != "wire");
-        through.map(|trial| trial["seen"][key].as_u64().expect("a number")).sum()
+        let through = trials.iter().filter(|trial| trial["step"]["purpose"] != "loopback");
+        through.map(|trial| trial["counters"][key].as_u64().expect("a number")).sum()
     };
     let counted = switch.settled(&["red", "blue"]);
     // Warm-ups and the receiver's announcement are counted on top.

@@ -14,7 +14,7 @@ const LIMIT: Duration = Duration::from_mins(1);
 const PORTS: [&str; 4] = ["calm-a", "calm-b", "attacker", "receiver"];
 const RINGS: [&str; 4] = ["split", "split-inorder", "packed", "packed-inorder"];
 /// Minimum number of frames that the calm receiver gets, of tens of thousands.
-const ENOUGH: u64 = 1_000;
+const MIN_FRAMES: u64 = 1_000;
 
 /// Required trace of a rule-breaking attack at its port.
 #[derive(Clone, Copy, PartialEq)]
@@ -165,7 +165,7 @@ fn faults(name: &str, trace: Trace, scene: Scene) -> Vec<String> {
         stolen += number(phase, "stolen");
     }
     assert!(counted[1].tx_packets >= received, "{name}: {counted:?}, {report}");
-    check(received >= ENOUGH, &format!("the calm receiver got {received} frames"));
+    check(received >= MIN_FRAMES, &format!("the calm receiver got {received} frames"));
     check(name == "random-macs" || stolen == 0, &format!("{stolen} frames went to the attacker"));
     // A separate receiver announces itself; a device that only reconnects or only kicks sends nothing else.
     let attacked = number(&report["devices"][0], "sent") + number(&report["devices"][0], "refused");

@@ -14,7 +14,7 @@ use linerate_tests::{binary, folder, scope, wait};
 use serde_json::Value;
 
 const TIMEOUT: Duration = Duration::from_mins(1);
-const ENOUGH: u64 = 20_000;
+const MIN_FRAMES: u64 = 20_000;
 const NAMES: [&str; 2] = ["red", "blue"];
 /// Number of flows, each with its own sequence numbers, so that the meter detects reordering within a flow.
 const FLOWS: u16 = 24;
@@ -116,7 +116,7 @@ fn stages_are_added_to_a_running_pipeline_and_no_packet_is_lost_for_it() {
     let folder = folder();
     let switch = start(folder.path(), "model = \"pipeline\"\nrx = [0]\nwork = [1]\ntx = [0]");
     let mut generator = generator(folder.path(), "20kpps", 6);
-    let flows = wait::until(TIMEOUT, || (switch.counters("blue").tx_packets >= ENOUGH).then_some(()));
+    let flows = wait::until(TIMEOUT, || (switch.counters("blue").tx_packets >= MIN_FRAMES).then_some(()));
     assert!(flows.is_some(), "nothing passes: {}", generator.output());
     for role in ["work", "tx", "rx", "work"] {
         let added = switch.tell(&["workers", "add", "--role", role]);
@@ -202,7 +202,7 @@ fn dpdks_guest_has_its_frames_back_from_a_pipeline() {
         }
         guest.circulate(64, 4);
         let back = |guest: &mut Testpmd| guest.counters().iter().map(|port| port.rx_packets).min();
-        let flows = wait::until(TIMEOUT, || back(&mut guest).filter(|packets| *packets >= ENOUGH));
+        let flows = wait::until(TIMEOUT, || back(&mut guest).filter(|packets| *packets >= MIN_FRAMES));
         assert!(flows.is_some(), "{model}: frames stopped circulating: {:?}", guest.counters());
         guest.stop();
         guest.drain();

@@ -91,14 +91,14 @@ fn validated(folder: &Path, elements: &str) -> Output {
 fn testpmd_starts_as_printed_and_its_frames_arrive() {
     let folder = folder();
     let switch = switch(folder.path());
-    for port in ["red", "blue"] {
+    for (port, pairs) in [("red", 1), ("blue", 2)] {
         let printed = switch.snippet(port, "testpmd");
         // Applies the printed hint.
         let line = printed.replacen("--single-file-segments", "--no-huge -m 512", 1);
         assert_ne!(line, printed);
         let mut guest = Testpmd::pasted(folder.path(), port, &line);
         guest.ready();
-        switch.wait_running(port, 1, REACTION);
+        switch.wait_running(port, pairs, REACTION);
         guest.say("start tx_first");
         let arrived = wait::until(REACTION, || (switch.counters(port).rx_packets >= 32).then_some(()));
         assert!(arrived.is_some(), "nothing arrived: {}", guest.output());

@@ -140,7 +140,7 @@ fn work_is_done_where_either_side_wants_none() {
 
 #[test]
 #[ignore = "needs root and iperf3; run by `cargo xtask test`"]
-fn only_merged_buffers_receive_unsegmented_packets() {
+fn unsegmented_packets_need_mergeable_buffers() {
     let (means, has) = two_switches("mergeable = false", "");
     assert_eq!(has, [true, true, true, false]);
     let [out, home, out_six, home_six] = means;

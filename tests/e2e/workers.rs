@@ -15,9 +15,9 @@ const PAIRS: u16 = 2;
 const SECONDS: u32 = 2;
 /// Entries of all rings of one sending guest: frames still in transit may not have been returned to it.
 const ON_ITS_WAY: u64 = 2 * 1024;
-const ENOUGH: u64 = 20_000;
+const MIN_FRAMES: u64 = 20_000;
 const TIMEOUT: Duration = Duration::from_secs(50);
-const CALM: Duration = Duration::from_millis(500);
+const SETTLE_TIME: Duration = Duration::from_millis(500);
 
 fn switch(folder: &Path, names: &[&str]) -> Switch {
     let sockets: Vec<_> = names.iter().map(|name| folder.join(name)).collect();
@@ -41,7 +41,8 @@ fn number(value: &Value, key: &str) -> u64 {
 /// Checks the totals of the switch over all ports, including removed ones.
 fn assert_status_agrees(switch: &Switch) {
     let read = || switch.ask(&["status"]).map(|status| status["traffic"].clone());
-    let traffic = wait::settled(CALM, TIMEOUT, read).unwrap_or_else(|error| panic!("no status: {error}"));
+    let traffic =
+        wait::settled(SETTLE_TIME, TIMEOUT, read).unwrap_or_else(|error| panic!("no status: {error}"));
     let reasons = traffic["drops"].as_object().unwrap_or_else(|| panic!("no drops in {traffic}"));
     let lost: u64 = reasons.values().filter_map(Value::as_u64).sum();
     let entered = number(&traffic, "rx_packets") + number(&traffic, "replicated");
@@ -66,19 +67,19 @@ fn our_guests(ring: &str) {
     let receiver = guest(folder, "to", ring, "rxonly", 2 * SECONDS, [b, a]);
     let sender = guest(folder, "from", ring, "txonly", SECONDS, [a, b]);
     let third = guest(folder, "third", ring, "txonly", SECONDS, [c, b]);
-    let flows = wait::until(TIMEOUT, || (switch.counters("third").rx_packets >= ENOUGH).then_some(()));
+    let flows = wait::until(TIMEOUT, || (switch.counters("third").rx_packets >= MIN_FRAMES).then_some(()));
     assert!(flows.is_some(), "the third guest sends nothing");
     let removed = switch.tell(&["ports", "remove", "third"]);
     assert!(removed.is_ok(), "not removed: {removed:?}");
     drop(third);
     let (sent, received) = (sender.report(), receiver.report());
     let ports = switch.settled(&["from", "to"]);
-    assert!(ports[0].rx_packets >= ENOUGH, "{sent}");
+    assert!(ports[0].rx_packets >= MIN_FRAMES, "{sent}");
     let used = number(&sent, "tx_packets");
     assert!((used..=used + ON_ITS_WAY).contains(&ports[0].rx_packets), "{sent} {ports:?}");
     assert_eq!(number(&received, "rx_packets"), ports[1].tx_packets, "{received}");
     let carried = carried(&switch);
-    assert!(carried.iter().all(|&packets| packets >= ENOUGH / 4), "both workers: {carried:?}");
+    assert!(carried.iter().all(|&packets| packets >= MIN_FRAMES / 4), "both workers: {carried:?}");
     assert_status_agrees(&switch);
     switch.stop();
 }
@@ -115,7 +116,7 @@ fn dpdks_guest(ring: Ring) {
     }
     guest.circulate(64, 4);
     let back = |guest: &mut Testpmd| guest.counters().iter().map(|port| port.rx_packets).min().unwrap_or(0);
-    let flows = wait::until(TIMEOUT, || (back(&mut guest) >= ENOUGH).then_some(()));
+    let flows = wait::until(TIMEOUT, || (back(&mut guest) >= MIN_FRAMES).then_some(()));
     assert!(flows.is_some(), "frames stopped circulating: {:?}", guest.counters());
     guest.stop();
     guest.drain();

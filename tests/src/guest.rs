@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::binary;
 use crate::process::Process;
 
-const AFTER: Duration = Duration::from_secs(30);
+const END_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A running guest.
 pub struct Guest {
@@ -40,14 +40,14 @@ impl Guest {
 
     /// Waits for its end. Returns the report of its only device, from the last JSON output.
     pub fn report(mut self) -> Value {
-        let status = self.process.finish(Duration::from_secs(self.seconds.into()) + AFTER);
+        let status = self.process.finish(Duration::from_secs(self.seconds.into()) + END_TIMEOUT);
         assert!(status.success(), "linerate guest ended with {status}: {}", self.process.output());
         self.devices().swap_remove(0)
     }
 
     /// Terminates it. Returns the report of each device.
     pub fn end(mut self) -> Vec<Value> {
-        let status = self.process.terminate(AFTER);
+        let status = self.process.terminate(END_TIMEOUT);
         assert!(status.success(), "linerate guest ended with {status}: {}", self.process.output());
         self.devices()
     }

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_a_header_of_110_bytes_a_padded_name_and_padded_content() {
+    fn cpio_entry_has_header_padded_name_and_content() {
         let mut archive = Archive::default();
         archive.entry("abc", 0o100_644, b"hello");
         // 110 + "abc\0" is 114, padded to 116; "hello" is padded to 8.

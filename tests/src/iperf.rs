@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::netns::Netns;
 use crate::wait;
 
-const START: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 const PORT: &str = "5201";
 
 static RUNS: AtomicU32 = AtomicU32::new(0);
@@ -22,14 +22,14 @@ pub fn iperf(folder: &Path, from: &Netns, to: &Netns, address: &str, more: &[&st
         to.spawn(folder, &name, "iperf3", &["--server", "--one-off", "--port", PORT, "--bind", address]);
     let listens = || to.run("ss", &["-Hltn", "sport", "=", PORT]).contains(PORT).then_some(());
     assert!(
-        wait::until(START, listens).is_some(),
+        wait::until(START_TIMEOUT, listens).is_some(),
         "iperf3 does not listen on {address}: {}",
         server.output()
     );
     let words =
         [&["--client", address, "--port", PORT, "--json", "--connect-timeout", "5000"], more].concat();
     let said = from.run("iperf3", &words);
-    server.finish(START);
+    server.finish(START_TIMEOUT);
     let report: Value =
         serde_json::from_str(&said).unwrap_or_else(|error| panic!("iperf3 said {said}: {error}"));
     assert!(report["error"].is_null(), "iperf3 failed: {report}");

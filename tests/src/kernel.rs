@@ -112,14 +112,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_modules_dependencies_are_read_from_its_information_section() {
+    fn module_dependencies_are_read_from_modinfo() {
         let module = b"\x7fELF...\0license=GPL\0depends=virtio_ring,virtio-pci\0name=x\0";
         assert_eq!(dependencies(module), ["virtio_ring", "virtio_pci"]);
         assert!(dependencies(b"license=GPL\0depends=\0").is_empty());
     }
 
     #[test]
-    fn a_compressed_file_with_dashes_has_the_modules_name() {
+    fn module_name_is_derived_from_a_compressed_file() {
         assert_eq!(stem(Path::new("/x/virtio-rng.ko.xz")), "virtio_rng");
     }
 }

@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "SKIPPED: no-such-program is not installed; run `cargo xtask test`")]
-    fn a_missing_program_skips_the_test() {
+    fn missing_program_skips_the_test() {
         program("sh");
         program("no-such-program");
     }

@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_our_own_namespaces_of_dead_processes_are_left_over() {
+    fn only_own_namespaces_of_dead_processes_are_stale() {
         assert!(!is_left_over("blue") && !is_left_over("linerate-x-1") && !is_left_over("linerate-1"));
         assert!(!is_left_over(&format!("linerate-{}-0", std::process::id())));
         assert!(is_left_over(&format!("linerate-{}-0", u32::MAX)));
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs root; run by `cargo xtask test`"]
-    fn two_namespaces_reach_each_other_by_a_cable_and_leave_nothing_behind() {
+    fn veth_connects_two_namespaces_and_is_removed() {
         let (left, right) = (Netns::new(), Netns::new());
         left.cable("eth0", &right, "eth0");
         left.configure("eth0", &["10.9.0.1/24", "fd09::1/64"]);

@@ -19,8 +19,8 @@ const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 const BRIDGE: &str = "br0";
 /// Datapath of the bridge.
 const DATA_PATH: &str = "netdev@ovs-netdev";
-const CALM: Duration = Duration::from_millis(500);
-const START: Duration = Duration::from_secs(40);
+const SETTLE_TIME: Duration = Duration::from_millis(500);
+const START_TIMEOUT: Duration = Duration::from_secs(40);
 const CONTROL: &str = "daemon.ctl";
 /// Priorities of flows; the highest matches. A new bridge has a flow of priority 0.
 const FORWARD: u32 = 1;
@@ -140,7 +140,7 @@ impl Ovs {
         for number in ports.iter().map(|port| self.number(port)) {
             self.flows("add-flow", &format!("priority={DROP},in_port={number},actions=drop"));
         }
-        wait::settled(CALM, START, || self.handled());
+        wait::settled(SETTLE_TIME, START_TIMEOUT, || self.handled());
     }
 
     /// Packets received from a port since it was opened. The counters may be a second old.
@@ -187,7 +187,7 @@ impl Ovs {
         self.began = self.daemon.output().len();
         self.daemon = daemon(&self.folder);
         let answers = || attempt(&self.folder, "ovs-ofctl", &["show", BRIDGE]).ok();
-        assert!(wait::until(START, answers).is_some(), "Open vSwitch does not come back");
+        assert!(wait::until(START_TIMEOUT, answers).is_some(), "Open vSwitch does not come back");
     }
 }
 
@@ -198,7 +198,10 @@ fn database(folder: &Path) -> Process {
     let remote = format!("--remote=punix:{}", socket.display());
     let control = format!("--unixctl={}", folder.join("database.ctl").display());
     let process = spawn(folder, "database", &["ovsdb-server".into(), file, remote, control]);
-    assert!(wait::until(START, || socket.exists().then_some(())).is_some(), "ovsdb-server makes no socket");
+    assert!(
+        wait::until(START_TIMEOUT, || socket.exists().then_some(())).is_some(),
+        "ovsdb-server makes no socket"
+    );
     process
 }
 
@@ -237,7 +240,7 @@ fn tool(folder: &Path, program: &str, arguments: &[&str]) -> String {
 fn attempt(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
     need::program(program);
     // By default, the tools wait for the daemon without limit.
-    let limit = START.as_secs().to_string();
+    let limit = START_TIMEOUT.as_secs().to_string();
     let output =
         Command::new("timeout").arg(limit).arg(program).args(arguments).envs(environment(folder)).output();
     let Output { status, stdout, stderr } = output.map_err(|error| error.to_string())?;

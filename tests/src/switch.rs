@@ -11,9 +11,9 @@ use serde_json::Value;
 use crate::process::Process;
 use crate::{binary, wait};
 
-const START: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 const END: Duration = Duration::from_secs(10);
-const CALM: Duration = Duration::from_millis(250);
+const SETTLE_TIME: Duration = Duration::from_millis(250);
 
 /// One vhost-user port of the configuration, on the common bridge.
 #[derive(Clone, Debug)]
@@ -81,11 +81,11 @@ impl Switch {
         let words = [Path::new("--control"), &control, Path::new("run"), &folder.join("switch.toml")];
         let process = Process::spawn(folder, "linerate", binary::linerate(), &words);
         let mut switch = Switch { process, folder: folder.to_owned(), control };
-        let answered = wait::until(START, || {
+        let answered = wait::until(START_TIMEOUT, || {
             assert!(switch.process.ended().is_none(), "linerate ended at once");
             switch.ask(&["status"]).ok()
         });
-        assert!(answered.is_some(), "linerate did not answer on its control socket in {START:?}");
+        assert!(answered.is_some(), "linerate did not answer on its control socket in {START_TIMEOUT:?}");
         switch
     }
 
@@ -120,7 +120,7 @@ impl Switch {
 
     /// State of the port called `name`; waits for a port that was just added.
     pub fn port(&self, name: &str) -> Value {
-        let live = wait::until(START, || self.live(name));
+        let live = wait::until(START_TIMEOUT, || self.live(name));
         live.unwrap_or_else(|| panic!("linerate shows no port {name}: {:?}", self.ask(&["ports", "show"])))
     }
 
@@ -175,7 +175,7 @@ impl Switch {
     /// Counters of several ports, once they are stable.
     pub fn settled(&self, names: &[&str]) -> Vec<Counters> {
         let read = || names.iter().map(|name| self.counters(name)).collect::<Vec<_>>();
-        wait::settled(CALM, START, read)
+        wait::settled(SETTLE_TIME, START_TIMEOUT, read)
     }
 
     /// Waits until the port is in `state`. Panics with the actual state after `limit`.

@@ -9,9 +9,9 @@ use crate::netns::Netns;
 use crate::process::Process;
 use crate::{need, wait};
 
-const START: Duration = Duration::from_secs(40);
+const START_TIMEOUT: Duration = Duration::from_secs(40);
 const REPLY: Duration = Duration::from_secs(20);
-const CALM: Duration = Duration::from_millis(250);
+const SETTLE_TIME: Duration = Duration::from_millis(250);
 
 /// Ring format requested by a guest's driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,7 +220,7 @@ impl Testpmd {
 
     /// Waits for the first prompt.
     pub fn ready(&mut self) {
-        self.process.wait_for("testpmd>", 0, START);
+        self.process.wait_for("testpmd>", 0, START_TIMEOUT);
     }
 
     /// Sends one command.
@@ -269,7 +269,7 @@ impl Testpmd {
 
     /// Counters of every port, once they are stable.
     pub fn settled(&mut self) -> Vec<Counters> {
-        wait::settled(CALM, REPLY, || self.counters())
+        wait::settled(SETTLE_TIME, REPLY, || self.counters())
     }
 
     /// All output so far.

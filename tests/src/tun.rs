@@ -12,7 +12,7 @@ use crate::netns::Netns;
 
 /// Size of the virtio-net header in front of each frame, for interfaces with one.
 pub const HEADER: usize = 10;
-const LONGEST: usize = 1 << 17;
+const MAX_FRAME: usize = 1 << 17;
 
 /// An interface; deleted on drop.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Tun {
         let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(timeout.subsec_nanos()) };
         let mut waits = [PollFd::new(&self.0, PollFlags::IN)];
         poll(&mut waits, Some(&wait)).unwrap_or_else(|error| panic!("poll: {error}"));
-        let mut bytes = vec![0; LONGEST];
+        let mut bytes = vec![0; MAX_FRAME];
         match rustix::io::read(&self.0, &mut bytes) {
             Ok(n) => {
                 bytes.truncate(n);

@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_option_to_connect_again_follows_qemus_version() {
+    fn reconnect_option_follows_the_qemu_version() {
         assert_eq!(reconnect("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)"), "reconnect=1");
         assert_eq!(reconnect("QEMU emulator version 9.1.0"), "reconnect=1");
         assert_eq!(reconnect("QEMU emulator version 10.0.3 (Debian)"), "reconnect-ms=1000");

@@ -1,8 +1,7 @@
-//! The guard of the fast path: instructions per packet, counted by callgrind, which unlike a clock gives the same
-//! number on every machine. What is counted is one round of the engine's worker over two vhost-user ports, without
-//! the guests that a bench plays around it.
+//! Instruction-count regression test of the fast path: callgrind counts instructions per packet, independent of the
+//! machine. Counted is one round of the engine's worker over two vhost-user ports, without the simulated guests.
 //!
-//! Valgrind 3.19 knows no AVX-512, so the copy kernel is the one of AVX2, whatever the machine has.
+//! Valgrind 3.19 does not support AVX-512, so the AVX2 copy kernel is always used.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -20,22 +19,22 @@ const BUILD: Duration = Duration::from_mins(15);
 const RINGS: [&str; 4] = ["split", "split-in-order", "packed", "packed-in-order"];
 const SIZES: [&str; 2] = ["64", "1514"];
 const TRAFFIC: [&str; 8] = ["pair", "many", "flood", "vlan", "merge", "staged", "uplink", "downlink"];
-/// The function whose instructions count, with all that it calls.
+/// The function whose instructions are counted, including its callees.
 const COUNTED: &str = "--toggle-collect=*guard*switch_part*";
-/// A limit is what was measured and this much more, so that another release of the compiler does not trip over it.
+/// Margin of a limit over the measured count, for other compiler releases.
 const SLACK: f64 = 1.05;
-/// The same for traffic whose flows lie in the flow cache where a secret says.
+/// Margin for traffic of many flows, whose slots in the flow cache depend on a random secret.
 const SLACK_OF_MANY: f64 = 1.15;
 
-/// What to do with the counts.
+/// Arguments of `cargo xtask callgrind`.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct CallgrindArguments {
-    /// Take the counts of now, and five per cent more, as the new limits
+    /// Write the current counts plus a margin as the new limits
     #[arg(long)]
     update: bool,
 }
 
-/// Most instructions per packet: by ring, bytes of a frame, traffic.
+/// Maximum instructions per packet, by ring, frame size and traffic.
 type Limits = BTreeMap<String, BTreeMap<String, BTreeMap<String, f64>>>;
 
 struct Row {
@@ -46,7 +45,7 @@ struct Row {
     limit: Option<f64>,
 }
 
-/// Counts, prints the table and compares.
+/// Counts all cases, prints the table and compares it with the limits.
 pub(crate) fn run(arguments: CallgrindArguments) -> Result<Outcome> {
     if !command::exists("valgrind") {
         return Ok(Outcome::Skipped("valgrind is not installed; as root: apt-get install valgrind".into()));
@@ -56,14 +55,14 @@ pub(crate) fn run(arguments: CallgrindArguments) -> Result<Outcome> {
     let rows = rows(&limits)?;
     print!("{}", table(&rows));
     if arguments.update {
-        std::fs::write(file(), text(&rows)).context("the limits could not be written")?;
+        std::fs::write(file(), text(&rows)).context("cannot write the limits")?;
         println!("wrote {}", file().display());
         return Ok(Outcome::Passed);
     }
     validate(&rows).map(|()| Outcome::Passed)
 }
 
-/// Counts every case. Counts do not depend on what else runs, so each CPU counts one at a time.
+/// Counts every case, one per CPU at a time; counts do not depend on the load of the machine.
 fn rows(limits: &Limits) -> Result<Vec<Row>> {
     let cases: Vec<_> = cases().collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -98,7 +97,8 @@ fn limits() -> Result<Limits> {
     let text = text.with_context(|| {
         format!("no limits in {}: `cargo xtask callgrind --update` writes them", path.display())
     })?;
-    toml::from_str(&text).with_context(|| format!("{} is not what `--update` writes", path.display()))
+    toml::from_str(&text)
+        .with_context(|| format!("{} is not a valid limits file; write it with `--update`", path.display()))
 }
 
 /// Instructions per packet of one case.
@@ -112,10 +112,10 @@ fn count(ring: &str, size: &str, traffic: &str) -> Result<f64> {
         bail!("counting {ring}, {size} B, {traffic} ended with {}: {}", output.status, said.trim());
     }
     let packets = String::from_utf8_lossy(&output.stdout).trim().parse::<f64>();
-    let packets = packets.context("the guard did not say how many packets it forwarded")?;
-    let instructions = collected(&said).context("callgrind did not say what it collected")?;
+    let packets = packets.context("the guard did not print the number of forwarded packets")?;
+    let instructions = collected(&said).context("callgrind did not print the instruction count")?;
     if instructions == 0.0 {
-        bail!("callgrind counted nothing: the release build has no function that {COUNTED} names");
+        bail!("callgrind counted nothing: no function of the release build matches {COUNTED}");
     }
     Ok(instructions / packets)
 }
@@ -192,14 +192,14 @@ mod tests {
     }
 
     #[test]
-    fn what_callgrind_collected_is_read_from_its_last_words() {
+    fn instruction_count_is_read_from_callgrind_output() {
         let said = "==7== \n==7== Events    : Ir\n==7== Collected : 11372727\n==7== \n";
         assert_eq!(collected(said), Some(11_372_727.0));
         assert_eq!(collected("==7== no such line"), None);
     }
 
     #[test]
-    fn a_count_above_its_limit_fails_and_so_does_a_case_without_limit() {
+    fn count_above_its_limit_or_without_limit_fails() {
         assert!(validate(&[row(Some(100.0))]).is_ok());
         for bad in [row(Some(99.9)), row(None)] {
             assert!(validate(&[bad]).unwrap_err().to_string().contains("split 64 B pair"));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limits_that_update_writes_can_be_read_and_are_met() {
+    fn updated_limits_parse_and_are_met() {
         let limits: Limits = toml::from_str(&text(&[row(None)])).unwrap();
         let limit = limits["split"]["64"]["pair"];
         assert!((limit - 105.0).abs() < 1e-9);

@@ -1,4 +1,4 @@
-//! What must hold before any test runs: formatting, lints and documentation.
+//! Checks before the tests: formatting, lints and documentation.
 
 use std::process::Command;
 use std::time::Duration;

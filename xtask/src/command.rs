@@ -1,4 +1,4 @@
-//! Runs programs: shown before they start, ended when they hang.
+//! Runs programs: prints the command line first, and terminates programs that exceed their time limit.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -11,13 +11,13 @@ use anyhow::{Context, Result, bail};
 use crate::failures::{Failures, pass_on};
 use crate::steps::Outcome;
 
-/// The folder of the workspace.
+/// Root directory of the workspace.
 pub(crate) fn root() -> PathBuf {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
     xtask.parent().unwrap_or(xtask).to_owned()
 }
 
-/// The folder that cargo builds into.
+/// Cargo's target directory.
 pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
@@ -26,7 +26,7 @@ const OTHER_BINARY: &str = "LINERATE_BIN";
 const BUILD: Duration = Duration::from_mins(30);
 /// Exit code of `cargo test` if a test program failed.
 const TESTS_FAILED: i32 = 101;
-/// How long the last lines of a program that ended are waited for.
+/// Timeout for the remaining output of a terminated program.
 const LEFTOVERS: Duration = Duration::from_secs(5);
 
 /// The release build of `linerate`, or the program that `LINERATE_BIN` names.
@@ -54,14 +54,14 @@ pub(crate) fn build(arguments: &[&str]) -> Result<()> {
     run(&cargo(&[&["build"], arguments].concat()), BUILD)
 }
 
-/// `cargo`, the one that runs this.
+/// The `cargo` that runs this program.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root());
     command
 }
 
-/// `cargo` of another toolchain: the variables by which the running one names itself would override the choice.
+/// `cargo` of another toolchain. Removes the variables of the running toolchain, which would override the choice.
 pub(crate) fn cargo_of(toolchain: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new("cargo");
     command.arg(format!("+{toolchain}")).args(arguments).current_dir(root());
@@ -71,7 +71,7 @@ pub(crate) fn cargo_of(toolchain: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs to the end; an error when it fails, or when it is still running after `limit`.
+/// Runs a program. Returns an error if it fails or exceeds `limit`.
 pub(crate) fn run(command: &Command, limit: Duration) -> Result<()> {
     let line = announced(command);
     let status = limited(command, limit).status();
@@ -95,7 +95,7 @@ pub(crate) fn run_tests(command: &Command, limit: Duration) -> Result<Outcome> {
         std::thread::spawn(move || (pass_on(errors, std::io::stderr(), &of_errors.0), of_errors.1).0);
     }
     let status = child.wait()?;
-    // A daemon that a test left behind may hold the pipes open for ever.
+    // A leftover daemon of a test may keep the pipes open.
     let _ = ended.recv_timeout(LEFTOVERS);
     let failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
     if status.code() == Some(TESTS_FAILED)
@@ -127,13 +127,13 @@ fn limited(command: &Command, limit: Duration) -> Command {
 fn validate(status: ExitStatus, line: &str, limit: Duration) -> Result<()> {
     match status.code() {
         Some(0) => Ok(()),
-        Some(124 | 137) => bail!("`{line}` was ended after {} s", limit.as_secs()),
-        Some(127) => bail!("`{line}` names a program that is not installed"),
+        Some(124 | 137) => bail!("`{line}` was terminated after {} s", limit.as_secs()),
+        Some(127) => bail!("`{line}`: the program is not installed"),
         _ => bail!("`{line}` ended with {status}"),
     }
 }
 
-/// Runs to the end and returns what it printed on standard output; an error when it fails.
+/// Runs a program and returns its standard output. Returns an error if it fails.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let line = shown(command);
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run `{line}`"))?;
@@ -144,21 +144,21 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Whether it runs and succeeds; its output is discarded.
+/// Whether the program runs and succeeds; its output is discarded.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     quiet.status().is_ok_and(|status| status.success())
 }
 
-/// Whether a program of this name is on the search path.
+/// Whether a program with this name is in the search path.
 pub(crate) fn exists(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    // The administrator's tools are not on every user's path.
+    // The search path of users may not include the `sbin` directories.
     let more = ["/usr/sbin", "/sbin"].map(PathBuf::from);
     std::env::split_paths(&path).chain(more).any(|folder| folder.join(program).is_file())
 }
 
-/// Whether this runs as root.
+/// Whether this process runs as root.
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

@@ -1,5 +1,5 @@
-//! The documents: every link leads to a file or heading that exists, and every path of the repository that a document names in
-//! backticks does. `cargo xtask docs` checks them and, where mdBook is installed, builds the book below `target/book`.
+//! Document checks: every link target (file or heading) and every repository path in backticks exists. `cargo xtask
+//! docs` checks them and builds the book in `target/book` if mdBook is installed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::command;
 use crate::steps::Outcome;
 
 const LIMIT: Duration = Duration::from_mins(2);
-/// Top folders whose paths are checked where a document names them in backticks.
+/// Top-level directories whose paths in backticks are checked.
 const FOLDERS: [&str; 11] = [
     "benches/",
     "cli/",
@@ -26,10 +26,10 @@ const FOLDERS: [&str; 11] = [
     "tools/",
     "xtask/",
 ];
-/// Paths of other projects that begin like ours.
+/// Paths of other projects that start with the same directory names.
 const FOREIGN: [&str; 1] = ["net/vhost-user.c"];
 
-/// Checks the links, then builds the book if mdBook is there.
+/// Checks the links, then builds the book if mdBook is installed.
 pub(crate) fn run() -> Result<Outcome> {
     let broken = broken(&command::root());
     if !broken.is_empty() {
@@ -37,7 +37,7 @@ pub(crate) fn run() -> Result<Outcome> {
     }
     if !command::succeeds(Command::new("mdbook").arg("--version")) {
         let remedy = "cargo install mdbook --locked";
-        return Ok(Outcome::Skipped(format!("mdBook is not installed; to have it: {remedy}")));
+        return Ok(Outcome::Skipped(format!("mdBook is not installed; install it: {remedy}")));
     }
     let mut build = Command::new("mdbook");
     build.arg("build").arg("docs").current_dir(command::root());
@@ -54,7 +54,7 @@ fn broken(root: &Path) -> Vec<String> {
     files.iter().flat_map(|file| broken_in(root, file)).collect()
 }
 
-/// The Markdown files of a folder; of `docs` also those below it.
+/// The Markdown files of a directory, recursively for `docs`.
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -75,14 +75,14 @@ fn broken_in(root: &Path, file: &Path) -> Vec<String> {
     links.chain(paths).map(|target| format!("{name}: {target}")).collect()
 }
 
-/// The targets of the links of a document, but for those of the web.
+/// Link targets of a document, without web addresses.
 fn links(text: &str) -> Vec<String> {
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
     let targets = targets.map(|(target, _)| target.to_owned());
     targets.filter(|target| !target.contains("://") && !target.contains(' ')).collect()
 }
 
-/// The paths of this repository that stand in backticks.
+/// Paths of this repository in backticks.
 fn paths(text: &str) -> Vec<String> {
     let quoted = text.split('`').skip(1).step_by(2);
     let is_path = |quote: &&str| {
@@ -103,7 +103,7 @@ fn has_heading(file: &Path, wanted: &str) -> bool {
     text.lines().filter(|line| line.starts_with('#')).any(|line| anchor(line) == wanted)
 }
 
-/// A heading as links name it.
+/// Link anchor of a heading.
 fn anchor(heading: &str) -> String {
     let words = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = words.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
@@ -115,12 +115,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_link_of_every_document_holds() {
+    fn all_document_links_resolve() {
         assert_eq!(broken(&command::root()), Vec::<String>::new());
     }
 
     #[test]
-    fn links_and_paths_that_lead_nowhere_are_found() {
+    fn broken_links_and_paths_are_found() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("docs")).unwrap();
         let text = "# Title\n[a](docs/b.md) [c](#title) [d](#other) [e](https://x.y/z) `tools/none.rs` `port::none`\n";

@@ -1,21 +1,21 @@
-//! Parts of a test run's output, repeated at its end: the failed tests with their output, and the tests that were skipped
-//! because this machine lacks something. All output is passed on as it comes.
+//! Summary at the end of a test run: failed tests with their output, and tests skipped because of missing requirements.
+//! All output is also passed on immediately.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::sync::{Mutex, PoisonError};
 
-/// Most lines that are kept of one test run.
-const MOST: usize = 200;
+/// Maximum number of lines kept per test run.
+const MAX_LINES: usize = 200;
 
-/// The parts of an output that say what failed.
+/// Failures found in the output of a test run.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     names: Vec<String>,
     /// Names of skipped tests with the reason.
     skipped: Vec<(String, String)>,
-    /// The failed test whose output is being read.
+    /// The failed test whose output is currently read.
     current: Option<String>,
-    /// Test programs that reported failed tests, and those that failed, for any reason.
+    /// Number of test programs that reported failed tests, and of those that failed for any reason.
     reported: usize,
     programs: usize,
     lines: Vec<String>,
@@ -23,7 +23,7 @@ pub(crate) struct Failures {
 }
 
 impl Failures {
-    /// Takes note of one line.
+    /// Parses one line.
     fn see(&mut self, line: &str) {
         if let Some(name) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
             self.names.push(name.to_owned());
@@ -31,13 +31,13 @@ impl Failures {
         self.see_skipped(line);
         self.inside |= line == "failures:" || line.starts_with("error");
         let ends = line.starts_with("test result:") || line.trim_start().starts_with("Running ");
-        if self.inside && self.lines.len() < MOST {
+        if self.inside && self.lines.len() < MAX_LINES {
             self.lines.push(line.to_owned());
         }
         self.inside &= !ends;
     }
 
-    /// `tests/src/need.rs` writes what this finds.
+    /// Parses the lines written by `tests/src/need.rs`.
     fn see_skipped(&mut self, line: &str) {
         self.reported += usize::from(line.starts_with("test result: FAILED"));
         self.programs += usize::from(line.starts_with("error: test failed"));
@@ -52,25 +52,25 @@ impl Failures {
         }
     }
 
-    /// The names of tests that failed.
+    /// Names of the failed tests.
     pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// The skipped tests with their reasons, one a line, if nothing else failed.
+    /// The skipped tests with their reasons, one per line, if nothing else failed.
     pub(crate) fn only_skipped(&self) -> Option<String> {
         let is_all = self.names.is_empty() && self.reported == self.programs && !self.skipped.is_empty();
         let line = |(name, reason): &(String, String)| format!("  {name}: {reason}");
         is_all.then(|| self.skipped.iter().map(line).collect::<Vec<_>>().join("\n"))
     }
 
-    /// What they said.
+    /// Output of the failed tests.
     pub(crate) fn text(&self) -> String {
         self.lines.join("\n")
     }
 }
 
-/// Passes on everything that comes, line by line, and takes note of it.
+/// Passes on the output line by line and parses it.
 pub(crate) fn pass_on(
     from: impl Read,
     mut to: impl Write,
@@ -118,7 +118,7 @@ test three ... ok
     }
 
     #[test]
-    fn tests_that_lack_something_are_skipped_unless_others_fail() {
+    fn missing_requirements_skip_tests_unless_others_fail() {
         let lacks = "test a::one ... FAILED\n\nfailures:\n\n---- a::one stdout ----\n\nthread 'a::one' panicked at \
                      x.rs:1:1:\nSKIPPED: passt is not installed; install it\n\nfailures:\n    a::one\n\n\
                      test result: FAILED. 1 passed; 1 failed\n\nerror: test failed, to rerun pass `--test e2e`\n";
@@ -130,7 +130,7 @@ test three ... ok
     }
 
     #[test]
-    fn everything_is_passed_on_and_only_what_failed_is_kept() {
+    fn output_is_passed_on_and_failures_are_kept() {
         let (failures, mut shown) = (Mutex::default(), Vec::new());
         pass_on(OUTPUT.as_bytes(), &mut shown, &failures).unwrap();
         let failures = failures.into_inner().unwrap();

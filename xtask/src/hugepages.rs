@@ -1,4 +1,4 @@
-//! Huge pages for the peers of a bench, which need them where linerate does not: made before, and given back after.
+//! Huge pages for the peers of a benchmark: reserved before and released afterwards. linerate needs none.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,7 @@ const COUNT: &str = "/proc/sys/vm/nr_hugepages";
 const MOUNTS: &str = "/proc/mounts";
 const FOLDER: &str = "/dev/hugepages";
 
-/// Reserved huge pages on a mounted file system; dropping it removes what was left there and restores the count.
+/// Reserved huge pages on a mounted file system. Drop removes leftover files and restores the previous count.
 pub(crate) struct HugePages {
     folder: PathBuf,
     before: BTreeSet<PathBuf>,
@@ -22,13 +22,13 @@ pub(crate) struct HugePages {
 }
 
 impl HugePages {
-    /// Reserves at least `count` pages of 2 MiB; an error where that needs root, or the memory is not there.
+    /// Reserves at least `count` pages of 2 MiB. Returns an error without root privileges or sufficient memory.
     pub(crate) fn reserve(count: u64) -> Result<HugePages> {
         let count_before = read_count()?;
         let found = mount_point();
         let ready = count_before >= count && found.is_some();
         if !ready && !command::is_root() {
-            bail!("the peers need {count} huge pages: run this as root");
+            bail!("the peers need {count} huge pages; run this as root");
         }
         let mounted_here = found.is_none();
         let folder = found.map_or_else(mount, Ok)?;
@@ -39,15 +39,15 @@ impl HugePages {
         }
         let reserved = read_count()?;
         if reserved < count {
-            bail!("only {reserved} of {count} huge pages could be reserved: free some memory");
+            bail!("only {reserved} of {count} huge pages could be reserved; free some memory");
         }
         Ok(pages)
     }
 
-    /// Removes the files that processes killed since [`HugePages::reserve`] left, which hold their pages for ever.
+    /// Removes files of processes killed since [`HugePages::reserve`]; these would keep their pages reserved.
     pub(crate) fn sweep(&self) {
         for file in files(&self.folder).difference(&self.before) {
-            // Another process may have removed it; the next reservation notices.
+            // Another process may have removed it; otherwise the next reservation fails.
             let _ = fs::remove_file(file);
         }
     }
@@ -60,7 +60,7 @@ impl Drop for HugePages {
             command::succeeds(Command::new("umount").arg(&self.folder));
         }
         if read_count().is_ok_and(|count| count > self.count_before) {
-            // The machine works as well with the pages still reserved, so no error is reported.
+            // Leftover reserved pages are harmless, so no error is reported.
             let _ = write_count(self.count_before);
         }
     }
@@ -68,7 +68,7 @@ impl Drop for HugePages {
 
 fn read_count() -> Result<u64> {
     let text = fs::read_to_string(COUNT).with_context(|| format!("cannot read {COUNT}"))?;
-    text.trim().parse().with_context(|| format!("{COUNT} holds no number"))
+    text.trim().parse().with_context(|| format!("{COUNT} does not contain a number"))
 }
 
 fn write_count(count: u64) -> Result<()> {
@@ -87,7 +87,7 @@ fn mount_point_of(mounts: &str) -> Option<PathBuf> {
 }
 
 fn mount() -> Result<PathBuf> {
-    fs::create_dir_all(FOLDER).with_context(|| format!("cannot make {FOLDER}"))?;
+    fs::create_dir_all(FOLDER).with_context(|| format!("cannot create {FOLDER}"))?;
     command::output(Command::new("mount").args(["-t", "hugetlbfs", "none", FOLDER]))?;
     Ok(PathBuf::from(FOLDER))
 }
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_system_of_huge_pages_is_found_among_the_mounts() {
+    fn hugetlbfs_mount_is_found() {
         let mounts = "proc /proc proc rw 0 0\nnone /dev/hugepages hugetlbfs rw 0 0\n";
         assert_eq!(mount_point_of(mounts), Some(PathBuf::from("/dev/hugepages")));
         assert_eq!(mount_point_of("proc /proc proc rw 0 0\n"), None);

@@ -1,5 +1,5 @@
-//! The kernel that the guests of the end-to-end tests boot: taken out of its package and put below `target`. It is never
-//! installed on this machine.
+//! The kernel of the guests in end-to-end tests: extracted from its Debian package to a directory in `target`, and not
+//! installed on the machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,33 +15,34 @@ use crate::steps::Outcome;
 const META: &str = "linux-image-cloud-amd64";
 const LIMIT: Duration = Duration::from_mins(10);
 
-/// Where the package is unpacked to.
+/// Directory to which the package is extracted.
 pub(crate) fn folder() -> PathBuf {
     command::target().join("guest-kernel")
 }
 
-/// Makes sure that [`folder`] holds a kernel and its modules.
+/// Downloads and extracts the kernel and its modules to [`folder`] if they are missing.
 pub(crate) fn ensure() -> Result<Outcome> {
     let folder = folder();
     if let Some(image) = image(&folder) {
         println!("{} is there", image.display());
         return Ok(Outcome::Passed);
     }
-    let download = tempfile::tempdir_in(fs_parent(&folder)?).context("no temporary folder below target")?;
+    let download =
+        tempfile::tempdir_in(fs_parent(&folder)?).context("cannot create a temporary directory in target")?;
     let package = fetch(download.path())?;
     let unpacked = download.path().join("unpacked");
     let mut unpack = Command::new("dpkg-deb");
     unpack.arg("--extract").arg(package).arg(&unpacked);
     command::run(&unpack, LIMIT)?;
-    image(&unpacked).with_context(|| format!("{META} holds no kernel"))?;
-    // Whole or not at all: a half-unpacked kernel is never found under its final name.
-    fs::rename(&unpacked, &folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    image(&unpacked).with_context(|| format!("{META} contains no kernel"))?;
+    // Renamed last, so that a partially extracted kernel never has its final name.
+    fs::rename(&unpacked, &folder).with_context(|| format!("cannot create {}", folder.display()))?;
     Ok(Outcome::Passed)
 }
 
 fn fs_parent(folder: &Path) -> Result<&Path> {
     let parent = folder.parent().unwrap_or(folder);
-    fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+    fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
     Ok(parent)
 }
 
@@ -55,10 +56,10 @@ fn is_kernel(name: &std::ffi::OsStr) -> bool {
     name.to_string_lossy().starts_with("vmlinuz-")
 }
 
-/// Downloads the package that the meta package stands for; its path.
+/// Downloads the package on which the meta package depends. Returns its path.
 fn fetch(folder: &Path) -> Result<PathBuf> {
     if !command::exists("apt-get") {
-        bail!("this is no Debian machine: unpack a Debian kernel into {}", self::folder().display());
+        bail!("this is not a Debian system; extract a Debian kernel to {}", self::folder().display());
     }
     let package = match concrete() {
         Ok(package) => package,
@@ -71,7 +72,7 @@ fn fetch(folder: &Path) -> Result<PathBuf> {
     let mut download = apt_get(&["download", &package]);
     download.current_dir(folder);
     if let Err(error) = command::run(&download, LIMIT) {
-        // The list of packages may be older than the archive.
+        // The package lists may be outdated.
         if !command::is_root() {
             return Err(error.context("run as root: apt-get update"));
         }
@@ -86,7 +87,7 @@ fn fetch(folder: &Path) -> Result<PathBuf> {
 /// The package of the newest kernel.
 fn concrete() -> Result<String> {
     let listing = command::output(Command::new("apt-cache").args(["depends", META]))?;
-    dependency(&listing).with_context(|| format!("apt-cache knows no kernel behind {META}"))
+    dependency(&listing).with_context(|| format!("apt-cache lists no kernel for {META}"))
 }
 
 fn dependency(listing: &str) -> Option<String> {
@@ -99,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_behind_the_meta_package_is_its_dependency() {
+    fn kernel_package_is_the_dependency_of_the_meta_package() {
         let listing = "linux-image-cloud-amd64\n  Depends: linux-image-6.1.0-9-cloud-amd64\n";
         assert_eq!(dependency(listing).unwrap(), "linux-image-6.1.0-9-cloud-amd64");
         assert_eq!(dependency("linux-image-cloud-amd64\n"), None);

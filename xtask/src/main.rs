@@ -1,4 +1,4 @@
-//! The tasks of this repository, as `cargo xtask TASK`. Nothing of the product depends on this crate.
+//! Tasks of this repository: `cargo xtask TASK`. No other crate depends on this one.
 
 mod bench;
 mod callgrind;
@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// The tasks of this repository.
+/// Tasks of this repository.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", arg_required_else_help = true)]
 struct Arguments {
@@ -27,15 +27,15 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Format, lints, documentation, then everything that `test` runs
+    /// Check format, lints and documentation, then run all of `test`
     Ci,
-    /// Install what the tests need from Debian's packages, then run all of them
+    /// Install missing Debian packages, then run all tests
     Test(suite::TestArguments),
-    /// Count the instructions per packet of the fast path and compare them with the recorded ones
+    /// Count instructions per packet of the fast path and compare them with the limits
     Callgrind(callgrind::CallgrindArguments),
-    /// Check the links of all documents, and build the book if mdBook is installed
+    /// Check the links of all documents and build the book if mdBook is installed
     Docs,
-    /// Measure linerate beside other software
+    /// Benchmark linerate against other software
     #[command(subcommand)]
     Bench(bench::Bench),
 }

@@ -1,5 +1,5 @@
-//! What the tests and benches need from Debian's packages, and how it gets onto this machine: only what is
-//! missing, only as root, and else with the exact command to type.
+//! Debian packages required by tests and benchmarks. Missing packages are installed if run as root; otherwise the error
+//! has the command to run.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::steps::Outcome;
 
 const LIMIT: Duration = Duration::from_mins(15);
 
-/// A tool, and the packages that may bring it, tried in this order: releases differ in where they put it.
+/// A tool, and the packages that may contain it, depending on the release; tried in this order.
 #[derive(Debug)]
 pub(crate) struct Need {
     probe: Probe,
@@ -33,7 +33,7 @@ enum Probe {
     Package(&'static str),
 }
 
-/// What the end-to-end tests drive.
+/// Tools of the end-to-end tests.
 pub(crate) const TESTS: &[Need] = &[
     IP,
     TESTPMD,
@@ -56,20 +56,20 @@ pub(crate) const TESTS: &[Need] = &[
     Need::new(Probe::Program("chromium"), &["chromium"]),
 ];
 
-/// What the peers of the bench are.
+/// Switches compared by the benchmarks.
 pub(crate) const PEERS: &[Need] = &[TESTPMD, OVS];
 
-/// What DPDK's ring and pool are built from.
+/// Build requirements of the DPDK ring and pool benchmark.
 pub(crate) const RINGS: &[Need] = &[
     Need::new(Probe::Package("libdpdk-dev"), &["libdpdk-dev"]),
     Need::new(Probe::Program("cc"), &["gcc"]),
     Need::new(Probe::Program("pkg-config"), &["pkg-config"]),
 ];
 
-/// What carries a stream or frames between network namespaces, and its peers.
+/// Tools of the interface and TCP benchmarks between network namespaces.
 pub(crate) const NET: &[Need] = &[IP, SYSCTL, PING, IPERF, ETHTOOL, OVS_IN_USER_SPACE];
 
-/// What guests in QEMU and what is measured beside them need.
+/// Tools of the benchmark with QEMU guests.
 pub(crate) const GUESTS: &[Need] = &[OVS, IP, QEMU, BUSYBOX, XZ, IPERF];
 
 const QEMU: Need = Need::new(Probe::Program("qemu-system-x86_64"), &["qemu-system-x86"]);
@@ -81,7 +81,7 @@ const SYSCTL: Need = Need::new(Probe::Program("sysctl"), &["procps"]);
 const PING: Need = Need::new(Probe::Program("ping"), &["iputils-ping"]);
 const IPERF: Need = Need::new(Probe::Program("iperf3"), &["iperf3"]);
 
-// DPDK's drivers are packages that the program only recommends.
+// The drivers of DPDK are only recommended packages of the program.
 const TESTPMD: Need =
     Need { recommended: true, ..Need::new(Probe::Program("dpdk-testpmd"), &["dpdk", "dpdk-dev"]) };
 
@@ -102,7 +102,7 @@ impl Need {
         }
     }
 
-    /// Installs one package after the other until the tool is there.
+    /// Installs the packages in order until the tool is available.
     fn install(&self) -> Result<()> {
         let recommended = format!("APT::Install-Recommends={}", self.recommended);
         for package in self.packages {
@@ -115,16 +115,16 @@ impl Need {
     }
 }
 
-/// Installs what is missing of `needs`, each even if another fails. An error names the command where this user may not.
+/// Installs all missing `needs`, even if one fails. Without root privileges, the error has the command to run.
 pub(crate) fn ensure(needs: &[Need]) -> Result<Outcome> {
     let missing: Vec<&Need> = needs.iter().filter(|need| !need.is_met()).collect();
     if missing.is_empty() {
-        eprintln!("everything needed is installed");
+        eprintln!("all requirements are installed");
         return Ok(Outcome::Passed);
     }
     if !command::exists("apt-get") {
         let tools: Vec<_> = missing.iter().map(|need| &need.probe).collect();
-        bail!("this is no Debian machine, so install these yourself: {tools:?}");
+        bail!("this is not a Debian system; install these tools: {tools:?}");
     }
     if !command::is_root() {
         let packages: Vec<_> = missing.iter().flat_map(|need| need.packages).copied().collect();
@@ -137,7 +137,7 @@ pub(crate) fn ensure(needs: &[Need]) -> Result<Outcome> {
     if failed.is_empty() { Ok(Outcome::Passed) } else { bail!("{}", failed.join("; ")) }
 }
 
-/// `apt-get`, which must ask nothing.
+/// Non-interactive `apt-get`.
 pub(crate) fn apt_get(arguments: &[&str]) -> Command {
     let mut command = Command::new("apt-get");
     command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
@@ -156,13 +156,13 @@ mod tests {
     const ABSENT: Need = Need::new(Probe::File("/nonexistent/tool"), &["no-such-package"]);
 
     #[test]
-    fn a_need_that_is_met_installs_nothing() {
+    fn met_requirement_installs_nothing() {
         let shell = Need::new(Probe::Program("sh"), &["no-such-package"]);
         assert_eq!(ensure(&[shell]).unwrap(), Outcome::Passed);
     }
 
     #[test]
-    fn a_tool_that_is_not_there_is_a_need() {
+    fn missing_tool_is_a_requirement() {
         assert!(!ABSENT.is_met());
         assert!(!is_installed("no-such-package"));
     }

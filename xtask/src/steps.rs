@@ -1,21 +1,21 @@
-//! Runs named steps one after the other and ends with a table of what became of each.
+//! Runs named steps in order and prints a table of their outcomes.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-/// How a step that did not fail ended.
+/// Outcome of a step that did not fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It ran and found nothing wrong.
+    /// The step passed.
     Passed,
-    /// It could not run here; the text says why, and what would let it run.
+    /// The step was skipped; the text has the reason and the remedy.
     Skipped(String),
 }
 
 type Action = std::rc::Rc<dyn Fn() -> Result<Outcome>>;
 
-/// One step.
+/// A step.
 #[derive(Clone)]
 pub(crate) struct Step {
     name: &'static str,
@@ -24,12 +24,12 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// A step that later ones do not depend on.
+    /// A step on which later steps do not depend.
     pub(crate) fn new(name: &'static str, action: impl Fn() -> Result<Outcome> + 'static) -> Step {
         Step { name, action: std::rc::Rc::new(action), needed_by_all: false }
     }
 
-    /// Without this step, no later one can run.
+    /// Marks the step as required: if it fails, later steps do not run.
     pub(crate) fn needed(self) -> Step {
         Step { needed_by_all: true, ..self }
     }
@@ -41,11 +41,11 @@ struct Row {
     result: Result<Outcome>,
 }
 
-/// Steps that may be skipped also with `--strict`: they need toolchains that are not among Debian's packages.
+/// Steps that may be skipped even with `--strict`: they need tools that Debian does not package.
 const MAY_SKIP: [&str; 3] = ["miri", "other architecture", "dependencies"];
 
-/// Runs every step, prints the table, and fails with the names of the steps that failed. `strict`: also of those that were
-/// skipped, but for [`MAY_SKIP`].
+/// Runs every step, prints the table, and returns an error with the names of failed steps. If `strict`, skipped steps
+/// except [`MAY_SKIP`] count as failed.
 pub(crate) fn run(steps: &[Step], strict: bool) -> Result<()> {
     let mut rows = Vec::new();
     for step in steps {
@@ -64,7 +64,7 @@ pub(crate) fn run(steps: &[Step], strict: bool) -> Result<()> {
             break;
         }
     }
-    // What failed comes last, behind pages of what did not, where a reader starts.
+    // Failures are printed last.
     rows.iter().filter_map(Row::failure).for_each(|failure| println!("\n=== {failure}"));
     println!("\n{}", table(&rows, steps.len()));
     let failed: Vec<&str> = rows.iter().filter(|row| row.result.is_err()).map(|row| row.name).collect();
@@ -97,7 +97,7 @@ fn first_line(error: &anyhow::Error) -> String {
 }
 
 impl Row {
-    /// Everything that is known of a failure.
+    /// Complete error text of a failure.
     fn failure(&self) -> Option<String> {
         self.result.as_ref().err().map(|error| format!("{} failed: {error:#}", self.name))
     }
@@ -119,7 +119,7 @@ mod tests {
     use std::rc::Rc;
 
     #[test]
-    fn a_failure_is_named_and_does_not_stop_the_others() {
+    fn failure_is_named_and_others_continue() {
         let ran = Rc::new(Cell::new(false));
         let seen = ran.clone();
         let second = move || {
@@ -133,14 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_runs_behind_a_needed_step_that_failed() {
+    fn failed_required_step_skips_later_steps() {
         let first = Step::new("first", || bail!("no")).needed();
         let error = run(&[first, Step::new("second", || panic!("must not run"))], false).unwrap_err();
         assert_eq!(error.to_string(), "failed: first");
     }
 
     #[test]
-    fn a_skipped_step_is_no_failure_but_says_why() {
+    fn skipped_step_is_no_failure_and_has_a_reason() {
         let skipped = || Ok(Outcome::Skipped("no tool".to_owned()));
         assert!(run(&[Step::new("only", skipped)], false).is_ok());
         assert_eq!(run(&[Step::new("only", skipped)], true).unwrap_err().to_string(), "failed: only");

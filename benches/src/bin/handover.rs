@@ -5,7 +5,7 @@
 use anyhow::{Result, bail, ensure};
 use clap::{Parser, ValueEnum};
 use crossbeam_queue::ArrayQueue;
-use measure::seats::pin;
+use measure::pinning::pin;
 use mem::pool::{Pages, Pool, PoolSpec};
 use ring::spsc;
 use std::hint::{black_box, spin_loop};

@@ -5,7 +5,7 @@
 //! direction), interleaved, for frames of 60 and 1514 bytes. It applies no limits.
 
 use anyhow::{Context, Result, ensure};
-use measure::seats::pin;
+use measure::pinning::pin;
 use mem::copy::chosen;
 use port::memif::Options;
 use port::patch::{Exchange, Patch};

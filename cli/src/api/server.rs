@@ -30,7 +30,7 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot, watch}
 use tokio::time::Instant;
 
 /// Maximum delay of shutdown by responses being written.
-const FAREWELL: Duration = Duration::from_secs(1);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of clients: each holds a descriptor, and ports need descriptors of the same process.
 const MOST_CLIENTS: usize = 256;
 /// Timeout for reading a request: headers and body.
@@ -42,7 +42,7 @@ const ANSWERING: Duration = Duration::from_secs(3);
 /// Maximum size of a request body. The longest request names 4094 VLANs.
 const LARGEST: usize = 64 << 10;
 /// Pause after a failed accept.
-const BREATH: Duration = Duration::from_millis(50);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// The API's thread. Dropping it closes the API; pending responses are still sent.
 pub(crate) struct Server {
@@ -91,13 +91,13 @@ async fn serve(listener: tokio::net::UnixListener, router: Router, mut closed: o
         match accepted {
             Ok((stream, _)) => drop(tokio::spawn(converse(stream, router.clone(), &open, place))),
             // Usually no descriptor is available; clients that disconnect release some.
-            Err(_) => tokio::time::sleep(BREATH).await,
+            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
     }
     drop(listener);
     tokio::select! {
         () = open.shutdown() => {}
-        () = tokio::time::sleep(FAREWELL) => {}
+        () = tokio::time::sleep(SHUTDOWN_TIMEOUT) => {}
     }
 }
 

@@ -275,7 +275,7 @@ impl Device {
             self.last_received = (received, now);
         } else if now - self.last_received.1 > SILENCE {
             self.last_received.1 = now;
-            self.connected.iter_mut().for_each(|device| device.renew());
+            self.connected.iter_mut().for_each(|device| device.replace_lost());
         }
     }
 

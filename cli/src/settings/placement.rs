@@ -3,7 +3,7 @@
 
 use crate::settings::value::Decimal;
 use console::Span;
-use engine::placement::{Pattern, Plan, QueueAffinity, QueueName, SeatError, Stages};
+use engine::placement::{AffinityError, Pattern, Plan, QueueAffinity, QueueName, Stages};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -71,7 +71,7 @@ impl Placement {
         &self,
         workers: usize,
         is_port: impl Fn(&str) -> bool,
-    ) -> Result<QueueAffinity, SeatError> {
+    ) -> Result<QueueAffinity, AffinityError> {
         let name = |text: &String| QueueName::parse(text, &is_port);
         let queues: Vec<_> =
             self.queues.iter().filter_map(|(text, worker)| Some((name(text)?, *worker))).collect();

@@ -10,7 +10,7 @@ use crate::settings::reader::validation::Validation;
 use crate::settings::value::Decimal;
 use ::port::PortControl;
 use ::port::pcap::Output;
-use ::port::wrap::{self as port_kind, Ways};
+use ::port::wrap::{self as port_kind, Directions};
 use console::Span;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -349,12 +349,12 @@ impl Fault {
     }
 }
 
-impl From<Direction> for Ways {
+impl From<Direction> for Directions {
     fn from(direction: Direction) -> Self {
         match direction {
-            Direction::Both => Ways::Both,
-            Direction::In => Ways::In,
-            Direction::Out => Ways::Out,
+            Direction::Both => Directions::Both,
+            Direction::In => Directions::In,
+            Direction::Out => Directions::Out,
         }
     }
 }

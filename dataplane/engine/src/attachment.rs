@@ -31,12 +31,12 @@ pub(crate) struct Placement {
     rx: HashMap<QueueKey, Placed>,
     tx: HashMap<QueueKey, Generation>,
     /// Receive queues that several workers serve.
-    stalls: HashMap<QueueKey, Arc<StealableQueue>>,
+    stealable_queues: HashMap<QueueKey, Arc<StealableQueue>>,
     /// Stopped shared queues that a stuck worker may still serve.
     kept: Vec<Arc<StealableQueue>>,
     pub(crate) rx_affinity: RxAffinity,
     /// XPS map last sent to workers, by port.
-    told: HashMap<PortId, XpsMap>,
+    sent_xps_maps: HashMap<PortId, XpsMap>,
     /// Generations that were started and not stopped.
     running: HashSet<Generation>,
     starts: u64,
@@ -61,10 +61,10 @@ impl Placement {
             clock,
             rx: HashMap::new(),
             tx: HashMap::new(),
-            stalls: HashMap::new(),
+            stealable_queues: HashMap::new(),
             kept: Vec::new(),
             rx_affinity: RxAffinity::default(),
-            told: HashMap::new(),
+            sent_xps_maps: HashMap::new(),
             running: HashSet::new(),
             starts: 0,
             stops: HashMap::new(),
@@ -195,7 +195,7 @@ impl Attach for Attachment<'_> {
         let generation = self.placement.next_serial();
         let placed = Placed { worker, at, generation, bound: queue.is_bound() };
         self.placement.rx.insert(key, placed);
-        self.tell_answers();
+        self.send_xps_map();
         if self.placement.layout.steals {
             return self.share(key, placed, queue);
         }
@@ -235,7 +235,7 @@ impl Attach for Attachment<'_> {
         if self.placement.layout.routed {
             return self.start_outlet(key, generation, queue);
         }
-        self.placement.told.insert(self.port, xps_map.clone());
+        self.placement.sent_xps_maps.insert(self.port, xps_map.clone());
         let workers = self.placement.layout.outlets.clone();
         let mut handles = vec![queue];
         for _ in 1..workers.len() {

@@ -37,11 +37,11 @@ pub(crate) enum Command {
     /// Removes a shared queue; the worker does not access it afterwards.
     Unshare(QueueKey),
     /// Queue sharing: index of this worker, and all workers.
-    Meet(usize, Arc<[Peer]>),
+    SetPeers(usize, Arc<[Peer]>),
     /// By worker index: whether the worker serves an isolated queue. Such a worker does not steal.
-    LeaveAlone(Arc<[bool]>),
+    SetDedicated(Arc<[bool]>),
     /// Requests the packet count of each receive queue.
-    Weigh,
+    ReportLoad,
     /// Adds a sender of a handoff queue, after the existing ones. The pipeline addresses it by this port number.
     AddHandoff(PortId, Sender),
     /// Routes packets for this port to the handoff queue with this index; `None` removes the route.
@@ -51,7 +51,7 @@ pub(crate) enum Command {
     /// Pauses receiving if true, resumes it if false.
     Pause(bool),
     /// Replaces the pipeline.
-    Judge(Box<dyn Pipeline>),
+    SetPipeline(Box<dyn Pipeline>),
     Quit,
 }
 
@@ -73,14 +73,14 @@ pub(crate) struct Event {
 /// From a worker to the control thread: ticks spent in rounds with packets, and the packet count of each receive
 /// queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Weights {
+pub(crate) struct LoadReport {
     pub(crate) busy_ticks: u64,
-    pub(crate) queues: Vec<Weight>,
+    pub(crate) queues: Vec<QueuePackets>,
 }
 
 /// Packets received from a queue since it was started on this worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Weight {
+pub(crate) struct QueuePackets {
     pub(crate) key: QueueKey,
     pub(crate) generation: Generation,
     pub(crate) packets: u64,

@@ -33,11 +33,11 @@ pub(crate) enum Request {
     /// Removes a port. The reply names a worker that may still use resources of the port.
     Remove(PortId, Sender<Option<usize>>),
     /// Sets the affinity rules for receive queues that start from now on.
-    Seat(QueueAffinity),
+    SetQueueAffinity(QueueAffinity),
     /// Enables or disables load monitoring.
     Rebalance(Option<Rebalancing>),
     /// Requests the current counts.
-    Weigh(Sender<Sample>),
+    ReportLoad(Sender<Sample>),
     /// Moves receive queues. The reply has, for each, the reason if it was not moved.
     Move(Vec<(QueueKey, usize)>, Sender<Vec<Option<String>>>),
     Quit,
@@ -63,7 +63,7 @@ impl Control {
     pub(crate) fn run(mut self) {
         loop {
             let ready = self.wait();
-            self.doorbell.quiet();
+            self.doorbell.clear();
             let now = Instant::now();
             self.faults(now);
             self.released();
@@ -179,9 +179,9 @@ impl Control {
                 // The requester may have given up waiting.
                 let _ = reply.send(holder);
             }
-            Request::Seat(affinity) => self.placement.obey_rules(affinity),
+            Request::SetQueueAffinity(affinity) => self.placement.apply_rules(affinity),
             Request::Rebalance(wanted) => self.rebalance_as(wanted),
-            Request::Weigh(reply) => drop(reply.send(self.sample())),
+            Request::ReportLoad(reply) => drop(reply.send(self.sample())),
             Request::Move(moves, reply) => {
                 // A queue fault must be handled by its port first.
                 self.faults(Instant::now());
@@ -193,7 +193,7 @@ impl Control {
     }
 
     fn add(&mut self, port: PortId, control: Box<dyn PortControl>) {
-        self.placement.rx_affinity.call(port, self.registry.name(port));
+        self.placement.rx_affinity.set_name(port, self.registry.name(port));
         self.ports.insert(port, control);
         self.with_port(port, |control, engine| control.handle(Instant::now(), engine));
     }

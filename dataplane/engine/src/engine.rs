@@ -7,7 +7,7 @@ use crate::command::{Command, QueueKey};
 use crate::config::{EngineConfig, EngineError, WorkerConfig};
 use crate::control::{Control, Latest, Request};
 use crate::debts::Debts;
-use crate::handoff::{self, MOST_STAGES};
+use crate::handoff::{self, MAX_STAGES};
 use crate::inline::Inline;
 use crate::link::{Doorbell, Link};
 use crate::model::{Model, Role};
@@ -97,8 +97,8 @@ impl Engine {
         let (requests, request_rx) = channel();
         let handoffs = model.handoffs();
         // Twice the number at start, so that stages can be added.
-        let (joints, threads) = (2 * layout.joints().count(), 2 * config.workers.len());
-        let pool = handoffs.map(|handoffs| handoff::pool(&handoffs, joints, threads)).transpose()?;
+        let (connections, threads) = (2 * layout.connections().count(), 2 * config.workers.len());
+        let pool = handoffs.map(|handoffs| handoff::pool(&handoffs, connections, threads)).transpose()?;
         let joiner = handoffs.zip(pool.clone()).map(|(handoffs, pool)| Joiner {
             pool,
             handoffs,
@@ -139,7 +139,7 @@ impl Engine {
             joiner.join_all(&links, &layout)?;
         }
         if layout.steals {
-            engine.introduce();
+            engine.send_peers();
         }
         let control = Control {
             placement: Placement::new(links, layout, engine.worker_builder.clock),
@@ -158,12 +158,12 @@ impl Engine {
     }
 
     /// Sends every worker the list of workers that share queues.
-    fn introduce(&self) {
+    fn send_peers(&self) {
         let worker_set = self.worker_set();
         let peer = |stage: &Stage| Peer { link: stage.link.clone(), counters: stage.counters.clone() };
         let peers: Arc<[Peer]> = worker_set.stages.iter().map(peer).collect();
         for (me, stage) in worker_set.stages.iter().enumerate() {
-            stage.link.post(Command::Meet(me, peers.clone()));
+            stage.link.post(Command::SetPeers(me, peers.clone()));
         }
     }
 
@@ -223,9 +223,9 @@ impl Engine {
                 "stages can be added only to a pipeline, and this engine's workers run to completion";
             return Err(EngineError::Roles(reason.into()));
         }
-        if self.worker_set().stages.len() >= MOST_STAGES {
+        if self.worker_set().stages.len() >= MAX_STAGES {
             return Err(EngineError::Roles(format!(
-                "there are {MOST_STAGES} stages already, which is the maximum"
+                "there are {MAX_STAGES} stages already, which is the maximum"
             )));
         }
         let links = self.start_thread(config, &[role], pipelines)?;
@@ -284,7 +284,7 @@ impl Engine {
 
     /// Sets the rules that assign receive queues to workers. They apply to queues that start from now on.
     pub fn set_queue_affinity(&self, affinity: QueueAffinity) -> Result<(), EngineError> {
-        self.request(Request::Seat(affinity))
+        self.request(Request::SetQueueAffinity(affinity))
     }
 
     /// Enables load monitoring and, if configured, moving of receive queues; `None` disables it.
@@ -299,7 +299,7 @@ impl Engine {
 
     /// Every receive queue with its worker and its packet count since it was started there.
     pub fn queues(&self) -> Result<Vec<QueueLoad>, EngineError> {
-        let sample = self.weigh()?;
+        let sample = self.load_sample()?;
         let (found, _) =
             balance((&Sample::default(), &sample), 1.0, |_| true, |port| self.registry.name(port));
         Ok(found.queues.into_iter().map(|queue| QueueLoad { load: 0.0, ..queue }).collect())
@@ -308,9 +308,9 @@ impl Engine {
     /// Measures load for `over`, blocking, and proposes moves of receive queues that reduce the load of the busiest
     /// worker by at least `threshold` (share of a core). With `moves`, executes them without packet loss.
     pub fn rebalance(&self, over: Duration, threshold: f64, moves: bool) -> Result<Balance, EngineError> {
-        let before = self.weigh()?;
+        let before = self.load_sample()?;
         std::thread::sleep(over);
-        let now = self.weigh()?;
+        let now = self.load_sample()?;
         let (mut found, steps) =
             balance((&before, &now), threshold, |_| false, |port| self.registry.name(port));
         if moves && !steps.is_empty() {
@@ -323,9 +323,9 @@ impl Engine {
         Ok(found)
     }
 
-    fn weigh(&self) -> Result<Sample, EngineError> {
+    fn load_sample(&self) -> Result<Sample, EngineError> {
         let (reply, sample) = channel();
-        self.request(Request::Weigh(reply))?;
+        self.request(Request::ReportLoad(reply))?;
         sample.recv().map_err(|_| EngineError::Stopping)
     }
 
@@ -404,14 +404,14 @@ impl Drop for Engine {
 fn check(model: &Model, roles: &[Vec<Role>], max_ports: usize) -> Result<(), EngineError> {
     let wrong = |reason: String| Err(EngineError::Roles(reason));
     let all = roles.concat();
-    let handoffs = if model.handoffs().is_some() { MOST_STAGES } else { 0 };
+    let handoffs = if model.handoffs().is_some() { MAX_STAGES } else { 0 };
     if max_ports + handoffs > NUMBERS {
         let most = NUMBERS - handoffs;
         return wrong(format!("{max_ports} ports are too many; at most {most} are supported"));
     }
-    if handoffs > 0 && all.len() > MOST_STAGES {
+    if handoffs > 0 && all.len() > MAX_STAGES {
         return wrong(format!(
-            "there are at most {MOST_STAGES} stages, and these are {}; use fewer workers",
+            "there are at most {MAX_STAGES} stages, and these are {}; use fewer workers",
             all.len()
         ));
     }
@@ -431,12 +431,12 @@ mod tests {
     use crate::model::HandoffConfig;
 
     #[test]
-    fn more_stages_and_ports_than_there_are_numbers_for_are_refused() {
+    fn too_many_stages_or_ports_are_rejected() {
         let spreading = Model::Spreading(HandoffConfig::default());
         let refused = |model: &Model, threads, ports| check(model, &model.roles(threads), ports).is_err();
-        assert!(!refused(&spreading, MOST_STAGES / 2, NUMBERS - MOST_STAGES));
-        assert!(refused(&spreading, MOST_STAGES / 2 + 1, 2), "each thread has two stages");
-        assert!(refused(&spreading, 1, NUMBERS - MOST_STAGES + 1));
+        assert!(!refused(&spreading, MAX_STAGES / 2, NUMBERS - MAX_STAGES));
+        assert!(refused(&spreading, MAX_STAGES / 2 + 1, 2), "each thread has two stages");
+        assert!(refused(&spreading, 1, NUMBERS - MAX_STAGES + 1));
         assert!(!refused(&Model::RunToCompletion, 1000, NUMBERS));
         assert!(refused(&Model::RunToCompletion, 1, NUMBERS + 1));
     }

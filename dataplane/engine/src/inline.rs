@@ -22,7 +22,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 /// The worker and its state, behind the lock.
-struct Inside {
+struct Locked {
     worker: Worker,
     ended: bool,
     /// When the auxiliary thread wakes for timers; `None` if it does not.
@@ -30,7 +30,7 @@ struct Inside {
     doorbell: Doorbell,
 }
 
-impl Inside {
+impl Locked {
     /// Handles the control thread's commands. Returns `false` if the worker was told to quit.
     fn handle_commands(&mut self) -> bool {
         self.ended = self.ended || !self.worker.handle_commands();
@@ -61,7 +61,7 @@ impl Inside {
 
 /// A worker that runs when it is called.
 pub struct Inline {
-    inside: Arc<Mutex<Inside>>,
+    inside: Arc<Mutex<Locked>>,
 }
 
 impl std::fmt::Debug for Inline {
@@ -72,7 +72,7 @@ impl std::fmt::Debug for Inline {
 
 /// Ignores poisoning: a panic of a caller affects only the burst in progress, and the worker's queues were retired
 /// ([`Guarded`]).
-fn lock(inside: &Mutex<Inside>) -> MutexGuard<'_, Inside> {
+fn lock(inside: &Mutex<Locked>) -> MutexGuard<'_, Locked> {
     inside.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -96,11 +96,11 @@ pub(crate) fn run_inline(
     link: Arc<Link>,
 ) -> Result<(Inline, JoinHandle<()>), EngineError> {
     let doorbell = link.doorbell.clone();
-    let inside = Inside { worker, ended: false, wakes_at: None, doorbell: doorbell.clone() };
+    let inside = Locked { worker, ended: false, wakes_at: None, doorbell: doorbell.clone() };
     let inside = Arc::new(Mutex::new(inside));
     let inline = Inline { inside: inside.clone() };
     let thread = Builder::new().name(format!("inline-{index}")).spawn(move || {
-        let ended = Ended { inside, link };
+        let ended = EndOnDrop { inside, link };
         port::prepare_thread();
         loop {
             let mut inside = lock(&ended.inside);
@@ -109,7 +109,7 @@ pub(crate) fn run_inline(
             }
             let limit = inside.run_timers();
             drop(inside);
-            await_ring(&doorbell, limit);
+            wait_doorbell(&doorbell, limit);
         }
     })?;
     Ok((inline, thread))
@@ -117,12 +117,12 @@ pub(crate) fn run_inline(
 
 /// Ends the worker with its auxiliary thread, also if a timer panics: an application may still hold the handle, but
 /// forwards no more, and the control thread waits for no command.
-struct Ended {
-    inside: Arc<Mutex<Inside>>,
+struct EndOnDrop {
+    inside: Arc<Mutex<Locked>>,
     link: Arc<Link>,
 }
 
-impl Drop for Ended {
+impl Drop for EndOnDrop {
     fn drop(&mut self) {
         lock(&self.inside).ended = true;
         self.link.end();
@@ -130,8 +130,8 @@ impl Drop for Ended {
 }
 
 /// Sleeps until the doorbell rings, at most for `limit`.
-fn await_ring(doorbell: &Doorbell, limit: Option<Duration>) {
+fn wait_doorbell(doorbell: &Doorbell, limit: Option<Duration>) {
     // An interrupted sleep acts like a spurious ring.
     let _ = poll(&mut [PollFd::new(doorbell.fd(), PollFlags::IN)], limit.map(timespec).as_ref());
-    doorbell.quiet();
+    doorbell.clear();
 }

@@ -7,11 +7,11 @@
 //!
 //! After handling commands, a worker first stores the number in the mailbox (release; pairs with the acquire load in
 //! [`Mailbox::is_done`]) and then rings the control thread, which may have stopped waiting: in the opposite order,
-//! the control thread could check too early and miss the update. Retired queues, weights and punted packets are
+//! the control thread could check too early and miss the update. Retired queues, load and punted packets are
 //! passed under locks. `ended` is stored last (release) and loaded before anything that the worker held is reused
 //! (acquire); `stuck` is a number without other data, stored and loaded `Relaxed`.
 
-use crate::command::{Command, Event, Retired, Weights};
+use crate::command::{Command, Event, LoadReport, Retired};
 use crate::mailbox::Mailbox;
 use port::{PortId, Punted, Punts};
 use rustix::event::{EventfdFlags, eventfd};
@@ -27,9 +27,9 @@ use std::time::{Duration, Instant};
 pub(crate) const LIMIT: Duration = Duration::from_secs(5);
 
 /// Maximum number of punted packets queued per worker.
-const MOST_PUNTED: usize = 256;
+const MAX_PUNTED: usize = 256;
 /// Maximum number of these per input port, so that one port does not displace packets of others.
-const MOST_OF_PORT: u16 = 64;
+const MAX_PUNTED_OF_PORT: u16 = 64;
 
 /// Punted packets queued for the control thread.
 #[derive(Default)]
@@ -41,8 +41,8 @@ struct Waiting {
 
 impl Waiting {
     fn have_room(&self, from: PortId) -> bool {
-        self.packets.len() < MOST_PUNTED
-            && self.of.get(usize::from(from.0)).is_none_or(|&waiting| waiting < MOST_OF_PORT)
+        self.packets.len() < MAX_PUNTED
+            && self.of.get(usize::from(from.0)).is_none_or(|&waiting| waiting < MAX_PUNTED_OF_PORT)
     }
 
     fn push(&mut self, packet: Punted) {
@@ -69,7 +69,7 @@ impl Doorbell {
         let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
     }
 
-    pub(crate) fn quiet(&self) {
+    pub(crate) fn clear(&self) {
         // Fails if nothing is pending.
         let _ = rustix::io::read(&*self.0, &mut [0u8; 8]);
     }
@@ -84,7 +84,7 @@ pub(crate) struct Link {
     pub(crate) mailbox: Mailbox<Command>,
     pub(crate) doorbell: Doorbell,
     retired: Mutex<Vec<Retired>>,
-    weights: Mutex<Weights>,
+    load: Mutex<LoadReport>,
     events: Mutex<Sender<Event>>,
     punts: Mutex<Waiting>,
     control: Doorbell,
@@ -101,7 +101,7 @@ impl Link {
             mailbox: Mailbox::new(),
             doorbell: Doorbell::new()?,
             retired: Mutex::new(Vec::new()),
-            weights: Mutex::default(),
+            load: Mutex::default(),
             events: Mutex::new(events),
             punts: Mutex::default(),
             control,
@@ -179,14 +179,14 @@ impl Link {
         self.retired.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
     }
 
-    /// Called by the control thread: takes the last reported weights, requested with [`Command::Weigh`].
-    pub(crate) fn weights(&self) -> Weights {
-        std::mem::take(&mut *self.weights.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Called by the control thread: takes the last reported load, requested with [`Command::ReportLoad`].
+    pub(crate) fn load(&self) -> LoadReport {
+        std::mem::take(&mut *self.load.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Called by the worker while it handles a command: reports weights. [`Link::handled`] publishes them.
-    pub(crate) fn tell(&self, weights: Weights) {
-        *self.weights.lock().unwrap_or_else(PoisonError::into_inner) = weights;
+    /// Called by the worker while it handles a command: reports its load. [`Link::handled`] publishes it.
+    pub(crate) fn report_load(&self, load: LoadReport) {
+        *self.load.lock().unwrap_or_else(PoisonError::into_inner) = load;
     }
 
     /// Called by the control thread: takes the punted packets, in order.
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_does_not_answer_is_waited_for_once_and_again_when_it_is_back() {
+    fn unresponsive_worker_is_waited_for_once_until_it_recovers() {
         let link = link();
         let first = link.post(Command::Quit);
         assert!(!link.wait(first) && link.is_stuck() && link.is_out_of_service());
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn no_port_keeps_the_punted_packets_of_others_away() {
+    fn punted_packets_are_limited_per_port() {
         let link = link();
         let packet = |from| Punted {
             context: Context::received(PortId(from), Now(0)),
@@ -266,15 +266,15 @@ mod tests {
             frame: Box::default(),
         };
         let taken = |from, n| (0..n).filter(|_| (&mut &link).push(packet(from))).count();
-        assert_eq!((taken(7, 100), taken(0, 3), is_rung(&link)), (MOST_OF_PORT.into(), 3, true));
+        assert_eq!((taken(7, 100), taken(0, 3), is_rung(&link)), (MAX_PUNTED_OF_PORT.into(), 3, true));
         assert!(!(&link).have_room(PortId(7)) && (&link).have_room(PortId(1000)));
         let all: usize = (1..7).map(|from| taken(from, 100)).sum();
-        assert_eq!(all, MOST_PUNTED - 67, "and all ports together have a limit");
-        assert_eq!((link.punted().len(), taken(7, 100)), (MOST_PUNTED, MOST_OF_PORT.into()));
+        assert_eq!(all, MAX_PUNTED - 67, "and all ports together have a limit");
+        assert_eq!((link.punted().len(), taken(7, 100)), (MAX_PUNTED, MAX_PUNTED_OF_PORT.into()));
     }
 
     #[test]
-    fn control_is_rung_when_it_can_see_that_a_command_is_obeyed_or_a_worker_over() {
+    fn control_is_woken_after_a_command_is_handled_or_a_worker_ends() {
         let link = link();
         let number = link.post(Command::Refresh(port::PortId(0)));
         assert!(!is_rung(&link) && !link.is_done(number));
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_is_over_holds_nothing() {
+    fn ended_worker_holds_nothing() {
         let link = link();
         let number = link.post(Command::Quit);
         link.end();

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_arrive_in_order_and_are_done_only_when_obeyed() {
+    fn commands_arrive_in_order_and_complete_when_handled() {
         let mailbox = Mailbox::new();
         assert!(!mailbox.pending(0));
         let (first, second) = (mailbox.post('a'), mailbox.post('b'));
@@ -97,7 +97,7 @@ mod loom_tests {
     /// The control thread posts a command, waits until it is done, and then owns the value that the worker used
     /// before.
     #[test]
-    fn loom_a_command_done_means_that_the_old_value_is_free() {
+    fn loom_completed_command_releases_the_old_value() {
         loom::model(|| {
             let mailbox = Arc::new(Mailbox::new());
             let old = Arc::new(loom::cell::UnsafeCell::new(0u32));

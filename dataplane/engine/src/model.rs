@@ -131,7 +131,7 @@ impl HandoffConfig {
     pub const READ_UNITS: std::ops::RangeInclusive<usize> = 1..=port::BURST;
 
     /// Maximum number of packets in one handoff queue, in its ring and being dequeued.
-    pub(crate) const MOST: usize = *Self::RINGS.end() + *Self::WRITE_UNITS.end();
+    pub(crate) const CAPACITY: usize = *Self::RINGS.end() + *Self::WRITE_UNITS.end();
 
     /// A copy with each number clamped to its valid range.
     pub(crate) fn sound(self) -> Self {

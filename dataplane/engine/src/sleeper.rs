@@ -40,7 +40,7 @@ impl Sleeper {
         let limit = limit.map(timespec);
         // An interrupted sleep counts as a wake-up.
         let _ = epoll::wait(&self.set, rustix::buffer::spare_capacity(&mut events), limit.as_ref());
-        self.quiet();
+        self.clear();
     }
 
     /// Readable after a kick or the doorbell, for a thread that sleeps for several workers.
@@ -49,8 +49,8 @@ impl Sleeper {
     }
 
     /// Clears the doorbell.
-    pub(crate) fn quiet(&self) {
-        self.doorbell.quiet();
+    pub(crate) fn clear(&self) {
+        self.doorbell.clear();
     }
 }
 

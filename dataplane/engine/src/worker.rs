@@ -28,7 +28,7 @@ pub(crate) use execution::Alone;
 pub(crate) use staged::Stage;
 pub(crate) use stealing::{Peer, Sharing};
 
-use crate::command::{Event, Generation, QueueKey, Retired, Weight};
+use crate::command::{Event, Generation, QueueKey, QueuePackets, Retired};
 use crate::config::WorkerConfig;
 use crate::counters::WorkerCounters;
 use crate::handoff::{Handoffs, store};
@@ -62,8 +62,8 @@ struct RxSlot {
 }
 
 impl RxSlot {
-    fn weight(&self) -> Weight {
-        Weight { key: self.key, generation: self.generation, packets: self.packets }
+    fn queue_load(&self) -> QueuePackets {
+        QueuePackets { key: self.key, generation: self.generation, packets: self.packets }
     }
 }
 
@@ -246,7 +246,7 @@ impl<M: Execution> Worker<M> {
         let beyond = self.out.spent.saturating_sub(self.out.credit.unwrap_or(u64::MAX));
         if slot.account.is_handoff && beyond > 0 {
             let price = beyond / burst.len().max(1) as u64;
-            self.model.owe(from.port, beyond, price);
+            self.model.charge(from.port, beyond, price);
         }
     }
 
@@ -357,7 +357,7 @@ fn origin(burst: &Burst) -> QueueKey {
 #[inline(always)]
 fn complete(queue: &mut dyn RxQueue, burst: &Burst) {
     queue.complete(burst.buf_ids());
-    if burst.has_cargo() {
+    if burst.has_buffers() {
         store::with(|cache| cache.free_all(burst.unload()));
     }
 }

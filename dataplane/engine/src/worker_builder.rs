@@ -92,7 +92,7 @@ impl WorkerBuilder {
         };
         let waits =
             role != Role::Tx && self.handoffs.is_some_and(|handoffs| handoffs.full == QueueFull::Wait);
-        let numbers = self.max_ports + if self.handoffs.is_some() { handoff::MOST_STAGES } else { 0 };
+        let numbers = self.max_ports + if self.handoffs.is_some() { handoff::MAX_STAGES } else { 0 };
         let parts = Parts {
             sleeper: Sleeper::new(link.doorbell.clone())?,
             handoffs: Handoffs::new(self.kernel, numbers, waits && role != Role::All),
@@ -117,8 +117,8 @@ impl WorkerBuilder {
         stages: Vec<Parts>,
     ) -> Result<JoinHandle<()>, EngineError> {
         let (pinned, is_pinned) = channel();
-        let over: Vec<_> = stages.iter().map(|parts| Over(parts.link.clone())).collect();
-        let (joints, steals) = (self.pool.clone().zip(self.debts.clone()), self.steals);
+        let over: Vec<_> = stages.iter().map(|parts| EndOnDrop(parts.link.clone())).collect();
+        let (connections, steals) = (self.pool.clone().zip(self.debts.clone()), self.steals);
         let body = move || {
             let _over = over;
             let result = pin(index, config);
@@ -127,7 +127,7 @@ impl WorkerBuilder {
             let _ = pinned.send(result);
             if runs {
                 port::prepare_thread();
-                run(config, stages, joints, steals);
+                run(config, stages, connections, steals);
             }
         };
         let thread = Builder::new().name(format!("worker-{index}")).spawn(body)?;
@@ -149,9 +149,9 @@ pub(crate) fn run_all_inline(
 }
 
 /// Runs until every stage was told to quit.
-fn run(config: WorkerConfig, stages: Vec<Parts>, joints: Option<(Arc<Pool>, Arc<Debts>)>, steals: bool) {
+fn run(config: WorkerConfig, stages: Vec<Parts>, connections: Option<(Arc<Pool>, Arc<Debts>)>, steals: bool) {
     let stages = stages.into_iter();
-    match joints {
+    match connections {
         Some((pool, debts)) => {
             store::open(&pool);
             let staged = |parts| Worker::new(config, parts, Joined::new(debts.clone()));
@@ -166,9 +166,9 @@ fn run(config: WorkerConfig, stages: Vec<Parts>, joints: Option<(Arc<Pool>, Arc<
 }
 
 /// Marks the worker as ended when its thread ends, also after a panic.
-struct Over(Arc<Link>);
+struct EndOnDrop(Arc<Link>);
 
-impl Drop for Over {
+impl Drop for EndOnDrop {
     fn drop(&mut self) {
         self.0.end();
     }

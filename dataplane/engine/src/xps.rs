@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_is_answered_at_one_worker_whichever_port_it_goes_to() {
+    fn flow_maps_to_one_worker_at_every_output() {
         for workers in 1..5 {
             let (one, other) = (xps(0, workers, &[0, 1, 2, 3, 4]), xps(3 % workers, workers, &[0, 1, 2, 3]));
             for hash in 0..100 {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_follows_the_receive_queue_that_moved() {
+    fn flow_follows_its_moved_receive_queue() {
         let mut xps = xps(0, 2, &[0, 1]);
         assert_eq!((xps.choose(0), xps.choose(1)), (0, 1));
         xps.xps_map = [1, 0].into();
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn every_queue_gets_flows_even_where_there_are_more_workers_or_gaps() {
+    fn every_queue_gets_flows_with_more_workers_or_gaps() {
         for (workers, pairs) in
             [(1, &[0_u16, 1, 2][..]), (2, &[0, 1, 2, 3, 4]), (4, &[0, 1]), (2, &[0, 2, 4]), (3, &[5])]
         {

@@ -41,7 +41,7 @@ mod tests {
     use crate::Region;
 
     #[test]
-    fn cells_lie_inside_with_their_margin() {
+    fn cells_and_margin_are_inside() {
         let region = Region::heap(0, 0, 4096);
         let whole = region.seg(0, 4096).unwrap();
         let grid = Grid::new(whole, 64, 1024, 4, 832).unwrap();

@@ -101,7 +101,7 @@ impl GuestMemory {
 pub const MARGIN: usize = 128;
 
 /// Maximum length of a [`Wide`] segment, in bytes: a 64 KiB frame with any header.
-pub const LONGEST_WIDE: u32 = 66_000;
+pub const MAX_WIDE: u32 = 66_000;
 
 /// A segment followed by at least [`MARGIN`] bytes of the same region, so that its bytes can be read in whole lines.
 /// The margin belongs to the same guest.
@@ -157,7 +157,7 @@ impl Window {
     #[inline(always)]
     pub fn translate(&self, guest: u64, len: u32) -> Option<Wide> {
         let offset = guest.wrapping_sub(self.guest);
-        if offset >= self.end || len > LONGEST_WIDE {
+        if offset >= self.end || len > MAX_WIDE {
             return None;
         }
         Some(Wide(VolatileSlice::offset_in(self.base, offset as usize, len)))
@@ -217,7 +217,7 @@ impl Translator {
     #[inline]
     pub fn window(&self) -> Window {
         // A segment of maximum length and its margin end inside the region.
-        match self.len.checked_sub(u64::from(LONGEST_WIDE) + MARGIN as u64) {
+        match self.len.checked_sub(u64::from(MAX_WIDE) + MARGIN as u64) {
             Some(last) => Window { guest: self.guest, end: last + 1, base: self.base },
             None => Window::NONE,
         }
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_found_in_its_region_and_nowhere_else() {
+    fn address_translates_only_within_its_region() {
         let mut t = Translator::new(Arc::new(map(&[(0x1000, 0x1000), (0x2000, 0x1000), (0x8000, 0x1000)])));
         assert_eq!(t.translate(0x1800, 0x800).unwrap().len(), 0x800);
         assert!(t.translate(0x1800, 0x801).is_none(), "a segment lies in one region");
@@ -287,24 +287,24 @@ mod tests {
     }
 
     #[test]
-    fn a_window_holds_only_what_has_a_margin() {
-        let len = 2 * u64::from(LONGEST_WIDE);
+    fn window_covers_only_ranges_with_margin() {
+        let len = 2 * u64::from(MAX_WIDE);
         let mut t = Translator::new(Arc::new(map(&[(0x1000, 0x800), (0x10_0000, len)])));
         assert!(t.window().translate(0x10_0000, 1).is_none(), "nothing was hit yet");
         assert!(t.window().translate(u64::MAX, 1).is_none());
         t.translate(0x1000, 1).unwrap();
         assert!(t.window().translate(0x1000, 1).is_none(), "the region is shorter than a segment may be");
         let whole = t.translate(0x10_0000, 8).unwrap();
-        let (window, last) = (t.window(), len - u64::from(LONGEST_WIDE) - MARGIN as u64);
+        let (window, last) = (t.window(), len - u64::from(MAX_WIDE) - MARGIN as u64);
         assert_eq!(window.translate(0x10_0000, 8).unwrap().seg(), whole);
-        assert!(window.translate(0x10_0000 + last, LONGEST_WIDE).is_some());
+        assert!(window.translate(0x10_0000 + last, MAX_WIDE).is_some());
         assert!(window.translate(0x10_0000 + last + 1, 1).is_none());
-        assert!(window.translate(0x10_0000, LONGEST_WIDE + 1).is_none());
+        assert!(window.translate(0x10_0000, MAX_WIDE + 1).is_none());
         assert!(window.translate(0xf_ffff, 1).is_none());
     }
 
     #[test]
-    fn a_stretch_over_a_region_edge_comes_in_pieces() {
+    fn range_across_regions_is_split() {
         let mut t = Translator::new(Arc::new(map(&[(0x1000, 0x1000), (0x2000, 0x1000)])));
         let mut lens = vec![];
         let mut note = |s: VolatileSlice| {
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_slice_has_its_margin() {
+    fn wide_slice_has_its_margin() {
         let region = Region::heap(0, 0, 1024);
         let whole = region.seg(0, 1024).unwrap();
         assert_eq!(Wide::slice(whole, 96, 800).map(Wide::seg), region.seg(96, 800));
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_is_found_again_at_its_guest_address() {
+    fn slice_maps_back_to_its_guest_address() {
         let map = Arc::new(map(&[(0x1000, 0x1000), (0x8000, 0x1000)]));
         let mut t = Translator::new(map.clone());
         for (address, len) in [(0x1000, 0x1000), (0x1fff, 1), (0x8010, 0x20)] {
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn overlapping_regions_are_refused_and_removal_names_all_three_values() {
+    fn overlapping_regions_are_rejected_and_removal_needs_all_values() {
         let a = Arc::new(Region::heap(0x1000, 0x1000, 0x1000));
         let b = Arc::new(Region::heap(0x1fff, 0x5000, 0x1000));
         let one = GuestMemory::new(vec![a]).unwrap();

@@ -24,7 +24,7 @@ mod volatile_slice;
 
 pub use grid::Grid;
 pub use guest_memory::{
-    GuestMemory, GuestMemoryError, LONGEST_WIDE, MARGIN, MAX_REGIONS, Translator, Wide, Window,
+    GuestMemory, GuestMemoryError, MARGIN, MAX_REGIONS, MAX_WIDE, Translator, Wide, Window,
 };
 pub use mem_table::MemTable;
 pub use region::{Region, RegionError, RegionSpec};

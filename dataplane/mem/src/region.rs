@@ -264,7 +264,7 @@ mod tests {
     use crate::copy::Portable;
 
     #[test]
-    fn bytes_are_found_again_by_their_offset_and_nowhere_else() {
+    fn bytes_are_found_by_offset_only() {
         let region = Region::of_bytes((0..=255).collect()).unwrap();
         let mut read = [0; 3];
         // SAFETY: the region is alive, and the segment has three bytes.

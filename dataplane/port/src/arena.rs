@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_lie_on_lines_of_their_own_and_end_with_the_last() {
+    fn slots_are_line_aligned_and_inside() {
         let arena = Arena::new(3, 100).unwrap();
         assert_eq!(arena.slots(), 3);
         let addresses: Vec<_> = (0..3).map(|i| arena.slot(i).addr()).collect();

@@ -4,9 +4,9 @@
 use std::time::{Duration, Instant};
 
 /// Initial pause.
-const SHORTEST: Duration = Duration::from_millis(100);
+const MIN_PAUSE: Duration = Duration::from_millis(100);
 /// Maximum pause, and the run time after which the back-off resets.
-pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+pub(crate) const MAX_PAUSE: Duration = Duration::from_secs(2);
 
 /// Duration of the next pause.
 #[derive(Debug)]
@@ -14,28 +14,28 @@ pub(crate) struct Backoff(Duration);
 
 impl Default for Backoff {
     fn default() -> Self {
-        Self(SHORTEST)
+        Self(MIN_PAUSE)
     }
 }
 
 impl Backoff {
     /// Starts a pause at `now` and returns its end. The next pause is twice as long, up to the maximum.
     pub(crate) fn begin(&mut self, now: Instant) -> Instant {
-        let next = (self.0 * 2).min(LONGEST_PAUSE);
+        let next = (self.0 * 2).min(MAX_PAUSE);
         now + std::mem::replace(&mut self.0, next)
     }
 
     /// Reports the end of a run that started at `since`; `None` if it never started. Resets the back-off only after a
     /// long run, because a short one is easily faked.
     pub(crate) fn ended(&mut self, since: Option<Instant>, now: Instant) {
-        if since.is_some_and(|at| now.saturating_duration_since(at) >= LONGEST_PAUSE) {
+        if since.is_some_and(|at| now.saturating_duration_since(at) >= MAX_PAUSE) {
             self.shorten();
         }
     }
 
     /// Resets the back-off.
     pub(crate) fn shorten(&mut self) {
-        self.0 = SHORTEST;
+        self.0 = MIN_PAUSE;
     }
 }
 
@@ -44,11 +44,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_up_to_the_longest_and_are_short_again_after_what_lasted() {
+    fn backoff_grows_to_its_maximum_and_resets_after_a_long_connection() {
         let (mut backoff, began) = (Backoff::default(), Instant::now());
         let mut next = || (backoff.begin(began) - began).as_millis();
         assert_eq!([(); 7].map(|()| next()), [100, 200, 400, 800, 1600, 2000, 2000]);
-        let (soon, late) = (began + LONGEST_PAUSE / 2, began + LONGEST_PAUSE);
+        let (soon, late) = (began + MAX_PAUSE / 2, began + MAX_PAUSE);
         for (since, now, expected) in
             [(None, late, 2000), (Some(began), soon, 2000), (Some(began), late, 100)]
         {

@@ -42,15 +42,15 @@ pub const HEAD: usize = 128;
 /// Headroom before a head, for added headers.
 pub const HEADROOM: usize = 128;
 /// Size of a head slot: an odd number of cache lines, so that heads are spread over all sets of a cache.
-pub const SLOT: usize = HEADROOM + LONGEST_HEAD;
+pub const SLOT: usize = HEADROOM + MAX_HEAD;
 /// Minimum packet length.
 pub(crate) const ETHERNET_HEADER: usize = 14;
 /// Maximum bytes before a splice on the path with fixed-length copies.
 const FRONT: usize = 16;
 /// Maximum length of a frame that is written without a call.
-const MOST_SHORT: usize = 64;
+const MAX_SHORT: usize = 64;
 /// Maximum private head of a packet created here.
-pub const LONGEST_HEAD: usize = HEAD + 64;
+pub const MAX_HEAD: usize = HEAD + 64;
 const _: () = assert!(SLOT <= u16::MAX as usize && (SLOT / 64) % 2 == 1);
 /// Capacity in segments beyond the first, for all packets together, of a new burst. Covers the segments for which
 /// [`Burst::has_chain_room`] still returns `true` plus the longest legal chain, and those of 64 packets of 64 KiB in
@@ -549,7 +549,7 @@ impl Burst {
         }
     }
 
-    /// Adds a packet with the private head `head`, of at most [`LONGEST_HEAD`] bytes plus the headroom, and the
+    /// Adds a packet with the private head `head`, of at most [`MAX_HEAD`] bytes plus the headroom, and the
     /// segments `rest` of the pinned map. Returns its index, or `None` if the burst is full or the head too long.
     #[inline]
     pub fn push_made(&mut self, head: &[u8], rest: impl Iterator<Item = VolatileSlice>) -> Option<usize> {
@@ -587,7 +587,7 @@ impl Burst {
             return None;
         }
         // [`Burst::alike`] requires that heads in place hold at least an Ethernet header.
-        if len.wrapping_sub(ETHERNET_HEADER) > LONGEST_HEAD - ETHERNET_HEADER {
+        if len.wrapping_sub(ETHERNET_HEADER) > MAX_HEAD - ETHERNET_HEADER {
             return None;
         }
         // The head after the splice is copied with one fixed length.
@@ -850,11 +850,11 @@ impl Burst {
         unsafe {
             match LAYOUT {
                 // The shortest Ethernet frames, which fill at most one line, without a call.
-                layout::WHOLE if (MOST_SHORT / 2 + 1..=MOST_SHORT).contains(&len) => {
+                layout::WHOLE if (MAX_SHORT / 2 + 1..=MAX_SHORT).contains(&len) => {
                     to.copy_in::<K>(&self.slots.0[i][HEADROOM..HEADROOM + len]);
                 }
                 // Long frames, whose head length is known at compile time.
-                layout::IN_PLACE if self.head[i] as usize == HEAD && rest.len() > 4 * MOST_SHORT => {
+                layout::IN_PLACE if self.head[i] as usize == HEAD && rest.len() > 4 * MAX_SHORT => {
                     to.copy_in::<K>(&self.slots.0[i][HEADROOM..HEADROOM + HEAD]);
                     // Head and rest form the packet, so `to` is longer than a head.
                     to.skip(HEAD as u32).copy_from::<K>(rest, rest.len());

@@ -111,7 +111,7 @@ impl PortControl for DeferredPort {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backoff::LONGEST_PAUSE;
+    use crate::backoff::MAX_PAUSE;
     use crate::null::Null;
     use crate::vhost_user::fake::FakeEngine;
     use std::time::Duration;
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_reason_is_shown_until_the_port_can_be_made_and_then_it_is_the_port() {
+    fn deferred_port_reports_its_last_reason_until_created() {
         let (mut now, mut engine, mut port) = (Instant::now(), FakeEngine::default(), from_try(3));
         let faulted = |text: &str| PortState::Faulted(PortFault::NotMade(text.into()));
         assert_eq!((port.status().state, port.status().place.as_str()), (faulted("try 0"), "nowhere"));
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_grow_to_two_seconds_and_a_closed_port_tries_no_more() {
+    fn deferred_port_backs_off_to_two_seconds_and_stops_when_closed() {
         let (mut now, mut engine, mut port) = (Instant::now(), FakeEngine::default(), from_try(u32::MAX));
         port.handle(now, &mut engine);
         let mut longest = Duration::ZERO;
@@ -155,10 +155,10 @@ mod tests {
             (longest, now) = (longest.max(at - now), at);
             port.handle(now, &mut engine);
         }
-        assert_eq!(longest, LONGEST_PAUSE);
+        assert_eq!(longest, MAX_PAUSE);
         port.close(&mut engine);
         assert_eq!((port.status().state, port.deadline()), (PortState::Closed, None));
-        port.handle(now + LONGEST_PAUSE * 2, &mut engine);
+        port.handle(now + MAX_PAUSE * 2, &mut engine);
         assert_eq!(port.status().state, PortState::Closed);
     }
 }

@@ -6,16 +6,16 @@
 //! other outputs and mirrors read.
 
 use crate::burst::{ETHERNET_HEADER, HEADROOM};
-use crate::{BadOffload, Burst, DropReason, HEAD, LONGEST_HEAD, Offload};
+use crate::{BadOffload, Burst, DropReason, HEAD, MAX_HEAD, Offload};
 
 /// Maximum bytes inserted by an edit. VXLAN over IPv6 with a VLAN tag needs 74.
-pub const MOST_INSERTED: usize = HEADROOM;
+pub const MAX_INSERTED: usize = HEADROOM;
 /// Maximum total bytes of an edit's patches: both IPv6 addresses and all fields of the other headers.
-pub const MOST_PATCHED: usize = 96;
+pub const MAX_PATCHED: usize = 96;
 /// Maximum number of patches of an edit.
-pub const MOST_PATCHES: usize = 12;
+pub const MAX_PATCHES: usize = 12;
 
-/// An edit does not fit its limits ([`MOST_INSERTED`], [`MOST_PATCHED`], [`MOST_PATCHES`]).
+/// An edit does not fit its limits ([`MAX_INSERTED`], [`MAX_PATCHED`], [`MAX_PATCHES`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the edit inserts more than 128 bytes, or patches more than 96 bytes or 12 places; split it up")]
 pub struct EditTooLong;
@@ -27,11 +27,11 @@ pub struct Edit {
     at: u16,
     strip: u16,
     inserted: u16,
-    insert: [u8; MOST_INSERTED],
+    insert: [u8; MAX_INSERTED],
     patches: u16,
     /// Offset of each patch in the resulting packet, and its length.
-    places: [(u16, u16); MOST_PATCHES],
-    patch: [u8; MOST_PATCHED],
+    places: [(u16, u16); MAX_PATCHES],
+    patch: [u8; MAX_PATCHED],
     /// Edit to apply first.
     before: EditId,
 }
@@ -42,10 +42,10 @@ impl Default for Edit {
             at: 0,
             strip: 0,
             inserted: 0,
-            insert: [0; MOST_INSERTED],
+            insert: [0; MAX_INSERTED],
             patches: 0,
-            places: [(0, 0); MOST_PATCHES],
-            patch: [0; MOST_PATCHED],
+            places: [(0, 0); MAX_PATCHES],
+            patch: [0; MAX_PATCHED],
             before: EditId::NONE,
         }
     }
@@ -55,10 +55,10 @@ impl Edit {
     /// Removes `strip` bytes at `at` and inserts `insert` there. `at` is 0 for an outer header and 12 for a VLAN tag.
     ///
     /// # Errors
-    /// [`EditTooLong`] if `insert` is longer than [`MOST_INSERTED`].
+    /// [`EditTooLong`] if `insert` is longer than [`MAX_INSERTED`].
     pub fn splice(at: usize, strip: usize, insert: &[u8]) -> Result<Self, EditTooLong> {
         let mut edit = Self { at: at as u16, strip: strip as u16, ..Self::default() };
-        if at.max(strip) > HEAD || insert.len() > MOST_INSERTED {
+        if at.max(strip) > HEAD || insert.len() > MAX_INSERTED {
             return Err(EditTooLong);
         }
         edit.insert[..insert.len()].copy_from_slice(insert);
@@ -69,7 +69,7 @@ impl Edit {
     /// Overwrites `bytes` at `at` of the resulting packet.
     ///
     /// # Errors
-    /// [`EditTooLong`] if [`MOST_PATCHES`] or [`MOST_PATCHED`] is exceeded.
+    /// [`EditTooLong`] if [`MAX_PATCHES`] or [`MAX_PATCHED`] is exceeded.
     pub fn patch(&mut self, at: usize, bytes: &[u8]) -> Result<(), EditTooLong> {
         let used: usize = self.places().map(|(_, len)| len).sum();
         let room = self.patch.get_mut(used..used + bytes.len());
@@ -104,7 +104,7 @@ impl Edit {
 
     /// Writes the edited `head` to the start of `to`. Returns its length, or `None` if the edit exceeds the head.
     #[inline]
-    pub(crate) fn apply(&self, head: &[u8], to: &mut [u8; HEADROOM + LONGEST_HEAD]) -> Option<usize> {
+    pub(crate) fn apply(&self, head: &[u8], to: &mut [u8; HEADROOM + MAX_HEAD]) -> Option<usize> {
         let (at, inserted) = (usize::from(self.at), usize::from(self.inserted));
         let front = head.get(..at)?;
         let behind = head.get(at + usize::from(self.strip)..)?;
@@ -158,12 +158,12 @@ impl Edits {
 
     /// Writes `head`, modified by `id`, to the start of `to`. Returns its length, or `None` if an edit exceeds the
     /// head.
-    fn apply(&self, id: EditId, head: &[u8], to: &mut [u8; HEADROOM + LONGEST_HEAD]) -> Option<usize> {
+    fn apply(&self, id: EditId, head: &[u8], to: &mut [u8; HEADROOM + MAX_HEAD]) -> Option<usize> {
         let edit = self.get(id)?;
         if edit.before == EditId::NONE {
             return edit.apply(head, to);
         }
-        let mut before = [0; HEADROOM + LONGEST_HEAD];
+        let mut before = [0; HEADROOM + MAX_HEAD];
         let len = self.apply(edit.before, head, &mut before)?;
         edit.apply(&before[..len], to)
     }
@@ -233,7 +233,7 @@ impl Burst {
     /// Slow path for any head and edit.
     #[cold]
     fn push_by_copy(&mut self, source: &Burst, i: usize, edits: &Edits, id: EditId) -> Option<usize> {
-        let (frame, mut head) = (source.frame(i), [0; HEADROOM + LONGEST_HEAD]);
+        let (frame, mut head) = (source.frame(i), [0; HEADROOM + MAX_HEAD]);
         let len = edits.apply(id, frame.head, &mut head)?;
         if len + source.frame_len(i) - frame.head.len() < ETHERNET_HEADER {
             return None;
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_beyond_its_packet_adds_nothing() {
+    fn edit_beyond_its_packet_adds_nothing() {
         assert_eq!(edited(&[1; 20], &Edit::splice(12, 9, &[]).unwrap()), None);
         let mut edit = Edit::splice(0, 10, &[]).unwrap();
         edit.patch(9, &[0; 2]).unwrap();
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_go_with_a_packet_whether_it_is_edited_or_not() {
+    fn notes_follow_edited_and_unedited_packets() {
         let (mut source, mut made, mut edits) = (burst(&[1; 60]), Burst::new(), Edits::default());
         let notes = crate::Notes { tunnel: 5, class: 2, ..crate::Notes::default() };
         source.set_notes(0, notes);
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_is_left_moves_with_the_packet_whether_it_is_edited_or_not() {
+    fn offloads_follow_edited_and_unedited_packets() {
         let mut source = burst(&[1; 100]);
         source.set_offload(0, Offload::with_checksum(34, 16));
         let mut made = Burst::new();
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn the_checksum_of_a_tunnel_that_was_left_is_not_that_of_the_next() {
+    fn decapsulation_clears_the_outer_checksum_offload() {
         let mut source = burst(&[1; 110]);
         source.set_offload(0, Offload::with_checksum(34, 6));
         let (mut made, mut edits) = (Burst::new(), Edits::default());
@@ -356,11 +356,11 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_was_pulled_is_edited_whole() {
+    fn pulled_head_is_edited_completely() {
         let bytes: Vec<u8> = (0..400).map(|i| (i % 251) as u8).collect();
         let region = Arc::new(Region::of_bytes(bytes.clone().into()).unwrap());
         let map = Arc::new(GuestMemory::new(vec![region.clone()]).unwrap());
-        for pulled in [HEAD, 140, 150, LONGEST_HEAD] {
+        for pulled in [HEAD, 140, 150, MAX_HEAD] {
             for (at, insert) in [(0, 50), (12, 4), (12, 0), (0, 0)] {
                 let (mut source, mut made) = (Burst::new(), Burst::new());
                 source.begin(0);
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn edits_are_applied_one_after_the_other() {
+    fn edits_apply_in_order() {
         let mut relabel = Edit::splice(0, 6, &[8; 4]).unwrap();
         relabel.patch(4, &[1, 2]).unwrap();
         let chain = [Edit::splice(0, 10, &[]).unwrap(), Edit::splice(12, 0, &[9; 4]).unwrap(), relabel];
@@ -397,22 +397,22 @@ mod tests {
 
     #[test]
     fn an_edit_has_limits() {
-        assert!(Edit::splice(0, 0, &[0; MOST_INSERTED]).is_ok());
-        assert_eq!(Edit::splice(0, 0, &[0; MOST_INSERTED + 1]).unwrap_err(), EditTooLong);
+        assert!(Edit::splice(0, 0, &[0; MAX_INSERTED]).is_ok());
+        assert_eq!(Edit::splice(0, 0, &[0; MAX_INSERTED + 1]).unwrap_err(), EditTooLong);
         let mut edit = Edit::default();
-        assert_eq!(edit.patch(0, &[0; MOST_PATCHED + 1]), Err(EditTooLong));
-        (0..MOST_PATCHES).for_each(|at| edit.patch(at, &[7]).unwrap());
+        assert_eq!(edit.patch(0, &[0; MAX_PATCHED + 1]), Err(EditTooLong));
+        (0..MAX_PATCHES).for_each(|at| edit.patch(at, &[7]).unwrap());
         assert_eq!(edit.patch(0, &[7]), Err(EditTooLong));
-        assert_eq!(edited(&[1; 20], &edit).unwrap(), [vec![7; MOST_PATCHES], vec![1; 8]].concat());
+        assert_eq!(edited(&[1; 20], &edit).unwrap(), [vec![7; MAX_PATCHES], vec![1; 8]].concat());
     }
 
     proptest! {
         #[test]
-        fn an_edit_is_a_splice_and_then_patches(
+        fn edit_applies_splice_then_patches(
             frame in prop::collection::vec(any::<u8>(), 14..=HEAD),
             at in 0_usize..14,
             strip in 0_usize..20,
-            insert in prop::collection::vec(any::<u8>(), 0..=MOST_INSERTED),
+            insert in prop::collection::vec(any::<u8>(), 0..=MAX_INSERTED),
             patches in prop::collection::vec((0_usize..40, prop::collection::vec(any::<u8>(), 1..8)), 0..6),
         ) {
             let mut edit = Edit::splice(at, strip, &insert).unwrap();

@@ -54,7 +54,7 @@ pub enum DropReason {
     PortDown,
     /// The destination queue failed while the packet was in flight.
     PortFault,
-    /// More recirculations than [`crate::MOST_PASSES`] allows.
+    /// More recirculations than [`crate::MAX_PASSES`] allows.
     RecirculationLimit,
     /// The queue to the control plane was full.
     PuntFull,

@@ -43,15 +43,14 @@ pub mod work;
 pub mod wrap;
 
 pub use burst::{
-    BURST, Burst, ConnectionState, Frame, GeneratedBurst, HEAD, LONGEST_HEAD, Notes, Now, PLACES, Route,
-    TakeRun,
+    BURST, Burst, ConnectionState, Frame, GeneratedBurst, HEAD, MAX_HEAD, Notes, Now, PLACES, Route, TakeRun,
 };
 #[doc(hidden)]
 pub use burst::{HEADROOM as HEAD_HEADROOM, SLOT as HEAD_SLOT};
-pub use edit::{Edit, EditId, EditTooLong, Edits, MOST_INSERTED, MOST_PATCHED, MOST_PATCHES};
+pub use edit::{Edit, EditId, EditTooLong, Edits, MAX_INSERTED, MAX_PATCHED, MAX_PATCHES};
 pub use fault::{DropReason, PortFault};
 pub use offload::{BadOffload, Capabilities, MIN_SEGMENT, OFFLOAD_HEADER, Offload, Segmentation};
-pub use passes::{MOST_PASSES, Passes, Punts};
+pub use passes::{MAX_PASSES, Passes, Punts};
 pub use pipeline::{Context, Pipeline, Pipelines, PortObserver, PuntReason, Punted};
 pub use queue::{
     Attach, BurstStats, Flush, PortControl, PortId, PortState, PortStatus, QueueId, QueueStatus, RxQueue,

@@ -3,9 +3,9 @@
 //! It is created per connection and not reused, so that a former peer cannot access the next one's packets. Its size is
 //! sealed, so that it cannot be truncated, and its pages are allocated up front, so that none is missing later. They
 //! are released with the connection, even while the peer still holds the file: a peer that reconnects repeatedly and
-//! keeps its descriptors uses no lasting memory. Only lent packets ([`crate::Retained`]) keep the pages longer. The size
-//! is limited to [`MAX_MEMORY`], because the kernel does not limit a memfd and invokes the OOM killer when memory is
-//! exhausted.
+//! keeps its descriptors uses no lasting memory. Only lent packets ([`crate::Retained`]) keep the pages longer. The
+//! size is limited to [`MAX_MEMORY`], because the kernel does not limit a memfd and invokes the OOM killer when memory
+//! is exhausted.
 
 use crate::PortFault;
 use mem::{GuestMemory, Region, RegionSpec};
@@ -41,10 +41,10 @@ impl Memory {
     /// Allocates `len` zeroed bytes, at most [`MAX_MEMORY`].
     pub(crate) fn new(len: u64) -> Result<Self, PortFault> {
         let failed = |what: &str, why: &dyn std::fmt::Display| {
-            PortFault::NoMemory(format!("{what} {len} bytes: {why}; ask for fewer or smaller queues"))
+            PortFault::NoMemory(format!("{what} {len} bytes: {why}; use fewer or smaller queues"))
         };
         if len > MAX_MEMORY {
-            return Err(failed("a memfd of", &format_args!("a port may share {MAX_MEMORY}")));
+            return Err(failed("a memfd of", &format_args!("the limit per port is {MAX_MEMORY}")));
         }
         let len = len.next_multiple_of(4096);
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
@@ -101,7 +101,7 @@ const LOCAL: [i64; 6] = [
 
 /// Whether pages of `fd` may be served by another process or host (FUSE, NFS, overlays), which could block a worker
 /// forever.
-pub(crate) fn may_be_served_by_others(fd: &OwnedFd) -> Result<bool, Errno> {
+pub(crate) fn is_served_remotely(fd: &OwnedFd) -> Result<bool, Errno> {
     // On some processors the kernel's type is wider than the magic numbers, which are in the low half.
     let magic = rustix::fs::fstatfs(fd.as_fd())?.f_type as i64 & 0xffff_ffff;
     Ok(!LOCAL.contains(&magic))
@@ -113,7 +113,7 @@ mod tests {
     use rustix::io::Errno;
 
     #[test]
-    fn nobody_changes_the_size_of_what_is_shared() {
+    fn shared_memory_cannot_be_resized() {
         let memory = Memory::new(5000).unwrap();
         assert_eq!(memory.spec.len, 8192);
         for size in [0, 4096, 1 << 20] {
@@ -123,15 +123,15 @@ mod tests {
     }
 
     #[test]
-    fn more_than_a_port_may_share_is_never_allocated() {
+    fn allocation_above_the_limit_fails() {
         for len in [MAX_MEMORY + 1, 1 << 62, u64::MAX] {
             let fault = Memory::new(len).unwrap_err().to_string();
-            assert!(fault.contains("a port may share") && fault.contains("ask for fewer"), "{fault}");
+            assert!(fault.contains("the limit per port") && fault.contains("use fewer"), "{fault}");
         }
     }
 
     #[test]
-    fn pages_go_with_the_connection_whatever_the_peer_keeps() {
+    fn pages_are_released_with_the_connection() {
         let memory = Memory::new(1 << 20).unwrap();
         let kept = rustix::io::dup(&memory).unwrap();
         let blocks = |file: &OwnedFd| rustix::fs::fstat(file).unwrap().st_blocks;

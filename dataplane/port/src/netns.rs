@@ -75,7 +75,7 @@ impl Namespace {
         let back = rustix::fs::open("/proc/thread-self/ns/net", flags, Mode::empty())
             .map_err(NamespaceError::NoWayBack)?;
         enter(there.as_fd()).map_err(|why| NamespaceError::Closed(path, why))?;
-        let _guard = Back(back);
+        let _guard = RestoreNamespace(back);
         Ok((work(), Identity(stat.st_dev, stat.st_ino)))
     }
 }
@@ -92,9 +92,9 @@ pub(crate) fn within<T>(
 }
 
 /// Returns the thread to its previous namespace on drop, also on unwinding.
-struct Back(OwnedFd);
+struct RestoreNamespace(OwnedFd);
 
-impl Drop for Back {
+impl Drop for RestoreNamespace {
     fn drop(&mut self) {
         // A thread that was allowed to leave its namespace may return by an open descriptor. If that fails
         // nevertheless, all later work would affect the wrong interfaces, so the process aborts.
@@ -113,19 +113,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_looked_up_where_ip_puts_it_and_a_path_is_taken_as_it_is() {
+    fn namespace_name_maps_to_run_netns_and_a_path_is_used_as_is() {
         assert_eq!(Namespace::new("blue").path(), PathBuf::from("/run/netns/blue"));
         assert_eq!(Namespace::new("/proc/1/ns/net").path(), PathBuf::from("/proc/1/ns/net"));
     }
 
     #[test]
-    fn a_namespace_that_is_not_there_is_named() {
+    fn missing_namespace_is_reported_by_name() {
         let error = Namespace::new("no-such-namespace").within(|| ()).unwrap_err().to_string();
         assert!(error.contains("/run/netns/no-such-namespace") && error.contains("ip netns add"), "{error}");
     }
 
     #[test]
-    fn a_file_that_is_no_namespace_is_refused_and_nothing_is_done() {
+    fn file_that_is_not_a_namespace_is_rejected() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let namespace = Namespace::new(file.path().to_str().unwrap());
         let error = namespace.within(|| unreachable!("it was not entered")).unwrap_err();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn which_namespace_it_was_is_told_by_what_was_entered() {
+    fn identity_is_that_of_the_entered_namespace() {
         let own = Namespace::new("/proc/self/ns/net");
         match own.within(|| 7) {
             Ok((done, identity)) => assert_eq!((done, Some(identity)), (7, own.identity())),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_namespace_work_is_done_right_here() {
+    fn no_namespace_runs_in_the_current_one() {
         assert_eq!(within(None, || 7), Ok((7, None)));
     }
 }

@@ -139,7 +139,7 @@ impl Offload {
     /// checksum flags. Unsupported offloads must have been completed before.
     #[inline(always)]
     #[must_use]
-    pub const fn told_to(self, capabilities: Capabilities) -> Self {
+    pub const fn for_receiver(self, capabilities: Capabilities) -> Self {
         if capabilities.cover(Capabilities(Capabilities::CHECKSUM)) { self } else { Self::NONE }
     }
 
@@ -287,14 +287,14 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_asks_for_nothing_is_none_whatever_else_it_says() {
+    fn header_without_flags_needs_no_offload() {
         assert_eq!(Offload::validate(header(0, 0, 7, 9999, 7), 60), Ok(Offload::NONE));
         assert_eq!(Offload::validate(header(2, 0, 0, 0, 0), 60), Ok(Offload::VALID));
         assert_eq!(Offload::NONE.header(&[]), [0; OFFLOAD_HEADER]);
     }
 
     #[test]
-    fn what_cannot_be_honoured_is_refused() {
+    fn unsupported_offload_is_rejected() {
         for (what, bad) in [
             ("a checksum that starts beyond the packet", header(1, 0, 0, 60, 0)),
             ("a checksum whose field ends beyond it", header(1, 0, 0, 34, 25)),
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_written_with_the_length_of_all_headers() {
+    fn written_header_has_the_total_header_length() {
         let offload = Offload::with_checksum(34, 16).with_segments(Segmentation::Tcp4, 1448, true);
         let mut head = [0; 66];
         head[34 + 12] = 8 << 4;
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_moves_the_checksum_and_what_does_not_fit_any_more_is_refused() {
+    fn edit_moves_the_checksum_and_invalid_offsets_are_rejected() {
         let offload = Offload::with_checksum(34, 16);
         let moved = |at, strip, inserted, len| offload.spliced((at, strip, inserted), len);
         assert_eq!(moved(12, 0, 4, 64), Ok(Offload::with_checksum(38, 16)));
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn another_header_ends_what_the_source_vouches_for_and_cannot_be_put_around_segments() {
+    fn encapsulation_clears_validity_and_rejects_segments() {
         assert_eq!(Offload::VALID.spliced((12, 0, 4), 64), Ok(Offload::VALID), "a VLAN tag");
         assert_eq!(Offload::VALID.spliced((0, 50, 0), 64), Ok(Offload::NONE));
         assert_eq!(Offload::VALID.spliced((0, 0, 50), 114), Ok(Offload::NONE));
@@ -355,7 +355,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_judged_right_is_written_and_read_as_the_same(bytes: [u8; OFFLOAD_HEADER], len in 14_usize..70_000) {
+        fn valid_headers_round_trip(bytes: [u8; OFFLOAD_HEADER], len in 14_usize..70_000) {
             if let Ok(offload) = Offload::validate(bytes, len) {
                 let again = offload.header(&[0x50; 128]);
                 prop_assert_eq!(Offload::validate(again, len), Ok(offload));

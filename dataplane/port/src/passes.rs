@@ -3,17 +3,17 @@
 //! Recirculated packets are put into a separate burst, with their edits applied, and the verdicts on them become
 //! verdicts on the received packets: their edits are applied in sequence when they are sent. A packet's buffers, its
 //! order and the carry-over between turns are therefore the same with and without recirculation. A packet passes at
-//! most [`MOST_PASSES`] times, and all packets of a burst together at most [`MOST_AGAIN`] times.
+//! most [`MAX_PASSES`] times, and all packets of a burst together at most [`MAX_AGAIN`] times.
 
 use crate::verdicts::Recirculated;
 use crate::{BURST, Burst, Context, DropReason, Pipeline, PortId, PuntReason, Punted, Verdicts, work};
 use mem::copy::Portable;
 
 /// Maximum passes of a packet through a pipeline, including the first.
-pub const MOST_PASSES: usize = 8;
+pub const MAX_PASSES: usize = 8;
 
 /// Maximum recirculations of all packets of a burst together.
-const MOST_AGAIN: usize = 8 * BURST;
+const MAX_AGAIN: usize = 8 * BURST;
 
 /// State for passes after the first. One instance per worker, reused.
 #[derive(Debug, Default)]
@@ -70,8 +70,8 @@ impl Passes {
         hand_over(burst, context, verdicts, punts);
         verdicts.take_notes(burst);
         let again = self.again.get_or_insert_with(|| Again::new(verdicts.ports()));
-        let (mut packets, mut left) = (std::mem::take(&mut again.packets), MOST_AGAIN);
-        for _ in 1..MOST_PASSES {
+        let (mut packets, mut left) = (std::mem::take(&mut again.packets), MAX_AGAIN);
+        for _ in 1..MAX_PASSES {
             verdicts.take_recirculated(&mut packets);
             let (taken, beyond) = packets.split_at(packets.len().min(left));
             left -= taken.len();
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_is_decapsulated_looked_up_again_and_tagged() {
+    fn decapsulated_packet_is_recirculated_and_tagged() {
         let (leaving, _, verdicts) = run(40, 0, |burst, i, context, verdicts| {
             if context.stage == 0 {
                 // A mirror gets the packet as received.
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_go_round_with_a_packet() {
+    fn notes_survive_recirculation() {
         let mut classes = vec![];
         run(2, 0, |burst, i, context, verdicts| {
             let class = burst.notes(i).class;
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_of_a_packet_with_one_edit_share_it_also_when_they_have_gone_round() {
+    fn recirculated_copies_share_their_edit() {
         let (leaving, _, verdicts) = run(64, 0, |_, i, context, verdicts| {
             let strip = verdicts.edit(&Edit::splice(0, 4, &[]).unwrap());
             if context.stage == 0 {
@@ -287,24 +287,24 @@ mod tests {
     }
 
     #[test]
-    fn packets_do_not_go_round_for_ever() {
+    fn recirculation_is_limited() {
         let mut calls = 0;
         let (_, _, verdicts) = run(2, 0, |_, i, context, verdicts| {
             calls += 1;
             verdicts.recirculate(i, again(context.stage + 1), EditId::NONE);
         });
         assert_eq!(verdicts.dropped().unwrap().drops[DropReason::RecirculationLimit as usize], 2);
-        assert_eq!(calls, 2 * MOST_PASSES);
+        assert_eq!(calls, 2 * MAX_PASSES);
         let mut calls = 0;
         run(64, 0, |_, i, context, verdicts| {
             calls += 1;
             (0..3).for_each(|_| verdicts.recirculate(i, again(context.stage + 1), EditId::NONE));
         });
-        assert_eq!(calls, BURST + MOST_AGAIN, "a packet that multiplies is bounded as well");
+        assert_eq!(calls, BURST + MAX_AGAIN, "a packet that multiplies is bounded as well");
     }
 
     #[test]
-    fn punted_packets_are_those_that_the_pipeline_saw_and_are_bounded() {
+    fn punted_packets_match_the_pipeline_and_are_limited() {
         let (leaving, punts, verdicts) = run(10, 12, |burst, i, context, verdicts| {
             if context.stage == 0 {
                 let strip = verdicts.edit(&Edit::splice(0, 4, &[]).unwrap());

@@ -65,10 +65,10 @@ impl BurstStats {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OutOfRange {
     /// Queue pairs.
-    #[error("{0} queue pairs were asked for; 1 to {MAX_QUEUE_PAIRS} are possible")]
+    #[error("invalid number of queue pairs {0}; write 1 to {MAX_QUEUE_PAIRS}")]
     QueuePairs(u16),
     /// The MTU in bytes.
-    #[error("an MTU of {0} bytes was asked for; it must be at least {MIN_MTU}")]
+    #[error("invalid MTU {0}; write at least {MIN_MTU}")]
     Mtu(u16),
 }
 

@@ -103,24 +103,24 @@ impl Lender {
 #[derive(Debug)]
 pub struct Retainer {
     cache: Cache,
-    home: Arc<Home>,
+    home: Arc<ReturnList>,
 }
 
 /// Return list for buffers, usable from any thread. The last owner, retainer or packet, returns the buffers to the
 /// pool.
 #[derive(Debug)]
-struct Home {
+struct ReturnList {
     pool: Arc<Pool>,
     returned: Mutex<Vec<Buffer>>,
 }
 
-impl Home {
+impl ReturnList {
     fn returned(&self) -> MutexGuard<'_, Vec<Buffer>> {
         self.returned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Home {
+impl Drop for ReturnList {
     fn drop(&mut self) {
         self.pool.cache().free_all(self.returned().drain(..));
     }
@@ -134,7 +134,7 @@ impl Retainer {
     pub fn new(buffers: u32) -> Result<Self, PortFault> {
         let spec = PoolSpec { buffers, size: DATA, pages: pool::Pages::Ordinary };
         let pool = Pool::new(spec).map_err(|error| PortFault::NoMemory(error.to_string()))?;
-        Ok(Self { cache: pool.cache(), home: Arc::new(Home { pool, returned: Mutex::default() }) })
+        Ok(Self { cache: pool.cache(), home: Arc::new(ReturnList { pool, returned: Mutex::default() }) })
     }
 
     /// Buffers for `bytes` bytes; `None` if too few are free.
@@ -163,7 +163,7 @@ struct Kept {
     offload: Offload,
     /// The head, or the whole packet.
     copied: Vec<Buffer>,
-    home: Arc<Home>,
+    home: Arc<ReturnList>,
     lent: Option<Lent>,
 }
 
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn own_memory_is_lent_up_to_a_half_and_comes_back_with_the_last_handle() {
+    fn own_buffers_are_lent_up_to_half_and_return_with_the_last_handle() {
         let (arena, mut retainer) = (Arena::new(SLOTS, 2048).unwrap(), Retainer::new(64).unwrap());
         let lender = arena.lender();
         let mut burst = burst(&arena, Some(&lender));
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_another_party_is_copied_and_goes_back_at_once() {
+    fn foreign_memory_is_copied_and_returned_at_once() {
         let (arena, mut retainer) = (Arena::new(SLOTS, 2048).unwrap(), Retainer::new(64).unwrap());
         let mut burst = burst(&arena, None);
         let packet = burst.retain::<Portable>(3, &mut retainer).unwrap();
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_outlives_its_retainer_and_leaves_no_memory_behind() {
+    fn retained_packet_outlives_its_retainer_without_leak() {
         let (arena, mut retainer) = (Arena::new(SLOTS, 2048).unwrap(), Retainer::new(64).unwrap());
         let pool = retainer.home.pool.clone();
         let packet = burst(&arena, None).retain::<Portable>(3, &mut retainer).unwrap();
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_holds_is_bounded() {
+    fn retained_packets_are_limited() {
         let (arena, mut retainer) = (Arena::new(SLOTS, 2048).unwrap(), Retainer::new(2).unwrap());
         let lender = arena.lender();
         let mut burst = burst(&arena, Some(&lender));
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_longer_than_a_buffer_is_copied_into_several() {
+    fn long_packet_is_copied_into_several_buffers() {
         let (arena, mut retainer) = (Arena::new(1, 9216).unwrap(), Retainer::new(8).unwrap());
         let whole: Vec<u8> = (0..9000).map(|i| (i % 251) as u8).collect();
         let seg = arena.slot(0).split_at(whole.len()).0;

@@ -5,7 +5,7 @@
 //! same worker, whose caches hold the flow's state. Whether a guest's own key and indirection table could be used is
 //! discussed in `docs/decisions/0043-steering-in-software.md`.
 
-use wire::toeplitz::{Symmetric, Toeplitz, USUAL_KEY};
+use wire::toeplitz::{DEFAULT_KEY, Symmetric, Toeplitz};
 
 /// Distribution of packets over queue pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Steering {
     pub fn new(rss: Rss) -> Self {
         Self(match rss {
             Rss::Symmetric => Hash::Symmetric(Symmetric::default()),
-            Rss::Toeplitz => Hash::Toeplitz(Toeplitz::new(&USUAL_KEY)),
+            Rss::Toeplitz => Hash::Toeplitz(Toeplitz::new(&DEFAULT_KEY)),
             Rss::Pair => Hash::Nothing,
         })
     }

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_wakes_once_it_is_due_and_not_once_it_is_cleared() {
+    fn timer_wakes_when_due_and_not_after_clear() {
         let mut timer = Timer::new().unwrap();
         assert!(!is_readable(&timer, 0));
         timer.set(1_000_000);

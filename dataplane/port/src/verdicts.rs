@@ -473,7 +473,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_emission_leaves_in_order_and_the_sums_agree(
+        fn emissions_keep_order_and_sums_agree(
             bursts in prop::collection::vec(prop::collection::vec(step(), 0..300), 1..4),
         ) {
             let mut verdicts = Verdicts::new(PORTS.into());
@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn more_batches_than_sixteen_bits_can_number_keep_their_ports() {
+    fn more_than_65535_batches_keep_their_ports() {
         let mut verdicts = Verdicts::new(3);
         verdicts.emit(0, PortId(2), EditId::NONE);
         (0..u16::MAX).for_each(|_| verdicts.emit_run(0..BURST, PortId(0), EditId::NONE));
@@ -521,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_without_a_verdict_is_dropped() {
+    fn packet_without_a_verdict_is_dropped() {
         let mut verdicts = Verdicts::new(1);
         verdicts.finish(0);
         assert!(verdicts.dropped().is_none());

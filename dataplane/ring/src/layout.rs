@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn areas_begin_on_lines_of_their_own_and_end_with_the_ring() {
+    fn areas_are_line_aligned_and_end_with_the_ring() {
         for size in [1, 2, 37, 64, 256, 1024, 32_768] {
             let Layout { descriptors, driver, device, .. } = Layout::fresh(0x1000, size);
             let n = u64::from(size);

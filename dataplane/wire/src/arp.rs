@@ -47,7 +47,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_packet_is_read_and_another_hardware_or_protocol_has_no_view() {
+    fn arp_is_parsed_for_ethernet_and_ipv4_only() {
         let mut packet = [0, 1, 8, 0, 6, 4, 0, 2, 2, 0, 0, 0, 0, 1, 10, 0, 0, 5].to_vec();
         packet.resize(46, 0);
         let view = Arp::new(&packet).unwrap();
@@ -63,7 +63,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_a_view_panic(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+        fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
             let bytes = [&ETHERNET_IPV4[..], &bytes].concat();
             if let Some(view) = Arp::new(&bytes) {
                 let _ = (view.operation(), view.sender_mac(), view.sender_ip());

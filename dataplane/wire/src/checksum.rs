@@ -108,21 +108,21 @@ mod tests {
     }
 
     #[test]
-    fn the_example_of_the_rfc() {
+    fn matches_the_rfc_example() {
         let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
         assert_eq!(Sum::of(&bytes).partial(), [0xdd, 0xf2]);
         assert_eq!(Sum::of(&bytes).finish(), [0x22, 0x0d]);
     }
 
     #[test]
-    fn a_checksum_of_zero_is_written_as_its_other_form() {
+    fn zero_checksum_is_written_as_ffff() {
         assert_eq!(Sum::of(&[0xff, 0xff]).finish(), [0, 0]);
         assert_eq!(Sum::of(&[0xff, 0xff]).finish_nonzero(), [0xff, 0xff]);
     }
 
     proptest! {
         #[test]
-        fn pieces_of_any_length_add_up_to_the_textbooks_sum(
+        fn pieces_add_up_to_the_reference_sum(
             pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..70), 0..8),
         ) {
             let mut sum = Sum::default();

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acknowledgement_is_read() {
+    fn ack_is_parsed() {
         let bytes = message(&[0, 53, 1, 5, 0, 51, 4, 0, 0, 14, 16, 255]);
         let view = Dhcp::new(&bytes).unwrap();
         assert_eq!((view.operation(), view.message_type(), view.lease_seconds()), (2, Some(5), Some(3600)));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn another_hardware_a_missing_cookie_and_a_cut_message_have_no_view() {
+    fn other_hardware_missing_cookie_and_truncation_are_rejected() {
         let whole = message(&[]);
         assert!(Dhcp::new(&whole).is_some() && Dhcp::new(&whole[..239]).is_none());
         for at in [1, 2, 236, 239] {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_that_is_cut_off_or_too_long_or_behind_the_end_is_none() {
+    fn truncated_or_misplaced_option_is_none() {
         let read = |options: &[u8]| Dhcp::new(&message(options)).unwrap().lease_seconds();
         for options in
             [&[51][..], &[51, 4, 0, 0], &[51, 3, 0, 0, 1], &[255, 51, 4, 0, 0, 0, 1], &[9, 200, 51, 4]]
@@ -151,7 +151,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_a_view_panic(options in prop::collection::vec(prop_oneof![Just(53u8), 0u8..6, any::<u8>()], 0..80)) {
+        fn arbitrary_bytes_do_not_panic(options in prop::collection::vec(prop_oneof![Just(53u8), 0u8..6, any::<u8>()], 0..80)) {
             let bytes = message(&options);
             let view = Dhcp::new(&bytes).unwrap();
             let _ = (view.message_type(), view.lease_seconds(), view.requested_address());

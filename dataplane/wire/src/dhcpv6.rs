@@ -8,7 +8,7 @@ const IA_NA: u16 = 3;
 const IA_TA: u16 = 4;
 const IA_ADDRESS: u16 = 5;
 /// Maximum number of options parsed: top-level ones, and nested ones in total.
-const MOST_OPTIONS: usize = 64;
+const MAX_OPTIONS: usize = 64;
 
 /// A client/server message. Relay messages have another format and are not supported.
 #[derive(Clone, Copy, Debug)]
@@ -46,10 +46,10 @@ impl<'a> Dhcpv6<'a> {
             _ => None,
         };
         Options(self.options)
-            .take(MOST_OPTIONS)
+            .take(MAX_OPTIONS)
             .filter_map(within)
             .flat_map(Options)
-            .take(MOST_OPTIONS)
+            .take(MAX_OPTIONS)
             .filter_map(address)
     }
 }
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_both_kinds_of_association_are_read() {
+    fn addresses_of_ia_na_and_ia_ta_are_parsed() {
         let lasting =
             option(IA_NA, &[&[0; 12][..], &leased(1, 60), &option(13, &[0, 0]), &leased(2, 70)].concat());
         let passing = option(IA_TA, &[&[0; 4][..], &leased(3, 80)].concat());
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn relays_and_cut_messages_have_no_view_and_cut_options_no_address() {
+    fn relays_and_truncated_messages_are_rejected() {
         assert!(Dhcpv6::new(&[12, 0, 0, 0]).is_none() && Dhcpv6::new(&[7, 0, 0]).is_none());
         let whole = [&[7, 0, 0, 1][..], &option(IA_NA, &[&[0; 12][..], &leased(1, 60)].concat())].concat();
         for len in 4..whole.len() {
@@ -114,9 +114,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_a_view_panic(bytes in prop::collection::vec(prop_oneof![Just(0u8), 0u8..16, any::<u8>()], 0..200)) {
+        fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(prop_oneof![Just(0u8), 0u8..16, any::<u8>()], 0..200)) {
             if let Some(view) = Dhcpv6::new(&bytes) {
-                prop_assert!(view.addresses().count() <= MOST_OPTIONS);
+                prop_assert!(view.addresses().count() <= MAX_OPTIONS);
             }
         }
     }

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_and_type_are_read_in_the_order_of_the_wire() {
+    fn addresses_and_type_are_parsed_in_wire_order() {
         let bytes = frame(0x0800, &[9; 46]);
         let view = Ethernet::new(&bytes).unwrap();
         assert_eq!(view.destination(), MacAddress::new([0x52, 0x54, 0, 1, 2, 3]));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_that_is_cut_off_is_no_tag() {
+    fn truncated_tag_is_none() {
         let whole = frame(0x8100, &[0x20, 0x0a, 8, 0, 1]);
         let tag = Ethernet::new(&whole).unwrap().tag().unwrap();
         assert_eq!((tag.vlan(), tag.priority(), tag.drop_eligible()), (10, 1, false));
@@ -133,14 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_below_fourteen_bytes_has_no_view() {
+    fn frame_below_fourteen_bytes_is_rejected() {
         assert_eq!(Ethernet::new(&[0; 13]).unwrap_err(), TooShort(13));
         assert!(Ethernet::new(&[0; 14]).is_ok());
     }
 
     proptest! {
         #[test]
-        fn no_frame_makes_a_view_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+        fn arbitrary_frames_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
             if let Ok(view) = Ethernet::new(&bytes) {
                 prop_assert_eq!(&view.destination().octets(), &bytes[..6]);
                 prop_assert_eq!(&view.source().octets(), &bytes[6..12]);

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rewritten_header_has_the_checksum_of_the_textbook() {
+    fn rewritten_header_has_a_valid_checksum() {
         let mut header = HEADER;
         rewrite_ipv4(&mut header, 0x73, 0);
         assert_eq!(header, HEADER);
@@ -111,7 +111,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_a_view_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
             if let Some(view) = Ipv4::new(&bytes) {
                 prop_assert!((20..=60).contains(&view.header_len()) && view.header_len() <= bytes.len());
                 let _ = (view.total_len(), view.is_fragment(), view.protocol(), view.source_and_destination());

@@ -4,7 +4,7 @@
 pub const IPV6_HEADER: usize = 40;
 
 /// Maximum number of extension headers parsed; real packets have at most a few.
-const MOST_EXTENSIONS: usize = 8;
+const MAX_EXTENSIONS: usize = 8;
 
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
@@ -59,7 +59,7 @@ impl<'a> Ipv6<'a> {
     /// Parses the extension headers. Returns `None` if they are truncated or too many.
     pub fn upper_layer(&self) -> Option<UpperLayer> {
         let (mut protocol, mut at, mut is_fragment, mut continues) = (self.header[6], 0, false, false);
-        for _ in 0..MOST_EXTENSIONS {
+        for _ in 0..MAX_EXTENSIONS {
             let len = match protocol {
                 _ if continues => {
                     return Some(UpperLayer { protocol, at: IPV6_HEADER + at, is_fragment, continues });
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn without_extensions_the_payload_follows_the_header() {
+    fn payload_follows_a_header_without_extensions() {
         let bytes = packet(6, &[0; 20]);
         let view = Ipv6::new(&bytes).unwrap();
         assert_eq!(
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn extensions_are_followed() {
+    fn extension_headers_are_skipped() {
         let mut after = vec![FRAGMENT, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         after.extend([17, 0, 0, 0, 0, 0, 0, 0]);
         let bytes = packet(HOP_BY_HOP, &after);
@@ -126,7 +126,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_a_view_panic(bytes in prop::collection::vec(prop_oneof![Just(0x60_u8), Just(0), Just(60), any::<u8>()], 0..120)) {
+        fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(prop_oneof![Just(0x60_u8), Just(0), Just(60), any::<u8>()], 0..120)) {
             if let Some(view) = Ipv6::new(&bytes) {
                 let _ = (view.payload_len(), view.source_and_destination());
                 if let Some(upper) = view.upper_layer() {

@@ -7,7 +7,7 @@ use crate::checksum::protocol;
 use crate::{EtherType, HEADER_LEN, Ipv4, Ipv6, TAG_LEN};
 
 /// Maximum number of VLAN tags skipped.
-const MOST_TAGS: usize = 2;
+const MAX_TAGS: usize = 2;
 
 /// IP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,7 +77,7 @@ impl Layers {
 /// EtherType after all VLAN tags, and the offset after it.
 fn inner(frame: &[u8]) -> Option<(EtherType, usize)> {
     let mut at = HEADER_LEN;
-    for _ in 0..=MOST_TAGS {
+    for _ in 0..=MAX_TAGS {
         let bytes = frame.get(at - 2..at)?;
         let ethertype = EtherType(u16::from_be_bytes([bytes[0], bytes[1]]));
         if !matches!(ethertype, EtherType::VLAN | EtherType::SERVICE_VLAN) {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn options_and_tags_are_looked_through() {
+    fn options_and_tags_are_skipped() {
         let bytes = frame(&[0x88a8, 0x8100], 0x0800, &v4(17, 0));
         let layers = Layers::of(&bytes).unwrap();
         assert_eq!((layers.network, layers.transport, layers.protocol), (22, 46, 17));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn other_frames_have_no_layers() {
+    fn unsupported_frames_have_no_layers() {
         assert_eq!(Layers::of(&frame(&[], 0x0806, &[0; 28])), None);
         assert_eq!(Layers::of(&frame(&[0x8100; 3], 0x0800, &v4(6, 0))), None, "one tag too many");
         assert_eq!(Layers::of(&frame(&[], 0x86dd, &v4(6, 0))), None, "the version contradicts the type");
@@ -137,7 +137,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_frame_panics(ethertype in prop_oneof![Just(0x0800_u16), Just(0x86dd), Just(0x8100)], first in prop_oneof![Just(0x45_u8), Just(0x60), any::<u8>()], mut packet in prop::collection::vec(any::<u8>(), 0..90)) {
+        fn arbitrary_frames_do_not_panic(ethertype in prop_oneof![Just(0x0800_u16), Just(0x86dd), Just(0x8100)], first in prop_oneof![Just(0x45_u8), Just(0x60), any::<u8>()], mut packet in prop::collection::vec(any::<u8>(), 0..90)) {
             if let Some(byte) = packet.first_mut() {
                 *byte = first;
             }

@@ -145,7 +145,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_first_octet_on_the_wire_carries_the_group_bit() {
+    fn group_bit_is_in_the_first_octet() {
         assert!(MacAddress::new([1, 0, 0x5e, 0, 0, 1]).is_group());
         assert!(!MacAddress::new([0, 0, 0, 0, 0, 1]).is_group());
         assert!(MacAddress::new([2, 0, 0, 0, 0, 1]).is_local());
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_six_pairs_of_digits_is_refused_by_name() {
+    fn invalid_text_is_rejected_with_its_value() {
         for text in ["", "52:54:00:12:34", "52:54:00:12:34:56:78", "52:54:00:12:34:5", "5g:54:00:12:34:56"] {
             assert_eq!(text.parse::<MacAddress>(), Err(ParseMacError(text.to_owned())));
         }
@@ -183,7 +183,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn text_and_octets_come_back_unchanged(octets: [u8; 6]) {
+        fn text_and_octets_round_trip(octets: [u8; 6]) {
             let mac = MacAddress::new(octets);
             prop_assert_eq!(mac.octets(), octets);
             prop_assert_eq!(MacAddress::from_u64(mac.to_u64() | 0xffff << 48), mac);
@@ -192,7 +192,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_the_parser_panic(text: String) {
+        fn arbitrary_text_does_not_panic(text: String) {
             let _ = text.parse::<MacAddress>();
         }
     }

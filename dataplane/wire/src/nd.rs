@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn target_and_link_layer_addresses_are_read() {
+    fn target_and_link_layer_addresses_are_parsed() {
         let message = solicitation(&[14, 1, 1, 2, 3, 4, 5, 6, 1, 1, 2, 0, 0, 0, 0, 9]);
         let view = Nd::new(&message).unwrap();
         assert_eq!(view.kind(), NdKind::NeighborSolicitation);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_are_empty_cut_off_or_of_another_hardware_have_no_view() {
+    fn invalid_options_are_rejected() {
         let wrong: [&[u8]; 5] = [
             &[1],
             &[1, 0, 0, 0, 0, 0, 0, 0],
@@ -139,7 +139,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_a_view_panic(kind in 132u8..139, rest in prop::collection::vec(0u8..4, 0..100)) {
+        fn arbitrary_bytes_do_not_panic(kind in 132u8..139, rest in prop::collection::vec(0u8..4, 0..100)) {
             let message = [&[kind][..], &rest].concat();
             if let Some(view) = Nd::new(&message) {
                 prop_assert!(view.link_layers().count() <= message.len() / UNIT);

@@ -12,10 +12,10 @@ use crate::Layers;
 pub const KEY_LEN: usize = 40;
 
 /// Maximum input length in bytes.
-const LONGEST: usize = 36;
+const MAX_INPUT: usize = 36;
 
 /// Default key of Microsoft's published examples and of many NICs.
-pub const USUAL_KEY: [u8; KEY_LEN] = [
+pub const DEFAULT_KEY: [u8; KEY_LEN] = [
     0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0,
     0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42,
     0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
@@ -49,7 +49,7 @@ impl std::fmt::Debug for Toeplitz {
 impl Toeplitz {
     /// Expands a key to 36 KiB of tables.
     pub fn new(key: &[u8; KEY_LEN]) -> Self {
-        let mut tables = vec![[0; 256]; LONGEST];
+        let mut tables = vec![[0; 256]; MAX_INPUT];
         for (at, table) in tables.iter_mut().enumerate() {
             for (byte, word) in table.iter_mut().enumerate() {
                 *word = (0..8)
@@ -138,8 +138,8 @@ mod tests {
     }
 
     #[test]
-    fn the_published_examples() {
-        let hash = Toeplitz::new(&USUAL_KEY);
+    fn matches_the_published_examples() {
+        let hash = Toeplitz::new(&DEFAULT_KEY);
         for (source, from, destination, to, addresses_only, with_ports) in [
             ("66.9.149.187", 2794, "161.142.100.80", 1766, 0x323e_8fc2, 0x51cc_c178),
             ("199.92.111.2", 14230, "65.69.140.83", 4739, 0xd718_262a, 0xc626_b0ea),
@@ -167,7 +167,7 @@ mod tests {
         }
 
         #[test]
-        fn both_directions_meet_under_the_symmetric_key(a in any::<[u8; 4]>(), b in any::<[u8; 4]>(), p in any::<[u8; 2]>(), q in any::<[u8; 2]>()) {
+        fn symmetric_key_hashes_both_directions_equally(a in any::<[u8; 4]>(), b in any::<[u8; 4]>(), p in any::<[u8; 2]>(), q in any::<[u8; 2]>()) {
             let hash = Toeplitz::new(&SYMMETRIC_KEY);
             let there = [&a[..], &b, &p, &q].concat();
             let back = [&b[..], &a, &q, &p].concat();

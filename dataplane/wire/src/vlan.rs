@@ -94,7 +94,7 @@ mod tests {
     const ADDRESSES: usize = 12;
 
     #[test]
-    fn vlans_0_and_4095_are_not_vlans() {
+    fn vlan_ids_0_and_4095_are_rejected() {
         assert_eq!([0, 4095, 4096, u16::MAX].map(VlanId::new), [None; 4]);
         assert_eq!([1, 4094].map(|id| VlanId::new(id).map(VlanId::get)), [Some(1), Some(4094)]);
         assert_eq!("4095".parse::<VlanId>(), Err(ParseVlanError("4095".into())));
@@ -102,14 +102,14 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_keeps_its_priority_in_another_vlan() {
+    fn changing_the_vlan_keeps_the_priority() {
         let tag = Tag(0xb00a).with_vlan(0x1014);
         assert_eq!((tag.priority(), tag.drop_eligible(), tag.vlan()), (5, true, 0x14));
     }
 
     proptest! {
         #[test]
-        fn a_tag_put_in_is_read_back(frame in prop::collection::vec(any::<u8>(), HEADER_LEN..128), tci: u16) {
+        fn inserted_tag_is_parsed(frame in prop::collection::vec(any::<u8>(), HEADER_LEN..128), tci: u16) {
             let tagged = [&frame[..ADDRESSES], &Tag(tci).header(), &frame[ADDRESSES..]].concat();
             let view = Ethernet::new(&tagged).unwrap();
             prop_assert_eq!(view.tag(), Some(Tag(tci)));

@@ -20,7 +20,7 @@ pub(crate) fn make(results: &Results) -> String {
     let Provenance { build, profile, machine } = &results.provenance;
     let profile = profile.as_ref().map(|id| format!("; profile {}, fingerprint {}", id.name, id.fingerprint));
     let machine =
-        machine.as_ref().map(|at| format!("; {} with {} CPUs, {}", at.processor, at.cpus, at.seats));
+        machine.as_ref().map(|at| format!("; {} with {} CPUs, {}", at.processor, at.cpus, at.pinning));
     let (profile, machine) = (profile.unwrap_or_default(), machine.unwrap_or_default());
     format!("Made by linerate {build}{profile}{machine}")
 }

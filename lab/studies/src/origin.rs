@@ -1,7 +1,7 @@
 //! Provenance of results that this build produces.
 
 use measure::provenance::{Build, Machine, ProfileId, Provenance};
-use measure::{Processor, Seats};
+use measure::{CpuPinning, Processor};
 use sim::Profile;
 
 /// Returns the id of this build of the laboratory.
@@ -17,7 +17,7 @@ pub fn simulated(profile: &Profile) -> Provenance {
 }
 
 /// Returns the provenance of results measured on this machine.
-pub fn measured(processor: &Processor, seats: &Seats) -> Provenance {
+pub fn measured(processor: &Processor, seats: &CpuPinning) -> Provenance {
     Provenance { build: build(), profile: None, machine: Some(Machine::here(processor, seats)) }
 }
 

@@ -9,8 +9,8 @@ use crate::experiment::Length;
 use crate::model::{Config, Guest, Layout, Rx, Thread, Tx};
 use crate::requirements::lacks;
 use measure::clock::Clock;
+use measure::pinning::{CpuPinning, PinningError, pin};
 use measure::processor::Processor;
-use measure::seats::{Seats, SeatsError, pin};
 use real::{Arena, RealMemory};
 
 /// Observer within a thread, active while packets count.
@@ -63,7 +63,7 @@ pub struct Bench {
     /// The host's processor
     pub processor: Processor,
     /// CPUs of the threads
-    pub seats: Seats,
+    pub seats: CpuPinning,
     /// Clock for timing
     pub clock: Clock,
 }
@@ -78,7 +78,7 @@ pub fn slice<W: Watch>(
     config: &Config,
     length: Length,
     watch: &(impl Fn() -> W + Sync),
-) -> Result<Slice<W>, SeatsError> {
+) -> Result<Slice<W>, PinningError> {
     let layout = Layout::new(config);
     assert!(layout.bytes() <= arena.bytes(), "the arena is smaller than the model");
     assert!(lacks(&bench.processor, config).is_none(), "the configuration was not judged");
@@ -94,9 +94,9 @@ pub fn slice<W: Watch>(
     };
     let stage = Stage { arena, clock: &bench.clock, config, batches, watch };
     let (watches, times) = match bench.seats {
-        Seats::Three(cpus) => stage.three(cpus)?,
-        Seats::Two(cpus) => stage.two(cpus)?,
-        Seats::InTurn => stage.in_turn(),
+        CpuPinning::Three(cpus) => stage.three(cpus)?,
+        CpuPinning::Two(cpus) => stage.two(cpus)?,
+        CpuPinning::InTurn => stage.in_turn(),
     };
     Ok(Slice {
         packets: batches.counted * config.batch,
@@ -140,7 +140,7 @@ impl<W: Watch, F: Fn() -> W + Sync> Stage<'_, F> {
         (watch, (from, to))
     }
 
-    fn three(&self, [rx_cpu, guest_cpu, tx_cpu]: [usize; 3]) -> Result<Watched<W>, SeatsError> {
+    fn three(&self, [rx_cpu, guest_cpu, tx_cpu]: [usize; 3]) -> Result<Watched<W>, PinningError> {
         let (mut rx, mut guest, mut tx) =
             (Rx::new(self.config), Guest::new(self.config), Tx::new(self.config));
         let gate = Gate::new(3);
@@ -157,7 +157,7 @@ impl<W: Watch, F: Fn() -> W + Sync> Stage<'_, F> {
         })
     }
 
-    fn two(&self, [host_cpu, guest_cpu]: [usize; 2]) -> Result<Watched<W>, SeatsError> {
+    fn two(&self, [host_cpu, guest_cpu]: [usize; 2]) -> Result<Watched<W>, PinningError> {
         let (mut rx, mut guest, mut tx) =
             (Rx::new(self.config), Guest::new(self.config), Tx::new(self.config));
         let gate = Gate::new(2);
@@ -235,7 +235,7 @@ impl Gate {
 
     /// Pins the thread and waits for the others. If one cannot be pinned, all return an error, because they would wait
     /// forever.
-    pub(crate) fn pass(&self, cpu: usize) -> Result<(), SeatsError> {
+    pub(crate) fn pass(&self, cpu: usize) -> Result<(), PinningError> {
         use std::sync::atomic::Ordering::SeqCst;
         let pinned = pin(cpu);
         if pinned.is_err() {
@@ -244,7 +244,7 @@ impl Gate {
         self.barrier.wait();
         match pinned {
             Ok(()) if self.failed.load(SeqCst) => {
-                Err(SeatsError::Pin { cpu, reason: rustix::io::Errno::CANCELED })
+                Err(PinningError::Pin { cpu, reason: rustix::io::Errno::CANCELED })
             }
             other => other,
         }
@@ -253,8 +253,8 @@ impl Gate {
 
 /// Joins a thread and returns its result; resumes its panic here.
 pub(crate) fn joined<T>(
-    thread: std::thread::ScopedJoinHandle<'_, Result<T, SeatsError>>,
-) -> Result<T, SeatsError> {
+    thread: std::thread::ScopedJoinHandle<'_, Result<T, PinningError>>,
+) -> Result<T, PinningError> {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 

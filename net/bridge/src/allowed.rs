@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_networks_and_the_word_are_read_and_written() {
+    fn sources_parse_and_print() {
         for text in ["10.0.0.5", "10.1.0.0/24", "0.0.0.0/0", "fd00::5", "fd00::/8", "::/0", "dhcp"] {
             assert_eq!(read(text).to_string(), text);
         }
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_has_its_addresses_and_no_others() {
+    fn network_contains_its_addresses_only() {
         let has = |network: &str, ip: &str| read(network).contains(ip.parse().unwrap());
         assert!(has("10.1.0.0/24", "10.1.0.255") && !has("10.1.0.0/24", "10.1.1.0"));
         assert!(has("0.0.0.0/0", "255.1.2.3") && has("10.0.0.5", "10.0.0.5") && !has("10.0.0.5", "10.0.0.4"));
@@ -140,7 +140,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn text_comes_back_unchanged(bits: u128, prefix in 0u8..=128) {
+        fn text_round_trips(bits: u128, prefix in 0u8..=128) {
             let address = first_of(IpAddr::V6(bits.into()), prefix);
             let mapped = matches!(address, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some());
             prop_assume!(!mapped);

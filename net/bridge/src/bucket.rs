@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_is_found_until_it_is_cleared() {
+    fn entry_is_found_until_cleared() {
         let bucket = Bucket::new();
         for way in 0..WAYS {
             assert_eq!(bucket.vacant(), Some(way));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_zero_address_in_no_vlan_is_not_mistaken_for_an_empty_slot() {
+    fn zero_address_differs_from_an_empty_slot() {
         let bucket = Bucket::new();
         assert_eq!(bucket.find(Key::default()), None);
         bucket.put(1, entry(0, 0, 3));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_noticed_by_who_began_before_it() {
+    fn version_detects_a_concurrent_change() {
         let bucket = Bucket::new();
         let before = bucket.begin().unwrap();
         bucket.refresh(0, 4);
@@ -187,7 +187,7 @@ mod loom_tests {
     }
 
     #[test]
-    fn a_reader_never_believes_a_mixture_of_two_stations() {
+    fn lookup_never_mixes_two_entries() {
         loom::model(|| {
             let bucket = Arc::new(Bucket::new());
             bucket.put(0, entry(1));

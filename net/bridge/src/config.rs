@@ -80,7 +80,7 @@ pub struct PortConfig {
 
 impl PortConfig {
     /// Maximum length of [`PortConfig::macs`] and [`PortConfig::sources`]: each packet is compared with each entry.
-    pub const LONGEST_LIST: usize = 64;
+    pub const MAX_LIST: usize = 64;
 }
 
 impl Default for PortConfig {
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_is_not_zero_and_its_burst_at_least_one_full_burst() {
+    fn rate_is_nonzero_and_allows_one_full_burst() {
         assert_eq!((Rate::new(0, 1), Rate::new(1, 0)), (None, None));
         let burst = |packets| NonZeroU32::new(packets).map(|rate| Rate::per_second(rate).burst.get());
         assert_eq!([1, 640, 10_000].map(burst), [Some(64), Some(64), Some(1000)]);

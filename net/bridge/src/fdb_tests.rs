@@ -39,7 +39,7 @@ fn find(fdb: &Fdb, mac: u64, second: u32) -> Option<u16> {
 }
 
 #[test]
-fn a_million_stations_are_learned_and_found() {
+fn a_million_addresses_are_learned_and_found() {
     const STATIONS: u64 = 1_000_000;
     let fdb = database(STATIONS as usize);
     fdb.open(PortId(1), STATIONS as u32, false);
@@ -63,7 +63,7 @@ fn a_million_stations_are_learned_and_found() {
 }
 
 #[test]
-fn a_station_that_is_silent_for_the_ageing_time_is_unknown_and_then_swept() {
+fn silent_station_ages_and_is_swept() {
     let fdb = database(1000);
     fdb.open(PortId(1), 1000, false);
     (0..100).for_each(|mac| assert_eq!(teach(&fdb, mac, 1, 10), Source::Learned));
@@ -77,7 +77,7 @@ fn a_station_that_is_silent_for_the_ageing_time_is_unknown_and_then_swept() {
 }
 
 #[test]
-fn an_aged_station_that_speaks_again_is_known_again() {
+fn aged_station_is_learned_again() {
     let fdb = database(100);
     fdb.open(PortId(1), 100, false);
     teach(&fdb, 1, 1, 0);
@@ -87,7 +87,7 @@ fn an_aged_station_that_speaks_again_is_known_again() {
 }
 
 #[test]
-fn the_sweep_passes_the_whole_table_four_times_in_an_ageing_time() {
+fn sweep_covers_the_table_four_times_per_ageing_time() {
     let fdb = database(50_000);
     fdb.open(PortId(1), 50_000, false);
     (0..50_000).for_each(|mac| assert_eq!(teach(&fdb, mac, 1, 0), Source::Learned));
@@ -98,7 +98,7 @@ fn the_sweep_passes_the_whole_table_four_times_in_an_ageing_time() {
 }
 
 #[test]
-fn a_move_needs_room_at_the_new_port_and_frees_it_at_the_old_one() {
+fn move_needs_quota_at_the_new_port_and_frees_it_at_the_old() {
     let fdb = database(100);
     fdb.open(PortId(1), 10, false);
     fdb.open(PortId(2), 1, false);
@@ -112,7 +112,7 @@ fn a_move_needs_room_at_the_new_port_and_frees_it_at_the_old_one() {
 }
 
 #[test]
-fn a_pinned_station_neither_moves_nor_ages_nor_counts_as_learned() {
+fn static_entry_does_not_move_age_or_count_as_learned() {
     let fdb = database(100);
     fdb.open(PortId(1), 1, false);
     fdb.open(PortId(2), 1, false);
@@ -128,7 +128,7 @@ fn a_pinned_station_neither_moves_nor_ages_nor_counts_as_learned() {
 }
 
 #[test]
-fn a_closed_port_teaches_nothing_and_is_forgotten() {
+fn closed_port_learns_nothing_and_is_flushed() {
     let fdb = database(5000);
     fdb.open(PortId(1), 5000, false);
     fdb.open(PortId(2), 5000, false);
@@ -143,7 +143,7 @@ fn a_closed_port_teaches_nothing_and_is_forgotten() {
 
 /// Station `mac` is only at ports `mac % 4` and `mac % 4 + 4`.
 #[test]
-fn a_look_up_never_names_a_port_where_the_station_never_was() {
+fn lookup_returns_only_ports_where_the_station_was() {
     const STATIONS: u64 = 900;
     let fdb = database(1000);
     (0..8).for_each(|port| fdb.open(PortId(port), 1000, false));
@@ -209,7 +209,7 @@ fn counts_agree_with_the_table_after_several_writers() {
 }
 
 #[test]
-fn a_station_in_use_stays_until_it_has_aged() {
+fn active_station_is_not_evicted() {
     let fdb = guarded();
     assert_eq!(teach(&fdb, 1, 1, 10), Source::Learned);
     assert_eq!(teach(&fdb, 1, 2, 309), Source::Contested(PortId(1)));
@@ -218,7 +218,7 @@ fn a_station_in_use_stays_until_it_has_aged() {
 }
 
 #[test]
-fn a_port_that_stops_releases_what_it_had_and_not_what_comes_after_it() {
+fn stopped_port_releases_only_its_earlier_entries() {
     let fdb = guarded();
     (1..3).for_each(|mac| assert_eq!(teach(&fdb, mac, 1, 10), Source::Learned));
     fdb.release(PortId(1), 10);
@@ -237,7 +237,7 @@ fn stations_move_between_trusted_ports_and_not_from_or_to_one() {
 }
 
 #[test]
-fn a_refused_move_costs_no_budget_and_holds_at_a_ports_limit_too() {
+fn refused_move_uses_no_budget() {
     let fdb = guarded();
     teach(&fdb, 1, 1, 0);
     fdb.open(PortId(2), 0, false);
@@ -247,7 +247,7 @@ fn a_refused_move_costs_no_budget_and_holds_at_a_ports_limit_too() {
 }
 
 #[test]
-fn an_announced_station_moves_unless_it_is_pinned_or_reserved() {
+fn announced_station_moves_unless_static_or_reserved() {
     let fdb = guarded();
     (1..4).for_each(|mac| _ = teach(&fdb, mac, 1, 0));
     assert!(fdb.pin(key(2), PortId(1)));
@@ -261,7 +261,7 @@ fn an_announced_station_moves_unless_it_is_pinned_or_reserved() {
 }
 
 #[test]
-fn what_a_port_learns_or_loses_leaves_the_answers_of_other_ports_valid() {
+fn changes_of_one_port_keep_cached_lookups_of_others() {
     let fdb = guarded();
     (1..3).for_each(|port| _ = teach(&fdb, u64::from(port), port, 0));
     let others = || [1, 2].map(|port| fdb.changes(PortId(port)));

@@ -57,7 +57,7 @@ mod tests {
     use wire::MacAddress;
 
     #[test]
-    fn two_tables_place_the_same_stations_differently() {
+    fn tables_use_different_hash_secrets() {
         let (a, b) = (Secret::random(), Secret::random());
         let same = (1..1000)
             .map(|i| Key::new(MacAddress::from_u64(i), 0))
@@ -88,7 +88,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn places_lie_inside_the_table(mac: u64, vlan in 0u16..4095, buckets in 1u32..) {
+        fn buckets_are_inside_the_table(mac: u64, vlan in 0u16..4095, buckets in 1u32..) {
             let places = Secret::random().places(Key::new(MacAddress::from_u64(mac), vlan), buckets);
             prop_assert!(places.0.iter().all(|place| *place < buckets));
             prop_assert_eq!(places.other(places.0[0]), places.0[1]);

@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_bucket_lets_exactly_its_depth_pass_at_once() {
+    fn full_bucket_admits_exactly_its_depth() {
         let limit = limiter(1000, 5);
         let passed = (0..100).filter(|_| limit.admit(Now(NANOSECONDS))).count();
         assert_eq!(passed, 5);
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_another_worker_read_earlier_does_no_harm() {
+    fn earlier_clock_of_another_worker_is_tolerated() {
         let limit = limiter(1000, 1);
         assert!(limit.admit(Now(5_000_000)));
         assert!(!limit.admit(Now(4_000_000)));
@@ -65,7 +65,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_more_than_depth_and_rate_allow(
+        fn admissions_never_exceed_depth_and_rate(
             rate in 1u32..100_000, burst in 1u32..200, gaps in prop::collection::vec(0u64..50_000_000, 1..300),
         ) {
             let limit = limiter(rate, burst);

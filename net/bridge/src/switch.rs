@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::{MacAddress, VlanId};
 
 /// Maximum number of trunk VLANs for which a port's own addresses become static entries.
-const MOST_PINNED_VLANS: usize = 64;
+const MAX_PINNED_VLANS: usize = 64;
 
 /// All bridges of the process and their ports. Shared by the control thread and, as [`Pipelines`], by the workers.
 pub struct Switch {
@@ -269,7 +269,7 @@ fn check(name: &str, config: &BridgeConfig) -> Result<(), AddBridgeError> {
 
 fn check_port(port: PortId, bridge: &Bridge, config: &PortConfig) -> Result<(), AddPortError> {
     let sources = config.sources.as_deref().unwrap_or_default();
-    let (entries, most) = (config.macs.len().max(sources.len()), PortConfig::LONGEST_LIST);
+    let (entries, most) = (config.macs.len().max(sources.len()), PortConfig::MAX_LIST);
     if entries > most {
         return Err(AddPortError::TooLong { port, entries, most });
     }
@@ -286,7 +286,7 @@ fn check_port(port: PortId, bridge: &Bridge, config: &PortConfig) -> Result<(), 
 /// this port only.
 fn vlans(vlan: &Vlan) -> Vec<u16> {
     let tagged = match vlan {
-        Vlan::Trunk { allowed, .. } if allowed.iter().count() <= MOST_PINNED_VLANS => {
+        Vlan::Trunk { allowed, .. } if allowed.iter().count() <= MAX_PINNED_VLANS => {
             allowed.iter().map(VlanId::get).collect()
         }
         _ => Vec::new(),

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_finds_no_room_keeps_what_it_has() {
+    fn full_table_keeps_its_entries() {
         let (table, mut search) = (Table::new(16), Search::new());
         let held: Vec<u64> = (0..200).filter(|mac| table.insert(&mut search, entry(*mac))).collect();
         assert!(held.len() >= 16 && held.len() <= table.buckets.len() * WAYS, "{}", held.len());
@@ -317,7 +317,7 @@ mod tests {
 
     /// Stations 0 to 63 stay and are displaced while a thousand others are added and removed.
     #[test]
-    fn a_station_that_is_moved_to_make_room_is_never_missed() {
+    fn displaced_entry_is_always_found() {
         let table = Table::new(1000);
         let mut search = Search::new();
         assert!((0..64).all(|mac| table.insert(&mut search, entry(mac))));

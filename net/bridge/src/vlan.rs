@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_in_the_vlan_that_its_tag_and_its_port_say() {
+    fn frame_vlan_follows_from_tag_and_port() {
         // Tag of the frame; then the VLAN on a transparent port, on access 10, and on trunks without native VLAN and
         // with native 99.
         let table = [
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_tags_what_is_not_its_own_untagged_vlan() {
+    fn port_tags_all_but_its_native_vlan() {
         assert!(!Vlan::Transparent.tags(NO_VLAN) && Vlan::Transparent.tags(10));
         assert!(!Vlan::Access(id(10)).tags(10));
         assert!(trunk(None).tags(10) && trunk(Some(99)).tags(10) && !trunk(Some(99)).tags(99));

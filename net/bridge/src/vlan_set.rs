@@ -113,7 +113,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn ranges_are_read_and_written_in_their_shortest_form() {
+    fn ranges_parse_and_print_in_shortest_form() {
         let set: VlanSet = "20, 1-3,4,100".parse().unwrap();
         assert_eq!(set.to_string(), "1-4,20,100");
         assert_eq!(VlanSet::all().to_string(), "1-4094");
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_vlans_is_refused() {
+    fn invalid_vlan_list_is_rejected() {
         for text in ["", "0", "4095", "1-4095", "5-2", "1,,2", "a", "1-2-3", "+1-2,"] {
             assert!(text.parse::<VlanSet>().is_err(), "{text}");
         }
@@ -129,7 +129,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn text_and_set_come_back_unchanged(ids in prop::collection::btree_set(1u16..4095, 1..50)) {
+        fn text_and_set_round_trip(ids in prop::collection::btree_set(1u16..4095, 1..50)) {
             let set: VlanSet = ids.iter().filter_map(|id| VlanId::new(*id)).collect();
             prop_assert_eq!(set.iter().map(VlanId::get).collect::<Vec<_>>(), ids.into_iter().collect::<Vec<_>>());
             prop_assert_eq!(set.to_string().parse::<VlanSet>().unwrap(), set);

@@ -6,7 +6,7 @@
 mod cache;
 mod pass;
 
-use super::guard::LONGEST;
+use super::guard::MAX_INSPECTED;
 use super::ports::{PortTable, Published, View};
 use super::vlan::Form;
 use cache::FlowCache;
@@ -27,7 +27,7 @@ pub(super) struct Worker {
     /// Ageing sweep state, by bridge.
     sweeps: Vec<Sweep>,
     plans: Box<[Plan; BURST]>,
-    scratch: Box<[u8; LONGEST]>,
+    scratch: Box<[u8; MAX_INSPECTED]>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -46,7 +46,7 @@ impl Worker {
             cache: FlowCache::new(),
             sweeps: Vec::new(),
             plans: Box::new([Plan::default(); BURST]),
-            scratch: Box::new([0; LONGEST]),
+            scratch: Box::new([0; MAX_INSPECTED]),
         };
         worker.follow_ports();
         worker

@@ -16,7 +16,7 @@ use linerate_tests::vm::{Image, Plug, Vm, unshared};
 use linerate_tests::{folder, wait};
 use serde_json::Value;
 
-const SOON: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 const PING: Duration = Duration::from_mins(1);
 const SIDES: [&str; 2] = ["sender", "receiver"];
 
@@ -79,7 +79,7 @@ impl Reading<'_> {
         // A switch that was just started may lose some packets.
         let ping = "for i in $(seq 40); do ping -c 1 -W 1 10.0.0.2 && exit 0; sleep 0.5; done; exit 1";
         sender.succeed(&format!("({ping})"), PING);
-        receiver.succeed("iperf3 -s -D && sleep 1", SOON);
+        receiver.succeed("iperf3 -s -D && sleep 1", TIMEOUT);
         let line = format!("iperf3 -c 10.0.0.2 -t {} -O 1 -J", self.seconds);
         let said = sender.succeed(&line, Duration::from_secs(self.seconds) + PING);
         let report = said.find('{').and_then(|from| serde_json::from_str::<Value>(&said[from..]).ok());
@@ -175,5 +175,5 @@ fn listening(port: u16) {
         let said = Command::new("ss").args(["-Hltn", "sport", "=", &port]).output().ok()?;
         String::from_utf8_lossy(&said.stdout).contains(&port).then_some(())
     };
-    assert!(wait::until(SOON, listens).is_some(), "QEMU does not listen on {port}");
+    assert!(wait::until(TIMEOUT, listens).is_some(), "QEMU does not listen on {port}");
 }

@@ -161,8 +161,8 @@ pub fn style() -> &'static str {
 }
 
 /// Limits of magnitude; values beyond them are clamped.
-const LEAST: f64 = 1e-300;
-const MOST: f64 = 1e300;
+const MIN_VALUE: f64 = 1e-300;
+const MAX_VALUE: f64 = 1e300;
 
 /// Maps values to positions along an axis.
 #[derive(Clone, Copy)]
@@ -180,14 +180,15 @@ impl Scale {
     /// A linear scale from 0 to `most` plus 10 %, along `length` from `start` (a negative length reverses the axis).
     pub fn linear(most: f64, start: f64, length: f64) -> Scale {
         // Smaller values have no tick between them and zero.
-        let to = if most > LEAST { most.min(MOST) * 1.1 } else { 1.0 };
+        let to = if most > MIN_VALUE { most.min(MAX_VALUE) * 1.1 } else { 1.0 };
         Scale { from: 0.0, to, start, length, log: false, decades: false }
     }
 
     /// A linear scale from `least` (at most 0) to `most` (at least 0), each extended by 10 %.
     pub fn between(least: f64, most: f64, start: f64, length: f64) -> Scale {
         let scale = Scale::linear(most.max(-least), start, length);
-        let end = |value: f64| if value.abs() > LEAST { value.clamp(-MOST, MOST) * 1.1 } else { 0.0 };
+        let end =
+            |value: f64| if value.abs() > MIN_VALUE { value.clamp(-MAX_VALUE, MAX_VALUE) * 1.1 } else { 0.0 };
         let (from, to) = (end(least.min(0.0)), end(most.max(0.0)));
         if from < to { Scale { from, to, ..scale } } else { scale }
     }
@@ -199,8 +200,8 @@ impl Scale {
 
     /// A logarithmic scale of positive values, with ticks at powers of ten.
     pub fn decades(least: f64, most: f64, start: f64, length: f64) -> Scale {
-        let least = if least > 1e-9 { least.min(MOST) } else { 1e-9 };
-        let most = most.max(least * 2.0).min(MOST * 2.0);
+        let least = if least > 1e-9 { least.min(MAX_VALUE) } else { 1e-9 };
+        let most = most.max(least * 2.0).min(MAX_VALUE * 2.0);
         Scale { decades: true, ..Scale::log(least / 1.15, most * 1.15, start, length) }
     }
 
@@ -261,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_round_and_within() {
+    fn ticks_are_round_and_in_range() {
         assert_eq!(Scale::linear(52.0, 0.0, 1.0).ticks(5), [0.0, 20.0, 40.0]);
         assert_eq!(Scale::linear(0.0, 0.0, 1.0).ticks(2), [0.0, 0.5, 1.0]);
         assert_eq!(Scale::linear(0.9, 0.0, 1.0).ticks(5).len(), 5);
@@ -281,14 +282,14 @@ mod tests {
     }
 
     #[test]
-    fn a_scale_runs_either_way_and_ends() {
+    fn scale_supports_both_directions_and_terminates() {
         let up = Scale::linear(10.0 / 1.1, 100.0, -100.0);
         assert_eq!((up.at(0.0), up.at(5.0).round(), up.at(99.0)), (100.0, 50.0, 0.0));
         assert!((Scale::log(0.5, 2.0, 0.0, 10.0).at(1.0) - 5.0).abs() < 1e-9);
     }
 
     #[test]
-    fn a_file_of_its_own_has_a_name_space_and_looks() {
+    fn standalone_file_has_namespace_and_style() {
         let mut drawing = Drawing::new(10.0, 10.0);
         drawing.text(1.0, 1.0, Anchor::Start, "label", "<b>");
         let text = standalone(&drawing.finish("a & b"));

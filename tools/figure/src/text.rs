@@ -69,7 +69,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn numbers_have_three_digits() {
+    fn numbers_have_three_significant_digits() {
         let shown = [0.0, 0.01234, 1.2345, 12.345, 1234.5, 0.00001, f64::NAN].map(number);
         assert_eq!(shown, ["0.00", "0.012", "1.23", "12.3", "1234", "1.0e-5", "-"]);
         assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
@@ -77,7 +77,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_escapes(text in any::<String>()) {
+        fn markup_is_escaped(text in any::<String>()) {
             let escaped = escape(&text);
             prop_assert!(!escaped.contains(['<', '>', '"', '\'']));
             prop_assert!(!escaped.chars().any(|c| c.is_control() && c != '\n' && c != '\t'));

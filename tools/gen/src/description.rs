@@ -1,7 +1,7 @@
 //! User description of a stream, and its validation.
 
-use super::headers::{self, Laid};
-use super::rate::{NoRate, Rate};
+use super::headers::{self, FrameLayout};
+use super::rate::{ParseRateError, Rate};
 use super::sizes::{self, SIZES, Sizes, SizesError};
 use super::template::{Field, Template};
 use super::vary::{self, Amount, Pattern, Values};
@@ -13,9 +13,9 @@ use std::path::PathBuf;
 use wire::MacAddress;
 
 /// Maximum number of flows per stream.
-const MOST_FLOWS: u32 = 1 << 24;
+const MAX_FLOWS: u32 = 1 << 24;
 /// Maximum number of VLAN tags, and of MPLS labels.
-const MOST_TAGS: usize = 4;
+const MAX_TAGS: usize = 4;
 /// Low bits of the flow number, which go into the source port.
 const PORT_BITS: u32 = 15;
 
@@ -114,7 +114,7 @@ fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> 
         serde_json::Value::Null => Ok(None),
         serde_json::Value::String(rate) => Ok(Some(rate)),
         other => {
-            let wrong = NoRate::of(&other.to_string());
+            let wrong = ParseRateError::of(&other.to_string());
             Err(D::Error::custom(format!("`rate`: {wrong}")))
         }
     }
@@ -149,7 +149,7 @@ impl Default for Description {
 pub enum StreamError {
     /// Invalid rate.
     #[error("`rate`: {0}")]
-    Rate(#[from] NoRate),
+    Rate(#[from] ParseRateError),
     /// Invalid sizes.
     #[error("`size`: {0}")]
     Size(#[from] SizesError),
@@ -241,7 +241,7 @@ impl Description {
             if value > most { Err(StreamError::Range(key, value, remedy)) } else { Ok(()) }
         };
         let few = |key, count: usize, remedy| {
-            if count > MOST_TAGS { Err(StreamError::Many(key, count, remedy)) } else { Ok(()) }
+            if count > MAX_TAGS { Err(StreamError::Many(key, count, remedy)) } else { Ok(()) }
         };
         few("vlan", self.vlan.len(), "at most four tags")?;
         few("mpls", self.mpls.len(), "at most four labels")?;
@@ -250,7 +250,7 @@ impl Description {
             .try_for_each(|id| range("vlan", (*id).into(), 4095, "identifiers from 0 to 4095"))?;
         let label = |label: &u32| range("mpls", (*label).into(), (1 << 20) - 1, "labels below 1048576");
         self.mpls.iter().try_for_each(label)?;
-        if self.flows == 0 || self.flows > MOST_FLOWS {
+        if self.flows == 0 || self.flows > MAX_FLOWS {
             return Err(StreamError::Range("flows", self.flows.into(), "1 to 16777216"));
         }
         if self.source.is_ipv4() != self.destination.is_ipv4() {
@@ -288,7 +288,7 @@ impl Description {
     }
 
     /// A frame of each size, and the order of sizes in a round.
-    fn laid_out(&self) -> Result<(Vec<Laid>, Vec<u32>), StreamError> {
+    fn laid_out(&self) -> Result<(Vec<FrameLayout>, Vec<u32>), StreamError> {
         let sizes = self.size.round()?;
         let mut different = sizes.clone();
         different.sort_unstable();
@@ -303,7 +303,7 @@ impl Description {
     }
 
     /// The varying fields and their values, in the same order.
-    fn fields(&self, laid: &Laid) -> Result<(Vec<Field>, Vec<Values>), StreamError> {
+    fn fields(&self, laid: &FrameLayout) -> Result<(Vec<Field>, Vec<Values>), StreamError> {
         let mut changes: Vec<(String, Field, Values)> = Vec::new();
         for (name, pattern) in &self.vary {
             let field = find(laid, name)?;
@@ -327,7 +327,7 @@ impl Description {
     /// Assigns the flow number: low bits to the source port, the others to the source address.
     fn flow_fields(
         &self,
-        laid: &Laid,
+        laid: &FrameLayout,
         changes: &mut Vec<(String, Field, Values)>,
     ) -> Result<(), StreamError> {
         let flows = u64::from(self.flows);
@@ -345,7 +345,7 @@ impl Description {
 }
 
 /// Finds a field by name.
-fn find(laid: &Laid, name: &str) -> Result<Field, StreamError> {
+fn find(laid: &FrameLayout, name: &str) -> Result<Field, StreamError> {
     let spot = laid.spots.iter().find(|(known, _)| known == name).map(|(_, spot)| *spot);
     spot.map(Field::at).ok_or_else(|| {
         let mut names: Vec<&str> = laid.spots.iter().map(|(name, _)| name.as_str()).collect();
@@ -356,7 +356,7 @@ fn find(laid: &Laid, name: &str) -> Result<Field, StreamError> {
 }
 
 /// Checks that values written as addresses fit the type of the field.
-fn like(name: &str, field: Field, laid: &Laid, pattern: &Pattern) -> Result<(), StreamError> {
+fn like(name: &str, field: Field, laid: &FrameLayout, pattern: &Pattern) -> Result<(), StreamError> {
     let upper = field.upper_half(&laid.bytes);
     let is_address = name.ends_with("source") || name.ends_with("destination");
     let expected = match field.limit() {
@@ -399,7 +399,10 @@ fn fits(name: &str, field: &Field, pattern: &Pattern) -> Result<(), StreamError>
 }
 
 /// The frames of a capture, in order; those without room for a tag are left out.
-fn recorded(recording: &Recording, notes: &mut Vec<String>) -> Result<(Vec<Laid>, Vec<u32>), StreamError> {
+fn recorded(
+    recording: &Recording,
+    notes: &mut Vec<String>,
+) -> Result<(Vec<FrameLayout>, Vec<u32>), StreamError> {
     let mut laid = Vec::new();
     for (i, bytes) in recording.frames().enumerate() {
         if bytes.len() > usize::from(*SIZES.end()) {

@@ -35,8 +35,8 @@ fn tails(script: &[u8]) {
         meter.take(sealed.as_ref(), record.len(), now);
     }
     let of = |count: fn(&Order) -> u64| meter.streams().iter().map(|s| count(&s.order)).sum::<u64>();
-    let strangers = meter.strangers();
-    let apart = strangers.warm_up + strangers.untagged + strangers.unknown + strangers.future;
+    let unidentified = meter.unidentified();
+    let apart = unidentified.warm_up + unidentified.untagged + unidentified.unknown + unidentified.future;
     let own = of(Order::received) + of(Order::duplicates) + of(Order::too_late);
     assert_eq!(meter.taken(), own + apart, "a frame is counted twice, or not at all");
     for stream in meter.streams() {

@@ -10,7 +10,7 @@ use etherparse::{
     EtherType, Ethernet2Header, IpNumber, Ipv4Header, Ipv6Header, SingleVlanHeader, TcpHeader, UdpHeader,
     VlanId,
 };
-use port::LONGEST_HEAD;
+use port::MAX_HEAD;
 use std::net::IpAddr;
 use std::ops::Range;
 use wire::checksum::protocol;
@@ -23,7 +23,7 @@ const HOPS: u8 = 64;
 
 /// Position of a field: `bits` bits, starting `shift` bits above the lowest bit of the `len` bytes at `at`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Spot {
+pub(super) struct FieldPosition {
     pub(super) at: usize,
     pub(super) len: usize,
     pub(super) shift: u32,
@@ -42,17 +42,17 @@ pub(super) struct Summed {
 
 /// A frame with its fields and checksums.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Laid {
+pub(super) struct FrameLayout {
     pub(super) bytes: Vec<u8>,
     /// Bytes before the payload.
     pub(super) headers: usize,
-    pub(super) spots: Vec<(String, Spot)>,
+    pub(super) spots: Vec<(String, FieldPosition)>,
     pub(super) sums: Vec<Summed>,
 }
 
 /// A frame of `size` bytes. Returns `None` if the headers leave no room for a tag.
-pub(super) fn lay(stream: &Description, size: usize) -> Option<Laid> {
-    let mut laid = Laid::default();
+pub(super) fn lay(stream: &Description, size: usize) -> Option<FrameLayout> {
+    let mut laid = FrameLayout::default();
     match &stream.vxlan {
         Some(outer) => laid.outer(outer, stream, size),
         None => laid.ethernet("", [stream.destination_mac, stream.source_mac], stream, true),
@@ -83,9 +83,13 @@ pub(super) fn shortest(stream: &Description) -> usize {
 }
 
 /// Layout of a captured frame. Returns `None` if it has no room for a tag behind its headers.
-pub(super) fn captured(mut bytes: Vec<u8>) -> Option<Laid> {
+pub(super) fn captured(mut bytes: Vec<u8>) -> Option<FrameLayout> {
     let Some(layers) = Layers::of(&bytes) else {
-        return (bytes.len() >= 60).then(|| Laid { headers: wire::HEADER_LEN, bytes, ..Laid::default() });
+        return (bytes.len() >= 60).then(|| FrameLayout {
+            headers: wire::HEADER_LEN,
+            bytes,
+            ..FrameLayout::default()
+        });
     };
     let end = match layers.version {
         Version::V4 => be16(&bytes, layers.network + 2)? + layers.network,
@@ -103,10 +107,10 @@ pub(super) fn captured(mut bytes: Vec<u8>) -> Option<Laid> {
     let headers = layers.transport + header;
     // The length field of a TCP header may be too small.
     let is_cut = layers.protocol == protocol::TCP && header < TcpHeader::MIN_LEN;
-    if is_cut || layers.is_fragment || headers + TAG > end || headers > LONGEST_HEAD || end < 60 {
+    if is_cut || layers.is_fragment || headers + TAG > end || headers > MAX_HEAD || end < 60 {
         return None;
     }
-    let mut laid = Laid { bytes, headers, ..Laid::default() };
+    let mut laid = FrameLayout { bytes, headers, ..FrameLayout::default() };
     if let Some(at) = field.map(|field| layers.transport + field)
         && laid.bytes[at..at + 2] != [0, 0]
     {
@@ -127,9 +131,9 @@ fn ethertype(address: IpAddr) -> EtherType {
     if address.is_ipv4() { EtherType::IPV4 } else { EtherType::IPV6 }
 }
 
-impl Laid {
+impl FrameLayout {
     fn spot(&mut self, prefix: &str, name: &str, at: usize, len: usize, shift: u32, bits: u32) {
-        self.spots.push((format!("{prefix}{name}"), Spot { at, len, shift, bits }));
+        self.spots.push((format!("{prefix}{name}"), FieldPosition { at, len, shift, bits }));
     }
 
     /// Outer Ethernet, IP, UDP and VXLAN headers.

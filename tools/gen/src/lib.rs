@@ -24,7 +24,7 @@ mod template;
 mod vary;
 
 pub use description::{Description, Outer, Plan, StreamError, Transport};
-pub use memory::NoMemory;
+pub use memory::MemoryError;
 pub use sizes::{SIZES, Sizes, SizesError};
 pub use source::{Sent, Source};
 pub use vary::{Amount, Pattern};

@@ -21,7 +21,7 @@ pub(super) struct Memory {
 
 /// Error: no memory for frames.
 #[derive(Debug, thiserror::Error)]
-pub enum NoMemory {
+pub enum MemoryError {
     /// Allocation failed.
     #[error("no memory for the frames of the streams: {0}")]
     Region(#[from] RegionError),
@@ -32,7 +32,7 @@ pub enum NoMemory {
 
 impl Memory {
     /// Allocates memory with these bodies.
-    pub(super) fn new(mut bodies: Vec<u8>) -> Result<Self, NoMemory> {
+    pub(super) fn new(mut bodies: Vec<u8>) -> Result<Self, MemoryError> {
         let tags = bodies.len().next_multiple_of(TAG_ROOM);
         bodies.resize(tags + BURST * TAG_ROOM, 0);
         let region = Region::of_bytes(bodies.into_boxed_slice())?;
@@ -74,7 +74,7 @@ mod tests {
     use port::Burst;
 
     #[test]
-    fn tags_lie_behind_the_bodies_and_each_is_its_own() {
+    fn tags_follow_bodies_and_are_distinct() {
         let mut memory = Memory::new(vec![7; 100]).unwrap();
         mem::with_kernel!(mem::copy::chosen(), K => {
             (0..BURST).for_each(|i| memory.write_tag::<K>(i, &[i as u8; TAG]));

@@ -13,7 +13,7 @@ pub const ON_THE_WIRE: f64 = 24.0;
 /// Ethernet speeds for percentages, in Gbit/s.
 const SPEEDS: [u32; 4] = [10, 25, 40, 100];
 /// Maximum value; larger rates have no meaningful schedule in nanoseconds.
-const MOST: f64 = 1e12;
+const MAX_RATE: f64 = 1e12;
 
 /// A requested rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,9 +35,9 @@ pub enum Rate {
 #[error(
     "`{0}` is not a rate; write 10kpps, 2.5Gbit/s, 2.5Gbit/s-wire, 50% of 10GbE (or 25, 40, 100), or max"
 )]
-pub struct NoRate(String);
+pub struct ParseRateError(String);
 
-impl NoRate {
+impl ParseRateError {
     pub(super) fn of(text: &str) -> Self {
         Self(text.to_owned())
     }
@@ -71,10 +71,10 @@ impl Rate {
 }
 
 impl FromStr for Rate {
-    type Err = NoRate;
+    type Err = ParseRateError;
 
-    fn from_str(text: &str) -> Result<Self, NoRate> {
-        let wrong = || NoRate(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, ParseRateError> {
+        let wrong = || ParseRateError(text.to_owned());
         let words = text.trim();
         if words == "max" {
             return Ok(Rate::Unlimited);
@@ -108,7 +108,7 @@ fn number(text: &str) -> Option<f64> {
     };
     let digits = if factor > 1.0 { &text[..text.len() - 1] } else { text };
     let value = digits.trim().parse::<f64>().ok()? * factor;
-    (value > 0.0 && value <= MOST).then_some(value)
+    (value > 0.0 && value <= MAX_RATE).then_some(value)
 }
 
 impl fmt::Display for Rate {
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_read_and_printed_alike() {
+    fn rates_round_trip_as_text() {
         for text in ["10kpps", "7pps", "1.5Mpps", "2.5Gbit/s", "10Gbit/s-wire", "50% of 10GbE", "max"] {
             assert_eq!(text.parse::<Rate>().unwrap().to_string(), text);
         }
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rate_is_refused_with_examples() {
+    fn invalid_rate_is_rejected_with_examples() {
         for text in [
             "",
             "10",
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_gigabit_carries_the_known_number_of_smallest_frames() {
+    fn ten_gigabit_line_rate_is_correct_for_minimum_frames() {
         // 60 bytes without checksum are 64 bytes with it.
         let frames = Rate::Percent(100.0, 10).frames(60.0).unwrap();
         assert!((frames - 14_880_952.38).abs() < 0.01, "{frames}");

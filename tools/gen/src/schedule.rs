@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 /// Number of Poisson arrivals drawn per query, typical and maximum.
 const DRAWN: f64 = 256.0;
-const MOST_DRAWN: usize = 1024;
+const MAX_DRAWN: usize = 1024;
 /// Number of pending frames whose arrival times are stored.
 const DATED: usize = 16_384;
 
@@ -174,7 +174,7 @@ impl Schedule {
     fn arrived(&mut self, passed: f64, rate: f64) -> u64 {
         self.skip(passed, rate);
         let dated = DATED.min(self.catch_up as usize);
-        for _ in 0..MOST_DRAWN {
+        for _ in 0..MAX_DRAWN {
             if self.next > passed {
                 break;
             }
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_rate_is_kept_however_seldom_it_is_asked() {
+    fn constant_rate_is_independent_of_query_interval() {
         // One frame per microsecond, from a start that is not zero.
         let mut schedule = Schedule::new(Some(1e6), Pace::Constant, 500, 64);
         assert_eq!(sent(&mut schedule, [0, 500, 1_499, 1_500, 4_600, 4_600]), [1, 0, 0, 1, 3, 0]);
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_come_whole_at_the_same_mean_rate() {
+    fn bursts_are_complete_at_the_mean_rate() {
         let mut schedule = Schedule::new(Some(1e6), Pace::Burst(10), 0, 1);
         assert_eq!(schedule.catch_up(), 10);
         assert_eq!(sent(&mut schedule, [0, 9_999, 10_000, 19_000, 20_001]), [10, 0, 10, 0, 10]);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_of_one_rate_begin_apart() {
+    fn streams_of_equal_rate_are_staggered() {
         assert_eq!(Pace::Constant.of(1, 4, Some(1e6)), (Pace::Constant, 250));
         assert_eq!(Pace::Burst(10).of(1, 2, Some(1e6)), (Pace::Burst(10), 5_000));
         assert_eq!(Pace::Constant.of(3, 4, None), (Pace::Constant, 0));
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_late_is_given_up_and_counted() {
+    fn late_frames_are_skipped_and_counted() {
         let mut schedule = Schedule::new(Some(1e6), Pace::Constant, 0, 8);
         assert_eq!(schedule.due(99_000, usize::MAX), Due { frames: 8, missed: 92 });
         let pacing = schedule.pacing();
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_due_at_the_end_and_never_asked_for_is_missed() {
+    fn frames_due_at_the_end_count_as_missed() {
         for pace in [Pace::Constant, Pace::Burst(10)] {
             let mut schedule = Schedule::new(Some(1e6), pace, 500, 1_000);
             assert_eq!(schedule.due(90_500, 64).frames, 64);
@@ -309,14 +309,14 @@ mod tests {
     }
 
     #[test]
-    fn without_a_limit_everything_that_fits_is_due() {
+    fn unlimited_rate_fills_the_request() {
         let mut schedule = Schedule::new(None, Pace::Constant, 0, 8);
         assert_eq!(schedule.due(5, 64), Due { frames: 64, missed: 0 });
         assert!(schedule.pacing().error().abs() < 1e-12);
     }
 
     #[test]
-    fn a_poisson_process_is_given_by_its_seed_and_has_its_mean_and_variance() {
+    fn poisson_process_is_reproducible_with_its_mean_and_variance() {
         let made = |seed| {
             let mut schedule = Schedule::new(Some(1e6), Pace::Poisson(seed), 0, 10_000);
             sent(&mut schedule, (1..=20_000).map(|n| n * 1_000))
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poisson_process_beyond_what_can_be_sent_answers_with_few_draws_and_loses_no_count() {
+    fn overloaded_poisson_process_is_cheap_and_counts_all() {
         // 100 frames per nanosecond: drawn individually, one second would be 10^11 logarithms.
         let mut schedule = Schedule::new(Some(1e11), Pace::Poisson(1), 0, 100_000_000);
         let (mut done, mut missed) = (0, 0);
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_skipped_of_a_poisson_process_has_its_mean_and_variance() {
+    fn skipped_poisson_arrivals_keep_mean_and_variance() {
         let mut schedule = Schedule::new(Some(1e9), Pace::Poisson(3), 0, 1_000_000);
         let counts = sent(&mut schedule, (1..=4_000).map(|n| n * 2_000));
         let mean = counts.iter().sum::<usize>() as f64 / 4_000.0;
@@ -359,7 +359,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_asked_is_what_was_done_and_missed(
+        fn requested_equals_done_plus_missed(
             frames in 1e3..1e11f64, burst in 0..20u32, seed: u64, catch_up in 1..200u64, room in 1..100usize,
             steps in prop::collection::vec(0..20_000u64, 1..60),
         ) {

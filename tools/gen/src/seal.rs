@@ -41,7 +41,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_ways_are_the_same(key: u32, first: u64, second: u64) {
+        fn library_and_instruction_agree(key: u32, first: u64, second: u64) {
             prop_assert_eq!(of(key, first, second), by_library(key, first, second));
         }
     }

@@ -11,7 +11,7 @@ pub const SIZES: RangeInclusive<u16> = 60..=9212;
 /// The simple Internet mix: seven of 64, four of 570, one of 1514 bytes.
 const SIMPLE: [u16; 12] = [64, 570, 64, 64, 570, 64, 1514, 64, 570, 64, 64, 570];
 /// Maximum number of frames in a round of a table.
-const LONGEST_ROUND: u32 = 10_000;
+const MAX_ROUND: u32 = 10_000;
 
 /// Frame sizes before validation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -131,7 +131,7 @@ pub(super) fn of_a_stream<'de, D: Deserializer<'de>>(from: D) -> Result<Sizes, D
 /// A round with each size as often as its weight, distributed as evenly as possible.
 fn spread(mix: &[(u16, u32)]) -> Result<Vec<u16>, SizesError> {
     let all: u64 = mix.iter().map(|(_, weight)| u64::from(*weight)).sum();
-    if all > u64::from(LONGEST_ROUND) || mix.iter().any(|(_, weight)| *weight == 0) {
+    if all > u64::from(MAX_ROUND) || mix.iter().any(|(_, weight)| *weight == 0) {
         return Err(SizesError::Weights(all));
     }
     let mut credit = vec![0_i64; mix.len()];
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_and_printed_alike() {
+    fn sizes_round_trip_as_text() {
         for text in ["64", "64,512,1514", "imix", "64:7,570:4,1514:1"] {
             assert_eq!(text.parse::<Sizes>().unwrap().to_string(), text);
         }
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_of_a_file_are_read_as_they_are_kept_and_others_refused_with_the_forms() {
+    fn sizes_round_trip_in_files_and_invalid_ones_are_rejected() {
         let read = |text: &str| Sizes::read(&serde_json::from_str(text).unwrap());
         for text in ["64", "[64,512]", "\"imix\"", "{\"mix\":[[64,7],[570,4]]}"] {
             assert_eq!(serde_json::to_string(&read(text).unwrap()).unwrap(), text);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_spread_over_its_round() {
+    fn table_is_distributed_over_its_round() {
         let round = "64:2,570:1".parse::<Sizes>().unwrap().round().unwrap();
         assert_eq!(round, [64, 570, 64]);
         let simple = Sizes::Named("imix".into()).round().unwrap();

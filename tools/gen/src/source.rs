@@ -5,7 +5,7 @@
 //! are assigned at generation, in order, so frames that were never accepted are at the end of each stream.
 
 use super::description::Plan;
-use super::memory::{Memory, NoMemory};
+use super::memory::{Memory, MemoryError};
 use super::schedule::{Pace, Pacing, Schedule};
 use super::tag::{TAG, Tag};
 use super::template::Template;
@@ -15,7 +15,7 @@ use mem::copy::Kernel;
 use port::{BURST, GeneratedBurst, HEAD};
 
 /// The shortest Ethernet frame, without checksum (IEEE 802.3).
-const SHORTEST: usize = 60;
+const MIN_FRAME: usize = 60;
 
 /// Counters of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -30,7 +30,7 @@ pub struct Sent {
 
 /// State of one stream.
 #[derive(Debug)]
-struct Lane {
+struct StreamState {
     templates: Vec<Template>,
     /// Offset of the body in `memory`, per template.
     bodies: Vec<usize>,
@@ -56,7 +56,7 @@ struct Slot {
 pub struct Source {
     key: u32,
     warm_up: bool,
-    lanes: Vec<Lane>,
+    lanes: Vec<StreamState>,
     memory: Memory,
     slots: [Slot; BURST],
     /// The stream served first.
@@ -72,7 +72,7 @@ impl Source {
         start: u64,
         catch_up: u64,
         key: u32,
-    ) -> Result<Self, NoMemory> {
+    ) -> Result<Self, MemoryError> {
         let (mut memory, all) = (Vec::new(), plans.len());
         let lanes = plans.into_iter().enumerate().map(|(i, (plan, rate))| {
             let bodies = plan.templates.iter().map(|template| {
@@ -84,7 +84,7 @@ impl Source {
             let (pace, later) = pace.of(i, all, rate);
             let schedule = Schedule::new(rate, pace, start + later, catch_up);
             let Plan { templates, round, values, .. } = plan;
-            Lane { templates, bodies, round, at: 0, values, schedule, next: 0, sent: Sent::default() }
+            StreamState { templates, bodies, round, at: 0, values, schedule, next: 0, sent: Sent::default() }
         });
         let lanes = lanes.collect();
         let memory = Memory::new(memory)?;
@@ -166,7 +166,7 @@ impl Source {
     }
 
     /// Restamps the frames of the burst from place `from` on with time `now`, before they are offered again.
-    pub fn renew<K: Kernel>(&mut self, burst: &mut GeneratedBurst, from: usize, now: u64) {
+    pub fn restamp<K: Kernel>(&mut self, burst: &mut GeneratedBurst, from: usize, now: u64) {
         for i in from..burst.len() {
             let slot = &mut self.slots[i];
             let tag =
@@ -188,7 +188,7 @@ impl Source {
 
     /// One frame of each stream with its Ethernet addresses exchanged, sent by the receiver so that switches learn its
     /// location. It is tagged as warm-up, so that a meter recognizes it and does not count it.
-    pub fn answers(&self) -> impl Iterator<Item = Vec<u8>> {
+    pub fn announcements(&self) -> impl Iterator<Item = Vec<u8>> {
         let first = self.lanes.iter().map(|lane| lane.templates.first()).enumerate();
         first.filter_map(|(i, template)| {
             let head = template?.head();
@@ -197,7 +197,7 @@ impl Source {
             let front = if template?.is_long() { head } else { &head[..head.len() - TAG] };
             let front = &front[..front.len().min(HEAD - TAG)];
             let mut bytes = [&front[6..12], &front[..6], &front[12..]].concat();
-            bytes.resize(bytes.len().max(SHORTEST - TAG), 0);
+            bytes.resize(bytes.len().max(MIN_FRAME - TAG), 0);
             bytes.extend(tag);
             Some(bytes)
         })

@@ -18,7 +18,7 @@ use super::seal;
 /// Bytes of a tag.
 pub const TAG: usize = 18;
 /// Number of possible streams.
-pub const MOST_STREAMS: u16 = 1 << 15;
+pub const MAX_STREAMS: u16 = 1 << 15;
 /// Bit of the stream number that marks warm-up frames.
 const WARM_UP: u16 = 1 << 15;
 /// Mask of sequence numbers and times, which have 48 bits.
@@ -42,7 +42,7 @@ impl Tag {
     #[inline]
     pub fn write(&self, key: u32) -> [u8; TAG] {
         let phase = if self.warm_up { WARM_UP } else { 0 };
-        let front = (u64::from((self.stream % MOST_STREAMS) | phase) << 48) | (self.sequence & MASK);
+        let front = (u64::from((self.stream % MAX_STREAMS) | phase) << 48) | (self.sequence & MASK);
         let time = (self.time & MASK) << 16;
         let mut bytes = [0; TAG];
         bytes[..8].copy_from_slice(&front.to_be_bytes());
@@ -63,7 +63,7 @@ impl Tag {
         }
         let stream = (front >> 48) as u16;
         Some(Self {
-            stream: stream % MOST_STREAMS,
+            stream: stream % MAX_STREAMS,
             warm_up: stream & WARM_UP != 0,
             sequence: front & MASK,
             time,
@@ -88,8 +88,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_tag_is_read_as_it_was_written_and_by_its_own_run_only(
-            stream in 0..MOST_STREAMS, warm_up: bool, sequence in 0..=MASK, time in 0..=MASK, key: u32, other: u32,
+        fn tag_round_trips_for_its_own_run_only(
+            stream in 0..MAX_STREAMS, warm_up: bool, sequence in 0..=MASK, time in 0..=MASK, key: u32, other: u32,
         ) {
             let tag = Tag { stream, warm_up, sequence, time };
             prop_assert_eq!(Tag::read(&tag.write(key), key), Some(tag));
@@ -97,7 +97,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bit_may_change(sequence in 0..=MASK, bit in 0..TAG * 8) {
+        fn any_flipped_bit_is_detected(sequence in 0..=MASK, bit in 0..TAG * 8) {
             let mut bytes = Tag { sequence, ..Tag::default() }.write(7);
             bytes[bit / 8] ^= 1 << (bit % 8);
             prop_assert_eq!(Tag::read(&bytes, 7), None);

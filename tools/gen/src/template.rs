@@ -4,9 +4,9 @@
 //! values, folded: RFC 1624 (equation 3) with the old value subtracted in advance. Generating a frame parses no headers
 //! and allocates nothing.
 
-use super::headers::{Laid, Spot, Summed};
+use super::headers::{FieldPosition, FrameLayout, Summed};
 use super::tag::TAG;
-use port::LONGEST_HEAD;
+use port::MAX_HEAD;
 use wire::checksum::{Sum, fold};
 
 /// Maximum number of checksums of a frame: network, transport and outer network.
@@ -14,10 +14,10 @@ const SUMS: usize = 3;
 
 /// A varying field.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Field(Spot);
+pub(super) struct Field(FieldPosition);
 
 impl Field {
-    pub(super) fn at(spot: Spot) -> Self {
+    pub(super) fn at(spot: FieldPosition) -> Self {
         Self(spot)
     }
 
@@ -113,7 +113,7 @@ fn write_tag(head: &mut [u8], tag: &[u8; TAG]) {
 
 impl Template {
     /// A template of a laid-out frame with these varying fields.
-    pub(super) fn new(laid: &Laid, fields: &[Field]) -> Self {
+    pub(super) fn new(laid: &FrameLayout, fields: &[Field]) -> Self {
         let len = laid.bytes.len();
         let mut bytes = laid.bytes.clone();
         bytes[len - TAG..].fill(0);
@@ -126,11 +126,11 @@ impl Template {
         let checks: Vec<Check> = laid.sums.iter().map(|summed| check(&still, summed)).collect();
         let checks = settle(&mut bytes, checks, &patches);
         // Long frames are copied in whole cache lines.
-        let line = laid.headers.next_multiple_of(64).min(LONGEST_HEAD).min(len - TAG);
-        let split = if len <= LONGEST_HEAD { len } else { line };
+        let line = laid.headers.next_multiple_of(64).min(MAX_HEAD).min(len - TAG);
+        let split = if len <= MAX_HEAD { len } else { line };
         let body = bytes[split..].to_vec();
         bytes.truncate(split);
-        let body = if len > LONGEST_HEAD { body[..body.len() - TAG].to_vec() } else { Vec::new() };
+        let body = if len > MAX_HEAD { body[..body.len() - TAG].to_vec() } else { Vec::new() };
         Self { head: bytes, body, len, patches, checks }
     }
 
@@ -148,7 +148,7 @@ impl Template {
     /// Whether the tag is in separate memory behind the head.
     #[inline(always)]
     pub(super) fn is_long(&self) -> bool {
-        self.len > LONGEST_HEAD
+        self.len > MAX_HEAD
     }
 
     /// Writes the next value of each field, the tag and the checksums into `head`, a copy of this template's head.
@@ -208,7 +208,7 @@ fn settle(bytes: &mut [u8], checks: Vec<Check>, patches: &[Patch]) -> Vec<(usize
 }
 
 fn patch(bytes: &[u8], field: Field, sums: &[Summed]) -> Patch {
-    let Spot { at, len, shift, .. } = field.0;
+    let FieldPosition { at, len, shift, .. } = field.0;
     let mut counts = [false; SUMS];
     for (counts, summed) in counts.iter_mut().zip(sums) {
         *counts = summed.ranges.iter().any(|range| range.start <= at && at + len <= range.end);

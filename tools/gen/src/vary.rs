@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_are_read_and_repeat() {
+    fn patterns_parse_and_repeat() {
         assert_eq!(first("count = 3", 5), [7, 8, 9, 7, 8]);
         assert_eq!(first("count = 2\nfrom = 1\nstep = 10", 3), [1, 11, 1]);
         assert_eq!(first("list = [5, 3]", 3), [5, 3, 5]);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused_with_its_value_and_the_forms() {
+    fn invalid_pattern_is_rejected_with_value_and_forms() {
         let told = |pattern: &str| Pattern::read(&toml::from_str(pattern).unwrap()).unwrap_err();
         let unknown = told("rand = 1");
         assert!(unknown.starts_with("{\"rand\":1} is not a pattern; write { count = 4"), "{unknown}");
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_are_numbered_over_two_fields() {
+    fn flow_numbers_span_two_fields() {
         let flow = |shift, mask| Values::Flow { flow: 0, flows: 5, from: 100, shift, mask };
         let (mut low, mut high) = (flow(0, 1), flow(1, u64::MAX));
         let pairs: Vec<_> = (0..6).map(|_| (low.next(), high.next())).collect();

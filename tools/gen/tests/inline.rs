@@ -5,7 +5,7 @@ use bridge::Switch;
 use bridge::{BridgeConfig, PortConfig};
 use engine::{Engine, EngineConfig, Inline, Rss, WorkerConfig};
 use generator::meter::Meter;
-use generator::rig::Side;
+use generator::rig::RigPort;
 use generator::schedule::Pace;
 use generator::{Description, Sizes, Source};
 use mem::copy::Portable;
@@ -22,7 +22,7 @@ struct Bench {
     engine: Engine,
     inline: Vec<Inline>,
     ports: Vec<PortId>,
-    sides: [Side; 2],
+    sides: [RigPort; 2],
 }
 
 impl Bench {
@@ -42,7 +42,7 @@ impl Bench {
         });
         let sides = ["red", "blue"].map(|name| {
             let own = format!("app-{name}");
-            Side::new(&own, end(&own, name))
+            RigPort::new(&own, end(&own, name))
         });
         let mut bench = Self { engine, inline, ports: ports.to_vec(), sides };
         bench.join();
@@ -53,9 +53,9 @@ impl Bench {
     fn join(&mut self) {
         let until = Instant::now() + TIMEOUT;
         self.sides.iter_mut().for_each(|side| side.open(Instant::now()));
-        while !self.sides.iter().all(Side::is_ready) || !self.all_connected() {
+        while !self.sides.iter().all(RigPort::is_ready) || !self.all_connected() {
             assert!(Instant::now() < until, "the ports did not come to life");
-            self.sides.iter_mut().for_each(|side| side.tend(Instant::now()));
+            self.sides.iter_mut().for_each(|side| side.poll_control(Instant::now()));
             std::thread::yield_now();
         }
     }
@@ -75,7 +75,7 @@ fn source() -> Source {
 }
 
 #[test]
-fn whoever_calls_forwards_and_nothing_moves_before() {
+fn inline_engine_forwards_only_when_called() {
     let mut bench = Bench::new();
     let (mut source, mut meter, mut burst) = (source(), Meter::new(1, KEY), GeneratedBurst::new());
     for round in 1..=200 {
@@ -97,7 +97,7 @@ fn whoever_calls_forwards_and_nothing_moves_before() {
 }
 
 #[test]
-fn ports_go_and_the_engine_ends_while_nobody_calls() {
+fn ports_and_engine_end_without_inline_calls() {
     let mut bench = Bench::new();
     let (mut source, mut burst) = (source(), GeneratedBurst::new());
     source.fill::<Portable>(&mut burst, 1);
@@ -109,7 +109,7 @@ fn ports_go_and_the_engine_ends_while_nobody_calls() {
 }
 
 #[test]
-fn many_threads_call_while_control_changes_ports() {
+fn concurrent_inline_calls_during_port_changes() {
     let Bench { engine, inline, ports, sides } = Bench::new();
     let over = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {

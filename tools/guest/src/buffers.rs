@@ -21,9 +21,9 @@ pub(super) const STRIDE: u64 = 2048 + 256;
 /// Offset of the frame in a buffer.
 const FRAME: u64 = 128;
 /// Descriptors of a frame whose header is separate.
-const APART: u16 = 2;
+const SPLIT_DESCRIPTORS: u16 = 2;
 /// Bytes of an indirect table with that many descriptors.
-const TABLE: u64 = 16 * APART as u64;
+const TABLE: u64 = 16 * SPLIT_DESCRIPTORS as u64;
 
 /// All buffers of one queue pair.
 pub(super) struct Buffers {
@@ -39,7 +39,7 @@ pub(super) struct Buffers {
 impl Buffers {
     /// Number of frames in a ring of `size` entries.
     pub(super) fn count(size: u16, descriptors: Descriptors) -> u16 {
-        if descriptors == Descriptors::Chain { size / APART } else { size }
+        if descriptors == Descriptors::Chain { size / SPLIT_DESCRIPTORS } else { size }
     }
 
     /// Buffers from offset `base` of the guest's memory, for rings of `size` entries.
@@ -55,7 +55,7 @@ impl Buffers {
         let frame = |id: u64| memory.map.by_user(place(id), (STRIDE - FRAME) as u32).ok_or_else(outside);
         let ids = 0..u64::from(Self::count(size, descriptors));
         let frames = ids.clone().map(frame).collect::<Result<_, _>>()?;
-        let table = |at: u64| Table::new(&memory.map, Memory::guest(at), APART);
+        let table = |at: u64| Table::new(&memory.map, Memory::guest(at), SPLIT_DESCRIPTORS);
         let both = |id: u64| {
             let at = base + id * STRIDE;
             Ok([table(at)?, table(at + TABLE)?])
@@ -73,7 +73,7 @@ impl Buffers {
     /// Number of frames that can still be posted to `ring`.
     #[inline(always)]
     pub(super) fn room<R: DriverRing>(&self, ring: &R) -> usize {
-        let each = if self.descriptors == Descriptors::Chain { usize::from(APART) } else { 1 };
+        let each = if self.descriptors == Descriptors::Chain { usize::from(SPLIT_DESCRIPTORS) } else { 1 };
         ring.free() / each
     }
 

@@ -39,7 +39,7 @@ pub trait GuestDevice: Send {
     fn stats(&self) -> GuestStats;
     /// Replaces lost circulating frames, to be called if none has arrived for long: sends one frame per queue pair and,
     /// once any frame arrives, all others.
-    fn renew(&mut self);
+    fn replace_lost(&mut self);
     /// Whether the back end has closed the connection.
     fn is_closed(&self) -> bool;
     /// Stops the rings. Returns the final index of each ring.
@@ -245,7 +245,7 @@ impl<R: DriverRing> Device<R> {
         worked |= pair.reclaim(&self.config, missing, &mut self.stats)?;
         worked |= pair.receive(self.config.mode, &mut self.stats)?;
         if worked {
-            pair.show();
+            pair.publish();
         }
         Ok(worked)
     }
@@ -269,7 +269,7 @@ impl<R: DriverRing> Pair<R> {
 
     /// Publishes the posted buffers and kicks.
     #[inline]
-    fn show(&mut self) {
+    fn publish(&mut self) {
         self.rx.ring.publish();
         self.tx.ring.publish();
         // Orders the stores of available indices before the loads of the device's suppression fields.
@@ -312,13 +312,13 @@ impl<R: DriverRing> Pair<R> {
         }
         let header = self.buffers.header();
         stats.rx_bytes += used[..n].iter().map(|u| u64::from(u.len.saturating_sub(header))).sum::<u64>();
-        self.turn_round(mode, &used[..n]);
+        self.send_back(mode, &used[..n]);
         stats.rx_packets += n as u64;
         Ok(n > 0)
     }
 
     #[inline(always)]
-    fn turn_round(&mut self, mode: Mode, used: &[Used]) {
+    fn send_back(&mut self, mode: Mode, used: &[Used]) {
         match mode {
             Mode::MacSwap => {
                 for u in used {
@@ -347,11 +347,11 @@ impl<R: DriverRing> GuestDevice for Device<R> {
         self.stats
     }
 
-    fn renew(&mut self) {
+    fn replace_lost(&mut self) {
         if self.circulation == 0 {
             return;
         }
-        let sent = self.pairs.iter_mut().filter_map(|pair| pair.send_made().then(|| pair.show())).count();
+        let sent = self.pairs.iter_mut().filter_map(|pair| pair.send_made().then(|| pair.publish())).count();
         self.to_send = self.circulation.saturating_sub(sent as u32);
         self.lost_at = Some(self.stats.rx_packets);
     }

@@ -13,12 +13,12 @@ pub struct FrameSizes(Vec<u16>);
 const MIX: [u16; 12] = [64, 570, 64, 64, 570, 64, 1514, 64, 570, 64, 64, 570];
 
 /// The shortest frame with the headers written here.
-const SHORTEST: u16 = 60;
+const MIN_FRAME: u16 = 60;
 
 impl FrameSizes {
     /// A single size, at least 60 bytes.
     pub fn fixed(size: u16) -> Self {
-        Self(vec![size.max(SHORTEST)])
+        Self(vec![size.max(MIN_FRAME)])
     }
 
     /// The simple Internet mix.
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_has_a_valid_ip_header_and_the_asked_size() {
+    fn frame_has_a_valid_ip_header_and_the_requested_size() {
         let f = frame(64, [2; 6], [4; 6], 7);
         assert_eq!((f.len(), &f[..6], &f[6..12]), (64, &[2u8; 6][..], &[4u8; 6][..]));
         assert_eq!(Sum::of(&f[14..34]).partial(), [0xff, 0xff]);

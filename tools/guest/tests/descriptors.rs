@@ -14,11 +14,11 @@ use tempfile::TempDir;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// After this time without a frame, none is in flight.
-const QUIET: Duration = Duration::from_millis(100);
+const SETTLE_TIME: Duration = Duration::from_millis(100);
 const LAYOUTS: [Descriptors; 3] = [Descriptors::Single, Descriptors::Chain, Descriptors::Indirect];
 const FRAME: u16 = 570;
 /// Frames per guest; many laps of every ring.
-const ENOUGH: u64 = 5_000;
+const MIN_FRAMES: u64 = 5_000;
 
 /// A switch with one worker and two ports on one bridge.
 struct Stage {
@@ -124,7 +124,9 @@ fn circulate(ring: RingKind, descriptors: Descriptors, mergeable: bool) {
     let config = config(ring, descriptors, Mode::MacSwap, mergeable);
     let what = format!("{ring}, {descriptors:?}, mergeable {mergeable}");
     let mut guests: Vec<_> = (0..2).map(|n| guest(&stage.socket(n), n, &config)).collect();
-    live(&stage, &mut guests, &what, |stats| stats.iter().all(|s| s.rx_packets.min(s.tx_packets) >= ENOUGH));
+    live(&stage, &mut guests, &what, |stats| {
+        stats.iter().all(|s| s.rx_packets.min(s.tx_packets) >= MIN_FRAMES)
+    });
     for port in stage.told(&what) {
         let indirect = port.features.iter().any(|feature| feature == "indirect-desc");
         assert_eq!(indirect, descriptors == Descriptors::Indirect, "{what}");
@@ -145,7 +147,7 @@ fn circulate(ring: RingKind, descriptors: Descriptors, mergeable: bool) {
 /// Steps one guest until it receives no frame for a while.
 fn quiet(guest: &mut dyn GuestDevice) {
     let (mut heard, mut since) = (guest.stats().rx_packets, Instant::now());
-    while since.elapsed() < QUIET {
+    while since.elapsed() < SETTLE_TIME {
         guest.step().unwrap();
         if guest.stats().rx_packets != heard {
             (heard, since) = (guest.stats().rx_packets, Instant::now());
@@ -154,7 +156,7 @@ fn quiet(guest: &mut dyn GuestDevice) {
 }
 
 #[test]
-fn frames_that_were_all_lost_are_put_into_circulation_again() {
+fn lost_circulating_frames_are_replaced() {
     for ring in RingKind::ALL {
         let (stage, what) = (Stage::new(), ring.to_string());
         let own = config(ring, Descriptors::Single, Mode::MacSwap, false);
@@ -162,8 +164,8 @@ fn frames_that_were_all_lost_are_put_into_circulation_again() {
         // No other port exists that would return the frames.
         live(&stage, &mut guests, &what, |stats| stats[0].tx_packets == u64::from(own.packets));
         guests.push(guest(&stage.socket(1), 1, &GuestConfig { packets: 0, ..own.clone() }));
-        guests[0].renew();
-        live(&stage, &mut guests, &what, |stats| stats.iter().all(|s| s.rx_packets >= ENOUGH));
+        guests[0].replace_lost();
+        live(&stage, &mut guests, &what, |stats| stats.iter().all(|s| s.rx_packets >= MIN_FRAMES));
         quiet(guests[0].as_mut());
         let before = guests[1].stats().rx_packets;
         guests[1].step().unwrap();
@@ -177,7 +179,7 @@ fn frames_that_were_all_lost_are_put_into_circulation_again() {
 }
 
 #[test]
-fn frames_circulate_however_they_lie_in_descriptors() {
+fn frames_circulate_in_every_descriptor_layout() {
     for ring in RingKind::ALL {
         for descriptors in LAYOUTS {
             for mergeable in [false, true] {
@@ -188,7 +190,7 @@ fn frames_circulate_however_they_lie_in_descriptors() {
 }
 
 #[test]
-fn a_guest_that_only_sends_fills_a_ring_of_any_length() {
+fn sending_guest_fills_rings_of_any_size() {
     for (ring, size) in [(RingKind::Split, 2), (RingKind::Packed, 7), (RingKind::PackedInOrder, 130)] {
         for descriptors in LAYOUTS {
             let stage = Stage::new();

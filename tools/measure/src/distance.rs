@@ -5,22 +5,22 @@
 //! round.
 //!
 //! Protocol: the leader stores an odd number, the follower stores the next even number; each side stores after it has
-//! seen the number of the other side, in the same line. `OVER`, stored by either side, ends both. Each side waits at
+//! seen the number of the other side, in the same line. `END`, stored by either side, ends both. Each side waits at
 //! most until the timeout.
 
-use crate::seats::pin;
+use crate::pinning::pin;
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Round trips per reading, and readings. The result is the median, because a descheduled CPU spoils some readings.
-const TURNS: u64 = 200;
+const ROUND_TRIPS: u64 = 200;
 const READINGS: usize = 41;
 const TIMEOUT: Duration = Duration::from_millis(500);
 /// Loads of the line between two reads of the clock.
-const LOOKS: u32 = 1 << 12;
-const OVER: u64 = u64::MAX;
+const SPINS: u32 = 1 << 12;
+const END: u64 = u64::MAX;
 /// Maximum round-trip times in nanoseconds of CPUs that are near and in between. Measured: 50 to 110 on one core complex,
 /// 190 to 250 on two complexes of a socket, 300 and more on two sockets.
 const NEAR: f64 = 150.0;
@@ -65,7 +65,7 @@ impl Class {
 struct Line(AtomicU64);
 
 impl Line {
-    /// Waits for `number`. Returns false if the timeout expires or the other side stores `OVER`.
+    /// Waits for `number`. Returns false if the timeout expires or the other side stores `END`.
     fn holds(&self, number: u64, until: Instant) -> bool {
         let mut looks = 0_u32;
         loop {
@@ -75,7 +75,7 @@ impl Line {
                 return true;
             }
             looks = looks.wrapping_add(1);
-            if found == OVER || (looks.is_multiple_of(LOOKS) && Instant::now() > until) {
+            if found == END || (looks.is_multiple_of(SPINS) && Instant::now() > until) {
                 return false;
             }
             spin_loop();
@@ -102,11 +102,11 @@ pub fn between([leader, follower]: [usize; 2]) -> Option<f64> {
                     .take_while(|number| line.holds(*number, until))
                     .for_each(|number| line.put(number + 1));
             }
-            line.put(OVER);
+            line.put(END);
         });
         let led = scope.spawn(|| {
             let found = pin(leader).ok().and_then(|()| lead(&line, until));
-            line.put(OVER);
+            line.put(END);
             found
         });
         led.join().ok().flatten()
@@ -130,14 +130,14 @@ fn lead(line: &Line, until: Instant) -> Option<f64> {
     let mut next = 1;
     let mut reading = || {
         let began = Instant::now();
-        for _ in 0..TURNS {
+        for _ in 0..ROUND_TRIPS {
             line.put(next);
             if !line.holds(next + 1, until) {
                 return None;
             }
             next += 2;
         }
-        Some(began.elapsed().as_nanos() as f64 / TURNS as f64)
+        Some(began.elapsed().as_nanos() as f64 / ROUND_TRIPS as f64)
     };
     // The first reading includes the start of the follower and is discarded.
     reading()?;
@@ -158,8 +158,8 @@ mod tests {
     }
 
     #[test]
-    fn a_line_goes_there_and_back_and_who_is_not_there_is_no_distance() {
-        let cpus = crate::seats::Seats::here().and_then(|seats| seats.pair());
+    fn round_trip_is_measured_and_missing_cpu_yields_none() {
+        let cpus = crate::pinning::CpuPinning::here().and_then(|pinning| pinning.pair());
         if let Ok(cpus) = cpus {
             assert!(between(cpus).is_none_or(|distance| distance > 1.0), "a light year is a long way");
             assert_eq!(between([cpus[0], 1 << 20]), None);

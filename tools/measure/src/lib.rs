@@ -5,15 +5,15 @@
 pub mod clock;
 pub mod distance;
 mod fingerprint;
+pub mod pinning;
 pub mod processor;
 pub mod provenance;
-pub mod seats;
 pub mod statistics;
 pub mod store;
 
 pub use clock::Clock;
 pub use fingerprint::{START, fingerprint};
+pub use pinning::{CpuPinning, PinningError};
 pub use processor::Processor;
 pub use provenance::Kind;
-pub use seats::{Seats, SeatsError};
 pub use statistics::Estimate;

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn skylake_x_ends_before_cascade_lake() {
+    fn cascade_lake_is_not_skylake_x() {
         let read = |stepping: u8| {
             let text = format!("vendor_id: GenuineIntel\ncpu family: 6\nmodel: 85\nstepping: {stepping}\n");
             Processor::read(&text).is_skylake_x()

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Processor, START, Seats, fingerprint};
+use crate::{CpuPinning, Processor, START, fingerprint};
 
 /// Memory model of the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,7 +97,7 @@ pub struct Machine {
     /// CPUs available to the process
     pub cpus: usize,
     /// Assignment of threads to CPUs
-    pub seats: String,
+    pub pinning: String,
 }
 
 impl ProfileId {
@@ -109,10 +109,10 @@ impl ProfileId {
 }
 
 impl Machine {
-    /// This machine, with threads placed as in `seats`.
-    pub fn here(processor: &Processor, seats: &Seats) -> Machine {
+    /// This machine, with threads placed as in `pinning`.
+    pub fn here(processor: &Processor, pinning: &CpuPinning) -> Machine {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        Machine { processor: processor.name.clone(), cpus, seats: seats.to_string() }
+        Machine { processor: processor.name.clone(), cpus, pinning: pinning.to_string() }
     }
 }
 
@@ -134,7 +134,7 @@ impl Provenance {
         };
         compare("profile", self.profile == here.profile, profile(self), profile(here));
         let machine = |provenance: &Provenance| {
-            let said = |at: &Machine| format!("{}, {} CPUs, {}", at.processor, at.cpus, at.seats);
+            let said = |at: &Machine| format!("{}, {} CPUs, {}", at.processor, at.cpus, at.pinning);
             provenance.machine.as_ref().map_or_else(|| "none".to_owned(), said)
         };
         compare("machine", self.machine == here.machine, machine(self), machine(here));
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fingerprint_is_the_published_hash() {
+    fn fingerprint_matches_published_fnv1a() {
         assert_eq!(fingerprint(START, b""), 0xcbf2_9ce4_8422_2325);
         assert_eq!(fingerprint(START, b"a"), 0xaf63_dc4c_8601_ec8c);
         assert_eq!(fingerprint(fingerprint(START, b"foo"), b"bar"), 0x8594_4171_f739_67e8);

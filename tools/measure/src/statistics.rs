@@ -17,7 +17,7 @@ pub struct Estimate {
 }
 
 /// Minimum number of samples for an interval: rank intervals of a median at 95 % exist from six samples.
-pub const FEWEST: usize = 6;
+pub const MIN_SAMPLES: usize = 6;
 const RESAMPLES: usize = 4000;
 
 /// The median; `None` if `values` is empty. Sorts `values`.
@@ -31,9 +31,9 @@ pub fn median(values: &mut [f64]) -> Option<f64> {
     }
 }
 
-/// The median with its 95 % interval; `None` for fewer than [`FEWEST`] values.
+/// The median with its 95 % interval; `None` for fewer than [`MIN_SAMPLES`] values.
 pub fn interval(values: &[f64], seed: u64) -> Option<Estimate> {
-    if values.len() < FEWEST {
+    if values.len() < MIN_SAMPLES {
         return None;
     }
     let mut random = fastrand::Rng::with_seed(seed);
@@ -57,10 +57,10 @@ pub fn ratio(logarithms: &[f64], seed: u64) -> Option<Estimate> {
 }
 
 /// The ratio of the median of `b` to the median of `a`, for unpaired samples, with its 95 % interval. Returns `None` if
-/// either has fewer than [`FEWEST`] samples or a sample that is not positive and finite.
+/// either has fewer than [`MIN_SAMPLES`] samples or a sample that is not positive and finite.
 pub fn ratio_of_medians(a: &[f64], b: &[f64], seed: u64) -> Option<Estimate> {
     let positive = |values: &[f64]| values.iter().all(|value| value.is_finite() && *value > 0.0);
-    if a.len().min(b.len()) < FEWEST || !positive(a) || !positive(b) {
+    if a.len().min(b.len()) < MIN_SAMPLES || !positive(a) || !positive(b) {
         return None;
     }
     let mut random = fastrand::Rng::with_seed(seed);
@@ -80,27 +80,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_median_is_the_middle_or_between_the_two() {
+    fn median_of_odd_and_even_counts() {
         assert_eq!(median(&mut []), None);
         assert_eq!(median(&mut [3.0, 1.0, 9.0]), Some(3.0));
         assert_eq!(median(&mut [3.0, 1.0, 9.0, 4.0]), Some(3.5));
     }
 
     #[test]
-    fn few_pairs_give_no_interval() {
-        assert_eq!(interval(&[1.0; FEWEST - 1], 1), None);
-        let same = interval(&[1.0; FEWEST], 1).expect("six are enough");
+    fn too_few_pairs_yield_no_interval() {
+        assert_eq!(interval(&[1.0; MIN_SAMPLES - 1], 1), None);
+        let same = interval(&[1.0; MIN_SAMPLES], 1).expect("six are enough");
         assert_eq!((same.median, same.low, same.high), (1.0, 1.0, 1.0));
     }
 
     #[test]
-    fn an_interval_is_the_same_for_a_seed() {
+    fn interval_is_reproducible_by_seed() {
         let values: Vec<f64> = (0..30).map(|n| f64::from(n * 7 % 11)).collect();
         assert_eq!(interval(&values, 5), interval(&values, 5));
     }
 
     #[test]
-    fn a_ratio_of_two_is_two_whatever_the_outliers() {
+    fn ratio_is_robust_against_outliers() {
         let mut logarithms = vec![2_f64.ln(); 30];
         (logarithms[3], logarithms[9]) = (-5.0, 5.0);
         let found = ratio(&logarithms, 1).expect("thirty are enough");
@@ -108,20 +108,20 @@ mod tests {
     }
 
     #[test]
-    fn samples_apart_have_the_ratio_of_their_medians_and_an_interval_around_it() {
+    fn disjoint_samples_yield_the_ratio_of_medians() {
         let a: Vec<f64> = (0..20).map(|n| 10.0 + f64::from(n % 5)).collect();
         let b: Vec<f64> = a.iter().rev().map(|value| value * 3.0).collect();
         let found = ratio_of_medians(&a, &b, 1).expect("twenty are enough");
         assert!((found.median - 3.0).abs() < 1e-9 && found.low < 3.0 && found.high > 3.0, "{found:?}");
         assert!(found.low > 2.5 && found.high < 3.6, "{found:?}");
         assert_eq!(ratio_of_medians(&a, &b, 1), Some(found));
-        assert_eq!(ratio_of_medians(&a[..FEWEST - 1], &b, 1), None);
+        assert_eq!(ratio_of_medians(&a[..MIN_SAMPLES - 1], &b, 1), None);
         assert_eq!(ratio_of_medians(&[0.0; 9], &b, 1), None);
     }
 
     /// Checks the coverage: about 95 % of the intervals should contain the known median.
     #[test]
-    fn intervals_hold_the_true_median_about_as_often_as_they_say() {
+    fn intervals_have_their_nominal_coverage() {
         let mut random = fastrand::Rng::with_seed(7);
         let held = (0..200)
             .filter(|seed| {

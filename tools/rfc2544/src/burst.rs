@@ -4,9 +4,9 @@
 //! first searched on a logarithmic scale, because rings hold hundreds of frames and a switch that keeps up handles
 //! millions.
 
+use super::counters::TrialCounters;
 use super::plan::Tries;
 use super::search::{Verdict, verdict};
-use super::seen::Seen;
 
 /// Parameters of the search.
 #[derive(Clone, Copy, Debug)]
@@ -28,47 +28,50 @@ pub(super) struct Found {
     pub(super) unfinished: bool,
 }
 
-fn one(frames: u64, seen: &Seen) -> Verdict {
-    let whole = seen.received == frames && seen.sent == frames;
-    match (whole && seen.waits == 0, seen.sent < frames && seen.waits == 0 && seen.loss() <= 0.0) {
+fn one(frames: u64, counters: &TrialCounters) -> Verdict {
+    let whole = counters.received == frames && counters.sent == frames;
+    match (
+        whole && counters.waits == 0,
+        counters.sent < frames && counters.waits == 0 && counters.loss() <= 0.0,
+    ) {
         (true, _) => Verdict::Passed,
-        (_, true) => Verdict::Short(seen.sent as f64),
+        (_, true) => Verdict::Short(counters.sent as f64),
         _ => Verdict::Failed,
     }
 }
 
-fn judged(rules: &Rules, tried: &[(u64, &Seen)]) -> Vec<(u64, Verdict)> {
+fn verdicts(rules: &Rules, tried: &[(u64, &TrialCounters)]) -> Vec<(u64, Verdict)> {
     let mut lengths: Vec<u64> = tried.iter().map(|(frames, _)| *frames).collect();
     lengths.sort_unstable();
     lengths.dedup();
     let validate = |frames: u64| {
         let of_length = tried.iter().filter(|(other, _)| *other == frames);
-        (frames, verdict(rules.tries, of_length.map(|(_, seen)| one(frames, seen))))
+        (frames, verdict(rules.tries, of_length.map(|(_, counters)| one(frames, counters))))
     };
     lengths.into_iter().map(validate).collect()
 }
 
 /// The result so far. Returns `None` if no length has a verdict.
-pub(super) fn found(rules: &Rules, tried: &[(u64, &Seen)]) -> Option<Found> {
-    let judged = judged(rules, tried);
-    if judged.iter().all(|(_, verdict)| *verdict == Verdict::Open) {
+pub(super) fn found(rules: &Rules, tried: &[(u64, &TrialCounters)]) -> Option<Found> {
+    let verdicts = verdicts(rules, tried);
+    if verdicts.iter().all(|(_, verdict)| *verdict == Verdict::Open) {
         return None;
     }
     let above =
-        judged.iter().find(|(_, verdict)| matches!(verdict, Verdict::Failed | Verdict::Short(_))).copied();
+        verdicts.iter().find(|(_, verdict)| matches!(verdict, Verdict::Failed | Verdict::Short(_))).copied();
     let below = |frames: u64| above.is_none_or(|(above, _)| frames < above);
-    let passed = judged.iter().filter(|(frames, verdict)| *verdict == Verdict::Passed && below(*frames));
+    let passed = verdicts.iter().filter(|(frames, verdict)| *verdict == Verdict::Passed && below(*frames));
     let frames = passed.map(|(frames, _)| *frames).max().unwrap_or(0);
     let short = matches!(above, Some((_, Verdict::Short(_))));
     let above = above.map(|(frames, _)| frames);
-    let open = judged.iter().any(|(_, verdict)| *verdict == Verdict::Open);
+    let open = verdicts.iter().any(|(_, verdict)| *verdict == Verdict::Open);
     Some(Found { frames, above, short, unfinished: open || between(rules, frames, above).is_some() })
 }
 
 /// The next length to try, in frames. Returns `None` if the search is complete.
-pub(super) fn next(rules: &Rules, tried: &[(u64, &Seen)]) -> Option<u64> {
-    let judged = judged(rules, tried);
-    if let Some((frames, _)) = judged.iter().find(|(_, verdict)| *verdict == Verdict::Open) {
+pub(super) fn next(rules: &Rules, tried: &[(u64, &TrialCounters)]) -> Option<u64> {
+    let verdicts = verdicts(rules, tried);
+    if let Some((frames, _)) = verdicts.iter().find(|(_, verdict)| *verdict == Verdict::Open) {
         return Some(*frames);
     }
     let Some(Found { frames, above, .. }) = found(rules, tried) else { return Some(rules.longest) };

@@ -3,9 +3,9 @@
 //! A process may be killed while it writes, so an incomplete last line is ignored. A benchmark resumes from a file only
 //! if build, machine, plan and setup match; the error lists every difference.
 
-use super::course::{Course, Trial};
 use super::plan::Plan;
 use super::results::{Environment, Results, Setup};
+use super::test_run::{TestRun, Trial};
 use measure::provenance::{Machine, Provenance};
 use serde::{Deserialize, Serialize};
 
@@ -55,7 +55,7 @@ impl Header {
             machine: Some(Machine {
                 processor: header.environment.processor.clone(),
                 cpus: header.environment.cpus,
-                seats: format!("{:?}", header.environment.used),
+                pinning: format!("{:?}", header.environment.used),
             }),
         };
         // Additional rounds extend the list of the same trials, so they do not count as a difference.
@@ -90,7 +90,7 @@ pub struct Checkpoint {
     /// The header.
     pub header: Header,
     /// The trials.
-    pub course: Course,
+    pub test_run: TestRun,
     /// Length of the complete lines in bytes; the rest is an incomplete line.
     pub whole: usize,
 }
@@ -109,20 +109,20 @@ impl Checkpoint {
             return Err(CheckpointError::NotACheckpoint(format!("it was written by `{}`", header.kept)));
         }
         header.plan.validate().map_err(|error| CheckpointError::NotACheckpoint(error.to_string()))?;
-        let mut course = Course::new(header.plan.clone());
+        let mut test_run = TestRun::new(header.plan.clone());
         for (n, line) in lines.enumerate() {
             let trial: Trial = serde_json::from_slice(line)
                 .map_err(|error| CheckpointError::NotTrial(n + 2, error.to_string()))?;
-            if !trial.seen.is_possible() {
+            if !trial.counters.is_possible() {
                 let why = "its values are invalid".to_owned();
                 return Err(CheckpointError::NotTrial(n + 2, why));
             }
-            if course.next() != Some(trial.step) {
+            if test_run.next() != Some(trial.step) {
                 return Err(CheckpointError::Other(n + 2));
             }
-            course.take(trial.step, trial.seen);
+            test_run.take(trial.step, trial.counters);
         }
-        Ok(Self { header, course, whole })
+        Ok(Self { header, test_run, whole })
     }
 
     /// Checks that `here` may resume from it.
@@ -139,15 +139,15 @@ impl Checkpoint {
     #[must_use]
     pub fn extended(mut self, here: &Header) -> Checkpoint {
         self.header.plan.rounds = here.plan.rounds;
-        let mut course = Course::new(self.header.plan.clone());
-        for trial in self.course.trials() {
-            course.take(trial.step, trial.seen.clone());
+        let mut test_run = TestRun::new(self.header.plan.clone());
+        for trial in self.test_run.trials() {
+            test_run.take(trial.step, trial.counters.clone());
         }
-        Checkpoint { course, ..self }
+        Checkpoint { test_run, ..self }
     }
 
     /// The results of its trials.
     pub fn results(&self) -> Results {
-        Results::of(&self.course, self.header.setup.clone(), self.header.environment.clone())
+        Results::of(&self.test_run, self.header.setup.clone(), self.header.environment.clone())
     }
 }

@@ -9,7 +9,7 @@ use super::checkpoint::fields;
 use super::results::{Results, Round, SizeResults};
 use super::search::{Bound, Throughput};
 use measure::Estimate;
-use measure::statistics::{FEWEST, median, ratio_of_medians};
+use measure::statistics::{MIN_SAMPLES, median, ratio_of_medians};
 use serde::Serialize;
 
 /// Whether the generator, not the switch, limits the figure on either side.
@@ -74,13 +74,13 @@ pub struct Comparison {
 /// Error: two results cannot be compared; lists every difference.
 #[derive(Debug, thiserror::Error)]
 #[error("they were measured with different options, so ratios are meaningless: {}", .0.join("; "))]
-pub struct Incomparable(pub Vec<String>);
+pub struct ComparisonError(pub Vec<String>);
 
 /// Compares two results.
-pub fn compare(a: &Results, b: &Results) -> Result<Comparison, Incomparable> {
+pub fn compare(a: &Results, b: &Results) -> Result<Comparison, ComparisonError> {
     let differences = differences(a, b);
     if !differences.is_empty() {
-        return Err(Incomparable(differences));
+        return Err(ComparisonError(differences));
     }
     let pairs = a.sizes.iter().filter_map(|one| {
         let other = b.sizes.iter().find(|other| other.size == one.size)?;
@@ -205,7 +205,7 @@ fn figure(
     let interval = ratio.and_then(|_| ratio_of_medians(a, b, seed));
     let finding = match (ratio, interval) {
         (None, _) => Finding::NoRatio,
-        (_, None) if a.len().min(b.len()) < FEWEST => Finding::TooFewRounds,
+        (_, None) if a.len().min(b.len()) < MIN_SAMPLES => Finding::TooFewRounds,
         (_, None) => Finding::NoRatio,
         (_, Some(found)) if found.low > 1.0 || found.high < 1.0 => Finding::Differs,
         _ => Finding::ByChance,

@@ -18,7 +18,7 @@ pub fn here(used: CpuSet) -> Environment {
         build: measure::build_here!(),
         virtual_machine: processor.has("hypervisor"),
         processor: processor.name,
-        cpus: measure::seats::allowed().map_or(0, |cpus| cpus.len()),
+        cpus: measure::pinning::allowed().map_or(0, |cpus| cpus.len()),
         used,
         kernel: kernel.join(" "),
         governor,

@@ -1,6 +1,6 @@
 //! Parameters of a benchmark.
 
-use generator::rate::{NoRate, Rate};
+use generator::rate::{ParseRateError, Rate};
 use generator::{Sizes, SizesError};
 use serde::{Deserialize, Serialize};
 
@@ -95,7 +95,7 @@ pub enum PlanError {
     Size(#[from] SizesError),
     /// Invalid ceiling.
     #[error("`ceiling`: {0}")]
-    Ceiling(#[from] NoRate),
+    Ceiling(#[from] ParseRateError),
     /// The ceiling is unlimited.
     #[error("`ceiling` is max, which is not a number; write a rate, or leave it out")]
     Unlimited,
@@ -130,7 +130,7 @@ impl Plan {
     }
 
     /// The requested ceiling, in frames per second for this mean size.
-    pub fn ceiling_at(&self, mean: f64) -> Result<Option<f64>, NoRate> {
+    pub fn ceiling_at(&self, mean: f64) -> Result<Option<f64>, ParseRateError> {
         let Some(text) = &self.ceiling else { return Ok(None) };
         Ok(text.parse::<Rate>()?.frames(mean))
     }

@@ -1,10 +1,10 @@
 //! Results of a benchmark: per size and round, with setup and environment. Results are computed from trials, so a
 //! partial benchmark has results of its completed trials.
 
-use super::course::{Course, Offer, Part};
+use super::counters::{Delays, TrialCounters};
 use super::plan::{Plan, Test};
 use super::search::{Bound, Throughput};
-use super::seen::{Delays, Seen};
+use super::test_run::{Load, Part, TestRun};
 use generator::Description;
 use measure::provenance::Build;
 use serde::{Deserialize, Serialize};
@@ -197,21 +197,21 @@ pub struct Results {
 
 impl Results {
     /// Computes the results of the trials so far.
-    pub fn of(course: &Course, setup: Setup, environment: Environment) -> Self {
-        let plan = course.plan().clone();
-        let sizes: Vec<_> = (0..plan.sizes.len()).map(|n| size(course, n)).collect();
-        let notes = notes(course, &sizes);
-        let (whole, trials) = (course.next().is_none(), course.trials().len());
+    pub fn of(test_run: &TestRun, setup: Setup, environment: Environment) -> Self {
+        let plan = test_run.plan().clone();
+        let sizes: Vec<_> = (0..plan.sizes.len()).map(|n| size(test_run, n)).collect();
+        let notes = notes(test_run, &sizes);
+        let (whole, trials) = (test_run.next().is_none(), test_run.trials().len());
         Self { setup, environment, plan, whole, trials, notes, sizes }
     }
 }
 
-fn size(course: &Course, n: usize) -> SizeResults {
-    let plan = course.plan();
-    let begun = course.trials().iter().filter(|trial| trial.step.size == n);
+fn size(test_run: &TestRun, n: usize) -> SizeResults {
+    let plan = test_run.plan();
+    let begun = test_run.trials().iter().filter(|trial| trial.step.size == n);
     let rounds = begun.map(|trial| trial.step.round + 1).max().unwrap_or(0);
-    let parts: Vec<_> = (0..rounds).map(|round| (round, course.part(round, n))).collect();
-    let first = course.part(0, n);
+    let parts: Vec<_> = (0..rounds).map(|round| (round, test_run.part(round, n))).collect();
+    let first = test_run.part(0, n);
     SizeResults {
         size: plan.sizes[n].to_string(),
         mean: plan.mean(n),
@@ -222,11 +222,11 @@ fn size(course: &Course, n: usize) -> SizeResults {
 }
 
 fn round(plan: &Plan, number: u32, part: &Part<'_>) -> Round {
-    let loss = |(percent, seen): (f64, &Seen)| LossRow {
+    let loss = |(percent, counters): (f64, &TrialCounters)| LossRow {
         percent,
-        offered_pps: seen.offered_pps(),
-        short: seen.is_short(),
-        loss: seen.loss(),
+        offered_pps: counters.offered_pps(),
+        short: counters.is_short(),
+        loss: counters.loss(),
     };
     let pdr = (plan.goals().len() > 1).then(|| part.throughput(plan.loss)).flatten();
     Round {
@@ -249,12 +249,12 @@ fn round(plan: &Plan, number: u32, part: &Part<'_>) -> Round {
 
 fn latency(part: &Part<'_>) -> Vec<LatencyRow> {
     let row = |(load, trial): (f64, &super::Trial)| {
-        let asked_pps = match trial.step.offer {
-            Offer::Rate(rate) => rate,
-            Offer::Unlimited | Offer::Burst(_) => 0.0,
+        let asked_pps = match trial.step.load {
+            Load::Rate(rate) => rate,
+            Load::Unlimited | Load::Burst(_) => 0.0,
         };
-        let (short, loss) = (trial.seen.is_short(), trial.seen.loss());
-        Some(LatencyRow { load, asked_pps, short, loss, delays: trial.seen.delays.clone()? })
+        let (short, loss) = (trial.counters.is_short(), trial.counters.loss());
+        Some(LatencyRow { load, asked_pps, short, loss, delays: trial.counters.delays.clone()? })
     };
     part.latencies().filter_map(row).collect()
 }
@@ -296,8 +296,8 @@ fn noise(size: &SizeResults) -> Option<String> {
 }
 
 /// Notes for readers of the figures.
-fn notes(course: &Course, sizes: &[SizeResults]) -> Vec<String> {
-    let plan = course.plan();
+fn notes(test_run: &TestRun, sizes: &[SizeResults]) -> Vec<String> {
+    let plan = test_run.plan();
     let mut notes = vec![format!(
         "a trial takes {} s; RFC 2544 requires 60 s (`--duration 60s`); of {} at a load, {} must pass",
         plan.trial,
@@ -330,11 +330,12 @@ fn notes(course: &Course, sizes: &[SizeResults]) -> Vec<String> {
         notes.extend(unfinished(size));
         notes.extend(noise(size));
     }
-    let seen = course.trials().iter().map(|trial| &trial.seen);
-    let sum = |of: fn(&Seen) -> u64| seen.clone().map(of).sum::<u64>();
-    for (count, what) in
-        [(sum(|seen| seen.duplicates), "came twice"), (sum(|seen| seen.reordered), "came out of order")]
-    {
+    let counters = test_run.trials().iter().map(|trial| &trial.counters);
+    let sum = |of: fn(&TrialCounters) -> u64| counters.clone().map(of).sum::<u64>();
+    for (count, what) in [
+        (sum(|counters| counters.duplicates), "came twice"),
+        (sum(|counters| counters.reordered), "came out of order"),
+    ] {
         if count > 0 {
             notes.push(format!("{count} frames of all trials {what}"));
         }

@@ -9,14 +9,14 @@
 //! See `docs/decisions/0062-search-of-the-throughput.md`.
 //! not held against the switch. All goals share their trials. See `docs/decisions/0062-search-of-the-throughput.md`.
 
+use super::counters::TrialCounters;
 use super::plan::Tries;
-use super::seen::Seen;
 use serde::{Deserialize, Serialize};
 
 /// Loads below this fraction of the ceiling are not searched.
-const LEAST: f64 = 1e-3;
+const MIN_LOAD: f64 = 1e-3;
 /// Maximum number of loads per search.
-const MOST_LOADS: usize = 60;
+const MAX_LOADS: usize = 60;
 
 /// Cause of the upper limit of a throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,7 +58,7 @@ pub(super) struct Rules {
 }
 
 /// A requested load in frames per second, and the result of its trial.
-pub(super) type Tried<'a> = (f64, &'a Seen);
+pub(super) type Trials<'a> = (f64, &'a TrialCounters);
 
 /// Verdict on the tries of a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -103,29 +103,29 @@ fn agreed(mut short: Vec<f64>, enough: u32) -> f64 {
 
 /// State of the search for one goal.
 #[derive(Debug)]
-struct Known {
+struct SearchState {
     /// All loads tried, ascending, with their verdicts.
     loads: Vec<(f64, Verdict)>,
     lower: f64,
     upper: Option<(f64, Verdict)>,
 }
 
-fn known(rules: &Rules, goal: f64, tried: &[Tried<'_>]) -> Known {
+fn known(rules: &Rules, goal: f64, tried: &[Trials<'_>]) -> SearchState {
     // A shortfall of the generator smaller than the resolution of the search is ignored.
-    let enough = |load: f64, seen: &Seen| {
-        !seen.is_short() || seen.offered_pps() >= load * (1.0 - rules.precision / 2.0)
+    let enough = |load: f64, counters: &TrialCounters| {
+        !counters.is_short() || counters.offered_pps() >= load * (1.0 - rules.precision / 2.0)
     };
-    let one = |load: f64, seen: &Seen| match (seen.loss() <= goal, enough(load, seen)) {
+    let one = |load: f64, counters: &TrialCounters| match (counters.loss() <= goal, enough(load, counters)) {
         (false, _) => Verdict::Failed,
         (true, true) => Verdict::Passed,
-        (true, false) => Verdict::Short(seen.offered_pps()),
+        (true, false) => Verdict::Short(counters.offered_pps()),
     };
     let mut asked: Vec<f64> = tried.iter().map(|(load, _)| *load).collect();
     asked.sort_unstable_by(f64::total_cmp);
     asked.dedup();
     let validate = |load: f64| {
         let of_load = tried.iter().filter(|(other, _)| other.total_cmp(&load).is_eq());
-        (load, verdict(rules.tries, of_load.map(|(_, seen)| one(load, seen))))
+        (load, verdict(rules.tries, of_load.map(|(_, counters)| one(load, counters))))
     };
     let loads: Vec<_> = asked.into_iter().map(validate).collect();
     let upper =
@@ -137,46 +137,46 @@ fn known(rules: &Rules, goal: f64, tried: &[Tried<'_>]) -> Known {
         Verdict::Failed | Verdict::Open => None,
     });
     let lower = shown.filter(|load| below(*load)).fold(0.0, f64::max);
-    Known { loads, lower, upper }
+    SearchState { loads, lower, upper }
 }
 
 /// The next load for this goal, in frames per second. Returns `None` if the search is complete.
-pub(super) fn next(rules: &Rules, goal: f64, tried: &[Tried<'_>]) -> Option<f64> {
+pub(super) fn next(rules: &Rules, goal: f64, tried: &[Trials<'_>]) -> Option<f64> {
     let known = known(rules, goal, tried);
     if let Some((load, _)) = known.loads.iter().find(|(_, verdict)| *verdict == Verdict::Open) {
         return Some(*load);
     }
-    if known.loads.len() >= MOST_LOADS {
+    if known.loads.len() >= MAX_LOADS {
         return None;
     }
-    further(rules, &known, tried)
+    next_between(rules, &known, tried)
 }
 
 /// The next untried load between the bounds. Returns `None` if the bounds have met.
-fn further(rules: &Rules, known: &Known, tried: &[Tried<'_>]) -> Option<f64> {
+fn next_between(rules: &Rules, known: &SearchState, tried: &[Trials<'_>]) -> Option<f64> {
     let is_new = |load: &f64| known.loads.iter().all(|(other, _)| other.total_cmp(load).is_ne());
     let ceiling = rules.ceiling.round().max(1.0);
     if is_new(&ceiling) {
         return Some(ceiling);
     }
     let (upper, _) = known.upper?;
-    if upper - known.lower <= (upper * rules.precision).max(1.0) || upper < ceiling * LEAST {
+    if upper - known.lower <= (upper * rules.precision).max(1.0) || upper < ceiling * MIN_LOAD {
         return None;
     }
-    let first = came_through(ceiling, tried).filter(|load| *load > known.lower && *load < upper);
+    let first = received_at_ceiling(ceiling, tried).filter(|load| *load > known.lower && *load < upper);
     let load = first.filter(is_new).unwrap_or_else(|| between(rules, known, upper));
     Some(load.round()).filter(|load| is_new(load) && *load >= 1.0)
 }
 
 /// The received rate at the ceiling, in frames per second.
-fn came_through(ceiling: f64, tried: &[Tried<'_>]) -> Option<f64> {
+fn received_at_ceiling(ceiling: f64, tried: &[Trials<'_>]) -> Option<f64> {
     let at_ceiling = tried.iter().filter(|(load, _)| load.total_cmp(&ceiling).is_eq());
-    let least = at_ceiling.map(|(_, seen)| seen.received_pps()).reduce(f64::min)?;
-    Some(least.round()).filter(|load| *load >= ceiling * LEAST)
+    let least = at_ceiling.map(|(_, counters)| counters.received_pps()).reduce(f64::min)?;
+    Some(least.round()).filter(|load| *load >= ceiling * MIN_LOAD)
 }
 
 /// The middle of the bounds, or a load closer to the bound that was tried while the other one is far away.
-fn between(rules: &Rules, known: &Known, upper: f64) -> f64 {
+fn between(rules: &Rules, known: &SearchState, upper: f64) -> f64 {
     let count = |wanted: fn(&Verdict) -> bool| {
         let count = known.loads.iter().filter(|(_, verdict)| wanted(verdict)).count();
         i32::try_from(count).unwrap_or(i32::MAX)
@@ -193,7 +193,7 @@ fn between(rules: &Rules, known: &Known, upper: f64) -> f64 {
 }
 
 /// The result so far. Returns `None` if no load has a verdict.
-pub(super) fn found(rules: &Rules, goal: f64, tried: &[Tried<'_>]) -> Option<Throughput> {
+pub(super) fn found(rules: &Rules, goal: f64, tried: &[Trials<'_>]) -> Option<Throughput> {
     let known = known(rules, goal, tried);
     if known.loads.iter().all(|(_, verdict)| *verdict == Verdict::Open) {
         return None;
@@ -202,7 +202,7 @@ pub(super) fn found(rules: &Rules, goal: f64, tried: &[Tried<'_>]) -> Option<Thr
     let decides = |load: f64| known.upper.is_none_or(|(upper, _)| load < upper);
     let undecided = known.loads.iter().any(|(load, verdict)| *verdict == Verdict::Open && decides(*load));
     let bound = match known.upper {
-        _ if undecided || further(rules, &known, tried).is_some() => Bound::Unfinished,
+        _ if undecided || next_between(rules, &known, tried).is_some() => Bound::Unfinished,
         Some((_, Verdict::Short(_))) => Bound::Generator,
         Some(_) => Bound::Switch,
         None if rules.of_generator => Bound::Generator,

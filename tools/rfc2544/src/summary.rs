@@ -53,7 +53,7 @@ fn figure(found: Vec<(f64, Bound)>) -> Option<Figure> {
 
 impl Figure {
     /// Suffix that marks an incomplete search.
-    pub fn remark(&self) -> &'static str {
+    pub fn suffix(&self) -> &'static str {
         if self.unfinished { ", search not finished" } else { "" }
     }
 }

@@ -28,39 +28,46 @@ impl Model {
         Self { capacity, holds: 1000, generator, disturbed: 0, leaks: 0.0, random }
     }
 
-    fn answer(&mut self, step: &Step) -> Seen {
+    fn answer(&mut self, step: &Step) -> TrialCounters {
         let seconds = step.seconds;
-        match (step.doing, step.offer) {
-            (Doing::Wire, _) => self.rate(f64::INFINITY, self.generator, seconds, 0.0),
-            (_, Offer::Burst(frames)) => self.burst(frames, seconds),
-            (doing, Offer::Rate(rate)) => {
-                let disturbed = self.random.u32(..100) < self.disturbed && doing != Doing::Probe;
-                let mut seen = self.rate(self.capacity, rate, seconds, if disturbed { 1e-3 } else { 0.0 });
-                if matches!(doing, Doing::Latency(_)) {
+        match (step.purpose, step.load) {
+            (Purpose::Loopback, _) => self.rate(f64::INFINITY, self.generator, seconds, 0.0),
+            (_, Load::Burst(frames)) => self.burst(frames, seconds),
+            (purpose, Load::Rate(rate)) => {
+                let disturbed = self.random.u32(..100) < self.disturbed && purpose != Purpose::Probe;
+                let mut counters =
+                    self.rate(self.capacity, rate, seconds, if disturbed { 1e-3 } else { 0.0 });
+                if matches!(purpose, Purpose::Latency(_)) {
                     let latency_ns = Summary {
-                        count: seen.received,
+                        count: counters.received,
                         p50: 1000,
                         p99: 2000,
                         p999: 3000,
                         ..Summary::default()
                     };
-                    seen.delays = Some(Delays { latency_ns, ..Delays::default() });
+                    counters.delays = Some(Delays { latency_ns, ..Delays::default() });
                 }
-                seen
+                counters
             }
-            (_, Offer::Unlimited) => self.rate(self.capacity, self.generator, seconds, 0.0),
+            (_, Load::Unlimited) => self.rate(self.capacity, self.generator, seconds, 0.0),
         }
     }
 
-    fn rate(&self, capacity: f64, rate: f64, seconds: f64, extra: f64) -> Seen {
+    fn rate(&self, capacity: f64, rate: f64, seconds: f64, extra: f64) -> TrialCounters {
         let sent = (rate.min(self.generator) * seconds).round();
         let late = (rate * seconds).round() - sent;
         let through = sent.min((capacity * seconds).round()) * (1.0 - extra - self.leaks);
-        Seen { seconds, sent: sent as u64, late: late as u64, received: through as u64, ..Seen::default() }
+        TrialCounters {
+            seconds,
+            sent: sent as u64,
+            late: late as u64,
+            received: through as u64,
+            ..TrialCounters::default()
+        }
     }
 
-    fn burst(&self, frames: u64, seconds: f64) -> Seen {
-        Seen { seconds, sent: frames, received: frames.min(self.holds), ..Seen::default() }
+    fn burst(&self, frames: u64, seconds: f64) -> TrialCounters {
+        TrialCounters { seconds, sent: frames, received: frames.min(self.holds), ..TrialCounters::default() }
     }
 }
 
@@ -82,18 +89,18 @@ fn plan(tests: &[Test]) -> Plan {
 const ALL: [Test; 4] = [Test::Throughput, Test::Latency, Test::Loss, Test::BackToBack];
 
 /// Runs a plan to its end.
-fn run(plan: &Plan, model: &mut Model) -> Course {
-    let mut course = Course::new(plan.clone());
-    while let Some(step) = course.next() {
-        assert!(course.trials().len() < 5000, "it does not end: {step:?}");
-        let seen = model.answer(&step);
-        course.take(step, seen);
+fn run(plan: &Plan, model: &mut Model) -> TestRun {
+    let mut test_run = TestRun::new(plan.clone());
+    while let Some(step) = test_run.next() {
+        assert!(test_run.trials().len() < 5000, "it does not end: {step:?}");
+        let counters = model.answer(&step);
+        test_run.take(step, counters);
     }
-    course
+    test_run
 }
 
-fn results(course: &Course) -> Results {
-    Results::of(course, Setup::default(), Environment::default())
+fn results(test_run: &TestRun) -> Results {
+    Results::of(test_run, Setup::default(), Environment::default())
 }
 
 fn round(plan: &Plan, model: &mut Model) -> Round {
@@ -101,7 +108,7 @@ fn round(plan: &Plan, model: &mut Model) -> Round {
 }
 
 #[test]
-fn a_known_capacity_is_found_within_the_precision_from_below() {
+fn search_finds_a_known_capacity_from_below() {
     for capacity in [10e6, 9.99e6, 3e6, 1_234_567.0, 50_000.0] {
         let round = round(&plan(&[Test::Throughput]), &mut Model::new(capacity, 10e6));
         let (ndr, pdr) = (round.ndr.unwrap(), round.pdr.unwrap());
@@ -114,7 +121,7 @@ fn a_known_capacity_is_found_within_the_precision_from_below() {
 }
 
 #[test]
-fn a_switch_that_always_loses_has_no_rate_without_loss_but_one_with() {
+fn lossy_switch_has_a_pdr_but_no_ndr() {
     let mut model = Model { leaks: 0.001, ..Model::new(2e6, 10e6) };
     let round = round(&plan(&[Test::Throughput, Test::Latency]), &mut model);
     assert_eq!((round.ndr.unwrap().pps, round.ndr.unwrap().bound), (0.0, Bound::Switch));
@@ -124,7 +131,7 @@ fn a_switch_that_always_loses_has_no_rate_without_loss_but_one_with() {
 }
 
 #[test]
-fn where_the_generator_is_the_limit_the_switch_does_at_least_that() {
+fn generator_limit_is_a_lower_bound() {
     let ceiling = Some("10Mpps".to_owned());
     let short = Plan { ceiling, ..plan(&[Test::Throughput]) };
     let found = round(&short, &mut Model::new(f64::INFINITY, 6e6)).ndr.unwrap();
@@ -140,12 +147,14 @@ fn where_the_generator_is_the_limit_the_switch_does_at_least_that() {
 }
 
 #[test]
-fn a_generator_that_falls_short_by_less_than_the_precision_bounds_nothing() {
+fn shortfall_below_the_precision_is_no_bound() {
     let rules =
         search::Rules { ceiling: 1e6, of_generator: false, precision: 0.01, tries: Tries::of(1, 0.5) };
-    let seen = |sent, late| Seen { seconds: 1.0, sent, late, received: sent, ..Seen::default() };
-    let (little, much, less) = (seen(997_000, 3_000), seen(950_000, 50_000), seen(950_000, 5_000));
-    let found = |tried: &[search::Tried<'_>]| {
+    let counters =
+        |sent, late| TrialCounters { seconds: 1.0, sent, late, received: sent, ..TrialCounters::default() };
+    let (little, much, less) =
+        (counters(997_000, 3_000), counters(950_000, 50_000), counters(950_000, 5_000));
+    let found = |tried: &[search::Trials<'_>]| {
         let found = search::found(&rules, 0.0, tried).unwrap();
         (found.bound, found.pps)
     };
@@ -155,7 +164,7 @@ fn a_generator_that_falls_short_by_less_than_the_precision_bounds_nothing() {
 }
 
 #[test]
-fn one_disturbance_does_not_decide_where_there_are_several_tries() {
+fn one_disturbed_try_does_not_decide() {
     let mut far = 0;
     for seed in 0..50 {
         let random = fastrand::Rng::with_seed(seed);
@@ -169,7 +178,7 @@ fn one_disturbance_does_not_decide_where_there_are_several_tries() {
 }
 
 #[test]
-fn where_most_trials_are_disturbed_a_part_that_may_pass_finds_the_rate_all_the_same() {
+fn pass_fraction_tolerates_disturbed_trials() {
     let mut far = 0;
     for seed in 0..50 {
         let random = fastrand::Rng::with_seed(seed);
@@ -184,14 +193,14 @@ fn where_most_trials_are_disturbed_a_part_that_may_pass_finds_the_rate_all_the_s
 }
 
 #[test]
-fn how_many_must_pass_follows_from_the_part() {
+fn required_passes_follow_from_the_fraction() {
     let enough = |most, agree| Tries::of(most, agree).enough;
     assert_eq!([1, 2, 3, 4, 5].map(|most| enough(most, 0.5)), [1, 2, 2, 3, 3]);
     assert_eq!([0.0, 0.25, 0.99, 1.0].map(|agree| enough(10, agree)), [1, 3, 10, 10]);
 }
 
 #[test]
-fn loss_goes_down_in_tens_until_two_rates_lose_nothing() {
+fn loss_test_steps_down_until_two_rates_lose_nothing() {
     let rows = round(&plan(&[Test::Loss]), &mut Model::new(7.5e6, 10e6)).loss;
     assert_eq!(rows.iter().map(|row| row.percent).collect::<Vec<_>>(), [100.0, 90.0, 80.0, 70.0, 60.0]);
     assert!((rows[0].loss - 0.25).abs() < 1e-6 && rows[3].loss == 0.0, "{rows:?}");
@@ -200,7 +209,7 @@ fn loss_goes_down_in_tens_until_two_rates_lose_nothing() {
 }
 
 #[test]
-fn the_longest_burst_is_what_the_switch_holds() {
+fn longest_burst_equals_the_buffer_of_the_switch() {
     for holds in [1000, 1, 300_000] {
         let mut model = Model { holds, ..Model::new(1e6, 1e6) };
         let row = round(&plan(&[Test::BackToBack]), &mut model).back_to_back.unwrap();
@@ -213,14 +222,15 @@ fn the_longest_burst_is_what_the_switch_holds() {
 }
 
 #[test]
-fn a_burst_that_had_to_wait_has_failed() {
-    let seen = Seen { seconds: 1.0, sent: 64, received: 64, waits: 1, ..Seen::default() };
+fn delayed_burst_fails() {
+    let counters =
+        TrialCounters { seconds: 1.0, sent: 64, received: 64, waits: 1, ..TrialCounters::default() };
     let rules = burst::Rules { longest: 64, precision: 0.01, tries: Tries::of(1, 0.5) };
-    assert_eq!(burst::found(&rules, &[(64, &seen)]).unwrap().above, Some(64));
+    assert_eq!(burst::found(&rules, &[(64, &counters)]).unwrap().above, Some(64));
 }
 
 #[test]
-fn latency_is_taken_at_parts_of_the_throughput_without_loss() {
+fn latency_is_measured_at_fractions_of_the_ndr() {
     let round = round(&plan(&ALL), &mut Model::new(1e6, 10e6));
     let ndr = round.ndr.unwrap().pps;
     let asked: Vec<f64> = round.latency.iter().map(|row| row.asked_pps / ndr).collect();
@@ -229,18 +239,18 @@ fn latency_is_taken_at_parts_of_the_throughput_without_loss() {
 }
 
 #[test]
-fn a_load_that_the_generator_just_managed_once_has_not_passed() {
+fn load_reached_once_by_the_generator_does_not_pass() {
     let rules = search::Rules { ceiling: 1e6, of_generator: true, precision: 0.01, tries: Tries::of(3, 0.5) };
-    let seen = |late| Seen {
+    let counters = |late| TrialCounters {
         seconds: 1.0,
         sent: 1_000_000 - late,
         late,
         received: 1_000_000 - late,
-        ..Seen::default()
+        ..TrialCounters::default()
     };
-    let (whole, short) = (seen(0), seen(50_000));
-    let tries = |seen: &[&Seen]| {
-        let tried: Vec<_> = seen.iter().map(|seen| (1e6, *seen)).collect();
+    let (whole, short) = (counters(0), counters(50_000));
+    let tries = |counters: &[&TrialCounters]| {
+        let tried: Vec<_> = counters.iter().map(|counters| (1e6, *counters)).collect();
         search::found(&rules, 0.0, &tried).map(|found| (found.pps, found.bound))
     };
     assert_eq!(tries(&[&whole, &short]), None, "the third decides");
@@ -249,18 +259,18 @@ fn a_load_that_the_generator_just_managed_once_has_not_passed() {
 }
 
 #[test]
-fn a_generator_at_its_limit_does_not_time_the_switch() {
+fn latency_is_not_measured_at_the_generator_limit() {
     let plan = Plan { tries: 3, ..plan(&ALL) };
-    let (mut course, mut model, mut stalls) = (Course::new(plan), Model::new(20e6, 10e6), 2);
-    while let Some(step) = course.next() {
-        let mut seen = model.answer(&step);
-        if step.doing == Doing::Latency(100.0) && stalls > 0 {
+    let (mut test_run, mut model, mut stalls) = (TestRun::new(plan), Model::new(20e6, 10e6), 2);
+    while let Some(step) = test_run.next() {
+        let mut counters = model.answer(&step);
+        if step.purpose == Purpose::Latency(100.0) && stalls > 0 {
             stalls -= 1;
-            seen.late = seen.sent / 10;
+            counters.late = counters.sent / 10;
         }
-        course.take(step, seen);
+        test_run.take(step, counters);
     }
-    let results = results(&course);
+    let results = results(&test_run);
     let (size, ndr) = (&results.sizes[0], results.sizes[0].rounds[0].ndr.unwrap());
     assert_eq!(ndr.bound, Bound::Generator);
     let rows = &size.rounds[0].latency;
@@ -276,72 +286,74 @@ fn a_generator_at_its_limit_does_not_time_the_switch() {
 #[test]
 fn loss_below_the_ndr_is_reported_as_noise() {
     for lossy in [false, true] {
-        let (mut course, mut model) = (Course::new(plan(&ALL)), Model::new(1e6, 10e6));
-        while let Some(step) = course.next() {
-            let mut seen = model.answer(&step);
-            if lossy && step.doing == Doing::Latency(50.0) {
-                seen.received -= seen.received / 100;
+        let (mut test_run, mut model) = (TestRun::new(plan(&ALL)), Model::new(1e6, 10e6));
+        while let Some(step) = test_run.next() {
+            let mut counters = model.answer(&step);
+            if lossy && step.purpose == Purpose::Latency(50.0) {
+                counters.received -= counters.received / 100;
             }
-            course.take(step, seen);
+            test_run.take(step, counters);
         }
-        let notes = results(&course).notes;
+        let notes = results(&test_run).notes;
         let noisy = notes.iter().filter(|note| note.contains("below the NDR of")).count();
         assert_eq!(noisy, usize::from(lossy), "{notes:?}");
     }
 }
 
 #[test]
-fn a_size_that_never_comes_back_is_left_out_and_told() {
+fn size_without_return_traffic_is_skipped_with_a_note() {
     let plan = Plan { sizes: vec![Sizes::Fixed(64), Sizes::Fixed(1518)], ..plan(&ALL) };
-    let (mut course, mut model) = (Course::new(plan), Model::new(1e6, 10e6));
-    while let Some(step) = course.next() {
-        let seen = match step {
-            Step { size: 1, doing: Doing::Probe, .. } => Seen { seconds: 0.2, sent: 200, ..Seen::default() },
+    let (mut test_run, mut model) = (TestRun::new(plan), Model::new(1e6, 10e6));
+    while let Some(step) = test_run.next() {
+        let counters = match step {
+            Step { size: 1, purpose: Purpose::Probe, .. } => {
+                TrialCounters { seconds: 0.2, sent: 200, ..TrialCounters::default() }
+            }
             _ => model.answer(&step),
         };
-        course.take(step, seen);
+        test_run.take(step, counters);
     }
-    let results = results(&course);
+    let results = results(&test_run);
     assert!(results.whole && !results.sizes[1].carried && results.sizes[0].carried);
     assert!(results.notes.iter().any(|note| note.starts_with("size 1518: no frame was forwarded")));
 }
 
 #[test]
-fn a_partial_result_is_the_sum_of_what_there_is() {
+fn partial_result_sums_completed_trials() {
     let (plan, mut model) = (Plan { rounds: 2, ..plan(&ALL) }, Model::new(1e6, 10e6));
-    let mut course = Course::new(plan);
+    let mut test_run = TestRun::new(plan);
     for _ in 0..8 {
-        let step = course.next().unwrap();
-        let (done, about) = course.progress();
+        let step = test_run.next().unwrap();
+        let (done, about) = test_run.progress();
         assert!(about > done, "{done} of {about}");
-        let seen = model.answer(&step);
-        course.take(step, seen);
+        let counters = model.answer(&step);
+        test_run.take(step, counters);
     }
-    let results = results(&course);
+    let results = results(&test_run);
     assert!(!results.whole && results.trials == 8 && results.sizes[0].rounds.len() == 1);
     assert!(!results.sizes[0].rounds[0].whole && results.sizes[0].rounds[0].ndr.is_some());
 }
 
 /// The results of the first trials of a plan.
 fn first_trials(plan: &Plan, model: &mut Model, trials: usize) -> Results {
-    let mut course = Course::new(plan.clone());
-    while let Some(step) = course.next().filter(|_| course.trials().len() < trials) {
-        let seen = model.answer(&step);
-        course.take(step, seen);
+    let mut test_run = TestRun::new(plan.clone());
+    while let Some(step) = test_run.next().filter(|_| test_run.trials().len() < trials) {
+        let counters = model.answer(&step);
+        test_run.take(step, counters);
     }
-    results(&course)
+    results(&test_run)
 }
 
 #[test]
-fn a_search_that_was_ended_is_marked_until_its_bounds_have_met() {
+fn interrupted_search_is_marked_until_complete() {
     let (plan, capacity) = (plan(&ALL), 3e6);
     let mut model = Model::new(capacity, 10e6);
     let whole = run(&plan, &mut model);
     let of = |wanted: fn(&Trial) -> bool| {
         whole.trials().iter().position(wanted).expect("there is one of each test")
     };
-    let searched = of(|trial| matches!(trial.step.doing, Doing::Latency(_)));
-    let bursts = of(|trial| trial.step.doing == Doing::BackToBack);
+    let searched = of(|trial| matches!(trial.step.purpose, Purpose::Latency(_)));
+    let bursts = of(|trial| trial.step.purpose == Purpose::BackToBack);
     for trials in 0..whole.trials().len() {
         let results = first_trials(&plan, &mut Model::new(capacity, 10e6), trials);
         let Some(round) = results.sizes[0].rounds.first() else { continue };
@@ -365,7 +377,7 @@ fn a_search_that_was_ended_is_marked_until_its_bounds_have_met() {
 }
 
 #[test]
-fn a_search_that_ended_at_nothing_says_that_there_is_no_latency() {
+fn search_ending_at_zero_reports_no_latency() {
     let mut model = Model { leaks: 0.001, ..Model::new(2e6, 10e6) };
     let found = results(&run(&plan(&ALL), &mut model));
     assert!(found.notes.iter().any(|note| note.contains("no NDR was found")), "{:?}", found.notes);
@@ -373,7 +385,7 @@ fn a_search_that_ended_at_nothing_says_that_there_is_no_latency() {
 }
 
 #[test]
-fn a_round_whose_search_was_ended_is_no_sample() {
+fn interrupted_round_is_no_sample() {
     let plan = Plan { rounds: 2, ..plan(&[Test::Throughput]) };
     let (mut model, one) = (Model::new(3e6, 10e6), Plan { rounds: 1, ..plan.clone() });
     let trials = run(&one, &mut model).trials().len();
@@ -401,9 +413,9 @@ fn header(plan: &Plan) -> Header {
 }
 
 /// A checkpoint file as a benchmark writes it.
-fn file(plan: &Plan, course: &Course) -> Vec<u8> {
+fn file(plan: &Plan, test_run: &TestRun) -> Vec<u8> {
     let mut bytes = serde_json::to_vec(&header(plan)).unwrap();
-    for trial in course.trials() {
+    for trial in test_run.trials() {
         bytes.push(b'\n');
         bytes.extend(serde_json::to_vec(trial).unwrap());
     }
@@ -412,7 +424,7 @@ fn file(plan: &Plan, course: &Course) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_kept_goes_on_wherever_it_was_cut() {
+fn truncated_checkpoint_resumes() {
     let plan = Plan { rounds: 2, tries: 3, ..plan(&ALL) };
     let whole = run(&plan, &mut Model::new(1_234_567.0, 10e6));
     let bytes = file(&plan, &whole);
@@ -420,21 +432,21 @@ fn what_was_kept_goes_on_wherever_it_was_cut() {
     for cut in (first + 1..=bytes.len()).step_by(97) {
         let kept = Checkpoint::read(&bytes[..cut]).unwrap();
         assert!(kept.whole <= cut);
-        let mut course = kept.course;
+        let mut test_run = kept.test_run;
         let mut model = Model::new(1_234_567.0, 10e6);
-        while let Some(step) = course.next() {
-            let seen = model.answer(&step);
-            course.take(step, seen);
+        while let Some(step) = test_run.next() {
+            let counters = model.answer(&step);
+            test_run.take(step, counters);
         }
-        assert_eq!(course.trials(), whole.trials());
+        assert_eq!(test_run.trials(), whole.trials());
     }
 }
 
 #[test]
-fn other_arguments_another_machine_and_other_files_are_refused() {
+fn foreign_checkpoint_is_rejected() {
     let plan = plan(&ALL);
-    let course = run(&plan, &mut Model::new(1e6, 10e6));
-    let bytes = file(&plan, &course);
+    let test_run = run(&plan, &mut Model::new(1e6, 10e6));
+    let bytes = file(&plan, &test_run);
     let kept = Checkpoint::read(&bytes).unwrap();
     kept.validate(&header(&plan)).unwrap();
     let other = Plan { trial: 2.0, loss: 0.1, ..plan.clone() };
@@ -457,28 +469,28 @@ fn other_arguments_another_machine_and_other_files_are_refused() {
 }
 
 #[test]
-fn a_file_goes_on_with_more_rounds_and_not_with_fewer() {
+fn checkpoint_resumes_with_more_rounds_only() {
     let one = plan(&ALL);
     let bytes = file(&one, &run(&one, &mut Model::new(1_234_567.0, 10e6)));
     let three = Plan { rounds: 3, ..plan(&ALL) };
     let kept = Checkpoint::read(&bytes).unwrap();
     kept.validate(&header(&three)).unwrap();
-    let before = kept.course.trials().len();
-    let mut course = kept.extended(&header(&three)).course;
+    let before = kept.test_run.trials().len();
+    let mut test_run = kept.extended(&header(&three)).test_run;
     let mut model = Model::new(1_234_567.0, 10e6);
-    while let Some(step) = course.next() {
+    while let Some(step) = test_run.next() {
         assert!(step.round > 0);
-        let seen = model.answer(&step);
-        course.take(step, seen);
+        let counters = model.answer(&step);
+        test_run.take(step, counters);
     }
-    assert_eq!((course.trials().len() > before, results(&course).sizes[0].rounds.len()), (true, 3));
-    let longer = file(&three, &course);
+    assert_eq!((test_run.trials().len() > before, results(&test_run).sizes[0].rounds.len()), (true, 3));
+    let longer = file(&three, &test_run);
     let told = Checkpoint::read(&longer).unwrap().validate(&header(&one)).unwrap_err().to_string();
     assert!(told.contains("rounds is 3 there and 1 here"), "{told}");
 }
 
 #[test]
-fn results_are_read_as_they_were_written() {
+fn results_round_trip() {
     let results = results(&run(&plan(&ALL), &mut Model::new(1e6, 10e6)));
     let text = serde_json::to_string(&results).unwrap();
     assert_eq!(serde_json::from_str::<Results>(&text).unwrap(), results);
@@ -488,22 +500,22 @@ fn results_are_read_as_they_were_written() {
 fn rounds(capacity: f64, seed: u64) -> Results {
     let plan = Plan { rounds: 8, ..plan(&[Test::Throughput]) };
     let mut random = fastrand::Rng::with_seed(seed);
-    let mut course = Course::new(plan);
+    let mut test_run = TestRun::new(plan);
     let mut model = Model::new(capacity, 10e6);
     let mut of = 0;
-    while let Some(step) = course.next() {
+    while let Some(step) = test_run.next() {
         if step.round != of {
             of = step.round;
             model.capacity = capacity * (0.98 + 0.04 * random.f64());
         }
-        let seen = model.answer(&step);
-        course.take(step, seen);
+        let counters = model.answer(&step);
+        test_run.take(step, counters);
     }
-    results(&course)
+    results(&test_run)
 }
 
 #[test]
-fn a_difference_beyond_chance_is_told_from_one_that_is_not() {
+fn significant_difference_is_detected() {
     let ndr = |a: &Results, b: &Results| {
         let comparison = compare(a, b).unwrap();
         comparison.figures.into_iter().find(|figure| figure.what == "NDR").unwrap()
@@ -531,7 +543,7 @@ fn results_of_other_topologies_and_sizes_are_not_compared() {
 }
 
 #[test]
-fn a_plan_is_judged_word_by_word() {
+fn plan_fields_are_validated() {
     let told = |plan: Plan| plan.validate().unwrap_err().to_string();
     let good = plan(&ALL);
     good.validate().unwrap();
@@ -547,15 +559,15 @@ fn a_plan_is_judged_word_by_word() {
 
 proptest! {
     #[test]
-    fn any_switch_and_any_generator_come_to_an_end(
+    fn search_terminates_for_any_switch_and_generator(
         capacity in 1.0..2e7f64, generator in 1e3..2e7f64, holds in 0..10_000_000u64, disturbed in 0..100u32,
         leaks in 0.0..0.5f64, tries in 1..4u32, seed: u64,
     ) {
         let random = fastrand::Rng::with_seed(seed);
         let mut model = Model { holds, disturbed, leaks, random, ..Model::new(capacity, generator) };
         let plan = Plan { tries, ..plan(&ALL) };
-        let course = run(&plan, &mut model);
-        let round = &results(&course).sizes[0].rounds[0];
+        let test_run = run(&plan, &mut model);
+        let round = &results(&test_run).sizes[0].rounds[0];
         if let Some(found) = round.ndr {
             prop_assert!(found.bound != Bound::Unfinished);
             prop_assert!(found.pps <= generator * 1.001 + 1.0);
@@ -564,7 +576,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_end_in_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let _ = Checkpoint::read(&bytes);
         let mut line = b"{\"kept\":".to_vec();
         line.extend(bytes);

@@ -174,7 +174,7 @@ impl Drop for Switch {
 /// Runs `work` on one CPU, in a separate thread, so that switches started elsewhere do not inherit the affinity.
 pub(crate) fn pinned<T: Send>(cpu: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let body = || {
-        measure::seats::pin(cpu)?;
+        measure::pinning::pin(cpu)?;
         work()
     };
     let ended = std::thread::scope(|scope| scope.spawn(body).join());

@@ -2,7 +2,7 @@
 
 use console::Diagnostic;
 use rfc2544::checkpoint::{Checkpoint, CheckpointError, Header};
-use rfc2544::{Course, Environment, Trial};
+use rfc2544::{Environment, TestRun, Trial};
 use serde::Serialize;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ pub(super) struct CheckpointWriter {
 pub(super) fn open(
     path: &Path,
     header: &Header,
-) -> Result<(CheckpointWriter, Course, Environment), Diagnostic> {
+) -> Result<(CheckpointWriter, TestRun, Environment), Diagnostic> {
     let place = || format!("--keep {}", path.display());
     let unusable =
         |error: io::Error| Diagnostic::bad(place(), error, "name a file that you may read and write");
@@ -27,7 +27,7 @@ pub(super) fn open(
         let file = File::create_new(path).map_err(unusable)?;
         let mut writer = CheckpointWriter { path: path.to_owned(), file };
         writer.write(header)?;
-        return Ok((writer, Course::new(header.plan.clone()), header.environment.clone()));
+        return Ok((writer, TestRun::new(header.plan.clone()), header.environment.clone()));
     }
     let bytes = fs::read(path).map_err(unusable)?;
     let kept = Checkpoint::read(&bytes).and_then(|kept| kept.validate(header).map(|()| kept));
@@ -35,12 +35,12 @@ pub(super) fn open(
     if kept.header.plan.rounds < header.plan.rounds {
         let kept = kept.extended(header);
         let writer = rewritten(path, &kept)?;
-        return Ok((writer, kept.course, kept.header.environment));
+        return Ok((writer, kept.test_run, kept.header.environment));
     }
     let file = File::options().append(true).open(path).map_err(unusable)?;
     // An incomplete last line is truncated.
     file.set_len(kept.whole as u64).map_err(unusable)?;
-    Ok((CheckpointWriter { path: path.to_owned(), file }, kept.course, kept.header.environment))
+    Ok((CheckpointWriter { path: path.to_owned(), file }, kept.test_run, kept.header.environment))
 }
 
 /// Rewrites the file with another header. The old file is replaced only once the new one is complete.
@@ -54,7 +54,7 @@ fn rewritten(path: &Path, kept: &Checkpoint) -> Result<CheckpointWriter, Diagnos
     };
     let mut writer = CheckpointWriter { path: next.clone(), file: File::create(&next).map_err(failed)? };
     writer.write(&kept.header)?;
-    kept.course.trials().iter().try_for_each(|trial| writer.write(trial))?;
+    kept.test_run.trials().iter().try_for_each(|trial| writer.write(trial))?;
     fs::rename(&next, path).map_err(failed)?;
     Ok(CheckpointWriter { path: path.to_owned(), ..writer })
 }

@@ -1,7 +1,7 @@
 //! Peers of the generator's and the guest's ports. They are ports of our own switch, configured or derived from the
 //! peer's settings.
 
-use crate::commands::generate::input::judged_ports;
+use crate::commands::generate::input::validated_ports;
 use crate::settings::kinds::socket::SocketSettings;
 use crate::settings::kinds::{PortKind, vhost_user};
 use crate::settings::topology::PortSettings;
@@ -19,7 +19,7 @@ pub(super) fn socket_port(name: &str, bridge: &str, kind: &str, socket: &str, mo
 /// A configured port of our switch.
 pub(super) fn own_port(keys: &Map<String, Value>, n: usize) -> Result<PortSettings, Diagnostic> {
     let place = || format!("--switch-port {}", n + 1);
-    let validated = judged_ports(vec![keys.clone()]);
+    let validated = validated_ports(vec![keys.clone()]);
     let validated = validated.map_err(|error| {
         Diagnostic::bad(place(), format!("{error:#}"), "write it as in a [[port]] section")
     })?;
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn opposite_ports_have_the_other_socket_mode() {
         let keys = keys("kind=memif,socket=/tmp/x.sock,mode=client,id=3").unwrap();
-        let port = judged_ports(vec![keys]).unwrap().remove(0);
+        let port = validated_ports(vec![keys]).unwrap().remove(0);
         let PortKind::Memif(other) = mirrored(&port).unwrap().kind else { panic!("another kind") };
         assert_eq!((other.socket.mode, other.id), (Mode::Server, 3));
     }

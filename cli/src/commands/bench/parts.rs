@@ -8,7 +8,7 @@ use super::opposite::{mirrored, own_port, socket_port};
 use super::subject::Switch;
 use super::workers::{validated, worker};
 use crate::args::bench_options::{BenchOptions, Listener, OwnGuest};
-use crate::commands::generate::input::{judged_ports, keys};
+use crate::commands::generate::input::{keys, validated_ports};
 use crate::settings::section;
 use crate::settings::topology::PortSettings;
 use console::Diagnostic;
@@ -155,7 +155,7 @@ impl Parts<'_> {
             let keys = json!({ "name": name, "kind": "virtio-user", "socket": socket, "mode": mode });
             keys.as_object().cloned().unwrap_or_default()
         };
-        judged_ports(["c", "d"].into_iter().zip(&sockets).map(port).collect())
+        validated_ports(["c", "d"].into_iter().zip(&sockets).map(port).collect())
     }
 
     /// Whether the guest creates its sockets.

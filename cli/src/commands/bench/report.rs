@@ -22,7 +22,7 @@ fn mega(figure: Option<Figure>, times: f64, digits: usize) -> String {
 
 /// [`mega`], with a remark if the search was not finished.
 fn searched(figure: Option<Figure>, times: f64, digits: usize) -> String {
-    mega(figure, times, digits) + figure.map_or("", |figure| figure.remark())
+    mega(figure, times, digits) + figure.map_or("", |figure| figure.suffix())
 }
 
 fn throughput(results: &Results) -> Option<String> {

@@ -12,7 +12,7 @@ use console::{Diagnostic, KeepArgs};
 use rfc2544::checkpoint::Header;
 use rfc2544::environment;
 use rfc2544::page::bench_page;
-use rfc2544::{Course, Doing, Offer, Results, Step};
+use rfc2544::{Load, Purpose, Results, Step, TestRun};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -32,7 +32,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<()> {
             let (writer, course, environment) = checkpoint::open(path, &header)?;
             (Some(writer), course, environment)
         }
-        None => (None, Course::new(job.plan.clone()), here),
+        None => (None, TestRun::new(job.plan.clone()), here),
     };
     let stopped = trials(&job, &mut course, writer.as_mut())?;
     let mut results = Results::of(&course, job.setup.clone(), environment);
@@ -89,7 +89,7 @@ fn read(path: &Path) -> Result<BenchOptions, Diagnostic> {
 /// Runs the missing trials. Returns why it ended early, if it did.
 fn trials(
     job: &Job,
-    course: &mut Course,
+    course: &mut TestRun,
     mut writer: Option<&mut CheckpointWriter>,
 ) -> anyhow::Result<Option<Stop>> {
     let before = course.trials().len();
@@ -111,7 +111,7 @@ fn trials(
 
 fn in_turn(
     job: &Job,
-    course: &mut Course,
+    course: &mut TestRun,
     writer: &mut Option<&mut CheckpointWriter>,
     progress: &mut Progress,
     ending: Arc<AtomicBool>,
@@ -133,24 +133,24 @@ fn in_turn(
 
 /// Name of a step in the progress display.
 fn name(job: &Job, step: &Step) -> String {
-    let what = match step.doing {
-        Doing::Wire => "own wire".to_owned(),
-        Doing::Probe => "connectivity".to_owned(),
-        Doing::Throughput => "throughput".to_owned(),
-        Doing::Latency(load) => format!("latency at {load} %"),
-        Doing::Loss(percent) => format!("loss at {percent} %"),
-        Doing::BackToBack => "back-to-back".to_owned(),
+    let what = match step.purpose {
+        Purpose::Loopback => "own wire".to_owned(),
+        Purpose::Probe => "connectivity".to_owned(),
+        Purpose::Throughput => "throughput".to_owned(),
+        Purpose::Latency(load) => format!("latency at {load} %"),
+        Purpose::Loss(percent) => format!("loss at {percent} %"),
+        Purpose::BackToBack => "back-to-back".to_owned(),
     };
-    let offer = match step.offer {
-        Offer::Unlimited => String::new(),
-        Offer::Rate(rate) => format!(", {:.3} Mpps", rate / 1e6),
-        Offer::Burst(frames) => format!(", {frames} frames"),
+    let offer = match step.load {
+        Load::Unlimited => String::new(),
+        Load::Rate(rate) => format!(", {:.3} Mpps", rate / 1e6),
+        Load::Burst(frames) => format!(", {frames} frames"),
     };
     let round = if job.plan.rounds > 1 { format!("round {}, ", step.round + 1) } else { String::new() };
     format!("{round}size {}: {what}{offer}", job.plan.sizes[step.size])
 }
 
-fn ended(course: &Course, keep: &KeepArgs) -> Diagnostic {
+fn ended(course: &TestRun, keep: &KeepArgs) -> Diagnostic {
     let (done, about) = course.progress();
     keep.interrupted("linerate bench", format_args!("{done} of about {about} trials"))
 }

@@ -12,7 +12,7 @@ use super::subject::Switch;
 use super::validate;
 use super::workers::workers;
 use crate::args::bench_options::{BenchOptions, Listener, OwnGuest};
-use crate::commands::generate::input::{described, judged_ports, keys, wrong_stream};
+use crate::commands::generate::input::{described, keys, validated_ports, wrong_stream};
 use crate::settings::topology::PortSettings;
 use console::Diagnostic;
 use generator::Description;
@@ -130,7 +130,7 @@ fn ports(
             let reason = format!("there are {} ports, and {} has {wanted}", given.len(), topology.name());
             return Err(Diagnostic::bad("--port", reason, "name as many, or none").into());
         }
-        return judged_ports(given);
+        return validated_ports(given);
     }
     if matches!(switch, Switch::Inline) {
         return Ok(Vec::new());
@@ -153,5 +153,5 @@ fn ports(
             json!({ "name": name, "kind": "virtio-user", "socket": folder.socket(name), "mode": mode });
         keys.as_object().cloned().unwrap_or_default()
     };
-    judged_ports(["a", "b"][..wanted].iter().map(|name| port(name)).collect())
+    validated_ports(["a", "b"][..wanted].iter().map(|name| port(name)).collect())
 }

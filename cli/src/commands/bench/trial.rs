@@ -13,9 +13,9 @@ use console::Diagnostic;
 use generator::Description;
 use generator::meter::Summary;
 use generator::rate::Rate;
-use generator::rig::{Beside, Ends, Outcome, Phase, Progress, Rig, RigError, Timing};
+use generator::rig::{InlineWork, Outcome, Phase, Progress, Rig, RigError, RigPorts, Timing};
 use generator::schedule::Pace;
-use rfc2544::{Doing, Offer, Seen, Step};
+use rfc2544::{Load, Purpose, Step, TrialCounters};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// Warm-up: share of the trial, minimum and maximum.
 const WARM_UP: (f64, Duration, Duration) = (0.1, Duration::from_millis(20), Duration::from_millis(500));
 /// Maximum duration of a baseline trial over loopback, in seconds.
-const FLOOR: f64 = 0.3;
+const BASELINE_SECONDS: f64 = 0.3;
 /// Number of trials that measure the generator's ceiling.
 const WIRES: u32 = 3;
 /// A slow trial: frames per second, and seconds.
@@ -47,7 +47,7 @@ impl From<Diagnostic> for Stop {
 /// All running components.
 pub(super) struct Bed<'a> {
     job: &'a Job,
-    ends: Option<Ends>,
+    ends: Option<RigPorts>,
     children: Vec<Running>,
     ending: Arc<AtomicBool>,
     /// A frame size that the switch has forwarded.
@@ -62,7 +62,7 @@ impl<'a> Bed<'a> {
         if let Some(start) = &job.switch {
             bed.children.push(Running::start(start, job.folder.path())?);
         }
-        ends.beside = bed.guest()?.or(ends.beside);
+        ends.inline_work = bed.guest()?.or(ends.inline_work);
         // Pinned only now, because children inherit the affinity.
         crate::commands::cpu::pin(job.cpus.generator)?;
         let opened = ends.open(job.timeout, &mut |_| bed.goes_on());
@@ -74,7 +74,7 @@ impl<'a> Bed<'a> {
     }
 
     /// Starts the guest. Returns its component in the generator's thread, if any.
-    fn guest(&mut self) -> Result<Option<Beside>, Stop> {
+    fn guest(&mut self) -> Result<Option<InlineWork>, Stop> {
         let job = self.job;
         Ok(match &job.guest {
             None => None,
@@ -121,11 +121,11 @@ impl<'a> Bed<'a> {
     }
 
     /// Executes a step.
-    pub(super) fn run(&mut self, step: &Step) -> Result<Seen, Stop> {
+    pub(super) fn run(&mut self, step: &Step) -> Result<TrialCounters, Stop> {
         let timing = self.timing(step);
-        match step.doing {
-            Doing::Wire => self.ceiling(step.size, timing),
-            Doing::Probe => self.probe(step.size, timing),
+        match step.purpose {
+            Purpose::Loopback => self.ceiling(step.size, timing),
+            Purpose::Probe => self.probe(step.size, timing),
             _ => self.counted(step, timing),
         }
     }
@@ -134,10 +134,10 @@ impl<'a> Bed<'a> {
         let duration = Duration::from_secs_f64(step.seconds);
         let (part, least, most) = WARM_UP;
         let warm_up = duration.mul_f64(part).clamp(least, most);
-        let (rate, pace, warm_up) = match step.offer {
-            Offer::Unlimited => (Rate::Unlimited, Pace::Constant, warm_up),
-            Offer::Rate(rate) => (Rate::Frames(rate), Pace::Constant, warm_up),
-            Offer::Burst(frames) => {
+        let (rate, pace, warm_up) = match step.load {
+            Load::Unlimited => (Rate::Unlimited, Pace::Constant, warm_up),
+            Load::Rate(rate) => (Rate::Frames(rate), Pace::Constant, warm_up),
+            Load::Burst(frames) => {
                 // The interval exceeds the trial, so there is a single burst.
                 let rate = frames as f64 / (2.0 * step.seconds);
                 (Rate::Frames(rate), Pace::Burst(frames.min(u64::from(u32::MAX)) as u32), Duration::ZERO)
@@ -152,23 +152,23 @@ impl<'a> Bed<'a> {
     }
 
     /// The maximum rate of the generator: the best of several trials, because disturbances only reduce it.
-    fn ceiling(&mut self, size: usize, timing: Timing) -> Result<Seen, Stop> {
+    fn ceiling(&mut self, size: usize, timing: Timing) -> Result<TrialCounters, Stop> {
         let mut best = self.wire(size, timing)?;
         for _ in 1..WIRES {
             let seen = self.wire(size, timing)?;
             best = if seen.received_pps() > best.received_pps() { seen } else { best };
         }
-        Ok(Seen { delays: None, ..best })
+        Ok(TrialCounters { delays: None, ..best })
     }
 
     /// Runs the generator over its own loopback.
-    fn wire(&mut self, size: usize, timing: Timing) -> Result<Seen, Stop> {
+    fn wire(&mut self, size: usize, timing: Timing) -> Result<TrialCounters, Stop> {
         let of = |ending: &AtomicBool| -> Result<Outcome, RigError> {
-            Rig::new(Ends::wire()?, &self.stream(size), timing, key())?
+            Rig::new(RigPorts::wire()?, &self.stream(size), timing, key())?
                 .run(&mut |_| !ending.load(Ordering::Relaxed))
         };
         let outcome = of(&self.ending).map_err(|error| self.own_wire(&error))?;
-        if outcome.interrupted { Err(Stop::Asked) } else { Ok(Seen::of(&outcome, true)) }
+        if outcome.interrupted { Err(Stop::Asked) } else { Ok(TrialCounters::of(&outcome, true)) }
     }
 
     fn own_wire(&self, error: &RigError) -> Stop {
@@ -180,7 +180,7 @@ impl<'a> Bed<'a> {
     }
 
     /// Runs a trial through the switch, over the open ports.
-    fn through(&mut self, size: usize, timing: Timing, delays: bool) -> Result<Seen, Stop> {
+    fn through(&mut self, size: usize, timing: Timing, delays: bool) -> Result<TrialCounters, Stop> {
         let Some(ends) = self.ends.take() else { return Err(self.why(None, "its ports were removed")) };
         let rig = Rig::new(ends, &self.stream(size), timing, key());
         let rig = rig.map_err(|error| self.why(Some(&error), ""))?;
@@ -192,7 +192,7 @@ impl<'a> Bed<'a> {
         match outcome {
             Ok(outcome) if !outcome.interrupted => {
                 // If a child ended while the last frames were in transit, they were not all forwarded.
-                if self.goes_on() { Ok(Seen::of(&outcome, delays)) } else { Err(self.why(None, "")) }
+                if self.goes_on() { Ok(TrialCounters::of(&outcome, delays)) } else { Err(self.why(None, "")) }
             }
             Ok(_) => Err(self.why(None, "it was ended")),
             Err(error) => Err(self.why(Some(&error), "")),
@@ -200,8 +200,8 @@ impl<'a> Bed<'a> {
     }
 
     /// Runs a trial that counts.
-    fn counted(&mut self, step: &Step, timing: Timing) -> Result<Seen, Stop> {
-        let delays = matches!(step.doing, Doing::Latency(_));
+    fn counted(&mut self, step: &Step, timing: Timing) -> Result<TrialCounters, Stop> {
+        let delays = matches!(step.purpose, Purpose::Latency(_));
         let mut seen = self.through(step.size, timing, delays)?;
         if seen.received == 0 {
             self.carries(step.size)?;
@@ -214,14 +214,14 @@ impl<'a> Bed<'a> {
 
     /// Latency of the same load over the generator's loopback.
     fn baseline(&mut self, step: &Step, timing: Timing) -> Result<Option<Summary>, Stop> {
-        let duration = Duration::from_secs_f64(step.seconds.min(FLOOR));
+        let duration = Duration::from_secs_f64(step.seconds.min(BASELINE_SECONDS));
         let seen = self.wire(step.size, Timing { duration, ..timing })?;
         Ok(seen.delays.map(|delays| delays.latency_ns).filter(|latency| latency.count > 0))
     }
 
     /// Tests whether frames of a size are forwarded. If none are, that is a result only if another size is still
     /// forwarded.
-    fn probe(&mut self, size: usize, timing: Timing) -> Result<Seen, Stop> {
+    fn probe(&mut self, size: usize, timing: Timing) -> Result<TrialCounters, Stop> {
         let seen = self.patiently(size, timing)?;
         if seen.received > 0 {
             self.good = Some(size);
@@ -236,8 +236,8 @@ impl<'a> Bed<'a> {
     /// Checks that frames of this size, which were forwarded before, still are.
     fn carries(&mut self, size: usize) -> Result<(), Stop> {
         let (rate, seconds) = SLOW;
-        let offer = Offer::Rate(rate);
-        let timing = self.timing(&Step { round: 0, size, doing: Doing::Probe, offer, seconds });
+        let load = Load::Rate(rate);
+        let timing = self.timing(&Step { round: 0, size, purpose: Purpose::Probe, load, seconds });
         let seen = self.patiently(size, timing)?;
         if seen.received > 0 { Ok(()) } else { Err(self.carries_nothing()) }
     }
@@ -249,7 +249,7 @@ impl<'a> Bed<'a> {
     }
 
     /// Repeats slow trials until a frame comes back. Returns the last one.
-    fn patiently(&mut self, size: usize, timing: Timing) -> Result<Seen, Stop> {
+    fn patiently(&mut self, size: usize, timing: Timing) -> Result<TrialCounters, Stop> {
         let began = Instant::now();
         loop {
             let seen = self.through(size, timing, false)?;

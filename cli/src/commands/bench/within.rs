@@ -10,18 +10,18 @@ use bridge::{BridgeConfig, PortConfig};
 use clap::Parser;
 use console::Diagnostic;
 use engine::{Engine, EngineConfig, Rss, WorkerConfig};
-use generator::rig::{Beside, Ends};
+use generator::rig::{InlineWork, RigPorts};
 use std::fmt::Display;
 
 const REMEDY: &str = "free memory or descriptors, and try again";
 
 /// The generator's ends of an inline switch.
-pub(super) fn switch() -> Result<Ends, Diagnostic> {
+pub(super) fn switch() -> Result<RigPorts, Diagnostic> {
     generator::rig::inline().map_err(|error| Diagnostic::failed("the switch", error, REMEDY))
 }
 
 /// A guest that bridges these ports.
-pub(super) fn guest(ports: &[PortSettings]) -> Result<Beside, Diagnostic> {
+pub(super) fn guest(ports: &[PortSettings]) -> Result<InlineWork, Diagnostic> {
     let switch = Switch::new(ports.len());
     switch.add_bridge("guest", BridgeConfig::default()).map_err(failed)?;
     let workers = vec![WorkerConfig::default()];
@@ -33,7 +33,7 @@ pub(super) fn guest(ports: &[PortSettings]) -> Result<Beside, Diagnostic> {
         switch.add_port(id, "guest", &PortConfig::default()).map_err(failed)?;
         engine.add_reserved(id, control).map_err(failed)?;
     }
-    Ok(Beside::new(move || {
+    Ok(InlineWork::new(move || {
         // Moves the engine into the closure: it must live while a worker forwards.
         let _ = &engine;
         for worker in &mut inline {
@@ -53,9 +53,9 @@ pub(super) fn reflector(words: &[String]) -> Result<Inside, Diagnostic> {
 
 /// Runs this guest in each iteration of the generator. If its back end corrupts a ring, the error is reported and the
 /// guest ends.
-pub(super) fn turns_of(guest: Inside) -> Beside {
+pub(super) fn turns_of(guest: Inside) -> InlineWork {
     let mut guest = Some(guest);
-    Beside::new(move || {
+    InlineWork::new(move || {
         if let Some(Err(error)) = guest.as_mut().map(Inside::step) {
             console::aside(&error.to_string());
             guest = None;

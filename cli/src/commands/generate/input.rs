@@ -206,11 +206,11 @@ fn ports(args: &GenArgs, of_file: Vec<Map<String, Value>>) -> anyhow::Result<Vec
         let remedy = "add --port kind=...,... or a [[port]] section for each";
         return Err(Diagnostic::bad("the ports", reason, remedy).into());
     }
-    judged_ports(given)
+    validated_ports(given)
 }
 
 /// Validates the ports of a generator: the transmitting port, and the receiving port if different.
-pub(crate) fn judged_ports(given: Vec<Map<String, Value>>) -> anyhow::Result<Vec<PortSettings>> {
+pub(crate) fn validated_ports(given: Vec<Map<String, Value>>) -> anyhow::Result<Vec<PortSettings>> {
     let mut topology = Topology {
         switch: SwitchSettings::default(),
         model: crate::settings::model::ModelSettings::default(),

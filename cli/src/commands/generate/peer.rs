@@ -2,7 +2,7 @@
 
 use crate::settings::kinds::PortKind;
 use crate::settings::kinds::socket::{Mode, SocketSettings};
-use port::stream::Site;
+use port::stream::SocketAddress;
 use std::io::{Error, ErrorKind};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -20,8 +20,8 @@ pub(super) fn unreachable(kind: &PortKind) -> Option<(Error, &'static str)> {
         PortKind::VirtioUser(own) => socket(&own.socket)?,
         PortKind::Memif(own) => socket(&own.socket)?,
         PortKind::Stream(own) if own.mode == Mode::Client => match own.site() {
-            Site::Tcp(address) => TcpStream::connect_timeout(&address, TIMEOUT).err()?,
-            Site::Unix(path) | Site::Packets(path) => UnixStream::connect(path).err()?,
+            SocketAddress::Tcp(address) => TcpStream::connect_timeout(&address, TIMEOUT).err()?,
+            SocketAddress::Unix(path) | SocketAddress::Packets(path) => UnixStream::connect(path).err()?,
         },
         _ => return None,
     };

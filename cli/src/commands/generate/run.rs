@@ -9,7 +9,7 @@ use crate::settings::topology::PortSettings;
 use console::Diagnostic;
 use generator::Description;
 use generator::rate::Rate;
-use generator::rig::{Ends, Outcome, Phase, Progress, Rig, RigError, Side, Timing};
+use generator::rig::{Outcome, Phase, Progress, Rig, RigError, RigPort, RigPorts, Timing};
 use indicatif::ProgressBar;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -62,15 +62,15 @@ pub(crate) fn key() -> u32 {
 }
 
 /// Creates the ports without opening them.
-pub(crate) fn ends(ports: &[PortSettings]) -> Result<Ends, Diagnostic> {
+pub(crate) fn ends(ports: &[PortSettings]) -> Result<RigPorts, Diagnostic> {
     let side = |port: &PortSettings| {
         let control = open::open(port)?;
-        Ok::<_, Diagnostic>(Side::new(&port.name, control))
+        Ok::<_, Diagnostic>(RigPort::new(&port.name, control))
     };
     let Some((first, others)) = ports.split_first() else {
         return Err(Diagnostic::bad("the ports", "no port is given", "add --port kind=...,..."));
     };
-    Ok(Ends { send: side(first)?, receive: others.first().map(side).transpose()?, beside: None })
+    Ok(RigPorts { send: side(first)?, receive: others.first().map(side).transpose()?, inline_work: None })
 }
 
 /// Error for a port that did not become ready because its peer process cannot be reached.
@@ -102,7 +102,7 @@ fn baseline(
     ending: &AtomicBool,
 ) -> Option<LoopbackBaseline> {
     let of = |streams: &[Description], timing: Timing| -> Result<Outcome, RigError> {
-        Rig::new(Ends::wire()?, streams, timing, key)?.run(&mut |_| !ending.load(Ordering::Relaxed))
+        Rig::new(RigPorts::wire()?, streams, timing, key)?.run(&mut |_| !ending.load(Ordering::Relaxed))
     };
     let short = |longest: Duration| timing.duration.min(longest);
     let at_rate = Timing { duration: short(BASELINE_AT_RATE), warm_up: WARM_UP, ..*timing };

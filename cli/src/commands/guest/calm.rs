@@ -3,14 +3,14 @@
 //! cost of a turn of each and are reported.
 
 use crate::args::guest::GuestArgs;
-use crate::commands::generate::input::judged_ports;
+use crate::commands::generate::input::validated_ports;
 use crate::commands::generate::{ends, key};
 use console::Diagnostic;
 use generator::Description;
 use generator::rate::Rate;
-use generator::rig::{Beside, Ends, Outcome, Rig, RigError, Timing, settle};
+use generator::rig::{InlineWork, Outcome, Rig, RigError, RigPorts, Timing, settle};
 use generator::schedule::Pace;
-use guest::hostile::{Account, Squad, Turns};
+use guest::hostile::{AttackGroup, DeviceCounts, TimedGroup};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -79,8 +79,8 @@ pub(super) struct Reading {
 }
 
 /// Chains sent, connections closed and foreign frames so far.
-fn counts(turns: &Turns) -> [u64; 3] {
-    turns.accounts().iter().fold([0; 3], |[sent, refused, foreign], account| {
+fn counts(turns: &TimedGroup) -> [u64; 3] {
+    turns.device_counts().iter().fold([0; 3], |[sent, refused, foreign], account| {
         [sent + account.counts.sent, refused + account.refused, foreign + account.counts.foreign]
     })
 }
@@ -88,16 +88,16 @@ fn counts(turns: &Turns) -> [u64; 3] {
 /// Runs both phases beside the attack.
 pub(super) fn run(
     args: &GuestArgs,
-    squad: Squad,
+    group: AttackGroup,
     ending: &Arc<AtomicBool>,
-) -> anyhow::Result<(Vec<Account>, Calm)> {
+) -> anyhow::Result<(Vec<DeviceCounts>, Calm)> {
     settle();
-    let turns = Arc::new(Mutex::new(Turns::new(squad)));
+    let turns = Arc::new(Mutex::new(TimedGroup::new(group)));
     let mut ends = calm_ends(args)?;
     // A bridge learns an address at the first port that uses it, so the calm guests send before the attack begins.
     let begun = Arc::new(AtomicBool::new(false));
     let (own, begins) = (turns.clone(), begun.clone());
-    ends.beside = Some(Beside::new(move || {
+    ends.inline_work = Some(InlineWork::new(move || {
         if begins.load(Ordering::Relaxed) {
             locked(&own).turn();
         }
@@ -112,16 +112,16 @@ pub(super) fn run(
     let (ends, fast) = phase(ends, Rate::Unlimited, (Duration::ZERO, duration), &turns, ending)?;
     let (mut ends, paced) = phase(ends, args.attack.rate, (Duration::ZERO, duration), &turns, ending)?;
     ends.close();
-    let accounts = locked(&turns).accounts();
-    Ok((accounts, Calm { fast, paced }))
+    let device_counts = locked(&turns).device_counts();
+    Ok((device_counts, Calm { fast, paced }))
 }
 
 /// A panic within a turn ends the process before the lock is taken again.
-fn locked(turns: &Mutex<Turns>) -> MutexGuard<'_, Turns> {
+fn locked(turns: &Mutex<TimedGroup>) -> MutexGuard<'_, TimedGroup> {
     turns.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn calm_ends(args: &GuestArgs) -> anyhow::Result<Ends> {
+fn calm_ends(args: &GuestArgs) -> anyhow::Result<RigPorts> {
     let mode = if args.socket.connect.is_empty() { "server" } else { "client" };
     let port = |socket: &Path| {
         let keys = json!({
@@ -132,16 +132,16 @@ fn calm_ends(args: &GuestArgs) -> anyhow::Result<Ends> {
         anyhow::Ok(keys)
     };
     let ports = args.attack.calm.iter().map(|socket| port(socket)).collect::<Result<_, _>>()?;
-    Ok(ends(&judged_ports(ports)?)?)
+    Ok(ends(&validated_ports(ports)?)?)
 }
 
 fn phase(
-    ends: Ends,
+    ends: RigPorts,
     rate: Rate,
     (warm_up, duration): (Duration, Duration),
-    turns: &Mutex<Turns>,
+    turns: &Mutex<TimedGroup>,
     ending: &AtomicBool,
-) -> anyhow::Result<(Ends, Reading)> {
+) -> anyhow::Result<(RigPorts, Reading)> {
     let timing = Timing {
         rate,
         pace: Pace::Constant,
@@ -165,9 +165,9 @@ fn phase(
     Ok((ends, reading))
 }
 
-fn reading(outcome: &Outcome, turns: &Turns, before: [u64; 3], elapsed: Duration) -> Reading {
+fn reading(outcome: &Outcome, turns: &TimedGroup, before: [u64; 3], elapsed: Duration) -> Reading {
     let stream = outcome.streams.first().cloned().unwrap_or_default();
-    let ([sent, refused, foreign], shares) = (counts(turns), turns.shares());
+    let ([sent, refused, foreign], timing) = (counts(turns), turns.timing());
     let foreign = foreign - before[2];
     Reading {
         seconds: outcome.seconds,
@@ -180,14 +180,14 @@ fn reading(outcome: &Outcome, turns: &Turns, before: [u64; 3], elapsed: Duration
         p99_ns: stream.latency_ns.p99,
         max_ns: stream.latency_ns.max,
         longest_silence_ns: stream.longest_silence_ns,
-        longest_stall_ns: (shares.longest_stall * elapsed.as_nanos() as f64) as u64,
+        longest_stall_ns: (timing.longest_stall * elapsed.as_nanos() as f64) as u64,
         foreign,
         stolen: foreign.min(outcome.lost),
         strangers: outcome.untagged,
         attacker_sent: sent - before[0],
         attacker_refused: refused - before[1],
-        attacker_share: shares.attacker,
-        turns_per_second: shares.turns as f64 / elapsed.as_secs_f64().max(1e-9),
+        attacker_share: timing.attacker,
+        turns_per_second: timing.turns as f64 / elapsed.as_secs_f64().max(1e-9),
     }
 }
 

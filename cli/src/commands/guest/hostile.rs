@@ -5,7 +5,7 @@ use super::validate_size;
 use crate::args::guest::GuestArgs;
 use console::{Diagnostic, Span};
 use guest::GuestError;
-use guest::hostile::{Account, Attack, Orders, Socket, Squad, Target};
+use guest::hostile::{Attack, AttackConfig, AttackGroup, DeviceCounts, Socket, Target};
 use port::virtio_user::FrontEndListener;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -55,33 +55,33 @@ struct DeviceReport {
 /// Runs the attack until its duration is over or a signal arrives.
 pub(super) fn run(attack: &'static Attack, args: &GuestArgs, ending: &Arc<AtomicBool>) -> anyhow::Result<()> {
     validate(attack, args)?;
-    let mut squad = Squad::new(attack, &orders(args), sockets(args)?);
-    while !ending.load(Ordering::Relaxed) && !squad.is_ready().map_err(|error| failed(attack, &error))? {
+    let mut group = AttackGroup::new(attack, &orders(args), sockets(args)?);
+    while !ending.load(Ordering::Relaxed) && !group.is_ready().map_err(|error| failed(attack, &error))? {
         std::thread::sleep(POLL_INTERVAL);
     }
     let began = Instant::now();
-    let (accounts, calm) = if args.attack.calm.is_empty() {
-        alone(&mut squad, args.duration, ending);
-        (squad.accounts(), None)
+    let (device_counts, calm) = if args.attack.calm.is_empty() {
+        alone(&mut group, args.duration, ending);
+        (group.device_counts(), None)
     } else {
-        let (accounts, calm) = calm::run(args, squad, ending)?;
-        (accounts, Some(calm))
+        let (device_counts, calm) = calm::run(args, group, ending)?;
+        (device_counts, Some(calm))
     };
     let report = HostileReport {
         attack: attack.name,
         ring: args.ring.name(),
         seconds: began.elapsed().as_secs_f64(),
         cpu: args.cpu,
-        devices: accounts.into_iter().map(DeviceReport::from).collect(),
+        devices: device_counts.into_iter().map(DeviceReport::from).collect(),
         calm,
     };
     console::print(&report, args.output, text)
 }
 
-fn alone(squad: &mut Squad, duration: Option<Span>, ending: &AtomicBool) {
+fn alone(group: &mut AttackGroup, duration: Option<Span>, ending: &AtomicBool) {
     let until = duration.map(|duration| Instant::now() + duration.0);
     while !ending.load(Ordering::Relaxed) && until.is_none_or(|at| Instant::now() < at) {
-        (0..STEPS).for_each(|_| squad.step());
+        (0..STEPS).for_each(|_| group.step());
     }
 }
 
@@ -97,7 +97,7 @@ fn validate(attack: &Attack, args: &GuestArgs) -> Result<(), Diagnostic> {
         let remedy = "give a second socket, to another port of the same switch";
         return Err(Diagnostic::bad(place(), "this attack needs a second device", remedy));
     }
-    if sockets < 2 && args.peer.is_none() && !attack.is_alone() {
+    if sockets < 2 && args.peer.is_none() && !attack.needs_no_victim() {
         let remedy = "give --peer MAC, or a second socket whose device receives";
         return Err(Diagnostic::bad(place(), "the destination of its frames is not set", remedy));
     }
@@ -105,7 +105,7 @@ fn validate(attack: &Attack, args: &GuestArgs) -> Result<(), Diagnostic> {
         let reason = "the device of this attack can only connect";
         return Err(Diagnostic::bad(place(), reason, "let the switch listen, and give --connect"));
     }
-    if attack.is_theft() && args.peer.is_none() && args.attack.calm.is_empty() {
+    if attack.uses_victim_address() && args.peer.is_none() && args.attack.calm.is_empty() {
         let reason = "the address to spoof is not set";
         return Err(Diagnostic::bad(place(), reason, "give --peer MAC, or --calm twice"));
     }
@@ -116,7 +116,7 @@ fn validate(attack: &Attack, args: &GuestArgs) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-fn orders(args: &GuestArgs) -> Orders {
+fn orders(args: &GuestArgs) -> AttackConfig {
     let own = args.mac.octets();
     let mut next = own;
     next[5] = next[5].wrapping_add(1);
@@ -128,7 +128,7 @@ fn orders(args: &GuestArgs) -> Orders {
         victim: peer.or_else(|| (!args.attack.calm.is_empty()).then(|| calm::RECEIVER.octets())),
         queue_size: args.queue_size,
     };
-    Orders { ring: args.ring, target, anyway: args.attack.anyway }
+    AttackConfig { ring: args.ring, target, anyway: args.attack.anyway }
 }
 
 fn sockets(args: &GuestArgs) -> Result<Vec<Socket>, Diagnostic> {
@@ -152,9 +152,9 @@ fn failed(attack: &Attack, error: &GuestError) -> Diagnostic {
     }
 }
 
-impl From<Account> for DeviceReport {
-    fn from(account: Account) -> Self {
-        let Account { socket, mac, connects, refused, counts, fault } = account;
+impl From<DeviceCounts> for DeviceReport {
+    fn from(account: DeviceCounts) -> Self {
+        let DeviceCounts { socket, mac, connects, refused, counts, fault } = account;
         Self {
             socket,
             mac: mac.into(),

@@ -31,7 +31,7 @@ pub(crate) fn machine(machine: &Machine) -> String {
     if !machine.offline.is_empty() {
         lines.push(format!("offline: CPUs {}", list(&machine.offline)));
     }
-    lines.extend(machine.flaws.iter().map(|flaw| format!("inconsistent: {flaw}")));
+    lines.extend(machine.inconsistencies.iter().map(|found| format!("inconsistent: {found}")));
     lines.join("\n")
 }
 

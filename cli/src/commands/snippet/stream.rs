@@ -5,7 +5,7 @@ use crate::args::GuestKind;
 use crate::settings::kinds::socket::Mode;
 use crate::settings::kinds::stream::Stream;
 use crate::settings::topology::PortSettings;
-use ::port::stream::Site;
+use ::port::stream::SocketAddress;
 use console::Diagnostic;
 use wire::MacAddress;
 
@@ -31,10 +31,10 @@ fn qemu(port: &PortSettings, own: &Stream, mac: MacAddress) -> String {
     let name = &port.name;
     // QEMU requires a comma in a value to be doubled.
     let site = match own.site() {
-        Site::Unix(path) | Site::Packets(path) => {
+        SocketAddress::Unix(path) | SocketAddress::Packets(path) => {
             format!("addr.type=unix,addr.path={}", path.display().to_string().replace(',', ",,"))
         }
-        Site::Tcp(address) => {
+        SocketAddress::Tcp(address) => {
             format!("addr.type=inet,addr.host={},addr.port={}", address.ip(), address.port())
         }
     };
@@ -49,8 +49,8 @@ fn qemu(port: &PortSettings, own: &Stream, mac: MacAddress) -> String {
 
 fn linerate(port: &PortSettings, own: &Stream) -> String {
     let (key, place) = match own.site() {
-        Site::Unix(path) | Site::Packets(path) => ("socket", path.display().to_string()),
-        Site::Tcp(address) => ("address", address.to_string()),
+        SocketAddress::Unix(path) | SocketAddress::Packets(path) => ("socket", path.display().to_string()),
+        SocketAddress::Tcp(address) => ("address", address.to_string()),
     };
     format!(
         "[[port]]\nname = {}\nkind = \"stream\"\n{key} = {}\nmode = \"{}\"\n",

@@ -9,7 +9,9 @@ use crate::settings::reader::notes::{Notes, Section};
 use crate::settings::topology::{PortSettings, Topology, WorkerSettings};
 use crate::settings::value::Decimal;
 use engine::machine;
-use engine::placement::{Pattern, PlanError, QueueName, SeatError, Stage, Stages, Thread, Wish, plan};
+use engine::placement::{
+    AffinityError, Pattern, PlanError, QueueName, Requirements, Stage, Stages, Thread, plan,
+};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -50,7 +52,7 @@ pub(super) enum StagesBy {
     /// `[placement]`, with `stages`.
     Placement,
     /// Nowhere: `[placement]` must configure them, because its pattern joins stages and lists do not apply.
-    Nobody,
+    None,
 }
 
 /// Determines where the stages are configured, with or without this section.
@@ -60,7 +62,7 @@ pub(super) fn stages_by(node: Option<&Node>) -> StagesBy {
     let joins = |word: &str| Pattern::NAMES.iter().any(|(name, pattern)| *name == word && joins(*pattern));
     match (value("stages"), value("pattern")) {
         (Some(_), _) => StagesBy::Placement,
-        (None, Some(Value::Text(word))) if joins(word) => StagesBy::Nobody,
+        (None, Some(Value::Text(word))) if joins(word) => StagesBy::None,
         _ => StagesBy::Lists,
     }
 }
@@ -157,12 +159,12 @@ pub(super) fn validate(topology: &Topology, notes: &mut Notes) {
     }
     if sound && let Err(error) = placement.affinity(topology.takers(), |name| is_port(&topology.ports, name))
     {
-        let key = if matches!(error, SeatError::NoSuchWorker(..)) { "queues" } else { "isolated" };
+        let key = if matches!(error, AffinityError::NoSuchWorker(..)) { "queues" } else { "isolated" };
         let remedy = match error {
-            SeatError::NoSuchWorker(..) => "name a worker that is there, or add a [[worker]] section",
-            SeatError::NotAlone(..) => "give one of them another worker, or take it out of `isolated`",
-            SeatError::Twice(_) => "list it once",
-            SeatError::NoneLeft(..) => "isolate less, or add [[worker]] sections",
+            AffinityError::NoSuchWorker(..) => "name a worker that is there, or add a [[worker]] section",
+            AffinityError::NotAlone(..) => "give one of them another worker, or take it out of `isolated`",
+            AffinityError::Twice(_) => "list it once",
+            AffinityError::NoneLeft(..) => "isolate less, or add [[worker]] sections",
         };
         notes.wrong((Section::Placement, key), error, remedy);
     }
@@ -242,7 +244,7 @@ pub(super) fn settle(topology: &mut Topology, host: &Host, notes: &mut Notes) {
         return;
     }
     let (pattern, cpus, near) = (placement.pattern, placement.cpus.clone(), placement.node.or(near));
-    match plan(&host.machine, &Wish { stages, pattern, cpus, taken, near }) {
+    match plan(&host.machine, &Requirements { stages, pattern, cpus, taken, near }) {
         Ok(plan) => {
             if placement.stages.is_some() {
                 let like = topology.workers.first().copied().unwrap_or_default();

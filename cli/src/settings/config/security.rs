@@ -14,9 +14,9 @@ pub(super) fn validate(topology: &Topology, index: usize, notes: &mut Notes) {
         notes.wrong((section, "max_macs"), reason, "remove one of the two");
     }
     for (key, entries) in [("macs", security.macs.len()), ("sources", security.sources.len())] {
-        if entries > PortConfig::LONGEST_LIST {
+        if entries > PortConfig::MAX_LIST {
             let reason = format!("`{key}` has {entries} entries");
-            notes.wrong((section, key), reason, format!("list at most {}", PortConfig::LONGEST_LIST));
+            notes.wrong((section, key), reason, format!("list at most {}", PortConfig::MAX_LIST));
         }
     }
     if let Some(mac) = security.macs.iter().find(|mac| count(&security.macs, **mac) > 1) {

@@ -82,7 +82,7 @@ fn read_table(node: &Node, by: StagesBy, notes: &mut Notes) -> (ModelSettings, V
             let workers = match by {
                 StagesBy::Placement => unplaced(&mut fields, habits),
                 StagesBy::Lists => staged(&mut fields, habits, true),
-                StagesBy::Nobody => staged(&mut fields, habits, false),
+                StagesBy::None => staged(&mut fields, habits, false),
             };
             (RssMode::default(), workers)
         }

@@ -9,7 +9,7 @@ use crate::settings::reader::validation::PortCommon;
 use crate::settings::reader::validation::Validation;
 use crate::settings::value::Decimal;
 use ::port::PortControl;
-use ::port::pcap::{self as port_kind, Options, Output, Playing};
+use ::port::pcap::{self as port_kind, Options, Output, Playback};
 use console::Span;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -160,7 +160,7 @@ impl Kind for Pcap {
     }
 
     fn open(&self, port: PortCommon<'_>, loaded: Loaded) -> Result<Box<dyn PortControl>, OpenError> {
-        let read = loaded.map(|recording| Playing {
+        let read = loaded.map(|recording| Playback {
             recording,
             pace: self.pace.map_or_else(port_kind::Pace::default, Pace::pace),
             repeat: self.repeat.map_or_else(port_kind::Repeat::default, Repeat::repeat),

@@ -8,7 +8,7 @@ use crate::settings::reader::fields::Fields;
 use crate::settings::reader::validation::PortCommon;
 use crate::settings::reader::validation::Validation;
 use ::port::PortControl;
-use ::port::stream::{self as port_kind, Site};
+use ::port::stream::{self as port_kind, SocketAddress};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
@@ -105,10 +105,10 @@ impl Stream {
     }
 
     /// Location of the socket. The settings must be valid: exactly one of path and address is set.
-    pub(crate) fn site(&self) -> Site {
+    pub(crate) fn site(&self) -> SocketAddress {
         match self.address {
-            Some(address) => Site::Tcp(address),
-            None => Site::Unix(self.socket.clone().unwrap_or_default()),
+            Some(address) => SocketAddress::Tcp(address),
+            None => SocketAddress::Unix(self.socket.clone().unwrap_or_default()),
         }
     }
 }

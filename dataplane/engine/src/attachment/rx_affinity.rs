@@ -44,7 +44,7 @@ impl RxAffinity {
     }
 
     /// Sets the name of a port, by which rules refer to it.
-    pub(crate) fn call(&mut self, port: PortId, name: String) {
+    pub(crate) fn set_name(&mut self, port: PortId, name: String) {
         self.names.insert(port, name);
     }
 
@@ -77,19 +77,19 @@ pub(crate) enum NotMoved {
 
 impl Placement {
     /// Number of workers that receive packets.
-    pub(crate) fn takers(&self) -> usize {
-        self.layout.takers.len()
+    pub(crate) fn rx_workers(&self) -> usize {
+        self.layout.rx_stages.len()
     }
 
     /// Workers for queues without a rule; never empty.
-    pub(crate) fn open_takers(&self) -> Vec<usize> {
-        let open = self.rx_affinity.rules.open(self.takers());
-        if open.is_empty() { (0..self.takers()).collect() } else { open }
+    pub(crate) fn unreserved_workers(&self) -> Vec<usize> {
+        let open = self.rx_affinity.rules.open(self.rx_workers());
+        if open.is_empty() { (0..self.rx_workers()).collect() } else { open }
     }
 
     /// Whether the worker with this index is responsive.
-    pub(crate) fn answers_at(&self, at: usize) -> bool {
-        self.layout.takers.get(at).is_some_and(|worker| !self.links[*worker].is_out_of_service())
+    pub(crate) fn is_responsive(&self, at: usize) -> bool {
+        self.layout.rx_stages.get(at).is_some_and(|worker| !self.links[*worker].is_out_of_service())
     }
 
     /// All running receive queues with their placement.
@@ -100,8 +100,8 @@ impl Placement {
     /// The responsive open worker with the fewest receive queues.
     fn least_loaded(&self) -> usize {
         let load = |at: usize| self.rx.values().filter(|placed| placed.at == at).count();
-        let order = |at: &usize| (!self.answers_at(*at), load(*at));
-        self.open_takers().into_iter().min_by_key(order).unwrap_or(0)
+        let order = |at: &usize| (!self.is_responsive(*at), load(*at));
+        self.unreserved_workers().into_iter().min_by_key(order).unwrap_or(0)
     }
 
     /// Worker of the receive queue of pair 0 of `port`, fixed while the port has queues.
@@ -118,21 +118,21 @@ impl Placement {
     }
 
     /// The assigned worker of a receive queue.
-    fn seat(&mut self, key: QueueKey) -> usize {
+    fn assigned(&mut self, key: QueueKey) -> usize {
         if let Some(at) = self.rx_affinity.rule(key).or(self.rx_affinity.moved.get(&key).copied()) {
-            return at.min(self.takers() - 1);
+            return at.min(self.rx_workers() - 1);
         }
-        let (home, open) = (self.home(key.port), self.open_takers());
+        let (home, open) = (self.home(key.port), self.unreserved_workers());
         let first = open.iter().position(|at| *at == home).unwrap_or(0);
         open[(first + usize::from(key.pair)) % open.len()]
     }
 
     /// Worker index and stage for a receive queue: its assigned worker, or another one while that is unresponsive.
     pub(super) fn place(&mut self, key: QueueKey) -> (usize, usize) {
-        let at = self.seat(key);
-        let at = if self.answers_at(at) { at } else { self.least_loaded() };
+        let at = self.assigned(key);
+        let at = if self.is_responsive(at) { at } else { self.least_loaded() };
         let spreads = self.rss.contains(&key.port).then(|| self.layout.spreaders.get(at)).flatten();
-        (at, *spreads.unwrap_or(&self.layout.takers[at]))
+        (at, *spreads.unwrap_or(&self.layout.rx_stages[at]))
     }
 
     /// Worker of each pair of the port, current or assigned for pairs without a running receive queue.
@@ -142,7 +142,7 @@ impl Placement {
         let place = |pair| {
             let key = QueueKey { port, pair };
             let placed = self.rx.get(&key).map(|placed| placed.at);
-            placed.unwrap_or_else(|| self.seat(key)) as u16
+            placed.unwrap_or_else(|| self.assigned(key)) as u16
         };
         (0..=last).map(place).collect()
     }
@@ -156,7 +156,7 @@ impl Placement {
         if placed.bound {
             return Err(NotMoved::Bound);
         }
-        if let Some(at) = [placed.at, to].into_iter().find(|at| !self.answers_at(*at)) {
+        if let Some(at) = [placed.at, to].into_iter().find(|at| !self.is_responsive(*at)) {
             return Err(NotMoved::Hung(at));
         }
         let mut port = Attachment::new(self, key.port);
@@ -167,7 +167,7 @@ impl Placement {
             return Err(lost.unwrap_or(NotMoved::Gone));
         };
         port.placement.rx_affinity.moved.insert(key, to);
-        port.tell_answers();
+        port.send_xps_map();
         port.start_rx(key.pair, queue);
         port.failure().map_or(Ok(()), |fault| Err(NotMoved::Lost(fault)))
     }
@@ -175,16 +175,16 @@ impl Placement {
 
 impl Attachment<'_> {
     /// Sends the port's XPS map to every worker that sends to the port, if it changed.
-    pub(super) fn tell_answers(&mut self) {
+    pub(super) fn send_xps_map(&mut self) {
         let port = self.port;
         if self.placement.layout.routed || !self.placement.tx.keys().any(|key| key.port == port) {
             return;
         }
         let xps_map = self.placement.xps_map(port);
-        if self.placement.told.get(&port) == Some(&xps_map) {
+        if self.placement.sent_xps_maps.get(&port) == Some(&xps_map) {
             return;
         }
-        self.placement.told.insert(port, xps_map.clone());
+        self.placement.sent_xps_maps.insert(port, xps_map.clone());
         let workers = self.placement.layout.outlets.clone();
         let commands = self.placement.post_to(&workers, || Command::SetXpsMap(port, xps_map.clone()));
         self.wait(&commands);

@@ -10,16 +10,16 @@ use std::sync::Arc;
 impl Placement {
     /// Packets received by a shared queue; `None` if it is not shared.
     pub(crate) fn shared_packets(&self, key: QueueKey) -> Option<u64> {
-        self.stalls.get(&key).map(|stealable| stealable.packets())
+        self.stealable_queues.get(&key).map(|stealable| stealable.packets())
     }
 
     /// Sets the rules for queues that start from now on. With shared queues, every worker first gets the list of
     /// workers that do not steal; commands are handled in order, so it has the list before any of these queues
     /// starts.
-    pub(crate) fn obey_rules(&mut self, rules: QueueAffinity) {
+    pub(crate) fn apply_rules(&mut self, rules: QueueAffinity) {
         if self.layout.steals {
-            let alone: Arc<[bool]> = (0..self.takers()).map(|at| rules.owner(at).is_some()).collect();
-            self.post_to(&self.layout.takers, || Command::LeaveAlone(alone.clone()));
+            let dedicated: Arc<[bool]> = (0..self.rx_workers()).map(|at| rules.owner(at).is_some()).collect();
+            self.post_to(&self.layout.rx_stages, || Command::SetDedicated(dedicated.clone()));
         }
         self.rx_affinity.apply(rules);
     }
@@ -30,16 +30,16 @@ impl Attachment<'_> {
     pub(super) fn share(&mut self, key: QueueKey, placed: Placed, queue: Box<dyn RxQueue>) {
         let stays = placed.bound || self.placement.rx_affinity.rule(key).is_some();
         let stealable = Arc::new(StealableQueue::new(key, placed.generation, (placed.at, stays), queue));
-        self.placement.stalls.insert(key, stealable.clone());
-        let workers = self.placement.layout.takers.clone();
+        self.placement.stealable_queues.insert(key, stealable.clone());
+        let workers = self.placement.layout.rx_stages.clone();
         let commands = self.placement.post_to(&workers, || Command::Share(stealable.clone()));
         self.wait(&commands);
     }
 
     /// Takes the queue from every worker. Returns it in the state in which it stopped.
     pub(super) fn unshare(&mut self, key: QueueKey) -> Option<Box<dyn RxQueue>> {
-        let stealable = self.placement.stalls.remove(&key)?;
-        let workers = self.placement.layout.takers.clone();
+        let stealable = self.placement.stealable_queues.remove(&key)?;
+        let workers = self.placement.layout.rx_stages.clone();
         let commands = self.placement.post_to(&workers, || Command::Unshare(key));
         if self.wait(&commands) {
             return stealable.take();

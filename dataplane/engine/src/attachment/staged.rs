@@ -33,11 +33,11 @@ impl Attachment<'_> {
         let number = self.placement.links[stage].post(Command::StartTx(key, generation, queue, [].into()));
         // A stuck outlet sends nothing, so it may receive its queue later.
         let _ = self.placement.links[stage].wait(number);
-        self.show_way(key.port, Some(at as u8));
+        self.set_route(key.port, Some(at as u8));
     }
 
     /// Sets the route to `port` on all workers.
-    fn show_way(&mut self, port: PortId, outlet: Option<u8>) {
+    fn set_route(&mut self, port: PortId, outlet: Option<u8>) {
         let classifiers = self.placement.layout.classifiers.clone();
         let commands = self.placement.post_to(&classifiers, || Command::Route(port, outlet));
         // A late route is harmless, but later waits must include it.
@@ -49,7 +49,7 @@ impl Attachment<'_> {
         if !self.placement.layout.routed || self.placement.tx.keys().any(|other| other.port == key.port) {
             return;
         }
-        self.show_way(key.port, None);
+        self.set_route(key.port, None);
         let stage = self.placement.outlets.remove(&key.port).map(|at| self.placement.layout.outlets[at]);
         if let Some(stage) = stage {
             let commands = self.placement.post_to(&[stage], || Command::Drain);
@@ -59,7 +59,7 @@ impl Attachment<'_> {
 
     /// Classifies and sends all packets in handoff queues.
     pub(super) fn drain(&mut self) {
-        for workers in self.placement.drains() {
+        for workers in self.placement.drain_groups() {
             let commands = self.placement.post_to(&workers, || Command::Drain);
             self.wait(&commands);
         }

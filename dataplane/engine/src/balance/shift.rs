@@ -2,13 +2,13 @@
 //! the load of the busiest worker afterwards. Repeated while that helps.
 
 /// Maximum number of moves and exchanges at a time; each stops a queue briefly.
-const MOST: usize = 16;
+const MAX_MOVES: usize = 16;
 /// Maximum number of queues considered per worker, by decreasing load.
-const CONSIDERED: usize = 32;
+const MAX_CANDIDATES: usize = 32;
 /// Additional gain required of an exchange, because it stops two queues.
-const SECOND_STOP: f64 = 0.01;
+const EXCHANGE_COST: f64 = 0.01;
 /// Smaller differences are ignored.
-const NOTHING: f64 = 1e-6;
+const EPSILON: f64 = 1e-6;
 
 /// A queue with its load.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,14 +28,14 @@ pub(super) fn shift(
     threshold: f64,
 ) -> (Vec<(usize, usize)>, Vec<f64>) {
     let mut now = State { loads: loads.to_vec(), items: items.to_vec() };
-    let before = now.most();
-    for _ in 0..MOST {
+    let before = now.max_load();
+    for _ in 0..MAX_MOVES {
         let Some(step) = now.best_step(open) else { break };
         now.take(&step);
     }
     let moved = items.iter().zip(&now.items).enumerate().filter(|(_, (old, new))| old.worker != new.worker);
     let moved: Vec<_> = moved.map(|(at, (_, new))| (at, new.worker)).collect();
-    if moved.is_empty() || before - now.most() + NOTHING < threshold {
+    if moved.is_empty() || before - now.max_load() + EPSILON < threshold {
         return (Vec::new(), loads.to_vec());
     }
     (moved, now.loads)
@@ -54,25 +54,25 @@ struct State {
 }
 
 impl State {
-    fn most(&self) -> f64 {
+    fn max_load(&self) -> f64 {
         self.loads.iter().copied().fold(0.0, f64::max)
     }
 
     /// The step that minimizes the load of the busiest worker; `None` if none helps.
     fn best_step(&self, open: &[usize]) -> Option<Step> {
         let busiest = (0..self.loads.len()).max_by(|a, b| self.loads[*a].total_cmp(&self.loads[*b]))?;
-        let mut best = (self.loads[busiest] - NOTHING, None);
+        let mut best = (self.loads[busiest] - EPSILON, None);
         let own = self.heaviest(busiest);
         for &to in open.iter().filter(|to| **to != busiest && **to < self.loads.len()) {
-            let others = self.most_but(busiest, to);
+            let others = self.max_load_except(busiest, to);
             // An exchange moves a queue to the busiest worker, which must be open as well.
             let back = if open.contains(&busiest) { self.heaviest(to) } else { Vec::new() };
             for &gives in &own {
                 for back in std::iter::once(None).chain(back.iter().copied().map(Some)) {
                     let load = self.items[gives].load - back.map_or(0.0, |back| self.items[back].load);
-                    let most = others.max(self.loads[busiest] - load).max(self.loads[to] + load);
-                    let price = most + if back.is_some() { SECOND_STOP } else { 0.0 };
-                    if price + NOTHING < best.0 {
+                    let max_load = others.max(self.loads[busiest] - load).max(self.loads[to] + load);
+                    let price = max_load + if back.is_some() { EXCHANGE_COST } else { 0.0 };
+                    if price + EPSILON < best.0 {
                         best = (price, Some(Step { gives, to, back }));
                     }
                 }
@@ -85,28 +85,28 @@ impl State {
     fn heaviest(&self, worker: usize) -> Vec<usize> {
         let moves = |at: &usize| {
             let item = &self.items[*at];
-            item.worker == worker && item.free && item.load > NOTHING
+            item.worker == worker && item.free && item.load > EPSILON
         };
         let mut own: Vec<usize> = (0..self.items.len()).filter(moves).collect();
         own.sort_by(|a, b| self.items[*b].load.total_cmp(&self.items[*a].load));
-        own.truncate(CONSIDERED);
+        own.truncate(MAX_CANDIDATES);
         own
     }
 
-    fn most_but(&self, one: usize, other: usize) -> f64 {
+    fn max_load_except(&self, one: usize, other: usize) -> f64 {
         let rest = self.loads.iter().enumerate().filter(|(worker, _)| ![one, other].contains(worker));
         rest.map(|(_, load)| *load).fold(0.0, f64::max)
     }
 
     fn take(&mut self, step: &Step) {
         let busiest = self.items[step.gives].worker;
-        self.seat(step.gives, step.to);
+        self.assign(step.gives, step.to);
         if let Some(back) = step.back {
-            self.seat(back, busiest);
+            self.assign(back, busiest);
         }
     }
 
-    fn seat(&mut self, at: usize, worker: usize) {
+    fn assign(&mut self, at: usize, worker: usize) {
         let Item { worker: from, load, .. } = self.items[at];
         self.loads[from] -= load;
         self.loads[worker] += load;

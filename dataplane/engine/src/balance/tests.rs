@@ -22,7 +22,7 @@ fn moves(items: &[Item], workers: usize, threshold: f64) -> Vec<(usize, usize)> 
 }
 
 #[test]
-fn the_busiest_worker_gives_away_what_relieves_it_most() {
+fn busiest_worker_moves_the_queue_with_the_largest_gain() {
     let items = [item(0, 0.5), item(0, 0.3), item(0, 0.1), item(1, 0.1)];
     assert_eq!(moves(&items, 2, 0.1), [(0, 1), (3, 0)]);
     assert_eq!(moves(&items[..3], 2, 0.1), [(0, 1)]);
@@ -30,7 +30,7 @@ fn the_busiest_worker_gives_away_what_relieves_it_most() {
 }
 
 #[test]
-fn queues_are_exchanged_where_giving_alone_gains_nothing() {
+fn queues_are_exchanged_if_a_move_gains_nothing() {
     let items = [item(0, 0.5), item(0, 0.4), item(1, 0.3), item(1, 0.2)];
     let moves = moves(&items, 2, 0.1);
     let after =
@@ -40,14 +40,14 @@ fn queues_are_exchanged_where_giving_alone_gains_nothing() {
 }
 
 #[test]
-fn what_gains_less_than_the_threshold_stays() {
+fn no_move_below_the_threshold() {
     let items = [item(0, 0.4), item(0, 0.06), item(1, 0.35)];
     assert_eq!(moves(&items, 2, 0.1), []);
     assert_eq!(moves(&items, 2, 0.04), [(1, 1)]);
 }
 
 #[test]
-fn what_is_bound_and_who_is_closed_stay_out_of_it() {
+fn bound_queues_and_reserved_workers_are_excluded() {
     let bound = [Item { free: false, ..item(0, 0.5) }, Item { free: false, ..item(0, 0.4) }];
     assert_eq!(moves(&bound, 2, 0.1), []);
     let items = [item(0, 0.5), item(0, 0.4)];
@@ -58,7 +58,7 @@ proptest! {
     /// The total load is constant, no worker exceeds the load of the busiest one before, and nothing moves for less
     /// than the threshold or to a worker that is not open.
     #[test]
-    fn moves_relieve_the_busiest_and_change_no_sum(
+    fn moves_reduce_the_maximum_load_and_keep_the_sum(
         queues in proptest::collection::vec((0_usize..5, 0.0_f64..0.4, any::<bool>()), 0..40),
         closed in 0_usize..5,
         threshold in 0.01_f64..0.5,
@@ -108,7 +108,7 @@ fn name(port: PortId) -> String {
 }
 
 #[test]
-fn load_is_the_workers_time_by_the_share_of_packets() {
+fn queue_load_is_worker_time_by_packet_share() {
     let (balance, moves) = balance((&uneven(1), &uneven(3)), 0.1, |_| false, name);
     assert_eq!((balance.measured_ns, moves.as_slice()), (2 * SECOND, &[(key(0), 1)][..]));
     assert!((balance.queues[0].load - 0.45).abs() < 1e-9 && balance.queues[0].packets == 2000);
@@ -118,7 +118,7 @@ fn load_is_the_workers_time_by_the_share_of_packets() {
 }
 
 #[test]
-fn a_queue_that_was_started_again_counts_from_its_start() {
+fn restarted_queue_counts_from_zero() {
     let mut later = uneven(3);
     later.queues[0].generation = Generation(2);
     let (balance, _) = balance((&uneven(1), &later), 0.1, |_| false, name);
@@ -126,7 +126,7 @@ fn a_queue_that_was_started_again_counts_from_its_start() {
 }
 
 #[test]
-fn a_worker_that_did_not_answer_is_taken_for_busy() {
+fn unresponsive_worker_counts_as_busy() {
     let mut later = uneven(3);
     later.busy_ns[1] = None;
     let (balance, moves) = balance((&uneven(1), &later), 0.1, |_| false, name);
@@ -134,27 +134,27 @@ fn a_worker_that_did_not_answer_is_taken_for_busy() {
 }
 
 #[test]
-fn two_looks_must_agree_and_what_was_moved_rests() {
+fn two_evaluations_must_agree_and_moved_queues_are_held_down() {
     let wanted = Rebalancing { interval: Duration::from_secs(1), threshold: 0.1, moves: true };
     let mut watch = Watch::new(wanted);
-    assert!(watch.look(uneven(1), name).is_none(), "there is nothing to compare with");
-    let second = watch.look(uneven(2), name).unwrap();
+    assert!(watch.evaluate(uneven(1), name).is_none(), "there is nothing to compare with");
+    let second = watch.evaluate(uneven(2), name).unwrap();
     assert!(second.moves.is_empty() && second.balance.moves.len() == 1, "it is told, and not done");
-    assert_eq!(watch.look(uneven(3), name).unwrap().moves, [(key(0), 1)]);
+    assert_eq!(watch.evaluate(uneven(3), name).unwrap().moves, [(key(0), 1)]);
     watch.moved([key(0)].into_iter());
-    assert!(watch.look(uneven(4), name).is_none(), "the measurement begins anew");
-    watch.look(uneven(5), name).unwrap();
-    assert_eq!(watch.look(uneven(6), name).unwrap().moves, [(key(1), 1)], "queue 0 rests");
+    assert!(watch.evaluate(uneven(4), name).is_none(), "the measurement begins anew");
+    watch.evaluate(uneven(5), name).unwrap();
+    assert_eq!(watch.evaluate(uneven(6), name).unwrap().moves, [(key(1), 1)], "queue 0 rests");
 }
 
 #[test]
-fn one_even_look_forgets_what_was_agreed() {
+fn one_even_evaluation_resets_the_agreement() {
     let wanted = Rebalancing { interval: Duration::from_secs(1), threshold: 0.1, moves: true };
     let (mut watch, mut even) = (Watch::new(wanted), uneven(3));
     even.busy_ns = uneven(2).busy_ns;
-    watch.look(uneven(1), name);
-    watch.look(uneven(2), name);
-    assert!(watch.look(even.clone(), name).unwrap().moves.is_empty());
+    watch.evaluate(uneven(1), name);
+    watch.evaluate(uneven(2), name);
+    assert!(watch.evaluate(even.clone(), name).unwrap().moves.is_empty());
     let later = Sample { at_ns: 4 * SECOND, busy_ns: uneven(3).busy_ns, ..uneven(4) };
-    assert!(watch.look(later, name).unwrap().moves.is_empty());
+    assert!(watch.evaluate(later, name).unwrap().moves.is_empty());
 }

@@ -11,20 +11,20 @@ use port::PortId;
 use std::collections::HashMap;
 
 /// Consecutive evaluations that must agree.
-const AGREE: u32 = 2;
+const REQUIRED_AGREEMENT: u32 = 2;
 /// Evaluations for which a moved queue is not moved again.
-const REST: u32 = 6;
+const HOLD_DOWN: u32 = 6;
 
 /// State of load monitoring.
 pub(crate) struct Watch {
     pub(crate) wanted: Rebalancing,
     last: Option<Sample>,
     agreed: u32,
-    resting: HashMap<QueueKey, u32>,
+    held_down: HashMap<QueueKey, u32>,
 }
 
 /// Result of one evaluation.
-pub(crate) struct Look {
+pub(crate) struct Evaluation {
     pub(crate) balance: Balance,
     /// Moves to execute now; empty until evaluations agree.
     pub(crate) moves: Vec<(QueueKey, usize)>,
@@ -32,27 +32,27 @@ pub(crate) struct Look {
 
 impl Watch {
     pub(crate) fn new(wanted: Rebalancing) -> Self {
-        Self { wanted, last: None, agreed: 0, resting: HashMap::new() }
+        Self { wanted, last: None, agreed: 0, held_down: HashMap::new() }
     }
 
     /// Evaluates the load since the last sample. Returns `None` if there is none.
-    pub(crate) fn look(&mut self, sample: Sample, name: impl Fn(PortId) -> String) -> Option<Look> {
+    pub(crate) fn evaluate(&mut self, sample: Sample, name: impl Fn(PortId) -> String) -> Option<Evaluation> {
         let last = self.last.replace(sample)?;
         let now = self.last.as_ref()?;
-        self.resting.retain(|_, looks| {
-            *looks -= 1;
-            *looks > 0
+        self.held_down.retain(|_, evaluations| {
+            *evaluations -= 1;
+            *evaluations > 0
         });
-        let rests = |key| self.resting.contains_key(&key);
-        let (balance, moves) = balance((&last, now), self.wanted.threshold, rests, name);
+        let is_held_down = |key| self.held_down.contains_key(&key);
+        let (balance, moves) = balance((&last, now), self.wanted.threshold, is_held_down, name);
         self.agreed = if moves.is_empty() { 0 } else { self.agreed + 1 };
-        let moves = if self.agreed < AGREE { Vec::new() } else { moves };
-        Some(Look { balance, moves })
+        let moves = if self.agreed < REQUIRED_AGREEMENT { Vec::new() } else { moves };
+        Some(Evaluation { balance, moves })
     }
 
     /// Records queues that were moved.
     pub(crate) fn moved(&mut self, queues: impl Iterator<Item = QueueKey>) {
-        self.resting.extend(queues.map(|key| (key, REST)));
+        self.held_down.extend(queues.map(|key| (key, HOLD_DOWN)));
         (self.last, self.agreed) = (None, 0);
     }
 }

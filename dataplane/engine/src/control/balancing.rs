@@ -6,7 +6,7 @@
 use super::Control;
 use crate::attachment::NotMoved;
 use crate::balance::{Balance, QueueSample, Rebalancing, Sample, Watch};
-use crate::command::{Command, QueueKey, Weights};
+use crate::command::{Command, LoadReport, QueueKey};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -43,7 +43,7 @@ impl Control {
     pub(super) fn balance(&mut self, now: Instant) {
         let Some(mut balancing) = self.balancing.take_if(|balancing| balancing.due <= now) else { return };
         let (sample, registry) = (self.sample(), self.registry.clone());
-        if let Some(look) = balancing.watch.look(sample, |port| registry.name(port)) {
+        if let Some(look) = balancing.watch.evaluate(sample, |port| registry.name(port)) {
             let mut balance = look.balance;
             if balancing.watch.wanted.moves && !look.moves.is_empty() {
                 let failures = self.transfer(&look.moves);
@@ -60,37 +60,36 @@ impl Control {
     /// Current counts of every worker that receives packets.
     pub(super) fn sample(&mut self) -> Sample {
         let layout = &self.placement.layout;
-        let workers: Vec<usize> = layout.takers.iter().chain(&layout.spreaders).copied().collect();
-        let asked = self.placement.post_to(&workers, || Command::Weigh);
+        let workers: Vec<usize> = layout.rx_stages.iter().chain(&layout.spreaders).copied().collect();
+        let asked = self.placement.post_to(&workers, || Command::ReportLoad);
         let links = &self.placement.links;
         let answer = |(worker, number): (usize, u64)| {
-            links[worker].wait(number).then(|| (worker, links[worker].weights()))
+            links[worker].wait(number).then(|| (worker, links[worker].load()))
         };
-        let told: HashMap<usize, Weights> = asked.into_iter().filter_map(answer).collect();
+        let told: HashMap<usize, LoadReport> = asked.into_iter().filter_map(answer).collect();
         let at_ns = self.placement.clock().now().0;
-        let busy =
-            |worker: &usize| told.get(worker).map(|weights| self.placement.clock().ns(weights.busy_ticks));
-        // Except in a pipeline, a taker and the spreader with the same index share a thread.
-        let busy_ns = layout.takers.iter().enumerate().map(|(at, taker)| {
-            let spreader = layout.spreaders.get(at).filter(|spreader| *spreader != taker);
-            Some(busy(taker)? + spreader.map_or(Some(0), busy)?)
+        let busy = |worker: &usize| told.get(worker).map(|load| self.placement.clock().ns(load.busy_ticks));
+        // Except in a pipeline, an Rx stage and the spreader with the same index share a thread.
+        let busy_ns = layout.rx_stages.iter().enumerate().map(|(at, rx_stage)| {
+            let spreader = layout.spreaders.get(at).filter(|spreader| *spreader != rx_stage);
+            Some(busy(rx_stage)? + spreader.map_or(Some(0), busy)?)
         });
         let busy_ns = busy_ns.collect();
         Sample { at_ns, busy_ns, queues: self.queue_samples(&told), open: self.open() }
     }
 
     fn open(&self) -> Vec<usize> {
-        let open = self.placement.open_takers().into_iter();
-        open.filter(|at| self.placement.answers_at(*at)).collect()
+        let open = self.placement.unreserved_workers().into_iter();
+        open.filter(|at| self.placement.is_responsive(*at)).collect()
     }
 
-    fn queue_samples(&self, told: &HashMap<usize, Weights>) -> Vec<QueueSample> {
+    fn queue_samples(&self, told: &HashMap<usize, LoadReport>) -> Vec<QueueSample> {
         let packets = |worker: usize, key| {
             if let Some(packets) = self.placement.shared_packets(key) {
                 return Some(packets);
             }
-            let weights = told.get(&worker)?.queues.iter().find(|weight| weight.key == key)?;
-            Some(weights.packets)
+            let load = told.get(&worker)?.queues.iter().find(|queue| queue.key == key)?;
+            Some(load.packets)
         };
         let mut queues: Vec<_> = self
             .placement

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_counts_until_the_last_parcel_of_its_burst_is_taken() {
+    fn work_counts_until_the_last_entry_of_its_burst_is_taken() {
         let mut backlog = Backlog::new();
         backlog.add(usize::MAX - 1, TURN - 1);
         assert!(!backlog.is_long());

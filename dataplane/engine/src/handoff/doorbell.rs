@@ -7,15 +7,15 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Flag set by a receiver that needs a notification.
 #[derive(Debug)]
-struct Wish(Padded<AtomicBool>);
+struct NotificationFlag(Padded<AtomicBool>);
 
-impl Wish {
+impl NotificationFlag {
     fn new() -> Self {
         Self(Padded(AtomicBool::new(false)))
     }
 
     /// Sets the flag. Called by the receiver, which must check the ring afterwards.
-    fn make(&self) {
+    fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
         // Orders the store before the check of the ring; pairs with the sender's fence before `take`.
         fence(Ordering::SeqCst);
@@ -31,19 +31,19 @@ impl Wish {
 
 #[derive(Debug)]
 pub(super) struct Doorbell {
-    asleep: Wish,
+    asleep: NotificationFlag,
     doorbell: OwnedFd,
 }
 
 impl Doorbell {
     pub(super) fn new() -> std::io::Result<Self> {
         let doorbell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Self { asleep: Wish::new(), doorbell })
+        Ok(Self { asleep: NotificationFlag::new(), doorbell })
     }
 
     /// Requests a notification. Called by the receiver, which must check the ring afterwards.
     pub(super) fn set(&self) {
-        self.asleep.make();
+        self.asleep.set();
     }
 
     /// Withdraws the request. Called by the receiver once awake.
@@ -76,22 +76,22 @@ mod loom_tests {
 
     /// No receiver sleeps while an entry is in the ring: it sees the entry, or the sender rings.
     #[test]
-    fn loom_a_parcel_is_seen_or_rung_for() {
+    fn loom_an_entry_is_seen_or_the_doorbell_is_rung() {
         loom::model(|| {
-            let wish = Arc::new(Wish::new());
+            let flag = Arc::new(NotificationFlag::new());
             let sender = {
-                let wish = wish.clone();
+                let flag = flag.clone();
                 let (mut producer, consumer) = ring::spsc::ring::<u8>(1);
                 let thread = thread::spawn(move || {
                     assert_eq!(producer.push(7), Ok(()));
                     // The worker's fence, once per round.
                     fence(Ordering::SeqCst);
-                    (wish.take(), producer)
+                    (flag.take(), producer)
                 });
                 (thread, consumer)
             };
             let (thread, mut consumer) = sender;
-            wish.make();
+            flag.set();
             let seen = consumer.ready(1) > 0;
             let (rung, _producer) = thread.join().unwrap();
             assert!(seen || rung, "the receiver would sleep for ever");

@@ -5,7 +5,7 @@ use mem::copy::Choice;
 use port::{BURST, Burst, BurstStats, PortId, Route};
 
 /// Marks a port without a route.
-const NOWHERE: u8 = u8::MAX;
+const NO_ROUTE: u8 = u8::MAX;
 
 /// Senders of one stage.
 pub(crate) struct Handoffs {
@@ -20,7 +20,7 @@ pub(crate) struct Handoffs {
 
 impl Handoffs {
     pub(crate) fn new(kernel: Choice, ports: usize, waits: bool) -> Self {
-        Self { senders: Vec::new(), kernel, routes: vec![NOWHERE; ports], waits, dirty: false }
+        Self { senders: Vec::new(), kernel, routes: vec![NO_ROUTE; ports], waits, dirty: false }
     }
 
     /// Adds a sender, with a route for packets addressed to the handoff queue itself.
@@ -31,7 +31,7 @@ impl Handoffs {
 
     /// Routes packets for `port` to sender `at`; `None` removes the route.
     pub(crate) fn route(&mut self, port: PortId, at: Option<u8>) {
-        self.routes[usize::from(port.0)] = at.unwrap_or(NOWHERE);
+        self.routes[usize::from(port.0)] = at.unwrap_or(NO_ROUTE);
     }
 
     /// Sends packets towards `route.to`; `work` is the known cost there in units, beyond forwarding. Returns `false`
@@ -47,7 +47,7 @@ impl Handoffs {
         let Some(sender) = self.senders.get_mut(usize::from(at)) else { return false };
         sender.send(self.kernel, (burst, indices), (route, alone), stats);
         if work > 0 && self.waits {
-            sender.owes(work);
+            sender.add_debt(work);
         }
         self.dirty = true;
         true

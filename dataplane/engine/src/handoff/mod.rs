@@ -42,7 +42,7 @@ use std::sync::Arc;
 const DATA: usize = BUFFER as usize - HEADROOM;
 
 /// Maximum number of stages of an engine; as many port numbers are reserved for handoff queues.
-pub(crate) const MOST_STAGES: usize = 256;
+pub(crate) const MAX_STAGES: usize = 256;
 
 /// Port number of the handoff queues to stage `stage`, as used by the stages in front of it. Numbers start at
 /// `max_ports`.

@@ -69,7 +69,7 @@ impl Receiver {
         let Some(HandoffEntry { buffer, offload, .. }) = self.ring.pop() else { return };
         let rest = self.ring.drain(usize::from(more)).map(|entry| entry.buffer);
         let i = burst.len();
-        if burst.push_cargo(buffer, rest).is_ok() {
+        if burst.push_buffers(buffer, rest).is_ok() {
             burst.set_offload(i, offload);
         }
     }

@@ -20,7 +20,7 @@ use std::iter::from_fn;
 use std::sync::Arc;
 
 /// Maximum number of entries of one packet: the longest frame of any port has 65,550 bytes.
-const LONGEST: usize = 65_550_usize.div_ceil(DATA);
+const MAX_ENTRIES: usize = 65_550_usize.div_ceil(DATA);
 
 /// Sends packets to the next stage.
 pub(crate) struct Sender {
@@ -47,7 +47,7 @@ impl Sender {
         holds: bool,
     ) -> Self {
         let staged = VecDeque::with_capacity(ring.capacity());
-        let (fresh, backlog) = (Vec::with_capacity(LONGEST), Backlog::new());
+        let (fresh, backlog) = (Vec::with_capacity(MAX_ENTRIES), Backlog::new());
         Self { ring, staged, fresh, unit, holds, backlog, doorbell, rings: false }
     }
 
@@ -60,8 +60,8 @@ impl Sender {
 
     /// Whether that many entries fit, and the backlog of work in front of them is short.
     #[inline]
-    pub(super) fn is_open(&mut self, parcels: usize) -> bool {
-        self.room(parcels) >= parcels && !(self.backlog.is_long() && self.is_busy())
+    pub(super) fn is_open(&mut self, entries: usize) -> bool {
+        self.room(entries) >= entries && !(self.backlog.is_long() && self.is_busy())
     }
 
     /// Whether the backlog is long after reading the receiver's position.
@@ -74,7 +74,7 @@ impl Sender {
 
     /// Records that the packets sent last cost `work` units behind the handoff queue, beyond forwarding.
     #[cold]
-    pub(super) fn owes(&mut self, work: u64) {
+    pub(super) fn add_debt(&mut self, work: u64) {
         self.backlog.add(self.ring.appended().wrapping_add(self.staged.len()), work);
     }
 
@@ -132,7 +132,7 @@ impl Sender {
             return (0, indices);
         }
         let mut left = indices;
-        let sent = if alone && burst.has_cargo() {
+        let sent = if alone && burst.has_buffers() {
             let run = burst.take_run(&mut left);
             self.ring
                 .push_all(&mut run.map(|(i, buffer)| HandoffEntry::new(buffer, burst.offload(i), route, 0)))
@@ -163,20 +163,20 @@ impl Sender {
             // A packet that a pipeline lists twice is sent once: its buffer is already handed over.
             let Some(there) = burst.pool_bufs(i) else { continue };
             let there = if alone { there } else { 0 };
-            let parcels = if there > 0 { there } else { burst.frame_len(i).div_ceil(DATA).max(1) };
-            if parcels > room {
+            let entries = if there > 0 { there } else { burst.frame_len(i).div_ceil(DATA).max(1) };
+            if entries > room {
                 // The known position of the receiver may be outdated.
-                room = self.room(parcels);
-                if parcels > room {
+                room = self.room(entries);
+                if entries > room {
                     continue;
                 }
             }
             let loaded = match there {
-                0 => self.load::<K>(cache, burst, i, route, parcels),
-                _ => self.pass_on(burst, i, route, parcels),
+                0 => self.load::<K>(cache, burst, i, route, entries),
+                _ => self.pass_on(burst, i, route, entries),
             };
             if loaded {
-                (room, sent) = (room - parcels, sent + 1);
+                (room, sent) = (room - entries, sent + 1);
             }
             if self.unit > 0 && self.staged.len() >= self.unit {
                 self.publish();
@@ -187,9 +187,9 @@ impl Sender {
 
     /// Moves packet `i` and its buffers out of the burst.
     #[inline]
-    fn pass_on(&mut self, burst: &Burst, i: usize, route: Route, parcels: usize) -> bool {
-        let (staged, offload, mut left) = (&mut self.staged, burst.offload(i), parcels as u16);
-        burst.take_cargo(i, |buffer| {
+    fn pass_on(&mut self, burst: &Burst, i: usize, route: Route, entries: usize) -> bool {
+        let (staged, offload, mut left) = (&mut self.staged, burst.offload(i), entries as u16);
+        burst.take_buffers(i, |buffer| {
             left -= 1;
             staged.push_back(HandoffEntry::new(buffer, offload, route, left));
         });
@@ -204,10 +204,10 @@ impl Sender {
         burst: &Burst,
         i: usize,
         route: Route,
-        parcels: usize,
+        entries: usize,
     ) -> bool {
-        if parcels > 1 {
-            return self.load_long::<K>(cache, burst, i, route, parcels);
+        if entries > 1 {
+            return self.load_long::<K>(cache, burst, i, route, entries);
         }
         let Some(buffer) = copy::<K>(cache, burst, i) else { return false };
         self.staged.push_back(HandoffEntry::new(buffer, burst.offload(i), route, 0));
@@ -221,12 +221,12 @@ impl Sender {
         burst: &Burst,
         i: usize,
         route: Route,
-        parcels: usize,
+        entries: usize,
     ) -> bool {
-        if parcels > LONGEST {
+        if entries > MAX_ENTRIES {
             return false;
         }
-        if cache.alloc_bulk(&mut self.fresh, parcels) < parcels {
+        if cache.alloc_bulk(&mut self.fresh, entries) < entries {
             cache.free_bulk(&mut self.fresh);
             return false;
         }
@@ -236,7 +236,7 @@ impl Sender {
             if let Some(to) = buffer.append(DATA.min(len - at)) {
                 at += burst.frame(i).copy_behind::<K>(at, to);
             }
-            let left = (parcels - 1 - k) as u16;
+            let left = (entries - 1 - k) as u16;
             self.staged.push_back(HandoffEntry::new(buffer, burst.offload(i), route, left));
         }
         true

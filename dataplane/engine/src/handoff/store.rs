@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 struct Store {
     cache: Cache,
-    /// Counters as of the last [`news`].
-    told: Counters,
+    /// Counters as of the last [`take_counters`].
+    reported: Counters,
 }
 
 thread_local! {
@@ -19,7 +19,7 @@ thread_local! {
 
 /// Creates the cache of this thread, with buffers from `pool`.
 pub(crate) fn open(pool: &Arc<Pool>) {
-    let store = Store { cache: pool.cache(), told: Counters::default() };
+    let store = Store { cache: pool.cache(), reported: Counters::default() };
     STORE.with_borrow_mut(|place| *place = Some(store));
 }
 
@@ -30,19 +30,19 @@ pub(crate) fn with<R>(f: impl FnOnce(&mut Cache) -> R) -> Option<R> {
 }
 
 /// Cache operations since the last call.
-pub(crate) fn news() -> Counters {
-    let news = |store: &mut Store| {
-        let (now, told) = (store.cache.counters(), store.told);
-        store.told = now;
+pub(crate) fn take_counters() -> Counters {
+    let take_counters = |store: &mut Store| {
+        let (now, reported) = (store.cache.counters(), store.reported);
+        store.reported = now;
         Counters {
-            hits: now.hits - told.hits,
-            refills: now.refills - told.refills,
-            empty: now.empty - told.empty,
-            frees: now.frees - told.frees,
-            spills: now.spills - told.spills,
-            strays: now.strays - told.strays,
-            retries: now.retries - told.retries,
+            hits: now.hits - reported.hits,
+            refills: now.refills - reported.refills,
+            empty: now.empty - reported.empty,
+            frees: now.frees - reported.frees,
+            spills: now.spills - reported.spills,
+            strays: now.strays - reported.strays,
+            retries: now.retries - reported.retries,
         }
     };
-    STORE.with_borrow_mut(|store| store.as_mut().map(news).unwrap_or_default())
+    STORE.with_borrow_mut(|store| store.as_mut().map(take_counters).unwrap_or_default())
 }

@@ -48,7 +48,7 @@ impl Source {
                 buffer
             });
             let first = pieces.next().unwrap();
-            self.burst.push_cargo(first, pieces).unwrap();
+            self.burst.push_buffers(first, pieces).unwrap();
             if number % 5 == 0 {
                 self.burst.set_offload(i, Offload::VALID);
             }
@@ -105,9 +105,9 @@ impl Rig {
         let there = self.sender.staged() + self.receiver.waiting();
         let mut left = if self.holds { usize::MAX } else { self.sender.capacity() - there };
         for number in self.next..self.next + n {
-            let parcels = frame(number).len().div_ceil(DATA);
-            if parcels <= left {
-                left -= parcels;
+            let entries = frame(number).len().div_ceil(DATA);
+            if entries <= left {
+                left -= entries;
                 self.expected.push_back((number, route));
             }
         }
@@ -155,7 +155,7 @@ impl Rig {
 }
 
 #[test]
-fn a_hop_that_is_full_loses_what_has_no_room_and_counts_it() {
+fn full_handoff_queue_drops_and_counts() {
     let mut rig = Rig::new(config(256, 0, 64));
     for _ in 0..6 {
         rig.send(64, route(1, 2));
@@ -166,7 +166,7 @@ fn a_hop_that_is_full_loses_what_has_no_room_and_counts_it() {
 }
 
 #[test]
-fn where_stages_wait_what_has_no_room_is_held_back_whole_and_comes_later() {
+fn waiting_stage_defers_whole_packets_without_loss() {
     let mut rig = Rig::new(HandoffConfig { full: QueueFull::Wait, buffers: 8000, ..config(256, 0, 64) });
     for _ in 0..6 {
         rig.send(64, route(1, 2));
@@ -180,7 +180,7 @@ fn where_stages_wait_what_has_no_room_is_held_back_whole_and_comes_later() {
 }
 
 #[test]
-fn a_packet_that_goes_on_takes_its_buffers_along_and_is_not_copied() {
+fn forwarded_packet_keeps_its_buffers() {
     let config = config(256, 0, 64);
     let mut rig = Rig::new(config);
     let (mut second, mut last) = handoff(&rig.pool, &config).unwrap();
@@ -208,7 +208,7 @@ fn a_packet_that_goes_on_takes_its_buffers_along_and_is_not_copied() {
 }
 
 #[test]
-fn a_pool_without_buffers_costs_packets_and_no_more() {
+fn empty_pool_drops_packets_only() {
     let config = config(256, 0, 64);
     let mut rig = Rig::new(config);
     let held: Vec<_> = store::with(|cache| std::iter::from_fn(|| cache.alloc()).skip(2).collect()).unwrap();
@@ -220,7 +220,7 @@ fn a_pool_without_buffers_costs_packets_and_no_more() {
 }
 
 #[test]
-fn an_alarm_that_is_set_is_rung_once() {
+fn doorbell_rings_once_per_request() {
     let doorbell = Doorbell::new().unwrap();
     let rung = || rustix::io::read(doorbell.fd(), &mut [0u8; 8]).is_ok();
     doorbell.ring();
@@ -236,7 +236,7 @@ fn an_alarm_that_is_set_is_rung_once() {
 }
 
 #[test]
-fn a_receiver_does_not_sleep_over_what_it_has_taken_out() {
+fn receiver_with_dequeued_entries_does_not_sleep() {
     let mut rig = Rig::new(config(256, 1, 64));
     assert_eq!(rig.receiver.enable_notification(), Ok(false));
     rig.send(1, route(1, 1));
@@ -252,7 +252,7 @@ fn a_receiver_does_not_sleep_over_what_it_has_taken_out() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn whatever_is_sent_and_received_when_nothing_is_lost_uncounted_or_overtaken(
+    fn random_schedules_lose_and_reorder_nothing_uncounted(
         ring in 256_usize..600,
         write_unit in 0_usize..100,
         read_unit in 1_usize..200,

@@ -34,14 +34,14 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn ranges_and_single_numbers_are_read_and_doubles_are_told_once() {
+    fn parses_ranges_and_numbers_without_duplicates() {
         assert_eq!(parse("0-3,8\n"), Ok(vec![0, 1, 2, 3, 8]));
         assert_eq!(parse("8, 0-1,1"), Ok(vec![0, 1, 8]));
         assert_eq!(parse("\n"), Ok(vec![]));
     }
 
     #[test]
-    fn what_is_no_list_is_refused_with_its_reason() {
+    fn invalid_list_is_rejected_with_a_reason() {
         assert_eq!(parse("0-x").unwrap_err(), "\"x\" is not a CPU's or node's number");
         assert_eq!(parse("3-1").unwrap_err(), "the range 3-1 runs backwards");
         assert!(parse("0-4294967295").unwrap_err().contains("4294967295"));
@@ -50,7 +50,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in ".{0,64}") {
+        fn any_text_parses_or_is_rejected(text in ".{0,64}") {
             if let Ok(numbers) = parse(&text) {
                 prop_assert!(numbers.is_sorted());
             }

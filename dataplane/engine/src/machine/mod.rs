@@ -1,7 +1,7 @@
 //! Machine topology: CPUs, cores, packages, NUMA nodes, shared caches, and the CPUs that this process may use.
 //!
 //! Everything is read from a given directory (`/sys`, or a recorded one) into plain values. For any content of these
-//! files, the result is a machine with at least one CPU; an ignored value is reported as a [`Flaw`], with its
+//! files, the result is a machine with at least one CPU; an ignored value is reported as an [`Inconsistency`], with its
 //! replacement. Pinning and placement are in [`crate::placement`].
 //!
 //! The module is part of the engine because the engine owns the threads. It is called machine because a topology in
@@ -31,7 +31,7 @@ pub struct Machine {
     /// Caches reported by the kernel, nearest level first.
     pub caches: Vec<Cache>,
     /// Values that were ignored.
-    pub flaws: Vec<Flaw>,
+    pub inconsistencies: Vec<Inconsistency>,
 }
 
 /// One logical CPU.
@@ -91,7 +91,7 @@ pub struct Cache {
 
 /// An ignored value in a system file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Flaw {
+pub struct Inconsistency {
     /// File, relative to the directory.
     pub file: String,
     /// Why it was ignored.
@@ -100,7 +100,7 @@ pub struct Flaw {
     pub instead: String,
 }
 
-impl std::fmt::Display for Flaw {
+impl std::fmt::Display for Inconsistency {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}; {}", self.file, self.reason, self.instead)
     }
@@ -139,8 +139,8 @@ impl Machine {
     /// Distance from node `from` to node `to`. Unknown distances are all equal.
     pub fn distance(&self, from: usize, to: usize) -> u32 {
         let node = self.nodes.iter().find(|node| node.number == from);
-        let told = node.and_then(|node| node.distances.iter().find(|(other, _)| *other == to));
-        told.map_or(if from == to { 10 } else { 20 }, |(_, distance)| *distance)
+        let entry = node.and_then(|node| node.distances.iter().find(|(other, _)| *other == to));
+        entry.map_or(if from == to { 10 } else { 20 }, |(_, distance)| *distance)
     }
 }
 

@@ -1,25 +1,25 @@
 //! Reads a machine from sysfs (Documentation/admin-guide/cputopology.rst and ABI/stable/sysfs-devices-node).
 //!
-//! A missing optional file is not a flaw: kernels without NUMA have no nodes, and virtual machines may have no
-//! caches. An existing file with invalid content is a flaw.
+//! A missing optional file is not an inconsistency: kernels without NUMA have no nodes, and virtual machines may have no
+//! caches. An existing file with invalid content is an inconsistency.
 
-use super::{Cache, CacheKind, Cpu, Flaw, Machine, Node, list};
+use super::{Cache, CacheKind, Cpu, Inconsistency, Machine, Node, list};
 use std::io::Read;
 use std::path::Path;
 
 /// Maximum number of bytes read, far more than any of these files has.
-const LARGEST: u64 = 1 << 20;
+const MAX_FILE: u64 = 1 << 20;
 /// Maximum number of caches read per CPU.
 const CACHES: usize = 16;
 
-/// Reads files below a root and collects flaws.
+/// Reads files below a root and collects inconsistencies.
 struct Reader<'a> {
     root: &'a Path,
-    flaws: Vec<Flaw>,
+    inconsistencies: Vec<Inconsistency>,
 }
 
 pub(super) fn machine(root: &Path, allowed: &[usize]) -> Machine {
-    let mut reader = Reader { root, flaws: Vec::new() };
+    let mut reader = Reader { root, inconsistencies: Vec::new() };
     let online = reader.online(allowed);
     let isolated = reader.optional_list("devices/system/cpu/isolated");
     let offline = reader.optional_list("devices/system/cpu/offline");
@@ -32,12 +32,16 @@ pub(super) fn machine(root: &Path, allowed: &[usize]) -> Machine {
     });
     let cpus = cpus.collect();
     let caches = reader.caches(&online);
-    Machine { cpus, offline, nodes, caches, flaws: reader.flaws }
+    Machine { cpus, offline, nodes, caches, inconsistencies: reader.inconsistencies }
 }
 
 impl Reader<'_> {
-    fn flaw(&mut self, file: &str, reason: impl Into<String>, instead: impl Into<String>) {
-        self.flaws.push(Flaw { file: file.to_owned(), reason: reason.into(), instead: instead.into() });
+    fn inconsistency(&mut self, file: &str, reason: impl Into<String>, instead: impl Into<String>) {
+        self.inconsistencies.push(Inconsistency {
+            file: file.to_owned(),
+            reason: reason.into(),
+            instead: instead.into(),
+        });
     }
 
     /// Content of a file; `None` if it does not exist.
@@ -55,10 +59,10 @@ impl Reader<'_> {
             Err(reason) => reason,
         };
         if allowed.is_empty() {
-            self.flaw(file, reason, "assuming that CPU 0 is the only one");
+            self.inconsistency(file, reason, "assuming that CPU 0 is the only one");
             return vec![0];
         }
-        self.flaw(file, reason, "using the CPUs of the affinity mask");
+        self.inconsistency(file, reason, "using the CPUs of the affinity mask");
         allowed.to_vec()
     }
 
@@ -71,7 +75,7 @@ impl Reader<'_> {
         match self.list(file) {
             Ok(list) => list.unwrap_or_default(),
             Err(reason) => {
-                self.flaw(file, reason, "assumed to be empty");
+                self.inconsistency(file, reason, "assumed to be empty");
                 Vec::new()
             }
         }
@@ -94,12 +98,12 @@ impl Reader<'_> {
     fn distances(&mut self, node: usize, all: &[usize]) -> Vec<(usize, u32)> {
         let file = format!("devices/system/node/node{node}/distance");
         let Ok(Some(text)) = self.text(&file) else { return Vec::new() };
-        let told: Option<Vec<u32>> = text.split_whitespace().map(|word| word.parse().ok()).collect();
-        match told {
-            Some(told) if told.len() == all.len() => all.iter().copied().zip(told).collect(),
+        let values: Option<Vec<u32>> = text.split_whitespace().map(|word| word.parse().ok()).collect();
+        match values {
+            Some(values) if values.len() == all.len() => all.iter().copied().zip(values).collect(),
             _ => {
                 let reason = format!("it is not one number for each of {} nodes", all.len());
-                self.flaw(&file, reason, "assuming equal distances to all other nodes");
+                self.inconsistency(&file, reason, "assuming equal distances to all other nodes");
                 Vec::new()
             }
         }
@@ -124,7 +128,7 @@ impl Reader<'_> {
             Ok(None) => "it does not exist".to_owned(),
             Err(reason) => reason,
         };
-        self.flaw(&file, reason, format!("assuming that CPU {number} is a separate core"));
+        self.inconsistency(&file, reason, format!("assuming that CPU {number} is a separate core"));
         vec![number]
     }
 
@@ -134,7 +138,7 @@ impl Reader<'_> {
         match self::number(&self.root.join(&file)) {
             Ok(package) => package.unwrap_or_default(),
             Err(reason) => {
-                self.flaw(&file, reason, "assuming package 0");
+                self.inconsistency(&file, reason, "assuming package 0");
                 0
             }
         }
@@ -146,12 +150,12 @@ impl Reader<'_> {
         if let Some(second) = own.next() {
             let reason = format!("it lists CPU {number}, which another node has as well");
             let file = format!("devices/system/node/node{}/cpulist", second.number);
-            self.flaw(&file, reason, "using the first node");
+            self.inconsistency(&file, reason, "using the first node");
         }
         first.unwrap_or_else(|| {
             let nearest = nodes.first().map_or(0, |node| node.number);
             let reason = format!("no node has CPU {number}");
-            self.flaw("devices/system/node", reason, format!("using node {nearest}"));
+            self.inconsistency("devices/system/node", reason, format!("using node {nearest}"));
             nearest
         })
     }
@@ -165,7 +169,7 @@ impl Reader<'_> {
                 match self.cache(&folder) {
                     Ok(Some(cache)) => found.push(cache),
                     Ok(None) => break,
-                    Err((file, reason)) => self.flaw(&file, reason, "this cache is left out"),
+                    Err((file, reason)) => self.inconsistency(&file, reason, "this cache is left out"),
                 }
             }
         }
@@ -226,6 +230,6 @@ fn text(path: &Path) -> Result<Option<String>, String> {
         Err(e) => return Err(e.to_string()),
     };
     let mut text = String::new();
-    file.take(LARGEST).read_to_string(&mut text).map_err(|e| e.to_string())?;
+    file.take(MAX_FILE).read_to_string(&mut text).map_err(|e| e.to_string())?;
     Ok(Some(text))
 }

@@ -43,7 +43,7 @@ impl fmt::Display for QueueName {
 
 /// Conflicting rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SeatError {
+pub enum AffinityError {
     /// The worker does not exist.
     #[error("{0} is assigned to worker {1}, and there are {2} workers, numbered from 0")]
     NoSuchWorker(QueueName, usize, usize),
@@ -76,14 +76,14 @@ impl QueueAffinity {
         workers: usize,
         queues: &[(QueueName, usize)],
         isolated: &[QueueName],
-    ) -> Result<Self, SeatError> {
+    ) -> Result<Self, AffinityError> {
         if let Some((queue, worker)) = queues.iter().find(|(_, worker)| *worker >= workers) {
-            return Err(SeatError::NoSuchWorker(queue.clone(), *worker, workers));
+            return Err(AffinityError::NoSuchWorker(queue.clone(), *worker, workers));
         }
         if let Some(at) =
             (1..isolated.len()).find(|&i| isolated[..i].iter().any(|o| o.overlaps(&isolated[i])))
         {
-            return Err(SeatError::Twice(isolated[at].clone()));
+            return Err(AffinityError::Twice(isolated[at].clone()));
         }
         let mut affinity = Self { fixed: queues.iter().cloned().collect(), own: BTreeMap::new() };
         for queue in isolated {
@@ -91,19 +91,19 @@ impl QueueAffinity {
                 affinity.fixed.values().chain(affinity.own.keys()).copied().collect();
             let free = || (0..workers).rev().find(|worker| !named.contains(worker));
             let worker = affinity.fixed.get(queue).copied().or_else(free);
-            let worker = worker.ok_or(SeatError::NoneLeft(isolated.len(), workers))?;
+            let worker = worker.ok_or(AffinityError::NoneLeft(isolated.len(), workers))?;
             affinity.isolate(queue, worker)?;
         }
         if affinity.own.len() == workers && workers > 0 {
-            return Err(SeatError::NoneLeft(isolated.len(), workers));
+            return Err(AffinityError::NoneLeft(isolated.len(), workers));
         }
         Ok(affinity)
     }
 
-    fn isolate(&mut self, queue: &QueueName, worker: usize) -> Result<(), SeatError> {
+    fn isolate(&mut self, queue: &QueueName, worker: usize) -> Result<(), AffinityError> {
         let other = self.fixed.iter().find(|(other, at)| **at == worker && *other != queue);
         if let Some(other) = other.map(|(other, _)| other).or(self.own.get(&worker)) {
-            return Err(SeatError::NotAlone(queue.clone(), other.clone(), worker));
+            return Err(AffinityError::NotAlone(queue.clone(), other.clone(), worker));
         }
         self.fixed.insert(queue.clone(), worker);
         self.own.insert(worker, queue.clone());

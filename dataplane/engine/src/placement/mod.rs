@@ -12,7 +12,7 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-pub use affinity::{QueueAffinity, QueueName, SeatError};
+pub use affinity::{AffinityError, QueueAffinity, QueueName};
 pub use plan::plan;
 
 use crate::machine::Machine;
@@ -123,7 +123,7 @@ impl fmt::Display for Pattern {
 
 /// Requirements of a placement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wish {
+pub struct Requirements {
     /// The stages to place.
     pub stages: Stages,
     /// How they share threads.

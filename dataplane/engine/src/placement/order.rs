@@ -4,23 +4,23 @@
 //! core; near nodes before far ones; CPUs isolated from the scheduler before others; and CPU 0 last, because kernel
 //! housekeeping and interrupts without affinity run there.
 
-use super::{PlanError, Wish};
+use super::{PlanError, Requirements};
 use crate::machine::{Cpu, Machine};
 use std::collections::HashMap;
 
 /// CPUs that threads may use, best first, without those taken.
-pub(super) fn cpus(machine: &Machine, wish: &Wish) -> Result<Vec<usize>, PlanError> {
-    let free = |cpu: &usize| !wish.taken.contains(cpu);
-    if wish.cpus.is_empty() {
-        return Ok(best_first(machine, wish.near).into_iter().filter(free).collect());
+pub(super) fn cpus(machine: &Machine, requirements: &Requirements) -> Result<Vec<usize>, PlanError> {
+    let free = |cpu: &usize| !requirements.taken.contains(cpu);
+    if requirements.cpus.is_empty() {
+        return Ok(best_first(machine, requirements.near).into_iter().filter(free).collect());
     }
-    for &cpu in &wish.cpus {
+    for &cpu in &requirements.cpus {
         let found = machine.cpu(cpu).ok_or(PlanError::NoSuchCpu(cpu))?;
         if !found.allowed {
             return Err(PlanError::Forbidden(cpu));
         }
     }
-    Ok(wish.cpus.iter().copied().filter(free).collect())
+    Ok(requirements.cpus.iter().copied().filter(free).collect())
 }
 
 fn best_first(machine: &Machine, near: Option<usize>) -> Vec<usize> {

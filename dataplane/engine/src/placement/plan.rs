@@ -1,7 +1,7 @@
 //! Assigns threads to CPUs and reports compromises.
 
 use super::group::{Group, groups};
-use super::{Machine, Pattern, Plan, PlanError, Role, Thread, Wish, order};
+use super::{Machine, Pattern, Plan, PlanError, Requirements, Role, Thread, order};
 use std::collections::HashMap;
 
 /// Places threads on CPUs.
@@ -11,39 +11,39 @@ use std::collections::HashMap;
 ///
 /// # Errors
 /// Returns an error if a configured CPU cannot be used, or no CPU is left.
-pub fn plan(machine: &Machine, wish: &Wish) -> Result<Plan, PlanError> {
-    let cpus = order::cpus(machine, wish)?;
-    let (pattern, why) = settle(wish, cpus.len());
-    let groups = groups(pattern, &wish.stages);
+pub fn plan(machine: &Machine, requirements: &Requirements) -> Result<Plan, PlanError> {
+    let cpus = order::cpus(machine, requirements)?;
+    let (pattern, reason) = resolve(requirements, cpus.len());
+    let groups = groups(pattern, &requirements.stages);
     let threads: usize = groups.iter().map(Vec::len).sum();
     if cpus.is_empty() && threads > 0 {
         return Err(PlanError::NoneLeft(threads));
     }
-    let mut rx_affinity = RxAffinity { machine, free: cpus.clone(), cpus, next: 0 };
-    let threads: Vec<Thread> = groups.into_iter().flat_map(|group| rx_affinity.seat(group)).collect();
-    let notes = why.into_iter().chain(notes(machine, wish, &threads)).collect();
+    let mut assignment = CpuAssignment { machine, free: cpus.clone(), cpus, next: 0 };
+    let threads: Vec<Thread> = groups.into_iter().flat_map(|group| assignment.assign(group)).collect();
+    let notes = reason.into_iter().chain(notes(machine, requirements, &threads)).collect();
     Ok(Plan { pattern, threads, notes })
 }
 
 /// Resolves [`Pattern::Auto`], with a note.
-fn settle(wish: &Wish, cpus: usize) -> (Pattern, Option<String>) {
-    if wish.pattern != Pattern::Auto {
-        return (wish.pattern, None);
+fn resolve(requirements: &Requirements, cpus: usize) -> (Pattern, Option<String>) {
+    if requirements.pattern != Pattern::Auto {
+        return (requirements.pattern, None);
     }
-    if !wish.stages.is_pipeline() {
+    if !requirements.stages.is_pipeline() {
         return (Pattern::Separate, None);
     }
-    let needed: usize = groups(Pattern::Io, &wish.stages).iter().map(Vec::len).sum();
+    let needed: usize = groups(Pattern::Io, &requirements.stages).iter().map(Vec::len).sum();
     if needed <= cpus {
         return (Pattern::Io, Some("pattern io: buffers are returned on the CPU that took them".to_owned()));
     }
-    let why =
+    let reason =
         format!("pattern all: there are {cpus} CPUs, and separate Rx, Tx and worker threads need {needed}");
-    (Pattern::All, Some(why))
+    (Pattern::All, Some(reason))
 }
 
 /// State of the CPU assignment.
-struct RxAffinity<'a> {
+struct CpuAssignment<'a> {
     machine: &'a Machine,
     cpus: Vec<usize>,
     free: Vec<usize>,
@@ -51,20 +51,20 @@ struct RxAffinity<'a> {
     next: usize,
 }
 
-impl RxAffinity<'_> {
+impl CpuAssignment<'_> {
     /// Assigns the first thread of a group to the next CPU and the others close to it.
-    fn seat(&mut self, group: Group) -> Vec<Thread> {
+    fn assign(&mut self, group: Group) -> Vec<Thread> {
         let mut first = None;
-        let mut seated = Vec::with_capacity(group.len());
+        let mut assigned = Vec::with_capacity(group.len());
         for roles in group {
             let cpu = match first {
                 None => self.take(),
                 Some(beside) => self.take_beside(beside),
             };
             first.get_or_insert(cpu);
-            seated.push(Thread { roles, cpu });
+            assigned.push(Thread { roles, cpu });
         }
-        seated
+        assigned
     }
 
     fn take(&mut self) -> usize {
@@ -85,10 +85,10 @@ impl RxAffinity<'_> {
 }
 
 /// Notes for the user, by CPU.
-fn notes(machine: &Machine, wish: &Wish, threads: &[Thread]) -> Vec<String> {
+fn notes(machine: &Machine, requirements: &Requirements, threads: &[Thread]) -> Vec<String> {
     let mut notes = shared_cpus(machine, threads);
-    notes.extend(shared_cores(machine, wish, threads));
-    if let Some(near) = wish.near {
+    notes.extend(shared_cores(machine, requirements, threads));
+    if let Some(near) = requirements.near {
         let far = threads.iter().filter(|t| machine.cpu(t.cpu).is_some_and(|cpu| cpu.node != near));
         let far: Vec<_> = far.map(|t| format!("{} (CPU {})", names(&t.roles), t.cpu)).collect();
         if !far.is_empty() {
@@ -105,15 +105,17 @@ fn shared_cpus(machine: &Machine, threads: &[Thread]) -> Vec<String> {
         .filter(|(_, sharing)| sharing.len() > 1)
         .map(|(cpu, sharing)| {
             let usable = machine.allowed().count();
-            let who = sharing.iter().map(|thread| names(&thread.roles)).collect::<Vec<_>>().join(" and ");
-            format!("{who} share CPU {cpu}: {busy} busy threads, {usable} usable CPUs")
+            let sharing_roles =
+                sharing.iter().map(|thread| names(&thread.roles)).collect::<Vec<_>>().join(" and ");
+            format!("{sharing_roles} share CPU {cpu}: {busy} busy threads, {usable} usable CPUs")
         })
         .collect()
 }
 
-fn shared_cores(machine: &Machine, wish: &Wish, threads: &[Thread]) -> Vec<String> {
+fn shared_cores(machine: &Machine, requirements: &Requirements, threads: &[Thread]) -> Vec<String> {
     let core = |cpu: usize| machine.cpu(cpu).map_or(cpu, |cpu| cpu.core);
-    let mut used: Vec<usize> = threads.iter().map(|thread| thread.cpu).chain(wish.taken.clone()).collect();
+    let mut used: Vec<usize> =
+        threads.iter().map(|thread| thread.cpu).chain(requirements.taken.clone()).collect();
     used.sort_unstable();
     used.dedup();
     let mut cores: Vec<(usize, Vec<usize>)> = Vec::new();

@@ -11,8 +11,8 @@ fn pipeline(rx: usize, worker: usize, tx: usize) -> Stages {
     Stages { rx, worker, tx, ..Stages::default() }
 }
 
-fn cpus(machine: &Machine, wish: &Wish) -> Vec<usize> {
-    plan(machine, wish).unwrap().threads.iter().map(|thread| thread.cpu).collect()
+fn cpus(machine: &Machine, requirements: &Requirements) -> Vec<usize> {
+    plan(machine, requirements).unwrap().threads.iter().map(|thread| thread.cpu).collect()
 }
 
 /// Threads with roles and CPU, such as `rx 0+tx 0@1 judge 0@2`.
@@ -22,53 +22,55 @@ fn said(plan: &Plan) -> String {
 }
 
 #[test]
-fn workers_take_every_core_before_a_sibling_and_cpu_0_last() {
+fn workers_use_all_cores_before_siblings_and_cpu_0_last() {
     let machine = machine(&server(1, 4), 8);
-    let wish = Wish { stages: workers(8), pattern: Pattern::Auto, ..Wish::default() };
-    assert_eq!(cpus(&machine, &wish), [1, 2, 3, 4, 5, 6, 7, 0]);
-    let few = Wish { stages: workers(3), ..wish };
+    let requirements = Requirements { stages: workers(8), pattern: Pattern::Auto, ..Requirements::default() };
+    assert_eq!(cpus(&machine, &requirements), [1, 2, 3, 4, 5, 6, 7, 0]);
+    let few = Requirements { stages: workers(3), ..requirements };
     assert_eq!((cpus(&machine, &few), plan(&machine, &few).unwrap().notes), (vec![1, 2, 3], vec![]));
 }
 
 #[test]
-fn workers_are_near_the_node_that_packets_come_from_and_what_is_far_is_told() {
+fn workers_prefer_the_receiving_node_and_others_are_noted() {
     let machine = machine(&server(2, 2), 8);
-    let wish = Wish { stages: workers(3), pattern: Pattern::Auto, near: Some(1), ..Wish::default() };
-    let plan = plan(&machine, &wish).unwrap();
+    let requirements =
+        Requirements { stages: workers(3), pattern: Pattern::Auto, near: Some(1), ..Requirements::default() };
+    let plan = plan(&machine, &requirements).unwrap();
     assert_eq!(said(&plan), "worker 0@2 worker 1@3 worker 2@1");
     assert_eq!(plan.notes, ["not on node 1, which receives the packets: worker 2 (CPU 1)"]);
 }
 
 #[test]
-fn isolated_cpus_come_first_and_forbidden_ones_never() {
+fn isolated_cpus_are_preferred_and_forbidden_ones_skipped() {
     let root = tree(&server(1, 4));
     write(root.path(), "devices/system/cpu/isolated", "3");
     let machine = Machine::read(root.path(), &[0, 1, 3]);
-    let wish = Wish { stages: workers(3), ..Wish::default() };
-    assert_eq!(cpus(&machine, &wish), [3, 1, 0]);
+    let requirements = Requirements { stages: workers(3), ..Requirements::default() };
+    assert_eq!(cpus(&machine, &requirements), [3, 1, 0]);
 }
 
 #[test]
-fn a_list_of_cpus_wins_and_one_that_cannot_be_used_is_refused() {
+fn cpu_list_takes_precedence_and_unusable_cpus_are_rejected() {
     let machine = machine(&server(1, 4), 4);
-    let wish = |cpus: &[usize]| Wish { stages: workers(2), cpus: cpus.to_vec(), ..Wish::default() };
-    assert_eq!(cpus(&machine, &wish(&[0, 3])), [0, 3]);
-    assert_eq!(plan(&machine, &wish(&[0, 9])), Err(PlanError::NoSuchCpu(9)));
-    assert_eq!(plan(&machine, &wish(&[7])), Err(PlanError::Forbidden(7)));
-    let taken = Wish { taken: vec![0], ..wish(&[0]) };
+    let requirements =
+        |cpus: &[usize]| Requirements { stages: workers(2), cpus: cpus.to_vec(), ..Requirements::default() };
+    assert_eq!(cpus(&machine, &requirements(&[0, 3])), [0, 3]);
+    assert_eq!(plan(&machine, &requirements(&[0, 9])), Err(PlanError::NoSuchCpu(9)));
+    assert_eq!(plan(&machine, &requirements(&[7])), Err(PlanError::Forbidden(7)));
+    let taken = Requirements { taken: vec![0], ..requirements(&[0]) };
     assert_eq!(plan(&machine, &taken), Err(PlanError::NoneLeft(2)));
 }
 
 #[test]
-fn more_threads_than_cpus_share_and_are_told_so() {
+fn excess_threads_share_cpus_with_a_note() {
     let machine = machine(TWO_CORES, 2);
-    let plan = plan(&machine, &Wish { stages: workers(3), ..Wish::default() }).unwrap();
+    let plan = plan(&machine, &Requirements { stages: workers(3), ..Requirements::default() }).unwrap();
     assert_eq!(said(&plan), "worker 0@1 worker 1@0 worker 2@1");
     assert_eq!(plan.notes, ["worker 0 and worker 2 share CPU 1: 3 busy threads, 2 usable CPUs"]);
 }
 
 #[test]
-fn each_pattern_joins_what_its_name_says() {
+fn each_pattern_combines_its_stages() {
     let machine = machine(&server(1, 8), 16);
     for (pattern, stages, expected) in [
         (Pattern::Separate, pipeline(1, 1, 1), "rx 0@1 classify 0@2 tx 0@3"),
@@ -79,25 +81,27 @@ fn each_pattern_joins_what_its_name_says() {
         (Pattern::QuasiIo, pipeline(1, 1, 1), "rx 0@1 tx 0@9 classify 0@2"),
         (Pattern::Auto, pipeline(2, 2, 2), "rx 0+tx 0@1 rx 1+tx 1@2 classify 0@3 classify 1@4"),
     ] {
-        let wish = Wish { stages, pattern, ..Wish::default() };
-        assert_eq!(said(&plan(&machine, &wish).unwrap()), expected, "{pattern}");
+        let requirements = Requirements { stages, pattern, ..Requirements::default() };
+        assert_eq!(said(&plan(&machine, &requirements).unwrap()), expected, "{pattern}");
     }
 }
 
 #[test]
-fn quasi_io_without_siblings_takes_turns_on_one_cpu() {
+fn quasi_io_without_siblings_shares_one_cpu() {
     let machine = machine(TWO_CORES, 2);
-    let wish = Wish { stages: pipeline(1, 1, 1), pattern: Pattern::QuasiIo, ..Wish::default() };
-    let plan = plan(&machine, &wish).unwrap();
+    let requirements =
+        Requirements { stages: pipeline(1, 1, 1), pattern: Pattern::QuasiIo, ..Requirements::default() };
+    let plan = plan(&machine, &requirements).unwrap();
     assert_eq!(said(&plan), "rx 0@1 tx 0@1 classify 0@0");
     assert!(plan.notes[0].starts_with("rx 0 and tx 0 share CPU 1"), "{:?}", plan.notes);
 }
 
 #[test]
-fn auto_joins_all_where_io_would_not_fit_and_says_why() {
+fn auto_falls_back_to_all_with_a_note() {
     let machine = machine(TWO_CORES, 2);
-    let wish = Wish { stages: pipeline(2, 2, 2), pattern: Pattern::Auto, ..Wish::default() };
-    let plan = plan(&machine, &wish).unwrap();
+    let requirements =
+        Requirements { stages: pipeline(2, 2, 2), pattern: Pattern::Auto, ..Requirements::default() };
+    let plan = plan(&machine, &requirements).unwrap();
     assert_eq!(
         (plan.pattern, said(&plan).as_str()),
         (Pattern::All, "rx 0+classify 0+tx 0@1 rx 1+classify 1+tx 1@0")
@@ -109,14 +113,14 @@ proptest! {
     /// For any input: every role occurs once, only on CPUs that may be used, and no CPU has two threads while one is
     /// free, except with a pattern that requires it.
     #[test]
-    fn every_role_has_one_thread_and_threads_share_only_when_they_must(
+    fn each_role_has_one_thread_and_cpus_are_shared_only_if_needed(
         rtc in 0_usize..6, rx in 0_usize..5, worker in 0_usize..5, tx in 0_usize..5,
         pattern in 0_usize..7, packages in 1_usize..3, cores in 1_usize..4, near in 0_usize..3,
     ) {
         let machine = machine(&server(packages, cores), 2 * packages * cores);
         let stages = Stages { run_to_completion: rtc, rx, worker, tx };
         let pattern = Pattern::NAMES[pattern].1;
-        let plan = plan(&machine, &Wish { stages, pattern, near: Some(near), ..Wish::default() }).unwrap();
+        let plan = plan(&machine, &Requirements { stages, pattern, near: Some(near), ..Requirements::default() }).unwrap();
         let roles: Vec<Role> = plan.threads.iter().flat_map(|t| t.roles.clone()).collect();
         prop_assert_eq!(roles.len(), rtc + rx + worker + tx);
         prop_assert_eq!(roles.iter().collect::<BTreeSet<_>>().len(), roles.len());
@@ -135,7 +139,7 @@ fn queue(text: &str) -> QueueName {
 }
 
 #[test]
-fn a_queues_name_is_a_port_with_or_without_a_pair() {
+fn queue_name_is_a_port_with_optional_pair() {
     assert_eq!(queue("red"), QueueName { port: "red".into(), pair: None });
     assert_eq!(queue("red.3"), QueueName { port: "red".into(), pair: Some(3) });
     assert_eq!((queue("a.0").pair, queue("a.0.1").pair), (None, Some(1)));
@@ -144,7 +148,7 @@ fn a_queues_name_is_a_port_with_or_without_a_pair() {
 }
 
 #[test]
-fn a_rule_for_a_pair_wins_and_what_is_isolated_has_its_worker_to_itself() {
+fn pair_rule_takes_precedence_and_isolated_queues_have_their_own_worker() {
     let affinity = QueueAffinity::arrange(
         4,
         &[(queue("red"), 0), (queue("red.1"), 1)],
@@ -160,7 +164,7 @@ fn a_rule_for_a_pair_wins_and_what_is_isolated_has_its_worker_to_itself() {
 }
 
 #[test]
-fn rules_that_cannot_be_kept_are_refused_with_the_reason() {
+fn conflicting_rules_are_rejected_with_a_reason() {
     let arrange = |workers, queues: &[(&str, usize)], isolated: &[&str]| {
         let queues: Vec<_> = queues.iter().map(|(name, worker)| (queue(name), *worker)).collect();
         let isolated: Vec<_> = isolated.iter().map(|name| queue(name)).collect();

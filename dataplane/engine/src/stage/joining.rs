@@ -28,7 +28,7 @@ pub(crate) struct Joiner {
 impl Joiner {
     /// Connects all stages of a layout, before the first port is added.
     pub(crate) fn join_all(&self, links: &[Arc<Link>], layout: &Layout) -> io::Result<()> {
-        self.join(links, layout.joints())?;
+        self.join(links, layout.connections())?;
         self.spread_over(links, layout);
         Ok(())
     }
@@ -39,7 +39,7 @@ impl Joiner {
             layout.classifiers.iter().map(|&classify| handoff::port(self.max_ports, classify)).collect();
         for &spreader in &layout.spreaders {
             let pipeline = Spreader::new(self.handoffs.order, self.rss, &classifiers);
-            links[spreader].post(Command::Judge(Box::new(pipeline)));
+            links[spreader].post(Command::SetPipeline(Box::new(pipeline)));
         }
     }
 
@@ -72,45 +72,45 @@ impl Joiner {
             Role::Work => layout.classifiers.push(stage),
             Role::Tx => layout.outlets.push(stage),
             Role::Rx | Role::All => {
-                layout.takers.push(stage);
+                layout.rx_stages.push(stage);
                 layout.spreaders.push(stage);
             }
         }
         if role == Role::Work {
-            return self.add_judge(placement, layout, stage);
+            return self.add_classifier(placement, layout, stage);
         }
-        self.join(&placement.links, joints_of(&layout, stage))?;
+        self.join(&placement.links, connections_of(&layout, stage))?;
         placement.layout = layout;
         self.spread_over(&placement.links, &placement.layout);
         Ok(())
     }
 
-    fn add_judge(&self, placement: &mut Placement, layout: Layout, stage: usize) -> io::Result<()> {
+    fn add_classifier(&self, placement: &mut Placement, layout: Layout, stage: usize) -> io::Result<()> {
         for (port, outlet) in &placement.outlets {
             placement.links[stage].post(Command::Route(*port, Some(*outlet as u8)));
         }
-        placement.pass(&layout.spreaders, || Command::Pause(true));
-        for workers in placement.drains() {
-            placement.pass(&workers, || Command::Drain);
+        placement.post_and_wait(&layout.spreaders, || Command::Pause(true));
+        for workers in placement.drain_groups() {
+            placement.post_and_wait(&workers, || Command::Drain);
         }
-        let joined = self.join(&placement.links, joints_of(&layout, stage));
+        let joined = self.join(&placement.links, connections_of(&layout, stage));
         if joined.is_ok() {
             placement.layout = layout;
             self.spread_over(&placement.links, &placement.layout);
         }
-        placement.pass(&placement.layout.spreaders, || Command::Pause(false));
+        placement.post_and_wait(&placement.layout.spreaders, || Command::Pause(false));
         joined
     }
 }
 
 /// The connections of one stage, in layout order.
-fn joints_of(layout: &Layout, stage: usize) -> impl Iterator<Item = (usize, usize)> {
-    layout.joints().filter(move |(from, to)| *from == stage || *to == stage)
+fn connections_of(layout: &Layout, stage: usize) -> impl Iterator<Item = (usize, usize)> {
+    layout.connections().filter(move |(from, to)| *from == stage || *to == stage)
 }
 
 impl Placement {
     /// Groups of stages whose handoff queues must be drained, in this order, until all are empty.
-    pub(crate) fn drains(&self) -> Vec<Vec<usize>> {
+    pub(crate) fn drain_groups(&self) -> Vec<Vec<usize>> {
         let layout = &self.layout;
         match (layout.routed, layout.spreaders.is_empty()) {
             (true, _) => vec![layout.classifiers.clone(), layout.outlets.clone()],
@@ -120,7 +120,7 @@ impl Placement {
     }
 
     /// Posts a command to each of these workers and waits for those that respond.
-    fn pass(&self, workers: &[usize], command: impl FnMut() -> Command) {
+    fn post_and_wait(&self, workers: &[usize], command: impl FnMut() -> Command) {
         for (worker, number) in self.post_to(workers, command) {
             // A stuck worker does not receive or forward, so waiting for it is not necessary.
             let _ = self.links[worker].wait(number);

@@ -6,7 +6,7 @@ use crate::model::{Model, Role};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// Receive packets of ports.
-    pub(crate) takers: Vec<usize>,
+    pub(crate) rx_stages: Vec<usize>,
     /// Receive packets of ports with software RSS.
     pub(crate) spreaders: Vec<usize>,
     /// Classify packets.
@@ -15,7 +15,7 @@ pub(crate) struct Layout {
     pub(crate) outlets: Vec<usize>,
     /// Whether classifiers send to outlets through handoff queues.
     pub(crate) routed: bool,
-    /// Whether receive queues are shared among the takers.
+    /// Whether receive queues are shared among the Rx stages.
     pub(crate) steals: bool,
 }
 
@@ -31,7 +31,7 @@ impl Layout {
         );
         match model {
             Model::RunToCompletion | Model::Spreading(_) | Model::Stealing => Self {
-                takers: all.clone(),
+                rx_stages: all.clone(),
                 spreaders: rx,
                 classifiers: all.clone(),
                 outlets: all,
@@ -39,7 +39,7 @@ impl Layout {
                 steals: matches!(model, Model::Stealing),
             },
             Model::Pipeline(_) => Self {
-                takers: rx.clone(),
+                rx_stages: rx.clone(),
                 spreaders: rx,
                 classifiers: work,
                 outlets: tx,
@@ -51,7 +51,7 @@ impl Layout {
 
     /// Pairs of connected stages: every spreader to every classifier and, in a pipeline, every classifier to every
     /// outlet.
-    pub(crate) fn joints(&self) -> impl Iterator<Item = (usize, usize)> {
+    pub(crate) fn connections(&self) -> impl Iterator<Item = (usize, usize)> {
         let fan = self.spreaders.iter().flat_map(|from| self.classifiers.iter().map(|to| (*from, *to)));
         let outlets: &[usize] = if self.routed { &self.outlets } else { &[] };
         fan.chain(self.classifiers.iter().flat_map(move |from| outlets.iter().map(|to| (*from, *to))))
@@ -68,28 +68,28 @@ mod tests {
     }
 
     #[test]
-    fn workers_that_run_to_completion_have_everything_and_no_hops() {
+    fn run_to_completion_has_no_handoff_queues() {
         let layout = layout(&Model::RunToCompletion, 2);
-        assert_eq!((layout.takers.len(), layout.joints().count()), (2, 0));
+        assert_eq!((layout.rx_stages.len(), layout.connections().count()), (2, 0));
     }
 
     #[test]
-    fn who_spreads_is_joined_to_every_worker() {
+    fn each_spreader_is_connected_to_every_worker() {
         let layout = layout(&Model::Spreading(HandoffConfig::default()), 2);
-        assert_eq!((&layout.takers[..], &layout.spreaders[..]), (&[0, 2][..], &[1, 3][..]));
-        assert_eq!(layout.joints().collect::<Vec<_>>(), [(1, 0), (1, 2), (3, 0), (3, 2)]);
+        assert_eq!((&layout.rx_stages[..], &layout.spreaders[..]), (&[0, 2][..], &[1, 3][..]));
+        assert_eq!(layout.connections().collect::<Vec<_>>(), [(1, 0), (1, 2), (3, 0), (3, 2)]);
     }
 
     #[test]
-    fn stages_are_joined_in_the_order_of_the_work() {
+    fn stages_are_connected_in_pipeline_order() {
         let io = Roles { rx: true, work: false, tx: true };
         let roles = vec![io, Roles::only(Role::Work), Roles::only(Role::Work)];
         let layout =
             layout(&Model::Pipeline(PipelineConfig { roles, handoffs: HandoffConfig::default() }), 3);
         assert_eq!(
-            (&layout.takers[..], &layout.classifiers[..], &layout.outlets[..]),
+            (&layout.rx_stages[..], &layout.classifiers[..], &layout.outlets[..]),
             (&[0][..], &[2, 3][..], &[1][..])
         );
-        assert_eq!(layout.joints().collect::<Vec<_>>(), [(0, 2), (0, 3), (2, 1), (3, 1)]);
+        assert_eq!(layout.connections().collect::<Vec<_>>(), [(0, 2), (0, 3), (2, 1), (3, 1)]);
     }
 }

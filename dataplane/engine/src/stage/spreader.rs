@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_keep_their_worker_and_every_worker_has_some() {
+    fn flows_keep_their_worker_and_use_all_workers() {
         let mut spreader = Spreader::new(Order::Flow, Rss::Symmetric, &[0, 1, 2].map(PortId));
         let first = rss(&mut spreader, 0, (0..64).map(udp));
         assert_eq!(first, rss(&mut spreader, 5, (0..64).map(udp)), "whichever port they come by");
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_or_a_burst_stays_together_where_flows_do_not_matter() {
+    fn order_per_port_or_burst_keeps_them_on_one_worker() {
         let mut spreader = Spreader::new(Order::Port, Rss::Symmetric, &[0, 1, 2].map(PortId));
         assert_eq!(rss(&mut spreader, 4, (0..9).map(udp)), [1; 9]);
         let mut spreader = Spreader::new(Order::None, Rss::Symmetric, &[0, 1, 2].map(PortId));

@@ -240,20 +240,20 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_gets_no_more_work_done_than_the_others() {
+    fn queues_get_equal_shares_of_work() {
         let [calm, greedy] = bursts([3_000, 60_000], 1_000);
         assert!(calm >= 999, "a cheap queue is never skipped: {calm}");
         assert!((48..=53).contains(&greedy), "{greedy} bursts of twenty times the cost");
     }
 
     #[test]
-    fn no_queue_is_skipped_alone_or_beside_one_that_costs_the_same() {
+    fn single_or_equal_queues_are_never_skipped() {
         assert_eq!(bursts([1_000_000], 100), [100]);
         assert_eq!(bursts([15_000; 3], 100), [100; 3]);
     }
 
     #[test]
-    fn an_idle_queue_saves_nothing_up_and_owes_nothing() {
+    fn idle_queue_accumulates_neither_credit_nor_debt() {
         let mut level = Level::NEW;
         let (mut idle, mut busy) = (Account::default(), Account::default());
         for _ in 0..100 {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_that_is_charged_a_round_late_costs_no_turn() {
+    fn late_charge_costs_no_turn() {
         let mut level = Level::NEW;
         let mut accounts = [Account::default(), Account::default()];
         for account in &mut accounts {
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_another_worker_serves_keeps_its_lead_and_not_its_meter() {
+    fn meter_is_rebased_when_another_worker_serves_the_queue() {
         let (mut near, mut account) = (Level::NEW, Account::default());
         account.served_by(0, &near);
         account.charge(10 * LEAD, &mut near);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_price_holds_bursts_down_only_while_it_is_paid() {
+    fn price_limits_bursts_only_while_it_is_charged() {
         let (mut account, mut level) = (Account::default(), Level::NEW);
         account.learn(TURN / 8);
         assert_eq!((account.limit(), account.price()), (8, TURN / 8));
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_shrink_until_one_fits_into_a_turn_and_grow_again() {
+    fn burst_limit_shrinks_to_one_turn_and_grows_again() {
         let (mut account, mut level) = (Account::default(), Level::NEW);
         account.finished(BURST, 16 * TURN);
         assert_eq!(account.limit(), 4);

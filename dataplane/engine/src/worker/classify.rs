@@ -6,10 +6,10 @@ use port::{Burst, Context, Now, Passes, Pipeline, Verdicts};
 use std::sync::Arc;
 
 /// No timer is running.
-const NEVER: Now = Now(u64::MAX);
+const NO_TIMER: Now = Now(u64::MAX);
 /// Nanoseconds after which a running worker calls [`Pipeline::tick`] again, independent of its last result: `process`
 /// may have started a timer since.
-const ASK_AGAIN: u64 = 100_000;
+const TICK_INTERVAL: u64 = 100_000;
 
 pub(super) struct Classifier {
     pipeline: Box<dyn Pipeline>,
@@ -63,12 +63,12 @@ impl Classifier {
     /// `process` may have started timers since the last call.
     #[cold]
     pub(super) fn tick(&mut self, now: Now) {
-        self.due = self.pipeline.tick(now).unwrap_or(NEVER);
-        self.next_tick = self.due.min(Now(now.0.saturating_add(ASK_AGAIN)));
+        self.due = self.pipeline.tick(now).unwrap_or(NO_TIMER);
+        self.next_tick = self.due.min(Now(now.0.saturating_add(TICK_INTERVAL)));
     }
 
     /// When the next timer is due, as of the last [`Classifier::tick`]; `None` if none runs.
     pub(super) fn due(&self) -> Option<Now> {
-        (self.due != NEVER).then_some(self.due)
+        (self.due != NO_TIMER).then_some(self.due)
     }
 }

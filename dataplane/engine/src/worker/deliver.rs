@@ -15,10 +15,10 @@ use port::work::{self, SLICE};
 use port::{BadOffload, Burst, BurstStats, Capabilities, DropReason, EditId, Edits, Now, PLACES, PortId};
 
 /// Maximum time to wait for full queues if configured, in nanoseconds: in total for the burst.
-const WAIT: u64 = 1_000_000;
+const MAX_WAIT: u64 = 1_000_000;
 
 /// Time for which an output is not waited for after a wait timed out behind a handoff queue, in nanoseconds.
-const APART: u64 = 32 * WAIT;
+const WAIT_INTERVAL: u64 = 32 * MAX_WAIT;
 
 /// The burst of a step.
 struct Source<'a> {
@@ -31,7 +31,7 @@ impl Delivery {
     /// Time spent waiting for full queues, in nanoseconds; packets behind this burst in the same handoff queue waited
     /// too.
     pub(super) fn waited(&self, now: Now) -> u64 {
-        self.deadline.map_or(0, |deadline| (now.0 + WAIT).saturating_sub(deadline.0))
+        self.deadline.map_or(0, |deadline| (now.0 + MAX_WAIT).saturating_sub(deadline.0))
     }
 
     /// Creates the edited form of one packet, to be segmented.
@@ -70,7 +70,7 @@ impl Transmit {
         delivery.edits = edits;
         delivery.rests.retain(|rest| !rest.is_done());
         if blocked && delivery.deadline.is_none() {
-            delivery.deadline = Some(Now(now.0 + WAIT));
+            delivery.deadline = Some(Now(now.0 + MAX_WAIT));
         }
         delivery.rests.is_empty()
     }
@@ -81,7 +81,7 @@ impl Transmit {
         let is_over = delivery.deadline.is_some_and(|deadline| now >= deadline);
         if is_over && self.is_staged() {
             for rest in &delivery.rests {
-                self.tx[usize::from(rest.port().0)].no_wait_before = Now(now.0 + APART);
+                self.tx[usize::from(rest.port().0)].no_wait_before = Now(now.0 + WAIT_INTERVAL);
             }
         }
         let is_worth = |rest: &Rest| now >= self.tx[usize::from(rest.port().0)].no_wait_before;
@@ -292,7 +292,7 @@ impl Transmit {
     /// Counts the rest of the burst as lost, on account of source port `from` where the output is not known.
     pub(super) fn abandon(&mut self, delivery: &mut Delivery, from: PortId) {
         for rest in delivery.rests.drain(..) {
-            self.count_lost(self.payer(from, rest.port()), DropReason::SourceStopped, rest.packets());
+            self.count_lost(self.loss_port(from, rest.port()), DropReason::SourceStopped, rest.packets());
         }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) trait Execution: Sized + Send + 'static {
     /// Handles a command specific to this model.
     fn handle_command(worker: &mut Worker<Self>, command: Command) {
         let _ = (worker, command);
-        debug_assert!(false, "control sends commands of hops and shared queues only where there are such");
+        debug_assert!(false, "control sends commands of handoff and shared queues only where there are such");
     }
 
     /// Adds the port's unsettled debt to the account of the queue at `at`.
@@ -37,13 +37,13 @@ pub(crate) trait Execution: Sized + Send + 'static {
     }
 
     /// Charges `port` with `units` of work behind a handoff queue; each of its packets costs `price`.
-    fn owe(&self, port: PortId, units: u64, price: u64) {
+    fn charge(&self, port: PortId, units: u64, price: u64) {
         let _ = (port, units, price);
     }
 
     /// Total debt of `port`. A new queue starts from it, because earlier debts may belong to a previous port with
     /// this number.
-    fn owed(&self, port: PortId) -> u64 {
+    fn debt(&self, port: PortId) -> u64 {
         let _ = port;
         0
     }

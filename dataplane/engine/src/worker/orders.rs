@@ -2,7 +2,7 @@
 
 use super::execution::Execution;
 use super::{Account, RxSlot, Worker};
-use crate::command::{Command, Generation, QueueKey, Retired, Weights};
+use crate::command::{Command, Generation, LoadReport, QueueKey, Retired};
 use crate::xps::TxSlot;
 use port::{BurstStats, Context, Flush, PortId, RxQueue};
 
@@ -90,28 +90,28 @@ impl<M: Execution> Worker<M> {
                 self.forget_output(key.port);
             }
             Command::SetXpsMap(port, xps_map) => self.out.set_xps_map(port, xps_map),
-            Command::Weigh => self.link.tell(self.weights()),
+            Command::ReportLoad => self.link.report_load(self.load()),
             Command::Refresh(port) => self.refresh(port),
             Command::Inject(port, frame) => self.inject(port, &frame),
             // Already done by the caller.
             Command::Drain => {}
-            Command::Judge(pipeline) => self.classifier.replace(pipeline),
+            Command::SetPipeline(pipeline) => self.classifier.replace(pipeline),
             Command::Quit => return false,
             of_model => M::handle_command(self, of_model),
         }
         true
     }
 
-    fn weights(&self) -> Weights {
-        let queues = self.rx.iter().map(RxSlot::weight).collect();
-        Weights { busy_ticks: self.counters.busy_ticks.get(), queues }
+    fn load(&self) -> LoadReport {
+        let queues = self.rx.iter().map(RxSlot::queue_load).collect();
+        LoadReport { busy_ticks: self.counters.busy_ticks.get(), queues }
     }
 
     fn start_rx(&mut self, key: QueueKey, generation: Generation, mut queue: Box<dyn RxQueue>) {
         self.sleeper.watch(queue.kick_fd());
         queue.disable_notification();
         let is_handoff = usize::from(key.port.0) >= self.counters.max_ports();
-        let settled = self.model.owed(key.port);
+        let settled = self.model.debt(key.port);
         self.rx.push(RxSlot {
             key,
             generation,

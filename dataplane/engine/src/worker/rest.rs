@@ -74,10 +74,10 @@ impl<M: Execution> Worker<M> {
         let sleeps = !self.orders.wait()
             && !self.out.handoffs.are_dirty()
             && !self.rx.iter().any(|slot| slot.queue.kick_fd().is_none() || slot.account.carries())
-            && self.arm_all();
+            && self.enable_all();
         if sleeps {
             self.run_timers();
-            self.falls_asleep();
+            self.begin_sleep();
         }
         sleeps
     }
@@ -87,9 +87,9 @@ impl<M: Execution> Worker<M> {
         let sleeps = self.prepare_sleep();
         if sleeps {
             self.sleeper.sleep(self.until_timers());
-            self.wakes();
+            self.end_sleep();
         }
-        self.disarm_all();
+        self.disable_all();
         sleeps
     }
 
@@ -121,18 +121,18 @@ impl<M: Execution> Worker<M> {
         Some(Duration::from_nanos(due.0.saturating_sub(self.clock().0)))
     }
 
-    pub(super) fn falls_asleep(&self) {
+    pub(super) fn begin_sleep(&self) {
         self.counters.sleeping.store(true, Ordering::Relaxed);
         self.counters.sleeps.add(1);
     }
 
-    pub(super) fn wakes(&self) {
+    pub(super) fn end_sleep(&self) {
         self.counters.sleeping.store(false, Ordering::Relaxed);
         self.counters.wakes.add(1);
     }
 
     /// Enables notifications on every queue. Returns `false` if one has packets, which a sleep would delay.
-    pub(super) fn arm_all(&mut self) -> bool {
+    pub(super) fn enable_all(&mut self) -> bool {
         let mut at = 0;
         while at < self.rx.len() {
             match self.rx[at].queue.enable_notification() {
@@ -144,7 +144,7 @@ impl<M: Execution> Worker<M> {
         true
     }
 
-    pub(super) fn disarm_all(&mut self) {
+    pub(super) fn disable_all(&mut self) {
         self.rx.iter_mut().for_each(|slot| slot.queue.disable_notification());
     }
 }

@@ -74,19 +74,19 @@ impl Execution for Stage {
     }
 
     #[cold]
-    fn owe(&self, port: PortId, units: u64, price: u64) {
+    fn charge(&self, port: PortId, units: u64, price: u64) {
         if units > 0 || price > 0 {
             self.debts.charge(port, units, price);
         }
     }
 
-    fn owed(&self, port: PortId) -> u64 {
+    fn debt(&self, port: PortId) -> u64 {
         self.debts.take_price(port);
         self.debts.of(port)
     }
 
     fn drain(worker: &mut Worker<Self>) -> bool {
-        worker.drain_hops()
+        worker.drain_handoffs()
     }
 }
 
@@ -130,11 +130,11 @@ impl Worker<Stage> {
     /// Classifies and sends everything in the handoff queues to this stage, at most as many packets as they can hold,
     /// so that packets that keep arriving do not extend the drain without bound. Returns `false` if the next handoff
     /// queues are full and it must be called again: they may end on this thread.
-    fn drain_hops(&mut self) -> bool {
-        let whole = || vec![HandoffConfig::MOST as u64; self.rx.len()];
+    fn drain_handoffs(&mut self) -> bool {
+        let whole = || vec![HandoffConfig::CAPACITY as u64; self.rx.len()];
         let mut left = self.model.draining.take().unwrap_or_else(whole);
         let handoffs = (0..self.rx.len()).filter(|&at| self.rx[at].account.is_handoff).collect::<Vec<_>>();
-        let is_empty = handoffs.into_iter().all(|at| self.drain_hop(at, &mut left[at]));
+        let is_empty = handoffs.into_iter().all(|at| self.drain_handoff(at, &mut left[at]));
         self.finish();
         self.notify();
         let is_done = is_empty && !self.out.handoffs.are_dirty();
@@ -143,7 +143,7 @@ impl Worker<Stage> {
     }
 
     /// Dequeues at most `left` packets from one handoff queue. Returns `false` if the next handoff queues are full.
-    fn drain_hop(&mut self, at: usize, left: &mut u64) -> bool {
+    fn drain_handoff(&mut self, at: usize, left: &mut u64) -> bool {
         while *left > 0 {
             if self.out.handoffs.waits() && !self.out.handoffs.have_room() {
                 return false;
@@ -180,7 +180,7 @@ impl Worker<Stage> {
     pub(crate) fn staged_round(&mut self, last: &mut u64) -> bool {
         let worked = self.round();
         if worked {
-            self.counters.count_pool(&store::news());
+            self.counters.count_pool(&store::take_counters());
         }
         self.spend(worked, last)
     }
@@ -193,11 +193,11 @@ impl Worker<Stage> {
     /// Resumes after a sleep attempt; `slept` states that all stages of the thread slept.
     pub(crate) fn resume(&mut self, slept: bool) {
         if self.counters.sleeping.load(std::sync::atomic::Ordering::Relaxed) {
-            self.wakes();
+            self.end_sleep();
         }
         if slept {
-            self.sleeper.quiet();
+            self.sleeper.clear();
         }
-        self.disarm_all();
+        self.disable_all();
     }
 }

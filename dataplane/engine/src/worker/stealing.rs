@@ -2,7 +2,7 @@
 //! locking protocol.
 //!
 //! There is no overlap of two bursts here: a pending burst would keep its queue locked. A round serves each queue of
-//! this worker once; if all are empty, it takes one burst from the fullest queue of another worker. An idle worker
+//! this worker once; if all are empty, it takes one burst from the largest_backlog queue of another worker. An idle worker
 //! sleeps on the kicks of its own queues. A worker that receives a full burst wakes a sleeping one; it reads
 //! `sleeping` of its peers `Relaxed`, as a hint, and retries with the next full burst.
 //!
@@ -25,14 +25,14 @@ use std::time::Duration;
 
 /// A queue whose last burst had fewer packets is left to its home: fetching a burst from another core's caches pays
 /// off only for many packets.
-const WORTH: u32 = BURST as u32 / 2;
+const MIN_BACKLOG: u32 = BURST as u32 / 2;
 /// How long a command waits for the turn of another worker: many times the length of a turn, and short compared with
 /// the time that the control thread waits for this worker. A worker that hangs with the queue is not waited for any
 /// longer.
-const TURN_TIME: Duration = Duration::from_millis(20);
+const LOCK_TIMEOUT: Duration = Duration::from_millis(20);
 /// Minimum time between two wake-ups of others, in nanoseconds: about the time for which they poll before they sleep
 /// again.
-const RING_APART: u64 = 100_000;
+const WAKE_INTERVAL: u64 = 100_000;
 
 /// Another worker, for waking it.
 pub(crate) struct Peer {
@@ -47,16 +47,16 @@ pub(crate) struct Sharing {
     me: usize,
     peers: Arc<[Peer]>,
     /// By worker index: whether the worker is dedicated to an isolated queue. Empty if none is.
-    alone: Arc<[bool]>,
-    stalls: Vec<Arc<StealableQueue>>,
+    dedicated: Arc<[bool]>,
+    stealable_queues: Vec<Arc<StealableQueue>>,
     /// When this worker last woke another one, in ticks.
-    rang: u64,
+    last_wake: u64,
 }
 
 impl Sharing {
     /// Whether the worker with this index steals.
     fn steals(&self, at: usize) -> bool {
-        !self.alone.get(at).copied().unwrap_or(false)
+        !self.dedicated.get(at).copied().unwrap_or(false)
     }
 }
 
@@ -66,16 +66,16 @@ impl Execution for Sharing {
     }
 
     fn sleep(worker: &mut Worker<Self>) -> bool {
-        worker.sleep_among_others()
+        worker.sleep_sharing()
     }
 
     fn handle_command(worker: &mut Worker<Self>, command: Command) {
         match command {
             Command::Share(stealable) => worker.share(stealable),
             Command::Unshare(key) => worker.unshare(key),
-            Command::Meet(me, peers) => (worker.model.me, worker.model.peers) = (me, peers),
-            Command::LeaveAlone(alone) => worker.model.alone = alone,
-            _ => debug_assert!(false, "no hops begin or end here"),
+            Command::SetPeers(me, peers) => (worker.model.me, worker.model.peers) = (me, peers),
+            Command::SetDedicated(dedicated) => worker.model.dedicated = dedicated,
+            _ => debug_assert!(false, "no handoff queues begin or end here"),
         }
     }
 
@@ -89,7 +89,7 @@ impl Execution for Sharing {
 
     /// Only the queue that this worker held during the panic is lost.
     fn fail(worker: &Worker<Self>) {
-        for stealable in &worker.model.stalls {
+        for stealable in &worker.model.stealable_queues {
             worker.note_failure(stealable);
         }
     }
@@ -97,30 +97,33 @@ impl Execution for Sharing {
 
 /// The worker's queues while it serves them; returned to the worker on drop, also after a panic.
 struct Lent<'a> {
-    stalls: Vec<Arc<StealableQueue>>,
+    stealable_queues: Vec<Arc<StealableQueue>>,
     worker: &'a mut Worker<Sharing>,
 }
 
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
-        self.worker.model.stalls = std::mem::take(&mut self.stalls);
+        self.worker.model.stealable_queues = std::mem::take(&mut self.stealable_queues);
     }
 }
 
 impl Worker<Sharing> {
     /// Serves each own queue once, otherwise steals from one of another worker. Returns whether there was any packet.
     fn stealing_round(&mut self) -> bool {
-        let mut lent = Lent { stalls: std::mem::take(&mut self.model.stalls), worker: self };
-        let Lent { stalls, worker } = &mut lent;
+        let mut lent =
+            Lent { stealable_queues: std::mem::take(&mut self.model.stealable_queues), worker: self };
+        let Lent { stealable_queues, worker } = &mut lent;
         let (me, mut worked) = (worker.model.me, false);
-        for (at, stealable) in stalls.iter().enumerate().filter(|(_, stealable)| stealable.home == me) {
+        for (at, stealable) in
+            stealable_queues.iter().enumerate().filter(|(_, stealable)| stealable.home == me)
+        {
             worked |= worker.serve(at, stealable);
         }
         if !worked
             && worker.model.steals(me)
-            && let Some(at) = fullest(stalls, me)
+            && let Some(at) = largest_backlog(stealable_queues, me)
         {
-            worked = worker.serve(at, &stalls[at]);
+            worked = worker.serve(at, &stealable_queues[at]);
             worker.counters.steals.add(u64::from(worked));
         }
         drop(lent);
@@ -140,7 +143,7 @@ impl Worker<Sharing> {
         let Some(served) = held.as_mut() else { return false };
         served.account.served_by(self.model.me, &self.level);
         if !served.account.is_free(&self.level) {
-            match self.odd_turn(&mut served.account) {
+            match self.continued_turn(&mut served.account) {
                 Turn::Free => {}
                 Turn::Over => return true,
                 Turn::Sent(carried) => {
@@ -172,7 +175,7 @@ impl Worker<Sharing> {
         }
         if let Err(fault) = taken {
             self.end_shared(served);
-            self.lose_stall(stealable, held.take(), fault);
+            self.retire_stealable(stealable, held.take(), fault);
         }
         drop(held);
         if packets == BURST && stealable.backlog() > 0 {
@@ -187,7 +190,7 @@ impl Worker<Sharing> {
         if stealable.has_failed()
             && let Some(served) = stealable.take_failed()
         {
-            self.lose_stall(stealable, Some(served), PortFault::WorkerFailed);
+            self.retire_stealable(stealable, Some(served), PortFault::WorkerFailed);
         }
         false
     }
@@ -207,7 +210,7 @@ impl Worker<Sharing> {
 
     fn complete_shared(&mut self, served: &mut Served, carried: Box<Carried>) {
         complete(served, &carried.burst);
-        self.put_away(carried);
+        self.recycle(carried);
     }
 
     /// Ends all carried bursts of a shared queue.
@@ -222,35 +225,36 @@ impl Worker<Sharing> {
     /// memory must not stay in use. Every worker does this, so a queue that another worker holds for long is left to
     /// that worker.
     fn refresh_shared(&mut self, port: PortId) {
-        let mut lent = Lent { stalls: std::mem::take(&mut self.model.stalls), worker: self };
-        let Lent { stalls, worker } = &mut lent;
-        for stealable in stalls.iter().filter(|stealable| stealable.key.port == port) {
-            let Some(mut held) = stealable.hold(TURN_TIME) else { continue };
+        let mut lent =
+            Lent { stealable_queues: std::mem::take(&mut self.model.stealable_queues), worker: self };
+        let Lent { stealable_queues, worker } = &mut lent;
+        for stealable in stealable_queues.iter().filter(|stealable| stealable.key.port == port) {
+            let Some(mut held) = stealable.hold(LOCK_TIMEOUT) else { continue };
             let Some(served) = held.as_mut() else { continue };
             worker.end_shared(served);
             if let Err(fault) = served.queue.refresh() {
-                worker.lose_stall(stealable, held.take(), fault);
+                worker.retire_stealable(stealable, held.take(), fault);
             }
         }
     }
 
     /// [`Worker::forget_output`] for shared queues.
     fn forget_shared(&mut self, port: PortId) {
-        for stealable in &self.model.stalls {
-            if let Some(served) = stealable.hold(TURN_TIME).as_mut().and_then(|held| held.as_mut()) {
+        for stealable in &self.model.stealable_queues {
+            if let Some(served) = stealable.hold(LOCK_TIMEOUT).as_mut().and_then(|held| held.as_mut()) {
                 served.account.all().for_each(|carried| self.out.forget(port, &mut carried.delivery));
             }
         }
     }
 
-    fn end_stall(&mut self, stealable: &StealableQueue) {
-        if let Some(served) = stealable.hold(TURN_TIME).as_mut().and_then(|held| held.as_mut()) {
+    fn end_stealable(&mut self, stealable: &StealableQueue) {
+        if let Some(served) = stealable.hold(LOCK_TIMEOUT).as_mut().and_then(|held| held.as_mut()) {
             self.end_shared(served);
         }
     }
 
     #[cold]
-    fn lose_stall(&self, stealable: &StealableQueue, served: Option<Served>, fault: PortFault) {
+    fn retire_stealable(&self, stealable: &StealableQueue, served: Option<Served>, fault: PortFault) {
         let retired = served.map(|served| Retired::Rx(stealable.generation, served.queue));
         self.link.report(Event {
             port: stealable.key.port,
@@ -262,15 +266,15 @@ impl Worker<Sharing> {
 
     /// Wakes a sleeping worker because there is more work than one worker handles, with a minimum interval.
     fn wake_another(&mut self) {
-        let apart = (RING_APART as f64 * self.ticks_per_ns) as u64;
+        let apart = (WAKE_INTERVAL as f64 * self.ticks_per_ns) as u64;
         let asleep = |(at, peer): &(usize, &Peer)| {
             self.model.steals(*at) && peer.counters.sleeping.load(Ordering::Relaxed)
         };
         let Some((_, peer)) = self.model.peers.iter().enumerate().find(asleep) else { return };
         let now = ticks();
-        if now - self.model.rang > apart {
+        if now - self.model.last_wake > apart {
             peer.link.doorbell.ring();
-            self.model.rang = now;
+            self.model.last_wake = now;
         }
     }
 
@@ -282,16 +286,17 @@ impl Worker<Sharing> {
                 served.queue.disable_notification();
             }
         }
-        self.model.stalls.push(stealable);
+        self.model.stealable_queues.push(stealable);
         self.count_own();
     }
 
     /// Removes a shared queue; the worker does not access it afterwards.
     fn unshare(&mut self, key: crate::command::QueueKey) {
-        let gone: Vec<_> = self.model.stalls.extract_if(.., |stealable| stealable.key == key).collect();
+        let gone: Vec<_> =
+            self.model.stealable_queues.extract_if(.., |stealable| stealable.key == key).collect();
         for stealable in gone {
             // The last worker that removes the queue leaves no carried burst in it.
-            self.end_stall(&stealable);
+            self.end_stealable(&stealable);
             if stealable.home == self.model.me {
                 self.sleeper.forget(stealable.kick());
             }
@@ -305,19 +310,19 @@ impl Worker<Sharing> {
     }
 
     fn own(&self) -> impl Iterator<Item = &Arc<StealableQueue>> {
-        self.model.stalls.iter().filter(|stealable| stealable.home == self.model.me)
+        self.model.stealable_queues.iter().filter(|stealable| stealable.home == self.model.me)
     }
 
     /// Sleeps until a kick, a command or a wake-up by a busy worker. Returns whether it slept.
     #[cold]
-    fn sleep_among_others(&mut self) -> bool {
+    fn sleep_sharing(&mut self) -> bool {
         self.notify();
         let slept = self.own().all(|stealable| self.enable_notification(stealable));
         if slept {
             self.run_timers();
-            self.falls_asleep();
+            self.begin_sleep();
             self.sleeper.sleep(self.until_timers());
-            self.wakes();
+            self.end_sleep();
         }
         // A queue that another worker is serving keeps its notifications enabled; a later call disables them.
         for stealable in self.own() {
@@ -338,7 +343,7 @@ impl Worker<Sharing> {
         match served.queue.enable_notification() {
             Ok(there) => !there && stealable.kick().is_some(),
             Err(fault) => {
-                self.lose_stall(stealable, held.take(), fault);
+                self.retire_stealable(stealable, held.take(), fault);
                 true
             }
         }
@@ -354,10 +359,10 @@ fn complete(served: &mut Served, burst: &Burst) {
     served.queue.notify();
 }
 
-/// The queue of another worker whose last burst was largest. Returns `None` if it had fewer than `WORTH` packets.
-fn fullest(stalls: &[Arc<StealableQueue>], me: usize) -> Option<usize> {
-    let others = stalls.iter().enumerate().filter(|(_, stealable)| stealable.home != me);
+/// The queue of another worker whose last burst was largest. Returns `None` if it had fewer than `MIN_BACKLOG` packets.
+fn largest_backlog(stealable_queues: &[Arc<StealableQueue>], me: usize) -> Option<usize> {
+    let others = stealable_queues.iter().enumerate().filter(|(_, stealable)| stealable.home != me);
     let (at, most) =
         others.map(|(at, stealable)| (at, stealable.backlog())).max_by_key(|(_, backlog)| *backlog)?;
-    (most >= WORTH).then_some(at)
+    (most >= MIN_BACKLOG).then_some(at)
 }

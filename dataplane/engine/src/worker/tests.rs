@@ -279,7 +279,7 @@ fn segments_of(size: u16) -> Offload {
 }
 
 #[test]
-fn a_turn_copies_no_more_than_its_budget_and_one_frame_however_many_outputs_there_are() {
+fn turn_copies_at_most_its_budget_and_one_frame() {
     let mut bench = Bench::new(60, QueueFull::Drop, Capabilities::NONE);
     let given = bench.source(0, &[2; 60], (LONG, 64), Offload::NONE);
     let (mut before, mut rounds) = (0, 0);
@@ -300,7 +300,7 @@ fn a_turn_copies_no_more_than_its_budget_and_one_frame_however_many_outputs_ther
 }
 
 #[test]
-fn a_queue_of_short_frames_gets_as_much_done_as_one_whose_frames_are_long_and_go_everywhere() {
+fn short_unicast_and_long_flooded_frames_get_equal_work() {
     let mut bench = Bench::new(60, QueueFull::Drop, Capabilities::NONE);
     bench.source(0, &[2; 60], (LONG, usize::MAX), Offload::NONE);
     let calm = bench.source(1, &[4; 60], (60, usize::MAX), Offload::NONE);
@@ -318,7 +318,7 @@ fn a_queue_of_short_frames_gets_as_much_done_as_one_whose_frames_are_long_and_go
 }
 
 #[test]
-fn a_port_that_floods_behind_a_hop_is_served_in_front_of_it_by_what_it_costs() {
+fn flooding_behind_a_handoff_queue_is_charged_to_its_port() {
     let config = StepConfig { max_ports: PORTS, kernel: Choice::Portable, ticks_per_ns: TICKS };
     let mut stages = SteppedWorker::staged(&config, Box::new(Flood(60))).unwrap();
     let outputs: Vec<_> = (0..62).map(|_| Arc::new(Mutex::new(Taken::new()))).collect();
@@ -344,7 +344,7 @@ fn a_port_that_floods_behind_a_hop_is_served_in_front_of_it_by_what_it_costs() {
 }
 
 #[test]
-fn segments_that_are_made_behind_a_hop_do_not_hold_up_what_comes_after_them() {
+fn segmentation_behind_a_handoff_queue_does_not_delay_other_packets() {
     let config = StepConfig { max_ports: PORTS, kernel: Choice::Portable, ticks_per_ns: TICKS };
     let mut stages = SteppedWorker::staged(&config, Box::new(Flood(1))).unwrap();
     let outputs: Vec<_> = (0..3).map(|_| Arc::new(Mutex::new(Taken::new()))).collect();
@@ -368,7 +368,7 @@ fn segments_that_are_made_behind_a_hop_do_not_hold_up_what_comes_after_them() {
 }
 
 #[test]
-fn what_is_given_up_in_front_of_a_hop_is_counted_for_the_port_it_came_in_by() {
+fn drops_before_a_handoff_queue_count_for_the_input_port() {
     let config = StepConfig { max_ports: PORTS, kernel: Choice::Portable, ticks_per_ns: TICKS };
     let mut stages = SteppedWorker::staged(&config, Box::new(ToOne(1))).unwrap();
     for (port, left) in [64, 0].into_iter().enumerate() {
@@ -385,7 +385,7 @@ fn what_is_given_up_in_front_of_a_hop_is_counted_for_the_port_it_came_in_by() {
 }
 
 #[test]
-fn a_hop_that_is_full_of_work_again_and_again_is_shared_by_what_ports_cost() {
+fn busy_handoff_queue_is_shared_by_cost() {
     let config = StepConfig { max_ports: PORTS, kernel: Choice::Portable, ticks_per_ns: TICKS };
     let mut stages = SteppedWorker::staged(&config, Box::new(ToOne(3))).unwrap();
     let long = || Source::new(&tcp(), (LONG, usize::MAX), segments_of(64));
@@ -448,7 +448,7 @@ fn work_in_front(alone: Source, flood: usize) -> u64 {
 }
 
 #[test]
-fn a_port_that_has_the_hops_to_itself_leaves_little_work_in_them() {
+fn single_port_keeps_little_work_in_handoff_queues() {
     let segments = || Source::new(&tcp(), (LONG, usize::MAX), segments_of(64));
     let flood = |len| Source::new(&[2; 60], (len, usize::MAX), Offload::NONE);
     // Limits in turns; a single packet costs about two, eight, a sixth and fifteen turns.
@@ -464,7 +464,7 @@ fn a_port_that_has_the_hops_to_itself_leaves_little_work_in_them() {
 }
 
 #[test]
-fn bursts_of_a_queue_that_floods_become_smaller() {
+fn flooding_queue_gets_smaller_bursts() {
     let mut bench = Bench::new(60, QueueFull::Drop, Capabilities::NONE);
     let given = bench.source(0, &[2; 60], (LONG, 1_000), Offload::NONE);
     while given.lock().unwrap().completed < 1_000 {
@@ -476,7 +476,7 @@ fn bursts_of_a_queue_that_floods_become_smaller() {
 }
 
 #[test]
-fn a_packet_is_cut_once_for_all_outputs_in_order_and_not_at_all_for_one_without_room() {
+fn packet_is_segmented_once_for_all_outputs_with_room() {
     let mut bench = Bench::new(4, QueueFull::Drop, Capabilities::NONE);
     bench.outputs[5].lock().unwrap().room = 0;
     bench.outputs[4].lock().unwrap().room = 100;
@@ -503,7 +503,7 @@ fn a_packet_is_cut_once_for_all_outputs_in_order_and_not_at_all_for_one_without_
 }
 
 #[test]
-fn a_turn_makes_no_more_segments_than_its_budget_and_one_set() {
+fn turn_creates_at_most_its_budget_of_segments_and_one_set() {
     let mut bench = Bench::new(1, QueueFull::Drop, Capabilities::NONE);
     let given = bench.source(0, &tcp(), (54 + 64_000, 64), segments_of(64));
     let mut before = 0;
@@ -518,9 +518,9 @@ fn a_turn_makes_no_more_segments_than_its_budget_and_one_set() {
 }
 
 #[test]
-fn outputs_that_cut_themselves_get_the_packet_beside_those_that_do_not() {
+fn outputs_with_segmentation_offload_get_the_whole_packet() {
     let mut bench = Bench::new(0, QueueFull::Drop, Capabilities::ALL);
-    bench.worker.handle(Command::Judge(Box::new(Flood(2))));
+    bench.worker.handle(Command::SetPipeline(Box::new(Flood(2))));
     bench.output(2, Capabilities::ALL);
     bench.output(3, Capabilities::NONE);
     let given = bench.source(0, &tcp(), (54 + 6_400, 3), segments_of(64));
@@ -533,7 +533,7 @@ fn outputs_that_cut_themselves_get_the_packet_beside_those_that_do_not() {
 }
 
 #[test]
-fn full_queues_are_waited_for_until_one_deadline_and_cost_other_queues_no_round() {
+fn wait_for_full_queues_has_one_deadline_and_delays_no_other_queue() {
     let mut bench = Bench::new(60, QueueFull::Wait, Capabilities::NONE);
     bench.outputs[2..].iter().for_each(|output| output.lock().unwrap().room = 0);
     bench.source(0, &[2; 60], (60, 64), Offload::NONE);
@@ -558,7 +558,7 @@ fn full_queues_are_waited_for_until_one_deadline_and_cost_other_queues_no_round(
 }
 
 #[test]
-fn behind_a_hop_an_output_that_was_waited_for_in_vain_is_not_waited_for_at_once_again() {
+fn timed_out_output_behind_a_handoff_queue_is_not_waited_for_again_at_once() {
     let mut bench = Bench::new(1, QueueFull::Wait, Capabilities::NONE);
     bench.worker.out.credit = Some(0);
     bench.outputs[2].lock().unwrap().room = 0;
@@ -572,7 +572,7 @@ fn behind_a_hop_an_output_that_was_waited_for_in_vain_is_not_waited_for_at_once_
 }
 
 #[test]
-fn segments_are_waited_for_too_and_none_is_sent_twice() {
+fn segments_wait_for_full_queues_and_are_sent_once() {
     let mut bench = Bench::new(2, QueueFull::Wait, Capabilities::NONE);
     bench.outputs[2].lock().unwrap().room = 30;
     let given = bench.source(0, &tcp(), (54 + 6_400, 2), segments_of(64));
@@ -590,7 +590,7 @@ fn segments_are_waited_for_too_and_none_is_sent_twice() {
 }
 
 #[test]
-fn a_queue_that_is_stopped_gets_its_buffers_back_and_the_rest_is_counted() {
+fn stopped_queue_gets_its_buffers_back_and_drops_are_counted() {
     for offload in [Offload::NONE, segments_of(64)] {
         let mut bench = Bench::new(60, QueueFull::Drop, Capabilities::NONE);
         let given = bench.source(0, &tcp(), (54 + 64_000, 128), offload);
@@ -608,7 +608,7 @@ fn a_queue_that_is_stopped_gets_its_buffers_back_and_the_rest_is_counted() {
 }
 
 #[test]
-fn random_packets_outputs_and_room_leave_sums_that_agree() {
+fn sums_agree_for_random_packets_outputs_and_space() {
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = |below: u64| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -638,7 +638,7 @@ fn random_packets_outputs_and_room_leave_sums_that_agree() {
 }
 
 #[test]
-fn a_queue_whose_packets_are_all_dropped_while_they_are_received_takes_no_turns_of_others() {
+fn queue_with_receive_drops_only_does_not_delay_others() {
     let mut bench = Bench::new(0, QueueFull::Drop, Capabilities::NONE);
     let useless = Source { drops: true, ..Source::new(&[2; 60], (60, usize::MAX), Offload::NONE) };
     bench.worker.handle(Command::StartRx(key(0), Generation(0), Box::new(useless)));

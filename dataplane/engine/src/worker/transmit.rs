@@ -194,7 +194,7 @@ impl Transmit {
     }
 
     /// The port to which a loss is attributed: the output if it is known, otherwise the input port.
-    pub(super) fn payer(&self, from: PortId, to: PortId) -> PortId {
+    pub(super) fn loss_port(&self, from: PortId, to: PortId) -> PortId {
         if self.is_handoff(to) { from } else { to }
     }
 
@@ -218,7 +218,7 @@ impl Transmit {
 
     /// Cost of the turn so far plus the known cost of the rest.
     #[cold]
-    pub(super) fn foresee(&self, carried: &Carried) -> u64 {
+    pub(super) fn expected_cost(&self, carried: &Carried) -> u64 {
         let left = carried.delivery.rests.iter().map(|rest| cost_of(&carried.burst, rest.left()));
         self.spent + left.sum::<u64>()
     }
@@ -244,7 +244,7 @@ impl Transmit {
             stats.drop(DropReason::PortDown, indices.len() as u64);
         }
         self.spent += cost_of(burst, indices) + segments;
-        self.counters.port(self.payer(from.port, to)).count_drops(&stats);
+        self.counters.port(self.loss_port(from.port, to)).count_drops(&stats);
         true
     }
 
@@ -326,7 +326,7 @@ impl Transmit {
     #[cold]
     pub(super) fn lose(&mut self, to: PortId, at: usize, fault: PortFault) {
         let slot = self.tx[usize::from(to.0)].take(at);
-        self.keeps_no_more(to, slot.queue.as_ref());
+        self.forget_keeping(to, slot.queue.as_ref());
         let retired = Some(Retired::Tx(slot.generation, slot.queue));
         self.link.report(Event { port: to, generation: slot.generation, fault, retired });
     }
@@ -416,10 +416,10 @@ impl Transmit {
             fence(Ordering::SeqCst);
             queue.notify();
         }
-        self.keeps_no_more(port, queue);
+        self.forget_keeping(port, queue);
     }
 
-    fn keeps_no_more(&mut self, port: PortId, queue: &dyn TxQueue) {
+    fn forget_keeping(&mut self, port: PortId, queue: &dyn TxQueue) {
         if let Some(at) = self.keeping.iter().position(|&of| of == port).filter(|_| queue.keeps_back()) {
             self.keeping.swap_remove(at);
         }

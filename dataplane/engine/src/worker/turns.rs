@@ -2,7 +2,7 @@
 //! is stopped.
 //!
 //! These functions take the account of a queue and return a burst that has been sent to all outputs. The owner of the
-//! queue must complete it and then return it to the worker ([`Worker::put_away`]).
+//! queue must complete it and then return it to the worker ([`Worker::recycle`]).
 
 use super::account::Account;
 use super::carried::{Carried, Rest};
@@ -25,7 +25,7 @@ pub(super) enum Turn {
 impl<M: Execution> Worker<M> {
     /// Turn of a queue that is ahead of the others or has a carried burst.
     #[cold]
-    pub(super) fn odd_turn(&mut self, account: &mut Account) -> Turn {
+    pub(super) fn continued_turn(&mut self, account: &mut Account) -> Turn {
         if !account.is_due(&mut self.level) {
             self.counters.skipped_turns.add(1);
             return Turn::Over;
@@ -88,7 +88,7 @@ impl<M: Execution> Worker<M> {
         let packets = carried.burst.len().max(1) as u64;
         if account.is_handoff && carried.cost == 0 {
             // The expected cost is known long before the work is done.
-            carried.price = self.out.foresee(&carried).saturating_sub(carried.credit) / packets;
+            carried.price = self.out.expected_cost(&carried).saturating_sub(carried.credit) / packets;
         }
         let is_done = self.step(&mut carried);
         account.add(self.out.spent, &mut self.level);
@@ -98,7 +98,7 @@ impl<M: Execution> Worker<M> {
             if is_done {
                 carried.price = (carried.owed + waited) / packets;
             }
-            self.model.owe(carried.from.port, units, carried.price);
+            self.model.charge(carried.from.port, units, carried.price);
         }
         if is_done {
             account.finished(carried.burst.len(), carried.cost);
@@ -125,7 +125,7 @@ impl<M: Execution> Worker<M> {
     }
 
     /// Takes back a completed burst for reuse.
-    pub(super) fn put_away(&mut self, mut carried: Box<Carried>) {
+    pub(super) fn recycle(&mut self, mut carried: Box<Carried>) {
         carried.clear();
         self.spares.push(carried);
     }
@@ -154,7 +154,7 @@ impl<M: Execution> Worker<M> {
         self.out.may_wait = false;
         while !self.slice(&mut carried) {}
         self.out.may_wait = self.config.queue_full == QueueFull::Wait;
-        self.put_away(carried);
+        self.recycle(carried);
     }
 }
 
@@ -167,7 +167,7 @@ impl<M: Execution> Worker<M> {
             // A pending burst of another queue must not wait for this turn.
             self.finish();
         }
-        match self.with_account(at, Self::odd_turn) {
+        match self.with_account(at, Self::continued_turn) {
             Turn::Free => return true,
             Turn::Over => {}
             Turn::Sent(carried) => self.complete(at, carried),
@@ -201,6 +201,6 @@ impl<M: Execution> Worker<M> {
         let slot = &mut self.rx[at];
         complete(&mut *slot.queue, &carried.burst);
         slot.dirty = true;
-        self.put_away(carried);
+        self.recycle(carried);
     }
 }

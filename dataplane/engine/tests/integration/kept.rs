@@ -78,7 +78,7 @@ fn all_leaves(engine: &Engine, what: &str, mut turn: impl FnMut()) {
 }
 
 #[test]
-fn what_is_kept_back_leaves_whether_its_worker_sleeps_or_not() {
+fn coalesced_packets_leave_whether_the_worker_sleeps_or_not() {
     for model in models() {
         for polling in [Polling::Busy, Polling::Adaptive] {
             for within in [None, Some(Duration::from_millis(1))] {
@@ -92,7 +92,7 @@ fn what_is_kept_back_leaves_whether_its_worker_sleeps_or_not() {
 }
 
 #[test]
-fn an_application_that_calls_in_vain_has_what_is_kept_back_sent() {
+fn inline_calls_without_packets_flush_coalesced_packets() {
     let (engine, mut workers) = Engine::start_inline(config(Polling::default()), &ToSink).unwrap();
     add_ports(&engine, None);
     all_leaves(&engine, "merged", || workers.iter_mut().for_each(|worker| _ = worker.forward()));

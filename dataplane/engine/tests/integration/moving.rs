@@ -70,7 +70,7 @@ fn workers(engine: &Engine) -> Vec<usize> {
 }
 
 #[test]
-fn load_that_is_watched_is_evened_out_and_told() {
+fn monitored_load_is_rebalanced_and_reported() {
     let engine = engine(Model::RunToCompletion);
     let ports = ["a", "b", "c", "d"].map(|name| add(&engine, name, false));
     for port in ports {
@@ -95,7 +95,7 @@ fn load_that_is_watched_is_evened_out_and_told() {
 }
 
 #[test]
-fn a_queue_that_belongs_to_its_thread_or_is_not_there_stays() {
+fn bound_or_absent_queue_is_not_moved() {
     for model in [Model::RunToCompletion, Model::Stealing] {
         let engine = engine(model);
         let port = add(&engine, "a", true);
@@ -113,7 +113,7 @@ fn a_queue_that_belongs_to_its_thread_or_is_not_there_stays() {
 }
 
 #[test]
-fn an_isolated_queue_has_its_worker_to_itself_and_a_name_that_comes_later_counts() {
+fn isolated_queue_has_its_own_worker_even_if_added_later() {
     let engine = engine(Model::RunToCompletion);
     let isolated = QueueName { port: "late".to_owned(), pair: None };
     engine.set_queue_affinity(QueueAffinity::arrange(2, &[], &[isolated]).unwrap()).unwrap();
@@ -141,14 +141,14 @@ fn only_its_worker_serves_it(engine: Engine) {
 }
 
 #[test]
-fn a_stolen_queue_that_only_its_thread_may_use_is_left_to_it() {
+fn bound_queue_is_not_stolen() {
     let engine = engine(Model::Stealing);
     add(&engine, "a", true);
     only_its_worker_serves_it(engine);
 }
 
 #[test]
-fn a_queue_that_is_isolated_or_has_a_rule_is_not_stolen() {
+fn isolated_or_assigned_queue_is_not_stolen() {
     let a = QueueName { port: "a".to_owned(), pair: None };
     let (isolated, ruled) =
         (QueueAffinity::arrange(2, &[], std::slice::from_ref(&a)), QueueAffinity::arrange(2, &[(a, 1)], &[]));
@@ -162,7 +162,7 @@ fn a_queue_that_is_isolated_or_has_a_rule_is_not_stolen() {
 }
 
 #[test]
-fn a_worker_of_an_isolated_queue_steals_nothing_and_another_one_is_woken_for_it() {
+fn dedicated_worker_does_not_steal_and_another_is_woken() {
     let engine = engine_of(3, Model::Stealing);
     let calm = QueueName { port: "calm".to_owned(), pair: None };
     let affinity = QueueAffinity::arrange(3, &[(calm.clone(), 0)], &[calm]);

@@ -101,7 +101,7 @@ fn told(engine: &Engine, what: &str, mut turn: impl FnMut()) {
 }
 
 #[test]
-fn a_port_whose_worker_panicked_is_told_the_reason() {
+fn port_gets_the_fault_of_a_panicked_worker() {
     for model in [Model::RunToCompletion, Model::Stealing] {
         let engine = Engine::start_as(config(), model.clone(), &Panics).unwrap();
         told(&engine, &format!("{model:?}"), || {});
@@ -111,7 +111,7 @@ fn a_port_whose_worker_panicked_is_told_the_reason() {
 }
 
 #[test]
-fn a_port_whose_application_panicked_is_told_the_reason() {
+fn port_gets_the_fault_of_a_panicked_application() {
     let (engine, mut workers) = Engine::start_inline(config(), &Panics).unwrap();
     told(&engine, "merged", || {
         for worker in &mut workers {
@@ -125,7 +125,7 @@ fn a_port_whose_application_panicked_is_told_the_reason() {
 }
 
 #[test]
-fn an_inline_worker_ends_with_its_auxiliary_thread() {
+fn inline_worker_ends_with_its_auxiliary_thread() {
     let (engine, mut workers) = Engine::start_inline(config(), &TimerPanics).unwrap();
     let until = Instant::now() + TIMEOUT;
     // The application may run the timer itself before the auxiliary thread does.

@@ -89,7 +89,7 @@ fn numbers(packets: &Receiver<Punted>, wanted: usize) -> Vec<u64> {
 }
 
 #[test]
-fn packets_pass_again_and_reach_control_in_every_model() {
+fn recirculated_and_punted_packets_pass_in_every_model() {
     for model in models() {
         let (sender, packets) = channel();
         let config =

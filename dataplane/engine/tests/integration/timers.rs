@@ -82,7 +82,7 @@ fn ends(timers: &Timers, what: &str) {
 }
 
 #[test]
-fn a_timer_that_a_packet_starts_ends_in_every_model() {
+fn timer_started_by_a_packet_runs_in_every_model() {
     for model in models() {
         for polling in [Polling::Busy, Polling::Adaptive] {
             let timers = Timers::default();
@@ -95,7 +95,7 @@ fn a_timer_that_a_packet_starts_ends_in_every_model() {
 }
 
 #[test]
-fn a_timer_ends_while_the_application_does_not_call() {
+fn timer_runs_without_application_calls() {
     let timers = Timers::default();
     let (engine, mut workers) = Engine::start_inline(config(Polling::default()), &timers).unwrap();
     engine.add_port("source", Box::new(Source(Some(Queue(Once::new()))))).unwrap();

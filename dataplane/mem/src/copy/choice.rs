@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_finds_its_kernel_and_a_wrong_one_lists_them() {
+    fn kernel_is_found_by_name_and_unknown_names_list_all() {
         for choice in supported() {
             assert_eq!(choice.to_string().parse(), Ok(choice));
         }
@@ -196,14 +196,14 @@ mod tests {
     }
 
     #[test]
-    fn names_of_types_and_choices_agree() {
+    fn type_names_and_choice_names_agree() {
         for choice in supported() {
             crate::with_kernel!(choice, K => assert_eq!(K::NAME, choice.name()));
         }
     }
 
     #[test]
-    fn the_kernel_that_takes_fewest_ticks_is_chosen() {
+    fn fastest_kernel_is_selected() {
         let supported = supported();
         if supported.len() == 1 {
             return;
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_stands_still_still_gives_a_supported_kernel() {
+    fn constant_clock_selects_a_supported_kernel() {
         assert!(supported().contains(&choose(|| 0)));
     }
 }

@@ -3,7 +3,7 @@ use crate::with_kernel;
 use proptest::prelude::*;
 
 const GUARD: usize = 96;
-const MOST: usize = if cfg!(miri) { 200 } else { 2100 };
+const MAX_LEN: usize = if cfg!(miri) { 200 } else { 2100 };
 
 /// Copies `len` bytes at the given offsets and checks every byte of the destination buffer.
 fn check<K: Kernel>(len: usize, src_offset: usize, dst_offset: usize) {
@@ -21,7 +21,7 @@ fn check<K: Kernel>(len: usize, src_offset: usize, dst_offset: usize) {
 #[test]
 fn every_kernel_copies_every_length() {
     for choice in supported() {
-        for len in 0..=MOST {
+        for len in 0..=MAX_LEN {
             with_kernel!(choice, K => check::<K>(len, len % 3, len % 5));
         }
     }
@@ -85,7 +85,7 @@ proptest! {
 
     #[test]
     #[cfg_attr(miri, ignore = "slow, and the lengths are covered")]
-    fn every_kernel_is_memcpy(len in 0..=MOST, from in 0..130_usize, to in 0..130_usize) {
+    fn every_kernel_is_memcpy(len in 0..=MAX_LEN, from in 0..130_usize, to in 0..130_usize) {
         for choice in supported() {
             with_kernel!(choice, K => check::<K>(len, from, to));
         }
@@ -110,7 +110,7 @@ fn no_kernel_reads_or_writes_past_the_end_of_a_page() {
     };
     let (src, dst) = (fenced(), fenced());
     for choice in supported() {
-        for len in 0..=MOST {
+        for len in 0..=MAX_LEN {
             // SAFETY: `len` bytes at the end and at the start of the accessible page.
             with_kernel!(choice, K => unsafe {
                 K::copy(dst.add(PAGE - len), src.add(PAGE - len), len);

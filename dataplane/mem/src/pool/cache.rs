@@ -12,7 +12,7 @@ use core::ptr::NonNull;
 use std::sync::Arc;
 
 /// Capacity of a cache, in buffers.
-pub const MOST: usize = 4 * MAGAZINE;
+pub const CAPACITY: usize = 4 * MAGAZINE;
 
 /// Cache statistics, in operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Counters {
 /// Line-aligned, so that no vector access crosses a cache line.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Stack([NonNull<u8>; MOST]);
+struct Stack([NonNull<u8>; CAPACITY]);
 
 /// Free buffers owned by one worker. They return to the pool when the cache is dropped.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ unsafe impl Send for Cache {}
 
 impl Cache {
     pub(super) fn new(pool: Arc<Pool>) -> Self {
-        Self { pool, starts: Stack([NonNull::dangling(); MOST]), count: 0, counters: Counters::default() }
+        Self { pool, starts: Stack([NonNull::dangling(); CAPACITY]), count: 0, counters: Counters::default() }
     }
 
     /// The pool of this cache.
@@ -144,7 +144,7 @@ impl Cache {
             self.counters.strays += 1;
             return;
         }
-        if self.count == MOST {
+        if self.count == CAPACITY {
             self.spill();
         }
         self.starts.0[self.count] = start;
@@ -158,7 +158,7 @@ impl Cache {
         let home = self.pool.home();
         let mut done = 0;
         while done < buffers.len() {
-            if self.count == MOST {
+            if self.count == CAPACITY {
                 self.spill();
             }
             let room = &mut self.starts.0[self.count..];

@@ -19,7 +19,7 @@ mod pages;
 
 pub use buffer::Buffer;
 #[doc(hidden)]
-pub use cache::MOST as CACHE_CAPACITY;
+pub use cache::CAPACITY as CACHE_CAPACITY;
 pub use cache::{Cache, Counters};
 #[doc(hidden)]
 pub use depot::MAGAZINE;

@@ -25,7 +25,7 @@ fn free_all(cache: &mut Cache, buffers: impl IntoIterator<Item = Buffer>) {
 }
 
 #[test]
-fn every_buffer_comes_out_once_and_then_the_pool_is_empty() {
+fn each_buffer_is_allocated_once_until_empty() {
     let pool = pool(100, 2048);
     let mut cache = pool.cache();
     let buffers = drain(&mut cache);
@@ -37,7 +37,7 @@ fn every_buffer_comes_out_once_and_then_the_pool_is_empty() {
 }
 
 #[test]
-fn buffers_lie_apart_and_are_as_long_as_asked() {
+fn buffers_do_not_overlap_and_have_the_requested_size() {
     for size in [1, 64, 127, 128, 129, 2048, u16::MAX] {
         let pool = pool(3, size);
         let mut cache = pool.cache();
@@ -56,7 +56,7 @@ fn buffers_lie_apart_and_are_as_long_as_asked() {
 }
 
 #[test]
-fn first_lines_spread_over_the_sets_of_a_cache() {
+fn first_lines_use_all_cache_sets() {
     for size in [128, 1500, 2048, 4096, 9216] {
         let sets: HashSet<usize> = (0..32).map(|i| i * stride(size) % 4096).collect();
         assert_eq!(sets.len(), 32, "{size}");
@@ -88,7 +88,7 @@ fn headroom_data_and_tailroom_share_the_buffer() {
 }
 
 #[test]
-fn a_cache_keeps_four_magazines_and_spills_the_rest() {
+fn cache_holds_four_magazines_and_spills_more() {
     let pool = pool(256, 64);
     let (mut one, mut other) = (pool.cache(), pool.cache());
     let buffers = drain(&mut one);
@@ -104,7 +104,7 @@ fn a_cache_keeps_four_magazines_and_spills_the_rest() {
 }
 
 #[test]
-fn a_stray_is_counted_and_never_handed_out() {
+fn foreign_buffer_is_counted_and_not_reused() {
     let (ours, theirs) = (pool(1, 64), pool(1, 64));
     let (mut cache, mut other) = (ours.cache(), theirs.cache());
     let stray = other.alloc().unwrap();
@@ -117,7 +117,7 @@ fn a_stray_is_counted_and_never_handed_out() {
 }
 
 #[test]
-fn buffers_taken_together_are_counted_like_as_many_single_ones() {
+fn bulk_allocation_counts_like_single_allocations() {
     let (pool, twin) = (pool(100, 64), pool(100, 64));
     let (mut cache, mut single) = (pool.cache(), twin.cache());
     let (mut buffers, mut singles) = (vec![], vec![]);
@@ -137,7 +137,7 @@ fn buffers_taken_together_are_counted_like_as_many_single_ones() {
 }
 
 #[test]
-fn strays_among_many_are_counted_and_the_others_come_back() {
+fn foreign_buffers_in_bulk_free_are_counted() {
     let (ours, theirs) = (pool(40, 64), pool(3, 64));
     let (mut cache, mut other) = (ours.cache(), theirs.cache());
     for by_vector in [true, false] {
@@ -160,7 +160,7 @@ fn strays_among_many_are_counted_and_the_others_come_back() {
 }
 
 #[test]
-fn a_pool_knows_its_own_among_any_addresses() {
+fn pool_recognizes_its_own_buffers() {
     for (start, len) in [(4096, 4096), (1 << 20, 128), (0x7f12_3456_7000, 17 << 20)] {
         let home = Home { start, len };
         let near =
@@ -196,7 +196,7 @@ fn made(starts: &[NonNull<u8>]) -> Vec<Buffer> {
 }
 
 #[test]
-fn handles_made_together_are_like_those_made_alone() {
+fn bulk_handles_equal_single_handles() {
     let pool = pool(20, 64);
     let mut cache = pool.cache();
     for count in 0..20 {
@@ -216,7 +216,7 @@ fn handles_made_together_are_like_those_made_alone() {
 
 #[test]
 #[cfg_attr(miri, ignore = "leaks by design")]
-fn a_handle_outlives_its_pool() {
+fn handle_outlives_its_pool() {
     let pool = pool(4, 64);
     let mut cache = pool.cache();
     let mut buffer = cache.alloc().unwrap();
@@ -237,7 +237,7 @@ fn is_mapped(address: usize) -> bool {
 
 #[test]
 #[cfg_attr(miri, ignore = "needs the kernel")]
-fn a_pool_that_misses_nothing_is_unmapped() {
+fn pool_without_outstanding_buffers_is_unmapped() {
     let goes = || {
         let pool = pool(1000, 64000);
         let mut cache = pool.cache();
@@ -255,7 +255,7 @@ fn a_pool_that_misses_nothing_is_unmapped() {
 
 #[test]
 #[cfg_attr(miri, ignore = "needs the kernel")]
-fn huge_pages_are_a_wish() {
+fn huge_pages_are_optional() {
     let spec = PoolSpec { buffers: 1000, size: 2048, pages: Pages::Huge };
     let pool = Pool::new(spec).unwrap();
     let mut cache = pool.cache();
@@ -270,7 +270,7 @@ fn huge_pages_are_a_wish() {
 }
 
 #[test]
-fn impossible_pools_are_refused() {
+fn invalid_pool_is_rejected() {
     let spec = |buffers, size| PoolSpec { buffers, size, pages: Pages::Ordinary };
     assert!(matches!(Pool::new(spec(0, 64)), Err(PoolError::Empty)));
     assert!(matches!(Pool::new(spec(64, 0)), Err(PoolError::Empty)));
@@ -279,7 +279,7 @@ fn impossible_pools_are_refused() {
 
 /// Two threads allocate and write buffers, the next checks and frees them, as pipeline stages do.
 #[test]
-fn buffers_cross_threads_and_none_is_lost_or_shared() {
+fn buffers_crossing_threads_are_neither_lost_nor_shared() {
     const PACKETS: u32 = if cfg!(miri) { 300 } else { 50_000 };
     let pool = pool(256, 64);
     let (sender, receiver) = mpsc::sync_channel::<Buffer>(100);
@@ -329,7 +329,7 @@ proptest! {
     /// Two caches allocate and free at random, singly and in bulk: no buffer is allocated twice, the counters match,
     /// and at the end all buffers are present.
     #[test]
-    fn whatever_two_caches_do_every_buffer_is_in_one_place(
+    fn random_cache_operations_keep_each_buffer_in_one_place(
         buffers in 1..200_u32,
         steps in prop::collection::vec((any::<bool>(), any::<bool>(), 0..3_u8, 0..100_usize), 0..40),
     ) {

@@ -34,7 +34,7 @@ fn last_page(region: &Region) -> Vec<u8> {
 
 #[test]
 #[cfg_attr(miri, ignore = "needs the kernel")]
-fn a_file_cut_during_copies_costs_its_own_region_and_no_other() {
+fn truncated_file_affects_only_its_region() {
     let (cut, whole) = (memfd(LEN), memfd(LEN));
     let (lost, kept) = (region(&cut, LEN), region(&whole, LEN));
     fill(&lost, 1);
@@ -61,7 +61,7 @@ fn a_file_cut_during_copies_costs_its_own_region_and_no_other() {
 
 #[test]
 #[cfg_attr(miri, ignore = "needs the kernel")]
-fn a_loss_moves_the_count_and_a_translator_finds_its_own_only() {
+fn lost_region_is_reported_by_its_own_translator_only() {
     let (cut, whole) = (memfd(LEN), memfd(LEN));
     let translator =
         |fd| crate::Translator::new(crate::GuestMemory::new(vec![region(fd, LEN).into()]).unwrap().into());
@@ -77,7 +77,7 @@ fn a_loss_moves_the_count_and_a_translator_finds_its_own_only() {
 
 #[test]
 #[cfg_attr(miri, ignore = "needs the kernel")]
-fn every_kernel_survives_on_either_side() {
+fn every_kernel_survives_lost_source_or_destination() {
     for choice in crate::copy::supported() {
         for foreign_source in [false, true] {
             let fd = memfd(LEN);
@@ -99,7 +99,7 @@ fn every_kernel_survives_on_either_side() {
 
 #[test]
 #[cfg_attr(miri, ignore = "needs the kernel")]
-fn many_threads_may_fault_on_one_region() {
+fn concurrent_faults_on_one_region_are_handled() {
     for _ in 0..50 {
         let fd = memfd(LEN);
         let region = region(&fd, LEN);
@@ -115,7 +115,7 @@ fn many_threads_may_fault_on_one_region() {
 
 #[test]
 #[cfg_attr(miri, ignore = "needs the kernel")]
-fn a_region_of_huge_pages_is_replaced_whole() {
+fn huge_page_region_is_replaced_completely() {
     const HUGE: u64 = 2 << 20;
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
     let Ok(fd) = memfd_create("linerate-sigbus-test", flags) else { return };
@@ -132,7 +132,7 @@ fn a_region_of_huge_pages_is_replaced_whole() {
 }
 
 #[test]
-fn slots_are_found_while_watched_only_and_beyond_one_chunk() {
+fn slots_are_found_only_while_registered_across_chunks() {
     // Unmapped addresses: the table does not access them.
     const BASE: usize = 1 << 50;
     let address = |i: usize| BASE + i * 0x10000;
@@ -149,7 +149,7 @@ fn slots_are_found_while_watched_only_and_beyond_one_chunk() {
 }
 
 #[test]
-fn a_slot_that_is_used_again_has_not_tripped() {
+fn reused_slot_has_not_tripped() {
     for _ in 0..3 {
         // SAFETY: nothing is mapped there.
         let watch = unsafe { Watch::new(1 << 51, 0x1000) };
@@ -163,13 +163,13 @@ const CHILD: &str = "LINERATE_TEST_FAULT";
 
 #[test]
 #[cfg_attr(miri, ignore = "needs processes")]
-fn a_fault_outside_every_watch_still_ends_the_process() {
+fn unwatched_fault_terminates_the_process() {
     if let Ok(kind) = std::env::var(CHILD) {
         fault_unwatched(&kind);
         std::process::exit(0);
     }
     for kind in ["access", "kill"] {
-        let name = "sigbus::tests::a_fault_outside_every_watch_still_ends_the_process";
+        let name = "sigbus::tests::unwatched_fault_terminates_the_process";
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
         child.args([name, "--exact", "--nocapture"]).env(CHILD, kind);
         assert_eq!(child.output().unwrap().status.signal(), Some(libc::SIGBUS), "{kind}");

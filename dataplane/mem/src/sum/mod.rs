@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn every_length_has_the_textbooks_sum() {
+    fn sum_matches_reference_for_every_length() {
         let mut state = 1_u32;
         let mut byte = || {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn carries_of_the_largest_words_are_kept() {
+    fn carries_are_kept_for_maximum_words() {
         for len in [64, 127, 128, 1500, 65_535] {
             check(&vec![0xff; if cfg!(miri) { len.min(200) } else { len }]);
         }

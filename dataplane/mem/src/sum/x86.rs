@@ -4,19 +4,19 @@ use super::portable;
 use core::arch::asm;
 
 /// Bytes per loop iteration.
-const TURN: usize = 128;
+const STEP: usize = 128;
 
 /// # Safety
 /// The processor has AVX2; `len` bytes at `from` are readable; other parties may write them concurrently.
 pub(super) unsafe fn words(from: *const u8, len: usize) -> u64 {
-    let turns = len / TURN;
+    let turns = len / STEP;
     let mut lanes = [0_u64; 4];
     if turns > 0 {
-        // SAFETY: `turns * TURN` bytes are inside the range; the lanes are private.
+        // SAFETY: `turns * STEP` bytes are inside the range; the lanes are private.
         unsafe { add_turns(from, turns, &mut lanes) };
     }
     // SAFETY: the remainder of the range.
-    let rest = unsafe { portable::words(from.add(turns * TURN), len - turns * TURN) };
+    let rest = unsafe { portable::words(from.add(turns * STEP), len - turns * STEP) };
     lanes.iter().sum::<u64>() + rest
 }
 

@@ -32,7 +32,7 @@ const VLAN: u32 = 1 << 4;
 /// `TP_STATUS_VLAN_TPID_VALID`
 const VLAN_TYPE: u32 = 1 << 6;
 /// TPID used if the kernel does not report one: 802.1Q.
-const USUAL_TYPE: u16 = 0x8100;
+const DEFAULT_TPID: u16 = 0x8100;
 
 /// Metadata of a frame, written by the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Entry {
         let word = |at: usize| u32::from_ne_bytes(std::array::from_fn(|i| header[at + i]));
         let half = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
         let status = word(20);
-        let kind = if status & VLAN_TYPE == 0 { USUAL_TYPE } else { half(36) };
+        let kind = if status & VLAN_TYPE == 0 { DEFAULT_TPID } else { half(36) };
         Self {
             next: word(0),
             here: word(12),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_read_as_the_kernel_lays_it_out() {
+    fn header_matches_the_kernel_layout() {
         let plain = header(&[(0, 160), (12, 60), (16, 64), (20, USER)], &[(24, 82)]);
         assert_eq!(Entry::parse(plain), Entry { next: 160, here: 60, len: 64, frame: 82, tag: None });
         let tagged = header(&[(20, USER | VLAN), (32, 0x2007)], &[(36, 0x88a8)]);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_lie_outside_of_a_block_is_nothing() {
+    fn offset_outside_the_block_is_none() {
         let region = Region::heap(0, 0, 4 * u64::from(BLOCK));
         let blocks = Blocks::new(Arc::new(GuestMemory::new(vec![Arc::new(region)]).unwrap()), 4);
         assert!(blocks.entry(3, BLOCK - 48).is_some() && blocks.entry(3, BLOCK - 47).is_none());
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_goes_back_between_the_addresses_and_the_type() {
+    fn tag_is_reinserted_after_the_addresses() {
         let mut head: Vec<u8> = (0..20).collect();
         head.splice(0..0, [0; 4]);
         put_tag(&mut head, (0x8100, 0x6007));

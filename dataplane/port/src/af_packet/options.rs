@@ -34,13 +34,13 @@ impl Options {
         let wrong = |text: String| Err(InterfaceError::Options(text));
         if !(1..=MAX_QUEUE_PAIRS).contains(&self.queue_pairs) {
             return wrong(format!(
-                "{} queues were asked for; write 1 to {MAX_QUEUE_PAIRS}",
+                "invalid number of queues {}; write 1 to {MAX_QUEUE_PAIRS}",
                 self.queue_pairs
             ));
         }
         if !(MIN_BLOCKS..=MAX_BLOCKS).contains(&self.blocks) {
             let range = format!("write {MIN_BLOCKS} to {MAX_BLOCKS}");
-            return wrong(format!("{} blocks were asked for; {range}", self.blocks));
+            return wrong(format!("invalid number of blocks {}; {range}", self.blocks));
         }
         Ok(())
     }
@@ -56,12 +56,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_out_of_range_is_refused() {
+    fn out_of_range_options_are_rejected() {
         let options = Options::new(Place { interface: "eth0".to_owned(), netns: None });
         assert_eq!(options.check(), Ok(()));
         for blocks in [0, 3, 4097] {
             let error = Options { blocks, ..options.clone() }.check().unwrap_err().to_string();
-            assert!(error.starts_with(&format!("{blocks} blocks were asked for")), "{error}");
+            assert!(error.starts_with(&format!("invalid number of blocks {blocks}")), "{error}");
         }
         assert!(Options { queue_pairs: 0, ..options.clone() }.check().is_err());
         assert!(Options { queue_pairs: 129, ..options }.check().is_err());

@@ -14,9 +14,9 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// Minimum frame length: an Ethernet header.
-const SHORTEST: u32 = 14;
+const MIN_FRAME: u32 = 14;
 /// Maximum frame length: a packet of 64 KiB, the largest that any offload produces.
-const LONGEST: u32 = 65_550;
+const MAX_FRAME: u32 = 65_550;
 
 pub(super) struct Rx {
     blocks: Blocks,
@@ -121,10 +121,10 @@ impl Rx {
 /// Offloads that the frame still needs, or the reason to drop it.
 #[inline(always)]
 fn validate(entry: Entry, header: [u8; OFFLOAD_HEADER]) -> Result<Offload, DropReason> {
-    if entry.len < SHORTEST {
+    if entry.len < MIN_FRAME {
         return Err(DropReason::TooShort);
     }
-    if entry.len > LONGEST || entry.here < entry.len {
+    if entry.len > MAX_FRAME || entry.here < entry.len {
         return Err(DropReason::TooLong);
     }
     Offload::validate(header, entry.len as usize).map_err(|_| DropReason::BadOffload)
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_goes_back_when_the_last_of_its_frames_is_completed() {
+    fn block_returns_after_its_last_frame_completes() {
         let mut rx = queue(&[&[PLAIN; 3], &[PLAIN; 70]]);
         let (first, stats) = receive(&mut rx);
         let (second, _) = receive(&mut rx);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_is_read_half_stays_although_all_that_was_read_is_completed() {
+    fn partially_read_block_is_kept() {
         let mut rx = queue(&[&[PLAIN; 100]]);
         let (first, _) = receive(&mut rx);
         rx.complete(first.buf_ids());
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_was_not_given_back_is_not_read_again() {
+    fn unreturned_block_is_not_read_again() {
         let mut rx = queue(&[&[PLAIN; 1], &[PLAIN; 1], &[PLAIN; 1], &[PLAIN; 1]]);
         let (burst, _) = receive(&mut rx);
         assert_eq!(burst.len(), 4);
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_that_was_taken_out_is_put_back_and_moves_the_checksum() {
+    fn stripped_tag_is_reinserted_and_moves_the_checksum() {
         let header = Offload::with_checksum(34, 16).header(&[]);
         let mut rx = queue(&[&[PLAIN, Put { status: USER | VLAN, header, ..PLAIN }]]);
         let (burst, _) = receive(&mut rx);
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_carried_is_counted_by_name_and_its_block_goes_back() {
+    fn unsupported_frames_are_counted_and_their_block_returns() {
         let bad = [1, 0, 0, 0, 0, 0, 59, 0, 0, 0];
         let frames = [Put { len: 13, ..PLAIN }, Put { header: bad, ..PLAIN }, PLAIN];
         let mut rx = queue(&[&frames]);
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_leads_out_of_its_block_is_a_fault() {
+    fn header_pointing_outside_its_block_is_a_fault() {
         let mut rx = queue(&[&[Put { len: BLOCK, ..PLAIN }]]);
         let (mut burst, mut stats) = (Burst::new(), BurstStats::default());
         burst.begin(0);

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn instructions_are_encoded_as_the_specification_says() {
+    fn instructions_match_the_specification() {
         let mut a = Assembler::default();
         a.copy(Register::of(6), Register::CONTEXT).set(Register::RESULT, 2).load_map(Register::of(1), 7);
         a.load(Width::Half, Register::of(5), Register::of(2), 12).call(51).exit();
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn jumps_count_from_the_instruction_behind_them_and_over_wide_ones() {
+    fn jump_offsets_count_wide_instructions() {
         let mut a = Assembler::default();
         let (end, start) = (a.label(), a.label());
         a.place(start).jump_if_equal(Register::of(3), 9, end).load_map(Register::of(1), 0).jump(start);

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_attaching_says_becomes_a_reason_and_a_remedy() {
+    fn attach_errors_have_reason_and_remedy() {
         let mut options = Options::new(Place { interface: "eth0".to_owned(), netns: None });
         let error = not_attached(&options, Errno::BUSY).to_string();
         assert!(error.contains("eth0 has another XDP program") && error.contains("xdp off"), "{error}");

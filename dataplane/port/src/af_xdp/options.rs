@@ -85,13 +85,13 @@ impl Options {
         let wrong = |text: String| Err(InterfaceError::Options(text));
         if !(1..=MAX_QUEUE_PAIRS).contains(&self.queue_pairs) {
             return wrong(format!(
-                "{} queues were asked for; write 1 to {MAX_QUEUE_PAIRS}",
+                "invalid number of queues {}; write 1 to {MAX_QUEUE_PAIRS}",
                 self.queue_pairs
             ));
         }
         if !(MIN_RING..=MAX_RING).contains(&self.ring) || !self.ring.is_power_of_two() {
             let range = format!("write a power of two from {MIN_RING} to {MAX_RING}");
-            return wrong(format!("rings of {} entries were asked for; {range}", self.ring));
+            return wrong(format!("invalid ring size {}; {range}", self.ring));
         }
         if self.to_kernel.len() > MAX_RULES {
             let n = self.to_kernel.len();
@@ -116,11 +116,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_range_is_refused_with_its_remedy() {
+    fn out_of_range_options_are_rejected_with_a_remedy() {
         assert_eq!(with(|_| ()), Ok(()));
         for ring in [0, 64, 1000, 65_535] {
             let error = with(|o| o.ring = ring).unwrap_err().to_string();
-            assert!(error.contains(&format!("rings of {ring} entries")), "{error}");
+            assert!(error.contains(&format!("invalid ring size {ring}")), "{error}");
         }
         assert!(with(|o| o.queue_pairs = 0).is_err() && with(|o| o.queue_pairs = 129).is_err());
         assert!(with(|o| o.to_kernel = vec![Rule::EtherType(0x0806); 65]).is_err());

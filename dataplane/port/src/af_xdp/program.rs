@@ -213,13 +213,13 @@ mod tests {
     const ALL: &[&str] = &["arp", "ethertype 0x88cc", "tcp 22", "udp 67", "icmpv6"];
 
     #[test]
-    fn without_rules_everything_goes_to_the_socket() {
+    fn no_rules_redirect_all_frames() {
         validate(&[], frame(&[], 0x0806, &[0; 46]), Socket);
         validate(&[], v4(6, 22, 0, 0), Socket);
     }
 
     #[test]
-    fn types_go_to_the_kernel_behind_none_one_or_two_tags() {
+    fn ethertype_rules_match_behind_up_to_two_tags() {
         for tags in [&[][..], &[0x8100], &[0x88a8, 0x8100]] {
             validate(ALL, frame(tags, 0x0806, &[0; 46]), Kernel);
             validate(ALL, frame(tags, 0x88cc, &[0; 46]), Kernel);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_go_to_the_kernel_by_their_own_protocol_and_as_destination_only() {
+    fn port_rules_match_protocol_and_destination_only() {
         validate(ALL, v4(6, 22, 0, 0), Kernel);
         validate(ALL, v4(17, 22, 0, 0), Socket);
         validate(ALL, v4(17, 67, 0, 0), Kernel);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_skipped_and_later_fragments_have_no_ports() {
+    fn ip_options_are_skipped_and_later_fragments_have_no_ports() {
         validate(ALL, v4(6, 22, 40, 0), Kernel);
         validate(ALL, v4(6, 22, 0, 0x2000), Kernel);
         validate(ALL, v4(6, 22, 0, 0x2001), Socket);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_short_for_a_header_goes_to_the_socket() {
+    fn truncated_headers_are_redirected() {
         for len in 14..42 {
             let mut short = v4(6, 22, 0, 0);
             short.truncate(len);
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_with_as_many_rules_as_a_port_may_have_is_accepted() {
+    fn program_with_maximum_rules_is_accepted() {
         let rules: Vec<Rule> = (1..=64).map(|port| Rule::Port { protocol: 17, port }).collect();
         if let Ok(map) = sys::create_map(1) {
             assert!(sys::load(&compile(&rules, map.as_raw_fd(), Action::Pass), true).is_ok());

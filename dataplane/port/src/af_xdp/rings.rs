@@ -240,7 +240,7 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     #[test]
-    fn nothing_is_seen_before_it_is_published() {
+    fn entries_are_visible_only_after_publish() {
         let (mut producer, mut consumer, _file) = over_memory::<u64>(4);
         assert!(producer.put(7) && producer.put(8));
         assert_eq!(consumer.available(), 0);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_ring_takes_no_more() {
+    fn full_ring_rejects_entries() {
         let (mut producer, mut consumer, _file) = over_memory::<u64>(4);
         assert!((0..4).all(|entry| producer.put(entry)) && !producer.put(4));
         producer.publish();
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_flag_that_asks_for_a_call_is_seen() {
+    fn need_wakeup_flag_is_read() {
         let (producer, _consumer, file) = over_memory::<u64>(4);
         assert!(!producer.wants_wakeup());
         file.write_at(&1_u32.to_ne_bytes(), 128).unwrap();
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_that_ends_before_its_entries_do_is_refused() {
+    fn ring_beyond_its_mapping_is_rejected() {
         use rustix::fd::AsFd;
         let mapping = Mapping::new(tempfile::tempfile().unwrap().as_fd(), 0, 4096).unwrap();
         assert!(mapping.at(4092, 4).is_ok());
@@ -281,7 +281,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn entries_come_out_in_the_order_in_which_they_were_put_in(
+        fn entries_keep_their_order(
             steps in prop::collection::vec((0_u32..9, 0_u32..9), 1..200),
             start in prop::sample::select(vec![0_u32, u32::MAX - 5]),
         ) {

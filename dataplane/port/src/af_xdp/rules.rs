@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_read_and_written_as_the_same() {
+    fn rules_round_trip_as_text() {
         for text in ["arp", "lldp", "icmp", "icmpv6", "ethertype 0x88f7", "tcp 22", "udp 67"] {
             let rule: Rule = text.parse().unwrap();
             assert_eq!(rule.to_string(), text);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_frames_is_refused_by_its_own_words() {
+    fn invalid_rule_is_rejected_with_its_text() {
         for bad in
             ["", "arpa", "tcp", "tcp 0", "tcp 65536", "tcp ssh", "udp -1", "ethertype 0x05ff", "ethertype x"]
         {

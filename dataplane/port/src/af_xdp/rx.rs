@@ -16,7 +16,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 /// Minimum frame length: an Ethernet header.
-const SHORTEST: usize = 14;
+const MIN_FRAME: usize = 14;
 
 pub(super) struct Rx {
     received: Consumer<Piece>,
@@ -95,7 +95,7 @@ impl Rx {
         frame.prefetch_read(0);
         stats.packets += 1;
         stats.bytes += u64::from(piece.len);
-        if frame.len() >= SHORTEST {
+        if frame.len() >= MIN_FRAME {
             burst.push(self.buf_id(piece), frame);
         } else {
             stats.drop(DropReason::TooShort, 1);

@@ -33,7 +33,7 @@ const BUSY_POLL_TIME: i32 = 20;
 const BUFFER: usize = 4096;
 
 /// Maximum calls per [`Socket::send`]. Kernels before 6.18 send 32 packets per call.
-const MOST_CALLS: u32 = 128;
+const MAX_CALLS: u32 = 128;
 
 /// Shared by the receive and the transmit queue.
 #[derive(Debug)]
@@ -217,7 +217,7 @@ impl Socket {
     /// the number of entries not consumed yet.
     pub(super) fn send(&self, mut waiting: impl FnMut() -> u32) {
         let mut owed = true;
-        for _ in 0..MOST_CALLS {
+        for _ in 0..MAX_CALLS {
             let said = rustix::net::send(&self.fd, &[], SendFlags::DONTWAIT);
             owed = match said {
                 // The call reached its budget, or the kernel has no buffers.
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_without_af_xdp_is_one_clear_error() {
+    fn kernel_without_af_xdp_yields_one_error() {
         let error = no_socket(&options().place, Errno::AFNOSUPPORT).to_string();
         assert!(error.contains("this kernel has no AF_XDP sockets, so eth0"), "{error}");
         assert!(error.contains("write kind = \"af_packet\""), "{error}");
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_binding_says_becomes_a_reason_and_a_remedy() {
+    fn bind_errors_have_reason_and_remedy() {
         let taken = not_bound(&options(), 3, Errno::BUSY).to_string();
         assert!(taken.contains("eth0 has an AF_XDP socket of another program at queue 3"), "{taken}");
         let none = not_bound(&options(), 9, Errno::INVAL).to_string();

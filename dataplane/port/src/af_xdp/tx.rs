@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Maximum frames of one packet: the fragments of one skb (`MAX_SKB_FRAGS`, 17).
-const MOST_PIECES: usize = 17;
+const MAX_PIECES: usize = 17;
 
 /// Parts of a transmit queue.
 pub(super) struct Parts {
@@ -91,15 +91,15 @@ impl Core {
 }
 
 /// Ownership of the rings: exclusive or shared between workers.
-enum Hold {
+enum Ownership {
     Alone(Box<Core>),
     Shared(Arc<Mutex<Core>>),
     /// Temporary state while a method works on the rings.
-    Nobody,
+    Taken,
 }
 
 struct Tx<K> {
-    hold: Hold,
+    ownership: Ownership,
     socket: Arc<Socket>,
     umem: Arc<Umem>,
     /// Whether entries were put into the ring since the last system call.
@@ -117,13 +117,13 @@ fn lock(common: &Mutex<Core>) -> MutexGuard<'_, Core> {
 impl<K: Kernel> Tx<K> {
     fn new(Parts { to_send, sent, socket, umem, frames }: Parts) -> Self {
         let core = Core { to_send, sent, free: frames.rev().collect() };
-        Self::with(Hold::Alone(Box::new(core)), socket, umem)
+        Self::with(Ownership::Alone(Box::new(core)), socket, umem)
     }
 
-    fn with(hold: Hold, socket: Arc<Socket>, umem: Arc<Umem>) -> Self {
-        let frames = Vec::with_capacity(BURST * MOST_PIECES);
+    fn with(ownership: Ownership, socket: Arc<Socket>, umem: Arc<Umem>) -> Self {
+        let frames = Vec::with_capacity(BURST * MAX_PIECES);
         Self {
-            hold,
+            ownership,
             socket,
             umem,
             dirty: false,
@@ -135,7 +135,7 @@ impl<K: Kernel> Tx<K> {
 
     /// Maximum frames of one packet.
     fn most_pieces(&self) -> usize {
-        if self.umem.has_pieces() { MOST_PIECES } else { 1 }
+        if self.umem.has_pieces() { MAX_PIECES } else { 1 }
     }
 
     /// Takes frames for as many packets as possible. Returns the number of processed indices.
@@ -199,23 +199,23 @@ impl<K: Kernel> TxQueue for Tx<K> {
         if self.socket.link().loses(indices.len(), stats) {
             return Ok(indices.len());
         }
-        let mut hold = std::mem::replace(&mut self.hold, Hold::Nobody);
-        let done = match &mut hold {
-            Hold::Alone(core) => {
+        let mut ownership = std::mem::replace(&mut self.ownership, Ownership::Taken);
+        let done = match &mut ownership {
+            Ownership::Alone(core) => {
                 let done = self.take(core, burst, indices, stats);
                 self.write(burst);
                 self.post(core, burst, stats);
                 done
             }
-            Hold::Shared(common) => {
+            Ownership::Shared(common) => {
                 let done = self.take(&mut lock(common), burst, indices, stats);
                 self.write(burst);
                 self.post(&mut lock(common), burst, stats);
                 done
             }
-            Hold::Nobody => 0,
+            Ownership::Taken => 0,
         };
-        self.hold = hold;
+        self.ownership = ownership;
         Ok(done)
     }
 
@@ -226,18 +226,18 @@ impl<K: Kernel> TxQueue for Tx<K> {
         if each > self.most_pieces() || !self.socket.link().is_up() {
             return 1;
         }
-        match &mut self.hold {
-            Hold::Alone(core) => core.room(each, &self.umem, &self.socket),
-            Hold::Shared(common) => lock(common).room(each, &self.umem, &self.socket),
-            Hold::Nobody => 0,
+        match &mut self.ownership {
+            Ownership::Alone(core) => core.room(each, &self.umem, &self.socket),
+            Ownership::Shared(common) => lock(common).room(each, &self.umem, &self.socket),
+            Ownership::Taken => 0,
         }
     }
 
     fn reap(&mut self) -> Result<(), PortFault> {
-        match &mut self.hold {
-            Hold::Alone(core) => core.reclaim(&self.umem),
-            Hold::Shared(common) => lock(common).reclaim(&self.umem),
-            Hold::Nobody => {}
+        match &mut self.ownership {
+            Ownership::Alone(core) => core.reclaim(&self.umem),
+            Ownership::Shared(common) => lock(common).reclaim(&self.umem),
+            Ownership::Taken => {}
         }
         Ok(())
     }
@@ -246,9 +246,11 @@ impl<K: Kernel> TxQueue for Tx<K> {
         if !std::mem::take(&mut self.dirty) {
             return;
         }
-        match &mut self.hold {
-            Hold::Alone(core) if core.to_send.wants_wakeup() => self.socket.send(|| core.to_send.waiting()),
-            Hold::Shared(common) => {
+        match &mut self.ownership {
+            Ownership::Alone(core) if core.to_send.wants_wakeup() => {
+                self.socket.send(|| core.to_send.waiting())
+            }
+            Ownership::Shared(common) => {
                 // The lock is not held while the kernel sends.
                 let wanted = lock(common).to_send.wants_wakeup();
                 if wanted {
@@ -260,14 +262,14 @@ impl<K: Kernel> TxQueue for Tx<K> {
     }
 
     fn fork(&mut self) -> Box<dyn TxQueue> {
-        let common = match std::mem::replace(&mut self.hold, Hold::Nobody) {
-            Hold::Alone(core) => Some(Arc::new(Mutex::new(*core))),
-            Hold::Shared(common) => Some(common),
-            Hold::Nobody => None,
+        let common = match std::mem::replace(&mut self.ownership, Ownership::Taken) {
+            Ownership::Alone(core) => Some(Arc::new(Mutex::new(*core))),
+            Ownership::Shared(common) => Some(common),
+            Ownership::Taken => None,
         };
-        let hold = || common.clone().map_or(Hold::Nobody, Hold::Shared);
-        self.hold = hold();
-        Box::new(Self::with(hold(), self.socket.clone(), self.umem.clone()))
+        let ownership = || common.clone().map_or(Ownership::Taken, Ownership::Shared);
+        self.ownership = ownership();
+        Box::new(Self::with(ownership(), self.socket.clone(), self.umem.clone()))
     }
 
     /// The port's memory is private and never replaced.

@@ -46,7 +46,7 @@ impl Umem {
         let bytes = u64::from(queues) * u64::from(per_queue) * u64::from(frame);
         let memory = |why: String| InterfaceError::Memory(place.clone(), why);
         let len = u32::try_from(bytes).map_err(|_| {
-            memory(format!("{bytes} bytes were asked for, and the limit is 4 GiB; ask for shorter rings"))
+            memory(format!("rings need {bytes} bytes, above the limit of 4 GiB; use shorter rings"))
         })?;
         let region = Region::anonymous(bytes).map_err(|e| memory(e.to_string()))?;
         let whole = region.seg(0, len).unwrap_or(VolatileSlice::EMPTY);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn each_queue_has_frames_of_its_own_for_either_direction() {
+    fn each_queue_has_its_own_rx_and_tx_frames() {
         let umem = umem(1500);
         assert_eq!(umem.frames(0), (0..128, 128..256));
         assert_eq!(umem.frames(2), (512..640, 640..768));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_beyond_a_frame_are_in_pieces() {
+    fn long_packets_span_frames() {
         assert!(!umem(1500).has_pieces() && !umem(1770).has_pieces());
         let large = umem(9000);
         assert!(large.has_pieces() && umem(1771).has_pieces());
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_outside_of_the_memory_is_received() {
+    fn addresses_outside_the_umem_are_rejected() {
         let umem = umem(1500);
         let end = umem.extent().1;
         assert!(umem.received(end - 60, 60).is_ok());

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_checksum_is_found_where_it_stands() {
+    fn partial_checksum_is_detected() {
         for (version, protocol, expected) in
             [(4, 6, (34, 16)), (4, 17, (34, 6)), (6, 6, (54, 16)), (6, 17, (54, 6))]
         {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finished_one_is_left_alone() {
+    fn complete_checksum_needs_no_work() {
         for (version, protocol) in [(4, 6), (4, 17), (6, 6), (6, 17)] {
             let frame = frame(version, protocol, b"payload", |_, all| all.finish_nonzero());
             assert_eq!(work(&frame, frame.len()), Offload::NONE, "IPv{version}, {protocol}");
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fragment_and_what_is_no_packet_have_nothing_to_finish() {
+    fn fragments_and_non_ip_frames_need_no_work() {
         let mut fragment = frame(4, 17, b"payload", |pseudo, _| pseudo.partial());
         fragment[20] = 0x20;
         assert_eq!(work(&fragment, fragment.len()), Offload::NONE);
@@ -100,14 +100,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_can_be_looked_at(head in prop::collection::vec(any::<u8>(), 0..128), len in 0_usize..70_000) {
+        fn arbitrary_bytes_do_not_panic(head in prop::collection::vec(any::<u8>(), 0..128), len in 0_usize..70_000) {
             if let Some((start, offset)) = work(&head, len).checksum() {
                 prop_assert!(start + offset + 2 <= head.len());
             }
         }
 
         #[test]
-        fn cut_off_anywhere_a_frame_is_nothing_or_the_same(cut in 0_usize..54) {
+        fn truncated_frame_yields_none_or_the_same(cut in 0_usize..54) {
             let frame = frame(4, 6, &[7; 20], |pseudo, _| pseudo.partial());
             let found = work(&frame[..cut.min(frame.len())], frame.len());
             prop_assert!(found == Offload::NONE || cut >= 52);

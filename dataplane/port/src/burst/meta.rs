@@ -142,7 +142,7 @@ impl Burst {
     }
 
     /// Extends the private head of packet `i` to at least `len` bytes, for headers inside a tunnel. Returns `false`
-    /// if the packet is shorter, or if `len` exceeds [`crate::LONGEST_HEAD`]. Heads must be loaded.
+    /// if the packet is shorter, or if `len` exceeds [`crate::MAX_HEAD`]. Heads must be loaded.
     ///
     /// A packet that passes through a pipeline again keeps its extended head, and the method returns `false` for
     /// more: edits apply to the head as received, and shared memory may change between two reads.
@@ -183,7 +183,7 @@ impl Burst {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BufId, HEAD, LONGEST_HEAD, Rss};
+    use crate::{BufId, HEAD, MAX_HEAD, Rss};
     use mem::copy::Portable;
     use mem::{GuestMemory, Region, VolatileSlice};
     use std::sync::Arc;
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn offsets_and_hashes_are_those_of_the_packet_and_notes_last_as_long_as_the_burst() {
+    fn offsets_and_hash_match_the_packet_and_notes_last_for_the_burst() {
         let (mut burst, steering) = (Burst::new(), Steering::new(Rss::Symmetric));
         for source in [1, 2] {
             burst.begin(0);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_stay_with_their_packets_when_others_are_taken_out() {
+    fn filter_keeps_notes_with_their_packets() {
         let mut burst = Burst::new();
         burst.begin(0);
         (0..BURST).for_each(|_| assert!(burst.push_own(&udp(1))));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_is_pulled_is_parsed_and_hashed_anew() {
+    fn pulled_head_is_parsed_and_hashed_again() {
         // IPv6 with 80 bytes of hop-by-hop options: the ports are beyond the loaded head.
         let mut frame = vec![2; 12];
         frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 88, 0, 64]);
@@ -255,12 +255,12 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_pulled_to_any_length_that_packet_and_slot_have() {
+    fn head_can_be_pulled_up_to_packet_and_slot_length() {
         let bytes: Vec<u8> = (0..400).map(|i| (i % 251) as u8).collect();
         let region = Arc::new(Region::of_bytes(bytes.clone().into()).unwrap());
         let map = Arc::new(GuestMemory::new(vec![region.clone()]).unwrap());
         for pieces in [&[400][..], &[130, 20, 250], &[10, 10, 380]] {
-            for len in [1, HEAD, HEAD + 1, 150, 151, LONGEST_HEAD, LONGEST_HEAD + 1, 401] {
+            for len in [1, HEAD, HEAD + 1, 150, 151, MAX_HEAD, MAX_HEAD + 1, 401] {
                 let mut burst = Burst::new();
                 burst.begin(0);
                 burst.pin(&map);
@@ -274,8 +274,8 @@ mod tests {
                     .collect();
                 burst.push_chain(BufId::default(), &segs);
                 burst.load_heads::<Portable>();
-                assert_eq!(burst.pull_head::<Portable>(0, len), len <= LONGEST_HEAD, "{len}");
-                let wanted = if len <= LONGEST_HEAD { len.max(HEAD) } else { HEAD };
+                assert_eq!(burst.pull_head::<Portable>(0, len), len <= MAX_HEAD, "{len}");
+                let wanted = if len <= MAX_HEAD { len.max(HEAD) } else { HEAD };
                 assert_eq!(burst.head(0), &bytes[..wanted], "{len} of {pieces:?}");
                 let mut all = vec![0; 400];
                 assert_eq!(burst.frame(0).copy_to::<Portable>(&mut all), 400);

@@ -1,8 +1,8 @@
 //! Packets in pool buffers: a burst owns the buffers, and the next queue may take them over.
 //!
-//! Packets from another thread are in buffers with one owner. The burst owns them from [`Burst::push_cargo`] on, and
+//! Packets from another thread are in buffers with one owner. The burst owns them from [`Burst::push_buffers`] on, and
 //! the queue that filled the burst frees the remaining ones ([`Burst::unload`]) when the burst is completed. A packet
-//! passed on to another thread takes its buffers along ([`Burst::take_cargo`]), without a copy. The burst must not be
+//! passed on to another thread takes its buffers along ([`Burst::take_buffers`]), without a copy. The burst must not be
 //! accessed for that packet afterwards, because its bytes belong to the other thread. A packet must therefore be
 //! taken as the last step, and never if several outputs need it. Buffers hold a packet as received: the head in the
 //! burst is a copy and must not be changed.
@@ -151,7 +151,7 @@ impl Burst {
     /// Adds a packet in these buffers, which the burst then owns. Returns the first buffer if the burst is full;
     /// nothing is added then. Either all packets of a burst are added from pool buffers, or none.
     #[inline]
-    pub fn push_cargo(&mut self, first: Buffer, more: impl Iterator<Item = Buffer>) -> Result<(), Buffer> {
+    pub fn push_buffers(&mut self, first: Buffer, more: impl Iterator<Item = Buffer>) -> Result<(), Buffer> {
         let i = self.n;
         if i == BURST {
             return Err(first);
@@ -181,7 +181,7 @@ impl Burst {
         Ok(())
     }
 
-    /// [`Burst::push_cargo`] for packets of one buffer each. The burst must have space for all of them.
+    /// [`Burst::push_buffers`] for packets of one buffer each. The burst must have space for all of them.
     #[inline(always)]
     pub fn push_run(&mut self, packets: impl ExactSizeIterator<Item = (Buffer, Offload)>) {
         let (first, n) = (self.n, packets.len());
@@ -243,7 +243,7 @@ impl Burst {
 
     /// Whether any packet is in pool buffers that were not taken.
     #[inline(always)]
-    pub fn has_cargo(&self) -> bool {
+    pub fn has_buffers(&self) -> bool {
         self.pool_bufs.left.get() > 0
     }
 
@@ -261,7 +261,7 @@ impl Burst {
         self.pool_bufs.buffers[at as usize].take().map_or(TakeResult::Gone, TakeResult::Taken)
     }
 
-    /// Number of buffers that [`Burst::take_cargo`] would take for packet `i`: zero if it is not in pool buffers,
+    /// Number of buffers that [`Burst::take_buffers`] would take for packet `i`: zero if it is not in pool buffers,
     /// `None` if it was taken.
     #[inline]
     pub fn pool_bufs(&self, i: usize) -> Option<usize> {
@@ -275,7 +275,7 @@ impl Burst {
     /// Takes the buffers of packet `i`, which hold it as received. The caller must check [`Burst::pool_bufs`] before;
     /// the burst must not be accessed for the packet afterwards.
     #[inline]
-    pub fn take_cargo(&self, i: usize, mut each: impl FnMut(Buffer)) {
+    pub fn take_buffers(&self, i: usize, mut each: impl FnMut(Buffer)) {
         let Some((at, n)) = self.pool_bufs.of(i) else { return };
         let buffers = &self.pool_bufs.buffers[at as usize..(at + n) as usize];
         for buffer in buffers.iter().filter_map(Cell::take) {
@@ -337,7 +337,7 @@ mod tests {
             buffer
         });
         let first = buffers.next().unwrap();
-        burst.push_cargo(first, buffers).unwrap();
+        burst.push_buffers(first, buffers).unwrap();
     }
 
     fn read(burst: &Burst, i: usize) -> Vec<u8> {
@@ -348,7 +348,7 @@ mod tests {
 
     fn taken(cache: &mut Cache, burst: &Burst, i: usize) -> Vec<u8> {
         let mut all = vec![];
-        burst.take_cargo(i, |buffer| {
+        burst.take_buffers(i, |buffer| {
             all.extend_from_slice(buffer.data());
             cache.free(buffer);
         });
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_of_the_bursts_own_keeps_its_head_when_heads_are_loaded_behind_it() {
+    fn own_packet_keeps_its_head_when_later_heads_load() {
         let mut burst = Burst::new();
         burst.begin(0);
         assert!(burst.push_own(&bytes(60)) && burst.push_own(&bytes(61)));
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_in_buffers_is_read_like_any_other_and_taken_as_it_was_received() {
+    fn pool_packet_reads_like_others_and_is_taken_as_received() {
         let mut cache = cache(500);
         let mut burst = Burst::new();
         for len in [1, 60, 128, 129, 308, 309, 436, 437, 2000] {
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_of_packets_that_were_filtered_out_are_no_other_packets() {
+    fn filtered_packets_keep_their_buffers_apart() {
         let (mut cache, mut burst) = (cache(500), Burst::new());
         burst.begin(0);
         load(&mut cache, &mut burst, &bytes(60));
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_taken_is_unloaded() {
+    fn untaken_buffers_are_freed() {
         let mut burst = Burst::new();
         let mut tight = cache(HEADROOM as u16 + 100);
         burst.begin(0);
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_copied_piece_by_piece_is_the_whole_frame() {
+    fn piecewise_copy_yields_the_whole_frame() {
         let (mut cache, mut burst) = (cache(300), Burst::new());
         burst.begin(0);
         load(&mut cache, &mut burst, &bytes(1000));

@@ -51,7 +51,7 @@ mod tests {
     use rustix::event::{EventfdFlags, eventfd};
 
     #[test]
-    fn a_kick_is_taken_without_waiting_even_from_a_blocking_descriptor() {
+    fn clear_does_not_block_on_a_blocking_eventfd() {
         let kick = eventfd(1, EventfdFlags::empty()).unwrap();
         clear(&kick);
         // Would block if `clear` relied on the descriptor flag.
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_counter_costs_no_wait_even_on_a_blocking_descriptor() {
+    fn call_does_not_block_on_a_full_counter() {
         let full = eventfd(0, EventfdFlags::empty()).unwrap();
         rustix::io::write(&full, &(u64::MAX - 1).to_ne_bytes()).unwrap();
         call(Some(&full));

@@ -17,9 +17,9 @@ use rustix::fd::{AsRawFd, BorrowedFd};
 use std::fs::File;
 
 /// Minimum number of completions that a context holds before they must be reaped.
-const HELD: c_long = 128;
+const MIN_COMPLETIONS: c_long = 128;
 /// Completions reaped per call.
-const TAKEN: u16 = 256;
+const REAP_BATCH: u16 = 256;
 /// `IOCB_FLAG_RESFD` of `linux/aio_abi.h`: completion signals `aio_resfd`.
 const SIGNAL_ON_COMPLETION: u32 = 1;
 /// `IOCB_CMD_PREAD` of `linux/aio_abi.h`.
@@ -89,7 +89,7 @@ impl Context {
         let nothing = File::open("/dev/null").ok()?;
         let mut id: c_ulong = 0;
         // SAFETY: the kernel writes one word to a variable of that size.
-        let made = unsafe { libc::syscall(libc::SYS_io_setup, HELD, &raw mut id) };
+        let made = unsafe { libc::syscall(libc::SYS_io_setup, MIN_COMPLETIONS, &raw mut id) };
         (made == 0).then_some(Self { id, nothing })
     }
 
@@ -119,16 +119,16 @@ impl Context {
     /// Reaps completions, to free slots in the context.
     #[cold]
     fn take_completions(&self) {
-        let mut taken = [Completion::default(); TAKEN as usize];
+        let mut taken = [Completion::default(); REAP_BATCH as usize];
         let no_limit = core::ptr::null::<libc::timespec>();
         loop {
             // SAFETY: the kernel writes at most as many completions as the array holds; with a minimum of zero it does
             // not block.
             let n = unsafe {
-                let (least, most) = (0 as c_long, c_long::from(TAKEN));
+                let (least, most) = (0 as c_long, c_long::from(REAP_BATCH));
                 libc::syscall(libc::SYS_io_getevents, self.id, least, most, taken.as_mut_ptr(), no_limit)
             };
-            if n < c_long::from(TAKEN) {
+            if n < c_long::from(REAP_BATCH) {
                 return;
             }
         }
@@ -165,15 +165,15 @@ mod tests {
     }
 
     #[test]
-    fn every_signal_counts_however_many_there_are() {
+    fn signals_are_counted_exactly() {
         let event = eventfd(0, EventfdFlags::empty()).unwrap();
-        let many = 20 * HELD.cast_unsigned();
+        let many = 20 * MIN_COMPLETIONS.cast_unsigned();
         (0..many).for_each(|_| signal(event.as_fd()));
         assert_eq!(take(&event), many);
     }
 
     #[test]
-    fn without_a_context_signals_count_too() {
+    fn signals_count_without_an_aio_context() {
         let event = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
         (0..3).for_each(|_| ask_and_write(event.as_fd()));
         assert_eq!(take(&event), 3);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_ends_leaves_its_context_to_nobody() {
+    fn ending_thread_destroys_its_aio_context() {
         let event = eventfd(0, EventfdFlags::empty()).unwrap();
         for _ in 0..4 {
             std::thread::scope(|s| {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_who_holds_the_descriptor_can_make_a_signal_wait() {
+    fn signal_never_blocks_whatever_the_peer_does_to_the_eventfd() {
         const ROUNDS: usize = 20_000;
         let event = eventfd(0, EventfdFlags::empty()).unwrap();
         let (signals, done) = (AtomicU64::new(0), AtomicBool::new(false));

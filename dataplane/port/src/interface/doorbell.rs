@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn it_rings_only_while_it_is_armed_and_for_what_came_before() {
+    fn doorbell_rings_only_while_enabled_and_for_earlier_data() {
         let (socket, mut doorbell) = (eventfd(0, EventfdFlags::CLOEXEC).unwrap(), Doorbell::new().unwrap());
         rustix::io::write(&socket, &1_u64.to_ne_bytes()).unwrap();
         assert!(!is_readable(&doorbell));

@@ -20,7 +20,7 @@ use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 
 /// Maximum length of a name in bytes: `IFNAMSIZ` minus the terminating zero.
-const LONGEST_NAME: usize = 15;
+const MAX_NAME: usize = 15;
 
 /// An interface as configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,10 +98,8 @@ impl Place {
     pub fn check(&self) -> Result<(), InterfaceError> {
         let name = &self.interface;
         let odd = |c: char| c == '/' || c == ':' || c.is_whitespace() || c == '\0';
-        let bad = name.is_empty()
-            || name.len() > LONGEST_NAME
-            || name.contains(odd)
-            || [".", ".."].contains(&&**name);
+        let bad =
+            name.is_empty() || name.len() > MAX_NAME || name.contains(odd) || [".", ".."].contains(&&**name);
         if bad { Err(InterfaceError::Name(name.clone())) } else { Ok(()) }
     }
 
@@ -225,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_no_interface_can_have_is_refused() {
+    fn invalid_interface_name_is_rejected() {
         for bad in ["", ".", "..", "a/b", "a b", "a:0", "sixteen-bytes-xx"] {
             assert!(matches!(place(bad).check(), Err(InterfaceError::Name(_))), "{bad}");
         }
@@ -233,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_that_is_not_there_is_named_with_its_namespace() {
+    fn missing_interface_is_reported_with_its_namespace() {
         let error = Watch::new(&place("no-such-if")).unwrap_err();
         assert_eq!(error, InterfaceError::Missing(place("no-such-if")));
         let elsewhere = Place { netns: Some(Namespace::new("blue")), ..place("eth7") };
@@ -242,20 +240,20 @@ mod tests {
     }
 
     #[test]
-    fn the_loopback_interface_is_found_and_stays() {
+    fn loopback_interface_is_found_and_not_gone() {
         let watch = Watch::new(&place("lo")).unwrap();
         assert!(watch.index > 0 && watch.mtu().unwrap() >= 1500 && !watch.is_gone());
     }
 
     #[test]
-    fn queues_that_do_not_match_are_refused_with_both_remedies() {
+    fn queue_count_mismatch_is_rejected_with_both_remedies() {
         let error = InterfaceError::Queues { place: place("eth0"), has: 4, wants: 1 }.to_string();
         assert!(error.contains("eth0 has 4 queues and the port 1; write queue_pairs = 4"), "{error}");
         assert!(error.contains("ethtool -L eth0 combined 1"), "{error}");
     }
 
     #[test]
-    fn what_the_kernel_refuses_is_told_by_its_reason() {
+    fn kernel_errors_are_reported_with_their_reason() {
         let refused = |errno| place("eth0").refused("binding a socket")(errno);
         assert!(matches!(refused(Errno::PERM), InterfaceError::Forbidden(..)));
         assert!(matches!(refused(Errno::NODEV), InterfaceError::Missing(_)));

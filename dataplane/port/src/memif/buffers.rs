@@ -24,7 +24,7 @@ pub(super) fn address(region: u16, offset: u32) -> u64 {
 }
 
 /// Region bytes addressable by a 32-bit offset, plus one frame of maximum length.
-pub(super) const REACH: u64 = (1 << 32) + (1 << 16);
+pub(super) const MAX_REACH: u64 = (1 << 32) + (1 << 16);
 
 /// A transmit buffer: its room, and the region field of its descriptor's first word.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,7 @@ pub(super) trait Buffers: Send + 'static {
     type End: End;
 
     /// Maximum buffers of one received frame.
-    const MOST_PIECES: usize;
+    const MAX_PIECES: usize;
 
     /// Pins the memory of received frames for `burst`.
     fn pin(&self, burst: &mut Burst);
@@ -109,7 +109,7 @@ impl Borrowed {
 impl Buffers for Borrowed {
     type End = Server;
 
-    const MOST_PIECES: usize = 128;
+    const MAX_PIECES: usize = 128;
 
     #[inline(always)]
     fn pin(&self, burst: &mut Burst) {
@@ -162,13 +162,13 @@ impl Buffers for Borrowed {
 
 /// Layout of the port's own buffers: offset of the first in its region, distance between buffers, and bytes of each.
 #[derive(Clone, Copy, Debug)]
-struct Row {
+struct BufferLayout {
     first: u32,
     stride: u32,
     room: u32,
 }
 
-impl Row {
+impl BufferLayout {
     /// Describes buffer `id`, with its full room, in entry `at`.
     fn describe(self, ring: &Ring, at: u16, id: u16) {
         ring.set_offset(at, self.first + u32::from(id) * self.stride);
@@ -193,7 +193,7 @@ impl Row {
 #[derive(Clone, Debug)]
 pub(crate) struct Own {
     whole: VolatileSlice,
-    row: Row,
+    row: BufferLayout,
     map: Arc<GuestMemory>,
     /// The buffer in each entry. Private, because the peer can write descriptors.
     held: Box<[u16]>,
@@ -214,7 +214,8 @@ impl Own {
         (whole, first): (Option<VolatileSlice>, u32),
         room: u32,
     ) -> Result<Self, RingFault> {
-        let (whole, row) = (whole.ok_or(RingFault::Place)?, Row { first, stride: Self::stride(room), room });
+        let (whole, row) =
+            (whole.ok_or(RingFault::Place)?, BufferLayout { first, stride: Self::stride(room), room });
         let lender = Lender::shared(whole, row.stride as usize, ring.size().into(), memory.pages().clone());
         (0..ring.size()).for_each(|slot| row.describe(ring, slot, slot));
         Ok(Self { whole, row, map: memory.map.clone(), held: (0..ring.size()).collect(), lender })
@@ -248,7 +249,7 @@ impl Buffers for Own {
     type End = Client;
 
     /// Each buffer has an identifier of its own.
-    const MOST_PIECES: usize = BURST;
+    const MAX_PIECES: usize = BURST;
 
     #[inline(always)]
     fn pin(&self, burst: &mut Burst) {

@@ -9,7 +9,7 @@ use super::link::{Link, TIMEOUT};
 use super::options::{MemifError, Options};
 use super::queue::Rings;
 use super::session::{ClientSession, End, ServerSession, Session};
-use crate::socket::{Connector, Site};
+use crate::socket::{Connector, SocketAddress};
 use crate::{Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -46,7 +46,7 @@ impl Memif {
     /// ([`super::is_abstract`]).
     pub fn listen(path: impl AsRef<Path>, options: Options) -> Result<Self, MemifError> {
         options.check()?;
-        let connector = Connector::listen(Site::Packets(path.as_ref().into()))?;
+        let connector = Connector::listen(SocketAddress::Packets(path.as_ref().into()))?;
         Ok(Self::behind(connector, Role::Server, options))
     }
 
@@ -54,7 +54,7 @@ impl Memif {
     /// again after 100 ms to 2 s, with new memory each time.
     pub fn connect(path: impl AsRef<Path>, options: Options, now: Instant) -> Result<Self, MemifError> {
         options.check()?;
-        let connector = Connector::connect(Site::Packets(path.as_ref().into()), now)?;
+        let connector = Connector::connect(SocketAddress::Packets(path.as_ref().into()), now)?;
         Ok(Self::behind(connector, Role::Client, options))
     }
 
@@ -175,7 +175,7 @@ impl PortControl for Memif {
         // Process the link first: if its peer has disconnected, the pending connection may be from the same one, and
         // is accepted after the pause instead of being rejected.
         self.serve(now, engine);
-        if let Some(socket) = self.connector.admit(self.link.is_some(), now) {
+        if let Some(socket) = self.connector.accept(self.link.is_some(), now) {
             self.begin(socket, now);
             self.serve(now, engine);
         }

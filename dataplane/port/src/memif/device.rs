@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rings_and_buffers_of_a_device_lie_apart_and_inside() {
+    fn rings_and_buffers_do_not_overlap_and_fit() {
         let shape = Shape { to_server: 2, to_client: 1, log2: 7, buffer_size: 200 };
         let device = Device::new(shape).unwrap();
         let mut places: Vec<(u64, u64)> = vec![];

@@ -20,7 +20,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 /// Maximum length of a received frame.
-const LONGEST: usize = 65_550;
+const MAX_FRAME: usize = 65_550;
 /// Number of frames between two checks of the connection.
 const BETWEEN_LOOKS: u32 = 1024;
 
@@ -108,7 +108,7 @@ impl Endpoint {
             tx,
             slots: Slots::new(),
             burst: Burst::new(),
-            frame: vec![0; LONGEST].into(),
+            frame: vec![0; MAX_FRAME].into(),
             until_look: BETWEEN_LOOKS,
         })
     }
@@ -142,7 +142,7 @@ impl Endpoint {
             }
             taken?;
         }
-        self.look(received)?;
+        self.check_connection(received)?;
         Ok(received)
     }
 
@@ -192,7 +192,7 @@ impl Endpoint {
         if sent > 0 {
             tx.notify();
         }
-        self.look(sent)?;
+        self.check_connection(sent)?;
         Ok(sent)
     }
 
@@ -230,7 +230,7 @@ impl Endpoint {
     }
 
     /// Checks the connection periodically, and whenever no frame was moved.
-    fn look(&mut self, moved: usize) -> Result<(), AttachError> {
+    fn check_connection(&mut self, moved: usize) -> Result<(), AttachError> {
         self.until_look = self.until_look.saturating_sub(moved.max(16) as u32);
         if self.until_look > 0 {
             return Ok(());

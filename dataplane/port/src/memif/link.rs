@@ -27,8 +27,8 @@ impl Link {
     /// Creates a link on a connected non-blocking socket.
     pub(super) fn new(socket: OwnedFd, session: Session) -> Result<Self, End> {
         let link = Self { socket, session, last_word: None };
-        if let Some(greeting) = link.session.greeting() {
-            link.say(&greeting, None)?;
+        if let Some(greeting) = link.session.first_message() {
+            link.send(&greeting, None)?;
         }
         Ok(link)
     }
@@ -44,7 +44,7 @@ impl Link {
             let Some((message, files)) = receive(&self.socket)? else { break };
             match self.session.receive(message, files)? {
                 Step::Wait => {}
-                Step::Say(message, attached) => self.say(&message, self.session.file(attached))?,
+                Step::Say(message, attached) => self.send(&message, self.session.file(attached))?,
                 Step::Run(rings, last_word) => {
                     self.last_word = last_word;
                     return Ok(Some(rings));
@@ -62,15 +62,15 @@ impl Link {
 
     /// Sends the final message of the handshake, once the rings run.
     pub(super) fn started(&mut self) -> Result<(), End> {
-        self.last_word.take().map_or(Ok(()), |message| self.say(&message, None))
+        self.last_word.take().map_or(Ok(()), |message| self.send(&message, None))
     }
 
     /// Sends the reason for disconnecting. Errors are ignored, because the peer may have disconnected.
     pub(super) fn part(&self, reason: &str) {
-        let _ = self.say(&Message::disconnect(reason), None);
+        let _ = self.send(&Message::disconnect(reason), None);
     }
 
-    fn say(&self, message: &Message, file: Option<BorrowedFd<'_>>) -> Result<(), End> {
+    fn send(&self, message: &Message, file: Option<BorrowedFd<'_>>) -> Result<(), End> {
         match rights::send(self.socket.as_fd(), &message.encode(), file.as_slice()) {
             Ok(()) => Ok(()),
             Err(Errno::AGAIN) => {

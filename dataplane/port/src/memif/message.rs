@@ -262,7 +262,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn fields_lie_where_the_protocol_has_them() {
+    fn field_offsets_match_the_protocol() {
         let hello = Message::Hello(Hello {
             name: field("x"),
             min_version: 0x200,
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused() {
+    fn invalid_message_is_rejected() {
         assert_eq!(Message::decode(&[1; 127]), Err(MessageError::Size(127)));
         assert_eq!(Message::decode(&[]), Err(MessageError::Size(0)));
         let unknown = |kind: u16| {
@@ -310,14 +310,14 @@ mod tests {
     }
 
     #[test]
-    fn words_for_people_end_at_the_first_zero_and_carry_no_control_characters() {
+    fn text_fields_end_at_nul_and_drop_control_characters() {
         assert_eq!(text(b"ab\x1b[1m\0cd"), "ab[1m");
         assert_eq!(text(&field::<8>("longer than it")), "longer ");
     }
 
     proptest! {
         #[test]
-        fn what_was_read_is_written_and_read_as_the_same(kind in 0_u16..10, rest in prop::collection::vec(any::<u8>(), BYTES - 2)) {
+        fn messages_round_trip(kind in 0_u16..10, rest in prop::collection::vec(any::<u8>(), BYTES - 2)) {
             let bytes: Vec<u8> = kind.to_ne_bytes().into_iter().chain(rest).collect();
             if let Ok(message) = Message::decode(&bytes) {
                 prop_assert_eq!(Message::decode(&message.encode()), Ok(message));
@@ -326,7 +326,7 @@ mod tests {
         }
 
         #[test]
-        fn bytes_of_any_length_are_judged(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn arbitrary_bytes_decode_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             prop_assert_eq!(Message::decode(&bytes).is_ok(), bytes.len() == BYTES && (1..=8).contains(&bytes[0]) && bytes[1] == 0);
         }
     }

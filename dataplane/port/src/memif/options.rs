@@ -76,22 +76,20 @@ pub enum MemifError {
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// Number of queue pairs out of range.
-    #[error("{0} queue pairs were asked for; 1 to {MAX_QUEUE_PAIRS} are possible")]
+    #[error("invalid number of queue pairs {0}; write 1 to {MAX_QUEUE_PAIRS}")]
     QueuePairs(u16),
     /// Ring size out of range.
-    #[error(
-        "rings of {0} entries were asked for; powers of two from {MIN_RING_SIZE} to {MAX_RING_SIZE} are possible"
-    )]
+    #[error("invalid ring size {0}; write a power of two from {MIN_RING_SIZE} to {MAX_RING_SIZE}")]
     RingSize(u16),
     /// Buffer size out of range.
-    #[error("buffers of {0} bytes were asked for; 128 to 65536 are possible")]
+    #[error("invalid buffer size {0}; write 128 to 65536")]
     BufferSize(u32),
     /// No descriptor could be created.
-    #[error("an event descriptor could not be made: {0}")]
+    #[error("cannot create an event descriptor: {0}")]
     Descriptor(#[from] rustix::io::Errno),
     /// Every value is in range, but the total memory is not.
     #[error(
-        "rings and buffers would take {0} bytes, and a port may share {MAX_MEMORY}; ask for fewer queue pairs, \
+        "rings and buffers need {0} bytes, above the limit of {MAX_MEMORY} per port; use fewer queue pairs, \
          shorter rings or smaller buffers"
     )]
     Memory(u64),
@@ -134,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_range_is_refused_with_what_is_possible() {
+    fn out_of_range_options_are_rejected_with_the_range() {
         assert!(with(|_| ()).is_ok());
         for size in [0, 64, 1000, 32768] {
             assert!(matches!(with(|o| o.ring_size = size), Err(MemifError::RingSize(s)) if s == size));
@@ -148,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_what_a_message_can_carry_and_are_never_printed() {
+    fn secrets_fit_a_message_and_are_not_printed() {
         assert!(Secret::new("").is_none() && Secret::new("a\0b").is_none());
         assert!(Secret::new(&"x".repeat(25)).is_none());
         let secret = Secret::new(&"x".repeat(24)).unwrap();

@@ -37,16 +37,16 @@ const LENGTH: u32 = 32;
 const REGION: u32 = 16;
 /// Number of index reads of a receiver that prepares to sleep. A sender that reads the flags without a fence after
 /// its publish may have read the old flags; its index arrives within the time of these reads.
-const LOOKS: usize = 64;
+const INDEX_READS: usize = 64;
 
 /// Assignment of the indices to an end.
 pub(super) trait End: Send + 'static {
     /// Offset of the index that this end advances.
-    const OURS: usize;
+    const OWN_INDEX: usize;
     /// Offset of the peer's index.
-    const THEIRS: usize;
+    const PEER_INDEX: usize;
     /// Whether this end owns the buffers and lends them to the peer.
-    const LENDS: bool;
+    const OWNS_BUFFERS: bool;
 }
 
 /// The listening end.
@@ -57,15 +57,15 @@ pub(super) struct Server;
 pub(super) struct Client;
 
 impl End for Server {
-    const OURS: usize = TAIL;
-    const THEIRS: usize = HEAD;
-    const LENDS: bool = false;
+    const OWN_INDEX: usize = TAIL;
+    const PEER_INDEX: usize = HEAD;
+    const OWNS_BUFFERS: bool = false;
 }
 
 impl End for Client {
-    const OURS: usize = HEAD;
-    const THEIRS: usize = TAIL;
-    const LENDS: bool = true;
+    const OWN_INDEX: usize = HEAD;
+    const PEER_INDEX: usize = TAIL;
+    const OWNS_BUFFERS: bool = true;
 }
 
 /// A descriptor's first word: flags, region and length.
@@ -164,14 +164,14 @@ impl Ring {
     #[inline(always)]
     pub(super) fn theirs<E: End>(&self) -> u16 {
         // SAFETY: as in `has_cookie`. The acquire pairs with the peer's release store of this index.
-        unsafe { self.whole.load_u16(E::THEIRS, Ordering::Acquire) }
+        unsafe { self.whole.load_u16(E::PEER_INDEX, Ordering::Acquire) }
     }
 
     /// Publishes everything before `at` to the peer.
     #[inline(always)]
     pub(super) fn publish<E: End>(&self, at: u16) {
         // SAFETY: as in `has_cookie`. The release pairs with the peer's acquire load of this index.
-        unsafe { self.whole.store_u16(E::OURS, at, Ordering::Release) }
+        unsafe { self.whole.store_u16(E::OWN_INDEX, at, Ordering::Release) }
     }
 
     /// A descriptor's first word.
@@ -209,7 +209,7 @@ impl Ring {
     /// Prefetches the line of the peer's index.
     #[inline(always)]
     pub(super) fn prefetch_theirs<E: End>(&self) {
-        self.whole.prefetch_read(E::THEIRS);
+        self.whole.prefetch_read(E::PEER_INDEX);
     }
 
     /// Prefetches the descriptor at `at` and those on the same line.
@@ -231,7 +231,7 @@ impl Ring {
         unsafe { self.whole.store_u16(FLAGS, 0, Ordering::Relaxed) };
         // Pairs with the fence of a sender between its publish and its load of the flags.
         fence(Ordering::SeqCst);
-        (0..LOOKS).any(|_| {
+        (0..INDEX_READS).any(|_| {
             std::hint::spin_loop();
             self.theirs::<E>() != seen
         })
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_lies_on_sixteen_bytes_and_inside() {
+    fn ring_must_be_aligned_and_inside_its_region() {
         assert_eq!(Ring::bytes(10), 128 + 16 * 1024);
         assert!(ring(10, 160).is_ok());
         assert_eq!(ring(10, 8).unwrap_err(), RingFault::Place);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_lie_where_the_protocol_has_them() {
+    fn field_offsets_match_the_protocol() {
         let ring = ring(2, 0).unwrap();
         ring.lay_out();
         ring.publish::<Client>(0x0102);
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_that_is_going_to_sleep_sees_what_came_last() {
+    fn receiver_sees_the_last_entry_before_sleeping() {
         let ring = ring(2, 0).unwrap();
         ring.lay_out();
         assert!(!ring.wants_interrupt());

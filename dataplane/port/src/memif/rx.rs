@@ -19,9 +19,9 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// Minimum frame length: an Ethernet header.
-const SHORTEST: usize = 14;
+const MIN_FRAME: usize = 14;
 /// Maximum frame length: 64 KiB, the longest of any offload.
-const LONGEST: usize = 65_550;
+const MAX_FRAME: usize = 65_550;
 /// Descriptors per cache line.
 const LINE: u16 = 4;
 
@@ -58,7 +58,7 @@ impl<B: Buffers> Rx<B> {
     /// Publishes the return of everything before `done`.
     #[inline(always)]
     fn publish(&self) {
-        let lent = if B::End::LENDS { self.ring.size() } else { 0 };
+        let lent = if B::End::OWNS_BUFFERS { self.ring.size() } else { 0 };
         self.ring.publish::<B::End>(self.done.wrapping_add(lent));
     }
 
@@ -101,7 +101,7 @@ impl<B: Buffers> Rx<B> {
             at = at.wrapping_add(1);
             stats.packets += 1;
             stats.bytes += len as u64;
-            if (SHORTEST..=LONGEST).contains(&len) {
+            if (MIN_FRAME..=MAX_FRAME).contains(&len) {
                 burst.push(buf_id, frame);
             } else {
                 lose(len, buf_id, burst, stats);
@@ -125,14 +125,14 @@ impl<B: Buffers> Rx<B> {
         if !burst.has_chain_room() {
             return Ok(());
         }
-        let (mut pieces, mut n, mut len) = ([VolatileSlice::EMPTY; Borrowed::MOST_PIECES], 0, 0);
+        let (mut pieces, mut n, mut len) = ([VolatileSlice::EMPTY; Borrowed::MAX_PIECES], 0, 0);
         let mut slots = 0;
         loop {
             if at.wrapping_add(slots) == self.seen {
                 return Err(RingFault::Unfinished);
             }
-            if usize::from(slots) == B::MOST_PIECES {
-                return Err(RingFault::ChainTooLong(B::MOST_PIECES));
+            if usize::from(slots) == B::MAX_PIECES {
+                return Err(RingFault::ChainTooLong(B::MAX_PIECES));
             }
             let (word, piece) = self.buffers.received(&self.ring, at.wrapping_add(slots))?;
             slots += 1;
@@ -145,7 +145,7 @@ impl<B: Buffers> Rx<B> {
                 break;
             }
         }
-        if B::End::LENDS && usize::from(slots) > burst.buffer_room() {
+        if B::End::OWNS_BUFFERS && usize::from(slots) > burst.buffer_room() {
             return Ok(());
         }
         self.at = at.wrapping_add(slots);
@@ -153,7 +153,7 @@ impl<B: Buffers> Rx<B> {
         stats.work += u64::from(slots) * work::DESCRIPTOR;
         stats.packets += 1;
         stats.bytes += len as u64;
-        if (SHORTEST..=LONGEST).contains(&len) {
+        if (MIN_FRAME..=MAX_FRAME).contains(&len) {
             burst.push_chain(buf_id, &pieces[..n]);
         } else {
             lose(len, buf_id, burst, stats);
@@ -165,7 +165,7 @@ impl<B: Buffers> Rx<B> {
 /// Counts a frame of invalid length; its buffers return with the burst.
 #[cold]
 fn lose(len: usize, buf_id: BufId, burst: &mut Burst, stats: &mut BurstStats) {
-    stats.drop(if len < SHORTEST { DropReason::TooShort } else { DropReason::TooLong }, 1);
+    stats.drop(if len < MIN_FRAME { DropReason::TooShort } else { DropReason::TooLong }, 1);
     burst.give_back(buf_id);
 }
 

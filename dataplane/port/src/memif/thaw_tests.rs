@@ -21,7 +21,7 @@ fn ends(joined: &Joined, which: usize, (tx, rx): (QueueState, QueueState)) -> En
 }
 
 #[test]
-fn rings_continue_at_any_point() {
+fn rings_resume_at_any_point() {
     // Frames in one buffer each, and in up to three.
     for (which, longest) in [(0, 500), (0, 1400), (1, 500), (1, 1400)] {
         let joined = joined();
@@ -31,7 +31,7 @@ fn rings_continue_at_any_point() {
 }
 
 #[test]
-fn a_state_that_does_not_fit_is_refused() {
+fn mismatching_state_is_rejected() {
     let joined = joined();
     let thaw = |which: usize, states: States| {
         joined.rings().unwrap().into_iter().nth(which).unwrap().thaw(states).err()

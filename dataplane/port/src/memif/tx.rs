@@ -20,9 +20,9 @@ use std::sync::Arc;
 /// Slots of the avail cache, a power of two: a burst, plus the maximum buffers of one frame.
 const CACHED: usize = 128;
 /// Number of buffers translated and prefetched ahead of need.
-const AHEAD: u16 = BURST as u16;
+const PREFETCH: u16 = BURST as u16;
 /// Maximum buffers of one frame.
-const MOST_PIECES: u16 = BURST as u16;
+const MAX_PIECES: u16 = BURST as u16;
 
 /// Creates a queue that continues from `state`. Selects the copy kernel once.
 pub(super) fn thaw<B: Buffers>(queue: Queue<B>, state: QueueState) -> Result<Box<dyn TxQueue>, PortFault> {
@@ -56,7 +56,7 @@ impl<B: Buffers> Core<B> {
     /// Continues from `state`. Entries reserved and not committed are free again.
     fn thaw(Queue { ring, buffers, wake: _ }: Queue<B>, state: QueueState) -> Result<Self, PortFault> {
         let (at, limit) = match state {
-            QueueState::Fresh => (0, if B::End::LENDS { ring.size() } else { 0 }),
+            QueueState::Fresh => (0, if B::End::OWNS_BUFFERS { ring.size() } else { 0 }),
             // The number of free entries is read again.
             QueueState::Memif(state) if state.done == state.at && state.held.is_empty() => {
                 (state.at, state.at)
@@ -82,7 +82,7 @@ impl<B: Buffers> Core<B> {
             return Ok(());
         }
         if self.limit.wrapping_sub(self.cached_end) < short {
-            self.look()?;
+            self.read_peer_index()?;
         }
         let short = short.min(self.limit.wrapping_sub(self.cached_end));
         let end = self.cached_end.wrapping_add(short);
@@ -98,9 +98,9 @@ impl<B: Buffers> Core<B> {
 
     /// Reads the peer's index.
     #[inline]
-    fn look(&mut self) -> Result<(), RingFault> {
+    fn read_peer_index(&mut self) -> Result<(), RingFault> {
         let (theirs, size) = (self.ring.theirs::<B::End>(), self.ring.size());
-        let limit = if B::End::LENDS { theirs.wrapping_add(size) } else { theirs };
+        let limit = if B::End::OWNS_BUFFERS { theirs.wrapping_add(size) } else { theirs };
         let free = limit.wrapping_sub(self.posted);
         // The free entries must not exceed the ring's size, and entries offered before must stay free.
         if free > size || free < self.limit.wrapping_sub(self.posted) {
@@ -121,7 +121,7 @@ impl<B: Buffers> Core<B> {
 
     #[cold]
     fn count_several(&mut self, len: usize) -> Result<Result<u16, Taken>, RingFault> {
-        let most = MOST_PIECES.min(self.ring.size());
+        let most = MAX_PIECES.min(self.ring.size());
         let (mut n, mut room) = (0, 0);
         let found = loop {
             // An empty frame takes a buffer too.
@@ -214,12 +214,12 @@ impl<B: Buffers> TxRing for Core<B> {
 
     #[inline(always)]
     fn refill(&mut self) -> Result<(), PortFault> {
-        Ok(self.fill_cache(AHEAD)?)
+        Ok(self.fill_cache(PREFETCH)?)
     }
 
     /// Buffers may have any size. The next call that sends finds and reports a fault again.
     fn room(&mut self, len: usize) -> usize {
-        if self.fill_cache(AHEAD).is_err() {
+        if self.fill_cache(PREFETCH).is_err() {
             // The next call that sends finds and reports the fault again.
             return 1;
         }

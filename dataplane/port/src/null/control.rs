@@ -73,7 +73,7 @@ mod tests {
     use crate::{Burst, BurstStats};
 
     #[test]
-    fn what_is_sent_to_nowhere_is_counted_and_nothing_comes_from_there() {
+    fn null_port_counts_sent_packets_and_receives_none() {
         let (now, mut engine) = (Instant::now(), FakeEngine::default());
         let mut port = Null::new(now);
         port.handle(now, &mut engine);

@@ -3,7 +3,7 @@
 //! A round of queues starts when both ends are registered and ends when either leaves; all its state is then dropped,
 //! and packets in its rings are lost. Never blocks, never reads a clock.
 
-use super::exchange::{Exchange, Found, Place};
+use super::exchange::{Exchange, Lookup, Registration};
 use crate::eventfd;
 use crate::memif::joined::Joined;
 use crate::memif::queue::Rings;
@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub struct Patch {
     peer: String,
     options: Options,
-    place: Place,
+    registration: Registration,
     doorbell: Arc<OwnedFd>,
     joined: Option<Arc<Joined>>,
     /// Number of queue pairs started in the engine.
@@ -45,7 +45,7 @@ impl Patch {
         Ok(Self {
             peer: peer.into(),
             options,
-            place: exchange.place(name, peer),
+            registration: exchange.registration(name, peer),
             doorbell: Arc::new(doorbell),
             joined: None,
             running: 0,
@@ -56,16 +56,16 @@ impl Patch {
     }
 
     fn look(&mut self, now: Instant, engine: &mut dyn Attach) {
-        if self.joined.as_ref().is_some_and(|joined| !self.place.is_round(joined)) {
+        if self.joined.as_ref().is_some_and(|joined| !self.registration.is_current(joined)) {
             self.stop(engine);
             self.state = PortState::Waiting(Some(PortFault::Disconnected("peer")));
             // The next call connects, so that the status shows the disconnect in between.
             self.resume = Some(now);
             return;
         }
-        let begun = match self.place.look(self.options, &self.doorbell) {
-            Ok(Found::Rings(rings, joined)) => self.start(rings, joined, engine),
-            Ok(Found::Nobody | Found::Same) => Ok(()),
+        let begun = match self.registration.register(self.options, &self.doorbell) {
+            Ok(Lookup::Rings(rings, joined)) => self.start(rings, joined, engine),
+            Ok(Lookup::Absent | Lookup::Same) => Ok(()),
             Err(fault) => Err(fault),
         };
         if let Err(fault) = begun {
@@ -118,14 +118,14 @@ impl PortControl for Patch {
 
     fn fault(&mut self, now: Instant, fault: PortFault, engine: &mut dyn Attach) {
         self.stop(engine);
-        self.place.leave();
+        self.registration.unregister();
         self.resume = Some(now + PAUSE);
         self.state = PortState::Faulted(fault);
     }
 
     fn close(&mut self, engine: &mut dyn Attach) {
         self.stop(engine);
-        self.place.leave();
+        self.registration.unregister();
         self.resume = None;
         self.state = PortState::Closed;
     }
@@ -149,7 +149,7 @@ impl Drop for Patch {
     /// Leaves the exchange.
     fn drop(&mut self) {
         if self.state != PortState::Closed {
-            self.place.leave();
+            self.registration.unregister();
         }
     }
 }

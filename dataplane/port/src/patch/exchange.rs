@@ -1,8 +1,8 @@
 //! Rendezvous of the two ends of a patch pair.
 //!
-//! Protocol: one table of meetings under one lock, which is held for look-ups and memory allocation, never while
-//! waiting for a worker; only control threads use it. A meeting has one seat per end. The second end to register
-//! connects both: it allocates new memory, with rings for each end. An end that leaves ends the meeting for both and
+//! Protocol: one table of pairs under one lock, which is held for look-ups and memory allocation, never while
+//! waiting for a worker; only control threads use it. The second end to register
+//! connects both: it allocates new memory, with rings for each end. An end that leaves disconnects both and
 //! signals the other. Rings are never reused: the next round gets new ones, so rings still held by a worker of one
 //! end are never the other end's new rings. The memory lives while any of its rings is held.
 
@@ -20,27 +20,27 @@ type Names = (String, String);
 
 /// Table in which the ends of patch pairs find each other by name. One per process, or one per independent switch.
 #[derive(Clone, Debug, Default)]
-pub struct Exchange(Arc<Mutex<BTreeMap<Names, Meeting>>>);
+pub struct Exchange(Arc<Mutex<BTreeMap<Names, Pair>>>);
 
 #[derive(Debug, Default)]
-struct Meeting {
-    seats: [Option<Seat>; 2],
+struct Pair {
+    ends: [Option<End>; 2],
     joined: Option<Arc<Joined>>,
 }
 
 #[derive(Debug)]
-struct Seat {
+struct End {
     options: Options,
     doorbell: Arc<OwnedFd>,
     /// Rings of this end, until it takes them.
     rings: Option<Rings>,
 }
 
-/// Result of [`Place::look`].
+/// Result of [`Registration::register`].
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum Lookup {
     /// The other end is absent.
-    Nobody,
+    Absent,
     /// Both ends are present, with the rings of this end.
     Rings(Rings, Arc<Joined>),
     /// Both ends are present, and this end already has its rings.
@@ -49,7 +49,7 @@ pub(super) enum Found {
 
 /// Registration of one end.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Registration {
     exchange: Exchange,
     names: Names,
     side: usize,
@@ -57,60 +57,60 @@ pub(super) struct Place {
 
 impl Exchange {
     /// The registration of the end `name` whose peer is `peer`.
-    pub(super) fn place(&self, name: &str, peer: &str) -> Place {
+    pub(super) fn registration(&self, name: &str, peer: &str) -> Registration {
         let side = usize::from(name > peer);
         let (first, second) = if side == 0 { (name, peer) } else { (peer, name) };
-        Place { exchange: self.clone(), names: (first.into(), second.into()), side }
+        Registration { exchange: self.clone(), names: (first.into(), second.into()), side }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Names, Meeting>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Names, Pair>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Place {
+impl Registration {
     /// Registers this end if needed; `doorbell` is rung on changes. Connects both ends if the other is registered.
     ///
     /// # Errors
     /// If there is no memory for the rings. Only the registration has then taken effect.
-    pub(super) fn look(&self, options: Options, doorbell: &Arc<OwnedFd>) -> Result<Found, PortFault> {
-        let mut meetings = self.exchange.lock();
-        let meeting = meetings.entry(self.names.clone()).or_default();
-        let seat = || Seat { options, doorbell: doorbell.clone(), rings: None };
-        meeting.seats[self.side].get_or_insert_with(seat);
-        meeting.join(self.side)?;
-        let (Some(seat), Some(joined)) = (&mut meeting.seats[self.side], &meeting.joined) else {
-            return Ok(Found::Nobody);
+    pub(super) fn register(&self, options: Options, doorbell: &Arc<OwnedFd>) -> Result<Lookup, PortFault> {
+        let mut pairs = self.exchange.lock();
+        let pair = pairs.entry(self.names.clone()).or_default();
+        let end = || End { options, doorbell: doorbell.clone(), rings: None };
+        pair.ends[self.side].get_or_insert_with(end);
+        pair.join(self.side)?;
+        let (Some(end), Some(joined)) = (&mut pair.ends[self.side], &pair.joined) else {
+            return Ok(Lookup::Absent);
         };
-        Ok(seat.rings.take().map_or(Found::Same, |rings| Found::Rings(rings, joined.clone())))
+        Ok(end.rings.take().map_or(Lookup::Same, |rings| Lookup::Rings(rings, joined.clone())))
     }
 
     /// Unregisters this end, and ends the round for both.
-    pub(super) fn leave(&self) {
-        let mut meetings = self.exchange.lock();
-        let Some(meeting) = meetings.get_mut(&self.names) else { return };
-        meeting.seats[self.side] = None;
-        meeting.joined = None;
-        match &mut meeting.seats[1 - self.side] {
+    pub(super) fn unregister(&self) {
+        let mut pairs = self.exchange.lock();
+        let Some(pair) = pairs.get_mut(&self.names) else { return };
+        pair.ends[self.side] = None;
+        pair.joined = None;
+        match &mut pair.ends[1 - self.side] {
             Some(other) => {
                 other.rings = None;
                 signal(other.doorbell.as_fd());
             }
-            None => drop(meetings.remove(&self.names)),
+            None => drop(pairs.remove(&self.names)),
         }
     }
 
     /// Whether `joined` is the current round.
-    pub(super) fn is_round(&self, joined: &Arc<Joined>) -> bool {
-        let meetings = self.exchange.lock();
-        let current = meetings.get(&self.names).and_then(|meeting| meeting.joined.as_ref());
+    pub(super) fn is_current(&self, joined: &Arc<Joined>) -> bool {
+        let pairs = self.exchange.lock();
+        let current = pairs.get(&self.names).and_then(|pair| pair.joined.as_ref());
         current.is_some_and(|current| Arc::ptr_eq(current, joined))
     }
 }
 
-impl Meeting {
+impl Pair {
     fn join(&mut self, side: usize) -> Result<(), PortFault> {
-        let [Some(first), Some(second)] = &mut self.seats else { return Ok(()) };
+        let [Some(first), Some(second)] = &mut self.ends else { return Ok(()) };
         if self.joined.is_some() {
             return Ok(());
         }

@@ -42,7 +42,7 @@ fn pass(from: &mut End, to: &mut End, pair: u16) -> Vec<u8> {
 }
 
 #[test]
-fn two_ends_are_joined_whoever_comes_first_and_again_after_either_left() {
+fn ends_connect_in_either_order_and_reconnect() {
     let (exchange, now) = (Exchange::default(), Instant::now());
     let options = Options { queue_pairs: 2, ring_size: 128, ..Options::default() };
     let mut ends = [("b", "a"), ("a", "b")].map(|(name, peer)| End::new(name, peer, options, &exchange));
@@ -72,7 +72,7 @@ fn two_ends_are_joined_whoever_comes_first_and_again_after_either_left() {
 }
 
 #[test]
-fn a_fault_of_one_end_parts_both_for_a_while() {
+fn fault_of_one_end_disconnects_both_until_the_pause_ends() {
     let (exchange, mut now) = (Exchange::default(), Instant::now());
     let options = Options::default();
     let mut ends = [("a", "b"), ("b", "a")].map(|(name, peer)| End::new(name, peer, options, &exchange));
@@ -97,7 +97,7 @@ fn a_fault_of_one_end_parts_both_for_a_while() {
 }
 
 #[test]
-fn ends_of_different_pairs_never_meet() {
+fn ends_of_different_pairs_never_connect() {
     let (exchange, now) = (Exchange::default(), Instant::now());
     let names = [("a", "b"), ("b", "c"), ("c", "a"), ("a", "a")];
     let mut ends = names.map(|(name, peer)| End::new(name, peer, Options::default(), &exchange));
@@ -108,5 +108,5 @@ fn ends_of_different_pairs_never_meet() {
     drop(ends);
     let mut other = End::new("b", "a", Options::default(), &exchange);
     other.port.handle(now, &mut other.engine);
-    assert!(other.engine.rx.is_empty(), "a dropped end leaves the meeting");
+    assert!(other.engine.rx.is_empty(), "a dropped end leaves the pair");
 }

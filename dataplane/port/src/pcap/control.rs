@@ -1,7 +1,7 @@
 //! Control side: the queues run until the port is closed or its file fails.
 
 use super::CreateError;
-use super::options::{Options, Playing};
+use super::options::{Options, Playback};
 use super::rx::{Player, Progress};
 use super::tx;
 use crate::eventfd;
@@ -15,12 +15,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Refresh interval of the playback status.
-const NEWS: Duration = Duration::from_millis(500);
+const STATUS_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A port that plays and writes capture files.
 #[derive(Debug)]
 pub struct Pcap {
-    playing: Option<Playing>,
+    playing: Option<Playback>,
     progress: Arc<Progress>,
     spool: Option<Spool>,
     written_to: Option<PathBuf>,
@@ -59,7 +59,7 @@ impl Pcap {
         }
         if let Some(playing) = self.playing.clone() {
             engine.start_rx(0, Box::new(Player::new(playing, self.progress.clone(), self.doorbell.clone())?));
-            self.news = Some(now + NEWS);
+            self.news = Some(now + STATUS_INTERVAL);
         }
         engine.failure().map_or(Ok(()), Err)
     }
@@ -87,7 +87,7 @@ impl Pcap {
         self.progress.ended.load(Ordering::Relaxed)
     }
 
-    fn read_details(&self, playing: &Playing, details: &mut Vec<(&'static str, String)>) {
+    fn read_details(&self, playing: &Playback, details: &mut Vec<(&'static str, String)>) {
         let (of, played) = (playing.recording.packets(), self.progress.packets.load(Ordering::Relaxed));
         details.push(("read", playing.recording.path().display().to_string()));
         details.push(("read-packets", of.to_string()));
@@ -128,7 +128,10 @@ impl PortControl for Pcap {
                 return self.end(fault, engine);
             }
         }
-        self.news = self.news.filter(|_| !self.has_ended()).map(|at| if at <= now { now + NEWS } else { at });
+        self.news = self
+            .news
+            .filter(|_| !self.has_ended())
+            .map(|at| if at <= now { now + STATUS_INTERVAL } else { at });
     }
 
     fn fault(&mut self, _: Instant, fault: PortFault, engine: &mut dyn Attach) {

@@ -1,6 +1,6 @@
 //! Errors of capture files to be played.
 
-use super::{MOST_BYTES, MOST_PACKETS, MOST_SHORT};
+use super::{MAX_BYTES, MAX_PACKETS, MAX_SHORT};
 use std::collections::TryReserveError;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,23 +12,23 @@ pub enum PcapError {
     #[error("{0} cannot be read: {1}; name a file that this user can read and that fits into memory")]
     Read(PathBuf, io::Error),
     /// Not a regular file: a pipe, device or directory.
-    #[error("{0} is not a regular file, and only those are played; copy what comes from it into one first")]
+    #[error("{0} is not a regular file, and only regular files can be played; copy its data to a file first")]
     NotAFile(PathBuf),
-    /// Longer than [`MOST_BYTES`].
+    /// Longer than [`MAX_BYTES`].
     #[error(
-        "{0} has {1} bytes, more than the limit of {MOST_BYTES} (1 GiB); cut it into parts, such as with \
+        "{0} has {1} bytes, more than the limit of {MAX_BYTES} (1 GiB); cut it into parts, such as with \
          `editcap -c 1000000`"
     )]
     Large(PathBuf, u64),
-    /// More than [`MOST_PACKETS`] packets.
+    /// More than [`MAX_PACKETS`] packets.
     #[error(
-        "{0} has more packets than the limit of {MOST_PACKETS}; cut it into parts, such as with \
+        "{0} has more packets than the limit of {MAX_PACKETS}; cut it into parts, such as with \
          `editcap -c 1000000`"
     )]
     Many(PathBuf),
-    /// More than [`MOST_SHORT`] packets too short to be played.
+    /// More than [`MAX_SHORT`] packets too short to be played.
     #[error(
-        "{path} has more than {MOST_SHORT} packets shorter than an Ethernet header, the last at byte {offset}; keep \
+        "{path} has more than {MAX_SHORT} packets shorter than an Ethernet header, the last at byte {offset}; keep \
          only complete headers, such as with `tshark -Y \"frame.cap_len >= 14\"`"
     )]
     Short {
@@ -38,7 +38,7 @@ pub enum PcapError {
         offset: usize,
     },
     /// Unknown file format.
-    #[error("{0} is neither pcap nor pcapng, so there is nothing to play; {1}")]
+    #[error("{0} is neither pcap nor pcapng; {1}")]
     Unknown(PathBuf, &'static str),
     /// A packet's link type is not Ethernet.
     #[error(
@@ -71,7 +71,7 @@ pub enum PcapError {
         reason: &'static str,
     },
     /// The file has no packets.
-    #[error("{0} has no whole packet, so there is nothing to play; name a file with packets")]
+    #[error("{0} has no complete packet; name a file with packets")]
     Empty(PathBuf),
 }
 

@@ -1,6 +1,6 @@
 //! Fuzzing of capture file validation, also replayed by stable tests.
 
-use super::recording::{Found, Limits, Recording, validate};
+use super::recording::{Collected, Limits, Recording, validate};
 use super::window::{CHUNK, Window};
 use std::path::Path;
 
@@ -36,13 +36,13 @@ pub fn fuzz_recording(file: &[u8]) {
 }
 
 /// Packets found, and the error text; empty if valid.
-fn validated(file: &[u8], chunk: usize) -> (Found, String) {
-    let mut found = Found::within(LIMITS);
+fn validated(file: &[u8], chunk: usize) -> (Collected, String) {
+    let mut found = Collected::within(LIMITS);
     let validated = validate(&mut Window::new(file, chunk), &mut found);
     (found, validated.err().map(|fault| format!("{fault:?}")).unwrap_or_default())
 }
 
-fn in_pieces(file: &[u8], whole: &Found, said: &str) {
+fn in_pieces(file: &[u8], whole: &Collected, said: &str) {
     for chunk in [1, 13] {
         let (found, validated) = validated(file, chunk);
         assert_eq!(validated, said, "read {chunk} bytes at a time");

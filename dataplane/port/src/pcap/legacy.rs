@@ -2,7 +2,7 @@
 //! longer record headers.
 
 use super::error::Fault;
-use super::recording::{ETHERNET, Found};
+use super::recording::{Collected, ETHERNET};
 use super::window::Window;
 use pcap_parser::{LegacyPcapBlock, PcapError as ParserError, PcapHeader, nom};
 use std::io::Read;
@@ -13,20 +13,20 @@ const NANOSECONDS: u64 = 1_000_000_000;
 /// Size of the file header, in bytes.
 const HEADER: usize = 24;
 /// Maximum packet size in bytes (libpcap's limit).
-const MOST: u32 = 1 << 18;
+const MAX_PACKET: u32 = 1 << 18;
 /// Maximum record size in bytes: the header of the modified format, and a packet.
-const LONGEST: usize = 24 + MOST as usize;
+const MAX_RECORD: usize = 24 + MAX_PACKET as usize;
 
 /// Finds the packets of a pcap file.
-pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Found) -> Result<(), Fault> {
+pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Collected) -> Result<(), Fault> {
     let header = header(window)?;
     let link = header.network.0 & LINK_TYPE;
     let unit = if header.is_nanosecond_precision() { 1 } else { 1_000 };
     loop {
         // The window holds each accepted record completely, unless the file ends within it.
-        window.want(LONGEST)?;
+        window.fill_to(MAX_RECORD)?;
         let (rest, offset) = (window.rest(), window.offset());
-        let broken = || Fault::Broken { offset, reason: "a packet of an impossible length" };
+        let broken = || Fault::Broken { offset, reason: "a packet of invalid length" };
         if rest.is_empty() {
             return Ok(());
         }
@@ -52,7 +52,7 @@ pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Found) -> Re
 }
 
 fn header<R: Read>(window: &mut Window<R>) -> Result<PcapHeader, Fault> {
-    window.want(HEADER)?;
+    window.fill_to(HEADER)?;
     let remedy = "name a capture, as tcpdump, tshark or this program write them";
     let parsed = pcap_parser::parse_pcap_header(window.rest());
     let (behind, header) = parsed.map_err(|_| Fault::Unknown(remedy))?;
@@ -75,5 +75,5 @@ fn parser(header: &PcapHeader) -> for<'a> fn(&'a [u8]) -> Parsed<'a> {
 fn is_absurd(rest: &[u8], header: &PcapHeader) -> bool {
     let Some(&bytes) = rest.get(8..).and_then(|rest| rest.first_chunk()) else { return false };
     let len = if header.is_bigendian() { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) };
-    len > MOST
+    len > MAX_PACKET
 }

@@ -22,14 +22,14 @@ mod window;
 pub use crate::spool::{CreateError, Output};
 pub use control::Pcap;
 pub use error::PcapError;
-pub use options::{Options, Pace, Playing, Repeat};
+pub use options::{Options, Pace, Playback, Repeat};
 pub use recording::Recording;
 
 /// Maximum size of a file to be played, in bytes.
-pub const MOST_BYTES: u64 = 1 << 30;
+pub const MAX_BYTES: u64 = 1 << 30;
 /// Maximum number of packets of a file to be played: 64 bytes each at the maximum file size.
-pub const MOST_PACKETS: usize = 1 << 24;
+pub const MAX_PACKETS: usize = 1 << 24;
 /// Maximum number of packets shorter than an Ethernet header; these are counted and not played.
-pub const MOST_SHORT: usize = 1 << 16;
+pub const MAX_SHORT: usize = 1 << 16;
 /// Minimum frame length in bytes: an Ethernet header.
-const SHORTEST: usize = 14;
+const MIN_FRAME: usize = 14;

@@ -36,7 +36,7 @@ impl Default for Repeat {
 
 /// Playback settings.
 #[derive(Clone, Debug)]
-pub struct Playing {
+pub struct Playback {
     /// Packets to play.
     pub recording: Arc<Recording>,
     /// Timing.
@@ -47,7 +47,7 @@ pub struct Playing {
     pub after: Duration,
 }
 
-impl Playing {
+impl Playback {
     /// Plays once, at original speed, without delay.
     pub fn new(recording: Recording) -> Self {
         let (pace, repeat) = (Pace::default(), Repeat::default());
@@ -61,7 +61,7 @@ pub struct Options {
     /// Interface name in the written file.
     pub name: String,
     /// Playback of received packets.
-    pub read: Option<Playing>,
+    pub read: Option<Playback>,
     /// Output pcapng file for sent packets.
     pub write: Option<Output>,
 }

@@ -2,7 +2,7 @@
 //! clock. Blocks without packets are skipped.
 
 use super::error::Fault;
-use super::recording::{ETHERNET, Found};
+use super::recording::{Collected, ETHERNET};
 use super::window::Window;
 use pcap_parser::{
     Block, EnhancedPacketBlock, InterfaceDescriptionBlock, OptionCode, PcapError as ParserError,
@@ -17,11 +17,11 @@ const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 /// Type of the packet block, obsolete since 2009.
 const OLD_PACKET: u32 = 2;
 /// Minimum block length in bytes: an empty block.
-const SHORTEST: usize = 12;
+const MIN_BLOCK: usize = 12;
 /// Maximum block length: 16 MiB. The parser builds a list of a block's options, which needs eight times as much memory.
-const LONGEST: usize = 1 << 24;
+const MAX_BLOCK: usize = 1 << 24;
 /// Maximum number of interfaces per section: each uses memory until the section ends.
-const MOST_INTERFACES: usize = 1 << 16;
+const MAX_INTERFACES: usize = 1 << 16;
 const NANOSECONDS: i128 = 1_000_000_000;
 
 /// An interface of the current section.
@@ -64,20 +64,20 @@ struct Section {
 }
 
 /// Finds the packets of a pcapng file.
-pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Found) -> Result<(), Fault> {
+pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Collected) -> Result<(), Fault> {
     let mut section = Section { big_endian: false, interfaces: Vec::new() };
     loop {
-        window.want(SHORTEST)?;
+        window.fill_to(MIN_BLOCK)?;
         if window.rest().is_empty() {
             return Ok(());
         }
         let offset = window.offset();
         let broken = |reason| Fault::Broken { offset, reason };
-        match section.claims(window.rest()) {
+        match section.block_len(window.rest()) {
             // The parser cannot handle it.
-            Some(len) if len < SHORTEST => return Err(broken("a block that is shorter than an empty one")),
-            Some(len) if len > LONGEST => return Err(broken("a block of more than 16 MiB")),
-            claimed => window.want(claimed.unwrap_or_default())?,
+            Some(len) if len < MIN_BLOCK => return Err(broken("a block below the minimum length")),
+            Some(len) if len > MAX_BLOCK => return Err(broken("a block of more than 16 MiB")),
+            claimed => window.fill_to(claimed.unwrap_or_default())?,
         }
         let rest = window.rest();
         let parse =
@@ -92,9 +92,9 @@ pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Found) -> Re
                 return Ok(());
             }
             Err(nom::Err::Error(ParserError::HeaderNotRecognized)) => {
-                return Err(broken("a section of no known byte order"));
+                return Err(broken("a section with an unknown byte order"));
             }
-            _ => return Err(broken("a block whose lengths contradict each other")),
+            _ => return Err(broken("a block with contradicting lengths")),
         };
         window.take(used);
     }
@@ -103,7 +103,7 @@ pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Found) -> Re
 impl Section {
     /// Length of the next block according to its header. Returns `None` if the file ends before that, or at a section
     /// with an unknown byte order.
-    fn claims(&self, rest: &[u8]) -> Option<usize> {
+    fn block_len(&self, rest: &[u8]) -> Option<usize> {
         let &bytes = rest.get(4..)?.first_chunk()?;
         let big_endian = if rest.starts_with(&SECTION) {
             match u32::from_be_bytes(*rest.get(8..)?.first_chunk()?) {
@@ -119,15 +119,15 @@ impl Section {
 
     /// Whether the next block extends beyond the end of the file; `rest` is the remainder of the file.
     fn is_cut(&self, rest: &[u8]) -> bool {
-        self.claims(rest).is_none_or(|len| len > rest.len())
+        self.block_len(rest).is_none_or(|len| len > rest.len())
     }
 
-    fn take(&mut self, offset: usize, block: &Block<'_>, found: &mut Found) -> Result<(), Fault> {
+    fn take(&mut self, offset: usize, block: &Block<'_>, found: &mut Collected) -> Result<(), Fault> {
         match block {
             Block::SectionHeader(header) => {
                 *self = Section { big_endian: header.big_endian(), interfaces: Vec::new() };
             }
-            Block::InterfaceDescription(_) if self.interfaces.len() == MOST_INTERFACES => {
+            Block::InterfaceDescription(_) if self.interfaces.len() == MAX_INTERFACES => {
                 return Err(Fault::Broken { offset, reason: "more than 65536 interfaces in one section" });
             }
             Block::InterfaceDescription(block) => self.interfaces.push(interface(block, self.big_endian)),
@@ -135,7 +135,7 @@ impl Section {
             Block::SimplePacket(block) => return self.simple(offset, block, found),
             // The parser reads the type as little-endian in any section.
             Block::Unknown(block) if [OLD_PACKET, OLD_PACKET.swap_bytes()].contains(&block.block_type) => {
-                return Err(Fault::Broken { offset, reason: "a packet block of a kind that was given up" });
+                return Err(Fault::Broken { offset, reason: "an obsolete packet block" });
             }
             _ => {}
         }
@@ -143,7 +143,7 @@ impl Section {
     }
 
     fn interface(&self, id: u32, offset: usize) -> Result<&Interface, Fault> {
-        let reason = "a packet of an interface that the file does not describe";
+        let reason = "a packet of an undefined interface";
         let interface = self.interfaces.get(id as usize).ok_or(Fault::Broken { offset, reason })?;
         match interface.link {
             ETHERNET => Ok(interface),
@@ -155,17 +155,22 @@ impl Section {
         &self,
         offset: usize,
         block: &EnhancedPacketBlock<'_>,
-        found: &mut Found,
+        found: &mut Collected,
     ) -> Result<(), Fault> {
         let interface = self.interface(block.if_id, offset)?;
         let time = interface.clock.nanoseconds(block.ts_high, block.ts_low);
-        let reason = "a packet that is longer than its block";
+        let reason = "a packet longer than its block";
         let bytes = block.data.get(..block.caplen as usize).ok_or(Fault::Broken { offset, reason })?;
         found.add(offset, bytes, block.origlen, Some(time))
     }
 
     /// A packet of the first interface, without a time stamp.
-    fn simple(&self, offset: usize, block: &SimplePacketBlock<'_>, found: &mut Found) -> Result<(), Fault> {
+    fn simple(
+        &self,
+        offset: usize,
+        block: &SimplePacketBlock<'_>,
+        found: &mut Collected,
+    ) -> Result<(), Fault> {
         let interface = self.interface(0, offset)?;
         let snap = if interface.snap == 0 { usize::MAX } else { interface.snap };
         let bytes = &block.data[..block.data.len().min(block.origlen as usize).min(snap)];
@@ -187,15 +192,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_that_claims_less_than_any_has_is_refused_in_either_byte_order() {
+    fn block_below_the_minimum_length_is_rejected_in_both_byte_orders() {
         for big_endian in [false, true] {
             let word = |n: u32| if big_endian { n.to_be_bytes() } else { n.to_le_bytes() };
             let header = [0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28].map(word).concat();
             for len in [0, 4, 8, 11] {
                 let file = [&header, &[word(0x1234_5678), word(len)].concat()[..], &[0; 24]].concat();
-                let refused = validate(&mut Window::new(&*file, 1), &mut Found::default());
+                let refused = validate(&mut Window::new(&*file, 1), &mut Collected::default());
                 let Err(Fault::Broken { offset, reason }) = refused else { panic!("{len}: {refused:?}") };
-                assert_eq!((offset, reason), (28, "a block that is shorter than an empty one"));
+                assert_eq!((offset, reason), (28, "a block below the minimum length"));
             }
         }
     }
@@ -205,35 +210,32 @@ mod tests {
     }
 
     fn refused(file: &[u8]) -> (usize, &'static str) {
-        match validate(&mut Window::new(file, 1 << 20), &mut Found::default()) {
+        match validate(&mut Window::new(file, 1 << 20), &mut Collected::default()) {
             Err(Fault::Broken { offset, reason }) => (offset, reason),
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn a_block_is_not_read_that_is_longer_than_any() {
-        let claims = |len: u32| [section(), [0x1234_5678, len].map(u32::to_le_bytes).concat()].concat();
-        assert_eq!(refused(&claims(LONGEST as u32 + 4)), (28, "a block of more than 16 MiB"));
-        let mut found = Found::default();
-        validate(&mut Window::new(&*claims(LONGEST as u32), 1 << 20), &mut found).unwrap();
+    fn block_above_the_maximum_length_is_not_read() {
+        let block = |len: u32| [section(), [0x1234_5678, len].map(u32::to_le_bytes).concat()].concat();
+        assert_eq!(refused(&block(MAX_BLOCK as u32 + 4)), (28, "a block of more than 16 MiB"));
+        let mut found = Collected::default();
+        validate(&mut Window::new(&*block(MAX_BLOCK as u32), 1 << 20), &mut found).unwrap();
         assert_eq!(found.cut, Some(28));
     }
 
     #[test]
-    fn interfaces_of_a_section_are_counted() {
+    fn interfaces_per_section_are_limited() {
         let interface = [1_u32, 20, 1, 0, 20].map(u32::to_le_bytes).concat();
         let file = |n: usize| [section(), interface.repeat(n)].concat();
-        validate(&mut Window::new(&*file(MOST_INTERFACES), 1 << 20), &mut Found::default()).unwrap();
-        let (offset, reason) = refused(&file(MOST_INTERFACES + 1));
-        assert_eq!(
-            (offset, reason),
-            (28 + 20 * MOST_INTERFACES, "more than 65536 interfaces in one section")
-        );
+        validate(&mut Window::new(&*file(MAX_INTERFACES), 1 << 20), &mut Collected::default()).unwrap();
+        let (offset, reason) = refused(&file(MAX_INTERFACES + 1));
+        assert_eq!((offset, reason), (28 + 20 * MAX_INTERFACES, "more than 65536 interfaces in one section"));
     }
 
     #[test]
-    fn clocks_count_in_powers_of_ten_and_of_two_and_from_anywhere() {
+    fn clock_resolution_and_offset_are_applied() {
         let at = |resolution, offset, ticks: u64| {
             Clock { resolution, offset }.nanoseconds((ticks >> 32) as u32, ticks as u32)
         };

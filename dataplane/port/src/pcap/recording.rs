@@ -6,7 +6,7 @@
 
 use super::error::{Fault, PcapError};
 use super::window::{CHUNK, Window};
-use super::{MOST_BYTES, MOST_PACKETS, MOST_SHORT, SHORTEST, legacy, pcapng};
+use super::{MAX_BYTES, MAX_PACKETS, MAX_SHORT, MIN_FRAME, legacy, pcapng};
 use crate::Burst;
 use mem::copy::chosen;
 use mem::{GuestMemory, Region};
@@ -41,13 +41,13 @@ pub(super) struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { packets: MOST_PACKETS, short: MOST_SHORT }
+        Self { packets: MAX_PACKETS, short: MAX_SHORT }
     }
 }
 
 /// Packets found so far.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct Collected {
     limits: Limits,
     /// Packet data, contiguous.
     pub(super) bytes: Vec<u8>,
@@ -61,7 +61,7 @@ pub(super) struct Found {
     last: u64,
 }
 
-impl Found {
+impl Collected {
     /// An empty result with these limits.
     pub(super) fn within(limits: Limits) -> Self {
         Self { limits, ..Self::default() }
@@ -76,7 +76,7 @@ impl Found {
         whole: u32,
         time: Option<i128>,
     ) -> Result<(), Fault> {
-        self.short += usize::from(bytes.len() < SHORTEST);
+        self.short += usize::from(bytes.len() < MIN_FRAME);
         if self.short > self.limits.short {
             return Err(Fault::Short { offset });
         }
@@ -120,7 +120,7 @@ impl Recording {
         if !found.is_file() {
             return Err(PcapError::NotAFile(path.to_owned()));
         }
-        if found.len() > MOST_BYTES {
+        if found.len() > MAX_BYTES {
             return Err(PcapError::Large(path.to_owned(), found.len()));
         }
         Self::of(path, file.take(found.len()), Limits::default())
@@ -128,11 +128,11 @@ impl Recording {
 
     /// Validates the content of a file with this name. A rejected file is read only up to its fault.
     pub(super) fn of(path: &Path, file: impl Read, limits: Limits) -> Result<Self, PcapError> {
-        let mut found = Found::within(limits);
+        let mut found = Collected::within(limits);
         let mut window = Window::new(file, CHUNK);
         validate(&mut window, &mut found).map_err(|fault| fault.of(path, found.packets.len()))?;
         drop(window);
-        let Found { bytes, mut packets, snapped, cut, .. } = found;
+        let Collected { bytes, mut packets, snapped, cut, .. } = found;
         packets.shrink_to_fit();
         // A region of zero bytes is an error; a single region cannot overlap.
         let empty = || PcapError::Empty(path.to_owned());
@@ -176,22 +176,25 @@ impl Recording {
         self.packets.last().map_or(0, |packet| packet.time)
     }
 
-    /// Warnings for the user: packets captured only in part, a truncated end.
+    /// Warnings for the user: packets truncated packets, a truncated end.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.snapped > 0 {
-            notes.push(format!("{} packets were captured only in part and are played so", self.snapped));
+            notes.push(format!(
+                "{} packets were truncated when captured and are played truncated",
+                self.snapped
+            ));
         }
         if let Some(offset) = self.cut {
-            notes.push(format!("the file ends within the packet at byte {offset}, which is left out"));
+            notes.push(format!("the file ends within the packet at byte {offset}, which is skipped"));
         }
         notes
     }
 }
 
 /// Finds the packets of a file of any supported format.
-pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Found) -> Result<(), Fault> {
-    window.want(4)?;
+pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Collected) -> Result<(), Fault> {
+    window.fill_to(4)?;
     match window.rest().first_chunk() {
         Some(&pcapng::SECTION) => pcapng::validate(window, found),
         // gzip, zstd, xz, bzip2
@@ -207,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_ordinary_file_is_refused_and_not_waited_for() {
+    fn special_files_are_rejected_without_blocking() {
         let dir = tempfile::tempdir().unwrap();
         let pipe = dir.path().join("pipe");
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
@@ -246,29 +249,26 @@ mod tests {
     }
 
     #[test]
-    fn a_file_beyond_the_limit_of_bytes_is_refused_by_its_length() {
+    fn file_above_the_size_limit_is_rejected() {
         let dir = tempfile::tempdir().unwrap();
-        let error = Recording::read(hole(dir.path(), "x", MOST_BYTES + 1)).unwrap_err();
-        assert!(matches!(error, PcapError::Large(_, len) if len == MOST_BYTES + 1), "{error}");
+        let error = Recording::read(hole(dir.path(), "x", MAX_BYTES + 1)).unwrap_err();
+        assert!(matches!(error, PcapError::Large(_, len) if len == MAX_BYTES + 1), "{error}");
     }
 
     #[test]
-    fn a_hole_is_refused_after_a_bounded_number_of_empty_records() {
+    fn empty_records_are_limited() {
         let dir = tempfile::tempdir().unwrap();
-        let path = hole(dir.path(), "x", MOST_BYTES);
+        let path = hole(dir.path(), "x", MAX_BYTES);
         let mut file = Counted(std::fs::File::open(&path).unwrap(), 0);
         let error = Recording::of(&path, &mut file, Limits::default()).unwrap_err();
-        assert!(
-            matches!(error, PcapError::Short { offset, .. } if offset == 24 + 16 * MOST_SHORT),
-            "{error}"
-        );
-        assert!(file.1 <= 24 + 16 * MOST_SHORT + 4 * CHUNK, "{} bytes were read", file.1);
+        assert!(matches!(error, PcapError::Short { offset, .. } if offset == 24 + 16 * MAX_SHORT), "{error}");
+        assert!(file.1 <= 24 + 16 * MAX_SHORT + 4 * CHUNK, "{} bytes were read", file.1);
         let said = Recording::read(&path).unwrap_err().to_string();
         assert!(said.contains("more than 65536 packets shorter than an Ethernet header"), "{said}");
     }
 
     #[test]
-    fn packets_are_counted_up_to_the_limit() {
+    fn packet_count_is_limited() {
         let limits = Limits { packets: 3, short: 1 };
         let of = |lens: &[u32]| {
             let file = [header(), lens.iter().flat_map(|len| record(*len)).collect()].concat();
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_packets_hold_takes_memory() {
+    fn memory_use_is_that_of_the_packets() {
         let (empty_block, block) = ([0_u8; 4], |kind: u32, body: &[u8]| {
             let len = (body.len() as u32 + 12).to_le_bytes();
             [&kind.to_le_bytes(), &len[..], body, &len].concat()

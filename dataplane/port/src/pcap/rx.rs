@@ -4,8 +4,8 @@
 //! the destination is the only one. The queue returns nothing before a packet is due; a timer wakes a sleeping worker.
 //! Never reads a clock: the burst provides the time.
 
-use super::SHORTEST;
-use super::options::{Pace, Playing, Repeat};
+use super::MIN_FRAME;
+use super::options::{Pace, Playback, Repeat};
 use super::recording::Packet;
 use crate::{BufId, Burst, BurstStats, DropReason, PortFault, RxQueue};
 use mem::VolatileSlice;
@@ -16,9 +16,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::timer::Timer;
 
 /// Maximum frame length in bytes: 64 KiB, the largest segmentation-offload frame.
-const LONGEST: usize = 65_550;
+const MAX_FRAME: usize = 65_550;
 /// Shorter waits, in nanoseconds, are not worth a sleep.
-const NEAR: u64 = 50_000;
+const MIN_SLEEP: u64 = 50_000;
 
 /// Playback progress, read by the control thread.
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ pub(super) struct Progress {
 
 /// A recording in playback.
 pub(super) struct Player {
-    playing: Playing,
+    playing: Playback,
     /// Index of the next packet; the number of packets after the end.
     at: usize,
     /// Remaining repetitions; `None` for endless.
@@ -49,7 +49,7 @@ pub(super) struct Player {
 impl Player {
     /// Starts at the beginning. Rings `doorbell` when playback ends.
     pub(super) fn new(
-        playing: Playing,
+        playing: Playback,
         progress: Arc<Progress>,
         doorbell: Arc<OwnedFd>,
     ) -> Result<Self, PortFault> {
@@ -99,12 +99,12 @@ impl Player {
         let len = packet.len as usize;
         stats.packets += 1;
         stats.bytes += len as u64;
-        if (SHORTEST..=LONGEST).contains(&len) {
+        if (MIN_FRAME..=MAX_FRAME).contains(&len) {
             let frame = self.frame(packet);
             frame.prefetch_read(0);
             burst.push(BufId::default(), frame);
         } else {
-            stats.drop(if len < SHORTEST { DropReason::TooShort } else { DropReason::TooLong }, 1);
+            stats.drop(if len < MIN_FRAME { DropReason::TooShort } else { DropReason::TooLong }, 1);
             burst.give_back(BufId::default());
         }
     }
@@ -160,10 +160,10 @@ impl RxQueue for Player {
     fn enable_notification(&mut self) -> Result<bool, PortFault> {
         let Some(packet) = self.next() else { return Ok(false) };
         let wait = self.due(packet).saturating_sub(self.now);
-        if wait > NEAR {
+        if wait > MIN_SLEEP {
             self.timer.set(wait);
         }
-        Ok(wait <= NEAR)
+        Ok(wait <= MIN_SLEEP)
     }
 
     fn disable_notification(&mut self) {

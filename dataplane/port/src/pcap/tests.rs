@@ -104,8 +104,8 @@ impl Bench {
     }
 
     fn playing(packets: &[Timed], pace: Pace, repeat: Repeat) -> Self {
-        let playing = Playing::new(recording(pcapng(false, packets)).unwrap());
-        Self::new(Options { read: Some(Playing { pace, repeat, ..playing }), ..Options::default() })
+        let playing = Playback::new(recording(pcapng(false, packets)).unwrap());
+        Self::new(Options { read: Some(Playback { pace, repeat, ..playing }), ..Options::default() })
     }
 
     /// The burst received at `now`, with statistics.
@@ -149,7 +149,7 @@ fn is_readable(fd: impl AsFd, seconds: i64) -> bool {
 }
 
 #[test]
-fn every_format_and_byte_order_holds_the_same_packets() {
+fn every_format_and_byte_order_yields_the_same_packets() {
     let packets = some_packets();
     for (what, file) in [
         ("pcap, microseconds, little-endian", pcap(false, false, 1, &packets)),
@@ -167,7 +167,7 @@ fn every_format_and_byte_order_holds_the_same_packets() {
 }
 
 #[test]
-fn a_packet_block_without_a_time_comes_right_behind_the_one_before() {
+fn packet_without_a_time_follows_at_once() {
     let mut file = pcapng(false, &some_packets());
     let simple = [3_u32, 36, 20, 0x0101_0101, 0, 0, 0, 0, 36].map(u32::to_le_bytes).concat();
     file.extend(simple);
@@ -176,24 +176,24 @@ fn a_packet_block_without_a_time_comes_right_behind_the_one_before() {
 }
 
 #[test]
-fn a_broken_file_is_refused_with_place_and_reason() {
+fn broken_file_is_rejected_with_offset_and_reason() {
     let packets = some_packets();
     let broken = |mut file: Vec<u8>, at: usize, byte: u8| {
         file[at] = byte;
         file
     };
-    let unknown = |remedy: &str| format!("neither pcap nor pcapng, so there is nothing to play; {remedy}");
+    let unknown = |remedy: &str| format!("neither pcap nor pcapng; {remedy}");
     // A section header of 28 bytes, two interfaces of 32, a block of 16: the first packet starts at 108.
     for (what, file, said) in [
         ("nothing", vec![], unknown("name a capture")),
         ("a picture", b"\x89PNG\r\n\x1a\n".repeat(9), unknown("name a capture")),
         ("compressed", b"\x1f\x8b\x08\0".repeat(9), unknown("it is compressed")),
-        ("no packet", pcap(true, true, 1, &[]), "has no whole packet".into()),
+        ("no packet", pcap(true, true, 1, &[]), "has no complete packet".into()),
         ("other links", pcap(false, false, 113, &packets), "packet 1, at byte 24, has link type 113".into()),
         (
             "an impossible length",
             broken(pcap(false, false, 1, &packets), 24 + 16 + 60 + 11, 0x7f),
-            "broken at byte 100, behind 1 packets: a packet of an impossible length".into(),
+            "broken at byte 100, behind 1 packets: a packet of invalid length".into(),
         ),
         (
             "an interface that is not there",
@@ -210,7 +210,11 @@ fn a_broken_file_is_refused_with_place_and_reason() {
             broken(pcapng(false, &packets), 108 + 88, 99),
             "broken at byte 108, behind 0 packets: a block whose lengths".into(),
         ),
-        ("no byte order", broken(pcapng(false, &packets), 8, 9), "a section of no known byte order".into()),
+        (
+            "no byte order",
+            broken(pcapng(false, &packets), 8, 9),
+            "a section with an unknown byte order".into(),
+        ),
     ] {
         let error = recording(file).expect_err(what).to_string();
         assert!(error.contains(&said), "{what}: {error}");
@@ -218,21 +222,21 @@ fn a_broken_file_is_refused_with_place_and_reason() {
 }
 
 #[test]
-fn a_cut_end_is_told_and_left_out_wherever_it_is_cut() {
+fn truncated_end_is_reported_and_skipped() {
     let packets = some_packets()[..3].to_vec();
     for (file, last) in [(pcap(false, true, 1, &packets), 16 + 1514), (pcapng(true, &packets), 32 + 1516)] {
         let whole = file.len() - last;
         for cut in [1, 2, 500, last - 20, last - 9, last - 1] {
             let read = recording(file[..file.len() - cut].to_vec()).unwrap();
             assert_eq!(content(&read), since_first(&packets[..2]), "{cut}");
-            let note = format!("the file ends within the packet at byte {whole}, which is left out");
+            let note = format!("the file ends within the packet at byte {whole}, which is skipped");
             assert_eq!(read.notes(), [note], "{cut}");
         }
     }
 }
 
 #[test]
-fn time_that_goes_back_is_no_time() {
+fn backward_time_is_ignored() {
     let packets =
         [(5_000, frame(0, 60)), (9_000, frame(1, 60)), (1_000, frame(2, 60)), (9_500, frame(3, 60))];
     let times: Vec<_> = content(&recording(pcapng(false, &packets)).unwrap()).iter().map(|p| p.0).collect();
@@ -240,7 +244,7 @@ fn time_that_goes_back_is_no_time() {
 }
 
 #[test]
-fn packets_enter_when_they_are_due_and_a_sleeper_is_woken() {
+fn packets_enter_when_due_and_wake_the_worker() {
     let packets: Vec<_> = (0..3).map(|i| (i * 1_000_000, frame(i as usize, 60))).collect();
     let mut bench = Bench::playing(&packets, Pace::default(), Repeat::default());
     assert_eq!(bench.frames(5_000_000), [packets[0].1.clone()]);
@@ -262,7 +266,7 @@ fn packets_enter_when_they_are_due_and_a_sleeper_is_woken() {
 }
 
 #[test]
-fn a_factor_divides_the_times_and_passes_follow_each_other() {
+fn factor_scales_times_and_repeats_follow() {
     let packets: Vec<_> = (0..2).map(|i| (i * 1_000, frame(i as usize, 60))).collect();
     let mut bench = Bench::playing(&packets, Pace::Recorded(0.5), Repeat::Times(2));
     let came: Vec<_> = (0..10).map(|t| bench.frames(t * 1_000).len()).collect();
@@ -271,7 +275,7 @@ fn a_factor_divides_the_times_and_passes_follow_each_other() {
 }
 
 #[test]
-fn as_fast_as_it_goes_is_a_full_burst_each_time_and_for_ever_never_ends() {
+fn fast_pace_fills_bursts_and_endless_repeat_never_ends() {
     let packets: Vec<_> = (0..50).map(|i| (i * 1_000_000_000, frame(i as usize, 60))).collect();
     let mut bench = Bench::playing(&packets, Pace::Fast, Repeat::Forever);
     let entered: Vec<_> = (0..5).flat_map(|_| bench.frames(7)).collect();
@@ -281,7 +285,7 @@ fn as_fast_as_it_goes_is_a_full_burst_each_time_and_for_ever_never_ends() {
 }
 
 #[test]
-fn what_is_too_short_or_too_long_is_counted_and_its_neighbours_enter() {
+fn frames_of_invalid_length_are_counted_and_others_enter() {
     let packets: Vec<_> = [13, 14, 65_550, 65_551].map(|len| (0, frame(len, len))).into();
     let mut bench = Bench::playing(&packets, Pace::Fast, Repeat::default());
     let (burst, stats) = bench.enter(1);
@@ -292,7 +296,7 @@ fn what_is_too_short_or_too_long_is_counted_and_its_neighbours_enter() {
 }
 
 #[test]
-fn an_ended_file_is_said_to_have_ended_and_the_port_stays() {
+fn ended_playback_is_reported_and_the_port_stays() {
     let mut bench = Bench::playing(&some_packets(), Pace::Fast, Repeat::default());
     assert_eq!((bench.detail("playing"), bench.detail("read-packets")), ("on".into(), "4".into()));
     assert!(bench.port.deadline().is_some());
@@ -337,7 +341,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_was_written_is_read_back_equal(
+    fn written_files_read_back_equal(
         lens in prop::collection::vec(prop_oneof![14_usize..200, 200_usize..3_000, 65_000_usize..=65_550], 1..90),
     ) {
         let dir = tempfile::tempdir().unwrap();
@@ -348,7 +352,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_are_judged_with_harm(bytes in prop::collection::vec(any::<u8>(), 0..300), at in 0_usize..2_000) {
+    fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), at in 0_usize..2_000) {
         fuzz::fuzz_recording(&bytes);
         for mut file in [pcapng(false, &some_packets()[..3]), pcap(true, false, 1, &some_packets()[..3])] {
             let at = at.min(file.len());
@@ -360,7 +364,7 @@ proptest! {
 }
 
 #[test]
-fn a_file_that_is_there_is_left_alone_unless_that_was_asked_for() {
+fn existing_file_is_overwritten_only_if_requested() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.pcapng");
     std::fs::write(&path, "dear").unwrap();
@@ -374,7 +378,7 @@ fn a_file_that_is_there_is_left_alone_unless_that_was_asked_for() {
 }
 
 #[test]
-fn what_is_no_file_or_has_no_folder_is_refused() {
+fn missing_directory_or_non_file_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     for (path, said) in
         [("/dev/null".into(), "not a regular file"), (dir.path().join("a/b"), "cannot be written")]
@@ -386,7 +390,7 @@ fn what_is_no_file_or_has_no_folder_is_refused() {
 }
 
 #[test]
-fn packets_beyond_the_spool_are_a_full_queue() {
+fn full_spool_is_a_full_queue() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.pcapng");
     let packets: Vec<_> = (0..64).map(|i| (0, frame(i, 65_550))).collect();

@@ -27,14 +27,14 @@ impl<K: Kernel> TxQueue for Tx<K> {
                     stats.bytes += len as u64;
                 }
                 Spooled::Full => {
-                    self.feed.hurry();
+                    self.feed.notify_now();
                     break;
                 }
                 Spooled::Ended => stats.drop(DropReason::PortFault, 1),
             }
             done += 1;
         }
-        self.feed.tell();
+        self.feed.notify();
         Ok(done)
     }
 

@@ -34,7 +34,7 @@ impl<R: Read> Window<R> {
     }
 
     /// Reads until [`Window::rest`] has `len` bytes or the file ends.
-    pub(super) fn want(&mut self, len: usize) -> io::Result<()> {
+    pub(super) fn fill_to(&mut self, len: usize) -> io::Result<()> {
         if self.rest().len() >= len || self.ended {
             return Ok(());
         }
@@ -60,12 +60,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_is_seen_once_and_no_more_than_asked_for_is_kept() {
+    fn each_byte_is_read_once_within_the_window() {
         let file: Vec<u8> = (0..10_000_u32).map(|i| (i * 7) as u8).collect();
         for chunk in [1, 3, 64, 20_000] {
             let (mut window, mut seen) = (Window::new(&*file, chunk), Vec::<u8>::new());
             for step in (1..).map(|i| i * 17 % 90 + 1) {
-                window.want(step).unwrap();
+                window.fill_to(step).unwrap();
                 assert_eq!(window.offset(), seen.len());
                 assert!(window.bytes.len() <= 90 + chunk, "{} bytes are kept", window.bytes.len());
                 let Some(part) = window.rest().get(..step) else { break };

@@ -4,9 +4,9 @@
 //! connected, so that a broken or hostile peer cannot keep the control thread busy. Connections meanwhile wait in the
 //! listen backlog. Never blocks, never reads a clock.
 
-use super::Site;
+use super::SocketAddress;
 use super::listener::{ListenError, Listener};
-use super::sys::{self, Dialed};
+use super::sys::{self, Attempt};
 use crate::backoff::Backoff;
 use rustix::event::epoll::{self, EventFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,14 +15,14 @@ use rustix::net::SocketType;
 use std::time::{Duration, Instant};
 
 /// Timeout of a TCP connection attempt.
-const LONGEST_DIAL: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Listener or connector with back-off.
 #[derive(Debug)]
 pub(crate) struct Connector {
-    site: Site,
+    site: SocketAddress,
     epoll: OwnedFd,
-    listener: Option<Ear>,
+    listener: Option<ListenSocket>,
     /// TCP connection in progress.
     dialing: Option<OwnedFd>,
     backoff: Backoff,
@@ -32,46 +32,48 @@ pub(crate) struct Connector {
 
 /// Listening socket.
 #[derive(Debug)]
-enum Ear {
+enum ListenSocket {
     Unix(Listener),
     Tcp(OwnedFd),
 }
 
-impl AsFd for Ear {
+impl AsFd for ListenSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Ear::Unix(listener) => listener.as_fd(),
-            Ear::Tcp(socket) => socket.as_fd(),
+            ListenSocket::Unix(listener) => listener.as_fd(),
+            ListenSocket::Tcp(socket) => socket.as_fd(),
         }
     }
 }
 
-impl Ear {
-    fn at(site: &Site) -> Result<Self, ListenError> {
+impl ListenSocket {
+    fn at(site: &SocketAddress) -> Result<Self, ListenError> {
         match site {
-            Site::Unix(path) => Listener::bind(path).map(Ear::Unix),
-            Site::Packets(path) => Listener::of(path, SocketType::SEQPACKET).map(Ear::Unix),
-            Site::Tcp(address) => sys::listen_tcp(address).map(Ear::Tcp).map_err(|errno| match errno {
-                Errno::ADDRINUSE => ListenError::Taken(*address),
-                Errno::ADDRNOTAVAIL => ListenError::NotHere(*address),
-                Errno::ACCESS => ListenError::Privileged(*address),
-                errno => ListenError::Address(*address, errno),
-            }),
+            SocketAddress::Unix(path) => Listener::bind(path).map(ListenSocket::Unix),
+            SocketAddress::Packets(path) => Listener::of(path, SocketType::SEQPACKET).map(ListenSocket::Unix),
+            SocketAddress::Tcp(address) => {
+                sys::listen_tcp(address).map(ListenSocket::Tcp).map_err(|errno| match errno {
+                    Errno::ADDRINUSE => ListenError::Taken(*address),
+                    Errno::ADDRNOTAVAIL => ListenError::NotHere(*address),
+                    Errno::ACCESS => ListenError::Privileged(*address),
+                    errno => ListenError::Address(*address, errno),
+                })
+            }
         }
     }
 
     fn accept(&self) -> Result<Option<OwnedFd>, Errno> {
         match self {
-            Ear::Unix(listener) => sys::accept(listener.as_fd()),
-            Ear::Tcp(socket) => sys::accept_tcp(socket.as_fd()),
+            ListenSocket::Unix(listener) => sys::accept(listener.as_fd()),
+            ListenSocket::Tcp(socket) => sys::accept_tcp(socket.as_fd()),
         }
     }
 }
 
 impl Connector {
     /// Accepts peers on a socket at `site`.
-    pub(crate) fn listen(site: Site) -> Result<Self, ListenError> {
-        let listener = Ear::at(&site)?;
+    pub(crate) fn listen(site: SocketAddress) -> Result<Self, ListenError> {
+        let listener = ListenSocket::at(&site)?;
         let mut connector = Self::new(site)?;
         connector.watch(listener.as_fd()).map_err(|errno| ListenError::at(&connector.site, errno))?;
         connector.listener = Some(listener);
@@ -79,13 +81,13 @@ impl Connector {
     }
 
     /// Connects to a listener at `site`, which may start later.
-    pub(crate) fn connect(site: Site, now: Instant) -> Result<Self, ListenError> {
+    pub(crate) fn connect(site: SocketAddress, now: Instant) -> Result<Self, ListenError> {
         let mut connector = Self::new(site)?;
         connector.resume = Some(now);
         Ok(connector)
     }
 
-    fn new(site: Site) -> Result<Self, ListenError> {
+    fn new(site: SocketAddress) -> Result<Self, ListenError> {
         let epoll =
             epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| ListenError::at(&site, errno))?;
         let (listener, dialing, resume, refused) = (None, None, None, None);
@@ -127,7 +129,7 @@ impl Connector {
     pub(crate) fn try_connect(&mut self, now: Instant) -> Option<OwnedFd> {
         if let Some(socket) = self.dialing.take() {
             self.forget(socket.as_fd());
-            return self.wait_for(sys::answer(socket), now);
+            return self.wait_for(sys::connect_result(socket), now);
         }
         if self.resume.is_none_or(|at| now < at) {
             return None;
@@ -139,22 +141,22 @@ impl Connector {
             }
             return None;
         }
-        let dialed = sys::dial(&self.site);
-        if matches!(dialed, Ok(Dialed::Waiting(_))) {
-            self.resume = Some(now + LONGEST_DIAL);
+        let dialed = sys::start_connect(&self.site);
+        if matches!(dialed, Ok(Attempt::Waiting(_))) {
+            self.resume = Some(now + CONNECT_TIMEOUT);
         }
         self.wait_for(dialed, now)
     }
 
     /// Returns the connection if it is established; else watches it until the timeout.
-    fn wait_for(&mut self, dialed: Result<Dialed, Errno>, now: Instant) -> Option<OwnedFd> {
+    fn wait_for(&mut self, dialed: Result<Attempt, Errno>, now: Instant) -> Option<OwnedFd> {
         let refused = match dialed {
-            Ok(Dialed::Connected(socket)) => {
+            Ok(Attempt::Connected(socket)) => {
                 (self.resume, self.refused) = (None, None);
                 return Some(socket);
             }
-            Ok(Dialed::Waiting(_)) if self.resume.is_none_or(|at| now >= at) => Errno::TIMEDOUT,
-            Ok(Dialed::Waiting(socket)) => match self.watch_room(socket.as_fd()) {
+            Ok(Attempt::Waiting(_)) if self.resume.is_none_or(|at| now >= at) => Errno::TIMEDOUT,
+            Ok(Attempt::Waiting(socket)) => match self.watch_room(socket.as_fd()) {
                 Ok(()) => {
                     self.dialing = Some(socket);
                     return None;
@@ -169,7 +171,7 @@ impl Connector {
     }
 
     /// Accepts a connection. If `inside` is true, another peer is connected, and the new connection is closed at once.
-    pub(crate) fn admit(&mut self, inside: bool, now: Instant) -> Option<OwnedFd> {
+    pub(crate) fn accept(&mut self, inside: bool, now: Instant) -> Option<OwnedFd> {
         if self.resume.is_some() {
             return None;
         }
@@ -219,11 +221,11 @@ mod tests {
     use std::net::{SocketAddr, TcpListener};
 
     /// Polls until a peer connects, with a timeout.
-    fn visitor(connector: &mut Connector) -> OwnedFd {
+    fn accepted(connector: &mut Connector) -> OwnedFd {
         let start = Instant::now();
         loop {
             let now = Instant::now();
-            if let Some(socket) = connector.try_connect(now).or_else(|| connector.admit(false, now)) {
+            if let Some(socket) = connector.try_connect(now).or_else(|| connector.accept(false, now)) {
                 return socket;
             }
             assert!(start.elapsed() < Duration::from_secs(20), "no peer connected");
@@ -238,20 +240,20 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_over_tcp_comes_about_while_nobody_waits_for_it() {
+    fn tcp_connection_completes_in_the_background() {
         let (listener, address) = loopback();
-        let mut connector = Connector::connect(Site::Tcp(address), Instant::now()).unwrap();
-        let _socket = visitor(&mut connector);
+        let mut connector = Connector::connect(SocketAddress::Tcp(address), Instant::now()).unwrap();
+        let _socket = accepted(&mut connector);
         listener.accept().unwrap();
         assert_eq!((connector.deadline(), connector.refused()), (None, None));
     }
 
     #[test]
-    fn a_door_that_nobody_opens_is_knocked_at_again_and_says_why() {
+    fn refused_connection_is_retried_and_its_error_kept() {
         let (listener, address) = loopback();
         drop(listener);
         let mut now = Instant::now();
-        let mut connector = Connector::connect(Site::Tcp(address), now).unwrap();
+        let mut connector = Connector::connect(SocketAddress::Tcp(address), now).unwrap();
         while connector.refused().is_none() {
             assert!(connector.try_connect(now).is_none());
         }
@@ -259,28 +261,28 @@ mod tests {
         let listener = TcpListener::bind(address).unwrap();
         now = connector.deadline().unwrap();
         let socket = connector.try_connect(now);
-        let _socket = socket.unwrap_or_else(|| visitor(&mut connector));
+        let _socket = socket.unwrap_or_else(|| accepted(&mut connector));
         listener.accept().unwrap();
         assert_eq!(connector.refused(), None);
     }
 
     #[test]
-    fn a_door_at_an_address_lets_one_in_and_turns_others_away() {
+    fn listener_accepts_one_peer_and_closes_others() {
         let (listener, address) = loopback();
-        assert!(matches!(Connector::listen(Site::Tcp(address)), Err(ListenError::Taken(_))));
+        assert!(matches!(Connector::listen(SocketAddress::Tcp(address)), Err(ListenError::Taken(_))));
         drop(listener);
-        let mut connector = Connector::listen(Site::Tcp(address)).unwrap();
+        let mut connector = Connector::listen(SocketAddress::Tcp(address)).unwrap();
         let _first = std::net::TcpStream::connect(address).unwrap();
-        let _inside = visitor(&mut connector);
+        let _inside = accepted(&mut connector);
         let mut second = std::net::TcpStream::connect(address).unwrap();
-        assert!(connector.admit(true, Instant::now()).is_none());
+        assert!(connector.accept(true, Instant::now()).is_none());
         assert_eq!(std::io::Read::read(&mut second, &mut [0]).unwrap(), 0, "a clear end");
     }
 
     #[test]
-    fn an_address_of_another_machine_is_refused_by_name() {
+    fn remote_listen_address_is_rejected() {
         // A documentation network (RFC 5737).
         let address: SocketAddr = "203.0.113.77:5555".parse().unwrap();
-        assert!(matches!(Connector::listen(Site::Tcp(address)), Err(ListenError::NotHere(_))));
+        assert!(matches!(Connector::listen(SocketAddress::Tcp(address)), Err(ListenError::NotHere(_))));
     }
 }

@@ -1,6 +1,6 @@
 //! Listening Unix socket with its file: created if no other process listens there, removed on drop.
 
-use super::{Site, is_abstract, sys};
+use super::{SocketAddress, is_abstract, sys};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::SocketType;
@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Maximum length of a socket path in bytes, without the terminating zero (`unix(7)`).
-const LONGEST_PATH: usize = 107;
+const MAX_PATH: usize = 107;
 
 /// A socket could not be created. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -18,14 +18,14 @@ pub enum ListenError {
     #[error("{0}: another process listens on this socket; stop it or choose another path")]
     Live(PathBuf),
     /// The file is not a socket.
-    #[error("{0}: this exists and is not a socket; remove it or choose another path")]
+    #[error("{0}: the path exists and is not a socket; remove it or choose another path")]
     NotASocket(PathBuf),
     /// The directory does not exist.
     #[error("{0}: its directory does not exist; create it first")]
     NoDirectory(PathBuf),
     /// The path is too long.
     #[error(
-        "{0}: the path is longer than the {LONGEST_PATH} bytes that a socket's may have; choose a shorter one"
+        "{0}: the path is longer than the {MAX_PATH} bytes that a socket's may have; choose a shorter one"
     )]
     TooLong(PathBuf),
     /// Permission denied for the path.
@@ -48,7 +48,7 @@ pub enum ListenError {
     #[error("{0}: this address cannot be listened on: {1}")]
     Address(SocketAddr, Errno),
     /// Other kernel error for the path.
-    #[error("{0}: the socket could not be made: {1}")]
+    #[error("{0}: cannot create the socket: {1}")]
     Kernel(PathBuf, Errno),
 }
 
@@ -62,10 +62,10 @@ impl ListenError {
     }
 
     /// Maps an error that does not depend on the path or address.
-    pub(crate) fn at(site: &Site, errno: Errno) -> Self {
+    pub(crate) fn at(site: &SocketAddress, errno: Errno) -> Self {
         match site {
-            Site::Unix(path) | Site::Packets(path) => Self::Kernel(path.clone(), errno),
-            Site::Tcp(address) => Self::Address(*address, errno),
+            SocketAddress::Unix(path) | SocketAddress::Packets(path) => Self::Kernel(path.clone(), errno),
+            SocketAddress::Tcp(address) => Self::Address(*address, errno),
         }
     }
 }
@@ -87,7 +87,7 @@ impl Listener {
 
     /// [`Listener::bind`] with another socket type.
     pub(crate) fn of(path: &Path, kind: SocketType) -> Result<Self, ListenError> {
-        if path.as_os_str().len() > LONGEST_PATH {
+        if path.as_os_str().len() > MAX_PATH {
             return Err(ListenError::TooLong(path.into()));
         }
         let has_file = !is_abstract(path);
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_reason_has_its_remedy() {
+    fn every_error_has_a_remedy() {
         let (path, address) = (PathBuf::from("/x"), SocketAddr::from(([127, 0, 0, 1], 80)));
         let errors = [
             ListenError::of_file(&path, Errno::ACCESS),

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 /// Socket address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Site {
+pub enum SocketAddress {
     /// Path of a stream socket.
     Unix(PathBuf),
     /// Path of a `SOCK_SEQPACKET` socket. If it [`is_abstract`], it is a name without a file.
@@ -27,11 +27,11 @@ pub enum Site {
     Tcp(SocketAddr),
 }
 
-impl fmt::Display for Site {
+impl fmt::Display for SocketAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Site::Unix(path) | Site::Packets(path) => path.display().fmt(f),
-            Site::Tcp(address) => address.fmt(f),
+            SocketAddress::Unix(path) | SocketAddress::Packets(path) => path.display().fmt(f),
+            SocketAddress::Tcp(address) => address.fmt(f),
         }
     }
 }

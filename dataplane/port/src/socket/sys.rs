@@ -1,6 +1,6 @@
 //! Socket system calls. All sockets are non-blocking and close-on-exec.
 
-use super::Site;
+use super::SocketAddress;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -11,12 +11,12 @@ use std::path::Path;
 use std::time::Duration;
 
 /// TCP keepalive: idle time before the first probe.
-const QUIET: Duration = Duration::from_secs(10);
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 /// TCP keepalive: probe interval and number of probes.
-const QUESTIONS: (Duration, u32) = (Duration::from_secs(5), 3);
+const KEEPALIVE_PROBES: (Duration, u32) = (Duration::from_secs(5), 3);
 
 /// Result of a connection attempt.
-pub(crate) enum Dialed {
+pub(crate) enum Attempt {
     /// Connected.
     Connected(OwnedFd),
     /// In progress; see [`answer`].
@@ -74,40 +74,40 @@ pub(crate) fn connect_by(path: &Path, kind: SocketType) -> Result<OwnedFd, Errno
 }
 
 /// Starts a connection to `site`.
-pub(crate) fn dial(site: &Site) -> Result<Dialed, Errno> {
+pub(crate) fn start_connect(site: &SocketAddress) -> Result<Attempt, Errno> {
     let address = match site {
-        Site::Unix(path) => return connect(path).map(Dialed::Connected),
-        Site::Packets(path) => return connect_packets(path).map(Dialed::Connected),
-        Site::Tcp(address) => address,
+        SocketAddress::Unix(path) => return connect(path).map(Attempt::Connected),
+        SocketAddress::Packets(path) => return connect_packets(path).map(Attempt::Connected),
+        SocketAddress::Tcp(address) => address,
     };
     let socket = socket(family(address), SocketType::STREAM)?;
     match rustix::net::connect(&socket, address) {
-        Ok(()) => attended(socket).map(Dialed::Connected),
-        Err(Errno::INPROGRESS) => Ok(Dialed::Waiting(socket)),
+        Ok(()) => with_keepalive(socket).map(Attempt::Connected),
+        Err(Errno::INPROGRESS) => Ok(Attempt::Waiting(socket)),
         Err(errno) => Err(errno),
     }
 }
 
-/// Result of a connection in progress; returns `Dialed::Waiting` if it is not complete.
-pub(crate) fn answer(socket: OwnedFd) -> Result<Dialed, Errno> {
+/// Result of a connection in progress; returns `Attempt::Waiting` if it is not complete.
+pub(crate) fn connect_result(socket: OwnedFd) -> Result<Attempt, Errno> {
     if !is_writable(&socket)? {
-        return Ok(Dialed::Waiting(socket));
+        return Ok(Attempt::Waiting(socket));
     }
     sockopt::socket_error(&socket)??;
-    attended(socket).map(Dialed::Connected)
+    with_keepalive(socket).map(Attempt::Connected)
 }
 
 /// Enables `TCP_NODELAY` and keepalive.
-fn attended(socket: OwnedFd) -> Result<OwnedFd, Errno> {
+fn with_keepalive(socket: OwnedFd) -> Result<OwnedFd, Errno> {
     if rustix::net::getpeername(&socket)? == Some(rustix::net::getsockname(&socket)?) {
         // Repeated connects to a local port can self-connect: the kernel may choose that port as source.
         return Err(Errno::CONNREFUSED);
     }
     sockopt::set_tcp_nodelay(&socket, true)?;
     sockopt::set_socket_keepalive(&socket, true)?;
-    sockopt::set_tcp_keepidle(&socket, QUIET)?;
-    sockopt::set_tcp_keepintvl(&socket, QUESTIONS.0)?;
-    sockopt::set_tcp_keepcnt(&socket, QUESTIONS.1)?;
+    sockopt::set_tcp_keepidle(&socket, KEEPALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(&socket, KEEPALIVE_PROBES.0)?;
+    sockopt::set_tcp_keepcnt(&socket, KEEPALIVE_PROBES.1)?;
     Ok(socket)
 }
 
@@ -124,7 +124,7 @@ pub(crate) fn accept(listener: BorrowedFd<'_>) -> Result<Option<OwnedFd>, Errno>
 /// [`accept`] for TCP.
 pub(crate) fn accept_tcp(listener: BorrowedFd<'_>) -> Result<Option<OwnedFd>, Errno> {
     // A connection that was closed already is not an error of the listener.
-    Ok(accept(listener)?.and_then(|socket| attended(socket).ok()))
+    Ok(accept(listener)?.and_then(|socket| with_keepalive(socket).ok()))
 }
 
 /// Whether a write would return at once, with success or error.

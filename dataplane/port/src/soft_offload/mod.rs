@@ -6,7 +6,7 @@
 //! in place. Output packets belong to the source burst and must be sent before it is completed.
 //!
 //! Fields that contradict the headers cause [`BadOffload`]. Nothing is allocated after the first packets, and the
-//! work per packet is limited to [`MOST_SEGMENTS`] segments.
+//! work per packet is limited to [`MAX_SEGMENTS`] segments.
 
 mod pieces;
 mod plan;
@@ -14,24 +14,24 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
-use crate::burst::{HEADROOM, LONGEST_HEAD};
+use crate::burst::{HEADROOM, MAX_HEAD};
 use crate::{BadOffload, Burst};
 use mem::copy::Portable;
 use pieces::Pieces;
 use plan::Plan;
 
 /// Maximum segments of one packet: 64 KiB in segments of 88 bytes, the smallest TCP MSS, and a reserve.
-pub const MOST_SEGMENTS: usize = 1024;
+pub const MAX_SEGMENTS: usize = 1024;
 
 /// Maximum head of a source packet, which may be extended or have grown by an edit.
-const MOST_HEAD: usize = HEADROOM + LONGEST_HEAD;
+const MAX_INPUT_HEAD: usize = HEADROOM + MAX_HEAD;
 
 /// Software offload of one packet.
 #[derive(Debug)]
 pub struct SoftGso {
     plan: Plan,
     /// First bytes of the packet: all headers, and the rest of the head in the source burst.
-    head: [u8; MOST_HEAD],
+    head: [u8; MAX_INPUT_HEAD],
     have: usize,
     /// Payload bytes already sent.
     sent: usize,
@@ -45,10 +45,10 @@ impl SoftGso {
     /// # Errors
     /// [`BadOffload`] if the offload contradicts the packet's headers, or there would be too many segments.
     pub fn start(source: &Burst, i: usize) -> Result<Self, BadOffload> {
-        let (frame, mut head) = (source.frame(i), [0; MOST_HEAD]);
+        let (frame, mut head) = (source.frame(i), [0; MAX_INPUT_HEAD]);
         let plan = Plan::of(frame.head, frame.offload, source.frame_len(i))?;
         let have = frame.head.len().max(plan.private());
-        if have > MOST_HEAD || have > source.frame_len(i) {
+        if have > MAX_INPUT_HEAD || have > source.frame_len(i) {
             return Err(BadOffload);
         }
         frame.copy_to::<Portable>(&mut head[..have]);
@@ -77,7 +77,7 @@ impl SoftGso {
         let payload = self.plan.payload(self.next);
         // Leading payload bytes may already be in the private head.
         let private = (self.have - headers).saturating_sub(self.sent).min(payload);
-        let mut head = [0; MOST_HEAD];
+        let mut head = [0; MAX_INPUT_HEAD];
         head[..headers].copy_from_slice(&self.head[..headers]);
         let from = headers + self.sent.min(self.have - headers);
         head[headers..headers + private].copy_from_slice(&self.head[from..from + private]);

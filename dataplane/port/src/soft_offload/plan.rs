@@ -3,7 +3,7 @@
 //! Same rules as Linux (`tcp_gso_segment`, `__udp_gso_segment`, `inet_gso_segment`, `ipv6_gso_segment`): IPv4
 //! identifications are incremented, FIN and PSH are set only in the last segment, CWR only in the first.
 
-use super::{MOST_SEGMENTS, sums};
+use super::{MAX_SEGMENTS, sums};
 use crate::{BadOffload, Burst, Offload, Segmentation};
 use wire::checksum::{Sum, protocol};
 use wire::{Ipv4, Layers, Version, rewrite_ipv4};
@@ -133,7 +133,7 @@ impl Cut {
         let payload = len.checked_sub(headers).ok_or(BadOffload)?;
         let packets = payload.div_ceil(offload.segment()).max(1);
         let cut = Self { layers, headers, payload, segment: offload.segment(), packets };
-        if packets > MOST_SEGMENTS || cut.network_len(cut.segment.min(payload)) > usize::from(u16::MAX) {
+        if packets > MAX_SEGMENTS || cut.network_len(cut.segment.min(payload)) > usize::from(u16::MAX) {
             return Err(BadOffload);
         }
         Ok(cut)

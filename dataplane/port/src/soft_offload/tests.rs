@@ -109,7 +109,7 @@ fn cut(kind: Segmentation, start: usize, segment: u16) -> Offload {
 }
 
 #[test]
-fn segments_have_the_notes_of_their_packet() {
+fn segments_keep_the_notes_of_their_packet() {
     let (frame, start) = packet(Version::V4, protocol::TCP, 0, &[7; 3000]);
     let mut source = burst_of(&frame, &[4096], cut(Segmentation::Tcp4, start, 1448));
     let notes = crate::Notes { tunnel: 9, ..crate::Notes::default() };
@@ -120,7 +120,7 @@ fn segments_have_the_notes_of_their_packet() {
 }
 
 #[test]
-fn a_long_segment_becomes_the_segments_that_it_stands_for() {
+fn tso_packet_becomes_its_segments() {
     let payload: Vec<u8> = (0..60_000_u32).map(|i| ((i * 7) >> 3) as u8).collect();
     let (frame, start) = packet(Version::V4, protocol::TCP, 1, &payload);
     let all = finish(&burst_of(&frame, &[1000, 4096], cut(Segmentation::Tcp4, start, 1448))).unwrap();
@@ -143,7 +143,7 @@ fn a_long_segment_becomes_the_segments_that_it_stands_for() {
 }
 
 #[test]
-fn segmentation_looks_at_each_piece_and_each_segment_once() {
+fn segmentation_visits_each_piece_once() {
     let payload = vec![7; 64_000];
     let (frame, start) = packet(Version::V4, protocol::TCP, 0, &payload);
     let burst = burst_of(&frame, &[256], cut(Segmentation::Tcp4, start, 64));
@@ -155,7 +155,7 @@ fn segmentation_looks_at_each_piece_and_each_segment_once() {
 }
 
 #[test]
-fn the_longest_packets_become_segments_with_right_lengths_in_both_versions() {
+fn maximum_packets_yield_valid_lengths_for_ipv4_and_ipv6() {
     for (version, kind) in [(Version::V4, Segmentation::Tcp4), (Version::V6, Segmentation::Tcp6)] {
         let headers = packet(version, protocol::TCP, 0, &[]).0.len();
         let (frame, start) = packet(version, protocol::TCP, 0, &vec![7; 65_550 - headers]);
@@ -170,7 +170,7 @@ fn the_longest_packets_become_segments_with_right_lengths_in_both_versions() {
 }
 
 #[test]
-fn a_checksum_that_comes_out_as_zero_is_written_as_its_other_form() {
+fn zero_udp_checksum_is_written_as_ffff() {
     // The last word makes the sum all ones.
     let (mut frame, start) = packet(Version::V4, protocol::UDP, 0, &[0, 0]);
     let sum = Sum::of(&frame[start..]).finish();
@@ -191,7 +191,7 @@ fn an_sctp_packet_gets_its_crc() {
 }
 
 #[test]
-fn work_that_contradicts_the_headers_is_refused() {
+fn offload_contradicting_the_headers_is_rejected() {
     let (frame, start) = packet(Version::V4, protocol::TCP, 0, &[7; 3000]);
     let refused = |frame: &[u8], offload| finish(&burst_of(frame, &[500], offload)).is_err();
     assert!(!refused(&frame, cut(Segmentation::Tcp4, start, 1000)));
@@ -200,7 +200,7 @@ fn work_that_contradicts_the_headers_is_refused() {
     assert!(refused(&frame, cut(Segmentation::Tcp4, start + 4, 1000)), "another place");
     assert!(refused(&frame, cut(Segmentation::Tcp4, start, 2)), "too many segments");
     assert!(
-        refused(&frame, Offload::with_checksum(MOST_HEAD as u16 - 2, 2)),
+        refused(&frame, Offload::with_checksum(MAX_INPUT_HEAD as u16 - 2, 2)),
         "a field behind every private byte"
     );
     let mut short = frame.clone();
@@ -216,7 +216,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 256 }))]
 
     #[test]
-    fn whatever_the_pieces_segments_are_right_and_add_up_to_the_payload(
+    fn segments_are_valid_for_any_scatter_list(
         v6: bool,
         udp: bool,
         tags in 0_usize..3,
@@ -240,7 +240,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_the_pieces_a_checksum_is_right(
+    fn checksum_is_valid_for_any_scatter_list(
         v6: bool,
         udp: bool,
         payload in prop::collection::vec(any::<u8>(), 0..3000),
@@ -258,7 +258,7 @@ proptest! {
     }
 
     #[test]
-    fn no_packet_and_no_work_panic(
+    fn arbitrary_packets_and_offloads_do_not_panic(
         bytes in prop::collection::vec(any::<u8>(), 14..400),
         header: [u8; crate::OFFLOAD_HEADER],
         lens in prop::collection::vec(1_usize..200, 1..4),

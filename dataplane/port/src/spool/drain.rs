@@ -1,7 +1,7 @@
 //! Control-thread end: collects records from the feeds, sorts and writes them.
 
 use super::feed::{Feed, Line, Shared, Source};
-use super::file::{CreateError, Output, Whole};
+use super::file::{CreateError, Output, RecordFile};
 use super::record::{self, HEADER};
 use super::{FLUSH, LINES, Record, SLACK, pcapng, text};
 use ring::spsc::Consumer;
@@ -35,7 +35,7 @@ pub(crate) struct Spool {
     shared: Arc<Shared>,
     name: String,
     format: Format,
-    file: Option<Whole>,
+    file: Option<RecordFile>,
     pending: Pending,
     due: Option<Instant>,
     written: u64,
@@ -79,7 +79,7 @@ impl Spool {
             shared: Arc::new(shared),
             name: name.to_owned(),
             format,
-            file: Some(Whole::create(output, &head)?),
+            file: Some(RecordFile::create(output, &head)?),
             pending: Pending::default(),
             due: None,
             written: 0,
@@ -116,7 +116,7 @@ impl Spool {
     /// Writes pending records. From the first call on, the file is kept, even if empty. `epoch`: zero of the burst
     /// clock, in nanoseconds since the Unix epoch.
     pub(crate) fn handle(&mut self, now: Instant, epoch: u64) {
-        self.file.iter_mut().for_each(Whole::keep);
+        self.file.iter_mut().for_each(RecordFile::keep);
         let came = self.take();
         let youngest = self.pending.records.iter().map(|(record, ..)| record.now).max().unwrap_or(0);
         let upto = if came { youngest.saturating_sub(SLACK) } else { u64::MAX };
@@ -132,7 +132,7 @@ impl Spool {
     }
 
     #[cfg(test)]
-    pub(super) fn replace_file_for_tests(&mut self, file: Whole) {
+    pub(super) fn replace_file_for_tests(&mut self, file: RecordFile) {
         self.file = Some(file);
     }
 

@@ -1,6 +1,6 @@
 //! Worker end of a spool.
 
-use super::record::{self, HEADER, MOST, MOST_LINES};
+use super::record::{self, HEADER, MAX_LINES, MAX_PACKET};
 use super::{LINE, LINES, Record};
 use crate::Frame;
 use mem::copy::Kernel;
@@ -42,7 +42,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn ring_bell(&self) {
+    pub(super) fn wake(&self) {
         // If the counter is full, a wake-up is pending; the eventfd is private and non-blocking.
         let _ = rustix::io::write(&*self.doorbell, &1u64.to_ne_bytes());
     }
@@ -65,7 +65,7 @@ impl Feed {
         let ((lines, consumer), alive) = (ring(LINES), Arc::new(()));
         let source = Source { lines: consumer, feed: Arc::downgrade(&alive) };
         shared.sources.lock().unwrap_or_else(PoisonError::into_inner).push(source);
-        let staging = vec![[0; LINE]; MOST_LINES].into();
+        let staging = vec![[0; LINE]; MAX_LINES].into();
         Self { shared, lines, staging, unrung: 0, fresh: false, _alive: alive }
     }
 
@@ -80,7 +80,7 @@ impl Feed {
         if self.shared.ended.load(Ordering::Relaxed) {
             return Spooled::Ended;
         }
-        let stored = (record.len as usize).min(self.shared.snap).min(MOST);
+        let stored = (record.len as usize).min(self.shared.snap).min(MAX_PACKET);
         let lines = record::lines(stored);
         if self.lines.room(lines) < lines {
             return Spooled::Full;
@@ -104,7 +104,7 @@ impl Feed {
 
     /// [`Feed::put`] that counts failures as missed.
     #[inline]
-    pub(crate) fn offer<K: Kernel>(&mut self, record: &Record, frame: &Frame<'_>) {
+    pub(crate) fn put_or_count<K: Kernel>(&mut self, record: &Record, frame: &Frame<'_>) {
         if self.put::<K>(record, frame) != Spooled::Taken {
             self.shared.missed.fetch_add(1, Ordering::Relaxed);
         }
@@ -112,25 +112,25 @@ impl Feed {
 
     /// Wakes the control thread if needed. Call once per burst.
     #[inline]
-    pub(crate) fn tell(&mut self) {
+    pub(crate) fn notify(&mut self) {
         if !std::mem::take(&mut self.fresh) {
             return;
         }
         if self.unrung >= LINES / 4 {
             self.unrung = 0;
-            return self.shared.ring_bell();
+            return self.shared.wake();
         }
         // Orders the publishing of records before the load of `idle`; pairs with the fence in `Spool::rest`.
         fence(Ordering::SeqCst);
         if self.shared.idle.load(Ordering::Relaxed) && self.shared.idle.swap(false, Ordering::Relaxed) {
-            self.shared.ring_bell();
+            self.shared.wake();
         }
     }
 
     /// Wakes the control thread unconditionally, for a caller that waits for space.
-    pub(crate) fn hurry(&mut self) {
+    pub(crate) fn notify_now(&mut self) {
         self.fresh = false;
         self.unrung = 0;
-        self.shared.ring_bell();
+        self.shared.wake();
     }
 }

@@ -26,7 +26,7 @@ pub enum CreateError {
     #[error("{0} exists already and was left as it is; move it away, or allow to overwrite it")]
     Exists(PathBuf),
     /// Not a regular file; a pipe or device could block the switch.
-    #[error("{0} is not a regular file, and only those are written to; name another path")]
+    #[error("{0} is not a regular file, and only regular files are written; name another path")]
     NoFile(PathBuf),
     /// A symbolic link, which another user may have created.
     #[error("{0} is a symbolic link, and links are not followed; name the file itself, or remove the link")]
@@ -67,14 +67,14 @@ impl Output {
     /// Checks whether the file could be created now, judging by an existing file. Changes nothing.
     pub fn check(&self) -> Result<(), CreateError> {
         match std::fs::symlink_metadata(&self.path) {
-            Ok(found) => self.admit(&found),
+            Ok(found) => self.check_existing(&found),
             // Other problems with the path are reported on creation.
             Err(_) => Ok(()),
         }
     }
 
     /// Checks whether the existing file may be truncated.
-    fn admit(&self, found: &Metadata) -> Result<(), CreateError> {
+    fn check_existing(&self, found: &Metadata) -> Result<(), CreateError> {
         let (path, user) = (self.path.clone(), rustix::process::geteuid().as_raw());
         if found.is_symlink() {
             Err(CreateError::Link(path))
@@ -101,7 +101,7 @@ impl Output {
         how.write(true).custom_flags(flags.bits().cast_signed());
         if self.overwrite {
             let file = how.create(true).truncate(false).open(&self.path).map_err(kernel)?;
-            self.admit(&file.metadata().map_err(kernel)?)?;
+            self.check_existing(&file.metadata().map_err(kernel)?)?;
             file.set_len(0).map_err(kernel)?;
             return Ok(file);
         }
@@ -114,7 +114,7 @@ impl Output {
 
 /// A file that always ends with a complete record.
 #[derive(Debug)]
-pub(super) struct Whole {
+pub(super) struct RecordFile {
     file: File,
     /// Length up to the end of the last complete batch, in bytes.
     good: u64,
@@ -122,7 +122,7 @@ pub(super) struct Whole {
     unused: Option<PathBuf>,
 }
 
-impl Drop for Whole {
+impl Drop for RecordFile {
     /// Removes the file of a port that could not be created, so that a retry does not fail.
     fn drop(&mut self) {
         if let Some(path) = self.unused.take() {
@@ -132,7 +132,7 @@ impl Drop for Whole {
     }
 }
 
-impl Whole {
+impl RecordFile {
     /// Creates the file and writes `head`.
     pub(super) fn create(output: &Output, head: &[u8]) -> Result<Self, CreateError> {
         let mut whole = Self { file: output.create()?, good: 0, unused: None };
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_not_followed_and_what_it_leads_to_is_kept() {
+    fn symlink_is_not_followed() {
         let (dir, dear, output) = folder();
         for target in [dear.clone(), dir.path().join("new")] {
             symlink(&target, &output.path).unwrap();
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_a_second_name_is_kept() {
+    fn hard_linked_file_is_not_overwritten() {
         let (_dir, dear, output) = folder();
         std::fs::hard_link(&dear, &output.path).unwrap();
         let said = output.create().unwrap_err();
@@ -202,7 +202,7 @@ mod tests {
 
     /// Requires root, to change the owner.
     #[test]
-    fn a_file_of_another_user_is_kept() {
+    fn foreign_file_is_not_overwritten() {
         let (_dir, dear, mut output) = folder();
         if std::os::unix::fs::chown(&dear, Some(65_534), None).is_ok() {
             output.path = dear.clone();
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_ones_own_is_emptied_and_a_new_one_is_made() {
+    fn own_file_is_truncated_and_a_missing_one_created() {
         let (_dir, dear, output) = folder();
         assert_eq!(output.create().unwrap().metadata().unwrap().len(), 0);
         let output = Output { path: dear, overwrite: true };
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_is_refused_and_not_waited_for() {
+    fn pipe_is_rejected_without_blocking() {
         let (_dir, _, output) = folder();
         rustix::fs::mkfifoat(rustix::fs::CWD, &output.path, rustix::fs::Mode::RWXU).unwrap();
         assert!(matches!(output.create(), Err(CreateError::NoFile(_))));

@@ -6,9 +6,9 @@ use crate::{DropReason, OFFLOAD_HEADER};
 /// Size of a record header, in bytes.
 pub(super) const HEADER: usize = 32;
 /// Maximum number of bytes spooled per packet: the longest frame, plus tags added by a pipeline.
-pub(crate) const MOST: usize = 65_600;
+pub(crate) const MAX_PACKET: usize = 65_600;
 /// Maximum number of lines per record.
-pub(super) const MOST_LINES: usize = (HEADER + MOST).div_ceil(LINE);
+pub(super) const MAX_LINES: usize = (HEADER + MAX_PACKET).div_ceil(LINE);
 
 /// Packet direction, seen from the port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

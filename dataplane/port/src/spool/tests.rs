@@ -1,4 +1,4 @@
-use super::file::Whole;
+use super::file::RecordFile;
 use super::*;
 use crate::Burst;
 use mem::copy::Portable;
@@ -23,7 +23,7 @@ fn burst(frame: &[u8]) -> Burst {
 fn put(feed: &mut Feed, now: u64, frame: &[u8]) -> Spooled {
     let record = Record { now, len: frame.len() as u32, direction: Direction::In, ..Record::default() };
     let put = feed.put::<Portable>(&record, &burst(frame).frame(0));
-    feed.tell();
+    feed.notify();
     put
 }
 
@@ -34,7 +34,7 @@ fn sizes(path: &Path) -> Vec<u64> {
 }
 
 #[test]
-fn records_are_read_as_they_were_written() {
+fn records_round_trip() {
     let record = Record {
         now: 77,
         len: 1514,
@@ -47,7 +47,7 @@ fn records_are_read_as_they_were_written() {
 }
 
 #[test]
-fn packets_of_several_workers_are_in_order_and_the_youngest_wait() {
+fn packets_of_several_workers_are_sorted_and_the_newest_delayed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.log");
     let mut spool = spool(&path, Format::Text, None);
@@ -68,7 +68,7 @@ fn packets_of_several_workers_are_in_order_and_the_youngest_wait() {
 }
 
 #[test]
-fn clocks_that_drift_do_not_turn_time_back_and_one_that_was_set_back_does() {
+fn clock_drift_is_smoothed_and_a_clock_step_followed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.log");
     let mut spool = spool(&path, Format::Text, None);
@@ -88,7 +88,7 @@ fn clocks_that_drift_do_not_turn_time_back_and_one_that_was_set_back_does() {
 }
 
 #[test]
-fn what_a_feed_leaves_behind_is_written() {
+fn records_of_a_dropped_feed_are_written() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.log");
     let mut spool = spool(&path, Format::Text, None);
@@ -102,7 +102,7 @@ fn what_a_feed_leaves_behind_is_written() {
 }
 
 #[test]
-fn a_line_says_who_sent_what_to_whom() {
+fn trace_line_has_source_destination_and_summary() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.log");
     let mut spool = spool(&path, Format::Text, Some(128));
@@ -129,11 +129,11 @@ fn a_line_says_who_sent_what_to_whom() {
 }
 
 #[test]
-fn a_file_that_takes_no_more_ends_with_a_whole_record_and_says_why() {
+fn failing_file_ends_with_a_complete_record_and_a_reason() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.log");
     std::fs::write(&path, "whole").unwrap();
-    let mut read_only = Whole::open_for_tests(File::open(&path).unwrap(), 5);
+    let mut read_only = RecordFile::open_for_tests(File::open(&path).unwrap(), 5);
     assert!(read_only.append(b"more").is_err());
     assert_eq!(std::fs::read(&path).unwrap(), b"whole");
     let mut spool = spool(&dir.path().join("y.log"), Format::Text, None);
@@ -147,12 +147,12 @@ fn a_file_that_takes_no_more_ends_with_a_whole_record_and_says_why() {
 }
 
 #[test]
-fn what_was_on_its_way_when_the_file_ended_is_missed() {
+fn records_in_flight_at_the_end_count_as_missed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.log");
     let (mut spool, now) = (spool(&path, Format::Text, None), Instant::now());
     let mut feed = spool.feed();
-    spool.replace_file_for_tests(Whole::open_for_tests(File::open(&path).unwrap(), 0));
+    spool.replace_file_for_tests(RecordFile::open_for_tests(File::open(&path).unwrap(), 0));
     assert_eq!(put(&mut feed, 1, &[0; 60]), Spooled::Taken);
     let late = Record { now: 2, len: 60, ..Record::default() };
     spool.handle(now, 0);
@@ -161,13 +161,13 @@ fn what_was_on_its_way_when_the_file_ended_is_missed() {
     assert_eq!((spool.written(), spool.missed()), (0, 1));
     // Simulates a worker that checked for the end just before the file ended.
     feed.put_behind_the_end_for_tests(&late, &[0; 60]);
-    feed.offer::<Portable>(&late, &burst(&[0; 60]).frame(0));
+    feed.put_or_count::<Portable>(&late, &burst(&[0; 60]).frame(0));
     spool.handle(now, 0);
     assert_eq!((spool.written(), spool.missed()), (0, 3));
 }
 
 #[test]
-fn a_file_that_no_port_came_to_use_is_in_nobodys_way() {
+fn unused_file_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.log");
     drop(spool(&path, Format::Text, None));
@@ -185,7 +185,7 @@ fn a_file_that_no_port_came_to_use_is_in_nobodys_way() {
 }
 
 #[test]
-fn control_hears_of_what_comes_while_it_rests_and_not_of_each_packet() {
+fn control_is_woken_once_while_idle() {
     let dir = tempfile::tempdir().unwrap();
     let doorbell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
     let output = Output::new(dir.path().join("x"));
@@ -209,7 +209,7 @@ fn control_hears_of_what_comes_while_it_rests_and_not_of_each_packet() {
 }
 
 #[test]
-fn threads_lose_nothing_between_them_and_the_file() {
+fn concurrent_feeds_lose_no_record() {
     const EACH: u64 = 20_000;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.log");
@@ -219,7 +219,7 @@ fn threads_lose_nothing_between_them_and_the_file() {
         std::thread::spawn(move || {
             for now in 0..EACH {
                 while put(&mut feed, now, &[0; 100]) == Spooled::Full {
-                    feed.hurry();
+                    feed.notify_now();
                     std::thread::yield_now();
                 }
             }

@@ -4,10 +4,10 @@
 //! after all data it sent; a protocol violation is a fault with a reason. After each connection the port pauses before
 //! the next one. Never blocks, never reads a clock.
 
+use super::connection::{Connection, Doorbell};
 use super::rx::{MEMORY, Rx};
 use super::tx;
-use super::wire::{Doorbell, Wire};
-use crate::socket::{Connector, ListenError, Site};
+use crate::socket::{Connector, ListenError, SocketAddress};
 use crate::{Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub struct Stream {
 /// A connected peer.
 #[derive(Debug)]
 struct Link {
-    wire: Arc<Wire>,
+    wire: Arc<Connection>,
     since: Instant,
     /// Whether the connector polls the socket for writability.
     waits_for_room: bool,
@@ -38,7 +38,7 @@ impl Stream {
     ///
     /// # Errors
     /// [`ListenError`] if the socket cannot be created.
-    pub fn listen(site: &Site) -> Result<Self, ListenError> {
+    pub fn listen(site: &SocketAddress) -> Result<Self, ListenError> {
         Self::behind(Connector::listen(site.clone())?, site)
     }
 
@@ -47,11 +47,11 @@ impl Stream {
     ///
     /// # Errors
     /// [`ListenError`] if the process is out of file descriptors. A missing listener is not an error.
-    pub fn connect(site: &Site, now: Instant) -> Result<Self, ListenError> {
+    pub fn connect(site: &SocketAddress, now: Instant) -> Result<Self, ListenError> {
         Self::behind(Connector::connect(site.clone(), now)?, site)
     }
 
-    fn behind(connector: Connector, site: &Site) -> Result<Self, ListenError> {
+    fn behind(connector: Connector, site: &SocketAddress) -> Result<Self, ListenError> {
         let kernel = |errno| ListenError::at(site, errno);
         let doorbell = Doorbell::new().map_err(kernel)?;
         connector.watch(doorbell.as_fd()).map_err(kernel)?;
@@ -59,7 +59,7 @@ impl Stream {
     }
 
     fn begin(&mut self, socket: OwnedFd, now: Instant, engine: &mut dyn Attach) {
-        let wire = Arc::new(Wire::new(socket, self.doorbell.clone()));
+        let wire = Arc::new(Connection::new(socket, self.doorbell.clone()));
         self.link = Some(Link { wire: wire.clone(), since: now, waits_for_room: false });
         self.state = PortState::Connected;
         self.connects += 1;
@@ -114,7 +114,7 @@ impl Stream {
 ///
 /// # Errors
 /// Out of memory, or a worker may still use resources of the previous connection.
-fn start(wire: &Arc<Wire>, engine: &mut dyn Attach) -> Result<(), PortFault> {
+fn start(wire: &Arc<Connection>, engine: &mut dyn Attach) -> Result<(), PortFault> {
     let rx = Rx::new(wire.clone())?;
     engine.start_tx(0, tx::start(wire.clone()));
     engine.start_rx(0, Box::new(rx));
@@ -139,14 +139,14 @@ impl PortControl for Stream {
         if self.state == PortState::Closed {
             return;
         }
-        self.doorbell.quiet();
+        self.doorbell.clear();
         if let Some(socket) = self.connector.try_connect(now) {
             self.begin(socket, now, engine);
         }
         // Serve the link first: if its peer has left, the pending connection may be the same peer, which is accepted
         // after the pause instead of being rejected.
         self.serve(now, engine);
-        if let Some(socket) = self.connector.admit(self.link.is_some(), now) {
+        if let Some(socket) = self.connector.accept(self.link.is_some(), now) {
             self.begin(socket, now, engine);
         }
     }

@@ -5,9 +5,9 @@ use crate::PortFault;
 /// Length prefix size, in bytes.
 pub(super) const PREFIX: usize = 4;
 /// Minimum frame length in bytes: an Ethernet header.
-pub(super) const SHORTEST: usize = 14;
+pub(super) const MIN_FRAME: usize = 14;
 /// Maximum frame length in bytes: 64 KiB, the largest segmentation-offload frame.
-pub(super) const LONGEST: usize = 65_550;
+pub(super) const MAX_FRAME: usize = 65_550;
 
 /// Content at the start of the received bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,20 +30,20 @@ pub(super) fn front(have: usize, prefix: [u8; PREFIX]) -> Result<Front, PortFaul
         return Ok(Front::Partial(PREFIX - have));
     }
     let len = u32::from_be_bytes(prefix) as usize;
-    if len > LONGEST {
+    if len > MAX_FRAME {
         return Err(beyond(len));
     }
     let whole = PREFIX + len;
     Ok(match have {
         _ if have < whole => Front::Partial(whole - have),
-        _ if len < SHORTEST => Front::Short(len),
+        _ if len < MIN_FRAME => Front::Short(len),
         _ => Front::Frame(len),
     })
 }
 
 #[cold]
 fn beyond(len: usize) -> PortFault {
-    PortFault::Peer(format!("it announced a frame of {len} bytes, and the longest has {LONGEST}"))
+    PortFault::Peer(format!("it announced a frame of {len} bytes, and the longest has {MAX_FRAME}"))
 }
 
 #[cfg(test)]
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_whole_with_its_last_byte() {
+    fn frame_is_complete_with_its_last_byte() {
         assert_eq!(of(3, u32::MAX), Ok(Front::Partial(1)), "not a length yet");
         assert_eq!(of(4, 60), Ok(Front::Partial(60)));
         assert_eq!(of(63, 60), Ok(Front::Partial(1)));
@@ -64,11 +64,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_short_is_told_and_what_is_too_long_ends_everything() {
+    fn short_frame_is_reported_and_a_long_one_is_a_fault() {
         assert_eq!(of(4, 0), Ok(Front::Short(0)));
         assert_eq!(of(100, 13), Ok(Front::Short(13)));
         assert_eq!(of(100, 14), Ok(Front::Frame(14)));
-        assert_eq!(of(PREFIX + LONGEST, 65_550), Ok(Front::Frame(LONGEST)));
+        assert_eq!(of(PREFIX + MAX_FRAME, 65_550), Ok(Front::Frame(MAX_FRAME)));
         let fault = of(4, 65_551).unwrap_err().to_string();
         assert!(fault.contains("a frame of 65551 bytes"), "{fault}");
         assert!(of(4, u32::MAX).is_err());

@@ -3,9 +3,9 @@
 //! A script is written to the queue's socket while bursts are received and completed. Frames are compared with a simple
 //! parse of the same bytes when their burst is completed, so that overwritten frames are detected.
 
-use super::frames::{LONGEST, PREFIX, SHORTEST};
+use super::connection::{Connection, Doorbell};
+use super::frames::{MAX_FRAME, MIN_FRAME, PREFIX};
 use super::rx::Rx;
-use super::wire::{Doorbell, Wire};
 use crate::{Burst, BurstStats, DropReason, RxQueue};
 use mem::copy::Portable;
 use rustix::fd::OwnedFd;
@@ -21,26 +21,26 @@ pub fn fuzz_peer(script: &[u8]) {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
     let (Ok((ours, theirs)), Ok(doorbell)) = (pair, Doorbell::new()) else { return };
-    let Ok(queue) = Rx::new(Arc::new(Wire::new(ours, doorbell))) else { return };
+    let Ok(queue) = Rx::new(Arc::new(Connection::new(ours, doorbell))) else { return };
     let spare = vec![Burst::new(), Burst::new(), Burst::new()];
-    let mut game = Game { queue, peer: theirs, sent: Vec::new(), told: 0, spare, out: VecDeque::new() };
+    let mut peer = FuzzPeer { queue, peer: theirs, sent: Vec::new(), told: 0, spare, out: VecDeque::new() };
     let mut script = Script(script);
     while !script.0.is_empty() {
         let goes_on = match script.byte() & 3 {
-            0 => game.say(script.bytes()),
-            1 => game.say(&frame(script.number())),
-            2 => game.receive(),
+            0 => peer.send(script.bytes()),
+            1 => peer.send(&frame(script.number())),
+            2 => peer.receive(),
             _ => {
-                game.complete();
+                peer.complete();
                 true
             }
         };
         if !goes_on {
-            while game.complete() {}
+            while peer.complete() {}
             return;
         }
     }
-    game.drain();
+    peer.drain();
 }
 
 /// A frame of `len` bytes after its length prefix; may be an invalid frame.
@@ -49,7 +49,7 @@ fn frame(len: usize) -> Vec<u8> {
     (len as u32).to_be_bytes().into_iter().chain(bytes).collect()
 }
 
-struct Game {
+struct FuzzPeer {
     queue: Rx,
     peer: OwnedFd,
     /// All bytes sent by the peer, and the number of bytes already parsed as frames.
@@ -60,9 +60,9 @@ struct Game {
     out: VecDeque<(Burst, Vec<Vec<u8>>)>,
 }
 
-impl Game {
+impl FuzzPeer {
     /// Sends as much as fits.
-    fn say(&mut self, bytes: &[u8]) -> bool {
+    fn send(&mut self, bytes: &[u8]) -> bool {
         let n = rustix::io::write(&self.peer, bytes).unwrap_or(0);
         self.sent.extend_from_slice(&bytes[..n]);
         true
@@ -73,7 +73,7 @@ impl Game {
         let rest = &self.sent[self.told..];
         let Some((prefix, behind)) = rest.split_first_chunk::<PREFIX>() else { return Ok(None) };
         let len = u32::from_be_bytes(*prefix) as usize;
-        if len > LONGEST {
+        if len > MAX_FRAME {
             return Err(());
         }
         let frame = behind.get(..len).map(<[u8]>::to_vec);
@@ -91,7 +91,7 @@ impl Game {
         let all: Vec<_> = (0..stats.packets).filter_map(|_| self.next().ok().flatten()).collect();
         assert_eq!(all.len() as u64, stats.packets);
         assert_eq!(stats.bytes, all.iter().map(|frame| frame.len() as u64).sum::<u64>());
-        let frames: Vec<_> = all.into_iter().filter(|frame| frame.len() >= SHORTEST).collect();
+        let frames: Vec<_> = all.into_iter().filter(|frame| frame.len() >= MIN_FRAME).collect();
         assert_eq!(burst.len(), frames.len());
         assert_eq!(stats.packets, burst.len() as u64 + stats.drops[DropReason::TooShort as usize]);
         assert_eq!(stats.packets as usize, burst.buf_ids().len());

@@ -6,9 +6,9 @@
 //! contiguous. Bytes of a frame are not written while its burst is in flight, so a frame cannot change after
 //! validation.
 
-use super::frames::{Front, LONGEST, PREFIX, front};
+use super::connection::Connection;
+use super::frames::{Front, MAX_FRAME, PREFIX, front};
 use super::sys::{self, Stop};
-use super::wire::Wire;
 use crate::arena::Arena;
 use crate::{Burst, BurstStats, DropReason, PortFault, RxQueue};
 use mem::VolatileSlice;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// Slot size in bytes: more than a burst of full-size Ethernet frames, and enough for the longest frame.
 const SLOT: usize = 128 << 10;
-const _: () = assert!(SLOT >= PREFIX + LONGEST);
+const _: () = assert!(SLOT >= PREFIX + MAX_FRAME);
 /// A worker has at most two bursts in flight, and one slot is being filled; one more allows a late burst.
 const SLOTS: usize = 4;
 /// Minimum free space for a read, in bytes, so that a system call is worthwhile.
@@ -30,7 +30,7 @@ pub(super) const MEMORY: usize = SLOT * SLOTS;
 
 /// A receive queue.
 pub(super) struct Rx {
-    wire: Arc<Wire>,
+    wire: Arc<Connection>,
     arena: Arena,
     /// Number of frames in bursts, by slot.
     out: [u32; SLOTS],
@@ -41,7 +41,7 @@ pub(super) struct Rx {
 }
 
 impl Rx {
-    pub(super) fn new(wire: Arc<Wire>) -> Result<Self, PortFault> {
+    pub(super) fn new(wire: Arc<Connection>) -> Result<Self, PortFault> {
         let arena = Arena::new(SLOTS, SLOT)?;
         Ok(Self { wire, arena, out: [0; SLOTS], slot: 0, taken: 0, filled: 0 })
     }

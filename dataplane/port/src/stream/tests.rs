@@ -1,8 +1,8 @@
 //! Tests of the port with a fake engine and real sockets.
 
+use super::connection::{Connection, Doorbell};
 use super::frames::PREFIX;
-use super::wire::{Doorbell, Wire};
-use super::{Site, Stream, tx};
+use super::{SocketAddress, Stream, tx};
 use crate::vhost_user::fake::FakeEngine;
 use crate::{BURST, Burst, BurstStats, DropReason, HEAD, PortControl, PortFault, PortState};
 use mem::copy::Portable;
@@ -26,7 +26,7 @@ struct Room {
 impl Room {
     fn listening() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let port = Stream::listen(&Site::Unix(dir.path().join("s"))).unwrap();
+        let port = Stream::listen(&SocketAddress::Unix(dir.path().join("s"))).unwrap();
         Self { port, engine: FakeEngine::default(), dir }
     }
 
@@ -107,7 +107,7 @@ fn burst(lengths: &[usize]) -> Burst {
 }
 
 #[test]
-fn frames_pass_both_ways_and_a_peer_that_left_may_come_back() {
+fn frames_pass_both_ways_and_the_peer_reconnects() {
     let mut room = Room::listening();
     for round in 1..=2 {
         let mut peer = UnixStream::connect(room.path()).unwrap();
@@ -129,7 +129,7 @@ fn frames_pass_both_ways_and_a_peer_that_left_may_come_back() {
 }
 
 #[test]
-fn a_frame_may_come_in_any_pieces_and_what_a_peer_sent_last_still_arrives() {
+fn fragmented_frames_and_the_last_frames_of_a_peer_arrive() {
     let mut room = Room::listening();
     let mut peer = UnixStream::connect(room.path()).unwrap();
     room.connected();
@@ -147,7 +147,7 @@ fn a_frame_may_come_in_any_pieces_and_what_a_peer_sent_last_still_arrives() {
 }
 
 #[test]
-fn what_is_too_short_is_counted_and_what_is_too_long_ends_the_peer_by_name() {
+fn short_frames_are_counted_and_a_long_one_disconnects() {
     let mut room = Room::listening();
     let mut peer = UnixStream::connect(room.path()).unwrap();
     room.connected();
@@ -164,7 +164,7 @@ fn what_is_too_short_is_counted_and_what_is_too_long_ends_the_peer_by_name() {
 }
 
 #[test]
-fn one_peer_is_served_and_another_sees_a_clear_end() {
+fn second_peer_is_closed_at_once() {
     let mut room = Room::listening();
     let _first = UnixStream::connect(room.path()).unwrap();
     room.connected();
@@ -176,7 +176,7 @@ fn one_peer_is_served_and_another_sees_a_clear_end() {
 
 /// Fills the socket, then reads all of it: no frame may be split, and the frames counted must be those received.
 #[test]
-fn a_full_socket_is_a_full_queue_and_no_frame_is_torn() {
+fn full_socket_is_a_full_queue_without_torn_frames() {
     let mut room = Room::listening();
     let mut peer = UnixStream::connect(room.path()).unwrap();
     room.connected();
@@ -213,7 +213,7 @@ fn readable(fd: rustix::fd::BorrowedFd<'_>) -> bool {
 }
 
 #[test]
-fn what_a_peer_sent_before_it_left_arrives_although_nothing_reaches_it_any_more() {
+fn frames_sent_before_a_disconnect_arrive() {
     let mut room = Room::listening();
     let mut peer = UnixStream::connect(room.path()).unwrap();
     room.connected();
@@ -227,7 +227,7 @@ fn what_a_peer_sent_before_it_left_arrives_although_nothing_reaches_it_any_more(
 }
 
 #[test]
-fn a_peer_that_left_while_frames_are_sent_costs_those_frames_and_nothing_else() {
+fn disconnect_during_send_loses_only_those_frames() {
     let mut room = Room::listening();
     let peer = UnixStream::connect(room.path()).unwrap();
     room.connected();
@@ -240,10 +240,10 @@ fn a_peer_that_left_while_frames_are_sent_costs_those_frames_and_nothing_else() 
 }
 
 #[test]
-fn frames_of_several_workers_never_mingle() {
+fn frames_of_several_workers_do_not_interleave() {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
-    let wire = Arc::new(Wire::new(ours.into(), Doorbell::new().unwrap()));
+    let wire = Arc::new(Connection::new(ours.into(), Doorbell::new().unwrap()));
     let mut first = tx::start(wire.clone());
     let handles = [first.fork(), first.fork(), first];
     let total = 3 * 2000;
@@ -281,10 +281,10 @@ fn loopback() -> (TcpListener, SocketAddr) {
 }
 
 #[test]
-fn a_port_that_connects_over_tcp_says_why_it_waits_and_finds_the_peer_when_it_comes() {
+fn tcp_client_port_reports_its_error_and_connects_later() {
     let (listener, address) = loopback();
     drop(listener);
-    let port = Stream::connect(&Site::Tcp(address), Instant::now()).unwrap();
+    let port = Stream::connect(&SocketAddress::Tcp(address), Instant::now()).unwrap();
     let mut room = Room { port, engine: FakeEngine::default(), dir: tempfile::tempdir().unwrap() };
     let start = Instant::now();
     while room.port.status().state.reason().is_none() {
@@ -302,10 +302,10 @@ fn a_port_that_connects_over_tcp_says_why_it_waits_and_finds_the_peer_when_it_co
 }
 
 #[test]
-fn a_port_that_listens_over_tcp_serves_a_peer() {
+fn tcp_server_port_serves_a_peer() {
     let (listener, address) = loopback();
     drop(listener);
-    let port = Stream::listen(&Site::Tcp(address)).unwrap();
+    let port = Stream::listen(&SocketAddress::Tcp(address)).unwrap();
     let mut room = Room { port, engine: FakeEngine::default(), dir: tempfile::tempdir().unwrap() };
     let mut peer = TcpStream::connect(address).unwrap();
     room.connected();
@@ -316,10 +316,10 @@ fn a_port_that_listens_over_tcp_serves_a_peer() {
 
 /// The port connects to the path of a restarting server.
 #[test]
-fn a_port_that_connects_to_a_path_comes_back_to_a_peer_that_was_started_again() {
+fn unix_client_port_reconnects_to_a_restarted_peer() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
-    let port = Stream::connect(&Site::Unix(path.clone()), Instant::now()).unwrap();
+    let port = Stream::connect(&SocketAddress::Unix(path.clone()), Instant::now()).unwrap();
     let mut room = Room { port, engine: FakeEngine::default(), dir };
     for round in 1..=2 {
         let listener = UnixListener::bind(&path).unwrap();

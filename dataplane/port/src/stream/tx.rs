@@ -2,11 +2,11 @@
 //!
 //! The frames of a call are copied contiguously into memory of this handle, each after its length prefix, and sent with
 //! one write. Frames that do not fit in the socket buffer find the queue full; a partially written frame counts as
-//! sent, and the connection (`wire`) keeps the rest. Handles of several workers share only the connection.
+//! sent, and the connection (`connection`) keeps the rest. Handles of several workers share only the connection.
 
-use super::frames::{LONGEST, PREFIX};
+use super::connection::Connection;
+use super::frames::{MAX_FRAME, PREFIX};
 use super::sys::Stop;
-use super::wire::Wire;
 use crate::{BURST, Burst, BurstStats, DropReason, PortFault, TxQueue};
 use mem::copy::Kernel;
 use std::marker::PhantomData;
@@ -14,15 +14,15 @@ use std::sync::Arc;
 
 /// Maximum bytes per write: two bursts of full-size Ethernet frames.
 const STAGE: usize = 256 << 10;
-const _: () = assert!(STAGE >= PREFIX + LONGEST);
+const _: () = assert!(STAGE >= PREFIX + MAX_FRAME);
 
 /// Creates a transmit queue. Selects the copy kernel.
-pub(super) fn start(wire: Arc<Wire>) -> Box<dyn TxQueue> {
+pub(super) fn start(wire: Arc<Connection>) -> Box<dyn TxQueue> {
     mem::with_kernel!(mem::copy::chosen(), K => Box::new(Tx::<K>::new(wire)) as Box<dyn TxQueue>)
 }
 
 struct Tx<K> {
-    wire: Arc<Wire>,
+    wire: Arc<Connection>,
     stage: Box<[u8]>,
     /// End offset of each staged frame.
     ends: Vec<usize>,
@@ -30,7 +30,7 @@ struct Tx<K> {
 }
 
 impl<K: Kernel> Tx<K> {
-    fn new(wire: Arc<Wire>) -> Self {
+    fn new(wire: Arc<Connection>) -> Self {
         Self { wire, stage: vec![0; STAGE].into(), ends: Vec::with_capacity(BURST), kernel: PhantomData }
     }
 
@@ -42,7 +42,7 @@ impl<K: Kernel> Tx<K> {
         for &pick in indices {
             let len = burst.frame_len(pick.into());
             let end = at + PREFIX + len;
-            if len > LONGEST || end > STAGE {
+            if len > MAX_FRAME || end > STAGE {
                 break;
             }
             self.stage[at..at + PREFIX].copy_from_slice(&(len as u32).to_be_bytes());

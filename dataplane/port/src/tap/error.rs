@@ -17,10 +17,10 @@ pub enum TapError {
     #[error("`{0}` names no network namespace; use a name under /run/netns or an absolute path")]
     NamespaceName(String),
     /// The number of queue pairs is out of range.
-    #[error("{0} queue pairs were asked for; 1 to {MAX_QUEUE_PAIRS} are possible")]
+    #[error("invalid number of queue pairs {0}; write 1 to {MAX_QUEUE_PAIRS}")]
     QueuePairs(u16),
     /// The MTU is out of range.
-    #[error("an MTU of {0} bytes was asked for; {MIN_MTU} to {MAX_MTU} are possible")]
+    #[error("invalid MTU {0}; write {MIN_MTU} to {MAX_MTU}")]
     Mtu(u16),
     /// The namespace cannot be used.
     #[error(transparent)]

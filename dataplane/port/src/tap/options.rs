@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_range_is_refused_by_name() {
+    fn out_of_range_options_are_rejected_by_name() {
         assert!(with(|_| ()).is_ok());
         for name in ["", "sixteen-letters-", "a b", "a/b", "tap%d", "a:1", ".", ".."] {
             let error = with(|o| o.interface = name.to_owned()).unwrap_err();
@@ -122,7 +122,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_name_that_is_taken_fits_the_kernels_field_and_means_itself(name in "\\PC{0,20}") {
+        fn accepted_name_fits_the_kernel_field(name in "\\PC{0,20}") {
             if is_name(&name) {
                 prop_assert!(name.len() < 16 && !name.contains(['/', '%', ' ', '\0']));
             }

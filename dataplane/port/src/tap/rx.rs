@@ -3,7 +3,7 @@
 //! A packet is read into a slot with its header in front; the header is copied out, validated and passed on as the
 //! packet's offload. The slot belongs to the packet until its burst is completed.
 
-use super::slots::{LONGEST, SHORTEST, Slots};
+use super::slots::{MAX_FRAME, MIN_FRAME, Slots};
 use super::sys;
 use super::verdict::gone;
 use crate::{Burst, BurstStats, DropReason, OFFLOAD_HEADER, Offload, PortFault, RxQueue};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Bytes per burst after which no further packet is read, so that the two bursts in flight stay in the L2 cache until
 /// they are written out.
-pub(super) const ENOUGH: usize = 128 * 1024;
+pub(super) const MAX_BURST_BYTES: usize = 128 * 1024;
 
 /// A receive queue on descriptor `pair` of the interface.
 pub(super) fn start(queues: &Arc<[OwnedFd]>, pair: usize) -> Result<Box<dyn RxQueue>, PortFault> {
@@ -35,7 +35,7 @@ impl RxQueue for Rx {
     fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
         self.slots.collect();
         let before = stats.bytes;
-        while burst.room() > 0 && stats.bytes - before < ENOUGH as u64 {
+        while burst.room() > 0 && stats.bytes - before < MAX_BURST_BYTES as u64 {
             let Some(slot) = self.slots.take() else { break };
             let whole = self.slots.whole(slot);
             match sys::read(self.queues[self.pair].as_fd(), whole) {
@@ -86,8 +86,8 @@ pub(super) fn take(slot: u16, whole: VolatileSlice, burst: &mut Burst, stats: &m
     let len = frame.len();
     stats.packets += 1;
     stats.bytes += len as u64;
-    if !(SHORTEST..=LONGEST).contains(&len) {
-        stats.drop(if len < SHORTEST { DropReason::TooShort } else { DropReason::TooLong }, 1);
+    if !(MIN_FRAME..=MAX_FRAME).contains(&len) {
+        stats.drop(if len < MIN_FRAME { DropReason::TooShort } else { DropReason::TooLong }, 1);
         return burst.give_back(buf_id);
     }
     let Ok(offload) = Offload::validate(sys::header(header), len) else {

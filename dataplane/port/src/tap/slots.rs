@@ -11,13 +11,13 @@ use crate::{BURST, Burst, OFFLOAD_HEADER, PortFault};
 use mem::VolatileSlice;
 
 /// Minimum frame length in bytes: an Ethernet header.
-pub(super) const SHORTEST: usize = 14;
+pub(super) const MIN_FRAME: usize = 14;
 /// Maximum frame length in bytes: 64 KiB, the largest segmentation-offload frame.
-pub(super) const LONGEST: usize = 65_550;
+pub(super) const MAX_FRAME: usize = 65_550;
 /// Line before a frame, at whose end the header is.
 const LINE: usize = mem::line::LINE;
 /// Slot size: an odd number of lines, with space to detect an oversized frame, and for VLAN tags.
-const SIZE: usize = (LINE + LONGEST + 8).next_multiple_of(2 * LINE) + LINE;
+const SIZE: usize = (LINE + MAX_FRAME + 8).next_multiple_of(2 * LINE) + LINE;
 
 /// Slots and their free list.
 #[derive(Debug)]
@@ -79,10 +79,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_begins_on_a_line_of_its_own_set_and_the_longest_fits_with_a_byte_more() {
+    fn slots_use_all_cache_sets_and_fit_a_maximum_frame() {
         let slots = Slots::new().unwrap();
         let frames: Vec<_> = (0..64).map(|i| slots.whole(i).split_at(OFFLOAD_HEADER).1).collect();
-        assert!(frames.iter().all(|frame| frame.addr() % LINE == 0 && frame.len() > LONGEST));
+        assert!(frames.iter().all(|frame| frame.addr() % LINE == 0 && frame.len() > MAX_FRAME));
         let mut sets: Vec<_> = frames.iter().map(|frame| frame.addr() / LINE % 64).collect();
         sets.sort_unstable();
         sets.dedup();
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_back_last_is_used_first() {
+    fn slots_are_reused_last_in_first_out() {
         let mut slots = Slots::new().unwrap();
         let all: Vec<_> = std::iter::from_fn(|| slots.take()).collect();
         assert_eq!(all, (0..SLOTS as u16).collect::<Vec<_>>());

@@ -2,7 +2,7 @@
 //! root. The end-to-end tests cover whole ports.
 
 use super::options::Io;
-use super::slots::{LONGEST, SLOTS};
+use super::slots::{MAX_FRAME, SLOTS};
 use super::{rx, tx, uring};
 use crate::interface::LinkState;
 use crate::{BURST, Burst, BurstStats, Capabilities, DropReason, OFFLOAD_HEADER, Offload, RxQueue, TxQueue};
@@ -72,7 +72,7 @@ fn receive(
 }
 
 #[test]
-fn what_comes_is_judged_and_its_slots_are_used_again() {
+fn received_frames_are_validated_and_slots_reused() {
     let work = Offload::with_checksum(34, 16);
     let frame = [7; 60];
     for n in 0..receivers(&pair().0).len() {
@@ -102,19 +102,19 @@ fn what_comes_is_judged_and_its_slots_are_used_again() {
 }
 
 #[test]
-fn the_longest_frame_comes_and_a_longer_one_is_counted() {
+fn maximum_frame_passes_and_a_longer_one_is_counted() {
     for n in 0..receivers(&pair().0).len() {
         let (queues, other) = pair();
         let mut queue = receivers(&queues).swap_remove(n);
         let (mut burst, mut stats, mut lengths) = (Burst::new(), BurstStats::default(), vec![]);
-        for len in [LONGEST, LONGEST + 1, LONGEST + 200, 14] {
+        for len in [MAX_FRAME, MAX_FRAME + 1, MAX_FRAME + 200, 14] {
             let bytes = packet([0; OFFLOAD_HEADER], &vec![1; len]);
             rustix::net::send(&other, &bytes, rustix::net::SendFlags::empty()).unwrap();
         }
         receive(queue.as_mut(), &mut burst, &mut stats, 4, |burst| {
             lengths.extend((0..burst.len()).map(|i| burst.frame_len(i)));
         });
-        assert_eq!(lengths, [LONGEST, 14]);
+        assert_eq!(lengths, [MAX_FRAME, 14]);
         assert_eq!(stats.drops[DropReason::TooLong as usize], 2);
     }
 }
@@ -142,7 +142,7 @@ fn burst(map: &Arc<GuestMemory>, n: usize, pieces: usize) -> Burst {
 }
 
 #[test]
-fn a_burst_goes_out_in_order_with_headers_whatever_its_pieces() {
+fn burst_is_sent_in_order_with_headers() {
     let map = Arc::new(GuestMemory::new(vec![Arc::new(Region::heap(0, 0, 4096 * BURST as u64))]).unwrap());
     for pieces in [1, 2, 40, 150] {
         for n in 0..senders(&pair().0).len() {
@@ -163,7 +163,7 @@ fn a_burst_goes_out_in_order_with_headers_whatever_its_pieces() {
 }
 
 #[test]
-fn a_full_queue_loses_what_does_not_fit_and_says_so() {
+fn full_queue_drops_and_counts() {
     let map = Arc::new(GuestMemory::new(vec![Arc::new(Region::heap(0, 0, 4096 * BURST as u64))]).unwrap());
     for n in 0..senders(&pair().0).len() {
         let (queues, _other) = pair();
@@ -180,7 +180,7 @@ fn a_full_queue_loses_what_does_not_fit_and_says_so() {
 }
 
 #[test]
-fn memory_that_its_source_took_away_costs_only_the_packets_that_lay_there() {
+fn lost_source_memory_drops_only_its_packets() {
     for n in 0..senders(&pair().0).len() {
         let (queues, other) = pair();
         let mut queue = senders(&queues).swap_remove(n);
@@ -201,7 +201,7 @@ fn memory_that_its_source_took_away_costs_only_the_packets_that_lay_there() {
 }
 
 #[test]
-fn each_worker_has_a_descriptor_of_its_own_where_there_are_as_many() {
+fn workers_use_separate_descriptors_if_available() {
     let (one, first) = pair();
     let (two, second) = pair();
     let both: Vec<OwnedFd> = [&one[0], &two[0]].map(|fd| fd.try_clone().unwrap()).into();

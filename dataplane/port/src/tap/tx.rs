@@ -6,7 +6,7 @@
 //! flow return to the same worker.
 
 use super::options::Io;
-use super::slots::LONGEST;
+use super::slots::MAX_FRAME;
 use super::sys;
 use super::uring::{Sender, unavailable};
 use super::verdict::{Verdict, gone};
@@ -19,7 +19,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// Minimum number of packets for which `io_uring` is worthwhile.
-const FEW: usize = 4;
+const MIN_URING_PACKETS: usize = 4;
 
 /// Creates the queue of the first worker.
 pub(super) fn start(
@@ -120,7 +120,7 @@ impl<K: Kernel> TxQueue for Tx<K> {
         let mut done = 0;
         while done < indices.len() {
             let left = &indices[done..];
-            if left.len() >= FEW && self.sender.is_some() {
+            if left.len() >= MIN_URING_PACKETS && self.sender.is_some() {
                 let sent = self.send_many(burst, left, stats)?;
                 done += sent;
                 if sent > 0 {
@@ -165,7 +165,7 @@ pub(super) struct Gathered<K> {
 
 impl<K: Kernel> Gathered<K> {
     pub(super) fn new() -> Self {
-        Self { room: vec![0; LONGEST + crate::HEAD].into(), kernel: PhantomData }
+        Self { room: vec![0; MAX_FRAME + crate::HEAD].into(), kernel: PhantomData }
     }
 
     /// Writes a packet of `len` bytes.

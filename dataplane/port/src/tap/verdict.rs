@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_interface_that_is_gone_costs_more_than_a_packet() {
+    fn only_a_removed_interface_stops_the_port() {
         assert_eq!(Verdict::of(Errno::AGAIN), Verdict::Full);
         assert_eq!(Verdict::of(Errno::BADFD), Verdict::Gone);
         assert_eq!(Verdict::of(Errno::IO), Verdict::Lost(DropReason::PortDown));

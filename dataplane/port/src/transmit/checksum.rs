@@ -68,7 +68,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_parts_do_not_matter(
+        fn checksum_is_independent_of_the_split(
             bytes in prop::collection::vec(any::<u8>(), 60..300),
             cuts in prop::collection::vec(0_usize..300, 0..5),
             sctp: bool,
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_beyond_the_frame_is_none() {
+    fn field_beyond_the_frame_is_none() {
         let frame = [1; 60];
         assert!(finished(Offload::with_checksum(34, 24), &[&frame], 60).is_some());
         assert_eq!(finished(Offload::with_checksum(34, 25), &[&frame], 60), None);

@@ -21,4 +21,4 @@ mod tickets;
 pub(crate) use queue::RingTx;
 pub(crate) use ring::{Taken, TxRing};
 pub use slots::Slots;
-pub(crate) use slots::{Filled, Form, Told};
+pub(crate) use slots::{Filled, Form, HeaderKind};

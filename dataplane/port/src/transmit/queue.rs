@@ -38,16 +38,16 @@ impl<R: TxRing> Abandon for Mutex<Common<R>> {
     }
 }
 
-enum Hold<R> {
+enum Ownership<R> {
     Alone(R),
     Shared(Arc<Mutex<Common<R>>>),
     /// Temporary state between the two.
-    Neither,
+    Taken,
 }
 
 /// A worker's handle of a ring.
 pub(crate) struct RingTx<R, K> {
-    hold: Hold<R>,
+    ownership: Ownership<R>,
     /// Slots for packets of bursts.
     slots: Slots,
     /// Signalled if the peer needs a notification; `None` if it polls.
@@ -63,57 +63,57 @@ fn lock<R>(common: &Mutex<Common<R>>) -> MutexGuard<'_, Common<R>> {
 impl<R: TxRing, K: Kernel> RingTx<R, K> {
     /// Creates the only handle of `ring`.
     pub(crate) fn new(ring: R, doorbell: Option<Arc<OwnedFd>>, capabilities: Capabilities) -> Self {
-        Self::over(Hold::Alone(ring), doorbell, capabilities)
+        Self::over(Ownership::Alone(ring), doorbell, capabilities)
     }
 
-    fn over(hold: Hold<R>, doorbell: Option<Arc<OwnedFd>>, capabilities: Capabilities) -> Self {
+    fn over(ownership: Ownership<R>, doorbell: Option<Arc<OwnedFd>>, capabilities: Capabilities) -> Self {
         let mut slots = Slots::new();
-        if let Hold::Shared(common) = &hold {
+        if let Ownership::Shared(common) = &ownership {
             slots.belong_to(common);
         }
-        Self { hold, slots, doorbell, capabilities, kernel: PhantomData }
+        Self { ownership, slots, doorbell, capabilities, kernel: PhantomData }
     }
 
     /// Creates another handle.
     pub(crate) fn another(&mut self) -> Self {
-        let common = match std::mem::replace(&mut self.hold, Hold::Neither) {
-            Hold::Alone(ring) => {
+        let common = match std::mem::replace(&mut self.ownership, Ownership::Taken) {
+            Ownership::Alone(ring) => {
                 let (tickets, doorbell) = (Tickets::new(), self.doorbell.clone());
                 Some(Arc::new(Mutex::new(Common { ring, tickets, doorbell })))
             }
-            Hold::Shared(common) => Some(common),
-            Hold::Neither => None,
+            Ownership::Shared(common) => Some(common),
+            Ownership::Taken => None,
         };
         if let Some(common) = &common {
             self.slots.belong_to(common);
         }
-        let hold = || common.clone().map_or(Hold::Neither, Hold::Shared);
-        self.hold = hold();
-        Self::over(hold(), self.doorbell.clone(), self.capabilities)
+        let ownership = || common.clone().map_or(Ownership::Taken, Ownership::Shared);
+        self.ownership = ownership();
+        Self::over(ownership(), self.doorbell.clone(), self.capabilities)
     }
 
     /// Runs `f` on the ring, under the lock if it is shared. Returns `None` if there is no ring.
     pub(super) fn with_ring<T>(&mut self, f: impl FnOnce(&mut R) -> T) -> Option<T> {
-        match &mut self.hold {
-            Hold::Alone(ring) => Some(f(ring)),
-            Hold::Shared(common) => Some(f(&mut lock(common).ring)),
-            Hold::Neither => None,
+        match &mut self.ownership {
+            Ownership::Alone(ring) => Some(f(ring)),
+            Ownership::Shared(common) => Some(f(&mut lock(common).ring)),
+            Ownership::Taken => None,
         }
     }
 }
 
 impl<R: TxRing, K: Kernel> TxQueue for RingTx<R, K> {
     fn tx(&mut self, burst: &Burst, indices: &[u8], stats: &mut BurstStats) -> Result<usize, PortFault> {
-        match &mut self.hold {
-            Hold::Alone(ring) => send_alone::<R, K>(ring, &mut self.slots, burst, indices, stats),
-            Hold::Shared(common) => {
+        match &mut self.ownership {
+            Ownership::Alone(ring) => send_alone::<R, K>(ring, &mut self.slots, burst, indices, stats),
+            Ownership::Shared(common) => {
                 let lengths = indices.iter().map(|&pick| burst.frame_len(pick.into()));
                 let done = reserve_shared(common, lengths, &mut self.slots, stats)?;
                 write_all::<K>(&mut self.slots, burst, indices);
                 commit_shared(common, &mut self.slots, stats)?;
                 Ok(done)
             }
-            Hold::Neither => Ok(0),
+            Ownership::Taken => Ok(0),
         }
     }
 
@@ -135,24 +135,24 @@ impl<R: TxRing, K: Kernel> TxQueue for RingTx<R, K> {
         // Abandons an uncommitted reservation of this or another queue.
         slots.abandon();
         slots.accept(self.capabilities);
-        match &mut self.hold {
-            Hold::Alone(ring) => reserve(ring, lengths, slots, stats),
-            Hold::Shared(common) => {
+        match &mut self.ownership {
+            Ownership::Alone(ring) => reserve(ring, lengths, slots, stats),
+            Ownership::Shared(common) => {
                 slots.belong_to(common);
                 reserve_shared(common, lengths, slots, stats)
             }
-            Hold::Neither => Ok(0),
+            Ownership::Taken => Ok(0),
         }
     }
 
     fn commit(&mut self, slots: &mut Slots, stats: &mut BurstStats) -> Result<(), PortFault> {
-        match &mut self.hold {
-            Hold::Alone(ring) => {
+        match &mut self.ownership {
+            Ownership::Alone(ring) => {
                 ring.post(slots.filled());
                 finish(ring, slots, stats)
             }
-            Hold::Shared(common) => commit_shared(common, slots, stats),
-            Hold::Neither => Ok(()),
+            Ownership::Shared(common) => commit_shared(common, slots, stats),
+            Ownership::Taken => Ok(()),
         }
     }
 
@@ -161,9 +161,9 @@ impl<R: TxRing, K: Kernel> TxQueue for RingTx<R, K> {
     }
 
     fn notify(&mut self) {
-        let is_wanted = match &mut self.hold {
-            Hold::Alone(ring) => ring.needs_notification(),
-            Hold::Shared(common) => {
+        let is_wanted = match &mut self.ownership {
+            Ownership::Alone(ring) => ring.needs_notification(),
+            Ownership::Shared(common) => {
                 let mut common = lock(common);
                 // Another worker may have published after this worker's fence, and one check covers everything
                 // published. Executed under the lock under which both publish, this fence pairs with the peer's fence
@@ -171,7 +171,7 @@ impl<R: TxRing, K: Kernel> TxQueue for RingTx<R, K> {
                 fence(Ordering::SeqCst);
                 common.ring.needs_notification()
             }
-            Hold::Neither => false,
+            Ownership::Taken => false,
         };
         if is_wanted {
             eventfd::call(self.doorbell.as_deref());
@@ -204,11 +204,11 @@ fn send_alone<R: TxRing, K: Kernel>(
     let sent = send_all::<R, K>(ring, slots, burst, indices, stats);
     // Also after a fault: packets counted as sent must be delivered.
     ring.publish();
-    let stocked = if sent.is_ok() { ring.refill() } else { Ok(()) };
+    let refilled = if sent.is_ok() { ring.refill() } else { Ok(()) };
     stats.work += ring.take_work();
     // Truncated memory reads as zeros, which can look like any other fault; this check comes first.
     ring.check_memory()?;
-    stocked.and(sent)
+    refilled.and(sent)
 }
 
 /// Sends until the ring is full. Returns the number of indices processed.
@@ -314,10 +314,10 @@ fn finish<R: TxRing>(ring: &mut R, slots: &mut Slots, stats: &mut BurstStats) ->
     count(slots, stats);
     slots.clear();
     ring.publish();
-    let stocked = ring.refill();
+    let refilled = ring.refill();
     stats.work += ring.take_work();
     ring.check_memory()?;
-    stocked
+    refilled
 }
 
 fn reserve_shared<R: TxRing>(
@@ -352,8 +352,8 @@ fn commit_shared<R: TxRing>(
 impl<R: TxRing, K: Kernel> RingTx<R, K> {
     /// Number of tickets that are open or wait for an older one.
     pub(super) fn open_tickets(&self) -> usize {
-        match &self.hold {
-            Hold::Shared(common) => lock(common).tickets.open(),
+        match &self.ownership {
+            Ownership::Shared(common) => lock(common).tickets.open(),
             _ => 0,
         }
     }

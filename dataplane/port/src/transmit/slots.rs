@@ -17,11 +17,11 @@ use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 /// Maximum length of the header before a frame.
-const LONGEST_HEADER: usize = 12;
+const MAX_HEADER: usize = 12;
 
 /// Kind of virtio-net header (VIRTIO 1.2 section 5.1.6) before a frame.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) enum Told {
+pub(crate) enum HeaderKind {
     /// No header.
     #[default]
     Nothing,
@@ -36,31 +36,31 @@ pub(crate) enum Told {
 pub(crate) struct Form {
     /// Length in bytes: 0, 10, or 12 if the header ends with the number of buffers.
     pub(crate) header_len: usize,
-    pub(crate) told: Told,
+    pub(crate) kind: HeaderKind,
 }
 
 impl Form {
     /// The header's offload fields for a packet with this head.
     #[inline(always)]
-    pub(crate) fn words(self, offload: Offload, head: &[u8]) -> [u8; OFFLOAD_HEADER] {
-        if offload == Offload::NONE { [0; OFFLOAD_HEADER] } else { self.words_of_work(offload, head) }
+    pub(crate) fn fields(self, offload: Offload, head: &[u8]) -> [u8; OFFLOAD_HEADER] {
+        if offload == Offload::NONE { [0; OFFLOAD_HEADER] } else { self.fields_of_offload(offload, head) }
     }
 
     #[inline(never)]
-    fn words_of_work(self, offload: Offload, head: &[u8]) -> [u8; OFFLOAD_HEADER] {
-        match self.told {
-            Told::Driver(capabilities) => offload.told_to(capabilities).header(head),
-            Told::Device if offload.is_work() => offload.header(head),
+    fn fields_of_offload(self, offload: Offload, head: &[u8]) -> [u8; OFFLOAD_HEADER] {
+        match self.kind {
+            HeaderKind::Driver(capabilities) => offload.for_receiver(capabilities).header(head),
+            HeaderKind::Device if offload.is_work() => offload.header(head),
             _ => [0; OFFLOAD_HEADER],
         }
     }
 
     /// Header of a frame in `buffers` buffers.
     #[inline(always)]
-    fn header(self, words: [u8; OFFLOAD_HEADER], buffers: usize) -> [u8; LONGEST_HEADER] {
-        let mut header = [0; LONGEST_HEADER];
+    fn header(self, words: [u8; OFFLOAD_HEADER], buffers: usize) -> [u8; MAX_HEADER] {
+        let mut header = [0; MAX_HEADER];
         header[..OFFLOAD_HEADER].copy_from_slice(&words);
-        if matches!(self.told, Told::Driver(_)) {
+        if matches!(self.kind, HeaderKind::Driver(_)) {
             header[OFFLOAD_HEADER..].copy_from_slice(&(buffers as u16).to_le_bytes());
         }
         header
@@ -328,7 +328,7 @@ impl Slots {
 
     /// Writes a frame to several pieces.
     #[cold]
-    fn scatter<K: Kernel>(&self, slot: Slot, header: &[u8; LONGEST_HEADER], frame: &Frame<'_>) {
+    fn scatter<K: Kernel>(&self, slot: Slot, header: &[u8; MAX_HEADER], frame: &Frame<'_>) {
         self.put_header(slot, header);
         let bodies = self.bodies(slot);
         // SAFETY: the pieces are inside the map that `self` pins and were gathered until header and frame fit.
@@ -407,10 +407,10 @@ impl Slots {
 
     /// Records the offloads of the frame in slot `k`. Returns the slot and its header.
     #[inline]
-    fn header(&mut self, k: usize, offload: Offload, head: &[u8]) -> (Slot, [u8; LONGEST_HEADER]) {
+    fn header(&mut self, k: usize, offload: Offload, head: &[u8]) -> (Slot, [u8; MAX_HEADER]) {
         let slot = &mut self.list[k];
         slot.offload = offload;
-        let (words, buffers) = (self.form.words(offload, head), &mut self.buffers[range(slot.buffers)]);
+        let (words, buffers) = (self.form.fields(offload, head), &mut self.buffers[range(slot.buffers)]);
         let header = self.form.header(words, buffers.len());
         if let Some(first) = buffers.first_mut() {
             first.is_marked = words != [0; OFFLOAD_HEADER];
@@ -420,7 +420,7 @@ impl Slots {
 
     /// Writes a header to the beginning of the slot's pieces.
     #[inline(always)]
-    fn put_header(&self, slot: Slot, header: &[u8; LONGEST_HEADER]) {
+    fn put_header(&self, slot: Slot, header: &[u8; MAX_HEADER]) {
         let (pieces, header_len, mut written) = (&self.pieces[range(slot.pieces)], self.form.header_len, 0);
         for piece in pieces {
             let here = piece.split_at(header_len - written).0;

@@ -65,7 +65,7 @@ impl TxQueue for Plain {
 }
 
 #[test]
-fn a_queue_without_memory_of_its_own_sends_from_private_memory() {
+fn queue_without_own_memory_sends_from_private_memory() {
     let mut queue = Plain { room: 70, capabilities: Capabilities::ALL, ..Plain::default() };
     let (mut slots, mut stats) = (Slots::new(), BurstStats::default());
     let frame = |k: usize| -> Vec<u8> { (0..60 + 997 * k).map(|i| (i + k) as u8).collect() };
@@ -99,7 +99,7 @@ fn datagram(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_a_queue_does_not_do_is_done_where_it_is_written_or_counted() {
+fn missing_offloads_are_completed_in_software_or_counted() {
     let (mut queue, mut slots, mut stats) =
         (Plain { room: 9, ..Plain::default() }, Slots::new(), BurstStats::default());
     let (frame, sum) = (datagram(101), Offload::with_checksum(34, 6));
@@ -117,7 +117,7 @@ fn what_a_queue_does_not_do_is_done_where_it_is_written_or_counted() {
 }
 
 #[test]
-fn frames_that_a_failing_queue_does_not_take_are_counted() {
+fn frames_refused_by_a_failing_queue_are_counted() {
     let mut queue = Plain { room: 2, fails: true, ..Plain::default() };
     let (mut slots, mut stats) = (Slots::new(), BurstStats::default());
     assert_eq!(queue.reserve(&[60; 7], &mut slots, &mut stats), Ok(7));

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn in_order_each_parcel_is_posted_at_once() {
+    fn in_order_tickets_post_at_once() {
         let mut tickets = Tickets::new();
         for n in 0..5 {
             let ticket = tickets.reserve();
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_out_of_order_waits_for_the_older_ones() {
+    fn out_of_order_ticket_waits_for_older_ones() {
         let mut tickets = Tickets::new();
         let [first, second, third] = [(); 3].map(|()| tickets.reserve());
         assert!(deliver(&mut tickets, third, vec![5, 6]).is_empty());
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn an_abandoned_ticket_lets_those_behind_it_pass() {
+    fn abandoned_ticket_does_not_block_later_ones() {
         let mut tickets = Tickets::new();
         let (abandoned, next) = (tickets.reserve(), tickets.reserve());
         assert!(deliver(&mut tickets, next, vec![1]).is_empty());
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn in_the_steady_state_nothing_is_allocated() {
+    fn steady_state_does_not_allocate() {
         let mut tickets = Tickets::new();
         let mut parcels = [(); 3].map(|()| vec![]);
         let mut round = |n: u32| {
@@ -143,7 +143,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_order_everything_is_posted_as_it_was_taken(indices in prop::collection::vec(0_usize..8, 0..200)) {
+        fn tickets_post_in_reservation_order(indices in prop::collection::vec(0_usize..8, 0..200)) {
             let (mut tickets, mut open, mut posted, mut taken) = (Tickets::new(), vec![], vec![], 0);
             for pick in indices {
                 if open.len() <= pick {

@@ -7,7 +7,7 @@
 use super::fill::{self, LONG_HEADER, SHORT_HEADER};
 use super::setup::QueueSetup;
 use crate::burst::layout::{ANY, IN_PLACE, WHOLE};
-use crate::transmit::{Filled, Form, Slots, Taken, Told, TxRing};
+use crate::transmit::{Filled, Form, HeaderKind, Slots, Taken, TxRing};
 use crate::vhost::Features;
 use crate::{BURST, Burst, BurstStats, PortFault, QueueState, work};
 use mem::copy::Kernel;
@@ -17,13 +17,13 @@ use ring::{BufId, Descriptor, Direction, RingFault, resolve};
 use std::sync::Arc;
 
 /// Number of plain buffers kept translated and prefetched.
-pub const AHEAD: usize = 64;
+pub const PREFETCH: usize = 64;
 /// Minimum batch, if the ring has as many: four lines of descriptors. After bursts of a few frames, a batch for each
 /// would read partial lines repeatedly (`docs/research/path-lines.md`).
 pub const PART: usize = 16;
 
 /// Maximum buffers of one frame: 64 KiB in buffers of 1 KiB. No guest driver uses smaller ones.
-const MOST_BUFFERS: usize = 64;
+const MAX_BUFFERS: usize = 64;
 
 /// Record of a gathering for which the buffers did not suffice. While the front of the ring is unchanged, gathering
 /// again would fail in the same way.
@@ -57,19 +57,19 @@ struct AvailCache {
     held: usize,
 }
 
-const SHELF: usize = 2 * AHEAD;
+const PLACES: usize = 2 * PREFETCH;
 
 /// Segment and identifier of each buffer.
 struct Places {
-    segs: [VolatileSlice; SHELF],
-    ids: [u16; SHELF],
+    segs: [VolatileSlice; PLACES],
+    ids: [u16; PLACES],
 }
 
 impl Places {
     /// Returns `false` if `at` is out of range.
     #[inline(always)]
     fn put(&mut self, at: usize, buffer: Descriptor, seg: VolatileSlice) -> bool {
-        if at >= SHELF {
+        if at >= PLACES {
             return false;
         }
         (self.segs[at], self.ids[at]) = (seg, buffer.link);
@@ -80,7 +80,7 @@ impl Places {
 impl AvailCache {
     fn new() -> Self {
         Self {
-            places: Box::new(Places { segs: [VolatileSlice::EMPTY; SHELF], ids: [0; SHELF] }),
+            places: Box::new(Places { segs: [VolatileSlice::EMPTY; PLACES], ids: [0; PLACES] }),
             first: 0,
             held: 0,
         }
@@ -92,12 +92,12 @@ impl AvailCache {
         self.first + k
     }
 
-    /// Makes room for [`AHEAD`] buffers. Returns the position of the next one.
+    /// Makes room for [`PREFETCH`] buffers. Returns the position of the next one.
     #[inline(always)]
     fn make_place(&mut self) -> usize {
         if self.held == 0 {
             self.first = 0;
-        } else if self.first + AHEAD > SHELF {
+        } else if self.first + PREFETCH > PLACES {
             let held = self.first..self.first + self.held;
             self.places.segs.copy_within(held.clone(), 0);
             self.places.ids.copy_within(held, 0);
@@ -197,7 +197,7 @@ impl<R: DeviceRing> Core<R> {
             ring: R::new(&setup.layout(), translator.map())?,
             form: Form {
                 header_len: setup.features.header_len(),
-                told: Told::Driver(setup.features.to_guest()),
+                kind: HeaderKind::Driver(setup.features.to_guest()),
             },
             mergeable: setup.features.has(Features::MRG_RXBUF),
             memory: setup.memory.clone(),
@@ -221,8 +221,8 @@ impl<R: DeviceRing> Core<R> {
             return Some(Taken::TooSmall);
         }
         // Returned buffers may be in the avail cache again; the ring then starts after them.
-        let stocked = self.plain.held as u32 + self.chain.map_or(0, |buf_id| buf_id.slots.into());
-        (!self.ring.has_beyond(failed.slots.saturating_sub(stocked))).then_some(Taken::Full)
+        let cached = self.plain.held as u32 + self.chain.map_or(0, |buf_id| buf_id.slots.into());
+        (!self.ring.has_beyond(failed.slots.saturating_sub(cached))).then_some(Taken::Full)
     }
 
     /// Uses the next plain buffer for each of `indices` and calls `fill` to write it, until the avail cache is empty
@@ -287,7 +287,7 @@ impl<R: DeviceRing> Core<R> {
     #[inline(always)]
     fn gather(&mut self, need: usize, slots: &mut Slots) -> Result<Taken, PortFault> {
         let (mut bytes, mut buffers) = (0, 0);
-        let most = if self.mergeable { MOST_BUFFERS } else { 1 };
+        let most = if self.mergeable { MAX_BUFFERS } else { 1 };
         while bytes < need {
             if buffers >= most || slots.gathered().0.len() > ring::MAX_PIECES {
                 return Ok(Taken::TooSmall);
@@ -334,7 +334,7 @@ impl<R: DeviceRing> Core<R> {
         // The next call finds a fault again.
         let too_small = matches!(taken, Ok(Taken::TooSmall));
         self.failed = taken.is_ok().then_some(Failed { bytes, slots, too_small });
-        self.untake_from(0);
+        self.rewind_from(0);
         buffers.iter().rev().for_each(|buffer| self.ring.rewind(&[buf_id(buffer)]));
         gathered.ungather();
     }
@@ -342,11 +342,11 @@ impl<R: DeviceRing> Core<R> {
     /// Refills the avail cache if at least a batch has been used, and prefetches the lines to write next.
     #[inline]
     fn fill_cache(&mut self) -> Result<(), PortFault> {
-        if self.chain.is_some() || self.plain.held > AHEAD - PART {
+        if self.chain.is_some() || self.plain.held > PREFETCH - PART {
             return Ok(());
         }
         let end = self.plain.make_place();
-        let mut stocking = CacheFill {
+        let mut fill = CacheFill {
             window: self.translator.window(),
             translator: &mut self.translator,
             places: &mut self.plain.places,
@@ -354,19 +354,19 @@ impl<R: DeviceRing> Core<R> {
             header_len: self.form.header_len,
             on_one_line: self.on_one_line,
         };
-        let room = AHEAD - self.plain.held;
-        let taken = self.ring.pop_plain(room, Some(Direction::Write), &mut stocking)?;
+        let room = PREFETCH - self.plain.held;
+        let taken = self.ring.pop_plain(room, Some(Direction::Write), &mut fill)?;
         if taken > 0 {
             let start = self.plain.places.segs[end].addr();
             self.on_one_line = (start ^ (start + self.form.header_len)) & !63 == 0;
         }
         self.plain.held += taken;
-        if self.plain.held < AHEAD && self.ring.has_beyond(0) { self.stock_odd() } else { Ok(()) }
+        if self.plain.held < PREFETCH && self.ring.has_beyond(0) { self.fill_chains() } else { Ok(()) }
     }
 
     /// Takes a buffer that is not plain or that crosses a region boundary, and keeps it as a chain.
     #[cold]
-    fn stock_odd(&mut self) -> Result<(), PortFault> {
+    fn fill_chains(&mut self) -> Result<(), PortFault> {
         self.chain_descriptors.clear();
         self.chain = self.ring.pop_any(&mut self.translator, &mut self.chain_descriptors)?;
         self.walked += self.chain_descriptors.len() as u64;
@@ -380,16 +380,16 @@ impl<R: DeviceRing> Core<R> {
     fn take_over_map(&mut self) -> Result<(), PortFault> {
         let Some(translator) = self.memory.refresh(&mut self.generation) else { return Ok(()) };
         let old = std::mem::replace(&mut self.translator, translator);
-        let translated = self.translate_stock(old.map());
+        let translated = self.translate_cached(old.map());
         if translated.is_err() {
-            self.untake_from(0);
+            self.rewind_from(0);
         }
         self.failed = None;
         translated
     }
 
     /// Translates the avail cache from the map `old` to the new one.
-    fn translate_stock(&mut self, old: &GuestMemory) -> Result<(), PortFault> {
+    fn translate_cached(&mut self, old: &GuestMemory) -> Result<(), PortFault> {
         self.ring.remap(self.translator.map())?;
         for k in 0..self.plain.held {
             let at = self.plain.place(k);
@@ -400,7 +400,7 @@ impl<R: DeviceRing> Core<R> {
                 // An address outside all regions is reported here; a buffer in two regions is no fault.
                 let described = [Descriptor { address, len, flags: Descriptor::WRITE, link: 0 }];
                 resolve(&described, Direction::Write, &mut self.translator, &mut Vec::new())?;
-                self.untake_from(k);
+                self.rewind_from(k);
                 break;
             };
             self.plain.places.segs[at] = seg;
@@ -410,7 +410,7 @@ impl<R: DeviceRing> Core<R> {
 
     /// Returns the avail cache to the ring, newest first, from the end down to the `k`-th plain buffer.
     #[cold]
-    fn untake_from(&mut self, k: usize) {
+    fn rewind_from(&mut self, k: usize) {
         if let Some(buf_id) = self.chain.take() {
             self.chain_descriptors.clear();
             self.ring.rewind(&[buf_id]);

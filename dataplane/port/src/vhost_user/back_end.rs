@@ -30,7 +30,7 @@ pub enum BackEndError {
     #[error("the front end violated the vhost-user protocol: {0}")]
     Message(#[from] MessageError),
     /// The request cannot be executed.
-    #[error("the front end was refused: {0}")]
+    #[error("the front end was rejected: {0}")]
     Fault(#[from] PortFault),
     /// A system call failed.
     #[error("waiting for the front end failed: {0}")]
@@ -118,7 +118,7 @@ mod tests {
     use std::time::Instant;
 
     #[test]
-    fn both_rings_of_a_front_end_come_to_run() {
+    fn both_rings_of_a_front_end_start() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let offer = Offer {

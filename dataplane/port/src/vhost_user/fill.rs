@@ -30,7 +30,7 @@ pub(super) fn plain<K: Kernel, const HEADER: usize, const OFFLOADS: bool, const 
     to: VolatileSlice,
     (burst, i, len): (&Burst, usize, usize),
 ) {
-    let words = if OFFLOADS { form.words(burst.offload(i), burst.head(i)) } else { [0; OFFLOAD_HEADER] };
+    let words = if OFFLOADS { form.fields(burst.offload(i), burst.head(i)) } else { [0; OFFLOAD_HEADER] };
     let header = header(words);
     // SAFETY: `to` is inside the map held by the caller and its length is that of header and frame.
     unsafe {

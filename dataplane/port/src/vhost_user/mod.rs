@@ -21,7 +21,7 @@ mod tx;
 pub use crate::queue::{MAX_QUEUE_PAIRS, OutOfRange};
 pub use crate::socket::ListenError;
 #[doc(hidden)]
-pub use avail_cache::{AHEAD, PART};
+pub use avail_cache::{PART, PREFETCH};
 pub use back_end::{BackEnd, BackEndError};
 pub use control::{Options, PlugError, VhostUser};
 pub use session::{Offer, Queues, Session};

@@ -20,9 +20,9 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// Minimum frame length: an Ethernet header.
-const SHORTEST: usize = 14;
+const MIN_FRAME: usize = 14;
 /// Maximum frame length: 64 KiB, the longest of any offload.
-const LONGEST: usize = 65_550;
+const MAX_FRAME: usize = 65_550;
 
 /// Creates receive queues. Selects the kinds of ring and header once.
 #[derive(Debug)]
@@ -112,8 +112,8 @@ impl<R: DeviceRing, const HEADER: usize> Rx<R, HEADER> {
         let offload = header::of_chain(&self.segs);
         skip_front(&mut self.segs, HEADER);
         let len = self.segs.iter().map(|s| s.len()).sum();
-        if !(SHORTEST..=LONGEST).contains(&len) {
-            let reason = if len < SHORTEST { DropReason::TooShort } else { DropReason::TooLong };
+        if !(MIN_FRAME..=MAX_FRAME).contains(&len) {
+            let reason = if len < MIN_FRAME { DropReason::TooShort } else { DropReason::TooLong };
             lose(len, reason, buf_id, burst, stats);
             return Ok(());
         }
@@ -142,7 +142,7 @@ impl<const HEADER: usize, const HEADERS: bool> VisitPlain for Frames<'_, HEADER,
     #[inline(always)]
     fn visit(&mut self, k: usize, buffer: Descriptor) -> bool {
         let Descriptor { address, len, .. } = buffer;
-        if !((HEADER + SHORTEST) as u32..=(HEADER + LONGEST) as u32).contains(&len) {
+        if !((HEADER + MIN_FRAME) as u32..=(HEADER + MAX_FRAME) as u32).contains(&len) {
             return false;
         }
         let Some(seg) = self.window.translate(address, len) else {

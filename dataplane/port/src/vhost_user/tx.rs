@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_grows_while_a_worker_hangs_between_its_steps() {
+    fn memory_does_not_grow_while_a_worker_hangs() {
         let (mock, core) = full();
         hang(core, |_| mock.used_index().into());
     }

@@ -26,14 +26,14 @@ const FRAME: u64 = 128;
 
 /// Header fields read before the header is copied.
 #[derive(Clone, Copy)]
-pub(super) struct Sight {
+pub(super) struct HeaderHint {
     /// Whether the first two bytes are not zero: a hint that the back end left an offload or validated the checksum.
     pub(super) is_marked: bool,
     /// Number of buffers of the frame. Only 12-byte headers contain it.
     pub(super) buffers: u16,
 }
 
-impl Sight {
+impl HeaderHint {
     /// Value for an absent header.
     pub(super) const NONE: Self = Self { is_marked: false, buffers: 1 };
 }
@@ -196,14 +196,14 @@ impl Buffers {
 
     /// Reads the hint fields of the header of buffer `id`, each once.
     #[inline(always)]
-    pub(super) fn sight(&self, id: u16) -> Sight {
+    pub(super) fn hint(&self, id: u16) -> HeaderHint {
         let len = self.header as usize;
-        let Some(field) = self.headers.cell(id, self.header) else { return Sight::NONE };
+        let Some(field) = self.headers.cell(id, self.header) else { return HeaderHint::NONE };
         let field = field.seg();
         // SAFETY: the map is held by `self`; the fields are inside buffers whose range was checked in `new`. A frame
         // starts on a cache line, so an even number of bytes before it is aligned.
         let [first, last] = unsafe { [field.load_u16(0, Relaxed), field.load_u16(len - 2, Relaxed)] };
-        Sight { is_marked: first != 0, buffers: last }
+        HeaderHint { is_marked: first != 0, buffers: last }
     }
 
     /// Copies the offload part of the header of buffer `id` once.

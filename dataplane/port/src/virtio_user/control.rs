@@ -10,7 +10,7 @@ use super::device::Device;
 use super::link::{End, Link, Progress};
 use super::options::{Options, PlugError};
 use super::{rx, tx};
-use crate::socket::{Connector, Site};
+use crate::socket::{Connector, SocketAddress};
 use crate::vhost::message::feature_names;
 use crate::{
     Attach, PortControl, PortFault, PortState, PortStatus, QueueState, QueueStatus, RxQueue, TxQueue,
@@ -42,14 +42,14 @@ impl VirtioUser {
     /// after 100 ms to 2 s.
     pub fn listen(path: impl AsRef<Path>, options: Options) -> Result<Self, PlugError> {
         options.check()?;
-        Ok(Self::behind(Connector::listen(Site::Unix(path.as_ref().into()))?, options))
+        Ok(Self::behind(Connector::listen(SocketAddress::Unix(path.as_ref().into()))?, options))
     }
 
     /// Creates a front end in client mode: it connects to a back end that listens at `path`, first at `now` and,
     /// while not connected, again after 100 ms to 2 s.
     pub fn connect(path: impl AsRef<Path>, options: Options, now: Instant) -> Result<Self, PlugError> {
         options.check()?;
-        Ok(Self::behind(Connector::connect(Site::Unix(path.as_ref().into()), now)?, options))
+        Ok(Self::behind(Connector::connect(SocketAddress::Unix(path.as_ref().into()), now)?, options))
     }
 
     fn behind(connector: Connector, options: Options) -> Self {
@@ -162,7 +162,7 @@ impl PortControl for VirtioUser {
         // Process the link first: if its back end has disconnected, the pending connection may be from the same one,
         // and is accepted after the pause instead of being rejected.
         self.serve(now, engine);
-        if let Some(socket) = self.connector.admit(self.link.is_some(), now) {
+        if let Some(socket) = self.connector.accept(self.link.is_some(), now) {
             self.begin(socket, now);
             self.serve(now, engine);
         }

@@ -1,7 +1,7 @@
 //! Connection, feature negotiation and memory sharing.
 
 use super::FrontEndError;
-use super::opening::Opening;
+use super::negotiation::Negotiation;
 use crate::socket::rights;
 use crate::socket::sys as socket;
 use crate::vhost::Features;
@@ -57,27 +57,27 @@ impl FrontEnd {
         rights::block_for(&socket, timeout)
             .map_err(|errno| FrontEndError::Kernel("setting the timeout", errno))?;
         let channel = Channel::new(socket, Header::expect_reply);
-        Ok(Self { channel, negotiated: Negotiated::NOTHING, rings: 0 })
+        Ok(Self { channel, negotiated: Negotiated::EMPTY, rings: 0 })
     }
 
     /// Negotiates features: the intersection of `wanted` and the back end's features. The caller checks whether the
     /// result is sufficient.
     pub fn negotiate(&mut self, wanted: Features) -> Result<Negotiated, FrontEndError> {
-        let mut opening = Opening::new(wanted);
-        while let Some(request) = opening.next() {
-            let number = self.say(&request, opening.is_acknowledged())?;
-            opening.heard(number)?;
-            self.negotiated = opening.so_far();
+        let mut negotiation = Negotiation::new(wanted);
+        while let Some(request) = negotiation.next() {
+            let number = self.send_step(&request, negotiation.is_acknowledged())?;
+            negotiation.complete_step(number)?;
+            self.negotiated = negotiation.negotiated();
         }
         Ok(self.negotiated)
     }
 
     /// Executes one step of the negotiation. Returns the reply's value, or 0 if the request has no reply.
-    fn say(&mut self, request: &Request, acknowledged: bool) -> Result<u64, FrontEndError> {
+    fn send_step(&mut self, request: &Request, acknowledged: bool) -> Result<u64, FrontEndError> {
         if request.has_reply() {
-            return self.ask_number(request);
+            return self.request_u64(request);
         }
-        self.tell_with(request, acknowledged, &[]).map(|()| 0)
+        self.send_request_with(request, acknowledged, &[]).map(|()| 0)
     }
 
     /// Sends the device status (0 for reset), if `STATUS` was negotiated.
@@ -85,7 +85,7 @@ impl FrontEnd {
         if !self.has(ProtocolFeatures::STATUS) {
             return Ok(());
         }
-        self.tell(&Request::SetStatus(u64::from(status)), &[])
+        self.send_request(&Request::SetStatus(u64::from(status)), &[])
     }
 
     /// Result of feature negotiation.
@@ -112,38 +112,38 @@ impl FrontEnd {
         }
         let specs = regions.iter().map(|r| r.spec).collect();
         let files: Vec<_> = regions.iter().map(|r| r.file).collect();
-        self.tell(&Request::SetMemTable(specs), &files)
+        self.send_request(&Request::SetMemTable(specs), &files)
     }
 
     /// Shares one additional region.
     pub fn add_region(&mut self, region: SharedRegion<'_>) -> Result<(), FrontEndError> {
         self.need(ProtocolFeatures::CONFIGURE_MEM_SLOTS, Code::AddMemReg, "CONFIGURE_MEM_SLOTS")?;
-        self.tell(&Request::AddMemReg(region.spec), &[region.file])
+        self.send_request(&Request::AddMemReg(region.spec), &[region.file])
     }
 
     /// Removes one region. If the back end acknowledges requests, it no longer uses the region when this returns.
     pub fn remove_region(&mut self, spec: RegionSpec) -> Result<(), FrontEndError> {
         self.need(ProtocolFeatures::CONFIGURE_MEM_SLOTS, Code::RemMemReg, "CONFIGURE_MEM_SLOTS")?;
-        self.tell(&Request::RemMemReg(spec), &[])
+        self.send_request(&Request::RemMemReg(spec), &[])
     }
 
     /// Requests that the switch announces this guest's Ethernet address (`SEND_RARP`).
     pub fn announce(&mut self, address: [u8; 6]) -> Result<(), FrontEndError> {
         self.need(ProtocolFeatures::RARP, Code::SendRarp, "RARP")?;
-        self.tell(&Request::SendRarp(address), &[])
+        self.send_request(&Request::SendRarp(address), &[])
     }
 
     /// Checks whether the switch supports packets of `mtu` bytes.
     pub fn set_mtu(&mut self, mtu: u16) -> Result<(), FrontEndError> {
         self.need(ProtocolFeatures::NET_MTU, Code::NetSetMtu, "MTU")?;
-        self.tell(&Request::NetSetMtu(u64::from(mtu)), &[])
+        self.send_request(&Request::NetSetMtu(u64::from(mtu)), &[])
     }
 
     /// Stops every ring and resets the device.
     pub fn reset(&mut self) -> Result<(), FrontEndError> {
         self.need(ProtocolFeatures::RESET_DEVICE, Code::ResetDevice, "RESET_DEVICE")?;
         self.rings = 0;
-        self.tell(&Request::ResetDevice, &[])
+        self.send_request(&Request::ResetDevice, &[])
     }
 
     fn need(&self, bit: u64, code: Code, name: &'static str) -> Result<(), FrontEndError> {
@@ -156,11 +156,15 @@ impl FrontEnd {
     }
 
     /// Sends a request without a reply of its own, and waits for the acknowledgement if negotiated.
-    pub(super) fn tell(&mut self, request: &Request, files: &[BorrowedFd<'_>]) -> Result<(), FrontEndError> {
-        self.tell_with(request, self.has(ProtocolFeatures::REPLY_ACK), files)
+    pub(super) fn send_request(
+        &mut self,
+        request: &Request,
+        files: &[BorrowedFd<'_>],
+    ) -> Result<(), FrontEndError> {
+        self.send_request_with(request, self.has(ProtocolFeatures::REPLY_ACK), files)
     }
 
-    fn tell_with(
+    fn send_request_with(
         &mut self,
         request: &Request,
         acknowledged: bool,
@@ -174,18 +178,18 @@ impl FrontEnd {
     }
 
     /// Sends a request and returns its reply.
-    pub(super) fn ask(&mut self, request: &Request) -> Result<Reply, FrontEndError> {
+    pub(super) fn request(&mut self, request: &Request) -> Result<Reply, FrontEndError> {
         self.send(request, false, &[])?;
-        self.answer(request)
+        self.reply(request)
     }
 
-    fn ask_number(&mut self, request: &Request) -> Result<u64, FrontEndError> {
+    fn request_u64(&mut self, request: &Request) -> Result<u64, FrontEndError> {
         self.send(request, false, &[])?;
         self.number(request)
     }
 
     fn number(&mut self, request: &Request) -> Result<u64, FrontEndError> {
-        match self.answer(request)? {
+        match self.reply(request)? {
             Reply::U64(number) => Ok(number),
             Reply::State(_) => Err(wrong(request, "a ring's state")),
         }
@@ -200,7 +204,7 @@ impl FrontEnd {
         })
     }
 
-    fn answer(&mut self, request: &Request) -> Result<Reply, FrontEndError> {
+    fn reply(&mut self, request: &Request) -> Result<Reply, FrontEndError> {
         let name = request.code().name();
         let message = self.channel.receive().map_err(|error| FrontEndError::at(name, error))?;
         let message = message.ok_or(FrontEndError::Timeout(name))?;

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// Ring kinds that a script chooses from.
 const KINDS: [RingKind; 4] = RingKind::ALL;
 /// Offers all feature bits.
-const GENEROUS: u64 = u64::MAX;
+const ALL_FEATURES: u64 = u64::MAX;
 
 /// Runs a script.
 ///
@@ -102,7 +102,7 @@ impl BackEnd {
             self.memory = message.descriptors.into_iter().next();
         }
         let right = match code {
-            Code::GetFeatures | Code::GetProtocolFeatures | Code::GetStatus => GENEROUS,
+            Code::GetFeatures | Code::GetProtocolFeatures | Code::GetStatus => ALL_FEATURES,
             Code::GetQueueNum | Code::GetMaxMemSlots => 128,
             _ if need_reply => 0,
             _ => return true,

@@ -7,7 +7,7 @@
 //! processed, and no requests accumulate in the socket. Never blocks; time is passed in.
 
 use super::device::Device;
-use super::opening::Opening;
+use super::negotiation::Negotiation;
 use super::options::Options;
 use super::script::{Attached, Line};
 use super::{FrontEndError, Negotiated};
@@ -35,7 +35,7 @@ pub(super) enum End {
 /// Stage of the connection.
 #[derive(Debug)]
 enum Stage {
-    Opening(Opening),
+    Negotiation(Negotiation),
     /// The device exists and is being described to the back end.
     Starting(Device, VecDeque<Line>),
     Running(Device),
@@ -67,8 +67,8 @@ impl Link {
         Self {
             channel: Channel::new(socket, Header::expect_reply),
             options,
-            agreed: Negotiated::NOTHING,
-            stage: Stage::Opening(Opening::new(options.wanted())),
+            agreed: Negotiated::EMPTY,
+            stage: Stage::Negotiation(Negotiation::new(options.wanted())),
             asked: None,
         }
     }
@@ -80,13 +80,13 @@ impl Link {
 
     /// Negotiated features, once negotiation is complete.
     pub(super) fn agreed(&self) -> Option<Negotiated> {
-        (!matches!(self.stage, Stage::Opening(_))).then_some(self.agreed)
+        (!matches!(self.stage, Stage::Negotiation(_))).then_some(self.agreed)
     }
 
     /// The device, once it exists.
     pub(super) fn device(&self) -> Option<&Device> {
         match &self.stage {
-            Stage::Opening(_) => None,
+            Stage::Negotiation(_) => None,
             Stage::Starting(device, _) | Stage::Running(device) => Some(device),
         }
     }
@@ -94,14 +94,14 @@ impl Link {
     /// Receives replies and sends further requests as far as possible now.
     pub(super) fn advance(&mut self, now: Instant) -> Result<Progress, End> {
         loop {
-            if self.asked.is_some() && !self.hear(now)? {
+            if self.asked.is_some() && !self.receive_reply(now)? {
                 return Ok(Progress::Waits);
             }
             if matches!(self.stage, Stage::Running(_)) {
-                return self.quiet();
+                return self.check_unsolicited();
             }
             match self.next().map_err(End::Fault)? {
-                Some((line, acknowledged)) => self.say(&line, acknowledged, now)?,
+                Some((line, acknowledged)) => self.send_step(&line, acknowledged, now)?,
                 None => return Ok(Progress::Started),
             }
         }
@@ -109,12 +109,12 @@ impl Link {
 
     /// The next request, and whether it is acknowledged. `None`: the sequence is complete and the device runs.
     fn next(&mut self) -> Result<Option<(Line, bool)>, PortFault> {
-        if let Stage::Opening(opening) = &self.stage {
-            if let Some(request) = opening.next() {
+        if let Stage::Negotiation(negotiation) = &self.stage {
+            if let Some(request) = negotiation.next() {
                 let line = Line { request, file: Attached::Nothing };
-                return Ok(Some((line, opening.is_acknowledged())));
+                return Ok(Some((line, negotiation.is_acknowledged())));
             }
-            self.agreed = opening.so_far();
+            self.agreed = negotiation.negotiated();
             self.options.validate(self.agreed)?;
             let device = Device::new(self.options, self.agreed)?;
             let lines = device.lines(self.agreed);
@@ -125,7 +125,7 @@ impl Link {
         {
             return Ok(Some((line.clone(), self.agreed.protocol.has(ProtocolFeatures::REPLY_ACK))));
         }
-        let gone = Stage::Opening(Opening::new(self.options.wanted()));
+        let gone = Stage::Negotiation(Negotiation::new(self.options.wanted()));
         self.stage = match std::mem::replace(&mut self.stage, gone) {
             Stage::Starting(device, _) => Stage::Running(device),
             other => other,
@@ -133,29 +133,31 @@ impl Link {
         Ok(None)
     }
 
-    fn say(&mut self, line: &Line, acknowledged: bool, now: Instant) -> Result<(), End> {
+    fn send_step(&mut self, line: &Line, acknowledged: bool, now: Instant) -> Result<(), End> {
         let Line { request, file } = line;
         let name = request.code().name();
         let file = self.device().and_then(|device| device.file(*file));
         match self.channel.send(&request.encode(acknowledged && !request.has_reply()), file.as_slice()) {
             Ok(()) => {}
-            Err(Errno::AGAIN) => return Err(broke(format!("it does not read {name}"))),
+            Err(Errno::AGAIN) => return Err(protocol_error(format!("it does not read {name}"))),
             Err(_) => return Err(End::Closed),
         }
         if acknowledged || request.has_reply() {
             self.asked = Some((request.clone(), now + TIMEOUT));
             return Ok(());
         }
-        self.said(0)
+        self.complete(0)
     }
 
     /// Completes the last request; `number` is the reply's value if the request has a reply of its own.
-    fn said(&mut self, number: u64) -> Result<(), End> {
+    fn complete(&mut self, number: u64) -> Result<(), End> {
         match &mut self.stage {
-            Stage::Opening(opening) => opening.heard(number).map_err(|error| match error {
-                error @ FrontEndError::Features(_) => End::Fault(PortFault::Unsuited(error.to_string())),
-                error => broke(error.to_string()),
-            }),
+            Stage::Negotiation(negotiation) => {
+                negotiation.complete_step(number).map_err(|error| match error {
+                    error @ FrontEndError::Features(_) => End::Fault(PortFault::Unsuited(error.to_string())),
+                    error => protocol_error(error.to_string()),
+                })
+            }
             Stage::Starting(_, lines) => {
                 lines.pop_front();
                 Ok(())
@@ -165,34 +167,40 @@ impl Link {
     }
 
     /// Receives the pending reply. Returns `false` if it has not arrived.
-    fn hear(&mut self, now: Instant) -> Result<bool, End> {
+    fn receive_reply(&mut self, now: Instant) -> Result<bool, End> {
         let Some((request, until)) = &self.asked else { return Ok(true) };
         let name = request.code().name();
         let Some(message) = self.channel.receive().map_err(ended)? else {
             if now >= *until {
-                return Err(broke(format!("it did not answer {name} within {} s", TIMEOUT.as_secs())));
+                return Err(protocol_error(format!(
+                    "it did not answer {name} within {} s",
+                    TIMEOUT.as_secs()
+                )));
             }
             return Ok(false);
         };
         if message.header.code != request.code() {
-            return Err(broke(format!("it answered {name} with {}", message.header.code.name())));
+            return Err(protocol_error(format!("it answered {name} with {}", message.header.code.name())));
         }
-        let answer = Reply::decode(request.code(), message.payload).map_err(|e| broke(e.to_string()))?;
+        let answer =
+            Reply::decode(request.code(), message.payload).map_err(|e| protocol_error(e.to_string()))?;
         let (Reply::U64(number), asks) = (answer, request.has_reply()) else {
-            return Err(broke(format!("it answered {name} with a ring's state")));
+            return Err(protocol_error(format!("it answered {name} with a ring's state")));
         };
         if !asks && number != 0 {
             return Err(End::Fault(PortFault::Unsuited(format!("it refused {name}; its log says why"))));
         }
         self.asked = None;
-        self.said(number).map(|()| true)
+        self.complete(number).map(|()| true)
     }
 
     /// No request is pending, so a received message is a protocol violation.
-    fn quiet(&mut self) -> Result<Progress, End> {
+    fn check_unsolicited(&mut self) -> Result<Progress, End> {
         match self.channel.receive().map_err(ended)? {
             None => Ok(Progress::Waits),
-            Some(message) => Err(broke(format!("it answers {} unasked", message.header.code.name()))),
+            Some(message) => {
+                Err(protocol_error(format!("it answers {} unasked", message.header.code.name())))
+            }
         }
     }
 }
@@ -203,13 +211,13 @@ impl AsFd for Link {
     }
 }
 
-fn broke(how: String) -> End {
+fn protocol_error(how: String) -> End {
     End::Fault(PortFault::BackEnd(how))
 }
 
 fn ended(error: WireError) -> End {
     match error {
         WireError::Receive(ReceiveError::Closed | ReceiveError::Io(_)) => End::Closed,
-        error => broke(error.to_string()),
+        error => protocol_error(error.to_string()),
     }
 }

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chain_is_followed_and_forgotten_buffer_by_buffer() {
+    fn chain_is_followed_and_released_buffer_by_buffer() {
         let mut links = Links::new(4);
         assert!(!links.are_set());
         links.set(2, 0);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_continue_from_what_was_frozen_unless_they_share_buffers() {
+    fn links_resume_from_frozen_state_unless_shared() {
         let mut links = Links::new(4);
         links.set(2, 0);
         links.set(0, 3);

@@ -1,6 +1,6 @@
 //! Front end (driver side) of the vhost-user protocol: a guest without a virtual machine.
 //!
-//! Two users share the protocol code (`opening` negotiates features, `script` generates the other requests).
+//! Two users share the protocol code (`negotiation` negotiates features, `script` generates the other requests).
 //! [`VirtioUser`] is a port of the switch: `control` is its control side (with `link`), `device` its memory, rings
 //! and `buffers`, `rx` and `tx` its fast-path queues. [`FrontEnd`] is for a guest with its own memory and rings; it
 //! may block up to its timeout and must never run on a worker.
@@ -18,8 +18,8 @@ pub mod fuzz;
 mod link;
 mod links;
 mod listener;
+mod negotiation;
 mod offloads;
-mod opening;
 mod options;
 mod rings;
 mod rx;

@@ -16,12 +16,12 @@ const GUEST_TSO: u64 = Features::GUEST_TSO4 | Features::GUEST_TSO6;
 const GUEST_USO: u64 = Features::GUEST_USO4 | Features::GUEST_USO6;
 
 /// Offloads that may be left to the back end.
-const LEFT: u64 = Features::CSUM | HOST_TSO | Features::HOST_ECN | Features::HOST_USO;
+const TX_OFFLOADS: u64 = Features::CSUM | HOST_TSO | Features::HOST_ECN | Features::HOST_USO;
 /// Segmentation offloads that the back end may leave.
-const UNCUT: u64 = GUEST_TSO | Features::GUEST_ECN | GUEST_USO;
+const RX_SEGMENTATION: u64 = GUEST_TSO | Features::GUEST_ECN | GUEST_USO;
 
 /// All offload features, both directions.
-pub(super) const ALL: u64 = LEFT | Features::GUEST_CSUM | UNCUT;
+pub(super) const ALL: u64 = TX_OFFLOADS | Features::GUEST_CSUM | RX_SEGMENTATION;
 
 /// The features that a driver accepts of `offered`. Excludes features whose dependencies are missing (VIRTIO 1.2
 /// section 5.1.3.1). Segmentation offloads are accepted only if received packets may span buffers, which are shorter
@@ -34,9 +34,9 @@ pub(super) fn acceptable(offered: Features) -> Features {
             bits &= !dependent;
         }
     };
-    without(&[Features::CSUM], LEFT);
-    without(&[Features::GUEST_CSUM], UNCUT);
-    without(&[Features::MRG_RXBUF], UNCUT);
+    without(&[Features::CSUM], TX_OFFLOADS);
+    without(&[Features::GUEST_CSUM], RX_SEGMENTATION);
+    without(&[Features::MRG_RXBUF], RX_SEGMENTATION);
     without(&[Features::GUEST_USO4], GUEST_USO);
     without(&[Features::GUEST_USO6], GUEST_USO);
     without(&[Features::HOST_TSO4, Features::HOST_TSO6], Features::HOST_ECN);
@@ -64,7 +64,7 @@ impl Headers {
 
     /// Whether any header is not zero. If true, headers must be maintained for packets without offloads too.
     #[inline(always)]
-    pub(super) fn are_marked(&self) -> bool {
+    pub(super) fn any_nonzero(&self) -> bool {
         self.count > 0
     }
 
@@ -81,13 +81,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_feature_without_what_it_needs_is_not_accepted() {
+    fn feature_without_its_dependency_is_not_accepted() {
         let all = ALL | Features::MRG_RXBUF | Features::VERSION_1;
         assert_eq!(acceptable(Features(all)), Features(all));
         for (missing, gone) in [
-            (Features::CSUM, LEFT),
-            (Features::GUEST_CSUM, UNCUT),
-            (Features::MRG_RXBUF, UNCUT),
+            (Features::CSUM, TX_OFFLOADS),
+            (Features::GUEST_CSUM, RX_SEGMENTATION),
+            (Features::MRG_RXBUF, RX_SEGMENTATION),
             (Features::GUEST_USO4, Features::GUEST_USO6),
             (Features::GUEST_USO6, Features::GUEST_USO4),
             (HOST_TSO, Features::HOST_ECN),
@@ -103,9 +103,9 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_looked_after_until_none_says_anything() {
+    fn headers_are_maintained_until_all_are_zero() {
         let mut headers = Headers::new(2);
-        for (id, is_marked, are_marked) in [
+        for (id, is_marked, any_nonzero) in [
             (1, false, false),
             (1, true, true),
             (1, true, true),
@@ -114,7 +114,7 @@ mod tests {
             (0, false, false),
         ] {
             headers.set(id, is_marked);
-            assert_eq!(headers.are_marked(), are_marked, "{id} {is_marked}");
+            assert_eq!(headers.any_nonzero(), any_nonzero, "{id} {is_marked}");
         }
     }
 }

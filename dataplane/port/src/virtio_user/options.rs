@@ -126,13 +126,12 @@ pub enum PlugError {
     Range(#[from] OutOfRange),
     /// Ring size out of range.
     #[error(
-        "rings of {0} entries were asked for; {MIN_QUEUE_SIZE} to {MAX_QUEUE_SIZE} are possible, \
-         on split rings powers of two"
+        "invalid ring size {0}; write {MIN_QUEUE_SIZE} to {MAX_QUEUE_SIZE}, on split rings a power of two"
     )]
     QueueSize(u16),
     /// Every value is in range, but the total memory is not.
     #[error(
-        "rings and buffers would take {0} bytes, and a port may share {MAX_MEMORY}; ask for fewer queue pairs, \
+        "rings and buffers need {0} bytes, above the limit of {MAX_MEMORY} per port; use fewer queue pairs, \
          shorter rings or a smaller MTU"
     )]
     Memory(u64),
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_range_is_refused() {
+    fn out_of_range_options_are_rejected() {
         assert!(Options::default().check().is_ok());
         for size in [0, 64, 300, 8192] {
             let error = with(|o| o.queue_size = size).check().unwrap_err();
@@ -223,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn values_in_range_whose_product_is_not_are_refused() {
+    fn product_of_valid_options_out_of_range_is_rejected() {
         let largest = with(|o| (o.queue_pairs, o.queue_size, o.mtu) = (128, MAX_QUEUE_SIZE, Some(65535)));
         let error = largest.check().unwrap_err();
         assert!(matches!(error, PlugError::Memory(bytes) if bytes == largest.memory()), "{error}");
@@ -231,9 +230,9 @@ mod tests {
     }
 
     #[test]
-    fn a_back_end_that_lacks_something_is_told_what() {
+    fn missing_back_end_feature_is_named() {
         let options = with(|o| (o.ring, o.queue_pairs) = (RingKind::PackedInOrder, 2));
-        let mut agreed = Negotiated { queue_pairs: 2, features: options.wanted(), ..Negotiated::NOTHING };
+        let mut agreed = Negotiated { queue_pairs: 2, features: options.wanted(), ..Negotiated::EMPTY };
         assert_eq!(options.validate(agreed), Ok(()));
         agreed.queue_pairs = 1;
         let fault = options.validate(agreed).unwrap_err().to_string();
@@ -244,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_holds_the_largest_packet_with_header_and_two_tags() {
+    fn buffer_fits_the_largest_packet_with_header_and_tags() {
         assert_eq!(Options::default().room(), 2048);
         assert_eq!(with(|o| o.mtu = Some(1500)).room(), 2048);
         assert_eq!(with(|o| o.mtu = Some(9000)).room(), 9088);

@@ -58,12 +58,12 @@ impl FrontEnd {
                     Attached::Kick(_) => ring.kick,
                     Attached::Nothing | Attached::Memory => None,
                 };
-                self.tell(&line.request, file.as_slice())?;
+                self.send_request(&line.request, file.as_slice())?;
             }
         }
         self.rings = rings.len() as u32;
         for line in script::ready(self.negotiated, self.rings) {
-            self.tell(&line.request, &[])?;
+            self.send_request(&line.request, &[])?;
         }
         Ok(())
     }
@@ -71,13 +71,13 @@ impl FrontEnd {
     /// Replaces the call descriptor, at any time.
     pub fn set_call(&mut self, index: u8, call: Option<BorrowedFd<'_>>) -> Result<(), FrontEndError> {
         let file = VringFile { index, has_descriptor: call.is_some() };
-        self.tell(&Request::SetVringCall(file), call.as_slice())
+        self.send_request(&Request::SetVringCall(file), call.as_slice())
     }
 
     /// Replaces the kick descriptor, at any time.
     pub fn set_kick(&mut self, index: u8, kick: Option<BorrowedFd<'_>>) -> Result<(), FrontEndError> {
         let file = VringFile { index, has_descriptor: kick.is_some() };
-        self.tell(&Request::SetVringKick(file), kick.as_slice())
+        self.send_request(&Request::SetVringKick(file), kick.as_slice())
     }
 
     /// Enables or disables a ring, if the back end supports it.
@@ -85,7 +85,7 @@ impl FrontEnd {
         if !self.negotiated.features.has(Features::PROTOCOL) {
             return Ok(());
         }
-        self.tell(&Request::SetVringEnable(VringState { index, num: u32::from(enabled) }), &[])
+        self.send_request(&Request::SetVringEnable(VringState { index, num: u32::from(enabled) }), &[])
     }
 
     /// Stops every started ring and returns the bases. The back end uses no ring afterwards.
@@ -102,7 +102,7 @@ impl FrontEnd {
     /// Stops one ring and returns its base.
     pub fn stop_ring(&mut self, index: u32) -> Result<u32, FrontEndError> {
         let request = Request::GetVringBase(index);
-        let Reply::State(state) = self.ask(&request)? else {
+        let Reply::State(state) = self.request(&request)? else {
             return Err(wrong(&request, "a number"));
         };
         if !self.negotiated.features.has(Features::RING_PACKED) {

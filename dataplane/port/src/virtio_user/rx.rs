@@ -8,7 +8,7 @@
 //! The ring validates used identifiers; this module validates lengths and buffer counts, each once and in private
 //! memory.
 
-use super::buffers::{Buffers, Sight};
+use super::buffers::{Buffers, HeaderHint};
 use super::device::QueueSetup;
 use crate::eventfd;
 use crate::eventfd::signal;
@@ -21,9 +21,9 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// Minimum frame length: an Ethernet header.
-const SHORTEST: usize = 14;
+const MIN_FRAME: usize = 14;
 /// Maximum frame length: 64 KiB, the longest of any offload.
-const LONGEST: usize = 65_550;
+const MAX_FRAME: usize = 65_550;
 
 /// Creates a queue that continues from `state`. Every buffer that the state does not name is posted, unless packets
 /// are retained: the missing buffers are then lent and are posted when they return. Selects the ring kind once.
@@ -101,8 +101,8 @@ impl<R: DriverRing> Rx<R> {
         };
         while at < n.min(room) {
             let used = self.used[at];
-            let sight = if self.mergeable || OFFLOADS { self.buffers.sight(used.id) } else { Sight::NONE };
-            let span = if self.mergeable { span(sight)? } else { 1 };
+            let hint = if self.mergeable || OFFLOADS { self.buffers.hint(used.id) } else { HeaderHint::NONE };
+            let span = if self.mergeable { span(hint)? } else { 1 };
             if at + span > n.min(room) {
                 break;
             }
@@ -112,7 +112,7 @@ impl<R: DriverRing> Rx<R> {
             } else {
                 self.merged(at, span, burst, stats)?;
             }
-            if OFFLOADS && sight.is_marked && burst.len() > there {
+            if OFFLOADS && hint.is_marked && burst.len() > there {
                 self.validate_header(used.id, burst, stats);
             }
             at += span;
@@ -125,7 +125,7 @@ impl<R: DriverRing> Rx<R> {
     /// Maximum number of buffers for a burst: as many as packets, or those of the frame that has begun.
     #[inline(always)]
     fn room(&self, burst: &Burst) -> Result<usize, RingFault> {
-        let begun = if self.waiting > 0 { span(self.buffers.sight(self.used[0].id))? } else { 0 };
+        let begun = if self.waiting > 0 { span(self.buffers.hint(self.used[0].id))? } else { 0 };
         Ok(burst.room().max(begun).min(burst.buffer_room()))
     }
 
@@ -135,18 +135,18 @@ impl<R: DriverRing> Rx<R> {
     #[inline(always)]
     fn take_plain<const HEADERS: bool>(&self, n: usize, burst: &mut Burst, stats: &mut BurstStats) -> usize {
         let header = self.buffers.header();
-        let longest = self.buffers.room().min(LONGEST);
+        let longest = self.buffers.room().min(MAX_FRAME);
         let (mergeable, buffers) = (self.mergeable, &self.buffers);
         let (mut places, mut taken) = (burst.places(), 0);
         for used in &self.used[..n] {
             if HEADERS {
-                let sight = buffers.sight(used.id);
-                if sight.is_marked || mergeable && sight.buffers != 1 {
+                let hint = buffers.hint(used.id);
+                if hint.is_marked || mergeable && hint.buffers != 1 {
                     break;
                 }
             }
             let len = used.len.wrapping_sub(header) as usize;
-            if !(SHORTEST..=longest).contains(&len) {
+            if !(MIN_FRAME..=longest).contains(&len) {
                 break;
             }
             let Some(frame) = buffers.wide_frame(used.id, len) else { break };
@@ -173,7 +173,7 @@ impl<R: DriverRing> Rx<R> {
         let len = used.len.saturating_sub(self.buffers.header()) as usize;
         stats.packets += 1;
         stats.bytes += len as u64;
-        if (SHORTEST..=LONGEST).contains(&len) {
+        if (MIN_FRAME..=MAX_FRAME).contains(&len) {
             burst.push(buf_id(used), self.buffers.frame(used.id, len));
         } else {
             lose(len, &[used], burst, stats);
@@ -201,7 +201,7 @@ impl<R: DriverRing> Rx<R> {
         let len = pieces.iter().map(|piece| piece.len()).sum();
         stats.packets += 1;
         stats.bytes += len as u64;
-        if (SHORTEST..=LONGEST).contains(&len) {
+        if (MIN_FRAME..=MAX_FRAME).contains(&len) {
             stats.work += (span as u64 - 1) * work::PIECE;
             burst.push_chain(buf_id(buffers[0]), pieces);
             buffers[1..].iter().for_each(|used| burst.give_back(buf_id(*used)));
@@ -221,8 +221,8 @@ impl<R: DriverRing> Rx<R> {
 
 /// Number of buffers of the frame.
 #[inline(always)]
-fn span(sight: Sight) -> Result<usize, RingFault> {
-    match sight.buffers {
+fn span(hint: HeaderHint) -> Result<usize, RingFault> {
+    match hint.buffers {
         n @ 1..=64 => Ok(usize::from(n)),
         n => Err(RingFault::Merged(n)),
     }
@@ -235,7 +235,7 @@ fn buf_id(used: Used) -> BufId {
 /// Counts a frame of invalid length; its buffers return with the burst.
 #[cold]
 fn lose(len: usize, buffers: &[Used], burst: &mut Burst, stats: &mut BurstStats) {
-    stats.drop(if len < SHORTEST { DropReason::TooShort } else { DropReason::TooLong }, 1);
+    stats.drop(if len < MIN_FRAME { DropReason::TooShort } else { DropReason::TooLong }, 1);
     for used in buffers {
         burst.give_back(buf_id(*used));
     }

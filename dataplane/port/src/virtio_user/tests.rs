@@ -19,14 +19,14 @@ fn answer(back: &OwnedFd, code: Code, reply: Reply) {
 }
 
 #[test]
-fn silence_ends_in_a_timeout_that_names_the_request() {
+fn timeout_names_the_request() {
     let (mut front, _back) = pair();
     let error = front.negotiate(Features(0)).unwrap_err();
     assert!(matches!(error, FrontEndError::Timeout("GET_FEATURES")), "{error}");
 }
 
 #[test]
-fn a_back_end_that_goes_is_noticed() {
+fn back_end_disconnect_is_detected() {
     let (mut front, back) = pair();
     assert!(!front.is_closed());
     drop(back);
@@ -36,7 +36,7 @@ fn a_back_end_that_goes_is_noticed() {
 }
 
 #[test]
-fn an_answer_to_another_question_is_refused() {
+fn reply_to_another_request_is_rejected() {
     let (mut front, back) = pair();
     answer(&back, Code::GetQueueNum, Reply::U64(1));
     let error = front.negotiate(Features(0)).unwrap_err();
@@ -47,7 +47,7 @@ fn an_answer_to_another_question_is_refused() {
 }
 
 #[test]
-fn an_answer_that_is_a_request_is_refused() {
+fn request_in_place_of_a_reply_is_rejected() {
     let (mut front, back) = pair();
     rights::send(back.as_fd(), &Request::GetFeatures.encode(false), &[]).unwrap();
     let error = front.negotiate(Features(0)).unwrap_err();
@@ -55,7 +55,7 @@ fn an_answer_that_is_a_request_is_refused() {
 }
 
 #[test]
-fn an_old_back_end_without_protocol_features_is_asked_nothing_more() {
+fn back_end_without_protocol_features_gets_no_further_requests() {
     let (mut front, back) = pair();
     answer(&back, Code::GetFeatures, Reply::U64(Features::VERSION_1 | Features::MRG_RXBUF));
     let agreed = front.negotiate(Features(Features::VERSION_1 | Features::IN_ORDER)).unwrap();
@@ -80,7 +80,7 @@ fn an_old_back_end_without_protocol_features_is_asked_nothing_more() {
 }
 
 #[test]
-fn a_failure_that_is_acknowledged_is_named() {
+fn acknowledged_failure_is_named() {
     let (mut front, back) = pair();
     front.negotiated.protocol = ProtocolFeatures(ProtocolFeatures::REPLY_ACK | ProtocolFeatures::NET_MTU);
     answer(&back, Code::NetSetMtu, Reply::U64(1));
@@ -88,7 +88,7 @@ fn a_failure_that_is_acknowledged_is_named() {
 }
 
 #[test]
-fn half_a_packed_base_is_completed() {
+fn partial_packed_base_is_completed() {
     let (mut front, back) = pair();
     front.negotiated.features = Features(Features::RING_PACKED);
     answer(&back, Code::GetVringBase, Reply::State(VringState { index: 0, num: 0x8012 }));
@@ -97,7 +97,7 @@ fn half_a_packed_base_is_completed() {
 }
 
 #[test]
-fn nobody_listens_and_nobody_comes() {
+fn connect_and_accept_fail_without_a_peer() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     assert!(matches!(FrontEnd::connect(&path, SHORT), Err(FrontEndError::NoBackEnd(..))));

@@ -47,7 +47,7 @@ fn base(state: &QueueState) -> u32 {
 }
 
 #[test]
-fn transmit_rings_continue_at_any_point() {
+fn transmit_rings_resume_at_any_point() {
     for kind in RingKind::ALL {
         let (device, features) = (device(kind), features(kind));
         let (_, ring) = device.pairs().next().unwrap();
@@ -68,7 +68,7 @@ fn transmit_rings_continue_at_any_point() {
 }
 
 #[test]
-fn receive_rings_continue_at_any_point() {
+fn receive_rings_resume_at_any_point() {
     for kind in RingKind::ALL {
         let (device, features) = (device(kind), features(kind));
         let (ring, _) = device.pairs().next().unwrap();
@@ -83,7 +83,7 @@ fn receive_rings_continue_at_any_point() {
 }
 
 #[test]
-fn a_state_that_does_not_fit_is_refused() {
+fn mismatching_state_is_rejected() {
     let (device, packed) = (device(RingKind::Split), device(RingKind::Packed));
     let (receive, transmit) = device.pairs().next().unwrap();
     let (other, _) = packed.pairs().next().unwrap();

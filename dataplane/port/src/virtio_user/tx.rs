@@ -12,7 +12,7 @@ use super::device::QueueSetup;
 use super::links::Links;
 use super::offloads::Headers;
 use crate::burst::layout::{ANY, IN_PLACE, WHOLE};
-use crate::transmit::{Filled, Form, RingTx, Slots, Taken, Told, TxRing};
+use crate::transmit::{Filled, Form, HeaderKind, RingTx, Slots, Taken, TxRing};
 use crate::{BURST, Burst, BurstStats, DriverQueue, PortFault, QueueState, TxQueue, work};
 use mem::GuestMemory;
 use mem::copy::Kernel;
@@ -233,7 +233,7 @@ impl<R: DriverRing> Core<R> {
 
 impl<R: DriverRing> TxRing for Core<R> {
     fn form(&self) -> Form {
-        Form { header_len: self.buffers.header() as usize, told: Told::Device }
+        Form { header_len: self.buffers.header() as usize, kind: HeaderKind::Device }
     }
 
     fn map(&self) -> &Arc<GuestMemory> {
@@ -247,7 +247,7 @@ impl<R: DriverRing> TxRing for Core<R> {
 
     #[inline(always)]
     fn send_plain<K: Kernel>(&mut self, burst: &Burst, indices: &[u8], stats: &mut BurstStats) -> usize {
-        let marked = burst.has_offloads() || self.headers.are_marked();
+        let marked = burst.has_offloads() || self.headers.any_nonzero();
         let run = match (marked, burst.layout()) {
             // Headers are maintained where frames are written to slots.
             (true, _) => return 0,
@@ -347,7 +347,7 @@ mod tests {
     use crate::vhost::message::ProtocolFeatures;
 
     #[test]
-    fn nothing_grows_while_a_worker_hangs_between_its_steps() {
+    fn memory_does_not_grow_while_a_worker_hangs() {
         let options = Options { queue_size: SIZE, ..Options::default() };
         let features = Features(Features::VERSION_1);
         let agreed = Negotiated { features, protocol: ProtocolFeatures(0), queue_pairs: 1, memory_slots: 1 };

@@ -4,9 +4,9 @@ use super::counts::Counts;
 use super::fault_rx::FaultRx;
 use super::fault_tx::FaultTx;
 use super::gather::GatherTx;
-use super::options::{Capture, Faults, Trace, TxCoalesce, Ways, Wrappers};
+use super::options::{Capture, Directions, Faults, Trace, TxCoalesce, Wrappers};
 use super::record::{RecordRx, RecordTx};
-use super::release::{Late, Release};
+use super::release::{DelayedTx, ReleaseRx};
 use crate::eventfd;
 use crate::spool::{CreateError, Format, Spool};
 use crate::{Attach, PortControl, PortFault, PortStatus, QueueId, RxQueue, TxQueue};
@@ -18,11 +18,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Bytes of a packet used by a trace.
-const TRACED: u32 = crate::HEAD as u32;
+const TRACE_BYTES: u32 = crate::HEAD as u32;
 /// Refresh interval of the fault counters.
-const NEWS: Duration = Duration::from_millis(500);
+const STATUS_INTERVAL: Duration = Duration::from_millis(500);
 /// Engine pair number of the queue that sends a pair's delayed packets, `ORed` with the pair. Ports have fewer pairs.
-const RELEASE: u16 = 0x8000;
+const RELEASE_PAIR: u16 = 0x8000;
 
 /// A port cannot be wrapped. It was not changed.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +51,7 @@ pub fn wrap(
 struct Recorder {
     spool: Spool,
     path: PathBuf,
-    ways: Ways,
+    ways: Directions,
     names: [&'static str; 4],
 }
 
@@ -67,7 +67,7 @@ impl Recorder {
     }
 
     fn trace(trace: &Trace, name: &str, doorbell: &Arc<OwnedFd>) -> Result<Self, WrapError> {
-        let spool = Spool::create(&trace.output, Format::Text, name, Some(TRACED), doorbell.clone());
+        let spool = Spool::create(&trace.output, Format::Text, name, Some(TRACE_BYTES), doorbell.clone());
         Ok(Self {
             spool: spool.map_err(|e| WrapError::File("trace", e))?,
             path: trace.output.path.clone(),
@@ -86,7 +86,7 @@ impl Recorder {
 }
 
 /// Fault settings and counters.
-struct Wire {
+struct FaultPath {
     faults: Faults,
     inward: Arc<Counts>,
     outward: Arc<Counts>,
@@ -96,7 +96,7 @@ struct Wire {
 struct Parts {
     capture: Option<Recorder>,
     trace: Option<Recorder>,
-    wire: Option<Wire>,
+    wire: Option<FaultPath>,
     tx_coalesce: Option<TxCoalesce>,
 }
 
@@ -107,7 +107,7 @@ struct Wrapped {
     doorbell: Arc<OwnedFd>,
     /// Epoll set of the doorbell and the inner port's descriptor.
     set: OwnedFd,
-    news: Option<Instant>,
+    next_status: Option<Instant>,
     closed: bool,
 }
 
@@ -120,10 +120,10 @@ impl Wrapped {
         let parts = Parts {
             capture: wrappers.capture.as_ref().map(|c| Recorder::capture(c, name, &doorbell)).transpose()?,
             trace: wrappers.trace.as_ref().map(|t| Recorder::trace(t, name, &doorbell)).transpose()?,
-            wire: wrappers.fault.clone().map(|faults| Wire { faults, inward, outward }),
+            wire: wrappers.fault.clone().map(|faults| FaultPath { faults, inward, outward }),
             tx_coalesce: wrappers.tx_coalesce,
         };
-        let wrapped = Self { inner, parts, doorbell, set, news: None, closed: false };
+        let wrapped = Self { inner, parts, doorbell, set, next_status: None, closed: false };
         wrapped.watch();
         Ok(wrapped)
     }
@@ -160,7 +160,7 @@ impl PortControl for Wrapped {
 
     fn deadline(&self) -> Option<Instant> {
         let spools = self.parts.capture.iter().chain(&self.parts.trace).filter_map(|r| r.spool.deadline());
-        spools.chain(self.inner.deadline()).chain(self.news).min()
+        spools.chain(self.inner.deadline()).chain(self.next_status).min()
     }
 
     fn handle(&mut self, now: Instant, engine: &mut dyn Attach) {
@@ -172,8 +172,8 @@ impl PortControl for Wrapped {
         let epoch = engine.epoch();
         self.recorders().for_each(|recorder| recorder.spool.handle(now, epoch));
         let counts = self.parts.wire.is_some();
-        if counts && self.news.is_none_or(|at| at <= now) {
-            self.news = Some(now + NEWS);
+        if counts && self.next_status.is_none_or(|at| at <= now) {
+            self.next_status = Some(now + STATUS_INTERVAL);
         }
     }
 
@@ -185,7 +185,7 @@ impl PortControl for Wrapped {
         self.with(engine, |inner, engine| inner.close(engine));
         let epoch = engine.epoch();
         self.recorders().for_each(|recorder| recorder.spool.close(epoch));
-        (self.closed, self.news) = (true, None);
+        (self.closed, self.next_status) = (true, None);
     }
 
     fn status(&self) -> PortStatus {
@@ -236,14 +236,14 @@ impl Attach for Wrapping<'_> {
         if let Some((queue, release)) = self.note(wrapped) {
             self.engine.start_tx(pair, queue);
             if let Some(release) = release {
-                self.engine.start_rx(RELEASE | pair, release);
+                self.engine.start_rx(RELEASE_PAIR | pair, release);
             }
         }
     }
 
     fn stop_tx(&mut self, pair: u16) -> Option<Box<dyn TxQueue>> {
         // The release queue sends to the same ring, so it is stopped first; its delayed packets are dropped.
-        drop(self.engine.stop_rx(RELEASE | pair));
+        drop(self.engine.stop_rx(RELEASE_PAIR | pair));
         self.engine.stop_tx(pair)
     }
 
@@ -262,7 +262,7 @@ impl Attach for Wrapping<'_> {
     /// The release queue of a pair sends to the pair's transmit queue.
     fn faulty_queue(&self) -> Option<QueueId> {
         self.engine.faulty_queue().map(|queue| match queue {
-            QueueId::Rx(pair) if pair & RELEASE != 0 => QueueId::Tx(pair & !RELEASE),
+            QueueId::Rx(pair) if pair & RELEASE_PAIR != 0 => QueueId::Tx(pair & !RELEASE_PAIR),
             queue => queue,
         })
     }
@@ -298,8 +298,8 @@ impl Parts {
             queue = Box::new(GatherTx::<K>::new(queue, tx_coalesce)?);
         }
         if let Some(wire) = self.wire.as_ref().filter(|wire| wire.faults.ways.has_out()) {
-            let (late, counts) = (Arc::new(Late::new(wire.faults.hold)?), wire.outward.clone());
-            release = Some(Box::new(Release::<K>::new(late.clone(), queue.fork(), counts.clone())));
+            let (late, counts) = (Arc::new(DelayedTx::new(wire.faults.hold)?), wire.outward.clone());
+            release = Some(Box::new(ReleaseRx::<K>::new(late.clone(), queue.fork(), counts.clone())));
             queue = Box::new(FaultTx::<K>::new(queue, &wire.faults, pair, late, counts)?);
         }
         if let Some(trace) = self.trace.as_ref().filter(|trace| trace.ways.has_out()) {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Fault event of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Happened {
+pub(super) enum FaultEvent {
     Dropped,
     Duplicated,
     Reordered,
@@ -52,7 +52,7 @@ impl Counts {
         Self { names: &OUT, counts: Default::default() }
     }
 
-    pub(super) fn add(&self, what: Happened, n: u64) {
+    pub(super) fn add(&self, what: FaultEvent, n: u64) {
         if n > 0 {
             self.counts[what as usize].fetch_add(n, Ordering::Relaxed);
         }

@@ -1,12 +1,12 @@
 //! Fault injection on receive.
 //!
 //! The fault generator decides per packet of the inner queue. Lost packets are removed and counted as drops of this
-//! port. A packet is copied into the hold if it is delayed, reordered or duplicated, or if a bit outside its private
-//! head is flipped; it is then delivered in a separate burst, which counts it as received. Bursts of due packets
-//! alternate with bursts of the inner queue.
+//! port. A packet is copied into the delay queue if it is delayed, reordered or duplicated, or if a bit outside its
+//! private head is flipped; it is then delivered in a separate burst, which counts it as received. Bursts of due
+//! packets alternate with bursts of the inner queue.
 
-use super::counts::{Counts, Happened};
-use super::hold::{Hold, turn};
+use super::counts::{Counts, FaultEvent};
+use super::delay_queue::{DelayQueue, turn};
 use super::options::Faults;
 use super::rng::{FaultRng, Verdict};
 use crate::timer::Timer;
@@ -23,18 +23,18 @@ use std::sync::Arc;
 enum Filled {
     /// The inner queue.
     Inner,
-    /// The hold, with this number of packets.
-    Hold(usize),
+    /// The delay queue, with this number of packets.
+    Queue(usize),
 }
 
 /// A receive queue with fault injection.
 pub(super) struct FaultRx<K> {
     inner: Box<dyn RxQueue>,
     rng: FaultRng,
-    hold: Hold,
+    delayed: DelayQueue,
     counts: Arc<Counts>,
     filled: VecDeque<Filled>,
-    /// Whether the last burst came from the hold.
+    /// Whether the last burst came from the delay queue.
     was_held: bool,
     now: u64,
     timer: Timer,
@@ -56,7 +56,7 @@ impl<K: Kernel> FaultRx<K> {
         Ok(Self {
             inner,
             rng: FaultRng::new(faults, u64::from(pair) << 1),
-            hold: Hold::new(faults.hold)?,
+            delayed: DelayQueue::new(faults.hold)?,
             counts,
             filled: VecDeque::with_capacity(8),
             was_held: false,
@@ -68,10 +68,10 @@ impl<K: Kernel> FaultRx<K> {
     }
 
     fn release(&mut self, burst: &mut Burst, stats: &mut BurstStats) {
-        let (packets, bytes) = self.hold.release(self.now, burst);
+        let (packets, bytes) = self.delayed.release(self.now, burst);
         stats.packets += packets as u64;
         stats.bytes += bytes;
-        self.filled.push_back(Filled::Hold(packets));
+        self.filled.push_back(Filled::Queue(packets));
     }
 
     /// Applies faults to the packets of the inner queue.
@@ -82,7 +82,7 @@ impl<K: Kernel> FaultRx<K> {
             let verdict = self.rng.roll();
             if verdict.drop {
                 stats.drop(DropReason::Injected, 1);
-                self.counts.add(Happened::Dropped, 1);
+                self.counts.add(FaultEvent::Dropped, 1);
                 return false;
             }
             let held = self.keep(&verdict, i, &mut behind, burst);
@@ -94,12 +94,12 @@ impl<K: Kernel> FaultRx<K> {
             !held
         });
         if !burst.is_empty() {
-            self.hold.passed(self.now);
+            self.delayed.passed(self.now);
         }
     }
 
-    /// Applies the verdict to packet `i`, which is not lost. Returns whether it went into the hold. If a held packet is
-    /// already due, the packets `behind` it are held too, to keep the order.
+    /// Applies the verdict to packet `i`, which is not lost. Returns whether it went into the delay queue. If a held
+    /// packet is already due, the packets `behind` it are held too, to keep the order.
     fn keep(&mut self, verdict: &Verdict, i: usize, behind: &mut bool, burst: &mut Burst) -> bool {
         let (now, len, frame) = (self.now, burst.frame_len(i), burst.frame(i));
         let flip = verdict.corrupt.map(|bit| bit % (len as u64 * 8));
@@ -108,13 +108,13 @@ impl<K: Kernel> FaultRx<K> {
         let wanted = verdict.is_kept() || flip != in_head || *behind;
         let kept = match (wanted, verdict.reorder) {
             (false, _) => false,
-            (true, false) => self.hold.put::<K>(due, &frame, len, flip),
-            (true, true) => self.hold.put_behind::<K>(now, &frame, len, flip),
+            (true, false) => self.delayed.put::<K>(due, &frame, len, flip),
+            (true, true) => self.delayed.put_behind::<K>(now, &frame, len, flip),
         };
         *behind |= kept && due <= now && !verdict.reorder;
         if verdict.duplicate {
-            let twice = self.hold.put::<K>(due, &frame, len, None);
-            self.counts.add(if twice { Happened::Duplicated } else { Happened::HoldFull }, 1);
+            let twice = self.delayed.put::<K>(due, &frame, len, None);
+            self.counts.add(if twice { FaultEvent::Duplicated } else { FaultEvent::HoldFull }, 1);
         }
         if let (false, Some(bit)) = (kept, in_head) {
             turn(burst.head_mut(i), bit);
@@ -124,10 +124,10 @@ impl<K: Kernel> FaultRx<K> {
     }
 
     fn count(&self, verdict: &Verdict, can_turn: bool, wanted: bool, kept: bool) {
-        self.counts.add(Happened::Corrupted, u64::from(can_turn && verdict.corrupt.is_some()));
-        self.counts.add(Happened::HoldFull, u64::from(wanted && !kept));
-        self.counts.add(Happened::Reordered, u64::from(kept && verdict.reorder));
-        self.counts.add(Happened::Delayed, u64::from(kept && verdict.delay > 0 && !verdict.reorder));
+        self.counts.add(FaultEvent::Corrupted, u64::from(can_turn && verdict.corrupt.is_some()));
+        self.counts.add(FaultEvent::HoldFull, u64::from(wanted && !kept));
+        self.counts.add(FaultEvent::Reordered, u64::from(kept && verdict.reorder));
+        self.counts.add(FaultEvent::Delayed, u64::from(kept && verdict.delay > 0 && !verdict.reorder));
     }
 }
 
@@ -147,7 +147,7 @@ impl<K: Kernel> RxQueue for FaultRx<K> {
 
     fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
         self.now = burst.now().0;
-        let is_due = self.hold.next().is_some_and(|due| due <= self.now);
+        let is_due = self.delayed.next().is_some_and(|due| due <= self.now);
         self.was_held = is_due && !self.was_held;
         if self.was_held {
             self.release(burst, stats);
@@ -163,7 +163,7 @@ impl<K: Kernel> RxQueue for FaultRx<K> {
 
     fn complete(&mut self, buffers: &[BufId]) {
         match self.filled.pop_front() {
-            Some(Filled::Hold(packets)) => self.hold.give_back(packets),
+            Some(Filled::Queue(packets)) => self.delayed.give_back(packets),
             Some(Filled::Inner) | None => self.inner.complete(buffers),
         }
     }
@@ -173,7 +173,7 @@ impl<K: Kernel> RxQueue for FaultRx<K> {
     }
 
     fn enable_notification(&mut self) -> Result<bool, PortFault> {
-        if let Some(due) = self.hold.next() {
+        if let Some(due) = self.delayed.next() {
             if due <= self.now {
                 return Ok(true);
             }

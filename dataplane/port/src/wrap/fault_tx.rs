@@ -1,13 +1,13 @@
 //! Fault injection on transmit.
 //!
-//! The fault generator decides per packet. Lost packets count as drops of this port. Delayed packets go into a hold
-//! shared by all handles of a queue and count as sent; a `release` queue sends them when due. A packet with a flipped
-//! bit is sent in a separate burst, in its place.
+//! The fault generator decides per packet. Lost packets count as drops of this port. Delayed packets go into a delay
+//! queue shared by all handles of a queue and count as sent; a `release` queue sends them when due. A packet with a
+//! flipped bit is sent in a separate burst, in its place.
 
-use super::counts::{Counts, Happened};
-use super::hold::Hold;
+use super::counts::{Counts, FaultEvent};
+use super::delay_queue::DelayQueue;
 use super::options::Faults;
-use super::release::Late;
+use super::release::DelayedTx;
 use super::rng::{FaultRng, Verdict};
 use crate::{Burst, BurstStats, Capabilities, DropReason, Flush, Now, PortFault, QueueState, TxQueue};
 use mem::copy::Kernel;
@@ -21,10 +21,10 @@ pub(super) struct FaultTx<K> {
     rng: FaultRng,
     /// Verdict of a packet that found the queue full; applied to the next packet.
     said: Option<Verdict>,
-    late: Arc<Late>,
+    late: Arc<DelayedTx>,
     counts: Arc<Counts>,
     /// Buffer for a packet with a flipped bit, and its burst.
-    own: Hold,
+    own: DelayQueue,
     burst: Box<Burst>,
     /// Number of this handle, and number of its forks.
     number: u64,
@@ -37,7 +37,7 @@ impl<K: Kernel> FaultTx<K> {
         inner: Box<dyn TxQueue>,
         faults: &Faults,
         pair: u16,
-        late: Arc<Late>,
+        late: Arc<DelayedTx>,
         counts: Arc<Counts>,
     ) -> Result<Self, PortFault> {
         let number = u64::from(pair) << 1 | 1;
@@ -48,7 +48,7 @@ impl<K: Kernel> FaultTx<K> {
         inner: Box<dyn TxQueue>,
         faults: &Faults,
         number: u64,
-        late: Arc<Late>,
+        late: Arc<DelayedTx>,
         counts: Arc<Counts>,
     ) -> Result<Self, PortFault> {
         Ok(Self {
@@ -58,7 +58,7 @@ impl<K: Kernel> FaultTx<K> {
             said: None,
             late,
             counts,
-            own: Hold::new(1)?,
+            own: DelayQueue::new(1)?,
             burst: Box::new(Burst::new()),
             number,
             forks: 0,
@@ -71,7 +71,7 @@ impl<K: Kernel> FaultTx<K> {
         let verdict = self.said.take().unwrap_or_else(|| self.rng.roll());
         if verdict.drop {
             stats.drop(DropReason::Injected, 1);
-            self.counts.add(Happened::Dropped, 1);
+            self.counts.add(FaultEvent::Dropped, 1);
             return Ok(true);
         }
         if verdict.is_kept() && self.keep(&verdict, burst, pick) {
@@ -85,12 +85,12 @@ impl<K: Kernel> FaultTx<K> {
         }
         if verdict.duplicate {
             let twice = self.late.put::<K>(burst, pick, 0, None);
-            self.counts.add(if twice { Happened::Duplicated } else { Happened::HoldFull }, 1);
+            self.counts.add(if twice { FaultEvent::Duplicated } else { FaultEvent::HoldFull }, 1);
         }
         Ok(true)
     }
 
-    /// Puts the packet into the hold, and its duplicate as well. Returns whether there was space.
+    /// Puts the packet into the delay queue, and its duplicate as well. Returns whether there was space.
     fn keep(&mut self, verdict: &Verdict, burst: &Burst, pick: u8) -> bool {
         let Verdict { reorder, corrupt, delay, duplicate, .. } = *verdict;
         let kept = if reorder {
@@ -99,14 +99,14 @@ impl<K: Kernel> FaultTx<K> {
             self.late.put::<K>(burst, pick, delay, corrupt)
         };
         if !kept {
-            self.counts.add(Happened::HoldFull, 1);
+            self.counts.add(FaultEvent::HoldFull, 1);
             return false;
         }
-        self.counts.add(if reorder { Happened::Reordered } else { Happened::Delayed }, 1);
-        self.counts.add(Happened::Corrupted, u64::from(corrupt.is_some()));
+        self.counts.add(if reorder { FaultEvent::Reordered } else { FaultEvent::Delayed }, 1);
+        self.counts.add(FaultEvent::Corrupted, u64::from(corrupt.is_some()));
         if duplicate {
             let twice = self.late.put::<K>(burst, pick, delay, None);
-            self.counts.add(if twice { Happened::Duplicated } else { Happened::HoldFull }, 1);
+            self.counts.add(if twice { FaultEvent::Duplicated } else { FaultEvent::HoldFull }, 1);
         }
         true
     }
@@ -138,7 +138,7 @@ impl<K: Kernel> FaultTx<K> {
     ) -> Result<usize, PortFault> {
         let (now, len) = (burst.now(), burst.frame_len(pick.into()));
         if !self.own.put::<K>(0, &burst.frame(pick.into()), len, Some(bit)) {
-            self.counts.add(Happened::HoldFull, 1);
+            self.counts.add(FaultEvent::HoldFull, 1);
             return self.inner.tx(burst, &[pick], stats);
         }
         self.burst.begin(0);
@@ -147,7 +147,7 @@ impl<K: Kernel> FaultTx<K> {
         self.burst.load_heads::<K>();
         let done = self.inner.tx(&self.burst, &[0], stats);
         self.own.give_back(packets);
-        self.counts.add(Happened::Corrupted, u64::from(matches!(done, Ok(1))));
+        self.counts.add(FaultEvent::Corrupted, u64::from(matches!(done, Ok(1))));
         done
     }
 }

@@ -9,7 +9,7 @@
 
 use super::options::TxCoalesce;
 use crate::arena::Arena;
-use crate::spool::MOST;
+use crate::spool::MAX_PACKET;
 use crate::{
     BURST, Burst, BurstStats, Capabilities, DropReason, Flush, Now, Offload, PLACES, PortFault, QueueState,
     TxQueue,
@@ -55,14 +55,14 @@ impl<K: Kernel> GatherTx<K> {
     pub(super) fn new(inner: Box<dyn TxQueue>, tx_coalesce: TxCoalesce) -> Result<Self, PortFault> {
         let packets = usize::from(tx_coalesce.packets);
         // Sized so that two packets of maximum length fit.
-        let arena = Arena::new(1, (packets * EACH).max(2 * MOST.next_multiple_of(LINE)))?;
+        let arena = Arena::new(1, (packets * EACH).max(2 * MAX_PACKET.next_multiple_of(LINE)))?;
         Ok(Self {
             inner,
             tx_coalesce,
             arena,
             kept: VecDeque::with_capacity(packets),
             next: 0,
-            staging: vec![0; MOST].into(),
+            staging: vec![0; MAX_PACKET].into(),
             burst: Box::new(Burst::new()),
             kernel: PhantomData,
         })

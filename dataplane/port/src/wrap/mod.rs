@@ -9,15 +9,16 @@
 //! their reasons.
 //!
 //! `gather` is the coalescing buffer. `record` logs the packets of queues for captures and traces; `crate::spool`
-//! writes the files. `rng` generates faults, `hold` stores delayed packets, `fault_rx`, `fault_tx` and `release` are
-//! queues with faults. A wrapper may slow down packets of its own port; it must not drop packets except as configured.
+//! writes the files. `rng` generates faults, `delay_queue` stores delayed packets, `fault_rx`, `fault_tx` and `release`
+//! are queues with faults. A wrapper may slow down packets of its own port; it must not drop packets except as
+//! configured.
 
 mod control;
 mod counts;
+mod delay_queue;
 mod fault_rx;
 mod fault_tx;
 mod gather;
-mod hold;
 mod options;
 mod record;
 mod release;
@@ -26,4 +27,4 @@ mod rng;
 mod tests;
 
 pub use control::{WrapError, wrap};
-pub use options::{Capture, Faults, Trace, TxCoalesce, Ways, Wrappers};
+pub use options::{Capture, Directions, Faults, Trace, TxCoalesce, Wrappers};

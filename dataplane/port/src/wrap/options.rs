@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Packet directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Ways {
+pub enum Directions {
     /// Both directions.
     #[default]
     Both,
@@ -15,13 +15,13 @@ pub enum Ways {
     Out,
 }
 
-impl Ways {
+impl Directions {
     pub(super) fn has_in(self) -> bool {
-        self != Ways::Out
+        self != Directions::Out
     }
 
     pub(super) fn has_out(self) -> bool {
-        self != Ways::In
+        self != Directions::In
     }
 }
 
@@ -33,7 +33,7 @@ pub struct Capture {
     /// Maximum number of bytes kept per packet; `None`: all.
     pub snap: Option<u32>,
     /// Directions.
-    pub ways: Ways,
+    pub ways: Directions,
 }
 
 /// Packet trace with outcomes, as lines of text.
@@ -42,7 +42,7 @@ pub struct Trace {
     /// Output file.
     pub output: Output,
     /// Directions.
-    pub ways: Ways,
+    pub ways: Directions,
 }
 
 /// Fault injection: probabilities from 0 to 1 per packet.
@@ -63,7 +63,7 @@ pub struct Faults {
     /// Maximum number of delayed packets per queue; others pass undelayed.
     pub hold: u32,
     /// Directions.
-    pub ways: Ways,
+    pub ways: Directions,
 }
 
 impl Default for Faults {
@@ -76,7 +76,7 @@ impl Default for Faults {
             corrupt: 0.0,
             delay: (Duration::ZERO, Duration::ZERO),
             hold: 1024,
-            ways: Ways::Both,
+            ways: Directions::Both,
         }
     }
 }

@@ -43,9 +43,9 @@ impl<K: Kernel> RxQueue for RecordRx<K> {
             burst.load_heads::<K>();
             for i in 0..burst.len() {
                 let record = record(burst, i, Direction::In, Fate::Moved);
-                self.feed.offer::<K>(&record, &burst.frame(i));
+                self.feed.put_or_count::<K>(&record, &burst.frame(i));
             }
-            self.feed.tell();
+            self.feed.notify();
         }
         taken
     }
@@ -101,7 +101,7 @@ impl<K: Kernel> RecordTx<K> {
 
     fn record(&mut self, burst: &Burst, pick: u8, fate: Fate) {
         let i = usize::from(pick);
-        self.feed.offer::<K>(&record(burst, i, Direction::Out, fate), &burst.frame(i));
+        self.feed.put_or_count::<K>(&record(burst, i, Direction::Out, fate), &burst.frame(i));
     }
 
     /// Records that `rest` found the queue full, once, even if retried.
@@ -143,7 +143,7 @@ fn fate(before: &BurstStats, after: &BurstStats) -> Fate {
 impl<K: Kernel> TxQueue for RecordTx<K> {
     fn tx(&mut self, burst: &Burst, indices: &[u8], stats: &mut BurstStats) -> Result<usize, PortFault> {
         let sent = self.send(burst, indices, stats);
-        self.feed.tell();
+        self.feed.notify();
         sent
     }
 

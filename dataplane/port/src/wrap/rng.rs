@@ -69,7 +69,7 @@ impl FaultRng {
 }
 
 impl Verdict {
-    /// Whether the packet goes into the hold, to be delivered later.
+    /// Whether the packet goes into the delay queue, to be delivered later.
     pub(super) fn is_kept(&self) -> bool {
         self.delay > 0 || self.reorder
     }
@@ -82,7 +82,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn equal_seeds_have_equal_faults_and_other_queues_others() {
+    fn equal_seeds_give_equal_faults_per_queue() {
         let faults = Faults { drop: 0.5, corrupt: 0.5, ..Faults::default() };
         let rolls = |faults: &Faults, queue| {
             let mut rng = FaultRng::new(faults, queue);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn never_and_always_are_exact() {
+    fn probabilities_zero_and_one_are_exact() {
         let always = Faults { drop: 1.0, duplicate: 1.0, reorder: 1.0, corrupt: 1.0, ..Faults::default() };
         let (mut all, mut none) = (FaultRng::new(&always, 0), FaultRng::new(&Faults::default(), 0));
         for _ in 0..10_000 {
@@ -113,7 +113,7 @@ mod tests {
         /// The count of n packets with probability p must be within six standard deviations of n p, which fails for one
         /// seed in five hundred million.
         #[test]
-        fn faults_are_as_often_as_asked(seed: u64, chance in 0.0_f64..=1.0, least in 0_u64..1_000, more in 0_u64..1_000) {
+        fn fault_rate_matches_its_probability(seed: u64, chance in 0.0_f64..=1.0, least in 0_u64..1_000, more in 0_u64..1_000) {
             let n = 5_000_u32;
             let delay = (Duration::from_nanos(least), Duration::from_nanos(least + more));
             let mut rng = FaultRng::new(&Faults { seed, drop: chance, delay, ..Faults::default() }, 0);

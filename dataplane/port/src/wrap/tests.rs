@@ -1,7 +1,7 @@
 use super::*;
 use crate::memif;
 use crate::patch::{Exchange, Patch};
-use crate::pcap::{Options, Output, Pace, Pcap, Playing, Recording, Repeat};
+use crate::pcap::{Options, Output, Pace, Pcap, Playback, Recording, Repeat};
 use crate::vhost_user::fake::FakeEngine;
 use crate::{Burst, BurstStats, DropReason, Now, PortControl, RxQueue, TxQueue};
 use mem::copy::Portable;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Engine pair number of the release queue.
-const RELEASE: u16 = 0x8000;
+const RELEASE_PAIR: u16 = 0x8000;
 const MS: u64 = 1_000_000;
 
 /// A wrapped pcap port, with the queues that the engine would hold.
@@ -55,8 +55,8 @@ impl Bench {
     /// A port that plays `frames` at full speed, and writes sent packets.
     fn new(frames: &[Vec<u8>], wrappers: impl FnOnce(&Path) -> Wrappers) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let playing = Playing::new(file(&dir.path().join("in.pcap"), frames));
-        let read = Some(Playing { pace: Pace::Fast, repeat: Repeat::Times(1), ..playing });
+        let playing = Playback::new(file(&dir.path().join("in.pcap"), frames));
+        let read = Some(Playback { pace: Pace::Fast, repeat: Repeat::Times(1), ..playing });
         let write = Some(Output::new(dir.path().join("out.pcapng")));
         let inner = Pcap::new(Options { name: "files".into(), read, write }).unwrap();
         let wrappers = wrappers(dir.path());
@@ -85,7 +85,7 @@ impl Bench {
     }
 
     fn release(&mut self) -> &mut dyn RxQueue {
-        self.engine.rx.get_mut(&RELEASE).unwrap().as_mut()
+        self.engine.rx.get_mut(&RELEASE_PAIR).unwrap().as_mut()
     }
 
     /// Frames received by one poll at `now`; completes the burst before the last one.
@@ -130,8 +130,8 @@ impl Bench {
     fn send(&mut self, now: u64, frames: &[Vec<u8>]) {
         for (round, some) in (0..).zip(frames.chunks(crate::BURST)) {
             let dir = tempfile::tempdir().unwrap();
-            let playing = Playing::new(file(&dir.path().join("x"), some));
-            let read = Some(Playing { pace: Pace::Fast, ..playing });
+            let playing = Playback::new(file(&dir.path().join("x"), some));
+            let read = Some(Playback { pace: Pace::Fast, ..playing });
             let mut source = Pcap::new(Options { read, ..Options::default() }).unwrap();
             let mut engine = FakeEngine::default();
             source.handle(Instant::now(), &mut engine);
@@ -235,7 +235,7 @@ fn is_readable(queue: &dyn RxQueue, seconds: i64) -> bool {
 }
 
 #[test]
-fn a_port_without_wrappers_is_given_back_as_it_is() {
+fn port_without_wrappers_is_unchanged() {
     let inner: Box<dyn PortControl> = Box::new(Pcap::new(Options::default()).unwrap());
     let before: *const dyn PortControl = &raw const *inner;
     let after = wrap(inner, "red", &Wrappers::default()).unwrap();
@@ -243,8 +243,8 @@ fn a_port_without_wrappers_is_given_back_as_it_is() {
 }
 
 #[test]
-fn a_capture_holds_what_entered_and_left_with_direction_and_length() {
-    for (ways, snap) in [(Ways::Both, None), (Ways::In, Some(20)), (Ways::Out, Some(200))] {
+fn capture_has_packets_of_both_directions() {
+    for (ways, snap) in [(Directions::Both, None), (Directions::In, Some(20)), (Directions::Out, Some(200))] {
         let capture = |dir: &Path| Capture { output: Output::new(dir.join("c.pcapng")), snap, ways };
         let mut bench = Bench::new(&frames(70, 300), |dir| Wrappers {
             capture: Some(capture(dir)),
@@ -255,10 +255,10 @@ fn a_capture_holds_what_entered_and_left_with_direction_and_length() {
         bench.send(9 * MS, &frames(3, 60));
         bench.close();
         assert_eq!(bench.outside(), frames(3, 60));
-        let expected = came.iter().map(|f| (1, f)).filter(|_| ways != Ways::Out);
+        let expected = came.iter().map(|f| (1, f)).filter(|_| ways != Directions::Out);
         let left = frames(3, 60);
         let expected: Vec<_> =
-            expected.chain(left.iter().map(|f| (2, f)).filter(|_| ways != Ways::In)).collect();
+            expected.chain(left.iter().map(|f| (2, f)).filter(|_| ways != Directions::In)).collect();
         let captured = packets(&bench.path("c.pcapng"));
         assert_eq!(captured.len(), expected.len());
         for (packet, (flags, frame)) in captured.iter().zip(expected) {
@@ -275,10 +275,10 @@ fn a_capture_holds_what_entered_and_left_with_direction_and_length() {
 }
 
 #[test]
-fn a_capture_that_cannot_keep_pace_counts_what_it_misses_and_no_packet_is_lost() {
+fn slow_capture_counts_missed_packets_without_loss() {
     let many = frames(100, 65_550);
     let mut bench = Bench::new(&many, |dir| Wrappers {
-        capture: Some(Capture { output: Output::new(dir.join("c")), snap: None, ways: Ways::Both }),
+        capture: Some(Capture { output: Output::new(dir.join("c")), snap: None, ways: Directions::Both }),
         ..Wrappers::default()
     });
     assert_eq!(bench.drain(1).len(), 100);
@@ -288,11 +288,11 @@ fn a_capture_that_cannot_keep_pace_counts_what_it_misses_and_no_packet_is_lost()
 }
 
 #[test]
-fn only_what_was_sent_is_captured_and_a_trace_says_why_the_rest_was_not() {
-    let faults = Faults { drop: 0.5, ways: Ways::Out, ..Faults::default() };
+fn capture_has_sent_packets_and_trace_has_drop_reasons() {
+    let faults = Faults { drop: 0.5, ways: Directions::Out, ..Faults::default() };
     let mut bench = Bench::new(&frames(1, 60), |dir| Wrappers {
-        capture: Some(Capture { output: Output::new(dir.join("c")), snap: None, ways: Ways::Out }),
-        trace: Some(Trace { output: Output::new(dir.join("t")), ways: Ways::Both }),
+        capture: Some(Capture { output: Output::new(dir.join("c")), snap: None, ways: Directions::Out }),
+        trace: Some(Trace { output: Output::new(dir.join("t")), ways: Directions::Both }),
         fault: Some(faults),
         ..Wrappers::default()
     });
@@ -310,10 +310,10 @@ fn only_what_was_sent_is_captured_and_a_trace_says_why_the_rest_was_not() {
 }
 
 #[test]
-fn a_file_that_is_there_stops_the_wrapping_before_anything_is_changed() {
+fn existing_file_fails_the_wrapping_without_effect() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("c"), "dear").unwrap();
-    let capture = Capture { output: Output::new(dir.path().join("c")), snap: None, ways: Ways::Both };
+    let capture = Capture { output: Output::new(dir.path().join("c")), snap: None, ways: Directions::Both };
     let inner = Box::new(Pcap::new(Options::default()).unwrap());
     let wrapped = wrap(inner, "red", &Wrappers { capture: Some(capture), ..Wrappers::default() });
     let error = wrapped.err().unwrap().to_string();
@@ -321,7 +321,7 @@ fn a_file_that_is_there_stops_the_wrapping_before_anything_is_changed() {
 }
 
 #[test]
-fn a_turned_bit_is_one_bit_of_a_copy_and_the_order_stays() {
+fn corruption_flips_one_bit_of_a_copy_in_order() {
     for len in [60, 1514] {
         let original = frames(200, len);
         let mut bench = Bench::faulty(&original, Faults { corrupt: 0.3, ..Faults::default() });
@@ -341,7 +341,7 @@ fn a_turned_bit_is_one_bit_of_a_copy_and_the_order_stays() {
 }
 
 #[test]
-fn late_packets_come_when_they_are_due_and_wake_a_sleeper() {
+fn delayed_packets_arrive_when_due_and_wake_the_worker() {
     let delay = (Duration::from_millis(2), Duration::from_millis(2));
     let original = frames(100, 700);
     let mut bench = Bench::faulty(&original, Faults { delay, ..Faults::default() });
@@ -367,7 +367,7 @@ fn late_packets_come_when_they_are_due_and_wake_a_sleeper() {
 }
 
 #[test]
-fn a_sleeper_is_woken_for_what_becomes_late_while_it_sleeps() {
+fn sleeping_worker_wakes_for_packets_delayed_meanwhile() {
     let delay = (Duration::from_millis(1), Duration::from_millis(1));
     let mut bench = Bench::faulty(&frames(1, 60), Faults { delay, ..Faults::default() });
     bench.let_go(MS);
@@ -378,7 +378,7 @@ fn a_sleeper_is_woken_for_what_becomes_late_while_it_sleeps() {
 }
 
 #[test]
-fn a_packet_that_comes_behind_a_later_one_comes_though_there_is_none() {
+fn reordered_packet_arrives_without_a_later_one() {
     let mut bench = Bench::faulty(&frames(1, 60), Faults { reorder: 1.0, ..Faults::default() });
     assert!(bench.drain(MS).is_empty());
     assert_eq!(bench.drain(101 * MS), frames(1, 60));
@@ -389,7 +389,7 @@ fn a_packet_that_comes_behind_a_later_one_comes_though_there_is_none() {
 }
 
 #[test]
-fn reordered_packets_come_behind_later_ones() {
+fn reordered_packets_arrive_after_later_ones() {
     let mut bench = Bench::faulty(&frames(300, 60), Faults { reorder: 0.1, ..Faults::default() });
     let came: Vec<_> = bench.drain(MS).iter().map(|bytes| number(bytes)).collect();
     let late = came.iter().enumerate().filter(|(at, n)| came[..*at].iter().any(|before| before > n)).count();
@@ -398,7 +398,7 @@ fn reordered_packets_come_behind_later_ones() {
 }
 
 #[test]
-fn a_full_hold_lets_packets_pass_and_says_so() {
+fn full_delay_queue_passes_packets_and_counts() {
     let delay = (Duration::from_millis(1), Duration::from_millis(1));
     let faults = Faults { delay, duplicate: 1.0, hold: 3, ..Faults::default() };
     let mut bench = Bench::faulty(&frames(20, 60), faults);
@@ -448,7 +448,7 @@ proptest! {
         const N: usize = 1_000;
         let [drop, duplicate, reorder, corrupt] = chances;
         let delay = (Duration::from_micros(delay.0), Duration::from_micros(delay.0 + delay.1));
-        let faults = Faults { seed, drop, duplicate, reorder, corrupt, delay, hold, ways: Ways::Both };
+        let faults = Faults { seed, drop, duplicate, reorder, corrupt, delay, hold, ways: Directions::Both };
         let mut bench = Bench::faulty(&frames(N, len), faults);
         let mut came = Vec::new();
         for now in 0..300 {
@@ -496,10 +496,10 @@ fn fill(tx: &mut dyn TxQueue) -> usize {
 }
 
 #[test]
-fn a_wrapper_has_the_room_of_the_port_behind_it() {
+fn wrapper_reports_the_space_of_its_port() {
     let dir = tempfile::tempdir().unwrap();
     let output = Output::new(dir.path().join("trace.pcapng"));
-    let trace = Some(Trace { output, ways: Ways::Both });
+    let trace = Some(Trace { output, ways: Directions::Both });
     let tx_coalesce = Some(TxCoalesce { packets: 32, within: None });
     let all = [
         (128, Wrappers { fault: Some(Faults::default()), ..Wrappers::default() }),

@@ -14,7 +14,7 @@ fn options() -> Options {
 }
 
 #[test]
-fn a_guest_connects_runs_stops_and_runs_again() {
+fn guest_connects_stops_and_restarts() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let switch = Switch::listen(&path, options());
@@ -46,7 +46,7 @@ fn a_guest_connects_runs_stops_and_runs_again() {
 }
 
 #[test]
-fn rings_are_disabled_and_enabled_and_change_their_descriptors_while_running() {
+fn running_rings_can_be_disabled_enabled_and_get_new_eventfds() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let switch = Switch::listen(&path, options());
@@ -69,7 +69,7 @@ fn rings_are_disabled_and_enabled_and_change_their_descriptors_while_running() {
 }
 
 #[test]
-fn memory_comes_and_goes_while_rings_run() {
+fn memory_is_added_and_removed_while_rings_run() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let switch = Switch::listen(&path, options());
@@ -103,7 +103,7 @@ fn memory_comes_and_goes_while_rings_run() {
 }
 
 #[test]
-fn a_guest_that_listens_outlives_its_switch() {
+fn listening_guest_survives_a_switch_restart() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let listener = FrontEndListener::bind(&path).unwrap();
@@ -122,7 +122,7 @@ fn a_guest_that_listens_outlives_its_switch() {
 }
 
 #[test]
-fn a_switch_that_connects_comes_back_after_the_guest_does() {
+fn connecting_switch_reconnects_to_a_restarted_guest() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let switch = Switch::connect(&path, options());
@@ -135,7 +135,7 @@ fn a_switch_that_connects_comes_back_after_the_guest_does() {
 }
 
 #[test]
-fn the_queues_of_the_fast_path_start_and_stop_where_they_are_told() {
+fn queues_start_and_stop_at_the_requested_base() {
     for packed in [false, true] {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");

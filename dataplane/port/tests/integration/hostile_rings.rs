@@ -11,7 +11,7 @@ const MODERN: u64 = Features::VERSION_1;
 const MERGEABLE: u64 = Features::VERSION_1 | Features::MRG_RXBUF;
 
 #[test]
-fn every_length_is_carried_or_counted_and_its_buffer_returned() {
+fn every_length_is_forwarded_or_counted_and_its_buffer_returned() {
     let lengths = [0, 1, 9, 10, 11, 12, 13, 21, 22, 24, 25, 26, 76, 65_562, 65_563, 0x2_0000];
     for packed in KINDS {
         for features in [0, MODERN] {
@@ -137,7 +137,7 @@ fn frames_in_any_layout_arrive_whole() {
 }
 
 #[test]
-fn frames_leave_into_any_layout() {
+fn frames_are_written_into_any_layout() {
     for packed in KINDS {
         for features in [0, MODERN, MERGEABLE] {
             for (indirect, n) in [false, true].into_iter().flat_map(|i| (0..7).map(move |n| (i, n))) {
@@ -165,7 +165,7 @@ fn frames_leave_into_any_layout() {
 }
 
 #[test]
-fn a_frame_is_merged_over_as_many_buffers_as_it_needs() {
+fn frame_spans_mergeable_buffers() {
     for packed in KINDS {
         let mut guest = Guest::new(packed, MERGEABLE);
         let sizes = [1, 10, 5, 60, 1000, 40];
@@ -189,7 +189,7 @@ fn a_frame_is_merged_over_as_many_buffers_as_it_needs() {
 }
 
 #[test]
-fn a_frame_that_found_too_few_buffers_leaves_them_to_the_next() {
+fn frame_without_enough_buffers_leaves_them_to_the_next() {
     for packed in KINDS {
         let mut guest = Guest::new(packed, MERGEABLE);
         (0..3).for_each(|k| guest.offer(&[(k * 4096, 100)], WRITE));
@@ -208,7 +208,7 @@ fn a_frame_that_found_too_few_buffers_leaves_them_to_the_next() {
 }
 
 #[test]
-fn without_merging_a_small_buffer_costs_the_large_frame_only() {
+fn small_buffer_drops_only_the_large_frame_without_mrg_rxbuf() {
     for packed in KINDS {
         for buffers in [&[(0, 100)][..], &[(0, 12), (64, 88)]] {
             let mut guest = Guest::new(packed, MODERN);
@@ -224,7 +224,7 @@ fn without_merging_a_small_buffer_costs_the_large_frame_only() {
 }
 
 #[test]
-fn a_buffer_without_room_stops_the_queue() {
+fn buffer_without_space_stops_the_queue() {
     for packed in KINDS {
         for features in [MODERN, MERGEABLE] {
             let mut guest = Guest::new(packed, features);
@@ -236,7 +236,7 @@ fn a_buffer_without_room_stops_the_queue() {
 }
 
 #[test]
-fn a_full_queue_takes_what_fits_and_says_so() {
+fn full_queue_accepts_what_fits_and_counts_the_rest() {
     for packed in KINDS {
         let mut guest = Guest::new(packed, MODERN);
         (0..3).for_each(|k| guest.offer(&[(k * 4096, 2048)], WRITE));
@@ -247,7 +247,7 @@ fn a_full_queue_takes_what_fits_and_says_so() {
 }
 
 #[test]
-fn a_frame_in_too_many_pieces_is_dropped_by_name_and_the_next_one_is_carried() {
+fn frame_with_too_many_descriptors_is_dropped_by_name() {
     for packed in KINDS {
         let mut guest = Guest::new(packed, MODERN);
         let table: Vec<(u64, u32)> = (0..300).map(|k| (0x1_8000 + k, 1)).collect();
@@ -264,7 +264,7 @@ fn a_frame_in_too_many_pieces_is_dropped_by_name_and_the_next_one_is_carried() {
 }
 
 #[test]
-fn a_frame_that_many_tiny_buffers_do_not_hold_is_dropped_and_they_are_gathered_once() {
+fn tiny_buffers_are_gathered_once_for_a_dropped_frame() {
     for packed in KINDS {
         let mut guest = Guest::new(packed, MERGEABLE);
         (0..100).for_each(|k| guest.offer(&[(k * 8, 1)], WRITE));
@@ -286,7 +286,7 @@ fn a_frame_that_many_tiny_buffers_do_not_hold_is_dropped_and_they_are_gathered_o
 }
 
 #[test]
-fn a_frame_that_found_too_few_buffers_looks_again_when_there_are_more() {
+fn frame_retries_when_buffers_are_added() {
     for packed in KINDS {
         let mut guest = Guest::new(packed, MERGEABLE);
         (0..3).for_each(|k| guest.offer(&[(k * 4096, 100)], WRITE));
@@ -302,7 +302,7 @@ fn a_frame_that_found_too_few_buffers_looks_again_when_there_are_more() {
 }
 
 #[test]
-fn room_is_promised_only_for_a_frame_that_the_buffers_hold() {
+fn room_is_reported_only_if_the_buffers_fit_the_frame() {
     for packed in KINDS {
         let mut guest = Guest::new(packed, MERGEABLE);
         let mut tx = guest.tx();
@@ -318,7 +318,7 @@ fn room_is_promised_only_for_a_frame_that_the_buffers_hold() {
 }
 
 #[test]
-fn long_chains_do_not_keep_a_worker() {
+fn long_chains_do_not_occupy_a_worker() {
     let mut guest = Guest::new(false, MODERN);
     let chain: Vec<(u64, u32)> = (0..256).map(|_| (0, 1)).collect();
     guest.offer(&chain, 0);
@@ -336,7 +336,7 @@ fn long_chains_do_not_keep_a_worker() {
 }
 
 #[test]
-fn flags_that_contradict_each_other_stop_the_queue() {
+fn contradicting_flags_stop_the_queue() {
     for packed in KINDS {
         let mut guest = Guest::new(packed, MODERN);
         guest.offer(&[(0, 64)], INDIRECT | NEXT);

@@ -25,7 +25,7 @@ fn expect(features: Features, frames: &[Vec<u8>], places: &[Vec<(u64, u32)>]) ->
 }
 
 #[test]
-fn the_slack_of_a_buffer_is_not_touched_and_the_senders_memory_not_shown() {
+fn bytes_behind_a_frame_are_neither_written_nor_leaked() {
     for packed in KINDS {
         for features in [0, Features::VERSION_1, Features::VERSION_1 | Features::MRG_RXBUF] {
             for len in [14, 59, 60, 64, 127, 128, 129, 200, 1499, 1514, 9000] {
@@ -45,7 +45,7 @@ fn the_slack_of_a_buffer_is_not_touched_and_the_senders_memory_not_shown() {
 }
 
 #[test]
-fn a_flooded_frame_is_the_same_at_every_receiver() {
+fn flooded_frame_is_identical_at_every_receiver() {
     let frames = [frame(60, 1), frame(1514, 2)];
     let burst = burst_of(&frames);
     for packed in KINDS {
@@ -106,7 +106,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_frame_in_any_layout_goes_over_whole_and_alone(
+    fn random_frames_and_layouts_arrive_intact(
         from in guest(), to in guest(),
         packets in prop::collection::vec((14usize..2000, cuts(), cuts(), 0u32..500), 1..8),
     ) {

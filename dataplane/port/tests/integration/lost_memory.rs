@@ -27,7 +27,7 @@ fn on_files(packed: bool) -> (Guest, Vec<OwnedFd>) {
 }
 
 #[test]
-fn a_receive_queue_names_the_loss_of_its_buffers_with_the_next_burst() {
+fn receive_queue_reports_lost_buffers_with_the_next_burst() {
     for packed in KINDS {
         let (mut guest, files) = on_files(packed);
         let mut rx = guest.rx();
@@ -43,7 +43,7 @@ fn a_receive_queue_names_the_loss_of_its_buffers_with_the_next_burst() {
 }
 
 #[test]
-fn a_transmit_queue_names_the_loss_of_its_buffers_at_once() {
+fn transmit_queue_reports_lost_buffers_at_once() {
     for packed in KINDS {
         for forked in [false, true] {
             let (mut guest, files) = on_files(packed);
@@ -59,7 +59,7 @@ fn a_transmit_queue_names_the_loss_of_its_buffers_at_once() {
 }
 
 #[test]
-fn the_loss_of_a_ring_is_named_as_what_it_is() {
+fn lost_ring_is_reported() {
     for packed in KINDS {
         let (mut guest, files) = on_files(packed);
         let (mut rx, mut tx) = (guest.rx(), guest.tx());
@@ -74,7 +74,7 @@ fn the_loss_of_a_ring_is_named_as_what_it_is() {
 }
 
 #[test]
-fn nobody_elses_queues_notice() {
+fn lost_memory_affects_no_other_port() {
     for packed in KINDS {
         let ((mut lost, files), (mut kept, _files)) = (on_files(packed), on_files(packed));
         let (mut rx, mut tx, mut bad) = (kept.rx(), kept.tx(), lost.tx());
@@ -89,7 +89,7 @@ fn nobody_elses_queues_notice() {
 }
 
 #[test]
-fn a_map_that_comes_with_lost_memory_is_noticed() {
+fn memory_table_with_lost_memory_is_detected() {
     for packed in KINDS {
         let (mut guest, files) = on_files(packed);
         let mut rx = guest.rx();

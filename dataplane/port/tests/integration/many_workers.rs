@@ -107,13 +107,13 @@ fn run<V: DriverRing>(packed: bool) {
 }
 
 #[test]
-fn frames_of_all_workers_arrive_once_whole_and_in_each_workers_order() {
+fn frames_of_all_workers_arrive_once_in_order() {
     run::<driver::Split>(KINDS[0]);
     run::<driver::Packed>(KINDS[1]);
 }
 
 #[test]
-fn a_queue_that_was_forked_counts_on_where_it_was() {
+fn forked_queue_continues_its_position() {
     for packed in KINDS {
         let mut guest = Guest::new(packed, Features::VERSION_1);
         (0..6).for_each(|k| guest.offer(&[(k * 512, 512)], crate::hand::WRITE));

@@ -97,7 +97,7 @@ fn drain(rx: &mut dyn RxQueue) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_socket_may_have_a_name_and_no_file() {
+fn abstract_socket_is_supported() {
     let dir = tempfile::tempdir().unwrap();
     let name = format!("@{}", dir.path().join("s").display());
     let mut joined = Joined::alike(Path::new(&name), options());
@@ -111,7 +111,7 @@ fn a_socket_may_have_a_name_and_no_file() {
 }
 
 #[test]
-fn frames_pass_both_ways_for_many_laps_over_several_pairs() {
+fn frames_pass_both_ways_for_many_laps() {
     let dir = tempfile::tempdir().unwrap();
     for pairs in [1, 3] {
         let mut joined = Joined::alike(&dir.path().join("s"), Options { queue_pairs: pairs, ..options() });
@@ -132,7 +132,7 @@ fn frames_pass_both_ways_for_many_laps_over_several_pairs() {
 }
 
 #[test]
-fn a_long_frame_spans_buffers_and_one_that_no_ring_holds_is_counted() {
+fn long_frame_spans_buffers_and_one_above_the_ring_is_counted() {
     let dir = tempfile::tempdir().unwrap();
     for buffer_size in [128, 1000, 2048] {
         let mut joined = Joined::alike(&dir.path().join("s"), Options { buffer_size, ..options() });
@@ -187,7 +187,7 @@ fn walk(steps: &[Step], forked: bool) {
 }
 
 #[test]
-fn whatever_the_order_of_events_the_sums_agree() {
+fn sums_agree_for_random_event_orders() {
     let steps = prop::collection::vec((0..64usize, 0..64usize, any::<bool>(), any::<bool>()), 1..40);
     let mut runner = TestRunner::new(Config { cases: 24, failure_persistence: None, ..Config::default() });
     runner
@@ -205,7 +205,7 @@ fn told(rx: &dyn RxQueue) -> u64 {
 }
 
 #[test]
-fn each_side_is_woken_while_it_sleeps_and_left_in_peace_otherwise() {
+fn each_side_is_notified_only_while_sleeping() {
     let dir = tempfile::tempdir().unwrap();
     let mut joined = Joined::alike(&dir.path().join("s"), options());
     for way in 0..2 {
@@ -232,7 +232,7 @@ fn each_side_is_woken_while_it_sleeps_and_left_in_peace_otherwise() {
 }
 
 #[test]
-fn several_workers_send_to_one_ring_and_the_peer_sees_whole_frames_in_order() {
+fn several_workers_send_whole_frames_in_order_to_one_ring() {
     const EACH: usize = 3000;
     let dir = tempfile::tempdir().unwrap();
     for way in 0..2 {
@@ -288,7 +288,7 @@ fn refusal(joined: &Joined, side: usize) -> String {
 }
 
 #[test]
-fn whoever_does_not_suit_is_told_why_and_may_try_again() {
+fn rejected_client_gets_the_reason_and_may_retry() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let secret = |words| Options { secret: Secret::new(words), ..options() };
@@ -308,7 +308,7 @@ fn whoever_does_not_suit_is_told_why_and_may_try_again() {
 }
 
 #[test]
-fn a_client_takes_what_a_smaller_server_offers() {
+fn client_accepts_smaller_server_limits() {
     let dir = tempfile::tempdir().unwrap();
     let large = Options { queue_pairs: 4, ring_size: 1024, ..options() };
     let mut joined = Joined::new(&dir.path().join("s"), Options { queue_pairs: 2, ..options() }, large);
@@ -321,7 +321,7 @@ fn a_client_takes_what_a_smaller_server_offers() {
 }
 
 #[test]
-fn either_side_goes_and_returns() {
+fn either_side_disconnects_and_reconnects() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let mut joined = Joined::alike(&path, options());
@@ -347,7 +347,7 @@ fn either_side_goes_and_returns() {
 }
 
 #[test]
-fn a_worker_that_hangs_keeps_a_connection_from_running() {
+fn hung_worker_prevents_a_new_connection() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let mut joined = Joined::alike(&path, options());
@@ -363,7 +363,7 @@ fn a_worker_that_hangs_keeps_a_connection_from_running() {
 /// Retained packets do not block the ring: half of a client's buffers are never lent, and a server's port lends none
 /// of the client's.
 #[test]
-fn retained_packets_outlive_their_burst_and_a_client_lends_its_other_buffers() {
+fn retained_packets_outlive_their_burst() {
     let dir = tempfile::tempdir().unwrap();
     let mut joined = Joined::alike(&dir.path().join("s"), options());
     let (mut retainer, mut kept, mut lent) = (Retainer::new(4096).unwrap(), VecDeque::new(), [0, 0]);
@@ -399,7 +399,7 @@ fn retained_packets_outlive_their_burst_and_a_client_lends_its_other_buffers() {
 }
 
 #[test]
-fn retained_packets_keep_their_bytes_after_a_disconnect() {
+fn retained_packets_survive_a_disconnect() {
     let dir = tempfile::tempdir().unwrap();
     let mut joined = Joined::alike(&dir.path().join("s"), options());
     let (mut retainer, mut kept) = (Retainer::new(64).unwrap(), VecDeque::new());

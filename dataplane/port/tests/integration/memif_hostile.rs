@@ -164,7 +164,7 @@ impl Bench {
 }
 
 #[test]
-fn the_conversation_is_the_one_that_other_clients_have() {
+fn handshake_matches_other_implementations() {
     let dir = tempfile::tempdir().unwrap();
     let mut bench = Bench::new(dir.path());
     bench.run();
@@ -190,7 +190,7 @@ fn the_conversation_is_the_one_that_other_clients_have() {
 }
 
 #[test]
-fn every_message_out_of_place_is_named() {
+fn unexpected_messages_are_named() {
     type Say = fn(&mut Bench);
     let cases: [(&str, Say); 19] = [
         ("it said CONNECT where INIT was due", |b| b.say(&connect(), &[])),
@@ -274,7 +274,7 @@ fn every_message_out_of_place_is_named() {
 }
 
 #[test]
-fn rings_outside_the_memory_or_without_their_mark_are_refused() {
+fn rings_outside_memory_or_without_cookie_are_rejected() {
     let dir = tempfile::tempdir().unwrap();
     for (region, offset, log2) in [
         (0, 8, 7),
@@ -296,7 +296,7 @@ fn rings_outside_the_memory_or_without_their_mark_are_refused() {
 }
 
 #[test]
-fn whoever_says_nothing_is_not_waited_for_for_ever() {
+fn silent_client_times_out() {
     let dir = tempfile::tempdir().unwrap();
     let mut bench = Bench::new(dir.path());
     bench.say(&init(), &[]);
@@ -312,7 +312,7 @@ fn whoever_says_nothing_is_not_waited_for_for_ever() {
 }
 
 #[test]
-fn a_second_client_is_shown_the_door_while_the_first_one_is_inside() {
+fn second_client_is_disconnected_while_the_first_is_connected() {
     let dir = tempfile::tempdir().unwrap();
     let mut bench = Bench::new(dir.path());
     bench.run();
@@ -334,7 +334,7 @@ fn received(do_it: impl FnOnce(&Bench)) -> Result<Vec<usize>, PortFault> {
 }
 
 #[test]
-fn what_a_sender_may_not_write_is_a_fault_with_a_name() {
+fn invalid_sent_descriptors_are_named_faults() {
     let faults = [
         received(|b| b.head(0, SIZE + 1)),
         received(|b| b.head(0, u16::MAX)),
@@ -387,7 +387,7 @@ fn what_a_sender_may_not_write_is_a_fault_with_a_name() {
 }
 
 #[test]
-fn an_index_that_goes_back_is_a_fault_on_either_ring() {
+fn backward_index_is_a_fault_on_either_ring() {
     let dir = tempfile::tempdir().unwrap();
     let mut bench = Bench::new(dir.path());
     bench.run();
@@ -423,7 +423,7 @@ fn running(dir: &Path, forked: bool) -> Bench {
 }
 
 #[test]
-fn what_a_receiver_may_not_offer_is_a_fault_or_a_drop() {
+fn invalid_receive_buffers_are_a_fault_or_a_drop() {
     let dir = tempfile::tempdir().unwrap();
     for forked in [false, true] {
         let mut bench = running(dir.path(), forked);
@@ -447,7 +447,7 @@ fn what_a_receiver_may_not_offer_is_a_fault_or_a_drop() {
 }
 
 #[test]
-fn looking_for_room_in_small_buffers_is_charged_and_a_ring_without_buffers_has_no_room() {
+fn search_in_small_buffers_is_charged_and_empty_ring_has_no_space() {
     let dir = tempfile::tempdir().unwrap();
     for forked in [false, true] {
         let mut bench = running(dir.path(), forked);
@@ -464,7 +464,7 @@ fn looking_for_room_in_small_buffers_is_charged_and_a_ring_without_buffers_has_n
 }
 
 #[test]
-fn a_file_cut_short_costs_its_own_port() {
+fn truncated_file_affects_its_own_port() {
     let dir = tempfile::tempdir().unwrap();
     for cut in [BUFFERS, 0] {
         let mut bench = Bench::new(dir.path());
@@ -488,7 +488,7 @@ fn a_file_cut_short_costs_its_own_port() {
 }
 
 #[test]
-fn a_sender_waits_for_nobody_who_holds_the_descriptor() {
+fn sender_never_blocks_on_the_interrupt_descriptor() {
     let dir = tempfile::tempdir().unwrap();
     let mut bench = Bench::new(dir.path());
     let full = event();

@@ -35,7 +35,7 @@ fn offer(guest: &mut Guest, layout: &[(u64, u32)], at: u64, bytes: &[u8]) {
 }
 
 #[test]
-fn what_a_guest_leaves_to_be_done_comes_with_its_packet_however_it_lies() {
+fn guest_offloads_are_received_in_any_layout() {
     for (packed, layout) in KINDS.into_iter().flat_map(|kind| layouts().map(|layout| (kind, layout))) {
         let mut guest = Guest::new(packed, LEAVES);
         let headers =
@@ -53,7 +53,7 @@ fn what_a_guest_leaves_to_be_done_comes_with_its_packet_however_it_lies() {
 }
 
 #[test]
-fn bad_words_cost_their_packet_alone_and_its_buffer_comes_back() {
+fn invalid_header_drops_its_packet_only() {
     for (packed, layout) in KINDS.into_iter().flat_map(|kind| layouts().map(|layout| (kind, layout))) {
         let bad = [
             header(1, 0, 0, 199, 0),
@@ -101,7 +101,7 @@ fn told(features: u64, buffers: &[(u64, u32)], forked: bool, offload: Offload) -
 }
 
 #[test]
-fn a_guest_that_does_the_work_is_told_of_it() {
+fn guest_with_offloads_gets_them_in_the_header() {
     let merged = [(0_u64, 100_u32), (4096, 200)];
     for (buffers, number) in [(&[(0_u64, 2048_u32)][..], 1), (&merged[..], 2)] {
         for forked in [false, true] {
@@ -115,7 +115,7 @@ fn a_guest_that_does_the_work_is_told_of_it() {
 }
 
 #[test]
-fn a_guest_that_asked_for_nothing_is_told_nothing() {
+fn guest_without_offloads_gets_an_empty_header() {
     let silent = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0];
     for offload in [Offload::VALID, Offload::NONE] {
         assert_eq!(told(Features::VERSION_1, &[(0, 2048)], false, offload), silent);
@@ -123,7 +123,7 @@ fn a_guest_that_asked_for_nothing_is_told_nothing() {
 }
 
 #[test]
-fn what_a_guest_does_itself_follows_from_what_was_negotiated() {
+fn capabilities_follow_from_negotiated_features() {
     let can = |features: u64| Guest::new(false, features).tx().capabilities();
     assert_eq!(can(Features::GUEST_TSO4), Capabilities::NONE, "cutting without checksums is nothing");
     assert_eq!(can(TAKES), Capabilities(Capabilities::CHECKSUM | Capabilities::TCP4));

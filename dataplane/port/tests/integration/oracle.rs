@@ -43,7 +43,7 @@ fn rings(front: &Frontend, guest: &Guest, events: &[EventFd]) {
 }
 
 #[test]
-fn the_vhost_crate_can_use_every_message_it_knows() {
+fn vhost_crate_front_end_can_send_all_messages() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let switch = Switch::listen(&path, Options { queue_pairs: 2, mtu: Some(1500), ..Options::default() });
@@ -95,7 +95,7 @@ fn the_vhost_crate_can_use_every_message_it_knows() {
 }
 
 #[test]
-fn the_vhost_crate_is_told_of_memory_that_cannot_be_mapped() {
+fn vhost_crate_front_end_gets_an_error_for_unmappable_memory() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let switch = Switch::listen(&path, Options::default());

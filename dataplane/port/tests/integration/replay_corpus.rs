@@ -34,7 +34,7 @@ fn sessions_survive_every_script() {
 }
 
 #[test]
-fn captures_are_judged_without_harm() {
+fn captures_are_validated_without_panic() {
     corpus("pcap").iter().for_each(|file| fuzz_recording(file));
 }
 

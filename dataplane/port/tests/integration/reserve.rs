@@ -40,7 +40,7 @@ fn each_way(Joined { front, back, .. }: &mut Joined, way: usize) -> (&mut dyn Tx
 }
 
 #[test]
-fn frames_that_are_written_in_place_arrive_whole_and_in_order() {
+fn reserved_frames_arrive_intact_and_in_order() {
     let dir = tempfile::tempdir().unwrap();
     for kind in KINDS {
         let mut joined = Joined::new(&dir.path().join("s"), options(kind), vhost_user::Options::default());
@@ -62,7 +62,7 @@ fn frames_that_are_written_in_place_arrive_whole_and_in_order() {
 }
 
 #[test]
-fn the_order_is_that_of_the_reservations_whoever_commits_first() {
+fn frames_leave_in_reservation_order() {
     let dir = tempfile::tempdir().unwrap();
     for kind in KINDS {
         let mut joined = Joined::new(&dir.path().join("s"), options(kind), vhost_user::Options::default());
@@ -173,7 +173,7 @@ fn write_with_offloads(tx: &mut dyn TxQueue, rx: &mut dyn RxQueue) {
 }
 
 #[test]
-fn a_receiver_without_offloads_gets_finished_frames() {
+fn receiver_without_offloads_gets_completed_frames() {
     let dir = tempfile::tempdir().unwrap();
     for kind in KINDS {
         let front = port::virtio_user::Options { offloads: false, ..options(kind) };
@@ -201,7 +201,7 @@ fn memifs(path: &std::path::Path) -> [(Memif, FakeEngine); 2] {
 }
 
 #[test]
-fn a_memif_peer_gets_finished_frames() {
+fn memif_peer_gets_completed_frames() {
     let dir = tempfile::tempdir().unwrap();
     let [(_server, mut one), (_client, mut other)] = memifs(&dir.path().join("s"));
     for _ in 0..2 {
@@ -229,7 +229,7 @@ fn drop_slots(tx: &mut dyn TxQueue, rx: &mut dyn RxQueue) {
 }
 
 #[test]
-fn slots_that_are_dropped_without_a_commit_hold_nothing_back() {
+fn dropped_reservation_blocks_nothing() {
     let dir = tempfile::tempdir().unwrap();
     for kind in KINDS {
         let mut joined = Joined::new(&dir.path().join("s"), options(kind), vhost_user::Options::default());

@@ -26,7 +26,7 @@ fn remove(guest: &Guest, at: u64) {
 }
 
 #[test]
-fn queues_go_on_under_a_changed_map() {
+fn queues_continue_after_a_memory_table_change() {
     for packed in KINDS {
         let (mut from, mut to) = (Guest::new(packed, MERGEABLE), Guest::new(packed, MERGEABLE));
         let (mut rx, mut tx) = (from.rx(), to.tx());
@@ -56,7 +56,7 @@ fn queues_go_on_under_a_changed_map() {
 }
 
 #[test]
-fn a_buffer_in_memory_that_comes_later_is_used_then() {
+fn buffer_is_used_once_its_memory_is_added() {
     for packed in KINDS {
         let mut guest = Guest::new(packed, MERGEABLE);
         let (mut rx, burst) = (guest.rx(), burst_of(&[frame(60, 0)]));
@@ -74,7 +74,7 @@ fn a_buffer_in_memory_that_comes_later_is_used_then() {
 }
 
 #[test]
-fn a_removed_region_that_holds_a_buffer_of_the_stock_is_a_named_fault() {
+fn removing_memory_of_cached_buffers_is_a_named_fault() {
     let outside = PortFault::Ring(RingFault::Outside { address: NEW, len: 2048 });
     for packed in KINDS {
         for forked in [false, true] {
@@ -94,7 +94,7 @@ fn a_removed_region_that_holds_a_buffer_of_the_stock_is_a_named_fault() {
 
 /// Another worker may send before the control thread learns of the fault, after the old memory was removed.
 #[test]
-fn what_one_worker_could_not_take_over_no_other_one_writes_to() {
+fn failed_takeover_of_one_worker_stops_writes_of_all() {
     let outside = PortFault::Ring(RingFault::Outside { address: NEW, len: 30 });
     for packed in KINDS {
         // The last frame takes a plain buffer, or needs several, one of which was gathered before.
@@ -148,7 +148,7 @@ fn cut(guest: &Guest, file: &OwnedFd, edge: u64) {
 }
 
 #[test]
-fn a_buffer_of_the_stock_that_lies_over_a_new_edge_is_taken_again() {
+fn cached_buffer_across_a_new_region_edge_is_retaken() {
     const EDGE: u64 = 0x1000;
     // The third buffer crosses the edge. A plain buffer and a chain follow it, which are cached as well.
     let buffers: [&[(u64, u32)]; 5] =
@@ -213,7 +213,7 @@ fn touch(guest: &mut Guest, to: &mut Guest, forks: usize) -> Holders {
 }
 
 #[test]
-fn memory_goes_exactly_when_its_last_holder_lets_go() {
+fn memory_is_released_with_its_last_user() {
     for packed in KINDS {
         for forks in [0, 1, 2] {
             let (mut from, mut to) = (Guest::new(packed, MERGEABLE), Guest::new(packed, MERGEABLE));
@@ -237,7 +237,7 @@ fn memory_goes_exactly_when_its_last_holder_lets_go() {
 }
 
 #[test]
-fn two_holders_that_refresh_at_once_both_get_the_new_map() {
+fn concurrent_refreshes_both_get_the_new_table() {
     for _ in 0..200 {
         let guest = Guest::new(false, MERGEABLE);
         let seen = add(&guest);

@@ -17,7 +17,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
 #[test]
-fn frames_pass_both_ways_over_every_kind_of_ring_for_many_laps() {
+fn frames_pass_both_ways_on_every_ring_kind() {
     for kind in KINDS {
         for mergeable in [false, true] {
             let dir = tempfile::tempdir().unwrap();
@@ -33,7 +33,7 @@ fn frames_pass_both_ways_over_every_kind_of_ring_for_many_laps() {
 }
 
 #[test]
-fn the_front_end_listens_too_and_has_several_pairs() {
+fn listening_front_end_with_several_pairs_works() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let now = Instant::now();
@@ -56,7 +56,7 @@ fn the_front_end_listens_too_and_has_several_pairs() {
 }
 
 #[test]
-fn a_back_end_that_cannot_acknowledge_is_asked_instead() {
+fn back_end_without_reply_ack_is_synchronized_otherwise() {
     let dir = tempfile::tempdir().unwrap();
     for bits in [0, Features::VERSION_1, !Features::PROTOCOL] {
         let offer = vhost_user::Options { features: Features(bits), ..Default::default() };
@@ -68,7 +68,7 @@ fn a_back_end_that_cannot_acknowledge_is_asked_instead() {
 }
 
 #[test]
-fn a_long_frame_spans_buffers_and_is_counted_where_they_may_not_be_merged() {
+fn long_frame_spans_buffers_or_is_counted_without_mrg_rxbuf() {
     let dir = tempfile::tempdir().unwrap();
     for kind in KINDS {
         let mut joined = Joined::new(&dir.path().join("s"), options(kind), vhost_user::Options::default());
@@ -129,7 +129,7 @@ fn walk(kind: RingKind, steps: &[Step]) {
 }
 
 #[test]
-fn whatever_the_order_of_events_the_sums_agree() {
+fn sums_agree_for_random_event_orders() {
     let steps = prop::collection::vec((0..64usize, 0..64usize, any::<bool>(), any::<bool>()), 1..40);
     let mut runner = TestRunner::new(Config { cases: 12, failure_persistence: None, ..Config::default() });
     runner
@@ -171,7 +171,7 @@ fn publish_both_ways(joined: &mut Joined, n: usize) -> [u64; 2] {
 }
 
 #[test]
-fn each_side_is_woken_while_it_sleeps_and_with_event_idx_once() {
+fn each_side_is_notified_once_while_sleeping() {
     let dir = tempfile::tempdir().unwrap();
     for (kind, event_idx) in KINDS.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
         let mut joined = joined(&dir.path().join("s"), kind, event_idx);
@@ -207,7 +207,7 @@ fn each_side_is_woken_while_it_sleeps_and_with_event_idx_once() {
 /// Split indices wrap at 16 bits and packed rings wrap their laps. A sleeping side is woken nevertheless, and a side
 /// that never sleeps is notified for at most one entry in 65536.
 #[test]
-fn a_place_that_is_left_behind_wakes_nobody_needlessly_often() {
+fn stale_event_index_causes_no_extra_wake_ups() {
     let dir = tempfile::tempdir().unwrap();
     for kind in KINDS {
         let mut joined = joined(&dir.path().join("s"), kind, true);
@@ -242,7 +242,7 @@ fn a_place_that_is_left_behind_wakes_nobody_needlessly_often() {
 }
 
 #[test]
-fn a_back_end_without_what_was_asked_for_is_named_and_asked_again() {
+fn back_end_without_required_features_is_named_and_retried() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let plain = vhost_user::Options { features: Features(!Features::RING_PACKED), ..Default::default() };
@@ -260,7 +260,7 @@ fn a_back_end_without_what_was_asked_for_is_named_and_asked_again() {
 /// Retained packets do not block the ring: half of the port's own buffers are never lent, and a guest's buffers are
 /// never lent.
 #[test]
-fn retained_packets_outlive_their_burst_and_their_buffers_come_back() {
+fn retained_packets_outlive_their_burst_and_return_buffers() {
     let dir = tempfile::tempdir().unwrap();
     for kind in KINDS {
         let mut joined = Joined::new(&dir.path().join("s"), options(kind), vhost_user::Options::default());
@@ -291,7 +291,7 @@ fn retained_packets_outlive_their_burst_and_their_buffers_come_back() {
 }
 
 #[test]
-fn retained_packets_keep_their_bytes_after_a_disconnect() {
+fn retained_packets_survive_a_disconnect() {
     let dir = tempfile::tempdir().unwrap();
     for kind in KINDS {
         let mut joined = Joined::new(&dir.path().join("s"), options(kind), vhost_user::Options::default());
@@ -320,7 +320,7 @@ fn lent(kept: &VecDeque<(Retained, Vec<u8>)>) -> usize {
 }
 
 #[test]
-fn several_workers_send_to_one_back_end_and_none_waits_for_another() {
+fn several_workers_send_to_one_back_end_without_blocking() {
     let dir = tempfile::tempdir().unwrap();
     for kind in KINDS {
         let mut joined = Joined::new(&dir.path().join("s"), options(kind), vhost_user::Options::default());

@@ -25,7 +25,7 @@ type Lie = (u32, u32, u16, RingFault);
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() })]
     #[test]
-    fn no_back_end_gets_further_than_its_own_port(script in prop::collection::vec(any::<u8>(), 0..1500)) {
+    fn malicious_back_end_affects_its_own_port_only(script in prop::collection::vec(any::<u8>(), 0..1500)) {
         fuzz_back_end(&script);
     }
 }
@@ -153,7 +153,7 @@ impl Stage {
 }
 
 #[test]
-fn a_wrong_answer_is_named_and_ends_the_connection() {
+fn wrong_reply_is_named_and_closes_the_connection() {
     let wrong: [(&str, Answer); 5] = [
         ("it answered GET_FEATURES with GET_QUEUE_NUM", |_| Some(Reply::U64(1).encode(Code::GetQueueNum))),
         ("request 250 does not exist", |_| {
@@ -182,7 +182,7 @@ fn a_wrong_answer_is_named_and_ends_the_connection() {
 }
 
 #[test]
-fn a_silent_back_end_is_left_in_time_and_one_that_talks_unasked_at_once() {
+fn silent_back_end_times_out_and_unsolicited_messages_disconnect() {
     let mut stage = Stage::new(RingKind::Split, true);
     let until = stage.port.deadline().unwrap();
     assert_eq!(until, stage.now + Duration::from_secs(10));
@@ -199,7 +199,7 @@ fn a_silent_back_end_is_left_in_time_and_one_that_talks_unasked_at_once() {
 }
 
 #[test]
-fn every_lie_in_a_used_ring_has_a_name() {
+fn every_used_ring_violation_is_named() {
     let header = 12;
     let lies: [Lie; 5] = [
         (0, 76, 129, RingFault::UsedJump { index: 129, taken: 0, out: 128 }),
@@ -233,7 +233,7 @@ fn num_buffers(id: u64) -> u64 {
 }
 
 #[test]
-fn frames_of_impossible_lengths_are_counted_and_their_buffers_go_back() {
+fn frames_of_invalid_length_are_counted_and_buffers_returned() {
     let mut stage = Stage::running(RingKind::Split, false);
     for (slot, len) in [0, 11, 12, 25].into_iter().enumerate() {
         stage.used(slot as u64, slot as u32, len, slot as u16 + 1);
@@ -244,7 +244,7 @@ fn frames_of_impossible_lengths_are_counted_and_their_buffers_go_back() {
 }
 
 #[test]
-fn a_frame_waits_for_all_of_its_buffers_and_never_spans_none_or_too_many() {
+fn frame_waits_for_all_its_buffers_within_the_limit() {
     for n in [0, 65, u16::MAX] {
         let mut stage = Stage::running(RingKind::Split, true);
         stage.poke(num_buffers(0), &n.to_ne_bytes());
@@ -269,7 +269,7 @@ fn a_frame_waits_for_all_of_its_buffers_and_never_spans_none_or_too_many() {
 }
 
 #[test]
-fn bad_words_in_a_header_cost_their_packet_alone() {
+fn invalid_header_fields_drop_their_packet_only() {
     let header = |flags: u8, gso: u8, segment: u16, start: u16, offset: u16| {
         [vec![flags, gso], [0, segment, start, offset].map(u16::to_le_bytes).concat()].concat()
     };
@@ -310,7 +310,7 @@ fn bad_words_in_a_header_cost_their_packet_alone() {
 }
 
 #[test]
-fn a_back_end_that_takes_nothing_fills_its_queue_and_nothing_else() {
+fn stalled_back_end_fills_only_its_queue() {
     let mut stage = Stage::running(RingKind::Packed, true);
     let tx = stage.engine.tx.get_mut(&0).unwrap();
     let burst = burst_of(&(0..50).map(|seed| frame(64, seed)).collect::<Vec<_>>());

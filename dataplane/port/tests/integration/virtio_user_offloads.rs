@@ -86,7 +86,7 @@ fn is_all_said(kind: RingKind, forked: bool, sorts: &[Vec<usize>]) {
 }
 
 #[test]
-fn what_is_left_to_be_done_is_said_both_ways_and_nothing_once_it_is_done() {
+fn pending_offloads_are_passed_both_ways() {
     let each: Vec<_> = (0..7).map(|sort| vec![sort]).collect();
     let together = [each.clone(), vec![vec![0, 1, 2, 4], vec![5, 6, 0], vec![3, 0], vec![2, 0, 2]]].concat();
     for kind in KINDS {
@@ -97,7 +97,7 @@ fn what_is_left_to_be_done_is_said_both_ways_and_nothing_once_it_is_done() {
 }
 
 #[test]
-fn whatever_the_order_of_packets_each_has_its_own_words() {
+fn random_packets_keep_their_own_offload_headers() {
     let sorts = prop::collection::vec(prop::collection::vec(0..7_usize, 1..5), 1..12);
     let mut runner = TestRunner::new(Config { cases: 12, failure_persistence: None, ..Config::default() });
     let walk = |(sorts, forked): (Vec<Vec<usize>>, bool)| {
@@ -125,7 +125,7 @@ fn agreed(front: virtio_user::Options, back: vhost_user::Options) -> ([Capabilit
 }
 
 #[test]
-fn what_was_not_agreed_on_is_neither_left_nor_taken() {
+fn unnegotiated_offloads_are_neither_sent_nor_accepted() {
     let (front, back) = (options(RingKind::Split), vhost_user::Options::default());
     let sums = Capabilities(Capabilities::CHECKSUM);
     let (both, names) = agreed(front, back);

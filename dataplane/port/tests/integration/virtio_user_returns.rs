@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Rounds after which the port is considered busy forever.
 const ROUNDS: usize = 1000;
-const MOMENT: Duration = Duration::from_millis(1);
+const SHORT_PAUSE: Duration = Duration::from_millis(1);
 
 /// Side that connects.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +101,7 @@ impl Front {
 }
 
 #[test]
-fn a_back_end_that_leaves_at_once_and_returns_waits_longer_each_time() {
+fn flapping_back_end_is_reconnected_with_growing_back_off() {
     for mode in [Mode::Listens, Mode::Connects] {
         let dir = tempfile::tempdir().unwrap();
         let mut front = Front::new(mode, dir.path());
@@ -109,11 +109,11 @@ fn a_back_end_that_leaves_at_once_and_returns_waits_longer_each_time() {
         for n in 1..=7 {
             let backoff = front.visit(back, Duration::ZERO);
             back = front.back();
-            front.now += backoff.saturating_sub(MOMENT);
+            front.now += backoff.saturating_sub(SHORT_PAUSE);
             front.run(Some(&mut back));
             let status = front.port.status();
             assert_eq!((status.connects, status.memory), (n, (0, 0)), "{mode:?}: it is not let in yet");
-            front.now += MOMENT;
+            front.now += SHORT_PAUSE;
             pauses.push(backoff.as_millis());
         }
         assert_eq!(pauses, [100, 200, 400, 800, 1600, 2000, 2000], "{mode:?}");
@@ -121,7 +121,7 @@ fn a_back_end_that_leaves_at_once_and_returns_waits_longer_each_time() {
 }
 
 #[test]
-fn whoever_came_too_early_is_served_when_the_pause_is_over() {
+fn early_peer_is_served_after_the_back_off() {
     for mode in [Mode::Listens, Mode::Connects] {
         let dir = tempfile::tempdir().unwrap();
         let mut front = Front::new(mode, dir.path());
@@ -137,17 +137,17 @@ fn whoever_came_too_early_is_served_when_the_pause_is_over() {
 }
 
 #[test]
-fn only_a_device_that_ran_for_a_while_makes_the_pause_short_again() {
+fn back_off_resets_only_after_a_long_connection() {
     for mode in [Mode::Listens, Mode::Connects] {
         let dir = tempfile::tempdir().unwrap();
         let mut front = Front::new(mode, dir.path());
         let long = Duration::from_secs(2);
         let times = [
             Duration::ZERO,
-            MOMENT,
-            long.saturating_sub(MOMENT),
+            SHORT_PAUSE,
+            long.saturating_sub(SHORT_PAUSE),
             long,
-            long.saturating_sub(MOMENT),
+            long.saturating_sub(SHORT_PAUSE),
             100 * long,
         ];
         let pauses = times.map(|time| {
@@ -160,7 +160,7 @@ fn only_a_device_that_ran_for_a_while_makes_the_pause_short_again() {
 }
 
 #[test]
-fn a_port_whose_queues_no_worker_takes_names_the_worker_and_tries_again() {
+fn port_without_a_responsive_worker_names_it_and_retries() {
     let hung = PortFault::WorkerHung(1);
     for mode in [Mode::Listens, Mode::Connects] {
         let dir = tempfile::tempdir().unwrap();

@@ -13,9 +13,9 @@ mod vhost_user;
 mod virtio_user;
 
 #[test]
-fn nothing_is_left_of_any_peer() {
-    memif::nothing_is_left_of_peers_that_came_and_went_or_of_any_script();
-    stream::nothing_is_left_of_a_thousand_peers();
-    vhost_user::nothing_is_left_of_a_thousand_front_ends_or_of_any_message();
-    virtio_user::a_back_end_dies_and_returns_a_hundred_times();
+fn peers_leave_no_resources() {
+    memif::memif_peers_leave_no_resources();
+    stream::stream_peers_leave_no_resources();
+    vhost_user::vhost_user_front_ends_leave_no_resources();
+    virtio_user::virtio_user_back_ends_leave_no_resources();
 }

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::time::{Duration, Instant};
 
-pub(crate) fn nothing_is_left_of_peers_that_came_and_went_or_of_any_script() {
+pub(crate) fn memif_peers_leave_no_resources() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let options = Options { ring_size: 128, queue_pairs: 2, ..Options::default() };

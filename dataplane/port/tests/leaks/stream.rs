@@ -1,7 +1,7 @@
 //! A stream peer leaves no resources behind, at whatever stage it disconnects.
 
 use crate::common::footprint;
-use port::stream::{Site, Stream};
+use port::stream::{SocketAddress, Stream};
 use port::vhost_user::fake::FakeEngine;
 use port::{PortControl, PortState};
 use std::io::Write;
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Longer than the maximum pause between peers.
-const LATER: Duration = Duration::from_secs(3);
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A port, its engine, and the time passed to it.
 struct Bench {
@@ -32,7 +32,7 @@ impl Bench {
     /// Lets the port handle a disconnected peer until the next one can connect.
     fn calm(&mut self) {
         for _ in 0..3 {
-            self.now += LATER;
+            self.now += RECONNECT_TIMEOUT;
             self.port.handle(self.now, &mut self.engine);
         }
         assert_ne!(self.port.status().state, PortState::Connected);
@@ -61,10 +61,10 @@ fn stream(server: &mut Bench, path: &Path, how_far: usize) {
     server.calm();
 }
 
-pub(crate) fn nothing_is_left_of_a_thousand_peers() {
+pub(crate) fn stream_peers_leave_no_resources() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
-    let mut server = Bench::new(Stream::listen(&Site::Unix(path.clone())).unwrap(), Instant::now());
+    let mut server = Bench::new(Stream::listen(&SocketAddress::Unix(path.clone())).unwrap(), Instant::now());
     stream(&mut server, &path, 100);
     let before = footprint();
     for n in 0..1000 {

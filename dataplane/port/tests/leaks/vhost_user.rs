@@ -30,7 +30,7 @@ fn come_and_go(path: &Path, guest: &Guest, how_far: usize) {
     }
 }
 
-pub(crate) fn nothing_is_left_of_a_thousand_front_ends_or_of_any_message() {
+pub(crate) fn vhost_user_front_ends_leave_no_resources() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let switch = Switch::listen(&path, Options::default());

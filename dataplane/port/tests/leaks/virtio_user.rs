@@ -34,7 +34,7 @@ impl Front {
     }
 }
 
-pub(crate) fn a_back_end_dies_and_returns_a_hundred_times() {
+pub(crate) fn virtio_user_back_ends_leave_no_resources() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     for ring in [RingKind::Split, RingKind::PackedInOrder] {

@@ -20,7 +20,7 @@ fn pop_waiting(ring: &Ring<Box<u32>>) -> u32 {
 }
 
 #[test]
-fn loom_two_producers_lose_and_double_nothing() {
+fn loom_two_producers_lose_and_duplicate_nothing() {
     model(2, || {
         let ring = Arc::new(Ring::starting_at(2, usize::MAX));
         let producers = [1, 2].map(|item| {
@@ -59,7 +59,7 @@ fn loom_two_consumers_take_each_item_once() {
 }
 
 #[test]
-fn loom_a_slot_is_filled_again_only_after_it_was_emptied() {
+fn loom_slot_is_refilled_only_after_it_was_emptied() {
     model(2, || {
         let ring = Arc::new(Ring::new(2));
         ring.push_all(&mut vec![Box::new(1), Box::new(2)]);

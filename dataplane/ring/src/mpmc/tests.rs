@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 #[test]
-fn items_come_out_in_the_order_they_went_in() {
+fn items_keep_their_order() {
     let ring = Ring::new(4);
     assert_eq!(ring.pop(), None);
     assert_eq!(ring.push_slice(&[1, 2, 3]), 3);
@@ -24,7 +24,7 @@ fn the_capacity_is_a_power_of_two_of_at_least_two() {
 }
 
 #[test]
-fn what_does_not_fit_stays_in_the_vector() {
+fn items_that_do_not_fit_stay_in_the_vector() {
     let ring = Ring::new(2);
     let mut items = vec!['a', 'b', 'c'];
     assert_eq!(ring.push_all(&mut items), 2);
@@ -33,7 +33,7 @@ fn what_does_not_fit_stays_in_the_vector() {
 }
 
 #[test]
-fn a_ring_drops_what_is_left_in_it_once() {
+fn ring_drops_remaining_items_once() {
     let item = Arc::new(());
     let ring = Ring::new(8);
     ring.push_all(&mut vec![item.clone(); 6]);
@@ -44,7 +44,7 @@ fn a_ring_drops_what_is_left_in_it_once() {
 }
 
 #[test]
-fn the_two_positions_are_on_lines_of_their_own() {
+fn positions_are_on_separate_cache_lines() {
     assert!(core::mem::offset_of!(Ring<u8>, tail).abs_diff(core::mem::offset_of!(Ring<u8>, head)) >= 128);
     assert!(core::mem::offset_of!(Ring<u8>, slots).is_multiple_of(128));
 }
@@ -52,7 +52,7 @@ fn the_two_positions_are_on_lines_of_their_own() {
 /// Each producer sends its own ascending numbers; each consumer must see ascending numbers per producer, and all
 /// consumers together must see each number once.
 #[test]
-fn nothing_is_lost_doubled_or_overtaken_between_many_threads() {
+fn many_threads_lose_duplicate_and_reorder_nothing() {
     const PRODUCERS: u64 = 3;
     const EACH: u64 = if cfg!(miri) { 60 } else { 30_000 };
     let ring = Ring::new(32);
@@ -126,7 +126,7 @@ proptest! {
 
     /// Positions start just before the integer wraps, so every sufficiently long case crosses it.
     #[test]
-    fn in_one_thread_it_is_a_bounded_queue(
+    fn behaves_as_a_bounded_queue_in_one_thread(
         capacity in 1..20_usize,
         before in 0..40_usize,
         steps in prop::collection::vec(step(), 0..80),

@@ -35,7 +35,7 @@ fn loom_items_arrive_in_order_through_a_ring_that_wraps() {
 }
 
 #[test]
-fn loom_batches_arrive_whole_and_what_is_left_is_dropped() {
+fn loom_batches_arrive_completely_and_the_rest_is_dropped() {
     model(|| {
         let item = loom::sync::Arc::new(());
         let (mut producer, mut consumer) = ring(2);

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_begin_on_a_line_whatever_lies_in_them() {
+    fn slots_are_line_aligned_for_any_type() {
         for capacity in [1, 2, 64, 1024] {
             assert!(is_aligned::<u8>(capacity) && is_aligned::<u64>(capacity) && is_aligned::<()>(capacity));
             assert!(is_aligned::<[u64; 3]>(capacity) && is_aligned::<[u64; 4]>(capacity));

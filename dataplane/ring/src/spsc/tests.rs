@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc as StdArc;
 
 #[test]
-fn items_come_out_in_the_order_they_went_in() {
+fn items_keep_their_order() {
     let (mut producer, mut consumer) = ring(4);
     assert_eq!(consumer.pop(), None);
     for i in 0..4 {
@@ -25,7 +25,7 @@ fn the_capacity_is_the_next_power_of_two() {
 }
 
 #[test]
-fn an_item_that_does_not_fit_stays_in_the_iterator() {
+fn item_that_does_not_fit_stays_in_the_iterator() {
     let (mut producer, _consumer) = ring(2);
     let mut items = 0..5;
     assert_eq!(producer.push_all(&mut items), 2);
@@ -35,7 +35,7 @@ fn an_item_that_does_not_fit_stays_in_the_iterator() {
 }
 
 #[test]
-fn items_that_are_counted_stay() {
+fn count_while_removes_nothing() {
     let (mut producer, mut consumer) = ring(8);
     for start in 0..20 {
         assert_eq!(producer.push_all(&mut (start..start + 6)), 6);
@@ -48,7 +48,7 @@ fn items_that_are_counted_stay() {
 }
 
 #[test]
-fn items_that_a_drain_did_not_hand_out_stay() {
+fn items_not_drained_stay() {
     let (mut producer, mut consumer) = ring(4);
     producer.push_slice(&[1, 2, 3, 4]);
     let mut drain = consumer.drain(4);
@@ -59,7 +59,7 @@ fn items_that_a_drain_did_not_hand_out_stay() {
 }
 
 #[test]
-fn a_ring_drops_what_is_left_in_it_once() {
+fn ring_drops_remaining_items_once() {
     let item = StdArc::new(());
     let (mut producer, mut consumer) = ring(8);
     producer.push_all(&mut (0..6).map(|_| item.clone()));
@@ -72,7 +72,7 @@ fn a_ring_drops_what_is_left_in_it_once() {
 }
 
 #[test]
-fn an_iterator_that_panics_loses_nothing_that_it_gave() {
+fn panicking_iterator_loses_no_yielded_item() {
     let (mut producer, mut consumer) = ring(8);
     let mut items = (0..8).inspect(|&i| assert!(i < 3, "as planned"));
     let push = std::panic::AssertUnwindSafe(|| producer.push_all(&mut items));
@@ -81,7 +81,7 @@ fn an_iterator_that_panics_loses_nothing_that_it_gave() {
 }
 
 #[test]
-fn a_closure_that_panics_is_not_handed_an_item_twice() {
+fn panicking_closure_gets_no_item_twice() {
     let item = StdArc::new(());
     let (mut producer, mut consumer) = ring(4);
     producer.push_all(&mut (0..4).map(|i| (i, item.clone())));
@@ -99,7 +99,7 @@ fn a_closure_that_panics_is_not_handed_an_item_twice() {
 }
 
 #[test]
-fn a_push_or_a_look_that_moves_nothing_publishes_nothing() {
+fn empty_push_or_pop_publishes_nothing() {
     let (mut producer, mut consumer) = ring(2);
     assert_eq!((producer.push_slice(&[]), producer.push_all(&mut core::iter::empty())), (0, 0));
     assert_eq!(consumer.drain(4).len(), 0);
@@ -140,7 +140,7 @@ fn slices_cross_two_threads_in_order() {
 }
 
 #[test]
-fn the_two_positions_are_on_lines_of_their_own() {
+fn positions_are_on_separate_cache_lines() {
     assert!(core::mem::offset_of!(Ring<u8>, tail).abs_diff(core::mem::offset_of!(Ring<u8>, head)) >= 128);
     assert!(core::mem::offset_of!(Ring<u8>, slots).is_multiple_of(128));
 }
@@ -279,7 +279,7 @@ proptest! {
 
     /// Each step pushes some items, then takes; a drain of four yields the given number.
     #[test]
-    fn whatever_is_forgotten_each_item_is_dropped_once_or_lost(
+    fn leaked_drains_drop_each_item_at_most_once(
         steps in prop::collection::vec(taking(), 0..40), before in 0..9_usize, producer_first: bool,
     ) {
         let drops: StdArc<[AtomicUsize]> = (0..240).map(|_| AtomicUsize::new(0)).collect();
@@ -322,7 +322,7 @@ proptest! {
 }
 
 #[test]
-fn a_full_ring_whose_drain_is_forgotten_has_room_again() {
+fn full_ring_with_a_leaked_drain_has_space_again() {
     let (mut producer, mut consumer) = ring(2);
     assert_eq!(producer.push_slice(&[1, 2]), 2);
     std::mem::forget(consumer.drain(2));
@@ -332,7 +332,7 @@ fn a_full_ring_whose_drain_is_forgotten_has_room_again() {
 }
 
 #[test]
-fn a_drain_that_is_forgotten_drops_nothing_twice() {
+fn leaked_drain_drops_nothing_twice() {
     let item = StdArc::new(());
     let (mut producer, mut consumer) = ring(4);
     for _ in 0..2 {

@@ -59,7 +59,7 @@ fn lengths<D: DeviceRing, V: DriverRing>(shape: Shape) {
 }
 
 #[test]
-fn a_chain_of_any_length_up_to_the_rings_size_is_carried() {
+fn chains_up_to_the_ring_size_are_processed() {
     for bits in 0..8 {
         lengths::<device::Split, driver::Split>(shape(false, 64, bits));
         for size in [1, 2, 3, 61] {
@@ -88,7 +88,7 @@ fn wraps<D: DeviceRing, V: DriverRing>(shape: Shape) {
 }
 
 #[test]
-fn nobody_sleeps_for_ever_while_an_index_wraps() {
+fn no_side_sleeps_forever_across_index_wrap() {
     for bits in [0, 2, 6, 7] {
         wraps::<device::Split, driver::Split>(shape(false, 32, bits));
         wraps::<device::Packed, driver::Packed>(shape(true, 29, bits));

@@ -62,7 +62,7 @@ fn one_packed(mock: &Mock, address: u64, len: u32, flags: u16) {
 }
 
 #[test]
-fn an_available_index_that_jumps_past_the_ring_is_named() {
+fn available_index_beyond_the_ring_is_a_named_fault() {
     let jump = RingFault::IndexJump { index: 9, used: 0, size: 8 };
     assert_eq!(split(false, |m| m.available_index(9)), Err(jump));
     let back = RingFault::IndexJump { index: 0xffff, used: 0, size: 8 };
@@ -70,7 +70,7 @@ fn an_available_index_that_jumps_past_the_ring_is_named() {
 }
 
 #[test]
-fn a_head_or_a_next_outside_the_table_is_named() {
+fn head_or_next_outside_the_table_is_a_named_fault() {
     let head = split(false, |m| {
         m.offer(0, 8);
         m.available_index(1);
@@ -81,7 +81,7 @@ fn a_head_or_a_next_outside_the_table_is_named() {
 }
 
 #[test]
-fn a_chain_that_loops_ends() {
+fn looping_chain_ends() {
     assert_eq!(split(false, |m| one(m, BUFFERS, 64, NEXT, 0)), Err(RingFault::ChainTooLong));
     let long = packed(false, |m| {
         for at in 0..SIZE {
@@ -108,7 +108,7 @@ fn long<R: DeviceRing>(packed: bool, n: u16) -> Result<Vec<usize>, RingFault> {
 }
 
 #[test]
-fn a_chain_is_read_up_to_the_limit_whatever_the_queue_could_hold() {
+fn chain_length_is_limited_independent_of_queue_size() {
     let (most, pieces) = (MAX_CHAIN as u16, MAX_PIECES as u16);
     assert_eq!(long::<Split>(false, most + 1), Err(RingFault::ChainTooLong));
     assert_eq!(long::<Packed>(true, most + 1), Err(RingFault::ChainTooLong));
@@ -121,7 +121,7 @@ fn a_chain_is_read_up_to_the_limit_whatever_the_queue_could_hold() {
 }
 
 #[test]
-fn a_table_is_no_longer_than_a_chain_in_a_queue_that_is() {
+fn indirect_table_is_limited_to_the_chain_limit() {
     let len = 16 * (MAX_CHAIN as u32 + 1);
     let mock = Mock::new(Shape { size: 2048, ..shape(false, true) });
     one(&mock, BUFFERS, len, INDIRECT, 0);
@@ -132,7 +132,7 @@ fn a_table_is_no_longer_than_a_chain_in_a_queue_that_is() {
 }
 
 #[test]
-fn empty_buffers_count_as_pieces() {
+fn empty_buffers_count_as_descriptors() {
     let table = |n: u16| {
         move |m: &Mock| {
             (0..n).for_each(|at| m.split_descriptor(TABLE, at, BUFFERS, 0, NEXT, at + 1));
@@ -145,7 +145,7 @@ fn empty_buffers_count_as_pieces() {
 }
 
 #[test]
-fn a_packed_chain_that_runs_into_nothing_is_named() {
+fn incomplete_packed_chain_is_a_named_fault() {
     assert_eq!(packed(false, |m| one_packed(m, BUFFERS, 64, NEXT)), Err(RingFault::ChainUnfinished));
 }
 
@@ -202,7 +202,7 @@ fn a_packed_ring_cannot_be_lapped_before_its_entries_are_published() {
 }
 
 #[test]
-fn buffers_outside_the_memory_are_named() {
+fn buffers_outside_memory_are_a_named_fault() {
     for (address, len) in [(0, 64), (BUFFERS + 2 * REGION, 1), (u64::MAX - 3, 64), (BUFFERS, u32::MAX)] {
         let outside = Err(RingFault::Outside { address, len });
         assert_eq!(split(false, |m| one(m, address, len, 0, 0)), outside, "{address:#x} {len}");
@@ -211,14 +211,14 @@ fn buffers_outside_the_memory_are_named() {
 }
 
 #[test]
-fn a_buffer_over_a_region_edge_is_whole() {
+fn buffer_across_regions_is_complete() {
     let edge = BUFFERS + REGION - 10;
     assert_eq!(split(false, |m| one(m, edge, 64, 0, 0)), Ok(vec![64]));
     assert_eq!(packed(false, |m| one_packed(m, edge, 64, 0)), Ok(vec![64]));
 }
 
 #[test]
-fn a_write_flag_on_a_buffer_to_read_is_named_and_the_reverse() {
+fn wrong_write_flag_is_a_named_fault() {
     assert_eq!(split(false, |m| one(m, BUFFERS, 64, WRITE, 0)), Err(RingFault::WriteOnRead));
     assert_eq!(packed(false, |m| one_packed(m, BUFFERS, 64, WRITE)), Err(RingFault::WriteOnRead));
     let mock = Mock::new(shape(false, false));
@@ -227,7 +227,7 @@ fn a_write_flag_on_a_buffer_to_read_is_named_and_the_reverse() {
 }
 
 #[test]
-fn empty_buffers_vanish() {
+fn empty_buffers_are_skipped() {
     assert_eq!(split(false, |m| one(m, BUFFERS, 0, 0, 0)), Ok(vec![0]));
 }
 
@@ -239,7 +239,7 @@ fn an_indirect_descriptor_needs_the_feature() {
 }
 
 #[test]
-fn indirect_tables_of_odd_sizes_are_named() {
+fn indirect_tables_of_invalid_size_are_a_named_fault() {
     for len in [0, 1, 15, 17, 16 * 1025, u32::MAX] {
         let wrong = Err(RingFault::IndirectLength(len));
         assert_eq!(split(true, |m| one(m, BUFFERS, len, INDIRECT, 0)), wrong, "{len}");
@@ -248,7 +248,7 @@ fn indirect_tables_of_odd_sizes_are_named() {
 }
 
 #[test]
-fn indirect_with_next_nested_and_looping_tables_are_named() {
+fn nested_looping_and_chained_indirect_tables_are_named_faults() {
     let with_next = Err(RingFault::IndirectWithNext);
     assert_eq!(split(true, |m| one(m, BUFFERS, 16, INDIRECT | NEXT, 1)), with_next);
     assert_eq!(packed(true, |m| one_packed(m, BUFFERS, 16, INDIRECT | NEXT)), with_next);
@@ -283,7 +283,7 @@ fn an_indirect_table_is_followed_by_its_next_fields() {
 }
 
 #[test]
-fn an_indirect_table_over_a_region_edge_is_read_whole() {
+fn indirect_table_across_regions_is_read_completely() {
     // The table's second entry spans two regions.
     let table = USER + BUFFERS + REGION - 24;
     let sum = split(true, |m| {
@@ -296,7 +296,7 @@ fn an_indirect_table_over_a_region_edge_is_read_whole() {
 }
 
 #[test]
-fn sizes_bases_and_areas_are_judged_before_the_first_sweep() {
+fn size_base_and_areas_are_validated_on_creation() {
     let with = |change: &dyn Fn(&mut ring::Layout)| {
         let mut mock = Mock::new(shape(false, false));
         change(&mut mock.layout);

@@ -70,7 +70,7 @@ fn buffers_may_be_used_in_any_order() {
 }
 
 #[test]
-fn identifiers_that_are_not_out_are_named() {
+fn unknown_identifiers_are_a_named_fault() {
     for in_order in [false, true] {
         // Not posted, inside a chain, just outside the ring, and far outside.
         for id in [5, 4, 8, 0xffff] {
@@ -90,7 +90,7 @@ fn identifiers_that_are_not_out_are_named() {
 }
 
 #[test]
-fn a_buffer_used_twice_is_named() {
+fn buffer_used_twice_is_a_named_fault() {
     let (mock, mut ring) = out::<Split>(false, false);
     element(&mock, 0, 1, 64);
     element(&mock, 1, 1, 64);
@@ -103,7 +103,7 @@ fn a_buffer_used_twice_is_named() {
 }
 
 #[test]
-fn a_used_index_that_jumps_or_goes_back_is_named() {
+fn invalid_used_index_is_a_named_fault() {
     for index in [5, 8, 9, 0x8000, 0xffff] {
         let (mock, mut ring) = out::<Split>(false, false);
         used_index(&mock, index);
@@ -118,7 +118,7 @@ fn a_used_index_that_jumps_or_goes_back_is_named() {
 }
 
 #[test]
-fn what_was_not_published_cannot_come_back() {
+fn unpublished_buffer_cannot_be_used() {
     let mock = Mock::new(shape(false, false));
     let mut ring = Split::new(&mock.layout, &mock.map).unwrap();
     ring.post(post(0));
@@ -135,7 +135,7 @@ fn what_was_not_published_cannot_come_back() {
 }
 
 #[test]
-fn a_chain_that_was_not_published_cannot_come_back_behind_buffers_that_were() {
+fn unpublished_chain_cannot_be_used_after_published_buffers() {
     let mock = Mock::new(shape(true, false));
     let mut ring = Packed::new(&mock.layout, &mock.map).unwrap();
     (0..3).for_each(|id| ring.post(post(id)));
@@ -146,7 +146,7 @@ fn a_chain_that_was_not_published_cannot_come_back_behind_buffers_that_were() {
 }
 
 #[test]
-fn a_batch_that_never_ends_ends_with_what_was_published() {
+fn endless_batch_ends_with_the_published_buffers() {
     for packed in [false, true] {
         let mock = Mock::new(shape(packed, true));
         let ids = if packed { endless::<Packed>(&mock) } else { endless::<Split>(&mock) };
@@ -172,7 +172,7 @@ fn endless<R: DriverRing>(mock: &Mock) -> Vec<u16> {
 }
 
 #[test]
-fn a_table_lies_where_it_may_or_is_named() {
+fn indirect_table_outside_memory_is_a_named_fault() {
     let mock = Mock::new(shape(false, false));
     let named = |address, entries| Table::new(&mock.map, address, entries).map(|_| ());
     assert_eq!(named(TABLES, 32), Ok(()));
@@ -313,7 +313,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_a_device_writes_identifiers_come_back_once(steps in steps(), in_order: bool) {
+    fn identifiers_return_once_for_any_device(steps in steps(), in_order: bool) {
         let mut split = Play::<Split>::new(shape(false, in_order));
         let mut packed = Play::<Packed>::new(shape(true, in_order));
         for step in &steps {

@@ -98,7 +98,7 @@ fn rings(each: impl Fn(u16, u32)) {
 }
 
 #[test]
-fn buffers_are_taken_once_and_in_order_from_any_place_of_a_ring_of_any_size() {
+fn buffers_are_taken_once_in_order_from_any_position() {
     rings(|size, start| {
         for max in [1, 3, 4, 5, 64] {
             let mut ring = Ring::new(size, start, false);
@@ -126,7 +126,7 @@ fn buffers_are_taken_once_and_in_order_from_any_place_of_a_ring_of_any_size() {
 }
 
 #[test]
-fn what_is_given_back_untouched_is_taken_again() {
+fn rewound_buffers_are_taken_again() {
     rings(|size, start| {
         let offered = usize::from(size).min(64);
         for back in 0..=offered {
@@ -142,7 +142,7 @@ fn what_is_given_back_untouched_is_taken_again() {
 }
 
 #[test]
-fn a_line_ends_before_the_first_descriptor_that_is_not_there() {
+fn line_ends_before_the_first_unavailable_descriptor() {
     rings(|size, start| {
         for missing in 0..u32::from(size).min(9) {
             let mut ring = Ring::new(size, start, false);
@@ -156,7 +156,7 @@ fn a_line_ends_before_the_first_descriptor_that_is_not_there() {
 }
 
 #[test]
-fn a_chain_in_a_line_is_found_wherever_it_begins() {
+fn chain_is_found_anywhere_in_a_line() {
     rings(|size, start| {
         let offered = u32::from(size).min(9);
         for head in 0..offered.saturating_sub(1) {
@@ -180,7 +180,7 @@ fn a_chain_in_a_line_is_found_wherever_it_begins() {
 }
 
 #[test]
-fn a_table_or_a_broken_chain_in_a_line_is_named() {
+fn table_or_broken_chain_in_a_line_is_a_named_fault() {
     for k in 0..8 {
         let mut ring = Ring::new(8, 0, false);
         (0..8).for_each(|k| ring.offer(k, 0));
@@ -198,7 +198,7 @@ fn a_table_or_a_broken_chain_in_a_line_is_named() {
 
 /// The driver makes the whole next lap available while some entries are not yet used.
 #[test]
-fn a_line_that_is_offered_again_before_it_was_used_is_a_lap_too_many() {
+fn line_made_available_before_use_is_a_named_fault() {
     for size in [4, 5, 8, 9, 64] {
         for kept in 1..=u32::from(size).min(8) {
             let mut ring = Ring::new(size, 0, false);

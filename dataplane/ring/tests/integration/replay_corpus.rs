@@ -30,7 +30,7 @@ fn packed_rings_survive_every_script() {
 
 #[test]
 #[cfg_attr(miri, ignore = "the driver's stores race with the device's loads, and their sizes differ")]
-fn split_rings_survive_being_rewritten_meanwhile() {
+fn split_rings_survive_concurrent_rewrites() {
     for script in corpus("split_race") {
         race::play::<Split>(false, &script);
     }
@@ -38,7 +38,7 @@ fn split_rings_survive_being_rewritten_meanwhile() {
 
 #[test]
 #[cfg_attr(miri, ignore = "the driver's stores race with the device's loads, and their sizes differ")]
-fn packed_rings_survive_being_rewritten_meanwhile() {
+fn packed_rings_survive_concurrent_rewrites() {
     for script in corpus("packed_race") {
         race::play::<Packed>(true, &script);
     }

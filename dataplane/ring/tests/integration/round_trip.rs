@@ -214,7 +214,7 @@ fn late_question<D: DeviceRing, V: DriverRing>(shape: Shape, buffers: usize) {
 }
 
 #[test]
-fn a_sleeper_is_woken_however_late_the_question_comes() {
+fn late_notification_check_wakes_the_sleeper() {
     for buffers in [1, 7, 8, 15, 16, 17, 31, 32, 33, 65_535, 65_536, 65_537] {
         let packed = Shape { event_idx: true, ..shape(true, 8, false) };
         late_question::<device::Packed, driver::Packed>(packed, buffers);

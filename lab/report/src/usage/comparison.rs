@@ -49,7 +49,7 @@ fn ratio(entries: &[Entry], entry: &Entry, size: &str) -> Option<f64> {
 fn bounded(rate: Option<Rate>, times: f64, digits: usize) -> String {
     let shown = |rate: Rate| {
         let at_least = if rate.at_least { ">= " } else { "" };
-        format!("{at_least}{}{}", decimals(rate.value * times, digits), rate.remark())
+        format!("{at_least}{}{}", decimals(rate.value * times, digits), rate.suffix())
     };
     rate.map_or_else(|| "-".to_owned(), shown)
 }

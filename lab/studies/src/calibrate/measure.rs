@@ -8,9 +8,9 @@ use super::task::Task;
 use super::{Caches, CalibrateError, Calibration, Measured};
 use crate::trial::Progress;
 use measure::Estimate;
-use measure::seats::pin;
-use measure::statistics::{FEWEST, interval};
-use measure::{Clock, Processor, Seats, SeatsError};
+use measure::pinning::pin;
+use measure::statistics::{MIN_SAMPLES, interval};
+use measure::{Clock, CpuPinning, PinningError, Processor};
 use real::{Arena, RealMemory, dependent_additions};
 use sim::memory::Width;
 use sim::micro::{Side, knee, stream};
@@ -37,13 +37,13 @@ impl Samples {
 
 /// Measures in `rounds` rounds.
 pub fn run(rounds: usize, seed: u64, progress: &mut dyn Progress) -> Result<Calibration, CalibrateError> {
-    if rounds < FEWEST {
+    if rounds < MIN_SAMPLES {
         return Err(CalibrateError::TooFewRounds(rounds));
     }
     let (processor, caches) = (Processor::here(), Caches::here());
-    let cpus = match Seats::here()? {
-        Seats::Three([a, b, _]) | Seats::Two([a, b]) => [a, b],
-        Seats::InTurn => return Err(SeatsError::TooFew(1).into()),
+    let cpus = match CpuPinning::here()? {
+        CpuPinning::Three([a, b, _]) | CpuPinning::Two([a, b]) => [a, b],
+        CpuPinning::InTurn => return Err(PinningError::TooFew(1).into()),
     };
     let places = Places::of(&caches, TIMES);
     let mut bench = Bench {
@@ -71,7 +71,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn round(&mut self, samples: &mut Samples, seed: u64) -> Result<(), SeatsError> {
+    fn round(&mut self, samples: &mut Samples, seed: u64) -> Result<(), PinningError> {
         let ghz = self.alone(|_, clock| {
             let from = clock();
             dependent_additions(100_000);
@@ -101,7 +101,7 @@ impl Bench {
     }
 
     /// Times one micro-benchmark.
-    fn time(&mut self, task: &Task) -> Result<f64, SeatsError> {
+    fn time(&mut self, task: &Task) -> Result<f64, PinningError> {
         for (at, value) in task.values() {
             self.arena.poke(at, Width::Eight, value);
         }
@@ -120,7 +120,7 @@ impl Bench {
     fn alone<T: Send>(
         &self,
         body: impl FnOnce(&mut RealMemory<'_>, &dyn Fn() -> f64) -> T + Send,
-    ) -> Result<T, SeatsError> {
+    ) -> Result<T, PinningError> {
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 pin(self.cpus[0])?;
@@ -134,7 +134,7 @@ impl Bench {
     fn pair(
         &self,
         body: impl Fn(&mut RealMemory<'_>, &dyn Fn() -> f64, Side) -> f64 + Sync,
-    ) -> Result<[f64; 2], SeatsError> {
+    ) -> Result<[f64; 2], PinningError> {
         let gate = Barrier::new(2);
         let one = |side: Side, cpu: usize| {
             let pinned = pin(cpu);
@@ -165,7 +165,7 @@ impl Bench {
     }
 
     /// Evicts the first CPU's caches and the shared cache.
-    fn evict(&self) -> Result<(), SeatsError> {
+    fn evict(&self) -> Result<(), PinningError> {
         let lines = self.caches.llc.bytes * 2 / sim::memory::LINE;
         self.alone(|memory, _| stream(memory, self.places.zeroes, lines))
     }

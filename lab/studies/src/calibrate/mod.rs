@@ -17,7 +17,7 @@ pub mod task;
 mod tests;
 
 use ::measure::Estimate;
-use ::measure::SeatsError;
+use ::measure::PinningError;
 pub use caches::{Cache, Caches};
 use real::ArenaError;
 
@@ -54,12 +54,12 @@ pub struct Calibration {
 pub enum CalibrateError {
     /// Too few CPUs
     #[error(transparent)]
-    Seats(#[from] SeatsError),
+    CpuPinning(#[from] PinningError),
     /// Too little memory
     #[error(transparent)]
     Arena(#[from] ArenaError),
     /// Too few rounds for an interval
-    #[error("{0} rounds are too few for an interval, so nothing was measured: give at least {min}", min = ::measure::statistics::FEWEST)]
+    #[error("{0} rounds are too few for an interval, so nothing was measured: give at least {min}", min = ::measure::statistics::MIN_SAMPLES)]
     TooFewRounds(usize),
 }
 

@@ -18,8 +18,8 @@ use crate::trial::Progress;
 use crate::trial::blocks::order;
 use crate::trial::quiet::{Disturbance, Quiet, stolen};
 use measure::Kind;
-use measure::statistics::{FEWEST, interval, median, ratio};
-use measure::{Clock, Processor, Seats, SeatsError};
+use measure::statistics::{MIN_SAMPLES, interval, median, ratio};
+use measure::{Clock, CpuPinning, PinningError, Processor};
 use real::{Arena, ArenaError, RealMemory};
 use sim::memory::Width;
 
@@ -41,12 +41,12 @@ pub struct Plan {
 pub enum MeasureError {
     /// Too few CPUs
     #[error(transparent)]
-    Seats(#[from] SeatsError),
+    CpuPinning(#[from] PinningError),
     /// Too little memory
     #[error(transparent)]
     Arena(#[from] ArenaError),
     /// Too few rounds for an interval
-    #[error("{0} rounds are too few for an interval, so nothing was run: give at least {FEWEST}")]
+    #[error("{0} rounds are too few for an interval, so nothing was run: give at least {MIN_SAMPLES}")]
     TooFewRounds(usize),
 }
 
@@ -57,10 +57,10 @@ const TRIES: usize = 6;
 
 /// Measures the selected variants that this processor supports; the notes name the others.
 pub fn measure(plan: &Plan, progress: &mut dyn Progress) -> Result<Results, MeasureError> {
-    if plan.rounds < FEWEST {
+    if plan.rounds < MIN_SAMPLES {
         return Err(MeasureError::TooFewRounds(plan.rounds));
     }
-    let (processor, cpus) = (Processor::here(), Seats::here()?.pair()?);
+    let (processor, cpus) = (Processor::here(), CpuPinning::here()?.pair()?);
     let (cells, absent) = possible(&plan.selection);
     let needed = cells.iter().map(|(variant, size)| variant.setting(*size));
     // At least the memory for timing the clock reading, in case no variant is possible.
@@ -121,7 +121,7 @@ impl Bench {
         &mut self,
         setting: &Setting,
         samples: &mut Samples,
-    ) -> Result<Option<[f64; 3]>, SeatsError> {
+    ) -> Result<Option<[f64; 3]>, PinningError> {
         for _ in 0..TRIES {
             let before = stolen(&self.cpus);
             let (costs, switches) = self.slice(setting)?;
@@ -136,7 +136,7 @@ impl Bench {
     }
 
     /// Runs one slice; returns the medians over its batches, and the number of involuntary context switches.
-    fn slice(&mut self, setting: &Setting) -> Result<([f64; 3], u64), SeatsError> {
+    fn slice(&mut self, setting: &Setting) -> Result<([f64; 3], u64), PinningError> {
         let layout = Layout::new(setting);
         for at in COUNTS {
             self.arena.poke(at, Width::Eight, 0);
@@ -180,7 +180,7 @@ impl Bench {
     }
 
     /// Cost of reading the clock per packet: a batch without work.
-    fn nothing(&self) -> Result<f64, SeatsError> {
+    fn nothing(&self) -> Result<f64, PinningError> {
         let layout = Layout::new(&Setting::default());
         let gate = Gate::new(1);
         std::thread::scope(|scope| {
@@ -262,7 +262,7 @@ fn notes(
     bench: &Bench,
     processor: &Processor,
     cells: &[(Variant, u64)],
-) -> Result<Vec<String>, SeatsError> {
+) -> Result<Vec<String>, PinningError> {
     let [host, guest] = bench.cpus;
     let mut notes = vec![
         format!(
@@ -317,12 +317,12 @@ mod tests {
 
     fn plan(variants: &[&str], sizes: &[u64]) -> Plan {
         let selection = Selection::of(variants, sizes).expect("they are listed");
-        Plan { selection, rounds: FEWEST, batches: NonZeroUsize::MIN, seed: 1 }
+        Plan { selection, rounds: MIN_SAMPLES, batches: NonZeroUsize::MIN, seed: 1 }
     }
 
     #[test]
     fn what_runs_here_has_a_cost_at_each_size_and_a_ratio_to_its_reference() {
-        if Seats::here().is_err() {
+        if CpuPinning::here().is_err() {
             return;
         }
         let all: Vec<_> = super::super::VARIANTS.iter().map(|variant| variant.name).collect();
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn too_few_rounds_are_refused_before_anything_runs() {
-        let plan = Plan { rounds: FEWEST - 1, ..plan(&[], &[]) };
+        let plan = Plan { rounds: MIN_SAMPLES - 1, ..plan(&[], &[]) };
         let mut nothing = |_: usize, _: usize, _: &str| unreachable!("nothing runs");
         assert!(matches!(measure(&plan, &mut nothing), Err(MeasureError::TooFewRounds(_))));
     }

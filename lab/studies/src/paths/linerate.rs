@@ -27,7 +27,7 @@ const HEADROOM: u64 = port::HEAD_HEADROOM as u64;
 /// Packets per burst.
 const BURST: u64 = port::BURST as u64;
 /// Buffers cached ahead of need, and minimum number taken at a time.
-const AHEAD: u64 = port::vhost_user::AHEAD as u64;
+const AHEAD: u64 = port::vhost_user::PREFETCH as u64;
 const PART: u64 = port::vhost_user::PART as u64;
 /// Other bytes per packet in a burst, and per buffer in the cache: an estimate.
 const RECORD: u64 = 40;

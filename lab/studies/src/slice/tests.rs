@@ -15,7 +15,7 @@ fn arena(config: &Config) -> Arena {
     Arena::new(Layout::new(config).bytes()).expect("it fits")
 }
 
-fn bench(seats: Seats) -> Bench {
+fn bench(seats: CpuPinning) -> Bench {
     let processor = Processor::here();
     Bench { clock: Clock::calibrated(&processor), processor, seats }
 }
@@ -71,7 +71,7 @@ fn every_kind_moves_each_length_from_every_place_and_nothing_else() {
 fn a_fence_makes_stores_visible_before_what_follows_is_loaded() {
     use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
     const TURNS: u64 = 20_000;
-    let Ok(cpus) = Seats::here().and_then(|seats| seats.pair()) else { return };
+    let Ok(cpus) = CpuPinning::here().and_then(|seats| seats.pair()) else { return };
     let arena = Arena::new(1 << 16).expect("it fits");
     let (gate, arrived) = (Gate::new(2), AtomicU64::new(0));
     let one = |cpu: usize, mine: u64, theirs: u64| {
@@ -114,7 +114,7 @@ fn hints_change_nothing() {
 #[test]
 fn each_configuration_that_can_run_here_brings_every_packet_through_in_turn() {
     let processor = Processor::here();
-    let bench = bench(Seats::InTurn);
+    let bench = bench(CpuPinning::InTurn);
     for named in everything() {
         if requirements::validate(&processor, &named).is_err() {
             continue;
@@ -139,7 +139,7 @@ fn drained(arena: &Arena, config: &Config) -> usize {
 
 #[test]
 fn threads_on_cpus_of_their_own_drain_both_rings() {
-    let Ok(seats) = Seats::here() else { return };
+    let Ok(seats) = CpuPinning::here() else { return };
     let bench = bench(seats);
     for name in ["base", "a+d", "batch-256", "ring-64", "stride-4", "batch-1"] {
         let config = small(find(name).expect("it is listed"));
@@ -152,8 +152,8 @@ fn threads_on_cpus_of_their_own_drain_both_rings() {
 
 #[test]
 fn two_seats_are_enough_for_every_length_of_ring_and_batch() {
-    let Ok(seats) = Seats::here() else { return };
-    let bench = bench(Seats::Two([seats.cpus()[0], seats.cpus()[1]]));
+    let Ok(seats) = CpuPinning::here() else { return };
+    let bench = bench(CpuPinning::Two([seats.cpus()[0], seats.cpus()[1]]));
     for (ring, batch) in [(32, 32), (64, 48), (256, 100), (256, 256), (4, 1)] {
         let config = Config { ring, batch, pool: 1024, ..Config::default() };
         let mut arena = arena(&config);

@@ -28,7 +28,7 @@ use crate::slice::Bench;
 use crate::{origin, requirements};
 use blocks::{Blocks, tries};
 use measure::Kind;
-use measure::{Clock, Processor, Seats, SeatsError};
+use measure::{Clock, CpuPinning, PinningError, Processor};
 use real::{Arena, ArenaError};
 use record::{Record, Session, SliceRow};
 
@@ -70,7 +70,7 @@ pub enum TrialError {
     Missing(#[from] Missing),
     /// Too few CPUs
     #[error(transparent)]
-    Seats(#[from] SeatsError),
+    CpuPinning(#[from] PinningError),
     /// Too little memory
     #[error(transparent)]
     Arena(#[from] ArenaError),
@@ -78,7 +78,7 @@ pub enum TrialError {
     #[error(transparent)]
     NoCounters(#[from] NoCounters),
     /// Too few blocks for an interval
-    #[error("{0} rounds are too few for an interval, so nothing was run: give at least {min}", min = measure::statistics::FEWEST)]
+    #[error("{0} rounds are too few for an interval, so nothing was run: give at least {min}", min = measure::statistics::MIN_SAMPLES)]
     TooFewRounds(usize),
     /// Slice too short to be timed, or so long that a disturbance is certain
     #[error(
@@ -151,7 +151,7 @@ impl<'a> Stage<'a> {
     /// Validates a plan and acquires its resources.
     pub fn prepare(plan: &'a Plan) -> Result<Stage<'a>, TrialError> {
         let processor = Processor::here();
-        if plan.rounds < measure::statistics::FEWEST {
+        if plan.rounds < measure::statistics::MIN_SAMPLES {
             return Err(TrialError::TooFewRounds(plan.rounds));
         }
         if plan.slice < Duration::from_millis(1) || plan.slice > Duration::from_secs(1) {
@@ -161,7 +161,7 @@ impl<'a> Stage<'a> {
             requirements::validate(&processor, named)?;
         }
         let all = with_controls(&plan.configurations, &processor);
-        let seats = Seats::here()?;
+        let seats = CpuPinning::here()?;
         let events = if plan.counted { Some(counted::Events::here(&processor)?) } else { None };
         let bytes = all.iter().map(|named| Layout::new(&named.config).bytes()).max().unwrap_or(0);
         let arena = Arena::new(bytes)?;

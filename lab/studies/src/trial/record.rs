@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::counted::Counts;
 use crate::results::{EventRow, Row};
-use measure::statistics::{FEWEST, median, ratio};
+use measure::statistics::{MIN_SAMPLES, median, ratio};
 
 /// A trial's finished rounds, and the settings that later rounds must share.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -151,7 +151,7 @@ impl Record {
     fn too_few(&self) -> Vec<String> {
         let note = |(place, slice): (usize, &SliceRow)| {
             let pairs = self.pairs(place).len();
-            (pairs < FEWEST).then(|| {
+            (pairs < MIN_SAMPLES).then(|| {
                 format!(
                     "{}: only {pairs} rounds without disturbance in it and in the base, which give no interval; run it on a quieter machine, with shorter slices or for more rounds",
                     slice.name
@@ -180,7 +180,7 @@ mod tests {
         let ratio = rows[1].ratio.expect("eight pairs");
         assert!((ratio.low - 2.0).abs() < 1e-9 && (ratio.high - 2.0).abs() < 1e-9, "{ratio:?}");
         assert!(rows[0].ratio.is_none());
-        let few = record(rounds[..FEWEST - 1].to_vec());
+        let few = record(rounds[..MIN_SAMPLES - 1].to_vec());
         assert!(few.rows(1).iter().all(|row| row.ratio.is_none()));
         assert!(few.notes(1, 6).iter().any(|note| note.starts_with("a: only 5 rounds")));
     }

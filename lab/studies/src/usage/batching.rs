@@ -10,7 +10,7 @@ use generator::meter::Summary;
 use generator::rate::Rate;
 use generator::rig::Bench;
 use generator::rig::Outcome;
-use measure::seats::pin;
+use measure::pinning::pin;
 use port::wrap::TxCoalesce;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

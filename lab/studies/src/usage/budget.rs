@@ -10,9 +10,9 @@ use super::delay::{Delay, Reading, readings};
 use super::journal::Journal;
 use super::queues::{Frames, Wire, discard};
 use generator::rig::RigError;
-use measure::seats::pin;
+use measure::pinning::pin;
 use measure::statistics::median;
-use measure::{Clock, Processor, SeatsError};
+use measure::{Clock, PinningError, Processor};
 use mem::copy::chosen;
 use port::wrap::TxCoalesce;
 use port::{BURST, Burst, BurstStats, PLACES, PortFault, RxQueue, TxQueue};
@@ -103,7 +103,7 @@ pub enum BudgetError {
     Fault(#[from] PortFault),
     /// A CPU is not available.
     #[error(transparent)]
-    Cpu(#[from] SeatsError),
+    Cpu(#[from] PinningError),
     /// Deadlock of the simulated threads.
     #[error(transparent)]
     Stuck(#[from] sim::Stuck),

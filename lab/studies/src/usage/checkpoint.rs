@@ -119,6 +119,6 @@ fn provenance(results: &Results) -> Option<Provenance> {
     let place = results.environment.as_ref()?;
     let cpu = |cpu: Option<usize>| cpu.map_or("any".to_owned(), |cpu| cpu.to_string());
     let seats = format!("measured on CPU {} with CPU {}", cpu(place.used.switch), cpu(place.used.generator));
-    let machine = Machine { processor: place.processor.clone(), cpus: place.cpus, seats };
+    let machine = Machine { processor: place.processor.clone(), cpus: place.cpus, pinning: seats };
     Some(Provenance { build: place.build.clone(), profile: None, machine: Some(machine) })
 }

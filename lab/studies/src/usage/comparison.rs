@@ -217,7 +217,7 @@ mod tests {
         fn bench(&mut self, subject: Subject, rounds: u32) -> Option<Entry> {
             self.turns.push((subject, rounds));
             let why = (subject == Subject::Testpmd).then(|| "it is not installed".to_owned());
-            let course = rfc2544::Course::new(rfc2544::Plan {
+            let course = rfc2544::TestRun::new(rfc2544::Plan {
                 tests: vec![rfc2544::Test::Throughput],
                 sizes: vec![generator::Sizes::Fixed(64)],
                 loss: 0.0,

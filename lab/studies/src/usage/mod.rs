@@ -23,7 +23,7 @@ pub use journal::{Journal, Watch};
 
 use budget::BudgetError;
 use engine::machine::Machine;
-use measure::seats::pin;
+use measure::pinning::pin;
 use rfc2544::Environment;
 use serde::{Deserialize, Serialize};
 use sim::Profile;

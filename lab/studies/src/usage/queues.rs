@@ -1,6 +1,6 @@
 //! Queues of two joined ports without an engine, for measurements of single calls.
 
-use generator::rig::{Desk, RigError};
+use generator::rig::{AttachedQueues, RigError};
 use port::memif::Options;
 use port::patch::{Exchange, Patch};
 use port::wrap::{TxCoalesce, Wrappers, wrap};
@@ -27,12 +27,12 @@ impl Wire {
             wrap(Box::new(pair), name, &wrappers).map_err(|error| wire(&error))
         };
         let mut ends = [end("a", "b", tx_coalesce)?, end("b", "a", None)?];
-        let mut desks = [Desk::default(), Desk::default()];
+        let mut queues = [AttachedQueues::default(), AttachedQueues::default()];
         // The first end learns of the other one only in the second pass.
         for _ in 0..2 {
-            ends.iter_mut().zip(&mut desks).for_each(|(end, desk)| end.handle(now, desk));
+            ends.iter_mut().zip(&mut queues).for_each(|(end, queues)| end.handle(now, queues));
         }
-        let [one, other] = desks;
+        let [one, other] = queues;
         match (one.into_tx(), other.into_rx()) {
             (Some(tx), Some(rx)) => Ok(Self { tx, rx, _ends: ends }),
             _ => Err(wire(&"its ends did not meet")),

@@ -3,7 +3,7 @@
 use super::checkpoint::{CheckpointWriter, KIND, parse};
 use super::*;
 use crate::batch::checkpoint::CheckpointError;
-use measure::Seats;
+use measure::CpuPinning;
 use rfc2544::CpuSet;
 use std::ops::ControlFlow;
 
@@ -61,7 +61,7 @@ fn environment() -> Environment {
 #[test]
 fn an_experiment_that_was_ended_goes_on_with_the_reading_that_was_not_taken() {
     // A machine with one CPU cannot run this experiment.
-    let Ok(cpus) = Seats::here().and_then(|seats| seats.pair()) else { return };
+    let Ok(cpus) = CpuPinning::here().and_then(|seats| seats.pair()) else { return };
     let plan = plan(&[Study::Budget], cpus);
     let mut results = plan.empty(environment());
     let mut first = Few::of(3);
@@ -86,7 +86,7 @@ fn an_experiment_that_was_ended_goes_on_with_the_reading_that_was_not_taken() {
 
 #[test]
 fn batching_goes_on_cell_by_cell() {
-    let Ok(cpus) = Seats::here().and_then(|seats| seats.pair()) else { return };
+    let Ok(cpus) = CpuPinning::here().and_then(|seats| seats.pair()) else { return };
     let plan = plan(&[Study::Batching], cpus);
     let mut results = plan.empty(environment());
     for readings in [1, 1] {

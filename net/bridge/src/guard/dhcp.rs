@@ -14,7 +14,7 @@ const CLIENT: u16 = 68;
 const CLIENT_V6: u16 = 546;
 const SERVER_V6: u16 = 547;
 /// Maximum number of addresses recorded per reply.
-const MOST_LEASES: usize = 8;
+const MAX_LEASES: usize = 8;
 
 /// Leases granted by one server message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,6 +113,6 @@ fn reply_v4(payload: &[u8]) -> Option<Reply> {
 fn reply_v6(payload: &[u8], client: MacAddress) -> Option<Reply> {
     let message = Dhcpv6::new(payload).filter(|message| message.kind() == Dhcpv6::REPLY)?;
     let leases: Vec<_> =
-        message.addresses().take(MOST_LEASES).map(|(ip, seconds)| (ip.into(), seconds)).collect();
+        message.addresses().take(MAX_LEASES).map(|(ip, seconds)| (ip.into(), seconds)).collect();
     (!leases.is_empty()).then_some(Reply { client, leases })
 }

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_holds_until_it_ends_is_renewed_or_given_back() {
+    fn lease_is_valid_until_expiry_renewal_or_release() {
         let leases = Leases::default();
         assert!(leases.bind(v4(5), 100, 60));
         assert_eq!([100, 159, 160].map(|second| leases.contains(v4(5), second)), [true, true, false]);
@@ -133,14 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_first_makes_room() {
+    fn earliest_expiring_lease_is_evicted() {
         let leases = Leases::default();
         (0..=SLOTS as u8).for_each(|last| assert!(leases.bind(v4(last), 0, 100 + u32::from(last))));
         assert!(!leases.contains(v4(0), 0) && (1..=SLOTS as u8).all(|last| leases.contains(v4(last), 0)));
     }
 
     #[test]
-    fn a_reader_never_finds_a_mixture_of_two_addresses() {
+    fn lookup_never_mixes_two_addresses() {
         let leases = Leases::default();
         let ip = |n: u64| IpAddr::V6((u128::from(n) << 64 | u128::from(n)).into());
         std::thread::scope(|scope| {

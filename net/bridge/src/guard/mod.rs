@@ -21,7 +21,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::{Arp, MacAddress, Nd, NdKind};
 
 /// Maximum length of frames whose payload is inspected, in bytes; sufficient for DHCP and Neighbor Discovery.
-pub(super) const LONGEST: usize = 2048;
+pub(super) const MAX_INSPECTED: usize = 2048;
 
 /// ICMPv6 types of Multicast Listener Discovery (RFC 2710, RFC 3810).
 const LISTENER: [u8; 4] = [130, 131, 132, 143];
@@ -59,11 +59,11 @@ pub(super) struct Inspected<'a> {
     /// Copies the frame as far as it fits and returns its length.
     pub(super) copy: &'a dyn Fn(&mut [u8]) -> usize,
     /// Destination buffer of `copy`.
-    pub(super) scratch: &'a mut [u8; LONGEST],
+    pub(super) scratch: &'a mut [u8; MAX_INSPECTED],
 }
 
 impl Inspected<'_> {
-    /// The whole frame in private memory. Returns `None` if it is longer than [`LONGEST`].
+    /// The whole frame in private memory. Returns `None` if it is longer than [`MAX_INSPECTED`].
     fn whole(&mut self) -> Option<&[u8]> {
         let len = (self.copy)(&mut self.scratch[..]);
         self.scratch.get(..len)

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use wire::{EtherType, HEADER_LEN, Ipv4, Ipv6, TAG_LEN, checksum::protocol};
 
 /// Maximum number of VLAN tags parsed.
-const MOST_TAGS: usize = 2;
+const MAX_TAGS: usize = 2;
 const ICMPV6: u8 = 58;
 
 /// The headers are truncated, malformed, or longer than the private head.
@@ -59,7 +59,7 @@ impl<'a> Packet<'a> {
 /// EtherType after all tags, and the offset after it.
 fn untagged(head: &[u8]) -> Result<(EtherType, usize), Unreadable> {
     let mut at = HEADER_LEN;
-    for _ in 0..=MOST_TAGS {
+    for _ in 0..=MAX_TAGS {
         let [high, low] = *head.get(at - 2..).and_then(<[u8]>::first_chunk).ok_or(Unreadable)?;
         match EtherType(u16::from_be_bytes([high, low])) {
             EtherType::VLAN | EtherType::SERVICE_VLAN => at += TAG_LEN,

@@ -24,7 +24,7 @@ fn inspect(guard: &Guard, frame: &[u8]) -> Result<Option<Reply>, DropReason> {
         frame.len()
     };
     let source = MacAddress::new(frame[6..12].try_into().unwrap());
-    let (head, scratch) = (&frame[..frame.len().min(port::HEAD)], &mut [0; LONGEST]);
+    let (head, scratch) = (&frame[..frame.len().min(port::HEAD)], &mut [0; MAX_INSPECTED]);
     guard.inspect(&mut Inspected { source, head, second: 100, copy: &copy, scratch })
 }
 
@@ -113,7 +113,7 @@ fn a_port_without_rules_has_no_guard() {
 }
 
 #[test]
-fn ipv4_packets_leave_from_listed_addresses_only_whatever_their_headers_look_like() {
+fn ipv4_source_must_be_listed_with_any_header() {
     let guard = usual();
     for (source, expected) in [
         (IP, None),
@@ -130,7 +130,7 @@ fn ipv4_packets_leave_from_listed_addresses_only_whatever_their_headers_look_lik
 }
 
 #[test]
-fn what_cannot_be_read_or_is_no_internet_protocol_is_dropped() {
+fn unparsable_or_non_ip_frames_are_dropped() {
     let guard = usual();
     let whole = ipv4(IP, 17, 0, 0, &udp(1, 2, &[]));
     for len in 14..whole.len() {
@@ -148,7 +148,7 @@ fn what_cannot_be_read_or_is_no_internet_protocol_is_dropped() {
 }
 
 #[test]
-fn arp_speaks_for_its_sender_only() {
+fn arp_sender_must_be_listed() {
     let guard = usual();
     let table = [
         (1, OWN, IP, None),
@@ -173,7 +173,7 @@ fn arp_speaks_for_its_sender_only() {
 }
 
 #[test]
-fn ipv6_packets_leave_from_listed_addresses_and_the_ports_own_link_local_one() {
+fn ipv6_source_must_be_listed_or_link_local() {
     let guard = usual();
     let hop_by_hop = |next: u8| [next, 0, 0, 0, 0, 0, 0, 0];
     for (source, expected) in [
@@ -199,7 +199,7 @@ fn ipv6_packets_leave_from_listed_addresses_and_the_ports_own_link_local_one() {
 }
 
 #[test]
-fn before_it_has_an_address_a_guest_may_solicit_and_report_and_nothing_else() {
+fn unspecified_source_may_only_solicit_and_report() {
     let guard = usual();
     let detection = nd("::", 135, "fd00::77", &[]);
     assert_eq!(validated(&guard, &detection), None);
@@ -213,7 +213,7 @@ fn before_it_has_an_address_a_guest_may_solicit_and_report_and_nothing_else() {
 }
 
 #[test]
-fn neighbor_discovery_speaks_for_its_sender_only_and_never_as_a_router() {
+fn neighbor_discovery_sender_must_be_listed_and_no_router() {
     let guard = usual();
     let (own, other) = (link_layer(2, OWN), link_layer(2, OTHER));
     let table = [
@@ -246,7 +246,7 @@ fn neighbor_discovery_speaks_for_its_sender_only_and_never_as_a_router() {
 }
 
 #[test]
-fn fragments_hide_neither_neighbor_discovery_nor_a_dhcp_server() {
+fn fragments_of_neighbor_discovery_and_dhcp_are_dropped() {
     let guard = usual();
     let fragment = |next: u8, offset: u16, payload: &[u8]| {
         let header = [&[next, 0][..], &(offset << 3 | 1).to_be_bytes(), &[0; 4]].concat();
@@ -271,7 +271,7 @@ fn fragments_hide_neither_neighbor_discovery_nor_a_dhcp_server() {
 }
 
 #[test]
-fn dhcp_servers_are_refused_by_either_port_behind_any_header() {
+fn dhcp_server_packets_are_dropped_by_port() {
     let snooping = BridgeConfig { dhcp_snooping: true, ..BridgeConfig::default() };
     let plain = *Guard::of(&snooping, &PortConfig::default()).unwrap();
     for guard in [&usual(), &plain] {
@@ -292,7 +292,7 @@ fn dhcp_servers_are_refused_by_either_port_behind_any_header() {
 }
 
 #[test]
-fn a_dhcp_client_asks_for_itself_only() {
+fn dhcp_client_must_use_its_own_mac() {
     let guard = usual();
     let ask =
         |source: [u8; 4], message: &[u8]| validated(&guard, &ipv4(source, 17, 0, 0, &udp(68, 67, message)));
@@ -305,12 +305,12 @@ fn a_dhcp_client_asks_for_itself_only() {
     let mut relayed = dhcp(1, 1, OWN, [0; 4], [0; 4]);
     relayed[24] = 10;
     assert_eq!(ask([0; 4], &relayed), Some("dhcp-violation"));
-    let long = dhcp(1, 1, OWN, [0; 4], [0; 4]).into_iter().chain([0; LONGEST]).collect::<Vec<_>>();
+    let long = dhcp(1, 1, OWN, [0; 4], [0; 4]).into_iter().chain([0; MAX_INSPECTED]).collect::<Vec<_>>();
     assert_eq!(ask([0; 4], &long), Some("dhcp-violation"));
 }
 
 #[test]
-fn a_lease_opens_the_source_guard_and_a_release_closes_it() {
+fn lease_allows_a_source_until_release() {
     let (guard, leased) = (usual(), [10, 0, 0, 77]);
     let speaks = |ip| validated(&guard, &ipv4(ip, 6, 0, 0, &[0; 20]));
     assert_eq!(speaks(leased), Some("source-violation"));
@@ -325,7 +325,7 @@ fn a_lease_opens_the_source_guard_and_a_release_closes_it() {
 }
 
 #[test]
-fn a_trusted_servers_replies_are_read_and_others_are_not() {
+fn only_trusted_dhcp_replies_are_snooped() {
     let server = guard(&["0.0.0.0/0", "::/0"], true);
     let reply = |message: &[u8]| inspect(&server, &ipv4(IP, 17, 0, 0, &udp(67, 68, message)));
     let leased = Reply { client: MacAddress::new(OTHER), leases: vec![([10, 0, 0, 77].into(), 60)] };
@@ -359,7 +359,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_frame_that_passes_has_a_forbidden_source(
+    fn passed_frames_have_allowed_sources(
         base in 0usize..6, cut in 14usize..200, edits in prop::collection::vec((12usize..90, prop_oneof![Just(0u8), Just(0x81), Just(44), Just(60), any::<u8>()]), 0..6),
     ) {
         let bases = [

@@ -29,7 +29,7 @@ pub(super) struct Entry {
 const _: () = assert!(size_of::<Entry>() == 32);
 
 /// Empty entry, with a second that never occurs.
-const NOTHING: Entry =
+const EMPTY: Entry =
     Entry { addresses: [0; ADDRESSES], from: PortId(0), to: PortId(0), second: u32::MAX, changes: [0; 2] };
 
 /// The two entries of one cache line.
@@ -47,7 +47,7 @@ impl FlowCache {
     pub(super) fn new() -> Self {
         let secret = RandomState::new();
         Self {
-            lines: vec![Line([NOTHING; 2]); LINES].into_boxed_slice(),
+            lines: vec![Line([EMPTY; 2]); LINES].into_boxed_slice(),
             // Odd multipliers lose no bits.
             secret: [0, 1, 2, 3].map(|i| secret.hash_one(i) | 1),
         }
@@ -55,7 +55,7 @@ impl FlowCache {
 
     /// Removes all flows.
     pub(super) fn clear(&mut self) {
-        self.lines.fill(Line([NOTHING; 2]));
+        self.lines.fill(Line([EMPTY; 2]));
     }
 
     #[inline(always)]
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_is_known_for_its_port_and_second() {
+    fn cached_flow_is_valid_for_its_port_and_second() {
         let (mut cache, flow) = (FlowCache::new(), entry(7, 5));
         assert!(cache.get(&flow.addresses, PortId(1), 5).is_none());
         put(&mut cache, flow);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn most_of_a_thousand_flows_have_a_place_of_their_own() {
+    fn most_of_a_thousand_flows_do_not_collide() {
         let mut cache = FlowCache::new();
         (0..1000).for_each(|station| put(&mut cache, entry(station, 1)));
         let known =

@@ -9,7 +9,7 @@
 
 use super::cache::{ADDRESSES, Entry, FlowCache};
 use crate::fdb::{Fdb, Source};
-use crate::guard::{Inspected, LONGEST, Reply};
+use crate::guard::{Inspected, MAX_INSPECTED, Reply};
 use crate::hash::Places;
 use crate::key::Key;
 use crate::listing::RefusedMove;
@@ -128,7 +128,7 @@ pub(super) struct Pass<'a> {
     pub(super) plans: &'a mut [Plan; BURST],
     pub(super) out: &'a mut Verdicts,
     /// Buffer for frames inspected by a guard.
-    pub(super) scratch: &'a mut [u8; LONGEST],
+    pub(super) scratch: &'a mut [u8; MAX_INSPECTED],
     pub(super) events: Events,
     /// Last packet with a reusable answer, and the answer: a port, or `None` for flooding.
     pub(super) latest: Option<(u8, Option<PortId>)>,

@@ -58,7 +58,7 @@ impl Lab {
 }
 
 #[test]
-fn another_ports_addresses_do_not_make_a_worker_forget_what_calm_ports_send() {
+fn address_churn_of_one_port_keeps_cached_flows_of_others() {
     let mut lab = Lab::new();
     (0..3).for_each(|_| [(0, 10, 11), (1, 11, 10)].into_iter().for_each(|(p, s, d)| lab.send(p, s, d)));
     assert_eq!((lab.remembered(0, 10, 11), lab.remembered(1, 11, 10)), (4, 4));
@@ -73,7 +73,7 @@ fn another_ports_addresses_do_not_make_a_worker_forget_what_calm_ports_send() {
 }
 
 #[test]
-fn a_broadcast_that_is_remembered_reaches_every_other_port_and_a_port_that_is_new() {
+fn cached_broadcast_reaches_all_ports_including_new_ones() {
     let mut lab = Lab::new();
     let send = |lab: &mut Lab| {
         lab.burst.begin(0);
@@ -95,7 +95,7 @@ fn a_broadcast_that_is_remembered_reaches_every_other_port_and_a_port_that_is_ne
 }
 
 #[test]
-fn a_station_that_leaves_either_port_of_an_answer_invalidates_it() {
+fn station_move_invalidates_cached_flow() {
     for station in [10, 11] {
         let mut lab = Lab::new();
         (0..3).for_each(|_| [(0, 10, 11), (1, 11, 10)].into_iter().for_each(|(p, s, d)| lab.send(p, s, d)));

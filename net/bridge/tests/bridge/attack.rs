@@ -18,7 +18,7 @@ fn small() -> BridgeConfig {
 }
 
 #[test]
-fn a_guest_with_a_hundred_thousand_addresses_evicts_nobody() {
+fn address_flood_evicts_no_other_port() {
     let mut lab = Lab::configured(small(), (0..4).map(|port| (port, PortConfig::default())));
     for station in 0..200 {
         lab.send(1, &[frame(station, BROADCAST, None)]);
@@ -41,7 +41,7 @@ fn a_guest_with_a_hundred_thousand_addresses_evicts_nobody() {
 }
 
 #[test]
-fn a_full_table_forgets_nobody_and_still_learns_the_first_stations_of_every_port() {
+fn full_table_evicts_nothing_and_learns_first_stations_per_port() {
     let greedy = PortConfig { max_macs: Some(u32::MAX), ..PortConfig::default() };
     let mut lab = Lab::configured(small(), (0..3).map(|port| (port, greedy.clone())));
     attack(&mut lab, 0, 0..20_000);
@@ -56,14 +56,14 @@ fn a_full_table_forgets_nobody_and_still_learns_the_first_stations_of_every_port
 }
 
 #[test]
-fn what_an_attacker_makes_others_flood_is_limited_at_the_attacker() {
+fn flooding_caused_by_an_attacker_is_limited_at_its_port() {
     let limited = PortConfig { unknown_limit: Rate::new(1000, 100), ..PortConfig::default() };
     let mut lab = Lab::configured(small(), [(0, limited), (1, PortConfig::default())]);
     assert_eq!(attack(&mut lab, 0, 0..10_000), 9_900);
 }
 
 #[test]
-fn a_port_that_may_not_learn_still_forwards() {
+fn port_without_learning_forwards() {
     let mute = PortConfig { learn: false, ..PortConfig::default() };
     let mut lab = Lab::with([(0, mute), (1, PortConfig::default()), (2, PortConfig::default())]);
     lab.send(1, &[frame(2, BROADCAST, None)]);

@@ -20,7 +20,7 @@ fn a_frame_to_an_unknown_station_is_flooded_and_the_reply_is_not() {
 }
 
 #[test]
-fn both_workers_know_what_one_has_learned() {
+fn learned_address_is_known_to_all_workers() {
     let mut lab = Lab::plain(4);
     lab.send_by(0, 0, &[frame(1, 2, None)]);
     let reply = lab.send_by(1, 2, &[frame(2, 1, None)]);
@@ -28,7 +28,7 @@ fn both_workers_know_what_one_has_learned() {
 }
 
 #[test]
-fn a_remembered_flow_follows_a_station_that_moves_in_the_same_burst() {
+fn cached_flow_follows_a_move_within_the_burst() {
     let mut lab = Lab::free(3);
     lab.send(2, &[frame(4, BROADCAST, None)]);
     let known = [frame(5, 4, None), frame(5, 4, None)];
@@ -39,14 +39,14 @@ fn a_remembered_flow_follows_a_station_that_moves_in_the_same_burst() {
 }
 
 #[test]
-fn a_frame_to_a_station_at_its_own_port_goes_nowhere() {
+fn frame_to_its_input_port_is_dropped() {
     let mut lab = Lab::plain(3);
     lab.send(0, &[frame(1, BROADCAST, None), frame(2, BROADCAST, None)]);
     assert_eq!(lab.loss(0, frame(1, 2, None)), Some("no-destination"));
 }
 
 #[test]
-fn impossible_sources_short_frames_and_reserved_groups_are_dropped_under_their_names() {
+fn invalid_sources_short_frames_and_reserved_groups_are_dropped_by_reason() {
     let mut lab = Lab::plain(3);
     let group = MacAddress::new([1, 0, 0x5e, 0, 0, 1]);
     let reserved = MacAddress::new([1, 0x80, 0xc2, 0, 0, 0xe]);
@@ -60,7 +60,7 @@ fn impossible_sources_short_frames_and_reserved_groups_are_dropped_under_their_n
 }
 
 #[test]
-fn reserved_groups_are_flooded_where_the_operator_wants_it() {
+fn reserved_groups_are_flooded_if_configured() {
     let config = BridgeConfig { forward_reserved: true, ..BridgeConfig::default() };
     let mut lab = Lab::configured(config, (0..3).map(|port| (port, PortConfig::default())));
     let reserved = MacAddress::new([1, 0x80, 0xc2, 0, 0, 0xe]);
@@ -68,7 +68,7 @@ fn reserved_groups_are_flooded_where_the_operator_wants_it() {
 }
 
 #[test]
-fn a_station_that_moves_is_followed_at_once_even_while_answers_are_remembered() {
+fn station_move_is_followed_at_once_with_cached_flows() {
     let mut lab = Lab::free(3);
     lab.send(1, &[frame(2, 1, None)]);
     lab.send(0, &[frame(1, 2, None)]);
@@ -79,7 +79,7 @@ fn a_station_that_moves_is_followed_at_once_even_while_answers_are_remembered() 
 }
 
 #[test]
-fn a_station_that_moves_to_the_sender_within_a_burst_is_followed_within_it() {
+fn station_move_to_the_sender_applies_within_the_burst() {
     let mut lab = Lab::free(3);
     lab.send(1, &[frame(2, BROADCAST, None)]);
     let fate = lab.send(0, &[frame(1, 2, None), frame(2, BROADCAST, None), frame(1, 2, None)]);
@@ -88,7 +88,7 @@ fn a_station_that_moves_to_the_sender_within_a_burst_is_followed_within_it() {
 }
 
 #[test]
-fn an_aged_station_that_speaks_within_a_burst_is_known_within_it() {
+fn aged_station_is_relearned_within_the_burst() {
     let mut lab = Lab::plain(3);
     lab.send(0, &[frame(2, BROADCAST, None)]);
     lab.now = 300 * SECOND;
@@ -97,7 +97,7 @@ fn an_aged_station_that_speaks_within_a_burst_is_known_within_it() {
 }
 
 #[test]
-fn a_silent_station_is_forgotten_and_a_talking_one_is_not() {
+fn silent_station_ages_and_active_one_does_not() {
     let mut lab = Lab::plain(3);
     lab.send(1, &[frame(2, BROADCAST, None)]);
     for second in 0..299 {
@@ -110,7 +110,7 @@ fn a_silent_station_is_forgotten_and_a_talking_one_is_not() {
 }
 
 #[test]
-fn traffic_of_any_port_sweeps_what_others_have_left_behind() {
+fn traffic_of_any_port_sweeps_aged_entries() {
     let mut lab = Lab::plain(3);
     for station in 10..500 {
         lab.send(1, &[frame(station, BROADCAST, None)]);
@@ -124,7 +124,7 @@ fn traffic_of_any_port_sweeps_what_others_have_left_behind() {
 }
 
 #[test]
-fn limits_hold_per_kind_of_flood_and_refill_with_time() {
+fn flood_limits_apply_per_kind_and_refill() {
     let limited = PortConfig {
         broadcast_limit: Rate::new(10, 3),
         unknown_limit: Rate::new(10, 5),
@@ -143,7 +143,7 @@ fn limits_hold_per_kind_of_flood_and_refill_with_time() {
 }
 
 #[test]
-fn a_pinned_station_is_refused_elsewhere_and_reached_at_its_port() {
+fn static_station_is_dropped_elsewhere_and_reached_at_its_port() {
     let mut lab = Lab::plain(3);
     lab.send(0, &[frame(1, BROADCAST, None)]);
     lab.send(1, &[frame(2, 1, None)]);
@@ -159,7 +159,7 @@ fn a_pinned_station_is_refused_elsewhere_and_reached_at_its_port() {
 }
 
 #[test]
-fn what_goes_when_a_port_goes_are_its_stations_and_nobody_elses() {
+fn port_removal_flushes_its_own_stations_only() {
     let mut lab = Lab::plain(4);
     (0..4).for_each(|port| _ = lab.send(port, &[frame(u64::from(port), BROADCAST, None)]));
     assert_eq!(lab.ports(0, frame(0, 2, None)), [2]);
@@ -174,7 +174,7 @@ fn what_goes_when_a_port_goes_are_its_stations_and_nobody_elses() {
 }
 
 #[test]
-fn bridges_do_not_hear_of_each_other() {
+fn bridges_are_isolated() {
     let mut lab = Lab::plain(2);
     lab.switch.add_bridge("br1", BridgeConfig::default()).unwrap();
     (4..6).for_each(|port| lab.switch.add_port(PortId(port), "br1", &PortConfig::default()).unwrap());
@@ -188,7 +188,7 @@ fn bridges_do_not_hear_of_each_other() {
 }
 
 #[test]
-fn flushing_forgets_what_was_learned_and_keeps_what_was_pinned() {
+fn flush_removes_learned_and_keeps_static_entries() {
     let mut lab = Lab::plain(3);
     lab.send(1, &[frame(2, BROADCAST, None)]);
     lab.send(2, &[frame(3, BROADCAST, None)]);
@@ -204,7 +204,7 @@ fn flushing_forgets_what_was_learned_and_keeps_what_was_pinned() {
 }
 
 #[test]
-fn one_station_is_forgotten_whether_it_was_learned_or_pinned() {
+fn forget_removes_a_learned_or_static_station() {
     let mut lab = Lab::plain(3);
     lab.send(1, &[frame(2, BROADCAST, None)]);
     lab.switch.add_static("br0", mac(4), None, PortId(1)).unwrap();
@@ -222,7 +222,7 @@ fn one_station_is_forgotten_whether_it_was_learned_or_pinned() {
 }
 
 #[test]
-fn the_listing_tells_address_port_age_and_kind_and_survives_json() {
+fn listing_has_address_port_age_and_kind_in_json() {
     let mut lab = Lab::plain(3);
     lab.now = 5 * SECOND;
     lab.send(1, &[frame(2, BROADCAST, None)]);
@@ -244,7 +244,7 @@ fn the_listing_tells_address_port_age_and_kind_and_survives_json() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_and_changes_nothing() {
+fn invalid_change_is_rejected_without_effect() {
     let lab = Lab::plain(2);
     let switch = &lab.switch;
     let tiny = BridgeConfig { capacity: 15, ..BridgeConfig::default() };
@@ -267,7 +267,7 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn a_bridge_without_ports_can_go_and_its_name_can_come_back() {
+fn empty_bridge_can_be_removed_and_readded() {
     let lab = Lab::plain(0);
     lab.switch.remove_bridge("br0").unwrap();
     assert!(lab.switch.statistics().is_empty());

@@ -297,7 +297,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_history_ends_as_in_the_model(
+    fn random_histories_match_the_model(
         kinds in prop::collection::vec(kind(), PORTS as usize), steps in prop::collection::vec(step(), 1..60),
     ) {
         let mut lab = Lab::with([]);

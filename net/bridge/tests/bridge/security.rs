@@ -18,7 +18,7 @@ fn sources(list: &[&str]) -> PortConfig {
 }
 
 #[test]
-fn a_port_with_addresses_sends_from_those_only_and_nobody_else_does() {
+fn configured_macs_are_exclusive_to_their_port() {
     let mut lab = Lab::with([(0, plain()), (1, owner(&[1, 2])), (2, plain())]);
     assert_eq!(lab.ports(1, frame(1, BROADCAST, None)), [0, 2]);
     assert_eq!(lab.loss(1, frame(3, BROADCAST, None)), Some("mac-violation"));
@@ -31,7 +31,7 @@ fn a_port_with_addresses_sends_from_those_only_and_nobody_else_does() {
 }
 
 #[test]
-fn an_owned_address_is_learned_at_no_other_port_in_any_vlan() {
+fn owned_address_is_learned_at_no_other_port() {
     let wide = PortConfig { macs: vec![mac(1)], ..trunk("1-4000", Some(5)) };
     let mut lab = Lab::with([(0, trunk("1-4000", None)), (1, wide), (2, access(7))]);
     lab.send(2, &[frame(1, BROADCAST, None)]);
@@ -43,7 +43,7 @@ fn an_owned_address_is_learned_at_no_other_port_in_any_vlan() {
 }
 
 #[test]
-fn an_owner_that_comes_later_takes_its_address_back_and_gives_it_up_when_it_goes() {
+fn late_owner_reclaims_its_address_until_removed() {
     let mut lab = Lab::plain(2);
     lab.send(1, &[frame(5, BROADCAST, None)]);
     lab.switch.add_port(PortId(3), "br0", &owner(&[5])).unwrap();
@@ -54,7 +54,7 @@ fn an_owner_that_comes_later_takes_its_address_back_and_gives_it_up_when_it_goes
 }
 
 #[test]
-fn addresses_that_cannot_be_owned_are_refused_and_change_nothing() {
+fn invalid_owned_addresses_are_rejected_without_effect() {
     let lab = Lab::with([(0, plain()), (1, owner(&[1]))]);
     let add = |config: &PortConfig| lab.switch.add_port(PortId(2), "br0", config).unwrap_err();
     let taken = |port, owner| matches!(port, AddPortError::MacTaken { owner: PortId(at), .. } if at == owner);
@@ -71,7 +71,7 @@ fn addresses_that_cannot_be_owned_are_refused_and_change_nothing() {
 }
 
 #[test]
-fn a_table_without_room_for_a_ports_addresses_refuses_the_port() {
+fn port_is_rejected_if_its_addresses_do_not_fit() {
     let small = BridgeConfig { capacity: 16, ..BridgeConfig::default() };
     let lab = Lab::configured(small, [(0, plain())]);
     let error = lab.switch.add_port(PortId(1), "br0", &owner(&(1..60).collect::<Vec<_>>())).unwrap_err();
@@ -82,7 +82,7 @@ fn a_table_without_room_for_a_ports_addresses_refuses_the_port() {
 }
 
 #[test]
-fn a_port_that_does_not_learn_teaches_nothing_and_keeps_its_own_addresses() {
+fn non_learning_port_keeps_only_configured_addresses() {
     let mut lab = Lab::with([(0, plain()), (1, PortConfig { learn: false, ..owner(&[1]) }), (2, plain())]);
     lab.send(1, &[frame(1, BROADCAST, None)]);
     assert_eq!(lab.ports(0, frame(9, 1, None)), [1]);
@@ -90,7 +90,7 @@ fn a_port_that_does_not_learn_teaches_nothing_and_keeps_its_own_addresses() {
 }
 
 #[test]
-fn a_guarded_port_is_guarded_while_answers_are_remembered_too() {
+fn source_guard_applies_to_cached_flows() {
     let mut lab = Lab::with([(0, owner(&[1])), (1, plain())]);
     lab.send(1, &[frame(2, BROADCAST, None)]);
     (0..3).for_each(|_| assert_eq!(lab.ports(0, frame(1, 2, None)), [1]));
@@ -147,7 +147,7 @@ fn speaks(lab: &mut Lab, port: u16, client: u64, ip: [u8; 4]) -> Option<&'static
 }
 
 #[test]
-fn a_client_speaks_from_what_the_server_gave_it_until_that_ends() {
+fn dhcp_client_may_use_its_lease_until_expiry() {
     let mut lab = snooping();
     discover(&mut lab, 0, 1);
     assert_eq!(speaks(&mut lab, 0, 1, LEASED), Some("source-violation"));
@@ -168,7 +168,7 @@ fn a_client_speaks_from_what_the_server_gave_it_until_that_ends() {
 }
 
 #[test]
-fn an_address_that_is_leased_anew_belongs_to_its_new_client_only() {
+fn new_lease_moves_the_address_to_its_client() {
     let mut lab = snooping();
     discover(&mut lab, 0, 1);
     discover(&mut lab, 1, 2);
@@ -181,7 +181,7 @@ fn an_address_that_is_leased_anew_belongs_to_its_new_client_only() {
 }
 
 #[test]
-fn no_guest_serves_asks_for_another_or_ends_anothers_lease() {
+fn guests_cannot_serve_or_affect_other_leases() {
     let mut lab = snooping();
     discover(&mut lab, 0, 1);
     acknowledge(&mut lab, 0, 1, LEASED);
@@ -197,7 +197,7 @@ fn no_guest_serves_asks_for_another_or_ends_anothers_lease() {
 }
 
 #[test]
-fn without_snooping_a_plain_ports_packets_are_its_own_business() {
+fn dhcp_is_not_inspected_without_snooping() {
     let mut lab = Lab::plain(2);
     let reply = dhcp(2, 5, 2, [0; 4], LEASED);
     assert_eq!(lab.loss(0, udp(1, [9; 4], [67, 68], &reply, None)), None);
@@ -208,7 +208,7 @@ fn without_snooping_a_plain_ports_packets_are_its_own_business() {
 }
 
 #[test]
-fn a_lease_is_found_in_its_clients_vlan() {
+fn lease_applies_in_the_vlan_of_its_client() {
     let config = BridgeConfig { dhcp_snooping: true, ..BridgeConfig::default() };
     let client = PortConfig { vlan: access(10).vlan, ..sources(&["dhcp"]) };
     let uplink = PortConfig { trusted: true, ..trunk("10,20", None) };

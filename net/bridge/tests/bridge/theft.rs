@@ -28,7 +28,7 @@ fn reached(lab: &mut Lab, port: u16) {
 }
 
 #[test]
-fn a_few_frames_with_anothers_address_steal_nothing_whatever_they_are() {
+fn spoofed_frames_do_not_move_an_address() {
     let mut lab = lab();
     let attempts = [
         frame(VICTIM, BROADCAST, None),
@@ -46,7 +46,7 @@ fn a_few_frames_with_anothers_address_steal_nothing_whatever_they_are() {
 }
 
 #[test]
-fn the_thief_is_reported_once_a_second_with_both_ports() {
+fn refused_moves_are_reported_once_per_second() {
     let mut lab = lab();
     lab.send(2, &vec![frame(VICTIM, BROADCAST, None); 60]);
     lab.now = SECOND;
@@ -62,7 +62,7 @@ fn the_thief_is_reported_once_a_second_with_both_ports() {
 }
 
 #[test]
-fn a_full_port_and_one_that_does_not_learn_are_refused_as_well() {
+fn full_and_non_learning_ports_are_refused_moves() {
     for thief in [
         PortConfig { max_macs: Some(1), ..PortConfig::default() },
         PortConfig { learn: false, ..PortConfig::default() },
@@ -75,7 +75,7 @@ fn a_full_port_and_one_that_does_not_learn_are_refused_as_well() {
 }
 
 #[test]
-fn within_a_vlan_a_station_is_guarded_and_elsewhere_it_is_another() {
+fn move_protection_applies_per_vlan() {
     let mut lab = Lab::with([(0, access(10)), (1, access(10)), (2, access(10)), (3, access(20))]);
     lab.send(1, &[frame(VICTIM, BROADCAST, None)]);
     assert_eq!(lab.loss(2, frame(VICTIM, BROADCAST, None)), Some("mac-move-refused"));
@@ -84,7 +84,7 @@ fn within_a_vlan_a_station_is_guarded_and_elsewhere_it_is_another() {
 }
 
 #[test]
-fn a_station_whose_port_was_removed_moves_at_once() {
+fn station_of_a_removed_port_moves_at_once() {
     let mut lab = lab();
     lab.switch.remove_port(PortId(1)).unwrap();
     assert_eq!(lab.ports(2, frame(VICTIM, 1, None)), [0]);
@@ -92,7 +92,7 @@ fn a_station_whose_port_was_removed_moves_at_once() {
 }
 
 #[test]
-fn a_station_whose_port_lost_its_peer_moves_at_once_and_is_guarded_there() {
+fn station_of_a_disconnected_port_moves_at_once_and_is_protected() {
     let mut lab = lab();
     lab.stop(1);
     reached(&mut lab, 1);
@@ -102,7 +102,7 @@ fn a_station_whose_port_lost_its_peer_moves_at_once_and_is_guarded_there() {
 }
 
 #[test]
-fn a_peer_that_comes_back_to_its_port_and_speaks_is_guarded_again() {
+fn reconnected_peer_is_protected_again() {
     let mut lab = lab();
     lab.stop(1);
     lab.now += SECOND;
@@ -123,7 +123,7 @@ fn an_aged_station_moves() {
 }
 
 #[test]
-fn a_front_ends_announcement_moves_and_the_guests_own_does_not() {
+fn rarp_of_a_front_end_moves_and_that_of_a_guest_does_not() {
     let mut lab = lab();
     assert_eq!(lab.loss(2, rarp(VICTIM)), Some("mac-move-refused"));
     assert!(lab.inject(1, 2, rarp(VICTIM)).lost.is_empty());
@@ -137,7 +137,7 @@ fn a_front_ends_announcement_moves_and_the_guests_own_does_not() {
 }
 
 #[test]
-fn a_trusted_ports_announcement_moves_and_its_other_frames_do_not() {
+fn rarp_of_a_trusted_port_moves_and_other_frames_do_not() {
     let plain = PortConfig::default;
     let mut lab = Lab::with([(0, plain()), (1, plain()), (2, trusted())]);
     lab.send(1, &[frame(VICTIM, BROADCAST, None)]);
@@ -159,7 +159,7 @@ fn an_announcement_does_not_move_a_static_entry() {
 }
 
 #[test]
-fn stations_move_freely_between_trusted_ports_or_where_the_operator_wants_it() {
+fn stations_move_between_trusted_ports_or_if_configured() {
     let mut lab = Lab::with([(0, PortConfig::default()), (1, trusted()), (2, trusted())]);
     lab.send(1, &[frame(VICTIM, BROADCAST, None)]);
     lab.send(2, &[frame(VICTIM, BROADCAST, None)]);

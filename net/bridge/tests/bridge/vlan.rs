@@ -29,7 +29,7 @@ fn tag_of(bytes: &[u8]) -> Option<u16> {
 }
 
 #[test]
-fn a_broadcast_reaches_the_ports_of_its_vlan_in_the_form_that_each_wants() {
+fn broadcast_reaches_ports_of_its_vlan_tagged_as_configured() {
     let ten = |from: u16| {
         let all = [(0, None), (2, Some(10)), (3, Some(10)), (4, Some(10))];
         Ok(all.into_iter().filter(|(port, _)| *port != from).collect::<Vec<_>>())
@@ -57,13 +57,13 @@ fn a_broadcast_reaches_the_ports_of_its_vlan_in_the_form_that_each_wants() {
 }
 
 #[test]
-fn the_priority_of_a_tag_survives_and_a_priority_tag_does_not() {
+fn tag_priority_is_kept_and_priority_tags_are_removed() {
     assert_eq!(reached(2, Some(0xb00a)), Ok(vec![(0, None), (3, Some(0xb00a)), (4, Some(0xb00a))]));
     assert_eq!(reached(0, Some(0xa000)), Ok(vec![(2, Some(0xa00a)), (3, Some(0xa00a)), (4, Some(0xa00a))]));
 }
 
 #[test]
-fn the_same_address_in_two_vlans_is_two_stations() {
+fn address_is_learned_per_vlan() {
     let mut lab = lab();
     lab.send(0, &[frame(1, BROADCAST, None)]);
     lab.send(1, &[frame(1, BROADCAST, None)]);
@@ -75,7 +75,7 @@ fn the_same_address_in_two_vlans_is_two_stations() {
 }
 
 #[test]
-fn a_tag_hidden_behind_a_priority_tag_does_not_leave_an_access_port() {
+fn tag_behind_a_priority_tag_is_dropped_at_access_ports() {
     let mut lab = lab();
     let mut hidden = frame(1, BROADCAST, Some(0));
     hidden.splice(16..16, [0x81, 0x00, 0x00, 0x14]);
@@ -85,7 +85,7 @@ fn a_tag_hidden_behind_a_priority_tag_does_not_leave_an_access_port() {
 }
 
 #[test]
-fn a_tag_that_is_cut_off_is_not_forwarded_where_tags_matter() {
+fn truncated_tag_is_dropped_on_vlan_bridges() {
     for cut in 14..18 {
         assert_eq!(lab().loss(0, frame(1, BROADCAST, Some(10))[..cut].to_vec()), Some("too-short"));
         assert_eq!(Lab::plain(2).ports(0, frame(1, BROADCAST, Some(10))[..cut].to_vec()), [1]);
@@ -93,7 +93,7 @@ fn a_tag_that_is_cut_off_is_not_forwarded_where_tags_matter() {
 }
 
 #[test]
-fn a_bridge_of_transparent_ports_does_not_look_at_tags() {
+fn bridge_without_vlans_ignores_tags() {
     let mut lab = Lab::plain(3);
     for tag in [Some(0), Some(10), Some(4095)] {
         let fate = lab.send(0, &[frame(1, BROADCAST, tag)]);
@@ -104,7 +104,7 @@ fn a_bridge_of_transparent_ports_does_not_look_at_tags() {
 }
 
 #[test]
-fn the_first_port_with_a_vlan_makes_the_bridge_look_and_the_last_one_ends_it() {
+fn vlan_processing_follows_ports_with_vlans() {
     let mut lab = Lab::plain(3);
     assert_eq!(lab.ports(0, frame(1, BROADCAST, Some(10))), [1, 2]);
     lab.switch.add_port(PortId(3), "br0", &access(20)).unwrap();
@@ -115,7 +115,7 @@ fn the_first_port_with_a_vlan_makes_the_bridge_look_and_the_last_one_ends_it() {
 }
 
 #[test]
-fn a_static_entry_is_in_the_vlan_of_its_port_unless_it_says_otherwise() {
+fn static_entry_defaults_to_the_vlan_of_its_port() {
     let mut lab = lab();
     let pin =
         |lab: &Lab, id: Option<u16>, port| lab.switch.add_static("br0", mac(7), id.map(vlan), PortId(port));
@@ -130,7 +130,7 @@ fn a_static_entry_is_in_the_vlan_of_its_port_unless_it_says_otherwise() {
 }
 
 #[test]
-fn a_whole_burst_is_shaped_for_each_port_in_turn() {
+fn burst_is_edited_for_each_port() {
     let mut lab = lab();
     let frames: Vec<_> =
         (0..64).map(|i| raw_frame(mac(i), mac(BROADCAST), Some([10, 20][i as usize % 2]))).collect();

@@ -46,7 +46,7 @@ fn pauses<R: DriverRing>(packed: bool) {
 }
 
 #[test]
-fn a_message_that_stops_in_the_middle_holds_nobody_up() {
+fn partial_message_blocks_no_other_port() {
     pauses::<Split>(false);
     pauses::<Packed>(true);
 }
@@ -92,7 +92,7 @@ fn late<R: DriverRing>(stage: &Stage<'_>) {
 }
 
 #[test]
-fn answers_that_nobody_reads_hold_nobody_up() {
+fn unread_replies_block_no_other_port() {
     play::<Split>(false, |stage| {
         deaf::<Split>(stage);
         late::<Split>(stage);
@@ -104,7 +104,7 @@ fn answers_that_nobody_reads_hold_nobody_up() {
 }
 
 #[test]
-fn a_front_end_that_says_nothing_keeps_its_own_port_and_no_other() {
+fn silent_front_end_blocks_its_own_port_only() {
     play::<Split>(false, |stage| {
         for _ in 0..5 {
             let connects = stage.connects();

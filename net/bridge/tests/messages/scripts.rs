@@ -7,7 +7,7 @@ use crate::stage::{Stage, play};
 use mem::RegionSpec;
 use port::PortId;
 use port::vhost::message::{Code, Header, Reply};
-use port::vhost_user::fuzz::{Ground, Script};
+use port::vhost_user::fuzz::{Environment, Script};
 use port::virtio_user::FrontEnd;
 use ring::driver::{DriverRing, Packed, Split};
 use rustix::fd::AsFd;
@@ -15,14 +15,14 @@ use rustix::net::RecvFlags;
 use std::cell::Cell;
 
 /// Scripts for new connections.
-const COLD: u64 = 1_500;
+const COLD_SCRIPTS: u64 = 1_500;
 /// Scripts from guests with running traffic, per ring format.
-const WARM: u64 = 250;
+const WARM_SCRIPTS: u64 = 250;
 /// A well-behaved guest connects after this many scripts.
-const TURN: u64 = 50;
+const SCRIPTS_PER_GUEST: u64 = 50;
 
 /// Maximum growth of private memory per scenario, in bytes: far less than a leak of one queue per script.
-const GROWTH: u64 = 8 << 20;
+const MAX_GROWTH: u64 = 8 << 20;
 
 /// Prefixes of named fault reasons.
 const REASONS: [&str; 4] = [
@@ -89,8 +89,8 @@ fn check_answers(heard: &[u8]) {
 }
 
 /// Sends all messages of a script, calling `meanwhile` between them; the replies must be complete.
-fn speak(front: &impl AsFd, script: &[u8], ground: Ground<'_>, mut meanwhile: impl FnMut()) {
-    let (mut script, mut heard) = (Script::new(script, ground), Vec::new());
+fn speak(front: &impl AsFd, script: &[u8], environment: Environment<'_>, mut meanwhile: impl FnMut()) {
+    let (mut script, mut heard) = (Script::new(script, environment), Vec::new());
     while !script.is_over() && script.send(front.as_fd()).is_ok() {
         meanwhile();
         listen(front, &mut heard);
@@ -112,16 +112,16 @@ fn port_of(stage: &Stage<'_>) -> PortId {
     PortId(stage.calm.rig.port("bad").unwrap().id)
 }
 
-fn ground(front: &FrontEnd, region: RegionSpec) -> Ground<'static> {
+fn environment(front: &FrontEnd, region: RegionSpec) -> Environment<'static> {
     let agreed = front.negotiated();
-    Ground { region, file: None, features: agreed.features.0, protocol: agreed.protocol.0 }
+    Environment { region, file: None, features: agreed.features.0, protocol: agreed.protocol.0 }
 }
 
 /// Connects, sends a script and disconnects.
-fn cold(stage: &Stage<'_>, ground: Ground<'_>, port: &mut PortId, script: &[u8]) {
+fn cold(stage: &Stage<'_>, environment: Environment<'_>, port: &mut PortId, script: &[u8]) {
     let connects = stage.connects() + 1;
     let front = stage.connection();
-    speak(&front, script, ground, || {});
+    speak(&front, script, environment, || {});
     drop(front);
     part(stage, port, connects);
 }
@@ -132,13 +132,13 @@ fn warm<R: DriverRing>(stage: &Stage<'_>, port: &mut PortId, script: &[u8]) {
     let connects = stage.connects();
     let memory = guest.memory.whole()[0];
     let file = memory.file.try_clone_to_owned().unwrap();
-    let ground = Ground { file: Some(file.as_fd()), ..ground(&guest.front, memory.spec) };
+    let environment = Environment { file: Some(file.as_fd()), ..environment(&guest.front, memory.spec) };
     let mouth = guest.front.as_fd().try_clone_to_owned().unwrap();
     let mut step = || {
         guest.step(&[0, 1]);
         stage.calm.go_on(1);
     };
-    speak(&mouth, script, ground, &mut step);
+    speak(&mouth, script, environment, &mut step);
     (0..5).for_each(|_| step());
     drop((guest, mouth, file));
     part(stage, port, connects);
@@ -158,42 +158,42 @@ fn scenario<R: DriverRing>(
             let seed = seed() + n;
             let _told = Told(seed);
             say(stage, &mut port, &bytes(seed, most));
-            if n % TURN == 0 {
+            if n % SCRIPTS_PER_GUEST == 0 {
                 stage.recover::<R>();
             }
-            if n == TURN {
+            if n == SCRIPTS_PER_GUEST {
                 before = heap();
             }
         }
         let after = heap();
-        assert!(after < before + GROWTH, "private memory grew from {before} to {after} bytes");
+        assert!(after < before + MAX_GROWTH, "private memory grew from {before} to {after} bytes");
     });
 }
 
 #[test]
-fn any_messages_of_somebody_who_has_just_come() {
+fn random_messages_of_a_new_connection() {
     let region = RegionSpec { guest: 0x1000, user: 0x7000_0000, len: 0x10_0000, offset: 0 };
     let agreed = Cell::new(None);
-    scenario::<Split>(false, COLD, 400, |stage, port, script| {
+    scenario::<Split>(false, COLD_SCRIPTS, 400, |stage, port, script| {
         let learned = || {
             let guest = stage.guest::<Split>();
-            let (ground, connects) = (ground(&guest.front, region), stage.connects());
+            let (environment, connects) = (environment(&guest.front, region), stage.connects());
             drop(guest);
             stage.parted(connects);
-            ground
+            environment
         };
-        let ground = agreed.get().unwrap_or_else(learned);
-        agreed.set(Some(ground));
-        cold(stage, ground, port, script);
+        let environment = agreed.get().unwrap_or_else(learned);
+        agreed.set(Some(environment));
+        cold(stage, environment, port, script);
     });
 }
 
 #[test]
-fn any_messages_of_a_guest_with_split_rings() {
-    scenario::<Split>(false, WARM, 150, warm::<Split>);
+fn random_messages_of_a_guest_with_split_rings() {
+    scenario::<Split>(false, WARM_SCRIPTS, 150, warm::<Split>);
 }
 
 #[test]
-fn any_messages_of_a_guest_with_packed_rings() {
-    scenario::<Packed>(true, WARM, 150, warm::<Packed>);
+fn random_messages_of_a_guest_with_packed_rings() {
+    scenario::<Packed>(true, WARM_SCRIPTS, 150, warm::<Packed>);
 }

@@ -1,7 +1,7 @@
 //! Environment of the scenarios: two well-behaved guests, and a port for a misbehaving peer.
 
 use crate::calm::{self, BAD, Calm};
-use crate::guest::{Guest, Limit, Manners, PATIENCE};
+use crate::guest::{Behavior, Guest, Limit, TIMEOUT};
 use port::vhost::message::{Header, Reply, Request};
 use port::vhost_user::fuzz::{footprint, send};
 use port::virtio_user::FrontEnd;
@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Frames that must pass each way before traffic counts as running.
-pub(crate) const ENOUGH: u64 = 100;
+pub(crate) const MIN_FRAMES: u64 = 100;
 
 /// Serialises scenarios, because the counters are process-wide.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -22,12 +22,12 @@ pub(crate) fn play<R: DriverRing>(packed: bool, act: impl FnOnce(&Stage<'_>)) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let before = footprint().unwrap();
     // The guests rest regularly, to yield the CPU on small machines.
-    let manners = Manners { strangers: Some(BAD), rest: Duration::from_micros(100), careless: false };
-    calm::beside::<R>(packed, manners, |calm| {
-        calm.go_on(ENOUGH);
+    let behavior = Behavior { strangers: Some(BAD), rest: Duration::from_micros(100), careless: false };
+    calm::beside::<R>(packed, behavior, |calm| {
+        calm.go_on(MIN_FRAMES);
         let stage = Stage { calm, packed, footprint: footprint().unwrap() };
         act(&stage);
-        calm.go_on(ENOUGH);
+        calm.go_on(MIN_FRAMES);
     });
     assert_eq!(footprint().unwrap(), before, "descriptors and mappings that outlived the switch");
 }
@@ -41,7 +41,7 @@ pub(crate) struct Stage<'a> {
 impl Stage<'_> {
     /// A guest at port `bad` with running traffic, which will misbehave.
     pub(crate) fn guest<R: DriverRing>(&self) -> Guest<R> {
-        let careless = Manners { careless: true, ..Manners::default() };
+        let careless = Behavior { careless: true, ..Behavior::default() };
         let mut guest = self.plug_in::<R>().with(careless);
         flow(&mut guest);
         guest
@@ -53,7 +53,7 @@ impl Stage<'_> {
 
     /// A connection to port `bad` on which nothing has been sent.
     pub(crate) fn connection(&self) -> FrontEnd {
-        FrontEnd::connect(self.calm.rig.socket("bad"), PATIENCE).unwrap()
+        FrontEnd::connect(self.calm.rig.socket("bad"), TIMEOUT).unwrap()
     }
 
     /// Waits until port `bad` has released its last peer. Returns the fault, if there was one.
@@ -75,7 +75,7 @@ impl Stage<'_> {
 
     /// Checks that other traffic continues, no peer resources are left, and the next guest is served.
     pub(crate) fn recover<R: DriverRing>(&self) {
-        self.calm.go_on(ENOUGH);
+        self.calm.go_on(MIN_FRAMES);
         assert_eq!(footprint().unwrap(), self.footprint, "descriptors and mappings of a peer that has left");
         let mut fresh = self.plug_in::<R>();
         flow(&mut fresh);
@@ -89,7 +89,8 @@ impl Stage<'_> {
 /// Passes frames in both directions.
 pub(crate) fn flow<R: DriverRing>(guest: &mut Guest<R>) {
     let (limit, before) = (Limit::new(), guest.counts);
-    while guest.counts.sent < before.sent + ENOUGH || guest.counts.received < before.received + ENOUGH {
+    while guest.counts.sent < before.sent + MIN_FRAMES || guest.counts.received < before.received + MIN_FRAMES
+    {
         limit.check("frames of the third guest");
         guest.step(&[0, 1]);
     }

@@ -4,7 +4,7 @@
 //! here; the test in `dataplane/port/src/eventfd/signal.rs` hits it.
 
 use crate::calm::{self, BAD};
-use crate::guest::{Ending, Guest, Manners};
+use crate::guest::{Behavior, Ending, Guest};
 use ring::driver::Split;
 use rustix::fd::OwnedFd;
 use rustix::fs::{OFlags, fcntl_setfl};
@@ -23,8 +23,8 @@ fn fill(call: &OwnedFd) {
 }
 
 #[test]
-fn a_front_end_that_never_reads_its_calls_keeps_no_worker() {
-    calm::beside::<Split>(false, Manners::default(), |calm| {
+fn full_call_eventfd_blocks_no_worker() {
+    calm::beside::<Split>(false, Behavior::default(), |calm| {
         let (rig, done) = (calm.rig, AtomicBool::new(false));
         let mut bad = Guest::<Split>::plug_in(&rig.socket("bad"), BAD, false);
         let calls: Vec<_> = (0..4).map(|ring| bad.call(ring).try_clone().unwrap()).collect();

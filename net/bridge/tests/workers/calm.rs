@@ -1,6 +1,6 @@
 //! Two well-behaved guests exchange frames while a third port misbehaves.
 
-use crate::guest::{Ending, Guest, Limit, Manners};
+use crate::guest::{Behavior, Ending, Guest, Limit};
 use crate::rig::{Rig, assert_sums_agree};
 use ring::driver::DriverRing;
 use std::sync::Arc;
@@ -30,14 +30,14 @@ impl Calm<'_> {
 }
 
 /// Runs the two guests during `act`. All their losses must be counted, and their ports must survive.
-pub(crate) fn beside<R: DriverRing>(packed: bool, manners: Manners, act: impl FnOnce(&Calm<'_>)) {
+pub(crate) fn beside<R: DriverRing>(packed: bool, behavior: Behavior, act: impl FnOnce(&Calm<'_>)) {
     let (rig, done) = (Rig::new(), AtomicBool::new(false));
     CALM.iter().chain(&["bad"]).for_each(|name| {
         rig.add(name);
     });
     let guests = std::thread::scope(|s| {
         let _ending = Ending(&done);
-        let plug = |n: u8| Guest::<R>::plug_in(&rig.socket(CALM[usize::from(n)]), n, packed).with(manners);
+        let plug = |n: u8| Guest::<R>::plug_in(&rig.socket(CALM[usize::from(n)]), n, packed).with(behavior);
         let guests = [plug(0), plug(1)];
         let calm = Calm { rig: &rig, heard: guests.iter().map(|guest| guest.heard.clone()).collect() };
         let live = |guest: Guest<R>| {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const CALM: [&str; 2] = ["left", "right"];
 const COMING: [u8; 6] = [10, 11, 12, 13, 14, 15];
 /// Frames that must arrive between two changes.
-const ENOUGH: u64 = 2_000;
+const MIN_FRAMES: u64 = 2_000;
 
 /// Runs the scenario and returns the final counters.
 pub(crate) fn scenario<R: DriverRing>(rig: Rig, packed: bool) -> Snapshot {
@@ -27,7 +27,7 @@ pub(crate) fn scenario<R: DriverRing>(rig: Rig, packed: bool) -> Snapshot {
             })
             .collect();
         for number in COMING {
-            rig.wait_for_traffic(&CALM, ENOUGH);
+            rig.wait_for_traffic(&CALM, MIN_FRAMES);
             let (port, gone) = (rig.add("guest"), AtomicBool::new(false));
             std::thread::scope(|inner| {
                 let _ending = Ending(&gone);
@@ -35,7 +35,7 @@ pub(crate) fn scenario<R: DriverRing>(rig: Rig, packed: bool) -> Snapshot {
                 let gone = &gone;
                 // The guest continues until its port is removed; its rings just stop.
                 inner.spawn(move || comes_and_goes(guest, gone));
-                rig.wait_for_traffic(&["guest"], ENOUGH);
+                rig.wait_for_traffic(&["guest"], MIN_FRAMES);
                 rig.remove(port);
                 gone.store(true, Ordering::Relaxed);
             });

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// Timeout longer than any reply takes, so that a hang fails the test.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 /// Frames sent per pair and step.
 const BURST: usize = 24;
 const HEADER: usize = 12;
@@ -38,7 +38,7 @@ pub(crate) struct Limit(Instant);
 
 impl Limit {
     pub(crate) fn new() -> Self {
-        Self(Instant::now() + PATIENCE)
+        Self(Instant::now() + TIMEOUT)
     }
 
     pub(crate) fn check(&self, what: &str) {
@@ -48,7 +48,7 @@ impl Limit {
 
 /// Behaviour of a guest and its tolerance.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Manners {
+pub(crate) struct Behavior {
     /// The guest has given the back end wrong ring or memory addresses, so received data is not checked.
     pub(crate) careless: bool,
     /// Frames from guests with this number or higher are not checked.
@@ -68,7 +68,7 @@ pub(crate) struct Guest<R> {
     pub(crate) counts: Counts,
     /// Received frames that passed all checks.
     pub(crate) heard: Arc<AtomicU64>,
-    manners: Manners,
+    behavior: Behavior,
 }
 
 /// Frame counters of a guest.
@@ -124,7 +124,7 @@ impl<R: DriverRing> Guest<R> {
     pub(crate) fn plug_in_with(socket: &Path, number: u8, packed: bool, event_idx: bool) -> Self {
         let mut memory = Memory::new(2 * u64::from(PAIRS), SIZE, packed);
         memory.event_idx = event_idx;
-        let mut front = FrontEnd::connect(socket, PATIENCE).unwrap();
+        let mut front = FrontEnd::connect(socket, TIMEOUT).unwrap();
         let kind = if packed { Features::RING_PACKED } else { 0 };
         let kind = kind | if event_idx { Features::EVENT_IDX } else { 0 };
         let wanted = Features(Features::VERSION_1 | Features::PROTOCOL | Features::MQ | kind);
@@ -134,13 +134,13 @@ impl<R: DriverRing> Guest<R> {
         pairs.iter_mut().zip(0..).for_each(|(pair, at)| pair.offer_all(&memory, at));
         let (seen, counts, heard) = Default::default();
         let mut guest =
-            Self { number, front, memory, pairs, seen, counts, heard, manners: Manners::default() };
+            Self { number, front, memory, pairs, seen, counts, heard, behavior: Behavior::default() };
         guest.start();
         guest
     }
 
-    pub(crate) fn with(self, manners: Manners) -> Self {
-        Self { manners, ..self }
+    pub(crate) fn with(self, behavior: Behavior) -> Self {
+        Self { behavior, ..self }
     }
 
     fn start(&mut self) {
@@ -190,7 +190,7 @@ impl<R: DriverRing> Guest<R> {
     /// Takes used buffers of one ring of a pair.
     fn take(&mut self, at: usize, way: usize, used: &mut [Used]) -> usize {
         let taken = self.pairs[at].rings[way].ring.take(used);
-        if self.manners.careless { taken.unwrap_or(0) } else { taken.unwrap() }
+        if self.behavior.careless { taken.unwrap_or(0) } else { taken.unwrap() }
     }
 
     /// Checks received frames and posts their buffers again.
@@ -198,7 +198,7 @@ impl<R: DriverRing> Guest<R> {
         let mut used = [Used::default(); 64];
         let n = self.take(at, 0, &mut used);
         for u in &used[..n] {
-            if !self.manners.careless {
+            if !self.behavior.careless {
                 let bytes = self.memory.read(2 * at as u64, u.id, u.len);
                 self.check(at as u8, &bytes[HEADER..]);
             }
@@ -210,7 +210,7 @@ impl<R: DriverRing> Guest<R> {
     /// Checks content, and order per sender and receiving pair. (The receiving pair may change while the rings of a
     /// port start one by one.)
     fn check(&mut self, at: u8, got: &[u8]) {
-        if self.manners.strangers.is_some_and(|first| is_strange(got, first)) {
+        if self.behavior.strangers.is_some_and(|first| is_strange(got, first)) {
             return;
         }
         self.heard.fetch_add(1, Ordering::Relaxed);
@@ -245,8 +245,8 @@ impl<R: DriverRing> Guest<R> {
     pub(crate) fn live(mut self, peers: &[u8], done: &AtomicBool) -> Self {
         while !done.load(Ordering::Relaxed) {
             self.step(peers);
-            if !self.manners.rest.is_zero() {
-                std::thread::sleep(self.manners.rest);
+            if !self.behavior.rest.is_zero() {
+                std::thread::sleep(self.behavior.rest);
             }
         }
         self.drain(50);

@@ -1,12 +1,12 @@
 //! A guest that corrupts its ring loses only its own port, with a reason.
 
 use crate::calm::{self, BAD};
-use crate::guest::{Guest, Limit, Manners};
+use crate::guest::{Behavior, Guest, Limit};
 use ring::driver::{DriverRing, Packed, Split};
 
 /// Ring `spoiled` of the third guest is corrupted while all guests send to each other.
 fn scenario<R: DriverRing>(packed: bool, spoiled: u64) {
-    calm::beside::<R>(packed, Manners::default(), |calm| {
+    calm::beside::<R>(packed, Behavior::default(), |calm| {
         let rig = calm.rig;
         let mut bad = Guest::<R>::plug_in(&rig.socket("bad"), BAD, packed);
         let limit = Limit::new();

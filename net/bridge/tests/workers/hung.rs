@@ -102,12 +102,12 @@ fn send_until_closed(mut guest: Guest<Split>) {
 }
 
 #[test]
-fn a_port_that_a_hung_worker_holds_is_kept_until_it_answers() {
+fn port_held_by_a_hung_worker_is_kept_until_it_recovers() {
     held(&[]);
 }
 
 #[test]
-fn a_port_whose_packets_a_hung_stage_holds_is_kept_until_it_answers() {
+fn port_with_packets_in_a_hung_stage_is_kept_until_it_recovers() {
     held(&[Role::Rx, Role::Work, Role::Tx]);
 }
 
@@ -149,7 +149,7 @@ fn held(roles: &[Role]) {
 }
 
 #[test]
-fn a_queue_of_a_worker_that_hangs_is_lost_to_its_port_with_the_reason_and_to_nobody_else() {
+fn hung_worker_fails_its_queue_with_a_reason_only() {
     let (rig, gate) = gated(&[]);
     let id = rig.add("held");
     rig.add("other");
@@ -175,7 +175,7 @@ fn a_queue_of_a_worker_that_hangs_is_lost_to_its_port_with_the_reason_and_to_nob
 }
 
 #[test]
-fn an_engine_ends_without_a_worker_that_does_not_answer() {
+fn engine_ends_despite_an_unresponsive_worker() {
     let (rig, gate) = gated(&[]);
     let id = rig.add("held");
     std::thread::scope(|s| {

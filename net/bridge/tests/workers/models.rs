@@ -30,7 +30,7 @@ fn pipeline(roles: &[Roles], handoffs: HandoffConfig) -> Rig {
 }
 
 #[test]
-fn ports_come_and_go_whoever_has_which_role() {
+fn ports_are_added_and_removed_in_every_pipeline() {
     let drops = HandoffConfig { full: QueueFull::Drop, ..HandoffConfig::default() };
     for roles in divisions() {
         churn::scenario::<Split>(pipeline(&roles, drops), false);
@@ -38,7 +38,7 @@ fn ports_come_and_go_whoever_has_which_role() {
 }
 
 #[test]
-fn ports_come_and_go_whatever_the_rings_and_units_are() {
+fn ports_are_added_and_removed_with_any_handoff_config() {
     let small = HandoffConfig {
         ring: 256,
         write_unit: 7,
@@ -58,14 +58,14 @@ fn ports_come_and_go_whatever_the_rings_and_units_are() {
 }
 
 #[test]
-fn a_changed_map_loses_nothing_that_is_in_hops() {
+fn memory_table_change_loses_nothing_in_handoff_queues() {
     for roles in [&divisions()[0], &divisions()[2]] {
         swap::scenario::<Split>(pipeline(roles, HandoffConfig::default()), false);
     }
 }
 
 #[test]
-fn a_frame_wakes_one_stage_after_the_other() {
+fn frame_wakes_stages_in_order() {
     for roles in divisions() {
         let rig = || pipeline(&roles, HandoffConfig::default());
         sleep::scenario::<Split>(rig(), rig(), RingKind::Split, true);
@@ -121,7 +121,7 @@ fn growing(handoffs: HandoffConfig) {
 }
 
 #[test]
-fn stages_are_added_while_packets_flow_and_no_flow_overtakes_itself() {
+fn stages_are_added_under_traffic_without_reordering() {
     growing(HandoffConfig { full: QueueFull::Drop, ..HandoffConfig::default() });
     growing(HandoffConfig { full: QueueFull::Wait, ring: 256, ..HandoffConfig::default() });
 }
@@ -133,7 +133,7 @@ fn lost_between(now: &Snapshot) -> u64 {
 }
 
 #[test]
-fn where_stages_wait_ports_come_and_go_without_loss_even_on_one_thread() {
+fn waiting_stages_on_one_thread_lose_nothing_as_ports_change() {
     let handoffs = HandoffConfig { full: QueueFull::Wait, ..HandoffConfig::default() };
     for roles in [&divisions()[2], &divisions()[0]] {
         let now = churn::scenario::<Split>(pipeline(roles, handoffs), false);
@@ -142,7 +142,7 @@ fn where_stages_wait_ports_come_and_go_without_loss_even_on_one_thread() {
 }
 
 #[test]
-fn where_stages_wait_for_each_other_no_packet_is_lost_between_them() {
+fn waiting_stages_lose_no_packet() {
     let rig = pipeline(
         &divisions()[1],
         HandoffConfig { full: QueueFull::Wait, ring: 256, ..HandoffConfig::default() },

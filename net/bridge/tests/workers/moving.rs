@@ -12,7 +12,7 @@ const NAMES: [&str; 2] = ["left", "right"];
 /// Moves under traffic.
 const MOVES: usize = 150;
 /// Maximum number of frames in flight to one guest: less than the size of any ring.
-const AWAY: u64 = 70;
+const MAX_IN_FLIGHT: u64 = 70;
 
 /// Two guests that send to each other, limited to the available buffers.
 struct Talk<R> {
@@ -29,7 +29,7 @@ impl<R: DriverRing> Talk<R> {
         for at in 0..2 {
             let away = self.guests[at].posted() - self.guests[1 - at].counts.received;
             let peers = [self.guests[1 - at].number];
-            let peers: &[u8] = if away < AWAY { &peers } else { &[] };
+            let peers: &[u8] = if away < MAX_IN_FLIGHT { &peers } else { &[] };
             self.guests[at].step_with(peers, n);
         }
     }
@@ -113,7 +113,7 @@ fn queues_that_move_lose_and_reorder_nothing_over_packed_rings() {
 }
 
 #[test]
-fn load_is_measured_and_a_worker_with_too_much_of_it_is_relieved() {
+fn overloaded_worker_is_relieved() {
     let rig = Rig::new();
     let (ids, talk) = talking::<Split>(&rig, false);
     for (id, pair) in ids.iter().flat_map(|id| (0..PAIRS).map(move |pair| (*id, pair))) {
@@ -147,7 +147,7 @@ fn load_is_measured_and_a_worker_with_too_much_of_it_is_relieved() {
 }
 
 #[test]
-fn rules_say_where_queues_start_and_they_stay_there() {
+fn queues_start_and_stay_where_rules_assign_them() {
     let rig = Rig::new();
     let name = |text: &str| QueueName::parse(text, |name| NAMES.contains(&name)).unwrap();
     let affinity = QueueAffinity::arrange(2, &[(name("left.0"), 0)], &[name("right.1")]).unwrap();

@@ -1,6 +1,6 @@
 //! A switch with two workers and vhost-user ports in a temporary directory.
 
-use crate::guest::{PAIRS, PATIENCE};
+use crate::guest::{PAIRS, TIMEOUT};
 use bridge::Switch;
 use bridge::{BridgeConfig, PortConfig};
 use engine::{Engine, EngineConfig, Model, PortSnapshot, Role, Rss, Snapshot, WorkerConfig};
@@ -97,7 +97,7 @@ impl Rig {
     /// Waits until the guests of these ports have received `more` frames.
     pub(crate) fn wait_for_traffic(&self, names: &[&str], more: u64) {
         let sum = || names.iter().map(|name| self.port(name).map_or(0, |p| p.tx_packets)).sum::<u64>();
-        let (before, end) = (sum(), Instant::now() + PATIENCE);
+        let (before, end) = (sum(), Instant::now() + TIMEOUT);
         while sum() < before + more {
             assert!(Instant::now() < end, "traffic stopped: {:#?}", self.engine.snapshot());
             std::thread::yield_now();
@@ -107,7 +107,7 @@ impl Rig {
     /// Counters after all packets in flight are processed: a stage may still hold packets in handoff queues after the
     /// guest has its buffers back.
     pub(crate) fn settled(&self) -> Snapshot {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             let now = self.engine.snapshot();
             let (entered, left, lost) = sums(&now);
@@ -125,7 +125,7 @@ impl Rig {
         what: &str,
         wanted: impl Fn(&PortSnapshot) -> bool,
     ) -> PortSnapshot {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             let port = self.port(name);
             match port {

@@ -13,13 +13,13 @@ fn rig() -> Rig {
 }
 
 #[test]
-fn ports_come_and_go_whoever_serves_their_queues() {
+fn ports_are_added_and_removed_with_work_stealing() {
     churn::scenario::<Split>(rig(), false);
     churn::scenario::<Packed>(Rig::in_model(&Model::Stealing, 3), true);
 }
 
 #[test]
-fn a_changed_map_loses_nothing_that_anybody_took() {
+fn memory_table_change_loses_no_stolen_packet() {
     swap::scenario::<Split>(rig(), false);
     swap::scenario::<Packed>(rig(), true);
 }
@@ -31,7 +31,7 @@ fn sleeping_workers_are_woken() {
 }
 
 #[test]
-fn queues_that_move_lose_and_reorder_nothing_while_others_serve_them() {
+fn moved_queues_lose_and_reorder_nothing_with_work_stealing() {
     moving::scenario::<Split>(rig(), false);
 }
 
@@ -75,11 +75,11 @@ fn scenario<R: DriverRing>(packed: bool) {
 }
 
 #[test]
-fn an_idle_worker_takes_bursts_from_a_busy_one_over_split_rings() {
+fn idle_worker_steals_bursts_with_split_rings() {
     scenario::<Split>(false);
 }
 
 #[test]
-fn an_idle_worker_takes_bursts_from_a_busy_one_over_packed_rings() {
+fn idle_worker_steals_bursts_with_packed_rings() {
     scenario::<Packed>(true);
 }

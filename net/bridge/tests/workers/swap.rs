@@ -63,11 +63,11 @@ pub(crate) fn scenario<R: DriverRing>(rig: Rig, packed: bool) {
 }
 
 #[test]
-fn a_changed_map_loses_nothing_that_two_workers_send_by_split_rings() {
+fn memory_table_change_under_two_workers_with_split_rings() {
     scenario::<Split>(Rig::new(), false);
 }
 
 #[test]
-fn a_changed_map_loses_nothing_that_two_workers_send_by_packed_rings() {
+fn memory_table_change_under_two_workers_with_packed_rings() {
     scenario::<Packed>(Rig::new(), true);
 }

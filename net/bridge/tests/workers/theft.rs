@@ -1,6 +1,6 @@
 //! A guest can take over another's address after that port has lost its peer, and not before.
 
-use crate::guest::{Guest, Manners};
+use crate::guest::{Behavior, Guest};
 use crate::rig::Rig;
 use ring::driver::Split;
 use std::time::{Duration, Instant};
@@ -9,8 +9,8 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 fn plug_in(rig: &Rig, name: &str, number: u8) -> Guest<Split> {
     // Sequence numbers of two guests with one address are not in order.
-    let manners = Manners { careless: true, ..Manners::default() };
-    Guest::plug_in(&rig.socket(name), number, false).with(manners)
+    let behavior = Behavior { careless: true, ..Behavior::default() };
+    Guest::plug_in(&rig.socket(name), number, false).with(behavior)
 }
 
 fn refused(rig: &Rig) -> u64 {
@@ -28,7 +28,7 @@ fn until(guest: &mut Guest<Split>, peers: &[u8], done: impl Fn() -> bool) {
 }
 
 #[test]
-fn a_guests_address_is_anothers_once_it_has_disconnected_and_not_before() {
+fn address_moves_only_after_its_guest_disconnects() {
     let rig = Rig::new();
     for name in ["victim", "calm", "thief"] {
         rig.add(name);

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_is_of_the_whole_run_and_not_of_its_last_frames() {
+    fn jitter_covers_the_whole_run() {
         let mut delay = Delay::default();
         // Ninety frames whose delay alternates by 160 ns, then a hundred with constant delay.
         (0..90).for_each(|number| delay.take(number, 100 + 160 * (number % 2)));
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_moves_by_a_sixteenth_and_variation_is_of_neighbours_only() {
+    fn jitter_is_smoothed_and_variation_is_per_pair() {
         let mut delay = Delay::default();
         delay.take(0, 100);
         delay.take(1, 260);

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_follow_each_other_without_a_gap() {
+    fn buckets_are_contiguous() {
         for at in 0..BUCKETS - 1 {
             assert_eq!((bucket(upper(at)), bucket(upper(at) + 1)), (at, at + 1));
         }
@@ -165,7 +165,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_quantile_is_right_within_a_bucket(mut values in prop::collection::vec(0..1u64 << 39, 1..300), part in 0.0..=1.0f64) {
+        fn quantile_is_exact_within_a_bucket(mut values in prop::collection::vec(0..1u64 << 39, 1..300), part in 0.0..=1.0f64) {
             let mut histogram = Histogram::default();
             for value in &values {
                 histogram.record(*value);
@@ -177,7 +177,7 @@ mod tests {
         }
 
         #[test]
-        fn two_together_are_one(a in prop::collection::vec(any::<u64>(), 0..50), b in prop::collection::vec(any::<u64>(), 0..50)) {
+        fn merged_histograms_equal_one(a in prop::collection::vec(any::<u64>(), 0..50), b in prop::collection::vec(any::<u64>(), 0..50)) {
             let of = |values: &[u64]| {
                 let mut histogram = Histogram::default();
                 for value in values {

@@ -53,7 +53,7 @@ impl Stream {
 
 /// Frames that belong to no stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Strangers {
+pub struct Unidentified {
     /// Frames of the warm-up.
     pub warm_up: u64,
     /// Frames without a valid tag of this run.
@@ -69,7 +69,7 @@ pub struct Strangers {
 pub struct Meter {
     key: u32,
     streams: Vec<Stream>,
-    strangers: Strangers,
+    unidentified: Unidentified,
     taken: u64,
 }
 
@@ -77,7 +77,7 @@ impl Meter {
     /// A meter for this many streams of the run with this key.
     pub fn new(streams: usize, key: u32) -> Self {
         let streams = (0..streams).map(|_| Stream::default()).collect();
-        Self { key, streams, strangers: Strangers::default(), taken: 0 }
+        Self { key, streams, unidentified: Unidentified::default(), taken: 0 }
     }
 
     /// Records a frame of `len` bytes received at `now`; `tail` is its last bytes, `None` if it is shorter than a tag.
@@ -85,20 +85,20 @@ impl Meter {
     pub fn take(&mut self, tail: Option<&[u8; TAG]>, len: usize, now: u64) {
         self.taken += 1;
         let Some(tag) = tail.and_then(|tail| Tag::read(tail, self.key)) else {
-            self.strangers.untagged += 1;
+            self.unidentified.untagged += 1;
             return;
         };
         if tag.warm_up {
-            self.strangers.warm_up += 1;
+            self.unidentified.warm_up += 1;
             return;
         }
         let Some(stream) = self.streams.get_mut(usize::from(tag.stream)) else {
-            self.strangers.unknown += 1;
+            self.unidentified.unknown += 1;
             return;
         };
         let delay = now.wrapping_sub(tag.time) & MASK;
         if delay > MASK / 2 {
-            self.strangers.future += 1;
+            self.unidentified.future += 1;
             return;
         }
         stream.silence.broken(now);
@@ -129,8 +129,8 @@ impl Meter {
     }
 
     /// Frames that belong to no stream.
-    pub fn strangers(&self) -> Strangers {
-        self.strangers
+    pub fn unidentified(&self) -> Unidentified {
+        self.unidentified
     }
 
     /// All recorded frames.
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_no_stream_is_counted_by_its_reason() {
+    fn unidentified_frames_are_counted_by_reason() {
         let mut meter = Meter::new(1, KEY);
         let warm = Tag { warm_up: true, ..Tag::default() }.write(KEY);
         let foreign = Tag::default().write(KEY + 1);
@@ -166,12 +166,12 @@ mod tests {
         meter.take(Some(&tail(1, 0, 0)), 60, 100);
         meter.take(Some(&tail(0, 0, 101)), 60, 100);
         meter.take(Some(&tail(0, 0, 100)), 60, 100);
-        let expected = Strangers { warm_up: 1, untagged: 2, unknown: 1, future: 1 };
-        assert_eq!((meter.strangers(), meter.received(), meter.taken()), (expected, 1, 6));
+        let expected = Unidentified { warm_up: 1, untagged: 2, unknown: 1, future: 1 };
+        assert_eq!((meter.unidentified(), meter.received(), meter.taken()), (expected, 1, 6));
     }
 
     #[test]
-    fn silence_counts_from_the_beginning_to_the_end_and_not_outside() {
+    fn silence_is_measured_within_the_run_only() {
         let mut meter = Meter::new(1, KEY);
         meter.take(Some(&tail(0, 0, 0)), 60, 10);
         meter.begin(1_000);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_of_the_tags_may_turn_over() {
+    fn tag_clock_may_wrap() {
         let mut meter = Meter::new(1, KEY);
         meter.take(Some(&tail(0, 0, MASK - 9)), 60, MASK + 91);
         assert_eq!(meter.streams()[0].delay.latency().summary().max, 100);
@@ -206,7 +206,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sums_agree_whatever_is_dropped_doubled_spoiled_or_moved(
+        fn sums_agree_for_drops_duplicates_corruption_and_reordering(
             fates in prop::collection::vec((0..3u16, fate()), 0..200), seed: u64,
         ) {
             let (mut sent, mut wire) = ([0u64; 3], Vec::new());
@@ -236,7 +236,7 @@ mod tests {
             let of = |count: fn(&Order) -> u64| meter.streams().iter().map(|s| count(&s.order)).sum::<u64>();
             let lost = sent.iter().sum::<u64>() - meter.received();
             prop_assert_eq!((lost, of(Order::duplicates)), (dropped + spoiled, doubled));
-            prop_assert_eq!((of(Order::too_late), meter.strangers().untagged), (0, spoiled));
+            prop_assert_eq!((of(Order::too_late), meter.unidentified().untagged), (0, spoiled));
             prop_assert_eq!(meter.taken(), meter.received() + doubled + spoiled);
             prop_assert_eq!(meter.streams().iter().map(|s| s.bytes).sum::<u64>(), meter.received() * 60);
         }

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_of_the_rfc() {
+    fn matches_the_rfc_example() {
         // RFC 4737 section 7: packets 4, 5 and 6 arrive after 7 and 8; the extents are 2, 3 and 4.
         let mut order = Order::default();
         let told = arrivals(&mut order, &[0, 1, 2, 3, 7, 8, 4, 5, 6, 9]);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicates_are_told_from_late_ones_as_far_as_is_remembered() {
+    fn duplicates_and_late_frames_differ_within_the_window() {
         let mut order = Order::default();
         assert_eq!(
             arrivals(&mut order, &[0, 0, 2, 1, 1]),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_beyond_the_window_forgets_what_stood_there() {
+    fn jump_beyond_the_window_clears_it() {
         let mut order = Order::default();
         (0..100).for_each(|number| assert_eq!(order.take(number), InOrder));
         assert_eq!(order.take(10 * WINDOW), InOrder);
@@ -173,7 +173,7 @@ mod tests {
     proptest! {
         /// Compares with the definitions, by a search of all earlier arrivals.
         #[test]
-        fn any_arrivals_are_as_the_definitions_say(numbers in prop::collection::vec(0..60u64, 0..120)) {
+        fn random_arrivals_match_the_definitions(numbers in prop::collection::vec(0..60u64, 0..120)) {
             let (mut order, mut came) = (Order::default(), Vec::<u64>::new());
             let mut extents = Histogram::default();
             for number in numbers {

@@ -4,28 +4,28 @@
 //! control and reports progress. The loop ends by time alone, so a switch that drops, blocks or disconnects affects
 //! frames but does not stall the run.
 
-mod ends;
 mod outcome;
-mod side;
+mod ports;
+mod rig_port;
 mod switch;
 #[cfg(test)]
 mod tests;
 mod work;
 
-pub use ends::{Beside, Ends};
 pub use outcome::{Limit, Missed, Outcome, StreamOutcome};
-pub use side::{Desk, Side};
+pub use ports::{InlineWork, RigPorts};
+pub use rig_port::{AttachedQueues, RigPort};
 pub use switch::{Bench, inline};
 pub use work::Rig;
 
 use super::description::StreamError;
-use super::memory::NoMemory;
+use super::memory::MemoryError;
 use super::rate::Rate;
 use super::schedule::Pace;
 use std::time::Duration;
 
 /// Maximum number of streams of a run: each takes 576 KiB in the meter.
-pub const MOST: usize = 256;
+pub const MAX_RIG_STREAMS: usize = 256;
 
 /// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
@@ -88,7 +88,7 @@ pub enum RigError {
     Streams(usize),
     /// Memory allocation failed.
     #[error(transparent)]
-    Memory(#[from] NoMemory),
+    Memory(#[from] MemoryError),
     /// A port did not become ready; nothing was sent.
     #[error("port {name} carried no packets within {timeout:?}: {state}")]
     NotReady {

@@ -1,11 +1,11 @@
 //! Results of a run as printed and stored: plain numbers; units are part of names or documentation.
 
-use super::super::meter::{Meter, Strangers, Stream, Summary};
+use super::super::meter::{Meter, Stream, Summary, Unidentified};
 use super::super::source::Sent;
 use serde::{Deserialize, Serialize};
 
 /// A shortfall above this fraction of the requested frames is reported as a limit.
-const NOTICED: f64 = 0.001;
+const MIN_SHORTFALL: f64 = 0.001;
 
 /// Cause of a shortfall from the requested rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -152,7 +152,7 @@ impl Counted<'_> {
         let streams: Vec<_> = (0..self.sent.len()).map(|i| self.stream(i)).collect();
         let total = |of: fn(&StreamOutcome) -> u64| streams.iter().map(of).sum::<u64>();
         let (sent, received, lost) = (total(|s| s.sent), total(|s| s.received), total(|s| s.lost));
-        let Strangers { warm_up, untagged, unknown, future } = self.meter.strangers();
+        let Unidentified { warm_up, untagged, unknown, future } = self.meter.unidentified();
         Outcome {
             seconds: self.seconds,
             interrupted: self.interrupted,
@@ -185,7 +185,7 @@ impl Counted<'_> {
             return if refused * 100 > offers { Limit::Port } else { Limit::Generator };
         }
         let asked = sent + generator + port;
-        match (part(generator, asked) > NOTICED, part(port, asked) > NOTICED) {
+        match (part(generator, asked) > MIN_SHORTFALL, part(port, asked) > MIN_SHORTFALL) {
             (true, _) if generator >= port => Limit::Generator,
             (_, true) => Limit::Port,
             (_, false) => Limit::None,

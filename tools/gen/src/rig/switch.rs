@@ -1,6 +1,6 @@
 //! A switch between the generator's two ports in one process: one worker, one bridge, two ports of kind `patch`.
 
-use super::{Beside, Ends, Outcome, Rig, RigError, Side, Timing};
+use super::{InlineWork, Outcome, Rig, RigError, RigPort, RigPorts, Timing};
 use crate::rate::Rate;
 use crate::schedule::Pace;
 use crate::{Description, Sizes};
@@ -45,20 +45,20 @@ fn config(workers: Vec<WorkerConfig>) -> EngineConfig {
 
 /// The generator's ports of an inline switch, which runs on the generator's own thread in every turn, without another
 /// core. The switch stops when the ports are dropped.
-pub fn inline() -> Result<Ends, RigError> {
+pub fn inline() -> Result<RigPorts, RigError> {
     let switch = bridge()?;
     let workers = vec![WorkerConfig::default()];
     let (engine, mut inline) = Engine::start_inline(config(workers), &switch).map_err(failed)?;
     let bench = Bench::around(engine, &switch, None)?;
     let ends = bench.ends()?;
-    let beside = Beside::new(move || {
+    let beside = InlineWork::new(move || {
         // Keeps the engine alive while a worker forwards.
         let _ = &bench;
         for inline in &mut inline {
             inline.forward();
         }
     });
-    Ok(Ends { beside: Some(beside), ..ends })
+    Ok(RigPorts { inline_work: Some(beside), ..ends })
 }
 
 impl Bench {
@@ -98,10 +98,10 @@ impl Bench {
     }
 
     /// The generator's ports: the first sends, the second receives.
-    pub fn ends(&self) -> Result<Ends, RigError> {
-        let [send, receive] = NAMES.map(|(port, own)| Ok(Side::new(own, self.end(own, port)?)));
+    pub fn ends(&self) -> Result<RigPorts, RigError> {
+        let [send, receive] = NAMES.map(|(port, own)| Ok(RigPort::new(own, self.end(own, port)?)));
         let receive: Result<_, RigError> = receive;
-        Ok(Ends { send: send?, receive: Some(receive?), beside: None })
+        Ok(RigPorts { send: send?, receive: Some(receive?), inline_work: None })
     }
 
     /// Sends 64-byte frames through the switch at this mean rate with Poisson pacing, for `duration`.
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_pass_a_switch_that_only_the_generator_runs() {
+    fn frames_pass_an_inline_switch() {
         let timing = Timing {
             rate: Rate::Frames(20_000.0),
             pace: Pace::Constant,

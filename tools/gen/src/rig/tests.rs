@@ -21,7 +21,7 @@ fn timing(rate: &str) -> Timing {
 }
 
 fn run(streams: &[Description], rate: &str) -> Outcome {
-    let rig = Rig::new(Ends::wire().unwrap(), streams, timing(rate), 1).unwrap();
+    let rig = Rig::new(RigPorts::wire().unwrap(), streams, timing(rate), 1).unwrap();
     rig.run(&mut |_| true).unwrap()
 }
 
@@ -30,7 +30,7 @@ fn stream(size: &str) -> Description {
 }
 
 #[test]
-fn a_wire_of_our_own_loses_nothing_and_keeps_the_order() {
+fn loopback_loses_and_reorders_nothing() {
     let streams = [stream("60"), stream("imix"), stream("64,9212")];
     let outcome = run(&streams, "30kpps");
     assert!(outcome.sent > 0 && outcome.sent == outcome.received, "{outcome:?}");
@@ -45,16 +45,16 @@ fn a_wire_of_our_own_loses_nothing_and_keeps_the_order() {
 }
 
 #[test]
-fn a_backlog_is_taken_in_fewer_calls_than_it_had_bursts() {
+fn backlog_is_received_in_several_bursts_per_call() {
     let exchange = Exchange::default();
     let mut sides = [("a", "b"), ("b", "a")].map(|(name, peer)| {
-        Side::new(name, Box::new(Patch::new(name, peer, Options::default(), &exchange).unwrap()))
+        RigPort::new(name, Box::new(Patch::new(name, peer, Options::default(), &exchange).unwrap()))
     });
-    for side in &mut sides {
-        side.open(Instant::now());
+    for rig_port in &mut sides {
+        rig_port.open(Instant::now());
     }
-    for side in &mut sides {
-        side.tend(Instant::now());
+    for rig_port in &mut sides {
+        rig_port.poll_control(Instant::now());
     }
     let [from, to] = &mut sides;
     let mut burst = port::Burst::new();
@@ -68,10 +68,10 @@ fn a_backlog_is_taken_in_fewer_calls_than_it_had_bursts() {
 }
 
 #[test]
-fn every_frame_that_was_due_was_sent_or_missed_also_at_the_end() {
-    let mut ends = Ends::wire().unwrap();
+fn due_frames_are_sent_or_missed() {
+    let mut ends = RigPorts::wire().unwrap();
     // A turn is longer than the phase, so most frames become due after the last query of the schedule.
-    ends.beside = Some(Beside::new(|| std::thread::sleep(Duration::from_millis(30))));
+    ends.inline_work = Some(InlineWork::new(|| std::thread::sleep(Duration::from_millis(30))));
     let timing = Timing { duration: Duration::from_millis(20), warm_up: Duration::ZERO, ..timing("100kpps") };
     let outcome = Rig::new(ends, &[stream("64")], timing, 1).unwrap().run(&mut |_| true).unwrap();
     assert_eq!((outcome.sent + outcome.missed.generator, outcome.missed.port), (2_000, 0), "{outcome:?}");
@@ -79,68 +79,68 @@ fn every_frame_that_was_due_was_sent_or_missed_also_at_the_end() {
 }
 
 #[test]
-fn what_a_port_keeps_back_is_sent_at_the_end() {
+fn coalesced_frames_are_sent_at_the_end() {
     let exchange = Exchange::default();
     let end =
         |name: &str, peer: &str| Box::new(Patch::new(name, peer, Options::default(), &exchange).unwrap());
     // Waits for more packets than ever arrive.
     let tx_coalesce = Some(TxCoalesce { packets: 256, within: None });
     let gathers = wrap(end("a", "b"), "a", &Wrappers { tx_coalesce, ..Wrappers::default() }).unwrap();
-    let (send, receive) = (Side::new("a", gathers), Some(Side::new("b", end("b", "a"))));
-    let ends = Ends { send, receive, beside: None };
+    let (send, receive) = (RigPort::new("a", gathers), Some(RigPort::new("b", end("b", "a"))));
+    let ends = RigPorts { send, receive, inline_work: None };
     let outcome = Rig::new(ends, &[stream("64")], timing("1kpps"), 1).unwrap().run(&mut |_| true).unwrap();
     assert!(outcome.sent > 0 && outcome.lost == 0 && outcome.warm_up > 0, "{outcome:?}");
 }
 
 /// A switch between sender and receiver that drops the first `lost` frames of the receiver and all frames sent before.
-fn forgetful(lost: usize) -> Ends {
+fn forgetful(lost: usize) -> RigPorts {
     let exchange = Exchange::default();
     let end = |name: &str, peer: &str| {
-        Side::new(name, Box::new(Patch::new(name, peer, Options::default(), &exchange).unwrap()))
+        RigPort::new(name, Box::new(Patch::new(name, peer, Options::default(), &exchange).unwrap()))
     };
     let (send, receive) = (end("a", "to-a"), Some(end("b", "to-b")));
     let mut own = [end("to-a", "a"), end("to-b", "b")];
-    for side in &mut own {
-        side.open(Instant::now());
+    for rig_port in &mut own {
+        rig_port.open(Instant::now());
     }
     let mut heard = 0;
     let turn = move || {
-        for side in &mut own {
-            side.tend(Instant::now());
+        for rig_port in &mut own {
+            rig_port.poll_control(Instant::now());
         }
         let [left, right] = &mut own;
         heard += right.pass(left, heard < lost);
         left.pass(right, heard <= lost);
         fence(Ordering::SeqCst);
-        own.iter_mut().for_each(Side::notify);
+        own.iter_mut().for_each(RigPort::notify);
     };
-    Ends { send, receive, beside: Some(Beside::new(turn)) }
+    RigPorts { send, receive, inline_work: Some(InlineWork::new(turn)) }
 }
 
 #[test]
-fn an_announcement_is_repeated_until_a_frame_comes_and_is_not_one_that_came_back() {
+fn announcement_is_repeated_until_a_frame_arrives() {
     let timing = Timing { warm_up: Duration::from_millis(500), ..timing("1kpps") };
     let outcome = Rig::new(forgetful(2), &[stream("64")], timing, 1).unwrap().run(&mut |_| true).unwrap();
     assert!(outcome.warm_up > 0 && outcome.lost == 0 && outcome.returned == 0, "{outcome:?}");
 }
 
 #[test]
-fn without_a_warm_up_the_announcement_does_not_count_either() {
+fn announcement_is_not_counted_without_warm_up() {
     let timing = Timing { warm_up: Duration::ZERO, ..timing("1kpps") };
     let outcome = Rig::new(forgetful(0), &[stream("64")], timing, 1).unwrap().run(&mut |_| true).unwrap();
     assert!(outcome.received > 0 && outcome.returned == 0, "{outcome:?}");
 }
 
 #[test]
-fn without_a_rate_somebody_is_named_as_the_limit() {
+fn unlimited_rate_names_the_limiting_side() {
     let outcome = run(&[stream("64")], "max");
     assert_ne!(outcome.limit, Limit::None);
     assert_eq!((outcome.lost, outcome.streams[0].asked_pps), (0, None));
 }
 
 #[test]
-fn a_port_that_never_comes_to_life_is_named() {
-    let mut ends = Ends::wire().unwrap();
+fn port_that_never_connects_is_named() {
+    let mut ends = RigPorts::wire().unwrap();
     ends.receive = None;
     let timing = Timing { timeout: Duration::from_millis(10), ..timing("1kpps") };
     let told =
@@ -152,8 +152,8 @@ fn a_port_that_never_comes_to_life_is_named() {
 }
 
 #[test]
-fn whoever_watches_can_end_it_and_keeps_what_there_is() {
-    let ends = Ends::wire().unwrap();
+fn watcher_can_end_the_run_with_partial_results() {
+    let ends = RigPorts::wire().unwrap();
     let timing = Timing { duration: Duration::from_mins(10), ..timing("10kpps") };
     let rig = Rig::new(ends, &[stream("64")], timing, 1).unwrap();
     let outcome = rig.run(&mut |progress| progress.sent < 100).unwrap();
@@ -161,9 +161,9 @@ fn whoever_watches_can_end_it_and_keeps_what_there_is() {
 }
 
 #[test]
-fn streams_are_judged_before_anything_is_opened() {
+fn streams_are_validated_before_ports_open() {
     let judged = |streams: &[Description]| {
-        Rig::new(Ends::wire().unwrap(), streams, timing("1kpps"), 1).unwrap_err().to_string()
+        Rig::new(RigPorts::wire().unwrap(), streams, timing("1kpps"), 1).unwrap_err().to_string()
     };
     assert_eq!(judged(&[]), "there are 0 streams; describe 1 to 256");
     assert!(judged(&[stream("64"), stream("59")]).starts_with("stream 1: `size`: a size of 59 bytes"));

@@ -1,13 +1,13 @@
 //! The main loop: the phases warm-up, measurement and drain, each of turns that send due frames and receive.
 
-use super::ends::Ends;
 use super::outcome::{Counted, Missed, Outcome};
-use super::{MOST, Phase, Progress, RigError, Timing, Watch};
+use super::ports::RigPorts;
+use super::{MAX_RIG_STREAMS, Phase, Progress, RigError, Timing, Watch};
 use crate::Description;
 use crate::description::Plan;
 use crate::meter::Meter;
 use crate::source::{Sent, Source};
-use crate::tag::MOST_STREAMS;
+use crate::tag::MAX_STREAMS;
 use measure::{Clock, Processor};
 use mem::copy::{Kernel, chosen};
 use port::{BURST, Burst, Flush, GeneratedBurst, PLACES};
@@ -15,22 +15,22 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Interval of port control and of progress reports, in nanoseconds.
-const TENDED: u64 = 1_000_000;
-const TOLD: u64 = 250_000_000;
+const CONTROL_INTERVAL: u64 = 1_000_000;
+const PROGRESS_INTERVAL: u64 = 250_000_000;
 /// Interval of the receiver's announcements, in nanoseconds.
-const ANNOUNCED: u64 = 5_000_000;
+const ANNOUNCE_INTERVAL: u64 = 5_000_000;
 /// Frames waiting for the port are restamped if they are older than this, in nanoseconds.
-const STALE: u64 = 1_000;
+const MAX_STAMP_AGE: u64 = 1_000;
 /// A longer time between two offers means that the generator's thread was descheduled, in nanoseconds.
-const STALL: u64 = 100_000;
+const DESCHEDULED: u64 = 100_000;
 /// Bounds of the drain time without a frame; in between it equals the duration of the measurement.
-const SILENCE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(200));
+const DRAIN_TIME: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(200));
 /// The schedule catches up with frames due in this many seconds, at least a burst; more than the size of a typical ring
 /// only if they were due in a tenth of that.
 const CATCH_UP: f64 = 0.01;
 const RING: u64 = 1024;
 /// Lead time of a phase in nanoseconds, so that its first frame is not late.
-const AHEAD: u64 = 20_000;
+const LEAD_TIME: u64 = 20_000;
 
 /// Shared by all runs of a process, because calibration takes a tenth of a second.
 static CLOCK: OnceLock<Clock> = OnceLock::new();
@@ -38,7 +38,7 @@ static CLOCK: OnceLock<Clock> = OnceLock::new();
 /// A validated run that has not started.
 #[derive(Debug)]
 pub struct Rig {
-    ends: Ends,
+    ends: RigPorts,
     timing: Timing,
     names: Vec<String>,
     rates: Vec<Option<f64>>,
@@ -50,7 +50,7 @@ pub struct Rig {
 }
 
 /// State of the loop.
-struct Loop {
+struct LoopState {
     burst: GeneratedBurst,
     /// Number of frames of the burst that the port has accepted.
     at: usize,
@@ -71,15 +71,15 @@ struct Loop {
     disconnected: Option<String>,
 }
 
-impl Loop {
+impl LoopState {
     /// Frames received by the sending port; warm-up frames, including announcements, do not count.
     fn returned(&self) -> u64 {
-        self.returned.taken() - self.returned.strangers().warm_up
+        self.returned.taken() - self.returned.unidentified().warm_up
     }
 
     /// Whether the receiver has received no frame of this run.
     fn nothing_came(&self) -> bool {
-        self.meter.received() + self.meter.strangers().warm_up == 0
+        self.meter.received() + self.meter.unidentified().warm_up == 0
     }
 }
 
@@ -91,8 +91,8 @@ fn nanoseconds(clock: Clock, origin: u64) -> impl Fn() -> u64 + Copy {
 
 impl Rig {
     /// Validates the streams; opens no port. `key` distinguishes this run's frames from those of other runs.
-    pub fn new(ends: Ends, streams: &[Description], timing: Timing, key: u32) -> Result<Self, RigError> {
-        if streams.is_empty() || streams.len() > MOST.min(usize::from(MOST_STREAMS)) {
+    pub fn new(ends: RigPorts, streams: &[Description], timing: Timing, key: u32) -> Result<Self, RigError> {
+        if streams.is_empty() || streams.len() > MAX_RIG_STREAMS.min(usize::from(MAX_STREAMS)) {
             return Err(RigError::Streams(streams.len()));
         }
         let plan = |(i, stream): (usize, &Description)| stream.plan().map_err(|e| RigError::Stream(i, e));
@@ -135,7 +135,7 @@ impl Rig {
     }
 
     /// Runs over open ports, which stay open and are returned with the results.
-    pub fn run_open(mut self, watch: Watch<'_>) -> (Ends, Result<Outcome, RigError>) {
+    pub fn run_open(mut self, watch: Watch<'_>) -> (RigPorts, Result<Outcome, RigError>) {
         port::prepare_thread();
         let outcome = mem::with_kernel!(chosen(), K => self.measure::<K>(watch));
         (self.ends, outcome)
@@ -143,7 +143,7 @@ impl Rig {
 
     fn measure<K: Kernel>(&mut self, watch: Watch<'_>) -> Result<Outcome, RigError> {
         let meter = Meter::new(self.names.len(), self.key);
-        let mut state = Loop {
+        let mut state = LoopState {
             burst: GeneratedBurst::new(),
             at: 0,
             stamped: 0,
@@ -191,15 +191,15 @@ impl Rig {
     }
 
     fn faults(&mut self) -> u64 {
-        self.ends.sides().map(|side| side.faults()).sum()
+        self.ends.ports().map(|rig_port| rig_port.faults()).sum()
     }
 
     /// Sends one frame of each stream's destination from the receiving port, if that is a separate port.
-    fn announce(&mut self, state: &mut Loop, at: u64) {
+    fn announce(&mut self, state: &mut LoopState, at: u64) {
         state.announced = at;
         let Some(receiver) = &mut self.ends.receive else { return };
         let mut burst = Burst::new();
-        for answer in self.source.answers() {
+        for answer in self.source.announcements() {
             burst.begin(0);
             burst.set_now(port::Now(at));
             if burst.push_own(&answer) {
@@ -211,10 +211,10 @@ impl Rig {
     }
 
     /// Sends and receives for the duration of a phase. Returns false if the run was ended early.
-    fn phase<K: Kernel>(&mut self, state: &mut Loop, warm_up: bool, watch: Watch<'_>) -> bool {
+    fn phase<K: Kernel>(&mut self, state: &mut LoopState, warm_up: bool, watch: Watch<'_>) -> bool {
         let now = nanoseconds(self.clock, self.origin);
         let length = if warm_up { self.timing.warm_up } else { self.timing.duration };
-        let start = now() + AHEAD;
+        let start = now() + LEAD_TIME;
         let until = start + length.as_nanos() as u64;
         let (rates, pace) = (&self.rates, self.timing.pace);
         self.source.begin(warm_up, |i| (rates[i], pace), start);
@@ -230,16 +230,16 @@ impl Rig {
                 return true;
             }
             self.turn::<K>(state, at, now);
-            if at - state.tended > TENDED {
+            if at - state.tended > CONTROL_INTERVAL {
                 state.tended = at;
-                self.ends.tend();
+                self.ends.poll_control();
                 self.note_disconnect(state, at.saturating_sub(start));
                 // An announcement may be lost, because a switch may become ready later than its ports.
-                let again = warm_up && self.timing.announce && at - state.announced > ANNOUNCED;
+                let again = warm_up && self.timing.announce && at - state.announced > ANNOUNCE_INTERVAL;
                 if again && state.nothing_came() {
                     self.announce(state, at);
                 }
-                if at.saturating_sub(state.told) > TOLD {
+                if at.saturating_sub(state.told) > PROGRESS_INTERVAL {
                     state.told = at;
                     let since = Duration::from_nanos(at.saturating_sub(start));
                     let sent = self.source.sent().map(|sent| sent.frames).sum();
@@ -253,20 +253,20 @@ impl Rig {
     }
 
     /// Stores the first port that does not carry packets; it may connect again.
-    fn note_disconnect(&mut self, state: &mut Loop, since: u64) {
+    fn note_disconnect(&mut self, state: &mut LoopState, since: u64) {
         if state.disconnected.is_some() {
             return;
         }
-        if let Some(side) = self.ends.sides().find(|side| !side.is_ready()) {
-            let (name, seconds) = (side.name(), since as f64 / 1e9);
-            let reason = side.state();
+        if let Some(rig_port) = self.ends.ports().find(|rig_port| !rig_port.is_ready()) {
+            let (name, seconds) = (rig_port.name(), since as f64 / 1e9);
+            let reason = rig_port.state();
             state.disconnected = Some(format!("port {name} stopped after {seconds:.3} s: {reason}"));
         }
     }
 
     /// Counts frames due before the end of a phase and not sent: not generated, or left in the burst. They count for
     /// the port if it refused frames since the last query of the schedule, else for the generator. Flushes the port.
-    fn finish(&mut self, state: &mut Loop, end: u64) {
+    fn finish(&mut self, state: &mut LoopState, end: u64) {
         if self.ends.flush(end, Flush::All) {
             self.ends.notify();
         }
@@ -282,7 +282,7 @@ impl Rig {
 
     /// Sends due frames and receives.
     #[inline]
-    fn turn<K: Kernel>(&mut self, state: &mut Loop, at: u64, now: impl Fn() -> u64 + Copy) {
+    fn turn<K: Kernel>(&mut self, state: &mut LoopState, at: u64, now: impl Fn() -> u64 + Copy) {
         let sent = self.offer::<K>(state, at);
         let came = self.take::<K>(state, now);
         let flushed = sent == 0 && self.ends.flush(at, Flush::Waited);
@@ -295,9 +295,9 @@ impl Rig {
 
     /// Offers a new burst, or the rest of the last one, to the port. Returns the number of frames accepted.
     #[inline]
-    fn offer<K: Kernel>(&mut self, state: &mut Loop, at: u64) -> usize {
+    fn offer<K: Kernel>(&mut self, state: &mut LoopState, at: u64) -> usize {
         // Frames due while this thread was descheduled do not count as missed by the port.
-        let stalled = at - std::mem::replace(&mut state.offered, at) > STALL;
+        let stalled = at - std::mem::replace(&mut state.offered, at) > DESCHEDULED;
         if state.at == state.burst.len() {
             let missed = self.source.fill::<K>(&mut state.burst, at);
             *(if state.blocked && !stalled {
@@ -306,8 +306,8 @@ impl Rig {
                 &mut state.missed.generator
             }) += missed;
             (state.at, state.stamped, state.blocked) = (0, at, false);
-        } else if at - state.stamped > STALE {
-            self.source.renew::<K>(&mut state.burst, state.at, at);
+        } else if at - state.stamped > MAX_STAMP_AGE {
+            self.source.restamp::<K>(&mut state.burst, state.at, at);
             state.stamped = at;
         }
         let len = state.burst.len();
@@ -327,8 +327,8 @@ impl Rig {
     }
 
     #[inline]
-    fn take<K: Kernel>(&mut self, state: &mut Loop, now: impl Fn() -> u64 + Copy) -> usize {
-        self.ends.step_aside();
+    fn take<K: Kernel>(&mut self, state: &mut LoopState, now: impl Fn() -> u64 + Copy) -> usize {
+        self.ends.run_inline_work();
         let Some(receiver) = &mut self.ends.receive else {
             let came = self.ends.send.receive::<K>(&mut state.meter, now);
             self.ends.send.prefetch();
@@ -340,10 +340,10 @@ impl Rig {
     }
 
     /// Receives frames in flight until none has arrived for a while.
-    fn drain<K: Kernel>(&mut self, state: &mut Loop, watch: Watch<'_>) {
+    fn drain<K: Kernel>(&mut self, state: &mut LoopState, watch: Watch<'_>) {
         let now = nanoseconds(self.clock, self.origin);
         let (began, mut last) = (Instant::now(), Instant::now());
-        let silence = self.timing.duration.clamp(SILENCE.0, SILENCE.1);
+        let silence = self.timing.duration.clamp(DRAIN_TIME.0, DRAIN_TIME.1);
         let sent: u64 = self.source.sent().map(|sent| sent.frames).sum();
         while state.meter.received() < sent
             && last.elapsed() < silence
@@ -355,7 +355,7 @@ impl Rig {
                 self.ends.notify();
                 last = Instant::now();
             }
-            self.ends.tend();
+            self.ends.poll_control();
             let progress = Progress {
                 phase: Phase::Draining,
                 since: began.elapsed(),

@@ -78,7 +78,7 @@ fn any_stream() -> impl Strategy<Value = Description> {
 }
 
 #[test]
-fn the_smallest_frame_has_room_for_a_tag_behind_udp_in_ipv4() {
+fn minimum_ipv4_udp_frame_fits_a_tag() {
     let mut source = source(&[Description { size: Sizes::Fixed(60), ..Description::default() }]);
     let all = made(&mut source, 77);
     assert_eq!(all.len(), BURST);
@@ -88,7 +88,7 @@ fn the_smallest_frame_has_room_for_a_tag_behind_udp_in_ipv4() {
 }
 
 #[test]
-fn flows_differ_in_port_and_then_in_address() {
+fn flows_vary_port_then_address() {
     let flows = 3;
     let mut source = source(&[Description { flows, ..Description::default() }]);
     let ports: Vec<_> = made(&mut source, 0).iter().map(|f| f[34..36].to_vec()).collect();
@@ -96,7 +96,7 @@ fn flows_differ_in_port_and_then_in_address() {
 }
 
 #[test]
-fn labels_and_tags_stand_outermost_first() {
+fn labels_and_tags_are_written_outermost_first() {
     let stream = Description { vlan: vec![10, 20], mpls: vec![5, 6], ..Description::default() };
     let mut source = source(&[Description { size: Sizes::Fixed(100), ..stream }]);
     let frame = &made(&mut source, 0)[0];
@@ -106,7 +106,7 @@ fn labels_and_tags_stand_outermost_first() {
 }
 
 #[test]
-fn streams_take_turns_and_each_counts_its_own() {
+fn streams_alternate_with_separate_counters() {
     let stream = |size| Description { size: Sizes::Fixed(size), ..Description::default() };
     let mut source = source(&[stream(60), stream(300)]);
     let mut burst = GeneratedBurst::new();
@@ -117,7 +117,7 @@ fn streams_take_turns_and_each_counts_its_own() {
 }
 
 #[test]
-fn streams_of_one_rate_do_not_send_at_the_same_moments() {
+fn streams_of_equal_rate_do_not_send_simultaneously() {
     let mut source = source(&[Description::default(), Description::default()]);
     for pace in [Pace::Constant, Pace::Burst(4), Pace::Poisson(1)] {
         source.begin(false, |_| (Some(1e6), pace), 1_000);
@@ -138,20 +138,20 @@ fn streams_of_one_rate_do_not_send_at_the_same_moments() {
 }
 
 #[test]
-fn the_receivers_of_all_streams_can_answer_and_their_answers_do_not_count() {
+fn announcements_cover_all_streams_and_do_not_count() {
     let stream = |size| Description { size: Sizes::Fixed(size), ..Description::default() };
-    let answers: Vec<_> = source(&[stream(1500), stream(60), stream(150)]).answers().collect();
+    let answers: Vec<_> = source(&[stream(1500), stream(60), stream(150)]).announcements().collect();
     assert_eq!(answers.iter().map(Vec::len).collect::<Vec<_>>(), [64 + TAG, 60, 128]);
     let mut meter = Meter::new(3, KEY);
     for answer in &answers {
         assert_eq!(answer[..12], [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
         meter.take(answer.last_chunk(), answer.len(), 0);
     }
-    assert_eq!((meter.taken(), meter.strangers().warm_up), (3, 3));
+    assert_eq!((meter.taken(), meter.unidentified().warm_up), (3, 3));
 }
 
 #[test]
-fn a_stream_is_refused_with_its_field_and_a_remedy() {
+fn invalid_stream_is_rejected_with_field_and_remedy() {
     let told = |stream: Description| stream.plan().unwrap_err().to_string();
     let stream = Description::default;
     let short = Description { size: Sizes::Fixed(60), vlan: vec![1], ..stream() };
@@ -176,7 +176,7 @@ fn a_stream_is_refused_with_its_field_and_a_remedy() {
 }
 
 #[test]
-fn addresses_that_change_are_written_as_such() {
+fn varying_addresses_are_written() {
     let list = |text: &[&str]| {
         toml::from_str::<Description>(&format!(
             "vary.{} = {{ list = [\"{}\"] }}",
@@ -216,7 +216,7 @@ fn addresses_that_change_are_written_as_such() {
 }
 
 #[test]
-fn what_a_capture_decides_is_refused_beside_it_by_name() {
+fn fields_set_by_a_capture_are_rejected_by_name() {
     let capture = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/pcap/pcap-microseconds");
     let stream = || Description { pcap: Some(capture.into()), ..Description::default() };
     let told = |stream: Description| stream.plan().map(|_| ()).unwrap_err().to_string();
@@ -238,14 +238,14 @@ proptest! {
 
     /// Frames parse back, their checksums stay valid after restamping, and the meter counts them.
     #[test]
-    fn frames_parse_back_and_are_known_to_the_meter(stream in any_stream(), later in 1..1_000_000u64) {
+    fn frames_parse_and_are_recognized_by_the_meter(stream in any_stream(), later in 1..1_000_000u64) {
         let tunnel = stream.vxlan.is_some();
         let mut source = source(std::slice::from_ref(&stream));
         let (mut burst, mut meter) = (GeneratedBurst::new(), Meter::new(1, KEY));
         mem::with_kernel!(chosen(), K => {
             source.fill::<K>(&mut burst, 5);
             let before = frames(&burst);
-            source.renew::<K>(&mut burst, 0, later);
+            source.restamp::<K>(&mut burst, 0, later);
             for (i, (old, new)) in before.iter().zip(frames(&burst)).enumerate() {
                 for frame in [old, &new] {
                     prop_assert!(is_sound(frame, tunnel), "{frame:02x?}");
@@ -266,7 +266,7 @@ proptest! {
 
     /// Compares with headers that the library builds for each frame, with its own checksums.
     #[test]
-    fn templates_make_what_the_library_builds(size in 60..1500usize, flows in 1..50u32, n in 0..BURST) {
+    fn templates_match_etherparse(size in 60..1500usize, flows in 1..50u32, n in 0..BURST) {
         let stream = Description { size: Sizes::Fixed(size as u16), flows, ..Description::default() };
         let frame = &made(&mut source(&[stream]), 1)[n];
         let payload = &frame[42..];

@@ -1,8 +1,8 @@
 //! The attacks: name, description and the plans of the devices.
 
-use super::back_end::Lie;
+use super::back_end::Violation;
 use super::frames::{HEADER, Header, TCP4, plain, tcp4, tcp6, tso4, tso6, uso};
-use super::memif::Writing;
+use super::memif::RingAttack;
 use super::other::Via;
 use super::plan::{Need, Piece, Plan, Receive, Target, one_byte_pieces, pages};
 use port::vhost::Features;
@@ -17,9 +17,9 @@ const GUEST_TSO4: Need =
 const MERGEABLE: Need = (Features::MRG_RXBUF, "mergeable receive buffers");
 
 /// The largest ring and the largest table.
-const MOST: u16 = 32_768;
+const MAX_ENTRIES: u16 = 32_768;
 /// A TCP frame whose payload is 1016 segments of 64 bytes.
-const LONGEST: usize = TCP4 + SEGMENTS * SEGMENT;
+const MAX_FRAME: usize = TCP4 + SEGMENTS * SEGMENT;
 const SEGMENTS: usize = 1016;
 const SEGMENT: usize = 64;
 /// Length of a long frame without segmentation offload.
@@ -47,18 +47,23 @@ const fn attack(name: &'static str, about: &'static str, send: fn(&Target) -> Pl
 }
 
 /// An attack on the driver of a virtio-user port.
-const fn back_end(name: &'static str, about: &'static str, lie: Lie, send: fn(&Target) -> Plan) -> Attack {
-    Attack { via: Via::BackEnd(lie), ..attack(name, about, send) }
+const fn back_end(
+    name: &'static str,
+    about: &'static str,
+    violation: Violation,
+    send: fn(&Target) -> Plan,
+) -> Attack {
+    Attack { via: Via::BackEnd(violation), ..attack(name, about, send) }
 }
 
 /// An attack on a memif port, by a client that writes its rings directly.
-const fn memif(name: &'static str, about: &'static str, writing: Writing) -> Attack {
+const fn memif(name: &'static str, about: &'static str, writing: RingAttack) -> Attack {
     Attack { via: Via::RawMemif(writing), ..attack(name, about, greedy) }
 }
 
 impl Attack {
     /// Whether the attack targets no other guest, so that it needs no address.
-    pub fn is_alone(&self) -> bool {
+    pub fn needs_no_victim(&self) -> bool {
         matches!(self.name, "kicks" | "reconnect" | "mac-theft") || self.name.ends_with("-broadcast")
     }
 
@@ -68,7 +73,7 @@ impl Attack {
     }
 
     /// Whether the attack uses the address of another guest.
-    pub fn is_theft(&self) -> bool {
+    pub fn uses_victim_address(&self) -> bool {
         self.name == "mac-theft"
     }
 }
@@ -77,9 +82,13 @@ impl Attack {
 pub static ATTACKS: &[Attack] = &[
     attack("greedy", "64 B frames at the highest rate: a well-behaved neighbour, as a baseline", greedy),
     attack("tso-pieces", "TSO frames of 64 KiB in as many one-byte buffers as the ring holds", tso_pieces),
-    attack("tso-pieces-broadcast", "The same, to the broadcast address", |t| tso_pieces(&everyone(t))),
+    attack("tso-pieces-broadcast", "The same, to the broadcast address", |t| {
+        tso_pieces(&broadcast_target(t))
+    }),
     attack("tso-segments", "TSO frames of 64 KiB that make 1016 segments of 64 B each", tso_segments),
-    attack("tso-segments-broadcast", "The same, to the broadcast address", |t| tso_segments(&everyone(t))),
+    attack("tso-segments-broadcast", "The same, to the broadcast address", |t| {
+        tso_segments(&broadcast_target(t))
+    }),
     attack("long-frames", "Plain frames of 65,000 B", long_frames),
     attack("chains", "Chains of one-byte buffers as long as the ring, over 8 memory regions", chains),
     attack(
@@ -97,7 +106,7 @@ pub static ATTACKS: &[Attack] = &[
         )
     },
     Attack {
-        receive: holder,
+        receive: hold_buffers,
         needs_receiver: true,
         ..attack("no-drain", "64 B frames to a receiver that never returns a buffer", greedy)
     },
@@ -130,12 +139,12 @@ pub static ATTACKS: &[Attack] = &[
     memif(
         "memif-pieces",
         "Frames of 64 B in chains of 128 buffers of one byte or none, at a memif port",
-        Writing::Pieces,
+        RingAttack::Pieces,
     ),
-    memif("memif-empty", "Frames without a byte, at a memif port", Writing::Empty),
-    memif("memif-loop", "Chains of buffers that never end, at a memif port", Writing::Loop),
-    memif("memif-offsets", "Buffers outside the shared memory, at a memif port", Writing::Offsets),
-    memif("memif-index", "An index further ahead than the ring is long, at a memif port", Writing::Index),
+    memif("memif-empty", "Frames without a byte, at a memif port", RingAttack::Empty),
+    memif("memif-loop", "Chains of buffers that never end, at a memif port", RingAttack::Loop),
+    memif("memif-offsets", "Buffers outside the shared memory, at a memif port", RingAttack::Offsets),
+    memif("memif-index", "An index further ahead than the ring is long, at a memif port", RingAttack::Index),
     Attack {
         send: |t| receiver(&t.reversed()),
         receive: |t| long_frames(&t.reversed()),
@@ -143,19 +152,19 @@ pub static ATTACKS: &[Attack] = &[
         ..memif(
             "memif-tiny-buffers",
             "A memif port with receive buffers of one byte or none, and frames of 65,000 B to it",
-            Writing::TinyBuffers,
+            RingAttack::TinyBuffers,
         )
     },
     back_end(
         "backend-long",
         "As the back end of a virtio-user port: frames of 65,000 B in many merged buffers",
-        Lie::None,
+        Violation::None,
         merged_frames,
     ),
     back_end(
         "backend-segments",
         "As the back end of a virtio-user port: TSO frames that make 1016 segments of 64 B each",
-        Lie::None,
+        Violation::None,
         tso_back,
     ),
     Attack {
@@ -164,44 +173,44 @@ pub static ATTACKS: &[Attack] = &[
         ..back_end(
             "backend-no-drain",
             "As the back end of a virtio-user port: returns no buffer of the 64 B frames that are sent to it",
-            Lie::None,
-            |t| holder(&t.reversed()),
+            Violation::None,
+            |t| hold_buffers(&t.reversed()),
         )
     },
     back_end(
         "backend-ids",
         "As the back end of a virtio-user port: used entries under wrong identifiers, or twice under one",
-        Lie::Ids,
+        Violation::Ids,
         greedy,
     ),
     back_end(
         "backend-lengths",
         "As the back end of a virtio-user port: used lengths beyond the buffer",
-        Lie::Lengths,
+        Violation::Lengths,
         greedy,
     ),
     back_end(
         "backend-index",
         "As the back end of a virtio-user port: more used entries than the ring has",
-        Lie::Index,
+        Violation::Index,
         greedy,
     ),
     back_end(
         "backend-buffers",
         "As the back end of a virtio-user port: frames with a buffer count of 0, 65 or 65,535",
-        Lie::Buffers,
+        Violation::Buffers,
         greedy,
     ),
     back_end(
         "backend-headers",
         "As the back end of a virtio-user port: frames whose offload headers cannot be satisfied",
-        Lie::None,
+        Violation::None,
         |t| Plan { needs: &[GUEST_TSO4], ..bad_headers(t) },
     ),
     back_end(
         "backend-calls",
         "As the back end of a virtio-user port: interrupts on every poll, and invalid requests for notifications",
-        Lie::Calls,
+        Violation::Calls,
         greedy,
     ),
     Attack {
@@ -215,7 +224,7 @@ pub fn find(name: &str) -> Option<&'static Attack> {
     ATTACKS.iter().find(|attack| attack.name == name)
 }
 
-fn everyone(target: &Target) -> Target {
+fn broadcast_target(target: &Target) -> Target {
     Target { to: BROADCAST, ..*target }
 }
 
@@ -230,11 +239,11 @@ fn receiver(target: &Target) -> Plan {
 }
 
 fn tiny_buffers(target: &Target) -> Plan {
-    let receive = Receive { entries: entries(target, MOST), bytes: 1, returns: true };
+    let receive = Receive { entries: entries(target, MAX_ENTRIES), bytes: 1, returns: true };
     Plan { receive, needs: &[MERGEABLE], ..receiver(target) }
 }
 
-fn holder(target: &Target) -> Plan {
+fn hold_buffers(target: &Target) -> Plan {
     Plan { receive: Receive { returns: false, ..Receive::default() }, ..receiver(target) }
 }
 
@@ -243,20 +252,20 @@ fn greedy(target: &Target) -> Plan {
 }
 
 fn tso_pieces(target: &Target) -> Plan {
-    let size = entries(target, MOST);
-    let frame = tso4(1448).before(&tcp4(target.to, target.own, LONGEST));
+    let size = entries(target, MAX_ENTRIES);
+    let frame = tso4(1448).before(&tcp4(target.to, target.own, MAX_FRAME));
     let plan = Plan::cut(vec![frame], |at, len| one_byte_pieces(at, len, TCP4, size));
     Plan { entries: size, needs: &[CSUM, TSO4], ..plan }
 }
 
 fn tso_segments(target: &Target) -> Plan {
-    let frame = tso4(SEGMENT as u16).before(&tcp4(target.to, target.own, LONGEST));
+    let frame = tso4(SEGMENT as u16).before(&tcp4(target.to, target.own, MAX_FRAME));
     let plan = Plan::cut(vec![frame], |at, len| pages(at, len, 4096));
     Plan { entries: entries(target, 256), needs: &[CSUM, TSO4], ..plan }
 }
 
 fn uso_segments(target: &Target) -> Plan {
-    let frame = uso(SEGMENT as u16).before(&plain(target.to, target.own, LONGEST, 1)[HEADER..]);
+    let frame = uso(SEGMENT as u16).before(&plain(target.to, target.own, MAX_FRAME, 1)[HEADER..]);
     let plan = Plan::cut(vec![frame], |at, len| pages(at, len, 4096));
     Plan { entries: entries(target, 256), needs: &[CSUM, USO], ..plan }
 }
@@ -287,13 +296,13 @@ fn single_bytes(target: &Target, count: u16) -> Plan {
 }
 
 fn chains(target: &Target) -> Plan {
-    let size = entries(target, MOST);
+    let size = entries(target, MAX_ENTRIES);
     Plan { entries: size, ..single_bytes(target, size) }
 }
 
 /// An indirect table has at most as many entries as the ring.
 fn indirect(target: &Target) -> Plan {
-    let size = entries(target, MOST);
+    let size = entries(target, MAX_ENTRIES);
     Plan { entries: size, tables: true, needs: &[TABLES], ..single_bytes(target, size) }
 }
 
@@ -309,7 +318,7 @@ fn random_macs(target: &Target) -> Plan {
 
 fn bad_mss(target: &Target) -> Plan {
     let &Target { own, to, .. } = target;
-    let (four, six) = (tcp4(to, own, LONGEST), tcp6(to, own, 65_550));
+    let (four, six) = (tcp4(to, own, MAX_FRAME), tcp6(to, own, 65_550));
     let headers = [tso4(1), tso4(0), tso4(65_535), Header { flags: 0, ..tso4(1448) }];
     let far = Header { csum_start: 65_535, csum_offset: 65_535, ..tso4(1448) };
     let inside = Header { hdr_len: 3, csum_start: 2, ..tso4(1448) };
@@ -346,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_distinct_and_every_chain_lies_in_its_image() {
+    fn attack_names_are_distinct_and_chains_fit_their_image() {
         for (n, attack) in ATTACKS.iter().enumerate() {
             assert!(ATTACKS[..n].iter().all(|other| other.name != attack.name));
             for plan in [(attack.send)(&target()), (attack.receive)(&target())] {
@@ -358,13 +367,13 @@ mod tests {
     }
 
     #[test]
-    fn chains_fill_the_ring_whatever_its_size() {
-        for size in [256, 1024, MOST] {
+    fn chains_fill_rings_of_any_size() {
+        for size in [256, 1024, MAX_ENTRIES] {
             let target = Target { queue_size: Some(size), ..target() };
             for plan in [tso_pieces(&target), chains(&target)] {
                 assert_eq!((plan.entries, plan.variants[0].len()), (size, usize::from(size)));
             }
         }
-        assert_eq!(indirect(&target()).variants[0].len(), usize::from(MOST));
+        assert_eq!(indirect(&target()).variants[0].len(), usize::from(MAX_ENTRIES));
     }
 }

@@ -1,6 +1,6 @@
 //! A vhost-user back end that attacks the driver of a virtio-user port. It fills the driver's receive ring with the
 //! frames of a plan and empties its transmit ring, with the ring code of the switch's own vhost-user port, and violates
-//! the protocol as its [`Lie`] says.
+//! the protocol as its [`Violation`] says.
 //!
 //! Each frame is written into a buffer once: the driver posts the same buffers again and their contents stay.
 
@@ -8,8 +8,8 @@ use super::super::GuestError;
 use super::arena::Area;
 use super::device::Counts;
 use super::frames::HEADER;
+use super::group::Unit;
 use super::plan::{Pace, Plan};
-use super::squad::Unit;
 use core::sync::atomic::{Ordering, fence};
 use mem::Translator;
 use port::vhost::Features;
@@ -27,17 +27,17 @@ use std::time::Duration;
 const BURST: usize = 64;
 const BUDGET: usize = 256;
 /// Frames sent before a protocol violation.
-const HONEST: u64 = 64;
+const VALID_FRAMES: u64 = 64;
 /// Turns between two polls of the socket.
-const LOOK: u32 = 256;
+const POLL_TURNS: u32 = 256;
 /// Offset of `num_buffers` in a virtio-net header.
 const BUFFERS: usize = 10;
 /// State of a buffer without contents.
-const NOTHING: (usize, usize) = (usize::MAX, 0);
+const EMPTY: (usize, usize) = (usize::MAX, 0);
 
 /// Protocol violations of a back end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lie {
+pub(super) enum Violation {
     /// None.
     None,
     /// Used entries with identifiers that the driver has not posted, or the same one twice.
@@ -53,10 +53,10 @@ pub(super) enum Lie {
 }
 
 /// Parameters of one connection.
-pub(super) struct Orders<'a> {
+pub(super) struct ConnectionConfig<'a> {
     pub(super) plan: &'a Plan,
     pub(super) own: [u8; 6],
-    pub(super) lie: Lie,
+    pub(super) violation: Violation,
     /// Index of the connection; violations with several forms cycle through them.
     pub(super) round: u64,
     /// Whether to attack even if the driver lacks needed features.
@@ -101,17 +101,17 @@ impl From<BackEndError> for GuestError {
 /// Serves the front end until both rings are running. `timeout` limits the time between two of its messages.
 pub(super) fn plug_in(
     mut back_end: BackEnd,
-    orders: &Orders<'_>,
+    config: &ConnectionConfig<'_>,
     timeout: Duration,
 ) -> Result<Box<dyn Unit>, GuestError> {
     loop {
         back_end.serve()?;
         if let Some([receive, send]) = back_end.rings() {
-            validate(&receive, orders)?;
+            validate(&receive, config)?;
             return if receive.features.has(Features::RING_PACKED) {
-                Ok(Box::new(Device::<Packed>::new(back_end, &receive, &send, orders)?))
+                Ok(Box::new(Device::<Packed>::new(back_end, &receive, &send, config)?))
             } else {
-                Ok(Box::new(Device::<Split>::new(back_end, &receive, &send, orders)?))
+                Ok(Box::new(Device::<Split>::new(back_end, &receive, &send, config)?))
             };
         }
         if !back_end.wait(timeout)? {
@@ -120,9 +120,9 @@ pub(super) fn plug_in(
     }
 }
 
-fn validate(ring: &QueueSetup, orders: &Orders<'_>) -> Result<(), GuestError> {
-    let missing = orders.plan.needs.iter().find(|need| !ring.features.has(need.0));
-    missing.filter(|_| !orders.anyway).map_or(Ok(()), |need| Err(GuestError::NotOffered(need.1)))
+fn validate(ring: &QueueSetup, config: &ConnectionConfig<'_>) -> Result<(), GuestError> {
+    let missing = config.plan.needs.iter().find(|need| !ring.features.has(need.0));
+    missing.filter(|_| !config.anyway).map_or(Ok(()), |need| Err(GuestError::NotOffered(need.1)))
 }
 
 /// A ring of the driver.
@@ -159,7 +159,7 @@ impl<R: DeviceRing> Line<R> {
     }
 
     /// Writes random words to the first and last field of the device area: flags and, if negotiated, the event.
-    fn confuse(&self, rng: &mut fastrand::Rng) {
+    fn corrupt_suppression(&self, rng: &mut fastrand::Rng) {
         self.suppression.store16(0, rng.u16(..), Ordering::Relaxed);
         self.suppression.store16(self.suppression.len() - 2, rng.u16(..), Ordering::Relaxed);
     }
@@ -189,7 +189,7 @@ struct Device<R> {
     /// Whether transmitted buffers are returned.
     returns: bool,
     pace: Pace,
-    lie: Lie,
+    violation: Violation,
     lied: bool,
     round: u64,
     turns: u32,
@@ -202,24 +202,24 @@ impl<R: DeviceRing> Device<R> {
         back_end: BackEnd,
         receive: &QueueSetup,
         send: &QueueSetup,
-        orders: &Orders<'_>,
+        config: &ConnectionConfig<'_>,
     ) -> Result<Self, GuestError> {
-        let plan = orders.plan;
+        let plan = config.plan;
         Ok(Self {
             back_end,
             fill: Line::new(receive)?,
             empty: Line::new(send)?,
             frames: Frames { bytes: plan.frames(), next: 0 },
             free: VecDeque::new(),
-            held: vec![NOTHING; receive.size.into()],
+            held: vec![EMPTY; receive.size.into()],
             size: receive.size,
-            own: orders.own,
+            own: config.own,
             features: receive.features,
             returns: plan.receive.returns,
             pace: Pace::of(plan),
-            lie: orders.lie,
+            violation: config.violation,
             lied: false,
-            round: orders.round,
+            round: config.round,
             turns: 0,
             rng: fastrand::Rng::with_seed(1),
             counts: Counts::default(),
@@ -268,13 +268,13 @@ impl<R: DeviceRing> Device<R> {
             return Ok(0);
         }
         self.take()?;
-        if self.counts.sent >= HONEST && self.free.len() > 1 && self.tell_lie() {
+        if self.counts.sent >= VALID_FRAMES && self.free.len() > 1 && self.violate() {
             self.lied = true;
             self.fill.ring.flush_used();
             return Ok(1);
         }
         let (mut sent, mut left) = (0, BUDGET);
-        let most = if self.lie == Lie::Calls { 1 } else { BURST };
+        let most = if self.violation == Violation::Calls { 1 } else { BURST };
         for _ in 0..self.pace.allowed(most) {
             let Some(n) = self.buffers().filter(|n| *n <= left && *n <= self.free.len()) else { break };
             self.deliver(n);
@@ -313,26 +313,26 @@ impl<R: DeviceRing> Device<R> {
     }
 
     /// Commits the violation of this connection. Returns whether there is one.
-    fn tell_lie(&mut self) -> bool {
-        if matches!(self.lie, Lie::None | Lie::Calls) {
+    fn violate(&mut self) -> bool {
+        if matches!(self.violation, Violation::None | Violation::Calls) {
             return false;
         }
         let Some(buffer) = self.free.pop_front() else { return false };
         let (own, len, size) = (buffer.buf_id(), 76, self.size);
         let unknown = |id| BufId { id, slots: 1 };
-        match self.lie {
-            Lie::Ids => self.use_times(self.of_round([unknown(size), own, unknown(u16::MAX)]), len, 2),
-            Lie::Lengths => {
+        match self.violation {
+            Violation::Ids => self.use_times(self.of_round([unknown(size), own, unknown(u16::MAX)]), len, 2),
+            Violation::Lengths => {
                 write(&mut self.fill.translator, buffer, &header_of(1));
                 self.use_times(own, self.of_round([buffer.len + 1, u32::MAX]), 1);
             }
-            Lie::Index => self.use_times(own, len, usize::from(size) + 1),
-            Lie::Buffers => {
+            Violation::Index => self.use_times(own, len, usize::from(size) + 1),
+            Violation::Buffers => {
                 let says = self.of_round([0, u16::MAX, BURST as u16 + 1]);
                 write(&mut self.fill.translator, buffer, &header_of(says));
                 self.use_times(own, len, 1);
             }
-            Lie::None | Lie::Calls => {}
+            Violation::None | Violation::Calls => {}
         }
         true
     }
@@ -349,9 +349,9 @@ impl<R: DeviceRing> Device<R> {
     }
 
     fn notify(&mut self) {
-        if self.lie == Lie::Calls {
+        if self.violation == Violation::Calls {
             for line in [&self.fill, &self.empty] {
-                line.confuse(&mut self.rng);
+                line.corrupt_suppression(&mut self.rng);
                 self.counts.kicks += line.call();
             }
             return;
@@ -388,11 +388,11 @@ impl<R: DeviceRing> Unit for Device<R> {
             _ if self.back_end.is_closed() => return Err(GuestError::Closed),
             (Err(error), _) | (_, Err(error)) => return Err(error),
         };
-        if done > 0 || self.lie == Lie::Calls {
+        if done > 0 || self.violation == Violation::Calls {
             self.notify();
         }
         self.turns += 1;
-        if self.turns.is_multiple_of(LOOK) {
+        if self.turns.is_multiple_of(POLL_TURNS) {
             self.back_end.serve()?;
         }
         Ok(())

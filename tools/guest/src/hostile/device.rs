@@ -3,9 +3,9 @@
 use super::super::GuestError;
 use super::arena::{Area, Arena};
 use super::frames::HEADER;
+use super::group::Unit;
 use super::plan::{Pace, Piece, Plan, Receive};
 use super::replay::{DESC, Desc, INDIRECT, NEXT, Replay, WRITE};
-use super::squad::Unit;
 use core::sync::atomic::{Ordering, fence};
 use port::vhost::Features;
 use port::virtio_user::{FrontEnd, RingKind, VringSetup};

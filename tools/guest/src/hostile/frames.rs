@@ -113,14 +113,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_lie_where_the_specification_has_them() {
+    fn header_offsets_match_the_specification() {
         let bytes = tso6(0x0102).before(&[7]);
         assert_eq!(bytes[..10], [1, 4, TCP6 as u8, 0, 2, 1, 54, 0, 16, 0]);
         assert_eq!((bytes.len(), bytes[HEADER]), (HEADER + 1, 7));
     }
 
     #[test]
-    fn tcp_frames_have_the_asked_length_and_a_valid_ip_header() {
+    fn tcp_frames_have_the_requested_length() {
         let f = tcp4([2; 6], [4; 6], 65_000);
         assert_eq!((f.len(), f[23]), (65_000, 6));
         assert_eq!(Sum::of(&f[14..34]).partial(), [0xff, 0xff]);

@@ -2,8 +2,8 @@
 
 use super::super::GuestError;
 use super::device::Counts;
+use super::group::Unit;
 use super::plan::Plan;
-use super::squad::Unit;
 use port::memif::{Options, RawClient, RawEntry, RawRing};
 use std::path::Path;
 use std::time::Duration;
@@ -11,15 +11,15 @@ use std::time::Duration;
 /// Frames per turn, at most; the same as a greedy sender.
 const BURST: u16 = 64;
 /// Frames sent before a ring is corrupted.
-const HONEST: u64 = 64;
+const VALID_FRAMES: u64 = 64;
 /// Turns between two polls of the socket.
-const LOOK: u32 = 256;
+const POLL_TURNS: u32 = 256;
 /// Maximum number of entries in a chain that a server accepts.
 const CHAIN: u16 = 128;
 
 /// Ring contents of the attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Writing {
+pub(super) enum RingAttack {
     /// Frames in chains of maximum length, with entries of alternately one and zero bytes.
     Pieces,
     /// Frames of zero bytes.
@@ -37,7 +37,7 @@ pub(super) enum Writing {
 /// A connected client.
 struct Device {
     client: RawClient,
-    writing: Writing,
+    writing: RingAttack,
     frame: Vec<u8>,
     /// Next entry to send, and next entry that the server fills.
     head: u16,
@@ -52,7 +52,7 @@ struct Device {
 /// through them.
 pub(super) fn plug_in(
     path: &Path,
-    writing: Writing,
+    writing: RingAttack,
     plan: &Plan,
     round: u64,
     timeout: Duration,
@@ -91,18 +91,18 @@ impl Device {
         let ring = &self.client.to_server;
         let whole = RawEntry { offset: ring.offset(at), len: self.frame.len() as u32, ..RawEntry::default() };
         match self.writing {
-            Writing::Pieces => {
+            RingAttack::Pieces => {
                 let (k, next) = (at % CHAIN, at % CHAIN + 1 < CHAIN);
                 let offset = ring.offset(0) + u32::from(k / 2);
                 RawEntry { offset, len: u32::from(k % 2), next, ..whole }
             }
-            Writing::Empty => RawEntry { len: 0, ..whole },
-            Writing::Loop | Writing::Offsets | Writing::Index | Writing::TinyBuffers => whole,
+            RingAttack::Empty => RawEntry { len: 0, ..whole },
+            RingAttack::Loop | RingAttack::Offsets | RingAttack::Index | RingAttack::TinyBuffers => whole,
         }
     }
 
     fn lend(&self, ring: &RawRing, at: u16) {
-        let len = if self.writing == Writing::TinyBuffers { u32::from(at % 2) } else { ring.room() };
+        let len = if self.writing == RingAttack::TinyBuffers { u32::from(at % 2) } else { ring.room() };
         ring.describe(at, RawEntry { offset: ring.offset(at), len, ..RawEntry::default() });
     }
 
@@ -124,7 +124,7 @@ impl Device {
         let ring = &self.client.to_server;
         let free = ring.size().saturating_sub(self.head.wrapping_sub(ring.theirs()));
         let (frames, entries) = match self.writing {
-            Writing::Pieces => (free / CHAIN, free / CHAIN * CHAIN),
+            RingAttack::Pieces => (free / CHAIN, free / CHAIN * CHAIN),
             _ => (free.min(BURST), free.min(BURST)),
         };
         if entries == 0 {
@@ -137,17 +137,17 @@ impl Device {
     }
 
     /// Corrupts the ring to the server, if the attack does so, once the server has consumed all sent entries.
-    fn shatter(&mut self) {
+    fn corrupt_ring(&mut self) {
         let ring = &self.client.to_server;
         let (head, size, odd) = (self.head, ring.size(), !self.round.is_multiple_of(2));
         let end = match self.writing {
-            Writing::Loop => {
+            RingAttack::Loop => {
                 let entry = |at| RawEntry { next: true, ..self.entry(at) };
                 (0..size).map(|k| head.wrapping_add(k)).for_each(|at| ring.describe(at, entry(at)));
                 // Depending on the round, the server finds the end of the sent entries, or a frame that is too long.
                 head.wrapping_add(if odd { CHAIN / 2 } else { size })
             }
-            Writing::Offsets => {
+            RingAttack::Offsets => {
                 let wrong = [
                     RawEntry { region: 7, ..self.entry(head) },
                     RawEntry { offset: u32::MAX - 1, ..self.entry(head) },
@@ -156,9 +156,9 @@ impl Device {
                 ring.describe(head, wrong[self.round as usize % wrong.len()]);
                 head.wrapping_add(1)
             }
-            Writing::Index if odd => head.wrapping_sub(1),
-            Writing::Index => head.wrapping_add(size + 1),
-            Writing::Pieces | Writing::Empty | Writing::TinyBuffers => return,
+            RingAttack::Index if odd => head.wrapping_sub(1),
+            RingAttack::Index => head.wrapping_add(size + 1),
+            RingAttack::Pieces | RingAttack::Empty | RingAttack::TinyBuffers => return,
         };
         self.broken = true;
         ring.publish(end);
@@ -169,14 +169,15 @@ impl Device {
 impl Unit for Device {
     fn step(&mut self) -> Result<(), GuestError> {
         self.receive();
-        let honest = self.counts.sent < HONEST;
-        if honest || matches!(self.writing, Writing::Pieces | Writing::Empty | Writing::TinyBuffers) {
+        let honest = self.counts.sent < VALID_FRAMES;
+        if honest || matches!(self.writing, RingAttack::Pieces | RingAttack::Empty | RingAttack::TinyBuffers)
+        {
             self.send();
         } else if !self.broken && self.client.to_server.theirs() == self.head {
-            self.shatter();
+            self.corrupt_ring();
         }
         self.turns += 1;
-        if self.turns.is_multiple_of(LOOK) {
+        if self.turns.is_multiple_of(POLL_TURNS) {
             self.client.look()?;
         }
         Ok(())

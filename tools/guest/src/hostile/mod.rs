@@ -4,7 +4,7 @@
 //! receive into), built from `frames`. `device` connects a plan: `arena` is its memory, and its rings `replay` prepared
 //! chains, in `split` or `packed` format. `back_end` attacks from the other end of the same protocol, `memif` is a
 //! memif client that writes its rings directly, and `other` has well-behaved clients for memif and stream ports.
-//! `squad` owns the devices of an attack and reconnects them when the switch closes a connection; `turns` measures
+//! `group` owns the devices of an attack and reconnects them when the switch closes a connection; `timing` measures
 //! their share of a thread's time.
 
 mod arena;
@@ -12,17 +12,17 @@ mod attacks;
 mod back_end;
 mod device;
 mod frames;
+mod group;
 mod memif;
 mod other;
 mod packed;
 mod plan;
 mod replay;
 mod split;
-mod squad;
-mod turns;
+mod timing;
 
 pub use attacks::{ATTACKS, Attack, find};
 pub use device::Counts;
+pub use group::{AttackConfig, AttackGroup, DeviceCounts, Socket};
 pub use plan::Target;
-pub use squad::{Account, Orders, Socket, Squad};
-pub use turns::{Shares, Turns};
+pub use timing::{TimedGroup, Timing};

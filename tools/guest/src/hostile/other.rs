@@ -2,10 +2,10 @@
 //! copied, so their share of the thread is larger than that of a prepared ring.
 
 use super::super::GuestError;
-use super::back_end::Lie;
+use super::back_end::Violation;
 use super::device::Counts;
-use super::memif::Writing;
-use super::squad::Unit;
+use super::group::Unit;
+use super::memif::RingAttack;
 use port::memif::{AttachError, Endpoint, Options};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -18,17 +18,17 @@ pub(super) enum Via {
     /// A vhost-user socket, as front end.
     Vhost,
     /// A vhost-user socket, as back end, for a switch whose port is the driver.
-    BackEnd(Lie),
+    BackEnd(Violation),
     /// A memif socket; buffer size in bytes.
     Memif(u32),
     /// A memif socket, with rings that the attacker writes directly.
-    RawMemif(Writing),
+    RawMemif(RingAttack),
     /// A stream socket with a length in front of each frame.
     Stream,
 }
 
 /// Turns between two polls for received data.
-const LOOK: u32 = 64;
+const POLL_TURNS: u32 = 64;
 
 /// A memif client.
 struct Memif {
@@ -80,7 +80,7 @@ impl Unit for Memif {
     fn step(&mut self) -> Result<(), GuestError> {
         self.counts.sent += self.endpoint.send([&self.frame[..]])? as u64;
         self.turns += 1;
-        if self.turns.is_multiple_of(LOOK) {
+        if self.turns.is_multiple_of(POLL_TURNS) {
             self.counts.received += self.endpoint.receive(|_| {})? as u64;
         }
         Ok(())
@@ -103,7 +103,7 @@ impl Unit for Stream {
             self.counts.sent += 1;
         }
         self.turns += 1;
-        if self.turns.is_multiple_of(LOOK) {
+        if self.turns.is_multiple_of(POLL_TURNS) {
             // Received data is discarded; only the end of the stream is checked.
             if matches!(self.socket.read(&mut [0; 4096]), Ok(0)) {
                 return Err(GuestError::Closed);

@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_are_as_many_as_asked_and_hold_the_whole_frame() {
+    fn descriptor_count_is_as_requested_and_covers_the_frame() {
         let pieces = one_byte_pieces(256, 65_000, 54, 1024);
         assert_eq!((pieces.len(), pieces[0].len, pieces[1].len), (1024, 66, 1));
         assert_eq!(pieces.iter().map(|piece| piece.len).sum::<u32>(), 65_000);

@@ -45,7 +45,7 @@ fn throughput(results: &Results, bits: bool) -> Option<Sketch> {
             let times = if bits { size.bits(1.0) / 1e9 } else { 1e-6 };
             let at_least = if found.at_least { "at least " } else { "" };
             let y = found.value * times;
-            let remark = found.remark();
+            let remark = found.suffix();
             let tip = format!("{name}, size {}: {at_least}{} {unit}{remark}", size.size, number(y));
             Some(Point { x: n as f64 + 0.5, y, interval: scaled(found.interval, times), tip })
         };

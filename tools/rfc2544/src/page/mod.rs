@@ -60,7 +60,7 @@ fn provenance(results: &Results) -> String {
 
 fn bounded(figure: Option<Figure>, times: f64) -> String {
     let shown = |figure: Figure| {
-        let (at_least, remark) = (if figure.at_least { "≥ " } else { "" }, figure.remark());
+        let (at_least, remark) = (if figure.at_least { "≥ " } else { "" }, figure.suffix());
         let interval = figure
             .interval
             .map(|found| format!(" ({} to {})", number(found.low * times), number(found.high * times)));
@@ -77,7 +77,7 @@ fn throughput(results: &Results) -> String {
     let row = |size: &SizeResults| {
         let giga = size.bits(1.0) / 1e9;
         let frames = |figure: Figure| {
-            let (at_least, remark) = (if figure.at_least { "≥ " } else { "" }, figure.remark());
+            let (at_least, remark) = (if figure.at_least { "≥ " } else { "" }, figure.suffix());
             format!("{at_least}{}{remark}", count(figure.value as u64))
         };
         vec![
@@ -183,12 +183,12 @@ fn environment(results: &Results) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Course, Doing, Environment, Offer, Plan, Seen, Setup, Test};
+    use crate::{Environment, Load, Plan, Purpose, Setup, Test, TestRun, TrialCounters};
     use generator::Sizes;
 
     /// A benchmark of a switch with a capacity of one million frames per second.
     fn results(switch: &str, trials: usize) -> Results {
-        let mut course = Course::new(Plan {
+        let mut test_run = TestRun::new(Plan {
             tests: vec![Test::Throughput, Test::Latency, Test::Loss, Test::BackToBack],
             sizes: vec![Sizes::Fixed(64), Sizes::Named("imix".to_owned())],
             loss: 0.005,
@@ -200,14 +200,14 @@ mod tests {
             loads: vec![50.0, 100.0],
             ceiling: Some("2Mpps".to_owned()),
         });
-        while let Some(step) = course.next().filter(|_| course.trials().len() < trials) {
-            let sent = match step.offer {
-                Offer::Rate(rate) => (rate * step.seconds) as u64,
-                Offer::Burst(frames) => frames,
-                Offer::Unlimited => 2_000_000,
+        while let Some(step) = test_run.next().filter(|_| test_run.trials().len() < trials) {
+            let sent = match step.load {
+                Load::Rate(rate) => (rate * step.seconds) as u64,
+                Load::Burst(frames) => frames,
+                Load::Unlimited => 2_000_000,
             };
             let received = sent.min((1e6 * step.seconds) as u64);
-            let delays = matches!(step.doing, Doing::Latency(_)).then(|| crate::Delays {
+            let delays = matches!(step.purpose, Purpose::Latency(_)).then(|| crate::Delays {
                 histogram: vec![(1_000, 90), (5_000, 9), (100_000, 1)],
                 latency_ns: generator::meter::Summary {
                     count: 100,
@@ -217,14 +217,17 @@ mod tests {
                 },
                 ..Default::default()
             });
-            course.take(step, Seen { seconds: step.seconds, sent, received, delays, ..Seen::default() });
+            test_run.take(
+                step,
+                TrialCounters { seconds: step.seconds, sent, received, delays, ..TrialCounters::default() },
+            );
         }
         let setup = Setup { switch: switch.to_owned(), ..Setup::default() };
-        Results::of(&course, setup, Environment::default())
+        Results::of(&test_run, setup, Environment::default())
     }
 
     #[test]
-    fn a_page_has_every_figure_and_asks_for_nothing() {
+    fn page_has_all_figures_and_no_external_references() {
         let page = bench_page(&results("linerate", usize::MAX));
         for id in ["throughput-frames", "throughput-bits", "latency-0", "histogram-1", "loss"] {
             assert!(page.contains(&format!("id=\"figure-{id}\"")), "no {id}");
@@ -236,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partial_result_is_drawn_as_far_as_it_goes_and_words_cannot_be_markup() {
+    fn partial_result_is_drawn_and_text_is_escaped() {
         let page = bench_page(&results("<script>alert(1)</script>", 4));
         assert!(page.contains("≥ 1.00, search not finished"), "{page}");
         assert!(page.contains("This result is partial") && !page.contains("<script>alert"), "{page}");

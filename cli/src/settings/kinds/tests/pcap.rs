@@ -27,10 +27,7 @@ fn each_mistake_is_told_with_its_remedy() {
         ),
         ("write = \"/dev/null\"\noverwrite = true", "4: `write` /dev/null is not a regular file"),
         ("write = \"DIR\"", "4: `write` DIR is a directory -> add the file's own name"),
-        (
-            "read = \"DIR/there\"",
-            "4: DIR/there is neither pcap nor pcapng, so there is nothing to play -> name",
-        ),
+        ("read = \"DIR/there\"", "4: DIR/there is neither pcap nor pcapng -> name"),
         (
             "read = \"DIR/not\"",
             "4: DIR/not cannot be read: No such file or directory (os error 2) -> name a file",

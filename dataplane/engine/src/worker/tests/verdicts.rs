@@ -40,9 +40,9 @@ impl Pipeline for Tagged {
 }
 
 #[test]
-fn a_packet_leaves_by_one_port_in_every_form_and_order_whatever_room_there_is() {
+fn emissions_of_one_packet_keep_form_and_order_at_any_space() {
     let mut bench = Bench::new(1, QueueFull::Wait, Capabilities::NONE);
-    bench.worker.handle(Command::Judge(Box::new(Numbered(5))));
+    bench.worker.handle(Command::SetPipeline(Box::new(Numbered(5))));
     let packets = 100;
     let given = bench.source(0, &tcp(), (tcp().len(), packets), Offload::NONE);
     bench.outputs[1].lock().unwrap().room = 0;
@@ -61,9 +61,9 @@ fn a_packet_leaves_by_one_port_in_every_form_and_order_whatever_room_there_is() 
 }
 
 #[test]
-fn no_memory_stays_mapped_for_packets_that_were_edited() {
+fn edited_packets_keep_no_memory_mapped() {
     let mut bench = Bench::new(1, QueueFull::Drop, Capabilities::NONE);
-    bench.worker.handle(Command::Judge(Box::new(Tagged)));
+    bench.worker.handle(Command::SetPipeline(Box::new(Tagged)));
     let source = Source::new(&tcp(), (1000, 200), Offload::NONE);
     let (memory, given) = (Arc::downgrade(&source.memory), source.state.clone());
     bench.worker.handle(Command::StartRx(key(0), Generation(0), Box::new(source)));
@@ -78,9 +78,9 @@ fn no_memory_stays_mapped_for_packets_that_were_edited() {
 }
 
 #[test]
-fn segments_are_made_of_the_packet_as_it_was_edited() {
+fn segmentation_uses_the_edited_packet() {
     let mut bench = Bench::new(1, QueueFull::Drop, Capabilities::NONE);
-    bench.worker.handle(Command::Judge(Box::new(Tagged)));
+    bench.worker.handle(Command::SetPipeline(Box::new(Tagged)));
     let given = bench.source(0, &tcp(), (54 + 10_000, 3), segments_of(1000));
     while given.lock().unwrap().completed < 3 {
         bench.worker.round();
@@ -95,7 +95,7 @@ fn segments_are_made_of_the_packet_as_it_was_edited() {
 }
 
 #[test]
-fn a_packet_that_is_shorter_than_its_edit_is_counted() {
+fn packet_shorter_than_its_edit_is_counted() {
     struct Long;
     impl Pipeline for Long {
         fn process(&mut self, burst: &mut Burst, _: &Context, verdicts: &mut Verdicts) {
@@ -104,7 +104,7 @@ fn a_packet_that_is_shorter_than_its_edit_is_counted() {
         }
     }
     let mut bench = Bench::new(1, QueueFull::Drop, Capabilities::NONE);
-    bench.worker.handle(Command::Judge(Box::new(Long)));
+    bench.worker.handle(Command::SetPipeline(Box::new(Long)));
     bench.source(0, &[2; 60], (60, 10), Offload::NONE);
     for _ in 0..3 {
         bench.worker.round();
@@ -130,11 +130,11 @@ impl Pipeline for Timer {
 }
 
 #[test]
-fn timers_run_when_they_are_due_and_not_before_and_sleep_ends_with_them() {
+fn timers_run_when_due_and_end_sleep() {
     let mut bench = Bench::new(1, QueueFull::Drop, Capabilities::NONE);
     let ran = Arc::default();
     let timer = |period, end| Box::new(Timer { ran: Arc::clone(&ran), period, end });
-    bench.worker.handle(Command::Judge(timer(1_000_000, 3_000_000)));
+    bench.worker.handle(Command::SetPipeline(timer(1_000_000, 3_000_000)));
     for now in [0, 40_000, 80_000, 1_100_000, 1_140_000, 5_000_000] {
         bench.at(now);
         bench.worker.round();
@@ -142,7 +142,7 @@ fn timers_run_when_they_are_due_and_not_before_and_sleep_ends_with_them() {
     let times = ran.lock().unwrap().iter().map(|now| now / 100_000).collect::<Vec<_>>();
     assert_eq!(times, [0, 11, 50], "once at the start, then when due");
     assert_eq!(bench.worker.until_timers(), None, "none runs any more");
-    bench.worker.handle(Command::Judge(timer(2_000_000, u64::MAX)));
+    bench.worker.handle(Command::SetPipeline(timer(2_000_000, u64::MAX)));
     bench.worker.round();
     let limit = bench.worker.until_timers().unwrap();
     assert!(limit <= Duration::from_millis(2) && limit > Duration::from_millis(1), "{limit:?}");
@@ -164,9 +164,9 @@ impl Pipeline for Armed {
 }
 
 #[test]
-fn a_timer_that_a_packet_starts_ends_the_sleep_that_follows() {
+fn timer_started_by_a_packet_ends_the_next_sleep() {
     let mut bench = Bench::new(1, QueueFull::Drop, Capabilities::NONE);
-    bench.worker.handle(Command::Judge(Box::<Armed>::default()));
+    bench.worker.handle(Command::SetPipeline(Box::<Armed>::default()));
     bench.at(0);
     bench.worker.round();
     assert_eq!(bench.worker.until_timers(), None, "no packet yet");
@@ -180,9 +180,9 @@ fn a_timer_that_a_packet_starts_ends_the_sleep_that_follows() {
 }
 
 #[test]
-fn a_worker_that_never_sleeps_sees_a_timer_that_a_packet_starts() {
+fn busy_worker_runs_timers_started_by_packets() {
     let mut bench = Bench::new(1, QueueFull::Drop, Capabilities::NONE);
-    bench.worker.handle(Command::Judge(Box::<Armed>::default()));
+    bench.worker.handle(Command::SetPipeline(Box::<Armed>::default()));
     bench.source(0, &[2; 60], (60, 1), Offload::NONE);
     for now in [0, 10_000, 20_000, 200_000] {
         bench.at(now);

@@ -40,7 +40,7 @@ impl Pool {
 }
 
 #[test]
-fn loom_a_buffer_has_one_owner_and_comes_back() {
+fn loom_buffer_has_one_owner_and_is_returned() {
     model(|| {
         let pool = Pool::new();
         let worker = {
@@ -67,7 +67,7 @@ fn loom_a_buffer_has_one_owner_and_comes_back() {
 }
 
 #[test]
-fn loom_a_magazine_comes_whole() {
+fn loom_magazine_is_transferred_completely() {
     model(|| {
         let depot = Arc::new(Depot::full(4));
         let all = pop(&depot);

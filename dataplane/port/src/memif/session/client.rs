@@ -1,6 +1,6 @@
 //! Client session: creates memory and rings within the server's limits, and describes them.
 
-use super::{Attached, End, Step, broke, goodbye, own_name, refused, unexpected};
+use super::{Attached, End, Step, disconnected, own_name, protocol_error, rejected, unexpected};
 use crate::memif::device::{Device, Shape};
 use crate::memif::message::{Hello, Init, MAX_SECRET, Message, VERSION};
 use crate::memif::options::{Options, Secret};
@@ -74,10 +74,10 @@ impl ClientSession {
 
     pub(super) fn receive(&mut self, message: Message, files: &[OwnedFd]) -> Result<Step, End> {
         if !files.is_empty() {
-            return Err(broke(format!("{} came with a descriptor", message.name())));
+            return Err(protocol_error(format!("{} came with a descriptor", message.name())));
         }
         if let Message::Disconnect(_, reason) = message {
-            return Err(goodbye(&reason, matches!(self.stage, Stage::Running(_))));
+            return Err(disconnected(&reason, matches!(self.stage, Stage::Running(_))));
         }
         let awaited = self.awaits();
         match (message, awaited) {
@@ -90,7 +90,7 @@ impl ClientSession {
 
     fn open(&mut self, hello: &Hello) -> Result<Step, End> {
         if !(hello.min_version..=hello.max_version).contains(&VERSION) {
-            return Err(refused("it does not speak version 2.0 of memif"));
+            return Err(rejected("it does not speak version 2.0 of memif"));
         }
         let Shape { to_server, to_client, log2, .. } = &mut self.shape;
         *to_server = (*to_server).min(hello.max_to_server.saturating_add(1));

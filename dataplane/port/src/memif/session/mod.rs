@@ -59,9 +59,9 @@ pub(super) enum Session {
 
 impl Session {
     /// Message to send before the peer's first message.
-    pub(super) fn greeting(&self) -> Option<Message> {
+    pub(super) fn first_message(&self) -> Option<Message> {
         match self {
-            Session::Server(server) => Some(server.greeting()),
+            Session::Server(server) => Some(server.first_message()),
             Session::Client(_) => None,
         }
     }
@@ -107,25 +107,25 @@ impl Session {
     }
 }
 
-fn broke(how: impl Into<String>) -> End {
+fn protocol_error(how: impl Into<String>) -> End {
     End::Fault(PortFault::Peer(how.into()))
 }
 
-fn refused(why: impl Into<String>) -> End {
+fn rejected(why: impl Into<String>) -> End {
     End::Fault(PortFault::Refused(why.into()))
 }
 
 fn unexpected(message: &Message, awaited: &str) -> End {
-    broke(format!("it said {} where {awaited} was due", message.name()))
+    protocol_error(format!("it said {} where {awaited} was due", message.name()))
 }
 
 /// Result of the peer's DISCONNECT: a normal end while the rings run, a rejection before.
-fn goodbye(reason: &[u8], runs: bool) -> End {
+fn disconnected(reason: &[u8], runs: bool) -> End {
     let reason = text(reason);
     match (runs, reason.is_empty()) {
         (true, _) => End::Closed,
-        (false, true) => refused("it gave no reason"),
-        (false, false) => refused(format!("it said \"{reason}\"")),
+        (false, true) => rejected("it gave no reason"),
+        (false, false) => rejected(format!("it said \"{reason}\"")),
     }
 }
 

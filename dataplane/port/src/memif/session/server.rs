@@ -1,8 +1,8 @@
 //! Server session: takes over the regions and rings of the client.
 
-use super::{Attached, End, NAME, Step, broke, goodbye, own_name, refused, unexpected};
+use super::{Attached, End, NAME, Step, disconnected, own_name, protocol_error, rejected, unexpected};
 use crate::PortFault;
-use crate::memif::buffers::{Borrowed, REACH, address};
+use crate::memif::buffers::{Borrowed, MAX_REACH, address};
 use crate::memif::message::{AddRing, Hello, Init, Message, VERSION, field};
 use crate::memif::options::{MAX_LOG2, Options};
 use crate::memif::queue::{Queue, Rings};
@@ -46,7 +46,7 @@ impl ServerSession {
         Self { options, stage: Stage::Opening, regions: vec![], to_server: vec![], to_client: vec![] }
     }
 
-    pub(super) fn greeting(&self) -> Message {
+    pub(super) fn first_message(&self) -> Message {
         Message::Hello(Hello {
             name: own_name(),
             min_version: VERSION,
@@ -76,7 +76,7 @@ impl ServerSession {
 
     pub(super) fn receive(&mut self, message: Message, files: Vec<OwnedFd>) -> Result<Step, End> {
         if let Message::Disconnect(_, reason) = message {
-            return Err(goodbye(&reason, self.stage == Stage::Running));
+            return Err(disconnected(&reason, self.stage == Stage::Running));
         }
         match (self.stage, message) {
             (Stage::Opening, Message::Init(init)) => self.open(&init)?,
@@ -95,47 +95,49 @@ impl ServerSession {
     fn open(&mut self, init: &Init) -> Result<(), End> {
         if init.version != VERSION {
             let (major, minor) = (init.version >> 8, init.version & 0xff);
-            return Err(refused(format!("it speaks version {major}.{minor} of memif, and this port 2.0")));
+            return Err(rejected(format!("it speaks version {major}.{minor} of memif, and this port 2.0")));
         }
         if init.id != self.options.id {
             let (id, ours) = (init.id, self.options.id);
-            return Err(refused(format!("it wants interface {id}, and this port is {ours}")));
+            return Err(rejected(format!("it wants interface {id}, and this port is {ours}")));
         }
         if init.mode != 0 {
-            return Err(refused("it does not speak Ethernet"));
+            return Err(rejected("it does not speak Ethernet"));
         }
         if self.options.secret.is_some_and(|secret| !secret.is(init.secret)) {
-            return Err(refused("it does not know the secret"));
+            return Err(rejected("it does not know the secret"));
         }
         self.stage = Stage::Adding;
         Ok(())
     }
 
     fn add_region(&mut self, index: u16, size: u64, files: Vec<OwnedFd>) -> Result<(), End> {
-        let failed = |why: &dyn std::fmt::Display| broke(format!("region {index} is refused: {why}"));
+        let failed =
+            |why: &dyn std::fmt::Display| protocol_error(format!("region {index} is refused: {why}"));
         if usize::from(index) != self.regions.len() || index >= MAX_REGIONS {
             return Err(failed(&"regions are numbered from 0 to 255 in order"));
         }
         let file = only(files).ok_or_else(|| failed(&"it came without its one file"))?;
-        if memory::may_be_served_by_others(&file).map_err(|e| failed(&e))? {
+        if memory::is_served_remotely(&file).map_err(|e| failed(&e))? {
             return Err(failed(
                 &"its file system is not one of this machine alone and could hold pages back",
             ));
         }
         let at = address(index, 0);
-        let spec = RegionSpec { guest: at, user: at, len: size.min(REACH), offset: 0 };
+        let spec = RegionSpec { guest: at, user: at, len: size.min(MAX_REACH), offset: 0 };
         self.regions.push(Arc::new(Region::map(file.as_fd(), spec).map_err(|e| failed(&e))?));
         Ok(())
     }
 
     fn add_ring(&mut self, ring: AddRing, files: Vec<OwnedFd>) -> Result<(), End> {
         let rings = if ring.to_server { &mut self.to_server } else { &mut self.to_client };
-        let failed = |why: &dyn std::fmt::Display| broke(format!("ring {} is refused: {why}", ring.index));
+        let failed =
+            |why: &dyn std::fmt::Display| protocol_error(format!("ring {} is refused: {why}", ring.index));
         if usize::from(ring.index) != rings.len() {
             return Err(failed(&"rings are numbered in order, for each direction"));
         }
         if ring.index >= self.options.queue_pairs {
-            return Err(refused(format!(
+            return Err(rejected(format!(
                 "it brings more than {} queues; raise this port's number or lower the client's",
                 self.options.queue_pairs
             )));
@@ -154,9 +156,9 @@ impl ServerSession {
 
     fn connect(&mut self) -> Result<Step, End> {
         if self.to_server.is_empty() && self.to_client.is_empty() {
-            return Err(broke("it connects without a ring"));
+            return Err(protocol_error("it connects without a ring"));
         }
-        let map = GuestMemory::new(self.regions.clone()).map_err(|e| broke(e.to_string()))?;
+        let map = GuestMemory::new(self.regions.clone()).map_err(|e| protocol_error(e.to_string()))?;
         let map = Arc::new(map);
         let queues =
             |rings: &[Announced]| rings.iter().map(|ring| queue(&map, ring)).collect::<Result<_, End>>();
@@ -171,7 +173,7 @@ fn queue(map: &Arc<GuestMemory>, announced: &Announced) -> Result<Queue<Borrowed
     let place = map.by_user(address(region, offset), Ring::bytes(log2_size));
     let ring = Ring::new(map, place, log2_size).map_err(|fault| End::Fault(fault.into()))?;
     if !ring.has_cookie() {
-        return Err(broke(format!("there is no ring at offset {offset} of region {region}")));
+        return Err(protocol_error(format!("there is no ring at offset {offset} of region {region}")));
     }
     Ok(Queue { ring, buffers: Borrowed::new(map), wake: announced.wake.clone() })
 }

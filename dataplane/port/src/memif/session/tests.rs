@@ -30,7 +30,7 @@ fn fault(end: End) -> PortFault {
 fn converse(server: Options, client: Options) -> (Rings, Rings) {
     let mut server = Session::Server(ServerSession::new(server));
     let mut client = Session::Client(ClientSession::new(client));
-    let mut said = server.greeting().unwrap();
+    let mut said = server.first_message().unwrap();
     let mut at_server = None;
     loop {
         match client.receive(said, vec![]).unwrap() {
@@ -52,7 +52,7 @@ fn converse(server: Options, client: Options) -> (Rings, Rings) {
 }
 
 #[test]
-fn two_ends_agree_on_the_smaller_of_what_they_want() {
+fn ends_agree_on_the_minimum() {
     let large = Options { ring_size: 1024, queue_pairs: 3, ..options() };
     for (server, client) in [(options(), large), (large, options()), (options(), options())] {
         let (Rings::Server(from, to), Rings::Client(back, there)) = converse(server, client) else {
@@ -64,7 +64,7 @@ fn two_ends_agree_on_the_smaller_of_what_they_want() {
 }
 
 #[test]
-fn a_client_hears_out_its_server_in_order_and_nothing_else() {
+fn client_accepts_messages_in_order_only() {
     for (message, expected) in [
         (Message::Ack, "it said ACK where HELLO was due"),
         (Message::Connected(field("x")), "it said CONNECTED where HELLO was due"),
@@ -85,7 +85,7 @@ fn a_client_hears_out_its_server_in_order_and_nothing_else() {
 }
 
 #[test]
-fn a_server_of_another_version_or_with_a_reason_is_a_refusal() {
+fn wrong_version_or_disconnect_reason_is_a_rejection() {
     let mut client = ClientSession::new(options());
     let Message::Hello(mut other) = hello(0, 10) else { unreachable!("made above") };
     (other.min_version, other.max_version) = (VERSION + 1, VERSION + 9);
@@ -98,7 +98,7 @@ fn a_server_of_another_version_or_with_a_reason_is_a_refusal() {
 }
 
 #[test]
-fn a_client_brings_each_descriptor_that_it_announces_and_no_other() {
+fn client_sends_exactly_the_announced_descriptors() {
     let mut client = ClientSession::new(options());
     assert!(client.file(Attached::Memory).is_none(), "there is nothing yet");
     let mut attached = vec![];

@@ -13,9 +13,9 @@ use rustix::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// Bytes that may arrive at once: the number of provided slots is limited to this, so that they stay in the L2 cache.
-const ENOUGH: usize = 256 * 1024;
+const MAX_SLOT_BYTES: usize = 256 * 1024;
 /// Minimum number of provided slots.
-const FEWEST: usize = 4;
+const MIN_SLOTS: usize = 4;
 
 /// A receive queue on descriptor `pair` of the interface; `thread` enables a kernel thread (SQPOLL).
 pub(in super::super) fn start(
@@ -63,8 +63,11 @@ impl Rx {
     /// Provides many slots for short packets, few for long ones.
     #[inline]
     fn tune(&mut self, packets: usize, bytes: usize) {
-        self.wanted =
-            if bytes <= ENOUGH / BURST * packets { BURST } else { (ENOUGH * packets / bytes).max(FEWEST) };
+        self.wanted = if bytes <= MAX_SLOT_BYTES / BURST * packets {
+            BURST
+        } else {
+            (MAX_SLOT_BYTES * packets / bytes).max(MIN_SLOTS)
+        };
     }
 }
 

@@ -61,7 +61,7 @@ fn split(bytes: &[u8]) -> (Header, &[u8]) {
 
 proptest! {
     #[test]
-    fn a_request_comes_back_as_it_went(request in request(), need_reply: bool) {
+    fn requests_round_trip(request in request(), need_reply: bool) {
         let bytes = request.encode(need_reply);
         let (header, payload) = split(&bytes);
         prop_assert_eq!(header, Header::request(request.code(), need_reply, payload.len() as u32));
@@ -71,7 +71,7 @@ proptest! {
     }
 
     #[test]
-    fn a_request_with_other_descriptors_than_it_needs_is_refused(request in request(), n in 0..=MAX_DESCRIPTORS) {
+    fn wrong_descriptor_count_is_rejected(request in request(), n in 0..=MAX_DESCRIPTORS) {
         let bytes = request.encode(false);
         let (header, payload) = split(&bytes);
         let stray = request.code() == Code::RemMemReg && n == 1;
@@ -82,7 +82,7 @@ proptest! {
     }
 
     #[test]
-    fn a_cut_or_stretched_payload_is_refused(request in request(), extra in 1usize..64, cut: bool) {
+    fn payload_of_wrong_length_is_rejected(request in request(), extra in 1usize..64, cut: bool) {
         let bytes = request.encode(false);
         let (header, payload) = split(&bytes);
         let mut payload = payload.to_vec();
@@ -95,7 +95,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_panic(header: [u8; 12], payload in prop::collection::vec(any::<u8>(), 0..400), n in 0usize..20) {
+    fn arbitrary_bytes_do_not_panic(header: [u8; 12], payload in prop::collection::vec(any::<u8>(), 0..400), n in 0usize..20) {
         if let Ok(header) = Header::decode(header) {
             let _ = header.expect_request();
             let _ = Request::decode(header, &payload, n);
@@ -105,7 +105,7 @@ proptest! {
 }
 
 #[test]
-fn a_reply_comes_back_as_it_went() {
+fn replies_round_trip() {
     let base = Reply::State(VringState { index: 1, num: 0x8000_8000 });
     for (code, reply) in [(Code::GetVringBase, base), (Code::GetFeatures, Reply::U64(7))] {
         let bytes = reply.encode(code);
@@ -118,7 +118,7 @@ fn a_reply_comes_back_as_it_went() {
 }
 
 #[test]
-fn numbers_and_names_agree_and_zero_is_no_request() {
+fn request_numbers_and_names_agree() {
     for &code in Code::ALL {
         assert_eq!(Code::from_number(code as u32), Some(code));
     }
@@ -129,7 +129,7 @@ fn numbers_and_names_agree_and_zero_is_no_request() {
 }
 
 #[test]
-fn the_bytes_of_a_known_message_are_those_of_the_specification() {
+fn encoding_matches_the_specification() {
     let bytes = Request::SetVringKick(VringFile { index: 3, has_descriptor: false }).encode(true);
     let mut expected = Vec::new();
     for word in [12u32, 0b1001, 8] {
@@ -140,7 +140,7 @@ fn the_bytes_of_a_known_message_are_those_of_the_specification() {
 }
 
 #[test]
-fn a_wrong_version_or_an_unknown_flag_is_refused() {
+fn wrong_version_or_flag_is_rejected() {
     let good = Header::request(Code::GetFeatures, false, 0).encode();
     for flags in [0u32, 2, 3, 0x11, 1 << 31 | 1] {
         let mut bytes = good;
@@ -150,7 +150,7 @@ fn a_wrong_version_or_an_unknown_flag_is_refused() {
 }
 
 #[test]
-fn a_table_whose_count_and_size_differ_is_refused() {
+fn table_with_mismatching_size_is_rejected() {
     let region = RegionSpec { guest: 0, user: 0, len: 1, offset: 0 };
     let bytes = Request::SetMemTable(vec![region; 2]).encode(false);
     let (header, payload) = split(&bytes);
@@ -162,7 +162,7 @@ fn a_table_whose_count_and_size_differ_is_refused() {
 }
 
 #[test]
-fn feature_bits_are_those_of_the_kernel_headers() {
+fn feature_bits_match_the_kernel_headers() {
     use crate::vhost::Features;
     use virtio_bindings::{virtio_config as config, virtio_net as net, virtio_ring as ring};
     for (ours, theirs) in [

@@ -13,7 +13,7 @@ pub use offer::{Options, PlugError};
 
 use super::session::{Offer, Queues, Session};
 use crate::socket::rights::ReceiveError;
-use crate::socket::{Connector, Site};
+use crate::socket::{Connector, SocketAddress};
 use crate::vhost::message::{Header, feature_names};
 use crate::vhost::wire::{Channel, WireError};
 use crate::{Attach, PortControl, PortFault, PortState, PortStatus};
@@ -72,7 +72,7 @@ impl VhostUser {
     #[doc(hidden)]
     pub fn listen_with(path: impl AsRef<Path>, options: Options, queues: Queues) -> Result<Self, PlugError> {
         let offer = options.offer()?;
-        Ok(Self::behind(Connector::listen(Site::Unix(path.as_ref().into()))?, true, offer, queues))
+        Ok(Self::behind(Connector::listen(SocketAddress::Unix(path.as_ref().into()))?, true, offer, queues))
     }
 
     /// Like [`VhostUser::connect`], with other queue constructors.
@@ -84,7 +84,12 @@ impl VhostUser {
         queues: Queues,
     ) -> Result<Self, PlugError> {
         let offer = options.offer()?;
-        Ok(Self::behind(Connector::connect(Site::Unix(path.as_ref().into()), now)?, false, offer, queues))
+        Ok(Self::behind(
+            Connector::connect(SocketAddress::Unix(path.as_ref().into()), now)?,
+            false,
+            offer,
+            queues,
+        ))
     }
 
     fn behind(connector: Connector, listens: bool, offer: Offer, queues: Queues) -> Self {
@@ -146,13 +151,13 @@ impl Link {
                 .receive(message.header, message.payload, message.descriptors, engine)
                 .map_err(End::Fault)?;
             if let Some(bytes) = answer {
-                self.answer(&bytes)?;
+                self.send_reply(&bytes)?;
             }
         }
         Ok(())
     }
 
-    fn answer(&self, bytes: &[u8]) -> Result<(), End> {
+    fn send_reply(&self, bytes: &[u8]) -> Result<(), End> {
         match self.channel.send(bytes, &[]) {
             Ok(()) => Ok(()),
             Err(Errno::AGAIN) => Err(End::Fault(PortFault::Protocol("it does not read its answers".into()))),
@@ -188,7 +193,7 @@ impl PortControl for VhostUser {
         if was_linked && self.link.is_none() {
             return;
         }
-        if let Some(socket) = self.connector.admit(self.link.is_some(), now) {
+        if let Some(socket) = self.connector.accept(self.link.is_some(), now) {
             self.begin(socket, now);
         }
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::backoff::LONGEST_PAUSE;
+use crate::backoff::MAX_PAUSE;
 use crate::queue::OutOfRange;
 use crate::socket::ListenError;
 use crate::socket::rights;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 mod grace;
 
-const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+const MIN_PAUSE: Duration = Duration::from_millis(100);
 
 struct Bench {
     dir: tempfile::TempDir,
@@ -81,7 +81,7 @@ fn is_closed(peer: &mut UnixStream) -> bool {
 }
 
 #[test]
-fn a_front_end_connects_and_is_answered() {
+fn front_end_connects_and_gets_replies() {
     let mut bench = Bench::listening();
     let mut peer = bench.peer();
     peer.write_all(&Request::GetFeatures.encode(false)).unwrap();
@@ -93,7 +93,7 @@ fn a_front_end_connects_and_is_answered() {
 }
 
 #[test]
-fn a_channel_for_requests_of_ours_is_neither_offered_nor_taken() {
+fn back_end_request_channel_is_neither_offered_nor_accepted() {
     let mut bench = Bench::listening();
     let mut peer = bench.peer();
     peer.write_all(&Request::GetProtocolFeatures.encode(false)).unwrap();
@@ -107,11 +107,11 @@ fn a_channel_for_requests_of_ours_is_neither_offered_nor_taken() {
     bench.run();
     let PortState::Faulted(fault) = bench.state() else { panic!("{:?}", bench.state()) };
     assert!(fault.to_string().contains("SET_BACKEND_REQ_FD belongs to a feature that was not offered"));
-    assert!(is_closed(&mut ours), "nobody keeps what came with it");
+    assert!(is_closed(&mut ours), "descriptors of a rejected message are closed");
 }
 
 #[test]
-fn a_message_in_single_bytes_is_a_message() {
+fn message_in_single_bytes_is_assembled() {
     let mut bench = Bench::listening();
     let mut peer = bench.peer();
     for byte in Request::GetQueueNum.encode(false) {
@@ -122,7 +122,7 @@ fn a_message_in_single_bytes_is_a_message() {
 }
 
 #[test]
-fn many_messages_in_one_write_are_many_messages() {
+fn messages_in_one_write_are_separated() {
     let mut bench = Bench::listening();
     let mut peer = bench.peer();
     peer.write_all(&Request::GetQueueNum.encode(false).repeat(150)).unwrap();
@@ -133,7 +133,7 @@ fn many_messages_in_one_write_are_many_messages() {
 }
 
 #[test]
-fn a_second_front_end_is_turned_away_and_the_first_goes_on() {
+fn second_front_end_is_closed_and_the_first_continues() {
     let mut bench = Bench::listening();
     let mut first = bench.peer();
     bench.run();
@@ -147,7 +147,7 @@ fn a_second_front_end_is_turned_away_and_the_first_goes_on() {
 }
 
 #[test]
-fn a_front_end_that_comes_back_at_once_is_served() {
+fn front_end_reconnects_at_once() {
     let mut bench = Bench::listening();
     let first = bench.peer();
     bench.run();
@@ -160,7 +160,7 @@ fn a_front_end_that_comes_back_at_once_is_served() {
 }
 
 #[test]
-fn a_broken_protocol_is_a_named_fault_and_the_port_recovers() {
+fn protocol_violation_is_a_named_fault_and_the_port_recovers() {
     let mut bench = Bench::listening();
     let mut peer = bench.peer();
     peer.write_all(&[0xff; 12]).unwrap();
@@ -175,14 +175,14 @@ fn a_broken_protocol_is_a_named_fault_and_the_port_recovers() {
     next.write_all(&Request::GetQueueNum.encode(false)).unwrap();
     bench.run();
     assert!(matches!(bench.state(), PortState::Faulted(_)), "the next one waits a moment");
-    bench.wait(SHORTEST_PAUSE);
+    bench.wait(MIN_PAUSE);
     assert_eq!(answer(&mut next), 1);
     assert_eq!(bench.state(), PortState::Connected);
     assert_eq!(bench.state().reason(), None);
 }
 
 #[test]
-fn a_payload_that_is_too_long_is_refused_before_it_arrives() {
+fn oversized_payload_is_rejected_by_its_header() {
     let mut bench = Bench::listening();
     let mut peer = bench.peer();
     peer.write_all(&Header::request(Code::SetFeatures, false, u32::MAX).encode()).unwrap();
@@ -193,7 +193,7 @@ fn a_payload_that_is_too_long_is_refused_before_it_arrives() {
 }
 
 #[test]
-fn descriptors_beyond_the_limit_are_a_fault_whether_in_one_piece_or_many() {
+fn too_many_descriptors_are_a_fault() {
     let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).unwrap();
     let message = Request::SetOwner.encode(false);
     for pieces in [1, 3] {
@@ -210,7 +210,7 @@ fn descriptors_beyond_the_limit_are_a_fault_whether_in_one_piece_or_many() {
 }
 
 #[test]
-fn a_front_end_that_never_reads_its_answers_is_a_fault() {
+fn front_end_not_reading_replies_is_a_fault() {
     let mut bench = Bench::listening();
     let peer = bench.peer();
     peer.set_nonblocking(true).unwrap();
@@ -229,21 +229,21 @@ fn a_front_end_that_never_reads_its_answers_is_a_fault() {
 }
 
 #[test]
-fn a_fault_of_the_engine_ends_the_connection() {
+fn engine_fault_closes_the_connection() {
     let mut bench = Bench::listening();
     let mut peer = bench.peer();
     bench.run();
     bench.port.fault(bench.now, PortFault::MemoryLost, &mut bench.engine);
     assert!(is_closed(&mut peer));
     assert_eq!(bench.state(), PortState::Faulted(PortFault::MemoryLost));
-    bench.wait(LONGEST_PAUSE);
+    bench.wait(MAX_PAUSE);
     let _again = bench.peer();
     bench.run();
     assert_eq!(bench.state(), PortState::Connected);
 }
 
 #[test]
-fn a_client_tries_for_ever_with_a_growing_pause() {
+fn client_retries_with_back_off() {
     let mut bench = Bench::connecting();
     let mut pauses = Vec::new();
     for _ in 0..8 {
@@ -262,13 +262,13 @@ fn a_client_tries_for_ever_with_a_growing_pause() {
     drop(peer);
     bench.run();
     assert_eq!(bench.state(), PortState::Waiting(Some(PortFault::Disconnected("guest"))));
-    assert_eq!(bench.port.deadline(), Some(bench.now + SHORTEST_PAUSE), "a front end that negotiated counts");
-    bench.wait(SHORTEST_PAUSE);
+    assert_eq!(bench.port.deadline(), Some(bench.now + MIN_PAUSE), "a front end that negotiated counts");
+    bench.wait(MIN_PAUSE);
     assert_eq!(bench.state(), PortState::Connected);
 }
 
 #[test]
-fn a_stale_socket_is_replaced_and_a_live_one_or_another_file_is_not() {
+fn stale_socket_is_replaced_and_live_ones_and_files_are_not() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let listen = || VhostUser::listen_with(&path, Options::default(), QUEUES);
@@ -284,7 +284,7 @@ fn a_stale_socket_is_replaced_and_a_live_one_or_another_file_is_not() {
 }
 
 #[test]
-fn a_missing_directory_and_a_long_path_are_named() {
+fn missing_directory_and_long_path_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let listen = |name: &str| VhostUser::listen_with(dir.path().join(name), Options::default(), QUEUES);
     assert!(matches!(listen("no/s"), Err(PlugError::Listen(ListenError::NoDirectory(_)))));
@@ -292,7 +292,7 @@ fn a_missing_directory_and_a_long_path_are_named() {
 }
 
 #[test]
-fn closing_removes_our_file_but_not_somebody_elses() {
+fn close_removes_only_its_own_socket_file() {
     let mut bench = Bench::listening();
     bench.port.close(&mut bench.engine);
     assert!(!bench.path().exists());
@@ -306,7 +306,7 @@ fn closing_removes_our_file_but_not_somebody_elses() {
 }
 
 #[test]
-fn options_out_of_range_are_named_and_the_mask_holds() {
+fn out_of_range_options_are_rejected_and_the_mask_applies() {
     let offer = |options: Options| options.offer();
     assert!(matches!(
         offer(Options { queue_pairs: 0, ..Options::default() }),

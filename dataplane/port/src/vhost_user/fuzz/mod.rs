@@ -7,7 +7,7 @@
 
 mod script;
 
-pub use script::{Ground, Script, event, memory};
+pub use script::{Environment, Script, event, memory};
 
 use super::fake::{FakeEngine, QUEUES};
 use super::session::{Offer, Session};
@@ -54,9 +54,9 @@ const OFFER: Offer = Offer {
 /// # Panics
 /// If a queue still runs or memory is still mapped afterwards.
 pub fn fuzz_session(script: &[u8]) {
-    let ground =
-        Ground { region: REGION, file: None, features: OFFER.features.0, protocol: OFFER.protocol.0 };
-    let mut script = Script::new(script, ground);
+    let environment =
+        Environment { region: REGION, file: None, features: OFFER.features.0, protocol: OFFER.protocol.0 };
+    let mut script = Script::new(script, environment);
     let mut engine = FakeEngine::default();
     while !script.is_over() {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

@@ -43,7 +43,7 @@ const MESSAGES: [Code; 25] = [
 
 /// Environment of a script: the front end's memory and the back end's features.
 #[derive(Clone, Copy, Debug)]
-pub struct Ground<'a> {
+pub struct Environment<'a> {
     /// Well-formed memory.
     pub region: RegionSpec,
     /// The file behind it. `None`: new zeroed memory for each message.
@@ -58,13 +58,13 @@ pub struct Ground<'a> {
 #[derive(Debug)]
 pub struct Script<'a> {
     bytes: &'a [u8],
-    ground: Ground<'a>,
+    environment: Environment<'a>,
 }
 
 impl<'a> Script<'a> {
     /// Creates the script of `bytes`.
-    pub fn new(bytes: &'a [u8], ground: Ground<'a>) -> Self {
-        Self { bytes, ground }
+    pub fn new(bytes: &'a [u8], environment: Environment<'a>) -> Self {
+        Self { bytes, environment }
     }
 }
 
@@ -92,7 +92,7 @@ impl Script<'_> {
 
     /// Boundary values.
     fn edge(&self, which: u8) -> u64 {
-        let region = self.ground.region;
+        let region = self.environment.region;
         match which % 16 {
             0 => 0,
             1 => 1,
@@ -176,7 +176,7 @@ impl Script<'_> {
     fn place(&mut self) -> u64 {
         match self.byte() {
             240.. => self.number(),
-            inside => self.ground.region.user + (u64::from(inside) << 12),
+            inside => self.environment.region.user + (u64::from(inside) << 12),
         }
     }
 
@@ -202,7 +202,7 @@ impl Script<'_> {
 
     fn region(&mut self) -> RegionSpec {
         if self.byte() & 3 != 3 {
-            return self.ground.region;
+            return self.environment.region;
         }
         RegionSpec { guest: self.number(), user: self.number(), len: self.number(), offset: self.number() }
     }
@@ -240,7 +240,7 @@ impl Script<'_> {
     fn request(&mut self, code: Code) -> Option<Request> {
         Some(match code {
             Code::GetFeatures => Request::GetFeatures,
-            Code::SetFeatures => Request::SetFeatures(self.features(self.ground.features)),
+            Code::SetFeatures => Request::SetFeatures(self.features(self.environment.features)),
             Code::SetOwner => Request::SetOwner,
             Code::ResetOwner => Request::ResetOwner,
             Code::SetMemTable => Request::SetMemTable(self.table()),
@@ -252,7 +252,9 @@ impl Script<'_> {
             Code::SetVringCall => Request::SetVringCall(self.file()),
             Code::SetVringErr => Request::SetVringErr(self.file()),
             Code::GetProtocolFeatures => Request::GetProtocolFeatures,
-            Code::SetProtocolFeatures => Request::SetProtocolFeatures(self.features(self.ground.protocol)),
+            Code::SetProtocolFeatures => {
+                Request::SetProtocolFeatures(self.features(self.environment.protocol))
+            }
             Code::GetQueueNum => Request::GetQueueNum,
             Code::SetVringEnable => Request::SetVringEnable(self.switch()),
             Code::SendRarp => Request::SendRarp([self.station(), 1, 2, 3, 4, 5]),
@@ -294,17 +296,17 @@ impl Script<'_> {
     /// Usually the right kind of descriptor for the message with this first byte.
     fn descriptor(&mut self, message: Option<&u8>) -> Option<OwnedFd> {
         let memory_wanted = matches!(message, Some(5 | 37));
-        let len = self.ground.region.len;
+        let len = self.environment.region.len;
         match self.byte() {
             0xff => rustix::pipe::pipe().ok().map(|(read, _)| read),
             0xfe => open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).ok(),
             0xfd => open("/", OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok(),
-            0xfc => lonely_socket(),
+            0xfc => closed_socket(),
             0xfb => memory(len / 2),
             0xfa => memory(0),
             0xf9 => memory(len),
             odd if (odd >= 0xf0) == memory_wanted => event(),
-            _ => self.ground.file.map_or_else(|| memory(len), |file| file.try_clone_to_owned().ok()),
+            _ => self.environment.file.map_or_else(|| memory(len), |file| file.try_clone_to_owned().ok()),
         }
     }
 }
@@ -322,7 +324,7 @@ pub fn event() -> Option<OwnedFd> {
 }
 
 /// A socket whose other end is closed.
-fn lonely_socket() -> Option<OwnedFd> {
+fn closed_socket() -> Option<OwnedFd> {
     let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
     pair.ok().map(|(ours, _theirs)| ours)
 }

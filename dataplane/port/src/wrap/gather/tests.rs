@@ -40,7 +40,7 @@ impl Wire {
     /// Sends frames of these lengths, filled with their numbers from `first` on. Returns the number taken.
     fn send(&mut self, now: u64, first: usize, lengths: &[usize]) -> usize {
         let mut burst = Burst::new();
-        let arena = Arena::new(lengths.len(), MOST).unwrap();
+        let arena = Arena::new(lengths.len(), MAX_PACKET).unwrap();
         burst.begin(0);
         burst.set_now(Now(now));
         burst.pin(arena.map());
@@ -75,7 +75,7 @@ impl Wire {
 }
 
 #[test]
-fn packets_leave_when_enough_of_them_are_there() {
+fn packets_leave_at_the_frame_threshold() {
     let mut wire = Wire::new(4, None);
     assert_eq!(wire.send(0, 0, &[60; 3]), 3);
     assert!(wire.receive().is_empty() && !wire.flush(u64::MAX / 2, Flush::Waited));
@@ -88,7 +88,7 @@ fn packets_leave_when_enough_of_them_are_there() {
 }
 
 #[test]
-fn an_idle_worker_sends_what_has_no_limit_and_no_more() {
+fn idle_flush_sends_packets_without_a_time_limit_only() {
     let mut wire = Wire::new(4, None);
     wire.send(0, 0, &[60]);
     assert!(wire.flush(1, Flush::Idle) && !wire.flush(2, Flush::Idle));
@@ -100,7 +100,7 @@ fn an_idle_worker_sends_what_has_no_limit_and_no_more() {
 }
 
 #[test]
-fn the_first_waits_no_longer_than_it_may() {
+fn first_packet_waits_at_most_the_limit() {
     let mut wire = Wire::new(64, Some(Duration::from_micros(20)));
     wire.send(1_000, 0, &[60]);
     wire.send(11_000, 1, &[60]);
@@ -113,7 +113,7 @@ fn the_first_waits_no_longer_than_it_may() {
 }
 
 #[test]
-fn a_full_ring_keeps_packets_here_and_then_refuses_more() {
+fn full_ring_keeps_packets_and_then_refuses_more() {
     let mut wire = Wire::new(32, None);
     let taken: usize = (0..6).map(|n| wire.send(0, n * 32, &[60; 32])).sum();
     assert_eq!((taken, wire.stats.packets), (usize::from(RING) + 32, u64::from(RING)));
@@ -123,7 +123,7 @@ fn a_full_ring_keeps_packets_here_and_then_refuses_more() {
 }
 
 #[test]
-fn what_is_kept_when_the_port_goes_is_counted_as_lost_with_it() {
+fn packets_kept_at_removal_count_as_lost() {
     let mut wire = Wire::new(8, None);
     wire.send(0, 0, &[60; 5]);
     wire.queue.abandon(&mut wire.stats);
@@ -133,7 +133,7 @@ fn what_is_kept_when_the_port_goes_is_counted_as_lost_with_it() {
 
 proptest! {
     #[test]
-    fn whatever_comes_leaves_once_and_in_order(
+    fn packets_leave_once_and_in_order(
         packets in 1..=256_u16,
         bursts in prop::collection::vec((prop::collection::vec(prop_oneof![60..300_usize, 60..65_551_usize], 1..64), 0..3_u8), 1..12),
     ) {

@@ -8,7 +8,7 @@ use crate::usage::delay::Delay;
 use bridge::Switch;
 use bridge::{BridgeConfig, PortConfig};
 use engine::{Context, Engine, EngineConfig, Inline, Model, Pipeline, Pipelines, Rss, Verdicts};
-use measure::seats::pin;
+use measure::pinning::pin;
 use port::patch::Exchange;
 use port::{Burst, PortControl};
 use std::time::{Duration, Instant};

@@ -6,7 +6,7 @@
 use crate::usage::budget::BudgetError;
 use crate::usage::budget::failed;
 use crate::usage::queues::discard;
-use generator::rig::Desk;
+use generator::rig::AttachedQueues;
 use generator::schedule::Pace;
 use generator::{Description, Sizes, Source};
 use port::memif::Options;
@@ -67,15 +67,15 @@ pub(super) fn pair(name: &str, peer: &str, exchange: &Exchange) -> Result<Box<dy
 
 /// Connects a port, whose other end belongs to the switch.
 fn open(mut control: Box<dyn PortControl>) -> Result<End, BudgetError> {
-    let (mut desk, until) = (Desk::default(), Instant::now() + TIMEOUT);
-    while !desk.is_ready() {
+    let (mut queues, until) = (AttachedQueues::default(), Instant::now() + TIMEOUT);
+    while !queues.is_ready() {
         if Instant::now() > until {
             return Err(failed("a port of the switch did not come to life"));
         }
-        control.handle(Instant::now(), &mut desk);
+        control.handle(Instant::now(), &mut queues);
         std::thread::sleep(Duration::from_micros(200));
     }
-    let (rx, tx) = desk.into_both().ok_or_else(|| failed("a port has no queues"))?;
+    let (rx, tx) = queues.into_both().ok_or_else(|| failed("a port has no queues"))?;
     Ok(End { rx, tx, _control: control })
 }
 
@@ -95,7 +95,7 @@ impl Load {
     /// Announces the receiver's address, so that the switch need not flood.
     pub(super) fn announce(&mut self) -> Result<(), PortFault> {
         let mut burst = Burst::new();
-        for answer in self.source.answers() {
+        for answer in self.source.announcements() {
             burst.begin(0);
             burst.push_own(&answer);
             self.receive.tx.tx(&burst, &PLACES[..burst.len()], &mut BurstStats::default())?;

@@ -88,7 +88,7 @@ fn over(
     length: Duration,
     told: Told<'_>,
 ) -> Result<Vec<Row>, BudgetError> {
-    measure::seats::pin(cpus[0])?;
+    measure::pinning::pin(cpus[0])?;
     let delay = Delay::calibrated();
     let clock = Clock::calibrated(&Processor::here());
     let nanoseconds = |cycles: u32| clock.seconds(0, u64::from(cycles)) * 1e9;

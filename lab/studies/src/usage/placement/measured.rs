@@ -8,13 +8,13 @@
 use super::{Buffers, PATTERNS};
 use crate::usage::budget::BudgetError;
 use engine::machine::Machine;
-use engine::placement::{Pattern, Plan, Role, Stage, Stages, Wish, plan};
+use engine::placement::{Pattern, Plan, Requirements, Role, Stage, Stages, plan};
 use engine::{HandoffConfig, Model, PipelineConfig, Polling, QueueFull, Roles, Snapshot, WorkerConfig};
 use generator::meter::Summary;
 use generator::rate::Rate;
 use generator::rig::Bench;
 use generator::rig::Outcome;
-use measure::seats::pin;
+use measure::pinning::pin;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -89,8 +89,8 @@ pub fn measure(
 
 fn lay_out(machine: &Machine, bed: &[usize], pattern: Pattern) -> Result<Plan, BudgetError> {
     let stages = Stages { run_to_completion: 0, rx: 1, worker: 1, tx: 1 };
-    let wish = Wish { stages, pattern, cpus: bed.to_vec(), ..Wish::default() };
-    plan(machine, &wish).map_err(|error| BudgetError::Thread(error.to_string()))
+    let requirements = Requirements { stages, pattern, cpus: bed.to_vec(), ..Requirements::default() };
+    plan(machine, &requirements).map_err(|error| BudgetError::Thread(error.to_string()))
 }
 
 /// Returns the engine's configuration for a plan.

@@ -8,7 +8,7 @@ use super::{Buffers, PATTERNS};
 use crate::usage::budget::BudgetError;
 use crate::usage::chain::{self, Instructions, Layout, Length, Outcome, Seat, Spreading};
 use engine::machine::{Cpu, Machine};
-use engine::placement::{Pattern, PlanError, Stage, Stages, Wish, plan};
+use engine::placement::{Pattern, PlanError, Requirements, Stage, Stages, plan};
 use serde::{Deserialize, Serialize};
 use sim::Profile;
 
@@ -103,8 +103,12 @@ pub fn simulate(
 /// Returns the layout of a pattern, and its number of stages of each kind.
 pub fn layout(pattern: Pattern, width: Width) -> Result<(Layout, [usize; 3]), PlanError> {
     let [rx, worker, tx] = stages(pattern, width);
-    let wish = Wish { stages: Stages { run_to_completion: 0, rx, worker, tx }, pattern, ..Wish::default() };
-    let plan = plan(&machine(), &wish)?;
+    let requirements = Requirements {
+        stages: Stages { run_to_completion: 0, rx, worker, tx },
+        pattern,
+        ..Requirements::default()
+    };
+    let plan = plan(&machine(), &requirements)?;
     let mut used: Vec<usize> = Vec::new();
     let mut cores: Vec<Vec<Seat>> = Vec::new();
     let mut threads: Vec<usize> = Vec::new();

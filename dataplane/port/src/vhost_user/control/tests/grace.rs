@@ -79,11 +79,7 @@ fn a_guest_that_leaves_after_its_ring_became_invalid_is_disconnected() {
     bench.run();
     assert_eq!((bench.state(), bench.running()), (left(), (0, 0)));
     assert_eq!(bench.port.details(), [("ring-faults", "1".to_owned())]);
-    assert_eq!(
-        bench.port.deadline(),
-        Some(bench.now + SHORTEST_PAUSE),
-        "the next guest waits as after a fault"
-    );
+    assert_eq!(bench.port.deadline(), Some(bench.now + MIN_PAUSE), "the next guest waits as after a fault");
 }
 
 #[test]

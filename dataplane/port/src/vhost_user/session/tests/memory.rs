@@ -2,7 +2,7 @@ use super::*;
 use crate::vhost::message::MAX_TABLE;
 
 #[test]
-fn hostile_regions_are_refused_and_change_nothing() {
+fn invalid_regions_are_rejected_without_effect() {
     let mut bench = Bench::negotiated(SPLIT);
     let region = |guest, user, len, offset| RegionSpec { guest, user, len, offset };
     for bad in [
@@ -31,7 +31,7 @@ fn hostile_regions_are_refused_and_change_nothing() {
 }
 
 #[test]
-fn more_memory_than_a_front_end_may_have_is_refused() {
+fn memory_above_the_limit_is_rejected() {
     let mut bench = Bench::negotiated(SPLIT);
     let sparse = memory(8 << 40);
     let huge = RegionSpec { guest: 0, user: 0, len: 5 << 40, offset: 0 };
@@ -39,7 +39,7 @@ fn more_memory_than_a_front_end_may_have_is_refused() {
 }
 
 #[test]
-fn regions_come_and_go_while_a_ring_runs() {
+fn regions_are_added_and_removed_while_a_ring_runs() {
     let mut bench = Bench::running(SPLIT, 1, 0);
     let before = bench.engine.refreshes;
     let more = RegionSpec { guest: GUEST + LEN, user: USER + LEN, len: 0x1000, offset: 0x1000 };
@@ -55,7 +55,7 @@ fn regions_come_and_go_while_a_ring_runs() {
 
 /// As QEMU before 8.1 does with several queue pairs.
 #[test]
-fn a_region_that_is_added_and_removed_twice_is_mapped_once_and_gone_after_the_first_removal() {
+fn region_added_twice_is_mapped_once() {
     let mut bench = Bench::running(SPLIT, 1, 0);
     let more = RegionSpec { guest: GUEST + LEN, user: USER + LEN, len: 0x1000, offset: 0x1000 };
     for regions in [2, 2] {
@@ -73,7 +73,7 @@ fn a_region_that_is_added_and_removed_twice_is_mapped_once_and_gone_after_the_fi
 }
 
 #[test]
-fn as_many_regions_as_promised_are_taken_and_not_one_more() {
+fn region_count_is_limited_to_the_advertised_slots() {
     let mut bench = Bench::new();
     bench.tell(&Request::SetProtocolFeatures(PROTOCOL));
     assert_eq!(bench.ask(&Request::GetMaxMemSlots), Reply::U64(509));

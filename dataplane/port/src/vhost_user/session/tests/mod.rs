@@ -149,7 +149,7 @@ fn ring_messages(index: u8, base: u32) -> Vec<Request> {
 }
 
 #[test]
-fn bits_that_were_not_offered_are_a_fault() {
+fn unoffered_feature_bits_are_a_fault() {
     assert!(Bench::new().fails(&Request::SetFeatures(1 << 26)).contains("0x4000000"));
     for bit in [ProtocolFeatures::LOG_SHMFD, ProtocolFeatures::BACKEND_REQ] {
         let fault = Bench::new().fails(&Request::SetProtocolFeatures(PROTOCOL | bit));
@@ -158,7 +158,7 @@ fn bits_that_were_not_offered_are_a_fault() {
 }
 
 #[test]
-fn messages_of_a_feature_that_was_not_negotiated_are_a_fault() {
+fn requests_of_unnegotiated_features_are_a_fault() {
     for request in [
         Request::SendRarp([2; 6]),
         Request::NetSetMtu(1500),
@@ -195,7 +195,7 @@ fn the_device_status_is_kept() {
 }
 
 #[test]
-fn an_mtu_is_judged() {
+fn mtu_is_validated() {
     let mut bench = Bench::negotiated(SPLIT);
     bench.tell(&Request::NetSetMtu(9000));
     bench.tell(&Request::NetSetMtu(68));
@@ -205,7 +205,7 @@ fn an_mtu_is_judged() {
 }
 
 #[test]
-fn a_rarp_reaches_the_switch_as_a_frame() {
+fn send_rarp_injects_a_frame() {
     let mut bench = Bench::negotiated(SPLIT);
     let address = [2, 0, 0, 0, 0, 9];
     bench.tell(&Request::SendRarp(address));
@@ -222,7 +222,7 @@ fn a_rarp_reaches_the_switch_as_a_frame() {
 }
 
 #[test]
-fn an_answer_is_given_only_where_it_was_asked_for_and_negotiated() {
+fn reply_is_sent_only_if_requested_and_negotiated() {
     let mut bench = Bench::new();
     assert_eq!(bench.send(&Request::SetOwner, vec![], true), Ok(None), "not negotiated yet");
     bench.tell(&Request::SetProtocolFeatures(PROTOCOL));
@@ -233,7 +233,7 @@ fn an_answer_is_given_only_where_it_was_asked_for_and_negotiated() {
 }
 
 #[test]
-fn the_end_leaves_nothing_behind() {
+fn end_releases_everything() {
     let mut bench = Bench::running(SPLIT, 1, 0);
     bench.session.end(&mut bench.engine);
     assert!(bench.engine.rx.is_empty());

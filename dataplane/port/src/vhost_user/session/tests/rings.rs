@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 proptest! {
     #[test]
-    fn a_ring_starts_with_the_last_thing_it_needs_in_whatever_order(
+    fn ring_starts_once_complete_in_any_order(
         order in Just(ring_messages(3, 0)).prop_shuffle(),
     ) {
         let mut bench = Bench::negotiated(SPLIT);
@@ -23,7 +23,7 @@ proptest! {
 }
 
 #[test]
-fn even_rings_bring_packets_to_the_guest_and_odd_ones_take_them() {
+fn even_rings_are_rx_and_odd_rings_tx_of_the_guest() {
     let mut bench = Bench::running(SPLIT, 2, 0);
     assert!(bench.engine.tx.contains_key(&1) && bench.engine.rx.is_empty());
     bench.tell_all(ring_messages(1, 0));
@@ -34,14 +34,14 @@ fn even_rings_bring_packets_to_the_guest_and_odd_ones_take_them() {
 }
 
 #[test]
-fn a_ring_without_protocol_features_runs_as_soon_as_it_is_started() {
+fn ring_without_protocol_features_starts_enabled() {
     let mut bench = Bench::negotiated(Features::VERSION_1);
     bench.tell_all(ring_messages(0, 0).into_iter().take(5));
     assert!(bench.runs(0));
 }
 
 #[test]
-fn a_stopped_ring_says_where_and_needs_a_new_kick() {
+fn stopped_ring_reports_its_base_and_needs_a_new_kick() {
     let mut bench = Bench::running(SPLIT, 1, 0);
     bench.poke_used_index(3); // what the fake queue pretends to have moved
     assert_eq!(bench.base(1), 3);
@@ -54,7 +54,7 @@ fn a_stopped_ring_says_where_and_needs_a_new_kick() {
 }
 
 #[test]
-fn a_split_ring_continues_where_its_used_index_is_whatever_the_front_end_says() {
+fn split_ring_resumes_at_its_used_index() {
     let mut bench = Bench::negotiated(SPLIT);
     bench.poke_used_index(41);
     bench.tell_all(ring_messages(1, 0));
@@ -62,7 +62,7 @@ fn a_split_ring_continues_where_its_used_index_is_whatever_the_front_end_says() 
 }
 
 #[test]
-fn a_packed_base_means_both_halves_even_if_only_the_lower_is_filled() {
+fn packed_base_with_lower_half_only_sets_both() {
     for base in [0x8005, 0x8005_8005] {
         let mut bench = Bench::running(PACKED, 1, base);
         assert_eq!(bench.base(1), 0x8008_8008);
@@ -72,7 +72,7 @@ fn a_packed_base_means_both_halves_even_if_only_the_lower_is_filled() {
 }
 
 #[test]
-fn a_base_that_no_ring_has_is_a_fault() {
+fn invalid_base_is_a_fault() {
     let mut bench = Bench::negotiated(PACKED);
     let mut messages = ring_messages(1, 0x8000 | SIZE);
     let last = messages.pop().unwrap();
@@ -86,7 +86,7 @@ fn a_base_that_no_ring_has_is_a_fault() {
 }
 
 #[test]
-fn a_split_ring_of_an_odd_size_is_a_fault_and_a_packed_one_runs() {
+fn split_ring_size_must_be_a_power_of_two() {
     for (features, runs) in [(SPLIT, false), (PACKED, true)] {
         let mut bench = Bench::negotiated(features);
         let mut messages = ring_messages(1, 0x8000 & (features >> 34 << 15) as u32);
@@ -103,7 +103,7 @@ fn a_split_ring_of_an_odd_size_is_a_fault_and_a_packed_one_runs() {
 }
 
 #[test]
-fn a_new_call_or_kick_or_address_moves_a_running_ring_on_from_its_place() {
+fn new_call_kick_or_address_restarts_a_ring_at_its_position() {
     for (n, change) in [
         Request::SetVringCall(file(1)),
         Request::SetVringKick(file(1)),
@@ -121,14 +121,14 @@ fn a_new_call_or_kick_or_address_moves_a_running_ring_on_from_its_place() {
 }
 
 #[test]
-fn the_same_address_again_disturbs_nothing() {
+fn repeated_address_has_no_effect() {
     let mut bench = Bench::running(PACKED, 1, 0x8000);
     bench.tell(&Request::SetVringAddr(address(1)));
     assert_eq!(bench.base(1), 0x8003_8003, "one run of the fake queue");
 }
 
 #[test]
-fn every_start_calls_the_guest_once_so_that_no_call_is_lost_in_between() {
+fn each_start_calls_the_guest_once() {
     let mut bench = Bench::running(SPLIT, 0, 0);
     let call = eventfd();
     let request = Request::SetVringCall(file(0));
@@ -139,7 +139,7 @@ fn every_start_calls_the_guest_once_so_that_no_call_is_lost_in_between() {
 }
 
 #[test]
-fn size_and_base_and_features_cannot_change_under_a_running_ring() {
+fn size_base_and_features_are_fixed_while_a_ring_runs() {
     assert!(Bench::running(SPLIT, 1, 0).fails(&Request::SetVringNum(state(1, 128))).contains("running"));
     assert!(Bench::running(SPLIT, 1, 0).fails(&Request::SetVringBase(state(1, 0))).contains("running"));
     assert!(Bench::running(SPLIT, 1, 0).fails(&Request::SetFeatures(PACKED)).contains("running"));
@@ -148,7 +148,7 @@ fn size_and_base_and_features_cannot_change_under_a_running_ring() {
 }
 
 #[test]
-fn rings_that_do_not_exist_and_values_out_of_range_are_faults() {
+fn invalid_ring_indices_and_values_are_faults() {
     for request in [
         Request::SetVringNum(state(4, 256)),
         Request::SetVringNum(state(u32::MAX, 256)),
@@ -171,7 +171,7 @@ fn rings_that_do_not_exist_and_values_out_of_range_are_faults() {
 }
 
 #[test]
-fn only_an_eventfd_can_be_a_kick_or_a_call() {
+fn kick_and_call_must_be_eventfds() {
     let (pipe, _other_end) = rustix::pipe::pipe().unwrap();
     for (request, fd) in
         [(Request::SetVringKick(file(0)), pipe), (Request::SetVringCall(file(0)), memory(4096))]
@@ -182,7 +182,7 @@ fn only_an_eventfd_can_be_a_kick_or_a_call() {
 }
 
 #[test]
-fn an_eventfd_that_blocks_is_made_to_not_block() {
+fn blocking_eventfd_is_set_non_blocking() {
     let mut bench = Bench::negotiated(SPLIT);
     let kick = eventfd();
     let ours = kick.try_clone().unwrap();
@@ -192,7 +192,7 @@ fn an_eventfd_that_blocks_is_made_to_not_block() {
 }
 
 #[test]
-fn nothing_is_answered_when_a_worker_may_still_use_what_the_answer_gives_back() {
+fn no_reply_while_a_worker_may_still_use_the_ring() {
     let hung = PortFault::WorkerHung(1);
     for request in [Request::GetVringBase(0), Request::SetMemTable(vec![REGION])] {
         let mut bench = Bench::running(SPLIT, 0, 0);

@@ -4,31 +4,31 @@
 //! requested tests: throughput, latency, loss and back-to-back. In the first round the rate of the generator's own
 //! loopback is measured before, unless a ceiling was given. The next trial follows from the plan and the trials so far.
 
+use super::counters::TrialCounters;
 use super::plan::{Plan, Test};
-use super::search::{self, Bound, Rules, Throughput, Tried};
-use super::seen::Seen;
+use super::search::{self, Bound, Rules, Throughput, Trials};
 use super::{burst, steps};
 use serde::{Deserialize, Serialize};
 
 /// Frames per second of the slow trial; the ceiling if that is lower.
-const SLOW: f64 = 1000.0;
+const SLOW_RATE: f64 = 1000.0;
 /// Duration in seconds of the loopback trial and of the slow trial.
-const WIRE: f64 = 0.3;
-const PROBE: f64 = 0.2;
+const LOOPBACK_SECONDS: f64 = 0.3;
+const PROBE_SECONDS: f64 = 0.2;
 /// Duration in seconds of the longest burst at the ceiling (RFC 2544 section 26.4).
-const LONGEST: f64 = 2.0;
+const MAX_BURST_SECONDS: f64 = 2.0;
 /// Fraction of the throughput that is the base of latency loads if the generator limits the throughput: at its limit a
 /// generator does not work off the backlog of a stall, and every frame waits behind that.
 const BELOW_LIMIT: f64 = 0.95;
 /// Typical numbers of loads: search of the first goal, of each further goal, of a burst, and steps of loss.
-const USUAL: [usize; 4] = [8, 4, 12, 6];
+const TYPICAL_LOADS: [usize; 4] = [8, 4, 12, 6];
 
 /// Purpose of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Doing {
+pub enum Purpose {
     /// Rate of the generator's own loopback, without the switch.
-    Wire,
+    Loopback,
     /// Check whether frames come back.
     Probe,
     /// Search of the throughput.
@@ -44,7 +44,7 @@ pub enum Doing {
 /// Load of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Offer {
+pub enum Load {
     /// As fast as possible.
     Unlimited,
     /// Frames per second.
@@ -62,9 +62,9 @@ pub struct Step {
     /// Index of the size in the plan.
     pub size: usize,
     /// Purpose.
-    pub doing: Doing,
+    pub purpose: Purpose,
     /// Load.
-    pub offer: Offer,
+    pub load: Load,
     /// Duration in seconds.
     pub seconds: f64,
 }
@@ -76,12 +76,12 @@ pub struct Trial {
     /// The trial.
     pub step: Step,
     /// Its result.
-    pub seen: Seen,
+    pub counters: TrialCounters,
 }
 
 /// A plan and its completed trials.
 #[derive(Clone, Debug)]
-pub struct Course {
+pub struct TestRun {
     plan: Plan,
     trials: Vec<Trial>,
 }
@@ -94,7 +94,7 @@ pub(super) struct Part<'a> {
     ceiling: Option<(f64, bool)>,
 }
 
-impl Course {
+impl TestRun {
     /// A course without trials.
     pub fn new(plan: Plan) -> Self {
         Self { plan, trials: Vec::new() }
@@ -117,14 +117,14 @@ impl Course {
         // All parts before that of the last trial are complete.
         let begun = self.trials.last().map_or((0, 0), |trial| (trial.step.round, trial.step.size));
         parts.skip_while(|at| *at < begun).find_map(|(round, size)| {
-            let (doing, offer, seconds) = self.part(round, size).next(round)?;
-            Some(Step { round, size, doing, offer, seconds })
+            let (purpose, load, seconds) = self.part(round, size).next(round)?;
+            Some(Step { round, size, purpose, load, seconds })
         })
     }
 
     /// Adds a completed trial.
-    pub fn take(&mut self, step: Step, seen: Seen) {
-        self.trials.push(Trial { step, seen });
+    pub fn take(&mut self, step: Step, counters: TrialCounters) {
+        self.trials.push(Trial { step, counters });
     }
 
     /// Number of completed trials, and estimated total.
@@ -140,8 +140,8 @@ impl Course {
     /// Typical number of trials of a size.
     fn usual(&self) -> usize {
         let enough = self.plan.decided().enough as usize;
-        let [first, further, burst, steps] = USUAL;
-        let search = (first + further * (self.plan.goals().len() - 1)) * enough;
+        let [first, next_between, burst, steps] = TYPICAL_LOADS;
+        let search = (first + next_between * (self.plan.goals().len() - 1)) * enough;
         let of = |test, trials: usize| if self.plan.has(test) { trials } else { 0 };
         1 + if self.plan.searches() { search } else { 0 }
             + of(Test::Latency, self.plan.loads.len() * self.plan.tries as usize)
@@ -153,35 +153,37 @@ impl Course {
     pub(super) fn part(&self, round: u32, size: usize) -> Part<'_> {
         let here = |trial: &&Trial| trial.step.round == round && trial.step.size == size;
         let asked = self.plan.ceiling_at(self.plan.mean(size)).ok().flatten().map(|asked| (asked, false));
-        let wire =
-            self.trials.iter().find(|trial| trial.step.size == size && trial.step.doing == Doing::Wire);
-        let ceiling = asked.or_else(|| wire.map(|trial| (trial.seen.received_pps(), true)));
+        let wire = self
+            .trials
+            .iter()
+            .find(|trial| trial.step.size == size && trial.step.purpose == Purpose::Loopback);
+        let ceiling = asked.or_else(|| wire.map(|trial| (trial.counters.received_pps(), true)));
         Part { plan: &self.plan, trials: self.trials.iter().filter(here).collect(), ceiling }
     }
 }
 
 impl<'a> Part<'a> {
     /// The next trial of this part.
-    fn next(&self, round: u32) -> Option<(Doing, Offer, f64)> {
+    fn next(&self, round: u32) -> Option<(Purpose, Load, f64)> {
         let Some((ceiling, _)) = self.ceiling else {
             // Measured once; if the loopback carries nothing, the size ends.
-            return (round == 0).then_some((Doing::Wire, Offer::Unlimited, WIRE));
+            return (round == 0).then_some((Purpose::Loopback, Load::Unlimited, LOOPBACK_SECONDS));
         };
-        if self.trials.iter().all(|trial| trial.step.doing != Doing::Probe) {
-            return Some((Doing::Probe, Offer::Rate(ceiling.clamp(1.0, SLOW)), PROBE));
+        if self.trials.iter().all(|trial| trial.step.purpose != Purpose::Probe) {
+            return Some((Purpose::Probe, Load::Rate(ceiling.clamp(1.0, SLOW_RATE)), PROBE_SECONDS));
         }
         if !self.carries() {
             return None;
         }
         let seconds = self.plan.trial;
-        let search = || self.search().map(|load| (Doing::Throughput, Offer::Rate(load), seconds));
+        let search = || self.search().map(|load| (Purpose::Throughput, Load::Rate(load), seconds));
         search().or_else(|| self.latency()).or_else(|| self.loss()).or_else(|| self.burst())
     }
 
     /// Whether frames of this size come back; true if not known yet.
     pub(super) fn carries(&self) -> bool {
-        let probe = self.trials.iter().find(|trial| trial.step.doing == Doing::Probe);
-        probe.is_none_or(|trial| trial.seen.received > 0)
+        let probe = self.trials.iter().find(|trial| trial.step.purpose == Purpose::Probe);
+        probe.is_none_or(|trial| trial.counters.received > 0)
     }
 
     /// The ceiling in frames per second, and whether it is the generator's limit.
@@ -194,9 +196,9 @@ impl<'a> Part<'a> {
         Some(Rules { ceiling, of_generator, precision: self.plan.precision, tries: self.plan.decided() })
     }
 
-    fn tried(&self) -> Vec<Tried<'a>> {
-        let rate = |trial: &&'a Trial| match (trial.step.doing, trial.step.offer) {
-            (Doing::Throughput, Offer::Rate(rate)) => Some((rate, &trial.seen)),
+    fn tried(&self) -> Vec<Trials<'a>> {
+        let rate = |trial: &&'a Trial| match (trial.step.purpose, trial.step.load) {
+            (Purpose::Throughput, Load::Rate(rate)) => Some((rate, &trial.counters)),
             _ => None,
         };
         self.trials.iter().filter_map(rate).collect()
@@ -215,8 +217,8 @@ impl<'a> Part<'a> {
 
     /// Latency trials, each with its percentage.
     pub(super) fn latencies(&self) -> impl Iterator<Item = (f64, &'a Trial)> {
-        self.trials.iter().filter_map(|trial| match trial.step.doing {
-            Doing::Latency(load) => Some((load, *trial)),
+        self.trials.iter().filter_map(|trial| match trial.step.purpose {
+            Purpose::Latency(load) => Some((load, *trial)),
             _ => None,
         })
     }
@@ -226,37 +228,37 @@ impl<'a> Part<'a> {
     fn is_latency_known(&self, load: f64) -> bool {
         let of_load = || self.latencies().filter(|(other, _)| other.total_cmp(&load).is_eq());
         let tries = self.plan.tries as usize;
-        of_load().filter(|(_, trial)| !trial.seen.is_short()).count() >= tries
+        of_load().filter(|(_, trial)| !trial.counters.is_short()).count() >= tries
             || of_load().count() >= 2 * tries
     }
 
-    fn latency(&self) -> Option<(Doing, Offer, f64)> {
+    fn latency(&self) -> Option<(Purpose, Load, f64)> {
         let load = *self.plan.loads.iter().find(|load| !self.is_latency_known(**load))?;
         let ndr = self.throughput(0.0).filter(|_| self.plan.has(Test::Latency))?;
         let limit = if ndr.bound == Bound::Generator { BELOW_LIMIT } else { 1.0 };
         let rate = (ndr.pps * limit * load / 100.0).round();
-        (rate >= 1.0).then_some((Doing::Latency(load), Offer::Rate(rate), self.plan.trial))
+        (rate >= 1.0).then_some((Purpose::Latency(load), Load::Rate(rate), self.plan.trial))
     }
 
     /// Loss trials, each with its percentage.
-    pub(super) fn losses(&self) -> Vec<(f64, &'a Seen)> {
-        let percent = |trial: &&'a Trial| match trial.step.doing {
-            Doing::Loss(percent) => Some((percent, &trial.seen)),
+    pub(super) fn losses(&self) -> Vec<(f64, &'a TrialCounters)> {
+        let percent = |trial: &&'a Trial| match trial.step.purpose {
+            Purpose::Loss(percent) => Some((percent, &trial.counters)),
             _ => None,
         };
         self.trials.iter().filter_map(percent).collect()
     }
 
-    fn loss(&self) -> Option<(Doing, Offer, f64)> {
+    fn loss(&self) -> Option<(Purpose, Load, f64)> {
         let (ceiling, _) = self.ceiling.filter(|_| self.plan.has(Test::Loss))?;
         let percent = steps::next(&self.losses())?;
         let rate = (ceiling * percent / 100.0).round().max(1.0);
-        Some((Doing::Loss(percent), Offer::Rate(rate), self.plan.trial))
+        Some((Purpose::Loss(percent), Load::Rate(rate), self.plan.trial))
     }
 
-    fn bursts(&self) -> Vec<(u64, &'a Seen)> {
-        let frames = |trial: &&'a Trial| match trial.step.offer {
-            Offer::Burst(frames) => Some((frames, &trial.seen)),
+    fn bursts(&self) -> Vec<(u64, &'a TrialCounters)> {
+        let frames = |trial: &&'a Trial| match trial.step.load {
+            Load::Burst(frames) => Some((frames, &trial.counters)),
             _ => None,
         };
         self.trials.iter().filter_map(frames).collect()
@@ -264,16 +266,16 @@ impl<'a> Part<'a> {
 
     fn burst_rules(&self) -> Option<burst::Rules> {
         let (ceiling, _) = self.ceiling?;
-        let longest = ((ceiling * LONGEST) as u64).clamp(1, u64::from(u32::MAX));
+        let longest = ((ceiling * MAX_BURST_SECONDS) as u64).clamp(1, u64::from(u32::MAX));
         Some(burst::Rules { longest, precision: self.plan.precision, tries: self.plan.decided() })
     }
 
-    fn burst(&self) -> Option<(Doing, Offer, f64)> {
+    fn burst(&self) -> Option<(Purpose, Load, f64)> {
         let rules = self.burst_rules().filter(|_| self.plan.has(Test::BackToBack))?;
         let frames = burst::next(&rules, &self.bursts())?;
         // Sufficient for a switch that handles half of the generator's maximum rate.
         let seconds = frames as f64 / self.ceiling?.0 * 2.0 + 0.05;
-        Some((Doing::BackToBack, Offer::Burst(frames), seconds))
+        Some((Purpose::BackToBack, Load::Burst(frames), seconds))
     }
 
     /// The back-to-back result.

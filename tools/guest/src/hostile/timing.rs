@@ -1,11 +1,11 @@
 //! The share of thread time that an attack takes from the measurement on the same thread.
 
-use super::squad::{Account, Squad};
+use super::group::{AttackGroup, DeviceCounts};
 
 /// A squad with timed turns, in cycles of the time-stamp counter.
 #[derive(Debug)]
-pub struct Turns {
-    squad: Squad,
+pub struct TimedGroup {
+    group: AttackGroup,
     began: u64,
     last: u64,
     spent: u64,
@@ -13,9 +13,9 @@ pub struct Turns {
     count: u64,
 }
 
-/// Timing since [`Turns::restart`].
+/// Timing since [`TimedGroup::restart`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Shares {
+pub struct Timing {
     /// Share of the time spent in the attack, 0 to 1.
     pub attacker: f64,
     /// The longest gap between turns, or longest turn, as a share of the total time.
@@ -24,11 +24,11 @@ pub struct Shares {
     pub turns: u64,
 }
 
-impl Turns {
-    /// Starts timing the turns of `squad`.
-    pub fn new(squad: Squad) -> Self {
+impl TimedGroup {
+    /// Starts timing the turns of `group`.
+    pub fn new(group: AttackGroup) -> Self {
         let now = mem::ticks();
-        Self { squad, began: now, last: now, spent: 0, stall: 0, count: 0 }
+        Self { group, began: now, last: now, spent: 0, stall: 0, count: 0 }
     }
 
     /// Runs one turn.
@@ -36,7 +36,7 @@ impl Turns {
     pub fn turn(&mut self) {
         let before = mem::ticks();
         self.stall = self.stall.max(before.saturating_sub(self.last));
-        self.squad.step();
+        self.group.step();
         self.last = mem::ticks();
         let took = self.last.saturating_sub(before);
         // A turn takes microseconds; a turn of milliseconds was interrupted.
@@ -52,14 +52,14 @@ impl Turns {
     }
 
     /// The timing so far.
-    pub fn shares(&self) -> Shares {
+    pub fn timing(&self) -> Timing {
         let all = self.last.saturating_sub(self.began).max(1) as f64;
         let (attacker, longest_stall) = (self.spent as f64 / all, self.stall as f64 / all);
-        Shares { attacker, longest_stall, turns: self.count }
+        Timing { attacker, longest_stall, turns: self.count }
     }
 
     /// Counters of each device.
-    pub fn accounts(&self) -> Vec<Account> {
-        self.squad.accounts()
+    pub fn device_counts(&self) -> Vec<DeviceCounts> {
+        self.group.device_counts()
     }
 }

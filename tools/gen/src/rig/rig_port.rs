@@ -13,11 +13,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::Instant;
 
 /// Maximum number of bursts taken from a queue per call.
-const MOST_BURSTS: usize = 4;
+const MAX_BURSTS: usize = 4;
 
 /// Queues attached by a port, by queue pair.
 #[derive(Default)]
-pub struct Desk {
+pub struct AttachedQueues {
     rx: Vec<(u16, Box<dyn RxQueue>)>,
     tx: Vec<(u16, Box<dyn TxQueue>)>,
     /// Whether any transmit queue may hold back packets.
@@ -27,10 +27,10 @@ pub struct Desk {
 }
 
 /// A named port.
-pub struct Side {
+pub struct RigPort {
     name: String,
     control: Box<dyn PortControl>,
-    desk: Desk,
+    queues: AttachedQueues,
     received: Burst,
     /// Index of the transmit queue used last.
     turn: usize,
@@ -38,13 +38,13 @@ pub struct Side {
     faults: u64,
 }
 
-impl std::fmt::Debug for Side {
+impl std::fmt::Debug for RigPort {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Side").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("RigPort").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-impl Desk {
+impl AttachedQueues {
     /// The first transmit queue.
     pub fn into_tx(self) -> Option<Box<dyn TxQueue>> {
         self.tx.into_iter().next().map(|(_, queue)| queue)
@@ -56,7 +56,7 @@ impl Desk {
     }
 }
 
-impl Desk {
+impl AttachedQueues {
     /// The first receive and transmit queue; `None` if either is missing.
     pub fn into_both(self) -> Option<(Box<dyn RxQueue>, Box<dyn TxQueue>)> {
         let (rx, tx) = (self.rx.into_iter().next()?, self.tx.into_iter().next()?);
@@ -69,7 +69,7 @@ impl Desk {
     }
 }
 
-impl Attach for Desk {
+impl Attach for AttachedQueues {
     fn start_rx(&mut self, pair: u16, mut queue: Box<dyn RxQueue>) {
         queue.disable_notification();
         self.rx.push((pair, queue));
@@ -106,12 +106,12 @@ impl Attach for Desk {
     }
 }
 
-impl Side {
+impl RigPort {
     /// A port that is not open yet.
     pub fn new(name: &str, control: Box<dyn PortControl>) -> Self {
-        let (desk, received) = (Desk::default(), Burst::new());
+        let (queues, received) = (AttachedQueues::default(), Burst::new());
         let name = name.to_owned();
-        Self { name, control, desk, received, turn: 0, stats: BurstStats::default(), faults: 0 }
+        Self { name, control, queues, received, turn: 0, stats: BurstStats::default(), faults: 0 }
     }
 
     /// Port name.
@@ -134,7 +134,7 @@ impl Side {
 
     /// Whether a receive and a transmit queue are attached.
     pub fn is_ready(&self) -> bool {
-        self.desk.is_ready()
+        self.queues.is_ready()
     }
 
     /// Number of port faults.
@@ -153,11 +153,11 @@ impl Side {
     }
 
     /// Runs the port's control if it has work. Never blocks.
-    pub fn tend(&mut self, now: Instant) {
-        if let Some(fault) = self.desk.broken.take() {
+    pub fn poll_control(&mut self, now: Instant) {
+        if let Some(fault) = self.queues.broken.take() {
             self.faults += 1;
             self.received.unpin();
-            self.control.fault(now, fault, &mut self.desk);
+            self.control.fault(now, fault, &mut self.queues);
         }
         let due = self.control.deadline().is_some_and(|at| at <= now);
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -167,35 +167,35 @@ impl Side {
         });
         if due || readable {
             self.received.unpin();
-            self.control.handle(now, &mut self.desk);
+            self.control.handle(now, &mut self.queues);
         }
     }
 
     /// Starts the port's control.
     pub fn open(&mut self, now: Instant) {
-        self.control.handle(now, &mut self.desk);
+        self.control.handle(now, &mut self.queues);
     }
 
     /// Closes the port.
     pub fn close(&mut self) {
         self.received.unpin();
-        self.control.close(&mut self.desk);
+        self.control.close(&mut self.queues);
     }
 
     /// Offers these places of the burst to the next transmit queue in rotation. Returns the number of places it has
     /// processed.
     #[inline]
     pub fn send(&mut self, burst: &Burst, indices: &[u8]) -> usize {
-        let queues = self.desk.tx.len();
+        let queues = self.queues.tx.len();
         if queues == 0 || indices.is_empty() {
             return 0;
         }
         self.turn = if self.turn + 1 < queues { self.turn + 1 } else { 0 };
-        match self.desk.tx[self.turn].1.tx(burst, indices, &mut self.stats) {
+        match self.queues.tx[self.turn].1.tx(burst, indices, &mut self.stats) {
             Ok(done) => done,
             Err(fault) => {
-                drop(self.desk.tx.remove(self.turn));
-                self.desk.broken = Some(fault);
+                drop(self.queues.tx.remove(self.turn));
+                self.queues.broken = Some(fault);
                 0
             }
         }
@@ -205,39 +205,39 @@ impl Side {
     #[inline]
     pub fn flush(&mut self, now: Now, due: Flush) -> bool {
         let (mut sent, mut at) = (false, 0);
-        while self.desk.keeps_back && at < self.desk.tx.len() {
-            match self.desk.tx[at].1.flush(now, due, &mut self.stats) {
+        while self.queues.keeps_back && at < self.queues.tx.len() {
+            match self.queues.tx[at].1.flush(now, due, &mut self.stats) {
                 Ok(some) => {
                     sent |= some;
                     at += 1;
                 }
                 Err(fault) => {
-                    drop(self.desk.tx.remove(at));
-                    self.desk.broken = Some(fault);
+                    drop(self.queues.tx.remove(at));
+                    self.queues.broken = Some(fault);
                 }
             }
         }
         sent
     }
 
-    /// Receives frames and records them in the meter. Returns their number. Takes up to `MOST_BURSTS` bursts per queue:
+    /// Receives frames and records them in the meter. Returns their number. Takes up to `MAX_BURSTS` bursts per queue:
     /// with only one per sent burst, the backlog of a stall would persist at the highest load.
     #[inline]
     pub fn receive<K: Kernel>(&mut self, meter: &mut Meter, clock: impl Fn() -> u64) -> usize {
         let (mut came, mut at) = (0, 0);
-        while at < self.desk.rx.len() {
+        while at < self.queues.rx.len() {
             let mut bursts = 0;
             let taken = loop {
                 let (burst, taken) = self.receive_burst::<K>(at, meter, &clock);
                 came += burst;
                 bursts += 1;
-                if burst < BURST || bursts == MOST_BURSTS || taken.is_err() {
+                if burst < BURST || bursts == MAX_BURSTS || taken.is_err() {
                     break taken;
                 }
             };
             if let Err(fault) = taken {
-                drop(self.desk.rx.remove(at));
-                self.desk.broken = Some(fault);
+                drop(self.queues.rx.remove(at));
+                self.queues.broken = Some(fault);
                 continue;
             }
             at += 1;
@@ -253,7 +253,7 @@ impl Side {
         meter: &mut Meter,
         clock: &impl Fn() -> u64,
     ) -> (usize, Result<(), PortFault>) {
-        let queue = &mut self.desk.rx[at].1;
+        let queue = &mut self.queues.rx[at].1;
         self.received.begin(at);
         self.received.set_now(Now(clock()));
         let taken = queue.rx(&mut self.received, &mut BurstStats::default());
@@ -272,7 +272,7 @@ impl Side {
     /// Prefetches the lines that the next poll reads first.
     #[inline]
     pub fn prefetch(&self) {
-        if let Some((_, queue)) = self.desk.rx.first() {
+        if let Some((_, queue)) = self.queues.rx.first() {
             queue.prefetch();
         }
     }
@@ -280,16 +280,16 @@ impl Side {
     /// Notifies the peer if it requests that. The caller must have executed a full fence since the last publish.
     #[inline]
     pub fn notify(&mut self) {
-        self.desk.tx.iter_mut().for_each(|(_, queue)| queue.notify());
-        self.desk.rx.iter_mut().for_each(|(_, queue)| queue.notify());
+        self.queues.tx.iter_mut().for_each(|(_, queue)| queue.notify());
+        self.queues.rx.iter_mut().for_each(|(_, queue)| queue.notify());
     }
 }
 
 #[cfg(test)]
-impl Side {
+impl RigPort {
     /// Forwards received frames to another port as a switch would, or drops them. Returns their number.
     pub(super) fn pass(&mut self, to: &mut Self, is_lost: bool) -> usize {
-        let Some((_, queue)) = self.desk.rx.first_mut() else { return 0 };
+        let Some((_, queue)) = self.queues.rx.first_mut() else { return 0 };
         self.received.begin(0);
         queue.rx(&mut self.received, &mut BurstStats::default()).unwrap();
         let came = self.received.len();

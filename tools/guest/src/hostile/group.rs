@@ -22,9 +22,9 @@ const TIMEOUT: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(100);
 const RETRY: Duration = Duration::from_millis(20);
 /// Delay between two connections of `reconnect`.
-const BREATH: Duration = Duration::from_millis(1);
+const RECONNECT_PAUSE: Duration = Duration::from_millis(1);
 /// Turns between two checks of the connections.
-const LOOK: u32 = 4096;
+const POLL_TURNS: u32 = 4096;
 
 /// A connected device.
 pub(super) trait Unit: Send {
@@ -49,7 +49,7 @@ pub enum Socket {
 
 /// Parameters of an attack.
 #[derive(Clone, Copy, Debug)]
-pub struct Orders {
+pub struct AttackConfig {
     /// The ring kind of every device.
     pub ring: RingKind,
     /// Addresses and ring size.
@@ -60,7 +60,7 @@ pub struct Orders {
 
 /// Counters of a device over all of its connections.
 #[derive(Clone, Debug)]
-pub struct Account {
+pub struct DeviceCounts {
     /// Socket path.
     pub socket: PathBuf,
     /// MAC address.
@@ -77,7 +77,7 @@ pub struct Account {
 
 /// Parameters for connecting, sent to the connecting thread.
 #[derive(Clone)]
-struct Plug {
+struct Connection {
     socket: Socket,
     via: Via,
     plan: Arc<Plan>,
@@ -89,24 +89,24 @@ struct Plug {
     ending: Arc<AtomicBool>,
 }
 
-struct Member {
-    plug: Plug,
+struct Attacker {
+    connection: Connection,
     device: Option<Box<dyn Unit>>,
     coming: Option<Receiver<Result<Box<dyn Unit>, GuestError>>>,
     loops: Option<Arc<AtomicU64>>,
-    account: Account,
+    account: DeviceCounts,
 }
 
 /// All devices of an attack.
-pub struct Squad {
-    members: Vec<Member>,
+pub struct AttackGroup {
+    attackers: Vec<Attacker>,
     ending: Arc<AtomicBool>,
     turns: u32,
 }
 
-impl std::fmt::Debug for Squad {
+impl std::fmt::Debug for AttackGroup {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Squad").field("members", &self.members.len()).finish_non_exhaustive()
+        f.debug_struct("AttackGroup").field("attackers", &self.attackers.len()).finish_non_exhaustive()
     }
 }
 
@@ -133,14 +133,19 @@ impl Socket {
     }
 }
 
-impl Plug {
+impl Connection {
     fn once(&self) -> Result<Box<dyn Unit>, GuestError> {
         let Self { plan, round, .. } = self;
         let path = self.socket.path();
         match self.via {
-            Via::BackEnd(lie) => {
-                let orders =
-                    back_end::Orders { plan, own: self.mac, lie, round: *round, anyway: self.anyway };
+            Via::BackEnd(violation) => {
+                let orders = back_end::ConnectionConfig {
+                    plan,
+                    own: self.mac,
+                    violation,
+                    round: *round,
+                    anyway: self.anyway,
+                };
                 back_end::plug_in(self.socket.open_back_end()?, &orders, TIMEOUT)
             }
             Via::RawMemif(writing) => memif::plug_in(path, writing, plan, *round, TIMEOUT),
@@ -166,53 +171,53 @@ impl Plug {
     }
 
     /// Connects and disconnects until the attack ends.
-    fn come_and_go(&self, count: &AtomicU64) {
+    fn reconnect_repeatedly(&self, count: &AtomicU64) {
         while !self.ending.load(Ordering::Relaxed) {
             count.fetch_add(u64::from(self.once().is_ok()), Ordering::Relaxed);
-            std::thread::sleep(BREATH);
+            std::thread::sleep(RECONNECT_PAUSE);
         }
     }
 }
 
-impl Member {
-    fn new(plug: Plug, reconnects: bool) -> Self {
-        let account = Account {
-            socket: plug.socket.path().clone(),
-            mac: plug.mac,
+impl Attacker {
+    fn new(connection: Connection, reconnects: bool) -> Self {
+        let account = DeviceCounts {
+            socket: connection.socket.path().clone(),
+            mac: connection.mac,
             connects: 0,
             refused: 0,
             counts: Counts::default(),
             fault: None,
         };
-        let mut member = Self { plug, device: None, coming: None, loops: None, account };
+        let mut attacker = Self { connection, device: None, coming: None, loops: None, account };
         if reconnects {
-            let (plug, count) = (member.plug.clone(), Arc::<AtomicU64>::default());
-            member.loops = Some(count.clone());
-            std::thread::spawn(move || plug.come_and_go(&count));
+            let (connection, count) = (attacker.connection.clone(), Arc::<AtomicU64>::default());
+            attacker.loops = Some(count.clone());
+            std::thread::spawn(move || connection.reconnect_repeatedly(&count));
         } else {
-            member.call(None);
+            attacker.call(None);
         }
-        member
+        attacker
     }
 
     /// Connects on another thread, after a pause if a device was connected before.
     fn call(&mut self, before: Option<Box<dyn Unit>>) {
         let (send, receive) = channel();
-        let plug = Plug { round: self.account.connects, ..self.plug.clone() };
+        let connection = Connection { round: self.account.connects, ..self.connection.clone() };
         std::thread::spawn(move || {
             if before.is_some() {
                 drop(before);
                 std::thread::sleep(PAUSE);
             }
             // The receiver is gone if the attack has ended.
-            let _ = send.send(plug.plug_in());
+            let _ = send.send(connection.plug_in());
         });
         self.coming = Some(receive);
     }
 
     fn check(&mut self) -> Result<(), GuestError> {
         if let Some(device) = self.device.take_if(|device| device.is_closed()) {
-            self.leave(device);
+            self.disconnected(device);
         }
         let Some(coming) = &self.coming else { return Ok(()) };
         match coming.try_recv() {
@@ -227,7 +232,7 @@ impl Member {
         Ok(())
     }
 
-    fn leave(&mut self, device: Box<dyn Unit>) {
+    fn disconnected(&mut self, device: Box<dyn Unit>) {
         self.account.refused += 1;
         self.account.counts = sum(self.account.counts, device.counts());
         self.call(Some(device));
@@ -241,16 +246,16 @@ impl Member {
                 self.account.fault = Some(error.to_string());
             }
             if let Some(device) = self.device.take() {
-                self.leave(device);
+                self.disconnected(device);
             }
         }
     }
 
-    fn account(&self) -> Account {
+    fn account(&self) -> DeviceCounts {
         let counts = self.device.as_ref().map_or(Counts::default(), |device| device.counts());
         let loops = self.loops.as_ref().map_or(0, |loops| loops.load(Ordering::Relaxed));
         let connects = self.account.connects + loops;
-        Account { counts: sum(self.account.counts, counts), connects, ..self.account.clone() }
+        DeviceCounts { counts: sum(self.account.counts, counts), connects, ..self.account.clone() }
     }
 
     fn is_ready(&self) -> bool {
@@ -258,51 +263,59 @@ impl Member {
     }
 }
 
-impl Squad {
+impl AttackGroup {
     /// Starts connecting: the first of `sockets` sends, the second, if present, receives.
-    pub fn new(attack: &Attack, orders: &Orders, sockets: Vec<Socket>) -> Self {
+    pub fn new(attack: &Attack, orders: &AttackConfig, sockets: Vec<Socket>) -> Self {
         let ending = Arc::<AtomicBool>::default();
         let target = &orders.target;
         let roles = [((attack.send)(target), target.own), ((attack.receive)(target), target.to)];
-        let member = |(n, (socket, (plan, mac))): (usize, (Socket, (Plan, _)))| {
+        let attacker = |(n, (socket, (plan, mac))): (usize, (Socket, (Plan, _)))| {
             let (plan, ending) = (Arc::new(plan), ending.clone());
             let via = if n == 0 { attack.via } else { Via::Vhost };
-            let plug =
-                Plug { socket, via, plan, ring: orders.ring, mac, anyway: orders.anyway, round: 0, ending };
-            Member::new(plug, attack.reconnects && n == 0)
+            let connection = Connection {
+                socket,
+                via,
+                plan,
+                ring: orders.ring,
+                mac,
+                anyway: orders.anyway,
+                round: 0,
+                ending,
+            };
+            Attacker::new(connection, attack.reconnects && n == 0)
         };
-        let members = sockets.into_iter().zip(roles).enumerate().map(member).collect();
-        Self { members, ending, turns: 0 }
+        let attackers = sockets.into_iter().zip(roles).enumerate().map(attacker).collect();
+        Self { attackers, ending, turns: 0 }
     }
 
     /// Whether every device is connected. Returns an error if a device cannot connect.
     pub fn is_ready(&mut self) -> Result<bool, GuestError> {
-        self.members.iter_mut().try_for_each(Member::check)?;
-        Ok(self.members.iter().all(Member::is_ready))
+        self.attackers.iter_mut().try_for_each(Attacker::check)?;
+        Ok(self.attackers.iter().all(Attacker::is_ready))
     }
 
     /// Runs one turn of each device.
     #[inline]
     pub fn step(&mut self) {
-        self.members.iter_mut().for_each(Member::step);
+        self.attackers.iter_mut().for_each(Attacker::step);
         self.turns += 1;
-        if self.turns >= LOOK {
+        if self.turns >= POLL_TURNS {
             self.turns = 0;
-            for member in &mut self.members {
-                if let Err(error) = member.check() {
-                    member.account.fault = Some(error.to_string());
+            for attacker in &mut self.attackers {
+                if let Err(error) = attacker.check() {
+                    attacker.account.fault = Some(error.to_string());
                 }
             }
         }
     }
 
     /// Counters of each device.
-    pub fn accounts(&self) -> Vec<Account> {
-        self.members.iter().map(Member::account).collect()
+    pub fn device_counts(&self) -> Vec<DeviceCounts> {
+        self.attackers.iter().map(Attacker::account).collect()
     }
 }
 
-impl Drop for Squad {
+impl Drop for AttackGroup {
     fn drop(&mut self) {
         self.ending.store(true, Ordering::Relaxed);
     }

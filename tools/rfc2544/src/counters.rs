@@ -8,7 +8,7 @@ use generator::rig::Outcome;
 use serde::{Deserialize, Serialize};
 
 /// A shortfall above this fraction of the requested frames counts as a limit of the generator: as in `gen`.
-const NOTICED: f64 = 0.001;
+const MIN_SHORTFALL: f64 = 0.001;
 
 /// Delays of frames.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub struct Delays {
 
 /// Counters of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct TrialCounters {
     /// Duration of sending in seconds.
     pub seconds: f64,
     /// Frames accepted by the port.
@@ -52,7 +52,7 @@ pub struct Seen {
     pub delays: Option<Delays>,
 }
 
-impl Seen {
+impl TrialCounters {
     /// The result of a generator run; with delays if `delays`.
     pub fn of(outcome: &Outcome, delays: bool) -> Self {
         let stream = outcome.streams.first();
@@ -99,7 +99,7 @@ impl Seen {
 
     /// Whether the generator offered less than requested.
     pub fn is_short(&self) -> bool {
-        self.late as f64 > (self.offered() + self.late) as f64 * NOTICED
+        self.late as f64 > (self.offered() + self.late) as f64 * MIN_SHORTFALL
     }
 
     /// Whether the counters are consistent.

@@ -10,7 +10,7 @@
 //! the doorbell, and the control thread closes the connection. `ended` is only ever set and guards no other memory, so
 //! its accesses are relaxed.
 
-use super::frames::{LONGEST, PREFIX};
+use super::frames::{MAX_FRAME, PREFIX};
 use super::sys::{self, Stop};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -38,14 +38,14 @@ impl Doorbell {
     }
 
     /// Clears the doorbell.
-    pub(super) fn quiet(&self) {
+    pub(super) fn clear(&self) {
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }
 }
 
 /// A connection.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(super) struct Connection {
     socket: OwnedFd,
     doorbell: Doorbell,
     ended: AtomicBool,
@@ -60,9 +60,9 @@ struct Out {
     to: usize,
 }
 
-impl Wire {
+impl Connection {
     pub(super) fn new(socket: OwnedFd, doorbell: Doorbell) -> Self {
-        let bytes = vec![0; PREFIX + LONGEST].into();
+        let bytes = vec![0; PREFIX + MAX_FRAME].into();
         let out = Mutex::new(Out { bytes, from: 0, to: 0 });
         Self { socket, doorbell, ended: AtomicBool::new(false), out }
     }

@@ -1,6 +1,6 @@
 //! Ports of a run, and work that its thread does beside them. Independent of the amount of traffic and of its results.
 
-use super::{Phase, Progress, RigError, Side, Watch};
+use super::{Phase, Progress, RigError, RigPort, Watch};
 use port::Flush;
 use port::memif::Options;
 use port::patch::{Exchange, Patch};
@@ -8,57 +8,61 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// Interval between two polls of ports that are not ready.
-const LOOK: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Additional work of the generator's thread in every turn, such as an inline switch.
-pub struct Beside(Box<dyn FnMut() + Send>);
+pub struct InlineWork(Box<dyn FnMut() + Send>);
 
-impl Beside {
+impl InlineWork {
     /// Calls `turn` in every turn; it must not block.
     pub fn new(turn: impl FnMut() + Send + 'static) -> Self {
         Self(Box::new(turn))
     }
 }
 
-impl std::fmt::Debug for Beside {
+impl std::fmt::Debug for InlineWork {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Beside").finish_non_exhaustive()
+        f.debug_struct("InlineWork").finish_non_exhaustive()
     }
 }
 
 /// The ports of a run.
 #[derive(Debug)]
-pub struct Ends {
+pub struct RigPorts {
     /// Sending port.
-    pub send: Side,
+    pub send: RigPort,
     /// Receiving port; default: the sending port.
-    pub receive: Option<Side>,
+    pub receive: Option<RigPort>,
     /// Work between sending and receiving.
-    pub beside: Option<Beside>,
+    pub inline_work: Option<InlineWork>,
 }
 
-impl Ends {
+impl RigPorts {
     /// Two connected ports without a switch; measures the generator's own contribution to results.
     pub fn wire() -> Result<Self, RigError> {
         let exchange = Exchange::default();
         let end = |name: &str, peer: &str| {
             let made = Patch::new(name, peer, Options::default(), &exchange);
-            made.map(|pair| Side::new(name, Box::new(pair))).map_err(|e| RigError::Wire(e.to_string()))
+            made.map(|pair| RigPort::new(name, Box::new(pair))).map_err(|e| RigError::Wire(e.to_string()))
         };
-        Ok(Self { send: end("wire-a", "wire-b")?, receive: Some(end("wire-b", "wire-a")?), beside: None })
+        Ok(Self {
+            send: end("wire-a", "wire-b")?,
+            receive: Some(end("wire-b", "wire-a")?),
+            inline_work: None,
+        })
     }
 
-    pub(super) fn sides(&mut self) -> impl Iterator<Item = &mut Side> {
+    pub(super) fn ports(&mut self) -> impl Iterator<Item = &mut RigPort> {
         std::iter::once(&mut self.send).chain(&mut self.receive)
     }
 
     /// Opens all ports and waits until they carry packets.
     pub fn open(&mut self, timeout: Duration, watch: Watch<'_>) -> Result<(), RigError> {
         let began = Instant::now();
-        self.sides().for_each(|side| side.open(began));
+        self.ports().for_each(|rig_port| rig_port.open(began));
         loop {
-            self.tend();
-            let Some(waiting) = self.sides().find(|side| !side.is_ready()) else { return Ok(()) };
+            self.poll_control();
+            let Some(waiting) = self.ports().find(|rig_port| !rig_port.is_ready()) else { return Ok(()) };
             if began.elapsed() > timeout {
                 let (name, state) = (waiting.name().to_owned(), waiting.state());
                 return Err(RigError::NotReady { name, timeout, state });
@@ -67,43 +71,43 @@ impl Ends {
             if !watch(progress) {
                 return Err(RigError::Ended);
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
     /// Runs the additional work.
     #[inline]
-    pub(super) fn step_aside(&mut self) {
-        if let Some(Beside(turn)) = &mut self.beside {
+    pub(super) fn run_inline_work(&mut self) {
+        if let Some(InlineWork(turn)) = &mut self.inline_work {
             turn();
         }
     }
 
     /// Whether all ports carry packets.
     pub fn is_ready(&mut self) -> bool {
-        self.tend();
-        self.sides().all(|side| side.is_ready())
+        self.poll_control();
+        self.ports().all(|rig_port| rig_port.is_ready())
     }
 
     /// Closes all ports.
     pub fn close(&mut self) {
-        self.sides().for_each(Side::close);
+        self.ports().for_each(RigPort::close);
     }
 
-    pub(super) fn tend(&mut self) {
+    pub(super) fn poll_control(&mut self) {
         let now = Instant::now();
-        self.sides().for_each(|side| side.tend(now));
+        self.ports().for_each(|rig_port| rig_port.poll_control(now));
     }
 
     /// Flushes the ports' transmit queues, as far as `due`. Returns whether anything was sent.
     #[inline]
     pub(super) fn flush(&mut self, at: u64, due: Flush) -> bool {
-        self.sides().fold(false, |sent, side| side.flush(port::Now(at), due) | sent)
+        self.ports().fold(false, |sent, rig_port| rig_port.flush(port::Now(at), due) | sent)
     }
 
     pub(super) fn notify(&mut self) {
         // Orders published entries before the loads of the peers' suppression fields.
         fence(Ordering::SeqCst);
-        self.sides().for_each(Side::notify);
+        self.ports().for_each(RigPort::notify);
     }
 }

@@ -1,11 +1,11 @@
 //! Storage for delayed packets: private copies with due times.
 //!
-//! Capacity is fixed at construction; a full hold rejects packets. Packets are delivered in separate bursts, which pin
-//! the hold's memory; their slots are freed when that burst is completed. Bursts are completed in the order in which
-//! they were filled.
+//! Capacity is fixed at construction; a full queue rejects packets. Packets are delivered in separate bursts, which pin
+//! the memory of the queue; their slots are freed when that burst is completed. Bursts are completed in the order in
+//! which they were filled.
 
 use crate::arena::Arena;
-use crate::spool::MOST;
+use crate::spool::MAX_PACKET;
 use crate::{Burst, Frame, Offload, PortFault};
 use mem::copy::Kernel;
 use std::cmp::Reverse;
@@ -16,15 +16,15 @@ const TIMEOUT: u64 = 100_000_000;
 
 /// Metadata of a held packet.
 #[derive(Clone, Copy, Debug, Default)]
-struct Held {
+struct DelayedPacket {
     len: u32,
     offload: Offload,
 }
 
 /// Delayed packets of one queue.
-pub(super) struct Hold {
+pub(super) struct DelayQueue {
     arena: Arena,
-    held: Box<[Held]>,
+    held: Box<[DelayedPacket]>,
     free: Vec<u32>,
     /// Due time, arrival number and slot.
     due: BinaryHeap<Reverse<(u64, u64, u32)>>,
@@ -36,20 +36,20 @@ pub(super) struct Hold {
     staging: Box<[u8]>,
 }
 
-impl Hold {
-    /// A hold for `most` packets.
+impl DelayQueue {
+    /// A queue for `most` packets.
     pub(super) fn new(most: u32) -> Result<Self, PortFault> {
-        let arena = Arena::new(most.max(1) as usize, MOST)?;
+        let arena = Arena::new(most.max(1) as usize, MAX_PACKET)?;
         let places = arena.slots();
         Ok(Self {
             arena,
-            held: vec![Held::default(); places].into(),
+            held: vec![DelayedPacket::default(); places].into(),
             free: (0..most).rev().collect(),
             due: BinaryHeap::with_capacity(places),
             behind: VecDeque::with_capacity(places),
             lent: VecDeque::with_capacity(places),
             came: 0,
-            staging: vec![0; MOST].into(),
+            staging: vec![0; MAX_PACKET].into(),
         })
     }
 
@@ -104,7 +104,7 @@ impl Hold {
         let slot = self.arena.slot(place as usize);
         // SAFETY: the arena keeps its memory table alive; a slot is as long as the staging buffer.
         unsafe { slot.copy_in::<K>(&self.staging[..len]) };
-        self.held[place as usize] = Held { len: len as u32, offload: frame.offload };
+        self.held[place as usize] = DelayedPacket { len: len as u32, offload: frame.offload };
         Some(place)
     }
 

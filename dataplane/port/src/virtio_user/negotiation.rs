@@ -40,20 +40,20 @@ enum Step {
 
 /// A negotiation in progress.
 #[derive(Debug)]
-pub(super) struct Opening {
+pub(super) struct Negotiation {
     wanted: Features,
     step: Step,
     so_far: Negotiated,
 }
 
-impl Opening {
+impl Negotiation {
     /// Starts a negotiation of at most `wanted`.
     pub(super) fn new(wanted: Features) -> Self {
-        Self { wanted, step: Step::Owner, so_far: Negotiated::NOTHING }
+        Self { wanted, step: Step::Owner, so_far: Negotiated::EMPTY }
     }
 
     /// Result so far.
-    pub(super) fn so_far(&self) -> Negotiated {
+    pub(super) fn negotiated(&self) -> Negotiated {
         self.so_far
     }
 
@@ -74,15 +74,15 @@ impl Opening {
         })
     }
 
-    /// Whether the back end acknowledges the request of [`Opening::next`]. `SET_PROTOCOL_FEATURES` enables
+    /// Whether the back end acknowledges the request of [`Negotiation::next`]. `SET_PROTOCOL_FEATURES` enables
     /// acknowledgements and is not acknowledged itself.
     pub(super) fn is_acknowledged(&self) -> bool {
         self.step > Step::Protocol && self.so_far.protocol.has(ProtocolFeatures::REPLY_ACK)
     }
 
-    /// Advances to the next step: the request of [`Opening::next`] was sent and, if it has a reply of its own, the
+    /// Advances to the next step: the request of [`Negotiation::next`] was sent and, if it has a reply of its own, the
     /// reply's value is `number`.
-    pub(super) fn heard(&mut self, number: u64) -> Result<(), FrontEndError> {
+    pub(super) fn complete_step(&mut self, number: u64) -> Result<(), FrontEndError> {
         match self.step {
             Step::Offered => {
                 let offered = Features(number & (self.wanted.0 | Features::PROTOCOL));
@@ -135,7 +135,7 @@ impl Step {
 
 impl Negotiated {
     /// State before the first reply.
-    pub(super) const NOTHING: Self = Self {
+    pub(super) const EMPTY: Self = Self {
         features: Features(0),
         protocol: ProtocolFeatures(0),
         queue_pairs: 1,
