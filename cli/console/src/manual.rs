@@ -41,7 +41,7 @@ fn page(command: Command) -> io::Result<Vec<u8>> {
 }
 
 fn pages(command: Command, dir: &Path) -> Result<(), Diagnostic> {
-    written::create(dir)?;
+    written::create(dir).map_err(Diagnostic::as_bad_input)?;
     clap_mangen::generate_to(command, dir).map_err(|e| {
         Diagnostic::failed(format!("--out {}", dir.display()), e, "name a path that you may write to")
     })

@@ -89,7 +89,7 @@ impl Outputs {
 
     /// Writes the result to the files in JSON.
     pub fn json<T: Serialize>(&self, result: &T) -> anyhow::Result<()> {
-        let text = serde_json::to_string_pretty(result)?;
+        let text = serde_json::to_string_pretty(result)? + "\n";
         Ok(self.write(Format::Json, || text)?)
     }
 
