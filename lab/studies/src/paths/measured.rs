@@ -57,7 +57,7 @@ pub enum MeasuredError {
     Unreadable(#[from] serde_json::Error),
     /// No row matches a simulated case
     #[error(
-        "the file has no ratio beside testpmd on split or packed-vec rings, so nothing can stand beside the simulation"
+        "the file has no ratio beside testpmd on split or packed-inorder rings, so nothing can stand beside the simulation"
     )]
     Nothing,
     /// Invalid ratio
@@ -65,14 +65,26 @@ pub enum MeasuredError {
     Impossible(f64),
 }
 
-/// One row of the command's output.
+/// The command's output.
 #[derive(Deserialize)]
 struct Printed {
-    ring: String,
-    bytes: u64,
-    peer: String,
+    ratios: Vec<PrintedRatio>,
+}
+
+/// The ratio of two switches in a column of their readings.
+#[derive(Deserialize)]
+struct PrintedRatio {
+    theirs: PrintedSubject,
+    of: String,
     rounds: u64,
-    ratio: Option<f64>,
+    ratio: f64,
+}
+
+#[derive(Deserialize)]
+struct PrintedSubject {
+    ring: String,
+    size: String,
+    switch: String,
 }
 
 impl Measured {
@@ -83,8 +95,8 @@ impl Measured {
 
     /// Parses the output of `cargo xtask bench peers -o json`.
     pub fn parse(bytes: &[u8]) -> Result<Measured, MeasuredError> {
-        let printed: Vec<Printed> = serde_json::from_slice(bytes)?;
-        let ratios: Vec<MeasuredRatio> = printed.iter().filter_map(Printed::ratio).collect();
+        let printed: Printed = serde_json::from_slice(bytes)?;
+        let ratios: Vec<MeasuredRatio> = printed.ratios.iter().filter_map(PrintedRatio::ratio).collect();
         if let Some(wrong) = ratios.iter().find(|ratio| !(ratio.median.is_finite() && ratio.median > 0.0)) {
             return Err(MeasuredError::Impossible(wrong.median));
         }
@@ -95,21 +107,21 @@ impl Measured {
         Ok(Measured { command, date: String::new(), processor: String::new(), note: String::new(), ratios })
     }
 
-    /// Returns the ratio of a ring and a size.
+    /// Returns the ratio of a ring and a size, at the nearest distance of the CPUs that the command measured.
     pub fn ratio(&self, ring: RingKind, bytes: u64) -> Option<&MeasuredRatio> {
         self.ratios.iter().find(|ratio| ratio.ring == ring && ratio.bytes == bytes)
     }
 }
 
-impl Printed {
+impl PrintedRatio {
     fn ratio(&self) -> Option<MeasuredRatio> {
-        let ring = match (self.ring.as_str(), self.peer.as_str()) {
-            ("split", "testpmd") => RingKind::Split,
-            ("packed-vec", "testpmd") => RingKind::Packed,
+        let ring = match (self.theirs.ring.as_str(), self.theirs.switch.as_str(), self.of.as_str()) {
+            ("split", "testpmd", "mpps") => RingKind::Split,
+            ("packed-inorder", "testpmd", "mpps") => RingKind::Packed,
             _ => return None,
         };
-        let (bytes, rounds) = (self.bytes, self.rounds);
-        self.ratio.map(|median| MeasuredRatio { ring, bytes, rounds, median, low: None, high: None })
+        let (bytes, rounds, median) = (self.theirs.size.parse().ok()?, self.rounds, self.ratio);
+        Some(MeasuredRatio { ring, bytes, rounds, median, low: None, high: None })
     }
 }
 
@@ -128,13 +140,19 @@ mod tests {
 
     #[test]
     fn what_the_command_prints_is_read_and_other_peers_are_left_out() {
-        let text = r#"[{"ring":"split","bytes":64,"peer":"testpmd","rounds":5,"ratio":1.25,"met":true},
-            {"ring":"split","bytes":64,"peer":"ovs","rounds":5,"ratio":3.0},
-            {"ring":"packed-vec","bytes":64,"peer":"testpmd","rounds":0,"ratio":null}]"#;
+        let row = |switch: &str, of: &str, ratio: f64| {
+            format!(
+                r#"{{"ours":{{"ring":"split","size":"64","switch":"linerate"}},"of":"{of}","distance":"near",
+                "theirs":{{"ring":"split","size":"64","switch":"{switch}"}},"rounds":5,"ratio":{ratio},"met":true}}"#
+            )
+        };
+        let rows =
+            [row("testpmd", "cycles_per_packet", 0.3), row("ovs", "mpps", 3.0), row("testpmd", "mpps", 1.25)];
+        let text = format!(r#"{{"subjects":[],"ratios":[{}]}}"#, rows.join(","));
         let measured = Measured::parse(text.as_bytes()).expect("rows of the command");
         assert_eq!(measured.ratios.len(), 1);
         assert_eq!(measured.ratio(RingKind::Split, 64).map(|ratio| ratio.median), Some(1.25));
-        assert!(matches!(Measured::parse(b"[]"), Err(MeasuredError::Nothing)));
+        assert!(matches!(Measured::parse(br#"{"ratios":[]}"#), Err(MeasuredError::Nothing)));
         assert!(matches!(Measured::parse(b"{}"), Err(MeasuredError::Unreadable(_))));
     }
 }
