@@ -147,7 +147,7 @@ pub struct PortSnapshot {
     pub place: String,
     /// `waiting`, `connected`, `faulted` or `closed`.
     pub state: String,
-    /// Reason for the state; absent if the port is connected.
+    /// Reason for the state; `None` if the port is connected.
     pub reason: Option<String>,
     /// Latest changes of the state, oldest first, with their times and reasons.
     #[serde(default)]

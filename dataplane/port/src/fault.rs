@@ -130,7 +130,7 @@ impl DropReason {
 /// Why a port does not run. Traffic of other ports is not affected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PortFault {
-    /// The peer closed the connection, or stopped a ring that had just become invalid.
+    /// The peer closed the connection.
     #[error("{0} disconnected")]
     Disconnected(&'static str),
     /// The guest's ring violates VIRTIO.

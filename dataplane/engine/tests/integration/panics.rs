@@ -4,7 +4,7 @@ use crate::common::{Frames, Queue, Source, TIMEOUT, push};
 use engine::{
     Context, Engine, EngineConfig, Model, Pipeline, Pipelines, Polling, Rss, Verdicts, WorkerConfig,
 };
-use port::{Attach, Burst, BurstStats, Now, PortControl, PortFault, PortStatus};
+use port::{Attach, Burst, BurstStats, Now, PortControl, PortFault, PortStatus, QueueId};
 use rustix::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -22,8 +22,11 @@ impl Frames for Endless {
     }
 }
 
+/// A fault, and the faulty queue.
+type Fault = (PortFault, Option<QueueId>);
+
 /// A port that records its fault.
-struct Told(Source<Queue<Endless>>, Arc<Mutex<Option<PortFault>>>);
+struct Told(Source<Queue<Endless>>, Arc<Mutex<Option<Fault>>>);
 
 impl PortControl for Told {
     fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
@@ -38,8 +41,8 @@ impl PortControl for Told {
         self.0.handle(now, engine);
     }
 
-    fn fault(&mut self, _: Instant, fault: PortFault, _: &mut dyn Attach) {
-        *self.1.lock().unwrap() = Some(fault);
+    fn fault(&mut self, _: Instant, fault: PortFault, engine: &mut dyn Attach) {
+        *self.1.lock().unwrap() = Some((fault, engine.faulty_queue()));
     }
 
     fn close(&mut self, engine: &mut dyn Attach) {
@@ -97,7 +100,8 @@ fn told(engine: &Engine, what: &str, mut turn: impl FnMut()) {
         turn();
         std::thread::yield_now();
     }
-    assert_eq!(*fault.lock().unwrap(), Some(PortFault::WorkerFailed), "{what}");
+    let expected = (PortFault::WorkerFailed, Some(QueueId::Rx(0)));
+    assert_eq!(*fault.lock().unwrap(), Some(expected), "{what}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Common code of ports over Linux interfaces: names, properties, life cycle.
 //!
-//! `sys` has the system calls, `doorbell` wakes a sleeping worker, `Watch` detects removal of the interface and
-//! changes of its link, `link` passes the link state to transmit queues, and `life` opens, runs and reopens a port. Each port type implements `Kind`.
+//! `sys` has the system calls, `doorbell` wakes a sleeping worker, `Watch` detects removal of the interface and changes
+//! of its link, `link` passes the link state to transmit queues, and `life` opens, runs and reopens a port. Each port
+//! type implements `Kind`.
 
 mod doorbell;
 mod life;

@@ -20,8 +20,11 @@ fn scenario<R: DriverRing>(packed: bool, spoiled: u64) {
             bad.memory.spoil(spoiled);
             bad.step(&[0, 1]);
         }
-        let fault = rig.wait("bad", "a fault", |port| port.reason.is_some()).reason.unwrap();
-        assert!(fault.contains("the guest violated the virtqueue protocol"), "{fault}");
+        let port = rig.wait("bad", "a fault", |port| port.reason.is_some());
+        let reason = port.reason.as_ref().unwrap();
+        assert!(reason.contains("the guest violated the virtqueue protocol"), "{reason}");
+        assert_eq!(port.history.last().unwrap().reason.as_ref(), Some(reason));
+        assert!(port.details.contains_key("ring-faults"), "{port:?}");
         calm.go_on(2_500);
     });
 }

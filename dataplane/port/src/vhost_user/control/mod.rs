@@ -1,10 +1,10 @@
 //! Control side of the port: waits for a front end, serves it, disconnects, and repeats.
 //!
-//! The port has one connection at a time. In server mode a second front end is accepted and closed immediately: it
-//! gets a clear error instead of waiting for a guest that may run for months, and cannot take over a running guest's
-//! port. In client mode reconnects back off exponentially. If a front end violates the protocol, the port records a
-//! named fault and pauses before it accepts the next one, so that a broken or hostile front end cannot keep the
-//! control thread busy. An invalid ring is a fault only if the front end neither stops it nor disconnects within a grace
+//! The port has one connection at a time. In server mode a second front end is accepted and closed immediately: it gets
+//! a clear error instead of waiting for a guest that may run for months, and cannot take over a running guest's port.
+//! In client mode reconnects back off exponentially. If a front end violates the protocol, the port records a named
+//! fault and pauses before it accepts the next one, so that a broken or hostile front end cannot keep the control
+//! thread busy. An invalid ring is a fault only if the front end neither stops it nor disconnects within a grace
 //! period. Never blocks and never reads a clock.
 
 mod offer;
