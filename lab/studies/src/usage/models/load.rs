@@ -70,7 +70,7 @@ fn open(mut control: Box<dyn PortControl>) -> Result<End, BudgetError> {
     let (mut desk, until) = (Desk::default(), Instant::now() + TIMEOUT);
     while !desk.is_ready() {
         if Instant::now() > until {
-            return Err(failed("a port of the switch did not come to life"));
+            return Err(failed("a port of the switch did not connect in time"));
         }
         control.handle(Instant::now(), &mut desk);
         std::thread::sleep(Duration::from_micros(200));
