@@ -1,8 +1,8 @@
 //! Recording of the memory accesses of one thread, for tests that compare a model with the code that it models.
 //!
-//! With the feature `record`, the atomics and cells of [`crate::shim`], the accesses of [`crate::VolatileSlice`] and the
-//! prefetches of [`crate::line`] are recorded while [`record`] runs. Without the feature nothing is recorded and no code
-//! is generated. The feature must not be enabled in a program that is measured.
+//! With the feature `record`, the atomics and cells of [`crate::shim`], the accesses of [`crate::VolatileSlice`] and
+//! the prefetches of [`crate::line`] are recorded while `record` runs. Without the feature nothing is recorded and no
+//! code is generated. The feature must not be enabled in a program that is measured.
 
 /// Kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

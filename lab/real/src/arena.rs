@@ -41,7 +41,7 @@ impl std::fmt::Display for Pages {
 
 /// The arena could not be mapped.
 #[derive(Debug, thiserror::Error)]
-#[error("{bytes} bytes for the model's pools could not be mapped, so nothing was run: {reason}")]
+#[error("mapping {bytes} bytes for the model's pools failed: {reason}")]
 pub struct ArenaError {
     bytes: u64,
     reason: rustix::io::Errno,

@@ -4,7 +4,7 @@
 //! store buffer; executed at once, it would write back a line that lacks its newest bytes.
 
 use super::Time;
-use super::directory::NOBODY;
+use super::directory::NO_CORE;
 use super::machine::Machine;
 use super::stores::Store;
 use crate::memory::{Address, Cleaning, LINE};
@@ -54,7 +54,7 @@ impl Machine {
             return;
         }
         let newest = entry.leave(id);
-        entry.winner = NOBODY;
+        entry.winner = NO_CORE;
         self.cores[id].l1.remove(line);
         self.cores[id].l2.remove(line);
         self.enter_llc(id, line, newest);

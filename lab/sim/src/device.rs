@@ -4,7 +4,7 @@
 //! few ways, so that a card cannot evict everything else. No core keeps a copy, and none spends time. Device reads are
 //! not modelled: they take the newest bytes wherever they are and change no line state.
 
-use super::directory::NOBODY;
+use super::directory::NO_CORE;
 use super::machine::Machine;
 use crate::memory::{Address, LINE};
 
@@ -34,7 +34,7 @@ impl Machine {
         self.cores.iter_mut().for_each(|core| core.let_go(line));
         let entry = self.directory.at(line);
         entry.sharers = 0;
-        (entry.owner, entry.winner) = (NOBODY, NOBODY);
+        (entry.owner, entry.winner) = (NO_CORE, NO_CORE);
         (entry.exclusive, entry.dirty) = (false, false);
     }
 }

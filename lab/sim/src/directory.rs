@@ -7,14 +7,14 @@
 use super::Time;
 
 /// No core.
-pub(super) const NOBODY: u8 = u8::MAX;
+pub(super) const NO_CORE: u8 = u8::MAX;
 
 /// Directory record of one line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
     /// Bit mask of the cores that have a copy
     pub(super) sharers: u32,
-    /// Core that supplies the line: writer, forwarder, or `NOBODY`
+    /// Core that supplies the line: writer, forwarder, or `NO_CORE`
     pub(super) owner: u8,
     /// The owner has the only copy and may write
     pub(super) exclusive: bool,
@@ -58,7 +58,7 @@ impl Line {
         self.sharers &= !(1 << core);
         let newest = self.dirty && usize::from(self.owner) == core;
         if usize::from(self.owner) == core {
-            self.owner = NOBODY;
+            self.owner = NO_CORE;
             self.exclusive = false;
             self.dirty = false;
         }
@@ -82,7 +82,7 @@ impl Directory {
     pub(super) fn at(&mut self, line: u64) -> &mut Line {
         let (page, place) = (line as usize / PAGE, line as usize % PAGE);
         &mut self.pages[page].get_or_insert_with(|| {
-            Box::new([Line { owner: NOBODY, winner: NOBODY, ..Line::UNTOUCHED }; PAGE])
+            Box::new([Line { owner: NO_CORE, winner: NO_CORE, ..Line::UNTOUCHED }; PAGE])
         })[place]
     }
 

@@ -4,7 +4,7 @@
 //! non-inclusive cache takes only lines evicted by the cores, and this module does nothing.
 
 use super::Time;
-use super::directory::NOBODY;
+use super::directory::NO_CORE;
 use super::machine::Machine;
 use super::sockets::Pushed;
 
@@ -30,7 +30,7 @@ impl Machine {
         let here = |core: &usize| sharers & (1 << core) != 0 && self.sockets.of(*core) == socket;
         let losers: u32 = (0..self.cores.len()).filter(here).map(|core| 1 << core).sum();
         let owner = self.directory.at(line).owner;
-        if owner != NOBODY && losers & (1 << owner) != 0 {
+        if owner != NO_CORE && losers & (1 << owner) != 0 {
             self.grant_evicted(usize::from(owner), line);
         }
         self.take_from_others(usize::MAX, line, losers, self.present);

@@ -129,10 +129,10 @@ pub enum ProfileError {
     #[error("the profile cannot be read: {0}")]
     Shape(#[from] toml::de::Error),
     /// Constant without a source
-    #[error("`{0}` has no source, so its results would mean nothing: say where it was taken from")]
+    #[error("constant `{0}` has no source: results would be meaningless; add the source of its value")]
     NoSource(&'static str),
     /// Constant that is not a valid size or time
-    #[error("`{name}` is {value}, which no processor has: it must be a number above zero")]
+    #[error("invalid value {value} for `{name}`: expected a number above zero")]
     NotPositive {
         /// Constant name
         name: &'static str,
@@ -140,7 +140,7 @@ pub enum ProfileError {
         value: f64,
     },
     /// Count that is not a whole number
-    #[error("`{name}` is {value}, and there is no part of one: it must be a whole number")]
+    #[error("invalid value {value} for `{name}`: expected a whole number")]
     NotWhole {
         /// Constant name
         name: &'static str,
@@ -148,7 +148,7 @@ pub enum ProfileError {
         value: f64,
     },
     /// Size or time above its limit
-    #[error("`{name}` is {value}, more than the simulator can honour: it must be at most {limit}")]
+    #[error("invalid value {value} for `{name}`: expected at most {limit}")]
     TooLarge {
         /// Constant name
         name: &'static str,
@@ -158,7 +158,7 @@ pub enum ProfileError {
         limit: f64,
     },
     /// Time or width that rounds to zero in the simulator's units
-    #[error("`{name}` is {value}, less than the simulator can honour: {least}")]
+    #[error("invalid value {value} for `{name}`: {least}")]
     TooSmall {
         /// Constant name
         name: &'static str,
@@ -168,9 +168,7 @@ pub enum ProfileError {
         least: &'static str,
     },
     /// Cache with fewer lines than ways
-    #[error(
-        "`{name}` is {ways}, but the cache has only {lines} lines: it must have at least one for each way"
-    )]
+    #[error("invalid value {ways} for `{name}`: expected at most the {lines} lines of the cache")]
     WaysOverLines {
         /// Name of the ways constant
         name: &'static str,
@@ -181,7 +179,7 @@ pub enum ProfileError {
     },
     /// More free constants than allowed
     #[error(
-        "{0} constants are free; at most two may be, for the model has a third, and with more anything fits"
+        "{0} constants are free: expected at most two, because the model has a third and more would fit any result"
     )]
     TooFree(usize),
 }

@@ -16,7 +16,7 @@ pub const TWO_SOCKETS: &str = "two-sockets";
 
 /// Unknown profile name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no profile is called `{name}`, so nothing was run; the nearest is `{nearest}`")]
+#[error("unknown profile `{name}`: the nearest is `{nearest}`")]
 pub struct UnknownProfile {
     /// Requested name
     pub name: String,
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_profile_that_comes_along_is_a_good_one() {
+    fn every_built_in_profile_is_valid() {
         for (name, text) in KNOWN {
             assert!(Profile::parse(text).is_ok() && find(name).is_ok(), "{name}");
         }

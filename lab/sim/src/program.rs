@@ -111,22 +111,22 @@ mod tests {
     use crate::memory::Memory;
 
     #[test]
-    fn what_threads_say_comes_back_in_their_order_and_values_are_there_before() {
+    fn results_come_in_thread_order_and_initial_values_are_visible() {
         let program = Program::new(1 << 12)
             .values(&[(64, 7), (128, 9)])
             .thread(|memory| memory.load(64, Width::Eight))
             .thread(|memory| memory.load(128, Width::Eight));
-        let ran = program.simulate(&Profile::study()).expect("nobody waits");
+        let ran = program.simulate(&Profile::study()).expect("no core waits");
         assert_eq!(ran.said, [7, 9]);
         assert_eq!((ran.counters.len(), ran.lines_moved()), (2, 0));
         assert!(ran.cycles() > 0.0);
     }
 
     #[test]
-    fn who_waits_for_nobody_is_stuck() {
+    fn a_core_that_waits_for_no_store_is_stuck() {
         let program: Program = Program::new(1 << 12).thread(|memory| {
             memory.load_until(0, Width::Eight, |value| value == 1);
         });
-        assert_eq!(program.simulate(&Profile::study()).expect_err("nobody stores"), Stuck);
+        assert_eq!(program.simulate(&Profile::study()).expect_err("no core stores"), Stuck);
     }
 }

@@ -16,7 +16,7 @@ use crate::memory::{Address, Cleaning, Copying, Intent, LINE, Memory, Width};
 
 /// Deadlock: every thread that has not ended waits for a line that no thread will change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the threads wait for each other and none can go on: the model is at a deadlock")]
+#[error("the simulated threads are deadlocked: each waits for a line that no other will change")]
 pub struct Stuck;
 
 /// Body of a thread of the simulated program.

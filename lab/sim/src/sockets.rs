@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::Time;
 use super::counters::Source;
-use super::directory::NOBODY;
+use super::directory::NO_CORE;
 use super::machine::Machine;
 use super::profile::Profile;
 use super::tags::Tags;
@@ -19,10 +19,7 @@ const SOCKETS: usize = 2;
 
 /// The profile describes only one socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the profile does not say what another socket costs, so nothing can be placed there: \
-     give it `transfer.remote_dram` and `transfer.remote_core`"
-)]
+#[error("the profile has no second socket: set `transfer.remote_dram` and `transfer.remote_core`")]
 pub struct OneSocket;
 
 /// Cores and memory of the second socket; all others are on the first.
@@ -149,7 +146,7 @@ impl Machine {
 
     /// Latency of a transfer from another core: `near` if both are on one socket.
     pub(super) fn with_core(&self, near: Time, core: usize, other: u8) -> Time {
-        let apart = other != NOBODY && self.sockets.of(core) != self.sockets.of(usize::from(other));
+        let apart = other != NO_CORE && self.sockets.of(core) != self.sockets.of(usize::from(other));
         self.timing.remote_core.filter(|_| apart).unwrap_or(near)
     }
 

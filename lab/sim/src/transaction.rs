@@ -7,7 +7,7 @@
 use super::Time;
 use super::core::State;
 use super::counters::Source;
-use super::directory::NOBODY;
+use super::directory::NO_CORE;
 use super::machine::Machine;
 use super::profile::Protocol;
 
@@ -125,7 +125,7 @@ impl Machine {
     /// still be writing.
     fn serve_from(&mut self, core: usize, line: u64, now: Time) -> Time {
         let entry = self.directory.at(line);
-        if entry.winner == NOBODY || entry.held <= now {
+        if entry.winner == NO_CORE || entry.held <= now {
             return now;
         }
         let entry = *entry;
@@ -171,7 +171,7 @@ impl Machine {
             return Fill { ready: start + latency, source: Source::Llc, pending: false };
         }
         let owner = self.directory.at(line).owner;
-        if owner != NOBODY && self.timing.protocol == Protocol::Mesif {
+        if owner != NO_CORE && self.timing.protocol == Protocol::Mesif {
             let latency = self.with_core(self.timing.core_clean, core, owner);
             return Fill { ready: start + latency, source: Source::Core, pending: false };
         }

@@ -41,9 +41,7 @@ impl Factor {
 
 /// Unknown configuration name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "no configuration is called `{name}`, so nothing was run; the nearest is `{nearest}` (`linerate lab list` shows all)"
-)]
+#[error("unknown configuration `{name}`: the nearest is `{nearest}`; `linerate lab list` shows all")]
 pub struct UnknownConfiguration {
     /// Requested name
     pub name: String,

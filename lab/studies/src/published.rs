@@ -96,7 +96,7 @@ mod tests {
     use crate::factors;
 
     #[test]
-    fn each_is_of_a_configuration_that_can_be_run_here() {
+    fn each_reference_has_a_runnable_configuration() {
         for reference in REFERENCES {
             let named = factors::find(reference.configuration).expect("it is listed");
             assert_eq!(named.name, reference.configuration);

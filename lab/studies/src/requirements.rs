@@ -11,7 +11,7 @@ use sim::memory::{Cleaning, Copying};
 pub enum Missing {
     /// Missing instruction
     #[error(
-        "`{name}` needs {needs}, which {processor} does not have, so nothing was run: leave it out or use the simulator (`--memory simulated`)"
+        "`{name}` needs {needs}, which {processor} does not have: leave it out or use the simulator (`--memory simulated`)"
     )]
     Instruction {
         /// Configuration name
@@ -23,12 +23,12 @@ pub enum Missing {
     },
     /// Disabled hardware prefetchers, which require write access to the processor's model-specific registers
     #[error(
-        "`{0}` needs hardware prefetchers switched off, which no program can do by itself, so nothing was run: leave it out or use the simulator (`--memory simulated`)"
+        "`{0}` needs disabled hardware prefetchers, which a program cannot disable: leave it out or use the simulator (`--memory simulated`)"
     )]
     Prefetchers(String),
     /// Batch longer than the ring
     #[error(
-        "`{name}` has batches of {batch} packets in rings of {ring}, so its threads would wait for each other for ever and nothing was run: choose a batch no longer than the ring"
+        "`{name}` has batches of {batch} packets in rings of {ring}: its threads would deadlock; use a batch of at most the ring size"
     )]
     Deadlock {
         /// Configuration name

@@ -69,7 +69,7 @@ fn time(
         memory.fence();
         result.borrow_mut().push(memory.counters().since(&begin));
     });
-    run(machine, vec![body]).expect("one core waits for nobody");
+    run(machine, vec![body]).expect("a single core does not wait");
     let counted = times.take();
     counted[0].time
 }
@@ -221,7 +221,7 @@ fn places_on_two_lines_cost_a_store_each_and_on_one_line_transfers() {
 }
 
 #[test]
-fn a_consumer_waits_for_its_producer_and_else_for_its_fill_buffers() {
+fn a_dependent_load_waits_for_its_producer_and_others_for_fill_buffers() {
     let ticks = Ticks::study();
     let acts: [fn(&mut Simulated<'_>, u64); 2] = [
         |memory, items| produce(memory, 0, items, 3999),

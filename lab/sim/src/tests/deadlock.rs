@@ -45,7 +45,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn nobody_who_will_be_woken_is_taken_for_stuck(
+    fn a_waiting_core_that_will_be_woken_is_not_stuck(
         cores in 2..=4_u64,
         apart in prop_oneof![Just(4_u64), Just(64), Just(192)],
         tiny in any::<bool>(),
@@ -63,7 +63,7 @@ proptest! {
 }
 
 #[test]
-fn who_waits_for_nobody_is_stuck() {
+fn a_core_that_waits_for_no_store_is_stuck() {
     let body = || -> Body { Box::new(|memory| await_value(memory, 0, 1)) };
     let result = run(machine(&Profile::study(), 2), vec![body(), body()]);
     assert_eq!(result.err(), Some(Stuck));

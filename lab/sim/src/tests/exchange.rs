@@ -40,7 +40,7 @@ fn race(profile: &Profile, cores: u64, times: u64, work: u64) -> (u64, u64) {
             }
         })
     };
-    let machine = run(machine, (0..cores).map(body).collect()).expect("nobody waits for anybody");
+    let machine = run(machine, (0..cores).map(body).collect()).expect("no core waits");
     (machine.peek(COUNT, Width::Eight), failed.get())
 }
 
@@ -52,19 +52,19 @@ proptest! {
         let profile = if tiny { small() } else { Profile::study() };
         let (sum, failed) = race(&profile, cores, times, work);
         prop_assert_eq!(sum, cores * times);
-        prop_assert!(cores > 1 || failed == 0, "nobody was there to come between");
+        prop_assert!(cores > 1 || failed == 0, "a single core has no competitor");
     }
 }
 
 #[test]
-fn cores_that_want_one_word_at_once_fail_at_times() {
+fn concurrent_exchanges_of_one_word_fail_at_times() {
     let (sum, failed) = race(&Profile::study(), 4, 50, 10);
     assert_eq!(sum, 200);
     assert!(failed > 0, "four cores and never anybody between");
 }
 
 #[test]
-fn what_was_stored_before_is_there_when_an_exchange_is_done() {
+fn earlier_stores_are_visible_when_an_exchange_is_done() {
     let machine = Machine::new(&Profile::study(), 2, 4096, Prefetchers { stream: true, adjacent: true });
     let one: Body = Box::new(|memory| {
         memory.store(512, Width::Eight, 7);

@@ -6,7 +6,7 @@ use super::program::{LINES, Op, any_op, execute};
 use super::{small, two_sockets};
 use crate::Prefetchers;
 use crate::core::Core;
-use crate::directory::NOBODY;
+use crate::directory::NO_CORE;
 use crate::memory::{Cleaning, Copying, Intent};
 use crate::profile::{Constant, Protocol};
 use crate::{Counters, Machine, Profile, Sockets};
@@ -18,9 +18,9 @@ fn check(machine: &mut Machine) {
         let entry = *machine.directory.at(line);
         let owner = usize::from(entry.owner);
         assert!(!entry.exclusive || entry.sharers == 1 << owner, "line {line}: {entry:?}");
-        assert!(entry.owner == NOBODY || entry.shared_by(owner), "line {line}: {entry:?}");
+        assert!(entry.owner == NO_CORE || entry.shared_by(owner), "line {line}: {entry:?}");
         let may_be_dirty = entry.exclusive || machine.timing.protocol == Protocol::Moesi;
-        assert!(!entry.dirty || (entry.owner != NOBODY && may_be_dirty), "line {line}: {entry:?}");
+        assert!(!entry.dirty || (entry.owner != NO_CORE && may_be_dirty), "line {line}: {entry:?}");
         let apart = machine.timing.inclusive || !entry.exclusive || !machine.llc.has(line);
         assert!(apart, "line {line} is in a victim cache and owned");
         for (id, core) in machine.cores.iter().enumerate() {

@@ -169,7 +169,7 @@ fn outcome(steps: &[&[Step]], apart: u64, profile: &Profile) -> Vec<Vec<u64>> {
             }
         })
     };
-    run(machine, (0..steps.len()).map(body).collect()).expect("nobody waits");
+    run(machine, (0..steps.len()).map(body).collect()).expect("no core waits");
     loads.take()
 }
 
@@ -228,7 +228,7 @@ proptest! {
                 }
             }
         };
-        run(machine, vec![Box::new(body)]).expect("one core waits for nobody");
+        run(machine, vec![Box::new(body)]).expect("a single core does not wait");
     }
 }
 

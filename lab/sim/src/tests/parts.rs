@@ -130,7 +130,7 @@ fn a_device_writes_into_few_ways_and_no_core_keeps_a_copy() {
 }
 
 #[test]
-fn a_device_wakes_who_waits_for_its_line() {
+fn a_device_write_wakes_a_core_that_waits_for_the_line() {
     let body: Body = Box::new(|memory| {
         memory.work(1000);
         memory.device_write(0, 64);
@@ -256,7 +256,7 @@ fn lost_alone(inclusive: f64) -> u64 {
 }
 
 #[test]
-fn what_leaves_a_shared_cache_leaves_the_private_ones_only_where_it_includes_them() {
+fn an_eviction_from_a_shared_cache_reaches_private_ones_only_if_it_is_inclusive() {
     assert_eq!(lost_alone(0.0), 0);
     assert_eq!(lost_alone(1.0), 1000 - 4096 / 64);
 }

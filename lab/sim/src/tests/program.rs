@@ -114,7 +114,7 @@ pub(super) fn execute(machine: Machine, programs: &[Vec<Op>], look: fn(&mut Mach
         })
     };
     let bodies = programs.iter().enumerate().map(body).collect();
-    let machine = run(machine, bodies).expect("nobody waits for anybody");
+    let machine = run(machine, bodies).expect("no core waits");
     let history = history.borrow().clone();
     (machine, history)
 }

@@ -12,7 +12,7 @@ fn changed(from: &str, to: &str) -> String {
 }
 
 #[test]
-fn profiles_that_come_with_the_laboratory_can_be_read() {
+fn built_in_profiles_can_be_read() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/profiles");
     let mut count = 0;
     for file in std::fs::read_dir(folder).expect("profiles are there") {
@@ -37,7 +37,7 @@ fn a_missing_constant_is_named() {
 fn numbers_that_are_no_size_or_time_are_refused() {
     for value in ["0", "-3", "nan", "inf", "-inf", "-0.0"] {
         let error = changed("value = 80.7", &format!("value = {value}"));
-        assert!(error.starts_with("`transfer.dram` is ") && error.contains("number above zero"), "{error}");
+        assert!(error.contains(" for `transfer.dram`") && error.contains("number above zero"), "{error}");
     }
     assert!(changed("value = 80.7", "value = \"much\"").contains("invalid type"));
     assert!(changed("fill_buffers = { value = 10", "fill_buffers = { value = 0.5").contains("whole number"));
@@ -57,16 +57,16 @@ fn sizes_that_no_processor_has_are_refused() {
         ),
     ] {
         let error = changed(from, &to);
-        assert!(error.starts_with(&format!("`{name}` is")) && error.contains("at most"), "{error}");
+        assert!(error.contains(&format!(" for `{name}`")) && error.contains("at most"), "{error}");
     }
     let error = changed("bytes = { value = 32768", "bytes = { value = 448");
-    assert!(error.starts_with("`l1.ways` is 8, but the cache has only 7 lines"), "{error}");
+    assert!(error.contains("8 for `l1.ways`: expected at most the 7 lines"), "{error}");
     let error = changed("protocol =", "device_ways = { value = 12, source = \"a test\" }\nprotocol =");
-    assert!(error.starts_with("`device_ways` is 12"), "{error}");
+    assert!(error.contains("12 for `device_ways`"), "{error}");
 }
 
 #[test]
-fn times_of_which_nothing_is_left_are_refused() {
+fn times_that_round_to_zero_are_refused() {
     for (from, to, name) in [
         ("latency = { value = 4,", "latency = { value = 0.001,", "l1.latency"),
         ("\nstore = { value = 1,", "\nstore = { value = 0.001,", "core.store"),
@@ -74,10 +74,10 @@ fn times_of_which_nothing_is_left_are_refused() {
         ("dram_interval = { value = 0.75,", "dram_interval = { value = 1e-300,", "transfer.dram_interval"),
     ] {
         let error = changed(from, to);
-        assert!(error.starts_with(&format!("`{name}` is")) && error.contains("a sixteenth"), "{error}");
+        assert!(error.contains(&format!(" for `{name}`")) && error.contains("a sixteenth"), "{error}");
     }
     let error = changed("width = { value = 4,", "width = { value = 1e-9,");
-    assert!(error.starts_with("`core.width` is") && error.contains("at least 1"), "{error}");
+    assert!(error.contains(" for `core.width`") && error.contains("at least 1"), "{error}");
 }
 
 #[test]

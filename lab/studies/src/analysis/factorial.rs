@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_two_together_do_is_an_interaction() {
+    fn an_effect_of_two_factors_together_is_an_interaction() {
         // e^2 with both, 1 without: a, d and a:d each have half of it.
         let cells = std::array::from_fn(|bits| if bits & 0b1001 == 0b1001 { 2_f64.exp() } else { 1.0 });
         let effects = effects(&cells);

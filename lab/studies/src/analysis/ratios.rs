@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_in_rounds_has_no_known_band() {
+    fn a_single_measurement_has_no_known_band() {
         let band = null_band(&set(Kind::Real, vec![row("base", 10.0, None)]));
         assert!(band.from.contains("not known"), "{band:?}");
     }

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_law_has_none() {
+    fn data_without_a_law_has_no_fit() {
         assert_eq!(Exponential::fit(&[(0.0, 1.0), (1.0, 2.0)]), None);
         assert_eq!(Exponential::fit(&[(0.1, 1.0), (0.1, 2.0), (0.1, 3.0)]), None);
         assert_eq!(Exponential::fit(&[(0.0, 1.0), (1.0, 0.0), (2.0, 3.0)]), None);

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_two_together_bring_they_share_by_halves() {
+    fn a_gain_of_two_factors_together_is_shared_by_halves() {
         let cells = std::array::from_fn(|set| if set & 0b1001 == 0b1001 { 1_f64.exp() } else { 1.0 });
         let values = shares(&cells).map(|share| share.value);
         for (value, expected) in values.iter().zip([0.5, 0.0, 0.0, 0.5, 0.0, 0.0]) {

@@ -57,7 +57,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_multiplies_has_none(base in 1.0..50.0_f64, a in 0.5..3.0_f64, d in 0.5..3.0_f64) {
+        fn factors_that_multiply_have_no_synergy(base in 1.0..50.0_f64, a in 0.5..3.0_f64, d in 0.5..3.0_f64) {
             let found = pairs(&cells(base, base * a, base * d, base * a * d));
             prop_assert!(found[0].value.abs() < 1e-9);
         }

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_taken_once_however_they_are_written() {
+    fn names_in_any_spelling_are_taken_once() {
         let names: Vec<_> = select(&["d+a", "base", "a+d"]).unwrap().into_iter().map(|n| n.name).collect();
         assert_eq!(names, ["a+d", "base"]);
     }

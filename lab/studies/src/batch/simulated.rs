@@ -76,14 +76,14 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_out_does_not_depend_on_how_many_run_at_once() {
+    fn results_do_not_depend_on_the_number_of_concurrent_runs() {
         let (one, four) = (rows(1), rows(4));
         assert_eq!(one.len(), 4);
         assert_eq!(one, four);
     }
 
     #[test]
-    fn a_seed_changes_what_comes_out_and_the_same_seed_does_not() {
+    fn results_depend_on_the_seed_and_repeat_with_the_same_seed() {
         let row = |seed| {
             let (mut rows, mut plan) = (Vec::new(), Plan { seed, ..plan(1) });
             // In small caches the result soon depends on which buffers share a set.
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_the_base_show_who_shares_and_own_lines_end_it() {
+    fn lines_of_the_base_are_shared_and_own_lines_are_not() {
         let rows = rows(2);
         let hits = |name: &str| -> f64 {
             let row = rows.iter().find(|row| row.name == name).unwrap();
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_break_nothing_new_begins() {
+    fn no_run_starts_after_an_interruption() {
         let chosen = select(&["base", "a", "d", "a+d"]).unwrap();
         let mut began = 0;
         run(&plan(1), &chosen, &AtomicBool::new(true), &mut |_| {

@@ -59,7 +59,7 @@ pub enum CalibrateError {
     #[error(transparent)]
     Arena(#[from] ArenaError),
     /// Too few rounds for an interval
-    #[error("{0} rounds are too few for an interval, so nothing was measured: give at least {min}", min = ::measure::statistics::MIN_SAMPLES)]
+    #[error("{0} rounds are too few for an interval: use at least {min}", min = ::measure::statistics::MIN_SAMPLES)]
     TooFewRounds(usize),
 }
 
@@ -88,7 +88,7 @@ impl Calibration {
         for measured in &self.measured {
             let Estimate { median, low, high } = measured.value;
             if median <= 0.0 {
-                found.push(format!("{} is {median:.2} {}, which cannot be", measured.name, measured.unit));
+                found.push(format!("{} is {median:.2} {}: not plausible", measured.name, measured.unit));
             } else if high - low > 0.3 * median && profile::USED.contains(&measured.name) {
                 found.push(format!(
                     "{} lies between {low:.2} and {high:.2} {}: too wide for a constant",

@@ -15,7 +15,7 @@ const ALL: Scatter = Scatter { base: 0, lines: BYTES / LINE };
 /// Returns a task's nanoseconds on the study's processor without prefetchers.
 fn took(task: Task) -> f64 {
     let program = Program::new(BYTES).prefetchers(Prefetchers { stream: false, adjacent: false });
-    timed(program, &Profile::study(), task).expect("nobody waits for ever")
+    timed(program, &Profile::study(), task).expect("no thread waits for ever")
 }
 
 fn cycles(nanoseconds: f64) -> f64 {
@@ -85,7 +85,7 @@ fn lines_past_the_caches_take_the_drain_over_the_buffers() {
 }
 
 #[test]
-fn what_another_core_wrote_takes_its_way_to_come() {
+fn a_line_changed_by_another_core_takes_the_transfer_latency() {
     let task = Task::HandedOver { flag: 0, base: 4096, lines: 1024, seed: 5, left: Left::Modified };
     near(took(task), Profile::study().transfer.core_modified.value, 0.05);
 }
@@ -106,9 +106,9 @@ fn counters_on_one_line_cost_more_than_on_two() {
 
 /// Every value measured on a machine needs a simulated counterpart.
 #[test]
-fn the_whole_list_gives_back_what_the_profile_says_of_latencies() {
+fn the_whole_list_reproduces_the_latencies_of_the_profile() {
     let profile = Profile::study();
-    let found = simulate(&profile).expect("nobody waits for ever");
+    let found = simulate(&profile).expect("no thread waits for ever");
     let of = |name: &str| found.iter().find(|(other, _)| *other == name).expect("it is on the list").1;
     near(cycles(of("l1.latency")), profile.l1.latency.value, 0.02);
     near(cycles(of("l2.latency")), profile.l2.latency.value, 0.05);
@@ -161,7 +161,7 @@ fn a_calibration_becomes_a_profile_that_the_simulator_reads() {
 }
 
 #[test]
-fn every_profile_that_comes_with_the_laboratory_is_read() {
+fn every_built_in_profile_can_be_read() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../sim/profiles");
     let mut names = Vec::new();
     for file in std::fs::read_dir(folder).expect("it comes with the source") {

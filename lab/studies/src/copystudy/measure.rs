@@ -46,7 +46,7 @@ pub enum MeasureError {
     #[error(transparent)]
     Arena(#[from] ArenaError),
     /// Too few rounds for an interval
-    #[error("{0} rounds are too few for an interval, so nothing was run: give at least {MIN_SAMPLES}")]
+    #[error("{0} rounds are too few for an interval: use at least {MIN_SAMPLES}")]
     TooFewRounds(usize),
 }
 
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_here_has_a_cost_at_each_size_and_a_ratio_to_its_reference() {
+    fn each_available_experiment_has_a_cost_per_size_and_a_ratio_to_its_reference() {
         if CpuPinning::here().is_err() {
             return;
         }
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_width_that_is_not_there_is_said_in_one_line_and_left_out() {
+    fn an_unavailable_width_is_reported_in_one_line_and_skipped() {
         let selection = Selection::of(&["other-node"], &[64]).expect("it is listed");
         let (cells, notes) = possible(&selection);
         assert!(cells.iter().all(|(variant, _)| variant.name != "other-node"));

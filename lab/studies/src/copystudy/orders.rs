@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_equal_holds_unless_it_is_lower_than_chance_explains() {
+    fn an_order_that_allows_equality_holds_unless_the_ratio_is_significantly_lower() {
         let not_less = |low, median, high| verdict(Wanted::NotLess, estimate(low, median, high), Some(1.03));
         assert_eq!(not_less(0.99, 1.0, 1.01), Verdict::Holds);
         assert_eq!(not_less(0.9, 1.0, 1.1), Verdict::NotResolved);

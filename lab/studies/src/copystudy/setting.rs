@@ -169,7 +169,7 @@ impl Default for Selection {
 
 /// Unknown variant name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no variant is called `{name}`, so nothing was run; the nearest is `{nearest}`")]
+#[error("unknown variant `{name}`: the nearest is `{nearest}`")]
 pub struct UnknownVariant {
     /// Requested name
     pub name: String,

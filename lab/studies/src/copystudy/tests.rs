@@ -51,7 +51,7 @@ fn an_edited_packet_costs_more_than_one_that_is_only_read() {
 /// In the host-to-guest copy both are stores that miss: an edited line comes from the guest's core, a read-only one is
 /// taken from it. The two latencies (50.3 and 45 ns) differ by less than stores hide.
 #[test]
-fn into_the_guest_edited_and_read_only_are_within_a_few_per_cent_because_nobody_waits_for_stores() {
+fn into_the_guest_edited_and_read_only_differ_by_a_few_per_cent_because_stores_do_not_stall() {
     let found = finding("edited > read-only", HostToGuest);
     let (low, high) = found.range().expect("it was run");
     assert!(low > 0.95 && high < 1.05, "{low} {high}");
@@ -126,7 +126,7 @@ fn wider_warm_copies_cost_no_more_and_cold_ones_cost_more_than_warm_ones() {
 }
 
 #[test]
-fn what_comes_out_does_not_depend_on_how_many_run_at_once() {
+fn results_do_not_depend_on_the_number_of_concurrent_runs() {
     let selection = Selection::of(&["sse"], &[64, 256]).expect("it is listed");
     let (profile, mut nothing) = (Profile::two_sockets(), |_: usize, _: usize, _: &str| ());
     let one = simulate_all(&profile, &selection, NonZeroUsize::MIN, &mut nothing).expect("it runs");
@@ -135,7 +135,7 @@ fn what_comes_out_does_not_depend_on_how_many_run_at_once() {
 }
 
 #[test]
-fn results_can_be_stored_and_read_back_and_nothing_else_is_taken_for_them() {
+fn stored_results_are_read_back_and_other_files_are_refused() {
     let results = study();
     let text = serde_json::to_string(results).expect("it can be written");
     let read = Results::parse(text.as_bytes()).expect("and read").expect("as what it is");
@@ -150,7 +150,7 @@ fn results_can_be_stored_and_read_back_and_nothing_else_is_taken_for_them() {
 }
 
 #[test]
-fn what_is_selected_brings_along_what_it_is_compared_with_and_its_control() {
+fn a_selection_includes_its_references_and_controls() {
     let names = |asked: &[&str]| {
         let selection = Selection::of(asked, &[256, 64, 256]).expect("they are listed");
         assert_eq!(selection.sizes, [64, 256]);
@@ -164,7 +164,7 @@ fn what_is_selected_brings_along_what_it_is_compared_with_and_its_control() {
 }
 
 #[test]
-fn another_node_needs_a_profile_that_has_one_and_is_left_out_of_others_by_name() {
+fn another_node_needs_a_profile_with_two_and_is_skipped_by_name_otherwise() {
     let far = Setting { far: true, ..Setting::default() };
     assert!(matches!(simulate(&Profile::study(), &far), Err(SimulationError::OneSocket(_))));
     let selection = Selection::of(&["other-node"], &[64]).expect("it is listed");

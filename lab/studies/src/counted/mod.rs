@@ -22,7 +22,7 @@ use measure::statistics::median;
 /// The machine has no hardware counters, or this process may not use them.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "this machine gives no hardware counters to this process ({reason}), so nothing was run: a virtual machine needs a virtual PMU from its host, and a user /proc/sys/kernel/perf_event_paranoid of 2 or less; `--memory real` and `--memory simulated` need none"
+    "hardware counters are not available ({reason}): a virtual machine needs a virtual PMU from its host, and a user /proc/sys/kernel/perf_event_paranoid of 2 or less; `--memory real` and `--memory simulated` need none"
 )]
 pub struct NoCounters {
     reason: std::io::Error,

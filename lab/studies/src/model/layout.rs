@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn each_buffer_comes_once_a_round_whatever_the_seed() {
+    fn each_buffer_comes_once_a_round_for_any_seed() {
         for (pool, seed) in [(1024, 1), (1024, 7), (1000, 3), (4099, u64::MAX), (1, 2), (2, 9)] {
             let mut order = order(pool, seed);
             order.sort_unstable();

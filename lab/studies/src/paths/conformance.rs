@@ -1,7 +1,7 @@
 //! Runs the model of linerate's switch beside the worker that it models.
 //!
-//! Both have the same rings and buffers at the same addresses, and the same entries are posted to them: the model's guest
-//! posts, and a real driver mirrors it. In each round, the model must touch the lines of rings and buffers that
+//! Both have the same rings and buffers at the same addresses, and the same entries are posted to them: the model's
+//! guest posts, and a real driver mirrors it. In each round, the model must touch the lines of rings and buffers that
 //! `mem::record` finds in the worker, in the same order. The switch's own memory and its number of instructions are not
 //! compared.
 
@@ -47,7 +47,7 @@ impl<R: DriverRing> Mirror<R> {
     /// Reclaims what the worker used, and posts the model's entries up to `to`.
     fn follow(&mut self, model: &mut Recorder, to: u64) {
         let mut used = [Used::default(); 64];
-        while self.ring.take(&mut used).expect("the worker obeys the protocol") == used.len() {}
+        while self.ring.take(&mut used).expect("valid used entries") == used.len() {}
         for n in self.posted..to {
             let id = (n % self.queue.entries) as u16;
             let address = model.load(self.queue.descriptor(n), Width::Eight);

@@ -62,8 +62,8 @@ struct Tx {
     used: u64,
     known: u64,
     dirty: bool,
-    shelf: Address,
-    stock: std::collections::VecDeque<Address>,
+    cache_at: Address,
+    cache: std::collections::VecDeque<Address>,
 }
 
 /// Packets in transit, by address.
@@ -115,8 +115,8 @@ impl Linerate {
             used: 0,
             known: 0,
             dirty: false,
-            shelf: own(2 * AHEAD * RECORD),
-            stock: std::collections::VecDeque::new(),
+            cache_at: own(2 * AHEAD * RECORD),
+            cache: std::collections::VecDeque::new(),
         });
         let bursts = [0, 1].map(|_| Burst { at: own(BURST * (SLOT + RECORD)), sources: Vec::new() });
         Linerate {
@@ -162,7 +162,7 @@ impl Linerate {
         let filled = self.next;
         let got = self.rx[at].take(memory, &mut self.bursts[filled], self.frame, share);
         self.rx[at].found = got > 0;
-        if self.looks_ahead(1 - at) {
+        if self.prefetches(1 - at) {
             self.rx[1 - at].prefetch(memory, self.change);
         }
         let before = self.pending.is_some();
@@ -182,7 +182,7 @@ impl Linerate {
         got > 0 || before
     }
 
-    fn looks_ahead(&self, at: usize) -> bool {
+    fn prefetches(&self, at: usize) -> bool {
         match self.change {
             Some(Change::RingsAhead) => false,
             Some(Change::AheadIfBusy) => self.rx[at].found,
@@ -300,13 +300,13 @@ impl Tx {
         share: f64,
         change: Option<Change>,
     ) -> u64 {
-        if self.stock.is_empty() {
+        if self.cache.is_empty() {
             self.fill_cache(memory);
         }
         let first = self.used;
         for (n, source) in (0..).zip(&burst.sources) {
-            let Some(target) = self.stock.pop_front() else { break };
-            memory.read(self.shelf + self.used % (2 * AHEAD) * RECORD, RECORD);
+            let Some(target) = self.cache.pop_front() else { break };
+            memory.read(self.cache_at + self.used % (2 * AHEAD) * RECORD, RECORD);
             if change != Some(Change::Header) {
                 memory.read(target, NET_HEADER);
             }
@@ -328,7 +328,7 @@ impl Tx {
             RingKind::Packed => {}
         }
         self.dirty = true;
-        if change == Some(Change::StockEachBurst) || self.stock.len() as u64 <= AHEAD - PART {
+        if change == Some(Change::StockEachBurst) || self.cache.len() as u64 <= AHEAD - PART {
             self.fill_cache(memory);
             if self.queue.kind == RingKind::Packed && change == Some(Change::OwnPlaces) {
                 self.own_ahead(memory);
@@ -339,7 +339,7 @@ impl Tx {
 
     /// Prefetches the descriptor lines of the next cache fill for writing.
     fn own_ahead<M: Memory>(&self, memory: &mut M) {
-        if (self.stock.len() as u64) < AHEAD {
+        if (self.cache.len() as u64) < AHEAD {
             return;
         }
         for line in 0..AHEAD / 2 / PER_LINE {
@@ -349,16 +349,16 @@ impl Tx {
 
     /// `Core::fill_cache`.
     fn fill_cache<M: Memory>(&mut self, memory: &mut Paced<'_, M>) {
-        let wanted = AHEAD.saturating_sub(self.stock.len() as u64);
+        let wanted = AHEAD.saturating_sub(self.cache.len() as u64);
         if wanted == 0 {
             return;
         }
-        let (from, shelf, stock) = (self.taken, self.shelf, &mut self.stock);
+        let (from, cache_at, cache) = (self.taken, self.cache_at, &mut self.cache);
         pop_plain(memory, &self.queue, (&mut self.taken, &mut self.known), wanted, |memory, n, address| {
             memory.prefetch(address, Intent::Read);
             memory.prefetch(address + NET_HEADER, Intent::Write);
-            memory.write(shelf + (from + n) % (2 * AHEAD) * RECORD, RECORD);
-            stock.push_back(address);
+            memory.write(cache_at + (from + n) % (2 * AHEAD) * RECORD, RECORD);
+            cache.push_back(address);
         });
     }
 }

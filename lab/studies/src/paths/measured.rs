@@ -51,17 +51,15 @@ pub struct MeasuredRatio {
 #[derive(Debug, thiserror::Error)]
 pub enum MeasuredError {
     /// Not the output of the command
-    #[error(
-        "the file is not output of `cargo xtask bench peers -o json`, so there is nothing to compare the simulation with: {0}"
-    )]
+    #[error("the file is not output of `cargo xtask bench peers -o json`: {0}")]
     Unreadable(#[from] serde_json::Error),
     /// No row matches a simulated case
     #[error(
-        "the file has no ratio beside testpmd on split or packed-inorder rings, so nothing can stand beside the simulation"
+        "the file has no ratio to testpmd on split or packed-inorder rings: nothing to compare with the simulation"
     )]
     Nothing,
     /// Invalid ratio
-    #[error("the file has a ratio of {0}, which cannot be")]
+    #[error("invalid ratio {0} in the file: expected a number above zero")]
     Impossible(f64),
 }
 
@@ -130,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_along_has_every_case_and_says_where_it_is_from() {
+    fn the_built_in_measurements_have_every_case_and_a_source() {
         let ours = Measured::ours().expect("the file that comes along");
         assert!(!ours.date.is_empty() && !ours.processor.is_empty() && ours.command.contains("bench peers"));
         for (ring, bytes) in super::super::study::CASES {
@@ -139,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_command_prints_is_read_and_other_peers_are_left_out() {
+    fn the_output_of_the_command_is_read_and_other_peers_are_ignored() {
         let row = |switch: &str, of: &str, ratio: f64| {
             format!(
                 r#"{{"ours":{{"ring":"split","size":"64","switch":"linerate"}},"of":"{of}","distance":"near",

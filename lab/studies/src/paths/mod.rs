@@ -97,13 +97,13 @@ impl Change {
     /// Description.
     pub fn title(self) -> &'static str {
         match self {
-            Change::RingsAhead => "no ring is looked at ahead of its turn",
-            Change::DescriptorsAhead => "one line of descriptors is fetched ahead, not four",
-            Change::StockEachBurst => "the stock is filled after each burst, as it was",
-            Change::Header => "headers are not compared",
-            Change::AheadIfBusy => "only rings that had something are looked at ahead",
-            Change::OwnPlaces => "descriptors of the next stock are fetched for writing",
-            Change::GatherUsed => "buffers go back by 32, or after sixteen empty looks",
+            Change::RingsAhead => "no prefetch of the next ring",
+            Change::DescriptorsAhead => "prefetch of one line of descriptors, not four",
+            Change::StockEachBurst => "avail cache refilled after each burst",
+            Change::Header => "headers not compared",
+            Change::AheadIfBusy => "prefetch only of rings that were not empty",
+            Change::OwnPlaces => "descriptors of the next refill prefetched for writing",
+            Change::GatherUsed => "buffers returned by 32, or after sixteen empty polls",
         }
     }
 }

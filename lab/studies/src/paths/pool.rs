@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_given_back_is_the_next_given_out() {
+    fn the_buffer_freed_last_is_allocated_first() {
         let mut pool = Pool::new(0..1000);
         let first = pool.take().expect("there are 1000");
         pool.give(first);
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_cache_goes_behind_everything_else_and_nothing_is_lost() {
+    fn a_full_cache_is_appended_to_the_queue_and_no_buffer_is_lost() {
         let mut pool = Pool::new(0..1000);
         let all: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
         assert_eq!((all.len(), all[0]), (1000, 0));

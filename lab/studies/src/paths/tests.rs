@@ -20,7 +20,7 @@ fn near(what: &str, found: f64, wanted: f64, within: f64) {
 }
 
 #[test]
-fn every_frame_that_began_is_still_on_its_way() {
+fn every_frame_still_circulates() {
     for (scheme, ring) in [(Scheme::Linerate, RingKind::Split), (Scheme::Dpdk, RingKind::Packed)] {
         let outcome = outcome(&path(scheme, ring), 1000);
         assert!(outcome.switch.packets >= 1000, "{outcome:?}");
@@ -66,7 +66,7 @@ fn a_driver_that_uses_a_ring_in_order_rewrites_no_available_entry_and_linerate_n
 }
 
 #[test]
-fn each_thread_executes_what_was_counted() {
+fn each_thread_executes_the_counted_instructions() {
     let path = path(Scheme::Dpdk, RingKind::Split);
     let outcome = outcome(&path, 4000);
     let counts = Counts::of(&path);
@@ -77,7 +77,7 @@ fn each_thread_executes_what_was_counted() {
 }
 
 #[test]
-fn what_moves_line_by_line_adds_up_to_what_is_told() {
+fn moves_per_line_add_up_to_the_reported_sum() {
     let outcome = outcome(&path(Scheme::Linerate, RingKind::Packed), 2000);
     let sum: f64 = outcome.parts.iter().map(|part| part.switch.sum() + part.guest.sum()).sum();
     near("lines", outcome.lines_moved(), sum, 1e-9);

@@ -151,7 +151,7 @@ fn threads_on_cpus_of_their_own_drain_both_rings() {
 }
 
 #[test]
-fn two_seats_are_enough_for_every_length_of_ring_and_batch() {
+fn two_cpus_are_enough_for_every_length_of_ring_and_batch() {
     let Ok(seats) = CpuPinning::here() else { return };
     let bench = bench(CpuPinning::Two([seats.cpus()[0], seats.cpus()[1]]));
     for (ring, batch) in [(32, 32), (64, 48), (256, 100), (256, 256), (4, 1)] {

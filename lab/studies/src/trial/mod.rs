@@ -78,12 +78,10 @@ pub enum TrialError {
     #[error(transparent)]
     NoCounters(#[from] NoCounters),
     /// Too few blocks for an interval
-    #[error("{0} rounds are too few for an interval, so nothing was run: give at least {min}", min = measure::statistics::MIN_SAMPLES)]
+    #[error("{0} rounds are too few for an interval: use at least {min}", min = measure::statistics::MIN_SAMPLES)]
     TooFewRounds(usize),
     /// Slice too short to be timed, or so long that a disturbance is certain
-    #[error(
-        "slices of {0:?} cannot be measured well, so nothing was run: give something from 1 ms to 1 s (40 ms is usual)"
-    )]
+    #[error("invalid slice {0:?}: expected 1 ms to 1 s (40 ms is usual)")]
     Slice(Duration),
 }
 

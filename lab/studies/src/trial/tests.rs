@@ -33,7 +33,7 @@ fn controls_are_added_once_and_the_base_comes_first() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused_before_anything_runs() {
+fn an_unmeasurable_request_is_refused_before_the_first_run() {
     let mut nothing = |_: usize, _: usize, _: &str| unreachable!("nothing runs");
     let plan = Plan { rounds: 2, ..Plan::default() };
     assert!(matches!(run(&plan, &mut nothing), Err(TrialError::TooFewRounds(2))));

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_resolved_is_named_with_the_reason() {
+    fn an_unresolved_order_is_named_with_the_reason() {
         let rows = [
             row("base-again", 0.97, 1.02),
             row("a", 1.3, 1.4),

@@ -111,7 +111,7 @@ pub enum BudgetError {
     #[error("the laboratory's second thread could not run: {0}")]
     Thread(String),
     /// The observer ended the measurement.
-    #[error("it was ended before its last reading")]
+    #[error("the measurement was interrupted before its last reading")]
     Ended,
 }
 

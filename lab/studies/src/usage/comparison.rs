@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_has_a_turn_in_each_round_and_who_cannot_run_is_asked_once() {
+    fn each_subject_has_a_turn_per_round_and_an_unavailable_one_is_tried_once() {
         let mut results = Results::default();
         let (turns, measured) = run(&mut results, usize::MAX);
         measured.unwrap();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_in_which_the_cpus_were_far_are_told_from_others() {
+    fn rounds_with_distant_cpus_are_distinguished_from_others() {
         let mut results = Results::default();
         run(&mut results, usize::MAX).1.unwrap();
         let of = |subject| results.comparison.iter().find(|entry| entry.subject == subject).unwrap();
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_ended_goes_on_with_the_turn_that_is_next() {
+    fn an_interrupted_run_continues_with_the_next_turn() {
         let mut results = Results::default();
         let (before, ended) = run(&mut results, 11);
         assert!(matches!(ended, Err(BudgetError::Ended)));

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mistake_loses_112_of_144_and_neither_its_mend_nor_our_way_loses_any() {
+    fn the_mistake_loses_112_of_144_and_both_corrections_lose_none() {
         let stages = measure(50).unwrap();
         let [mistake, mend, again, ours] = stages.as_slice() else { panic!("{stages:?}") };
         assert_eq!((mistake.taken, mistake.sent, mistake.lost), (7_200, 50 * 32, 50 * 112));

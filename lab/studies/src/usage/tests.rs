@@ -37,9 +37,9 @@ impl Watch for Few {
 }
 
 /// For experiments that run no other switches.
-struct Nobody;
+struct NoBenches;
 
-impl comparison::Benches for Nobody {
+impl comparison::Benches for NoBenches {
     fn bench(&mut self, subject: comparison::Subject, _: u32) -> Option<comparison::Entry> {
         unreachable!("{subject:?} is not asked for")
     }
@@ -59,18 +59,18 @@ fn environment() -> Environment {
 }
 
 #[test]
-fn an_experiment_that_was_ended_goes_on_with_the_reading_that_was_not_taken() {
+fn an_interrupted_experiment_continues_with_the_next_reading() {
     // A machine with one CPU cannot run this experiment.
     let Ok(cpus) = CpuPinning::here().and_then(|seats| seats.pair()) else { return };
     let plan = plan(&[Study::Budget], cpus);
     let mut results = plan.empty(environment());
     let mut first = Few::of(3);
-    assert!(matches!(measure(&plan, &mut results, &mut first, &mut Nobody), Err(BudgetError::Ended)));
+    assert!(matches!(measure(&plan, &mut results, &mut first, &mut NoBenches), Err(BudgetError::Ended)));
     assert_eq!(results.budget.as_ref().unwrap().calls.len(), 2);
     assert!(results.is_partial(Study::Budget) && plan.missing(&results) == [Study::Budget]);
     let before = results.budget.clone().unwrap();
     let mut second = Few::of(usize::MAX);
-    measure(&plan, &mut results, &mut second, &mut Nobody).unwrap();
+    measure(&plan, &mut results, &mut second, &mut NoBenches).unwrap();
     let all = Study::Budget.steps(cpus);
     assert_eq!(second.steps[0], (3, all, "calls of 4".to_owned()));
     assert_eq!((second.steps.len(), second.steps.last().unwrap().0), (all - 3, all - 1));
@@ -80,7 +80,7 @@ fn an_experiment_that_was_ended_goes_on_with_the_reading_that_was_not_taken() {
     assert_eq!((&after.calls[..2], &after.delays), (&before.calls[..], &before.delays));
     assert!(!results.is_partial(Study::Budget) && plan.missing(&results).is_empty());
     let mut third = Few::of(usize::MAX);
-    measure(&plan, &mut results, &mut third, &mut Nobody).unwrap();
+    measure(&plan, &mut results, &mut third, &mut NoBenches).unwrap();
     assert!(third.steps.is_empty() && third.kept == 0);
 }
 
@@ -91,7 +91,7 @@ fn batching_goes_on_cell_by_cell() {
     let mut results = plan.empty(environment());
     for readings in [1, 1] {
         assert!(matches!(
-            measure(&plan, &mut results, &mut Few::of(readings), &mut Nobody),
+            measure(&plan, &mut results, &mut Few::of(readings), &mut NoBenches),
             Err(BudgetError::Ended)
         ));
     }
@@ -100,12 +100,12 @@ fn batching_goes_on_cell_by_cell() {
 }
 
 #[test]
-fn a_cpu_that_is_not_there_is_found_before_anything_is_measured() {
+fn a_missing_cpu_is_an_error_before_the_first_measurement() {
     assert!(matches!(plan(&Study::ALL, [0, 1023]).validate(), Err(BudgetError::Cpu(_))));
 }
 
 #[test]
-fn a_file_is_gone_on_with_by_whoever_measures_alike() {
+fn a_run_with_the_same_settings_continues_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("u.json");
     let open = |results: Results| CheckpointWriter::open(Some(path.clone()), results);
@@ -142,7 +142,7 @@ fn a_file_is_gone_on_with_by_whoever_measures_alike() {
 }
 
 #[test]
-fn a_file_from_before_settings_were_told_is_read_and_not_gone_on_with() {
+fn a_file_without_settings_is_read_and_not_continued() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("u.json");
     let earlier = br#"{"processor": "x", "budget": {"step_ns": 0.5, "delays": [], "calls": [], "predictions": [
@@ -157,7 +157,7 @@ fn a_file_from_before_settings_were_told_is_read_and_not_gone_on_with() {
 }
 
 #[test]
-fn what_is_something_else_is_told_apart_and_impossible_numbers_are_refused() {
+fn files_of_another_kind_are_ignored_and_impossible_numbers_refused() {
     assert!(parse(br#"{"processor": "x", "memory": "real"}"#).unwrap().is_none());
     assert!(parse(br#"{"kept": "linerate bench", "processor": "x", "batching": []}"#).unwrap().is_none());
     assert!(parse(br#"{"processor": "x", "batching": [], "mistake": 7}"#).is_err());

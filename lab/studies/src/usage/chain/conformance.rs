@@ -1,7 +1,7 @@
 //! Runs the models of handoff queue and depot beside the code that they model.
 //!
-//! The code's accesses to positions, slots, top and links must touch the same lines in the same order as the model's, in
-//! each round of a pipeline and in each operation of a cache.
+//! The code's accesses to positions, slots, top and links must touch the same lines in the same order as the model's,
+//! in each round of a pipeline and in each operation of a cache.
 
 use super::handoff::{Handoff, HandoffEntry, RING, Receiver, Sender};
 use super::places::BURST;

@@ -111,7 +111,7 @@ mod tests {
     use sim::program::Program;
 
     #[test]
-    fn parcels_come_out_in_the_order_in_which_they_went_in() {
+    fn entries_leave_in_the_order_in_which_they_entered() {
         const MANY: u64 = 3_000;
         let handoff = Handoff { head: 0, tail: 128, slots: 256 };
         let program = Program::new(1 << 16).thread(move |memory| {

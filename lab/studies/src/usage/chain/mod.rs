@@ -52,14 +52,14 @@ impl Role {
         matches!(self, Role::Tx | Role::WorkTx | Role::Whole)
     }
 
-    fn judges(self) -> bool {
+    fn classifies(self) -> bool {
         matches!(self, Role::Work | Role::WorkTx | Role::Whole)
     }
 }
 
 /// A stage on a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seat {
+pub struct PlacedStage {
     /// Role of the stage.
     pub role: Role,
     /// Index of the core's pool cache that the stage uses: stages of one thread share one, threads do not.
@@ -80,7 +80,7 @@ pub enum Spreading {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layout {
     /// Stages of each core.
-    pub cores: Vec<Vec<Seat>>,
+    pub cores: Vec<Vec<PlacedStage>>,
     /// Selection of the next stage.
     pub spreading: Spreading,
     /// Whether another core runs a thread that handles no packets.
@@ -214,7 +214,7 @@ impl Shared {
 
 /// Result of a thread: counts of its caches and its core during counting.
 #[derive(Clone, Debug, Default)]
-struct Said {
+struct ThreadResult {
     caches: Vec<Counted>,
     core: Counters,
 }
@@ -249,9 +249,14 @@ pub fn simulate(
 }
 
 /// Runs a thread's rounds until no packet is in transit.
-fn thread(memory: &mut Simulated<'_>, world: &World, mut stages: Vec<Stage>, mut caches: Vec<Cache>) -> Said {
+fn thread(
+    memory: &mut Simulated<'_>,
+    world: &World,
+    mut stages: Vec<Stage>,
+    mut caches: Vec<Cache>,
+) -> ThreadResult {
     let (mut before, mut counted) = (None, None);
-    let now = |memory: &Simulated<'_>, caches: &[Cache]| Said {
+    let now = |memory: &Simulated<'_>, caches: &[Cache]| ThreadResult {
         caches: caches.iter().map(|cache| cache.counted).collect(),
         core: memory.counters(),
     };
@@ -273,21 +278,21 @@ fn thread(memory: &mut Simulated<'_>, world: &World, mut stages: Vec<Stage>, mut
     let (before, counted) = (before.unwrap_or_default(), counted.unwrap_or_else(|| now(memory, &caches)));
     let caches = counted.caches.iter().enumerate();
     let caches = caches.map(|(n, cache)| cache.since(&before.caches.get(n).copied().unwrap_or_default()));
-    Said { caches: caches.collect(), core: counted.core.since(&before.core) }
+    ThreadResult { caches: caches.collect(), core: counted.core.since(&before.core) }
 }
 
 /// A thread that works independently while packets pass.
-fn beside(memory: &mut Simulated<'_>, world: &World) -> Said {
+fn beside(memory: &mut Simulated<'_>, world: &World) -> ThreadResult {
     let mut n = 0;
     while !world.shared.borrow().is_over() {
         memory.work(4_000);
         memory.store(world.places.idle(), Eight, n);
         n += 1;
     }
-    Said::default()
+    ThreadResult::default()
 }
 
-fn outcome(profile: &Profile, layout: &Layout, shared: &Shared, said: &[Said]) -> Outcome {
+fn outcome(profile: &Profile, layout: &Layout, shared: &Shared, said: &[ThreadResult]) -> Outcome {
     let none = || Moment { time: 0, sent: 0, moves: Vec::new() };
     let begun = shared.begun.clone().unwrap_or_else(none);
     let ended = shared.ended.clone().unwrap_or_else(none);
@@ -302,7 +307,7 @@ fn outcome(profile: &Profile, layout: &Layout, shared: &Shared, said: &[Said]) -
     let mut pool = Vec::new();
     for (core, said) in layout.cores.iter().zip(said) {
         for (thread, counted) in said.caches.iter().enumerate() {
-            let roles = core.iter().filter(|seat| seat.thread == thread).map(|seat| seat.role);
+            let roles = core.iter().filter(|placed| placed.thread == thread).map(|placed| placed.role);
             pool.push((roles.collect(), *counted));
         }
     }
@@ -332,10 +337,10 @@ struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     fn new(layout: &'a Layout) -> Plan<'a> {
-        let roles: Vec<Role> = layout.cores.iter().flatten().map(|seat| seat.role).collect();
+        let roles: Vec<Role> = layout.cores.iter().flatten().map(|placed| placed.role).collect();
         let (mut caches, mut next) = (Vec::new(), 0);
         for core in &layout.cores {
-            let threads = core.iter().map(|seat| seat.thread + 1).max().unwrap_or(0) as u64;
+            let threads = core.iter().map(|placed| placed.thread + 1).max().unwrap_or(0) as u64;
             caches.push(next..next + threads);
             next += threads;
         }
@@ -358,13 +363,20 @@ impl<'a> Plan<'a> {
         let mut cores = Vec::new();
         for core in &self.layout.cores {
             let mut stages = Vec::new();
-            for seat in core {
-                let (input, output) = self.ends(world, stage, seat.role, (sources, sinks));
-                sources += u64::from(seat.role.takes_from_port());
-                sinks += u64::from(seat.role.sends_to_port());
+            for placed in core {
+                let (input, output) = self.ends(world, stage, placed.role, (sources, sinks));
+                sources += u64::from(placed.role.takes_from_port());
+                sinks += u64::from(placed.role.sends_to_port());
                 let heads = world.places.heads(stage as u64);
-                let (world, cache) = (Rc::clone(world), seat.thread);
-                stages.push(Stage { world, input, output, judges: seat.role.judges(), heads, cache });
+                let (world, cache) = (Rc::clone(world), placed.thread);
+                stages.push(Stage {
+                    world,
+                    input,
+                    output,
+                    classifies: placed.role.classifies(),
+                    heads,
+                    cache,
+                });
                 stage += 1;
             }
             cores.push(stages);
@@ -396,9 +408,9 @@ fn joints(roles: &[Role], spreading: Spreading) -> Vec<(usize, usize)> {
         (0..roles.len()).filter(|stage| wanted.contains(&roles[*stage])).collect()
     };
     let (rx, work, tx) = (of(&[Role::Rx]), of(&[Role::Work, Role::WorkTx]), of(&[Role::Tx]));
-    let judges: Vec<usize> = work.iter().copied().filter(|stage| roles[*stage] == Role::Work).collect();
+    let classifying: Vec<usize> = work.iter().copied().filter(|stage| roles[*stage] == Role::Work).collect();
     let mut joints = join(&rx, &work, spreading);
-    joints.extend(join(&judges, &tx, spreading));
+    joints.extend(join(&classifying, &tx, spreading));
     joints
 }
 

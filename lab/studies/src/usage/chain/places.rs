@@ -8,8 +8,14 @@ use mem::pool::{Cache, stride};
 use sim::memory::Address;
 
 /// Parts of the arena whose lines are counted separately, in arena order.
-pub const PARTS: [&str; 6] =
-    ["pool's depot", "positions of hops", "parcels", "threads' own", "rings of ports", "packets"];
+pub const PARTS: [&str; 6] = [
+    "pool's depot",
+    "positions of handoff queues",
+    "entries of handoff queues",
+    "threads' own",
+    "rings of ports",
+    "packets",
+];
 
 /// A pair of lines, which the adjacent-line prefetcher fetches together.
 const PAIR: u64 = align_of::<Padded<u8>>() as u64;

@@ -256,7 +256,7 @@ mod tests {
             }
             ((Counted::default(), Vec::new()), rest)
         });
-        let ran = program.simulate(&Profile::study()).expect("nobody waits");
+        let ran = program.simulate(&Profile::study()).expect("no core waits");
         let held = ran.said.iter().flat_map(|((_, held), rest)| held.iter().chain(rest).copied());
         let mut all: Vec<u64> = held.collect();
         all.sort_unstable();

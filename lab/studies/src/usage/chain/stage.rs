@@ -1,10 +1,10 @@
 //! Stages of the simulated switch: memory accesses of a round, in the order of `dataplane/engine/src/worker.rs` and
 //! `dataplane/engine/src/handoff`.
 //!
-//! `conformance` compares the accesses to handoff queues with a pipeline of the engine; the other accesses are kept equal
-//! by hand. The other instructions of a stage are in [`Instructions`]. Frames come from a network card that always has more
-//! (DDIO: frames and descriptors lie in the shared cache), and go to the memory of another port; device reads there
-//! cost no core time.
+//! `conformance` compares the accesses to handoff queues with a pipeline of the engine; the other accesses are kept
+//! equal by hand. The other instructions of a stage are in [`Instructions`]. Frames come from a network card that always
+//! has more (DDIO: frames and descriptors lie in the shared cache), and go to the memory of another port; device reads
+//! there cost no core time.
 
 use super::handoff::{HandoffEntry, Receiver, Sender};
 use super::places::{BURST, FRAME, Heads, Places, PortRing};
@@ -49,7 +49,7 @@ pub(super) struct Stage {
     pub(super) input: Input,
     pub(super) output: Output,
     /// Whether the stage classifies packets.
-    pub(super) judges: bool,
+    pub(super) classifies: bool,
     pub(super) heads: Heads,
     /// Index of the stage's cache among its thread's caches.
     pub(super) cache: usize,
@@ -133,13 +133,13 @@ impl Stage {
                 (buffer, _) => world.places.packet(buffer.unwrap_or(0)),
             };
             memory.copy(from, self.heads.at(n), FRAME, Copying::Libc);
-            if self.judges {
+            if self.classifies {
                 memory.work(world.work.validate);
             }
         }
         match self.output {
             Output::Port { .. } => self.write(memory, cache, packets),
-            Output::Handoffs(_) => self.hand_on(memory, cache, packets),
+            Output::Handoffs(_) => self.hand_over(memory, cache, packets),
         }
         if let Input::Port { ring, taken, .. } = &self.input {
             give_back(memory, &world, *ring, *taken - packets.len() as u64);
@@ -160,7 +160,7 @@ impl Stage {
     }
 
     /// Hands packets to the next stages; packets without a buffer are copied into one.
-    fn hand_on(&mut self, memory: &mut Simulated<'_>, cache: &mut Cache, packets: &[Packet]) {
+    fn hand_over(&mut self, memory: &mut Simulated<'_>, cache: &mut Cache, packets: &[Packet]) {
         let Output::Handoffs(handoffs) = &mut self.output else { return };
         let many = handoffs.len() as u64;
         for (at, handoff) in (0..).zip(handoffs) {

@@ -7,7 +7,7 @@ use crate::usage::placement::simulated::{Width, layout};
 const SHORT: Length = Length { warm_up: 500, packets: 1_500 };
 
 fn ran(layout: &Layout) -> Outcome {
-    simulate(&Profile::study(), layout, Instructions::default(), SHORT).expect("nobody is stuck")
+    simulate(&Profile::study(), layout, Instructions::default(), SHORT).expect("no thread is stuck")
 }
 
 fn validate(outcome: &Outcome, what: &str) {
@@ -17,7 +17,7 @@ fn validate(outcome: &Outcome, what: &str) {
 }
 
 #[test]
-fn packets_out_are_packets_in_in_every_pattern_and_width() {
+fn as_many_packets_leave_as_enter_in_every_pattern_and_width() {
     for pattern in PATTERNS {
         for width in Width::ALL {
             let (layout, _) = layout(pattern, width).unwrap();
@@ -40,8 +40,8 @@ fn a_run_is_the_same_each_time() {
 }
 
 #[test]
-fn a_thread_that_does_all_needs_no_buffer() {
-    let whole = vec![Seat { role: Role::Whole, thread: 0 }];
+fn a_run_to_completion_thread_allocates_no_buffer() {
+    let whole = vec![PlacedStage { role: Role::Whole, thread: 0 }];
     let cores = vec![whole.clone(), whole];
     let outcome = ran(&Layout { cores, spreading: Spreading::Own, bystander: false });
     validate(&outcome, "two threads");
@@ -49,7 +49,7 @@ fn a_thread_that_does_all_needs_no_buffer() {
 }
 
 #[test]
-fn stages_of_the_same_number_are_joined_and_none_is_left_out() {
+fn stages_of_the_same_number_are_connected_and_none_is_left_out() {
     let roles = [Role::Rx, Role::Work, Role::Work, Role::Work, Role::Tx, Role::Tx];
     assert_eq!(joints(&roles, Spreading::Own), [(0, 1), (0, 2), (0, 3), (1, 4), (2, 5), (3, 4)]);
     assert_eq!(joints(&roles, Spreading::Flows).len(), 3 + 6);

@@ -119,7 +119,7 @@ fn await_ports(engine: &Engine) -> Result<(), BudgetError> {
     let until = Instant::now() + TIMEOUT;
     while !engine.snapshot().ports.iter().all(|port| port.state == "connected") {
         if Instant::now() > until {
-            return Err(failed("the switch's ports did not come to life"));
+            return Err(failed("the ports of the switch did not connect in time"));
         }
         std::thread::sleep(Duration::from_micros(200));
     }

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn every_crossing_is_told_and_points_that_one_curve_lacks_are_left_out() {
+    fn every_crossing_is_reported_and_points_of_one_curve_alone_are_ignored() {
         assert_eq!(found(&[2.0, 0.0, 2.0], &[1.0; 3]).at, [50.0, 150.0]);
         let (first, second) = ([(0.0, 2.0), (50.0, 0.0), (100.0, 0.0)], [(0.0, 1.0), (100.0, 1.0)]);
         assert_eq!(crossing(&first, &second).at, [50.0]);

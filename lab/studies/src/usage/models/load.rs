@@ -70,7 +70,7 @@ fn open(mut control: Box<dyn PortControl>) -> Result<End, BudgetError> {
     let (mut queues, until) = (AttachedQueues::default(), Instant::now() + TIMEOUT);
     while !queues.is_ready() {
         if Instant::now() > until {
-            return Err(failed("a port of the switch did not come to life"));
+            return Err(failed("a port of the switch did not connect in time"));
         }
         control.handle(Instant::now(), &mut queues);
         std::thread::sleep(Duration::from_micros(200));

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn under_every_model_what_went_in_came_out_or_was_counted() {
+    fn under_every_model_each_packet_is_sent_or_counted_as_lost() {
         let mut told = 0;
         let work = [0, 200];
         let rows = over(&work, 1, [0, 1], Duration::from_millis(5), &mut |_| {

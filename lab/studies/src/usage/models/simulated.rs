@@ -2,9 +2,10 @@
 //!
 //! Guests have their own cores: one writes frames, another receives them. Instructions per packet were counted on our
 //! own path (`cargo xtask callgrind`, 64 bytes; see `INSTRUCTIONS`); the cost of lines moving between cores is the
-//! simulator's. A ring has its two positions on separate lines and four descriptors or two entries per line; like in
-//! our rings, a side reads the other's position only when its cached value is used up. Buffers of a pipeline's pool
-//! return from the last stage to the first through a separate ring, instead of a depot of magazines.
+//! simulator's. A ring has its two positions on separate lines and four descriptors or two entries per line; a side
+//! reads the other's position only when its cached value is used up. A test compares full bursts through a ring with
+//! `ring::spsc`. Buffers of a pipeline's pool return from the last stage to the first through a separate ring, instead
+//! of a depot of magazines.
 
 use super::{Crossing, Measure, WORK_CYCLES, crossing};
 use engine::{HandoffConfig, handoff_sizes};
@@ -376,6 +377,57 @@ pub fn curve(rows: &[Simulated], cores: Cores, measure: Measure) -> Vec<(f64, f6
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recorder::{Area, Recorder, of_code, touches};
+    use mem::record::record;
+
+    /// Real accesses to an area that holds `bytes` and is accessed first by `f`.
+    fn area(f: impl FnOnce(), bytes: usize, to: Address) -> Area {
+        let ((), accesses) = record(f);
+        (accesses[0].address, bytes, to)
+    }
+
+    #[test]
+    fn a_ring_touches_the_same_lines_as_the_real_one() {
+        type Entry = [u64; ENTRY as usize / 8];
+        let ring = Handoff::new(0, 0, ENTRY);
+        let (mut memory, mut to, mut from) = (Recorder::new(RING), ring.end(), ring.end());
+        let (mut producer, mut consumer) = ring::spsc::ring::<Entry>(SLOTS as usize);
+        let pair = PAIR as usize;
+        let room = || {
+            producer.room(usize::MAX);
+        };
+        let head = area(room, pair, ring.at + PAIR);
+        let ready = || {
+            consumer.ready(usize::MAX);
+        };
+        let tail = area(ready, pair, ring.at);
+        // The first slot is written, and read to leave it empty; the model continues there.
+        let slots = area(|| producer.push([0; 4]).unwrap(), (SLOTS * ENTRY) as usize, ring.slot(0));
+        consumer.pop();
+        (to.next, from.next, from.seen) = (1, 1, 1);
+        memory.store(ring.at + PAIR, Eight, 1);
+        for burst in 0..3 * SLOTS / BURST {
+            memory.take();
+            // Senders of the engine ask for two bursts.
+            to.room(&mut memory, 2 * BURST);
+            for _ in 0..BURST {
+                to.write(&mut memory);
+            }
+            to.publish(&mut memory);
+            assert_eq!(from.ready(&mut memory), BURST);
+            for _ in 0..BURST {
+                from.read(&mut memory);
+            }
+            from.give_back(&mut memory);
+            let ((), accesses) = record(|| {
+                producer.room(2 * BURST as usize);
+                producer.push_all(&mut std::iter::repeat_n([0; 4], BURST as usize));
+                consumer.drain(BURST as usize).for_each(drop);
+            });
+            let code = of_code(&accesses, &[head, tail, slots]);
+            assert_eq!(touches(&memory.take()), touches(&code), "burst {burst}");
+        }
+    }
 
     fn pps(cores: Cores, work: u32) -> f64 {
         one(&Profile::study(), cores, work, [1_024, 2_048]).expect("every thread comes to its end").pps
@@ -388,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn under_heavy_work_a_model_does_what_its_working_core_can() {
+    fn under_heavy_work_a_model_reaches_the_rate_of_its_working_core() {
         let most = Profile::study().frequency.value * 1e9 / 2_000.0;
         for cores in [Cores::RunToCompletion, Cores::Pipeline, Cores::Inline] {
             let pps = pps(cores, 2_000);

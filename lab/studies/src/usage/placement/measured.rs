@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_stages_counted_agrees_with_what_passed() {
+    fn the_counts_of_the_stages_agree_with_the_packets_that_passed() {
         let machine = Machine::here();
         let cpu = machine.allowed().next().unwrap().number;
         for pattern in PATTERNS {
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_engine_runs_the_stages_where_the_row_says() {
+    fn the_engine_runs_the_stages_on_the_cores_of_the_row() {
         let machine = Machine::here();
         let cpu = machine.allowed().next().unwrap().number;
         for (pattern, threads) in PATTERNS.into_iter().zip([3, 2, 1, 2, 2, 3]) {

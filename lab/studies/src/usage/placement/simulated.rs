@@ -6,7 +6,7 @@
 
 use super::{Buffers, PATTERNS};
 use crate::usage::budget::BudgetError;
-use crate::usage::chain::{self, Instructions, Layout, Length, Outcome, Seat, Spreading};
+use crate::usage::chain::{self, Instructions, Layout, Length, Outcome, PlacedStage, Spreading};
 use engine::machine::{Cpu, Machine};
 use engine::placement::{Pattern, PlanError, Requirements, Stage, Stages, plan};
 use serde::{Deserialize, Serialize};
@@ -110,7 +110,7 @@ pub fn layout(pattern: Pattern, width: Width) -> Result<(Layout, [usize; 3]), Pl
     };
     let plan = plan(&machine(), &requirements)?;
     let mut used: Vec<usize> = Vec::new();
-    let mut cores: Vec<Vec<Seat>> = Vec::new();
+    let mut cores: Vec<Vec<PlacedStage>> = Vec::new();
     let mut threads: Vec<usize> = Vec::new();
     for thread in &plan.threads {
         let at = used.iter().position(|cpu| *cpu == thread.cpu).unwrap_or_else(|| {
@@ -119,8 +119,9 @@ pub fn layout(pattern: Pattern, width: Width) -> Result<(Layout, [usize; 3]), Pl
             threads.push(0);
             used.len() - 1
         });
-        let seat = |role: &engine::placement::Role| Seat { role: as_chain(role.stage), thread: threads[at] };
-        cores[at].extend(thread.roles.iter().map(seat));
+        let placed =
+            |role: &engine::placement::Role| PlacedStage { role: as_chain(role.stage), thread: threads[at] };
+        cores[at].extend(thread.roles.iter().map(placed));
         threads[at] += 1;
     }
     let spreading = if width == Width::Own { Spreading::Own } else { Spreading::Flows };
@@ -166,11 +167,11 @@ mod tests {
 
     fn cores(pattern: Pattern, width: Width) -> Vec<Vec<chain::Role>> {
         let (layout, _) = layout(pattern, width).unwrap();
-        layout.cores.iter().map(|core| core.iter().map(|seat| seat.role).collect()).collect()
+        layout.cores.iter().map(|core| core.iter().map(|placed| placed.role).collect()).collect()
     }
 
     #[test]
-    fn roles_sit_where_the_pattern_says() {
+    fn roles_are_on_the_cores_of_the_pattern() {
         let one = |pattern| cores(pattern, Width::One);
         assert_eq!(one(Pattern::Separate), [vec![Rx], vec![Work], vec![Tx]]);
         assert_eq!(one(Pattern::Io), [vec![Rx, Tx], vec![Work]]);
@@ -184,7 +185,7 @@ mod tests {
     fn only_threads_of_their_own_have_caches_of_their_own() {
         let threads = |pattern| -> Vec<usize> {
             let (layout, _) = layout(pattern, Width::One).unwrap();
-            layout.cores[0].iter().map(|seat| seat.thread).collect()
+            layout.cores[0].iter().map(|placed| placed.thread).collect()
         };
         assert_eq!(threads(Pattern::Io), [0, 0]);
         assert_eq!(threads(Pattern::QuasiIo), [0, 1]);
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn seven_cores_are_used_whatever_the_pattern() {
+    fn every_pattern_uses_seven_cores() {
         for pattern in PATTERNS {
             for width in [Width::Flows, Width::Own] {
                 let cores = cores(pattern, width);

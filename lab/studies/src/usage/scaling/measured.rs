@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_that_a_spring_brings_is_sent_however_many_queues_and_workers_there_are() {
+    fn every_packet_of_a_source_is_sent_for_any_number_of_queues_and_workers() {
         const EACH: u64 = 3_000;
         let cpu = Machine::here().allowed().next().unwrap().number;
         for (way, workers, queues) in cases(&[cpu, cpu]) {

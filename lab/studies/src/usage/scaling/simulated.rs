@@ -5,7 +5,7 @@
 
 use super::Way;
 use crate::usage::budget::BudgetError;
-use crate::usage::chain::{self, Instructions, Layout, Length, Outcome, Role, Seat, Spreading};
+use crate::usage::chain::{self, Instructions, Layout, Length, Outcome, PlacedStage, Role, Spreading};
 use serde::{Deserialize, Serialize};
 use sim::{Profile, Stuck};
 
@@ -50,7 +50,7 @@ fn row(profile: &Profile, way: Way, workers: usize, length: Length) -> Result<Ro
 }
 
 fn layout(way: Way, workers: usize) -> Layout {
-    let core = |role| vec![Seat { role, thread: 0 }];
+    let core = |role| vec![PlacedStage { role, thread: 0 }];
     let cores = match way {
         Way::Software if workers > 1 => {
             let others = (1..workers).map(|_| core(Role::WorkTx));
@@ -68,7 +68,7 @@ mod tests {
     const SHORT: Length = Length { warm_up: 500, packets: 1_500 };
 
     #[test]
-    fn packets_out_are_packets_in_however_many_workers_there_are() {
+    fn as_many_packets_leave_as_enter_for_any_number_of_workers() {
         for way in [Way::Queues, Way::Software] {
             for workers in [1, 2, 5] {
                 let outcome = row(&Profile::study(), way, workers, SHORT).unwrap().outcome;
