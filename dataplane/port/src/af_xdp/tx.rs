@@ -245,7 +245,7 @@ impl<K: Kernel> TxQueue for Tx<K> {
         }
         match &mut self.ownership {
             Ownership::Alone(core) if core.to_send.wants_wakeup() => {
-                self.socket.send(|| core.to_send.waiting())
+                self.socket.send(|| core.to_send.waiting());
             }
             Ownership::Shared(common) => {
                 // The lock is not held while the kernel sends.
