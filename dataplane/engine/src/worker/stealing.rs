@@ -2,7 +2,7 @@
 //! locking protocol.
 //!
 //! There is no overlap of two bursts here: a pending burst would keep its queue locked. A round serves each queue of
-//! this worker once; if all are empty, it takes one burst from the largest_backlog queue of another worker. An idle worker
+//! this worker once; if all are empty, it takes one burst from the fullest queue of another worker. An idle worker
 //! sleeps on the kicks of its own queues. A worker that receives a full burst wakes a sleeping one; it reads
 //! `sleeping` of its peers `Relaxed`, as a hint, and retries with the next full burst.
 //!

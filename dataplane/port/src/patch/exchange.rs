@@ -1,10 +1,10 @@
 //! Rendezvous of the two ends of a patch pair.
 //!
-//! Protocol: one table of pairs under one lock, which is held for look-ups and memory allocation, never while
-//! waiting for a worker; only control threads use it. The second end to register
-//! connects both: it allocates new memory, with rings for each end. An end that leaves disconnects both and
-//! signals the other. Rings are never reused: the next round gets new ones, so rings still held by a worker of one
-//! end are never the other end's new rings. The memory lives while any of its rings is held.
+//! Protocol: one table of pairs under one lock, which is held for look-ups and memory allocation, never while waiting
+//! for a worker; only control threads use it. The second end to register connects both: it allocates new memory, with
+//! rings for each end. An end that leaves disconnects both and signals the other. Rings are never reused: the next
+//! round gets new ones, so rings still held by a worker of one end are never the other end's new rings. The memory
+//! lives while any of its rings is held.
 
 use crate::PortFault;
 use crate::eventfd::signal;

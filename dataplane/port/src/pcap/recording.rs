@@ -176,7 +176,7 @@ impl Recording {
         self.packets.last().map_or(0, |packet| packet.time)
     }
 
-    /// Warnings for the user: packets truncated packets, a truncated end.
+    /// Warnings for the user: truncated packets, a truncated end.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.snapped > 0 {

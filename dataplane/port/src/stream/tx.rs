@@ -2,7 +2,7 @@
 //!
 //! The frames of a call are copied contiguously into memory of this handle, each after its length prefix, and sent with
 //! one write. Frames that do not fit in the socket buffer find the queue full; a partially written frame counts as
-//! sent, and the connection (`connection`) keeps the rest. Handles of several workers share only the connection.
+//! sent, and the connection keeps the rest. Handles of several workers share only the connection.
 
 use super::connection::Connection;
 use super::frames::{MAX_FRAME, PREFIX};
