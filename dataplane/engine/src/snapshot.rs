@@ -290,8 +290,8 @@ impl Registry {
                 removed = removed.plus(entry.before);
                 let shown_port = port_snapshot(id, name, status, &now.minus(entry.before));
                 let details = entry.details.iter().map(|(name, said)| ((*name).to_owned(), said.clone()));
-                let (details, history) = (details.collect(), entry.history.events());
-                shown.push(PortSnapshot { details, history, ..shown_port });
+                let (history, details) = (entry.history.events(), details.collect());
+                shown.push(PortSnapshot { history, details, ..shown_port });
             }
             (shown, removed_snapshot(&removed))
         })

@@ -33,6 +33,12 @@ fn send(peer: &UnixStream, request: &Request) {
     rights::send(peer.as_fd(), &request.encode(false), &fds).unwrap();
 }
 
+fn send_all(peer: &UnixStream, requests: impl IntoIterator<Item = Request>) {
+    for request in requests {
+        send(peer, &request);
+    }
+}
+
 fn ring(index: u32) -> [Request; 4] {
     let at = USER + u64::from(index) * 0x1_0000;
     let address =
@@ -51,7 +57,7 @@ impl Bench {
         let peer = self.peer();
         send(&peer, &Request::SetFeatures(Features::VERSION_1 | Features::PROTOCOL));
         send(&peer, &Request::SetMemTable(vec![REGION]));
-        (0..2).flat_map(ring).for_each(|request| send(&peer, &request));
+        send_all(&peer, (0..2).flat_map(ring));
         self.run();
         assert_eq!(self.running(), (1, 1));
         peer
@@ -97,7 +103,7 @@ fn a_guest_that_stops_its_invalid_ring_stays_connected() {
         send(&guest, &stop);
         bench.wait(GRACE);
         assert_eq!((bench.state(), bench.running().0), (PortState::Connected, 0), "{stop:?}");
-        ring(index).iter().for_each(|request| send(&guest, request));
+        send_all(&guest, ring(index));
         bench.run();
         assert_eq!(bench.running().0, 1, "{stop:?}: it starts again");
         assert_eq!(bench.port.deadline(), None);
@@ -127,12 +133,12 @@ fn a_ring_that_becomes_invalid_again_soon_has_no_second_grace_period() {
         bench.break_rx();
         assert_eq!(bench.state(), PortState::Connected);
         send(&guest, &Request::GetVringBase(1));
-        ring(1).iter().for_each(|request| send(&guest, request));
+        send_all(&guest, ring(1));
         bench.wait(GRACE_INTERVAL);
     }
     bench.break_rx();
     send(&guest, &Request::ResetOwner);
-    (0..2).flat_map(ring).for_each(|request| send(&guest, &request));
+    send_all(&guest, (0..2).flat_map(ring));
     bench.wait(GRACE_INTERVAL / 2);
     assert_eq!((bench.state(), bench.running().0), (PortState::Connected, 1));
     bench.break_rx();
