@@ -60,6 +60,6 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
             console::raw(&console::manual::completions(&mut args::command(), *shell))
         }
         Command::Reference { dir } => reference::write(dir),
-        Command::Man { dir } => console::manual::man(args::command(), dir.as_deref()),
+        Command::Man { dir } => reference::manual::write(args::command(), dir.as_deref()),
     }
 }

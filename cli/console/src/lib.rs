@@ -8,7 +8,7 @@ mod signals;
 pub mod units;
 pub mod written;
 
-pub use diagnostic::{BAD_INPUT, Diagnostic, FAILED, verdict};
+pub use diagnostic::{BAD_INPUT, Diagnostic, EXIT_CODES, FAILED, verdict};
 pub use output::{Output, ShowArgs};
 pub use signals::stop_on_signals;
 

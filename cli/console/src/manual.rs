@@ -3,6 +3,7 @@
 use crate::Diagnostic;
 use clap::Command;
 use clap_complete::Shell;
+pub use clap_mangen::roff;
 use std::io;
 use std::path::Path;
 

@@ -2,6 +2,7 @@
 
 use super::node::{Entry, HUGE, Node, Value};
 use super::notes::{Notes, Place, Section};
+use super::shape::Shape;
 use crate::settings::value::Span;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -10,6 +11,8 @@ use std::ops::RangeInclusive;
 pub(crate) struct Fields<'a, 'n> {
     entries: &'a [Entry],
     section: Section,
+    /// Key of the table inside the section; empty for the section itself.
+    within: &'static str,
     asked: Vec<&'static str>,
     /// Keys that are present and already have an error of their own.
     excused: Vec<&'static str>,
@@ -24,16 +27,28 @@ impl<'a, 'n> Fields<'a, 'n> {
             let reason = format!("is {}, not a table", node.kind());
             notes.wrong((section, ""), reason, "write it as a section with keys of its own");
         }
-        Self::open_inner(node, section, notes)
+        Self::open_inner(node, (section, ""), notes)
     }
 
-    /// Opens a table inside a section: errors are attributed to the section.
-    pub(crate) fn open_inner(node: &'a Node, section: Section, notes: &'n mut Notes) -> Self {
+    /// Opens the table at `place` inside a section: errors are attributed to the section.
+    pub(crate) fn open_inner(node: &'a Node, place: Place, notes: &'n mut Notes) -> Self {
         let entries = match &node.value {
             Value::Table(entries) => entries.as_slice(),
             _ => &[],
         };
-        Self { entries, section, asked: Vec::new(), excused: Vec::new(), notes }
+        let (section, within) = place;
+        Self { entries, section, within, asked: Vec::new(), excused: Vec::new(), notes }
+    }
+
+    /// Records a type of `key` for the reference. Only readers of values with several types call it directly.
+    pub(crate) fn accepts(&mut self, key: &'static str, shape: impl FnOnce() -> Shape) {
+        self.record(key, || Some(shape()));
+    }
+
+    fn record(&mut self, key: &'static str, shape: impl FnOnce() -> Option<Shape>) {
+        let within = self.within;
+        let path = || if within.is_empty() { key.to_owned() } else { format!("{within}.{key}") };
+        self.notes.record(self.section, path, shape);
     }
 
     /// Place of `key` in this section.
@@ -43,6 +58,7 @@ impl<'a, 'n> Fields<'a, 'n> {
 
     /// Value of `key`, if present.
     pub(crate) fn node(&mut self, key: &'static str) -> Option<&'a Node> {
+        self.record(key, || None);
         self.asked.push(key);
         let entry = self.entries.iter().find(|entry| entry.key == key)?;
         self.notes.written((self.section, key), entry.line);
@@ -70,6 +86,7 @@ impl<'a, 'n> Fields<'a, 'n> {
 
     /// Reads a string.
     pub(crate) fn text(&mut self, key: &'static str) -> Option<&'a str> {
+        self.accepts(key, || Shape::Text);
         let node = self.node(key)?;
         match &node.value {
             Value::Text(text) => Some(text),
@@ -96,6 +113,7 @@ impl<'a, 'n> Fields<'a, 'n> {
 
     /// Reads a list of strings; empty if the key is absent. `wanted` describes the list's content.
     pub(crate) fn texts(&mut self, key: &'static str, wanted: &str) -> Vec<String> {
+        self.accepts(key, || Shape::list(Shape::Text));
         let Some(node) = self.node(key) else { return Vec::new() };
         let text = |node: &Node| match &node.value {
             Value::Text(text) => Some(text.clone()),
@@ -120,6 +138,7 @@ impl<'a, 'n> Fields<'a, 'n> {
         read: impl Fn(&str) -> Result<T, String>,
         example: &str,
     ) -> Vec<T> {
+        self.accepts(key, || Shape::list(Shape::Text));
         let Some(node) = self.node(key) else { return Vec::new() };
         let remedy = format!("write a list such as {key} = {example}");
         let nodes = match &node.value {
@@ -154,6 +173,7 @@ impl<'a, 'n> Fields<'a, 'n> {
         range: RangeInclusive<i128>,
         unit: &str,
     ) -> Option<T> {
+        self.accepts(key, || Shape::Integer(range.clone()));
         let node = self.node(key)?;
         match node.value {
             Value::Integer(number) => self.within(key, number, &range, unit),
@@ -191,6 +211,7 @@ impl<'a, 'n> Fields<'a, 'n> {
         range: RangeInclusive<f64>,
         unit: &str,
     ) -> Option<f64> {
+        self.accepts(key, || Shape::Number(range.clone()));
         let node = self.node(key)?;
         let number = match node.value {
             Value::Integer(number) => number as f64,
@@ -211,11 +232,13 @@ impl<'a, 'n> Fields<'a, 'n> {
 
     /// Like [`Fields::span`]; `unit` is suggested if none is given.
     pub(crate) fn span_in(&mut self, key: &'static str, unit: &str) -> Option<Span> {
+        self.accepts(key, || Shape::Time);
         if let Some(number) = self.peek(key).and_then(bare) {
             let reason = format!("`{key}` is {number}, which has no unit");
             return self.wrong(key, reason, format!("write \"{number}{unit}\""));
         }
-        let text = self.text(key)?;
+        let node = self.node(key)?;
+        let Value::Text(text) = &node.value else { return self.not(key, node, "a string") };
         let remedy = "give a number and a unit, such as 1ms, 500us or 2s".to_owned();
         text.parse().ok().or_else(|| self.wrong(key, format!("`{key}` \"{text}\" is not a time"), remedy))
     }
@@ -227,6 +250,7 @@ impl<'a, 'n> Fields<'a, 'n> {
 
     /// Reads true or false.
     pub(crate) fn flag(&mut self, key: &'static str) -> Option<bool> {
+        self.accepts(key, || Shape::Flag);
         let node = self.node(key)?;
         match node.value {
             Value::Flag(flag) => Some(flag),
@@ -236,6 +260,7 @@ impl<'a, 'n> Fields<'a, 'n> {
 
     /// Reads one of the given words.
     pub(crate) fn choice<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)]) -> Option<T> {
+        self.accepts(key, || Shape::Word(words.iter().map(|(word, _)| (*word).to_owned()).collect()));
         let node = self.node(key)?;
         let text = match &node.value {
             Value::Text(text) => format!("\"{text}\""),
