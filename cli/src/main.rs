@@ -58,7 +58,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Supervise(args) => bench::supervise::run(args),
         Command::Lab { arguments } => laboratory::run(arguments),
         Command::Completions { shell } => console::manual::completions("linerate", *shell),
-        Command::Man { out } => console::manual::man(args::command(), out.as_deref()),
+        Command::Man { out } => reference::manual::write(args::command(), out.as_deref()),
         Command::Reference { dir } => reference::write(dir),
     }
 }

@@ -8,6 +8,13 @@ pub const FAILED: u8 = 1;
 /// Exit code: invalid input, nothing was changed.
 pub const BAD_INPUT: u8 = 2;
 
+/// Exit codes of a command, with their meanings.
+pub const EXIT_CODES: [(u8, &str); 3] = [
+    (0, "Success; also if a measurement found loss, or the reader of standard output has closed it."),
+    (FAILED, "Failure at run time, such as no running switch; also a second SIGINT or SIGTERM."),
+    (BAD_INPUT, "Invalid input: a wrong key or option, an unknown object. Nothing was changed."),
+];
+
 /// An error of a command, a configuration file or a request: where, why, and what to do.
 ///
 /// The same fields are the error body of the control API and the entries of `check -o json`.

@@ -10,7 +10,7 @@ mod signals;
 pub mod units;
 pub mod written;
 
-pub use diagnostic::{BAD_INPUT, Diagnostic, FAILED, verdict};
+pub use diagnostic::{BAD_INPUT, Diagnostic, EXIT_CODES, FAILED, verdict};
 pub use duration::Span;
 pub use keep::KeepArgs;
 pub use output::{Output, QuietArgs, ShowArgs};

@@ -4,6 +4,7 @@ use crate::{Diagnostic, written};
 use clap::Command;
 use clap_complete::Shell;
 use clap_complete::env::{CompleteEnv, Shells};
+pub use clap_mangen::roff;
 use std::io;
 use std::path::Path;
 

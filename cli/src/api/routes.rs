@@ -125,7 +125,7 @@ async fn add_port(State(service): Service, body: Bytes) -> Response {
 }
 
 /// One port
-#[utoipa::path(get, path = "/v1/ports/{name}", params(("name", Path, description = "Name of the port")), responses(
+#[utoipa::path(get, path = "/v1/ports/{name}", params(("name" = String, Path, description = "Name")), responses(
     (status = 200, description = "The port", body = PortReport),
     (status = 404, description = "There is no port of this name", body = Diagnostic),
 ))]
@@ -134,7 +134,7 @@ async fn show_port(State(service): Service, name: PathText) -> Answer<PortReport
 }
 
 /// Removes a port, and its learned and static addresses
-#[utoipa::path(delete, path = "/v1/ports/{name}", params(("name", Path, description = "Name of the port")), responses(
+#[utoipa::path(delete, path = "/v1/ports/{name}", params(("name" = String, Path, description = "Name")), responses(
     (status = 200, description = "The port was removed; the body is its configuration", body = PortSettings),
     (status = 404, description = "There is no port of this name", body = Diagnostic),
     (status = 500, description = "The port was not removed, or its memory is held by a hung worker", body = Diagnostic),
@@ -189,7 +189,7 @@ async fn flush_fdb(State(service): Service, query: FdbQuery) -> Answer<Flushed> 
 #[utoipa::path(
     delete,
     path = "/v1/fdb/{mac}",
-    params(("mac", Path, description = "Ethernet address, such as `02:00:00:00:00:01`"), FdbFilter),
+    params(("mac" = String, Path, description = "Ethernet address, such as `02:00:00:00:00:01`"), FdbFilter),
     responses(
         (status = 200, description = "The address was removed", body = FdbEntry),
         (status = 400, description = "The address or a filter is invalid, or several entries match", body = Diagnostic),

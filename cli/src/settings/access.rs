@@ -2,6 +2,7 @@
 //! own, `[switch]` those of ports that have none. Without any, the process's umask and user decide.
 
 use super::reader::fields::Fields;
+use super::reader::key::{Key, optional};
 use super::reader::validation::Validation;
 use console::Diagnostic;
 use nix::unistd::{Group, User};
@@ -25,8 +26,23 @@ pub(crate) struct Access {
 }
 
 impl Access {
+    pub(crate) const MODE: Key = optional(
+        "socket_mode",
+        "as in `[switch]`, or by the umask",
+        "Permission of the socket's file in octal, such as `\"0660\"`.",
+    );
+    pub(crate) const OWNER: Key = optional(
+        "socket_owner",
+        "as in `[switch]`, or the user of the process",
+        "Name or number of the user that owns the socket's file.",
+    );
+    pub(crate) const GROUP: Key = optional(
+        "socket_group",
+        "as in `[switch]`, or the group of the process",
+        "Name or number of the group of the socket's file.",
+    );
     /// Every key that [`Access::read`] reads.
-    pub(crate) const KEYS: [&str; 3] = ["socket_mode", "socket_owner", "socket_group"];
+    const KEYS: [&str; 3] = [Self::MODE.name, Self::OWNER.name, Self::GROUP.name];
 
     /// Reads the keys, and finds users and groups on this machine.
     pub(crate) fn read(fields: &mut Fields<'_, '_>) -> Self {

@@ -6,6 +6,7 @@ use crate::settings::model::ModelKind;
 use crate::settings::reader::fields::Fields;
 use crate::settings::reader::files::output;
 use crate::settings::reader::node::Value;
+use crate::settings::reader::shape::Shape;
 use crate::settings::reader::validation::Validation;
 use crate::settings::value::Decimal;
 use ::port::PortControl;
@@ -219,11 +220,12 @@ fn read_trace(fields: &mut Fields<'_, '_>) -> Option<Trace> {
 fn read_fault(fields: &mut Fields<'_, '_>) -> Option<Fault> {
     let wanted = "a table, such as { seed = 7, drop = 0.01, delay = \"1ms\" }";
     let default = port_kind::Faults::default();
-    let (section, node) = (fields.place("fault").0, fields.node("fault")?);
+    fields.accepts("fault", || Shape::Table);
+    let (place, node) = (fields.place("fault"), fields.node("fault")?);
     if !matches!(node.value, Value::Table(_)) {
         return fields.not("fault", node, wanted);
     }
-    let mut inner = Fields::open_inner(node, section, fields.notes);
+    let mut inner = Fields::open_inner(node, place, fields.notes);
     let mut chance =
         |key| Decimal(inner.decimal(key, CHANCE, "(how many of one packet)").unwrap_or_default());
     let (drop, duplicate) = (chance("drop"), chance("duplicate"));
@@ -244,14 +246,16 @@ fn read_fault(fields: &mut Fields<'_, '_>) -> Option<Fault> {
 
 fn read_tx_coalesce(fields: &mut Fields<'_, '_>) -> Option<TxCoalesce> {
     let wanted = "\"immediate\", or how many frames are sent together: { frames = 32, usecs = 20 }";
-    let (section, node) = (fields.place("tx_coalesce").0, fields.node("tx_coalesce")?);
+    fields.accepts("tx_coalesce", || Shape::Word(vec!["immediate".to_owned()]));
+    fields.accepts("tx_coalesce", || Shape::Table);
+    let (place, node) = (fields.place("tx_coalesce"), fields.node("tx_coalesce")?);
     match &node.value {
         Value::Text(word) if word == "immediate" => return None,
         Value::Table(_) => {}
         _ => return fields.not("tx_coalesce", node, wanted),
     }
-    fields.notes.written((section, "frames"), node.line);
-    let mut inner = Fields::open_inner(node, section, fields.notes);
+    fields.notes.written((place.0, "frames"), node.line);
+    let mut inner = Fields::open_inner(node, place, fields.notes);
     let tx_coalesce = TxCoalesce {
         frames: inner.number("frames", COALESCED, "frames").unwrap_or(DPDK_BURST),
         usecs: inner.number("usecs", WAIT, "microseconds"),
@@ -267,20 +271,22 @@ fn inner<T>(
     wanted: &str,
     read: impl FnOnce(&mut Fields<'_, '_>, Option<PathBuf>) -> T,
 ) -> Option<T> {
-    let (section, node) = (fields.place(key).0, fields.node(key)?);
+    fields.accepts(key, || Shape::Text);
+    fields.accepts(key, || Shape::Table);
+    let (place, node) = (fields.place(key), fields.node(key)?);
     let file = match &node.value {
         Value::Text(path) => Some(PathBuf::from(path)),
         Value::Table(_) => None,
         _ => return fields.not(key, node, wanted),
     };
     // A missing key of the inner table is reported for the section.
-    fields.notes.written((section, "file"), node.line);
-    let mut inner = Fields::open_inner(node, section, fields.notes);
+    fields.notes.written((place.0, "file"), node.line);
+    let mut inner = Fields::open_inner(node, place, fields.notes);
     let read = read(&mut inner, file);
     let incomplete = inner.is_spoiled("file");
     inner.finish();
     if incomplete {
-        fields.notes.spoil((section, key));
+        fields.notes.spoil(place);
     }
     Some(read)
 }
@@ -291,6 +297,8 @@ fn read_direction(fields: &mut Fields<'_, '_>) -> Direction {
 }
 
 fn read_delay(fields: &mut Fields<'_, '_>) -> Option<Delay> {
+    fields.accepts("delay", || Shape::Time);
+    fields.accepts("delay", || Shape::list(Shape::Time));
     let node = fields.node("delay")?;
     let delay = match &node.value {
         Value::List(list) => match list.as_slice() {

@@ -5,5 +5,6 @@
 mod abuse;
 mod check;
 mod cli;
+mod documents;
 mod guests;
 mod placement;

@@ -2,129 +2,80 @@
 
 use ring::RingFault;
 
-/// Why a packet, or one copy of a flooded packet, was not sent. Each reason has a counter per port and worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum DropReason {
-    /// Shorter than an Ethernet header (or than the device's own header).
-    TooShort,
-    /// Longer than the largest frame supported.
-    TooLong,
-    /// Invalid source address (group bit set, or all zero).
-    BadSource,
-    /// The destination is the port that the packet came from, or there is no other port.
-    NoDestination,
-    /// The port is not a member of the packet's VLAN.
-    VlanDenied,
-    /// Above the port's limit for broadcast and multicast.
-    BroadcastLimit,
-    /// Above the port's limit for unknown unicast.
-    UnknownLimit,
-    /// Source address configured as static on another port.
-    StaticMacViolation,
-    /// Source address in use at another port, and not allowed to move.
-    MacMoveRefused,
-    /// Source address not in the port's allowed addresses.
-    MacViolation,
-    /// IP source address not allowed on the port, or headers not parseable on a port with a source guard.
-    SourceViolation,
-    /// ARP packet whose sender is not one of the port's addresses.
-    ArpViolation,
-    /// Neighbor discovery message not allowed on the port.
-    NdViolation,
-    /// DHCP message not allowed on the port, or a lease that could not be recorded.
-    DhcpViolation,
-    /// More segments than a frame may have ([`ring::MAX_PIECES`]).
-    TooManyPieces,
-    /// The source was stopped before the packet was sent to every output.
-    SourceStopped,
-    /// The offloads (checksum, segmentation) contradict the packet, or cannot be completed.
-    BadOffload,
-    /// Configured fault injection.
-    Injected,
-    /// The destination queue had no free buffer.
-    QueueFull,
-    /// The handoff queue to the next stage, or its pool, was full.
-    HandoffFull,
-    /// The destination's buffers are too small.
-    BufferTooSmall,
-    /// The kernel refused the packet: it is inconsistent, or its source's memory was lost.
-    Refused,
-    /// The destination has no running queue, or its interface is down.
-    PortDown,
-    /// The destination queue failed while the packet was in flight.
-    PortFault,
-    /// More recirculations than [`crate::MAX_PASSES`] allows.
-    RecirculationLimit,
-    /// The queue to the control plane was full.
-    PuntFull,
+/// Defines each reason once: variant, name, the port that counts it, and its meaning.
+macro_rules! drop_reasons {
+    ($($variant:ident, $name:literal, $at:literal, $meaning:literal;)+) => {
+        /// Why a packet, or one copy of a flooded packet, was not sent. Each reason has a counter per port and worker.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum DropReason {
+            $(#[doc = $meaning] $variant),+
+        }
+
+        impl DropReason {
+            /// All reasons, in the order of their counters.
+            pub const ALL: [DropReason; [$($name),+].len()] = [$(DropReason::$variant),+];
+
+            /// Name in tables, JSON and documentation.
+            pub const fn name(self) -> &'static str {
+                match self { $(DropReason::$variant => $name),+ }
+            }
+
+            /// The port that counts the drop: the source of the packet, or its output.
+            pub const fn at(self) -> &'static str {
+                match self { $(DropReason::$variant => $at),+ }
+            }
+
+            /// Meaning in one sentence.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(DropReason::$variant => $meaning),+ }
+            }
+        }
+    };
+}
+
+drop_reasons! {
+    TooShort, "too-short", "source", "Shorter than an Ethernet header, or than the device's own header.";
+    TooLong, "too-long", "source", "Longer than the largest frame supported.";
+    BadSource, "bad-source", "source", "Invalid source address: the group bit is set, or it is zero.";
+    NoDestination, "no-destination", "source",
+        "The destination is the port that the packet came from, or there is no other port.";
+    VlanDenied, "vlan-denied", "source", "The port is not a member of the packet's VLAN.";
+    BroadcastLimit, "broadcast-limit", "source", "Above the port's limit for broadcast and multicast.";
+    UnknownLimit, "unknown-limit", "source", "Above the port's limit for unknown unicast.";
+    StaticMacViolation, "static-mac-violation", "source",
+        "Source address configured as static on another port.";
+    MacMoveRefused, "mac-move-refused", "source",
+        "Source address in use at another port, and not allowed to move.";
+    MacViolation, "mac-violation", "source", "Source address not in the port's allowed addresses.";
+    SourceViolation, "source-violation", "source",
+        "IP source address not allowed on the port, or headers not parseable on a port with a source guard.";
+    ArpViolation, "arp-violation", "source", "ARP packet whose sender is not one of the port's addresses.";
+    NdViolation, "nd-violation", "source", "Neighbor discovery message not allowed on the port.";
+    DhcpViolation, "dhcp-violation", "source",
+        "DHCP message not allowed on the port, or a lease that could not be recorded.";
+    TooManyPieces, "too-many-pieces", "source", "More segments than a frame may have.";
+    SourceStopped, "source-stopped", "source",
+        "The source was stopped before the packet was sent to every output.";
+    BadOffload, "bad-offload", "source",
+        "The offloads (checksum, segmentation) contradict the packet, or cannot be completed.";
+    Injected, "injected", "port with `fault`", "Configured fault injection.";
+    QueueFull, "queue-full", "output", "The destination queue had no free buffer.";
+    HandoffFull, "handoff-full", "source, or output once it is known",
+        "The handoff queue to the next stage, or its pool, was full.";
+    BufferTooSmall, "buffer-too-small", "output", "The destination's buffers are too small.";
+    Refused, "refused", "output",
+        "The kernel refused the packet: it is inconsistent, or its source's memory was lost.";
+    PortDown, "port-down", "output", "The destination has no running queue, or its interface is down.";
+    PortFault, "port-fault", "output", "The destination queue failed while the packet was in flight.";
+    RecirculationLimit, "recirculation-limit", "source",
+        "More recirculations than a packet may have.";
+    PuntFull, "punt-full", "source", "The queue to the control plane was full.";
 }
 
 impl DropReason {
-    /// All reasons, in the order of their counters.
-    pub const ALL: [DropReason; 26] = [
-        DropReason::TooShort,
-        DropReason::TooLong,
-        DropReason::BadSource,
-        DropReason::NoDestination,
-        DropReason::VlanDenied,
-        DropReason::BroadcastLimit,
-        DropReason::UnknownLimit,
-        DropReason::StaticMacViolation,
-        DropReason::MacMoveRefused,
-        DropReason::MacViolation,
-        DropReason::SourceViolation,
-        DropReason::ArpViolation,
-        DropReason::NdViolation,
-        DropReason::DhcpViolation,
-        DropReason::TooManyPieces,
-        DropReason::SourceStopped,
-        DropReason::BadOffload,
-        DropReason::Injected,
-        DropReason::QueueFull,
-        DropReason::HandoffFull,
-        DropReason::BufferTooSmall,
-        DropReason::Refused,
-        DropReason::PortDown,
-        DropReason::PortFault,
-        DropReason::RecirculationLimit,
-        DropReason::PuntFull,
-    ];
-
     /// Number of reasons.
     pub const COUNT: usize = Self::ALL.len();
-
-    /// Name in tables, JSON and documentation.
-    pub const fn name(self) -> &'static str {
-        match self {
-            DropReason::TooShort => "too-short",
-            DropReason::TooLong => "too-long",
-            DropReason::BadSource => "bad-source",
-            DropReason::NoDestination => "no-destination",
-            DropReason::VlanDenied => "vlan-denied",
-            DropReason::BroadcastLimit => "broadcast-limit",
-            DropReason::UnknownLimit => "unknown-limit",
-            DropReason::StaticMacViolation => "static-mac-violation",
-            DropReason::MacMoveRefused => "mac-move-refused",
-            DropReason::MacViolation => "mac-violation",
-            DropReason::SourceViolation => "source-violation",
-            DropReason::ArpViolation => "arp-violation",
-            DropReason::NdViolation => "nd-violation",
-            DropReason::DhcpViolation => "dhcp-violation",
-            DropReason::TooManyPieces => "too-many-pieces",
-            DropReason::SourceStopped => "source-stopped",
-            DropReason::BadOffload => "bad-offload",
-            DropReason::Injected => "injected",
-            DropReason::QueueFull => "queue-full",
-            DropReason::HandoffFull => "handoff-full",
-            DropReason::BufferTooSmall => "buffer-too-small",
-            DropReason::Refused => "refused",
-            DropReason::PortDown => "port-down",
-            DropReason::PortFault => "port-fault",
-            DropReason::RecirculationLimit => "recirculation-limit",
-            DropReason::PuntFull => "punt-full",
-        }
-    }
 }
 
 /// Why a port does not run. Traffic of other ports is not affected.

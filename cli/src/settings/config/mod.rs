@@ -16,6 +16,7 @@ mod workers;
 
 use super::reader::node::{self, Lines, Node, Value};
 use super::reader::notes::{self, Notes, Section};
+use super::reader::shape::Recorded;
 use super::reader::syntax;
 use super::topology::Topology;
 use crate::host::Host;
@@ -57,6 +58,15 @@ fn text(path: &Path) -> Result<String, Diagnostic> {
         let error = Diagnostic::bad("", "is not text in UTF-8", "name a TOML file, and save it as UTF-8");
         Diagnostic { line: line.try_into().ok(), ..error }
     })
+}
+
+/// Reads the text of a file without validating it, and records each key that is read.
+pub(crate) fn record(text: &str) -> Vec<Recorded> {
+    let (root, _) = toml::de::DeTable::parse_recoverable(text);
+    let root = Node { line: None, value: node::from_toml(root.get_ref(), &Lines::of(text)) };
+    let mut notes = Notes::recording();
+    sections::topology(&root, &mut notes);
+    notes.into_recorded()
 }
 
 /// Reads and validates the text of a file. `control` overrides the file's control socket.

@@ -1,11 +1,13 @@
 //! `[placement]`: reads its keys, validates them against ports and workers, and resolves them for this machine.
 
+use super::workers::CPU;
 use crate::host::Host;
 use crate::settings::model::{ModelKind, Role, RoleSettings, RssMode};
 use crate::settings::placement::{Placement, Rebalance};
 use crate::settings::reader::fields::{Fields, numbers};
 use crate::settings::reader::node::{Node, Value};
 use crate::settings::reader::notes::{Notes, Section};
+use crate::settings::reader::shape::Shape;
 use crate::settings::topology::{PortSettings, Topology, WorkerSettings};
 use crate::settings::value::Decimal;
 use engine::machine;
@@ -17,6 +19,8 @@ use std::time::Duration;
 
 /// Range of NUMA node numbers.
 const NODE: std::ops::RangeInclusive<i128> = 0..=65_535;
+/// Range of worker numbers; the number of workers is validated later.
+const WORKER: std::ops::RangeInclusive<i128> = 0..=65_535;
 /// Range of the number of stages.
 const STAGES: std::ops::RangeInclusive<i128> = 1..=32;
 /// Range of the interval between load measurements.
@@ -74,11 +78,12 @@ fn joins(pattern: Pattern) -> bool {
 
 /// `stages = { rx = 1, work = 2, tx = 1 }`.
 fn stages_of(fields: &mut Fields<'_, '_>) -> Option<Stages> {
+    fields.accepts("stages", || Shape::Table);
     let node = fields.node("stages")?;
     if !matches!(node.value, Value::Table(_)) {
         return fields.not("stages", node, "how many there are: { rx = 1, work = 2, tx = 1 }");
     }
-    let mut inner = Fields::open_inner(node, Section::Placement, fields.notes);
+    let mut inner = Fields::open_inner(node, (Section::Placement, "stages"), fields.notes);
     let [rx, worker, tx] = ["rx", "work", "tx"].map(|key| inner.number(key, STAGES, "stages").unwrap_or(1));
     inner.report_unknown();
     Some(Stages { rx, worker, tx, ..Stages::default() })
@@ -87,6 +92,8 @@ fn stages_of(fields: &mut Fields<'_, '_>) -> Option<Stages> {
 /// `cpus = [2, 3]` or `cpus = "2-3,8"`.
 fn cpus(fields: &mut Fields<'_, '_>) -> Option<Vec<usize>> {
     const WANTED: &str = "a list of CPUs such as [2, 3] or \"2-3,8\"";
+    fields.accepts("cpus", || Shape::list(Shape::Integer(CPU)));
+    fields.accepts("cpus", || Shape::Text);
     let node = fields.node("cpus")?;
     let wrong =
         |fields: &mut Fields<'_, '_>, reason: String| fields.wrong("cpus", reason, format!("write {WANTED}"));
@@ -119,6 +126,7 @@ fn cpus(fields: &mut Fields<'_, '_>) -> Option<Vec<usize>> {
 /// `queues = { red = 0, "blue.1" = 1 }`.
 fn queues(fields: &mut Fields<'_, '_>) -> Option<BTreeMap<String, usize>> {
     const WANTED: &str = "the worker of each port or queue, such as { red = 0, \"blue.1\" = 1 }";
+    fields.accepts("queues", || Shape::Map(Box::new(Shape::Integer(WORKER))));
     let node = fields.node("queues")?;
     let Value::Table(entries) = &node.value else { return fields.not("queues", node, WANTED) };
     let worker = |node: &Node| match node.value {

@@ -7,6 +7,7 @@ use crate::settings::model::RssMode;
 use crate::settings::reader::fields::Fields;
 use crate::settings::reader::node::{Node, Value};
 use crate::settings::reader::notes::{Notes, Section, shortened};
+use crate::settings::reader::shape::Shape;
 use crate::settings::security::Security;
 use crate::settings::topology::{
     BridgeSettings, MacMoves, PortSettings, Rss, StaticEntry, SwitchSettings, Topology, Vlan, WorkerSettings,
@@ -205,17 +206,20 @@ pub(crate) fn read_port(node: &Node, index: usize, notes: &mut Notes) -> PortSet
 
 /// `vlan = 10` or `vlan = { trunk = [10, 20], native = 1 }`.
 fn read_vlan(fields: &mut Fields<'_, '_>) -> Option<Vlan> {
-    let section = fields.place("vlan").0;
+    fields.accepts("vlan", || Shape::Integer(VLAN));
+    fields.accepts("vlan", || Shape::Table);
+    let place = fields.place("vlan");
     let node = fields.node("vlan")?;
     match &node.value {
         Value::Integer(vlan) => fields.within("vlan", *vlan, &VLAN, "as a VLAN").map(Vlan::Access),
-        Value::Table(_) => read_trunk(&mut Fields::open_inner(node, section, fields.notes)),
+        Value::Table(_) => read_trunk(&mut Fields::open_inner(node, place, fields.notes)),
         _ => fields.not("vlan", node, "a VLAN, or { trunk = [10, 20], native = 1 }"),
     }
 }
 
 fn read_trunk(fields: &mut Fields<'_, '_>) -> Option<Vlan> {
     let native = fields.number("native", VLAN, "as a VLAN");
+    fields.accepts("trunk", || Shape::list(Shape::Integer(VLAN)));
     let trunk = fields.node("trunk");
     fields.report_unknown();
     let Some(Node { value: Value::List(list), .. }) = trunk else {

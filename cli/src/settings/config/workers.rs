@@ -6,6 +6,7 @@ use crate::settings::model::{Full, ModelKind, ModelSettings, Order, Role, RssMod
 use crate::settings::reader::fields::Fields;
 use crate::settings::reader::node::{Node, Value};
 use crate::settings::reader::notes::{Notes, Section};
+use crate::settings::reader::shape::Shape;
 use crate::settings::topology::{Polling, QueueFull, WorkerSettings};
 use engine::HandoffConfig;
 use std::ops::RangeInclusive;
@@ -193,6 +194,7 @@ fn staged(fields: &mut Fields<'_, '_>, habits: WorkerSettings, whole: bool) -> V
 
 /// Reads a list of distinct CPUs.
 fn cpus(fields: &mut Fields<'_, '_>, key: &'static str) -> Option<Vec<usize>> {
+    fields.accepts(key, || Shape::list(Shape::Integer(CPU)));
     let node = fields.node(key)?;
     let Value::List(list) = &node.value else {
         return fields.not(key, node, "a list of CPUs, such as [0, 1]");

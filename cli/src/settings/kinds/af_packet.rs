@@ -1,9 +1,10 @@
 //! `kind = "af_packet"`: any network interface, over packet sockets.
 
 use super::claim::Claim;
-use super::interface::InterfaceSettings;
+use super::interface::{INTERFACE, InterfaceSettings, NETNS};
 use super::kind::{Kind, Loaded, OpenError};
 use crate::settings::reader::fields::Fields;
+use crate::settings::reader::key::{Key, key};
 use crate::settings::reader::validation::PortCommon;
 use crate::settings::reader::validation::Validation;
 use ::port::PortControl;
@@ -26,7 +27,8 @@ pub(crate) struct AfPacket {
 impl Kind for AfPacket {
     const NAME: &'static str = "af_packet";
     const ABOUT: &'static str = "Kernel interface over a packet socket, for interfaces without XDP support";
-    const KEYS: &'static [&'static str] = &["interface", "netns", "blocks"];
+    const KEYS: &'static [Key] =
+        &[INTERFACE, NETNS, key("blocks", "32", "Number of receive blocks of 128 KiB per queue.")];
     #[cfg(test)]
     const EXAMPLES: &'static [&'static str] = &[
         "interface = \"lr-eth0\"",

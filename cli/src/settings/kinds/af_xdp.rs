@@ -1,9 +1,10 @@
 //! `kind = "af_xdp"`: a network card, or one end of a veth pair, over `AF_XDP`.
 
 use super::claim::Claim;
-use super::interface::InterfaceSettings;
+use super::interface::{INTERFACE, InterfaceSettings, NETNS};
 use super::kind::{Kind, Loaded, OpenError};
 use crate::settings::reader::fields::Fields;
+use crate::settings::reader::key::{Key, key, optional};
 use crate::settings::reader::validation::PortCommon;
 use crate::settings::reader::validation::Validation;
 use ::port::PortControl;
@@ -61,8 +62,28 @@ pub(crate) struct AfXdp {
 impl Kind for AfXdp {
     const NAME: &'static str = "af_xdp";
     const ABOUT: &'static str = "Network card, or one end of a veth pair, over AF_XDP";
-    const KEYS: &'static [&'static str] =
-        &["interface", "netns", "mode", "attach", "to_kernel", "busy_poll", "frames"];
+    const KEYS: &'static [Key] = &[
+        INTERFACE,
+        NETNS,
+        key(
+            "mode",
+            "\"auto\"",
+            "Transfer of packets: copied by the kernel, zero-copy, or zero-copy where the driver supports it.",
+        ),
+        key(
+            "attach",
+            "\"auto\"",
+            "Hook of the XDP program: in the driver, in the generic hook, or in the driver where supported.",
+        ),
+        optional(
+            "to_kernel",
+            "none",
+            "Frames passed to the host's own stack: `arp`, `lldp`, `icmp`, `icmpv6`, `ethertype 0x88cc`, or a destination \
+             port as `tcp 22` and `udp 67`.",
+        ),
+        key("busy_poll", "false", "Whether the worker polls the interface in place of its interrupts."),
+        key("frames", "2048", "Frames per queue and direction, a power of two."),
+    ];
     #[cfg(test)]
     const EXAMPLES: &'static [&'static str] = &[
         "interface = \"lr-eth0\"",

@@ -2,11 +2,21 @@
 
 use super::claim::Claim;
 use crate::settings::reader::fields::Fields;
+use crate::settings::reader::key::{Key, optional, required};
 use crate::settings::reader::validation::Validation;
 use ::port::interface::Place;
 use ::port::netns::Namespace;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+
+/// Name of the interface.
+pub(super) const INTERFACE: Key = required("interface", "Name of the kernel interface.");
+/// Its network namespace.
+pub(super) const NETNS: Key = optional(
+    "netns",
+    "the namespace of the switch",
+    "Network namespace of the interface: a name under `/run/netns`, or an absolute path.",
+);
 
 /// Name and network namespace of an interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,6 +3,7 @@
 use super::claim::Claim;
 use crate::settings::access::Access;
 use crate::settings::reader::fields::Fields;
+use crate::settings::reader::key::Key;
 use crate::settings::reader::validation::{PortCommon, Validation};
 use ::port::PortControl;
 use ::port::pcap::Recording;
@@ -22,7 +23,7 @@ pub(crate) trait Kind: fmt::Display + Sized {
     /// A description in one line, for `--help`.
     const ABOUT: &'static str;
     /// All keys that [`Kind::read`] reads. They are errors on ports of other kinds.
-    const KEYS: &'static [&'static str];
+    const KEYS: &'static [Key];
     /// Lines of valid `[[port]]` sections of this kind, without name and kind.
     #[cfg(test)]
     const EXAMPLES: &'static [&'static str];

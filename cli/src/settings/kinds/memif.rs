@@ -2,9 +2,10 @@
 
 use super::claim::Claim;
 use super::kind::{Kind, Loaded, OpenError};
-use super::socket::{Mode, SocketSettings};
+use super::socket::{Mode, SERVER, SocketSettings};
 use crate::settings::access::Access;
 use crate::settings::reader::fields::Fields;
+use crate::settings::reader::key::{Key, key, optional, required};
 use crate::settings::reader::validation::PortCommon;
 use crate::settings::reader::validation::Validation;
 use ::port::PortControl;
@@ -43,16 +44,16 @@ pub(crate) struct Memif {
 impl Kind for Memif {
     const NAME: &'static str = "memif";
     const ABOUT: &'static str = "memif: memory shared with another process, such as VPP or DPDK";
-    const KEYS: &'static [&'static str] = &[
-        "id",
-        "secret",
-        "ring_size",
-        "buffer_size",
-        "socket",
-        "mode",
-        "socket_mode",
-        "socket_owner",
-        "socket_group",
+    const KEYS: &'static [Key] = &[
+        required("socket", "Absolute path of the Unix socket, or `@name` for an abstract socket."),
+        SERVER,
+        key("id", "0", "Number of the interface behind the socket, the same at both ends."),
+        optional("secret", "none", "Secret of at most 24 bytes that both ends must have."),
+        key("ring_size", "1024", "Entries per ring, a power of two."),
+        key("buffer_size", "2048", "Bytes per buffer, in client mode."),
+        Access::MODE,
+        Access::OWNER,
+        Access::GROUP,
     ];
     #[cfg(test)]
     const EXAMPLES: &'static [&'static str] = &[

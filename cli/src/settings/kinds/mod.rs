@@ -19,12 +19,13 @@ pub(crate) mod socket;
 pub(crate) mod stream;
 pub(crate) mod tap;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub(crate) mod vhost_user;
 pub(crate) mod virtio_user;
 
 use super::access::Access;
 use super::reader::fields::{Fields, one_of};
+use super::reader::key::Key;
 use super::reader::validation::{PortCommon, Validation};
 use ::port::PortControl;
 use claim::Claim;
@@ -37,7 +38,7 @@ use std::path::Path;
 struct Form {
     name: &'static str,
     about: &'static str,
-    keys: &'static [&'static str],
+    keys: &'static [Key],
     #[cfg(test)]
     examples: &'static [&'static str],
     read: fn(&mut Fields<'_, '_>) -> PortKind,
@@ -150,13 +151,18 @@ pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     FORMS.iter().map(|form| (form.name, form.about))
 }
 
+/// Name, description and keys of every kind.
+pub(crate) fn keys() -> impl Iterator<Item = (&'static str, &'static str, &'static [Key])> {
+    FORMS.iter().map(|form| (form.name, form.about, form.keys))
+}
+
 /// Reads `kind` and the keys of that kind.
 pub(crate) fn read(fields: &mut Fields<'_, '_>) -> PortKind {
     let words: Vec<(&str, &Form)> = FORMS.iter().map(|form| (form.name, form)).collect();
     let chosen = fields.choice("kind", &words);
     if fields.is_spoiled("kind") {
         // Without a valid kind, the keys of all kinds are accepted.
-        FORMS.iter().flat_map(|form| form.keys).for_each(|key| fields.allow(key));
+        FORMS.iter().flat_map(|form| form.keys).for_each(|key| fields.allow(key.name));
         return PortKind::default();
     }
     let form = chosen.unwrap_or(&FORMS[0]);
@@ -167,8 +173,9 @@ pub(crate) fn read(fields: &mut Fields<'_, '_>) -> PortKind {
 
 /// Rejects keys of other kinds. The error names the kinds that have them.
 fn refuse_others(own: &Form, fields: &mut Fields<'_, '_>) {
-    for key in FORMS.iter().flat_map(|form| form.keys).filter(|key| !own.keys.contains(key)) {
-        let owners = FORMS.iter().filter(|form| form.keys.contains(key));
+    let has = |form: &Form, key: &str| form.keys.iter().any(|own| own.name == key);
+    for Key { name: key, .. } in FORMS.iter().flat_map(|form| form.keys).filter(|key| !has(own, key.name)) {
+        let owners = FORMS.iter().filter(|form| has(form, key));
         let owners: Vec<&str> = owners.map(|form| form.name).collect();
         let reason = format!("`{key}` is not a key of a port of kind \"{}\"", own.name);
         fields.foreign(key, reason, &format!("remove it, or write kind = {}", one_of(&owners)));

@@ -2,6 +2,7 @@
 
 use super::kind::{Kind, Loaded, OpenError};
 use crate::settings::reader::fields::Fields;
+use crate::settings::reader::key::Key;
 use crate::settings::reader::validation::PortCommon;
 use crate::settings::reader::validation::Validation;
 use ::port::PortControl;
@@ -16,7 +17,7 @@ pub(crate) struct Null {}
 impl Kind for Null {
     const NAME: &'static str = "null";
     const ABOUT: &'static str = "Receives no frames and discards sent frames";
-    const KEYS: &'static [&'static str] = &[];
+    const KEYS: &'static [Key] = &[];
     #[cfg(test)]
     const EXAMPLES: &'static [&'static str] = &[""];
 

@@ -2,6 +2,7 @@
 
 use super::kind::{Kind, Loaded, OpenError};
 use crate::settings::reader::fields::Fields;
+use crate::settings::reader::key::{Key, required};
 use crate::settings::reader::validation::PortCommon;
 use crate::settings::reader::validation::Validation;
 use ::port::PortControl;
@@ -25,7 +26,7 @@ pub(crate) struct Patch {
 impl Kind for Patch {
     const NAME: &'static str = "patch";
     const ABOUT: &'static str = "Patch cable to another port of this switch";
-    const KEYS: &'static [&'static str] = &["peer"];
+    const KEYS: &'static [Key] = &[required("peer", "Name of the peer port, which is also a patch port.")];
     #[cfg(test)]
     const EXAMPLES: &'static [&'static str] = &["peer = \"other\""];
 

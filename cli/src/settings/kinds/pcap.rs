@@ -4,6 +4,7 @@ use super::claim::Claim;
 use super::kind::{Kind, Loaded, OpenError};
 use crate::settings::reader::fields::Fields;
 use crate::settings::reader::files::{is_file_path, output};
+use crate::settings::reader::key::{Key, key, optional};
 use crate::settings::reader::node::Value;
 use crate::settings::reader::validation::PortCommon;
 use crate::settings::reader::validation::Validation;
@@ -69,7 +70,26 @@ enum RepeatWord {
 impl Kind for Pcap {
     const NAME: &'static str = "pcap";
     const ABOUT: &'static str = "Capture files: reads frames from one file, writes frames to another";
-    const KEYS: &'static [&'static str] = &["read", "pace", "repeat", "after", "write", "overwrite"];
+    const KEYS: &'static [Key] = &[
+        optional(
+            "read",
+            "no packet is received",
+            "Capture whose packets are received: absolute path of a pcap or pcapng file.",
+        ),
+        optional(
+            "pace",
+            "`\"recorded\"`",
+            "Speed of the replay: as recorded, a multiple of it, or as fast as possible.",
+        ),
+        optional("repeat", "once", "Number of replays."),
+        optional("after", "none", "Delay from the port's start to its first packet."),
+        optional(
+            "write",
+            "sent packets are dropped",
+            "File to which sent packets are written: absolute path of a pcapng file.",
+        ),
+        key("overwrite", "false", "Whether an existing file is replaced; otherwise it is an error."),
+    ];
     #[cfg(test)]
     const EXAMPLES: &'static [&'static str] = &[
         "write = \"/tmp/lr-none.pcapng\"",

@@ -4,11 +4,23 @@ use super::claim::Claim;
 use super::kind::OpenError;
 use crate::settings::access::Access;
 use crate::settings::reader::fields::Fields;
+use crate::settings::reader::key::{Key, key, required};
 use crate::settings::reader::validation::Validation;
 use ::port::memif::is_abstract;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
+
+/// Path of the socket.
+pub(super) const SOCKET: Key = required("socket", "Absolute path of the Unix socket.");
+/// Mode of a kind that creates the socket by default.
+pub(super) const SERVER: Key = mode("\"server\"");
+/// Mode of a kind that connects by default.
+pub(super) const CLIENT: Key = mode("\"client\"");
+
+const fn mode(default: &'static str) -> Key {
+    key("mode", default, "Side that creates the socket: the switch (`server`) or the peer (`client`).")
+}
 
 /// Which side creates the socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,9 +2,10 @@
 
 use super::claim::Claim;
 use super::kind::{Kind, Loaded, OpenError};
-use super::socket::Mode;
+use super::socket::{Mode, SERVER};
 use crate::settings::access::Access;
 use crate::settings::reader::fields::Fields;
+use crate::settings::reader::key::{Key, optional};
 use crate::settings::reader::validation::PortCommon;
 use crate::settings::reader::validation::Validation;
 use ::port::PortControl;
@@ -31,8 +32,18 @@ impl Kind for Stream {
     const NAME: &'static str = "stream";
     const ABOUT: &'static str =
         "Frames over a Unix or TCP socket, as used by QEMU's `-netdev stream` and passt";
-    const KEYS: &'static [&'static str] =
-        &["socket", "address", "mode", "socket_mode", "socket_owner", "socket_group"];
+    const KEYS: &'static [Key] = &[
+        optional("socket", "required without `address`", "Absolute path of the Unix socket."),
+        optional(
+            "address",
+            "required without `socket`",
+            "IP address and TCP port, such as `127.0.0.1:5555`.",
+        ),
+        SERVER,
+        Access::MODE,
+        Access::OWNER,
+        Access::GROUP,
+    ];
     #[cfg(test)]
     const EXAMPLES: &'static [&'static str] = &[
         "socket = \"/tmp/lr-s.sock\"",

@@ -1,8 +1,10 @@
 //! `kind = "tap"`: an interface of the kernel, in any network namespace.
 
 use super::claim::Claim;
+use super::interface::NETNS;
 use super::kind::{Kind, Loaded, OpenError};
 use crate::settings::reader::fields::Fields;
+use crate::settings::reader::key::{Key, key, optional, required};
 use crate::settings::reader::validation::PortCommon;
 use crate::settings::reader::validation::Validation;
 use ::port::PortControl;
@@ -42,7 +44,16 @@ fn read_io<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Io>, D::Error> {
 impl Kind for Tap {
     const NAME: &'static str = "tap";
     const ABOUT: &'static str = "TAP interface of the kernel, in any network namespace";
-    const KEYS: &'static [&'static str] = &["interface", "netns", "persist", "io"];
+    const KEYS: &'static [Key] = &[
+        required("interface", "Name of the interface; it is created if it does not exist."),
+        NETNS,
+        key(
+            "persist",
+            "false",
+            "Whether an interface that the port created remains after the port is removed.",
+        ),
+        optional("io", "the best one available", "Method of system calls."),
+    ];
     #[cfg(test)]
     const EXAMPLES: &'static [&'static str] = &[
         "interface = \"lr-vm0\"",

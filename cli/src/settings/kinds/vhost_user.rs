@@ -2,10 +2,11 @@
 
 use super::claim::Claim;
 use super::kind::{Kind, Loaded, OpenError, is_yes, yes};
-use super::socket::{Mode, SocketSettings};
-use super::virtio_user;
+use super::socket::{Mode, SERVER, SOCKET, SocketSettings};
+use super::virtio_user::{self, OFFLOADS};
 use crate::settings::access::Access;
 use crate::settings::reader::fields::Fields;
+use crate::settings::reader::key::Key;
 use crate::settings::reader::validation::PortCommon;
 use crate::settings::reader::validation::Validation;
 use ::port::PortControl;
@@ -33,8 +34,7 @@ impl Default for VhostUser {
 impl Kind for VhostUser {
     const NAME: &'static str = "vhost-user";
     const ABOUT: &'static str = "vhost-user socket for a guest (default)";
-    const KEYS: &'static [&'static str] =
-        &["socket", "mode", "offloads", "socket_mode", "socket_owner", "socket_group"];
+    const KEYS: &'static [Key] = &[SOCKET, SERVER, OFFLOADS, Access::MODE, Access::OWNER, Access::GROUP];
     #[cfg(test)]
     const EXAMPLES: &'static [&'static str] = &[
         "socket = \"/tmp/it's \\\\ \\\"a\\\"\"",

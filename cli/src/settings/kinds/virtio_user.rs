@@ -2,9 +2,10 @@
 
 use super::claim::Claim;
 use super::kind::{Kind, Loaded, OpenError, is_yes, yes};
-use super::socket::{Mode, SocketSettings};
+use super::socket::{CLIENT, Mode, SOCKET, SocketSettings};
 use crate::settings::access::Access;
 use crate::settings::reader::fields::Fields;
+use crate::settings::reader::key::{Key, key};
 use crate::settings::reader::validation::PortCommon;
 use crate::settings::reader::validation::Validation;
 use ::port::PortControl;
@@ -19,6 +20,10 @@ const QUEUE_SIZE: RangeInclusive<i128> = MIN_QUEUE_SIZE as i128..=MAX_QUEUE_SIZE
 
 /// Keys of the virtio driver.
 pub(super) const DRIVER_KEYS: [&str; 3] = ["ring", "queue_size", "mergeable"];
+
+/// Offloads of a virtio port.
+pub(super) const OFFLOADS: Key =
+    key("offloads", "true", "Whether checksum and segmentation offloads are negotiated, in both directions.");
 
 /// Settings of a virtio-user port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,16 +61,16 @@ fn read_ring<'de, D: Deserializer<'de>>(from: D) -> Result<RingKind, D::Error> {
 impl Kind for VirtioUser {
     const NAME: &'static str = "virtio-user";
     const ABOUT: &'static str = "Connection to the vhost-user socket of another switch";
-    const KEYS: &'static [&'static str] = &[
-        "ring",
-        "queue_size",
-        "mergeable",
-        "socket",
-        "mode",
-        "offloads",
-        "socket_mode",
-        "socket_owner",
-        "socket_group",
+    const KEYS: &'static [Key] = &[
+        SOCKET,
+        CLIENT,
+        key("ring", "\"split\"", "Layout of the virtqueues."),
+        key("queue_size", "1024", "Entries per virtqueue; a power of two with `ring = \"split\"`."),
+        key("mergeable", "true", "Whether a received frame may span several buffers."),
+        OFFLOADS,
+        Access::MODE,
+        Access::OWNER,
+        Access::GROUP,
     ];
     #[cfg(test)]
     const EXAMPLES: &'static [&'static str] = &[

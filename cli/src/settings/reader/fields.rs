@@ -2,6 +2,7 @@
 
 use super::node::{Entry, HUGE, Node, Value};
 use super::notes::{Notes, Place, Section};
+use super::shape::Shape;
 use console::Span;
 use console::duration::InvalidSpan;
 use std::fmt::Display;
@@ -12,6 +13,8 @@ use std::time::Duration;
 pub(crate) struct Fields<'a, 'n> {
     entries: &'a [Entry],
     section: Section,
+    /// Key of the table inside the section; empty for the section itself.
+    within: &'static str,
     asked: Vec<&'static str>,
     /// Keys that are present and already have an error of their own.
     excused: Vec<&'static str>,
@@ -26,16 +29,28 @@ impl<'a, 'n> Fields<'a, 'n> {
             let reason = format!("is {}, not a table", node.kind());
             notes.wrong((section, ""), reason, "write it as a section with keys of its own");
         }
-        Self::open_inner(node, section, notes)
+        Self::open_inner(node, (section, ""), notes)
     }
 
-    /// Opens a table inside a section: errors are attributed to the section.
-    pub(crate) fn open_inner(node: &'a Node, section: Section, notes: &'n mut Notes) -> Self {
+    /// Opens the table at `place` inside a section: errors are attributed to the section.
+    pub(crate) fn open_inner(node: &'a Node, place: Place, notes: &'n mut Notes) -> Self {
         let entries = match &node.value {
             Value::Table(entries) => entries.as_slice(),
             _ => &[],
         };
-        Self { entries, section, asked: Vec::new(), excused: Vec::new(), notes }
+        let (section, within) = place;
+        Self { entries, section, within, asked: Vec::new(), excused: Vec::new(), notes }
+    }
+
+    /// Records a type of `key` for the reference. Only readers of values with several types call it directly.
+    pub(crate) fn accepts(&mut self, key: &'static str, shape: impl FnOnce() -> Shape) {
+        self.record(key, || Some(shape()));
+    }
+
+    fn record(&mut self, key: &'static str, shape: impl FnOnce() -> Option<Shape>) {
+        let within = self.within;
+        let path = || if within.is_empty() { key.to_owned() } else { format!("{within}.{key}") };
+        self.notes.record(self.section, path, shape);
     }
 
     /// Place of `key` in this section.
@@ -45,6 +60,7 @@ impl<'a, 'n> Fields<'a, 'n> {
 
     /// Value of `key`, if present.
     pub(crate) fn node(&mut self, key: &'static str) -> Option<&'a Node> {
+        self.record(key, || None);
         self.asked.push(key);
         let entry = self.entries.iter().find(|entry| entry.key == key)?;
         self.notes.written((self.section, key), entry.line);
@@ -72,6 +88,7 @@ impl<'a, 'n> Fields<'a, 'n> {
 
     /// Reads a string.
     pub(crate) fn text(&mut self, key: &'static str) -> Option<&'a str> {
+        self.accepts(key, || Shape::Text);
         let node = self.node(key)?;
         match &node.value {
             Value::Text(text) => Some(text),
@@ -98,6 +115,7 @@ impl<'a, 'n> Fields<'a, 'n> {
 
     /// Reads a list of strings; empty if the key is absent. `wanted` describes the list's content.
     pub(crate) fn texts(&mut self, key: &'static str, wanted: &str) -> Vec<String> {
+        self.accepts(key, || Shape::list(Shape::Text));
         let Some(node) = self.node(key) else { return Vec::new() };
         let text = |node: &Node| match &node.value {
             Value::Text(text) => Some(text.clone()),
@@ -122,6 +140,7 @@ impl<'a, 'n> Fields<'a, 'n> {
         read: impl Fn(&str) -> Result<T, String>,
         example: &str,
     ) -> Vec<T> {
+        self.accepts(key, || Shape::list(Shape::Text));
         let Some(node) = self.node(key) else { return Vec::new() };
         let remedy = format!("write a list such as {key} = {example}");
         let nodes = match &node.value {
@@ -156,6 +175,7 @@ impl<'a, 'n> Fields<'a, 'n> {
         range: RangeInclusive<i128>,
         unit: &str,
     ) -> Option<T> {
+        self.accepts(key, || Shape::Integer(range.clone()));
         let node = self.node(key)?;
         match node.value {
             Value::Integer(number) => self.within(key, number, &range, unit),
@@ -193,6 +213,7 @@ impl<'a, 'n> Fields<'a, 'n> {
         range: RangeInclusive<f64>,
         unit: &str,
     ) -> Option<f64> {
+        self.accepts(key, || Shape::Number(range.clone()));
         let node = self.node(key)?;
         let number = match node.value {
             Value::Integer(number) => number as f64,
@@ -208,6 +229,7 @@ impl<'a, 'n> Fields<'a, 'n> {
 
     /// Reads a duration, as text with a unit.
     pub(crate) fn span(&mut self, key: &'static str) -> Option<Span> {
+        self.accepts(key, || Shape::Time);
         let node = self.node(key)?;
         self.span_of(key, node)
     }
@@ -244,6 +266,7 @@ impl<'a, 'n> Fields<'a, 'n> {
 
     /// Reads true or false.
     pub(crate) fn flag(&mut self, key: &'static str) -> Option<bool> {
+        self.accepts(key, || Shape::Flag);
         let node = self.node(key)?;
         match node.value {
             Value::Flag(flag) => Some(flag),
@@ -253,6 +276,7 @@ impl<'a, 'n> Fields<'a, 'n> {
 
     /// Reads one of the given words.
     pub(crate) fn choice<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)]) -> Option<T> {
+        self.accepts(key, || Shape::Word(words.iter().map(|(word, _)| (*word).to_owned()).collect()));
         let node = self.node(key)?;
         let text = match &node.value {
             Value::Text(text) => format!("\"{text}\""),

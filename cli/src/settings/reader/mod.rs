@@ -6,8 +6,10 @@
 
 pub(crate) mod fields;
 pub(crate) mod files;
+pub(crate) mod key;
 pub(crate) mod node;
 pub(crate) mod notes;
 pub(crate) mod paths;
+pub(crate) mod shape;
 pub(crate) mod syntax;
 pub(crate) mod validation;

@@ -1,5 +1,6 @@
 //! Collects the errors of a configuration, each with its place, reason and remedy.
 
+use super::shape::{Recorded, Shape};
 use console::Diagnostic;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -44,9 +45,33 @@ pub(crate) struct Notes {
     spoiled: HashSet<Place>,
     lines: HashMap<Place, usize>,
     titles: HashMap<Section, String>,
+    /// What is read, if it is recorded.
+    recorded: Option<Vec<Recorded>>,
 }
 
 impl Notes {
+    /// Notes that also record every key that is read.
+    pub(crate) fn recording() -> Self {
+        Self { recorded: Some(Vec::new()), ..Self::default() }
+    }
+
+    /// Records that a key is looked up, or read with a shape.
+    pub(crate) fn record(
+        &mut self,
+        section: Section,
+        path: impl FnOnce() -> String,
+        shape: impl FnOnce() -> Option<Shape>,
+    ) {
+        if let Some(recorded) = &mut self.recorded {
+            recorded.push(Recorded { section, path: path(), shape: shape() });
+        }
+    }
+
+    /// Everything that was recorded.
+    pub(crate) fn into_recorded(self) -> Vec<Recorded> {
+        self.recorded.unwrap_or_default()
+    }
+
     /// Records the line of a value.
     pub(crate) fn written(&mut self, place: Place, line: Option<usize>) {
         if let Some(line) = line {

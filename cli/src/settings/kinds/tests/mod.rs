@@ -6,6 +6,7 @@ mod stream;
 use super::FORMS;
 use crate::host::Host;
 use crate::settings::config;
+use crate::settings::reader::key::DefaultValue;
 use crate::settings::section;
 use crate::settings::topology::PortSettings;
 use std::collections::BTreeSet;
@@ -81,8 +82,37 @@ fn a_kinds_keys_are_those_that_it_writes() {
             form.examples.iter().flat_map(|lines| keys(form.name, lines)).collect();
         let own: BTreeSet<&str> =
             written.iter().map(String::as_str).filter(|key| !common.contains(key)).collect();
-        let listed: BTreeSet<&str> = form.keys.iter().copied().collect();
+        let listed: BTreeSet<&str> = form.keys.iter().map(|key| key.name).collect();
         assert_eq!(own, listed, "examples of {}", form.name);
+    }
+}
+
+/// Every example with every set of common keys, in JSON.
+pub(crate) fn serialized() -> Vec<(&'static str, serde_json::Value)> {
+    let examples = FORMS.iter().flat_map(|form| form.examples.iter().map(move |lines| (form.name, lines)));
+    let cases = examples.flat_map(|example| COMMON.map(|common| (example, common)));
+    cases
+        .map(|((kind, lines), common)| {
+            (kind, serde_json::to_value(port(kind, &format!("{lines}\n{common}"))).unwrap())
+        })
+        .collect()
+}
+
+/// Compares files with and without the default, where an example lets the key be left out.
+#[test]
+fn a_default_of_a_kind_is_the_value_of_an_absent_key() {
+    for form in FORMS {
+        for key in form.keys {
+            let DefaultValue::Toml(value) = key.default else { continue };
+            let line = format!("{} = ", key.name);
+            let read = |lines: &str| config::parse(&file(form.name, lines), &host(), None).ok();
+            let without =
+                form.examples.iter().filter(|lines| !lines.lines().any(|own| own.starts_with(&line)));
+            let is_same = |lines: &&str| {
+                read(&format!("{lines}\n{line}{value}")).is_some_and(|with| Some(with) == read(lines))
+            };
+            assert!(without.copied().any(|lines| is_same(&lines)), "{line}{value} of kind {}", form.name);
+        }
     }
 }
 
@@ -93,9 +123,9 @@ fn keys(kind: &str, lines: &str) -> Vec<String> {
 
 #[test]
 fn a_key_of_another_kind_is_answered_by_name() {
-    let every: BTreeSet<&str> = FORMS.iter().flat_map(|form| form.keys).copied().collect();
+    let every: BTreeSet<&str> = FORMS.iter().flat_map(|form| form.keys).map(|key| key.name).collect();
     for form in FORMS {
-        for key in every.iter().filter(|key| !form.keys.contains(*key)) {
+        for key in every.iter().filter(|key| form.keys.iter().all(|own| own.name != **key)) {
             let lines = form.examples[0];
             let text = file(form.name, &format!("{lines}\n{key} = 1"));
             let errors = config::parse(&text, &host(), None).unwrap_err();

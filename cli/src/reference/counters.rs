@@ -1,0 +1,49 @@
+//! `counters.md`, `drop-reasons.md` and `exit-codes.md`.
+
+use super::markdown;
+use super::schema::Schemas;
+use port::DropReason;
+
+/// Schemas of the counters, with a heading and the command that prints them.
+const COUNTERS: [(&str, &str, &str); 7] = [
+    ("PortSnapshot", "A port", "`linerate ports show NAME -o json`, in `live`: sums over all workers."),
+    ("QueueSnapshot", "A queue pair of a port", "In `queues` of a port."),
+    ("Traffic", "All ports", "`linerate status -o json`, in `traffic`."),
+    ("BridgePort", "A port of a bridge", "`linerate bridges show -o json`, in `ports`."),
+    ("WorkerSnapshot", "A worker", "`linerate workers show -o json`, in `workers`."),
+    ("PoolSnapshot", "The buffers of a pipeline stage", "In `pool` of a worker."),
+    ("BudgetSnapshot", "The budget of a turn", "`linerate workers show -o json`, in `budget`."),
+];
+
+/// The page of counters.
+pub(super) fn counters() -> anyhow::Result<String> {
+    let schemas = Schemas::new()?;
+    let about = "Counters and states that the control API and `-o json` return. While no burst is in flight, over all \
+        ports: received + replicated = sent + dropped + punted. The states of a port are explained in \
+        [troubleshooting](../guide/troubleshooting.md).";
+    let mut page = markdown::page("Counters", about);
+    for (schema, title, place) in COUNTERS {
+        markdown::section(&mut page, &format!("## {title}"), place);
+        markdown::table(&mut page, ["field", "type", "meaning"], schemas.fields(schema)?);
+    }
+    Ok(markdown::finish(&page))
+}
+
+/// The page of drop reasons.
+pub(super) fn drop_reasons() -> String {
+    let about = "Reasons of `drops` in `linerate ports show NAME -o json`, of `linerate top` and of `linerate status`. \
+        *At* names the port that counts the drop: the source of the packet, or its output.";
+    let mut page = markdown::page("Drop reasons", about);
+    let rows = DropReason::ALL
+        .map(|reason| [format!("`{}`", reason.name()), reason.at().to_owned(), reason.meaning().to_owned()]);
+    markdown::table(&mut page, ["reason", "at", "meaning"], rows);
+    markdown::finish(&page)
+}
+
+/// The page of exit codes.
+pub(super) fn exit_codes() -> String {
+    let mut page = markdown::page("Exit codes", "Of every command of `linerate` and `linerate-lab`.");
+    let rows = console::EXIT_CODES.map(|(code, meaning)| [code.to_string(), meaning.to_owned()]);
+    markdown::table(&mut page, ["code", "meaning"], rows);
+    markdown::finish(&page)
+}

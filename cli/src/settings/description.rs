@@ -1,0 +1,191 @@
+//! Description of the configuration file: the definition of each key, with the types that the reader records when it
+//! reads it.
+
+use super::config;
+use super::keys;
+use super::kinds;
+use super::reader::key::Key;
+use super::reader::notes::Section as Place;
+use super::reader::shape::{Recorded, Shape};
+
+/// One section, or the keys of one kind of port.
+pub(crate) struct Section {
+    /// The section's line in a file.
+    pub(crate) title: &'static str,
+    /// The kind of port; `None` for keys of the whole section.
+    pub(crate) kind: Option<&'static str>,
+    /// What the section configures.
+    pub(crate) about: &'static str,
+    pub(crate) keys: Vec<TypedKey>,
+}
+
+/// A key with its types.
+pub(crate) struct TypedKey {
+    pub(crate) key: &'static Key,
+    pub(crate) shapes: Vec<Shape>,
+}
+
+/// All keys, in every kind of port: tables are empty, and keys with several types have each of them.
+const SAMPLE: &str = "[switch]\n[[worker]]\n[placement]\nstages = {}\n[[bridge]]\n[[bridge.static]]\n\
+    [[port]]\nkind = \"KIND\"\nvlan = {}\ncapture = {}\ntrace = {}\nfault = {}\ntx_coalesce = {}\npace = 1\nrepeat = 1\n\
+    [[port]]\nkind = \"KIND\"\npace = \"fast\"\nrepeat = \"forever\"\n";
+/// All keys of `[worker]`.
+const MODELS: [&str; 2] = ["[worker]\nmodel = \"pipeline\"\n", "[worker]\nrss_mode = \"software\"\n"];
+
+type Title = (&'static str, &'static str, &'static [Key], fn(Place) -> bool);
+const TITLES: [Title; 7] = [
+    ("[switch]", "The switch itself.", keys::SWITCH, |place| place == Place::Switch),
+    (
+        "[[worker]]",
+        "One thread that forwards packets, to completion. Without such a section there is one.",
+        keys::WORKER,
+        |place| matches!(place, Place::Worker(_)),
+    ),
+    (
+        "[worker]",
+        "The execution model and the CPUs of all workers, in place of `[[worker]]`.",
+        keys::WORKERS,
+        |place| place == Place::Workers,
+    ),
+    (
+        "[placement]",
+        "CPUs of the workers that have none, and workers of the receive queues.",
+        keys::PLACEMENT,
+        |place| place == Place::Placement,
+    ),
+    (
+        "[[bridge]]",
+        "One learning bridge. Without such a section there is one, named `main`.",
+        keys::BRIDGE,
+        |place| matches!(place, Place::Bridge(_)),
+    ),
+    ("[[bridge.static]]", "One static entry of the preceding bridge.", keys::STATIC, |place| {
+        matches!(place, Place::Static(..))
+    }),
+    ("[[port]]", "One port.", keys::PORT, is_port),
+];
+
+fn is_port(place: Place) -> bool {
+    matches!(place, Place::Port(_))
+}
+
+/// All sections in the order of the reference; the kinds of ports are last.
+pub(crate) fn sections() -> Vec<Section> {
+    let by_kind: Vec<_> =
+        kinds::keys().map(|kind| (kind, config::record(&SAMPLE.replace("KIND", kind.0)))).collect();
+    let models = MODELS.iter().flat_map(|text| config::record(text));
+    let all: Vec<Recorded> =
+        by_kind.iter().flat_map(|(_, recorded)| recorded).cloned().chain(models).collect();
+    let whole = TITLES.iter().map(|(title, about, keys, is_here)| {
+        let keys = typed(keys, &all, *is_here);
+        Section { title, kind: None, about, keys }
+    });
+    let own = by_kind.iter().map(|((name, about, keys), recorded)| {
+        let keys = typed(keys, recorded, is_port);
+        Section { title: "[[port]]", kind: Some(name), about, keys }
+    });
+    whole.chain(own).collect()
+}
+
+fn typed(keys: &'static [Key], recorded: &[Recorded], is_here: fn(Place) -> bool) -> Vec<TypedKey> {
+    let shapes = |key: &Key| {
+        let mut shapes: Vec<Shape> = Vec::new();
+        let here = recorded.iter().filter(|read| is_here(read.section) && read.path == key.name);
+        for shape in here.filter_map(|read| read.shape.clone()) {
+            if !shapes.contains(&shape) {
+                shapes.push(shape);
+            }
+        }
+        shapes
+    };
+    keys.iter().map(|key| TypedKey { key, shapes: shapes(key) }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::reader::key::DefaultValue;
+    use super::*;
+    use crate::host::Host;
+
+    #[test]
+    fn every_key_that_the_reader_reads_is_defined_and_every_definition_is_read() {
+        for ((kind, _, own), text) in kinds::keys().map(|kind| (kind, SAMPLE.replace("KIND", kind.0))) {
+            for read in
+                config::record(&text).into_iter().chain(MODELS.iter().flat_map(|text| config::record(text)))
+            {
+                let title = TITLES.iter().find(|(.., is_here)| is_here(read.section));
+                let Some((_, _, keys, _)) = title else { continue };
+                let own = if is_port(read.section) { own } else { &[] };
+                let is_defined = keys.iter().chain(own).any(|key| key.name == read.path);
+                let is_section = matches!(read.section, Place::Bridge(_)) && read.path == "static";
+                assert!(is_defined || is_section, "`{}` of {:?}, kind {kind}", read.path, read.section);
+            }
+        }
+        for section in sections() {
+            for TypedKey { key, shapes } in section.keys {
+                assert!(
+                    !shapes.is_empty(),
+                    "`{}` of {} {:?} is not read",
+                    key.name,
+                    section.title,
+                    section.kind
+                );
+                assert!(key.about.ends_with('.'), "the description of `{}` is not a sentence", key.name);
+            }
+        }
+    }
+
+    /// A file with one line in one section, and all that the line needs.
+    fn file(section: &Section, line: &str) -> String {
+        let port = "[[port]]\nname = \"a\"\nkind = \"null\"\nbridge = \"main\"\n";
+        let bridge = "[[bridge]]\nname = \"main\"\n";
+        let (table, line) = match line.split_once('.').filter(|(table, _)| !table.contains(' ')) {
+            Some((table, inner)) => (format!("{table} = {{ "), format!("{inner} }}")),
+            None => (String::new(), line.to_owned()),
+        };
+        let needed = match table.as_str() {
+            "vlan = { " => "trunk = [1], ",
+            "capture = { " | "trace = { " => "file = \"/tmp/lr-none.file\", ",
+            "fault = { " if !line.starts_with("corrupt") => "corrupt = 1, ",
+            "fault = { " => "drop = 1, ",
+            _ => "",
+        };
+        let line = format!("{table}{needed}{line}\n");
+        match section.title {
+            "[worker]" if line.starts_with("rss_mode") => format!("[worker]\n{line}"),
+            "[worker]" if line.starts_with("model") => format!("[worker]\n{line}"),
+            "[worker]" => format!("[worker]\nmodel = \"pipeline\"\nrx = [0]\nwork = [0]\ntx = [0]\n{line}"),
+            "[placement]" if line.starts_with("stages") => {
+                format!("[worker]\nmodel = \"pipeline\"\n[placement]\n{line}")
+            }
+            "[[bridge]]" => format!("{bridge}{line}{port}"),
+            "[[bridge.static]]" => {
+                format!("{port}{bridge}[[bridge.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"a\"\n{line}")
+            }
+            "[[port]]" => format!("{bridge}{port}{line}"),
+            title => format!("{title}\n{line}{bridge}"),
+        }
+    }
+
+    /// Compares files with and without the default.
+    #[test]
+    fn a_default_is_the_value_of_an_absent_key() {
+        let host = Host::of(&[0], &[0]);
+        let read =
+            |text: &str| config::parse(text, &host, None).unwrap_or_else(|e| panic!("{e:?} in\n{text}"));
+        for section in sections().iter().filter(|section| section.kind.is_none()) {
+            for key in section.keys.iter().map(|typed| typed.key).filter(|key| key.name != "kind") {
+                let DefaultValue::Toml(value) = key.default else { continue };
+                let with = file(section, &format!("{} = {value}", key.name));
+                let without = match key.name.split_once('.') {
+                    Some((table, _)) => with
+                        .replace(&format!("{} = {value}", &key.name[table.len() + 1..]), "")
+                        .replace(",  }", " }"),
+                    None => with.replace(&format!("{} = {value}\n", key.name), ""),
+                };
+                assert_ne!(with, without);
+                assert_eq!(read(&with), read(&without), "{with}");
+            }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Keys of each section of a configuration file. The keys of a kind of port are in the file of that kind.
+
+use super::access::Access;
+use super::reader::key::{Key, key, optional, required};
+
+/// `[switch]`
+pub(crate) const SWITCH: &[Key] = &[
+    key("name", "\"linerate\"", "Name of the switch in listings."),
+    optional(
+        "control",
+        "`/run/linerate/control.sock` for root, else `$XDG_RUNTIME_DIR/linerate.sock`, else \
+         `/tmp/linerate-UID/control.sock`",
+        "Absolute path of the control socket; `--control` overrides it.",
+    ),
+    key(
+        "rss",
+        "\"symmetric\"",
+        "Distribution of flows to the queue pairs of a port: by a hash that is equal for both directions of a flow, by \
+         the Toeplitz hash of network cards, or by the queue pair on which the packet arrived.",
+    ),
+    optional(Access::MODE.name, "by the umask", "Default of `socket_mode` of all ports."),
+    optional(Access::OWNER.name, "the user of the process", "Default of `socket_owner` of all ports."),
+    optional(Access::GROUP.name, "the group of the process", "Default of `socket_group` of all ports."),
+];
+
+const POLLING: Key =
+    key("polling", "\"adaptive\"", "Idle worker: sleeps until a notification, or polls always.");
+const QUEUE_FULL: Key = key(
+    "queue_full",
+    "\"drop\"",
+    "Full destination: the packet is dropped and counted, or the worker waits.",
+);
+
+/// `[[worker]]`
+pub(crate) const WORKER: &[Key] = &[
+    optional("cpu", "chosen by the kernel or by `[placement]`", "CPU to which the worker is pinned."),
+    POLLING,
+    QUEUE_FULL,
+];
+
+/// `[worker]`
+pub(crate) const WORKERS: &[Key] = &[
+    key("model", "\"run-to-completion\"", "Execution model of all workers."),
+    POLLING,
+    QUEUE_FULL,
+    optional(
+        "rx",
+        "required in a pipeline without `stages` in `[placement]`",
+        "CPUs that receive packets from ports, in a pipeline.",
+    ),
+    optional(
+        "work",
+        "one worker; required in a pipeline without `stages` in `[placement]`",
+        "CPUs of the workers; in a pipeline, CPUs that classify packets.",
+    ),
+    optional(
+        "tx",
+        "required in a pipeline without `stages` in `[placement]`",
+        "CPUs that send packets to ports, in a pipeline.",
+    ),
+    key(
+        "rss_mode",
+        "\"queues\"",
+        "Run to completion: each queue has one worker, or flows of ports with one queue pair are distributed to all \
+         workers in software.",
+    ),
+    key("ring", "1024", "Packets in a handoff queue between two workers, a power of two."),
+    optional("write_unit", "those of one burst", "Packets that are made visible to the next stage at once."),
+    key("read_unit", "64", "Packets that are taken from the previous stage at once."),
+    key(
+        "full",
+        "\"wait\"",
+        "Full handoff queue: the stage receives only as many packets as fit, or drops and counts them.",
+    ),
+    key(
+        "order",
+        "\"flow\"",
+        "Packets that keep their order between stages: those of a flow, of a port, or none.",
+    ),
+];
+
+/// `[placement]`
+pub(crate) const PLACEMENT: &[Key] = &[
+    key(
+        "pattern",
+        "\"separate\"",
+        "Stages that share a thread or a core: none, Rx and Tx (`io`), all, Rx and work, Tx and work, Rx and Tx as two \
+         threads of one core (`quasi-io`), or as the machine allows.",
+    ),
+    optional(
+        "cpus",
+        "all CPUs of the process's affinity mask",
+        "CPUs to use, in this order: a list, or ranges such as `\"2-3,8\"`.",
+    ),
+    optional("node", "the node of the interfaces' devices", "NUMA node near which workers are placed."),
+    optional(
+        "queues",
+        "the worker with the fewest queues",
+        "Worker of all queues of a port, or of one queue pair as `\"port.pair\"`.",
+    ),
+    optional("isolated", "none", "Ports, and queue pairs as `\"port.pair\"`, whose worker serves no others."),
+    key("rebalance", "\"off\"", "Unequal load of workers: ignored, reported, or corrected by moving queues."),
+    key("interval", "\"5s\"", "Duration of a load measurement, from 100ms to 1h."),
+    key(
+        "threshold",
+        "0.1",
+        "Minimum gain of a move: reduction of the highest worker load, as a share of a core.",
+    ),
+    optional(
+        "stages",
+        "none; `[worker]` lists CPUs",
+        "Number of stages of a pipeline, which replaces the lists of `[worker]`.",
+    ),
+    key("stages.rx", "1", "Stages that receive."),
+    key("stages.work", "1", "Stages that classify."),
+    key("stages.tx", "1", "Stages that send."),
+];
+
+/// `[[bridge]]`
+pub(crate) const BRIDGE: &[Key] = &[
+    required("name", "Name of the bridge, unique among bridges."),
+    key("table", "65536", "Capacity of the address table."),
+    key("ageing", "300", "Seconds after which an unused learned address is removed."),
+    optional(
+        "max_macs_per_port",
+        "a quarter of the table",
+        "Maximum addresses learned per port, unless the port sets `max_macs`; at most `table`.",
+    ),
+    key(
+        "forward_reserved",
+        "false",
+        "Whether frames to the group addresses of spanning tree, LACP and LLDP are flooded.",
+    ),
+    key(
+        "mac_moves",
+        "\"guarded\"",
+        "Condition for moves of a known address to another port: its port has stopped, it has aged, or a trusted port \
+         announces it; or any frame (`free`).",
+    ),
+    key(
+        "dhcp_snooping",
+        "false",
+        "Whether DHCP servers are accepted from trusted ports only, and their leases are recorded.",
+    ),
+];
+
+/// `[[bridge.static]]`
+pub(crate) const STATIC: &[Key] = &[
+    required("mac", "Unicast address that is pinned to the port."),
+    required("port", "Name of the port, on this bridge."),
+    key("vlan", "0", "VLAN of the entry; 0 is the VLAN of the port's untagged frames."),
+];
+
+const DIRECTION: &str = "Packets that enter the switch through the port, that leave it, or both.";
+
+/// `[[port]]`: the keys of every kind.
+pub(crate) const PORT: &[Key] = &[
+    required(
+        "name",
+        "Name of the port, unique among ports: 1 to 32 letters, digits, dots, dashes or underscores.",
+    ),
+    key("kind", "\"vhost-user\"", "Kind of the port, with keys of its own."),
+    optional(
+        "bridge",
+        "the only bridge; required if there are several",
+        "Name of the bridge to which the port belongs.",
+    ),
+    key("queue_pairs", "1", "Number of queue pairs; kinds `stream`, `pcap` and `null` have one."),
+    optional(
+        "mtu",
+        "that of the guest, or of the kind",
+        "MTU in bytes without the Ethernet header; kinds `vhost-user`, `virtio-user` and `tap` only.",
+    ),
+    optional(
+        "vlan",
+        "none",
+        "VLAN of an access port, whose frames are untagged on the wire; or a table for a trunk port, whose frames are \
+         tagged.",
+    ),
+    optional("vlan.trunk", "required in the table", "VLANs of the trunk."),
+    optional("vlan.native", "untagged frames are dropped", "VLAN of untagged frames of the trunk."),
+    optional("broadcast_limit", "none", "Maximum broadcast and multicast packets per second from the port."),
+    optional("unknown_limit", "none", "Maximum packets per second from the port to unknown addresses."),
+    optional(
+        "limit_burst",
+        "those of a tenth of a second, at least 64",
+        "Packets that either limit admits at once.",
+    ),
+    key(
+        "trusted",
+        "false",
+        "Whether the network behind the port is trusted: reverse ARP moves addresses, DHCP servers and routers are \
+         accepted.",
+    ),
+    optional("macs", "any", "Allowed source addresses, at most 64; they are static entries of the port."),
+    key("learn", "true", "Whether addresses are learned from the port."),
+    optional(
+        "max_macs",
+        "`max_macs_per_port` of the bridge",
+        "Maximum number of addresses learned from the port.",
+    ),
+    optional(
+        "sources",
+        "any",
+        "Allowed IP sources, at most 64: addresses, networks, or `\"dhcp\"` for leased addresses.",
+    ),
+    optional("rss_mode", "as in `[worker]`", "Overrides `rss_mode` of `[worker]` for this port."),
+    optional("capture", "none", "Writes packets to a pcapng file: its absolute path, or a table."),
+    optional("capture.file", "required in the table", "Absolute path of the file."),
+    optional("capture.snap", "whole packets", "Maximum bytes stored per packet."),
+    key("capture.direction", "\"both\"", DIRECTION),
+    key("capture.overwrite", "false", "Whether an existing file is replaced; otherwise it is an error."),
+    optional("trace", "none", "Writes one line of text per packet: the absolute path of a file, or a table."),
+    optional("trace.file", "required in the table", "Absolute path of the file."),
+    key("trace.direction", "\"both\"", DIRECTION),
+    key("trace.overwrite", "false", "Whether an existing file is replaced; otherwise it is an error."),
+    optional("fault", "none", "Injects faults for tests; at least one fault is required."),
+    key("fault.seed", "1", "Seed of the generator: the same packets in the same order get the same faults."),
+    key("fault.drop", "0.0", "Probability of loss, counted as `injected`."),
+    key("fault.duplicate", "0.0", "Probability of duplication."),
+    key("fault.reorder", "0.0", "Probability of reordering behind a later packet."),
+    key("fault.corrupt", "0.0", "Probability of a flipped bit."),
+    key(
+        "fault.delay",
+        "\"0s\"",
+        "Delay of every packet: a time, or the minimum and the maximum; at most 1m.",
+    ),
+    key("fault.hold", "1024", "Maximum number of delayed packets per queue; others pass undelayed."),
+    key("fault.direction", "\"both\"", DIRECTION),
+    key("tx_coalesce", "\"immediate\"", "Sends each burst at once, or several frames together."),
+    key("tx_coalesce.frames", "32", "Frames that are sent together."),
+    optional(
+        "tx_coalesce.usecs",
+        "until the worker is idle",
+        "Maximum wait of the first frame for the others, in microseconds.",
+    ),
+];
