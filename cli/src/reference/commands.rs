@@ -3,7 +3,7 @@
 use super::markdown;
 use clap::{Arg, Command};
 
-const INTRODUCTION: &str = "`linerate COMMAND --help` prints the same texts, and `linerate man --dir DIR` writes man \
+const INTRODUCTION: &str = "`linerate COMMAND --help` prints the same texts, and `linerate man --out DIR` writes man \
     pages. Every command accepts `--help`, `--version` and the options of `linerate` itself.";
 
 /// The page.
