@@ -120,7 +120,7 @@ pub(crate) const PLACEMENT: &[Key] = &[
 pub(crate) const BRIDGE: &[Key] = &[
     required("name", "Name of the bridge, unique among bridges."),
     key("table", "65536", "Capacity of the address table."),
-    key("ageing", "300", "Seconds after which an unused learned address is removed."),
+    key("ageing", "\"5m\"", "Time after which an unused learned address is removed."),
     optional(
         "max_macs_per_port",
         "a quarter of the table",
