@@ -57,7 +57,7 @@ proptest! {
         let noise = if near { Noise { at: noise.at - 1024, ..noise } } else { noise };
         let body = |core: u64| -> Body { Box::new(move |memory| relay(memory, core, cores, apart, 12, noise)) };
         let done = run(machine(&profile, cores as usize), (0..cores).map(body).collect());
-        let machine = done.expect("everybody gets a turn");
+        let machine = done.expect("each core gets a turn");
         prop_assert_eq!(machine.peek((cores - 1) * apart, Width::Four), 12 * cores);
     }
 }
