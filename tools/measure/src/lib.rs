@@ -7,6 +7,7 @@ pub mod distance;
 mod fingerprint;
 pub mod processor;
 pub mod provenance;
+pub mod rounds;
 pub mod seats;
 pub mod statistics;
 pub mod store;
