@@ -4,6 +4,7 @@
 # Creates the sockets for the switch to connect to; with CONNECT=1 it connects to the switch instead.
 set -euo pipefail
 cpu=$1; shift
+command -v dpdk-testpmd >/dev/null || { echo "no dpdk-testpmd: apt-get install dpdk" >&2; exit 2; }
 if [ "$(cat /proc/sys/vm/nr_hugepages)" -ge 256 ] && [ -w /dev/hugepages ]; then memory=(--single-file-segments -m 256); else memory=(--no-huge -m 256); fi
 vdevs=(); n=0
 for socket in "$@"; do

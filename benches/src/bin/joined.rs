@@ -1,11 +1,15 @@
 //! Measures the cost of a ring between two linerate ports, for memif rings and for virtqueues: two threads, each on its
 //! own CPU, exchange bursts of frames.
 //!
-//! `cargo run --release -p linerate-benches --bin joined -- [CPU CPU]` prints the rate in Mpps (a frame counts in each
-//! direction), interleaved, for frames of 60 and 1514 bytes. It applies no limits.
+//! `cargo run --release -p linerate-benches --bin joined -- [CPU CPU]` prints medians of interleaved rates in Mpps (a
+//! frame counts in each direction), ratios, and the distance of the CPUs, for frames of 60 and 1514 bytes. It applies no
+//! limits.
 
 use anyhow::{Context, Result, ensure};
+use measure::distance;
 use measure::pinning::pin;
+use measure::rounds::{interleaved, median_ratio};
+use measure::statistics::median;
 use mem::copy::chosen;
 use port::memif::Options;
 use port::patch::{Exchange, Patch};
@@ -128,14 +132,19 @@ fn main() -> Result<()> {
         _ => anyhow::bail!("usage: joined [CPU CPU]"),
     };
     for frame in [60, 1514] {
-        for round in 1..=ROUNDS {
-            let memif = over_memif(cpus, frame)?;
-            let split = over_virtqueues(RingKind::Split, cpus, frame)?;
-            let packed = over_virtqueues(RingKind::PackedInOrder, cpus, frame)?;
-            println!(
-                "{frame} B, round {round}: memif {memif:.1}, split {split:.1}, packed-inorder {packed:.1}"
-            );
-        }
+        let before = distance::wait_while_far(cpus).unwrap_or(f64::NAN);
+        let mut rates = interleaved(ROUNDS, 3, |case| match case {
+            0 => over_memif(cpus, frame),
+            1 => over_virtqueues(RingKind::Split, cpus, frame),
+            _ => over_virtqueues(RingKind::PackedInOrder, cpus, frame),
+        })?;
+        let after = distance::between(cpus).unwrap_or(f64::NAN);
+        let ratio = |case: usize| median_ratio(&rates[0], &rates[case]).unwrap_or(f64::NAN);
+        let ratios = [ratio(1), ratio(2)];
+        let [memif, split, packed] = [0, 1, 2].map(|case| median(&mut rates[case]).unwrap_or(f64::NAN));
+        println!("{frame} B: memif {memif:.1}, split {split:.1}, packed-inorder {packed:.1} Mpps");
+        println!("{frame} B: memif over split {:.2}, over packed-inorder {:.2}", ratios[0], ratios[1]);
+        println!("{frame} B: distance of the CPUs {before:.0} ns before, {after:.0} ns after");
     }
     Ok(())
 }

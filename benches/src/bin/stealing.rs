@@ -4,8 +4,10 @@
 //! `cargo run --release -p linerate-benches --bin stealing -- [CPU CPU]` prints Mpps, medians of interleaved rounds:
 //! all queues on one worker, or two on each; run to completion, or stealing. It applies no limits.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use engine::{Engine, EngineConfig, Model, Pipeline, Pipelines, Polling, Rss, Verdicts, WorkerConfig};
+use measure::rounds::interleaved;
+use measure::statistics::median;
 use port::{
     Attach, BURST, BufId, Burst, BurstStats, DropReason, PortControl, PortFault, PortState, PortStatus,
     RxQueue,
@@ -137,21 +139,13 @@ fn main() -> Result<()> {
         ("stealing, two each", Model::Stealing, even),
     ];
     println!("{:<40}{}", "Mpps by turns of work", WORK.map(|work| format!("{work:>10}")).concat());
-    let mut rates = vec![vec![Vec::new(); WORK.len()]; cases.len()];
-    for _ in 0..ROUNDS {
-        for (case, (_, model, homes)) in cases.iter().enumerate() {
-            for (column, work) in WORK.into_iter().enumerate() {
-                rates[case][column].push(rate(cpus, model, work, *homes)?);
-            }
-        }
-    }
-    for ((name, ..), rates) in cases.iter().zip(&mut rates) {
-        let median = |rates: &mut Vec<f64>| -> Result<String> {
-            rates.sort_by(f64::total_cmp);
-            Ok(format!("{:>10.2}", rates.get(rates.len() / 2).context("no round was measured")?))
-        };
-        let row: Vec<String> = rates.iter_mut().map(median).collect::<Result<_>>()?;
-        println!("{name:<40}{}", row.concat());
+    let mut rates = interleaved(ROUNDS, cases.len() * WORK.len(), |n| {
+        let (_, model, homes) = &cases[n / WORK.len()];
+        rate(cpus, model, WORK[n % WORK.len()], *homes)
+    })?;
+    for ((name, ..), rates) in cases.iter().zip(rates.chunks_mut(WORK.len())) {
+        let cell = |rates: &mut Vec<f64>| format!("{:>10.2}", median(rates).unwrap_or(f64::NAN));
+        println!("{name:<40}{}", rates.iter_mut().map(cell).collect::<String>());
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ mod fingerprint;
 pub mod pinning;
 pub mod processor;
 pub mod provenance;
+pub mod rounds;
 pub mod statistics;
 pub mod store;
 

@@ -125,12 +125,13 @@ frames() {
     sleep 1
     # They arrive as XDP frames, which a veth interface without a program accepts only with GRO.
     case "$SUBJECT" in af_packet | ovs-system) ip netns exec $middle ethtool -K lan1 gro on ;; esac
-    ip netns exec $left nice -n -20 taskset -c "$GUEST_CPU" timeout $((SECONDS_EACH + 5)) "$FLOOD" eth0 $target &
+    ip netns exec $left nice -n -20 taskset -c "$GUEST_CPU" timeout $((SECONDS_EACH + 5)) "$FLOOD" eth0 $target >flood.log 2>&1 &
     sleep 2
     arrived=$(count $right eth0) sent=$(count $middle lan1) began=$(date +%s%N)
     sleep "$SECONDS_EACH"
     arrived=$(($(count $right eth0) - arrived)) sent=$(($(count $middle lan1) - sent))
     time=$(($(date +%s%N) - began))
+    [ $sent -gt 0 ] || { echo "no frame was sent" >&2; exit 1; }
     echo "$((arrived * 1000000 / (time / 1000))) $((sent * 1000000 / (time / 1000)))"
 }
 

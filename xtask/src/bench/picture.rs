@@ -24,11 +24,11 @@ pub(super) fn svg(comparison: &Comparison, ratios: &[Ratio]) -> Option<String> {
 fn bar(comparison: &Comparison, ratio: &Ratio) -> Bar {
     let class = if ratio.is_met() == Some(false) { MISSED } else { OTHER };
     let goal = ratio.goal().map_or(String::new(), |goal| format!(", goal {goal}"));
-    let cpus = ratio.class.map_or(String::new(), |class: Class| format!(", {}", class.name()));
+    let cpus = ratio.class.map_or(String::new(), |class: Class| format!(" {}", class.name()));
     let tip = comparison.columns[ratio.pair.column].heading.to_owned();
     Bar {
-        name: comparison.pair_name(&ratio.pair) + &cpus,
-        label: format!("{tip}: {:.2}{goal}", ratio.median),
+        name: comparison.pair_name(&ratio.pair),
+        label: format!("{:.2} {tip}{cpus}{goal}", ratio.median),
         parts: vec![Part { class, value: ratio.median, tip }],
     }
 }

@@ -61,7 +61,7 @@ fn read(path: &Path) -> Result<BenchOptions, Diagnostic> {
         Diagnostic::bad(
             &shown,
             format!("cannot be read: {e}"),
-            "name a file that exists and that you may read",
+            "name a readable file of options; the comparisons of the repository are `cargo xtask bench peers` and others",
         )
     })?;
     let options = toml::from_str(&text).map_err(|error| {
