@@ -2,7 +2,10 @@
 //! throughput, and switches that could not take part.
 
 use super::{Section, Table, decimals};
-use crate::figures::comparison;
+use figure::Figure;
+use figure::plot::{Axes, Line, Point, place, plot, ticks};
+use figure::svg::Drawing;
+use figure::text::number;
 use measure::Kind;
 use rfc2544::{Figure as Rate, Latency, SizeResults};
 use studies::usage::Results;
@@ -24,7 +27,7 @@ pub(super) fn section(results: &Results) -> Option<Section> {
         kind: Kind::Real,
         words: vec![words.to_owned()],
         tables: tables.into_iter().filter(|table| !table.rows.is_empty()).collect(),
-        figures: comparison::all(entries, &super::usage_provenance(results)),
+        figures: figures(entries, &super::usage_provenance(results)),
     })
 }
 
@@ -123,4 +126,63 @@ fn absent(entries: &[Entry]) -> Table {
     let row = |entry: &Entry| Some(vec![entry.subject.name().to_owned(), entry.why.clone()?]);
     let rows = entries.iter().filter_map(row).collect();
     Table { heading: "Who could not be measured to the end".to_owned(), titles: vec!["Switch", "Why"], rows }
+}
+
+fn figures(entries: &[Entry], from: &str) -> Vec<Figure> {
+    let latencies = [50.0, 90.0].map(|load| latency_figure(entries, load, from));
+    std::iter::once(throughput_figure(entries, from)).chain(latencies).flatten().collect()
+}
+
+/// Draws one line per switch, with a value for each frame size in order of first appearance.
+fn by_size(
+    entries: &[Entry],
+    [unit, up]: [&str; 2],
+    of: &dyn Fn(&SizeResults) -> Option<f64>,
+) -> Option<Drawing> {
+    let mut places: Vec<&str> = Vec::new();
+    for size in entries.iter().flat_map(sizes) {
+        if !places.contains(&size.size.as_str()) {
+            places.push(&size.size);
+        }
+    }
+    let line = |entry: &Entry| {
+        let name = entry.subject.name();
+        let point = |size: &SizeResults| {
+            let x = place(places.iter().position(|place| *place == size.size)?);
+            let y = of(size).filter(|y| y.is_finite() && *y > 0.0)?;
+            let tip = format!("{name}, size {}: {} {unit}", size.size, number(y));
+            Some(Point { x, y, interval: None, tip })
+        };
+        let points = sizes(entry).filter_map(point).collect();
+        Line { name: name.to_owned(), points, aside: entry.subject.ours().is_some() }
+    };
+    let lines: Vec<Line> = entries.iter().map(line).filter(|line| !line.points.is_empty()).collect();
+    let across = "size of frames, bytes without checksum";
+    let ticks = ticks(places.iter().map(|size| (*size).to_owned()));
+    plot(&Axes { across, up, ticks, decades: true, ..Axes::default() }, &lines)
+}
+
+fn throughput_figure(entries: &[Entry], from: &str) -> Option<Figure> {
+    let mpps = |size: &SizeResults| size.pdr().map(|found| found.value / 1e6);
+    Some(Figure::new(
+        "comparison-throughput",
+        "Throughput by size of frames",
+        "The rate at which no more than the agreed fraction is lost; medians over rounds, logarithmic axis. Solid lines \
+         are linerate's own.",
+        by_size(entries, ["Mpps", "Mpps"], &mpps)?,
+        from,
+    ))
+}
+
+fn latency_figure(entries: &[Entry], load: f64, from: &str) -> Option<Figure> {
+    let at = |size: &SizeResults| size.latency().into_iter().find(|at| at.load.total_cmp(&load).is_eq());
+    let micro = |size: &SizeResults| at(size).map(|at| at.percentiles[2] / 1e3);
+    Some(Figure::new(
+        format!("comparison-latency-{load}"),
+        format!("Latency at {load} % of each switch's own throughput, 99th percentile"),
+        "From transmission to reception, each at its own rate, so a fast switch is under more load than a slow one. \
+         Logarithmic axis.",
+        by_size(entries, ["us", "microseconds"], &micro)?,
+        from,
+    ))
 }

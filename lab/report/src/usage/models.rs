@@ -1,12 +1,14 @@
 //! Sections on execution models by work per packet.
 
 use super::{Section, Table, usage_provenance};
-use crate::figures;
+use figure::Figure;
+use figure::plot::{Axes, Line, Point, plot};
+use figure::text::number;
 use measure::Kind;
 use studies::usage::Results;
 use studies::usage::models::simulated;
 use studies::usage::models::simulated::Cores;
-use studies::usage::models::{Crossing, Layout, Measure, Row, Simulated, crossings};
+use studies::usage::models::{Crossing, Layout, Measure, Row, Simulated, crossings, curve};
 
 /// The sections; empty if the study was not run.
 pub(super) fn sections(results: &Results) -> Vec<Section> {
@@ -32,7 +34,7 @@ fn measured(rows: &[Row], from: &str) -> Section {
         kind: Kind::Real,
         words: words.map(str::to_owned).to_vec(),
         tables: vec![places(), rates(rows), crosses(rows)],
-        figures: figures::models::measured(rows, from),
+        figures: measured_figures(rows, from),
     }
 }
 
@@ -48,7 +50,7 @@ fn simulated(rows: &[Simulated]) -> Section {
         kind: Kind::Simulated,
         words: words.map(str::to_owned).to_vec(),
         tables: vec![simulated_rates(rows), simulated_crosses(rows)],
-        figures: figures::models::simulated(rows),
+        figures: simulated_figures(rows),
     }
 }
 
@@ -160,6 +162,61 @@ fn said(found: &Crossing, [one, other]: [&str; 2], ns: f64) -> String {
     }
     let at: Vec<_> = found.at.iter().map(|at| format!("{at:.0} ({:.0})", at * ns)).collect();
     format!("{}; before, {} is ahead", at.join(", "), leader)
+}
+
+/// A line's name and points.
+type Curve = (&'static str, Vec<(f64, f64)>);
+
+fn measured_figures(rows: &[Row], from: &str) -> Vec<Figure> {
+    let curves = |measure| Layout::ALL.map(|layout| (layout.name(), curve(rows, layout, measure)));
+    let rate = rates_figure("models-rate", RATE, "Mpps", &curves(Measure::Rate), from);
+    let title = "Rate for each busy CPU by work on each packet";
+    let per_cpu =
+        rates_figure("models-rate-per-cpu", title, "Mpps a CPU", &curves(Measure::RatePerCpu), from);
+    rate.into_iter().chain(per_cpu).collect()
+}
+
+fn simulated_figures(rows: &[Simulated]) -> Vec<Figure> {
+    let curves = |measure| Cores::ALL.map(|cores| (cores.name(), simulated::curve(rows, cores, measure)));
+    let from = "Simulated: i9-7940X at 3.1 GHz";
+    let rate = rates_figure("models-simulated-rate", RATE, "Mpps", &curves(Measure::Rate), from);
+    let (id, title) = ("models-simulated-rate-per-core", "Rate for each core by work on each packet");
+    let per_core = rates_figure(id, title, "Mpps a core", &curves(Measure::RatePerCpu), from);
+    rate.into_iter().chain(per_core).collect()
+}
+
+const RATE: &str = "Rate by work on each packet";
+
+fn rates_figure(id: &str, title: &str, unit: &str, curves: &[Curve], from: &str) -> Option<Figure> {
+    let line = |(name, points): &Curve| {
+        let point = |&(x, y): &(f64, f64)| {
+            let tip = format!("{name}, {x:.0} cycles: {} {unit}", number(y / 1e6));
+            Point { x, y: y / 1e6, interval: None, tip }
+        };
+        Line { name: (*name).to_owned(), points: points.iter().map(point).collect(), aside: false }
+    };
+    let lines: Vec<Line> = curves.iter().filter(|(_, points)| !points.is_empty()).map(line).collect();
+    let across = "work on each packet, cycles";
+    let axes = Axes { across, up: unit, ticks: cycle_ticks(&lines), decades: true, ..Axes::default() };
+    let caption = "Logarithmic axis. Behind a crossing of two lines, the other model is faster.";
+    Some(Figure::new(id, title, caption, plot(&axes, &lines)?, from))
+}
+
+/// Ticks at the cycles of the points; labels that would overlap are left out.
+fn cycle_ticks(lines: &[Line]) -> Vec<(f64, String)> {
+    let points = lines.iter().flat_map(|line| &line.points);
+    let mut cycles: Vec<u32> = points.map(|point| point.x as u32).collect();
+    cycles.sort_unstable();
+    cycles.dedup();
+    let room = f64::from(cycles.last().copied().unwrap_or(0)) / 25.0;
+    let mut ticks: Vec<(f64, String)> = Vec::new();
+    for cycles in cycles {
+        let at = f64::from(cycles);
+        if ticks.last().is_none_or(|(last, _)| at - last >= room) {
+            ticks.push((at, cycles.to_string()));
+        }
+    }
+    ticks
 }
 
 #[cfg(test)]

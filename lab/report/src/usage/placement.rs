@@ -1,7 +1,9 @@
 //! Sections on stages that share a core.
 
 use super::{Section, Table};
-use crate::figures::placement as figures;
+use figure::Figure;
+use figure::bars::{Bar, Bars, bars};
+use figure::svg::Key;
 use measure::Kind;
 use sim::Profile;
 use studies::usage::Results;
@@ -27,7 +29,7 @@ pub(super) fn measured(results: &Results) -> Option<Section> {
                 .to_owned(),
         );
     }
-    let figure = figures::measured(rows, &format!("Measured: {}", results.processor));
+    let figure = measured_figure(rows, &format!("Measured: {}", results.processor));
     Some(Section {
         id: "placement",
         title: "Placement".to_owned(),
@@ -113,7 +115,7 @@ pub(super) fn simulated(results: &Results) -> Option<Section> {
         profile.name, profile.frequency.value
     );
     let from = format!("Simulated: {}, {} packets each", profile.name, simulated::LENGTH.packets);
-    let figures = [figures::rates(rows, &from), figures::lines(rows, &from)];
+    let figures = [rates_figure(rows, &from), lines_figure(rows, &from)];
     Some(Section {
         id: "placement-simulated",
         title: "Placement".to_owned(),
@@ -191,4 +193,60 @@ fn simulated_pools(rows: &[simulated::Row]) -> Table {
         titles,
         rows: rows.iter().flat_map(lines).collect(),
     }
+}
+
+fn measured_figure(rows: &[measured::Row], from: &str) -> Option<Figure> {
+    let bar = |(n, row): (usize, &measured::Row)| {
+        let mpps = row.pps / 1e6;
+        let name = format!("{}, CPUs {}", row.pattern, cpus(row));
+        let gap = n > 0 && rows[n - 1].shares() != row.shares();
+        Bar { gap, ..Bar::stacked(name, &["Mpps"], &[mpps], format!("{mpps:.3}")) }
+    };
+    let bars_of = rows.iter().enumerate().map(bar).collect();
+    Some(Figure::new(
+        "placement-measured",
+        "Packets a second by pattern of placement",
+        "CPUs are those of Rx, Worker and Tx. Lower group, if any: the generator shares a CPU with a stage.",
+        bars(&Bars { axis: "Mpps", bars: bars_of, ..Bars::default() })?,
+        from,
+    ))
+}
+
+fn rates_figure(rows: &[simulated::Row], from: &str) -> Option<Figure> {
+    let bar = |(n, row): (usize, &simulated::Row)| {
+        let mpps = row.outcome.mpps;
+        let name = format!("{}, {} cores", row.pattern, row.cores);
+        let label = format!("{mpps:.2} ({:.2} a core)", mpps / row.cores as f64);
+        let gap = n > 0 && rows[n - 1].width != row.width;
+        Bar { gap, ..Bar::stacked(name, &["Mpps"], &[mpps], label) }
+    };
+    let bars_of = rows.iter().enumerate().map(bar).collect();
+    Some(Figure::new(
+        "placement-simulated",
+        "Packets a second by pattern of placement",
+        format!("Groups, from the top: {}.", Width::ALL.map(Width::title).join("; ")),
+        bars(&Bars { axis: "Mpps", bars: bars_of, ..Bars::default() })?,
+        from,
+    ))
+}
+
+fn lines_figure(rows: &[simulated::Row], from: &str) -> Option<Figure> {
+    let bar = |row: &simulated::Row| {
+        let label = format!("{:.2}", row.outcome.lines_moved());
+        Bar::stacked(row.pattern.to_string(), &PARTS, &row.outcome.moved, label)
+    };
+    let classes = ["k0", "k1", "k2", "k3", "k4", "k5"];
+    let drawing = bars(&Bars {
+        axis: "lines a packet",
+        keys: classes.into_iter().zip(PARTS).map(|(class, name)| Key::new(class, name)).collect(),
+        bars: rows.iter().filter(|row| row.width == Width::One).map(bar).collect(),
+        ..Bars::default()
+    })?;
+    Some(Figure::new(
+        "placement-lines-simulated",
+        "Lines that one core took from another, a packet",
+        "One stage of each kind. A line counts if a core takes it to read it, to write it, or to write a copy that it has.",
+        drawing,
+        from,
+    ))
 }

@@ -1,7 +1,10 @@
 //! Sections on queues and workers.
 
 use super::{Section, Table};
-use crate::figures::scaling as figures;
+use figure::Figure;
+use figure::bars::{Bar, Bars, bars};
+use figure::plot::{Axes, Line, Point, plot};
+use figure::text::number;
 use measure::Kind;
 use sim::Profile;
 use studies::usage::Results;
@@ -15,7 +18,7 @@ pub(super) fn measured(results: &Results) -> Option<Section> {
     }
     let words = "Frames of many flows lie in memory and are dealt out over the port's queues by their hash; there is no generator, \
                  so each worker has a CPU to itself. A worker whose queues bring nothing has no share.";
-    let figure = figures::measured(rows, &format!("Measured: {}", results.processor));
+    let figure = measured_figure(rows, &format!("Measured: {}", results.processor));
     Some(Section {
         id: "scaling",
         title: "Queues and workers".to_owned(),
@@ -72,7 +75,7 @@ pub(super) fn simulated(results: &Results) -> Option<Section> {
         kind: Kind::Simulated,
         words: vec![words],
         tables: vec![simulated_table(rows)],
-        figures: figures::simulated(rows, &from).into_iter().collect(),
+        figures: simulated_figure(rows, &from).into_iter().collect(),
     })
 }
 
@@ -110,4 +113,43 @@ fn simulated_table(rows: &[simulated::Row]) -> Table {
         titles: titles.to_vec(),
         rows: rows.iter().map(line).collect(),
     }
+}
+
+fn measured_figure(rows: &[measured::Row], from: &str) -> Option<Figure> {
+    let bar = |(n, row): (usize, &measured::Row)| {
+        let mpps = row.pps / 1e6;
+        let way = if row.way == Way::Software { ", spread in software" } else { "" };
+        let name = format!("workers {}, queues {}{way}", row.cpus.len(), row.queues);
+        let gap = n > 0 && (rows[n - 1].way, rows[n - 1].cpus.len()) != (row.way, row.cpus.len());
+        Bar { gap, ..Bar::stacked(name, &["Mpps"], &[mpps], format!("{mpps:.3}")) }
+    };
+    let bars_of = rows.iter().enumerate().map(bar).collect();
+    Some(Figure::new(
+        "scaling-measured",
+        "Packets a second by workers and queues",
+        "Flows are distributed over queues by their hash; each worker has a CPU of its own.",
+        bars(&Bars { axis: "Mpps", bars: bars_of, ..Bars::default() })?,
+        from,
+    ))
+}
+
+fn simulated_figure(rows: &[simulated::Row], from: &str) -> Option<Figure> {
+    let line = |way: Way| {
+        let point = |row: &simulated::Row| {
+            let y = row.outcome.per_kilocycle();
+            let tip = format!("{} workers, {}: {} packets", row.workers, way.title(), number(y));
+            Point { x: row.workers as f64, y, interval: None, tip }
+        };
+        let points = rows.iter().filter(|row| row.way == way).map(point).collect();
+        Line { name: way.title().to_owned(), points, aside: false }
+    };
+    let ticks = simulated::WORKERS.map(|workers| (workers as f64, workers.to_string())).to_vec();
+    let axes = Axes { across: "workers", up: "packets a 1000 cycles", ticks, ..Axes::default() };
+    Some(Figure::new(
+        "scaling-simulated",
+        "Packets a thousand cycles by workers",
+        "With queues each worker has its own flows; with one queue the worker that polls it hands all packets to the others.",
+        plot(&axes, &[Way::Queues, Way::Software].map(line))?,
+        from,
+    ))
 }
