@@ -4,9 +4,11 @@
 
 use super::args::{CopyMemory, LabCopiesArgs};
 use super::profile;
-use super::trial::{keep, refuse_place};
+use super::run::unwritten;
+use super::trial::validate_new;
 use console::Diagnostic;
 use console::progress::Progress;
+use measure::store::Store;
 use report::{CopyFindings, copies_text};
 use std::num::NonZeroUsize;
 use std::thread;
@@ -16,15 +18,13 @@ use studies::copystudy::{Plan, Results, Selection, measure, orders, simulate_all
 pub(super) fn run(args: &LabCopiesArgs) -> anyhow::Result<()> {
     let selection = selection(args)?;
     if let Some(path) = &args.out {
-        refuse_place(path)?;
+        validate_new(path)?;
     }
     let results = match args.memory {
         CopyMemory::Simulated => simulated(args, &selection)?,
         CopyMemory::Real => measured(args, selection)?,
     };
-    if let Some(path) = &args.out {
-        keep(path, &serde_json::to_string_pretty(&results)?)?;
-    }
+    Store::create(args.out.as_deref(), &results).map_err(|error| unwritten(args.out.as_deref(), &error))?;
     let findings = CopyFindings { results: &results, orders: &orders(&results) };
     console::print(&findings, args.output, |findings| copies_text(findings.results))
 }

@@ -2,9 +2,11 @@
 
 use super::args::LabPathsArgs;
 use super::profile;
-use super::trial::{keep, refuse_place};
+use super::run::unwritten;
+use super::trial::validate_new;
 use console::Diagnostic;
 use console::progress::Progress;
+use measure::store::Store;
 use sim::{Profile, Stuck};
 use std::fs;
 use std::num::NonZeroUsize;
@@ -23,14 +25,12 @@ pub(super) fn run(args: &LabPathsArgs) -> anyhow::Result<()> {
         args.measured.as_deref().map_or_else(|| Ok(Measured::ours()), |file| read(file).map(Some))?;
     let mut results = PathResults::new(&profile, args.packets, measured);
     if let Some(out) = &args.out {
-        refuse_place(out)?;
+        validate_new(out)?;
     }
     results.paths = simulate(args, &profile).map_err(|error| {
         Diagnostic::failed("lab paths", error, "report the profile and the number of packets")
     })?;
-    if let Some(out) = &args.out {
-        keep(out, &serde_json::to_string(&results)?)?;
-    }
+    Store::create(args.out.as_deref(), &results).map_err(|error| unwritten(args.out.as_deref(), &error))?;
     console::print(&results, args.output, table)
 }
 

@@ -7,6 +7,7 @@ use console::progress::Progress;
 use console::stop_on_signals;
 use console::{BAD_INPUT, Diagnostic};
 use measure::Kind;
+use measure::store::StoreError;
 use std::io;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
@@ -15,7 +16,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use studies::analysis;
 use studies::batch;
-use studies::batch::checkpoint::{CheckpointError, CheckpointWriter};
+use studies::batch::checkpoint::CheckpointWriter;
 use studies::batch::{Event, Plan, select};
 use studies::factors::{Named, cells, everything};
 use studies::results::{Results, Row};
@@ -58,8 +59,8 @@ fn wanted(selection: &Selection) -> Result<Vec<Named>, Diagnostic> {
 }
 
 /// Opens the file of results. Nothing has run yet, so an unwritable file is invalid input.
-pub(super) fn open(out: Option<&Path>, made: Results) -> Result<CheckpointWriter, Diagnostic> {
-    CheckpointWriter::open(out.map(Path::to_path_buf), made)
+pub(super) fn open(out: Option<&Path>, empty: Results) -> Result<CheckpointWriter, Diagnostic> {
+    CheckpointWriter::open(out, empty)
         .map_err(|error| Diagnostic { code: BAD_INPUT, ..unwritten(out, &error) })
 }
 
@@ -76,16 +77,16 @@ pub(super) fn ended_by_signal(out: Option<&Path>, reason: &str) -> Diagnostic {
 struct Job {
     writer: CheckpointWriter,
     failed: Vec<String>,
-    unwritten: Option<CheckpointError>,
+    unwritten: Option<StoreError>,
 }
 
 impl Job {
     /// Runs the missing experiments. Returns whether a signal stopped it.
     fn run(&mut self, plan: &Plan, wanted: &[Named]) -> io::Result<bool> {
         let missing = self.writer.missing(wanted);
-        let kept = wanted.len() - missing.len();
-        if kept > 0 {
-            console::aside(&format!("{kept} of {} experiments are complete already", wanted.len()));
+        let complete = wanted.len() - missing.len();
+        if complete > 0 {
+            console::aside(&format!("{complete} of {} experiments are complete already", wanted.len()));
         }
         if missing.is_empty() {
             return Ok(false);
@@ -125,9 +126,9 @@ impl Job {
             return Err(Diagnostic::failed("lab run", self.failed.join("; "), remedy).into());
         }
         if missing > 0 && stopped {
-            let kept =
-                out.map_or_else(String::new, |path| format!("; the others are kept in {}", path.display()));
-            return Err(ended_by_signal(out, &format!("{missing} experiments were not run{kept}")).into());
+            let stored =
+                out.map_or_else(String::new, |path| format!("; the others are stored in {}", path.display()));
+            return Err(ended_by_signal(out, &format!("{missing} experiments were not run{stored}")).into());
         }
         Ok(())
     }
@@ -135,22 +136,13 @@ impl Job {
 
 /// The results with only the requested rows.
 fn chosen(results: &Results, wanted: &[Named]) -> Results {
-    let asked = |row: &&Row| wanted.iter().any(|named| named.name == row.name);
-    Results { rows: results.rows.iter().filter(asked).cloned().collect(), ..results.clone() }
+    let is_wanted = |row: &&Row| wanted.iter().any(|named| named.name == row.name);
+    Results { rows: results.rows.iter().filter(is_wanted).cloned().collect(), ..results.clone() }
 }
 
-pub(super) fn unwritten(out: Option<&Path>, error: &CheckpointError) -> Diagnostic {
+pub(super) fn unwritten(out: Option<&Path>, error: &StoreError) -> Diagnostic {
     let place = out.map_or_else(|| "lab run".to_owned(), |path| format!("--out {}", path.display()));
-    let remedy = match error {
-        CheckpointError::OtherProvenance(_) => "name another file, or use the options of this one",
-        CheckpointError::Unreadable(_) | CheckpointError::NotWritten(_) => {
-            "name a file that you may read and write"
-        }
-        CheckpointError::NotResults(_) | CheckpointError::Impossible { .. } => {
-            "name a file that `lab run --out` wrote, or a new one"
-        }
-    };
-    Diagnostic::failed(place, error, remedy)
+    Diagnostic::failed(place, error, error.remedy())
 }
 
 fn table(results: &Results) -> String {

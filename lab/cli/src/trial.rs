@@ -11,6 +11,7 @@ use console::Diagnostic;
 use console::progress::Progress;
 use console::stop_on_signals;
 use measure::Estimate;
+use measure::store::StoreError;
 use sim::Profile;
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -18,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
-use studies::batch::checkpoint::{CheckpointError, CheckpointWriter};
+use studies::batch::checkpoint::CheckpointWriter;
 use studies::calibrate;
 use studies::calibrate::{Calibration, profile as written};
 use studies::factors::Named;
@@ -42,11 +43,11 @@ pub(super) fn run(args: &LabRunArgs, wanted: Vec<Named>) -> anyhow::Result<()> {
     };
     let stage = Stage::prepare(&plan).map_err(refused)?;
     let writer = open(args.out.as_deref(), stage.empty())?;
-    let kept = writer.results().clone();
-    announce(&plan, finished(&kept));
+    let earlier = writer.results().clone();
+    announce(&plan, finished(&earlier));
     let progress = Progress::new("slices", 0, 1);
     let mut watch = Watch { progress, writer, stop: stop_on_signals()?, unwritten: None };
-    let results = stage.run(kept, &mut watch).map_err(refused)?;
+    let results = stage.run(earlier, &mut watch).map_err(refused)?;
     watch.progress.end();
     console::print(&results, args.output, table)?;
     watch.verdict(args.out.as_deref(), finished(&results), plan.rounds)
@@ -72,7 +73,7 @@ struct Watch {
     progress: Progress,
     writer: CheckpointWriter,
     stop: Arc<AtomicBool>,
-    unwritten: Option<CheckpointError>,
+    unwritten: Option<StoreError>,
 }
 
 impl trial::Progress for Watch {
@@ -100,8 +101,9 @@ impl Watch {
             return Err(unwritten(out, &error).into());
         }
         if finished < rounds {
-            let kept = out.map_or_else(String::new, |path| format!(" and are kept in {}", path.display()));
-            let reason = format!("{finished} of {rounds} rounds were finished{kept}");
+            let stored =
+                out.map_or_else(String::new, |path| format!(" and are stored in {}", path.display()));
+            let reason = format!("{finished} of {rounds} rounds were finished{stored}");
             return Err(ended_by_signal(out, &reason).into());
         }
         Ok(())
@@ -111,7 +113,7 @@ impl Watch {
 /// Measures this processor's constants, and prints or stores them as a profile.
 pub(super) fn calibrate(args: &LabCalibrateArgs) -> anyhow::Result<()> {
     if let Some(path) = &args.out {
-        refuse_place(path)?;
+        validate_new(path)?;
     }
     let validated = args.profile.as_deref().map(profile::find).transpose()?;
     let mut progress = Progress::new("rounds", 0, 1);
@@ -124,7 +126,8 @@ pub(super) fn calibrate(args: &LabCalibrateArgs) -> anyhow::Result<()> {
         console::aside(&format!("implausible, check before use: {doubt}"));
     }
     if let Some(path) = &args.out {
-        keep(path, &text)?;
+        let written = std::fs::File::create_new(path).and_then(|mut file| file.write_all(text.as_bytes()));
+        written.map_err(|error| unwritten(args.out.as_deref(), &StoreError::NotWritten(error)))?;
     }
     match validated {
         Some(validated) => console::line(&beside(&found, &validated)?),
@@ -165,22 +168,14 @@ fn possible(args: &LabRunArgs, wanted: Vec<Named>) -> Vec<Named> {
 }
 
 /// Rejects a file that exists or cannot be created. Nothing has run yet, and no file is left behind.
-pub(super) fn refuse_place(path: &Path) -> Result<(), Diagnostic> {
+pub(super) fn validate_new(path: &Path) -> Result<(), Diagnostic> {
     let place = format!("--out {}", path.display());
     if path.exists() {
         let reason = "the file already exists, and this command cannot extend it";
         return Err(Diagnostic::bad(place, reason, "name a new file"));
     }
-    let made = std::fs::File::create_new(path).and_then(|_| std::fs::remove_file(path));
-    made.map_err(|error| Diagnostic::bad(place, error, "name a file that you may write"))
-}
-
-pub(super) fn keep(path: &Path, text: &str) -> anyhow::Result<()> {
-    let written = std::fs::File::create_new(path).and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|error| {
-        Diagnostic::failed(format!("--out {}", path.display()), error, "name a file that you may write")
-            .into()
-    })
+    let created = std::fs::File::create_new(path).and_then(|_| std::fs::remove_file(path));
+    created.map_err(|error| Diagnostic::bad(place, error, "name a file that you may write"))
 }
 
 fn shown(estimate: Estimate) -> String {

@@ -13,6 +13,7 @@ use console::written;
 use console::{BAD_INPUT, Diagnostic};
 use figure::text::plain;
 use measure::Kind;
+use measure::store::{Store, StoreError};
 use report::{Section, Table, usage_page, usage_provenance, usage_sections};
 use rfc2544::CpuSet;
 use rfc2544::environment;
@@ -21,9 +22,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use studies::batch::checkpoint::CheckpointError;
 use studies::usage::budget::BudgetError;
-use studies::usage::checkpoint::CheckpointWriter;
 use studies::usage::{Plan, Results, Study, Watch, measure};
 
 /// Takes the missing readings, stores them and prints all.
@@ -35,18 +34,17 @@ pub(super) fn run(args: &LabUsageArgs) -> anyhow::Result<()> {
     let here = environment::here(CpuSet { switch, generator, guest: None });
     let out = args.out.as_deref();
     // Nothing has run yet, so an unwritable file is invalid input.
-    let refused = |error: CheckpointError| Diagnostic { code: BAD_INPUT, ..unkept(out, &error) };
-    let (writer, mut results) =
-        CheckpointWriter::open(args.out.clone(), plan.empty(here)).map_err(refused)?;
-    let ended = shown(&plan, &mut results, writer)?;
+    let refused = |error: StoreError| Diagnostic { code: BAD_INPUT, ..unwritten(out, &error) };
+    let (store, mut results) = Store::resume(out, plan.empty(here)).map_err(refused)?;
+    let ended = run_missing(&plan, &mut results, store)?;
     if !usage_sections(&results).is_empty() {
-        tell(args, &results)?;
+        output(args, &results)?;
     }
     ended.map_or(Ok(()), |end| Err(verdict(end, out).into()))
 }
 
 /// Prints the results and writes the requested figures.
-fn tell(args: &LabUsageArgs, results: &Results) -> anyhow::Result<()> {
+fn output(args: &LabUsageArgs, results: &Results) -> anyhow::Result<()> {
     console::print(results, args.output, |results| plain(&text(results)))?;
     if let Some(file) = &args.html {
         written::page(file, &usage_page(results))?;
@@ -60,8 +58,8 @@ fn tell(args: &LabUsageArgs, results: &Results) -> anyhow::Result<()> {
 
 /// Why readings are missing.
 enum End {
-    Asked,
-    Unwritten(CheckpointError),
+    Stopped,
+    Unwritten(StoreError),
     Failed(BudgetError),
 }
 
@@ -70,9 +68,9 @@ struct Watcher {
     progress: Progress,
     /// Total number of readings.
     of: usize,
-    writer: CheckpointWriter,
+    store: Store<Results>,
     stop: Arc<AtomicBool>,
-    unwritten: Option<CheckpointError>,
+    unwritten: Option<StoreError>,
 }
 
 impl Watch for Watcher {
@@ -83,7 +81,7 @@ impl Watch for Watcher {
     }
 
     fn keep(&mut self, results: &Results) -> ControlFlow<()> {
-        if let Err(error) = self.writer.replace(results) {
+        if let Err(error) = self.store.replace(results) {
             self.unwritten = Some(error);
             return ControlFlow::Break(());
         }
@@ -92,7 +90,7 @@ impl Watch for Watcher {
 }
 
 /// Takes the missing readings. Returns why it ended early, if it did.
-fn shown(plan: &Plan, results: &mut Results, writer: CheckpointWriter) -> anyhow::Result<Option<End>> {
+fn run_missing(plan: &Plan, results: &mut Results, store: Store<Results>) -> anyhow::Result<Option<End>> {
     let (all, missing) = (plan.studies.len(), plan.missing(results));
     if missing.len() < all {
         console::aside(&format!("{} of {all} studies are complete already", all - missing.len()));
@@ -102,9 +100,9 @@ fn shown(plan: &Plan, results: &mut Results, writer: CheckpointWriter) -> anyhow
     }
     console::aside("other load on this machine invalidates the results");
     let (progress, stop) = (Progress::new("readings", 0, 1), stop_on_signals()?);
-    let mut field = Comparison::new(writer.path(), plan.cpus, stop.clone())?;
-    let mut watcher = Watcher { progress, of: 0, writer, stop, unwritten: None };
-    let measured = measure(plan, results, &mut watcher, &mut field);
+    let mut comparison = Comparison::new(store.path(), plan.cpus, stop.clone())?;
+    let mut watcher = Watcher { progress, of: 0, store, stop, unwritten: None };
+    let measured = measure(plan, results, &mut watcher, &mut comparison);
     if measured.is_ok() {
         watcher.progress.at(watcher.of, watcher.of, "");
     }
@@ -112,32 +110,22 @@ fn shown(plan: &Plan, results: &mut Results, writer: CheckpointWriter) -> anyhow
     Ok(match (measured, watcher.unwritten) {
         (Ok(()), None) => None,
         (_, Some(error)) => Some(End::Unwritten(error)),
-        (Err(BudgetError::Ended), None) => Some(End::Asked),
+        (Err(BudgetError::Ended), None) => Some(End::Stopped),
         (Err(error), None) => Some(End::Failed(error)),
     })
 }
 
 fn verdict(end: End, out: Option<&Path>) -> Diagnostic {
     match end {
-        End::Asked => {
+        End::Stopped => {
             let remedy = match out {
                 Some(_) => "run the same command again to continue",
                 None => "next time use `--out FILE.json`, and continue with the same command",
             };
             Diagnostic::failed("lab usage", "ended by a signal; the result is partial", remedy)
         }
-        End::Unwritten(error) => unkept(out, &error),
+        End::Unwritten(error) => unwritten(out, &error),
         End::Failed(error) => failed(&error),
-    }
-}
-
-fn unkept(out: Option<&Path>, error: &CheckpointError) -> Diagnostic {
-    match error {
-        CheckpointError::NotResults(_) | CheckpointError::Impossible { .. } => {
-            let remedy = "name a file that `lab usage --out` wrote, or a new one";
-            Diagnostic { remedy: remedy.to_owned(), ..unwritten(out, error) }
-        }
-        _ => unwritten(out, error),
     }
 }
 

@@ -7,17 +7,17 @@
 mod copies;
 mod figures;
 pub mod fuzz;
-mod kept;
 mod page;
 mod paths;
+mod stored;
 mod summary;
 mod tables;
 mod text;
 mod usage;
 
 pub use copies::copies_text;
-pub use kept::ResultFile;
 pub use page::page;
+pub use stored::ResultFile;
 pub use summary::summary;
 pub use usage::{Section, Table, usage_page, usage_provenance, usage_sections};
 
@@ -135,8 +135,8 @@ impl Report {
     /// A report of these files, each kind in the order of the files.
     pub fn of(files: impl IntoIterator<Item = ResultFile>) -> Report {
         let (mut sets, mut copies, mut paths, mut usage) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for kept in files {
-            match kept {
+        for file in files {
+            match file {
                 ResultFile::Model(results) => sets.push(*results),
                 ResultFile::Copies(results) => copies.push(*results),
                 ResultFile::Paths(results) => paths.push(*results),

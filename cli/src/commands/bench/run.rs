@@ -1,6 +1,5 @@
 //! Sequence of a benchmark: validates everything, reads stored trials, then runs the missing trials.
 
-use super::checkpoint::{self, CheckpointWriter};
 use super::report;
 use super::setup::{self, Job};
 use super::trial::{Bed, Stop};
@@ -9,7 +8,8 @@ use crate::args::bench_options::BenchOptions;
 use console::Diagnostic;
 use console::progress::Progress;
 use console::written;
-use rfc2544::checkpoint::Header;
+use measure::store::{Store, StoreError};
+use rfc2544::checkpoint::{Checkpoint, Header};
 use rfc2544::environment;
 use rfc2544::page::bench_page;
 use rfc2544::{Course, Doing, Offer, Results, Step};
@@ -27,16 +27,12 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<()> {
     written::validate(args.html.as_deref(), None)?;
     let mut job = setup::job(&args.options.clone().over(file), &place)?;
     let here = environment::here(job.cpus);
-    let header = Header::new(job.setup.clone(), here.clone(), job.plan.clone());
-    let (mut writer, mut course, environment) = match &args.keep {
-        Some(path) => {
-            let (writer, course, environment) = checkpoint::open(path, args.resume, &header)?;
-            (Some(writer), course, environment)
-        }
-        None => (None, Course::new(job.plan.clone()), here),
-    };
-    let stopped = trials(&job, &mut course, writer.as_mut())?;
-    let mut results = Results::of(&course, job.setup.clone(), environment);
+    let header = Header { setup: job.setup.clone(), environment: here, plan: job.plan.clone() };
+    let path = args.keep.as_deref();
+    let (mut store, Checkpoint { header, mut course }) =
+        open(path, args.resume, header).map_err(|error| refused(path, &error))?;
+    let stopped = trials(&job, &mut course, &mut store)?;
+    let mut results = Results::of(&course, job.setup.clone(), header.environment);
     if let Some(Stop::Failed(error)) = &stopped {
         results.notes.push(format!("it ended early: {}: {}", error.place, error.reason));
     }
@@ -46,15 +42,49 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<()> {
     if let Some(path) = args.html.as_deref().filter(|_| results.trials > 0) {
         written::page(path, &bench_page(&results))?;
     }
-    let kept = args.keep.as_deref();
     match stopped {
         None => Ok(()),
-        Some(Stop::Asked) => Err(ended(&course, kept).into()),
+        Some(Stop::Asked) => Err(ended(&course, path).into()),
         Some(Stop::Failed(error)) => {
             job.folder.keep();
             Err((*error).into())
         }
     }
+}
+
+/// Creates or resumes the checkpoint.
+fn open(
+    path: Option<&Path>,
+    resume: bool,
+    header: Header,
+) -> Result<(Store<Checkpoint>, Checkpoint), StoreError> {
+    let (rounds, empty) = (header.plan.rounds, Checkpoint::new(header));
+    if !resume {
+        return Ok((Store::create(path, &empty)?, empty));
+    }
+    let (mut store, found) = Store::resume(path, empty)?;
+    if found.header.plan.rounds >= rounds {
+        return Ok((store, found));
+    }
+    let found = found.with_rounds(rounds);
+    store.replace(&found)?;
+    Ok((store, found))
+}
+
+fn refused(path: Option<&Path>, error: &StoreError) -> Diagnostic {
+    let remedy = match error {
+        StoreError::Exists => "add --resume to continue it, or name another file",
+        error => error.remedy(),
+    };
+    Diagnostic::bad(place(path), error, remedy)
+}
+
+fn unwritten(path: Option<&Path>, error: &StoreError) -> Diagnostic {
+    Diagnostic::failed(place(path), error, "free disk space; the trials in the file are complete")
+}
+
+fn place(path: Option<&Path>) -> String {
+    path.map_or_else(|| "--keep".to_owned(), |path| format!("--keep {}", path.display()))
 }
 
 /// Reads a file of options.
@@ -86,11 +116,7 @@ fn read(path: &Path) -> Result<BenchOptions, Diagnostic> {
 }
 
 /// Runs the missing trials. Returns why it ended early, if it did.
-fn trials(
-    job: &Job,
-    course: &mut Course,
-    mut writer: Option<&mut CheckpointWriter>,
-) -> anyhow::Result<Option<Stop>> {
+fn trials(job: &Job, course: &mut Course, store: &mut Store<Checkpoint>) -> anyhow::Result<Option<Stop>> {
     let before = course.trials().len();
     if before > 0 {
         console::aside(&format!("{before} trials are complete already"));
@@ -102,7 +128,7 @@ fn trials(
     generator::rig::settle();
     let mut progress = Progress::new("trials", course.progress().1, 1);
     progress.skip(before);
-    let stopped = in_turn(job, course, &mut writer, &mut progress, ending);
+    let stopped = in_turn(job, course, store, &mut progress, ending);
     progress.end();
     Ok(stopped.err())
 }
@@ -120,7 +146,7 @@ fn stop_on_signals() -> io::Result<Arc<AtomicBool>> {
 fn in_turn(
     job: &Job,
     course: &mut Course,
-    writer: &mut Option<&mut CheckpointWriter>,
+    store: &mut Store<Checkpoint>,
     progress: &mut Progress,
     ending: Arc<AtomicBool>,
 ) -> Result<(), Stop> {
@@ -131,8 +157,8 @@ fn in_turn(
         progress.began(&name);
         let seen = bed.run(&step)?;
         course.take(step, seen);
-        if let (Some(writer), Some(trial)) = (writer.as_mut(), course.trials().last()) {
-            writer.add(trial)?;
+        if let Some(trial) = course.trials().last() {
+            store.append(trial).map_err(|error| unwritten(store.path(), &error))?;
         }
         progress.ended(&name);
     }
@@ -158,10 +184,10 @@ fn name(job: &Job, step: &Step) -> String {
     format!("{round}size {}: {what}{offer}", job.plan.sizes[step.size])
 }
 
-fn ended(course: &Course, kept: Option<&Path>) -> Diagnostic {
+fn ended(course: &Course, checkpoint: Option<&Path>) -> Diagnostic {
     let (done, about) = course.progress();
     let reason = format!("ended by a signal after {done} of about {about} trials; the result is partial");
-    let remedy = match kept {
+    let remedy = match checkpoint {
         Some(_) => "run the same command with --resume to continue",
         None => "next time use `--keep FILE`, and continue with the same command and --resume",
     };

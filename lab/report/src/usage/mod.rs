@@ -80,12 +80,10 @@ fn whole(
 /// Provenance line of measured figures, and of the text.
 pub fn usage_provenance(results: &Results) -> String {
     let on = if results.processor.is_empty() { "unknown processor" } else { &results.processor };
-    let mut text = format!("Measured: {on}");
-    let cpus = results.environment.as_ref().and_then(|place| place.used.switch.zip(place.used.generator));
-    text.extend(cpus.map(|(one, other)| format!(", CPUs {one} and {other}")));
-    text.extend(results.slice_ms.map(|ms| format!(", {ms} ms a reading")));
-    text.extend(results.environment.as_ref().map(|place| format!(", {}", place.date)));
-    text
+    let place = &results.environment;
+    let cpus = place.used.switch.zip(place.used.generator);
+    let cpus = cpus.map_or_else(String::new, |(one, other)| format!(", CPUs {one} and {other}"));
+    format!("Measured: {on}{cpus}, {} ms a reading, {}", results.slice_ms, place.date)
 }
 
 /// Formats with `digits` decimals; a value that is not finite is shown as a dash.

@@ -71,18 +71,14 @@ fn named(id: &str, part: &Table) -> Markup {
 /// The table of the environment of measured results.
 fn environment(before: &str, results: &Results) -> Markup {
     let from = html! { p class="make" { (usage_provenance(results)) "." } };
-    let Some(environment) = &results.environment else {
-        return html! { (from) (absent("These results hold no further description of their environment.")) };
-    };
     let cpu = |cpu: Option<usize>| cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string());
-    let used = &environment.used;
-    let reading = results.slice_ms.map_or_else(|| "unknown".to_owned(), |ms| format!("{ms} ms"));
-    let mut rows = place(environment);
+    let used = &results.environment.used;
+    let mut rows = place(&results.environment);
     rows.insert(
         2,
         ("CPU under test, and of the other side", [used.switch, used.generator].map(cpu).join(", ")),
     );
-    rows.push(("Each reading", reading));
+    rows.push(("Each reading", format!("{} ms", results.slice_ms)));
     let rows = rows.into_iter().filter(|(_, value)| !value.is_empty());
     let rows = rows.map(|(name, value)| vec![name.to_owned(), value]);
     html! { (from) (table(Some(&format!("table-{before}where")), &["Property", "Value"], rows)) }
