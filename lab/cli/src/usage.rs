@@ -170,7 +170,7 @@ pub(super) fn text(results: &Results) -> String {
 
 fn section(section: &Section) -> String {
     let truth = if section.kind == Kind::Simulated { "simulated" } else { "measured" };
-    let heading = format!("{} ({truth}). {}", section.title, section.words.join(" "));
+    let heading = format!("{} ({truth}). {}", section.title, section.text.join(" "));
     std::iter::once(heading).chain(section.tables.iter().map(part)).collect::<Vec<_>>().join("\n")
 }
 

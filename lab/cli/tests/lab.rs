@@ -32,7 +32,7 @@ fn refused(folder: &Path, words: &[&str], said: &[&str]) {
 }
 
 #[test]
-fn what_is_wrong_is_refused_before_anything_runs() {
+fn invalid_input_is_refused_before_anything_runs() {
     let folder = tempfile::tempdir().unwrap();
     let lone: [&[&str]; 5] = [
         &["run"],
@@ -54,7 +54,7 @@ fn what_is_wrong_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn what_this_processor_cannot_do_is_refused_before_anything_is_measured() {
+fn unsupported_experiments_are_refused_before_anything_is_measured() {
     let folder = tempfile::tempdir().unwrap();
     let case = |words: &[&str], said: &[&str]| {
         refused(folder.path(), &[&["run", "--memory", "real", "--config"], words].concat(), said);
@@ -79,7 +79,7 @@ fn a_bad_profile_is_refused_with_its_reason() {
 }
 
 #[test]
-fn what_was_kept_is_gone_on_from_and_nothing_else_is_mixed_in() {
+fn a_run_resumes_its_file_and_refuses_another_provenance() {
     let folder = tempfile::tempdir().unwrap();
     let run = |configs: &[&str], rest: &[&str]| {
         let words = [&["run", "--out", "f.json", "--config"], configs, rest].concat();
@@ -99,7 +99,7 @@ fn what_was_kept_is_gone_on_from_and_nothing_else_is_mixed_in() {
 }
 
 #[test]
-fn a_signal_keeps_what_is_there() {
+fn a_signal_leaves_the_finished_experiments() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("f.json");
     let mut command = Command::new(env!("CARGO_BIN_EXE_linerate-lab"));
@@ -124,7 +124,7 @@ fn a_signal_keeps_what_is_there() {
 
 /// Needs two CPUs; with one CPU, trials are rejected, and only that is tested.
 #[test]
-fn a_trial_keeps_its_rounds_when_a_signal_comes_and_goes_on_from_them() {
+fn a_trial_stores_its_rounds_on_a_signal_and_resumes() {
     if thread::available_parallelism().map_or(1, usize::from) < 2 {
         return;
     }
@@ -184,7 +184,7 @@ fn the_list_and_the_report_are_data_too() {
 }
 
 #[test]
-fn copies_are_kept_told_order_by_order_and_put_into_the_report() {
+fn copies_are_stored_printed_by_order_and_part_of_the_report() {
     let folder = tempfile::tempdir().unwrap();
     let some = ["--variant", "read-only", "warm-libc", "--size", "64", "256"];
     let words = [&["copies", "--out", "c.json"][..], &some].concat();
@@ -207,7 +207,7 @@ fn copies_are_kept_told_order_by_order_and_put_into_the_report() {
 }
 
 #[test]
-fn copies_on_real_memory_say_what_was_left_out_or_why_nothing_ran() {
+fn copies_on_real_memory_name_omissions_or_the_reason_of_refusal() {
     let folder = tempfile::tempdir().unwrap();
     let words = ["copies", "--memory", "real", "--size", "64", "--variant", "other-node", "-o", "json"];
     let short = [&words[..], &["--rounds", "6", "--batches", "4"]].concat();
@@ -225,7 +225,7 @@ fn copies_on_real_memory_say_what_was_left_out_or_why_nothing_ran() {
 }
 
 #[test]
-fn wrong_copies_are_refused_before_anything_runs() {
+fn invalid_copies_are_refused_before_anything_runs() {
     let folder = tempfile::tempdir().unwrap();
     let case = |words: &[&str], said: &[&str]| refused(folder.path(), &[&["copies"], words].concat(), said);
     case(&["--variant", "warm-lib"], &["nearest is `warm-libc`", "remedy"]);
@@ -238,7 +238,7 @@ fn wrong_copies_are_refused_before_anything_runs() {
 }
 
 #[test]
-fn what_is_wrong_with_paths_is_refused_before_anything_runs() {
+fn invalid_paths_are_refused_before_anything_runs() {
     let folder = tempfile::tempdir().unwrap();
     refused(folder.path(), &["paths", "--profile", "i9-7940"], &["nearest is `i9-7940x`"]);
     refused(folder.path(), &["paths", "--out", "none/f.json"], &["none/f.json", "remedy"]);
@@ -314,7 +314,7 @@ fn records(file: &Path, name: &str) -> Vec<serde_json::Value> {
 }
 
 #[test]
-fn studies_of_use_that_a_signal_ends_are_shown_so_far_and_gone_on_with() {
+fn interrupted_usage_studies_are_printed_and_resumed() {
     // A machine with one CPU rejects them.
     if thread::available_parallelism().map_or(1, usize::from) < 2 {
         return;
@@ -348,7 +348,7 @@ fn studies_of_use_that_a_signal_ends_are_shown_so_far_and_gone_on_with() {
 }
 
 #[test]
-fn studies_of_use_are_a_page_figures_and_a_part_of_the_report() {
+fn usage_studies_are_a_page_figures_and_a_part_of_the_report() {
     let folder = tempfile::tempdir().unwrap();
     let mistake = ["usage", "--only", "mistake", "--out", "u.json"];
     let case = |rest: &[&str], said: &[&str]| refused(folder.path(), &[&mistake[..], rest].concat(), said);
@@ -359,7 +359,7 @@ fn studies_of_use_are_a_page_figures_and_a_part_of_the_report() {
     let words = [&mistake[..], &["--html", "u.html", "--svg", "a/figures"]].concat();
     let output = lab(folder.path(), &words);
     assert!(output.status.success(), "{}", stderr(&output));
-    assert!(stdout(&output).contains("The 144/32 mistake (measured)"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("Mismatched transfer units (144/32) (measured)"), "{}", stdout(&output));
     let read = |file: &str| fs::read_to_string(folder.path().join(file)).unwrap();
     assert!(
         read("u.html").contains("id=\"table-where\"")

@@ -20,9 +20,9 @@ pub(super) fn section(results: &Results) -> Option<Section> {
     }
     Some(Section {
         id: "batching",
-        title: "Batching twice".to_owned(),
+        title: "Immediate and buffered sending".to_owned(),
         kind: Kind::Real,
-        words: vec!["Sent at once, or from a buffer of N, which copies.".to_owned()],
+        text: vec!["Sent at once, or through a buffer of N packets, which copies them.".to_owned()],
         tables: vec![table(rows)],
         figures: figures(rows, &usage_provenance(results)),
     })

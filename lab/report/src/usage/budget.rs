@@ -16,9 +16,9 @@ pub(super) fn section(results: &Results) -> Option<Section> {
     let budget: &Budget = results.budget.as_ref()?;
     Some(Section {
         id: "budget",
-        title: "The budget of a packet".to_owned(),
+        title: "Cycle budget of a packet".to_owned(),
         kind: Kind::Real,
-        words: vec![format!("One step of the delay is {} ns.", decimals(budget.step_ns, 2))],
+        text: vec![format!("One step of the delay is {} ns.", decimals(budget.step_ns, 2))],
         tables: vec![delays(&budget.delays), calls(&budget.calls), predictions(&budget.predictions)],
         figures: figures(budget, &usage_provenance(results)),
     })
@@ -32,7 +32,7 @@ fn delays(readings: &[Reading]) -> Table {
     let rows = readings.iter().map(|read| {
         vec![decimals(read.asked_ns, 0), decimals(read.took_ns, 2), signed(read.error_percent, 2)]
     });
-    table("Delays", &[">Asked ns", ">Took ns", ">Error %"], rows)
+    table("Delays", &[">Requested ns", ">Measured ns", ">Error %"], rows)
 }
 
 fn calls(calls: &[Calls]) -> Table {
@@ -40,7 +40,7 @@ fn calls(calls: &[Calls]) -> Table {
         let costs = [calls.rx_ns, calls.tx_ns, calls.buffered_ns].map(|ns| decimals(ns, 1));
         [vec![calls.burst.to_string()], costs.to_vec()].concat()
     });
-    let heading = "What a packet costs by burst, in nanoseconds, on one thread";
+    let heading = "Cost of a packet by burst, in nanoseconds, on one thread";
     table(heading, &[">Burst", ">rx", ">tx", ">tx buffered"], rows)
 }
 
@@ -76,10 +76,10 @@ fn line(name: &str, aside: bool, unit: &str, values: impl Iterator<Item = f64>) 
 
 fn delay_errors(readings: &[Reading], from: &str) -> Option<Figure> {
     let bar = |read: &Reading| {
-        let [asked, took, error] = [read.asked_ns, read.took_ns, read.error_percent].map(number);
+        let [requested, took, error] = [read.asked_ns, read.took_ns, read.error_percent].map(number);
         let class = if read.error_percent < 0.0 { "rx" } else { "guest" };
-        let tip = format!("{asked} ns asked, {took} ns taken, off by {error} %");
-        let (name, label) = (format!("{asked} ns"), format!("{took} ns, {error} %"));
+        let tip = format!("{requested} ns requested, {took} ns measured, error {error} %");
+        let (name, label) = (format!("{requested} ns"), format!("{took} ns, {error} %"));
         Bar { name, parts: vec![Part::new(class, read.error_percent, tip)], label, ..Bar::default() }
     };
     let drawing = bars(&Bars {

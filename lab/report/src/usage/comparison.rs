@@ -17,15 +17,16 @@ pub(super) fn section(results: &Results) -> Option<Section> {
     if entries.is_empty() {
         return None;
     }
-    let words = "Each switch has one CPU, the generator another; inline, the switch runs within the generator. Without a guest: frames go in \
-                 by one port and out by another. Ratios are to linerate over the same kind of port, medians of rounds in which the \
-                 two CPUs were near each other; above 1 the other one is faster. What is measured over TAP has the kernel's part within the generator's own calls.";
+    let text = "Each switch has one CPU, the generator another; inline, the switch runs within the generator. There is no guest: \
+                frames enter by one port and leave by another. Ratios are to linerate over the same kind of port, medians of rounds in \
+                which the two CPUs were near each other; above 1 the other switch is faster. Results over TAP include the kernel's part \
+                of the generator's own calls.";
     let tables = [throughput(entries), latency(entries), distances(entries), absent(entries)];
     Some(Section {
-        id: "field",
-        title: "The field on one page".to_owned(),
+        id: "comparison",
+        title: "Comparison of switches".to_owned(),
         kind: Kind::Real,
-        words: vec![words.to_owned()],
+        text: vec![text.to_owned()],
         tables: tables.into_iter().filter(|table| !table.rows.is_empty()).collect(),
         figures: figures(entries, &super::usage_provenance(results)),
     })
@@ -74,14 +75,14 @@ fn throughput(entries: &[Entry]) -> Table {
     };
     let rows = entries.iter().flat_map(|entry| sizes(entry).map(move |size| row(entry, size)));
     let titles =
-        ["Switch", "Over", ">Size", ">NDR Mpps", ">PDR Mpps", ">Gbit/s", ">PDR to ours", ">Rounds", ">Near"];
+        ["Switch", "Over", ">Size", ">NDR Mpps", ">PDR Mpps", ">Gbit/s", ">PDR ratio", ">Rounds", ">Near"];
     Table { heading: "Throughput".to_owned(), titles: titles.to_vec(), rows: rows.collect() }
 }
 
 fn latency(entries: &[Entry]) -> Table {
     let row = |entry: &Entry, size: &SizeResults, at: &Latency| {
         let micro = |nanoseconds: f64| decimals(nanoseconds / 1e3, 2);
-        let mut row = vec![entry.subject.name().to_owned(), size.size.clone(), format!("{} %", at.load)];
+        let mut row = vec![entry.subject.name().to_owned(), size.size.clone(), format!("{}", at.load)];
         row.push(decimals(at.pps / 1e6, 3));
         row.extend([at.percentiles[0], at.percentiles[2], at.jitter].map(micro));
         row.push(at.baseline.map_or_else(String::new, |baseline| micro(baseline[1])));
@@ -95,12 +96,12 @@ fn latency(entries: &[Entry]) -> Table {
     let titles = [
         "Switch",
         ">Size",
-        ">Of its NDR",
+        ">% of NDR",
         ">Mpps",
         ">p50 us",
         ">p99 us",
         ">Jitter us",
-        ">Floor p99 us",
+        ">Baseline p99 us",
         ">Lost %",
     ];
     let heading = "Latency and jitter, medians over trials and rounds";
@@ -117,15 +118,18 @@ fn distances(entries: &[Entry]) -> Table {
         vec![entry.subject.name().to_owned(), rounds.join(", ")]
     };
     let two = |entry: &&Entry| entry.subject.over() == Over::Sockets && !entry.distances.is_empty();
-    let heading =
-        "Nanoseconds that a line takes from CPU to CPU and back, before and behind each round".to_owned();
+    let heading = "Nanoseconds of a line from CPU to CPU and back, before and after each round".to_owned();
     Table { heading, titles: vec!["Switch", "Rounds"], rows: entries.iter().filter(two).map(row).collect() }
 }
 
 fn absent(entries: &[Entry]) -> Table {
     let row = |entry: &Entry| Some(vec![entry.subject.name().to_owned(), entry.why.clone()?]);
     let rows = entries.iter().filter_map(row).collect();
-    Table { heading: "Who could not be measured to the end".to_owned(), titles: vec!["Switch", "Why"], rows }
+    Table {
+        heading: "Switches that were not measured to the end".to_owned(),
+        titles: vec!["Switch", "Reason"],
+        rows,
+    }
 }
 
 fn figures(entries: &[Entry], from: &str) -> Vec<Figure> {

@@ -15,13 +15,13 @@ pub(super) fn section(results: &Results) -> Option<Section> {
     if stages.is_empty() {
         return None;
     }
-    let words = "A stage takes units of packets from its ring, and offers them to a port that takes so many for a call. The \
-                 last line is linerate's own way.";
+    let text = "A stage takes units of packets from its ring and offers them to a port that takes a limited number in a call. The \
+                last row is linerate's own code.";
     Some(Section {
         id: "mistake",
-        title: "The 144/32 mistake".to_owned(),
+        title: "Mismatched transfer units (144/32)".to_owned(),
         kind: Kind::Real,
-        words: vec![words.to_owned()],
+        text: vec![text.to_owned()],
         tables: vec![table(stages)],
         figures: figure(stages, &usage_provenance(results)).into_iter().collect(),
     })

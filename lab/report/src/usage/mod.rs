@@ -30,7 +30,7 @@ pub struct Section {
     /// Measured or simulated.
     pub kind: Kind,
     /// Description and caveats; one paragraph per element.
-    pub words: Vec<String>,
+    pub text: Vec<String>,
     /// Tables, in order.
     pub tables: Vec<Table>,
     /// Figures of the same data.
@@ -72,7 +72,7 @@ fn whole(
     let partial =
         results.is_partial(study).then(|| "This study was ended before its last reading.".to_owned());
     sections.into_iter().map(move |mut section| {
-        section.words.extend(partial.clone());
+        section.text.extend(partial.clone());
         section
     })
 }

@@ -52,7 +52,7 @@ fn study(before: &str, section: &Section, figures: &[Figure]) -> Markup {
         section id={ (before) (section.id) } class=(page::class(section.kind)) {
             h2 { (section.title) " (" (kind) ")" }
             p { (page::truth(section.kind)) }
-            @for words in &section.words { p { (words) } }
+            @for text in &section.text { p { (text) } }
             (page::figures(figures))
             @for (n, part) in section.tables.iter().enumerate() {
                 (named(&format!("table-{before}{}-{}", section.id, n + 1), part))

@@ -17,15 +17,15 @@ pub(super) fn measured(results: &Results) -> Option<Section> {
     if rows.is_empty() {
         return None;
     }
-    let mut words = vec![
-        "A switch of one Rx, one Worker and one Tx stage; latency and jitter at half of what passed. Threads on one CPU take \
-         turns by the scheduler and sleep when they have nothing to do."
+    let mut text = vec![
+        "A switch of one Rx, one Worker and one Tx stage; latency and jitter at half of the throughput. The scheduler alternates \
+         threads on one CPU, and they sleep while idle."
             .to_owned(),
     ];
     if rows.iter().any(measured::Row::shares) {
-        words.push(
-            "There are too few CPUs for a stage each beside the generator: the first rows leave it one, and in the others it \
-             shares one, so those say what this machine does and not what the pattern is worth."
+        text.push(
+            "This machine has too few CPUs for one per stage and one for the generator: in the first rows the generator has its own, in \
+             the others it shares one, so those depend on this machine more than on the pattern."
                 .to_owned(),
         );
     }
@@ -34,7 +34,7 @@ pub(super) fn measured(results: &Results) -> Option<Section> {
         id: "placement",
         title: "Placement".to_owned(),
         kind: Kind::Real,
-        words,
+        text,
         tables: vec![rates(rows), pools(rows)],
         figures: figure.into_iter().collect(),
     })
@@ -81,7 +81,7 @@ fn buffers(part: &Buffers, packets: u64) -> Vec<String> {
     cells
 }
 
-const POOL: [&str; 5] = [">Hits", ">Refills", ">Spills", ">Empty in all", ">Failed exchanges in all"];
+const POOL: [&str; 5] = [">Hits", ">Refills", ">Spills", ">Empty (total)", ">Failed exchanges (total)"];
 
 fn pools(rows: &[measured::Row]) -> Table {
     let titles = [&["Pattern", "CPUs Rx Worker Tx", "Stage", ">Packets"][..], &POOL].concat();
@@ -96,7 +96,7 @@ fn pools(rows: &[measured::Row]) -> Table {
         row.pool.iter().chain([&sum]).map(line).collect::<Vec<_>>()
     };
     Table {
-        heading: "Buffers of the pool, a thousand packets, while as many as possible were sent".to_owned(),
+        heading: "Buffers of the pool per thousand packets, at full load".to_owned(),
         titles,
         rows: rows.iter().flat_map(lines).collect(),
     }
@@ -109,9 +109,9 @@ pub(super) fn simulated(results: &Results) -> Option<Section> {
         return None;
     }
     let profile = Profile::study();
-    let words = format!(
-        "The same stages, hops and pool as simulated threads on {} at {} GHz, at full load; a bystander has a core of its own. \
-         Cycles waited are those in which a core of the path could do nothing for a line of another core.",
+    let text = format!(
+        "The same stages, handoff queues and pool as simulated threads on {} at {} GHz, at full load; an idle thread has a core of its own. \
+         Cycles waited are those in which a core of the path was stalled by a line of another core.",
         profile.name, profile.frequency.value
     );
     let from = format!("Simulated: {}, {} packets each", profile.name, simulated::LENGTH.packets);
@@ -120,7 +120,7 @@ pub(super) fn simulated(results: &Results) -> Option<Section> {
         id: "placement-simulated",
         title: "Placement".to_owned(),
         kind: Kind::Simulated,
-        words: vec![words, verdict(rows)],
+        text: vec![text, verdict(rows)],
         tables: vec![simulated_rates(rows), simulated_pools(rows)],
         figures: figures.into_iter().flatten().collect(),
     })
@@ -128,7 +128,7 @@ pub(super) fn simulated(results: &Results) -> Option<Section> {
 
 /// Compares running Rx and Tx as one thread with the other patterns, in numbers.
 fn verdict(rows: &[simulated::Row]) -> String {
-    let say = |width: Width| {
+    let sentence = |width: Width| {
         let of = |name: &str| {
             rows.iter()
                 .find(|row| row.width == width && row.pattern.name() == name)
@@ -139,8 +139,8 @@ fn verdict(rows: &[simulated::Row]) -> String {
         let best = best.max_by(|a, b| a.outcome.mpps.total_cmp(&b.outcome.mpps))?;
         let (io, all, quasi) = (of("io")?, of("all")?, of("quasi-io")?);
         Some(format!(
-            "{}: Rx and Tx as one thread pass {:.2} of what each apart do, and {:.2} of what they do as two threads on one core, \
-             which differ in nothing but their caches of buffers; all as one thread pass {:.2}; {} passes most",
+            "{}: Rx and Tx as one thread reach {:.2} of the throughput of separate cores, and {:.2} of that of two threads on one core, \
+             which differ only in their caches of buffers; all stages as one thread reach {:.2}; {} is fastest",
             width.title(),
             io / base,
             io / quasi,
@@ -148,12 +148,12 @@ fn verdict(rows: &[simulated::Row]) -> String {
             best.pattern
         ))
     };
-    let said: Vec<String> = Width::ALL.into_iter().filter_map(say).collect();
-    format!("{}.", said.join(". "))
+    let sentences: Vec<String> = Width::ALL.into_iter().filter_map(sentence).collect();
+    format!("{}.", sentences.join(". "))
 }
 
 /// Column titles of line transfers, in the order of the arena's parts.
-const MOVED: [&str; PARTS.len()] = [">Depot", ">Positions", ">Parcels", ">Own", ">Ports", ">Packets"];
+const MOVED: [&str; PARTS.len()] = [">Depot", ">Positions", ">Handoff entries", ">Own", ">Ports", ">Packets"];
 
 fn simulated_rates(rows: &[simulated::Row]) -> Table {
     let titles = ["Pattern", "Width", ">Cores", ">Rx", ">Worker", ">Tx", ">Mpps", ">Mpps a core", ">Waited"];
@@ -170,7 +170,7 @@ fn simulated_rates(rows: &[simulated::Row]) -> Table {
         cells
     };
     Table {
-        heading: "What passes, and what moves between cores a packet".to_owned(),
+        heading: "Throughput, and lines that move between cores per packet".to_owned(),
         titles: titles.concat(),
         rows: rows.iter().map(row).collect(),
     }
@@ -189,7 +189,7 @@ fn simulated_pools(rows: &[simulated::Row]) -> Table {
         row.buffers().iter().map(line).collect::<Vec<_>>()
     };
     Table {
-        heading: "Buffers of the pool, a thousand packets".to_owned(),
+        heading: "Buffers of the pool per thousand packets".to_owned(),
         titles,
         rows: rows.iter().flat_map(lines).collect(),
     }

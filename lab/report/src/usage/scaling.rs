@@ -16,25 +16,25 @@ pub(super) fn measured(results: &Results) -> Option<Section> {
     if rows.is_empty() {
         return None;
     }
-    let words = "Frames of many flows lie in memory and are dealt out over the port's queues by their hash; there is no generator, \
-                 so each worker has a CPU to itself. A worker whose queues bring nothing has no share.";
+    let text = "Frames of many flows are in memory and are distributed over the port's queues by their hash; there is no \
+                generator, so each worker has a CPU of its own. A worker whose queues are empty has no share.";
     let figure = measured_figure(rows, &format!("Measured: {}", results.processor));
     Some(Section {
         id: "scaling",
         title: "Queues and workers".to_owned(),
         kind: Kind::Real,
-        words: vec![words.to_owned()],
+        text: vec![text.to_owned()],
         tables: vec![measured_table(rows)],
         figures: figure.into_iter().collect(),
     })
 }
 
-fn list<T>(values: &[T], word: impl Fn(&T) -> String) -> String {
-    values.iter().map(word).collect::<Vec<_>>().join(" ")
+fn list<T>(values: &[T], shown: impl Fn(&T) -> String) -> String {
+    values.iter().map(shown).collect::<Vec<_>>().join(" ")
 }
 
 fn measured_table(rows: &[measured::Row]) -> Table {
-    let titles = ["How", ">Workers", "CPUs", ">Queues", ">Mpps", ">Over one", "Shares %", ">Lost"];
+    let titles = ["Distribution", ">Workers", "CPUs", ">Queues", ">Mpps", ">Over one", "Shares %", ">Lost"];
     let one = |row: &measured::Row| {
         let same =
             |other: &&measured::Row| (other.way, other.queues, other.cpus.len()) == (row.way, row.queues, 1);
@@ -62,10 +62,10 @@ pub(super) fn simulated(results: &Results) -> Option<Section> {
         return None;
     }
     let profile = Profile::study();
-    let words = format!(
-        "Simulated threads on {} at {} GHz. With queues no two workers share a line, so nothing in the program keeps them from \
-         growing in proportion; a card's, a bus's and a memory's limits are not in the simulator. With one queue its taker does \
-         nothing but hand over.",
+    let text = format!(
+        "Simulated threads on {} at {} GHz. With queues no two workers share a line, so the program does not limit scaling; \
+         limits of network cards, buses and memory are not simulated. With one queue the worker that polls it does nothing but \
+         hand packets to the others.",
         profile.name, profile.frequency.value
     );
     let from = format!("Simulated: {}, {} packets for each worker", profile.name, simulated::PACKETS);
@@ -73,7 +73,7 @@ pub(super) fn simulated(results: &Results) -> Option<Section> {
         id: "scaling-simulated",
         title: "Queues and workers".to_owned(),
         kind: Kind::Simulated,
-        words: vec![words],
+        text: vec![text],
         tables: vec![simulated_table(rows)],
         figures: simulated_figure(rows, &from).into_iter().collect(),
     })
@@ -82,7 +82,7 @@ pub(super) fn simulated(results: &Results) -> Option<Section> {
 fn simulated_table(rows: &[simulated::Row]) -> Table {
     let titles = [
         ">Workers",
-        "How",
+        "Distribution",
         ">Packets a 1000 cycles",
         ">Over one",
         ">Mpps",
