@@ -58,14 +58,14 @@ fn flag(name: &str, value: String) -> Vec<String> {
 /// Folder of the benchmarks' files.
 enum Folder {
     /// Next to `--keep`.
-    Kept(PathBuf),
+    Persistent(PathBuf),
     Temporary(TempDir),
 }
 
 impl Folder {
     fn path(&self) -> &Path {
         match self {
-            Self::Kept(path) => path,
+            Self::Persistent(path) => path,
             Self::Temporary(dir) => dir.path(),
         }
     }
@@ -85,7 +85,7 @@ impl Comparison {
             Some(keep) => {
                 let mut name = keep.as_os_str().to_owned();
                 name.push(".field");
-                Folder::Kept(PathBuf::from(name))
+                Folder::Persistent(PathBuf::from(name))
             }
             None => Folder::Temporary(tempfile::Builder::new().prefix("linerate-field-").tempdir()?),
         };
@@ -114,17 +114,17 @@ impl Comparison {
     }
 
     /// Arguments of the benchmark of this switch.
-    fn words(&self, subject: Subject) -> Vec<String> {
+    fn arguments(&self, subject: Subject) -> Vec<String> {
         let [switch, generator] = self.cpus.map(|cpu| cpu.to_string());
-        let mut words = flag("--cpu", generator);
+        let mut arguments = flag("--cpu", generator);
         if subject.over() == Over::Interfaces {
-            words.extend(TAPS.iter().flat_map(|tap| flag("--port", format!("kind=tap,interface={tap}"))));
+            arguments.extend(TAPS.iter().flat_map(|tap| flag("--port", format!("kind=tap,interface={tap}"))));
         }
         if matches!(subject, Subject::Testpmd | Subject::OvsDpdk | Subject::OvsUserspace) {
-            words.extend(flag("--switch-cpu", switch));
+            arguments.extend(flag("--switch-cpu", switch));
         }
-        words.extend(self.switch(subject));
-        words
+        arguments.extend(self.switch(subject));
+        arguments
     }
 
     /// Arguments that select the switch.
@@ -149,16 +149,16 @@ impl Comparison {
 
     fn start(&self, subject: Subject, rounds: u32, name: &str) -> io::Result<Child> {
         self.fill()?;
-        let keep = self.place(&format!("{name}.jsonl")).display().to_string();
+        let checkpoint = self.place(&format!("{name}.jsonl")).display().to_string();
         let output = File::create(self.place(&format!("{name}.json")))?;
         let errors = File::create(self.place(&format!("{name}.err")))?;
         let mut command = Command::new(std::env::current_exe()?.with_file_name("linerate"));
         command
             .arg("bench")
             .args(BENCH_OPTIONS)
-            .args(self.words(subject))
+            .args(self.arguments(subject))
             .args(["--rounds", &rounds.to_string()]);
-        command.args(["--keep", &keep, "--resume", "-o", "json"]);
+        command.args(["--keep", &checkpoint, "--resume", "-o", "json"]);
         // A separate process group: a signal from the terminal stops only this process, which then stops the
         // benchmark.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
@@ -166,7 +166,7 @@ impl Comparison {
     }
 
     /// Waits for the benchmark. Returns `None` if it was cancelled.
-    fn attend(&self, mut child: Child) -> io::Result<Option<ExitStatus>> {
+    fn wait(&self, mut child: Child) -> io::Result<Option<ExitStatus>> {
         loop {
             if let Some(status) = child.try_wait()? {
                 return Ok(Some(status));
@@ -197,16 +197,16 @@ impl Comparison {
     /// The reason from the error output of a failed benchmark; otherwise its exit status.
     fn reason(&self, name: &str, status: ExitStatus) -> String {
         let text = fs::read_to_string(self.place(&format!("{name}.err"))).unwrap_or_default();
-        let told = text.lines().skip_while(|line| !line.starts_with("error")).map(str::trim);
-        let told: Vec<&str> = told.take_while(|line| !line.starts_with("remedy")).collect();
-        if told.is_empty() { status.to_string() } else { told.join(" ") }
+        let lines = text.lines().skip_while(|line| !line.starts_with("error")).map(str::trim);
+        let lines: Vec<&str> = lines.take_while(|line| !line.starts_with("remedy")).collect();
+        if lines.is_empty() { status.to_string() } else { lines.join(" ") }
     }
 }
 
 impl Benches for Comparison {
     fn bench(&mut self, subject: Subject, rounds: u32) -> Option<Entry> {
         let name = format!("{subject:?}").to_lowercase();
-        let started = self.start(subject, rounds, &name).and_then(|child| self.attend(child));
+        let started = self.start(subject, rounds, &name).and_then(|child| self.wait(child));
         let ended = match started {
             Ok(None) => return None,
             Ok(Some(status)) if status.success() => Ok(()),

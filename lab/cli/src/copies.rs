@@ -4,6 +4,7 @@
 
 use super::args::{CopyMemory, LabCopiesArgs};
 use super::profile;
+use super::run::write;
 use console::Diagnostic;
 use console::progress::Progress;
 use console::written::{Format, Outputs};
@@ -21,7 +22,7 @@ pub(super) fn run(args: &LabCopiesArgs) -> anyhow::Result<()> {
         CopyMemory::Simulated => simulated(args, &selection)?,
         CopyMemory::Real => measured(args, selection)?,
     };
-    outputs.json(&results)?;
+    write(&outputs, &results)?;
     let findings = CopyFindings { results: &results, orders: &orders(&results) };
     console::print(&findings, args.output, |findings| copies_text(findings.results))
 }

@@ -2,6 +2,7 @@
 
 use super::args::LabPathsArgs;
 use super::profile;
+use super::run::write;
 use console::Diagnostic;
 use console::progress::Progress;
 use console::written::{Format, Outputs};
@@ -27,7 +28,7 @@ pub(super) fn run(args: &LabPathsArgs) -> anyhow::Result<()> {
     results.paths = simulate(args, &profile).map_err(|error| {
         Diagnostic::failed("lab paths", error, "report the profile and the number of packets")
     })?;
-    outputs.json(&results)?;
+    write(&outputs, &results)?;
     console::print(&results, args.output, table)
 }
 

@@ -6,10 +6,10 @@ use super::usage;
 use console::Diagnostic;
 use console::written::{Format, Outputs};
 use figure::text::plain;
+use measure::store::StoreError;
 use report::{Report, ResultFile, page, summary};
 use std::fs;
 use std::path::Path;
-use studies::batch::checkpoint::CheckpointError;
 
 /// Writes the requested outputs.
 pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
@@ -25,7 +25,7 @@ pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
 fn read(file: &Path) -> Result<ResultFile, Diagnostic> {
     let remedy =
         "name a file that `linerate lab run`, `copies`, `paths` or `usage` wrote with `--out` or `--keep`";
-    let bytes = fs::read(file).map_err(CheckpointError::Unreadable);
+    let bytes = fs::read(file).map_err(StoreError::Unreadable);
     let validated = bytes.and_then(|bytes| ResultFile::parse(&bytes));
     validated.map_err(|error| Diagnostic::bad(file.display(), error, remedy))
 }

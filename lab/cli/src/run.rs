@@ -8,15 +8,15 @@ use console::stop_on_signals;
 use console::written::{Format, Outputs};
 use console::{Diagnostic, KeepArgs};
 use measure::Kind;
+use measure::store::{StoreError, Stored, encode};
 use std::io;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::thread;
 use studies::analysis;
 use studies::batch;
-use studies::batch::checkpoint::{CheckpointError, CheckpointWriter};
+use studies::batch::checkpoint::CheckpointWriter;
 use studies::batch::{Event, Plan, select};
 use studies::factors::{Named, cells, everything};
 use studies::results::{Results, Row};
@@ -38,7 +38,7 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
     let stopped = job.run(&plan, &wanted)?;
     let results = chosen(job.writer.results(), &wanted);
     console::print(&results, args.output, table)?;
-    outputs.json(&results)?;
+    write(&outputs, &results)?;
     job.verdict(&args.keep, results.rows.len(), wanted.len(), stopped)
 }
 
@@ -62,24 +62,29 @@ fn wanted(selection: &Selection) -> Result<Vec<Named>, Diagnostic> {
 /// Opens the checkpoint file. Nothing has run yet, so an unwritable file is invalid input.
 pub(super) fn open(keep: &KeepArgs, empty: Results) -> Result<CheckpointWriter, Diagnostic> {
     keep.validate()?;
-    CheckpointWriter::open(keep.path().map(Path::to_path_buf), empty)
-        .map_err(|error| unwritten(keep, &error).as_bad_input())
+    CheckpointWriter::open(keep.path(), empty).map_err(|error| unwritten(keep, &error).as_bad_input())
+}
+
+/// Writes results to the files of `--out`, in the format that `lab report` reads.
+pub(super) fn write<T: Stored>(outputs: &Outputs, results: &T) -> anyhow::Result<()> {
+    let bytes = encode(results)?;
+    Ok(outputs.write(Format::Json, || String::from_utf8_lossy(&bytes).into_owned())?)
 }
 
 /// A running set of experiments.
 struct Job {
     writer: CheckpointWriter,
     failed: Vec<String>,
-    unwritten: Option<CheckpointError>,
+    unwritten: Option<StoreError>,
 }
 
 impl Job {
     /// Runs the missing experiments. Returns whether a signal stopped it.
     fn run(&mut self, plan: &Plan, wanted: &[Named]) -> io::Result<bool> {
         let missing = self.writer.missing(wanted);
-        let kept = wanted.len() - missing.len();
-        if kept > 0 {
-            console::aside(&format!("{kept} of {} experiments are complete already", wanted.len()));
+        let complete = wanted.len() - missing.len();
+        if complete > 0 {
+            console::aside(&format!("{complete} of {} experiments are complete already", wanted.len()));
         }
         if missing.is_empty() {
             return Ok(false);
@@ -127,22 +132,13 @@ impl Job {
 
 /// The results with only the requested rows.
 fn chosen(results: &Results, wanted: &[Named]) -> Results {
-    let asked = |row: &&Row| wanted.iter().any(|named| named.name == row.name);
-    Results { rows: results.rows.iter().filter(asked).cloned().collect(), ..results.clone() }
+    let is_wanted = |row: &&Row| wanted.iter().any(|named| named.name == row.name);
+    Results { rows: results.rows.iter().filter(is_wanted).cloned().collect(), ..results.clone() }
 }
 
 /// Error of a checkpoint file.
-pub(super) fn unwritten(keep: &KeepArgs, error: &CheckpointError) -> Diagnostic {
-    let remedy = match error {
-        CheckpointError::OtherProvenance(_) => "name another file, or use the options of this one",
-        CheckpointError::Unreadable(_) | CheckpointError::NotWritten(_) => {
-            "name a file that you may read and write"
-        }
-        CheckpointError::NotResults(_) | CheckpointError::Impossible { .. } => {
-            "name a file that the same command wrote with `--keep`, or a new one"
-        }
-    };
-    Diagnostic::failed(keep.place(), error, remedy)
+pub(super) fn unwritten(keep: &KeepArgs, error: &StoreError) -> Diagnostic {
+    Diagnostic::failed(keep.place(), error, error.remedy())
 }
 
 fn table(results: &Results) -> String {

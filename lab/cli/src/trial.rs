@@ -6,18 +6,19 @@
 
 use super::args::{LabCalibrateArgs, LabRunArgs, MemoryKind};
 use super::profile;
-use super::run::{open, unwritten};
+use super::run::{open, unwritten, write};
 use console::progress::Progress;
 use console::stop_on_signals;
 use console::written::{Format, Outputs};
 use console::{Diagnostic, KeepArgs};
 use measure::Estimate;
+use measure::store::StoreError;
 use sim::Profile;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
-use studies::batch::checkpoint::{CheckpointError, CheckpointWriter};
+use studies::batch::checkpoint::CheckpointWriter;
 use studies::calibrate;
 use studies::calibrate::{Calibration, profile as profile_text};
 use studies::factors::Named;
@@ -42,14 +43,14 @@ pub(super) fn run(args: &LabRunArgs, wanted: Vec<Named>) -> anyhow::Result<()> {
     let stage = Stage::prepare(&plan).map_err(refused)?;
     let outputs = Outputs::validate(&args.out, &[Format::Json])?;
     let writer = open(&args.keep, stage.empty())?;
-    let kept = writer.results().clone();
-    announce(&plan, finished(&kept));
+    let earlier = writer.results().clone();
+    announce(&plan, finished(&earlier));
     let progress = Progress::new("slices", 0, 1);
     let mut watch = Watch { progress, writer, stop: stop_on_signals()?, unwritten: None };
-    let results = stage.run(kept, &mut watch).map_err(refused)?;
+    let results = stage.run(earlier, &mut watch).map_err(refused)?;
     watch.progress.end();
     console::print(&results, args.output, table)?;
-    outputs.json(&results)?;
+    write(&outputs, &results)?;
     watch.verdict(&args.keep, finished(&results), plan.rounds)
 }
 
@@ -73,7 +74,7 @@ struct Watch {
     progress: Progress,
     writer: CheckpointWriter,
     stop: Arc<AtomicBool>,
-    unwritten: Option<CheckpointError>,
+    unwritten: Option<StoreError>,
 }
 
 impl trial::Progress for Watch {

@@ -5,7 +5,7 @@
 
 use super::args::LabUsageArgs;
 use super::comparison::Comparison;
-use super::run::unwritten;
+use super::run::{unwritten, write};
 use console::progress::Progress;
 use console::stop_on_signals;
 use console::table;
@@ -13,16 +13,14 @@ use console::written::{Format, Outputs};
 use console::{Diagnostic, KeepArgs};
 use figure::text::plain;
 use measure::Kind;
+use measure::store::{Store, StoreError};
 use report::{Section, Table, usage_page, usage_provenance, usage_sections};
 use rfc2544::CpuSet;
 use rfc2544::environment;
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use studies::batch::checkpoint::CheckpointError;
 use studies::usage::budget::BudgetError;
-use studies::usage::checkpoint::CheckpointWriter;
 use studies::usage::{Plan, Results, Study, Watch, measure};
 
 /// Takes the missing readings, stores them and prints all.
@@ -34,20 +32,19 @@ pub(super) fn run(args: &LabUsageArgs) -> anyhow::Result<()> {
     args.keep.validate()?;
     let here = environment::here(CpuSet { switch, generator, guest: None });
     // Nothing has run yet, so an unwritable file is invalid input.
-    let refused = |error: CheckpointError| unwritten(&args.keep, &error).as_bad_input();
-    let kept = args.keep.path().map(Path::to_path_buf);
-    let (writer, mut results) = CheckpointWriter::open(kept, plan.empty(here)).map_err(refused)?;
-    let ended = shown(&plan, &mut results, writer)?;
+    let refused = |error: StoreError| unwritten(&args.keep, &error).as_bad_input();
+    let (store, mut results) = Store::resume(args.keep.path(), plan.empty(here)).map_err(refused)?;
+    let ended = run_missing(&plan, &mut results, store)?;
     if !usage_sections(&results).is_empty() {
-        tell(args, &results, &outputs)?;
+        output(args, &results, &outputs)?;
     }
     ended.map_or(Ok(()), |end| Err(verdict(end, &args.keep).into()))
 }
 
 /// Prints the results and writes the requested figures.
-fn tell(args: &LabUsageArgs, results: &Results, outputs: &Outputs) -> anyhow::Result<()> {
+fn output(args: &LabUsageArgs, results: &Results, outputs: &Outputs) -> anyhow::Result<()> {
     console::print(results, args.output, |results| plain(&text(results)))?;
-    outputs.json(results)?;
+    write(outputs, results)?;
     outputs.write(Format::Html, || usage_page(results))?;
     let figures = || usage_sections(results).into_iter().flat_map(|section| section.figures);
     Ok(outputs.figures(|| figures().collect())?)
@@ -56,8 +53,8 @@ fn tell(args: &LabUsageArgs, results: &Results, outputs: &Outputs) -> anyhow::Re
 /// Why readings are missing.
 enum End {
     /// A signal arrived after this many readings.
-    Asked(usize),
-    Unwritten(CheckpointError),
+    Stopped(usize),
+    Unwritten(StoreError),
     Failed(BudgetError),
 }
 
@@ -67,9 +64,9 @@ struct Watcher {
     /// Number of readings taken, and of all.
     done: usize,
     of: usize,
-    writer: CheckpointWriter,
+    store: Store<Results>,
     stop: Arc<AtomicBool>,
-    unwritten: Option<CheckpointError>,
+    unwritten: Option<StoreError>,
 }
 
 impl Watch for Watcher {
@@ -80,7 +77,7 @@ impl Watch for Watcher {
     }
 
     fn keep(&mut self, results: &Results) -> ControlFlow<()> {
-        if let Err(error) = self.writer.replace(results) {
+        if let Err(error) = self.store.replace(results) {
             self.unwritten = Some(error);
             return ControlFlow::Break(());
         }
@@ -89,7 +86,7 @@ impl Watch for Watcher {
 }
 
 /// Takes the missing readings. Returns why it ended early, if it did.
-fn shown(plan: &Plan, results: &mut Results, writer: CheckpointWriter) -> anyhow::Result<Option<End>> {
+fn run_missing(plan: &Plan, results: &mut Results, store: Store<Results>) -> anyhow::Result<Option<End>> {
     let (all, missing) = (plan.studies.len(), plan.missing(results));
     if missing.len() < all {
         console::aside(&format!("{} of {all} studies are complete already", all - missing.len()));
@@ -99,9 +96,9 @@ fn shown(plan: &Plan, results: &mut Results, writer: CheckpointWriter) -> anyhow
     }
     console::aside("other load on this machine invalidates the results");
     let (progress, stop) = (Progress::new("readings", 0, 1), stop_on_signals()?);
-    let mut field = Comparison::new(writer.path(), plan.cpus, stop.clone())?;
-    let mut watcher = Watcher { progress, done: 0, of: 0, writer, stop, unwritten: None };
-    let measured = measure(plan, results, &mut watcher, &mut field);
+    let mut comparison = Comparison::new(store.path(), plan.cpus, stop.clone())?;
+    let mut watcher = Watcher { progress, done: 0, of: 0, store, stop, unwritten: None };
+    let measured = measure(plan, results, &mut watcher, &mut comparison);
     if measured.is_ok() {
         watcher.progress.at(watcher.of, watcher.of, "");
     }
@@ -110,14 +107,14 @@ fn shown(plan: &Plan, results: &mut Results, writer: CheckpointWriter) -> anyhow
     Ok(match (measured, watcher.unwritten) {
         (Ok(()), None) => None,
         (_, Some(error)) => Some(End::Unwritten(error)),
-        (Err(BudgetError::Ended), None) => Some(End::Asked(done)),
+        (Err(BudgetError::Ended), None) => Some(End::Stopped(done)),
         (Err(error), None) => Some(End::Failed(error)),
     })
 }
 
 fn verdict(end: End, keep: &KeepArgs) -> Diagnostic {
     match end {
-        End::Asked(done) => keep.interrupted("lab usage", format_args!("{done} readings")),
+        End::Stopped(done) => keep.interrupted("lab usage", format_args!("{done} readings")),
         End::Unwritten(error) => unwritten(keep, &error),
         End::Failed(error) => failed(&error),
     }
@@ -164,7 +161,7 @@ pub(super) fn text(results: &Results) -> String {
 
 fn section(section: &Section) -> String {
     let truth = if section.kind == Kind::Simulated { "simulated" } else { "measured" };
-    let heading = format!("{} ({truth}). {}", section.title, section.words.join(" "));
+    let heading = format!("{} ({truth}). {}", section.title, section.text.join(" "));
     std::iter::once(heading).chain(section.tables.iter().map(part)).collect::<Vec<_>>().join("\n")
 }
 

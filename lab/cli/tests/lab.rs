@@ -32,7 +32,7 @@ fn refused(folder: &Path, words: &[&str], said: &[&str]) {
 }
 
 #[test]
-fn what_is_wrong_is_refused_before_anything_runs() {
+fn invalid_input_is_refused_before_anything_runs() {
     let folder = tempfile::tempdir().unwrap();
     let lone: [&[&str]; 5] = [
         &["run"],
@@ -54,7 +54,7 @@ fn what_is_wrong_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn what_this_processor_cannot_do_is_refused_before_anything_is_measured() {
+fn unsupported_experiments_are_refused_before_anything_is_measured() {
     let folder = tempfile::tempdir().unwrap();
     let case = |words: &[&str], said: &[&str]| {
         refused(folder.path(), &[&["run", "--memory", "real", "--config"], words].concat(), said);
@@ -67,7 +67,7 @@ fn what_this_processor_cannot_do_is_refused_before_anything_is_measured() {
     let there = ["base", "--keep", "there.json"];
     case(&there, &["there.json", "the file already exists", "remedy: add --resume"]);
     let other = [&there[..], &["--resume"]].concat();
-    case(&other, &["there.json", "not a result file of the laboratory", "remedy"]);
+    case(&other, &["there.json", "line 1 has no valid `schema`", "remedy"]);
     case(&["base", "--out", "there.txt"], &["--out there.txt", "remedy: name FILE.json"]);
     refused(folder.path(), &["calibrate", "--rounds", "1"], &["1 rounds are too few", "remedy"]);
     refused(folder.path(), &["calibrate", "--profile", "i9-794"], &["nearest is `i9-7940x`", "remedy"]);
@@ -111,7 +111,7 @@ fn a_bad_profile_is_refused_with_its_reason() {
 }
 
 #[test]
-fn what_was_kept_is_gone_on_from_and_nothing_else_is_mixed_in() {
+fn a_run_resumes_its_file_and_refuses_another_provenance() {
     let folder = tempfile::tempdir().unwrap();
     let run = |configs: &[&str], rest: &[&str]| {
         let words = [&["run", "--keep", "f.json", "--resume", "--config"], configs, rest].concat();
@@ -131,7 +131,7 @@ fn what_was_kept_is_gone_on_from_and_nothing_else_is_mixed_in() {
 }
 
 #[test]
-fn a_signal_keeps_what_is_there() {
+fn a_signal_leaves_the_finished_experiments() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("f.json");
     let mut command = Command::new(env!("CARGO_BIN_EXE_linerate-lab"));
@@ -156,7 +156,7 @@ fn a_signal_keeps_what_is_there() {
 
 /// Needs two CPUs; with one CPU, trials are rejected, and only that is tested.
 #[test]
-fn a_trial_keeps_its_rounds_when_a_signal_comes_and_goes_on_from_them() {
+fn a_trial_stores_its_rounds_on_a_signal_and_resumes() {
     if thread::available_parallelism().map_or(1, usize::from) < 2 {
         return;
     }
@@ -172,8 +172,9 @@ fn a_trial_keeps_its_rounds_when_a_signal_comes_and_goes_on_from_them() {
     let timeout = Instant::now() + Duration::from_mins(1);
     let rounds = || {
         let text = fs::read_to_string(&file).unwrap_or_default();
-        let kept: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-        kept["trial"]["rounds"].as_array().map_or(0, Vec::len)
+        let header =
+            text.lines().next().and_then(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        header.unwrap_or_default()["provenance"]["trial"]["rounds"].as_array().map_or(0, Vec::len)
     };
     while rounds() < 2 && Instant::now() < timeout {
         thread::sleep(Duration::from_millis(10));
@@ -216,7 +217,7 @@ fn the_list_and_the_report_are_data_too() {
 }
 
 #[test]
-fn copies_are_kept_told_order_by_order_and_put_into_the_report() {
+fn copies_are_stored_printed_by_order_and_part_of_the_report() {
     let folder = tempfile::tempdir().unwrap();
     let some = ["--variant", "read-only", "warm-libc", "--size", "64", "256"];
     let words = [&["copies", "--out", "c.json"][..], &some].concat();
@@ -237,7 +238,7 @@ fn copies_are_kept_told_order_by_order_and_put_into_the_report() {
 }
 
 #[test]
-fn copies_on_real_memory_say_what_was_left_out_or_why_nothing_ran() {
+fn copies_on_real_memory_name_omissions_or_the_reason_of_refusal() {
     let folder = tempfile::tempdir().unwrap();
     let words = ["copies", "--memory", "real", "--size", "64", "--variant", "other-node", "-o", "json"];
     let short = [&words[..], &["--rounds", "6", "--batches", "4"]].concat();
@@ -255,7 +256,7 @@ fn copies_on_real_memory_say_what_was_left_out_or_why_nothing_ran() {
 }
 
 #[test]
-fn wrong_copies_are_refused_before_anything_runs() {
+fn invalid_copies_are_refused_before_anything_runs() {
     let folder = tempfile::tempdir().unwrap();
     let case = |words: &[&str], said: &[&str]| refused(folder.path(), &[&["copies"], words].concat(), said);
     case(&["--variant", "warm-lib"], &["nearest is `warm-libc`", "remedy"]);
@@ -268,7 +269,7 @@ fn wrong_copies_are_refused_before_anything_runs() {
 }
 
 #[test]
-fn what_is_wrong_with_paths_is_refused_before_anything_runs() {
+fn invalid_paths_are_refused_before_anything_runs() {
     let folder = tempfile::tempdir().unwrap();
     refused(folder.path(), &["paths", "--profile", "i9-7940"], &["nearest is `i9-7940x`"]);
     refused(folder.path(), &["paths", "--out", "none/f.json"], &["none/f.json", "remedy"]);
@@ -310,9 +311,7 @@ fn studies_of_use_are_refused_where_they_cannot_run_and_the_mistake_loses_112_of
     let output = lab(folder.path(), &["usage", "--only", "mistake", "-o", "json", "--out", "f.json"]);
     assert!(output.status.success(), "{}", stderr(&output));
     let printed: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
-    let kept: serde_json::Value =
-        serde_json::from_str(&fs::read_to_string(folder.path().join("f.json")).unwrap()).unwrap();
-    assert_eq!(printed, kept);
+    assert_eq!(printed["mistake"].as_array().unwrap(), &records(&folder.path().join("f.json"), "mistake"));
     let stages = printed["mistake"].as_array().unwrap();
     let count = |n: usize, key: &str| stages[n][key].as_u64().unwrap();
     assert_eq!(count(0, "lost") * 144, count(0, "taken") * 112);
@@ -334,13 +333,19 @@ fn usage_until(folder: &Path, readings: usize) -> Output {
 }
 
 fn calls(folder: &Path) -> usize {
-    let text = fs::read_to_string(folder.join("u.json")).unwrap_or_default();
-    let kept: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-    kept["budget"]["calls"].as_array().map_or(0, Vec::len)
+    let budgets = records(&folder.join("u.json"), "budget");
+    budgets.first().and_then(|budget| budget["calls"].as_array()).map_or(0, Vec::len)
+}
+
+/// The records of a usage file with this name.
+fn records(file: &Path, name: &str) -> Vec<serde_json::Value> {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    lines.filter_map(|line| line.get(name).cloned()).collect()
 }
 
 #[test]
-fn studies_of_use_that_a_signal_ends_are_shown_so_far_and_gone_on_with() {
+fn interrupted_usage_studies_are_printed_and_resumed() {
     // A machine with one CPU rejects them.
     if thread::available_parallelism().map_or(1, usize::from) < 2 {
         return;
@@ -363,19 +368,18 @@ fn studies_of_use_that_a_signal_ends_are_shown_so_far_and_gone_on_with() {
     let slice = ["usage", "--only", "budget", "--duration", "40ms", "--keep", "u.json", "--resume"];
     refused(folder.path(), &slice, &["readings of 30 ms there, 40 ms here"]);
     assert_eq!(fs::read(folder.path().join("u.json")).unwrap(), before);
+    let first = records(&folder.path().join("u.json"), "budget")[0]["calls"][0].clone();
     let output = lab(folder.path(), &[&go_on[..], &["-o", "json"]].concat());
     assert!(output.status.success(), "{}", stderr(&output));
-    let first = |bytes: &[u8]| -> serde_json::Value {
-        serde_json::from_slice::<serde_json::Value>(bytes).unwrap()["budget"]["calls"][0].clone()
-    };
-    assert_eq!(first(&output.stdout), first(&before));
+    let printed: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(printed["budget"]["calls"][0], first);
     let again = lab(folder.path(), &go_on);
     assert!(stderr(&again).contains("1 of 1 studies are complete already"), "{}", stderr(&again));
     assert!(!stdout(&again).contains("ended before its last reading"));
 }
 
 #[test]
-fn studies_of_use_are_a_page_figures_and_a_part_of_the_report() {
+fn usage_studies_are_a_page_figures_and_a_part_of_the_report() {
     let folder = tempfile::tempdir().unwrap();
     let mistake = ["usage", "--only", "mistake", "--out", "u.json"];
     let case = |rest: &[&str], said: &[&str]| refused(folder.path(), &[&mistake[..], rest].concat(), said);
@@ -386,7 +390,7 @@ fn studies_of_use_are_a_page_figures_and_a_part_of_the_report() {
     let words = [&mistake[..], &["--out", "u.html", "--out", "a/figures/"]].concat();
     let output = lab(folder.path(), &words);
     assert!(output.status.success(), "{}", stderr(&output));
-    assert!(stdout(&output).contains("The 144/32 mistake (measured)"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("Mismatched transfer units (144/32) (measured)"), "{}", stdout(&output));
     let read = |file: &str| fs::read_to_string(folder.path().join(file)).unwrap();
     assert!(
         read("u.html").contains("id=\"table-where\"")

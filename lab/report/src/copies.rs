@@ -2,12 +2,15 @@
 
 use std::fmt::Write as _;
 
-use super::figures;
 use super::tables;
-use figure::page::table;
-use figure::text::kind;
-use figure::text::{escape, number};
-use studies::copystudy::{Direction, Finding, MUCH, Results, Row, VARIANTS, orders};
+use figure::Figure;
+use figure::page::{self, table};
+use figure::plot::{Axes, Line, Point, plot};
+use figure::text::{kind, number};
+use maud::{Markup, html};
+use studies::copystudy::{
+    BASE_AGAIN, Direction, Finding, MUCH, Results, Row, VARIANTS, WARM_AGAIN, is_warm, orders,
+};
 
 /// A set of results of the copy study.
 #[derive(Debug)]
@@ -38,46 +41,44 @@ pub(super) fn unit(results: &Results) -> String {
 /// Heading such as `3. Simulated: copies between host and guest, two sockets, Skylake cores`.
 pub(super) fn heading(set: &CopySet) -> String {
     let (memory, processor) = (kind(set.results.memory), &set.results.processor);
-    escape(&format!("{}. {memory}: copies between host and guest, {processor}", set.number))
+    format!("{}. {memory}: copies between host and guest, {processor}", set.number)
 }
 
 /// The page section.
-pub(super) fn part(set: &CopySet) -> String {
-    let what = if set.results.is_simulated() {
-        "Everything in this part was computed by a simulator; nothing was measured."
-    } else {
-        "Everything in this part was measured by the clock; nothing was simulated."
-    };
-    let class = if set.results.is_simulated() { "simulated" } else { "measured" };
-    let figures: String = figures::copies::all(set).iter().map(figure::page::figure).collect();
-    let costs: String = Direction::ALL.into_iter().map(|direction| costs(set, direction)).collect();
-    format!(
-        "<section id=\"set-{}\" class=\"{class}\">\n<h2>{}</h2>\n<p>{what} {}; seed {}.</p>\n{}{}{figures}{costs}{}{}</section>\n",
-        set.number,
-        heading(set),
-        escape(&provenance(&set.results)),
-        set.results.seed,
-        figure::page::notes(&set.results.notes),
-        found(set),
-        variants(set),
-        tables::constants(&set.results.constants),
-    )
+pub(super) fn part(set: &CopySet) -> Markup {
+    let results = &set.results;
+    let (what, class) = (page::truth(results.memory), page::class(results.memory));
+    html! {
+        section id={ "set-" (set.number) } class=(class) {
+            h2 { (heading(set)) }
+            p { (what) " " (provenance(results)) "; seed " (results.seed) "." }
+            (page::notes(&results.notes))
+            (found(set))
+            (page::figures(&figures(set)))
+            @for direction in Direction::ALL { (costs(set, direction)) }
+            (variants(set))
+            (tables::constants(&results.constants))
+        }
+    }
 }
 
 /// The table of expected orders and their results.
-fn found(set: &CopySet) -> String {
+fn found(set: &CopySet) -> Markup {
     let rows = set.orders.iter().map(|finding| {
         let [claim, direction, words] = line(finding);
         vec![claim, direction, words, range(finding), band(finding)]
     });
-    let titles = ["Order", "Copy", "Here", ">Ratio over sizes", ">Runs of the same"];
-    format!(
-        "<h3>The study's orders</h3>\n<p>The ratio is that of the side that the order has on the left to the other one (for the last \
-         order, the right to the left), smallest and largest median over the sizes; <em>much more</em> is meant as at least {MUCH} \
-         times. Sizes at which the difference is not larger than that between runs of the same, or the interval holds 1, are not \
-         resolved. Where there were rounds, ratios are of costs of the same round, and not of the medians below.</p>\n{}",
-        named(&table(&titles, rows), &format!("table-orders-{}", set.number))
-    )
+    let titles = ["Order", "Copy", "Here", ">Ratio over sizes", ">Repeated runs"];
+    html! {
+        h3 { "The study's orders" }
+        p {
+            "The ratio is the left side of the order over the right side (for the last order, the right over the left), \
+             smallest and largest median over the sizes; " em { "much more" } " means at least " (MUCH) " times. A size is not \
+             resolved if its difference is not larger than that between repeated runs, or if its interval contains 1. For \
+             measurements in rounds, ratios are of costs of the same round, and not of the medians below."
+        }
+        (table(Some(&format!("table-orders-{}", set.number)), &titles, rows))
+    }
 }
 
 /// Order, copy direction and verdict of a finding.
@@ -94,12 +95,11 @@ fn band(finding: &Finding) -> String {
 }
 
 /// The table of costs by variant and size.
-fn costs(set: &CopySet, direction: Direction) -> String {
+fn costs(set: &CopySet, direction: Direction) -> Markup {
     let results = &set.results;
     let sizes = results.sizes();
     let mut titles = vec!["Variant".to_owned()];
     titles.extend(sizes.iter().map(|size| format!(">{size}")));
-    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
     let rows = results.variants().into_iter().map(|variant| {
         let cell = |size: &u64| results.row((variant, direction, *size)).map_or_else(String::new, cost);
         let mut row = vec![variant.to_owned()];
@@ -107,12 +107,10 @@ fn costs(set: &CopySet, direction: Direction) -> String {
         row
     });
     let id = format!("table-copies-{}-{}", set.number, direction.name().replace(' ', "-"));
-    format!(
-        "<h4>{}: {} a packet, by bytes</h4>\n{}",
-        direction.name(),
-        escape(&unit(results)),
-        named(&table(&titles, rows), &id)
-    )
+    html! {
+        h4 { (direction.name()) ": " (unit(results)) " a packet, by bytes" }
+        (table(Some(&id), &titles, rows))
+    }
 }
 
 /// Median cost, with its interval if there is one.
@@ -121,22 +119,80 @@ fn cost(row: &Row) -> String {
     format!("{}{}", number(row.cost), interval.unwrap_or_default())
 }
 
-fn named(table: &str, id: &str) -> String {
-    table.replacen("<table>", &format!("<table id=\"{id}\">"), 1)
-}
-
 /// The table of variant descriptions.
-fn variants(set: &CopySet) -> String {
+fn variants(set: &CopySet) -> Markup {
     let known = |name: &str| VARIANTS.iter().find(|variant| variant.name == name);
     let row = |name: &str| {
         let title = known(name).map_or("", |variant| variant.title);
         vec![name.to_owned(), title.to_owned()]
     };
     let rows = set.results.variants().into_iter().map(row);
-    format!(
-        "<details><summary>What the variants are</summary>\n{}</details>\n",
-        table(&["Variant", "What it is"], rows)
-    )
+    html! { details { summary { "Variants" } (table(None, &["Variant", "Description"], rows)) } }
+}
+
+/// All figures for which the set has data.
+pub(super) fn figures(set: &CopySet) -> Vec<Figure> {
+    let parts = [
+        ("copies-to-guest", Direction::HostToGuest, false),
+        ("copies-from-guest", Direction::GuestToHost, false),
+        ("copies-to-guest-warm", Direction::HostToGuest, true),
+        ("copies-from-guest-warm", Direction::GuestToHost, true),
+    ];
+    parts.into_iter().filter_map(|(name, direction, warm)| figure(set, name, direction, warm)).collect()
+}
+
+/// Cost by packet size: one line per variant.
+fn figure(set: &CopySet, name: &str, direction: Direction, warm: bool) -> Option<Figure> {
+    let results = &set.results;
+    let axes = Axes {
+        across: "bytes",
+        up: &format!("{} a packet", unit(results)),
+        ticks: results.sizes().into_iter().map(|size| (size as f64, size.to_string())).collect(),
+        by_end: true,
+        ..Axes::default()
+    };
+    let drawing = plot(&axes, &lines(results, direction, warm))?;
+    let which = if warm { "warm" } else { "cold" };
+    let title = format!("Cost of a copy, {}, {which}", direction.name());
+    let id = figure::id(results.memory, name);
+    Some(Figure::new(id, title, caption(results, warm), drawing, &provenance(results)).numbered(set.number))
+}
+
+/// One line per variant, with the same colour in each figure. Controls are left out, because their lines coincide with
+/// those of their base.
+fn lines(results: &Results, direction: Direction, warm: bool) -> Vec<Line> {
+    let point = |row: &Row| Point { x: row.size as f64, y: row.cost, interval: row.interval, tip: tip(row) };
+    let line = |name: &str| Line {
+        name: name.to_owned(),
+        points: results
+            .sizes()
+            .into_iter()
+            .filter_map(|size| results.row((name, direction, size)).map(point))
+            .collect(),
+        aside: false,
+    };
+    let is_control = |name: &str| [BASE_AGAIN, WARM_AGAIN].contains(&name);
+    let names = results.variants().into_iter().filter(|name| is_warm(name) == warm && !is_control(name));
+    names.map(line).filter(|line| !line.points.is_empty()).collect()
+}
+
+fn tip(row: &Row) -> String {
+    let ratio = row.ratio.map(|found| format!(", {:.2} times its base's", found.median)).unwrap_or_default();
+    format!("{}, {} bytes: {}{ratio}", row.variant, row.size, cost(row))
+}
+
+fn caption(results: &Results, warm: bool) -> String {
+    let sides = if warm {
+        "Both sides are in the host's first-level cache when they are copied."
+    } else {
+        "Lines are where the guest, the host and the source of packets left them."
+    };
+    let whiskers = if results.is_simulated() {
+        "There are no intervals, because nothing was run in rounds."
+    } else {
+        "Whiskers are 95 % intervals of medians over rounds."
+    };
+    format!("{sides} Names are ordered by the ends of the lines; controls are in the tables. {whiskers}")
 }
 
 /// Costs, orders and notes as text for a terminal.

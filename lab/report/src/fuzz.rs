@@ -2,7 +2,8 @@
 
 use super::{Report, ResultFile, page, summary, usage_page};
 use figure::text::plain;
-use rfc2544::checkpoint;
+use measure::store::parse;
+use rfc2544::checkpoint::Checkpoint;
 use rfc2544::page::bench_page;
 
 /// Reads `file` as the commands that draw results do, and draws its contents.
@@ -10,14 +11,14 @@ use rfc2544::page::bench_page;
 /// # Panics
 /// If file contents become markup, a drawing has a coordinate that is not a number, or findings are not valid JSON.
 pub fn fuzz_report(file: &[u8]) {
-    if let Ok(kept) = checkpoint::Checkpoint::read(file) {
-        sound(&bench_page(&kept.results()));
+    if let Ok(checkpoint) = parse::<Checkpoint>(file) {
+        sound(&bench_page(&checkpoint.results()));
     }
-    let Ok(kept) = ResultFile::parse(file) else { return };
-    if let ResultFile::Usage(results) = &kept {
+    let Ok(found) = ResultFile::parse(file) else { return };
+    if let ResultFile::Usage(results) = &found {
         sound(&usage_page(results));
     }
-    let report = Report::of([kept]);
+    let report = Report::of([found]);
     sound(&page(&report));
     assert!(!plain(&summary(&report)).contains('\u{1b}'));
     for figure in report.figures() {

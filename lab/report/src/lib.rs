@@ -2,23 +2,22 @@
 //!
 //! Every function maps results to text; no file is accessed. A page is self-contained: no network, fonts or libraries.
 //! Simulated and measured results are in separate parts, and every figure says which it is; published numbers appear
-//! unchanged in one table and in no figure. Text from results passes through `text::escape`, because a result file is
-//! untrusted input.
+//! unchanged in one table and in no figure. A result file is untrusted input: `maud` escapes its text.
 
 mod copies;
 mod figures;
 pub mod fuzz;
-mod kept;
 mod page;
 mod paths;
+mod stored;
 mod summary;
 mod tables;
 mod text;
 mod usage;
 
 pub use copies::copies_text;
-pub use kept::ResultFile;
 pub use page::page;
+pub use stored::ResultFile;
 pub use summary::summary;
 pub use usage::{Section, Table, usage_page, usage_provenance, usage_sections};
 
@@ -136,8 +135,8 @@ impl Report {
     /// A report of these files, each kind in the order of the files.
     pub fn of(files: impl IntoIterator<Item = ResultFile>) -> Report {
         let (mut sets, mut copies, mut paths, mut usage) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for kept in files {
-            match kept {
+        for file in files {
+            match file {
                 ResultFile::Model(results) => sets.push(*results),
                 ResultFile::Copies(results) => copies.push(*results),
                 ResultFile::Paths(results) => paths.push(*results),
@@ -154,7 +153,7 @@ impl Report {
 
     /// All figures of all sets.
     pub fn figures(&self) -> Vec<Figure> {
-        let copies = self.copies.iter().flat_map(figures::copies::all);
+        let copies = self.copies.iter().flat_map(copies::figures);
         let before = self.sets.len() + self.copies.len();
         let paths = self.paths.iter().enumerate();
         let paths = paths.flat_map(|(n, results)| paths::figures(before + n + 1, results));

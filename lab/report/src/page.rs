@@ -1,88 +1,81 @@
 //! The page: one HTML file that opens from disk and loads no other resource.
 
 use super::figures;
-use super::text::{make, provenance};
+use super::text::{provenance, provenance_line};
 use super::{Report, Set, copies, paths, tables, usage};
-use figure::page::{class, document, notes, truth};
-use figure::text::escape;
+use figure::page::{self, absent, class, document, notes, truth};
 use figure::text::kind;
+use maud::{Markup, html};
 use measure::Kind;
 
 /// Replaces the figures of an empty set.
-pub(super) const NOTHING: &str = "<p class=\"absent\">This set has no results yet.</p>\n";
+pub(super) const NOTHING: &str = "This set has no results yet.";
 
 /// The whole page.
 pub fn page(report: &Report) -> String {
-    let published = tables::published(&report.sets);
-    let copies = report.copies.iter().map(copies::part);
-    let sets: String = report.sets.iter().map(part).chain(copies).collect();
-    let copies = report.copies.iter().map(|set| link(set.number, &copies::heading(set)));
-    let links: String = report.sets.iter().map(|set| link(set.number, &heading(set))).chain(copies).collect();
-    let before = report.sets.len() + report.copies.len();
-    let numbered = || report.paths.iter().enumerate().map(|(n, results)| (before + n + 1, results));
-    let path_links: String = numbered().map(|(n, results)| paths::link(n, results)).collect();
-    let paths: String = numbered().map(|(n, results)| paths::section(n, results)).collect();
-    let before = before + report.paths.len();
-    let numbered = || report.usage.iter().enumerate().map(|(n, results)| (before + n + 1, results));
-    let usage_links: String = numbered().map(|(n, results)| usage::link(n, results)).collect();
-    let usage: String = numbered().map(|(n, results)| usage::part(n, results)).collect();
-    let links = format!(
-        "<li><a href=\"#published\">Published reference points</a></li>\n{links}{path_links}{usage_links}"
-    );
-    document("Cache laboratory", &links, &format!("{published}{sets}{paths}{usage}"))
+    let number = |n: usize| report.sets.len() + report.copies.len() + n + 1;
+    let paths = || report.paths.iter().enumerate().map(|(n, results)| (number(n), results));
+    let number = |n: usize| number(n) + report.paths.len();
+    let usage = || report.usage.iter().enumerate().map(|(n, results)| (number(n), results));
+    let set = |number: usize, heading: String| (format!("set-{number}"), heading);
+    let mut links = vec![("published".to_owned(), "Published reference points".to_owned())];
+    links.extend(report.sets.iter().map(|found| set(found.number, heading(found))));
+    links.extend(report.copies.iter().map(|found| set(found.number, copies::heading(found))));
+    links.extend(paths().map(|(n, results)| (format!("paths-{n}"), paths::heading(results))));
+    links.extend(usage().map(|(n, results)| set(n, usage::heading(n, results))));
+    let sections = html! {
+        (tables::published(&report.sets))
+        @for set in &report.sets { (part(set)) }
+        @for set in &report.copies { (copies::part(set)) }
+        @for (n, results) in paths() { (paths::section(n, results)) }
+        @for (n, results) in usage() { (usage::part(n, results)) }
+    };
+    document("Cache laboratory", &links, &sections)
 }
 
 /// Heading such as `1. Simulated: Intel Core i9-7940X`.
 fn heading(set: &Set) -> String {
-    escape(&format!("{}. {}: {}", set.number, kind(set.results.memory), set.results.processor))
-}
-
-fn link(number: usize, heading: &str) -> String {
-    format!("<li><a href=\"#set-{number}\">{heading}</a></li>\n")
+    format!("{}. {}: {}", set.number, kind(set.results.memory), set.results.processor)
 }
 
 /// The section of a set.
-fn part(set: &Set) -> String {
-    let (what, class) = (truth(set.results.memory), class(set.results.memory));
-    let figures: String = figures::all(set).iter().map(figure::page::figure).collect();
-    let figures = if set.results.rows.is_empty() { NOTHING.to_owned() } else { figures };
-    format!(
-        "<section id=\"set-{}\" class=\"{class}\">\n<h2>{}</h2>\n<p>{what} {}; {} configurations, seed {}.</p>\n\
-         <p class=\"make\">{}.</p>\n{}\
-         {figures}{}{}<h3>What each factor is worth</h3>\n{}{}{}</section>\n",
-        set.number,
-        heading(set),
-        escape(&provenance(&set.results)),
-        set.results.rows.len(),
-        set.results.seed,
-        escape(&make(&set.results)),
-        notes(&set.results.notes),
-        absent(set),
-        tables::events(set),
-        tables::factors(set),
-        tables::rows(set),
-        tables::constants(&set.results.constants),
-    )
+fn part(set: &Set) -> Markup {
+    let results = &set.results;
+    html! {
+        section id={ "set-" (set.number) } class=(class(results.memory)) {
+            h2 { (heading(set)) }
+            p {
+                (truth(results.memory)) " " (provenance(results)) "; " (results.rows.len())
+                " configurations, seed " (results.seed) "."
+            }
+            p class="make" { (provenance_line(results)) "." }
+            (notes(&results.notes))
+            @if results.rows.is_empty() { (absent(NOTHING)) } @else { (page::figures(&figures::all(set))) }
+            @for reason in missing(set) { (absent(reason)) }
+            (tables::events(set))
+            h3 { "Effect of each factor" }
+            (tables::factors(set))
+            (tables::rows(set))
+            (tables::constants(&results.constants))
+        }
+    }
 }
 
-/// Lists the missing figures and the reasons.
-fn absent(set: &Set) -> String {
-    let mut reasons = Vec::new();
-    if set.analysis.ratios.is_empty() {
-        reasons.push("Ratios need the base and another configuration.");
-    }
-    if set.analysis.synergy.is_empty() {
-        reasons
-            .push("Synergy needs the base, two factors alone and both together, such as base, a, d and a+d.");
-    }
-    if set.analysis.waterfall.len() < 2 {
-        reasons.push("The way to the best needs the base and cells that lead there one factor at a time.");
-    }
-    if set.results.memory != Kind::Real && set.results.rows.iter().all(|row| row.lines.is_empty()) {
-        reasons.push("Nobody counted by line.");
-    }
-    if reasons.is_empty() {
-        return String::new();
-    }
-    format!("<p class=\"absent\">{}</p>\n", reasons.join("</p>\n<p class=\"absent\">"))
+/// Reasons for missing figures.
+fn missing(set: &Set) -> Vec<&'static str> {
+    let uncounted =
+        set.results.memory != Kind::Real && set.results.rows.iter().all(|row| row.lines.is_empty());
+    let reasons = [
+        (set.analysis.ratios.is_empty(), "Ratios need the base and another configuration."),
+        (
+            set.analysis.synergy.is_empty(),
+            "Synergy needs the base, two factors alone and both together, such as base, a, d and a+d.",
+        ),
+        (
+            set.analysis.waterfall.len() < 2,
+            "The steps to the best need the base and cells that lead to it one factor at a time.",
+        ),
+        (uncounted, "Transfers were not counted by line."),
+    ];
+    reasons.into_iter().filter_map(|(is_missing, reason)| is_missing.then_some(reason)).collect()
 }

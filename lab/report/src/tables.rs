@@ -3,9 +3,9 @@
 use super::Set;
 use super::figures::headline;
 use super::text::thread;
-use figure::page::table;
-use figure::text::kind;
-use figure::text::{escape, number};
+use figure::page::{absent, table};
+use figure::text::{kind, number};
+use maud::{Markup, html};
 use measure::Kind;
 use studies::factors::FACTORS;
 use studies::published::{Quantity, REFERENCES, Reference, SOURCE};
@@ -15,11 +15,9 @@ use studies::results::{ConstantRow, Row};
 const EFFECTS: usize = 16;
 
 /// Published numbers beside those of every set.
-pub(super) fn published(sets: &[Set]) -> String {
-    let ours: Vec<String> =
-        sets.iter().map(|set| format!(">{}. {}", set.number, kind(set.results.memory))).collect();
-    let mut titles = vec!["Quantity", "Configuration", ">Published"];
-    titles.extend(ours.iter().map(String::as_str));
+pub(super) fn published(sets: &[Set]) -> Markup {
+    let mut titles = ["Quantity", "Configuration", ">Published"].map(str::to_owned).to_vec();
+    titles.extend(sets.iter().map(|set| format!(">{}. {}", set.number, kind(set.results.memory))));
     let rows = REFERENCES.iter().map(|reference| {
         let bound = if reference.at_least { "> " } else { "" };
         let ratio = published_ratio(reference).map_or_else(String::new, |ratio| format!(" (× {ratio:.2})"));
@@ -31,15 +29,18 @@ pub(super) fn published(sets: &[Set]) -> String {
         row.extend(sets.iter().map(|set| beside(set, reference)));
         row
     });
-    let source = escape(SOURCE);
-    format!(
-        "<section id=\"published\" class=\"published\">\n<h2>Published reference points</h2>\n\
-         <p>The column <em>Published</em> is taken from: {source}. It enters no figure and no fit of this page. Behind \
-         a rate stands its ratio to the base, in brackets, which is what two processors can be compared by. The study gives one \
-         number of misses and of RFO cycles for each configuration and does not say of which thread; it says that \
-         the guest\'s misses govern its throughput. Ours are given as Rx / Guest / Tx.</p>\n{}</section>\n",
-        table(&titles, rows).replacen("<table>", "<table id=\"table-published\">", 1)
-    )
+    html! {
+        section id="published" class="published" {
+            h2 { "Published reference points" }
+            p {
+                "The column " em { "Published" } " is taken from: " (SOURCE) ". It is used in no figure and no fit of this page. \
+                 The ratio of a rate to the base follows in brackets, which makes two processors comparable. The study gives one \
+                 number of misses and of RFO cycles for each configuration and does not name the thread; it says that the guest's \
+                 misses limit its throughput. Ours are given as Rx / Guest / Tx."
+            }
+            (table(Some("table-published"), &titles, rows))
+        }
+    }
 }
 
 /// A published throughput relative to the published base; `None` for the base itself.
@@ -64,11 +65,14 @@ fn beside(set: &Set, reference: &Reference) -> String {
 }
 
 /// Effects, interactions and Shapley shares; or the reason for their absence.
-pub(super) fn factors(set: &Set) -> String {
+pub(super) fn factors(set: &Set) -> Markup {
     let (Some(effects), Some(shares)) = (&set.analysis.factorial, &set.analysis.shapley) else {
-        return "<p class=\"absent\">Factorial analysis and Shapley shares need all 64 combinations of a to f, which were not \
-                all run (<code>linerate lab run --cells</code>).</p>\n"
-            .to_owned();
+        return html! {
+            p class="absent" {
+                "Factorial analysis and Shapley shares need all 64 combinations of a to f, which were not all run ("
+                code { "linerate lab run --cells" } ")."
+            }
+        };
     };
     let title = |letter: char| {
         let factor = FACTORS.iter().find(|factor| factor.letter == Some(letter));
@@ -87,17 +91,9 @@ pub(super) fn factors(set: &Set) -> String {
             main.map_or_else(String::new, |main| format!("{:.3}", main.factor)),
         ]
     });
-    let shares = table(
-        &[
-            "Factor",
-            "What it changes",
-            ">Shapley share, ln",
-            ">Of the gain",
-            ">Main effect, ln",
-            ">Main effect, ×",
-        ],
-        shares,
-    );
+    let titles =
+        ["Factor", "Change", ">Shapley share, ln", ">Of the gain", ">Main effect, ln", ">Main effect, ×"];
+    let shares = table(Some("table-shapley"), &titles, shares);
     let rows = effects.iter().take(EFFECTS).map(|effect| {
         vec![
             effect.letters.clone(),
@@ -106,22 +102,25 @@ pub(super) fn factors(set: &Set) -> String {
             format!("{:.1} %", effect.share * 100.0),
         ]
     });
-    let effects = table(&["Effect", ">ln", ">×", ">Of all variation"], rows);
+    let effects = table(Some("table-factorial"), &["Effect", ">ln", ">×", ">Of all variation"], rows);
     let of = set.analysis.best.as_deref().filter(|best| *best != "a+b+c+d+e+f");
     let best = of.map_or_else(
         || "All six together are the best of the 64.".to_owned(),
-        |best| format!("The best of the 64 is {}, and not all six together.", escape(best)),
+        |best| format!("The best of the 64 is {best}, and not all six together."),
     );
-    format!(
-        "<h4>Shares of ln(all six / base)</h4>\n<p>Shapley shares are exact, over all 64 combinations; they add up to the whole \
-         gain. {best}</p>\n{}<h4>Effects and interactions of the full 2<sup>6</sup> factorial, the {EFFECTS} largest of 63</h4>\n{}",
-        shares.replacen("<table>", "<table id=\"table-shapley\">", 1),
-        effects.replacen("<table>", "<table id=\"table-factorial\">", 1)
-    )
+    html! {
+        h4 { "Shares of ln(all six / base)" }
+        p { "Shapley shares are exact, over all 64 combinations; their sum is the whole gain. " (best) }
+        (shares)
+        h4 {
+            "Effects and interactions of the full 2" sup { "6" } " factorial, the " (EFFECTS) " largest of 63"
+        }
+        (effects)
+    }
 }
 
 /// Hardware events by event and thread for the headline configurations; or the reason for their absence.
-pub(super) fn events(set: &Set) -> String {
+pub(super) fn events(set: &Set) -> Markup {
     let rows = headline(set);
     let mut keys: Vec<(&str, &str)> = Vec::new();
     for event in rows.iter().flat_map(|row| &row.events) {
@@ -131,21 +130,22 @@ pub(super) fn events(set: &Set) -> String {
         }
     }
     match set.results.memory {
-        Kind::Simulated => return String::new(),
+        Kind::Simulated => return Markup::default(),
         Kind::Real => {
-            return "<p class=\"absent\">Timed by the clock, with no hardware counters: misses, cycles by cause and lines \
-                    were not counted (<code>--memory counted</code> counts where the processor lets it).</p>\n"
-                .to_owned();
+            return html! {
+                p class="absent" {
+                    "Timed by the clock, with no hardware counters: misses, cycles by cause and lines were not counted ("
+                    code { "--memory counted" } " counts if the processor supports it)."
+                }
+            };
         }
         Kind::Counted if keys.is_empty() => {
-            return "<p class=\"absent\">The hardware counters of this machine counted nothing.</p>\n"
-                .to_owned();
+            return absent("The hardware counters of this machine counted nothing.");
         }
         Kind::Counted => {}
     }
     let mut titles = vec!["Event".to_owned(), "Thread".to_owned()];
     titles.extend(rows.iter().map(|row| format!(">{}", row.name)));
-    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
     let cell = |row: &&Row, key: (&str, &str)| {
         let found = row.events.iter().find(|event| (event.event.as_str(), event.thread.as_str()) == key);
         found.map_or_else(String::new, |event| number(event.per_packet))
@@ -155,33 +155,35 @@ pub(super) fn events(set: &Set) -> String {
         line.extend(rows.iter().map(|row| cell(row, *key)));
         line
     });
-    format!(
-        "<h3>Hardware events per packet</h3>\n<p>Counted in user mode, the median over rounds; an empty field was not \
-         counted.</p>\n{}",
-        table(&titles, body).replacen("<table>", "<table id=\"table-events\">", 1)
-    )
+    html! {
+        h3 { "Hardware events per packet" }
+        p { "Counted in user mode, the median over rounds; an empty field was not counted." }
+        (table(Some("table-events"), &titles, body))
+    }
 }
 
 /// Constants of a simulated set.
-pub(super) fn constants(constants: &[ConstantRow]) -> String {
+pub(super) fn constants(constants: &[ConstantRow]) -> Markup {
     if constants.is_empty() {
-        return String::new();
+        return Markup::default();
     }
     let rows = constants.iter().map(|constant| {
         let free = if constant.free { "free" } else { "" };
         vec![constant.name.clone(), constant.value.to_string(), free.to_owned(), constant.source.clone()]
     });
     let free = constants.iter().filter(|constant| constant.free).count();
-    format!(
-        "<h3>Constants</h3>\n<p>What the simulator takes for given: {free} of {} are free, which means fitted; all others come from \
-         their sources. Sizes are in bytes, <code>transfer</code> in nanoseconds, other times in cycles, the frequency in GHz.</p>\n{}",
-        constants.len(),
-        table(&["Constant", ">Value", "Free", "Source"], rows)
-    )
+    html! {
+        h3 { "Constants" }
+        p {
+            "Inputs of the simulator: " (free) " of " (constants.len()) " are free, which means fitted; all others come from \
+             their sources. Sizes are in bytes, " code { "transfer" } " in nanoseconds, other times in cycles, the frequency in GHz."
+        }
+        (table(None, &["Constant", ">Value", "Free", "Source"], rows))
+    }
 }
 
 /// Values of every configuration.
-pub(super) fn rows(set: &Set) -> String {
+pub(super) fn rows(set: &Set) -> Markup {
     let rows = set.results.rows.iter().map(|row| {
         let ratio = set.analysis.ratios.iter().find(|ratio| ratio.name == row.name);
         let each = |read: fn(&studies::results::ThreadRow) -> f64| {
@@ -208,8 +210,11 @@ pub(super) fn rows(set: &Set) -> String {
         ">Hits modified",
         ">RFO cycles",
     ];
-    format!(
-        "<details><summary>All configurations</summary>\n<p>Per packet, Rx / Guest / Tx.</p>\n{}</details>\n",
-        table(&titles, rows)
-    )
+    html! {
+        details {
+            summary { "All configurations" }
+            p { "Per packet, Rx / Guest / Tx." }
+            (table(None, &titles, rows))
+        }
+    }
 }

@@ -16,7 +16,7 @@ pub(crate) fn provenance(results: &Results) -> String {
 }
 
 /// The build, and the profile or machine.
-pub(crate) fn make(results: &Results) -> String {
+pub(crate) fn provenance_line(results: &Results) -> String {
     let Provenance { build, profile, machine } = &results.provenance;
     let profile = profile.as_ref().map(|id| format!("; profile {}, fingerprint {}", id.name, id.fingerprint));
     let machine =

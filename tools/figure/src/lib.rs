@@ -1,19 +1,20 @@
 //! SVG figures and self-contained HTML pages: no network, fonts or libraries.
 //!
-//! Every function maps values to text; no file is accessed. Text from results passes through [`text::escape`], because
-//! a result file is untrusted input. The design is described in
-//! `docs/decisions/0050-analysis-and-report-of-the-laboratory.md`.
+//! Figures are descriptions (data, axis titles, classes) of one of the primitives [`bars`], [`plot`], [`scatter`] and
+//! [`heat`]. Every function maps values to text; no file is accessed. Result files are untrusted input: `maud` escapes
+//! every text. The design is described in `docs/decisions/0050-analysis-and-report-of-the-laboratory.md` and
+//! `docs/decisions/0091-figure-primitives-and-one-result-store.md`.
 
 pub mod bars;
-pub mod groups;
+pub mod heat;
 pub mod page;
 pub mod plot;
+pub mod scatter;
 pub mod svg;
 pub mod text;
 
 use measure::Kind;
-use svg::{Anchor, Drawing, standalone};
-use text::kind;
+use svg::{Anchor, Drawing, standalone, width};
 
 /// A finished drawing with heading and caption.
 #[derive(Clone, Debug)]
@@ -27,11 +28,36 @@ pub struct Figure {
     drawing: String,
 }
 
+/// Height reserved at the top of every figure for its heading, and at the bottom ([`FOOT`]) for its provenance.
+pub const TOP: f64 = 34.0;
+/// See [`TOP`].
+pub const FOOT: f64 = 24.0;
+
+/// Widest drawing that fits a heading.
+const WIDEST: f64 = 1_100.0;
+
+/// The id of a figure of this kind of results, such as `simulated-lines`.
+pub fn id(memory: Kind, name: &str) -> String {
+    let memory = text::kind(memory).split(' ').next().unwrap_or_default().to_lowercase();
+    format!("{memory}-{name}")
+}
+
 impl Figure {
-    /// A figure of a finished drawing. `from`: provenance, for the accessible label.
-    pub fn new(id: String, title: String, caption: String, drawing: Drawing, from: &str) -> Figure {
+    /// A figure of a drawing. `from`: provenance, shown below the drawing and part of the accessible label.
+    pub fn new(
+        id: impl Into<String>,
+        title: impl Into<String>,
+        caption: impl Into<String>,
+        mut drawing: Drawing,
+        from: &str,
+    ) -> Figure {
+        let (title, caption) = (title.into(), caption.into());
+        drawing.widen((width(&title, 15.0) + 16.0).min(WIDEST));
+        drawing.text(8.0, 20.0, Anchor::Start, "title", &title);
+        let foot = drawing.height() - 8.0;
+        drawing.text(8.0, foot, Anchor::Start, "muted", from);
         let drawing = drawing.finish(&format!("{title}. {from}"));
-        Figure { id, title, caption, drawing }
+        Figure { id: id.into(), title, caption, drawing }
     }
 
     /// The figure as an inline SVG element.
@@ -45,46 +71,8 @@ impl Figure {
         Figure { id: format!("{number}-{}", self.id), ..self }
     }
 
-    /// The same figure under another id.
-    #[must_use]
-    pub fn with_id(self, id: String) -> Figure {
-        Figure { id, ..self }
-    }
-
     /// The figure as an SVG file.
     pub fn file(&self) -> String {
         standalone(&self.drawing)
     }
-}
-
-/// A figure before its heading and provenance are drawn.
-pub struct Sketch {
-    /// Suffix of the id, such as `scatter-packet`.
-    pub name: &'static str,
-    /// Heading.
-    pub title: String,
-    /// Caption.
-    pub caption: String,
-    /// The drawing, without heading and provenance.
-    pub drawing: Drawing,
-}
-
-/// Height reserved at the top of every figure for its heading, and at the bottom ([`FOOT`]) for its provenance.
-pub const TOP: f64 = 34.0;
-/// See [`TOP`].
-pub const FOOT: f64 = 24.0;
-
-/// Finishes a sketch; the id starts with the number of its set.
-pub fn finish(number: usize, memory: Kind, from: &str, sketch: Sketch) -> Figure {
-    of_use(memory, from, sketch).numbered(number)
-}
-
-/// Finishes a sketch of a usage study; the id has no number yet.
-pub fn of_use(memory: Kind, from: &str, sketch: Sketch) -> Figure {
-    let Sketch { name, title, caption, mut drawing } = sketch;
-    drawing.text(8.0, 20.0, Anchor::Start, "title", &title);
-    let foot = drawing.height() - 8.0;
-    drawing.text(8.0, foot, Anchor::Start, "muted", from);
-    let memory = kind(memory).split(' ').next().unwrap_or_default().to_lowercase();
-    Figure::new(format!("{memory}-{name}"), title, caption, drawing, from)
 }

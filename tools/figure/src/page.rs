@@ -1,8 +1,11 @@
 //! Parts of a page: one HTML file that opens from disk and loads no other resource.
+//!
+//! `maud` escapes every text; only style sheet, script and finished drawings are inserted as they are.
 
 use super::Figure;
 use super::svg::style;
-use super::text::escape;
+use super::text::without_controls;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 use measure::Kind;
 
 const PAGE_STYLE: &str = include_str!("page.css");
@@ -11,18 +14,31 @@ const SCRIPT: &str = include_str!("script.js");
 /// Content security policy: only inline styles and scripts.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
 
-/// A page with this heading, these navigation items and these sections; all arguments are markup.
-pub fn document(heading: &str, links: &str, sections: &str) -> String {
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{heading}</title>\n<style>\n{}{PAGE_STYLE}</style>\n</head>\n<body>\n\
-         <header>\n<h1>{heading}</h1>\n<button id=\"theme\" type=\"button\">Theme: as the system</button>\n\
-         <nav><ul>\n{links}</ul></nav>\n</header>\n\
-         <main>\n{sections}</main>\n<div id=\"tip\" hidden></div>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
-        style()
-    )
+/// A page with this heading, these navigation items (element id and text) and these sections.
+pub fn document(heading: &str, links: &[(String, String)], sections: &Markup) -> String {
+    let page = html! {
+        (DOCTYPE) "\n"
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (heading) }
+                style { (PreEscaped(style())) (PreEscaped(PAGE_STYLE)) }
+            }
+            body {
+                header {
+                    h1 { (heading) }
+                    button id="theme" type="button" { "Theme: as the system" }
+                    nav { ul { @for (id, text) in links { li { a href={ "#" (id) } { (text) } } } } }
+                }
+                main { (sections) }
+                div id="tip" hidden {}
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    };
+    without_controls(&page.into_string())
 }
 
 /// Statement of whether a part is measured or simulated.
@@ -41,41 +57,47 @@ pub fn class(memory: Kind) -> &'static str {
     if memory == Kind::Simulated { "simulated" } else { "measured" }
 }
 
-/// A table; cells are escaped here. A title that begins with `>` marks a column of numbers.
-pub fn table(titles: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let class = |n: usize| {
-        if titles.get(n).is_some_and(|title| title.starts_with('>')) { " class=\"n\"" } else { "" }
-    };
-    let line = |tag: &str, cells: &[String]| {
-        let cells = cells.iter().enumerate().map(|(n, cell)| {
-            let class = class(n);
-            format!("<{tag}{class}>{}</{tag}>", escape(cell))
-        });
-        format!("<tr>{}</tr>\n", cells.collect::<String>())
-    };
-    let titles: Vec<String> = titles.iter().map(|title| title.trim_start_matches('>').to_owned()).collect();
-    let body: String = rows.into_iter().map(|row| line("td", &row)).collect();
-    format!(
-        "<div class=\"wide\"><table>\n<thead>{}</thead>\n<tbody>\n{body}</tbody></table></div>\n",
-        line("th", &titles)
-    )
+/// A table with an optional element id. A title that begins with `>` marks a column of numbers.
+pub fn table<T: AsRef<str>>(
+    id: Option<&str>,
+    titles: &[T],
+    rows: impl IntoIterator<Item = Vec<String>>,
+) -> Markup {
+    let class = |n: usize| titles.get(n).is_some_and(|title| title.as_ref().starts_with('>')).then_some("n");
+    html! {
+        div class="wide" {
+            table id=[id] {
+                thead { tr {
+                    @for (n, title) in titles.iter().enumerate() {
+                        th class=[class(n)] { (title.as_ref().trim_start_matches('>')) }
+                    }
+                } }
+                tbody { @for row in rows {
+                    tr { @for (n, cell) in row.iter().enumerate() { td class=[class(n)] { (cell) } } } "\n"
+                } }
+            }
+        } "\n"
+    }
 }
 
-/// A figure with its caption.
-pub fn figure(figure: &Figure) -> String {
-    format!(
-        "<figure id=\"figure-{}\">\n<div class=\"wide\">{}</div>\n<figcaption>{}</figcaption>\n</figure>\n",
-        escape(&figure.id),
-        figure.inline(),
-        escape(&figure.caption)
-    )
+/// Figures with their captions.
+pub fn figures(figures: &[Figure]) -> Markup {
+    html! {
+        @for figure in figures {
+            figure id={ "figure-" (figure.id) } {
+                div class="wide" { (PreEscaped(figure.inline())) }
+                figcaption { (figure.caption) }
+            }
+        }
+    }
 }
 
 /// Notes under a heading; empty if there are none.
-pub fn notes(notes: &[String]) -> String {
-    let notes: Vec<String> = notes.iter().map(|note| escape(note)).collect();
-    if notes.is_empty() {
-        return String::new();
-    }
-    format!("<h3>Caveats</h3>\n<ul>\n<li>{}</li>\n</ul>\n", notes.join("</li>\n<li>"))
+pub fn notes(notes: &[String]) -> Markup {
+    html! { @if !notes.is_empty() { h3 { "Caveats" } ul { @for note in notes { li { (note) } } } } }
+}
+
+/// A paragraph about missing data.
+pub fn absent(text: &str) -> Markup {
+    html! { p class="absent" { (text) } }
 }

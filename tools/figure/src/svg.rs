@@ -1,9 +1,8 @@
 //! SVG elements and axis scales. Styles are classes of `figure.css`, so that one drawing serves light and dark themes,
 //! in a page and as a standalone file: see `docs/decisions/0050-analysis-and-report-of-the-laboratory.md`.
 
-use std::fmt::Write as _;
-
-use super::text::escape;
+use super::text::without_controls;
+use maud::{Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("figure.css");
 
@@ -61,25 +60,27 @@ impl Drawing {
         self.height
     }
 
-    /// Text whose baseline is at `y`.
+    /// Makes the drawing at least so wide.
+    pub fn widen(&mut self, width: f64) {
+        self.width = self.width.max(width);
+    }
+
+    /// Text whose baseline is at `y`; empty text is not drawn.
     pub fn text(&mut self, x: f64, y: f64, anchor: Anchor, class: &str, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",
             Anchor::Middle => "middle",
             Anchor::End => "end",
         };
-        let text = escape(text);
-        self.push(format_args!(
-            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" class=\"{class}\">{text}</text>"
-        ));
+        if !text.is_empty() {
+            self.push(html! { text x=(unit(x)) y=(unit(y)) text-anchor=(anchor) class=(class) { (text) } });
+        }
     }
 
     /// A straight line.
     pub fn line(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
-        let ((x1, y1), (x2, y2)) = (from, to);
-        self.push(format_args!(
-            "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" class=\"{class}\"/>"
-        ));
+        let ([x1, y1], [x2, y2]) = ([from.0, from.1].map(unit), [to.0, to.1].map(unit));
+        self.push(html! { line x1=(x1) y1=(y1) x2=(x2) y2=(y2) class=(class) {} });
     }
 
     /// A rectangle; `tip` is its tooltip, empty for none.
@@ -90,61 +91,105 @@ impl Drawing {
     /// A rectangle with fill opacity `degree` from 0 to 1.
     pub fn shaded(&mut self, area: Area, class: &str, degree: f64, tip: &str) {
         let Area { x, y, width, height } = area;
-        let degree = if degree < 1.0 { format!(" fill-opacity=\"{degree:.3}\"") } else { String::new() };
-        let title = title(tip);
-        self.push(format_args!(
-            "<rect x=\"{x:.2}\" y=\"{y:.1}\" width=\"{width:.2}\" height=\"{height:.1}\" class=\"{class}\"{degree}>{title}</rect>"
-        ));
+        let degree = (degree < 1.0).then(|| format!("{degree:.3}"));
+        self.push(html! {
+            rect x=(format!("{x:.2}")) y=(unit(y)) width=(format!("{width:.2}")) height=(unit(height)) class=(class)
+                fill-opacity=[degree] { (title(tip)) }
+        });
     }
 
     /// A polyline through these points.
     pub fn path(&mut self, points: &[(f64, f64)], class: &str) {
         let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-        let points = points.join(" ");
-        self.push(format_args!("<polyline points=\"{points}\" class=\"{class}\"/>"));
+        self.push(html! { polyline points=(points.join(" ")) class=(class) {} });
     }
 
     /// The mark of a thread: threads differ in shape and in colour.
     pub fn mark(&mut self, thread: &str, x: f64, y: f64, tip: &str) {
-        let (title, class) = (title(tip), escape(thread));
-        match thread {
-            "rx" => self.push(format_args!(
-                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\" class=\"mark {class}\">{title}</circle>"
-            )),
-            "guest" => self.push(format_args!(
-                "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"6.4\" height=\"6.4\" class=\"mark {class}\">{title}</rect>",
-                x - 3.2,
-                y - 3.2
-            )),
-            _ => self.push(format_args!(
-                "<path d=\"M{x:.1} {:.1}l4 7h-8z\" class=\"mark {class}\">{title}</path>",
-                y - 4.2
-            )),
-        }
+        let class = format!("mark {thread}");
+        let title = title(tip);
+        self.push(match thread {
+            "rx" => html! { circle cx=(unit(x)) cy=(unit(y)) r="3.5" class=(class) { (title) } },
+            "guest" => html! {
+                rect x=(unit(x - 3.2)) y=(unit(y - 3.2)) width="6.4" height="6.4" class=(class) { (title) }
+            },
+            _ => html! { path d=(format!("M{x:.1} {:.1}l4 7h-8z", y - 4.2)) class=(class) { (title) } },
+        });
     }
 
     /// A ring around a mark.
     pub fn ring(&mut self, x: f64, y: f64) {
-        self.push(format_args!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"6\" class=\"ring\"/>"));
+        self.push(html! { circle cx=(unit(x)) cy=(unit(y)) r="6" class="ring" {} });
     }
 
     /// The drawing as an inline `<svg>` element with an accessible label.
     pub fn finish(self, label: &str) -> String {
         let Drawing { width, height, body } = self;
-        let label = escape(label);
-        format!(
-            "<svg viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" role=\"img\" aria-label=\"{label}\">\n{body}</svg>\n"
-        )
+        let (width, view) = (format!("{width:.0}"), format!("0 0 {width:.0} {height:.0}"));
+        let drawing = html! {
+            svg viewBox=(view) width=(width) role="img" aria-label=(label) { "\n" (PreEscaped(body)) }
+        };
+        without_controls(&drawing.into_string())
     }
 
-    fn push(&mut self, element: std::fmt::Arguments<'_>) {
-        // Writing to a String cannot fail.
-        let _ = writeln!(self.body, "{element}");
+    fn push(&mut self, element: Markup) {
+        self.body.push_str(&element.into_string());
+        self.body.push('\n');
     }
 }
 
-fn title(tip: &str) -> String {
-    if tip.is_empty() { String::new() } else { format!("<title>{}</title>", escape(tip)) }
+/// A coordinate.
+fn unit(value: f64) -> String {
+    format!("{value:.1}")
+}
+
+fn title(tip: &str) -> Markup {
+    html! { @if !tip.is_empty() { title { (tip) } } }
+}
+
+/// Estimated width of a text in a font of this size.
+pub fn width(text: &str, size: f64) -> f64 {
+    text.chars().count() as f64 * size * 0.56
+}
+
+/// An entry of a legend.
+#[derive(Clone, Debug)]
+pub struct Key {
+    /// CSS class.
+    pub class: &'static str,
+    /// Fill opacity, from 0 to 1.
+    pub opacity: f64,
+    /// Whether the sample is an upright line instead of an area.
+    pub line: bool,
+    /// Name; empty if the next entry belongs to the same name.
+    pub name: String,
+}
+
+impl Key {
+    /// An opaque entry.
+    pub fn new(class: &'static str, name: &str) -> Key {
+        Key { class, opacity: 1.0, line: false, name: name.to_owned() }
+    }
+
+    /// An entry for lines.
+    pub fn line(class: &'static str, name: &str) -> Key {
+        Key { line: true, ..Key::new(class, name) }
+    }
+}
+
+/// Draws a legend whose top left corner is at `left` and `top`, and widens the drawing if necessary.
+pub fn keys(drawing: &mut Drawing, left: f64, top: f64, keys: &[Key]) {
+    let mut x = left;
+    for key in keys {
+        if key.line {
+            drawing.line((x + 5.5, top - 1.0), (x + 5.5, top + 12.0), key.class);
+        } else {
+            drawing.shaded(Area { x, y: top, width: 11.0, height: 11.0 }, key.class, key.opacity, "");
+        }
+        drawing.text(x + 16.0, top + 10.0, Anchor::Start, "small", &key.name);
+        x += if key.name.is_empty() { 13.0 } else { 32.0 + width(&key.name, 10.5) };
+    }
+    drawing.widen(x);
 }
 
 /// A drawing as a standalone SVG file, with namespace, styles and background.

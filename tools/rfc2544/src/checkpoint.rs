@@ -1,21 +1,17 @@
-//! Checkpoint file of a benchmark: a header line, then a line of JSON per trial, appended when the trial ends.
+//! Checkpoint of a benchmark: its provenance, then a record per trial, appended when the trial ends.
 //!
-//! A process may be killed while it writes, so an incomplete last line is ignored. A benchmark resumes from a file only
-//! if build, machine, plan and setup match; the error lists every difference.
+//! A benchmark resumes from a file only if build, machine, plan and setup match; the error lists every difference.
 
 use super::plan::Plan;
 use super::results::{Environment, Results, Setup};
 use super::test_run::{TestRun, Trial};
 use measure::provenance::{Machine, Provenance};
+use measure::store::{StoreError, Stored};
 use serde::{Deserialize, Serialize};
 
-/// Format identifier in the header.
-const KIND: &str = "linerate bench";
-
-/// The header line.
+/// Provenance of the trials.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
-    kept: String,
     /// The measured switch and topology.
     pub setup: Setup,
     /// The environment.
@@ -24,32 +20,10 @@ pub struct Header {
     pub plan: Plan,
 }
 
-/// Error: the file is not a checkpoint, or belongs to another benchmark.
-#[derive(Debug, thiserror::Error)]
-pub enum CheckpointError {
-    /// Invalid header line.
-    #[error("it is not a file of `linerate bench --keep`: {0}")]
-    NotACheckpoint(String),
-    /// Invalid trial line.
-    #[error("line {0} is not a valid trial, so later lines are not trusted: {1}")]
-    NotTrial(usize, String),
-    /// The trial is not the next one of the plan.
-    #[error("line {0} is not the expected trial, so the file was not written by a single benchmark")]
-    Other(usize),
-    /// Arguments, machine or build differ.
-    #[error("its trials have other options and cannot be combined with these: {0}")]
-    OtherProvenance(String),
-}
-
 impl Header {
-    /// The header of this benchmark.
-    pub fn new(setup: Setup, environment: Environment, plan: Plan) -> Self {
-        Self { kept: KIND.to_owned(), setup, environment, plan }
-    }
-
     /// All differences between the provenance of `self` and that of `here`.
     fn differences(&self, here: &Header) -> Vec<String> {
-        let made = |header: &Header| Provenance {
+        let provenance = |header: &Header| Provenance {
             build: header.environment.build.clone(),
             profile: None,
             machine: Some(Machine {
@@ -62,7 +36,7 @@ impl Header {
         let rounds = if here.plan.rounds > self.plan.rounds { here.plan.rounds } else { self.plan.rounds };
         let mut differences = fields(&Plan { rounds, ..self.plan.clone() }, &here.plan);
         differences.extend(fields(&self.setup, &here.setup));
-        differences.extend(made(self).differences(&made(here)));
+        differences.extend(provenance(self).differences(&provenance(here)));
         differences
     }
 }
@@ -77,10 +51,10 @@ pub(super) fn fields<T: Serialize>(there: &T, here: &T) -> Vec<String> {
     let mut keys: Vec<_> = there.keys().chain(here.keys()).collect();
     keys.sort_unstable();
     keys.dedup();
-    let said = |value: Option<&serde_json::Value>| value.map_or("nothing".to_owned(), ToString::to_string);
+    let shown = |value: Option<&serde_json::Value>| value.map_or("nothing".to_owned(), ToString::to_string);
     let different = keys.into_iter().filter(|key| there.get(*key) != here.get(*key));
     different
-        .map(|key| format!("{key} is {} there and {} here", said(there.get(key)), said(here.get(key))))
+        .map(|key| format!("{key} is {} there and {} here", shown(there.get(key)), shown(here.get(key))))
         .collect()
 }
 
@@ -91,54 +65,49 @@ pub struct Checkpoint {
     pub header: Header,
     /// The trials.
     pub test_run: TestRun,
-    /// Length of the complete lines in bytes; the rest is an incomplete line.
-    pub whole: usize,
 }
 
-impl Checkpoint {
-    /// Reads a file and checks that its trials match its plan.
-    pub fn read(bytes: &[u8]) -> Result<Self, CheckpointError> {
-        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        let mut lines = bytes[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        let first = lines
-            .next()
-            .ok_or_else(|| CheckpointError::NotACheckpoint("there is no complete line".to_owned()))?;
-        let header: Header = serde_json::from_slice(first)
-            .map_err(|error| CheckpointError::NotACheckpoint(error.to_string()))?;
-        if header.kept != KIND {
-            return Err(CheckpointError::NotACheckpoint(format!("it was written by `{}`", header.kept)));
-        }
-        header.plan.validate().map_err(|error| CheckpointError::NotACheckpoint(error.to_string()))?;
+impl Stored for Checkpoint {
+    const NAME: &'static str = "linerate-bench";
+    type Provenance = Header;
+    type Record = Trial;
+
+    fn parts(&self) -> (Header, Vec<Trial>) {
+        (self.header.clone(), self.test_run.trials().to_vec())
+    }
+
+    /// Checks that the trials match the plan.
+    fn combine(header: Header, trials: Vec<Trial>) -> Result<Self, StoreError> {
+        header.plan.validate().map_err(StoreError::header)?;
         let mut test_run = TestRun::new(header.plan.clone());
-        for (n, line) in lines.enumerate() {
-            let trial: Trial = serde_json::from_slice(line)
-                .map_err(|error| CheckpointError::NotTrial(n + 2, error.to_string()))?;
+        for (n, trial) in trials.into_iter().enumerate() {
             if !trial.counters.is_possible() {
-                let why = "its values are invalid".to_owned();
-                return Err(CheckpointError::NotTrial(n + 2, why));
+                return Err(StoreError::record(n, "its values are impossible"));
             }
             if test_run.next() != Some(trial.step) {
-                return Err(CheckpointError::Other(n + 2));
+                let reason = "it is not the next trial, so the file was not written by a single benchmark";
+                return Err(StoreError::record(n, reason));
             }
             test_run.take(trial.step, trial.counters);
         }
-        Ok(Self { header, test_run, whole })
+        Ok(Self { header, test_run })
     }
 
-    /// Checks that `here` may resume from it.
-    pub fn validate(&self, here: &Header) -> Result<(), CheckpointError> {
-        let differences = self.header.differences(here);
-        if differences.is_empty() {
-            Ok(())
-        } else {
-            Err(CheckpointError::OtherProvenance(differences.join("; ")))
-        }
+    fn differences(&self, here: &Self) -> Vec<String> {
+        self.header.differences(&here.header)
+    }
+}
+
+impl Checkpoint {
+    /// A checkpoint without trials.
+    pub fn new(header: Header) -> Checkpoint {
+        Checkpoint { test_run: TestRun::new(header.plan.clone()), header }
     }
 
-    /// The same checkpoint with the number of rounds of `here`.
+    /// The same trials, with this number of rounds.
     #[must_use]
-    pub fn extended(mut self, here: &Header) -> Checkpoint {
-        self.header.plan.rounds = here.plan.rounds;
+    pub fn with_rounds(mut self, rounds: u32) -> Checkpoint {
+        self.header.plan.rounds = rounds;
         let mut test_run = TestRun::new(self.header.plan.clone());
         for trial in self.test_run.trials() {
             test_run.take(trial.step, trial.counters.clone());

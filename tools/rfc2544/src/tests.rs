@@ -1,9 +1,10 @@
-use super::checkpoint::{Checkpoint, CheckpointError, Header};
+use super::checkpoint::{Checkpoint, Header};
 use super::compare::{Finding, compare};
 use super::plan::Tries;
 use super::*;
 use generator::Sizes;
 use generator::meter::Summary;
+use measure::store::{StoreError, Stored, encode, parse};
 use proptest::prelude::*;
 
 /// A model of a switch with known behaviour, and of the generator.
@@ -408,31 +409,30 @@ fn interrupted_round_is_no_sample() {
     assert!(compared.figures.iter().all(|figure| figure.rounds == (1, 1)), "{compared:?}");
 }
 
-fn header(plan: &Plan) -> Header {
-    Header::new(Setup::default(), Environment::default(), plan.clone())
+/// A checkpoint with these trials.
+fn checkpoint(plan: &Plan, test_run: TestRun) -> Checkpoint {
+    let header = Header { setup: Setup::default(), environment: Environment::default(), plan: plan.clone() };
+    Checkpoint { header, test_run }
 }
 
-/// A checkpoint file as a benchmark writes it.
+/// A checkpoint without trials.
+fn empty(plan: &Plan) -> Checkpoint {
+    checkpoint(plan, TestRun::new(plan.clone()))
+}
+
+/// The file of a benchmark.
 fn file(plan: &Plan, test_run: &TestRun) -> Vec<u8> {
-    let mut bytes = serde_json::to_vec(&header(plan)).unwrap();
-    for trial in test_run.trials() {
-        bytes.push(b'\n');
-        bytes.extend(serde_json::to_vec(trial).unwrap());
-    }
-    bytes.push(b'\n');
-    bytes
+    encode(&checkpoint(plan, test_run.clone())).unwrap()
 }
 
 #[test]
-fn truncated_checkpoint_resumes() {
+fn a_checkpoint_resumes_wherever_it_was_cut() {
     let plan = Plan { rounds: 2, tries: 3, ..plan(&ALL) };
     let whole = run(&plan, &mut Model::new(1_234_567.0, 10e6));
     let bytes = file(&plan, &whole);
     let first = bytes.iter().position(|byte| *byte == b'\n').unwrap();
     for cut in (first + 1..=bytes.len()).step_by(97) {
-        let kept = Checkpoint::read(&bytes[..cut]).unwrap();
-        assert!(kept.whole <= cut);
-        let mut test_run = kept.test_run;
+        let mut test_run = parse::<Checkpoint>(&bytes[..cut]).unwrap().test_run;
         let mut model = Model::new(1_234_567.0, 10e6);
         while let Some(step) = test_run.next() {
             let counters = model.answer(&step);
@@ -447,25 +447,19 @@ fn foreign_checkpoint_is_rejected() {
     let plan = plan(&ALL);
     let test_run = run(&plan, &mut Model::new(1e6, 10e6));
     let bytes = file(&plan, &test_run);
-    let kept = Checkpoint::read(&bytes).unwrap();
-    kept.validate(&header(&plan)).unwrap();
-    let other = Plan { trial: 2.0, loss: 0.1, ..plan.clone() };
-    let mut here = header(&other);
-    here.environment.processor = "another".to_owned();
-    let told = kept.validate(&here).unwrap_err().to_string();
+    let found = parse::<Checkpoint>(&bytes).unwrap();
+    assert!(found.differences(&empty(&plan)).is_empty());
+    let mut here = empty(&Plan { trial: 2.0, loss: 0.1, ..plan.clone() });
+    here.header.environment.processor = "another".to_owned();
+    let text = found.differences(&here).join("; ");
     for difference in ["trial is 1.0 there and 2.0 here", "loss is 0.005 there and 0.1 here", "another"] {
-        assert!(told.contains(difference), "{told}");
+        assert!(text.contains(difference), "{text}");
     }
-    assert!(matches!(Checkpoint::read(b"{}\n"), Err(CheckpointError::NotACheckpoint(_))));
-    assert!(matches!(Checkpoint::read(b""), Err(CheckpointError::NotACheckpoint(_))));
     // A trial in the middle is missing.
     let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
     let without = [&lines[..4], &lines[5..]].concat().concat();
-    assert!(
-        matches!(Checkpoint::read(&without), Err(CheckpointError::Other(5))),
-        "{:?}",
-        Checkpoint::read(&without)
-    );
+    let error = parse::<Checkpoint>(&without).unwrap_err();
+    assert!(matches!(error, StoreError::Line { line: 5, .. }), "{error}");
 }
 
 #[test]
@@ -473,10 +467,10 @@ fn checkpoint_resumes_with_more_rounds_only() {
     let one = plan(&ALL);
     let bytes = file(&one, &run(&one, &mut Model::new(1_234_567.0, 10e6)));
     let three = Plan { rounds: 3, ..plan(&ALL) };
-    let kept = Checkpoint::read(&bytes).unwrap();
-    kept.validate(&header(&three)).unwrap();
-    let before = kept.test_run.trials().len();
-    let mut test_run = kept.extended(&header(&three)).test_run;
+    let found = parse::<Checkpoint>(&bytes).unwrap();
+    assert!(found.differences(&empty(&three)).is_empty());
+    let before = found.test_run.trials().len();
+    let mut test_run = found.with_rounds(3).test_run;
     let mut model = Model::new(1_234_567.0, 10e6);
     while let Some(step) = test_run.next() {
         assert!(step.round > 0);
@@ -485,8 +479,8 @@ fn checkpoint_resumes_with_more_rounds_only() {
     }
     assert_eq!((test_run.trials().len() > before, results(&test_run).sizes[0].rounds.len()), (true, 3));
     let longer = file(&three, &test_run);
-    let told = Checkpoint::read(&longer).unwrap().validate(&header(&one)).unwrap_err().to_string();
-    assert!(told.contains("rounds is 3 there and 1 here"), "{told}");
+    let text = parse::<Checkpoint>(&longer).unwrap().differences(&empty(&one)).join("; ");
+    assert!(text.contains("rounds is 3 there and 1 here"), "{text}");
 }
 
 #[test]
@@ -576,11 +570,10 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        let _ = Checkpoint::read(&bytes);
-        let mut line = b"{\"kept\":".to_vec();
-        line.extend(bytes);
-        line.push(b'\n');
-        let _ = Checkpoint::read(&line);
+    fn no_records_end_in_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let mut file = encode(&empty(&plan(&ALL))).unwrap();
+        file.extend(bytes);
+        file.push(b'\n');
+        let _ = parse::<Checkpoint>(&file);
     }
 }

@@ -1,7 +1,8 @@
 //! The ratios as bars, drawn by `tools/figure`.
 
-use figure::bars::{Bar, Part, bars};
-use figure::{Sketch, of_use};
+use figure::bars::{Bar, Bars, Part, bars};
+use figure::svg::Key;
+use figure::{Figure, id};
 use measure::Kind;
 use measure::distance::Class;
 
@@ -15,10 +16,10 @@ const OTHER: &str = "gain";
 /// The whole file; `None` without ratios.
 pub(super) fn svg(comparison: &Comparison, ratios: &[Ratio]) -> Option<String> {
     let rows: Vec<_> = ratios.iter().map(|ratio| bar(comparison, ratio)).collect();
-    let drawing = bars("ratio", &[(OTHER, "ratio"), (MISSED, "goal missed")], &rows)?;
-    let (title, caption) = (comparison.title.to_owned(), String::new());
-    let sketch = Sketch { name: "ratios", title, caption, drawing };
-    Some(of_use(Kind::Real, "Medians of the ratios of interleaved rounds.", sketch).file())
+    let keys = vec![Key::new(OTHER, "ratio"), Key::new(MISSED, "goal missed")];
+    let drawing = bars(&Bars { axis: "ratio", keys, bars: rows, ..Bars::default() })?;
+    let from = "Measured: medians of the ratios of interleaved rounds.";
+    Some(Figure::new(id(Kind::Real, "ratios"), comparison.title, "", drawing, from).file())
 }
 
 fn bar(comparison: &Comparison, ratio: &Ratio) -> Bar {
@@ -29,6 +30,7 @@ fn bar(comparison: &Comparison, ratio: &Ratio) -> Bar {
     Bar {
         name: comparison.pair_name(&ratio.pair),
         label: format!("{:.2} {tip}{cpus}{goal}", ratio.median),
-        parts: vec![Part { class, value: ratio.median, tip }],
+        parts: vec![Part::new(class, ratio.median, tip)],
+        ..Bar::default()
     }
 }

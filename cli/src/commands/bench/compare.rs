@@ -3,6 +3,7 @@
 use super::report::bounded;
 use crate::args::bench::CompareArgs;
 use console::Diagnostic;
+use measure::store::{StoreError, parse};
 use rfc2544::Results;
 use rfc2544::checkpoint::Checkpoint;
 use rfc2544::compare::{Comparison, Figure, Finding, compare};
@@ -30,9 +31,10 @@ fn read(path: &Path) -> Result<Results, Diagnostic> {
     };
     let bytes = std::fs::read(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
     let printed = serde_json::from_slice::<Results>(&bytes);
-    printed.or_else(|error| match Checkpoint::read(&bytes) {
-        Ok(kept) => Ok(kept.results()),
-        Err(_) => Err(wrong(format!("it holds no results of a benchmark: {error}"))),
+    printed.or_else(|error| match parse::<Checkpoint>(&bytes) {
+        Ok(found) => Ok(found.results()),
+        Err(StoreError::NoSchema(_)) => Err(wrong(format!("it holds no results of a benchmark: {error}"))),
+        Err(error) => Err(wrong(error.to_string())),
     })
 }
 

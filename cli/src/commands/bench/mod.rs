@@ -4,9 +4,8 @@
 //! them (`parts`, `opposite`, `workers`), and validates everything (`validate`) before anything is started. `run`
 //! executes one trial after another (`trial`); the crate `rfc2544` selects them. `child` starts and stops child
 //! processes, `supervise` ends them with their parent, and `within` has the parts that run in the generator's thread.
-//! `checkpoint` is the file of trials, `report` prints results, and `compare` compares them.
+//! `report` prints results, and `compare` compares them.
 
-mod checkpoint;
 pub(in crate::commands) mod child;
 mod command;
 mod compare;

@@ -1,6 +1,5 @@
 //! Sequence of a benchmark: validates everything, reads stored trials, then runs the missing trials.
 
-use super::checkpoint::{self, CheckpointWriter};
 use super::report;
 use super::setup::{self, Job};
 use super::trial::{Bed, Stop};
@@ -9,7 +8,8 @@ use crate::args::bench_options::BenchOptions;
 use console::progress::Progress;
 use console::written::{Format, Outputs};
 use console::{Diagnostic, KeepArgs};
-use rfc2544::checkpoint::Header;
+use measure::store::{Store, StoreError};
+use rfc2544::checkpoint::{Checkpoint, Header};
 use rfc2544::environment;
 use rfc2544::page::bench_page;
 use rfc2544::{Load, Purpose, Results, Step, TestRun};
@@ -25,17 +25,10 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<()> {
     let outputs = Outputs::validate(&args.out, &[Format::Json, Format::Html])?;
     let mut job = setup::job(&args.options.clone().over(file), &place)?;
     let here = environment::here(job.cpus);
-    let header = Header::new(job.setup.clone(), here.clone(), job.plan.clone());
-    let (mut writer, mut course, environment) = match args.keep.path() {
-        Some(path) => {
-            args.keep.validate()?;
-            let (writer, course, environment) = checkpoint::open(path, &header)?;
-            (Some(writer), course, environment)
-        }
-        None => (None, TestRun::new(job.plan.clone()), here),
-    };
-    let stopped = trials(&job, &mut course, writer.as_mut())?;
-    let mut results = Results::of(&course, job.setup.clone(), environment);
+    let header = Header { setup: job.setup.clone(), environment: here, plan: job.plan.clone() };
+    let (mut store, Checkpoint { header, mut test_run }) = open(&args.keep, header)?;
+    let stopped = trials(&job, &mut test_run, &mut store)?;
+    let mut results = Results::of(&test_run, job.setup.clone(), header.environment);
     if let Some(Stop::Failed(error)) = &stopped {
         results.notes.push(format!("it ended early: {}: {}", error.place, error.reason));
     }
@@ -46,12 +39,31 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<()> {
     }
     match stopped {
         None => Ok(()),
-        Some(Stop::Asked) => Err(ended(&course, &args.keep).into()),
+        Some(Stop::Asked) => Err(ended(&test_run, &args.keep).into()),
         Some(Stop::Failed(error)) => {
             job.folder.keep();
             Err((*error).into())
         }
     }
+}
+
+/// Creates or resumes the checkpoint.
+fn open(keep: &KeepArgs, header: Header) -> Result<(Store<Checkpoint>, Checkpoint), Diagnostic> {
+    keep.validate()?;
+    let refused = |error: StoreError| Diagnostic::bad(keep.place(), &error, error.remedy());
+    let (rounds, empty) = (header.plan.rounds, Checkpoint::new(header));
+    let (mut store, found) = Store::resume(keep.path(), empty).map_err(refused)?;
+    if found.header.plan.rounds >= rounds {
+        return Ok((store, found));
+    }
+    let found = found.with_rounds(rounds);
+    store.replace(&found).map_err(refused)?;
+    Ok((store, found))
+}
+
+fn unwritten(store: &Store<Checkpoint>, error: &StoreError) -> Diagnostic {
+    let place = store.path().map_or_else(|| "--keep".to_owned(), |path| format!("--keep {}", path.display()));
+    Diagnostic::failed(place, error, "free disk space; the trials in the file are complete")
 }
 
 /// Reads a file of options.
@@ -87,11 +99,7 @@ fn read(path: &Path) -> Result<BenchOptions, Diagnostic> {
 }
 
 /// Runs the missing trials. Returns why it ended early, if it did.
-fn trials(
-    job: &Job,
-    course: &mut TestRun,
-    mut writer: Option<&mut CheckpointWriter>,
-) -> anyhow::Result<Option<Stop>> {
+fn trials(job: &Job, course: &mut TestRun, store: &mut Store<Checkpoint>) -> anyhow::Result<Option<Stop>> {
     let before = course.trials().len();
     if before > 0 {
         console::aside(&format!("{before} trials are complete already"));
@@ -104,7 +112,7 @@ fn trials(
     generator::rig::settle();
     let mut progress = Progress::new("trials", course.progress().1, 1);
     progress.skip(before);
-    let stopped = in_turn(job, course, &mut writer, &mut progress, ending);
+    let stopped = in_turn(job, course, store, &mut progress, ending);
     progress.end();
     Ok(stopped.err())
 }
@@ -112,7 +120,7 @@ fn trials(
 fn in_turn(
     job: &Job,
     course: &mut TestRun,
-    writer: &mut Option<&mut CheckpointWriter>,
+    store: &mut Store<Checkpoint>,
     progress: &mut Progress,
     ending: Arc<AtomicBool>,
 ) -> Result<(), Stop> {
@@ -123,8 +131,8 @@ fn in_turn(
         progress.began(&name);
         let seen = bed.run(&step)?;
         course.take(step, seen);
-        if let (Some(writer), Some(trial)) = (writer.as_mut(), course.trials().last()) {
-            writer.add(trial)?;
+        if let Some(trial) = course.trials().last() {
+            store.append(trial).map_err(|error| unwritten(store, &error))?;
         }
         progress.ended(&name);
     }

@@ -1,44 +1,36 @@
-//! Figures, one module per kind, and the selection of figures for a set.
+//! Figures of a set of the model, and the selection of configurations for them.
 
-mod batching;
-mod budget;
-pub(super) mod comparison;
-pub(super) mod copies;
-mod cycles;
-mod lines;
-mod mistake;
-pub(super) mod models;
-mod paths;
-pub(super) mod placement;
-mod ratios;
-pub(super) mod scaling;
-mod scatter;
-mod synergy;
-mod waterfall;
-
-pub(super) use batching::batching;
-pub(super) use budget::budget;
-pub(super) use mistake::mistake;
-pub(super) use paths::lines_of_paths;
+mod caches;
+mod factors;
 
 use super::Set;
 use super::text::provenance;
-use figure::{Figure, Sketch, finish};
+use figure::Figure;
+use figure::svg::Drawing;
 use studies::analysis::waterfall::best;
 use studies::analysis::{Axis, cells_of};
 use studies::factors::{FACTORS, cell, cells};
 use studies::results::Row;
 
+/// A drawing with its texts, before provenance and number are known.
+struct Described {
+    name: &'static str,
+    title: String,
+    caption: String,
+    drawing: Drawing,
+}
+
 /// All figures for which a set has data.
 pub(super) fn all(set: &Set) -> Vec<Figure> {
-    let mut sketches: Vec<Sketch> = Axis::ALL.iter().filter_map(|axis| scatter::draw(set, *axis)).collect();
-    sketches.extend(ratios::draw(set));
-    sketches.extend(synergy::draw(set));
-    sketches.extend(waterfall::draw(set));
-    sketches.extend(cycles::draw(set));
-    sketches.extend(lines::draw(set));
+    let scatter = Axis::ALL.iter().map(|axis| caches::scatter_plot(set, *axis));
+    let ratios = factors::ratios(set).into_iter().map(Some);
+    let others = [factors::synergy(set), factors::waterfall(set), caches::cycles(set), caches::lines(set)];
     let from = provenance(&set.results);
-    sketches.into_iter().map(|sketch| finish(set.number, set.results.memory, &from, sketch)).collect()
+    let figure = |Described { name, title, caption, drawing }| {
+        let id = figure::id(set.results.memory, name);
+        Figure::new(id, title, caption, drawing, &from).numbered(set.number)
+    };
+    scatter.chain(ratios).chain(others).flatten().map(figure).collect()
 }
 
 /// The configurations shown in figures with limited space: the base, the six factors, the headline pair, the steps to

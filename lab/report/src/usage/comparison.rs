@@ -2,7 +2,10 @@
 //! throughput, and switches that could not take part.
 
 use super::{Section, Table, decimals};
-use crate::figures::comparison;
+use figure::Figure;
+use figure::plot::{Axes, Line, Point, place, plot, ticks};
+use figure::svg::Drawing;
+use figure::text::number;
 use measure::Kind;
 use rfc2544::{Figure as Rate, Latency, SizeResults};
 use studies::usage::Results;
@@ -14,17 +17,18 @@ pub(super) fn section(results: &Results) -> Option<Section> {
     if entries.is_empty() {
         return None;
     }
-    let words = "Each switch has one CPU, the generator another; inline, the switch runs within the generator. Without a guest: frames go in \
-                 by one port and out by another. Ratios are to linerate over the same kind of port, medians of rounds in which the \
-                 two CPUs were near each other; above 1 the other one is faster. What is measured over TAP has the kernel's part within the generator's own calls.";
+    let text = "Each switch has one CPU, the generator another; inline, the switch runs within the generator. There is no guest: \
+                frames enter by one port and leave by another. Ratios are to linerate over the same kind of port, medians of rounds in \
+                which the two CPUs were near each other; above 1 the other switch is faster. Results over TAP include the kernel's part \
+                of the generator's own calls.";
     let tables = [throughput(entries), latency(entries), distances(entries), absent(entries)];
     Some(Section {
-        id: "field",
-        title: "The field on one page".to_owned(),
+        id: "comparison",
+        title: "Comparison of switches".to_owned(),
         kind: Kind::Real,
-        words: vec![words.to_owned()],
+        text: vec![text.to_owned()],
         tables: tables.into_iter().filter(|table| !table.rows.is_empty()).collect(),
-        figures: comparison::all(entries, &super::usage_provenance(results)),
+        figures: figures(entries, &super::usage_provenance(results)),
     })
 }
 
@@ -71,14 +75,14 @@ fn throughput(entries: &[Entry]) -> Table {
     };
     let rows = entries.iter().flat_map(|entry| sizes(entry).map(move |size| row(entry, size)));
     let titles =
-        ["Switch", "Over", ">Size", ">NDR Mpps", ">PDR Mpps", ">Gbit/s", ">PDR to ours", ">Rounds", ">Near"];
+        ["Switch", "Over", ">Size", ">NDR Mpps", ">PDR Mpps", ">Gbit/s", ">PDR ratio", ">Rounds", ">Near"];
     Table { heading: "Throughput".to_owned(), titles: titles.to_vec(), rows: rows.collect() }
 }
 
 fn latency(entries: &[Entry]) -> Table {
     let row = |entry: &Entry, size: &SizeResults, at: &Latency| {
         let micro = |nanoseconds: f64| decimals(nanoseconds / 1e3, 2);
-        let mut row = vec![entry.subject.name().to_owned(), size.size.clone(), format!("{} %", at.load)];
+        let mut row = vec![entry.subject.name().to_owned(), size.size.clone(), format!("{}", at.load)];
         row.push(decimals(at.pps / 1e6, 3));
         row.extend([at.percentiles[0], at.percentiles[2], at.jitter].map(micro));
         row.push(at.baseline.map_or_else(String::new, |baseline| micro(baseline[1])));
@@ -92,12 +96,12 @@ fn latency(entries: &[Entry]) -> Table {
     let titles = [
         "Switch",
         ">Size",
-        ">Of its NDR",
+        ">% of NDR",
         ">Mpps",
         ">p50 us",
         ">p99 us",
         ">Jitter us",
-        ">Floor p99 us",
+        ">Baseline p99 us",
         ">Lost %",
     ];
     let heading = "Latency and jitter, medians over trials and rounds";
@@ -114,13 +118,75 @@ fn distances(entries: &[Entry]) -> Table {
         vec![entry.subject.name().to_owned(), rounds.join(", ")]
     };
     let two = |entry: &&Entry| entry.subject.over() == Over::Sockets && !entry.distances.is_empty();
-    let heading =
-        "Nanoseconds that a line takes from CPU to CPU and back, before and behind each round".to_owned();
+    let heading = "Nanoseconds of a line from CPU to CPU and back, before and after each round".to_owned();
     Table { heading, titles: vec!["Switch", "Rounds"], rows: entries.iter().filter(two).map(row).collect() }
 }
 
 fn absent(entries: &[Entry]) -> Table {
     let row = |entry: &Entry| Some(vec![entry.subject.name().to_owned(), entry.why.clone()?]);
     let rows = entries.iter().filter_map(row).collect();
-    Table { heading: "Who could not be measured to the end".to_owned(), titles: vec!["Switch", "Why"], rows }
+    Table {
+        heading: "Switches that were not measured to the end".to_owned(),
+        titles: vec!["Switch", "Reason"],
+        rows,
+    }
+}
+
+fn figures(entries: &[Entry], from: &str) -> Vec<Figure> {
+    let latencies = [50.0, 90.0].map(|load| latency_figure(entries, load, from));
+    std::iter::once(throughput_figure(entries, from)).chain(latencies).flatten().collect()
+}
+
+/// Draws one line per switch, with a value for each frame size in order of first appearance.
+fn by_size(
+    entries: &[Entry],
+    [unit, up]: [&str; 2],
+    of: &dyn Fn(&SizeResults) -> Option<f64>,
+) -> Option<Drawing> {
+    let mut places: Vec<&str> = Vec::new();
+    for size in entries.iter().flat_map(sizes) {
+        if !places.contains(&size.size.as_str()) {
+            places.push(&size.size);
+        }
+    }
+    let line = |entry: &Entry| {
+        let name = entry.subject.name();
+        let point = |size: &SizeResults| {
+            let x = place(places.iter().position(|place| *place == size.size)?);
+            let y = of(size).filter(|y| y.is_finite() && *y > 0.0)?;
+            let tip = format!("{name}, size {}: {} {unit}", size.size, number(y));
+            Some(Point { x, y, interval: None, tip })
+        };
+        let points = sizes(entry).filter_map(point).collect();
+        Line { name: name.to_owned(), points, aside: entry.subject.ours().is_some() }
+    };
+    let lines: Vec<Line> = entries.iter().map(line).filter(|line| !line.points.is_empty()).collect();
+    let across = "size of frames, bytes without checksum";
+    let ticks = ticks(places.iter().map(|size| (*size).to_owned()));
+    plot(&Axes { across, up, ticks, decades: true, ..Axes::default() }, &lines)
+}
+
+fn throughput_figure(entries: &[Entry], from: &str) -> Option<Figure> {
+    let mpps = |size: &SizeResults| size.pdr().map(|found| found.value / 1e6);
+    Some(Figure::new(
+        "comparison-throughput",
+        "Throughput by size of frames",
+        "The rate at which no more than the agreed fraction is lost; medians over rounds, logarithmic axis. Solid lines \
+         are linerate's own.",
+        by_size(entries, ["Mpps", "Mpps"], &mpps)?,
+        from,
+    ))
+}
+
+fn latency_figure(entries: &[Entry], load: f64, from: &str) -> Option<Figure> {
+    let at = |size: &SizeResults| size.latency().into_iter().find(|at| at.load.total_cmp(&load).is_eq());
+    let micro = |size: &SizeResults| at(size).map(|at| at.percentiles[2] / 1e3);
+    Some(Figure::new(
+        format!("comparison-latency-{load}"),
+        format!("Latency at {load} % of each switch's own throughput, 99th percentile"),
+        "From transmission to reception, each at its own rate, so a fast switch is under more load than a slow one. \
+         Logarithmic axis.",
+        by_size(entries, ["us", "microseconds"], &micro)?,
+        from,
+    ))
 }

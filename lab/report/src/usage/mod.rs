@@ -14,7 +14,7 @@ mod placement;
 mod scaling;
 
 pub use page::usage_page;
-pub(super) use page::{link, part};
+pub(super) use page::{heading, part};
 
 use figure::Figure;
 use measure::Kind;
@@ -30,7 +30,7 @@ pub struct Section {
     /// Measured or simulated.
     pub kind: Kind,
     /// Description and caveats; one paragraph per element.
-    pub words: Vec<String>,
+    pub text: Vec<String>,
     /// Tables, in order.
     pub tables: Vec<Table>,
     /// Figures of the same data.
@@ -72,7 +72,7 @@ fn whole(
     let partial =
         results.is_partial(study).then(|| "This study was ended before its last reading.".to_owned());
     sections.into_iter().map(move |mut section| {
-        section.words.extend(partial.clone());
+        section.text.extend(partial.clone());
         section
     })
 }
@@ -80,12 +80,10 @@ fn whole(
 /// Provenance line of measured figures, and of the text.
 pub fn usage_provenance(results: &Results) -> String {
     let on = if results.processor.is_empty() { "unknown processor" } else { &results.processor };
-    let mut text = format!("Measured: {on}");
-    let cpus = results.environment.as_ref().and_then(|place| place.used.switch.zip(place.used.generator));
-    text.extend(cpus.map(|(one, other)| format!(", CPUs {one} and {other}")));
-    text.extend(results.slice_ms.map(|ms| format!(", {ms} ms a reading")));
-    text.extend(results.environment.as_ref().map(|place| format!(", {}", place.date)));
-    text
+    let place = &results.environment;
+    let cpus = place.used.switch.zip(place.used.generator);
+    let cpus = cpus.map_or_else(String::new, |(one, other)| format!(", CPUs {one} and {other}"));
+    format!("Measured: {on}{cpus}, {} ms a reading, {}", results.slice_ms, place.date)
 }
 
 /// Formats with `digits` decimals; a value that is not finite is shown as a dash.

@@ -1,12 +1,14 @@
 //! Sections on execution models by work per packet.
 
 use super::{Section, Table, usage_provenance};
-use crate::figures;
+use figure::Figure;
+use figure::plot::{Axes, Line, Point, plot};
+use figure::text::number;
 use measure::Kind;
 use studies::usage::Results;
 use studies::usage::models::simulated;
 use studies::usage::models::simulated::Cores;
-use studies::usage::models::{Crossing, Layout, Measure, Row, Simulated, crossings};
+use studies::usage::models::{Crossing, Layout, Measure, Row, Simulated, crossings, curve};
 
 /// The sections; empty if the study was not run.
 pub(super) fn sections(results: &Results) -> Vec<Section> {
@@ -19,36 +21,37 @@ pub(super) fn sections(results: &Results) -> Vec<Section> {
 }
 
 fn measured(rows: &[Row], from: &str) -> Section {
-    let words = [
-        "The same bridge with the same work on each packet under each model; frames of 64 bytes, and no more of them on their way \
-         than a ring holds. Source and sink want a CPU of the two, so a pipeline has no three cores to itself here.",
-        "Cycles are those of the time-stamp counter. A CPU counts as busy while any thread of the process runs on it, and \
-         a worker that polls does so always. What a model loses it has counted. Curves that lie closer together than rounds of \
-         one of them cross by chance.",
+    let text = [
+        "The same bridge with the same work on each packet under each model; frames of 64 bytes, at most one ring of them in \
+         flight. Source and sink use one of the two CPUs, so a pipeline does not have three cores of its own here.",
+        "Cycles are those of the time-stamp counter. A CPU counts as busy while any thread of the process runs on it, so a polling \
+         worker is always busy. Losses are counted. Crossings of curves that are closer than rounds of one of them are due to \
+         chance.",
     ];
     Section {
         id: "models",
         title: "Models by work per packet".to_owned(),
         kind: Kind::Real,
-        words: words.map(str::to_owned).to_vec(),
+        text: text.map(str::to_owned).to_vec(),
         tables: vec![places(), rates(rows), crosses(rows)],
-        figures: figures::models::measured(rows, from),
+        figures: measured_figures(rows, from),
     }
 }
 
 fn simulated(rows: &[Simulated]) -> Section {
-    let words = [
-        "Guests are cores of their own, and three workers have three pairs of them; an inline switch has the core of the guest that \
-         sends, which is the one that counts for it. Instructions of a packet were counted on our path, what lines cost is the simulator's.",
+    let text = [
+        "Guests have cores of their own, and three workers have three pairs of them; an inline switch runs on the core of the \
+         sending guest, which is the core that counts for it. Instructions of a packet were counted on linerate's path; the cost \
+         of lines is the simulator's.",
         "Cycles are those of the simulated processor, at 3.1 GHz.",
     ];
     Section {
         id: "models-simulated",
-        title: "Models with as many cores as they want".to_owned(),
+        title: "Models with one core per thread".to_owned(),
         kind: Kind::Simulated,
-        words: words.map(str::to_owned).to_vec(),
+        text: text.map(str::to_owned).to_vec(),
         tables: vec![simulated_rates(rows), simulated_crosses(rows)],
-        figures: figures::models::simulated(rows),
+        figures: simulated_figures(rows),
     }
 }
 
@@ -75,7 +78,7 @@ fn simulated_crosses(rows: &[Simulated]) -> Table {
     let ns = nanoseconds(rows.iter().map(|row| (row.work_cycles, row.work_ns)));
     let row = |(of, found): ([Cores; 2], [Crossing; 2])| {
         let names = of.map(Cores::name);
-        let [whole, each] = found.map(|found| said(&found, names, ns));
+        let [whole, each] = found.map(|found| crossing(&found, names, ns));
         vec![names[0].to_owned(), names[1].to_owned(), whole, each]
     };
     Table {
@@ -98,7 +101,7 @@ fn places() -> Table {
         vec![layout.name().to_owned(), one.to_owned(), if other.is_empty() { "-" } else { other }.to_owned()]
     };
     Table {
-        heading: "What runs where".to_owned(),
+        heading: "CPUs of each model".to_owned(),
         titles: vec!["Model", "First CPU", "Second CPU"],
         rows: Layout::ALL.map(row).to_vec(),
     }
@@ -141,8 +144,8 @@ fn crosses(rows: &[Row]) -> Table {
     let (whole, each) = (crossings(rows, Measure::Rate), crossings(rows, Measure::RatePerCpu));
     let row = |(of, whole): &([Layout; 2], Crossing)| {
         let names = of.map(Layout::name);
-        let each = each.iter().find(|(pair, _)| pair == of).map(|(_, found)| said(found, names, ns));
-        vec![names[0].to_owned(), names[1].to_owned(), said(whole, names, ns), each.unwrap_or_default()]
+        let each = each.iter().find(|(pair, _)| pair == of).map(|(_, found)| crossing(found, names, ns));
+        vec![names[0].to_owned(), names[1].to_owned(), crossing(whole, names, ns), each.unwrap_or_default()]
     };
     Table {
         heading: CROSSINGS.to_owned(),
@@ -152,7 +155,7 @@ fn crosses(rows: &[Row]) -> Table {
 }
 
 /// Describes which curve leads, and where curves cross.
-fn said(found: &Crossing, [one, other]: [&str; 2], ns: f64) -> String {
+fn crossing(found: &Crossing, [one, other]: [&str; 2], ns: f64) -> String {
     let Some(first_leads) = found.first_leads else { return "equal".to_owned() };
     let leader = if first_leads { one } else { other };
     if found.at.is_empty() {
@@ -160,6 +163,61 @@ fn said(found: &Crossing, [one, other]: [&str; 2], ns: f64) -> String {
     }
     let at: Vec<_> = found.at.iter().map(|at| format!("{at:.0} ({:.0})", at * ns)).collect();
     format!("{}; before, {} is ahead", at.join(", "), leader)
+}
+
+/// A line's name and points.
+type Curve = (&'static str, Vec<(f64, f64)>);
+
+fn measured_figures(rows: &[Row], from: &str) -> Vec<Figure> {
+    let curves = |measure| Layout::ALL.map(|layout| (layout.name(), curve(rows, layout, measure)));
+    let rate = rates_figure("models-rate", RATE, "Mpps", &curves(Measure::Rate), from);
+    let title = "Rate for each busy CPU by work on each packet";
+    let per_cpu =
+        rates_figure("models-rate-per-cpu", title, "Mpps a CPU", &curves(Measure::RatePerCpu), from);
+    rate.into_iter().chain(per_cpu).collect()
+}
+
+fn simulated_figures(rows: &[Simulated]) -> Vec<Figure> {
+    let curves = |measure| Cores::ALL.map(|cores| (cores.name(), simulated::curve(rows, cores, measure)));
+    let from = "Simulated: i9-7940X at 3.1 GHz";
+    let rate = rates_figure("models-simulated-rate", RATE, "Mpps", &curves(Measure::Rate), from);
+    let (id, title) = ("models-simulated-rate-per-core", "Rate for each core by work on each packet");
+    let per_core = rates_figure(id, title, "Mpps a core", &curves(Measure::RatePerCpu), from);
+    rate.into_iter().chain(per_core).collect()
+}
+
+const RATE: &str = "Rate by work on each packet";
+
+fn rates_figure(id: &str, title: &str, unit: &str, curves: &[Curve], from: &str) -> Option<Figure> {
+    let line = |(name, points): &Curve| {
+        let point = |&(x, y): &(f64, f64)| {
+            let tip = format!("{name}, {x:.0} cycles: {} {unit}", number(y / 1e6));
+            Point { x, y: y / 1e6, interval: None, tip }
+        };
+        Line { name: (*name).to_owned(), points: points.iter().map(point).collect(), aside: false }
+    };
+    let lines: Vec<Line> = curves.iter().filter(|(_, points)| !points.is_empty()).map(line).collect();
+    let across = "work on each packet, cycles";
+    let axes = Axes { across, up: unit, ticks: cycle_ticks(&lines), decades: true, ..Axes::default() };
+    let caption = "Logarithmic axis. Behind a crossing of two lines, the other model is faster.";
+    Some(Figure::new(id, title, caption, plot(&axes, &lines)?, from))
+}
+
+/// Ticks at the cycles of the points; labels that would overlap are left out.
+fn cycle_ticks(lines: &[Line]) -> Vec<(f64, String)> {
+    let points = lines.iter().flat_map(|line| &line.points);
+    let mut cycles: Vec<u32> = points.map(|point| point.x as u32).collect();
+    cycles.sort_unstable();
+    cycles.dedup();
+    let room = f64::from(cycles.last().copied().unwrap_or(0)) / 25.0;
+    let mut ticks: Vec<(f64, String)> = Vec::new();
+    for cycles in cycles {
+        let at = f64::from(cycles);
+        if ticks.last().is_none_or(|(last, _)| at - last >= room) {
+            ticks.push((at, cycles.to_string()));
+        }
+    }
+    ticks
 }
 
 #[cfg(test)]
@@ -199,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn crossings_stand_in_cycles_and_nanoseconds_and_say_who_leads() {
+    fn crossings_have_cycles_nanoseconds_and_the_leading_model() {
         let sections = sections(&results());
         let kinds: Vec<_> = sections.iter().map(|section| section.kind).collect();
         assert_eq!(kinds, [Kind::Real, Kind::Simulated], "in sections of their own");
@@ -208,8 +266,8 @@ mod tests {
         assert_eq!(crossings.rows[0][2], "67 (33); before, run-to-completion is ahead");
         let never = Crossing { at: vec![], first_leads: Some(false) };
         let pair = [Layout::RunToCompletion, Layout::Inline].map(Layout::name);
-        assert_eq!(said(&never, pair, 0.5), "never: inline is ahead");
-        assert_eq!(said(&Crossing { at: vec![], first_leads: None }, pair, 0.5), "equal");
+        assert_eq!(crossing(&never, pair, 0.5), "never: inline is ahead");
+        assert_eq!(crossing(&Crossing { at: vec![], first_leads: None }, pair, 0.5), "equal");
     }
 
     #[test]

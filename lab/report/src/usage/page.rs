@@ -2,8 +2,8 @@
 
 use super::{Section, Table, usage_provenance, usage_sections};
 use figure::Figure;
-use figure::page::{self, table};
-use figure::text::escape;
+use figure::page::{self, absent, table};
+use maud::{Markup, html};
 use rfc2544::page::place;
 
 use studies::usage::Results;
@@ -11,94 +11,75 @@ use studies::usage::Results;
 /// The whole page.
 pub fn usage_page(results: &Results) -> String {
     let sections = usage_sections(results);
-    let link =
-        |section: &Section| format!("<li><a href=\"#{}\">{}</a></li>\n", section.id, escape(&section.title));
-    let links: String = sections.iter().map(link).collect();
-    let shown: String = sections.iter().map(|section| study("", section, &section.figures)).collect();
-    let nothing = if sections.is_empty() { crate::page::NOTHING } else { "" };
-    let parts = format!(
-        "{nothing}{shown}<section id=\"where\"><h2>Where and how</h2>\n{}</section>\n",
-        environment("", results)
-    );
-    let links = format!("{links}<li><a href=\"#where\">Where and how</a></li>\n");
-    page::document("Studies of use", &links, &parts)
+    let links = sections.iter().map(|section| (section.id.to_owned(), section.title.clone()));
+    let links: Vec<_> = links.chain([("where".to_owned(), ENVIRONMENT.to_owned())]).collect();
+    let parts = html! {
+        @if sections.is_empty() { (absent(crate::page::NOTHING)) }
+        @for section in &sections { (study("", section, &section.figures)) }
+        section id="where" { h2 { (ENVIRONMENT) } (environment("", results)) }
+    };
+    page::document("Usage studies", &links, &parts)
 }
+
+const ENVIRONMENT: &str = "Environment";
 
 /// The `number`-th set of the laboratory's page.
-pub(crate) fn part(number: usize, results: &Results) -> String {
+pub(crate) fn part(number: usize, results: &Results) -> Markup {
     let sections = usage_sections(results);
-    let nothing = if sections.is_empty() { crate::page::NOTHING } else { "" };
     let before = format!("{number}-");
-    let shown = sections.iter().map(|section| {
-        let figures: Vec<Figure> =
-            section.figures.iter().map(|figure| figure.clone().numbered(number)).collect();
-        study(&before, section, &figures)
-    });
-    format!(
-        "<section id=\"set-{number}\">\n<h2>{}</h2>\n{nothing}{}</section>\n{}",
-        escape(&heading(number, results)),
-        environment(&before, results),
-        shown.collect::<String>()
-    )
+    let numbered = |section: &Section| -> Vec<Figure> {
+        section.figures.iter().map(|figure| figure.clone().numbered(number)).collect()
+    };
+    html! {
+        section id={ "set-" (number) } {
+            h2 { (heading(number, results)) }
+            @if sections.is_empty() { (absent(crate::page::NOTHING)) }
+            (environment(&before, results))
+        }
+        @for section in &sections { (study(&before, section, &numbered(section))) }
+    }
 }
 
-/// The entry in the navigation list of that page.
-pub(crate) fn link(number: usize, results: &Results) -> String {
-    format!("<li><a href=\"#set-{number}\">{}</a></li>\n", escape(&heading(number, results)))
-}
-
-fn heading(number: usize, results: &Results) -> String {
-    format!("{number}. Studies of use: {}", results.processor)
+/// Heading of that set.
+pub(crate) fn heading(number: usize, results: &Results) -> String {
+    format!("{number}. Usage studies: {}", results.processor)
 }
 
 /// The section of a study; `before` is the prefix of its ids.
-fn study(before: &str, section: &Section, figures: &[Figure]) -> String {
-    let title = format!("{} ({})", section.title, figure::text::kind(section.kind).to_lowercase());
-    let words: Vec<String> =
-        section.words.iter().map(|words| format!("<p>{}</p>\n", escape(words))).collect();
-    let figures: String = figures.iter().map(page::figure).collect();
-    let tables = section.tables.iter().enumerate().map(|(n, part)| {
-        let id = format!("table-{before}{}-{}", section.id, n + 1);
-        named(&id, part)
-    });
-    format!(
-        "<section id=\"{before}{}\" class=\"{}\">\n<h2>{}</h2>\n<p>{}</p>\n{}{figures}{}</section>\n",
-        section.id,
-        page::class(section.kind),
-        escape(&title),
-        page::truth(section.kind),
-        words.concat(),
-        tables.collect::<String>()
-    )
+fn study(before: &str, section: &Section, figures: &[Figure]) -> Markup {
+    let kind = figure::text::kind(section.kind).to_lowercase();
+    html! {
+        section id={ (before) (section.id) } class=(page::class(section.kind)) {
+            h2 { (section.title) " (" (kind) ")" }
+            p { (page::truth(section.kind)) }
+            @for text in &section.text { p { (text) } }
+            (page::figures(figures))
+            @for (n, part) in section.tables.iter().enumerate() {
+                (named(&format!("table-{before}{}-{}", section.id, n + 1), part))
+            }
+        }
+    }
 }
 
-fn named(id: &str, part: &Table) -> String {
-    let heading =
-        if part.heading.is_empty() { String::new() } else { format!("<h3>{}</h3>\n", escape(&part.heading)) };
-    let table = table(&part.titles, part.rows.iter().cloned());
-    format!("{heading}{}", table.replacen("<table>", &format!("<table id=\"{id}\">"), 1))
+fn named(id: &str, part: &Table) -> Markup {
+    html! {
+        @if !part.heading.is_empty() { h3 { (part.heading) } }
+        (table(Some(id), &part.titles, part.rows.iter().cloned()))
+    }
 }
 
 /// The table of the environment of measured results.
-fn environment(before: &str, results: &Results) -> String {
-    let from = format!("<p class=\"make\">{}.</p>\n", escape(&usage_provenance(results)));
-    let Some(environment) = &results.environment else {
-        return format!(
-            "{from}<p class=\"absent\">More of where and how is not told in these results.</p>\n"
-        );
-    };
+fn environment(before: &str, results: &Results) -> Markup {
+    let from = html! { p class="make" { (usage_provenance(results)) "." } };
     let cpu = |cpu: Option<usize>| cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string());
-    let mut rows = place(environment);
-    let used = &environment.used;
+    let used = &results.environment.used;
+    let mut rows = place(&results.environment);
     rows.insert(
         2,
-        ("CPU of what is measured, and of the other side", [used.switch, used.generator].map(cpu).join(", ")),
+        ("CPU under test, and of the other side", [used.switch, used.generator].map(cpu).join(", ")),
     );
-    rows.push((
-        "Each reading",
-        results.slice_ms.map_or_else(|| "unknown".to_owned(), |ms| format!("{ms} ms")),
-    ));
+    rows.push(("Each reading", format!("{} ms", results.slice_ms)));
     let rows = rows.into_iter().filter(|(_, value)| !value.is_empty());
-    let table = table(&["What", "Value"], rows.map(|(what, value)| vec![what.to_owned(), value]));
-    format!("{from}{}", table.replacen("<table>", &format!("<table id=\"table-{before}where\">"), 1))
+    let rows = rows.map(|(name, value)| vec![name.to_owned(), value]);
+    html! { (from) (table(Some(&format!("table-{before}where")), &["Property", "Value"], rows)) }
 }

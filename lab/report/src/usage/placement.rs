@@ -1,7 +1,9 @@
 //! Sections on stages that share a core.
 
 use super::{Section, Table};
-use crate::figures::placement as figures;
+use figure::Figure;
+use figure::bars::{Bar, Bars, bars};
+use figure::svg::Key;
 use measure::Kind;
 use sim::Profile;
 use studies::usage::Results;
@@ -15,24 +17,24 @@ pub(super) fn measured(results: &Results) -> Option<Section> {
     if rows.is_empty() {
         return None;
     }
-    let mut words = vec![
-        "A switch of one Rx, one Worker and one Tx stage; latency and jitter at half of what passed. Threads on one CPU take \
-         turns by the scheduler and sleep when they have nothing to do."
+    let mut text = vec![
+        "A switch of one Rx, one Worker and one Tx stage; latency and jitter at half of the throughput. The scheduler alternates \
+         threads on one CPU, and they sleep while idle."
             .to_owned(),
     ];
     if rows.iter().any(measured::Row::shares) {
-        words.push(
-            "There are too few CPUs for a stage each beside the generator: the first rows leave it one, and in the others it \
-             shares one, so those say what this machine does and not what the pattern is worth."
+        text.push(
+            "This machine has too few CPUs for one per stage and one for the generator: in the first rows the generator has its own, in \
+             the others it shares one, so those depend on this machine more than on the pattern."
                 .to_owned(),
         );
     }
-    let figure = figures::measured(rows, &format!("Measured: {}", results.processor));
+    let figure = measured_figure(rows, &format!("Measured: {}", results.processor));
     Some(Section {
         id: "placement",
         title: "Placement".to_owned(),
         kind: Kind::Real,
-        words,
+        text,
         tables: vec![rates(rows), pools(rows)],
         figures: figure.into_iter().collect(),
     })
@@ -79,7 +81,7 @@ fn buffers(part: &Buffers, packets: u64) -> Vec<String> {
     cells
 }
 
-const POOL: [&str; 5] = [">Hits", ">Refills", ">Spills", ">Empty in all", ">Failed exchanges in all"];
+const POOL: [&str; 5] = [">Hits", ">Refills", ">Spills", ">Empty (total)", ">Failed exchanges (total)"];
 
 fn pools(rows: &[measured::Row]) -> Table {
     let titles = [&["Pattern", "CPUs Rx Worker Tx", "Stage", ">Packets"][..], &POOL].concat();
@@ -94,7 +96,7 @@ fn pools(rows: &[measured::Row]) -> Table {
         row.pool.iter().chain([&sum]).map(line).collect::<Vec<_>>()
     };
     Table {
-        heading: "Buffers of the pool, a thousand packets, while as many as possible were sent".to_owned(),
+        heading: "Buffers of the pool per thousand packets, at full load".to_owned(),
         titles,
         rows: rows.iter().flat_map(lines).collect(),
     }
@@ -107,18 +109,18 @@ pub(super) fn simulated(results: &Results) -> Option<Section> {
         return None;
     }
     let profile = Profile::study();
-    let words = format!(
-        "The same stages, hops and pool as simulated threads on {} at {} GHz, at full load; a bystander has a core of its own. \
-         Cycles waited are those in which a core of the path could do nothing for a line of another core.",
+    let text = format!(
+        "The same stages, handoff queues and pool as simulated threads on {} at {} GHz, at full load; an idle thread has a core of its own. \
+         Cycles waited are those in which a core of the path was stalled by a line of another core.",
         profile.name, profile.frequency.value
     );
     let from = format!("Simulated: {}, {} packets each", profile.name, simulated::LENGTH.packets);
-    let figures = [figures::rates(rows, &from), figures::lines(rows, &from)];
+    let figures = [rates_figure(rows, &from), lines_figure(rows, &from)];
     Some(Section {
         id: "placement-simulated",
         title: "Placement".to_owned(),
         kind: Kind::Simulated,
-        words: vec![words, verdict(rows)],
+        text: vec![text, verdict(rows)],
         tables: vec![simulated_rates(rows), simulated_pools(rows)],
         figures: figures.into_iter().flatten().collect(),
     })
@@ -126,7 +128,7 @@ pub(super) fn simulated(results: &Results) -> Option<Section> {
 
 /// Compares running Rx and Tx as one thread with the other patterns, in numbers.
 fn verdict(rows: &[simulated::Row]) -> String {
-    let say = |width: Width| {
+    let sentence = |width: Width| {
         let of = |name: &str| {
             rows.iter()
                 .find(|row| row.width == width && row.pattern.name() == name)
@@ -137,8 +139,8 @@ fn verdict(rows: &[simulated::Row]) -> String {
         let best = best.max_by(|a, b| a.outcome.mpps.total_cmp(&b.outcome.mpps))?;
         let (io, all, quasi) = (of("io")?, of("all")?, of("quasi-io")?);
         Some(format!(
-            "{}: Rx and Tx as one thread pass {:.2} of what each apart do, and {:.2} of what they do as two threads on one core, \
-             which differ in nothing but their caches of buffers; all as one thread pass {:.2}; {} passes most",
+            "{}: Rx and Tx as one thread reach {:.2} of the throughput of separate cores, and {:.2} of that of two threads on one core, \
+             which differ only in their caches of buffers; all stages as one thread reach {:.2}; {} is fastest",
             width.title(),
             io / base,
             io / quasi,
@@ -146,12 +148,12 @@ fn verdict(rows: &[simulated::Row]) -> String {
             best.pattern
         ))
     };
-    let said: Vec<String> = Width::ALL.into_iter().filter_map(say).collect();
-    format!("{}.", said.join(". "))
+    let sentences: Vec<String> = Width::ALL.into_iter().filter_map(sentence).collect();
+    format!("{}.", sentences.join(". "))
 }
 
 /// Column titles of line transfers, in the order of the arena's parts.
-const MOVED: [&str; PARTS.len()] = [">Depot", ">Positions", ">Parcels", ">Own", ">Ports", ">Packets"];
+const MOVED: [&str; PARTS.len()] = [">Depot", ">Positions", ">Handoff entries", ">Own", ">Ports", ">Packets"];
 
 fn simulated_rates(rows: &[simulated::Row]) -> Table {
     let titles = ["Pattern", "Width", ">Cores", ">Rx", ">Worker", ">Tx", ">Mpps", ">Mpps a core", ">Waited"];
@@ -168,7 +170,7 @@ fn simulated_rates(rows: &[simulated::Row]) -> Table {
         cells
     };
     Table {
-        heading: "What passes, and what moves between cores a packet".to_owned(),
+        heading: "Throughput, and lines that move between cores per packet".to_owned(),
         titles: titles.concat(),
         rows: rows.iter().map(row).collect(),
     }
@@ -187,8 +189,64 @@ fn simulated_pools(rows: &[simulated::Row]) -> Table {
         row.buffers().iter().map(line).collect::<Vec<_>>()
     };
     Table {
-        heading: "Buffers of the pool, a thousand packets".to_owned(),
+        heading: "Buffers of the pool per thousand packets".to_owned(),
         titles,
         rows: rows.iter().flat_map(lines).collect(),
     }
+}
+
+fn measured_figure(rows: &[measured::Row], from: &str) -> Option<Figure> {
+    let bar = |(n, row): (usize, &measured::Row)| {
+        let mpps = row.pps / 1e6;
+        let name = format!("{}, CPUs {}", row.pattern, cpus(row));
+        let gap = n > 0 && rows[n - 1].shares() != row.shares();
+        Bar { gap, ..Bar::stacked(name, &["Mpps"], &[mpps], format!("{mpps:.3}")) }
+    };
+    let bars_of = rows.iter().enumerate().map(bar).collect();
+    Some(Figure::new(
+        "placement-measured",
+        "Packets a second by pattern of placement",
+        "CPUs are those of Rx, Worker and Tx. Lower group, if any: the generator shares a CPU with a stage.",
+        bars(&Bars { axis: "Mpps", bars: bars_of, ..Bars::default() })?,
+        from,
+    ))
+}
+
+fn rates_figure(rows: &[simulated::Row], from: &str) -> Option<Figure> {
+    let bar = |(n, row): (usize, &simulated::Row)| {
+        let mpps = row.outcome.mpps;
+        let name = format!("{}, {} cores", row.pattern, row.cores);
+        let label = format!("{mpps:.2} ({:.2} a core)", mpps / row.cores as f64);
+        let gap = n > 0 && rows[n - 1].width != row.width;
+        Bar { gap, ..Bar::stacked(name, &["Mpps"], &[mpps], label) }
+    };
+    let bars_of = rows.iter().enumerate().map(bar).collect();
+    Some(Figure::new(
+        "placement-simulated",
+        "Packets a second by pattern of placement",
+        format!("Groups, from the top: {}.", Width::ALL.map(Width::title).join("; ")),
+        bars(&Bars { axis: "Mpps", bars: bars_of, ..Bars::default() })?,
+        from,
+    ))
+}
+
+fn lines_figure(rows: &[simulated::Row], from: &str) -> Option<Figure> {
+    let bar = |row: &simulated::Row| {
+        let label = format!("{:.2}", row.outcome.lines_moved());
+        Bar::stacked(row.pattern.to_string(), &PARTS, &row.outcome.moved, label)
+    };
+    let classes = ["k0", "k1", "k2", "k3", "k4", "k5"];
+    let drawing = bars(&Bars {
+        axis: "lines a packet",
+        keys: classes.into_iter().zip(PARTS).map(|(class, name)| Key::new(class, name)).collect(),
+        bars: rows.iter().filter(|row| row.width == Width::One).map(bar).collect(),
+        ..Bars::default()
+    })?;
+    Some(Figure::new(
+        "placement-lines-simulated",
+        "Lines that one core took from another, a packet",
+        "One stage of each kind. A line counts if a core takes it to read it, to write it, or to write a copy that it has.",
+        drawing,
+        from,
+    ))
 }

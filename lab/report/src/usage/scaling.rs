@@ -1,7 +1,10 @@
 //! Sections on queues and workers.
 
 use super::{Section, Table};
-use crate::figures::scaling as figures;
+use figure::Figure;
+use figure::bars::{Bar, Bars, bars};
+use figure::plot::{Axes, Line, Point, plot};
+use figure::text::number;
 use measure::Kind;
 use sim::Profile;
 use studies::usage::Results;
@@ -13,25 +16,25 @@ pub(super) fn measured(results: &Results) -> Option<Section> {
     if rows.is_empty() {
         return None;
     }
-    let words = "Frames of many flows lie in memory and are dealt out over the port's queues by their hash; there is no generator, \
-                 so each worker has a CPU to itself. A worker whose queues bring nothing has no share.";
-    let figure = figures::measured(rows, &format!("Measured: {}", results.processor));
+    let text = "Frames of many flows are in memory and are distributed over the port's queues by their hash; there is no \
+                generator, so each worker has a CPU of its own. A worker whose queues are empty has no share.";
+    let figure = measured_figure(rows, &format!("Measured: {}", results.processor));
     Some(Section {
         id: "scaling",
         title: "Queues and workers".to_owned(),
         kind: Kind::Real,
-        words: vec![words.to_owned()],
+        text: vec![text.to_owned()],
         tables: vec![measured_table(rows)],
         figures: figure.into_iter().collect(),
     })
 }
 
-fn list<T>(values: &[T], word: impl Fn(&T) -> String) -> String {
-    values.iter().map(word).collect::<Vec<_>>().join(" ")
+fn list<T>(values: &[T], shown: impl Fn(&T) -> String) -> String {
+    values.iter().map(shown).collect::<Vec<_>>().join(" ")
 }
 
 fn measured_table(rows: &[measured::Row]) -> Table {
-    let titles = ["How", ">Workers", "CPUs", ">Queues", ">Mpps", ">Over one", "Shares %", ">Lost"];
+    let titles = ["Distribution", ">Workers", "CPUs", ">Queues", ">Mpps", ">Over one", "Shares %", ">Lost"];
     let one = |row: &measured::Row| {
         let same =
             |other: &&measured::Row| (other.way, other.queues, other.cpus.len()) == (row.way, row.queues, 1);
@@ -59,10 +62,10 @@ pub(super) fn simulated(results: &Results) -> Option<Section> {
         return None;
     }
     let profile = Profile::study();
-    let words = format!(
-        "Simulated threads on {} at {} GHz. With queues no two workers share a line, so nothing in the program keeps them from \
-         growing in proportion; a card's, a bus's and a memory's limits are not in the simulator. With one queue its taker does \
-         nothing but hand over.",
+    let text = format!(
+        "Simulated threads on {} at {} GHz. With queues no two workers share a line, so the program does not limit scaling; \
+         limits of network cards, buses and memory are not simulated. With one queue the worker that polls it does nothing but \
+         hand packets to the others.",
         profile.name, profile.frequency.value
     );
     let from = format!("Simulated: {}, {} packets for each worker", profile.name, simulated::PACKETS);
@@ -70,16 +73,16 @@ pub(super) fn simulated(results: &Results) -> Option<Section> {
         id: "scaling-simulated",
         title: "Queues and workers".to_owned(),
         kind: Kind::Simulated,
-        words: vec![words],
+        text: vec![text],
         tables: vec![simulated_table(rows)],
-        figures: figures::simulated(rows, &from).into_iter().collect(),
+        figures: simulated_figure(rows, &from).into_iter().collect(),
     })
 }
 
 fn simulated_table(rows: &[simulated::Row]) -> Table {
     let titles = [
         ">Workers",
-        "How",
+        "Distribution",
         ">Packets a 1000 cycles",
         ">Over one",
         ">Mpps",
@@ -110,4 +113,43 @@ fn simulated_table(rows: &[simulated::Row]) -> Table {
         titles: titles.to_vec(),
         rows: rows.iter().map(line).collect(),
     }
+}
+
+fn measured_figure(rows: &[measured::Row], from: &str) -> Option<Figure> {
+    let bar = |(n, row): (usize, &measured::Row)| {
+        let mpps = row.pps / 1e6;
+        let way = if row.way == Way::Software { ", spread in software" } else { "" };
+        let name = format!("workers {}, queues {}{way}", row.cpus.len(), row.queues);
+        let gap = n > 0 && (rows[n - 1].way, rows[n - 1].cpus.len()) != (row.way, row.cpus.len());
+        Bar { gap, ..Bar::stacked(name, &["Mpps"], &[mpps], format!("{mpps:.3}")) }
+    };
+    let bars_of = rows.iter().enumerate().map(bar).collect();
+    Some(Figure::new(
+        "scaling-measured",
+        "Packets a second by workers and queues",
+        "Flows are distributed over queues by their hash; each worker has a CPU of its own.",
+        bars(&Bars { axis: "Mpps", bars: bars_of, ..Bars::default() })?,
+        from,
+    ))
+}
+
+fn simulated_figure(rows: &[simulated::Row], from: &str) -> Option<Figure> {
+    let line = |way: Way| {
+        let point = |row: &simulated::Row| {
+            let y = row.outcome.per_kilocycle();
+            let tip = format!("{} workers, {}: {} packets", row.workers, way.title(), number(y));
+            Point { x: row.workers as f64, y, interval: None, tip }
+        };
+        let points = rows.iter().filter(|row| row.way == way).map(point).collect();
+        Line { name: way.title().to_owned(), points, aside: false }
+    };
+    let ticks = simulated::WORKERS.map(|workers| (workers as f64, workers.to_string())).to_vec();
+    let axes = Axes { across: "workers", up: "packets a 1000 cycles", ticks, ..Axes::default() };
+    Some(Figure::new(
+        "scaling-simulated",
+        "Packets a thousand cycles by workers",
+        "With queues each worker has its own flows; with one queue the worker that polls it hands all packets to the others.",
+        plot(&axes, &[Way::Queues, Way::Software].map(line))?,
+        from,
+    ))
 }

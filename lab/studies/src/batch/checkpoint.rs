@@ -1,38 +1,46 @@
-//! Result files: validated when read, extended by one experiment at a time, and replaced atomically.
-//!
-//! A file holds one result set. New results must have the provenance of those in the file; otherwise opening it is an
-//! error. The file is replaced as a whole, so that a concurrent reader or a killed process leaves the last complete
-//! set.
+//! Result files of the model: resumed by runs with the same provenance, and extended by one row or one round at a time.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-pub use measure::store::CheckpointError;
-use measure::store::replace;
+use measure::store::{Store, StoreError, Stored};
 
 use crate::factors::{Named, everything};
 use crate::results::{Results, Row, ThreadRow};
 use crate::trial::record::Record;
 
-/// Reads a result set and validates its numbers.
-pub fn read(path: &Path) -> Result<Results, CheckpointError> {
-    let bytes = fs::read(path).map_err(CheckpointError::Unreadable)?;
-    parse(&bytes)
-}
+impl Stored for Results {
+    const NAME: &'static str = "linerate-lab-run";
+    type Provenance = Results;
+    type Record = Row;
 
-/// Parses a file's contents and validates its numbers.
-pub fn parse(bytes: &[u8]) -> Result<Results, CheckpointError> {
-    let results: Results = serde_json::from_slice(bytes).map_err(CheckpointError::NotResults)?;
-    results.rows.iter().try_for_each(validate)?;
-    if results.trial.as_ref().is_some_and(|record| !record.is_whole()) {
-        let what = "a round with other configurations or rates than it can have".to_owned();
-        return Err(CheckpointError::Impossible { row: "the trial".to_owned(), what });
+    fn parts(&self) -> (Results, Vec<Row>) {
+        (Results { rows: Vec::new(), ..self.clone() }, self.rows.clone())
     }
-    Ok(results)
+
+    /// Validates the numbers, and sorts the rows in the order of the configuration list.
+    fn combine(provenance: Results, mut rows: Vec<Row>) -> Result<Self, StoreError> {
+        if provenance.trial.as_ref().is_some_and(|record| !record.is_whole()) {
+            return Err(StoreError::header("a round has impossible configurations or rates"));
+        }
+        for (n, row) in rows.iter().enumerate() {
+            validate(row).map_err(|reason| StoreError::record(n, reason))?;
+        }
+        sort(&mut rows);
+        Ok(Results { rows, ..provenance })
+    }
+
+    fn differences(&self, here: &Self) -> Vec<String> {
+        differences(self, here)
+    }
 }
 
-fn validate(row: &Row) -> Result<(), CheckpointError> {
-    let impossible = |what: String| CheckpointError::Impossible { row: row.name.clone(), what };
+fn sort(rows: &mut [Row]) {
+    let order: Vec<String> = everything().into_iter().map(|named| named.name).collect();
+    rows.sort_by_key(|row| order.iter().position(|name| *name == row.name));
+}
+
+fn validate(row: &Row) -> Result<(), String> {
+    let impossible = |what: String| format!("`{}` has {what}", row.name);
     if !(row.mpps.is_finite() && row.mpps > 0.0) {
         return Err(impossible(format!("a throughput of {}", row.mpps)));
     }
@@ -75,24 +83,14 @@ fn counts(thread: &ThreadRow) -> [f64; 17] {
 #[derive(Debug)]
 pub struct CheckpointWriter {
     results: Results,
-    path: Option<PathBuf>,
-    /// Names in row order
-    order: Vec<String>,
+    store: Store<Results>,
 }
 
 impl CheckpointWriter {
-    /// Resumes a file if it exists, else creates it. `results` holds the provenance of the results to come.
-    pub fn open(path: Option<PathBuf>, results: Results) -> Result<CheckpointWriter, CheckpointError> {
-        let order = everything().into_iter().map(|named| named.name).collect();
-        let mut writer = CheckpointWriter { results, path, order };
-        if let Some(path) = writer.path.as_ref().filter(|path| path.exists()) {
-            let found = read(path)?;
-            same(&found, &writer.results)?;
-            writer.results = found;
-        } else {
-            writer.write()?;
-        }
-        Ok(writer)
+    /// Resumes a file if it exists, else creates it. `empty` holds the provenance of the results to come.
+    pub fn open(path: Option<&Path>, empty: Results) -> Result<CheckpointWriter, StoreError> {
+        let (store, results) = Store::resume(path, empty)?;
+        Ok(CheckpointWriter { results, store })
     }
 
     /// Returns the configurations without a result.
@@ -100,33 +98,29 @@ impl CheckpointWriter {
         wanted.iter().filter(|named| self.results.row(&named.name).is_none()).cloned().collect()
     }
 
-    /// Adds a row and writes the set. Rows are sorted in the order of the configuration list.
-    pub fn add(&mut self, row: Row) -> Result<(), CheckpointError> {
+    /// Adds and stores a row.
+    pub fn add(&mut self, row: Row) -> Result<(), StoreError> {
+        self.store.append(&row)?;
         self.results.rows.push(row);
-        let place = |name: &str| self.order.iter().position(|other| other == name);
-        self.results.rows.sort_by_key(|row| place(&row.name));
-        self.write()
+        sort(&mut self.results.rows);
+        Ok(())
     }
 
-    /// Replaces all results by those of a trial, which include the earlier ones, and writes them.
-    pub fn replace(&mut self, results: Results) -> Result<(), CheckpointError> {
+    /// Replaces all results by those of a trial, which include the earlier ones.
+    pub fn replace(&mut self, results: Results) -> Result<(), StoreError> {
+        self.store.replace(&results)?;
         self.results = results;
-        self.write()
+        Ok(())
     }
 
     /// Results so far.
     pub fn results(&self) -> &Results {
         &self.results
     }
-
-    fn write(&self) -> Result<(), CheckpointError> {
-        let Some(path) = &self.path else { return Ok(()) };
-        replace(path, &self.results).map_err(CheckpointError::NotWritten)
-    }
 }
 
-/// Checks that two sets have the same provenance.
-fn same(there: &Results, here: &Results) -> Result<(), CheckpointError> {
+/// All differences in provenance.
+fn differences(there: &Results, here: &Results) -> Vec<String> {
     let mut differences = Vec::new();
     let mut compare = |what: &str, there: String, here: String| {
         if there != here {
@@ -150,11 +144,7 @@ fn same(there: &Results, here: &Results) -> Result<(), CheckpointError> {
         compare(&constant.name, other, constant.value.to_string());
     }
     differences.extend(there.provenance.differences(&here.provenance));
-    if differences.is_empty() {
-        Ok(())
-    } else {
-        Err(CheckpointError::OtherProvenance(differences.join("; ")))
-    }
+    differences
 }
 
 fn names(record: &Record) -> String {
@@ -166,8 +156,10 @@ fn names(record: &Record) -> String {
 mod tests {
     use super::*;
     use crate::batch::{Plan, select};
+    use measure::store::{encode, parse};
     use proptest::prelude::*;
     use sim::Profile;
+    use std::fs;
     use std::num::NonZeroUsize;
 
     fn plan() -> Plan {
@@ -180,85 +172,59 @@ mod tests {
     }
 
     #[test]
-    fn a_second_call_finds_what_the_first_kept_in_the_order_of_the_list() {
+    fn a_second_call_finds_the_rows_of_the_first_in_the_order_of_the_list() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("f.json");
-        let mut writer = CheckpointWriter::open(Some(path.clone()), plan().empty()).unwrap();
+        let path = folder.path().join("f.jsonl");
+        let mut writer = CheckpointWriter::open(Some(&path), plan().empty()).unwrap();
         writer.add(row("d")).unwrap();
         writer.add(row("a")).unwrap();
-        let again = CheckpointWriter::open(Some(path.clone()), plan().empty()).unwrap();
+        let again = CheckpointWriter::open(Some(&path), plan().empty()).unwrap();
+        assert_eq!(again.results(), writer.results());
         let names: Vec<_> = again.results().rows.iter().map(|row| row.name.as_str()).collect();
         assert_eq!(names, ["a", "d"]);
         let missing = again.missing(&select(&["base", "a", "d"]).unwrap());
         assert_eq!(missing.iter().map(|named| named.name.as_str()).collect::<Vec<_>>(), ["base"]);
-        // No temporary file remains.
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]
-    fn a_file_that_was_made_otherwise_is_refused_with_every_difference() {
+    fn another_provenance_is_refused_with_every_difference() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("f.json");
-        CheckpointWriter::open(Some(path.clone()), plan().empty()).unwrap();
+        let path = folder.path().join("f.jsonl");
+        let mut earlier = plan().empty();
+        earlier.provenance.build.sources = "0000000000000000".to_owned();
+        CheckpointWriter::open(Some(&path), earlier).unwrap();
         let before = fs::read(&path).unwrap();
         let mut other = Plan { packets: 128, seed: 2, ..plan() };
         other.profile.transfer.hold.value = 11.0;
-        let error = CheckpointWriter::open(Some(path.clone()), other.empty()).unwrap_err();
-        let said = error.to_string();
-        for difference in ["packets 64 there, 128 here", "seed 1 there, 2 here", "transfer.hold"] {
-            assert!(said.contains(difference), "{said}");
+        let error = CheckpointWriter::open(Some(&path), other.empty()).unwrap_err();
+        let text = error.to_string();
+        for difference in [
+            "packets 64 there, 128 here",
+            "seed 1 there, 2 here",
+            "transfer.hold",
+            "build ",
+            "sources 0000000000000000",
+        ] {
+            assert!(text.contains(difference), "{text}");
         }
-        assert!(matches!(error, CheckpointError::OtherProvenance(_)));
+        assert!(matches!(error, StoreError::OtherProvenance(_)));
         assert_eq!(fs::read(&path).unwrap(), before);
-    }
-
-    #[test]
-    fn what_another_build_made_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("f.json");
-        let mut earlier = plan().empty();
-        earlier.provenance.build.sources = "0000000000000000".to_owned();
-        CheckpointWriter::open(Some(path.clone()), earlier).unwrap();
-        let said = CheckpointWriter::open(Some(path), plan().empty()).unwrap_err().to_string();
-        assert!(said.contains("build ") && said.contains("sources 0000000000000000"), "{said}");
-    }
-
-    #[test]
-    fn what_is_no_set_of_results_is_refused_and_stays() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("f.json");
-        fs::write(&path, "{}").unwrap();
-        let error = CheckpointWriter::open(Some(path.clone()), plan().empty()).unwrap_err();
-        assert!(matches!(error, CheckpointError::NotResults(_)));
-        assert_eq!(fs::read(&path).unwrap(), b"{}");
-    }
-
-    #[test]
-    fn a_place_that_is_not_there_is_found_out_before_anything_runs() {
-        let error = CheckpointWriter::open(Some("/nonexistent/f.json".into()), plan().empty()).unwrap_err();
-        assert!(matches!(error, CheckpointError::NotWritten(_)));
     }
 
     #[test]
     fn impossible_numbers_are_refused() {
         let mut results = plan().empty();
         results.rows.push(Row { mpps: 0.0, ..row("a") });
-        let bytes = serde_json::to_vec(&results).unwrap();
-        assert!(matches!(parse(&bytes), Err(CheckpointError::Impossible { .. })));
+        let error = parse::<Results>(&encode(&results).unwrap()).unwrap_err();
+        assert_eq!(error.to_string(), "line 2 is invalid: `a` has a throughput of 0");
     }
 
     proptest! {
         #[test]
-        fn no_bytes_end_in_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = parse(&bytes);
-        }
-
-        #[test]
-        fn what_is_written_is_read_again(mpps in 0.001..1000.0_f64) {
+        fn a_written_set_is_read_again(mpps in 0.001..1000.0_f64) {
             let mut results = plan().empty();
             results.rows.push(Row { mpps, ..row("a") });
-            let bytes = serde_json::to_vec(&results).unwrap();
-            prop_assert_eq!(parse(&bytes).unwrap(), results);
+            prop_assert_eq!(parse::<Results>(&encode(&results).unwrap()).unwrap(), results);
         }
     }
 }

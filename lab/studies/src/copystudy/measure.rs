@@ -10,7 +10,7 @@
 use std::num::NonZeroUsize;
 
 use super::path::{COUNTS, Guest, Host, Layout, between_fences};
-use super::results::{Results, Row, Study};
+use super::results::{Results, Row};
 use super::setting::{Direction, Selection, Setting, Variant};
 use crate::requirements;
 use crate::slice::{Gate, Watch, joined};
@@ -81,7 +81,6 @@ pub fn measure(plan: &Plan, progress: &mut dyn Progress) -> Result<Results, Meas
     }
     notes.extend(samples.notes(&cells));
     Ok(Results {
-        study: Study::Copies,
         memory: Kind::Real,
         unit: clock.name(),
         processor: processor.name,

@@ -20,7 +20,7 @@ mod tests;
 pub use measure::{MeasureError, Plan, measure};
 pub use orders::{Finding, MUCH, SizeFinding, Verdict, orders};
 pub use path::{Guest, Host};
-pub use results::{Results, Row, Study, is_warm};
+pub use results::{Results, Row, is_warm};
 pub use setting::{
     BASE, BASE_AGAIN, Direction, LONGEST, SIZES, Selection, Setting, UnknownVariant, VARIANTS, Variant, WARM,
     WARM_AGAIN,

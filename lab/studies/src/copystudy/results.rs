@@ -3,25 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use super::setting::{Direction, VARIANTS};
-use crate::batch::checkpoint::CheckpointError;
 use crate::results::ConstantRow;
 use measure::Estimate;
 use measure::Kind;
-
-/// Study tag of a result file, which distinguishes it from files of the other study.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Study {
-    /// The second study
-    #[default]
-    Copies,
-}
+use measure::store::{StoreError, Stored};
 
 /// A set of results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// Study tag
-    pub study: Study,
     /// Memory kind
     pub memory: Kind,
     /// Processor: a profile's name, or that of the host
@@ -60,23 +49,29 @@ pub struct Row {
 /// Lookup key of a cost for tables, plots and orders.
 type Key<'a> = (&'a str, Direction, u64);
 
-impl Results {
-    /// Parses and validates a set; returns `None` if the bytes hold other results.
-    pub fn parse(bytes: &[u8]) -> Result<Option<Results>, CheckpointError> {
-        /// Fields common to all result sets of the laboratory.
-        #[derive(Deserialize)]
-        struct Tagged {
-            study: Option<serde::de::IgnoredAny>,
-        }
-        let tagged: Tagged = serde_json::from_slice(bytes).map_err(CheckpointError::NotResults)?;
-        if tagged.study.is_none() {
-            return Ok(None);
-        }
-        let results: Results = serde_json::from_slice(bytes).map_err(CheckpointError::NotResults)?;
-        results.rows.iter().try_for_each(validate)?;
-        Ok(Some(results))
+impl Stored for Results {
+    const NAME: &'static str = "linerate-lab-copies";
+    type Provenance = Results;
+    type Record = Row;
+
+    fn parts(&self) -> (Results, Vec<Row>) {
+        (Results { rows: Vec::new(), ..self.clone() }, self.rows.clone())
     }
 
+    fn combine(provenance: Results, rows: Vec<Row>) -> Result<Self, StoreError> {
+        for (n, row) in rows.iter().enumerate() {
+            validate(row).map_err(|reason| StoreError::record(n, reason))?;
+        }
+        Ok(Results { rows, ..provenance })
+    }
+
+    /// Results are stored once, so files are not resumed.
+    fn differences(&self, _here: &Self) -> Vec<String> {
+        vec!["a copy study is stored as a whole".to_owned()]
+    }
+}
+
+impl Results {
     /// Returns one row, if present.
     pub fn row(&self, (variant, direction, size): Key<'_>) -> Option<&Row> {
         let is = |row: &&Row| row.variant == variant && row.direction == direction && row.size == size;
@@ -118,7 +113,7 @@ pub fn is_warm(name: &str) -> bool {
     VARIANTS.iter().any(|variant| variant.name == name && variant.is_warm())
 }
 
-fn validate(row: &Row) -> Result<(), CheckpointError> {
+fn validate(row: &Row) -> Result<(), String> {
     let ends = |estimate: Option<Estimate>| estimate.map(|found| [found.median, found.low, found.high]);
     let numbers = [row.cost].into_iter();
     let numbers =
@@ -126,7 +121,7 @@ fn validate(row: &Row) -> Result<(), CheckpointError> {
     match numbers.into_iter().find(|number| !(number.is_finite() && *number > 0.0)) {
         Some(wrong) => {
             let row = format!("{}, {}, {} bytes", row.variant, row.direction.name(), row.size);
-            Err(CheckpointError::Impossible { row, what: format!("a cost or ratio of {wrong}") })
+            Err(format!("`{row}` has a cost or ratio of {wrong}"))
         }
         None => Ok(()),
     }

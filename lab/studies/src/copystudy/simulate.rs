@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 
 use super::path::{Guest, Host, Layout};
-use super::results::{Results, Row, Study};
+use super::results::{Results, Row};
 use super::setting::{Direction, Selection, Setting, Variant};
 use crate::results::ConstantRow;
 use crate::trial::Progress;
@@ -84,7 +84,6 @@ pub fn simulate_all(
         notes.push(format!("other-node is left out: {OneSocket}"));
     }
     Ok(Results {
-        study: Study::Copies,
         memory: Kind::Simulated,
         processor: profile.name.clone(),
         unit: "cycles".to_owned(),

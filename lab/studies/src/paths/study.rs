@@ -8,6 +8,7 @@ use super::measured::Measured;
 use super::{Change, Outcome, Part, Path, RingKind, Scheme, Taken, simulate};
 use crate::experiment::Length;
 use crate::results::{ConstantRow, ThreadRow};
+use measure::store::{StoreError, Stored};
 use sim::{Profile, Stuck};
 
 /// Rings and frame sizes of the comparison.
@@ -146,15 +147,28 @@ impl PathResults {
             measured,
         }
     }
+}
 
-    /// Parses and validates stored results; returns `None` if they are invalid or of another kind.
-    pub fn parse(bytes: &[u8]) -> Option<PathResults> {
-        let results: PathResults = serde_json::from_slice(bytes).ok()?;
-        let good = |side: &Side| {
-            let sane = |value: f64| value.is_finite() && value >= 0.0;
-            side.mpps > 0.0 && sane(side.mpps) && sane(side.lines_moved)
-        };
-        let all = results.paths.iter().all(|case| good(&case.linerate) && good(&case.dpdk));
-        all.then_some(results)
+impl Stored for PathResults {
+    const NAME: &'static str = "linerate-lab-paths";
+    type Provenance = PathResults;
+    type Record = Case;
+
+    fn parts(&self) -> (PathResults, Vec<Case>) {
+        (PathResults { paths: Vec::new(), ..self.clone() }, self.paths.clone())
+    }
+
+    fn combine(provenance: PathResults, paths: Vec<Case>) -> Result<Self, StoreError> {
+        let sane = |value: f64| value.is_finite() && value >= 0.0;
+        let good = |side: &Side| side.mpps > 0.0 && sane(side.mpps) && sane(side.lines_moved);
+        match paths.iter().position(|case| !(good(&case.linerate) && good(&case.dpdk))) {
+            Some(n) => Err(StoreError::record(n, "it has an impossible rate or number of lines")),
+            None => Ok(PathResults { paths, ..provenance }),
+        }
+    }
+
+    /// Results are stored once, so files are not resumed.
+    fn differences(&self, _here: &Self) -> Vec<String> {
+        vec!["the cases of a path study are stored as a whole".to_owned()]
     }
 }

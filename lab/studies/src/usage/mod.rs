@@ -106,18 +106,13 @@ impl Study {
 /// Results; experiments that were not run are empty.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Results {
-    /// Tag of the file: [`checkpoint::KIND`]. Absent in older files.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kept: Option<String>,
     /// Processor name.
     pub processor: String,
-    /// Environment of the measurement. Absent in older files.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub environment: Option<Environment>,
-    /// Duration of each reading in milliseconds. Absent in older files.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub slice_ms: Option<u64>,
-    /// Complete experiments. Older files contain only complete ones.
+    /// Environment of the measurement.
+    pub environment: Environment,
+    /// Duration of each reading in milliseconds.
+    pub slice_ms: u64,
+    /// Complete experiments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finished: Vec<Study>,
     /// Results of sending at once and through a buffer.
@@ -152,7 +147,7 @@ pub struct Results {
 impl Results {
     /// Whether readings of this experiment are missing.
     pub fn is_partial(&self, study: Study) -> bool {
-        self.kept.is_some() && !self.finished.contains(&study)
+        !self.finished.contains(&study)
     }
 }
 
@@ -171,10 +166,9 @@ impl Plan {
     /// Returns an empty result set with these settings.
     pub fn empty(&self, environment: Environment) -> Results {
         Results {
-            kept: Some(checkpoint::KIND.to_owned()),
             processor: environment.processor.clone(),
-            slice_ms: u64::try_from(self.length.as_millis()).ok(),
-            environment: Some(environment),
+            slice_ms: u64::try_from(self.length.as_millis()).unwrap_or(u64::MAX),
+            environment,
             ..Results::default()
         }
     }
@@ -193,7 +187,7 @@ impl Plan {
 /// Units of packets that the pipeline with the mistake handles.
 const UNITS: u64 = 50_000;
 
-/// Runs the experiments missing in `results`, one after the other. Readings taken before an error are kept. `benches`
+/// Runs the experiments missing in `results`, one after the other. Readings taken before an error are stored. `benches`
 /// runs other switches.
 pub fn measure(
     plan: &Plan,

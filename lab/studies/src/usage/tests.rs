@@ -1,9 +1,8 @@
 //! Interrupting and resuming experiments.
 
-use super::checkpoint::{CheckpointWriter, KIND, parse};
 use super::*;
-use crate::batch::checkpoint::CheckpointError;
 use measure::CpuPinning;
+use measure::store::{Store, encode, parse};
 use rfc2544::CpuSet;
 use std::ops::ControlFlow;
 
@@ -105,15 +104,15 @@ fn a_missing_cpu_is_an_error_before_the_first_measurement() {
 }
 
 #[test]
-fn a_run_with_the_same_settings_continues_a_file() {
+fn a_file_resumes_only_with_its_settings_and_provenance() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("u.json");
-    let open = |results: Results| CheckpointWriter::open(Some(path.clone()), results);
+    let path = folder.path().join("u.jsonl");
+    let open = |results: Results| Store::resume(Some(&path), results);
     let plan = plan(&[Study::Batching, Study::Mistake, Study::Budget], [0, 1]);
-    let (keeper, mut results) = open(plan.empty(environment())).unwrap();
+    let (mut store, mut results) = open(plan.empty(environment())).unwrap();
     results.mistake = mistake::measure(1).unwrap();
     results.finished.push(Study::Mistake);
-    keeper.replace(&results).unwrap();
+    store.replace(&results).unwrap();
     let (_, again) = open(plan.empty(environment())).unwrap();
     assert_eq!(again.mistake, results.mistake);
     assert_eq!(plan.missing(&again), [Study::Batching, Study::Budget]);
@@ -142,30 +141,22 @@ fn a_run_with_the_same_settings_continues_a_file() {
 }
 
 #[test]
-fn a_file_without_settings_is_read_and_not_continued() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("u.json");
-    let earlier = br#"{"processor": "x", "budget": {"step_ns": 0.5, "delays": [], "calls": [], "predictions": [
-        {"delay_ns": 0.0, "took_ns": 0.0, "path_ns": 0.0, "predicted_pps": null, "measured_pps": 1e7, "idle": 0.1}]}}"#;
-    let results = parse(earlier).unwrap().unwrap();
-    assert!(results.budget.as_ref().unwrap().predictions[0].predicted_pps.is_nan());
-    assert!(!results.is_partial(Study::Budget) && results.kept.is_none());
-    std::fs::write(&path, earlier).unwrap();
-    let said =
-        CheckpointWriter::open(Some(path), plan(&[], [0, 1]).empty(environment())).unwrap_err().to_string();
-    assert!(said.contains("a length not told there") && said.contains("not told there"), "{said}");
-}
-
-#[test]
-fn files_of_another_kind_are_ignored_and_impossible_numbers_refused() {
-    assert!(parse(br#"{"processor": "x", "memory": "real"}"#).unwrap().is_none());
-    assert!(parse(br#"{"kept": "linerate bench", "processor": "x", "batching": []}"#).unwrap().is_none());
-    assert!(parse(br#"{"processor": "x", "batching": [], "mistake": 7}"#).is_err());
-    assert!(parse(b"[]").is_err() && parse(b"").is_err());
+fn a_rate_that_is_not_a_number_is_stored_and_impossible_numbers_are_refused() {
     let mut results = plan(&[], [0, 1]).empty(environment());
-    assert_eq!(results.kept.as_deref(), Some(KIND));
+    let [predicted_pps, measured_pps] = [f64::NAN, 1e7];
+    let prediction = budget::Prediction {
+        delay_ns: 0.0,
+        took_ns: 0.0,
+        path_ns: 0.0,
+        predicted_pps,
+        measured_pps,
+        idle: 0.1,
+    };
+    results.budget = Some(budget::Budget { predictions: vec![prediction], ..budget::Budget::default() });
+    let found: Results = parse(&encode(&results).unwrap()).unwrap();
+    assert!(found.budget.unwrap().predictions[0].predicted_pps.is_nan());
     results.mistake = mistake::measure(1).unwrap();
     results.mistake[0].mpps = -1.0;
-    let refused = parse(&serde_json::to_vec(&results).unwrap());
-    assert!(matches!(refused, Err(CheckpointError::Impossible { .. })), "{refused:?}");
+    let error = parse::<Results>(&encode(&results).unwrap()).unwrap_err();
+    assert_eq!(error.to_string(), "line 2 is invalid: it has a number of -1");
 }

@@ -3,38 +3,35 @@
 mod figures;
 
 use crate::{Environment, Figure, Latency, LossRow, Results, SizeResults};
-use figure::page::{self, table};
-use figure::text::{count, escape, number};
+use figure::page::{self, absent, table};
+use figure::text::{count, number};
+use maud::{Markup, html};
 
 /// The whole page.
 pub fn bench_page(results: &Results) -> String {
     let from = provenance(results);
-    let figures: String = figures::all(results, &from).iter().map(page::figure).collect();
-    let figures = if figures.is_empty() {
-        "<p class=\"absent\">There are no results yet.</p>\n".to_owned()
-    } else {
-        figures
+    let figures = figures::all(results, &from);
+    let sections = html! {
+        section id="figures" class="measured" {
+            h2 { (results.setup.topology.name()) ": " (results.setup.switch) }
+            p { (from) "." }
+            @if !results.whole {
+                (absent("This result is partial: the benchmark was ended before its last trial."))
+            }
+            @if figures.is_empty() { (absent("There are no results yet.")) }
+            (page::figures(&figures))
+        }
+        section id="tables" {
+            h2 { "Tables" }
+            (throughput(results))
+            (latency(results))
+            (loss(results))
+            (page::notes(&results.notes))
+        }
+        section id="environment" { h2 { "Environment" } (environment(results)) }
     };
-    let partial = if results.whole {
-        ""
-    } else {
-        "<p class=\"absent\">This result is partial: the benchmark was ended before its last trial.</p>\n"
-    };
-    let sections = format!(
-        "<section id=\"figures\" class=\"measured\">\n<h2>{}</h2>\n<p>{}.</p>\n{partial}{figures}</section>\n\
-         <section id=\"tables\"><h2>Figures</h2>\n{}{}{}{}</section>\n\
-         <section id=\"environment\"><h2>Where and how</h2>\n{}</section>\n",
-        escape(&format!("{}: {}", results.setup.topology.name(), results.setup.switch)),
-        escape(&from),
-        throughput(results),
-        latency(results),
-        loss(results),
-        page::notes(&results.notes),
-        environment(results)
-    );
-    let links =
-        ["figures", "tables", "environment"].map(|id| format!("<li><a href=\"#{id}\">{id}</a></li>\n"));
-    page::document("Benchmark", &links.concat(), &sections)
+    let links = ["figures", "tables", "environment"].map(|id| (id.to_owned(), id.to_owned()));
+    page::document("Benchmark", &links, &sections)
 }
 
 /// The environment as rows of name and value; unknown values are empty or marked.
@@ -69,11 +66,7 @@ fn bounded(figure: Option<Figure>, times: f64) -> String {
     figure.map_or_else(|| "-".to_owned(), shown)
 }
 
-fn named(table: &str, id: &str) -> String {
-    table.replacen("<table>", &format!("<table id=\"table-{id}\">"), 1)
-}
-
-fn throughput(results: &Results) -> String {
+fn throughput(results: &Results) -> Markup {
     let row = |size: &SizeResults| {
         let giga = size.bits(1.0) / 1e9;
         let frames = |figure: Figure| {
@@ -102,15 +95,17 @@ fn throughput(results: &Results) -> String {
         ">Rounds",
     ];
     let rows = results.sizes.iter().map(row);
-    format!(
-        "<h3>Throughput and back-to-back frames</h3>\n<p>PDR may lose {} % of the frames; ≥ means that the \
-         generator or the ceiling was the limit, and not the switch, or that the search was not finished.</p>\n{}",
-        results.plan.loss * 100.0,
-        named(&table(&titles, rows), "throughput")
-    )
+    html! {
+        h3 { "Throughput and back-to-back frames" }
+        p {
+            "PDR may lose " (results.plan.loss * 100.0) " % of the frames; ≥ means that the generator or the ceiling was the limit, \
+             and not the switch, or that the search was not finished."
+        }
+        (table(Some("table-throughput"), &titles, rows))
+    }
 }
 
-fn latency(results: &Results) -> String {
+fn latency(results: &Results) -> Markup {
     let micro = |nanoseconds: f64| number(nanoseconds / 1e3);
     let row = |size: &SizeResults, at: &Latency| {
         let mut row = vec![size.size.clone(), number(at.load), number(at.pps / 1e6)];
@@ -123,7 +118,7 @@ fn latency(results: &Results) -> String {
     let of = |size: &SizeResults| size.latency().iter().map(|at| row(size, at)).collect::<Vec<_>>();
     let rows: Vec<_> = results.sizes.iter().flat_map(of).collect();
     if rows.is_empty() {
-        return String::new();
+        return Markup::default();
     }
     let titles = [
         "Size",
@@ -136,14 +131,14 @@ fn latency(results: &Results) -> String {
         ">Greatest",
         ">Jitter",
         ">IPDV p99",
-        ">Floor p50",
-        ">Floor p99",
+        ">Baseline p50",
+        ">Baseline p99",
         ">Lost, %",
     ];
-    format!("<h3>Latency, microseconds</h3>\n{}", named(&table(&titles, rows), "latency"))
+    html! { h3 { "Latency, microseconds" } (table(Some("table-latency"), &titles, rows)) }
 }
 
-fn loss(results: &Results) -> String {
+fn loss(results: &Results) -> Markup {
     let of = |size: &SizeResults| {
         let row = |row: LossRow| {
             let short = if row.short { "the generator offered less" } else { "" };
@@ -154,15 +149,13 @@ fn loss(results: &Results) -> String {
     };
     let rows: Vec<_> = results.sizes.iter().flat_map(of).collect();
     if rows.is_empty() {
-        return String::new();
+        return Markup::default();
     }
-    format!(
-        "<h3>Loss</h3>\n{}",
-        named(&table(&["Size", ">% of ceiling", ">Mpps offered", ">Lost, %", ""], rows), "loss")
-    )
+    let titles = ["Size", ">% of ceiling", ">Mpps offered", ">Lost, %", ""];
+    html! { h3 { "Loss" } (table(Some("table-loss"), &titles, rows)) }
 }
 
-fn environment(results: &Results) -> String {
+fn environment(results: &Results) -> Markup {
     let environment = &results.environment;
     let cpu = |cpu: Option<usize>| cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string());
     let used = &environment.used;
@@ -177,7 +170,8 @@ fn environment(results: &Results) -> String {
         ("Generator's ports", results.setup.ports.join("; ")),
     ]);
     let rows = rows.into_iter().filter(|(_, value)| !value.is_empty());
-    named(&table(&["What", "Value"], rows.map(|(what, value)| vec![what.to_owned(), value])), "environment")
+    let rows = rows.map(|(name, value)| vec![name.to_owned(), value]);
+    table(Some("table-environment"), &["Property", "Value"], rows)
 }
 
 #[cfg(test)]
