@@ -1,25 +1,39 @@
 //! SIGINT and SIGTERM during long operations.
 
 use crate::{Diagnostic, FAILED};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+/// Installs signal handlers with SIGINT, SIGTERM and SIGHUP blocked in this thread, so that a signal that arrives
+/// meanwhile is delivered to complete handlers. Otherwise signal-hook loses one that arrives after it has installed its
+/// handler and before it has stored the action. Must be called before other threads start.
+pub fn register_signals<T>(register: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
+    let previous = signals.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    let registered = register();
+    previous.thread_set_mask()?;
+    registered
+}
+
 /// Returns a flag set by the first signal. The second signal ends the process at once, with exit code 1.
 pub fn stop_on_signals() -> io::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, FAILED.into(), stop.clone())?;
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
-    Ok(stop)
+    register_signals(|| {
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            signal_hook::flag::register_conditional_shutdown(signal, FAILED.into(), stop.clone())?;
+            signal_hook::flag::register(signal, stop.clone())?;
+        }
+        Ok(stop)
+    })
 }
 
 /// Makes the first signal end the process with exit code 1, for an operation without partial results.
 pub fn exit_on_signals(program: &'static str, command: &'static str) -> io::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let mut signals = register_signals(|| Signals::new([SIGINT, SIGTERM]))?;
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         if signals.forever().next().is_some() {
             let error = Diagnostic::failed(command, "ended by a signal; there is no result", "run it again");
@@ -28,4 +42,23 @@ pub fn exit_on_signals(program: &'static str, command: &'static str) -> io::Resu
         }
     })?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn a_signal_during_the_registration_is_delivered_after_it() {
+        let flag = register_signals(|| {
+            // Ends the process unless blocked.
+            signal_hook::low_level::raise(SIGTERM)?;
+            let flag = Arc::new(AtomicBool::new(false));
+            signal_hook::flag::register(SIGTERM, flag.clone())?;
+            assert!(!flag.load(Ordering::Relaxed));
+            Ok(flag)
+        });
+        assert!(flag.unwrap().load(Ordering::Relaxed));
+    }
 }

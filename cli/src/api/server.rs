@@ -2,7 +2,7 @@
 //! requests which wait for a disk or a measurement run on their own threads.
 //!
 //! A connection carries one request and its response. Each step has a deadline: reading the request, headers and
-//! body, [`ASKING`]; processing it, [`WORKING`]; writing the response, [`ANSWERING`]. With at most [`MOST_CLIENTS`]
+//! body, [`READ_TIMEOUT`]; processing it, [`REQUEST_TIMEOUT`]; writing the response, [`WRITE_TIMEOUT`]. With at most [`MAX_CLIENTS`]
 //! connections, clients that neither complete their request nor read their response delay the others at most by the
 //! sum of the first and the last.
 
@@ -32,15 +32,15 @@ use tokio::time::Instant;
 /// Maximum delay of shutdown by responses being written.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of clients: each holds a descriptor, and ports need descriptors of the same process.
-const MOST_CLIENTS: usize = 256;
+const MAX_CLIENTS: usize = 256;
 /// Timeout for reading a request: headers and body.
-const ASKING: Duration = Duration::from_secs(3);
+const READ_TIMEOUT: Duration = Duration::from_secs(3);
 /// Timeout for processing a request.
-const WORKING: Duration = Duration::from_mins(1);
+const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 /// Timeout for writing a response.
-const ANSWERING: Duration = Duration::from_secs(3);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum size of a request body. The longest request names 4094 VLANs.
-const LARGEST: usize = 64 << 10;
+const MAX_BODY: usize = 64 << 10;
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -78,7 +78,7 @@ pub(crate) fn start(listener: UnixListener, service: Arc<ApiService>) -> io::Res
 
 /// Accepts connections until closed, then completes pending responses.
 async fn serve(listener: tokio::net::UnixListener, router: Router, mut closed: oneshot::Receiver<()>) {
-    let (room, open) = (Arc::new(Semaphore::new(MOST_CLIENTS)), GracefulShutdown::new());
+    let (room, open) = (Arc::new(Semaphore::new(MAX_CLIENTS)), GracefulShutdown::new());
     loop {
         let next = async {
             let place = room.clone().acquire_owned().await;
@@ -108,7 +108,7 @@ fn converse(
     open: &GracefulShutdown,
     place: Result<OwnedSemaphorePermit, AcquireError>,
 ) -> impl Future<Output = ()> + Send + 'static {
-    let (deadline, deadlines) = watch::channel(Instant::now() + ASKING);
+    let (deadline, deadlines) = watch::channel(Instant::now() + READ_TIMEOUT);
     let mut http = http1::Builder::new();
     // The deadline includes the headers; each connection carries one request only.
     http.header_read_timeout(None).keep_alive(false);
@@ -131,17 +131,17 @@ async fn answer(
     deadline: watch::Sender<Instant>,
 ) -> Result<Response, Infallible> {
     let (parts, body) = request.into_parts();
-    let body = axum::body::to_bytes(Body::new(body), LARGEST).await;
-    deadline.send_replace(Instant::now() + WORKING);
+    let body = axum::body::to_bytes(Body::new(body), MAX_BODY).await;
+    deadline.send_replace(Instant::now() + REQUEST_TIMEOUT);
     let response = if let Ok(body) = body {
         let request = Request::from_parts(parts, Body::from(body));
         TowerToHyperService::new(router).call(request).await?
     } else {
-        let reason = format!("the body is incomplete, or has more than {LARGEST} bytes");
+        let reason = format!("the body is incomplete, or has more than {MAX_BODY} bytes");
         let body = Diagnostic::bad("request", reason, "send one JSON object");
         (StatusCode::PAYLOAD_TOO_LARGE, Json(body)).into_response()
     };
-    deadline.send_replace(Instant::now() + ANSWERING);
+    deadline.send_replace(Instant::now() + WRITE_TIMEOUT);
     Ok(response)
 }
 

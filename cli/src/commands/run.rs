@@ -56,8 +56,7 @@ fn level(verbose: bool) -> Level {
 
 /// SIGINT and SIGTERM end the switch; while it ends, a second one ends the process at once.
 fn catch_signals() -> Result<Signals, Diagnostic> {
-    let catch = || {
-        // First, because a signal that only sets the flag would be lost.
+    let register = || {
         let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
         let ending = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
@@ -66,7 +65,7 @@ fn catch_signals() -> Result<Signals, Diagnostic> {
         }
         Ok(signals)
     };
-    catch().map_err(|e: std::io::Error| {
+    console::register_signals(register).map_err(|e| {
         Diagnostic::failed("signal handlers", e, "allow this process to install them (seccomp?)")
     })
 }

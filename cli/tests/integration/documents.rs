@@ -55,7 +55,7 @@ fn every_configuration_of_the_documents_is_valid() {
 fn the_configuration_file_has_a_man_page() {
     let dir = tempfile::tempdir().unwrap();
     let mut man = Command::new(env!("CARGO_BIN_EXE_linerate"));
-    assert!(man.args(["man", "--dir"]).arg(dir.path()).status().unwrap().success());
+    assert!(man.args(["man", "--out"]).arg(dir.path()).status().unwrap().success());
     let page = fs::read_to_string(dir.path().join("linerate.toml.5")).unwrap();
     for text in [".TH linerate.toml 5", ".SH EXAMPLES", ".SS VLANs", ".SS Limits"] {
         assert!(page.contains(text), "{text}");

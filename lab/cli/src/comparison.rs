@@ -197,10 +197,16 @@ impl Comparison {
     /// The reason from the error output of a failed benchmark; otherwise its exit status.
     fn reason(&self, name: &str, status: ExitStatus) -> String {
         let text = fs::read_to_string(self.place(&format!("{name}.err"))).unwrap_or_default();
-        let lines = text.lines().skip_while(|line| !line.starts_with("error")).map(str::trim);
-        let lines: Vec<&str> = lines.take_while(|line| !line.starts_with("remedy")).collect();
-        if lines.is_empty() { status.to_string() } else { lines.join(" ") }
+        reason_in(&text).unwrap_or_else(|| status.to_string())
     }
+}
+
+/// The reason of the last error that `linerate` printed, without its remedy.
+fn reason_in(text: &str) -> Option<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let first = lines.iter().rposition(|line| line.starts_with("linerate: "))?;
+    let reason = lines[first..].iter().map(|line| line.trim()).take_while(|line| !line.starts_with("remedy"));
+    Some(reason.collect::<Vec<_>>().join(" "))
 }
 
 impl Benches for Comparison {
@@ -226,5 +232,22 @@ impl Benches for Comparison {
             }
             std::thread::sleep(DISTANCE_INTERVAL);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use console::Diagnostic;
+
+    #[test]
+    fn the_reason_is_that_of_the_error_without_its_remedy() {
+        let error =
+            Diagnostic::failed("the switch", "it exited (exit status: 3)\n| no such card", "correct it");
+        let (_, printed) = console::verdict("linerate", &error.into());
+        let text = format!("throughput, size 64\n{}\n", printed.unwrap_or_default());
+        let reason = reason_in(&text).unwrap_or_default();
+        assert_eq!(reason, "linerate: the switch: it exited (exit status: 3) | no such card");
+        assert_eq!(reason_in("throughput, size 64\n"), None);
     }
 }

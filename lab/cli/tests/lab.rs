@@ -407,7 +407,7 @@ fn usage_studies_are_a_page_figures_and_a_part_of_the_report() {
         read("r.html").contains("id=\"figure-2-measured-mistake\"")
             && read("r.html").contains("id=\"set-1\"")
     );
-    let hostile = read("u.json").replacen("\"processor\": \"", "\"processor\": \"\\u001b[2J<b>", 2);
+    let hostile = read("u.json").replacen("\"processor\":\"", "\"processor\":\"\\u001b[2J<b>", 2);
     fs::write(folder.path().join("h.json"), hostile).unwrap();
     let output = lab(folder.path(), &["report", "h.json", "--out", "h.html"]);
     assert!(stdout(&output).contains("[2J<b>") && !stdout(&output).contains('\u{1b}'), "{}", stdout(&output));

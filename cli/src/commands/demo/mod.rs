@@ -19,7 +19,6 @@ use guests::{Guests, SOCKETS};
 use measure::distance;
 use port::vhost_user::{Options, VhostUser};
 use reading::{Reading, Report};
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -60,10 +59,7 @@ impl Cpus {
 /// Runs the demonstration.
 pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
     let cpus = Cpus::choose(&Host::here().allowed());
-    let ending = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, ending.clone())?;
-    }
+    let ending = console::stop_on_signals()?;
     let mut folder = Folder::new()?;
     let engine = start_switch(&cpus, &folder)?;
     let default = [FrameSize::Bytes(64), FrameSize::Mix];

@@ -40,11 +40,13 @@ pub(crate) fn run(args: &TopArgs, client: &Client) -> anyhow::Result<()> {
 
 /// A flag set by signals, which end the command with exit code 0.
 fn ended() -> std::io::Result<Arc<AtomicBool>> {
-    let ended = Arc::new(AtomicBool::new(false));
-    for signal in [SIGHUP, SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, ended.clone())?;
-    }
-    Ok(ended)
+    console::register_signals(|| {
+        let ended = Arc::new(AtomicBool::new(false));
+        for signal in [SIGHUP, SIGINT, SIGTERM] {
+            signal_hook::flag::register(signal, ended.clone())?;
+        }
+        Ok(ended)
+    })
 }
 
 /// Prints readings until the output is closed or a signal arrives.

@@ -142,7 +142,7 @@ mod tests {
         }
         assert!(with(|o| o.queue_pairs = 0).is_err() && with(|o| o.queue_pairs = 129).is_err());
         let large = with(|o| (o.queue_pairs, o.ring_size, o.buffer_size) = (128, MAX_RING_SIZE, 65_536));
-        assert!(large.unwrap_err().to_string().contains("ask for fewer queue pairs"));
+        assert!(large.unwrap_err().to_string().contains("use fewer queue pairs"));
     }
 
     #[test]

@@ -198,17 +198,17 @@ fn broken_file_is_rejected_with_offset_and_reason() {
         (
             "an interface that is not there",
             broken(pcapng(false, &packets), 108 + 8, 9),
-            "broken at byte 108, behind 0 packets: a packet of an interface".into(),
+            "broken at byte 108, behind 0 packets: a packet of an undefined interface".into(),
         ),
         (
             "a packet longer than its block",
             broken(pcapng(false, &packets), 108 + 20, 99),
-            "broken at byte 108, behind 0 packets: a block whose lengths".into(),
+            "broken at byte 108, behind 0 packets: a block with contradicting lengths".into(),
         ),
         (
             "lengths that differ",
             broken(pcapng(false, &packets), 108 + 88, 99),
-            "broken at byte 108, behind 0 packets: a block whose lengths".into(),
+            "broken at byte 108, behind 0 packets: a block with contradicting lengths".into(),
         ),
         (
             "no byte order",
