@@ -131,7 +131,7 @@ fn our_own_switch_is_measured_in_every_topology_and_sums_agree() {
 
 #[test]
 #[ignore = "needs two CPUs: run by `cargo xtask test`"]
-fn a_switch_that_runs_already_counts_what_the_trials_say() {
+fn trials_agree_with_counters_of_a_running_switch() {
     let folder = folder();
     let (red, blue) = (folder.path().join("red"), folder.path().join("blue"));
     let port = |name, socket| Port { name, socket, client: false, pairs: 1 };
@@ -167,7 +167,7 @@ fn a_switch_that_runs_already_counts_what_the_trials_say() {
 
 #[test]
 #[ignore = "needs two CPUs: run by `cargo xtask test`"]
-fn a_benchmark_that_was_ended_goes_on_and_leaves_no_process_behind() {
+fn interrupted_benchmark_resumes_and_leaves_no_process() {
     let folder = folder();
     let kept = folder.path().join("kept");
     let path = kept.display().to_string();
@@ -217,7 +217,7 @@ fn a_benchmark_that_was_ended_goes_on_and_leaves_no_process_behind() {
 
 #[test]
 #[ignore = "needs two CPUs: run by `cargo xtask test`"]
-fn a_switch_that_dies_or_hangs_gives_a_partial_result_and_an_error() {
+fn failed_switch_yields_a_partial_result_and_an_error() {
     let folder = folder();
     let kept = folder.path().join("kept");
     let path = kept.display().to_string();
@@ -244,7 +244,7 @@ fn a_switch_that_dies_or_hangs_gives_a_partial_result_and_an_error() {
 
 #[test]
 #[ignore = "needs two CPUs: run by `cargo xtask test`"]
-fn a_command_that_is_no_switch_is_named_with_what_it_said() {
+fn failed_switch_command_is_reported_with_its_output() {
     let folder = folder();
     let words = |command| [&SHORT[..10], &["--timeout", "1s", "--switch-command", command]].concat();
     let (_, told) = ended(&bench(folder.path(), &words("echo no such card; exit 3 # {a} {b}")), 1);
@@ -292,7 +292,7 @@ fn another_switch_is_measured_and_compared() {
 
 #[test]
 #[ignore = "needs two CPUs: run by `cargo xtask test`"]
-fn our_switch_is_measured_in_any_model_and_more_rounds_go_on_with_those_before() {
+fn benchmark_extends_rounds_in_any_model() {
     let folder = folder();
     let stages = "[worker]\nmodel = \"pipeline\"\nrx = [0]\nwork = [0]\ntx = [0]\n";
     fs::write(folder.path().join("stages.toml"), stages).expect("it can be written");
@@ -318,7 +318,7 @@ fn our_switch_is_measured_in_any_model_and_more_rounds_go_on_with_those_before()
 
 #[test]
 #[ignore = "needs root, Open vSwitch and two CPUs: run by `cargo xtask test`"]
-fn other_switches_between_interfaces_carry_and_leave_nothing_behind() {
+fn other_switches_between_interfaces_leave_no_interface() {
     let folder = folder();
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/bench");
     let interfaces =

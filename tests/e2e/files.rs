@@ -102,7 +102,7 @@ fn capture(file: &Path, n: usize, gap: usize) {
 
 #[test]
 #[ignore = "needs tcpdump and tshark: cargo xtask test"]
-fn what_other_tools_wrote_is_played_and_what_is_written_they_read() {
+fn captures_are_exchanged_with_other_tools() {
     for format in FORMATS {
         println!("{format}");
         let ports = [
@@ -129,7 +129,7 @@ fn what_other_tools_wrote_is_played_and_what_is_written_they_read() {
 
 #[test]
 #[ignore = "needs tcpdump and tshark: cargo xtask test"]
-fn a_guest_returns_what_was_played_and_a_capture_shows_both_ways() {
+fn played_frames_return_and_capture_has_both_directions() {
     // Fewer than the ring's entries, so that a guest that is not scheduled for a while loses none.
     const N: usize = 500;
     let port = "name = \"guest\"\nsocket = \"DIR/guest.sock\"\ntrace = \"DIR/guest.log\"\n\
@@ -201,7 +201,7 @@ fn recorded_timing_keeps_the_order_and_wakes_a_sleeping_switch() {
 
 #[test]
 #[ignore = "needs tcpdump and tshark: cargo xtask test"]
-fn equal_seeds_lose_and_turn_the_same_packets() {
+fn equal_seeds_inject_equal_faults() {
     const N: u64 = 20_000;
     let run = |seed: u64| {
         let fault = format!("fault = {{ seed = {seed}, drop = 0.1, corrupt = 0.05, direction = \"in\" }}");
@@ -231,7 +231,7 @@ fn equal_seeds_lose_and_turn_the_same_packets() {
 
 #[test]
 #[ignore = "needs tcpdump and tshark, and root to mount: cargo xtask test"]
-fn a_full_disk_stops_the_port_that_writes_and_no_other() {
+fn full_disk_stops_only_the_writing_port() {
     let ports = [
         "name = \"from\"\nkind = \"pcap\"\nread = \"DIR/in\"\npace = \"fast\"\nafter = \"1s\"\nrepeat = \"forever\"\n\
          capture = \"DIR/small/from.pcapng\"",

@@ -30,7 +30,7 @@ fn generate(switch: &Switch, sockets: [&Path; 2], more: &[&str]) -> Value {
 
 #[test]
 #[ignore = "needs two CPUs: run by `cargo xtask test`"]
-fn what_the_generator_sent_the_switch_counted_and_none_of_it_was_lost() {
+fn generator_and_switch_count_the_same() {
     let folder = folder();
     let (red, blue) = (folder.path().join("red"), folder.path().join("blue"));
     let switch = Switch::start(folder.path(), SWITCH_CPU, &[vhost("red", &red), vhost("blue", &blue)]);
@@ -56,7 +56,7 @@ fn what_the_generator_sent_the_switch_counted_and_none_of_it_was_lost() {
 
 #[test]
 #[ignore = "needs two CPUs: run by `cargo xtask test`"]
-fn what_a_port_keeps_back_leaves_in_order_and_none_of_it_is_lost() {
+fn coalesced_frames_are_sent_in_order_without_loss() {
     let folder = folder();
     let (red, blue) = (folder.path().join("red"), folder.path().join("blue"));
     for tx_coalesce in ["{ frames = 1 }", "{ frames = 256, usecs = 300 }", "{ frames = 200 }"] {
@@ -84,7 +84,7 @@ fn what_a_port_keeps_back_leaves_in_order_and_none_of_it_is_lost() {
 
 #[test]
 #[ignore = "needs two CPUs: run by `cargo xtask test`"]
-fn a_switch_that_is_killed_costs_frames_and_not_the_result() {
+fn generator_reports_after_the_switch_is_killed() {
     let folder = folder();
     let (red, blue) = (folder.path().join("red"), folder.path().join("blue"));
     let switch = Switch::start(folder.path(), SWITCH_CPU, &[vhost("red", &red), vhost("blue", &blue)]);

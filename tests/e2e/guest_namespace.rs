@@ -125,7 +125,7 @@ impl Stage {
 
 #[test]
 #[ignore = "needs QEMU, a kernel, iperf3 and root: run by `cargo xtask test`"]
-fn a_guest_and_a_namespace_talk_over_both_versions_in_ordinary_and_jumbo_frames() {
+fn guest_and_namespace_exchange_ipv4_ipv6_and_jumbo_frames() {
     let (folder, image) = (folder(), image());
     let folder = folder.path();
     let mut stage = Stage::start(folder, &image, true);
@@ -150,7 +150,7 @@ fn a_guest_and_a_namespace_talk_over_both_versions_in_ordinary_and_jumbo_frames(
 
 #[test]
 #[ignore = "needs QEMU, a kernel, iperf3 and root: run by `cargo xtask test`"]
-fn a_guest_that_does_nothing_itself_gets_finished_packets() {
+fn guest_without_offloads_gets_complete_packets() {
     let (folder, image) = (folder(), image());
     let folder = folder.path();
     let mut stage = Stage::start(folder, &image, false);

@@ -210,7 +210,7 @@ fn all(ring: &'static str) {
 
 #[test]
 #[ignore = "runs the binary: run by `cargo xtask test`"]
-fn attackers_on_split_rings_leave_the_calm_pair_its_frames() {
+fn calm_pair_survives_attacks_on_split_rings() {
     let wanted = |name: &&str| scope::is_all() || SAMPLE.contains(name);
     let faults = Scene::of(RINGS[0]).faults(ATTACKS.iter().filter(|(name, _)| wanted(name)));
     assert!(faults.is_empty(), "{faults}");
@@ -218,7 +218,7 @@ fn attackers_on_split_rings_leave_the_calm_pair_its_frames() {
 
 #[test]
 #[ignore = "takes a minute: run by `cargo xtask test`"]
-fn a_back_end_that_listens_attacks_a_switch_that_connects() {
+fn calm_pair_survives_attacks_by_a_listening_back_end() {
     let scene = Scene { listens: Listens::Guests, ..Scene::of(RINGS[2]) };
     let faults = scene.faults(&[("backend-long", Trace::None), ("backend-ids", Trace::Named)]);
     assert!(faults.is_empty(), "{faults}");
@@ -230,25 +230,25 @@ mod every {
 
     #[test]
     #[ignore = "takes a minute: run by `cargo xtask test --all`"]
-    fn attackers_on_split_rings_in_order_leave_the_calm_pair_its_frames() {
+    fn calm_pair_survives_attacks_on_split_in_order_rings() {
         all(RINGS[1]);
     }
 
     #[test]
     #[ignore = "takes a minute: run by `cargo xtask test --all`"]
-    fn attackers_on_packed_rings_leave_the_calm_pair_its_frames() {
+    fn calm_pair_survives_attacks_on_packed_rings() {
         all(RINGS[2]);
     }
 
     #[test]
     #[ignore = "takes a minute: run by `cargo xtask test --all`"]
-    fn attackers_on_packed_rings_in_order_leave_the_calm_pair_its_frames() {
+    fn calm_pair_survives_attacks_on_packed_in_order_rings() {
         all(RINGS[3]);
     }
 
     #[test]
     #[ignore = "takes a minute: run by `cargo xtask test --all`"]
-    fn attackers_leave_the_calm_pair_its_frames_in_every_execution_model() {
+    fn calm_pair_survives_attacks_in_every_execution_model() {
         let attacks = ["tso-pieces-broadcast", "chains", "tiny-buffers", "bad-headers"];
         for workers in [
             "[[worker]]\n[[worker]]\n",
@@ -264,7 +264,7 @@ mod every {
 
 #[test]
 #[ignore = "runs the binary: run by `cargo xtask test`"]
-fn features_that_the_switch_lacks_are_bad_input() {
+fn attack_without_offered_features_is_rejected() {
     let folder = folder();
     let socket = folder.path().join("port");
     let text = format!(
@@ -285,7 +285,7 @@ fn features_that_the_switch_lacks_are_bad_input() {
 
 #[test]
 #[ignore = "runs the binary: run by `cargo xtask test`"]
-fn what_an_attack_lacks_is_named_before_anything_is_connected() {
+fn missing_arguments_of_an_attack_are_named() {
     let folder = folder();
     let run = |name: &str, words: &[&str], expected: &str| {
         let words = [&["guest", "--connect", "/nonexistent"], words].concat();

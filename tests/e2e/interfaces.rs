@@ -127,7 +127,7 @@ fn exchange(site: &Site, folder: &Path, switch: &Switch) {
 
 #[test]
 #[ignore = "needs root: run by `cargo xtask test`"]
-fn two_stations_reach_each_other_over_af_xdp() {
+fn af_xdp_ports_exchange_traffic() {
     let (folder, site) = (folder(), Site::new(1, 1500));
     let switch = site.switch(folder.path(), "af_xdp", "");
     assert!(switch.has_feature("p1", "native") && switch.has_feature("p1", "copy"));
@@ -149,7 +149,7 @@ fn packets_longer_than_a_frame_cross_over_af_xdp() {
 /// multi-buffer support.
 #[test]
 #[ignore = "needs root: run by `cargo xtask test`"]
-fn packets_too_long_for_an_interface_are_counted_there_and_the_others_go_on() {
+fn packets_above_the_mtu_are_counted_at_the_output() {
     let (folder, site) = (folder(), Site::new(1, 1500));
     site.host.set_mtu("lan1", JUMBO);
     site.left.set_mtu("eth0", JUMBO);
@@ -167,7 +167,7 @@ fn packets_too_long_for_an_interface_are_counted_there_and_the_others_go_on() {
 
 #[test]
 #[ignore = "needs root: run by `cargo xtask test`"]
-fn a_large_file_arrives_as_it_was_over_af_xdp() {
+fn large_file_arrives_unchanged_over_af_xdp() {
     let (folder, site) = (folder(), Site::new(1, 1500));
     let switch = site.switch(folder.path(), "af_xdp", "");
     Noise::make(folder.path(), noise::large()).send(folder.path(), &site.left, &site.right, "10.9.0.1");
@@ -179,7 +179,7 @@ fn a_large_file_arrives_as_it_was_over_af_xdp() {
 
 #[test]
 #[ignore = "needs root: run by `cargo xtask test`"]
-fn each_queue_has_a_socket_of_its_own_and_one_memory_is_shared() {
+fn queues_have_separate_sockets_and_one_umem() {
     let (folder, site) = (folder(), Site::new(2, 1500));
     let switch = site.switch(folder.path(), "af_xdp", "queue_pairs = 2\nframes = 512");
     for name in ["p1", "p2"] {
@@ -209,7 +209,7 @@ fn the_generic_hook_and_busy_polling_do_the_same() {
 
 #[test]
 #[ignore = "needs root: run by `cargo xtask test`"]
-fn two_stations_reach_each_other_over_packet_sockets() {
+fn af_packet_ports_exchange_traffic() {
     let (folder, site) = (folder(), Site::new(1, 1500));
     let switch = site.switch(folder.path(), "af_packet", "");
     exchange(&site, folder.path(), &switch);
@@ -230,7 +230,7 @@ fn several_packet_sockets_share_an_interface_with_long_packets() {
 /// socket.
 #[test]
 #[ignore = "needs root: run by `cargo xtask test`"]
-fn a_station_behind_af_xdp_reaches_one_behind_a_packet_socket() {
+fn af_xdp_and_af_packet_ports_exchange_traffic() {
     let (folder, site) = (folder(), Site::new(1, 1500));
     let switch = start(folder.path(), &[site.port(1, "af_xdp", ""), site.port(2, "af_packet", "")]);
     exchange(&site, folder.path(), &switch);
@@ -250,7 +250,7 @@ fn two_workers_send_to_the_same_rings() {
 
 #[test]
 #[ignore = "needs root: run by `cargo xtask test`"]
-fn named_frames_are_the_kernels_and_all_others_the_switchs() {
+fn frames_selected_by_rules_go_to_the_kernel() {
     let (folder, site) = (folder(), Site::new(1, 1500));
     // The switch's end of the cable is a station for frames that are left to the kernel.
     site.host.configure("lan1", &["10.9.0.254/24"]);
@@ -272,7 +272,7 @@ fn named_frames_are_the_kernels_and_all_others_the_switchs() {
 
 #[test]
 #[ignore = "needs root: run by `cargo xtask test`"]
-fn tags_stay_on_frames_over_either_kind() {
+fn vlan_tags_are_preserved() {
     for kind in ["af_xdp", "af_packet"] {
         let (near, far) = (folder(), folder());
         let site = Site::new(1, 1500);
@@ -313,7 +313,7 @@ fn wait_down(switch: &Switch, port: &str) {
 /// A fault of one port does not affect the others: it is reported, retried, and ends when the interface is back.
 #[test]
 #[ignore = "needs root: run by `cargo xtask test`"]
-fn an_interface_that_goes_is_named_and_comes_back() {
+fn deleted_interface_is_named_and_reattached() {
     for kind in ["af_xdp", "af_packet"] {
         let (folder, site) = (folder(), Site::new(1, 1500));
         let third = Netns::new();
@@ -359,7 +359,7 @@ fn an_interface_that_goes_is_named_and_comes_back() {
 /// An interface missing at the start affects only its own port, and only while it is missing.
 #[test]
 #[ignore = "needs root: run by `cargo xtask test`"]
-fn a_port_whose_place_comes_later_waits_for_it_while_the_others_run() {
+fn port_waits_for_a_missing_interface_while_others_run() {
     for kind in ["af_xdp", "af_packet"] {
         let (folder, site) = (folder(), Site::new(1, 1500));
         let third = Netns::new();
@@ -386,7 +386,7 @@ fn a_port_whose_place_comes_later_waits_for_it_while_the_others_run() {
 
 #[test]
 #[ignore = "needs root: run by `cargo xtask test`"]
-fn a_killed_switch_leaves_no_program_behind() {
+fn killed_switch_leaves_no_xdp_program() {
     let (folder, site) = (folder(), Site::new(1, 1500));
     let attached = || site.host.link("lan1").unwrap()["xdp"]["mode"].as_u64().unwrap_or(0) != 0;
     let switch = site.switch(folder.path(), "af_xdp", "");
@@ -401,7 +401,7 @@ fn a_killed_switch_leaves_no_program_behind() {
 
 #[test]
 #[ignore = "needs root: run by `cargo xtask test`"]
-fn what_cannot_be_is_refused_with_a_reason_and_a_remedy() {
+fn invalid_interfaces_are_rejected_with_a_remedy() {
     let (other, site) = (folder(), Site::new(1, 1500));
     for kind in ["af_xdp", "af_packet"] {
         let said = refused(2, &[site.port(7, kind, "")]);

@@ -144,7 +144,7 @@ fn by_the_kernel(sample: &Sample, input: &Tun, output: &Tun, expected: usize) ->
 
 #[test]
 #[ignore = "needs root; `cargo xtask test` runs it"]
-fn segments_and_checksums_are_the_kernels() {
+fn software_offloads_equal_the_kernels() {
     let netns = Netns::new();
     let (input, output) = (Tun::new(&netns, "in", true), Tun::new(&netns, "out", false));
     netns.ip("link add name lan type bridge");

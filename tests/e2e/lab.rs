@@ -61,7 +61,7 @@ fn browser(folder: &Path, words: &[&str]) -> (String, String) {
 
 #[test]
 #[ignore = "needs Chromium: run by `cargo xtask test`"]
-fn a_report_opens_in_a_browser_and_asks_for_nothing() {
+fn report_opens_in_a_browser_without_requests() {
     let folder = folder();
     let run = "run --config base --config a --config d --config a+d --packets 5000 --out f.json";
     lab(folder.path(), run);

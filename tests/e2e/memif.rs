@@ -126,7 +126,7 @@ fn account(switch: &Switch, guest: &[testpmd::Counters]) {
 
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
-fn dpdks_client_gets_every_size_both_ways() {
+fn dpdk_memif_client_carries_every_size_in_both_directions() {
     PLAIN.tell(&[&SIZES[..], &[JUMBO]].concat());
     Case { pairs: 2, ..PLAIN }.tell(&[1514]);
     let ours = "id = 7\nsecret = \"abc\"\nring_size = 256\n";
@@ -136,7 +136,7 @@ fn dpdks_client_gets_every_size_both_ways() {
 
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
-fn dpdks_server_gets_every_size_both_ways() {
+fn dpdk_memif_server_carries_every_size_in_both_directions() {
     let listens = Case { guest_listens: true, ..PLAIN };
     listens.tell(&[&SIZES[..], &[JUMBO]].concat());
     Case { pairs: 2, ..listens }.tell(&[64, 1514]);
@@ -147,7 +147,7 @@ fn dpdks_server_gets_every_size_both_ways() {
 
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
-fn a_guest_without_the_secret_is_refused_by_name() {
+fn guest_without_the_secret_is_rejected_with_a_reason() {
     let case = Case { ours: "secret = \"abc\"\n", ..PLAIN };
     let folder = folder();
     let switch = case.switch(folder.path());
@@ -163,7 +163,7 @@ fn a_guest_without_the_secret_is_refused_by_name() {
 
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
-fn a_guest_that_is_killed_comes_back_to_the_same_ports() {
+fn killed_guest_reconnects_to_the_same_ports() {
     for guest_listens in scope::pick(&[false, true][..], &[false]).iter().copied() {
         let case = Case { guest_listens, ..PLAIN };
         let folder = folder();
@@ -191,7 +191,7 @@ fn a_guest_that_is_killed_comes_back_to_the_same_ports() {
 
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
-fn a_guest_outlives_a_switch_that_is_killed_and_returns() {
+fn guest_survives_restart_of_a_killed_switch() {
     for guest_listens in scope::pick(&[false, true][..], &[false]).iter().copied() {
         let case = Case { guest_listens, ..PLAIN };
         let folder = folder();
@@ -257,7 +257,7 @@ fn memif_and_vhost_user_meet_on_one_bridge() {
 
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
-fn two_bridges_are_joined_by_a_pair() {
+fn patch_ports_join_two_bridges() {
     let folder = folder();
     let [left, right] = PLAIN.sockets(folder.path());
     let port = |name: &str, bridge: &str, rest: &str| {
@@ -293,7 +293,7 @@ fn two_bridges_are_joined_by_a_pair() {
 
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
-fn a_program_of_the_library_returns_every_frame_and_outlives_the_switch() {
+fn library_program_returns_every_frame_and_survives_the_switch() {
     let folder = folder();
     let reflector = binary::example("reflector");
     let first = PLAIN.switch(folder.path());
@@ -320,7 +320,7 @@ fn a_program_of_the_library_returns_every_frame_and_outlives_the_switch() {
 
 #[test]
 #[ignore = "builds an example: run by `cargo xtask test`"]
-fn a_program_of_the_library_forwards_its_own_packets_in_its_own_thread() {
+fn library_program_forwards_packets_inline() {
     let folder = folder();
     let place = folder.path().display().to_string();
     let mut program = Process::spawn(folder.path(), "merged", binary::example("inline"), &[&place]);

@@ -112,7 +112,7 @@ fn at_work(switch: &Switch, role: &str) -> usize {
 
 #[test]
 #[ignore = "needs two CPUs: run by `cargo xtask test`"]
-fn stages_are_added_to_a_running_pipeline_and_no_packet_is_lost_for_it() {
+fn adding_stages_to_a_running_pipeline_loses_no_packet() {
     let folder = folder();
     let switch = start(folder.path(), "model = \"pipeline\"\nrx = [0]\nwork = [1]\ntx = [0]");
     let mut generator = generator(folder.path(), "20kpps", 6);
@@ -143,7 +143,7 @@ fn stages_are_added_to_a_running_pipeline_and_no_packet_is_lost_for_it() {
 /// buffer of a handoff queue.
 #[test]
 #[ignore = "needs root and iperf3; run by `cargo xtask test`"]
-fn a_stream_whose_segments_are_left_to_be_done_passes_stages_whole() {
+fn unsegmented_stream_passes_pipeline_stages() {
     for (model, workers) in scope::sample(&MODELS[1..4]) {
         println!("{model}");
         let (folder, ends) = (folder(), [Netns::new(), Netns::new()]);
@@ -180,7 +180,7 @@ fn a_stream_whose_segments_are_left_to_be_done_passes_stages_whole() {
 /// DPDK's guest has a port at either end, and frames circulate between them.
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
-fn dpdks_guest_has_its_frames_back_from_a_pipeline() {
+fn frames_of_a_dpdk_guest_return_from_a_pipeline() {
     for (model, workers) in scope::sample(&[MODELS[2], MODELS[5], MODELS[3]]) {
         println!("{model}");
         let folder = folder();

@@ -112,7 +112,7 @@ fn assert_same(device: &Value, came_in: CameIn) {
 
 #[test]
 #[ignore = "needs Open vSwitch: run by `cargo xtask test`"]
-fn our_guests_frames_go_round_through_open_vswitch() {
+fn frames_circulate_through_open_vswitch() {
     let folder = folder();
     let ovs = Ovs::start(folder.path(), OVS_CPU);
     for guest_listens in [false, true] {
@@ -193,7 +193,7 @@ fn memory_is_given_back(switch: &Switch) {
 
 #[test]
 #[ignore = "needs Open vSwitch: run by `cargo xtask test`"]
-fn linerate_plugs_into_open_vswitch_by_the_printed_line_and_outlives_its_crash() {
+fn uplink_to_open_vswitch_survives_its_crash() {
     for (ring, pairs) in scope::sample(&RINGS).into_iter().zip([2, 1, 2, 1]) {
         through_the_uplink(ring, pairs);
     }

@@ -101,19 +101,19 @@ fn the_guests_and_this_harness_work_with_dpdks_own_vhost_library() {
 
 #[test]
 #[ignore = "needs QEMU and a kernel: run by `cargo xtask test`"]
-fn linux_guests_with_split_rings_ping_move_a_file_die_and_come_back() {
+fn linux_guests_with_split_rings_exchange_files_and_reconnect() {
     visit(&Pair { image: Image::make(), server: false, packed: false });
 }
 
 #[test]
 #[ignore = "needs QEMU and a kernel: run by `cargo xtask test`"]
-fn linux_guests_with_packed_rings_ping_move_a_file_die_and_come_back() {
+fn linux_guests_with_packed_rings_exchange_files_and_reconnect() {
     visit(&Pair { image: Image::make(), server: false, packed: true });
 }
 
 #[test]
 #[ignore = "needs QEMU and a kernel: run by `cargo xtask test`"]
-fn linux_guests_that_listen_themselves_ping_move_a_file_die_and_come_back() {
+fn listening_linux_guests_exchange_files_and_reconnect() {
     visit(&Pair { image: Image::make(), server: true, packed: false });
 }
 
@@ -143,7 +143,7 @@ fn talk_again(switch: Switch, mut guests: [Vm; 2]) {
 /// The guests' kernels notice only lost packets.
 #[test]
 #[ignore = "needs QEMU and a kernel: run by `cargo xtask test`"]
-fn linux_guests_with_split_rings_outlive_a_switch_that_is_killed_and_returns() {
+fn linux_guests_survive_restart_of_a_killed_switch() {
     let folder = folder();
     let (switch, guests) = restarted(folder.path(), false);
     talk_again(switch, guests);
@@ -153,7 +153,7 @@ fn linux_guests_with_split_rings_outlive_a_switch_that_is_killed_and_returns() {
 /// back end: the guest's driver must be restarted.
 #[test]
 #[ignore = "needs QEMU and a kernel: run by `cargo xtask test`"]
-fn linux_guests_with_packed_rings_return_to_a_restarted_switch_with_a_fresh_driver() {
+fn linux_guests_with_packed_rings_need_a_driver_restart() {
     let folder = folder();
     let (switch, mut guests) = restarted(folder.path(), true);
     for (guest, number) in guests.iter_mut().zip(1..) {

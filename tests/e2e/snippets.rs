@@ -59,7 +59,7 @@ fn adapted(options: &str, image: &Image) -> String {
 
 #[test]
 #[ignore = "needs libvirt's schema: run by `cargo xtask test`"]
-fn libvirt_takes_the_printed_elements_as_parts_of_a_domain() {
+fn libvirt_snippet_is_valid_domain_xml() {
     let folder = folder();
     let switch = switch(folder.path());
     for port in ["red", "blue"] {

@@ -64,7 +64,7 @@ fn transfer(left: &mut Vm, right: &mut Vm) {
 
 #[test]
 #[ignore = "needs QEMU and a kernel: run by `cargo xtask test`"]
-fn a_guest_without_shared_memory_talks_to_one_with_it_dies_and_comes_back() {
+fn stream_guest_reaches_vhost_guest_and_reconnects() {
     let (folder, image) = (folder(), Image::make());
     let (socket, stream) = (folder.path().join("left"), folder.path().join("right"));
     let ports = [
@@ -95,7 +95,7 @@ fn a_guest_without_shared_memory_talks_to_one_with_it_dies_and_comes_back() {
 /// ports.
 #[test]
 #[ignore = "needs QEMU and a kernel: run by `cargo xtask test`"]
-fn two_guests_over_streams_of_both_sorts_ping_and_move_a_file() {
+fn stream_guests_exchange_a_file() {
     let (folder, image) = (folder(), Image::make());
     let stream = folder.path().join("left");
     let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
@@ -199,7 +199,7 @@ fn offer(frame: &[u8]) -> Option<Ipv4Addr> {
 
 #[test]
 #[ignore = "needs passt: run by `cargo xtask test`"]
-fn passt_answers_for_its_gateway_and_gives_an_address_and_is_found_again() {
+fn passt_serves_dhcp_and_port_reconnects() {
     let folder = folder();
     let (net, peer) = (folder.path().join("passt"), folder.path().join("peer"));
     let ports = [

@@ -118,25 +118,25 @@ fn talk(workers: usize, more: &str, mtu: u32) {
 
 #[test]
 #[ignore = "needs root and iperf3; run by `cargo xtask test`"]
-fn two_namespaces_talk_by_whatever_the_kernel_gives() {
+fn namespaces_exchange_traffic_by_default_io() {
     talk(1, "", 1500);
 }
 
 #[test]
 #[ignore = "needs root and iperf3; run by `cargo xtask test`"]
-fn two_namespaces_talk_by_plain_calls() {
+fn namespaces_exchange_traffic_by_system_calls() {
     talk(1, "io = \"calls\"", 1500);
 }
 
 #[test]
 #[ignore = "needs root and iperf3; run by `cargo xtask test`"]
-fn two_namespaces_talk_by_io_uring() {
+fn namespaces_exchange_traffic_by_io_uring() {
     talk(1, "io = \"uring\"", 1500);
 }
 
 #[test]
 #[ignore = "needs root and iperf3; run by `cargo xtask test`"]
-fn two_namespaces_talk_by_a_thread_of_the_kernels() {
+fn namespaces_exchange_traffic_by_sqpoll() {
     talk(1, "io = \"uring-sqpoll\"", 1500);
 }
 
@@ -162,7 +162,7 @@ fn several_workers_share_one_queue() {
 
 #[test]
 #[ignore = "needs root; run by `cargo xtask test`"]
-fn a_large_file_arrives_as_it_was() {
+fn large_file_arrives_unchanged() {
     let folder = folder();
     let folder = folder.path();
     let pair = Pair::start(folder, 1, "");
@@ -213,7 +213,7 @@ fn wait_back(switch: &Switch, port: &str, connects: u64, reason: &str) {
 
 #[test]
 #[ignore = "needs root; run by `cargo xtask test`"]
-fn an_interface_that_is_deleted_comes_back_and_the_others_go_on() {
+fn deleted_tap_is_recreated_while_others_run() {
     let folder = folder();
     let (pair, third) = three(folder.path());
     pair.ping();
@@ -230,7 +230,7 @@ fn an_interface_that_is_deleted_comes_back_and_the_others_go_on() {
 
 #[test]
 #[ignore = "needs root; run by `cargo xtask test`"]
-fn a_namespace_that_vanishes_costs_its_port_until_it_is_there_again() {
+fn port_waits_while_its_namespace_is_deleted() {
     let folder = folder();
     let (pair, third) = three(folder.path());
     let Pair { left, right, switch } = pair;
@@ -274,7 +274,7 @@ fn a_port_waits_while_its_interface_is_down() {
 
 #[test]
 #[ignore = "needs root; run by `cargo xtask test`"]
-fn what_existed_stays_and_what_is_to_persist_does() {
+fn existing_and_persistent_taps_are_kept() {
     let folder = folder();
     let (left, right) = (Netns::new(), Netns::new());
     left.ip("tuntap add dev eth0 mode tap");
@@ -307,7 +307,7 @@ fn refused(folder: &Path, text: &str) -> (i32, String) {
 
 #[test]
 #[ignore = "needs root; run by `cargo xtask test`"]
-fn a_namespace_that_does_not_exist_costs_its_port_alone() {
+fn missing_namespace_affects_only_its_port() {
     let folder = folder();
     let here = Netns::new();
     let taps = [
@@ -327,7 +327,7 @@ fn a_namespace_that_does_not_exist_costs_its_port_alone() {
 
 #[test]
 #[ignore = "needs root; run by `cargo xtask test`"]
-fn a_name_that_is_taken_is_told_and_left_to_whom_it_belongs() {
+fn existing_interface_of_another_kind_is_rejected_and_kept() {
     let folder = folder();
     let (left, right) = (Netns::new(), Netns::new());
     right.ip("link add eth0 type veth peer name eth1");

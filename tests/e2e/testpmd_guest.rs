@@ -155,28 +155,28 @@ fn the_guest_and_this_harness_work_with_dpdks_own_vhost_library() {
 
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
-fn a_guest_with_split_rings_gets_every_size_both_ways() {
+fn split_rings_carry_every_size_in_both_directions() {
     Case::new(Ring::Split, true).tell(&SIZES);
     Case::new(Ring::Split, false).tell(&SIZES);
 }
 
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
-fn a_guest_with_split_rings_in_order_gets_every_size_both_ways() {
+fn split_in_order_rings_carry_every_size_in_both_directions() {
     Case::new(Ring::SplitInOrder, true).tell(&SIZES);
     Case::new(Ring::SplitInOrder, false).tell(&SIZES);
 }
 
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
-fn a_guest_with_packed_rings_gets_every_size_both_ways() {
+fn packed_rings_carry_every_size_in_both_directions() {
     Case::new(Ring::Packed, true).tell(&SIZES);
     Case::new(Ring::Packed, false).tell(&SIZES);
 }
 
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
-fn a_guest_with_packed_rings_in_order_gets_every_size_both_ways() {
+fn packed_in_order_rings_carry_every_size_in_both_directions() {
     Case::new(Ring::PackedVec, true).tell(&SIZES);
     Case::new(Ring::PackedVec, false).tell(&SIZES);
 }
@@ -193,7 +193,7 @@ fn a_switch_connects_to_guests_that_listen() {
 
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
-fn a_guest_with_two_pairs_of_queues_uses_both() {
+fn both_queue_pairs_of_a_guest_are_used() {
     for ring in scope::sample(&Ring::ALL) {
         for mergeable in scope::pick(&[true, false][..], &[true]).iter().copied() {
             Case { pairs: 2, ..Case::new(ring, mergeable) }.tell(&[64, 1518]);
@@ -203,7 +203,7 @@ fn a_guest_with_two_pairs_of_queues_uses_both() {
 
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
-fn a_guest_that_crashes_comes_back_to_the_same_ports() {
+fn crashed_guest_reconnects_to_the_same_ports() {
     let case = Case::new(Ring::Packed, true);
     let folder = folder();
     let switch = case.switch(folder.path());
@@ -222,7 +222,7 @@ fn a_guest_that_crashes_comes_back_to_the_same_ports() {
 
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
-fn a_guest_that_listens_outlives_a_switch_that_is_killed_and_returns() {
+fn listening_guest_survives_restart_of_a_killed_switch() {
     for ring in scope::pick(&[Ring::Split, Ring::Packed][..], &[Ring::Packed]).iter().copied() {
         let case = Case { guest_listens: true, ..Case::new(ring, true) };
         let folder = folder();

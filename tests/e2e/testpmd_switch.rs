@@ -121,7 +121,7 @@ impl Stage {
 
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
-fn what_our_guest_sends_arrives_at_the_other_guest_of_dpdks_switch() {
+fn frames_pass_between_our_guests_through_dpdk_switch() {
     for ring in scope::sample(&RINGS) {
         Stage::new(ring).one_way();
         Stage { mergeable: false, size: "mix", ..Stage::new(ring) }.one_way();
@@ -161,7 +161,7 @@ fn our_guest_listens_for_dpdks_switch() {
 
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
-fn our_guest_sends_back_what_dpdks_switch_sends() {
+fn our_guest_returns_frames_of_dpdk_switch() {
     for ring in scope::sample(&RINGS) {
         Stage::new(ring).round("macswap");
         Stage { mergeable: false, ..Stage::new(ring) }.round("macswap");

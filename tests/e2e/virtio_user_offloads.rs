@@ -120,7 +120,7 @@ fn two_switches(up: &str, down: &str) -> ([u64; 4], Vec<bool>) {
 
 #[test]
 #[ignore = "needs root and iperf3; run by `cargo xtask test`"]
-fn work_crosses_two_switches_undone() {
+fn offloads_pass_two_switches() {
     for ring in scope::sample(&["split", "split-inorder", "packed", "packed-inorder"]) {
         let (means, has) = two_switches(&format!("ring = \"{ring}\""), "");
         assert_eq!(has, [true; 4]);
@@ -130,7 +130,7 @@ fn work_crosses_two_switches_undone() {
 
 #[test]
 #[ignore = "needs root and iperf3; run by `cargo xtask test`"]
-fn work_is_done_where_either_side_wants_none() {
+fn offloads_are_completed_if_either_side_lacks_them() {
     for (up, down) in [("offloads = false", ""), ("", "offloads = false")] {
         let (means, has) = two_switches(up, down);
         assert_eq!(has, [false; 4]);
@@ -149,7 +149,7 @@ fn unsegmented_packets_need_mergeable_buffers() {
 
 #[test]
 #[ignore = "needs root, iperf3 and dpdk; run by `cargo xtask test`"]
-fn work_is_done_for_dpdks_switch_which_cuts_nothing() {
+fn offloads_are_completed_for_dpdk_switch() {
     for ring in ["split", "packed"] {
         let folder = folder();
         let folder = folder.path();

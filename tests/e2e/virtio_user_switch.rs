@@ -91,7 +91,7 @@ fn both_count_the_same(switch: &Switch, peer: &mut Testpmd) {
 
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
-fn linerate_plugs_into_dpdks_switch_over_every_kind_of_ring() {
+fn uplink_to_dpdk_switch_works_on_every_ring() {
     for ring in scope::sample(&RINGS) {
         through_dpdk(ring, "client", "64", true);
         through_dpdk(ring, "client", "64", false);
@@ -110,7 +110,7 @@ fn dpdks_switch_connects_to_linerate() {
 
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
-fn a_dpdk_switch_that_is_killed_is_found_again() {
+fn port_reconnects_to_a_restarted_dpdk_switch() {
     let folder = folder();
     let socket = folder.path().join("middle");
     let near = folder.path().join("near");
@@ -190,7 +190,7 @@ fn nothing_is_lost_between(one: &Switch, two: &Switch, from_the_beginning: bool)
 
 #[test]
 #[ignore = "needs two processors: run by `cargo xtask test`"]
-fn linerate_plugs_into_linerate_over_every_kind_of_ring() {
+fn uplink_to_linerate_works_on_every_ring() {
     for ring in scope::sample(&RINGS) {
         through_another_linerate(ring, "client");
     }

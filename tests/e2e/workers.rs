@@ -86,7 +86,7 @@ fn our_guests(ring: &str) {
 
 #[test]
 #[ignore = "needs two CPUs: run by `cargo xtask test`"]
-fn our_guests_with_two_pairs_use_both_workers_and_every_packet_is_accounted_for() {
+fn guests_with_two_queue_pairs_use_both_workers() {
     for ring in ["split", "packed"] {
         our_guests(ring);
     }
@@ -135,7 +135,7 @@ fn dpdks_guest(ring: Ring) {
 
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
-fn dpdks_guest_with_two_pairs_uses_both_workers_and_every_packet_is_accounted_for() {
+fn dpdk_guest_with_two_queue_pairs_uses_both_workers() {
     for ring in scope::sample(&Ring::ALL) {
         dpdks_guest(ring);
     }
