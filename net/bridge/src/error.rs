@@ -13,7 +13,7 @@ pub struct UnknownBridge(pub String);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddBridgeError {
     /// The name is in use.
-    #[error("a bridge `{0}` exists already and is left as it is")]
+    #[error("a bridge `{0}` already exists")]
     Exists(String),
     /// The maximum number of bridges is reached.
     #[error("bridge `{0}` was not added: 65535 bridges is the most")]

@@ -90,8 +90,8 @@ fn comparison(chosen: &[Subject]) -> Comparison {
 }
 
 fn read(arguments: &Arguments, subject: &str) -> Result<Values> {
-    let Options { seconds, switch_cpu, guest_cpu, .. } = arguments.options;
-    let seconds = seconds.ceil() as u32;
+    let Options { duration, switch_cpu, guest_cpu, .. } = arguments.options;
+    let seconds = duration.as_secs_f64().ceil() as u32;
     let mut command = Command::new("timeout");
     command.args(["--kill-after=10", &(seconds + MORE).to_string()]);
     command.arg(command::target().join("release").join(PROGRAM)).args([subject, &seconds.to_string()]);

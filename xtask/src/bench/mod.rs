@@ -19,7 +19,9 @@ mod scale;
 mod script;
 
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
@@ -41,15 +43,18 @@ pub(crate) enum Bench {
     Scale(scale::Arguments),
 }
 
+/// Valid durations of a reading.
+const DURATIONS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(1);
+
 /// Options of all comparisons.
 #[derive(Args, Clone, Debug)]
 struct Options {
     /// Number of interleaved rounds; the result is the median
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Duration of a reading in seconds, after a warm-up
-    #[arg(long, default_value_t = 3.0)]
-    seconds: f64,
+    /// Duration of a reading, after a warm-up
+    #[arg(long, default_value = "3s", value_name = "TIME", value_parser = humantime::parse_duration)]
+    duration: Duration,
     /// CPU of the switch
     #[arg(long, default_value_t = 0)]
     switch_cpu: usize,
@@ -99,8 +104,9 @@ impl Options {
         if self.rounds == 0 {
             bail!("invalid value 0 for --rounds: expected 1 or more");
         }
-        if !(0.1..=3600.0).contains(&self.seconds) {
-            bail!("invalid value {} for --seconds: expected 0.1 to 3600", self.seconds);
+        if !DURATIONS.contains(&self.duration) {
+            let given = humantime::format_duration(self.duration);
+            bail!("invalid value {given} for --duration: expected 100ms to 1h");
         }
         let Some(file) = &self.svg else { return Ok(()) };
         fs::write(file, "").with_context(|| format!("cannot write {}: choose another --svg", file.display()))
@@ -124,7 +130,14 @@ impl Options {
     /// Options of a test.
     fn of_test(rounds: usize) -> Self {
         // No distance is measured between a CPU and itself.
-        Options { rounds, seconds: 1.0, switch_cpu: 0, guest_cpu: 0, output: Output::Table, svg: None }
+        Options {
+            rounds,
+            duration: Duration::from_secs(1),
+            switch_cpu: 0,
+            guest_cpu: 0,
+            output: Output::Table,
+            svg: None,
+        }
     }
 }
 
@@ -136,7 +149,7 @@ mod tests {
     fn options_that_cannot_be_measured_are_errors() {
         assert!(Options::of_test(1).validate().is_ok());
         assert!(Options::of_test(0).validate().is_err());
-        assert!(Options { seconds: f64::NAN, ..Options::of_test(1) }.validate().is_err());
+        assert!(Options { duration: Duration::ZERO, ..Options::of_test(1) }.validate().is_err());
         let svg = Some(PathBuf::from("/nonexistent/ratios.svg"));
         assert!(Options { svg, ..Options::of_test(1) }.validate().is_err());
     }

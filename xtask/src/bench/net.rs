@@ -97,7 +97,8 @@ fn comparison(load: Load) -> Comparison {
 
 fn read(arguments: &Arguments, subject: &str) -> Result<Values> {
     // iperf3 takes whole seconds.
-    let options = Options { seconds: arguments.options.seconds.ceil(), ..arguments.options.clone() };
+    let seconds = arguments.options.duration.as_secs_f64().ceil();
+    let options = Options { duration: Duration::from_secs(seconds as u64), ..arguments.options.clone() };
     let flood = command::target().join("release/flood").display().to_string();
     let load = super::word(&arguments.load);
     let variables = [("SUBJECT", subject), ("LOAD", &load), ("PORT", &arguments.port), ("FLOOD", &flood)];

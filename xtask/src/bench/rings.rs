@@ -25,7 +25,7 @@ const COLUMNS: [Column; 1] = [Column::new("nanoseconds", "ns an item", 2)];
 pub(crate) struct Arguments {
     #[command(flatten)]
     options: Options,
-    /// Items per reading, which replace `--seconds`
+    /// Items per reading, which replace `--duration`
     #[arg(long, default_value_t = 20_000_000)]
     items: u64,
 }

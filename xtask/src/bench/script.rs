@@ -23,13 +23,13 @@ pub(super) fn run(options: &Options, text: &str, variables: &[(&str, &str)]) -> 
     let script = folder.path().join("reading.sh");
     fs::write(&script, text).with_context(|| format!("cannot write {}", script.display()))?;
     let mut command = Command::new("timeout");
-    let limit = (3.0 * options.seconds + MORE).ceil();
+    let limit = (3.0 * options.duration.as_secs_f64() + MORE).ceil();
     command
         .args(["--kill-after=10", &limit.to_string(), "bash"])
         .arg(&script)
         .envs(variables.iter().copied());
     command.env("SWITCH_CPU", options.switch_cpu.to_string()).env("GUEST_CPU", options.guest_cpu.to_string());
-    command.env("SECONDS_EACH", options.seconds.to_string());
+    command.env("SECONDS_EACH", options.duration.as_secs_f64().to_string());
     command.env("LINERATE", command::linerate()).env("FOLDER", folder.path());
     command::output(&mut command).with_context(|| logs(folder.path()))
 }

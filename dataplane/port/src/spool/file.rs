@@ -23,7 +23,7 @@ pub struct Output {
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
     /// The file exists and overwriting is not allowed.
-    #[error("{0} exists already and was left as it is; move it away, or allow to overwrite it")]
+    #[error("{0} already exists; move it away, or allow to overwrite it")]
     Exists(PathBuf),
     /// Not a regular file; a pipe or device could block the switch.
     #[error("{0} is not a regular file, and only regular files are written; name another path")]

@@ -2,14 +2,14 @@
 //!
 //! Protocol: three steps per burst, the first and the last under a lock held by the caller. First, a worker reserves
 //! buffers and a ticket ([`Tickets::reserve`]). Second, without the lock, it fills the buffers and puts the entries
-//! to post into a parcel; buffers of different tickets never overlap. Third, it returns both ([`Tickets::deliver`]).
-//! With the oldest open ticket, its parcel is posted, followed by the parcels of all consecutive tickets already
+//! to post into a batch; buffers of different tickets never overlap. Third, it returns both ([`Tickets::deliver`]).
+//! With the oldest open ticket, its batch is posted, followed by the batches of all consecutive tickets already
 //! returned, so the ring receives entries in reservation order. No lock is taken per packet, none is held while
 //! copying, and no worker waits for another worker's copy.
 //!
 //! Each ticket must be returned: an open ticket delays all later ones. A worker that has reserved nothing, or fails
-//! before it fills anything, returns its ticket with an empty parcel. This module does not lock and is independent of
-//! the type of entries. It does not allocate once the maximum number of open tickets and the maximum parcel length
+//! before it fills anything, returns its ticket with an empty batch. This module does not lock and is independent of
+//! the type of entries. It does not allocate once the maximum number of open tickets and the maximum batch length
 //! have been reached.
 
 use std::collections::VecDeque;
@@ -19,57 +19,52 @@ use std::collections::VecDeque;
 #[must_use = "a ticket that is not given back holds back all behind it"]
 pub(crate) struct Ticket(u64);
 
-/// Parcels of entries to post, by ticket.
+/// Batchs of entries to post, by ticket.
 #[derive(Debug)]
 pub(crate) struct Tickets<P> {
     /// Oldest first; `None` while the ticket is open.
-    parcels: VecDeque<Option<Vec<P>>>,
-    /// Number of the ticket at the front of `parcels`.
+    batches: VecDeque<Option<Vec<P>>>,
+    /// Number of the ticket at the front of `batches`.
     oldest: u64,
     spare: Vec<Vec<P>>,
 }
 
 impl<P> Tickets<P> {
     pub(crate) fn new() -> Self {
-        Self { parcels: VecDeque::new(), oldest: 0, spare: Vec::new() }
+        Self { batches: VecDeque::new(), oldest: 0, spare: Vec::new() }
     }
 
     /// Reserves the next ticket.
     pub(crate) fn reserve(&mut self) -> Ticket {
-        let ticket = Ticket(self.oldest + self.parcels.len() as u64);
-        self.parcels.push_back(None);
+        let ticket = Ticket(self.oldest + self.batches.len() as u64);
+        self.batches.push_back(None);
         ticket
     }
 
     /// Number of tickets that are open or wait for an older one.
     #[cfg(test)]
     pub(super) fn open(&self) -> usize {
-        self.parcels.len()
+        self.batches.len()
     }
 
-    /// Returns a ticket with its parcel, which is empty afterwards, and posts all parcels that no longer wait for an
+    /// Returns a ticket with its batch, which is empty afterwards, and posts all batches that no longer wait for an
     /// older ticket.
-    pub(crate) fn deliver(
-        &mut self,
-        Ticket(number): Ticket,
-        parcel: &mut Vec<P>,
-        mut post: impl FnMut(&[P]),
-    ) {
+    pub(crate) fn deliver(&mut self, Ticket(number): Ticket, batch: &mut Vec<P>, mut post: impl FnMut(&[P])) {
         if number == self.oldest {
-            self.parcels.pop_front();
+            self.batches.pop_front();
             self.oldest += 1;
-            post(parcel);
-            parcel.clear();
+            post(batch);
+            batch.clear();
         } else {
             let empty = self.spare.pop().unwrap_or_default();
-            self.parcels[(number - self.oldest) as usize] = Some(std::mem::replace(parcel, empty));
+            self.batches[(number - self.oldest) as usize] = Some(std::mem::replace(batch, empty));
         }
-        while let Some(mut parcel) = self.parcels.front_mut().and_then(Option::take) {
-            self.parcels.pop_front();
+        while let Some(mut batch) = self.batches.front_mut().and_then(Option::take) {
+            self.batches.pop_front();
             self.oldest += 1;
-            post(&parcel);
-            parcel.clear();
-            self.spare.push(parcel);
+            post(&batch);
+            batch.clear();
+            self.spare.push(batch);
         }
     }
 }
@@ -79,11 +74,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Returns `ticket` with `parcel`. Returns the entries posted by this.
-    fn deliver(tickets: &mut Tickets<u32>, ticket: Ticket, mut parcel: Vec<u32>) -> Vec<u32> {
+    /// Returns `ticket` with `batch`. Returns the entries posted by this.
+    fn deliver(tickets: &mut Tickets<u32>, ticket: Ticket, mut batch: Vec<u32>) -> Vec<u32> {
         let mut posted = vec![];
-        tickets.deliver(ticket, &mut parcel, |p| posted.extend_from_slice(p));
-        assert!(parcel.is_empty());
+        tickets.deliver(ticket, &mut batch, |p| posted.extend_from_slice(p));
+        assert!(batch.is_empty());
         posted
     }
 
@@ -121,20 +116,20 @@ mod tests {
     #[test]
     fn steady_state_does_not_allocate() {
         let mut tickets = Tickets::new();
-        let mut parcels = [(); 3].map(|()| vec![]);
+        let mut batches = [(); 3].map(|()| vec![]);
         let mut round = |n: u32| {
-            let open: Vec<_> = parcels.iter_mut().map(|parcel| (tickets.reserve(), parcel)).collect();
-            for (ticket, parcel) in open.into_iter().rev() {
-                parcel.extend(0..n);
-                tickets.deliver(ticket, parcel, |_| {});
+            let open: Vec<_> = batches.iter_mut().map(|batch| (tickets.reserve(), batch)).collect();
+            for (ticket, batch) in open.into_iter().rev() {
+                batch.extend(0..n);
+                tickets.deliver(ticket, batch, |_| {});
             }
             let places =
-                |parcels: &[Vec<u32>]| parcels.iter().map(|p| (p.as_ptr(), p.capacity())).collect::<Vec<_>>();
-            let mut all = [places(&parcels), places(&tickets.spare)].concat();
+                |batches: &[Vec<u32>]| batches.iter().map(|p| (p.as_ptr(), p.capacity())).collect::<Vec<_>>();
+            let mut all = [places(&batches), places(&tickets.spare)].concat();
             all.sort_unstable();
-            (all, tickets.parcels.capacity(), tickets.spare.capacity())
+            (all, tickets.batches.capacity(), tickets.spare.capacity())
         };
-        // Until every list has been used as a parcel.
+        // Until every list has been used as a batch.
         let at_first = (0..6).map(|_| round(64)).last();
         for n in (0..=64).rev() {
             assert_eq!(Some(round(n)), at_first);
@@ -150,12 +145,12 @@ mod tests {
                     open.push((tickets.reserve(), (taken..taken + pick).collect::<Vec<_>>()));
                     taken += pick;
                 } else {
-                    let (ticket, mut parcel) = open.swap_remove(pick);
-                    tickets.deliver(ticket, &mut parcel, |p| posted.extend_from_slice(p));
+                    let (ticket, mut batch) = open.swap_remove(pick);
+                    tickets.deliver(ticket, &mut batch, |p| posted.extend_from_slice(p));
                 }
             }
-            for (ticket, mut parcel) in open {
-                tickets.deliver(ticket, &mut parcel, |p| posted.extend_from_slice(p));
+            for (ticket, mut batch) in open {
+                tickets.deliver(ticket, &mut batch, |p| posted.extend_from_slice(p));
             }
             prop_assert_eq!(posted, (0..taken).collect::<Vec<_>>());
         }

@@ -180,12 +180,15 @@ impl Link {
             return Ok(false);
         };
         if message.header.code != request.code() {
-            return Err(protocol_error(format!("it answered {name} with {}", message.header.code.name())));
+            return Err(protocol_error(format!(
+                "unexpected reply to {name}: {}",
+                message.header.code.name()
+            )));
         }
         let answer =
             Reply::decode(request.code(), message.payload).map_err(|e| protocol_error(e.to_string()))?;
         let (Reply::U64(number), asks) = (answer, request.has_reply()) else {
-            return Err(protocol_error(format!("it answered {name} with a ring's state")));
+            return Err(protocol_error(format!("unexpected reply to {name}: a ring's state")));
         };
         if !asks && number != 0 {
             return Err(End::Fault(PortFault::Unsuited(format!("it refused {name}; its log says why"))));

@@ -193,8 +193,8 @@ fn handshake_matches_other_implementations() {
 fn unexpected_messages_are_named() {
     type Say = fn(&mut Bench);
     let cases: [(&str, Say); 19] = [
-        ("it said CONNECT where INIT was due", |b| b.say(&connect(), &[])),
-        ("it said ACK where INIT was due", |b| b.say(&message(1, &[]), &[])),
+        ("unexpected CONNECT: expected INIT", |b| b.say(&connect(), &[])),
+        ("unexpected ACK: expected INIT", |b| b.say(&message(1, &[]), &[])),
         ("a message of the unknown type 99", |b| b.say(&message(99, &[]), &[])),
         ("a message of 5 bytes", |b| b.say(&[3, 0, 0, 0, 0], &[])),
         ("a message of 129 bytes", |b| b.say(&[3; 400], &[])),
@@ -256,7 +256,7 @@ fn unexpected_messages_are_named() {
             b.say(&ring(1, 0, 0, 0, 7), &[event().as_fd()]);
             b.say(&ring(1, 1, 0, 0, 7), &[event().as_fd()]);
         }),
-        ("it said INIT where nothing but DISCONNECT was due", |b| {
+        ("unexpected INIT: expected DISCONNECT", |b| {
             b.run();
             b.say(&init(), &[]);
         }),

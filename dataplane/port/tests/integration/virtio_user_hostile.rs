@@ -155,7 +155,9 @@ impl Stage {
 #[test]
 fn wrong_reply_is_named_and_closes_the_connection() {
     let wrong: [(&str, Answer); 5] = [
-        ("it answered GET_FEATURES with GET_QUEUE_NUM", |_| Some(Reply::U64(1).encode(Code::GetQueueNum))),
+        ("unexpected reply to GET_FEATURES: GET_QUEUE_NUM", |_| {
+            Some(Reply::U64(1).encode(Code::GetQueueNum))
+        }),
         ("request 250 does not exist", |_| {
             Some([250u32, 5, 8, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).collect())
         }),

@@ -102,7 +102,7 @@ pub struct Packed {
     /// End of the used entries visible to the driver.
     published: Place,
     /// Entries flushed since the last `needs_notification`: positions alone cannot distinguish two laps from none.
-    unasked: u32,
+    unchecked: u32,
 }
 
 /// Descriptors per cache line.
@@ -261,7 +261,7 @@ impl DeviceRing for Packed {
             held: None,
             asked: used,
             published: used,
-            unasked: 0,
+            unchecked: 0,
         };
         ring.disable_notification();
         Ok(ring)
@@ -403,15 +403,15 @@ impl DeviceRing for Packed {
             self.descriptors.store64(offset, word, Ordering::Release);
             let n = self.published.distance(self.used, self.size());
             self.outstanding -= n;
-            self.unasked = self.unasked.saturating_add(n);
+            self.unchecked = self.unchecked.saturating_add(n);
             self.published = self.used;
         }
     }
 
     fn needs_notification(&mut self) -> bool {
         let old = std::mem::replace(&mut self.asked, self.published);
-        let unasked = std::mem::take(&mut self.unasked);
-        if unasked == 0 {
+        let unchecked = std::mem::take(&mut self.unchecked);
+        if unchecked == 0 {
             return false;
         }
         let word = self.driver.load32(0, Ordering::Relaxed);
@@ -419,7 +419,7 @@ impl DeviceRing for Packed {
             EVENT_DISABLE => false,
             EVENT_DESC if self.layout.event_idx => {
                 let event = Place::decode(word as u16);
-                unasked > self.size() || self.published.crossed(event, old, self.size())
+                unchecked > self.size() || self.published.crossed(event, old, self.size())
             }
             _ => true,
         }

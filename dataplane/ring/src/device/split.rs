@@ -37,7 +37,7 @@ pub struct Split {
     /// Value of `published` at the last `needs_notification`.
     asked: u16,
     /// Entries flushed since the last `needs_notification`; may exceed the 16-bit index range.
-    unasked: u32,
+    unchecked: u32,
 }
 
 fn areas(layout: &Layout, map: &Arc<GuestMemory>) -> Result<(Area, Area, Area), RingFault> {
@@ -276,7 +276,7 @@ impl DeviceRing for Split {
             next_used: start,
             published: start,
             asked: start,
-            unasked: 0,
+            unchecked: 0,
         };
         ring.disable_notification();
         Ok(ring)
@@ -369,7 +369,7 @@ impl DeviceRing for Split {
             return;
         }
         let n = u32::from(self.next_used.wrapping_sub(self.published));
-        self.unasked = self.unasked.saturating_add(n);
+        self.unchecked = self.unchecked.saturating_add(n);
         self.published = self.next_used;
         // Release pairs with the driver's acquire load of the used index.
         self.used.store16(INDEX, self.published, Ordering::Release);
@@ -377,15 +377,15 @@ impl DeviceRing for Split {
 
     fn needs_notification(&mut self) -> bool {
         let old = std::mem::replace(&mut self.asked, self.published);
-        let unasked = std::mem::take(&mut self.unasked);
-        if unasked == 0 {
+        let unchecked = std::mem::take(&mut self.unchecked);
+        if unchecked == 0 {
             return false;
         }
         if !self.layout.event_idx {
             return self.available.load16(FLAGS, Ordering::Relaxed) & NO_INTERRUPT == 0;
         }
         let event = self.available.load16(RING + usize::from(self.layout.size) * 2, Ordering::Relaxed);
-        unasked > u32::from(u16::MAX) || self.event_crossed(event, old)
+        unchecked > u32::from(u16::MAX) || self.event_crossed(event, old)
     }
 
     fn enable_notification(&mut self) -> bool {

@@ -33,7 +33,7 @@ pub struct Packed {
     held: Option<(usize, u64)>,
     asked: Place,
     /// Entries published since the last `should_kick`; may exceed the range of positions.
-    unasked: u32,
+    unchecked: u32,
     /// In-order only: last buffer of a batch whose earlier buffers are not yet returned by `take`.
     batch: Option<Used>,
 }
@@ -236,7 +236,7 @@ impl DriverRing for Packed {
             free: layout.size.into(),
             held: None,
             asked: start,
-            unasked: 0,
+            unchecked: 0,
             batch: None,
         };
         ring.disable_notification();
@@ -276,7 +276,7 @@ impl DriverRing for Packed {
             next: posted,
             published: posted,
             asked: posted,
-            unasked: size + 1,
+            unchecked: size + 1,
             taken,
             free: size - there,
             batch: state.batch,
@@ -347,15 +347,15 @@ impl DriverRing for Packed {
             // Release pairs with the device's acquire load of these flags.
             self.descriptors.store64(offset, word, Ordering::Release);
             let n = self.published.distance(self.next, self.size());
-            self.unasked = self.unasked.saturating_add(n);
+            self.unchecked = self.unchecked.saturating_add(n);
             self.published = self.next;
         }
     }
 
     fn should_kick(&mut self) -> bool {
         let old = std::mem::replace(&mut self.asked, self.published);
-        let unasked = std::mem::take(&mut self.unasked);
-        if unasked == 0 {
+        let unchecked = std::mem::take(&mut self.unchecked);
+        if unchecked == 0 {
             return false;
         }
         let word = self.device.load32(0, Ordering::Relaxed);
@@ -363,7 +363,7 @@ impl DriverRing for Packed {
             EVENT_DISABLE => false,
             EVENT_DESC if self.layout.event_idx => {
                 let event = Place::decode(word as u16);
-                unasked > self.size() || self.published.crossed(event, old, self.size())
+                unchecked > self.size() || self.published.crossed(event, old, self.size())
             }
             _ => true,
         }

@@ -29,7 +29,7 @@ pub struct Split {
     published: u16,
     asked: u16,
     /// Entries published since the last `should_kick`; may exceed the 16-bit index range.
-    unasked: u32,
+    unchecked: u32,
     taken: u16,
     /// Used index as last read.
     index: u16,
@@ -174,7 +174,7 @@ impl DriverRing for Split {
             posted: start,
             published: start,
             asked: start,
-            unasked: 0,
+            unchecked: 0,
             taken: start,
             index: start,
             batch: None,
@@ -214,7 +214,7 @@ impl DriverRing for Split {
             posted: state.posted,
             published: state.posted,
             asked: state.posted,
-            unasked: u32::from(u16::MAX) + 1,
+            unchecked: u32::from(u16::MAX) + 1,
             taken: state.taken,
             index: state.taken,
             batch: state.batch,
@@ -268,7 +268,7 @@ impl DriverRing for Split {
     fn publish(&mut self) {
         if self.published != self.posted {
             let n = u32::from(self.posted.wrapping_sub(self.published));
-            self.unasked = self.unasked.saturating_add(n);
+            self.unchecked = self.unchecked.saturating_add(n);
             self.published = self.posted;
             // Release pairs with the device's acquire load of the available index.
             self.available.store16(INDEX, self.posted, Ordering::Release);
@@ -277,8 +277,8 @@ impl DriverRing for Split {
 
     fn should_kick(&mut self) -> bool {
         let old = std::mem::replace(&mut self.asked, self.published);
-        let unasked = std::mem::take(&mut self.unasked);
-        if unasked == 0 {
+        let unchecked = std::mem::take(&mut self.unchecked);
+        if unchecked == 0 {
             return false;
         }
         if !self.layout.event_idx {
@@ -286,7 +286,7 @@ impl DriverRing for Split {
         }
         let event = self.used.load16(RING + usize::from(self.layout.size) * ELEMENT, Ordering::Relaxed);
         let passed = self.published.wrapping_sub(event).wrapping_sub(1) < self.published.wrapping_sub(old);
-        passed || unasked > u32::from(u16::MAX)
+        passed || unchecked > u32::from(u16::MAX)
     }
 
     #[inline]

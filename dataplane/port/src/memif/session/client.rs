@@ -84,7 +84,7 @@ impl ClientSession {
             (Message::Hello(hello), Some("HELLO")) => self.open(&hello),
             (Message::Ack, Some("ACK")) => Ok(self.next()),
             (Message::Connected(_), Some("CONNECTED")) => Ok(self.run()),
-            (message, awaited) => Err(unexpected(&message, awaited.unwrap_or("nothing but DISCONNECT"))),
+            (message, awaited) => Err(unexpected(&message, awaited.unwrap_or("DISCONNECT"))),
         }
     }
 

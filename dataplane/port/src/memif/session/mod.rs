@@ -116,7 +116,7 @@ fn rejected(why: impl Into<String>) -> End {
 }
 
 fn unexpected(message: &Message, awaited: &str) -> End {
-    protocol_error(format!("it said {} where {awaited} was due", message.name()))
+    protocol_error(format!("unexpected {}: expected {awaited}", message.name()))
 }
 
 /// Result of the peer's DISCONNECT: a normal end while the rings run, a rejection before.
@@ -125,7 +125,7 @@ fn disconnected(reason: &[u8], runs: bool) -> End {
     match (runs, reason.is_empty()) {
         (true, _) => End::Closed,
         (false, true) => rejected("it gave no reason"),
-        (false, false) => rejected(format!("it said \"{reason}\"")),
+        (false, false) => rejected(format!("the peer reported \"{reason}\"")),
     }
 }
 

@@ -87,7 +87,7 @@ impl ServerSession {
             (Stage::Adding, message) => {
                 return Err(unexpected(&message, "ADD_REGION, ADD_RING or CONNECT"));
             }
-            (Stage::Running, message) => return Err(unexpected(&message, "nothing but DISCONNECT")),
+            (Stage::Running, message) => return Err(unexpected(&message, "DISCONNECT")),
         }
         Ok(Step::Say(Message::Ack, Attached::Nothing))
     }

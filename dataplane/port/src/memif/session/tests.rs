@@ -66,9 +66,9 @@ fn ends_agree_on_the_minimum() {
 #[test]
 fn client_accepts_messages_in_order_only() {
     for (message, expected) in [
-        (Message::Ack, "it said ACK where HELLO was due"),
-        (Message::Connected(field("x")), "it said CONNECTED where HELLO was due"),
-        (Message::AddRegion(0, 1), "it said ADD_REGION where HELLO was due"),
+        (Message::Ack, "unexpected ACK: expected HELLO"),
+        (Message::Connected(field("x")), "unexpected CONNECTED: expected HELLO"),
+        (Message::AddRegion(0, 1), "unexpected ADD_REGION: expected HELLO"),
     ] {
         let mut client = ClientSession::new(options());
         let end = client.receive(message, &[]).unwrap_err();
@@ -77,7 +77,7 @@ fn client_accepts_messages_in_order_only() {
     let mut client = ClientSession::new(options());
     client.receive(hello(255, 14), &[]).unwrap();
     let end = client.receive(Message::Connected(field("x")), &[]).unwrap_err();
-    assert_eq!(fault(end), PortFault::Peer("it said CONNECTED where ACK was due".into()));
+    assert_eq!(fault(end), PortFault::Peer("unexpected CONNECTED: expected ACK".into()));
     let mut client = ClientSession::new(options());
     let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
     let end = client.receive(hello(255, 14), &[event]).unwrap_err();
@@ -94,7 +94,7 @@ fn wrong_version_or_disconnect_reason_is_a_rejection() {
     let mut client = ClientSession::new(options());
     client.receive(hello(0, 10), &[]).unwrap();
     let end = client.receive(Message::disconnect("Incorrect secret"), &[]).unwrap_err();
-    assert_eq!(fault(end), PortFault::Refused("it said \"Incorrect secret\"".into()));
+    assert_eq!(fault(end), PortFault::Refused("the peer reported \"Incorrect secret\"".into()));
 }
 
 #[test]
