@@ -63,7 +63,7 @@ fn browser(folder: &Path, words: &[&str]) -> (String, String) {
 #[ignore = "needs Chromium: run by `cargo xtask test`"]
 fn report_opens_in_a_browser_without_requests() {
     let folder = folder();
-    let run = "run --config base --config a --config d --config a+d --packets 5000 --out f.json";
+    let run = "run --config base --config a --config d --config a+d --packets 5000 --keep f.json --resume";
     lab(folder.path(), run);
     let kept = fs::read(folder.path().join("f.json")).expect("results are kept");
     // The second call has nothing to run, and leaves the file unchanged.

@@ -1,4 +1,4 @@
-//! Interface system calls that no crate wraps: four ioctl requests and socket options.
+//! Interface system calls that no crate wraps: five ioctl requests and socket options.
 //!
 //! Every request passes the address of a local value that outlives the call and has the size defined by the kernel
 //! headers.
@@ -20,6 +20,16 @@ struct Channels {
     tx: u32,
     other: u32,
     combined: u32,
+}
+
+/// `ETHTOOL_GLINK`
+const GET_LINK: u32 = 0xa;
+
+/// `struct ethtool_value`.
+#[repr(C)]
+struct Link {
+    command: u32,
+    is_up: u32,
 }
 
 /// `ETHTOOL_GDRVINFO`
@@ -75,10 +85,18 @@ pub(crate) fn mtu(socket: BorrowedFd<'_>, interface: &str) -> Result<u32, Errno>
     ioctl(socket, libc::SIOCGIFMTU, interface, 0_i32).map(i32::unsigned_abs)
 }
 
-/// Whether the interface is administratively up and operational, as reported by the kernel's `IFF_RUNNING`.
+/// Whether the interface is administratively up and has a carrier. `IFF_RUNNING` is not used, because it follows the
+/// carrier by up to a second.
 pub(crate) fn is_up(socket: BorrowedFd<'_>, interface: &str) -> Result<bool, Errno> {
-    let both = (libc::IFF_UP | libc::IFF_RUNNING) as i16;
-    ioctl(socket, libc::SIOCGIFFLAGS, interface, 0_i16).map(|flags| flags & both == both)
+    let flags = ioctl(socket, libc::SIOCGIFFLAGS, interface, 0_i16)?;
+    Ok(flags & libc::IFF_UP as i16 != 0 && has_carrier(socket, interface).unwrap_or(true))
+}
+
+/// Whether the driver reports a carrier. Returns an error if the driver does not support the request.
+fn has_carrier(socket: BorrowedFd<'_>, interface: &str) -> Result<bool, Errno> {
+    let mut link = Link { command: GET_LINK, is_up: 0 };
+    ioctl(socket, libc::SIOCETHTOOL, interface, (&raw mut link) as usize)?;
+    Ok(link.is_up != 0)
 }
 
 /// Sets the interface administratively up or down.
