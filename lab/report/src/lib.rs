@@ -6,6 +6,7 @@
 
 mod copies;
 mod figures;
+#[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 mod page;
 mod paths;

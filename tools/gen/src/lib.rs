@@ -8,6 +8,7 @@
 //! results are testable. Only `rig`, which connects them to ports, reads a clock.
 
 mod description;
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;
 mod headers;

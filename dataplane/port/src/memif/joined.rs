@@ -51,6 +51,7 @@ impl Joined {
     }
 
     /// The memory file, for tests that write to it.
+    #[cfg(any(test, feature = "fuzz"))]
     pub(super) fn file(&self) -> rustix::fd::BorrowedFd<'_> {
         self.device.file()
     }

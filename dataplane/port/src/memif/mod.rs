@@ -13,6 +13,7 @@ mod buffers;
 mod control;
 mod device;
 mod endpoint;
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;
 pub(crate) mod joined;

@@ -7,6 +7,7 @@
 
 mod control;
 mod error;
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;
 mod legacy;

@@ -11,6 +11,7 @@
 mod connection;
 mod control;
 mod frames;
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;
 mod rx;

@@ -11,6 +11,7 @@ mod control;
 #[doc(hidden)]
 pub mod fake;
 mod fill;
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;
 mod rx;

@@ -13,6 +13,7 @@ mod control;
 mod device;
 mod error;
 mod front_end;
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;
 mod link;
