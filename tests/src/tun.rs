@@ -63,7 +63,7 @@ fn open(name: &str, header: bool) -> std::io::Result<OwnedFd> {
     // SAFETY: a structure of integers and integer arrays, for which zero is a valid value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
-        *to = from.cast_signed();
+        *to = libc::c_char::from_ne_bytes([from]);
     }
     let kind = libc::IFF_TAP | libc::IFF_NO_PI | if header { libc::IFF_VNET_HDR } else { 0 };
     request.ifr_ifru.ifru_flags = libc::c_short::try_from(kind).map_err(Error::other)?;

@@ -4,6 +4,7 @@ mod bench;
 mod callgrind;
 mod checks;
 mod command;
+mod coverage;
 mod dependencies;
 mod docs;
 mod failures;
@@ -33,6 +34,8 @@ enum Task {
     Test(suite::TestArguments),
     /// Count instructions per packet of the fast path and compare them with the limits
     Callgrind(callgrind::CallgrindArguments),
+    /// Measure the coverage of the tests with cargo-llvm-cov
+    Coverage(coverage::CoverageArguments),
     /// Check the links of all documents and build the book if mdBook is installed
     Docs,
     /// Benchmark linerate against other software
@@ -46,6 +49,9 @@ fn main() -> ExitCode {
         Task::Test(arguments) => steps::run(&suite::all(&arguments), arguments.strict),
         Task::Callgrind(arguments) => {
             steps::run(&[steps::Step::new("callgrind", move || callgrind::run(arguments))], false)
+        }
+        Task::Coverage(arguments) => {
+            steps::run(&[steps::Step::new("coverage", move || coverage::run(&arguments))], false)
         }
         Task::Docs => steps::run(&[steps::Step::new("documents", docs::run)], false),
         Task::Bench(bench) => bench::run(&bench),

@@ -23,7 +23,8 @@ fn request(name: &str) -> libc::ifreq {
     // SAFETY: a structure of integers and arrays of them, for which zeros are valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
-        *to = from.cast_signed();
+        // `c_char` is signed on some architectures.
+        *to = libc::c_char::from_ne_bytes([from]);
     }
     request
 }
