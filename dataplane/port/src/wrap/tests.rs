@@ -317,7 +317,7 @@ fn existing_file_fails_the_wrapping_without_effect() {
     let inner = Box::new(Pcap::new(Options::default()).unwrap());
     let wrapped = wrap(inner, "red", &Wrappers { capture: Some(capture), ..Wrappers::default() });
     let error = wrapped.err().unwrap().to_string();
-    assert!(error.starts_with("capture: ") && error.contains("exists already"), "{error}");
+    assert!(error.starts_with("capture: ") && error.contains("already exists"), "{error}");
 }
 
 #[test]
