@@ -9,7 +9,7 @@ use clap::Args;
 use crate::command::{self, cargo};
 use crate::steps::Outcome;
 
-const LIMIT: Duration = Duration::from_mins(60);
+const LIMIT: Duration = Duration::from_hours(1);
 
 /// Tests to measure.
 #[derive(Args, Clone, Debug, Default)]

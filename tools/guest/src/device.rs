@@ -31,7 +31,7 @@ pub struct GuestStats {
 }
 
 /// A connected guest. The caller must call [`GuestDevice::step`] in a loop. The device has no clock: the caller detects
-/// that no packets arrive and calls [`GuestDevice::renew`].
+/// that no packets arrive and calls [`GuestDevice::replace_lost`].
 pub trait GuestDevice: Send {
     /// Polls every queue once. Returns whether any work was done.
     fn step(&mut self) -> Result<bool, GuestError>;
