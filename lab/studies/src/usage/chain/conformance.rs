@@ -7,13 +7,13 @@ use super::handoff::{Handoff, HandoffEntry, RING, Receiver, Sender};
 use super::places::BURST;
 use super::pool::{Cache, Depot, Exchange};
 use crate::recorder::{Area, Recorder, Touch, of_code, touches};
+use crate::usage::scaling::packet_source::{Frame, Sink, SourceQueue};
 use engine::bench::{StepConfig, SteppedWorker};
 use engine::{Context, Pipeline, Verdicts, handoff_sizes};
 use mem::line::Padded;
 use mem::pool::{Buffer, Pages, Pool, PoolSpec};
 use mem::record::{Access, Kind, record};
-use port::{BufId, Burst, BurstStats, EditId, PortFault, PortId, RxQueue, TxQueue};
-use rustix::fd::BorrowedFd;
+use port::{Burst, EditId, PortId};
 use sim::memory::{Address, Memory, Width};
 
 impl Exchange for Recorder {
@@ -32,59 +32,6 @@ struct ToOne;
 impl Pipeline for ToOne {
     fn process(&mut self, burst: &mut Burst, _: &Context, verdicts: &mut Verdicts) {
         verdicts.emit_run(0..burst.len(), PortId(1), EditId::NONE);
-    }
-}
-
-/// Receives full bursts of short frames, or nothing.
-struct Source {
-    is_empty: bool,
-}
-
-impl RxQueue for Source {
-    fn prefetch(&self) {}
-
-    fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
-        while !self.is_empty && burst.push_own(&[0; 60]) {
-            stats.packets += 1;
-        }
-        Ok(())
-    }
-
-    fn complete(&mut self, _: &[BufId]) {}
-
-    fn notify(&mut self) {}
-
-    fn enable_notification(&mut self) -> Result<bool, PortFault> {
-        Ok(true)
-    }
-
-    fn disable_notification(&mut self) {}
-
-    fn kick_fd(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-
-    fn refresh(&mut self) -> Result<(), PortFault> {
-        Ok(())
-    }
-}
-
-/// Accepts every packet.
-struct Sink;
-
-impl TxQueue for Sink {
-    fn tx(&mut self, _: &Burst, indices: &[u8], _: &mut BurstStats) -> Result<usize, PortFault> {
-        Ok(indices.len())
-    }
-
-    fn notify(&mut self) {}
-
-    fn fork(&mut self) -> Box<dyn TxQueue> {
-        Box::new(Sink)
-    }
-
-    fn refresh(&mut self) -> Result<(), PortFault> {
-        Ok(())
     }
 }
 
@@ -144,8 +91,10 @@ impl Pipe {
 fn a_pipeline_accesses_handoff_queues_like_the_model() {
     let config = StepConfig { max_ports: 2, kernel: mem::copy::chosen(), ticks_per_ns: f64::INFINITY };
     let mut worker = SteppedWorker::staged(&config, Box::new(ToOne)).unwrap();
-    for is_empty in [false, true] {
-        worker.start(PortId(is_empty.into()), Box::new(Source { is_empty }), Box::new(Sink));
+    let frame: Frame = [0; size_of::<Frame>()];
+    for (port, frames) in [(0, &[frame][..]), (1, &[])] {
+        let source = SourceQueue::new(frames.into(), u64::MAX);
+        worker.start(PortId(port), Box::new(source), Box::new(Sink::default()));
     }
     let rounds: Vec<_> = (0..3 * RING / BURST).map(|_| record(|| worker.round()).1).collect();
     let first = areas(&rounds[0], handoff(0));

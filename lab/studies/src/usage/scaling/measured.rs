@@ -89,7 +89,7 @@ fn start(way: Way, cpus: &[usize], queues: usize, most: u64) -> Result<(Engine, 
     // The receiving port is attached before any packet arrives.
     let ports = [
         ("sink", PacketSource::new(0, [to, from], 0)),
-        ("spring", PacketSource::new(queues, STATIONS, most)),
+        ("source", PacketSource::new(queues, STATIONS, most)),
     ];
     for (name, port) in ports {
         let id = engine.reserve(name).map_err(failed)?;

@@ -5,7 +5,7 @@
 //! software. Only the numbers of queues and workers differ.
 
 pub mod measured;
-mod packet_source;
+pub(in crate::usage) mod packet_source;
 pub mod simulated;
 
 use engine::machine::Machine;

@@ -17,7 +17,7 @@ const PLACES: usize = 1024;
 const SEED: u64 = 0x7370;
 const PAUSE: Duration = Duration::from_secs(1);
 
-type Frame = [u8; SIZE];
+pub(in crate::usage) type Frame = [u8; SIZE];
 
 /// The port.
 pub(super) struct PacketSource {
@@ -83,8 +83,7 @@ impl PortControl for PacketSource {
         engine.inject(&udp([self.station, u8::MAX], 0, 0));
         engine.start_tx(0, Box::new(Sink::default()));
         for (pair, frames) in (0..).zip(&self.queues) {
-            let well = Well { frames: frames.clone(), at: 0, left: self.most };
-            engine.start_rx(pair, Box::new(well));
+            engine.start_rx(pair, Box::new(SourceQueue::new(frames.clone(), self.most)));
         }
         match engine.failure() {
             None => self.state = PortState::Connected,
@@ -108,7 +107,7 @@ impl PortControl for PacketSource {
         let queue = QueueStatus { size: 0, rx_running: runs, tx_running: runs };
         PortStatus {
             state: self.state.clone(),
-            kind: "spring",
+            kind: "packet-source",
             place: String::new(),
             features: Vec::new(),
             queues: vec![queue; self.queues.len().max(1)],
@@ -119,13 +118,20 @@ impl PortControl for PacketSource {
 }
 
 /// A receive queue.
-struct Well {
+pub(in crate::usage) struct SourceQueue {
     frames: Arc<[Frame]>,
     at: usize,
     left: u64,
 }
 
-impl RxQueue for Well {
+impl SourceQueue {
+    /// Yields these frames in turn, at most `most`.
+    pub(in crate::usage) fn new(frames: Arc<[Frame]>, most: u64) -> Self {
+        Self { frames, at: 0, left: most }
+    }
+}
+
+impl RxQueue for SourceQueue {
     fn prefetch(&self) {}
 
     fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
@@ -165,7 +171,7 @@ impl RxQueue for Well {
 }
 
 /// A transmit queue; each handle has its own memory, like a network card with a queue per core.
-struct Sink {
+pub(in crate::usage) struct Sink {
     memory: Vec<Frame>,
     at: usize,
 }
