@@ -16,6 +16,11 @@ pub fn pick<T>(whole: T, part: T) -> T {
     if is_all() { whole } else { part }
 }
 
+/// All of `cases` with `--all`, otherwise the first one.
+pub fn first<T>(cases: &[T]) -> &[T] {
+    pick(cases, &cases[..cases.len().min(1)])
+}
+
 /// All of `cases` with `--all`, otherwise the first and the last one.
 pub fn sample<T: Copy>(cases: &[T]) -> Vec<T> {
     match cases {
