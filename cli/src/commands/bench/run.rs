@@ -27,7 +27,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<()> {
     let here = environment::here(job.cpus);
     let header = Header { setup: job.setup.clone(), environment: here, plan: job.plan.clone() };
     let (mut store, Checkpoint { header, mut test_run }) = open(&args.keep, header)?;
-    let stopped = trials(&job, &mut test_run, &mut store)?;
+    let stopped = trials(&job, &mut test_run, &mut store, &args.keep)?;
     let mut results = Results::of(&test_run, job.setup.clone(), header.environment);
     if let Some(Stop::Failed(error)) = &stopped {
         results.notes.push(format!("it ended early: {}: {}", error.place, error.reason));
@@ -59,11 +59,6 @@ fn open(keep: &KeepArgs, header: Header) -> Result<(Store<Checkpoint>, Checkpoin
     let found = found.with_rounds(rounds);
     store.replace(&found).map_err(refused)?;
     Ok((store, found))
-}
-
-fn unwritten(store: &Store<Checkpoint>, error: &StoreError) -> Diagnostic {
-    let place = store.path().map_or_else(|| "--keep".to_owned(), |path| format!("--keep {}", path.display()));
-    Diagnostic::failed(place, error, "free disk space; the trials in the file are complete")
 }
 
 /// Reads a file of options.
@@ -99,40 +94,48 @@ fn read(path: &Path) -> Result<BenchOptions, Diagnostic> {
 }
 
 /// Runs the missing trials. Returns why it ended early, if it did.
-fn trials(job: &Job, course: &mut TestRun, store: &mut Store<Checkpoint>) -> anyhow::Result<Option<Stop>> {
-    let before = course.trials().len();
+fn trials(
+    job: &Job,
+    test_run: &mut TestRun,
+    store: &mut Store<Checkpoint>,
+    keep: &KeepArgs,
+) -> anyhow::Result<Option<Stop>> {
+    let before = test_run.trials().len();
     if before > 0 {
         console::aside(&format!("{before} trials are complete already"));
     }
-    if course.next().is_none() {
+    if test_run.next().is_none() {
         return Ok(None);
     }
     // A second signal ends this process at once; the supervisors then end its children.
     let ending = console::stop_on_signals()?;
     generator::rig::settle();
-    let mut progress = Progress::new("trials", course.progress().1, 1);
+    let mut progress = Progress::new("trials", test_run.progress().1, 1);
     progress.skip(before);
-    let stopped = in_turn(job, course, store, &mut progress, ending);
+    let stopped = in_turn(job, test_run, store, keep, &mut progress, ending);
     progress.end();
     Ok(stopped.err())
 }
 
 fn in_turn(
     job: &Job,
-    course: &mut TestRun,
+    test_run: &mut TestRun,
     store: &mut Store<Checkpoint>,
+    keep: &KeepArgs,
     progress: &mut Progress,
     ending: Arc<AtomicBool>,
 ) -> Result<(), Stop> {
     let mut bed = Bed::start(job, ending)?;
-    while let Some(step) = course.next() {
+    let remedy = "free disk space; the trials in the file are complete";
+    let unwritten = |error: StoreError| Diagnostic::failed(keep.place(), error, remedy);
+    while let Some(step) = test_run.next() {
         let name = name(job, &step);
-        progress.expect(course.progress().1);
+        progress.expect(test_run.progress().1);
         progress.began(&name);
         let seen = bed.run(&step)?;
-        course.take(step, seen);
-        if let Some(trial) = course.trials().last() {
-            store.append(trial).map_err(|error| unwritten(store, &error))?;
+        test_run.take(step, seen);
+        if let Some(trial) = test_run.trials().last() {
+            store.append(trial).map_err(unwritten)?;
         }
         progress.ended(&name);
     }
@@ -158,7 +161,7 @@ fn name(job: &Job, step: &Step) -> String {
     format!("{round}size {}: {what}{offer}", job.plan.sizes[step.size])
 }
 
-fn ended(course: &TestRun, keep: &KeepArgs) -> Diagnostic {
-    let (done, about) = course.progress();
+fn ended(test_run: &TestRun, keep: &KeepArgs) -> Diagnostic {
+    let (done, about) = test_run.progress();
     keep.interrupted("linerate bench", format_args!("{done} of about {about} trials"))
 }
