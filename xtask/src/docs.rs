@@ -1,5 +1,6 @@
-//! Document checks: every link target (file or heading) and every repository path in backticks exists. `cargo xtask
-//! docs` checks them and builds the book in `target/book` if mdBook is installed.
+//! Document checks: link targets (files and headings), repository paths in backticks and decision numbers exist, and
+//! lines have at most 120 columns. `cargo xtask docs` runs them and builds the book in `target/book` if mdBook is
+//! installed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,12 +29,16 @@ const FOLDERS: [&str; 11] = [
 ];
 /// Paths of other projects that start with the same directory names.
 const FOREIGN: [&str; 1] = ["net/vhost-user.c"];
+/// Maximum width of a line of text.
+const COLUMNS: usize = 120;
+/// mdBook requires each entry of the summary on one line.
+const SUMMARY: &str = "docs/SUMMARY.md";
 
-/// Checks the links, then builds the book if mdBook is installed.
+/// Checks the documents, then builds the book if mdBook is installed.
 pub(crate) fn run() -> Result<Outcome> {
-    let broken = broken(&command::root());
-    if !broken.is_empty() {
-        bail!("broken links:\n{}", broken.join("\n"));
+    let flaws = flaws(&command::root());
+    if !flaws.is_empty() {
+        bail!("broken links or long lines:\n{}", flaws.join("\n"));
     }
     if !command::succeeds(Command::new("mdbook").arg("--version")) {
         let remedy = "cargo install mdbook --locked";
@@ -44,42 +49,92 @@ pub(crate) fn run() -> Result<Outcome> {
     command::run(&build, LIMIT).map(|()| Outcome::Passed)
 }
 
-/// Each broken link or path, as `FILE: TARGET`.
-fn broken(root: &Path) -> Vec<String> {
-    let mut files = Vec::new();
-    collect(root, &mut files);
-    collect(&root.join("docs"), &mut files);
-    files.sort();
-    files.dedup();
-    files.iter().flat_map(|file| broken_in(root, file)).collect()
+/// Each broken reference and each long line, as `FILE: ERROR`.
+fn flaws(root: &Path) -> Vec<String> {
+    let documents: Vec<PathBuf> = [root.to_owned(), root.join("docs"), root.join("examples")]
+        .iter()
+        .flat_map(|folder| files(folder, "md", folder != root))
+        .collect();
+    let decisions = decisions(root);
+    let broken = documents.iter().flat_map(|file| broken(root, file, &decisions));
+    let configurations = files(&root.join("examples"), "toml", true);
+    let wide = documents.iter().chain(&configurations).flat_map(|file| wide(root, file));
+    broken.chain(wide).collect()
 }
 
-/// The Markdown files of a directory, recursively for `docs`.
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.extension().is_some_and(|extension| extension == "md") {
-            files.push(path);
-        } else if path.is_dir() && path.components().any(|part| part.as_os_str() == "docs") {
-            collect(&path, files);
+/// Files of a directory with an extension, in order of their paths.
+fn files(folder: &Path, extension: &str, recursive: bool) -> Vec<PathBuf> {
+    let mut entries: Vec<PathBuf> =
+        fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    entries.sort();
+    let mut found = Vec::new();
+    for path in entries {
+        if recursive && path.is_dir() {
+            found.extend(files(&path, extension, true));
+        } else if path.extension().is_some_and(|other| other == extension) {
+            found.push(path);
         }
     }
+    found
 }
 
-fn broken_in(root: &Path, file: &Path) -> Vec<String> {
+/// Numbers of the existing decisions.
+fn decisions(root: &Path) -> Vec<String> {
+    let pages = files(&root.join("docs/decisions"), "md", false);
+    let names = pages.iter().filter_map(|page| page.file_name()?.to_str());
+    names.filter_map(|name| name.split_once('-')).map(|(number, _)| number.to_owned()).collect()
+}
+
+/// Name of a file in an error.
+fn name(root: &Path, file: &Path) -> String {
+    file.strip_prefix(root).unwrap_or(file).display().to_string()
+}
+
+/// Links, paths and decision numbers of a document whose target does not exist.
+fn broken(root: &Path, file: &Path, decisions: &[String]) -> Vec<String> {
     let text = fs::read_to_string(file).unwrap_or_default();
     let folder = file.parent().unwrap_or(root);
-    let name = file.strip_prefix(root).unwrap_or(file).display().to_string();
     let links = links(&text).into_iter().filter(|link| !holds(folder, file, link));
     let paths = paths(&text).into_iter().filter(|path| !root.join(path).exists());
-    links.chain(paths).map(|target| format!("{name}: {target}")).collect()
+    let numbers = if file.starts_with(root.join("docs")) { numbers(&text) } else { Vec::new() };
+    let numbers = numbers.into_iter().filter(|number| !decisions.contains(number));
+    let numbers = numbers.map(|number| format!("no decision {number}"));
+    let name = name(root, file);
+    links.chain(paths).chain(numbers).map(|target| format!("{name}: {target}")).collect()
+}
+
+/// Lines of text that exceed [`COLUMNS`]: in a document outside of tables and code blocks, in a configuration file with
+/// a comment.
+fn wide(root: &Path, file: &Path) -> Vec<String> {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let name = name(root, file);
+    let document = file.extension().is_some_and(|extension| extension == "md");
+    let mut code = false;
+    let mut found = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        code ^= document && line.trim_start().starts_with("```");
+        let checked = if document { !code && !line.starts_with('|') } else { line.contains('#') };
+        let columns = line.chars().count();
+        if checked && columns > COLUMNS && name != SUMMARY {
+            found.push(format!("{name}:{}: {columns} columns, at most {COLUMNS}", index + 1));
+        }
+    }
+    found
+}
+
+/// Decision numbers of a document: words of four digits that begin with two zeros.
+fn numbers(text: &str) -> Vec<String> {
+    let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+    let is_number = |word: &&str| {
+        word.len() == 4 && word.starts_with("00") && word.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    words.filter(is_number).map(str::to_owned).collect()
 }
 
 /// Link targets of a document, without web addresses.
 fn links(text: &str) -> Vec<String> {
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
-    let targets = targets.map(|(target, _)| target.to_owned());
-    targets.filter(|target| !target.contains("://") && !target.contains(' ')).collect()
+    targets.map(|(target, _)| target.to_owned()).filter(|target| !target.contains("://")).collect()
 }
 
 /// Paths of this repository in backticks.
@@ -114,21 +169,59 @@ fn anchor(heading: &str) -> String {
 mod tests {
     use super::*;
 
+    /// A repository with these files.
+    fn repository(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        folder
+    }
+
     #[test]
-    fn all_document_links_resolve() {
-        assert_eq!(broken(&command::root()), Vec::<String>::new());
+    fn documents_have_no_flaws() {
+        assert_eq!(flaws(&command::root()), Vec::<String>::new());
     }
 
     #[test]
     fn broken_links_and_paths_are_found() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("docs")).unwrap();
         let text = "# Title\n[a](docs/b.md) [c](#title) [d](#other) [e](https://x.y/z) `tools/none.rs` `port::none`\n";
-        fs::write(folder.path().join("A.md"), text).unwrap();
-        fs::write(folder.path().join("docs/c.md"), "[up](../A.md#title) [gone](../B.md)").unwrap();
+        let folder = repository(&[("A.md", text), ("docs/c.md", "[up](../A.md#title) [gone](../B.md)")]);
         assert_eq!(
-            broken(folder.path()),
+            flaws(folder.path()),
             ["A.md: docs/b.md", "A.md: #other", "A.md: tools/none.rs", "docs/c.md: ../B.md"]
         );
+    }
+
+    #[test]
+    fn broken_links_of_examples_and_with_spaces_are_found() {
+        let folder = repository(&[("examples/x/a.md", "[b](c.md)"), ("A.md", "[a](no file.md) [b](a b.md)")]);
+        fs::write(folder.path().join("a b.md"), "").unwrap();
+        assert_eq!(flaws(folder.path()), ["A.md: no file.md", "examples/x/a.md: c.md"]);
+    }
+
+    #[test]
+    fn unknown_decision_numbers_below_docs_are_found() {
+        let text = "0001, 0002 ([a](decisions/0001-a.md)), 0x0003, 10004, 0600, 0005s";
+        let folder =
+            repository(&[("docs/decisions/0001-a.md", "# 0001: A"), ("docs/b.md", text), ("A.md", "0003")]);
+        assert_eq!(flaws(folder.path()), ["docs/b.md: no decision 0002"]);
+    }
+
+    #[test]
+    fn lines_beyond_the_limit_are_found_outside_of_tables_and_code() {
+        let (limit, long) = ("\u{e4}".repeat(COLUMNS), "b".repeat(COLUMNS + 1));
+        let text = format!("{limit}\n{long}\n|{long}|\n```sh\n{long}\n```\n{long}\n");
+        let folder = repository(&[("A.md", &text), (SUMMARY, &long)]);
+        assert_eq!(flaws(folder.path()), [2, 7].map(|line| format!("A.md:{line}: 121 columns, at most 120")));
+    }
+
+    #[test]
+    fn long_comments_of_configuration_files_are_found() {
+        let text = format!("# {0}\nkey = \"{0}\"\n", "c".repeat(COLUMNS));
+        let folder = repository(&[("examples/a.toml", &text), ("b.toml", &text)]);
+        assert_eq!(flaws(folder.path()), ["examples/a.toml:1: 122 columns, at most 120"]);
     }
 }
