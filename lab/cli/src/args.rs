@@ -13,7 +13,14 @@ use studies::usage::Study;
 
 /// Cache laboratory: experiments on the performance of a data path
 #[derive(Debug, Parser)]
-#[command(name = "linerate-lab", version, about, arg_required_else_help = true, propagate_version = true)]
+#[command(
+    name = "linerate-lab",
+    version,
+    about,
+    arg_required_else_help = true,
+    propagate_version = true,
+    max_term_width = 80
+)]
 #[command(
     after_help = "Exit codes: 0 success, 1 failure at run time, 2 invalid input (nothing was changed)."
 )]
