@@ -62,7 +62,7 @@ fn coalesced_frames_are_sent_in_order_without_loss() {
     for tx_coalesce in ["{ frames = 1 }", "{ frames = 256, usecs = 300 }", "{ frames = 200 }"] {
         let base = configuration(&[SWITCH_CPU], &[vhost("red", &red), vhost("blue", &blue)]);
         let switch = Switch::start_from(folder.path(), &format!("{base}tx_coalesce = {tx_coalesce}\n"));
-        let more = ["--rate", "20kpps", "--size", "64,1514,9000", "--flows", "7", "--duration", "1s"];
+        let more = ["--rate", "5kpps", "--size", "64,1514,9000", "--flows", "7", "--duration", "1s"];
         let report = generate(&switch, [&red, &blue], &more);
         let counted = switch.settled(&["red", "blue"]);
         let (sent, stream) = (number(&report, "sent"), &report["streams"][0]);

@@ -1,7 +1,8 @@
 //! End-to-end tests: the `linerate` binary with real front ends, back ends, guests and interfaces.
 //!
-//! All tests are one program, so that it is linked once. `cargo xtask test` runs them one at a time, because they
-//! share CPUs, huge pages and interface names. Tests in a module `every` repeat others over more rings, models or
+//! All tests are one program, so that it is linked once. `cargo xtask test` runs three at a time: most of
+//! their time is waiting, so each must pass while others use the same CPUs, and names of files, interfaces and
+//! namespaces are its own. Tests in a module `every` repeat others over more rings, models or
 //! bytes; only `cargo xtask test --all` runs them.
 
 mod bench;

@@ -15,6 +15,8 @@ use serde_json::Value;
 
 const TIMEOUT: Duration = Duration::from_mins(1);
 const MIN_FRAMES: u64 = 20_000;
+/// Number of frames after which a generator is known to run.
+const FLOWING: u64 = 1_000;
 const NAMES: [&str; 2] = ["red", "blue"];
 /// Number of flows, each with its own sequence numbers, so that the meter detects reordering within a flow.
 const FLOWS: u16 = 24;
@@ -115,8 +117,8 @@ fn at_work(switch: &Switch, role: &str) -> usize {
 fn adding_stages_to_a_running_pipeline_loses_no_packet() {
     let folder = folder();
     let switch = start(folder.path(), "model = \"pipeline\"\nrx = [0]\nwork = [1]\ntx = [0]");
-    let mut generator = generator(folder.path(), "20kpps", 6);
-    let flows = wait::until(TIMEOUT, || (switch.counters("blue").tx_packets >= MIN_FRAMES).then_some(()));
+    let mut generator = generator(folder.path(), "5kpps", 6);
+    let flows = wait::until(TIMEOUT, || (switch.counters("blue").tx_packets >= FLOWING).then_some(()));
     assert!(flows.is_some(), "nothing passes: {}", generator.output());
     for role in ["work", "tx", "rx", "work"] {
         let added = switch.tell(&["workers", "add", "--role", role]);

@@ -45,14 +45,15 @@ struct Row {
     limit: Option<f64>,
 }
 
-/// Counts all cases, prints the table and compares it with the limits.
-pub(crate) fn run(arguments: CallgrindArguments) -> Result<Outcome> {
+/// Counts the cases of the smallest frame, or with `all` of every size, prints the table and compares it with the limits.
+pub(crate) fn run(arguments: CallgrindArguments, all: bool) -> Result<Outcome> {
     if !command::exists("valgrind") {
         return Ok(Outcome::Skipped("valgrind is not installed; as root: apt-get install valgrind".into()));
     }
     command::run(&cargo(&["build", "--release", "--package", "linerate-benches", "--bin", "guard"]), BUILD)?;
     let limits = if arguments.update { Limits::new() } else { limits()? };
-    let rows = rows(&limits)?;
+    let sizes = if all || arguments.update { &SIZES[..] } else { &SIZES[..1] };
+    let rows = rows(&limits, sizes)?;
     print!("{}", table(&rows));
     if arguments.update {
         std::fs::write(file(), text(&rows)).context("cannot write the limits")?;
@@ -63,8 +64,8 @@ pub(crate) fn run(arguments: CallgrindArguments) -> Result<Outcome> {
 }
 
 /// Counts every case, one per CPU at a time; counts do not depend on the load of the machine.
-fn rows(limits: &Limits) -> Result<Vec<Row>> {
-    let cases: Vec<_> = cases().collect();
+fn rows(limits: &Limits, sizes: &[&'static str]) -> Result<Vec<Row>> {
+    let cases: Vec<_> = cases(sizes).collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let row = |&(ring, size, traffic): &(&'static str, &'static str, &'static str)| {
         let limit = limits.get(ring).and_then(|sizes| sizes.get(size)?.get(traffic).copied());
@@ -81,9 +82,9 @@ fn rows(limits: &Limits) -> Result<Vec<Row>> {
     })
 }
 
-fn cases() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+fn cases(sizes: &[&'static str]) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     let of_ring =
-        |ring| SIZES.iter().flat_map(move |size| TRAFFIC.iter().map(move |traffic| (ring, *size, *traffic)));
+        move |ring| sizes.iter().flat_map(move |size| TRAFFIC.iter().map(move |traffic| (ring, *size, *traffic)));
     RINGS.iter().flat_map(move |ring| of_ring(*ring))
 }
 

@@ -9,7 +9,7 @@ use clap::Args;
 
 use crate::command::{self, cargo, cargo_of};
 use crate::steps::{Outcome, Step};
-use crate::{callgrind, dependencies, kernel, packages};
+use crate::{callgrind, dependencies, fuzz, kernel, packages};
 
 const LIMIT: Duration = Duration::from_mins(30);
 
@@ -17,6 +17,8 @@ const LIMIT: Duration = Duration::from_mins(30);
 const LOOM: [&str; 4] = ["linerate-mem", "linerate-ring", "linerate-engine", "linerate-bridge"];
 /// Crates whose raw memory Miri watches.
 const MIRI: [&str; 2] = ["linerate-mem", "linerate-ring"];
+/// More than CPUs, because an end-to-end test waits most of its time.
+const END_TO_END_AT_ONCE: &str = "--test-threads=3";
 const OTHER: &str = "aarch64-unknown-linux-gnu";
 
 /// What to leave out or to pick.
@@ -25,7 +27,7 @@ pub(crate) struct TestArguments {
     /// Only the end-to-end tests with real clients, and of those only the ones whose name contains this
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     end_to_end: Option<String>,
-    /// Everything: also end-to-end tests over every ring and execution model, Miri, another architecture and fuzz targets
+    /// Everything: also end-to-end tests over every ring and execution model, Miri, another architecture and fuzzing
     #[arg(long)]
     all: bool,
     /// Fail if a test or step is skipped because this machine lacks something
@@ -49,13 +51,14 @@ pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
     steps.push(Step::new("tests", || passed(&cargo(&["test", "--workspace", "--no-fail-fast"]))));
     steps.push(end_to_end);
     steps.push(Step::new("loom", loom));
+    steps.push(Step::new("fuzz targets", fuzz::check));
     steps.push(Step::new("dependencies", dependencies::run));
     if arguments.all {
         steps.push(Step::new("miri", miri));
         steps.push(Step::new("other architecture", other_architecture));
-        steps.push(Step::new("fuzz targets", fuzz_targets));
+        steps.push(Step::new("fuzzing", fuzz::run));
     }
-    steps.push(Step::new("callgrind", || callgrind::run(callgrind::CallgrindArguments::default())));
+    steps.push(Step::new("callgrind", move || callgrind::run(callgrind::CallgrindArguments::default(), all)));
     steps
 }
 
@@ -78,12 +81,12 @@ fn build(all: bool) -> Result<()> {
     }
 }
 
-/// The end-to-end tests, one at a time, because they share CPUs, huge pages and names of interfaces. With `all` they run
-/// over all their cases, without only over a sample and without the modules named `every`.
+/// The end-to-end tests. With `all` they run over all their cases, otherwise over a sample and without the modules named
+/// `every`.
 fn end_to_end(name: &str, all: bool) -> Command {
     // The whole workspace, so that features are those of the step before and nothing is built twice.
     let mut command = cargo(&["test", "--workspace", "--test", "e2e", "--no-fail-fast", "--"]);
-    command.args(["--ignored", "--test-threads=1", name]);
+    command.args(["--ignored", END_TO_END_AT_ONCE, name]);
     if all {
         command.env("LINERATE_TESTS", "all");
     } else {
@@ -94,13 +97,15 @@ fn end_to_end(name: &str, all: bool) -> Command {
     command
 }
 
-/// The models of loom, which replaces the atomics at compile time and so needs a build of its own.
+/// The models of loom, which replaces the atomics at compile time and so needs a build of its own. Without optimisation
+/// they still run in seconds, and the build takes a third of the time.
 fn loom() -> Result<Outcome> {
     let mut command = cargo(&["test", "--lib", "--target-dir"]);
     command.arg(command::target().join("loom"));
     command.args(LOOM.iter().flat_map(|package| ["--package", package]));
     command.args(["loom", "--", "--test-threads=1"]);
     command.env("RUSTFLAGS", "--cfg loom");
+    command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
     passed(&command)
 }
 
@@ -131,11 +136,4 @@ fn other_architecture() -> Result<Outcome> {
         bail!("{OTHER} is this machine's own architecture: choose another one to check");
     }
     passed(&cargo(&["check", "--workspace", "--target", OTHER]))
-}
-
-/// The fuzz targets are no members of the workspace: they need a nightly toolchain to run, but any to be checked.
-fn fuzz_targets() -> Result<Outcome> {
-    let mut command = cargo(&["check", "--manifest-path", "fuzz/Cargo.toml", "--target-dir"]);
-    command.arg(command::target().join("fuzz"));
-    passed(&command)
 }
