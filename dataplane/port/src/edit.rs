@@ -270,7 +270,7 @@ mod tests {
         made.push_edited(&source, 0, &edits, id).ok()?;
         let mut bytes = vec![0; made.frame_len(0)];
         assert_eq!(made.frame(0).copy_to::<Portable>(&mut bytes), bytes.len());
-        assert_eq!(source.head(0), frame, "the received packet stays what it was");
+        assert_eq!(source.head(0), frame, "the received packet is unchanged");
         Some(bytes)
     }
 
@@ -392,7 +392,11 @@ mod tests {
         let frame: Vec<u8> = (0..60).collect();
         let wanted = [&[8; 4][..], &[1, 2], &frame[18..22], &[9; 4], &frame[22..]].concat();
         assert_eq!(edited_by(&frame, &chain), Some(wanted));
-        assert_eq!(edited_by(&frame[..14], &chain), None, "the second reaches beyond what the first leaves");
+        assert_eq!(
+            edited_by(&frame[..14], &chain),
+            None,
+            "the second exceeds the packet that the first leaves"
+        );
     }
 
     #[test]

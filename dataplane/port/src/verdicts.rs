@@ -286,16 +286,16 @@ impl Verdicts {
     }
 
     /// Counts `packets` packets, which already have a verdict, as dropped.
-    pub(crate) fn lose(&mut self, reason: DropReason, packets: usize) {
+    pub(crate) fn count_drops(&mut self, reason: DropReason, packets: usize) {
         self.dropped.packets += packets as u64;
         self.dropped.drop(reason, packets as u64);
     }
 
     /// Counts `packets` of the packets to punt as dropped.
-    pub(crate) fn lose_punted(&mut self, packets: usize) {
+    pub(crate) fn drop_punted(&mut self, packets: usize) {
         self.punts.clear();
         self.punted -= packets as u64;
-        self.lose(DropReason::PuntFull, packets);
+        self.count_drops(DropReason::PuntFull, packets);
     }
 
     /// Adds the verdicts of a pass over recirculated packets. Packet `k` of the pass is `origins[k]`.

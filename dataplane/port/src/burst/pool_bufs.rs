@@ -95,7 +95,7 @@ impl PoolBufs {
 enum TakeResult {
     Taken(Buffer),
     /// Taken before.
-    Gone,
+    Missing,
     /// Not in exactly one pool buffer.
     NotPooled,
 }
@@ -120,7 +120,7 @@ impl Iterator for TakeRun<'_, '_> {
                     *self.left = behind;
                     return Some((pick.into(), buffer));
                 }
-                TakeResult::Gone => *self.left = behind,
+                TakeResult::Missing => *self.left = behind,
                 TakeResult::NotPooled => return None,
             }
         }
@@ -258,7 +258,7 @@ impl Burst {
     #[inline(always)]
     fn take_whole(&self, i: usize) -> TakeResult {
         let Some((at, 1)) = self.pool_bufs.of(i) else { return TakeResult::NotPooled };
-        self.pool_bufs.buffers[at as usize].take().map_or(TakeResult::Gone, TakeResult::Taken)
+        self.pool_bufs.buffers[at as usize].take().map_or(TakeResult::Missing, TakeResult::Taken)
     }
 
     /// Number of buffers that [`Burst::take_buffers`] would take for packet `i`: zero if it is not in pool buffers,

@@ -376,7 +376,7 @@ impl<R: DeviceRing> Core<R> {
     /// Switches to a changed map: the avail cache is translated again. Its buffers stay taken up to the first that
     /// now crosses a region boundary; from there on nothing was written, so they are returned, taken and validated
     /// again. After a fault, too, nothing of the old map remains in the avail cache: other workers may still reserve
-    /// buffers, and the old map is released before they learn of the fault.
+    /// buffers, and the old map is released before they receive the fault.
     fn take_over_map(&mut self) -> Result<(), PortFault> {
         let Some(translator) = self.memory.refresh(&mut self.generation) else { return Ok(()) };
         let old = std::mem::replace(&mut self.translator, translator);
