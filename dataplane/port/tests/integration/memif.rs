@@ -1,7 +1,7 @@
 //! Two memif ports, a server and a client, connected in one process over a real socket: frames pass in both
 //! directions, losses are counted, sleeping workers are woken, and incompatible peers are rejected with a reason.
 
-use crate::hand::{burst_of, frame, receive, send};
+use crate::hand::{burst_of, frame, notifications, receive, send};
 use mem::copy::Portable;
 use port::memif::{Memif, Options, Secret};
 use port::vhost_user::fake::FakeEngine;
@@ -196,12 +196,6 @@ fn sums_agree_for_random_event_orders() {
             Ok(())
         })
         .unwrap();
-}
-
-/// Number of notifications of `rx` since the last call.
-fn notifications(rx: &dyn RxQueue) -> u64 {
-    let mut count = [0; 8];
-    rustix::io::read(rx.kick_fd().unwrap(), &mut count).map_or(0, |_| u64::from_ne_bytes(count))
 }
 
 #[test]

@@ -2,13 +2,13 @@
 //! directions over every ring type, losses are counted, and repeated disconnects of the back end leave no resources
 //! behind.
 
-use crate::hand::{burst_of, frame, receive, send};
+use crate::hand::{burst_of, frame, notifications, receive, send};
 use crate::joined::{Joined, KINDS, Side, drain, options};
 use mem::copy::Portable;
 use port::vhost::Features;
 use port::vhost_user::{self, VhostUser};
 use port::virtio_user::{self, RingKind, VirtioUser};
-use port::{DropReason, PortControl, PortFault, PortState, Retained, Retainer, RxQueue};
+use port::{DropReason, PortControl, PortFault, PortState, Retained, Retainer};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::collections::VecDeque;
@@ -140,12 +140,6 @@ fn sums_agree_for_random_event_orders() {
             Ok(())
         })
         .unwrap();
-}
-
-/// Number of notifications of `rx` since the last call: the counter of its eventfd.
-fn notifications(rx: &dyn RxQueue) -> u64 {
-    let mut count = [0; 8];
-    rustix::io::read(rx.kick_fd().unwrap(), &mut count).map_or(0, |_| u64::from_ne_bytes(count))
 }
 
 /// Two connected ports whose back end offers `EVENT_IDX` if `event_idx` is true.
