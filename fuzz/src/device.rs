@@ -58,7 +58,7 @@ pub fn stage(packed: bool, script: &mut Script<'_>) -> (Mock, Shape, Direction) 
 
 impl<R: DeviceRing> Play<R> {
     fn new(mock: Mock, shape: Shape, direction: Direction, raced: bool) -> Self {
-        let ring = R::new(&mock.layout, &mock.map).expect("the mock's layout is right");
+        let ring = R::new(&mock.layout, &mock.map).expect("the mock's layout is valid");
         let translator = Translator::new(mock.map.clone());
         let driver = Driver::new(mock, shape, if direction == Direction::Write { WRITE } else { 0 });
         Self { driver, direction, ring, translator, batch: AvailBatch::default(), taken: vec![], raced }
@@ -74,7 +74,7 @@ impl<R: DeviceRing> Play<R> {
                 6..=8 => self.take(script),
                 9 => self.copy(),
                 10 | 11 => self.give_back(script),
-                12 => self.ask(script),
+                12 => self.notifications(script),
                 13 => self.rewind(script),
                 14 => self.remap(script),
                 _ => self.start_again(script),
@@ -114,12 +114,12 @@ impl<R: DeviceRing> Play<R> {
     fn take(&mut self, script: &mut Script<'_>) {
         let max = usize::from(script.byte()) % (MAX_BATCH + 2);
         let before = self.seal();
-        let swept = self.ring.pop_avail(max, &mut self.batch, &mut self.translator);
+        let popped = self.ring.pop_avail(max, &mut self.batch, &mut self.translator);
         self.check_seal(&before);
-        if let Err(fault) = swept {
+        if let Err(fault) = popped {
             return self.broken(fault);
         }
-        assert!(self.batch.len <= max.min(MAX_BATCH), "a sweep takes no more than it was asked for");
+        assert!(self.batch.len <= max.min(MAX_BATCH), "a batch has at most the requested length");
         let plain = self.batch.len - usize::from(self.batch.has_chain());
         for k in 0..self.batch.len {
             let buf_id = self.batch.buf_id(k);
@@ -132,12 +132,12 @@ impl<R: DeviceRing> Play<R> {
             check_segs(chain, &segs, self.translator.map());
             assert!(
                 self.driver.shape.packed || buf_id.id < self.driver.shape.size,
-                "a head names a descriptor"
+                "a head is in the descriptor table"
             );
             self.taken.push(Taken { buf_id, segs });
         }
         let slots: usize = self.taken.iter().map(|t| usize::from(t.buf_id.slots)).sum();
-        assert!(slots <= usize::from(self.driver.shape.size), "no more is taken than the ring has");
+        assert!(slots <= usize::from(self.driver.shape.size), "taken slots exceed the ring");
     }
 
     fn copy(&mut self) {
@@ -171,7 +171,7 @@ impl<R: DeviceRing> Play<R> {
         self.check_seal(&before);
     }
 
-    fn ask(&mut self, script: &mut Script<'_>) {
+    fn notifications(&mut self, script: &mut Script<'_>) {
         let before = self.seal();
         match script.byte() & 3 {
             0 => {
@@ -230,7 +230,7 @@ impl<R: DeviceRing> Play<R> {
         self.taken.clear();
         self.translator = Translator::new(self.driver.mock.map.clone());
         self.ring =
-            R::new(&self.driver.mock.layout, &self.driver.mock.map).expect("the mock's layout is right");
+            R::new(&self.driver.mock.layout, &self.driver.mock.map).expect("the mock's layout is valid");
         self.driver.begin_again();
     }
 

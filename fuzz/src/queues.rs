@@ -127,7 +127,7 @@ impl Guest {
     }
 
     /// The bytes of regions that the guest no longer shares, except for the rings, which other threads write.
-    fn gone(&self) -> Vec<u8> {
+    fn unshared(&self) -> Vec<u8> {
         let shared = self.memory.load();
         let is_shared = |region| shared.regions().iter().any(|one| Arc::ptr_eq(one, region));
         let mut all = self.buffers();
@@ -164,7 +164,7 @@ struct Play {
     tx: Vec<Box<dyn TxQueue>>,
     burst: Burst,
     /// Packets produced by software offload for a receiver without the offload.
-    made: Burst,
+    derived: Burst,
     raced: bool,
 }
 
@@ -205,7 +205,7 @@ impl Play {
     fn new(from: Guest, to: Guest, raced: bool) -> Self {
         let rx = vec![(QUEUES.rx)(&from.setup()).expect("the mock's layout is right")];
         let tx = vec![(QUEUES.tx)(&to.setup()).expect("the mock's layout is right")];
-        Self { from, to, rx, tx, burst: Burst::new(), made: Burst::new(), raced }
+        Self { from, to, rx, tx, burst: Burst::new(), derived: Burst::new(), raced }
     }
 
     fn run(&mut self, script: &mut Script<'_>) {
@@ -223,7 +223,7 @@ impl Play {
                     }
                 }
                 9..=11 => self.carry(script),
-                12 => self.ask(script),
+                12 => self.notifications(script),
                 13 => self.refresh(script),
                 14 => self.fork(),
                 _ => self.restart(script),
@@ -238,7 +238,7 @@ impl Play {
         self.burst.begin(0);
         let taken = self.rx[0].rx(&mut self.burst, &mut stats);
         let (n, lost) = (self.burst.len(), stats.lost as usize);
-        assert_eq!(stats.packets as usize, n + lost, "what was taken is in the burst or counted as lost");
+        assert_eq!(stats.packets as usize, n + lost, "taken packets are in the burst or counted as lost");
         self.burst.load_heads::<Portable>();
         self.send(script, n);
         self.rx[0].complete(self.burst.buf_ids());
@@ -253,17 +253,17 @@ impl Play {
         let can = self.tx[handle].capabilities();
         let covered = |pick: &u8| can.cover(self.burst.offload(usize::from(*pick)).needs());
         let (indices, others): (Vec<u8>, Vec<u8>) = (0..n as u8).partition(covered);
-        let mut well = Self::push(&mut self.tx[handle], &self.burst, &indices);
+        let mut is_ok = Self::push(&mut self.tx[handle], &self.burst, &indices);
         for i in others.into_iter().map(usize::from) {
             let Ok(mut gso) = SoftGso::start(&self.burst, i) else { continue };
-            while well && gso.fill(&self.burst, i, &mut self.made) {
-                assert!(!self.made.has_offloads(), "what was finished leaves nothing to be done");
-                let indices: Vec<u8> = (0..self.made.len() as u8).collect();
-                well = Self::push(&mut self.tx[handle], &self.made, &indices);
+            while is_ok && gso.fill(&self.burst, i, &mut self.derived) {
+                assert!(!self.derived.has_offloads(), "completed offloads leave none pending");
+                let indices: Vec<u8> = (0..self.derived.len() as u8).collect();
+                is_ok = Self::push(&mut self.tx[handle], &self.derived, &indices);
             }
         }
-        self.made.unpin();
-        if !well {
+        self.derived.unpin();
+        if !is_ok {
             self.restart_tx(None);
         }
     }
@@ -274,18 +274,18 @@ impl Play {
         match tx.tx(burst, indices, &mut stats) {
             Ok(done) => {
                 let counted = stats.packets + stats.lost;
-                assert!(done <= n && counted == done as u64, "each pick that is done with is counted once");
+                assert!(done <= n && counted == done as u64, "each consumed index is counted once");
                 true
             }
             Err(fault) => {
                 assert!(!fault.to_string().is_empty());
-                assert!(stats.packets + stats.lost <= n as u64, "the rest is the caller's to count");
+                assert!(stats.packets + stats.lost <= n as u64, "the caller counts the rest");
                 false
             }
         }
     }
 
-    fn ask(&mut self, script: &mut Script<'_>) {
+    fn notifications(&mut self, script: &mut Script<'_>) {
         self.rx[0].notify();
         self.tx.iter_mut().for_each(|tx| tx.notify());
         self.rx[0].prefetch();
@@ -305,10 +305,10 @@ impl Play {
             }
         } else {
             self.to.change_map(script);
-            let mut well = self.tx[0].refresh().is_ok();
-            well &= self.tx.len() == 1 || self.send_late();
-            well &= self.tx[1..].iter_mut().all(|tx| tx.refresh().is_ok());
-            if !well {
+            let mut is_ok = self.tx[0].refresh().is_ok();
+            is_ok &= self.tx.len() == 1 || self.send_late();
+            is_ok &= self.tx[1..].iter_mut().all(|tx| tx.refresh().is_ok());
+            if !is_ok {
                 self.restart_tx(None);
             }
         }
@@ -316,12 +316,12 @@ impl Play {
 
     /// The other worker sends before its burst boundary. Returns false if its queue has a fault.
     fn send_late(&mut self) -> bool {
-        let before = self.to.gone();
+        let before = self.to.unshared();
         self.burst.begin(0);
         assert!(self.burst.push_own(&[0x5a; 60]), "a frame fits into an empty burst");
         let sent = self.tx[1].tx(&self.burst, &[0], &mut BurstStats::default());
         self.burst.unpin();
-        assert!(before == self.to.gone(), "memory that is shared no more was written");
+        assert!(before == self.to.unshared(), "memory that is no longer shared was written");
         sent.is_ok()
     }
 

@@ -75,13 +75,13 @@ impl Passes {
             verdicts.take_recirculated(&mut packets);
             let (taken, beyond) = packets.split_at(packets.len().min(left));
             left -= taken.len();
-            verdicts.lose(DropReason::RecirculationLimit, beyond.len());
+            verdicts.count_drops(DropReason::RecirculationLimit, beyond.len());
             for alike in taken.chunk_by(|one, next| one.context == next.context) {
                 alike.chunks(BURST).for_each(|packets| again.pass(pipeline, burst, packets, verdicts, punts));
             }
         }
         verdicts.take_recirculated(&mut packets);
-        verdicts.lose(DropReason::RecirculationLimit, packets.len());
+        verdicts.count_drops(DropReason::RecirculationLimit, packets.len());
         again.packets = packets;
         // A completed burst must not keep a map mapped.
         again.burst.unpin();
@@ -125,7 +125,7 @@ impl Again {
                     self.burst.set_notes(self.origins.len(), again.notes);
                     self.origins.push(*again);
                 }
-                Err(reason) => verdicts.lose(reason, 1),
+                Err(reason) => verdicts.count_drops(reason, 1),
             }
         }
     }
@@ -145,7 +145,7 @@ fn hand_over(burst: &Burst, context: &Context, verdicts: &mut Verdicts, punts: &
         lost += usize::from(!punts.push(packet));
     }
     verdicts.charge(cost);
-    verdicts.lose_punted(lost);
+    verdicts.drop_punted(lost);
 }
 
 fn punted(burst: &Burst, i: usize, context: &Context, reason: PuntReason) -> Punted {

@@ -75,6 +75,6 @@ mod tests {
         timer.clear();
         assert!(!is_readable(&timer, 0));
         timer.set(0);
-        assert!(is_readable(&timer, 60), "what is due at once is due");
+        assert!(is_readable(&timer, 60), "a due time of now wakes at once");
     }
 }

@@ -5,127 +5,13 @@
 //! counts so that received plus replicated packets equal sent plus dropped plus punted ones. A packet without a
 //! verdict is dropped. Allocates only until the largest burst of verdicts has occurred.
 
+mod batch;
+
+pub use batch::{Batch, Indices};
+
 use crate::edit::{Edit, EditId, Edits};
-use crate::{BURST, Burst, BurstStats, Context, DropReason, Notes, PLACES, PortId, PuntReason};
+use crate::{BURST, Burst, BurstStats, Context, DropReason, Notes, PortId, PuntReason};
 use std::ops::Range;
-
-/// Up to 64 indices into a burst, in order.
-#[derive(Clone, Copy, Debug)]
-pub struct Indices {
-    /// First index of a run; [`LISTED`] if the indices are in `list`.
-    first: u8,
-    n: u8,
-    list: [u8; BURST],
-}
-
-const LISTED: u8 = u8::MAX;
-
-impl Indices {
-    /// No indices.
-    pub const EMPTY: Indices = Indices { first: 0, n: 0, list: [0; BURST] };
-
-    /// Indices as a slice.
-    #[inline(always)]
-    pub fn as_slice(&self) -> &[u8] {
-        let (first, n) = (usize::from(self.first), usize::from(self.n));
-        if self.first == LISTED { &self.list[..n] } else { &PLACES[first..first + n] }
-    }
-
-    /// Whether there are no indices.
-    #[inline(always)]
-    pub fn is_empty(&self) -> bool {
-        self.n == 0
-    }
-
-    /// Appends an index below [`BURST`]. There must be fewer than [`BURST`] indices.
-    #[inline(always)]
-    pub fn push(&mut self, i: u8) {
-        debug_assert!(usize::from(i) < BURST && usize::from(self.n) < BURST);
-        if self.n == 0 {
-            self.first = i;
-        } else if self.first == LISTED || self.first + self.n != i {
-            self.push_listed(i);
-        }
-        self.n += 1;
-    }
-
-    /// [`Indices::push`] for an index that does not continue a run.
-    #[inline]
-    fn push_listed(&mut self, i: u8) {
-        if self.first != LISTED {
-            self.list_run();
-        }
-        self.list[usize::from(self.n) % BURST] = i;
-    }
-
-    #[cold]
-    fn list_run(&mut self) {
-        let (first, n) = (usize::from(self.first), usize::from(self.n));
-        self.list[..n].copy_from_slice(&PLACES[first..first + n]);
-        self.first = LISTED;
-    }
-}
-
-/// Emissions to one port.
-#[derive(Clone, Copy, Debug)]
-pub struct Batch {
-    to: PortId,
-    indices: Indices,
-    /// Whether `edits` is valid.
-    edited: bool,
-    edits: [EditId; BURST],
-}
-
-impl Batch {
-    const EMPTY: Batch =
-        Batch { to: PortId(0), indices: Indices::EMPTY, edited: false, edits: [EditId::NONE; BURST] };
-
-    /// An empty batch for `to`.
-    pub fn new(to: PortId) -> Self {
-        Self { to, ..Self::EMPTY }
-    }
-
-    /// Appends an emission. There must be fewer than [`BURST`].
-    #[inline(always)]
-    pub fn push(&mut self, i: u8, edit: EditId) {
-        if self.edited || edit != EditId::NONE {
-            self.set_edit(edit);
-        }
-        self.indices.push(i);
-    }
-
-    /// Edit of emission `place`.
-    #[inline(always)]
-    pub fn edit(&self, place: usize) -> EditId {
-        if self.edited { self.edits[place % BURST] } else { EditId::NONE }
-    }
-
-    /// Output port.
-    #[inline(always)]
-    pub fn port(&self) -> PortId {
-        self.to
-    }
-
-    /// Packets to emit.
-    #[inline(always)]
-    pub fn indices(&self) -> &Indices {
-        &self.indices
-    }
-
-    /// Whether any emission may have an edit.
-    #[inline(always)]
-    pub fn is_edited(&self) -> bool {
-        self.edited
-    }
-
-    #[inline]
-    fn set_edit(&mut self, edit: EditId) {
-        if !std::mem::replace(&mut self.edited, true) {
-            self.edits = [EditId::NONE; BURST];
-        }
-        self.edits[usize::from(self.indices.n) % BURST] = edit;
-    }
-}
 
 /// Marks a port without an open batch. Never a valid batch index: so many batches would not fit in memory.
 const CLOSED: u32 = u32::MAX;
@@ -286,16 +172,16 @@ impl Verdicts {
     }
 
     /// Counts `packets` packets, which already have a verdict, as dropped.
-    pub(crate) fn lose(&mut self, reason: DropReason, packets: usize) {
+    pub(crate) fn count_drops(&mut self, reason: DropReason, packets: usize) {
         self.dropped.packets += packets as u64;
         self.dropped.drop(reason, packets as u64);
     }
 
     /// Counts `packets` of the packets to punt as dropped.
-    pub(crate) fn lose_punted(&mut self, packets: usize) {
+    pub(crate) fn drop_punted(&mut self, packets: usize) {
         self.punts.clear();
         self.punted -= packets as u64;
-        self.lose(DropReason::PuntFull, packets);
+        self.count_drops(DropReason::PuntFull, packets);
     }
 
     /// Adds the verdicts of a pass over recirculated packets. Packet `k` of the pass is `origins[k]`.
@@ -439,94 +325,4 @@ impl Verdicts {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const PORTS: u16 = 5;
-
-    /// Emissions by port: packet and edit.
-    fn leaving(verdicts: &Verdicts) -> Vec<Vec<(u8, EditId)>> {
-        let mut by_port = vec![vec![]; PORTS.into()];
-        for batch in verdicts.batches() {
-            let indices = batch.indices().as_slice().iter().enumerate();
-            by_port[usize::from(batch.port().0)].extend(indices.map(|(place, &i)| (i, batch.edit(place))));
-        }
-        by_port
-    }
-
-    #[derive(Clone, Debug)]
-    enum Step {
-        Emit(usize, u16, bool),
-        Run(usize, usize, u16, bool),
-        Drop(usize),
-    }
-
-    fn step() -> impl Strategy<Value = Step> {
-        prop_oneof![
-            4 => (0..BURST, 0..PORTS, any::<bool>()).prop_map(|(i, to, edited)| Step::Emit(i, to, edited)),
-            2 => (0..BURST, 0..=BURST, 0..PORTS, any::<bool>())
-                .prop_map(|(from, to, port, edited)| Step::Run(from, to, port, edited)),
-            1 => (0..BURST).prop_map(Step::Drop),
-        ]
-    }
-
-    proptest! {
-        #[test]
-        fn emissions_keep_order_and_sums_agree(
-            bursts in prop::collection::vec(prop::collection::vec(step(), 0..300), 1..4),
-        ) {
-            let mut verdicts = Verdicts::new(PORTS.into());
-            for steps in bursts {
-                verdicts.clear();
-                let mut wanted = vec![vec![]; PORTS.into()];
-                for step in steps {
-                    let mut edit = |edited| if edited { verdicts.edit(&Edit::default()) } else { EditId::NONE };
-                    match step {
-                        Step::Emit(i, to, edited) => {
-                            let edit = edit(edited);
-                            verdicts.emit(i, PortId(to), edit);
-                            wanted[usize::from(to)].push((i as u8, edit));
-                        }
-                        Step::Run(from, to, port, edited) => {
-                            let edit = edit(edited);
-                            verdicts.emit_run(from..to, PortId(port), edit);
-                            wanted[usize::from(port)].extend((from..to).map(|i| (i as u8, edit)));
-                        }
-                        Step::Drop(i) => verdicts.drop(i, DropReason::NoDestination),
-                    }
-                }
-                verdicts.finish(BURST);
-                prop_assert_eq!(leaving(&verdicts), wanted.clone());
-                let left: usize = wanted.iter().map(Vec::len).sum();
-                let dropped = verdicts.dropped().map_or(0, |dropped| dropped.lost);
-                prop_assert_eq!(BURST as u64 + verdicts.replicated(), left as u64 + dropped);
-            }
-        }
-    }
-
-    #[test]
-    fn more_than_65535_batches_keep_their_ports() {
-        let mut verdicts = Verdicts::new(3);
-        verdicts.emit(0, PortId(2), EditId::NONE);
-        (0..u16::MAX).for_each(|_| verdicts.emit_run(0..BURST, PortId(0), EditId::NONE));
-        verdicts.emit(1, PortId(1), EditId::NONE);
-        verdicts.emit(2, PortId(1), EditId::NONE);
-        let of = |port| -> Vec<u8> {
-            let batches = verdicts.batches().iter().filter(|batch| batch.port() == PortId(port));
-            batches.flat_map(|batch| batch.indices().as_slice().to_vec()).collect()
-        };
-        assert_eq!((of(2), of(1)), (vec![0], vec![1, 2]));
-        assert_eq!(of(0).len(), BURST * usize::from(u16::MAX));
-    }
-
-    #[test]
-    fn packet_without_a_verdict_is_dropped() {
-        let mut verdicts = Verdicts::new(1);
-        verdicts.finish(0);
-        assert!(verdicts.dropped().is_none());
-        verdicts.emit(1, PortId(0), EditId::NONE);
-        verdicts.finish(3);
-        assert_eq!(verdicts.dropped().unwrap().drops[DropReason::NoDestination as usize], 2);
-    }
-}
+mod tests;

@@ -149,7 +149,7 @@ impl RxQueue for Rx {
     }
 
     fn rx(&mut self, burst: &mut Burst, stats: &mut BurstStats) -> Result<(), PortFault> {
-        if self.socket.is_owed() {
+        if self.socket.must_wake_up() {
             self.socket.settle();
         }
         self.collect();
@@ -211,7 +211,7 @@ impl RxQueue for Rx {
             PortFault::Interface(format!("its AF_XDP socket cannot be waited for: {errno}"))
         })?;
         // No other thread would kick the transmit ring while this one sleeps.
-        Ok(self.received.refresh() > 0 || self.socket.is_owed())
+        Ok(self.received.refresh() > 0 || self.socket.must_wake_up())
     }
 
     fn disable_notification(&mut self) {

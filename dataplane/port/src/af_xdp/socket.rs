@@ -42,7 +42,7 @@ pub(super) struct Socket {
     polls: bool,
     link: LinkState,
     /// Whether the kernel left entries in the transmit ring and must be called again.
-    owed: AtomicBool,
+    wake_up: AtomicBool,
 }
 
 /// A socket with its rings. `Rx` puts every receive frame into the fill ring.
@@ -111,7 +111,7 @@ fn map_rings(fd: OwnedFd, size: u32, busy_poll: Option<BusyPoll>, link: &LinkSta
             fd,
             polls: busy_poll.is_some(),
             link: link.clone(),
-            owed: AtomicBool::new(false),
+            wake_up: AtomicBool::new(false),
         }),
     })
 }
@@ -181,7 +181,7 @@ fn not_bound(options: &Options, queue: u16, errno: Errno) -> InterfaceError {
             ))
         }
         Errno::INVAL => InterfaceError::Unsupported(format!(
-            "queue {queue} of {place} cannot be bound; `ethtool -l {}` says how many queues there are, and an MTU \
+            "queue {queue} of {place} cannot be bound; `ethtool -l {}` shows the number of queues, and an MTU \
              beyond 1770 needs Linux 6.6",
             place.interface
         )),
@@ -216,29 +216,29 @@ impl Socket {
     /// Has the kernel process the transmit ring until it is empty or the kernel accepts no more. `waiting` returns
     /// the number of entries not consumed yet.
     pub(super) fn send(&self, mut waiting: impl FnMut() -> u32) {
-        let mut owed = true;
+        let mut wake_up = true;
         for _ in 0..MAX_CALLS {
-            let said = rustix::net::send(&self.fd, &[], SendFlags::DONTWAIT);
-            owed = match said {
+            let result = rustix::net::send(&self.fd, &[], SendFlags::DONTWAIT);
+            wake_up = match result {
                 // The call reached its budget, or the kernel has no buffers.
                 Ok(_) | Err(Errno::AGAIN) => waiting() > 0,
                 Err(Errno::NOBUFS | Errno::BUSY | Errno::INTR) => true,
                 // The interface is down or removed; retrying does not help, and the interface watch detects it.
                 Err(_) => false,
             };
-            if !owed || matches!(said, Err(Errno::NOBUFS | Errno::BUSY)) {
+            if !wake_up || matches!(result, Err(Errno::NOBUFS | Errno::BUSY)) {
                 break;
             }
         }
-        if owed != self.is_owed() {
-            self.owed.store(owed, Ordering::Relaxed);
+        if wake_up != self.must_wake_up() {
+            self.wake_up.store(wake_up, Ordering::Relaxed);
         }
     }
 
     /// Whether the kernel must be called again although no new packet was sent.
     #[inline(always)]
-    pub(super) fn is_owed(&self) -> bool {
-        self.owed.load(Ordering::Relaxed)
+    pub(super) fn must_wake_up(&self) -> bool {
+        self.wake_up.load(Ordering::Relaxed)
     }
 
     /// Calls the kernel once for entries left in the transmit ring.
@@ -246,7 +246,7 @@ impl Socket {
     pub(super) fn settle(&self) {
         match rustix::net::send(&self.fd, &[], SendFlags::DONTWAIT) {
             Err(Errno::AGAIN | Errno::NOBUFS | Errno::BUSY | Errno::INTR) => {}
-            _ => self.owed.store(false, Ordering::Relaxed),
+            _ => self.wake_up.store(false, Ordering::Relaxed),
         }
     }
 

@@ -283,7 +283,7 @@ mod tests {
                 let mut again = Burst::new();
                 again.begin_from(&burst);
                 again.push_edited(&burst, 0, &crate::Edits::default(), crate::EditId::NONE).unwrap();
-                assert!(!again.pull_head::<Portable>(0, wanted + 1), "what is shared is read once");
+                assert!(!again.pull_head::<Portable>(0, wanted + 1), "shared memory is read once");
             }
         }
     }

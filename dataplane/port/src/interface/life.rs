@@ -1,4 +1,4 @@
-//! Life cycle of a port over an interface: open, run, lose, reopen after a pause.
+//! Life cycle of a port over an interface: open, run, fail, reopen after a pause.
 //!
 //! The first open happens at port creation, so that a wrong name fails at once. Later losses (the interface is deleted,
 //! a queue fails) stop the port with a reason; it retries with exponential back-off until the interface exists again.
@@ -14,7 +14,7 @@ use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 /// Check interval of a running port.
-const LOOK: Duration = Duration::from_secs(2);
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A queue pair for the engine.
 pub(crate) type Pair = (Box<dyn RxQueue>, Box<dyn TxQueue>);
@@ -104,7 +104,7 @@ impl<K: Kind> Life<K> {
                 (self.running, self.state) = (Some(running), PortState::Connected);
                 self.connects += 1;
             }
-            Err(error) => self.rest(error.into(), now),
+            Err(error) => self.back_off(error.into(), now),
         }
     }
 
@@ -117,13 +117,13 @@ impl<K: Kind> Life<K> {
             engine.start_rx(pair, rx);
             running.queues = pair + 1;
             if let Some(failure) = engine.failure() {
-                return self.lose(failure, now, engine);
+                return self.fail(failure, now, engine);
             }
         }
     }
 
     /// Checks interface, namespace and link.
-    fn look(&mut self, now: Instant, engine: &mut dyn Attach) {
+    fn check(&mut self, now: Instant, engine: &mut dyn Attach) {
         let Some(running) = &self.running else { return };
         running.watch.drain();
         let place = self.kind.place();
@@ -135,21 +135,21 @@ impl<K: Kind> Life<K> {
             )
         } else {
             // Netlink reports the removal of an interface, but not of a namespace, nor missed frames: poll for those.
-            self.due = Some(now + LOOK);
+            self.due = Some(now + CHECK_INTERVAL);
             self.state = running.watch.port_state();
             return;
         };
-        self.lose(PortFault::Interface(text), now, engine);
+        self.fail(PortFault::Interface(text), now, engine);
     }
 
-    fn lose(&mut self, fault: PortFault, now: Instant, engine: &mut dyn Attach) {
+    fn fail(&mut self, fault: PortFault, now: Instant, engine: &mut dyn Attach) {
         let since = self.running.as_ref().and_then(|running| running.since);
         self.backoff.ended(since, now);
         self.stop(engine);
-        self.rest(fault, now);
+        self.back_off(fault, now);
     }
 
-    fn rest(&mut self, fault: PortFault, now: Instant) {
+    fn back_off(&mut self, fault: PortFault, now: Instant) {
         self.due = Some(self.backoff.begin(now));
         self.state = PortState::Faulted(fault);
     }
@@ -201,14 +201,14 @@ impl<K: Kind> PortControl for Life<K> {
         }
         self.retry(now);
         self.start(now, engine);
-        self.look(now, engine);
+        self.check(now, engine);
     }
 
     fn fault(&mut self, now: Instant, fault: PortFault, engine: &mut dyn Attach) {
         // A deleted interface first causes queue faults; report the deletion instead.
-        self.look(now, engine);
+        self.check(now, engine);
         if self.running.is_some() {
-            self.lose(fault, now, engine);
+            self.fail(fault, now, engine);
         }
     }
 

@@ -43,7 +43,7 @@ pub(super) fn bytes(to_server: u16, to_client: u16, log2: u8, buffer_size: u32) 
 /// One ring of a device and its location in the file.
 #[derive(Debug)]
 struct Part {
-    said: AddRing,
+    ring: AddRing,
     queue: Queue<Own>,
 }
 
@@ -65,7 +65,7 @@ impl Device {
             let queue = queue(&memory, shape, number)?;
             let offset = number * shape.ring_bytes();
             Ok(Part {
-                said: AddRing { to_server, index, region: 0, offset, log2_size: log2, private_header: 0 },
+                ring: AddRing { to_server, index, region: 0, offset, log2_size: log2, private_header: 0 },
                 queue,
             })
         };
@@ -80,7 +80,7 @@ impl Device {
 
     /// The message that announces ring `number`, and its eventfd.
     pub(super) fn ring(&self, number: usize) -> Option<(AddRing, BorrowedFd<'_>)> {
-        self.parts.get(number).map(|part| (part.said, part.queue.wake.as_fd()))
+        self.parts.get(number).map(|part| (part.ring, part.queue.wake.as_fd()))
     }
 
     /// The memory file.
@@ -90,7 +90,7 @@ impl Device {
 
     /// Rings of one direction, by index.
     pub(super) fn queues(&self, to_server: bool) -> impl Iterator<Item = Queue<Own>> {
-        self.parts.iter().filter(move |part| part.said.to_server == to_server).map(|part| part.queue.clone())
+        self.parts.iter().filter(move |part| part.ring.to_server == to_server).map(|part| part.queue.clone())
     }
 }
 
@@ -123,9 +123,9 @@ mod tests {
         let device = Device::new(shape).unwrap();
         let mut places: Vec<(u64, u64)> = vec![];
         for number in 0..3 {
-            let (said, _) = device.ring(number).unwrap();
-            assert_eq!((said.to_server, said.log2_size), (number < 2, 7));
-            places.push((u64::from(said.offset), u64::from(Ring::bytes(7))));
+            let (ring, _) = device.ring(number).unwrap();
+            assert_eq!((ring.to_server, ring.log2_size), (number < 2, 7));
+            places.push((u64::from(ring.offset), u64::from(Ring::bytes(7))));
         }
         for queue in device.queues(true).chain(device.queues(false)) {
             for slot in 0..128 {

@@ -34,7 +34,7 @@ pub enum AttachError {
     #[error("{0}: no switch listens on this socket: {1}; start it first, or try again")]
     NoServer(PathBuf, Errno),
     /// The server did not reply within the timeout.
-    #[error("the switch did not say {0} in time")]
+    #[error("the switch did not send {0} in time")]
     Timeout(&'static str),
     /// The server closed the connection.
     #[error("the switch closed the connection; its log says why")]

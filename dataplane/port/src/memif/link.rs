@@ -44,7 +44,7 @@ impl Link {
             let Some((message, files)) = receive(&self.socket)? else { break };
             match self.session.receive(message, files)? {
                 Step::Wait => {}
-                Step::Say(message, attached) => self.send(&message, self.session.file(attached))?,
+                Step::Send(message, attached) => self.send(&message, self.session.file(attached))?,
                 Step::Run(rings, last_word) => {
                     self.last_word = last_word;
                     return Ok(Some(rings));
@@ -57,7 +57,7 @@ impl Link {
     /// The fault if the handshake took longer than [`TIMEOUT`].
     pub(super) fn overdue(&self) -> Option<End> {
         let (awaited, limit) = (self.session.awaits()?, TIMEOUT.as_secs());
-        Some(End::Fault(PortFault::Peer(format!("it did not say {awaited} within {limit} s"))))
+        Some(End::Fault(PortFault::Peer(format!("no {awaited} within {limit} s"))))
     }
 
     /// Sends the final message of the handshake, once the rings run.

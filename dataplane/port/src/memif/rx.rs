@@ -104,7 +104,7 @@ impl<B: Buffers> Rx<B> {
             if (MIN_FRAME..=MAX_FRAME).contains(&len) {
                 burst.push(buf_id, frame);
             } else {
-                lose(len, buf_id, burst, stats);
+                drop_frame(len, buf_id, burst, stats);
             }
         }
         self.at = at;
@@ -156,7 +156,7 @@ impl<B: Buffers> Rx<B> {
         if (MIN_FRAME..=MAX_FRAME).contains(&len) {
             burst.push_chain(buf_id, &pieces[..n]);
         } else {
-            lose(len, buf_id, burst, stats);
+            drop_frame(len, buf_id, burst, stats);
         }
         Ok(())
     }
@@ -164,7 +164,7 @@ impl<B: Buffers> Rx<B> {
 
 /// Counts a frame of invalid length; its buffers return with the burst.
 #[cold]
-fn lose(len: usize, buf_id: BufId, burst: &mut Burst, stats: &mut BurstStats) {
+fn drop_frame(len: usize, buf_id: BufId, burst: &mut Burst, stats: &mut BurstStats) {
     stats.drop(if len < MIN_FRAME { DropReason::TooShort } else { DropReason::TooLong }, 1);
     burst.give_back(buf_id);
 }

@@ -55,7 +55,7 @@ impl Patch {
         })
     }
 
-    fn look(&mut self, now: Instant, engine: &mut dyn Attach) {
+    fn check(&mut self, now: Instant, engine: &mut dyn Attach) {
         if self.joined.as_ref().is_some_and(|joined| !self.registration.is_current(joined)) {
             self.stop(engine);
             self.state = PortState::Waiting(Some(PortFault::Disconnected("peer")));
@@ -113,7 +113,7 @@ impl PortControl for Patch {
             return;
         }
         self.resume = None;
-        self.look(now, engine);
+        self.check(now, engine);
     }
 
     fn fault(&mut self, now: Instant, fault: PortFault, engine: &mut dyn Attach) {

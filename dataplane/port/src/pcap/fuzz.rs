@@ -42,10 +42,10 @@ fn validated(file: &[u8], chunk: usize) -> (Collected, String) {
     (found, validated.err().map(|fault| format!("{fault:?}")).unwrap_or_default())
 }
 
-fn in_pieces(file: &[u8], whole: &Collected, said: &str) {
+fn in_pieces(file: &[u8], whole: &Collected, expected: &str) {
     for chunk in [1, 13] {
         let (found, validated) = validated(file, chunk);
-        assert_eq!(validated, said, "read {chunk} bytes at a time");
+        assert_eq!(validated, expected, "read {chunk} bytes at a time");
         assert_eq!(
             (&found.packets, &found.bytes, found.cut, found.snapped),
             (&whole.packets, &whole.bytes, whole.cut, whole.snapped)

@@ -263,8 +263,8 @@ mod tests {
         let error = Recording::of(&path, &mut file, Limits::default()).unwrap_err();
         assert!(matches!(error, PcapError::Short { offset, .. } if offset == 24 + 16 * MAX_SHORT), "{error}");
         assert!(file.1 <= 24 + 16 * MAX_SHORT + 4 * CHUNK, "{} bytes were read", file.1);
-        let said = Recording::read(&path).unwrap_err().to_string();
-        assert!(said.contains("more than 65536 packets shorter than an Ethernet header"), "{said}");
+        let error = Recording::read(&path).unwrap_err().to_string();
+        assert!(error.contains("more than 65536 packets shorter than an Ethernet header"), "{error}");
     }
 
     #[test]

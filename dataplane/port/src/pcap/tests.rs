@@ -151,7 +151,7 @@ fn is_readable(fd: impl AsFd, seconds: i64) -> bool {
 #[test]
 fn every_format_and_byte_order_yields_the_same_packets() {
     let packets = some_packets();
-    for (what, file) in [
+    for (case, file) in [
         ("pcap, microseconds, little-endian", pcap(false, false, 1, &packets)),
         ("pcap, microseconds, big-endian", pcap(true, false, 1, &packets)),
         ("pcap, nanoseconds, little-endian", pcap(false, true, 1, &packets)),
@@ -160,9 +160,9 @@ fn every_format_and_byte_order_yields_the_same_packets() {
         ("pcapng, big-endian", pcapng(true, &packets)),
         ("two sections", [pcapng(false, &packets[..2]), pcapng(true, &packets[2..])].concat()),
     ] {
-        let read = recording(file).unwrap_or_else(|e| panic!("{what}: {e}"));
-        assert_eq!(content(&read), since_first(&packets), "{what}");
-        assert!(read.notes().is_empty(), "{what}: {:?}", read.notes());
+        let read = recording(file).unwrap_or_else(|e| panic!("{case}: {e}"));
+        assert_eq!(content(&read), since_first(&packets), "{case}");
+        assert!(read.notes().is_empty(), "{case}: {:?}", read.notes());
     }
 }
 
@@ -184,7 +184,7 @@ fn broken_file_is_rejected_with_offset_and_reason() {
     };
     let unknown = |remedy: &str| format!("neither pcap nor pcapng; {remedy}");
     // A section header of 28 bytes, two interfaces of 32, a block of 16: the first packet starts at 108.
-    for (what, file, said) in [
+    for (case, file, expected) in [
         ("nothing", vec![], unknown("name a capture")),
         ("a picture", b"\x89PNG\r\n\x1a\n".repeat(9), unknown("name a capture")),
         ("compressed", b"\x1f\x8b\x08\0".repeat(9), unknown("it is compressed")),
@@ -216,8 +216,8 @@ fn broken_file_is_rejected_with_offset_and_reason() {
             "a section with an unknown byte order".into(),
         ),
     ] {
-        let error = recording(file).expect_err(what).to_string();
-        assert!(error.contains(&said), "{what}: {error}");
+        let error = recording(file).expect_err(case).to_string();
+        assert!(error.contains(&expected), "{case}: {error}");
     }
 }
 
@@ -301,7 +301,7 @@ fn ended_playback_is_reported_and_the_port_stays() {
     assert_eq!((bench.detail("playing"), bench.detail("read-packets")), ("on".into(), "4".into()));
     assert!(bench.port.deadline().is_some());
     bench.enter(1);
-    assert!(is_readable(bench.port.poll_fd().unwrap(), 0), "the end is told");
+    assert!(is_readable(bench.port.poll_fd().unwrap(), 0), "control is notified of the end");
     bench.port.handle(bench.now, &mut bench.engine);
     assert_eq!((bench.detail("playing"), bench.detail("played")), ("ended".into(), "4".into()));
     assert_eq!((bench.port.status().state, bench.port.deadline()), (PortState::Connected, None));
@@ -321,8 +321,8 @@ fn copied(packets: &[Timed], path: &Path) -> Recording {
         now += 1_000_000;
         let stats = to.leave(&burst);
         assert_eq!((stats.packets, stats.lost), (burst.len() as u64, 0));
-        let knows = to.port.deadline().is_some() || is_readable(to.port.poll_fd().unwrap(), 0);
-        assert!(burst.is_empty() || knows, "control is told, or comes by itself");
+        let is_scheduled = to.port.deadline().is_some() || is_readable(to.port.poll_fd().unwrap(), 0);
+        assert!(burst.is_empty() || is_scheduled, "control is notified or has a deadline");
         to.port.handle(to.now, &mut to.engine);
     }
     // The most recent packets were held back and are written by the next deadline.
@@ -380,12 +380,12 @@ fn existing_file_is_overwritten_only_if_requested() {
 #[test]
 fn missing_directory_or_non_file_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
-    for (path, said) in
+    for (path, expected) in
         [("/dev/null".into(), "not a regular file"), (dir.path().join("a/b"), "cannot be written")]
     {
         let write = Some(Output { path, overwrite: true });
         let error = Pcap::new(Options { write, ..Options::default() }).unwrap_err().to_string();
-        assert!(error.contains(said), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
 }
 

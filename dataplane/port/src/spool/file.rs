@@ -183,8 +183,8 @@ mod tests {
         let (dir, dear, output) = folder();
         for target in [dear.clone(), dir.path().join("new")] {
             symlink(&target, &output.path).unwrap();
-            let said = output.create().unwrap_err();
-            assert!(matches!(said, CreateError::Link(_)), "{said}");
+            let error = output.create().unwrap_err();
+            assert!(matches!(error, CreateError::Link(_)), "{error}");
             std::fs::remove_file(&output.path).unwrap();
         }
         assert_eq!(std::fs::read(&dear).unwrap(), b"dear");
@@ -195,8 +195,8 @@ mod tests {
     fn hard_linked_file_is_not_overwritten() {
         let (_dir, dear, output) = folder();
         std::fs::hard_link(&dear, &output.path).unwrap();
-        let said = output.create().unwrap_err();
-        assert!(matches!(said, CreateError::Linked(_)), "{said}");
+        let error = output.create().unwrap_err();
+        assert!(matches!(error, CreateError::Linked(_)), "{error}");
         assert_eq!(std::fs::read(&dear).unwrap(), b"dear");
     }
 
@@ -206,8 +206,8 @@ mod tests {
         let (_dir, dear, mut output) = folder();
         if std::os::unix::fs::chown(&dear, Some(65_534), None).is_ok() {
             output.path = dear.clone();
-            let said = output.create().unwrap_err();
-            assert!(matches!(said, CreateError::Foreign { owner: 65_534, .. }), "{said}");
+            let error = output.create().unwrap_err();
+            assert!(matches!(error, CreateError::Foreign { owner: 65_534, .. }), "{error}");
             assert_eq!(std::fs::read(&dear).unwrap(), b"dear");
         }
     }

@@ -181,7 +181,7 @@ fn unused_file_is_removed() {
         Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap()),
     );
     drop(Spool::create(&again, Format::Text, "red", None, doorbell));
-    assert!(path.exists(), "what was there before stays");
+    assert!(path.exists(), "the earlier file is kept");
 }
 
 #[test]

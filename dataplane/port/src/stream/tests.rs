@@ -291,8 +291,8 @@ fn tcp_client_port_reports_its_error_and_connects_later() {
         room.port.handle(Instant::now(), &mut room.engine);
         assert!(start.elapsed() < TIMEOUT);
     }
-    let said = room.port.status().state.reason().unwrap().to_string();
-    assert!(said.starts_with("the peer is not reachable yet: Connection refused"), "{said}");
+    let reason = room.port.status().state.reason().unwrap().to_string();
+    assert!(reason.starts_with("the peer is not reachable yet: Connection refused"), "{reason}");
     let listener = TcpListener::bind(address).unwrap();
     room.connected();
     assert_eq!(room.port.status().state.reason(), None);

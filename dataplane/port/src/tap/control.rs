@@ -1,8 +1,8 @@
 //! Control side: opens the interface, and reopens it after a loss.
 //!
-//! The interface is opened at port creation, so that errors are reported at once. If a worker finds it gone, or its
-//! namespace's name refers to another namespace, its queues are stopped and all resources released; it is then created
-//! or found again with exponential back-off. While the link is down, the port waits and its queues stay. Never blocks,
+//! The interface is opened at port creation, so that errors are reported at once. If a worker reports it removed, or
+//! its namespace's name refers to another namespace, its queues are stopped and all resources released; it is then
+//! created or found again with exponential back-off. While the link is down, the port waits and its queues stay. Never blocks,
 //! never reads a clock.
 
 use super::device::Device;
@@ -18,7 +18,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 /// Check interval of the namespace's name and of the link, whose notifications may be lost.
-const LOOK: Duration = Duration::from_secs(2);
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A queue pair for the engine.
 type Pair = (Box<dyn RxQueue>, Box<dyn TxQueue>);
@@ -90,11 +90,11 @@ impl Tap {
     }
 
     /// Checks the namespace's name and the link of the running port.
-    fn look(&mut self, now: Instant, engine: &mut dyn Attach) {
+    fn check(&mut self, now: Instant, engine: &mut dyn Attach) {
         if let Some(device) = self.device.as_ref().filter(|device| device.is_at_home()) {
             device.watch().drain();
             self.state = device.watch().port_state();
-            self.due = Some(now + LOOK);
+            self.due = Some(now + CHECK_INTERVAL);
             return;
         }
         let name = self.options.netns.as_deref().unwrap_or_default();
@@ -153,7 +153,7 @@ impl PortControl for Tap {
                 return self.end(fault, now, engine);
             }
         }
-        self.look(now, engine);
+        self.check(now, engine);
     }
 
     fn fault(&mut self, now: Instant, fault: PortFault, engine: &mut dyn Attach) {
@@ -182,8 +182,8 @@ impl PortControl for Tap {
 }
 
 /// The configured mode; by default `io_uring` if available.
-fn choose(asked: Option<Io>) -> Result<Io, TapError> {
-    match (asked, uring::probe()) {
+fn choose(requested: Option<Io>) -> Result<Io, TapError> {
+    match (requested, uring::probe()) {
         (Some(Io::Calls), _) | (None, Err(_)) => Ok(Io::Calls),
         (Some(io), Ok(())) => Ok(io),
         (None, Ok(())) => Ok(Io::Uring),

@@ -331,7 +331,7 @@ fn reserve_shared<R: TxRing>(
     match &done {
         Ok(_) if !slots.is_empty() => slots.ticket = Some(tickets.reserve()),
         Ok(_) => {}
-        // The peer's memory is gone, and the slots with it.
+        // The peer's memory was removed, with the slots.
         Err(_) => slots.clear(),
     }
     done

@@ -52,7 +52,7 @@ pub(crate) trait TxRing: Send + 'static {
     /// Units of work for reserving buffers since the last call ([`crate::work`]).
     fn take_work(&mut self) -> u64;
 
-    /// Whether the peer needs a notification of what was published since the last call. The caller must have executed
+    /// Whether the peer needs a notification of entries published since the last call. The caller must have executed
     /// a sequentially consistent fence since then.
     fn needs_notification(&mut self) -> bool;
 

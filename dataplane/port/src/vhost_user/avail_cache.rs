@@ -4,16 +4,21 @@
 //! one chain that ended the batch. For a frame that needs several buffers, gathering takes all or none; buffers
 //! gathered in vain are returned. Nothing here writes to the guest.
 
+mod gather;
+mod plain;
+
 use super::fill::{self, LONG_HEADER, SHORT_HEADER};
 use super::setup::QueueSetup;
 use crate::burst::layout::{ANY, IN_PLACE, WHOLE};
 use crate::transmit::{Filled, Form, HeaderKind, Slots, Taken, TxRing};
 use crate::vhost::Features;
 use crate::{BURST, Burst, BurstStats, PortFault, QueueState, work};
+use gather::Failed;
 use mem::copy::Kernel;
-use mem::{GuestMemory, MemTable, Translator, VolatileSlice, Window};
-use ring::device::{DeviceRing, VisitPlain};
-use ring::{BufId, Descriptor, Direction, RingFault, resolve};
+use mem::{GuestMemory, MemTable, Translator, VolatileSlice};
+use plain::{AvailCache, CacheFill};
+use ring::device::DeviceRing;
+use ring::{BufId, Descriptor, Direction, resolve};
 use std::sync::Arc;
 
 /// Number of plain buffers kept translated and prefetched.
@@ -22,150 +27,10 @@ pub const PREFETCH: usize = 64;
 /// would read partial lines repeatedly (`docs/research/path-lines.md`).
 pub const PART: usize = 16;
 
-/// Maximum buffers of one frame: 64 KiB in buffers of 1 KiB. No guest driver uses smaller ones.
-const MAX_BUFFERS: usize = 64;
-
-/// Record of a gathering for which the buffers did not suffice. While the front of the ring is unchanged, gathering
-/// again would fail in the same way.
-#[derive(Clone, Copy)]
-struct Failed {
-    /// Capacity of the buffers: a frame that needs more fails again.
-    bytes: usize,
-    /// Number of ring entries of the buffers.
-    slots: u32,
-    /// Whether no more buffers are gathered for a frame, however many are available.
-    too_small: bool,
-}
-
-/// Adds a buffer whose pieces are added already. Returns a fault if it has no bytes.
-#[inline(always)]
-fn add_buffer(slots: &mut Slots, buf_id: BufId, capacity: usize) -> Result<(), RingFault> {
-    slots.add_buffer(Filled::new(buf_id.id, buf_id.slots, capacity));
-    if capacity == 0 { Err(RingFault::NoRoom) } else { Ok(()) }
-}
-
 /// Identifier that returns a buffer.
 #[inline(always)]
 fn buf_id(filled: &Filled) -> BufId {
     BufId { id: filled.id, slots: filled.tag }
-}
-
-/// Plain buffers in ring order: those at `first + k` for `k < held`.
-struct AvailCache {
-    places: Box<Places>,
-    first: usize,
-    held: usize,
-}
-
-const PLACES: usize = 2 * PREFETCH;
-
-/// Segment and identifier of each buffer.
-struct Places {
-    segs: [VolatileSlice; PLACES],
-    ids: [u16; PLACES],
-}
-
-impl Places {
-    /// Returns `false` if `at` is out of range.
-    #[inline(always)]
-    fn put(&mut self, at: usize, buffer: Descriptor, seg: VolatileSlice) -> bool {
-        if at >= PLACES {
-            return false;
-        }
-        (self.segs[at], self.ids[at]) = (seg, buffer.link);
-        true
-    }
-}
-
-impl AvailCache {
-    fn new() -> Self {
-        Self {
-            places: Box::new(Places { segs: [VolatileSlice::EMPTY; PLACES], ids: [0; PLACES] }),
-            first: 0,
-            held: 0,
-        }
-    }
-
-    /// Position of the `k`-th buffer.
-    #[inline(always)]
-    fn place(&self, k: usize) -> usize {
-        self.first + k
-    }
-
-    /// Makes room for [`PREFETCH`] buffers. Returns the position of the next one.
-    #[inline(always)]
-    fn make_place(&mut self) -> usize {
-        if self.held == 0 {
-            self.first = 0;
-        } else if self.first + PREFETCH > PLACES {
-            let held = self.first..self.first + self.held;
-            self.places.segs.copy_within(held.clone(), 0);
-            self.places.ids.copy_within(held, 0);
-            self.first = 0;
-        }
-        self.first + self.held
-    }
-
-    /// The first buffer.
-    fn front(&self) -> Option<(BufId, VolatileSlice)> {
-        let at = self.place(0);
-        (self.held > 0).then(|| (BufId::plain(self.places.ids[at]), self.places.segs[at]))
-    }
-
-    fn drop_front(&mut self, n: usize) {
-        self.first = self.place(n);
-        self.held -= n;
-    }
-
-    /// Removes the last buffer.
-    fn take_back(&mut self) -> Option<BufId> {
-        self.held = self.held.checked_sub(1)?;
-        Some(BufId::plain(self.places.ids[self.place(self.held)]))
-    }
-}
-
-/// Adds plain buffers to the avail cache and prefetches the lines to write. Separate from the queue, so that its
-/// fields stay in registers.
-struct CacheFill<'a> {
-    window: Window,
-    translator: &'a mut Translator,
-    places: &'a mut Places,
-    /// Position of the first buffer added.
-    end: usize,
-    header_len: usize,
-    /// Whether header and frame start on one line in the last buffers: drivers use one layout for all.
-    on_one_line: bool,
-}
-
-impl VisitPlain for CacheFill<'_> {
-    #[inline(always)]
-    fn visit(&mut self, k: usize, buffer: Descriptor) -> bool {
-        let seg = if let Some(seg) = self.window.translate(buffer.address, buffer.len) {
-            seg.seg()
-        } else {
-            let (seg, window) = self.translator.beyond_window(buffer.address, buffer.len);
-            let Some(seg) = seg else { return false };
-            self.window = window;
-            seg
-        };
-        self.fetch(seg);
-        self.places.put(self.end + k, buffer, seg)
-    }
-}
-
-impl CacheFill<'_> {
-    /// Prefetches the lines where header and frame start.
-    #[inline(always)]
-    fn fetch(&self, seg: VolatileSlice) {
-        if self.on_one_line {
-            // Linux layout: both lines are written.
-            seg.prefetch_write(0);
-            seg.prefetch_write(64);
-        } else {
-            seg.prefetch_read(0);
-            seg.prefetch_write(self.header_len);
-        }
-    }
 }
 
 /// A ring with its avail cache.
@@ -213,18 +78,6 @@ impl<R: DeviceRing> Core<R> {
         })
     }
 
-    /// Result for a frame for which gathering would fail as before.
-    #[cold]
-    fn fails_again(&mut self, need: usize) -> Option<Taken> {
-        let failed = self.failed.filter(|failed| need > failed.bytes)?;
-        if failed.too_small {
-            return Some(Taken::TooSmall);
-        }
-        // Returned buffers may be in the avail cache again; the ring then starts after them.
-        let cached = self.plain.held as u32 + self.chain.map_or(0, |buf_id| buf_id.slots.into());
-        (!self.ring.has_beyond(failed.slots.saturating_sub(cached))).then_some(Taken::Full)
-    }
-
     /// Uses the next plain buffer for each of `indices` and calls `fill` to write it, until the avail cache is empty
     /// or `fill` refuses a buffer. `fill` returns the number of bytes written. Returns the number of buffers written.
     #[inline(always)]
@@ -250,93 +103,6 @@ impl<R: DeviceRing> Core<R> {
             self.failed = None;
         }
         taken
-    }
-
-    /// Gathers buffers until `need` bytes fit. The first plain buffer, if any, is too small.
-    #[cold]
-    fn take_several(&mut self, need: usize, slots: &mut Slots) -> Result<Taken, PortFault> {
-        if !self.mergeable && self.plain.held > 0 {
-            let is_empty = self.plain.front().is_some_and(|(_, seg)| seg.is_empty());
-            return if is_empty { Err(RingFault::NoRoom.into()) } else { Ok(Taken::TooSmall) };
-        }
-        let taken = self.gather(need, slots);
-        if let Ok(Taken::Slot) = taken {
-            self.failed = None;
-            self.walked += slots.gathered().0.len() as u64;
-        } else {
-            self.ungather(slots, &taken);
-        }
-        taken
-    }
-
-    /// Whether a frame of `need` bytes can be taken, or must be accepted to be counted. The ring does not change.
-    #[cold]
-    fn can_gather(&mut self, need: usize) -> bool {
-        let mut probe = std::mem::take(&mut self.probe);
-        let taken = self.take_several(need, &mut probe);
-        if matches!(taken, Ok(Taken::Slot)) {
-            self.ungather(&mut probe, &taken);
-            self.failed = None;
-        }
-        self.probe = probe;
-        // The next call that sends finds and reports a fault again.
-        !matches!(taken, Ok(Taken::Full))
-    }
-
-    /// Gathers buffers until `need` bytes fit, or returns the reason why they do not.
-    #[inline(always)]
-    fn gather(&mut self, need: usize, slots: &mut Slots) -> Result<Taken, PortFault> {
-        let (mut bytes, mut buffers) = (0, 0);
-        let most = if self.mergeable { MAX_BUFFERS } else { 1 };
-        while bytes < need {
-            if buffers >= most || slots.gathered().0.len() > ring::MAX_PIECES {
-                return Ok(Taken::TooSmall);
-            }
-            buffers += 1;
-            if self.plain.held == 0 && self.chain.is_none() {
-                self.fill_cache()?;
-            }
-            if let Some((buf_id, seg)) = self.plain.front() {
-                self.plain.drop_front(1);
-                slots.add_piece(seg);
-                add_buffer(slots, buf_id, seg.len())?;
-                bytes += seg.len();
-            } else {
-                let Some(capacity) = self.gather_chain(slots)? else { return Ok(Taken::Full) };
-                bytes += capacity;
-            }
-        }
-        Ok(Taken::Slot)
-    }
-
-    /// Takes the chain after the plain buffers. Returns its capacity in bytes, or `None` if there is no chain.
-    #[cold]
-    fn gather_chain(&mut self, slots: &mut Slots) -> Result<Option<usize>, PortFault> {
-        let Some(buf_id) = self.chain.take() else { return Ok(None) };
-        let from = slots.gathered().0.len();
-        let resolved =
-            resolve(&self.chain_descriptors, Direction::Write, &mut self.translator, slots.pieces_mut());
-        self.chain_descriptors.clear();
-        let capacity = slots.gathered().0[from..].iter().map(|s| s.len()).sum();
-        let added = add_buffer(slots, buf_id, capacity);
-        resolved?;
-        added?;
-        Ok(Some(capacity))
-    }
-
-    /// Returns all gathered buffers to the ring; the avail cache is empty then. The next frame may need less.
-    #[cold]
-    fn ungather(&mut self, gathered: &mut Slots, taken: &Result<Taken, PortFault>) {
-        let (pieces, buffers) = gathered.gathered();
-        self.walked += 2 * pieces.len() as u64;
-        let bytes = pieces.iter().map(|piece| piece.len()).sum();
-        let slots = buffers.iter().map(|buffer| u32::from(buffer.tag)).sum();
-        // The next call finds a fault again.
-        let too_small = matches!(taken, Ok(Taken::TooSmall));
-        self.failed = taken.is_ok().then_some(Failed { bytes, slots, too_small });
-        self.rewind_from(0);
-        buffers.iter().rev().for_each(|buffer| self.ring.rewind(&[buf_id(buffer)]));
-        gathered.ungather();
     }
 
     /// Refills the avail cache if at least a batch has been used, and prefetches the lines to write next.
@@ -376,7 +142,7 @@ impl<R: DeviceRing> Core<R> {
     /// Switches to a changed map: the avail cache is translated again. Its buffers stay taken up to the first that
     /// now crosses a region boundary; from there on nothing was written, so they are returned, taken and validated
     /// again. After a fault, too, nothing of the old map remains in the avail cache: other workers may still reserve
-    /// buffers, and the old map is released before they learn of the fault.
+    /// buffers, and the old map is released before they receive the fault.
     fn take_over_map(&mut self) -> Result<(), PortFault> {
         let Some(translator) = self.memory.refresh(&mut self.generation) else { return Ok(()) };
         let old = std::mem::replace(&mut self.translator, translator);

@@ -104,7 +104,7 @@ impl<R: DeviceRing, const HEADER: usize> Rx<R, HEADER> {
         stats.work += chain.len() as u64 * work::DESCRIPTOR;
         match resolve(chain, Direction::Read, &mut self.translator, &mut self.segs) {
             Err(RingFault::TooManyPieces) => {
-                lose(0, DropReason::TooManyPieces, buf_id, burst, stats);
+                drop_frame(0, DropReason::TooManyPieces, buf_id, burst, stats);
                 return Ok(());
             }
             resolved => resolved?,
@@ -114,7 +114,7 @@ impl<R: DeviceRing, const HEADER: usize> Rx<R, HEADER> {
         let len = self.segs.iter().map(|s| s.len()).sum();
         if !(MIN_FRAME..=MAX_FRAME).contains(&len) {
             let reason = if len < MIN_FRAME { DropReason::TooShort } else { DropReason::TooLong };
-            lose(len, reason, buf_id, burst, stats);
+            drop_frame(len, reason, buf_id, burst, stats);
             return Ok(());
         }
         self.segs.iter().take(2).for_each(|seg| seg.prefetch_read(0));
@@ -175,7 +175,7 @@ impl<const HEADER: usize, const HEADERS: bool> Frames<'_, HEADER, HEADERS> {
 
 /// Counts a frame of invalid length; its buffer returns with the burst.
 #[cold]
-fn lose(len: usize, reason: DropReason, buf_id: BufId, burst: &mut Burst, stats: &mut BurstStats) {
+fn drop_frame(len: usize, reason: DropReason, buf_id: BufId, burst: &mut Burst, stats: &mut BurstStats) {
     stats.packets += 1;
     stats.bytes += len as u64;
     stats.drop(reason, 1);

@@ -176,7 +176,7 @@ impl<R: DriverRing> Rx<R> {
         if (MIN_FRAME..=MAX_FRAME).contains(&len) {
             burst.push(buf_id(used), self.buffers.frame(used.id, len));
         } else {
-            lose(len, &[used], burst, stats);
+            drop_frame(len, &[used], burst, stats);
         }
         Ok(())
     }
@@ -206,7 +206,7 @@ impl<R: DriverRing> Rx<R> {
             burst.push_chain(buf_id(buffers[0]), pieces);
             buffers[1..].iter().for_each(|used| burst.give_back(buf_id(*used)));
         } else {
-            lose(len, buffers, burst, stats);
+            drop_frame(len, buffers, burst, stats);
         }
         Ok(())
     }
@@ -234,7 +234,7 @@ fn buf_id(used: Used) -> BufId {
 
 /// Counts a frame of invalid length; its buffers return with the burst.
 #[cold]
-fn lose(len: usize, buffers: &[Used], burst: &mut Burst, stats: &mut BurstStats) {
+fn drop_frame(len: usize, buffers: &[Used], burst: &mut Burst, stats: &mut BurstStats) {
     stats.drop(if len < MIN_FRAME { DropReason::TooShort } else { DropReason::TooLong }, 1);
     for used in buffers {
         burst.give_back(buf_id(*used));

@@ -52,9 +52,9 @@ impl Counts {
         Self { names: &OUT, counts: Default::default() }
     }
 
-    pub(super) fn add(&self, what: FaultEvent, n: u64) {
+    pub(super) fn add(&self, event: FaultEvent, n: u64) {
         if n > 0 {
-            self.counts[what as usize].fetch_add(n, Ordering::Relaxed);
+            self.counts[event as usize].fetch_add(n, Ordering::Relaxed);
         }
     }
 

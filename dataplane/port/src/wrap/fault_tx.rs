@@ -20,7 +20,7 @@ pub(super) struct FaultTx<K> {
     faults: Faults,
     rng: FaultRng,
     /// Verdict of a packet that found the queue full; applied to the next packet.
-    said: Option<Verdict>,
+    pending: Option<Verdict>,
     late: Arc<DelayedTx>,
     counts: Arc<Counts>,
     /// Buffer for a packet with a flipped bit, and its burst.
@@ -55,7 +55,7 @@ impl<K: Kernel> FaultTx<K> {
             inner,
             rng: FaultRng::new(faults, number),
             faults: faults.clone(),
-            said: None,
+            pending: None,
             late,
             counts,
             own: DelayQueue::new(1)?,
@@ -68,7 +68,7 @@ impl<K: Kernel> FaultTx<K> {
 
     /// Sends one packet. Returns `false` if the queue is full.
     fn one(&mut self, burst: &Burst, pick: u8, stats: &mut BurstStats) -> Result<bool, PortFault> {
-        let verdict = self.said.take().unwrap_or_else(|| self.rng.roll());
+        let verdict = self.pending.take().unwrap_or_else(|| self.rng.roll());
         if verdict.drop {
             stats.drop(DropReason::Injected, 1);
             self.counts.add(FaultEvent::Dropped, 1);
@@ -80,7 +80,7 @@ impl<K: Kernel> FaultTx<K> {
             return Ok(true);
         }
         if !self.pass(&verdict, burst, pick, stats)? {
-            self.said = Some(verdict);
+            self.pending = Some(verdict);
             return Ok(false);
         }
         if verdict.duplicate {

@@ -168,8 +168,8 @@ impl<K: Kernel> GatherTx<K> {
         let before = stats.packets + stats.lost;
         let sent = self.send(now, stats);
         if sent.is_err() {
-            let told = stats.packets + stats.lost - before;
-            stats.drop(DropReason::PortFault, all - told);
+            let counted = stats.packets + stats.lost - before;
+            stats.drop(DropReason::PortFault, all - counted);
             self.kept.clear();
         }
         sent

@@ -61,9 +61,9 @@ fn running_rings_can_be_disabled_enabled_and_get_new_eventfds() {
     front.set_call(0, None).unwrap();
     front.set_kick(1, None).unwrap();
     assert_eq!(switch.running(), (vec![0], vec![0]));
-    assert!(switch.ask(|_, engine| engine.rx[&0].kick_fd().is_none()), "it wants to be polled");
+    assert!(switch.query(|_, engine| engine.rx[&0].kick_fd().is_none()), "the queue must be polled");
     front.announce([2, 0, 0, 0, 0, 1]).unwrap();
-    assert_eq!(switch.ask(|_, engine| engine.injected.len()), 1);
+    assert_eq!(switch.query(|_, engine| engine.injected.len()), 1);
     front.reset().unwrap();
     assert_eq!(switch.running(), (vec![], vec![]));
 }

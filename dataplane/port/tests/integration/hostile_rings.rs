@@ -55,7 +55,7 @@ fn lengths_and_addresses_outside_the_memory_stop_the_queue() {
 }
 
 #[test]
-fn the_wrong_direction_stops_the_queue() {
+fn descriptor_of_wrong_direction_stops_the_queue() {
     for packed in KINDS {
         let mut guest = Guest::new(packed, MODERN);
         guest.offer(&[(0, 64)], WRITE);
@@ -70,7 +70,7 @@ fn the_wrong_direction_stops_the_queue() {
 }
 
 #[test]
-fn what_was_received_before_a_fault_is_returned() {
+fn buffers_received_before_a_fault_are_returned() {
     for packed in KINDS {
         let mut guest = Guest::new(packed, MODERN);
         guest.offer(&[(0, 100)], 0);
@@ -236,7 +236,7 @@ fn buffer_without_space_stops_the_queue() {
 }
 
 #[test]
-fn full_queue_accepts_what_fits_and_counts_the_rest() {
+fn full_queue_accepts_frames_that_fit_and_counts_the_rest() {
     for packed in KINDS {
         let mut guest = Guest::new(packed, MODERN);
         (0..3).for_each(|k| guest.offer(&[(k * 4096, 2048)], WRITE));
@@ -281,7 +281,7 @@ fn tiny_buffers_are_gathered_once_for_a_dropped_frame() {
         assert_eq!(tx.room(1514), 1, "a frame that no buffers hold comes to be counted");
         assert!(tx.room(0) > 0);
         let (done, _) = send(tx.as_mut(), &burst_of(&[frame(20, 1)])).unwrap();
-        assert_eq!((done, guest.used().len()), (1, 32), "what fits is carried");
+        assert_eq!((done, guest.used().len()), (1, 32), "frames are sent until the buffers are used up");
     }
 }
 
@@ -309,7 +309,7 @@ fn room_is_reported_only_if_the_buffers_fit_the_frame() {
         assert_eq!(tx.room(60), 0, "no buffers");
         (0..3).for_each(|k| guest.offer(&[(k * 4096, 100)], WRITE));
         assert_eq!((tx.room(60), tx.room(300 - guest.header()), tx.room(1000)), (3, 1, 0));
-        assert_eq!((tx.room(1000), tx.room(200)), (0, 1), "what was gathered is there again");
+        assert_eq!((tx.room(1000), tx.room(200)), (0, 1), "the gathered buffers are available again");
         (3..15).for_each(|k| guest.offer(&[(k * 4096, 100)], WRITE));
         assert_eq!(tx.room(1000), 1);
         let (done, _) = send(tx.as_mut(), &burst_of(&[frame(1000, 1)])).unwrap();

@@ -38,7 +38,7 @@ fn receive_queue_reports_lost_buffers_with_the_next_burst() {
         // Reading the frame's bytes triggers the loss; they are zeros of private pages.
         assert_eq!(receive(rx.as_mut()).unwrap().0.head(0), [0; 88]);
         assert_eq!(receive(rx.as_mut()).unwrap_err(), PortFault::MemoryLost);
-        assert_eq!(receive(rx.as_mut()).unwrap_err(), PortFault::MemoryLost, "what is lost stays lost");
+        assert_eq!(receive(rx.as_mut()).unwrap_err(), PortFault::MemoryLost, "the loss is permanent");
     }
 }
 

@@ -13,20 +13,20 @@ const WORKERS: usize = 3;
 const EACH: usize = 2000;
 const ROOM: u64 = 512;
 
-/// Frame `number` of worker `who`. Its length and all bytes are derived from the two.
-fn frame(who: usize, number: usize) -> Vec<u8> {
-    let mut frame = vec![(who * 91 + number) as u8; 60 + (number * 37 + who * 11) % 300];
-    frame[0] = who as u8;
+/// Frame `number` of `worker`. Its length and all bytes are derived from the two.
+fn frame(worker: usize, number: usize) -> Vec<u8> {
+    let mut frame = vec![(worker * 91 + number) as u8; 60 + (number * 37 + worker * 11) % 300];
+    frame[0] = worker as u8;
     frame[1..5].copy_from_slice(&(number as u32).to_le_bytes());
     frame
 }
 
 /// Sends all frames in order, in bursts of different sizes, until every frame was accepted.
-fn work(who: usize, tx: &mut dyn TxQueue, left: &AtomicUsize) {
+fn work(worker: usize, tx: &mut dyn TxQueue, left: &AtomicUsize) {
     let mut at = 0;
     while at < EACH {
         let n = (1 + at % 23).min(EACH - at);
-        let frames: Vec<_> = (at..at + n).map(|number| frame(who, number)).collect();
+        let frames: Vec<_> = (at..at + n).map(|number| frame(worker, number)).collect();
         let burst = burst_of(&frames);
         let (indices, mut stats, mut done) =
             ((0..n as u8).collect::<Vec<_>>(), port::BurstStats::default(), 0);
@@ -77,9 +77,9 @@ impl<'a, V: DriverRing> Collector<'a, V> {
         // SAFETY: the mock keeps its map alive; the segment has as many bytes as the vector.
         unsafe { self.mock.map.by_user(at, used.len).unwrap().copy_out::<Portable>(&mut bytes) };
         let got = &bytes[12..];
-        let who = usize::from(got[0]);
-        assert!(got == frame(who, self.next[who]), "worker {who}, frame {}", self.next[who]);
-        self.next[who] += 1;
+        let worker = usize::from(got[0]);
+        assert!(got == frame(worker, self.next[worker]), "worker {worker}, frame {}", self.next[worker]);
+        self.next[worker] += 1;
     }
 }
 
@@ -93,9 +93,9 @@ fn run<V: DriverRing>(packed: bool) {
     }
     let left = AtomicUsize::new(WORKERS);
     std::thread::scope(|s| {
-        for (who, tx) in handles.iter_mut().enumerate() {
+        for (worker, tx) in handles.iter_mut().enumerate() {
             let left = &left;
-            s.spawn(move || work(who, tx.as_mut(), left));
+            s.spawn(move || work(worker, tx.as_mut(), left));
         }
         while left.load(Ordering::SeqCst) > 0 && collector.next.iter().sum::<usize>() < WORKERS * EACH {
             collector.collect();

@@ -1,7 +1,7 @@
 //! Two memif ports, a server and a client, connected in one process over a real socket: frames pass in both
 //! directions, losses are counted, sleeping workers are woken, and incompatible peers are rejected with a reason.
 
-use crate::hand::{burst_of, frame, receive, send};
+use crate::hand::{burst_of, frame, notifications, receive, send};
 use mem::copy::Portable;
 use port::memif::{Memif, Options, Secret};
 use port::vhost_user::fake::FakeEngine;
@@ -165,8 +165,8 @@ fn walk(steps: &[Step], forked: bool) {
         }
     }
     let (mut expected, mut arrived) = ([vec![], vec![]], [vec![], vec![]]);
-    for (n, &(out, home, look, look_home)) in steps.iter().enumerate() {
-        for (way, (many, look)) in [(out, look), (home, look_home)].into_iter().enumerate() {
+    for (n, &(out, back, poll_out, poll_back)) in steps.iter().enumerate() {
+        for (way, (many, poll)) in [(out, poll_out), (back, poll_back)].into_iter().enumerate() {
             let frames: Vec<_> =
                 (0..many).map(|k| frame(14 + (n * 131 + k * 17) % 3000 % 1900, n + k)).collect();
             let (tx, rx) = joined.way(way, 0);
@@ -175,7 +175,7 @@ fn walk(steps: &[Step], forked: bool) {
                 assert_eq!((stats.packets, stats.lost), (done as u64, 0));
                 expected[way].extend_from_slice(&frames[..done]);
             }
-            if look {
+            if poll {
                 arrived[way].extend(drain(rx));
             }
         }
@@ -183,7 +183,7 @@ fn walk(steps: &[Step], forked: bool) {
     for (way, arrived) in arrived.iter_mut().enumerate() {
         arrived.extend(drain(joined.way(way, 0).1));
     }
-    assert!(arrived == expected, "frames were lost, doubled, changed or turned round");
+    assert!(arrived == expected, "frames were lost, duplicated, changed or reordered");
 }
 
 #[test]
@@ -196,12 +196,6 @@ fn sums_agree_for_random_event_orders() {
             Ok(())
         })
         .unwrap();
-}
-
-/// Number of notifications of `rx` since the last call.
-fn told(rx: &dyn RxQueue) -> u64 {
-    let mut count = [0; 8];
-    rustix::io::read(rx.kick_fd().unwrap(), &mut count).map_or(0, |_| u64::from_ne_bytes(count))
 }
 
 #[test]
@@ -219,15 +213,15 @@ fn each_side_is_notified_only_while_sleeping() {
             }
         };
         publish(5);
-        assert_eq!(told(rx), 0, "a side that polls is left in peace");
-        assert!(rx.enable_notification().unwrap(), "frames are there");
+        assert_eq!(notifications(rx), 0, "a polling side is not notified");
+        assert!(rx.enable_notification().unwrap(), "frames arrived before the sleep");
         drain(rx);
         assert!(!rx.enable_notification().unwrap());
         publish(3);
-        assert_eq!(told(rx), 3);
+        assert_eq!(notifications(rx), 3);
         rx.disable_notification();
         publish(3);
-        assert_eq!(told(rx), 0, "awake again");
+        assert_eq!(notifications(rx), 0, "polling again");
     }
 }
 
@@ -246,10 +240,10 @@ fn several_workers_send_whole_frames_in_order_to_one_ring() {
         }
         let rx = joined.sides[to].rx(0);
         std::thread::scope(|s| {
-            for (who, mut tx) in handles.into_iter().enumerate() {
+            for (worker, mut tx) in handles.into_iter().enumerate() {
                 s.spawn(move || {
                     for at in (0..EACH).step_by(20) {
-                        let frames: Vec<_> = (at..at + 20).map(|number| numbered(who, number)).collect();
+                        let frames: Vec<_> = (at..at + 20).map(|number| numbered(worker, number)).collect();
                         let (burst, mut done) = (burst_of(&frames), 0);
                         while done < 20 {
                             let indices: Vec<u8> = (done as u8..20).collect();
@@ -262,9 +256,13 @@ fn several_workers_send_whole_frames_in_order_to_one_ring() {
             let mut next = [0; 3];
             while next.iter().sum::<usize>() < 3 * EACH {
                 for arrived in drain(rx) {
-                    let who = usize::from(arrived[0]);
-                    assert!(arrived == numbered(who, next[who]), "worker {who}, frame {}", next[who]);
-                    next[who] += 1;
+                    let worker = usize::from(arrived[0]);
+                    assert!(
+                        arrived == numbered(worker, next[worker]),
+                        "worker {worker}, frame {}",
+                        next[worker]
+                    );
+                    next[worker] += 1;
                 }
                 std::thread::yield_now();
             }
@@ -272,10 +270,10 @@ fn several_workers_send_whole_frames_in_order_to_one_ring() {
     }
 }
 
-/// Frame `number` of worker `who`. Its length and all bytes are derived from the two.
-fn numbered(who: usize, number: usize) -> Vec<u8> {
-    let mut frame = vec![(who * 91 + number) as u8; 60 + (number * 37 + who * 11) % 500];
-    frame[0] = who as u8;
+/// Frame `number` of `worker`. Its length and all bytes are derived from the two.
+fn numbered(worker: usize, number: usize) -> Vec<u8> {
+    let mut frame = vec![(worker * 91 + number) as u8; 60 + (number * 37 + worker * 11) % 500];
+    frame[0] = worker as u8;
     frame[1..5].copy_from_slice(&(number as u32).to_le_bytes());
     frame
 }
@@ -326,18 +324,18 @@ fn either_side_disconnects_and_reconnects() {
     let path = dir.path().join("s");
     let mut joined = Joined::alike(&path, options());
     for lap in 1..6 {
-        let gone = lap % 2;
+        let closed = lap % 2;
         let now = joined.now;
-        joined.sides[gone].engine = FakeEngine::default();
-        joined.sides[gone].port.close(&mut FakeEngine::default());
+        joined.sides[closed].engine = FakeEngine::default();
+        joined.sides[closed].port.close(&mut FakeEngine::default());
         joined.settle();
-        assert!(matches!(joined.sides[1 - gone].port.status().state, PortState::Waiting(_)));
-        assert!(joined.sides[1 - gone].engine.rx.is_empty());
-        let again = match gone {
+        assert!(matches!(joined.sides[1 - closed].port.status().state, PortState::Waiting(_)));
+        assert!(joined.sides[1 - closed].engine.rx.is_empty());
+        let again = match closed {
             0 => Memif::listen(&path, options()),
             _ => Memif::connect(&path, options(), now),
         };
-        joined.sides[gone] = Side::new(again.unwrap());
+        joined.sides[closed] = Side::new(again.unwrap());
         // Longer than the maximum pause.
         (0..10).for_each(|_| joined.settle());
         let frames = [frame(64, lap)];
@@ -357,7 +355,7 @@ fn hung_worker_prevents_a_new_connection() {
     again.port.close(&mut again.engine);
     (0..3).for_each(|_| joined.settle());
     assert_eq!(joined.sides[0].port.status().state, PortState::Faulted(PortFault::WorkerHung(0)));
-    assert!(joined.sides[1].engine.rx.is_empty(), "nobody was told that its rings are served");
+    assert!(joined.sides[1].engine.rx.is_empty(), "the client has no running rings");
 }
 
 /// Retained packets do not block the ring: half of a client's buffers are never lent, and a server's port lends none

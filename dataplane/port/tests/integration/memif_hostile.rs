@@ -1,174 +1,23 @@
 //! A hostile memif peer: its own port stops with a named fault, and no access exceeds the shared memory.
 
+mod bench;
+
 use crate::hand::{burst_of, frame, receive, send};
-use port::memif::{Memif, Options, RingFault};
-use port::vhost_user::fake::FakeEngine;
+use bench::*;
+use port::memif::RingFault;
 use port::work::PIECE;
 use port::{DropReason, PortControl, PortFault, PortState};
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
-use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
-    SocketType,
-};
-use std::io::IoSlice;
-use std::mem::MaybeUninit;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
-const COOKIE: u32 = 0x3e3_1f20;
-const REGION: u64 = 1 << 20;
-/// Offset of the ring to the client; the ring to the server is at 0. Buffers of 2048 bytes start at the third ring
-/// Offset of the ring to the client. The ring to the server is at 0; buffers of 2048 bytes start at `BUFFERS`.
-const BACK: u64 = 0x8000;
-const BUFFERS: u64 = 0x1_0000;
-const SIZE: u16 = 128;
-
-/// A hand-written client, and the port that it is connected to.
-struct Bench {
-    port: Memif,
-    engine: FakeEngine,
-    socket: OwnedFd,
-    memory: OwnedFd,
-    now: Instant,
-    path: PathBuf,
-}
-
-fn options() -> Options {
-    Options { ring_size: SIZE, ..Options::default() }
-}
-
-fn dial(path: &Path) -> OwnedFd {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
-    rustix::net::connect(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
-    socket
-}
-
-fn message(kind: u16, fields: &[&[u8]]) -> Vec<u8> {
-    let mut bytes: Vec<u8> = kind.to_ne_bytes().into_iter().chain(fields.concat()).collect();
-    bytes.resize(128, 0);
-    bytes
-}
-
-fn init() -> Vec<u8> {
-    message(3, &[&0x200u16.to_ne_bytes(), &0u32.to_ne_bytes(), &[0]])
-}
-
-fn region(index: u16, size: u64) -> Vec<u8> {
-    message(4, &[&index.to_ne_bytes(), &size.to_ne_bytes()])
-}
-
-fn ring(to_server: u16, index: u16, region: u16, offset: u32, log2: u8) -> Vec<u8> {
-    let numbers = [to_server, index, region].map(u16::to_ne_bytes).concat();
-    message(5, &[&numbers, &offset.to_ne_bytes(), &[log2]])
-}
-
-fn connect() -> Vec<u8> {
-    message(6, &[b"by hand"])
-}
-
-fn event() -> OwnedFd {
-    eventfd(0, EventfdFlags::CLOEXEC).unwrap()
-}
-
-impl Bench {
-    fn new(dir: &Path) -> Self {
-        let path = dir.join("s");
-        let port = Memif::listen(&path, options()).unwrap();
-        let memory = memfd_create("memif-hostile", MemfdFlags::CLOEXEC).unwrap();
-        ftruncate(&memory, REGION).unwrap();
-        let (socket, now) = (dial(&path), Instant::now());
-        let mut bench = Self { port, engine: FakeEngine::default(), socket, memory, now, path };
-        for ring in [0, BACK] {
-            bench.poke(ring, &COOKIE.to_ne_bytes());
-        }
-        bench.turn();
-        bench
-    }
-
-    fn turn(&mut self) {
-        (0..3).for_each(|_| self.port.handle(self.now, &mut self.engine));
-    }
-
-    fn poke(&self, at: u64, bytes: &[u8]) {
-        assert_eq!(rustix::io::pwrite(&self.memory, bytes, at), Ok(bytes.len()));
-    }
-
-    fn peek(&self, at: u64, len: usize) -> Vec<u8> {
-        let mut bytes = vec![0; len];
-        assert_eq!(rustix::io::pread(&self.memory, &mut bytes, at), Ok(len));
-        bytes
-    }
-
-    fn say(&mut self, bytes: &[u8], files: &[BorrowedFd<'_>]) {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        assert!(files.is_empty() || control.push(SendAncillaryMessage::ScmRights(files)));
-        let iov = [IoSlice::new(bytes)];
-        // Errors are ignored: the tests check whether the port has closed the connection.
-        let _ = rustix::net::sendmsg(&self.socket, &iov, &mut control, SendFlags::NOSIGNAL);
-        self.turn();
-    }
-
-    fn share(&mut self) {
-        let memory = rustix::io::dup(&self.memory).unwrap();
-        self.say(&init(), &[]);
-        self.say(&region(0, REGION), &[memory.as_fd()]);
-    }
-
-    /// Sets up one ring per direction and starts the queues.
-    fn run(&mut self) {
-        self.share();
-        self.say(&ring(1, 0, 0, 0, 7), &[event().as_fd()]);
-        self.say(&ring(0, 0, 0, BACK as u32, 7), &[event().as_fd()]);
-        self.say(&connect(), &[]);
-        assert_eq!((self.engine.rx.len(), self.engine.tx.len()), (1, 1), "{:?}", self.port.status());
-    }
-
-    fn describe(&self, ring: u64, slot: u64, flags: u16, region: u16, len: u32, offset: u32) {
-        let words =
-            [&[flags, region].map(u16::to_ne_bytes).concat()[..], &len.to_ne_bytes(), &offset.to_ne_bytes()];
-        self.poke(ring + 128 + slot * 16, &words.concat());
-    }
-
-    fn head(&self, ring: u64, head: u16) {
-        self.poke(ring + 6, &head.to_ne_bytes());
-    }
-
-    fn tail(&self, ring: u64) -> u16 {
-        u16::from_ne_bytes(self.peek(ring + 64, 2).try_into().unwrap())
-    }
-
-    fn fault(&self) -> PortFault {
-        match self.port.status().state {
-            PortState::Faulted(fault) => fault,
-            other => panic!("no fault but {other:?}"),
-        }
-    }
-
-    /// Types of all messages sent by the port since the last call.
-    fn heard(&self) -> Vec<u16> {
-        let (mut kinds, mut bytes) = (vec![], [0; 129]);
-        while let Ok(n) = rustix::io::read(&self.socket, &mut bytes) {
-            if n == 0 {
-                kinds.push(0);
-                break;
-            }
-            assert_eq!(n, 128);
-            kinds.push(u16::from_ne_bytes([bytes[0], bytes[1]]));
-        }
-        kinds
-    }
-}
+use rustix::fd::AsFd;
+use rustix::fs::ftruncate;
+use std::path::Path;
+use std::time::Duration;
 
 #[test]
 fn handshake_matches_other_implementations() {
     let dir = tempfile::tempdir().unwrap();
     let mut bench = Bench::new(dir.path());
     bench.run();
-    assert_eq!(bench.heard(), [2, 1, 1, 1, 1, 7], "HELLO, four times ACK, CONNECTED");
+    assert_eq!(bench.received_types(), [2, 1, 1, 1, 1, 7], "HELLO, four times ACK, CONNECTED");
     bench.describe(0, 0, 0, 0, 100, BUFFERS as u32);
     bench.poke(BUFFERS, &frame(100, 3));
     bench.head(0, 1);
@@ -183,93 +32,93 @@ fn handshake_matches_other_implementations() {
     assert_eq!(send(tx.as_mut(), &burst_of(&[frame(77, 1)])).unwrap().0, 1);
     assert_eq!((bench.tail(BACK), bench.peek(BUFFERS + 4096, 77)), (1, frame(77, 1)));
     assert_eq!(bench.peek(BACK + 128, 8), [0, 0, 0, 0, 77, 0, 0, 0]);
-    bench.say(&message(8, &[&0u32.to_ne_bytes(), b"bye"]), &[]);
+    bench.send_message(&message(8, &[&0u32.to_ne_bytes(), b"bye"]), &[]);
     let left = PortState::Waiting(Some(PortFault::Disconnected("peer")));
-    assert_eq!(bench.port.status().state, left, "to leave is its right");
+    assert_eq!(bench.port.status().state, left, "a disconnect is no fault");
     assert!(bench.engine.rx.is_empty() && bench.engine.tx.is_empty());
 }
 
 #[test]
-fn unexpected_messages_are_named() {
-    type Say = fn(&mut Bench);
-    let cases: [(&str, Say); 19] = [
-        ("unexpected CONNECT: expected INIT", |b| b.say(&connect(), &[])),
-        ("unexpected ACK: expected INIT", |b| b.say(&message(1, &[]), &[])),
-        ("a message of the unknown type 99", |b| b.say(&message(99, &[]), &[])),
-        ("a message of 5 bytes", |b| b.say(&[3, 0, 0, 0, 0], &[])),
-        ("a message of 129 bytes", |b| b.say(&[3; 400], &[])),
+fn invalid_message_closes_the_connection_with_its_reason() {
+    type Steps = fn(&mut Bench);
+    let cases: [(&str, Steps); 19] = [
+        ("unexpected CONNECT: expected INIT", |b| b.send_message(&connect(), &[])),
+        ("unexpected ACK: expected INIT", |b| b.send_message(&message(1, &[]), &[])),
+        ("a message of the unknown type 99", |b| b.send_message(&message(99, &[]), &[])),
+        ("a message of 5 bytes", |b| b.send_message(&[3, 0, 0, 0, 0], &[])),
+        ("a message of 129 bytes", |b| b.send_message(&[3; 400], &[])),
         ("it connects without a ring", |b| {
             b.share();
-            b.say(&connect(), &[]);
+            b.send_message(&connect(), &[]);
         }),
         ("regions are numbered", |b| {
             b.share();
-            b.say(&region(2, REGION), &[event().as_fd()]);
+            b.send_message(&region(2, REGION), &[event().as_fd()]);
         }),
         ("without its one file", |b| {
-            b.say(&init(), &[]);
-            b.say(&region(0, REGION), &[]);
+            b.send_message(&init(), &[]);
+            b.send_message(&region(0, REGION), &[]);
         }),
         ("without its one file", |b| {
-            b.say(&init(), &[]);
-            b.say(&region(0, REGION), &[event().as_fd(), event().as_fd()]);
+            b.send_message(&init(), &[]);
+            b.send_message(&region(0, REGION), &[event().as_fd(), event().as_fd()]);
         }),
         ("more than 8 descriptors", |b| {
-            b.say(&init(), &[]);
+            b.send_message(&init(), &[]);
             let events: Vec<_> = (0..9).map(|_| event()).collect();
             let events: Vec<_> = events.iter().map(AsFd::as_fd).collect();
-            b.say(&region(0, REGION), &events);
+            b.send_message(&region(0, REGION), &events);
         }),
         ("the file has 0x100000 bytes", |b| {
             let memory = rustix::io::dup(&b.memory).unwrap();
-            b.say(&init(), &[]);
-            b.say(&region(0, REGION + 1), &[memory.as_fd()]);
+            b.send_message(&init(), &[]);
+            b.send_message(&region(0, REGION + 1), &[memory.as_fd()]);
         }),
         ("region 0 is refused: the region is empty", |b| {
             let memory = rustix::io::dup(&b.memory).unwrap();
-            b.say(&init(), &[]);
-            b.say(&region(0, 0), &[memory.as_fd()]);
+            b.send_message(&init(), &[]);
+            b.send_message(&region(0, 0), &[memory.as_fd()]);
         }),
         ("not one of this machine alone", |b| {
-            b.say(&init(), &[]);
-            b.say(&region(0, 4096), &[std::fs::File::open("/proc/self/status").unwrap().as_fd()]);
+            b.send_message(&init(), &[]);
+            b.send_message(&region(0, 4096), &[std::fs::File::open("/proc/self/status").unwrap().as_fd()]);
         }),
         ("rings are numbered in order", |b| {
             b.share();
-            b.say(&ring(1, 1, 0, 0, 7), &[event().as_fd()]);
+            b.send_message(&ring(1, 1, 0, 0, 7), &[event().as_fd()]);
         }),
         ("it is longer than 2^14", |b| {
             b.share();
-            b.say(&ring(1, 0, 0, 0, 15), &[event().as_fd()]);
+            b.send_message(&ring(1, 0, 0, 0, 15), &[event().as_fd()]);
         }),
         ("without its one event descriptor", |b| {
             b.share();
-            b.say(&ring(1, 0, 0, 0, 7), &[]);
+            b.send_message(&ring(1, 0, 0, 0, 7), &[]);
         }),
         ("not an eventfd", |b| {
             b.share();
             let memory = rustix::io::dup(&b.memory).unwrap();
-            b.say(&ring(1, 0, 0, 0, 7), &[memory.as_fd()]);
+            b.send_message(&ring(1, 0, 0, 0, 7), &[memory.as_fd()]);
         }),
         ("more than 1 queues", |b| {
             b.share();
-            b.say(&ring(1, 0, 0, 0, 7), &[event().as_fd()]);
-            b.say(&ring(1, 1, 0, 0, 7), &[event().as_fd()]);
+            b.send_message(&ring(1, 0, 0, 0, 7), &[event().as_fd()]);
+            b.send_message(&ring(1, 1, 0, 0, 7), &[event().as_fd()]);
         }),
         ("unexpected INIT: expected DISCONNECT", |b| {
             b.run();
-            b.say(&init(), &[]);
+            b.send_message(&init(), &[]);
         }),
     ];
     let dir = tempfile::tempdir().unwrap();
-    for (expected, say) in cases {
+    for (expected, steps) in cases {
         let mut bench = Bench::new(dir.path());
-        say(&mut bench);
+        steps(&mut bench);
         let fault = bench.fault().to_string();
         assert!(fault.contains(expected), "{fault}, not {expected}");
         assert!(bench.engine.rx.is_empty() && bench.engine.tx.is_empty());
-        let heard = bench.heard();
-        assert!(heard.ends_with(&[8, 0]), "it is told why, and then it is over: {heard:?}");
+        let types = bench.received_types();
+        assert!(types.ends_with(&[8, 0]), "DISCONNECT, then the end: {types:?}");
     }
 }
 
@@ -286,8 +135,8 @@ fn rings_outside_memory_or_without_cookie_are_rejected() {
     ] {
         let mut bench = Bench::new(dir.path());
         bench.share();
-        bench.say(&ring(1, 0, region, offset, log2), &[event().as_fd()]);
-        bench.say(&connect(), &[]);
+        bench.send_message(&ring(1, 0, region, offset, log2), &[event().as_fd()]);
+        bench.send_message(&connect(), &[]);
         let fault = bench.fault();
         let named = matches!(fault, PortFault::PeerRing(RingFault::Place))
             || fault.to_string().contains("there is no ring at offset");
@@ -299,16 +148,16 @@ fn rings_outside_memory_or_without_cookie_are_rejected() {
 fn silent_client_times_out() {
     let dir = tempfile::tempdir().unwrap();
     let mut bench = Bench::new(dir.path());
-    bench.say(&init(), &[]);
+    bench.send_message(&init(), &[]);
     let deadline = bench.port.deadline().unwrap();
     assert!(deadline > bench.now && deadline <= bench.now + Duration::from_secs(11));
     bench.now = deadline;
     bench.turn();
-    assert_eq!(bench.fault(), PortFault::Peer("it did not say CONNECT within 10 s".into()));
+    assert_eq!(bench.fault(), PortFault::Peer("no CONNECT within 10 s".into()));
     let _second = dial(&bench.path);
     bench.now += Duration::from_secs(3);
     bench.turn();
-    assert_eq!(bench.port.status().connects, 2, "the next one is let in");
+    assert_eq!(bench.port.status().connects, 2, "the next client is accepted");
 }
 
 #[test]
@@ -318,16 +167,16 @@ fn second_client_is_disconnected_while_the_first_is_connected() {
     bench.run();
     let second = dial(&bench.path);
     bench.turn();
-    assert_eq!(rustix::io::read(&second, &mut [0; 128]), Ok(0), "a clear end");
+    assert_eq!(rustix::io::read(&second, &mut [0; 128]), Ok(0), "the socket is closed");
     assert_eq!(bench.engine.rx.len(), 1);
 }
 
-/// Result of the receive queue after `do_it` has modified its ring.
-fn received(do_it: impl FnOnce(&Bench)) -> Result<Vec<usize>, PortFault> {
+/// Result of the receive queue after `change` has modified its ring.
+fn received(change: impl FnOnce(&Bench)) -> Result<Vec<usize>, PortFault> {
     let dir = tempfile::tempdir().unwrap();
     let mut bench = Bench::new(dir.path());
     bench.run();
-    do_it(&bench);
+    change(&bench);
     let (burst, stats) = receive(bench.engine.rx.get_mut(&0).unwrap().as_mut())?;
     assert_eq!(stats.packets, burst.len() as u64 + stats.lost);
     Ok((0..burst.len()).map(|i| burst.frame_len(i)).collect())
@@ -493,8 +342,8 @@ fn sender_never_blocks_on_the_interrupt_descriptor() {
     let mut bench = Bench::new(dir.path());
     let full = event();
     bench.share();
-    bench.say(&ring(0, 0, 0, BACK as u32, 7), &[full.as_fd()]);
-    bench.say(&connect(), &[]);
+    bench.send_message(&ring(0, 0, 0, BACK as u32, 7), &[full.as_fd()]);
+    bench.send_message(&connect(), &[]);
     // The peer requests interrupts, its counter is full, and its descriptor is blocking.
     rustix::io::write(&full, &(u64::MAX - 1).to_ne_bytes()).unwrap();
     rustix::fs::fcntl_setfl(&full, rustix::fs::OFlags::empty()).unwrap();

@@ -86,7 +86,7 @@ fn invalid_header_drops_its_packet_only() {
 }
 
 /// virtio-net header that a guest receives with a frame that needs this offload.
-fn told(features: u64, buffers: &[(u64, u32)], forked: bool, offload: Offload) -> Vec<u8> {
+fn sent_header(features: u64, buffers: &[(u64, u32)], forked: bool, offload: Offload) -> Vec<u8> {
     let mut guest = Guest::new(false, features);
     for &buffer in buffers {
         guest.offer(&[buffer], WRITE);
@@ -108,7 +108,7 @@ fn guest_with_offloads_gets_them_in_the_header() {
             let features = TAKES | Features::MRG_RXBUF;
             let expected = |offload: Offload| [&offload.header(&frame(LEN, 3))[..], &[number, 0]].concat();
             for offload in [cut(), Offload::with_checksum(34, 16), Offload::VALID, Offload::NONE] {
-                assert_eq!(told(features, buffers, forked, offload), expected(offload));
+                assert_eq!(sent_header(features, buffers, forked, offload), expected(offload));
             }
         }
     }
@@ -116,9 +116,9 @@ fn guest_with_offloads_gets_them_in_the_header() {
 
 #[test]
 fn guest_without_offloads_gets_an_empty_header() {
-    let silent = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0];
+    let empty = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0];
     for offload in [Offload::VALID, Offload::NONE] {
-        assert_eq!(told(Features::VERSION_1, &[(0, 2048)], false, offload), silent);
+        assert_eq!(sent_header(Features::VERSION_1, &[(0, 2048)], false, offload), empty);
     }
 }
 

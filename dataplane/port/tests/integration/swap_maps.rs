@@ -92,7 +92,7 @@ fn removing_memory_of_cached_buffers_is_a_named_fault() {
     }
 }
 
-/// Another worker may send before the control thread learns of the fault, after the old memory was removed.
+/// Another worker may send before the control thread receives the fault, after the old memory was removed.
 #[test]
 fn failed_takeover_of_one_worker_stops_writes_of_all() {
     let outside = PortFault::Ring(RingFault::Outside { address: NEW, len: 30 });
@@ -115,10 +115,10 @@ fn failed_takeover_of_one_worker_stops_writes_of_all() {
             assert_eq!(tx.refresh().unwrap_err(), outside);
             assert_eq!(send(other.as_mut(), &burst_of(&[frame(60, 2)])).unwrap_err(), outside);
             assert_eq!(other.refresh(), Ok(()), "the new map is the core's");
-            assert_eq!(Arc::strong_count(&gone), 1, "nobody holds the removed region, nor points into it");
+            assert_eq!(Arc::strong_count(&gone), 1, "no reference to the removed region is left");
             assert_eq!(guest.used(), [(0, 72)]);
             let QueueState::Ring { base } = other.freeze() else { panic!("a ring has a base") };
-            assert_eq!(base & 0x7fff, 1, "the next queue takes again what was not written");
+            assert_eq!(base & 0x7fff, 1, "the next queue takes unwritten buffers again");
         }
     }
 }
@@ -226,7 +226,7 @@ fn memory_is_released_with_its_last_user() {
             holders.rx.refresh().unwrap();
             assert!(alive().0, "the burst still holds a packet of it");
             holders.burst.unpin();
-            assert!(!alive().0, "nobody holds it any more");
+            assert!(!alive().0, "the old map is released");
             for n in 0..holders.tx.len() {
                 assert!(alive().1, "{} of {} handles have refreshed", n, holders.tx.len());
                 holders.tx[n].refresh().unwrap();
@@ -248,6 +248,6 @@ fn concurrent_refreshes_both_get_the_new_table() {
                 s.spawn(|| queue.refresh().unwrap());
             }
         });
-        assert_eq!(seen.strong_count(), 0, "somebody kept the old map");
+        assert_eq!(seen.strong_count(), 0, "the old map is still referenced");
     }
 }

@@ -1,14 +1,14 @@
 //! A virtio-user port and a vhost-user port, connected in one process over a real socket: frames pass in both
-//! directions over every ring type, losses are counted, and a back end that dies a hundred times leaves no resources
+//! directions over every ring type, losses are counted, and repeated disconnects of the back end leave no resources
 //! behind.
 
-use crate::hand::{burst_of, frame, receive, send};
+use crate::hand::{burst_of, frame, notifications, receive, send};
 use crate::joined::{Joined, KINDS, Side, drain, options};
 use mem::copy::Portable;
 use port::vhost::Features;
 use port::vhost_user::{self, VhostUser};
 use port::virtio_user::{self, RingKind, VirtioUser};
-use port::{DropReason, PortControl, PortFault, PortState, Retained, Retainer, RxQueue};
+use port::{DropReason, PortControl, PortFault, PortState, Retained, Retainer};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::collections::VecDeque;
@@ -85,7 +85,7 @@ fn long_frame_spans_buffers_or_is_counted_without_mrg_rxbuf() {
         let mut joined = Joined::new(&dir.path().join("s"), single, vhost_user::Options::default());
         let (done, stats) = send(joined.back.tx(0), &burst_of(&[frame(2049, 0)])).unwrap();
         let lost = stats.drops[DropReason::BufferTooSmall as usize];
-        assert_eq!((done, stats.packets, lost), (1, 0, 1), "one buffer of ours holds 2048 bytes");
+        assert_eq!((done, stats.packets, lost), (1, 0, 1), "a receive buffer holds 2048 bytes");
     }
     let large = virtio_user::Options { mtu: Some(9000), ..options(RingKind::Packed) };
     let mut joined = Joined::new(&dir.path().join("s"), large, vhost_user::Options::default());
@@ -102,11 +102,11 @@ fn walk(kind: RingKind, steps: &[Step]) {
     let mut joined = Joined::new(&dir.path().join("s"), options(kind), vhost_user::Options::default());
     let mut expected = [vec![], vec![]];
     let mut arrived = [vec![], vec![]];
-    for (n, &(out, home, look, look_home)) in steps.iter().enumerate() {
+    for (n, &(out, back, poll_out, poll_back)) in steps.iter().enumerate() {
         let frames = |n: usize, many: usize| -> Vec<_> {
             (0..many).map(|k| frame(14 + (n * 131 + k * 17) % 3000 % 2035, n + k)).collect()
         };
-        for (way, many) in [out, home].into_iter().enumerate() {
+        for (way, many) in [out, back].into_iter().enumerate() {
             let frames = frames(n, many);
             if frames.is_empty() {
                 continue;
@@ -116,16 +116,16 @@ fn walk(kind: RingKind, steps: &[Step]) {
             assert_eq!((stats.packets, stats.lost), (done as u64, 0));
             expected[way].extend_from_slice(&frames[..done]);
         }
-        if look {
+        if poll_out {
             arrived[0].extend(drain(joined.back.rx(0)));
         }
-        if look_home {
+        if poll_back {
             arrived[1].extend(drain(joined.front.rx(0)));
         }
     }
     arrived[0].extend(drain(joined.back.rx(0)));
     arrived[1].extend(drain(joined.front.rx(0)));
-    assert!(arrived == expected, "{kind:?}: frames were lost, doubled, changed or turned round");
+    assert!(arrived == expected, "{kind:?}: frames were lost, duplicated, changed or reordered");
 }
 
 #[test]
@@ -142,19 +142,13 @@ fn sums_agree_for_random_event_orders() {
         .unwrap();
 }
 
-/// Number of notifications of `rx` since the last call: the counter of its eventfd.
-fn told(rx: &dyn RxQueue) -> u64 {
-    let mut count = [0; 8];
-    rustix::io::read(rx.kick_fd().unwrap(), &mut count).map_or(0, |_| u64::from_ne_bytes(count))
-}
-
-/// Two connected ports whose back end offers `EVENT_IDX`, or does not.
+/// Two connected ports whose back end offers `EVENT_IDX` if `event_idx` is true.
 fn joined(path: &Path, kind: RingKind, event_idx: bool) -> Joined {
     let without = if event_idx { 0 } else { Features::EVENT_IDX };
     let offer = vhost_user::Options { features: Features(!without), ..Default::default() };
     let joined = Joined::new(path, options(kind), offer);
     let agreed = joined.front.port.status().features.contains(&"event-idx");
-    assert_eq!(agreed, event_idx, "what is offered is asked for");
+    assert_eq!(agreed, event_idx, "the front end accepts EVENT_IDX if offered");
     joined
 }
 
@@ -167,7 +161,7 @@ fn publish_both_ways(joined: &mut Joined, n: usize) -> [u64; 2] {
             tx.notify();
         }
     }
-    [told(joined.front.rx(0)), told(joined.back.rx(0))]
+    [notifications(joined.front.rx(0)), notifications(joined.back.rx(0))]
 }
 
 #[test]
@@ -180,11 +174,11 @@ fn each_side_is_notified_once_while_sleeping() {
         // The first entry is at the initial event position of a split ring.
         let first = u64::from(event_idx && !kind.is_packed());
         assert_eq!(publish_both_ways(&mut joined, 1), [first; 2], "{kind:?}");
-        assert_eq!(publish_both_ways(&mut joined, 20), [0; 2], "{kind:?}: polling sides are left in peace");
+        assert_eq!(publish_both_ways(&mut joined, 20), [0; 2], "{kind:?}: polling sides are not notified");
         assert!(
             joined.front.rx(0).enable_notification().unwrap()
                 && joined.back.rx(0).enable_notification().unwrap(),
-            "frames are there"
+            "frames arrived before the sleep"
         );
         for _ in 0..30 {
             drain(joined.front.rx(0));
@@ -227,7 +221,7 @@ fn stale_event_index_causes_no_extra_wake_ups() {
                 tx.notify();
                 let (burst, _) = receive(rx.as_mut()).unwrap();
                 rx.complete(burst.buf_ids());
-                *count += told(rx.as_ref());
+                *count += notifications(rx.as_ref());
             }
         }
         let entries = 60 * bursts;
@@ -332,10 +326,11 @@ fn several_workers_send_to_one_back_end_without_blocking() {
             let threads: Vec<_> = handles
                 .iter_mut()
                 .enumerate()
-                .map(|(who, tx)| {
+                .map(|(worker, tx)| {
                     scope.spawn(move || {
                         for n in 0..200 {
-                            let frames: Vec<_> = (0..=n % 13).map(|k| own_frame(who, n * 13 + k)).collect();
+                            let frames: Vec<_> =
+                                (0..=n % 13).map(|k| own_frame(worker, n * 13 + k)).collect();
                             let burst = burst_of(&frames);
                             let (indices, mut done): (Vec<u8>, _) = ((0..burst.len() as u8).collect(), 0);
                             let mut stats = port::BurstStats::default();
@@ -352,18 +347,18 @@ fn several_workers_send_to_one_back_end_without_blocking() {
             }
             arrived.extend(drain(rx.as_mut()));
         });
-        for who in 0..3 {
-            let own = arrived.iter().filter(|frame| usize::from(frame[0]) == who);
-            let expected = (0..200).flat_map(|n| (0..=n % 13).map(move |k| own_frame(who, n * 13 + k)));
-            assert!(own.cloned().eq(expected), "{kind:?}, worker {who}");
+        for worker in 0..3 {
+            let own = arrived.iter().filter(|frame| usize::from(frame[0]) == worker);
+            let expected = (0..200).flat_map(|n| (0..=n % 13).map(move |k| own_frame(worker, n * 13 + k)));
+            assert!(own.cloned().eq(expected), "{kind:?}, worker {worker}");
         }
     }
 }
 
-fn own_frame(who: usize, number: usize) -> Vec<u8> {
+fn own_frame(worker: usize, number: usize) -> Vec<u8> {
     // Some frames span several buffers.
     let len = if number.is_multiple_of(11) { 5000 } else { 60 + number * 7 % 500 };
     let mut frame = frame(len, number);
-    frame[0] = who as u8;
+    frame[0] = worker as u8;
     frame
 }

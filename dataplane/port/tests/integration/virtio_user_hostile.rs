@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 const SIZE: u16 = 128;
 
 /// Reply of a back end to a request.
-type Answer = fn(Header) -> Option<Vec<u8>>;
+type ReplyFn = fn(Header) -> Option<Vec<u8>>;
 /// Entry written to a used ring (identifier, length, index), and the expected fault.
-type Lie = (u32, u32, u16, RingFault);
+type UsedEntry = (u32, u32, u16, RingFault);
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() })]
@@ -38,7 +38,7 @@ struct BackEnd {
 
 impl BackEnd {
     /// Next request, or `None` if there is none.
-    fn hear(&mut self) -> Option<Header> {
+    fn next_request(&mut self) -> Option<Header> {
         let mut bytes = [0; Header::BYTES];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -61,13 +61,13 @@ impl BackEnd {
         Some(header)
     }
 
-    fn say(&mut self, bytes: &[u8]) {
+    fn send_message(&mut self, bytes: &[u8]) {
         // Errors are ignored: the port may have closed the connection, which the tests check.
         let _ = std::io::Write::write_all(&mut self.stream, bytes);
     }
 
     /// Reply of a back end that supports everything.
-    fn right(header: Header) -> Option<Vec<u8>> {
+    fn full_reply(header: Header) -> Option<Vec<u8>> {
         let number = match header.code {
             Code::GetFeatures | Code::GetProtocolFeatures | Code::GetStatus => u64::MAX,
             Code::GetQueueNum | Code::GetMaxMemSlots => 8,
@@ -89,10 +89,10 @@ struct Stage {
 
 impl Stage {
     fn new(ring: RingKind, mergeable: bool) -> Self {
-        Self::asking(Options { ring, mergeable, queue_size: SIZE, ..Default::default() })
+        Self::with_options(Options { ring, mergeable, queue_size: SIZE, ..Default::default() })
     }
 
-    fn asking(options: Options) -> Self {
+    fn with_options(options: Options) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let listener = UnixListener::bind(&path).unwrap();
@@ -104,10 +104,10 @@ impl Stage {
     }
 
     /// Replies to all requests with `answer` until none is pending.
-    fn talk(&mut self, mut answer: impl FnMut(Header) -> Option<Vec<u8>>) {
-        while let Some(header) = self.back.hear() {
+    fn reply_all(&mut self, mut answer: impl FnMut(Header) -> Option<Vec<u8>>) {
+        while let Some(header) = self.back.next_request() {
             if let Some(bytes) = answer(header) {
-                self.back.say(&bytes);
+                self.back.send_message(&bytes);
             }
             self.port.handle(self.now, &mut self.engine);
         }
@@ -120,8 +120,8 @@ impl Stage {
 
     fn with(ring: RingKind, mergeable: bool, offloads: bool) -> Self {
         let mut stage =
-            Self::asking(Options { ring, mergeable, offloads, queue_size: SIZE, ..Default::default() });
-        stage.talk(BackEnd::right);
+            Self::with_options(Options { ring, mergeable, offloads, queue_size: SIZE, ..Default::default() });
+        stage.reply_all(BackEnd::full_reply);
         assert_eq!(stage.engine.rx.len(), 1, "{:?}", stage.port.status());
         stage
     }
@@ -154,7 +154,7 @@ impl Stage {
 
 #[test]
 fn wrong_reply_is_named_and_closes_the_connection() {
-    let wrong: [(&str, Answer); 5] = [
+    let wrong: [(&str, ReplyFn); 5] = [
         ("unexpected reply to GET_FEATURES: GET_QUEUE_NUM", |_| {
             Some(Reply::U64(1).encode(Code::GetQueueNum))
         }),
@@ -163,23 +163,23 @@ fn wrong_reply_is_named_and_closes_the_connection() {
         }),
         ("GET_FEATURES carries the flags", |header| match header.code {
             Code::GetFeatures => Some(Header { reply: false, ..header }.encode().to_vec()),
-            _ => BackEnd::right(header),
+            _ => BackEnd::full_reply(header),
         }),
         ("it refused SET_VRING_NUM", |header| match header.code {
             Code::SetVringNum => Some(Reply::U64(1).encode(header.code)),
-            _ => BackEnd::right(header),
+            _ => BackEnd::full_reply(header),
         }),
         ("does not accept the features", |header| match header.code {
             Code::GetStatus => Some(Reply::U64(0).encode(header.code)),
-            _ => BackEnd::right(header),
+            _ => BackEnd::full_reply(header),
         }),
     ];
     for (expected, answer) in wrong {
         let mut stage = Stage::new(RingKind::Split, true);
-        stage.talk(answer);
+        stage.reply_all(answer);
         let fault = stage.fault();
         assert!(fault.contains(expected), "{fault} instead of {expected}");
-        assert!(stage.engine.rx.is_empty() && stage.port.deadline().is_some(), "it tries again later");
+        assert!(stage.engine.rx.is_empty() && stage.port.deadline().is_some(), "the port retries later");
     }
 }
 
@@ -194,23 +194,23 @@ fn silent_back_end_times_out_and_unsolicited_messages_disconnect() {
     assert!(stage.fault().contains("it did not answer GET_FEATURES within 10 s"), "{}", stage.fault());
 
     let mut stage = Stage::running(RingKind::Packed, true);
-    stage.back.say(&Reply::State(VringState { index: 0, num: 0 }).encode(Code::GetVringBase));
+    stage.back.send_message(&Reply::State(VringState { index: 0, num: 0 }).encode(Code::GetVringBase));
     stage.port.handle(stage.now, &mut stage.engine);
     assert!(stage.fault().contains("GET_VRING_BASE unasked"), "{}", stage.fault());
-    assert!(stage.engine.rx.is_empty() && stage.engine.tx.is_empty(), "its queues are stopped");
+    assert!(stage.engine.rx.is_empty() && stage.engine.tx.is_empty(), "the queues are stopped");
 }
 
 #[test]
 fn every_used_ring_violation_is_named() {
     let header = 12;
-    let lies: [Lie; 5] = [
+    let entries: [UsedEntry; 5] = [
         (0, 76, 129, RingFault::UsedJump { index: 129, taken: 0, out: 128 }),
         (0, 76, 0xffff, RingFault::UsedJump { index: 0xffff, taken: 0, out: 128 }),
         (128, 76, 1, RingFault::NotOut(128)),
         (u32::MAX, 76, 1, RingFault::NotOut(u32::MAX)),
         (0, 2048 + header + 1, 1, RingFault::UsedLength { len: 2048 + header + 1, room: 2048 + header }),
     ];
-    for (id, len, index, fault) in lies {
+    for (id, len, index, fault) in entries {
         let mut stage = Stage::running(RingKind::Split, false);
         stage.used(0, id, len, index);
         assert_eq!(stage.receive().unwrap_err(), PortFault::UsedRing(fault));
@@ -220,7 +220,7 @@ fn every_used_ring_violation_is_named() {
     assert_eq!(stage.receive().unwrap().0.len(), 1);
     stage.used(1, 5, 76, 2);
     let twice = stage.receive().unwrap_err();
-    assert_eq!(twice, PortFault::UsedRing(RingFault::NotOut(5)), "it is in a burst and not out");
+    assert_eq!(twice, PortFault::UsedRing(RingFault::NotOut(5)), "the buffer is in a burst");
     assert_eq!(
         twice.to_string(),
         "the back end violated the virtqueue protocol: buffer 5 was used but not out"
@@ -257,7 +257,11 @@ fn frame_waits_for_all_its_buffers_within_the_limit() {
     stage.poke(num_buffers(0), &2u16.to_ne_bytes());
     stage.used(0, 0, 2060, 1);
     let (burst, stats) = stage.receive().unwrap();
-    assert_eq!((burst.len(), burst.buf_ids().len(), stats.packets), (0, 0, 0), "half a frame is none");
+    assert_eq!(
+        (burst.len(), burst.buf_ids().len(), stats.packets),
+        (0, 0, 0),
+        "an incomplete frame is not delivered"
+    );
     stage.used(1, 1, 100, 2);
     let (burst, stats) = stage.receive().unwrap();
     assert_eq!((burst.len(), burst.buf_ids().len(), stats.bytes), (1, 2, 2148));

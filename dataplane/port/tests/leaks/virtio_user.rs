@@ -1,4 +1,4 @@
-//! A back end that dies and returns leaves no resources behind.
+//! A back end that disconnects and reconnects leaves no resources behind.
 
 use crate::common::footprint;
 use crate::hand::{burst_of, frame, send};

@@ -38,7 +38,7 @@ impl ClientSession {
     pub(super) fn awaits(&self) -> Option<&'static str> {
         match &self.stage {
             Stage::Opening => Some("HELLO"),
-            Stage::Describing(_, said) if *said > self.rings() + 2 => Some("CONNECTED"),
+            Stage::Describing(_, sent) if *sent > self.rings() + 2 => Some("CONNECTED"),
             Stage::Describing(..) => Some("ACK"),
             Stage::Running(_) => None,
         }
@@ -104,19 +104,19 @@ impl ClientSession {
     fn next(&mut self) -> Step {
         let rings = self.rings();
         let (secret, id) = (self.options.secret.map_or([0; MAX_SECRET], Secret::bytes), self.options.id);
-        let Stage::Describing(device, said) = &mut self.stage else { return Step::Wait };
-        let line = *said;
-        *said += 1;
+        let Stage::Describing(device, sent) = &mut self.stage else { return Step::Wait };
+        let line = *sent;
+        *sent += 1;
         let ring = line.checked_sub(2).filter(|number| *number < rings);
         match (line, ring.and_then(|number| Some((number, device.ring(number)?.0)))) {
             (0, _) => {
                 let name = own_name();
                 let init = Init { version: VERSION, id, mode: 0, secret, name };
-                Step::Say(Message::Init(init), Attached::Nothing)
+                Step::Send(Message::Init(init), Attached::Nothing)
             }
-            (1, _) => Step::Say(Message::AddRegion(0, device.bytes()), Attached::Memory),
-            (_, Some((number, ring))) => Step::Say(Message::AddRing(ring), Attached::Ring(number)),
-            (_, None) => Step::Say(Message::Connect(own_name()), Attached::Nothing),
+            (1, _) => Step::Send(Message::AddRegion(0, device.bytes()), Attached::Memory),
+            (_, Some((number, ring))) => Step::Send(Message::AddRing(ring), Attached::Ring(number)),
+            (_, None) => Step::Send(Message::Connect(own_name()), Attached::Nothing),
         }
     }
 

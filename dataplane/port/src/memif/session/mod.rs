@@ -37,7 +37,7 @@ pub(super) enum Step {
     /// Nothing to send now.
     Wait,
     /// Message to send, with a descriptor of [`Session::file`].
-    Say(Message, Attached),
+    Send(Message, Attached),
     /// The rings may run; then send this message.
     Run(Rings, Option<Message>),
 }

@@ -89,7 +89,7 @@ impl ServerSession {
             }
             (Stage::Running, message) => return Err(unexpected(&message, "DISCONNECT")),
         }
-        Ok(Step::Say(Message::Ack, Attached::Nothing))
+        Ok(Step::Send(Message::Ack, Attached::Nothing))
     }
 
     fn open(&mut self, init: &Init) -> Result<(), End> {

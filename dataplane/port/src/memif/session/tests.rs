@@ -30,23 +30,23 @@ fn fault(end: End) -> PortFault {
 fn converse(server: Options, client: Options) -> (Rings, Rings) {
     let mut server = Session::Server(ServerSession::new(server));
     let mut client = Session::Client(ClientSession::new(client));
-    let mut said = server.first_message().unwrap();
+    let mut outgoing = server.first_message().unwrap();
     let mut at_server = None;
     loop {
-        match client.receive(said, vec![]).unwrap() {
+        match client.receive(outgoing, vec![]).unwrap() {
             Step::Run(rings, None) => return (at_server.unwrap(), rings),
-            Step::Say(message, attached) => {
+            Step::Send(message, attached) => {
                 let file = client.file(attached).map(|fd| rustix::io::dup(fd).unwrap());
-                said = match server.receive(message, file.into_iter().collect()).unwrap() {
-                    Step::Say(answer, _) => answer,
+                outgoing = match server.receive(message, file.into_iter().collect()).unwrap() {
+                    Step::Send(answer, _) => answer,
                     Step::Run(rings, Some(last)) => {
                         at_server = Some(rings);
                         last
                     }
-                    other => panic!("the server has nothing to say to {message:?}: {other:?}"),
+                    other => panic!("the server sent no reply to {message:?}: {other:?}"),
                 };
             }
-            other => panic!("the client has nothing to say: {other:?}"),
+            other => panic!("the client sent no message: {other:?}"),
         }
     }
 }
@@ -103,7 +103,7 @@ fn client_sends_exactly_the_announced_descriptors() {
     assert!(client.file(Attached::Memory).is_none(), "there is nothing yet");
     let mut attached = vec![];
     let mut step = client.receive(hello(255, 14), &[]).unwrap();
-    while let Step::Say(message, file) = step {
+    while let Step::Send(message, file) = step {
         assert_eq!(client.file(file).is_some(), file != Attached::Nothing);
         if let Some(fd) = client.file(file) {
             assert!(rustix::fs::fstat(fd.as_fd()).is_ok());

@@ -86,7 +86,7 @@ pub fn fuzz_session(script: &[u8]) {
 
 /// Starts two rings, a state that scripts alone rarely reach.
 fn warm_up(front: &OwnedFd, channel: &mut Channel, session: &mut Session, engine: &mut FakeEngine) {
-    let mut say = |request: Request| {
+    let mut send = |request: Request| {
         let shares = matches!(request, Request::SetMemTable(_));
         let fd = |_| if shares { memory(REGION.len) } else { event() };
         let fds: Vec<_> = (0..request.descriptors()).filter_map(fd).collect();
@@ -94,25 +94,25 @@ fn warm_up(front: &OwnedFd, channel: &mut Channel, session: &mut Session, engine
         let sent = send(front.as_fd(), &request.encode(false), &borrowed);
         assert!(sent.is_ok() && serve(channel, session, engine).is_some(), "{request:?} was refused");
     };
-    say(Request::SetProtocolFeatures(OFFER.protocol.0));
-    say(Request::SetFeatures(OFFER.features.0 & !Features::RING_PACKED));
-    say(Request::SetMemTable(vec![REGION]));
+    send(Request::SetProtocolFeatures(OFFER.protocol.0));
+    send(Request::SetFeatures(OFFER.features.0 & !Features::RING_PACKED));
+    send(Request::SetMemTable(vec![REGION]));
     for index in 0..2 {
         let file = VringFile { index, has_descriptor: true };
         let index = u32::from(index);
         let at = REGION.user + 0x4_0000 * u64::from(index);
         let (used, available) = (at + 0x1_0000, at + 0x2_0000);
-        say(Request::SetVringNum(VringState { index, num: 256 }));
-        say(Request::SetVringAddr(VringAddress {
+        send(Request::SetVringNum(VringState { index, num: 256 }));
+        send(Request::SetVringAddr(VringAddress {
             index,
             descriptor: at,
             used,
             available,
             ..Default::default()
         }));
-        say(Request::SetVringKick(file));
-        say(Request::SetVringCall(file));
-        say(Request::SetVringEnable(VringState { index, num: 1 }));
+        send(Request::SetVringKick(file));
+        send(Request::SetVringCall(file));
+        send(Request::SetVringEnable(VringState { index, num: 1 }));
     }
     assert_eq!((engine.rx.len(), engine.tx.len()), (1, 1), "two rings were set up");
 }

@@ -79,7 +79,7 @@ fn packets_leave_at_the_frame_threshold() {
     let mut wire = Wire::new(4, None);
     assert_eq!(wire.send(0, 0, &[60; 3]), 3);
     assert!(wire.receive().is_empty() && !wire.flush(u64::MAX / 2, Flush::Waited));
-    assert_eq!(wire.stats, BurstStats::default(), "what is kept back is neither sent nor lost");
+    assert_eq!(wire.stats, BurstStats::default(), "kept packets are neither sent nor lost");
     assert_eq!(wire.send(1, 3, &[60; 3]), 3);
     assert_eq!(wire.receive(), [(0, 60), (1, 60), (2, 60), (3, 60)]);
     assert!(wire.flush(2, Flush::All));

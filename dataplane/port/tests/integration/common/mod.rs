@@ -22,11 +22,11 @@ use std::time::{Duration, Instant};
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Closure to run on the switch's thread.
-pub(crate) type Question = Box<dyn FnOnce(&VhostUser, &FakeEngine) + Send>;
+pub(crate) type Request = Box<dyn FnOnce(&VhostUser, &FakeEngine) + Send>;
 
 /// A port in a separate thread.
 pub(crate) struct Switch {
-    questions: Sender<Question>,
+    requests: Sender<Request>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -45,44 +45,44 @@ impl Switch {
     }
 
     fn run(port: VhostUser) -> Self {
-        let (questions, asked) = channel();
-        let thread = Some(std::thread::spawn(move || serve(port, &asked)));
-        Self { questions, thread }
+        let (requests, received) = channel();
+        let thread = Some(std::thread::spawn(move || serve(port, &received)));
+        Self { requests, thread }
     }
 
-    pub(crate) fn ask<T: Send + 'static>(
+    pub(crate) fn query<T: Send + 'static>(
         &self,
-        ask: impl FnOnce(&VhostUser, &FakeEngine) -> T + Send + 'static,
+        query: impl FnOnce(&VhostUser, &FakeEngine) -> T + Send + 'static,
     ) -> T {
         let (answer, answered) = channel();
-        self.questions.send(Box::new(move |port, engine| answer.send(ask(port, engine)).unwrap())).unwrap();
+        self.requests.send(Box::new(move |port, engine| answer.send(query(port, engine)).unwrap())).unwrap();
         answered.recv_timeout(TIMEOUT).unwrap()
     }
 
     pub(crate) fn status(&self) -> PortStatus {
-        self.ask(|port, _| port.status())
+        self.query(|port, _| port.status())
     }
 
     /// Waits until the port's status satisfies `wanted`.
-    pub(crate) fn wait(&self, what: &str, wanted: impl Fn(&PortStatus) -> bool) -> PortStatus {
+    pub(crate) fn wait(&self, condition: &str, wanted: impl Fn(&PortStatus) -> bool) -> PortStatus {
         let start = Instant::now();
         loop {
             let status = self.status();
             if wanted(&status) {
                 return status;
             }
-            assert!(start.elapsed() < TIMEOUT, "waiting for: {what}; the port is {status:?}");
+            assert!(start.elapsed() < TIMEOUT, "waiting for: {condition}; the port is {status:?}");
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
     /// Pairs of the running receive and transmit queues.
     pub(crate) fn running(&self) -> (Vec<u16>, Vec<u16>) {
-        self.ask(|_, engine| (engine.rx.keys().copied().collect(), engine.tx.keys().copied().collect()))
+        self.query(|_, engine| (engine.rx.keys().copied().collect(), engine.tx.keys().copied().collect()))
     }
 }
 
-fn serve(mut port: VhostUser, questions: &Receiver<Question>) {
+fn serve(mut port: VhostUser, requests: &Receiver<Request>) {
     let mut engine = FakeEngine::default();
     loop {
         let timeout = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
@@ -94,7 +94,7 @@ fn serve(mut port: VhostUser, questions: &Receiver<Question>) {
             port.fault(Instant::now(), fault, &mut engine);
         }
         loop {
-            match questions.try_recv() {
+            match requests.try_recv() {
                 Ok(question) => question(&port, &engine),
                 Err(std::sync::mpsc::TryRecvError::Empty) => break,
                 Err(std::sync::mpsc::TryRecvError::Disconnected) => {
@@ -109,8 +109,8 @@ fn serve(mut port: VhostUser, questions: &Receiver<Question>) {
 
 impl Drop for Switch {
     fn drop(&mut self) {
-        let (dead, _) = channel();
-        self.questions = dead;
+        let (closed, _) = channel();
+        self.requests = closed;
         let ended = self.thread.take().map(JoinHandle::join);
         if !std::thread::panicking() {
             ended.unwrap().unwrap();

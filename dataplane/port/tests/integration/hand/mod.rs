@@ -225,3 +225,9 @@ pub(crate) fn frame(len: usize, seed: usize) -> Vec<u8> {
 
 /// Both ring types: split and packed.
 pub(crate) const KINDS: [bool; 2] = [false, true];
+
+/// Number of notifications of `rx` since the last call: the counter of its eventfd.
+pub(crate) fn notifications(rx: &dyn RxQueue) -> u64 {
+    let mut count = [0; 8];
+    rustix::io::read(rx.kick_fd().unwrap(), &mut count).map_or(0, |_| u64::from_ne_bytes(count))
+}

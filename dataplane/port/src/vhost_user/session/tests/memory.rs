@@ -43,13 +43,13 @@ fn regions_are_added_and_removed_while_a_ring_runs() {
     let mut bench = Bench::running(SPLIT, 1, 0);
     let before = bench.engine.refreshes;
     let more = RegionSpec { guest: GUEST + LEN, user: USER + LEN, len: 0x1000, offset: 0x1000 };
-    bench.tell(&Request::AddMemReg(more));
+    bench.accepts(&Request::AddMemReg(more));
     assert_eq!(bench.session.memory_use(), (2, LEN + 0x1000));
     let stray = bench.send(&Request::RemMemReg(more), vec![eventfd()], true);
     assert_eq!(stray, Ok(Some(Reply::U64(0))), "a stray descriptor is accepted and closed");
     assert_eq!(bench.engine.refreshes, before + 2);
     assert!(bench.runs(1) && bench.engine.faults.is_empty());
-    bench.tell(&Request::SetMemTable(vec![]));
+    bench.accepts(&Request::SetMemTable(vec![]));
     assert_eq!(bench.engine.faults, [PortFault::RingOutside("descriptor")], "the queue lost its ring");
 }
 
@@ -59,11 +59,11 @@ fn region_added_twice_is_mapped_once() {
     let mut bench = Bench::running(SPLIT, 1, 0);
     let more = RegionSpec { guest: GUEST + LEN, user: USER + LEN, len: 0x1000, offset: 0x1000 };
     for regions in [2, 2] {
-        bench.tell(&Request::AddMemReg(more));
+        bench.accepts(&Request::AddMemReg(more));
         assert_eq!(bench.session.memory_use().0, regions);
     }
     for regions in [1, 1] {
-        bench.tell(&Request::RemMemReg(more));
+        bench.accepts(&Request::RemMemReg(more));
         assert_eq!(bench.session.memory_use().0, regions);
     }
     assert!(bench.runs(1) && bench.engine.faults.is_empty());
@@ -75,12 +75,12 @@ fn region_added_twice_is_mapped_once() {
 #[test]
 fn region_count_is_limited_to_the_advertised_slots() {
     let mut bench = Bench::new();
-    bench.tell(&Request::SetProtocolFeatures(PROTOCOL));
-    assert_eq!(bench.ask(&Request::GetMaxMemSlots), Reply::U64(509));
+    bench.accepts(&Request::SetProtocolFeatures(PROTOCOL));
+    assert_eq!(bench.reply_to(&Request::GetMaxMemSlots), Reply::U64(509));
     for n in 0..=509 {
         let region = RegionSpec { guest: n << 12, user: n << 12, len: 4096, offset: 0 };
         if n < 509 {
-            bench.tell(&Request::AddMemReg(region));
+            bench.accepts(&Request::AddMemReg(region));
         } else {
             bench.refuses(&Request::AddMemReg(region));
         }

@@ -67,16 +67,16 @@ impl Bench {
     /// Features and memory are known, no ring is.
     fn negotiated(features: u64) -> Self {
         let mut bench = Self::new();
-        bench.tell(&Request::SetProtocolFeatures(PROTOCOL));
-        bench.tell(&Request::SetFeatures(features));
-        bench.tell(&Request::SetMemTable(vec![REGION]));
+        bench.accepts(&Request::SetProtocolFeatures(PROTOCOL));
+        bench.accepts(&Request::SetFeatures(features));
+        bench.accepts(&Request::SetMemTable(vec![REGION]));
         bench
     }
 
     /// Ring `index` runs.
     fn running(features: u64, index: u8, base: u32) -> Self {
         let mut bench = Self::negotiated(features);
-        bench.tell_all(ring_messages(index, base));
+        bench.accepts_all(ring_messages(index, base));
         bench
     }
 
@@ -93,19 +93,19 @@ impl Bench {
         (0..request.descriptors()).map(new).collect()
     }
 
-    fn tell(&mut self, request: &Request) {
+    fn accepts(&mut self, request: &Request) {
         let fds = self.fds_for(request);
         let answer = self.send(request, fds, false);
         assert_eq!(answer, Ok(None), "{request:?}");
     }
 
-    fn tell_all(&mut self, requests: impl IntoIterator<Item = Request>) {
+    fn accepts_all(&mut self, requests: impl IntoIterator<Item = Request>) {
         for request in requests {
-            self.tell(&request);
+            self.accepts(&request);
         }
     }
 
-    fn ask(&mut self, request: &Request) -> Reply {
+    fn reply_to(&mut self, request: &Request) -> Reply {
         self.send(request, vec![], false).unwrap().unwrap()
     }
 
@@ -125,7 +125,7 @@ impl Bench {
     }
 
     fn base(&mut self, index: u32) -> u32 {
-        match self.ask(&Request::GetVringBase(index)) {
+        match self.reply_to(&Request::GetVringBase(index)) {
             Reply::State(s) if s.index == index => s.num,
             other => panic!("{other:?}"),
         }
@@ -177,12 +177,12 @@ fn requests_of_unnegotiated_features_are_a_fault() {
 fn a_reset_stops_the_rings_and_keeps_the_memory() {
     for reset in [Request::ResetDevice, Request::SetStatus(0), Request::ResetOwner] {
         let mut bench = Bench::running(SPLIT, 1, 0);
-        bench.tell(&reset);
+        bench.accepts(&reset);
         assert!(!bench.runs(1));
         assert_eq!(bench.session.memory_use(), (1, LEN));
-        bench.tell(&Request::SetFeatures(SPLIT));
+        bench.accepts(&Request::SetFeatures(SPLIT));
         bench.poke_used_index(0);
-        bench.tell_all(ring_messages(1, 0));
+        bench.accepts_all(ring_messages(1, 0));
         assert!(bench.runs(1));
     }
 }
@@ -190,15 +190,15 @@ fn a_reset_stops_the_rings_and_keeps_the_memory() {
 #[test]
 fn the_device_status_is_kept() {
     let mut bench = Bench::negotiated(SPLIT);
-    bench.tell(&Request::SetStatus(11));
-    assert_eq!(bench.ask(&Request::GetStatus), Reply::U64(11));
+    bench.accepts(&Request::SetStatus(11));
+    assert_eq!(bench.reply_to(&Request::GetStatus), Reply::U64(11));
 }
 
 #[test]
 fn mtu_is_validated() {
     let mut bench = Bench::negotiated(SPLIT);
-    bench.tell(&Request::NetSetMtu(9000));
-    bench.tell(&Request::NetSetMtu(68));
+    bench.accepts(&Request::NetSetMtu(9000));
+    bench.accepts(&Request::NetSetMtu(68));
     for mtu in [0, 67, 9001, u64::MAX] {
         bench.refuses(&Request::NetSetMtu(mtu));
     }
@@ -208,7 +208,7 @@ fn mtu_is_validated() {
 fn send_rarp_injects_a_frame() {
     let mut bench = Bench::negotiated(SPLIT);
     let address = [2, 0, 0, 0, 0, 9];
-    bench.tell(&Request::SendRarp(address));
+    bench.accepts(&Request::SendRarp(address));
     let frame = &bench.engine.injected[0];
     assert_eq!(frame.len(), 60);
     assert_eq!(
@@ -225,7 +225,7 @@ fn send_rarp_injects_a_frame() {
 fn reply_is_sent_only_if_requested_and_negotiated() {
     let mut bench = Bench::new();
     assert_eq!(bench.send(&Request::SetOwner, vec![], true), Ok(None), "not negotiated yet");
-    bench.tell(&Request::SetProtocolFeatures(PROTOCOL));
+    bench.accepts(&Request::SetProtocolFeatures(PROTOCOL));
     assert_eq!(bench.send(&Request::SetOwner, vec![], true), Ok(Some(Reply::U64(0))));
     assert_eq!(bench.send(&Request::SetOwner, vec![], false), Ok(None));
     let both = bench.send(&Request::GetFeatures, vec![], true).unwrap();

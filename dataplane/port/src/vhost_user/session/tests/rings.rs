@@ -15,10 +15,10 @@ proptest! {
                 prop_assert!(bench.fails(&request).contains("while it was running"));
                 return Ok(());
             }
-            bench.tell(&request);
+            bench.accepts(&request);
             prop_assert_eq!(bench.runs(3), needed == 0);
         }
-        prop_assert!(!bench.runs(2), "nobody started the other ring of the pair");
+        prop_assert!(!bench.runs(2), "the other ring of the pair is stopped");
     }
 }
 
@@ -26,7 +26,7 @@ proptest! {
 fn even_rings_are_rx_and_odd_rings_tx_of_the_guest() {
     let mut bench = Bench::running(SPLIT, 2, 0);
     assert!(bench.engine.tx.contains_key(&1) && bench.engine.rx.is_empty());
-    bench.tell_all(ring_messages(1, 0));
+    bench.accepts_all(ring_messages(1, 0));
     assert!(bench.engine.rx.contains_key(&0));
     let status = bench.session.queue_status();
     assert_eq!((status[0].rx_running, status[0].tx_running, status[1].tx_running), (true, false, true));
@@ -36,19 +36,19 @@ fn even_rings_are_rx_and_odd_rings_tx_of_the_guest() {
 #[test]
 fn ring_without_protocol_features_starts_enabled() {
     let mut bench = Bench::negotiated(Features::VERSION_1);
-    bench.tell_all(ring_messages(0, 0).into_iter().take(5));
+    bench.accepts_all(ring_messages(0, 0).into_iter().take(5));
     assert!(bench.runs(0));
 }
 
 #[test]
 fn stopped_ring_reports_its_base_and_needs_a_new_kick() {
     let mut bench = Bench::running(SPLIT, 1, 0);
-    bench.poke_used_index(3); // what the fake queue pretends to have moved
+    bench.poke_used_index(3); // the used index of a queue that returned buffers
     assert_eq!(bench.base(1), 3);
     assert!(!bench.runs(1));
-    bench.tell(&Request::SetVringEnable(state(1, 1)));
+    bench.accepts(&Request::SetVringEnable(state(1, 1)));
     assert!(!bench.runs(1));
-    bench.tell(&Request::SetVringKick(file(1)));
+    bench.accepts(&Request::SetVringKick(file(1)));
     assert!(bench.runs(1));
     assert_eq!(bench.base(1), 6);
 }
@@ -57,7 +57,7 @@ fn stopped_ring_reports_its_base_and_needs_a_new_kick() {
 fn split_ring_resumes_at_its_used_index() {
     let mut bench = Bench::negotiated(SPLIT);
     bench.poke_used_index(41);
-    bench.tell_all(ring_messages(1, 0));
+    bench.accepts_all(ring_messages(1, 0));
     assert_eq!(bench.base(1), 44);
 }
 
@@ -76,12 +76,12 @@ fn invalid_base_is_a_fault() {
     let mut bench = Bench::negotiated(PACKED);
     let mut messages = ring_messages(1, 0x8000 | SIZE);
     let last = messages.pop().unwrap();
-    bench.tell_all(messages);
+    bench.accepts_all(messages);
     assert!(bench.fails(&last).contains("past the end"));
     let mut bench = Bench::negotiated(SPLIT);
     let mut messages = ring_messages(1, 0x1_0000);
     let last = messages.pop().unwrap();
-    bench.tell_all(messages);
+    bench.accepts_all(messages);
     assert!(bench.fails(&last).contains("16 bits"));
 }
 
@@ -92,9 +92,9 @@ fn split_ring_size_must_be_a_power_of_two() {
         let mut messages = ring_messages(1, 0x8000 & (features >> 34 << 15) as u32);
         messages[0] = Request::SetVringNum(state(1, 100));
         let last = messages.pop().unwrap();
-        bench.tell_all(messages);
+        bench.accepts_all(messages);
         if runs {
-            bench.tell(&last);
+            bench.accepts(&last);
             assert!(bench.runs(1));
         } else {
             assert!(bench.fails(&last).contains("power of two"));
@@ -114,7 +114,7 @@ fn new_call_kick_or_address_restarts_a_ring_at_its_position() {
     .enumerate()
     {
         let mut bench = Bench::running(PACKED, 1, 0x8000);
-        bench.tell(&change);
+        bench.accepts(&change);
         assert!(bench.runs(1), "change {n}");
         assert_eq!(bench.base(1), 0x8006_8006, "change {n}: two runs of the fake queue");
     }
@@ -123,7 +123,7 @@ fn new_call_kick_or_address_restarts_a_ring_at_its_position() {
 #[test]
 fn repeated_address_has_no_effect() {
     let mut bench = Bench::running(PACKED, 1, 0x8000);
-    bench.tell(&Request::SetVringAddr(address(1)));
+    bench.accepts(&Request::SetVringAddr(address(1)));
     assert_eq!(bench.base(1), 0x8003_8003, "one run of the fake queue");
 }
 
@@ -143,8 +143,8 @@ fn size_base_and_features_are_fixed_while_a_ring_runs() {
     assert!(Bench::running(SPLIT, 1, 0).fails(&Request::SetVringNum(state(1, 128))).contains("running"));
     assert!(Bench::running(SPLIT, 1, 0).fails(&Request::SetVringBase(state(1, 0))).contains("running"));
     assert!(Bench::running(SPLIT, 1, 0).fails(&Request::SetFeatures(PACKED)).contains("running"));
-    Bench::running(SPLIT, 1, 0).tell(&Request::SetFeatures(SPLIT));
-    Bench::running(SPLIT, 1, 0).tell(&Request::SetVringNum(state(0, 128)));
+    Bench::running(SPLIT, 1, 0).accepts(&Request::SetFeatures(SPLIT));
+    Bench::running(SPLIT, 1, 0).accepts(&Request::SetVringNum(state(0, 128)));
 }
 
 #[test]

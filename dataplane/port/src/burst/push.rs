@@ -1,0 +1,235 @@
+//! Adding packets to a burst: received, created, and derived from another burst.
+
+use super::{BURST, Burst, ETHERNET_HEADER, HEAD, HEADROOM, Heads, MAX_HEAD, SLOT, Shape};
+use mem::{VolatileSlice, Wide};
+use ring::BufId;
+
+/// Maximum bytes before a splice on the path with fixed-length copies.
+const FRONT: usize = 16;
+
+/// Free slots of a burst for packets of one segment each: slices of equal length.
+#[derive(Debug)]
+pub struct Places<'a> {
+    rest: &'a mut [VolatileSlice],
+    len: &'a mut [u32],
+    buf_ids: &'a mut [BufId],
+    shape: &'a mut Shape,
+}
+
+impl Places<'_> {
+    /// Fills slot `k` with a segment of the pinned map. Returns `false` if `k` is out of range.
+    #[inline(always)]
+    pub fn fill(&mut self, k: usize, buf_id: BufId, frame: Wide) -> bool {
+        self.put(k, buf_id, frame.seg())
+    }
+
+    /// [`Places::fill`] for a segment without a margin. The heads of the burst are then copied one by one, at their
+    /// exact lengths.
+    #[cold]
+    pub fn fill_exact(&mut self, k: usize, buf_id: BufId, frame: VolatileSlice) -> bool {
+        *self.shape = (*self.shape).max(Shape::Single);
+        self.put(k, buf_id, frame)
+    }
+
+    #[inline(always)]
+    fn put(&mut self, k: usize, buf_id: BufId, frame: VolatileSlice) -> bool {
+        if k >= self.rest.len() || k >= self.len.len() || k >= self.buf_ids.len() {
+            return false;
+        }
+        (self.rest[k], self.len[k], self.buf_ids[k]) = (frame, frame.len() as u32, buf_id);
+        true
+    }
+}
+
+impl Burst {
+    /// Adds a packet in one segment of the pinned map.
+    #[inline(always)]
+    pub fn push(&mut self, buf_id: BufId, frame: VolatileSlice) {
+        let i = self.n;
+        self.rest[i] = frame;
+        self.len[i] = frame.len() as u32;
+        self.n += 1;
+        self.is_at_least(Shape::Single);
+        self.give_back(buf_id);
+    }
+
+    /// Slots for further packets of one segment each, for a loop that fills many.
+    #[inline(always)]
+    pub fn places(&mut self) -> Places<'_> {
+        let (n, returned, room) = (self.n, self.returned, self.room());
+        Places {
+            rest: &mut self.rest[n..][..room],
+            len: &mut self.len[n..][..room],
+            buf_ids: &mut self.buf_ids[returned..][..room],
+            shape: &mut self.shape,
+        }
+    }
+
+    /// Adds the first `n` slots of [`Burst::places`]. Returns their total length in bytes.
+    #[inline(always)]
+    pub fn filled(&mut self, n: usize) -> u64 {
+        // No overflow: at most 64 packets of 64 KiB.
+        let bytes: u32 = self.len[self.n..][..n].iter().sum();
+        self.n += n;
+        self.returned += n;
+        bytes.into()
+    }
+
+    #[inline(always)]
+    pub(super) fn is_at_least(&mut self, shape: Shape) {
+        self.shape = self.shape.max(shape);
+    }
+
+    /// Adds a packet in one segment of the pinned map, without a buffer to return. Returns `false` if the burst is
+    /// full.
+    pub fn push_kept(&mut self, frame: VolatileSlice) -> bool {
+        let i = self.n;
+        if i == BURST {
+            return false;
+        }
+        (self.rest[i], self.len[i]) = (frame, frame.len() as u32);
+        self.is_at_least(Shape::Single);
+        self.n += 1;
+        true
+    }
+
+    /// Adds a packet in several segments of the pinned map. The caller must check [`Burst::has_chain_room`] before.
+    pub fn push_chain(&mut self, buf_id: BufId, frame: &[VolatileSlice]) {
+        let (first, more) = frame.split_first().unwrap_or((&VolatileSlice::EMPTY, &[]));
+        let from = self.spill.len() as u32;
+        self.spill.extend_from_slice(more);
+        let i = self.n;
+        self.rest[i] = *first;
+        self.set_more(i, from);
+        self.len[i] = frame.iter().map(|s| s.len() as u32).sum();
+        self.n += 1;
+        self.give_back(buf_id);
+    }
+
+    /// Assigns the spilled segments from `from` on to packet `i`.
+    pub(super) fn set_more(&mut self, i: usize, from: u32) {
+        if std::mem::replace(&mut self.shape, Shape::Chained) != Shape::Chained {
+            self.more = [(0, 0); BURST];
+        }
+        self.more[i] = (from, self.spill.len() as u32);
+    }
+
+    /// Range of the spilled segments of packet `i`.
+    #[inline(always)]
+    pub(super) fn more(&self, i: usize) -> (u32, u32) {
+        if self.shape == Shape::Chained { self.more[i] } else { (0, 0) }
+    }
+
+    /// Records a buffer to return that carries no packet.
+    #[inline]
+    pub fn give_back(&mut self, buf_id: BufId) {
+        self.buf_ids[self.returned] = buf_id;
+        self.returned += 1;
+    }
+
+    /// Clears the burst for packets derived from those of `source`, whose memory they continue to use.
+    pub fn begin_from(&mut self, source: &Burst) {
+        self.begin(0);
+        (self.now, self.heads, self.is_made) = (source.now, Heads::Whole, true);
+        match source.pins.get(source.source) {
+            Some(Some(pin)) => self.pin(&pin.map),
+            _ => self.pins[0] = None,
+        }
+    }
+
+    /// Adds a packet with the private head `head`, of at most [`MAX_HEAD`] bytes plus the headroom, and the
+    /// segments `rest` of the pinned map. Returns its index, or `None` if the burst is full or the head too long.
+    #[inline]
+    pub fn push_made(&mut self, head: &[u8], rest: impl Iterator<Item = VolatileSlice>) -> Option<usize> {
+        let i = self.n;
+        if i == BURST || head.len() > SLOT {
+            return None;
+        }
+        self.settle();
+        let start = HEADROOM.min(SLOT - head.len());
+        self.slots.0[i][start..start + head.len()].copy_from_slice(head);
+        (self.start[i], self.head[i]) = (start as u16, head.len() as u16);
+        let from = self.spill.len();
+        self.spill.extend(rest);
+        let bytes: usize = self.spill[from..].iter().map(|seg| seg.len()).sum();
+        self.rest[i] = VolatileSlice::EMPTY;
+        self.set_more(i, from as u32);
+        self.len[i] = (head.len() + bytes) as u32;
+        self.n += 1;
+        Some(i)
+    }
+
+    /// Removes the last packet, which must have been created here.
+    pub(crate) fn pop_made(&mut self) {
+        self.n -= 1;
+    }
+
+    /// Adds packet `i` of `source`, with at most one segment after its head, as changed by an edit without patches.
+    /// Returns `None` and adds nothing if the head or the edit is not supported by this fast path.
+    #[inline]
+    pub(crate) fn push_spliced(&mut self, source: &Burst, i: usize, edit: &crate::Edit) -> Option<usize> {
+        let (number, (at, strip, insert)) = (self.n, edit.as_splice()?);
+        let (start, head) = (source.start[i] as usize, source.head[i] as usize);
+        let len = (head + insert.len()).checked_sub(strip)?;
+        if source.shape == Shape::Chained || number == BURST || at + strip > head {
+            return None;
+        }
+        // [`Burst::alike`] requires that heads in place hold at least an Ethernet header.
+        if len.wrapping_sub(ETHERNET_HEADER) > MAX_HEAD - ETHERNET_HEADER {
+            return None;
+        }
+        // The head after the splice is copied with one fixed length.
+        if head - at - strip > HEAD {
+            return None;
+        }
+        // Fixed-length copies, front to back: excess bytes are overwritten by the next copy or are beyond the head.
+        let slot = &source.slots.0[i];
+        let front = slot.get(start..)?.first_chunk::<FRONT>()?;
+        let behind = slot.get(start + at + strip..)?.first_chunk::<HEAD>()?;
+        let to = &mut self.slots.0[number][HEADROOM..];
+        if at > FRONT || at + insert.len() + HEAD > to.len() {
+            return None;
+        }
+        *to.first_chunk_mut()? = *front;
+        match insert.first_chunk::<4>() {
+            Some(tag) if insert.len() == 4 => *to[at..].first_chunk_mut()? = *tag,
+            _ => to[at..at + insert.len()].copy_from_slice(insert),
+        }
+        *to[at + insert.len()..].first_chunk_mut()? = *behind;
+        self.add_head(number, len, source.rest(i));
+        Some(number)
+    }
+
+    /// Adds packet `number`, whose head of `len` bytes was written directly after the headroom.
+    #[inline]
+    fn add_head(&mut self, number: usize, len: usize, rest: VolatileSlice) {
+        if !rest.is_empty() {
+            self.settle();
+        }
+        self.is_at_least(Shape::Single);
+        (self.start[number], self.head[number]) = (HEADROOM as u16, len as u16);
+        (self.rest[number], self.len[number]) = (rest, (len + rest.len()) as u32);
+        if self.shape == Shape::Chained {
+            self.more[number] = (0, 0);
+        }
+        self.n += 1;
+    }
+
+    /// Adds a frame created by the switch, of at most [`HEAD`] bytes. Returns `false` if it is longer or the burst is
+    /// full. A burst must not hold both such frames and packets whose heads are not loaded.
+    pub fn push_own(&mut self, frame: &[u8]) -> bool {
+        if frame.len() > HEAD || self.n == BURST {
+            return false;
+        }
+        self.settle_rests();
+        let i = self.n;
+        self.slots.0[i][HEADROOM..HEADROOM + frame.len()].copy_from_slice(frame);
+        (self.start[i], self.head[i]) = (HEADROOM as u16, frame.len() as u16);
+        (self.rest[i], self.len[i]) = (VolatileSlice::EMPTY, frame.len() as u32);
+        self.is_at_least(Shape::Single);
+        self.n += 1;
+        // All bytes are in the head, so heads must not be loaded again.
+        self.heads = self.heads.max(Heads::Loaded);
+        true
+    }
+}

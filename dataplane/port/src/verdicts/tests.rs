@@ -1,0 +1,89 @@
+use super::*;
+use proptest::prelude::*;
+
+const PORTS: u16 = 5;
+
+/// Emissions by port: packet and edit.
+fn leaving(verdicts: &Verdicts) -> Vec<Vec<(u8, EditId)>> {
+    let mut by_port = vec![vec![]; PORTS.into()];
+    for batch in verdicts.batches() {
+        let indices = batch.indices().as_slice().iter().enumerate();
+        by_port[usize::from(batch.port().0)].extend(indices.map(|(place, &i)| (i, batch.edit(place))));
+    }
+    by_port
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Emit(usize, u16, bool),
+    Run(usize, usize, u16, bool),
+    Drop(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0..BURST, 0..PORTS, any::<bool>()).prop_map(|(i, to, edited)| Step::Emit(i, to, edited)),
+        2 => (0..BURST, 0..=BURST, 0..PORTS, any::<bool>())
+            .prop_map(|(from, to, port, edited)| Step::Run(from, to, port, edited)),
+        1 => (0..BURST).prop_map(Step::Drop),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn emissions_keep_order_and_sums_agree(
+        bursts in prop::collection::vec(prop::collection::vec(step(), 0..300), 1..4),
+    ) {
+        let mut verdicts = Verdicts::new(PORTS.into());
+        for steps in bursts {
+            verdicts.clear();
+            let mut wanted = vec![vec![]; PORTS.into()];
+            for step in steps {
+                let mut edit = |edited| if edited { verdicts.edit(&Edit::default()) } else { EditId::NONE };
+                match step {
+                    Step::Emit(i, to, edited) => {
+                        let edit = edit(edited);
+                        verdicts.emit(i, PortId(to), edit);
+                        wanted[usize::from(to)].push((i as u8, edit));
+                    }
+                    Step::Run(from, to, port, edited) => {
+                        let edit = edit(edited);
+                        verdicts.emit_run(from..to, PortId(port), edit);
+                        wanted[usize::from(port)].extend((from..to).map(|i| (i as u8, edit)));
+                    }
+                    Step::Drop(i) => verdicts.drop(i, DropReason::NoDestination),
+                }
+            }
+            verdicts.finish(BURST);
+            prop_assert_eq!(leaving(&verdicts), wanted.clone());
+            let left: usize = wanted.iter().map(Vec::len).sum();
+            let dropped = verdicts.dropped().map_or(0, |dropped| dropped.lost);
+            prop_assert_eq!(BURST as u64 + verdicts.replicated(), left as u64 + dropped);
+        }
+    }
+}
+
+#[test]
+fn more_than_65535_batches_keep_their_ports() {
+    let mut verdicts = Verdicts::new(3);
+    verdicts.emit(0, PortId(2), EditId::NONE);
+    (0..u16::MAX).for_each(|_| verdicts.emit_run(0..BURST, PortId(0), EditId::NONE));
+    verdicts.emit(1, PortId(1), EditId::NONE);
+    verdicts.emit(2, PortId(1), EditId::NONE);
+    let of = |port| -> Vec<u8> {
+        let batches = verdicts.batches().iter().filter(|batch| batch.port() == PortId(port));
+        batches.flat_map(|batch| batch.indices().as_slice().to_vec()).collect()
+    };
+    assert_eq!((of(2), of(1)), (vec![0], vec![1, 2]));
+    assert_eq!(of(0).len(), BURST * usize::from(u16::MAX));
+}
+
+#[test]
+fn packet_without_a_verdict_is_dropped() {
+    let mut verdicts = Verdicts::new(1);
+    verdicts.finish(0);
+    assert!(verdicts.dropped().is_none());
+    verdicts.emit(1, PortId(0), EditId::NONE);
+    verdicts.finish(3);
+    assert_eq!(verdicts.dropped().unwrap().drops[DropReason::NoDestination as usize], 2);
+}
