@@ -39,7 +39,7 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
     let results = chosen(job.writer.results(), &wanted);
     console::print(&results, args.output, table)?;
     write(&outputs, &results)?;
-    job.verdict(&args.keep, results.rows.len(), wanted.len(), stopped)
+    job.into_result(&args.keep, results.rows.len(), wanted.len(), stopped)
 }
 
 /// The requested experiments, or an error for every unknown name.
@@ -115,7 +115,7 @@ impl Job {
     }
 
     /// Returns an error if a requested result is missing.
-    fn verdict(self, keep: &KeepArgs, done: usize, all: usize, stopped: bool) -> anyhow::Result<()> {
+    fn into_result(self, keep: &KeepArgs, done: usize, all: usize, stopped: bool) -> anyhow::Result<()> {
         if let Some(error) = self.unwritten {
             return Err(unwritten(keep, &error).into());
         }

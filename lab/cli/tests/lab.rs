@@ -298,21 +298,24 @@ fn paths_are_a_table_data_and_a_part_of_the_report() {
 }
 
 #[test]
-fn studies_of_use_are_refused_where_they_cannot_run_and_the_mistake_loses_112_of_144() {
+fn invalid_usage_studies_are_rejected_and_mismatched_units_lose_112_of_144() {
     let folder = tempfile::tempdir().unwrap();
     let out = ["--out", "f.json"];
     let case = |rest: &[&str], said: &[&str]| {
         refused(folder.path(), &[&["usage"][..], rest, &out].concat(), said);
     };
-    case(&["--only", "batchnig"], &["--only batchnig", "batching, mistake, placement, scaling"]);
+    case(&["--only", "batchnig"], &["--only batchnig", "batching, burst-mismatch, placement, scaling"]);
     case(&["--cpus", "0"], &["--cpus", "give two"]);
     case(&["--cpus", "1,1"], &["--cpus", "two different ones"]);
     case(&["--cpus", "0,1023", "--only", "budget"], &["--cpus", "1023"]);
-    let output = lab(folder.path(), &["usage", "--only", "mistake", "-o", "json", "--out", "f.json"]);
+    let output = lab(folder.path(), &["usage", "--only", "burst-mismatch", "-o", "json", "--out", "f.json"]);
     assert!(output.status.success(), "{}", stderr(&output));
     let printed: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
-    assert_eq!(printed["mistake"].as_array().unwrap(), &records(&folder.path().join("f.json"), "mistake"));
-    let stages = printed["mistake"].as_array().unwrap();
+    assert_eq!(
+        printed["burst_mismatch"].as_array().unwrap(),
+        &records(&folder.path().join("f.json"), "burst-mismatch")
+    );
+    let stages = printed["burst_mismatch"].as_array().unwrap();
     let count = |n: usize, key: &str| stages[n][key].as_u64().unwrap();
     assert_eq!(count(0, "lost") * 144, count(0, "taken") * 112);
     assert!((1..4).all(|n| count(n, "lost") == 0 && count(n, "came") == count(n, "taken")), "{printed}");
@@ -381,30 +384,30 @@ fn interrupted_usage_studies_are_printed_and_resumed() {
 #[test]
 fn usage_studies_are_a_page_figures_and_a_part_of_the_report() {
     let folder = tempfile::tempdir().unwrap();
-    let mistake = ["usage", "--only", "mistake", "--out", "u.json"];
-    let case = |rest: &[&str], said: &[&str]| refused(folder.path(), &[&mistake[..], rest].concat(), said);
+    let mismatch = ["usage", "--only", "burst-mismatch", "--out", "u.json"];
+    let case = |rest: &[&str], said: &[&str]| refused(folder.path(), &[&mismatch[..], rest].concat(), said);
     case(&["--out", "none/u.html"], &["--out none/u.html", "remedy"]);
     fs::write(folder.path().join("file"), "mine").unwrap();
     case(&["--out", "file/figures/"], &["--out file/figures/", "remedy"]);
     case(&["--out", "file"], &["--out file", "remedy: name FILE.json or FILE.html or DIR/"]);
-    let words = [&mistake[..], &["--out", "u.html", "--out", "a/figures/"]].concat();
+    let words = [&mismatch[..], &["--out", "u.html", "--out", "a/figures/"]].concat();
     let output = lab(folder.path(), &words);
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(stdout(&output).contains("Mismatched transfer units (144/32) (measured)"), "{}", stdout(&output));
     let read = |file: &str| fs::read_to_string(folder.path().join(file)).unwrap();
     assert!(
         read("u.html").contains("id=\"table-where\"")
-            && read("u.html").contains("id=\"figure-measured-mistake\"")
+            && read("u.html").contains("id=\"figure-measured-burst-mismatch\"")
     );
-    assert!(read("a/figures/measured-mistake.svg").contains("<svg "));
+    assert!(read("a/figures/measured-burst-mismatch.svg").contains("<svg "));
     let run = ["run", "--config", "base", "--packets", "256", "--out", "f.json"];
     assert!(lab(folder.path(), &run).status.success());
     let report = ["report", "u.json", "f.json", "--out", "r.html", "-o", "json"];
     let findings: serde_json::Value = serde_json::from_slice(&lab(folder.path(), &report).stdout).unwrap();
     assert_eq!(findings["sets"][0]["memory"], "simulated");
-    assert_eq!(findings["usage"][0]["mistake"][0]["unit"], 144);
+    assert_eq!(findings["usage"][0]["burst_mismatch"][0]["unit"], 144);
     assert!(
-        read("r.html").contains("id=\"figure-2-measured-mistake\"")
+        read("r.html").contains("id=\"figure-2-measured-burst-mismatch\"")
             && read("r.html").contains("id=\"set-1\"")
     );
     let hostile = read("u.json").replacen("\"processor\":\"", "\"processor\":\"\\u001b[2J<b>", 2);

@@ -12,9 +12,9 @@ use studies::copystudy;
 use studies::factors::everything;
 use studies::paths::measured::Measured;
 use studies::paths::study;
-use studies::results::{ConstantRow, EventRow, LineRow, Row, Stalls, ThreadRow};
+use studies::results::{ConstantRow, EventRow, LineRow, Row, StallCycles, ThreadRow};
 use studies::usage;
-use studies::usage::{Study, batching, budget, delay, mistake};
+use studies::usage::{Study, batching, budget, burst_mismatch, delay};
 
 use proptest::prelude::*;
 
@@ -36,7 +36,7 @@ fn results(memory: Kind, names: &[&str]) -> Results {
             rfo_demand: 1.0,
             rfo_ahead: 1.0,
             fill_full: 3.0,
-            stalls: Stalls {
+            stalls: StallCycles {
                 l2: 5.0,
                 llc: 10.0,
                 core: 60.0,
@@ -294,10 +294,10 @@ fn usage_results() -> usage::Results {
         jitter_ns: 3.0,
     };
     let loads = || std::iter::once(None).chain(batching::LOADS.map(Some));
-    let stage = mistake::Stage {
+    let stage = burst_mismatch::Stage {
         unit: 144,
         most: Some(32),
-        rest: mistake::Rest::ThrownAway,
+        rest: burst_mismatch::Rest::Dropped,
         taken: 144,
         sent: 32,
         lost: 112,
@@ -331,7 +331,7 @@ fn usage_results() -> usage::Results {
     usage::Results {
         finished: Study::ALL.to_vec(),
         batching: batching::SIZES.into_iter().flat_map(|n| loads().map(move |load| row(n, load))).collect(),
-        mistake: vec![stage],
+        burst_mismatch: vec![stage],
         budget: Some(budget::Budget {
             step_ns: 0.5,
             delays: vec![reading(5.0), reading(50.0)],
@@ -346,7 +346,7 @@ const USAGE_FIGURES: [&str; 7] = [
     "batching-p50",
     "batching-p99",
     "batching-rate",
-    "mistake",
+    "burst-mismatch",
     "budget-delays",
     "budget-calls",
     "budget-predictions",
@@ -358,7 +358,7 @@ fn the_usage_page_has_every_figure_table_and_the_environment() {
     for name in USAGE_FIGURES {
         assert!(page.contains(&format!("id=\"figure-measured-{name}\"")), "no {name}");
     }
-    for table in ["batching-1", "mistake-1", "budget-1", "budget-2", "budget-3", "where"] {
+    for table in ["batching-1", "burst-mismatch-1", "budget-1", "budget-2", "budget-3", "where"] {
         assert!(page.contains(&format!("id=\"table-{table}\"")), "no {table}");
     }
     for said in [
@@ -389,18 +389,18 @@ fn usage_studies_are_parts_of_the_report_equal_to_their_page() {
         assert!(page.contains(&format!("id=\"figure-2-measured-{name}\"")), "no {name}");
         assert!(figures.iter().any(|figure| figure.id == format!("2-measured-{name}")), "no {name}");
     }
-    for id in ["set-2", "set-3", "2-batching", "3-mistake", "table-2-where", "table-3-batching-1"] {
+    for id in ["set-2", "set-3", "2-batching", "3-burst-mismatch", "table-2-where", "table-3-batching-1"] {
         assert_eq!(page.matches(&format!("id=\"{id}\"")).count(), 1, "{id}");
     }
     assert!(!page.contains("id=\"3-budget\""));
     let findings = serde_json::to_value(report.findings()).unwrap();
-    assert_eq!(findings["usage"][0]["mistake"][0]["lost"], 112);
+    assert_eq!(findings["usage"][0]["burst_mismatch"][0]["lost"], 112);
     assert_eq!(report.usage().len(), 2);
 }
 
 #[test]
 fn an_interrupted_usage_study_is_marked_and_a_missing_one_is_absent() {
-    let partial = usage::Results { finished: vec![Study::Mistake], budget: None, ..usage_results() };
+    let partial = usage::Results { finished: vec![Study::BurstMismatch], budget: None, ..usage_results() };
     let page = usage_page(&partial);
     assert_eq!(page.matches("ended before its last reading").count(), 1);
     assert!(!page.contains("budget-calls"));
@@ -427,8 +427,8 @@ fn hostile_usage() -> impl Strategy<Value = usage::Results> {
         jitter_ns: n[3],
     });
     let stage = (any::<(usize, Option<usize>)>(), any::<[u64; 4]>(), hostile());
-    let stage = stage.prop_map(|((unit, most), [taken, sent, lost, came], mpps)| mistake::Stage {
-        rest: mistake::Rest::OfferedAgain,
+    let stage = stage.prop_map(|((unit, most), [taken, sent, lost, came], mpps)| burst_mismatch::Stage {
+        rest: burst_mismatch::Rest::Retried,
         unit,
         most,
         taken,
@@ -440,7 +440,7 @@ fn hostile_usage() -> impl Strategy<Value = usage::Results> {
     let six = || prop::collection::vec(prop::array::uniform6(hostile()), 0..5);
     let strings = (any::<String>(), any::<String>());
     (prop::collection::vec(row, 0..9), prop::collection::vec(stage, 0..4), six(), six(), strings).prop_map(
-        |(batching, mistake, many, more, (processor, kernel))| {
+        |(batching, burst_mismatch, many, more, (processor, kernel))| {
             let delays =
                 many.iter().map(|n| delay::Reading { asked_ns: n[0], took_ns: n[1], error_percent: n[2] });
             let calls =
@@ -462,7 +462,7 @@ fn hostile_usage() -> impl Strategy<Value = usage::Results> {
             let environment =
                 Environment { kernel, command: vec![processor.clone()], ..Environment::default() };
             let budget = Some(budget);
-            usage::Results { processor, environment, batching, mistake, budget, ..usage_results() }
+            usage::Results { processor, environment, batching, burst_mismatch, budget, ..usage_results() }
         },
     )
 }
@@ -524,7 +524,7 @@ fn thread_row(thread: String, n: &[f64]) -> ThreadRow {
         rfo_demand: n[7],
         rfo_ahead: n[8],
         fill_full: n[9],
-        stalls: Stalls {
+        stalls: StallCycles {
             l2: n[10],
             llc: n[11],
             core: n[12],

@@ -6,8 +6,8 @@
 
 mod batching;
 mod budget;
+mod burst_mismatch;
 mod comparison;
-mod mistake;
 mod models;
 mod page;
 mod placement;
@@ -52,7 +52,7 @@ pub struct Table {
 pub fn usage_sections(results: &Results) -> Vec<Section> {
     let mut sections = Vec::new();
     sections.extend(whole(results, Study::Batching, batching::section(results)));
-    sections.extend(whole(results, Study::Mistake, mistake::section(results)));
+    sections.extend(whole(results, Study::BurstMismatch, burst_mismatch::section(results)));
     sections.extend(whole(results, Study::Placement, placement::measured(results)));
     sections.extend(whole(results, Study::Placement, placement::simulated(results)));
     sections.extend(whole(results, Study::Scaling, scaling::measured(results)));

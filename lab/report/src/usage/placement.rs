@@ -120,14 +120,14 @@ pub(super) fn simulated(results: &Results) -> Option<Section> {
         id: "placement-simulated",
         title: "Placement".to_owned(),
         kind: Kind::Simulated,
-        text: vec![text, verdict(rows)],
+        text: vec![text, conclusion(rows)],
         tables: vec![simulated_rates(rows), simulated_pools(rows)],
         figures: figures.into_iter().flatten().collect(),
     })
 }
 
 /// Compares running Rx and Tx as one thread with the other patterns, in numbers.
-fn verdict(rows: &[simulated::Row]) -> String {
+fn conclusion(rows: &[simulated::Row]) -> String {
     let sentence = |width: Width| {
         let of = |name: &str| {
             rows.iter()

@@ -328,7 +328,7 @@ impl Tx {
             RingKind::Packed => {}
         }
         self.dirty = true;
-        if change == Some(Change::StockEachBurst) || self.cache.len() as u64 <= AHEAD - PART {
+        if change == Some(Change::RefillEachBurst) || self.cache.len() as u64 <= AHEAD - PART {
             self.fill_cache(memory);
             if self.queue.kind == RingKind::Packed && change == Some(Change::OwnPlaces) {
                 self.own_ahead(memory);

@@ -23,7 +23,7 @@ use sim::memory::Width::Eight;
 use sim::moves::Moved;
 use sim::program::Program;
 use sim::{Counters, Profile, Simulated, Stuck, TICKS, Time};
-use stage::{Input, Output, Stage, World};
+use stage::{ChainContext, Input, Output, Stage};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -230,18 +230,18 @@ pub fn simulate(
     let places = Places::new(plan.needs);
     let shared = Shared { length: (length.warm_up, length.packets), ..Shared::default() };
     let shared = Rc::new(RefCell::new(shared));
-    let world = Rc::new(World { places, work, shared: Rc::clone(&shared) });
-    let places = &world.places;
+    let context = Rc::new(ChainContext { places, work, shared: Rc::clone(&shared) });
+    let places = &context.places;
     let mut program = Program::new(places.bytes()).values(&places.depot.values()).parts(places.ends.clone());
-    for (core, stages) in plan.stages(&world).into_iter().enumerate() {
+    for (core, stages) in plan.stages(&context).into_iter().enumerate() {
         let caches = plan.caches[core].clone();
         let caches = caches.map(|n| Cache::new(places.depot, places.cache(n))).collect();
-        let world = Rc::clone(&world);
-        program = program.thread(move |memory| thread(memory, &world, stages, caches));
+        let context = Rc::clone(&context);
+        program = program.thread(move |memory| thread(memory, &context, stages, caches));
     }
     if layout.bystander {
-        let world = Rc::clone(&world);
-        program = program.thread(move |memory| beside(memory, &world));
+        let context = Rc::clone(&context);
+        program = program.thread(move |memory| beside(memory, &context));
     }
     let said = program.simulate(profile)?.said;
     let shared = shared.borrow();
@@ -251,7 +251,7 @@ pub fn simulate(
 /// Runs a thread's rounds until no packet is in transit.
 fn thread(
     memory: &mut Simulated<'_>,
-    world: &World,
+    context: &ChainContext,
     mut stages: Vec<Stage>,
     mut caches: Vec<Cache>,
 ) -> ThreadResult {
@@ -260,18 +260,18 @@ fn thread(
         caches: caches.iter().map(|cache| cache.counted).collect(),
         core: memory.counters(),
     };
-    while !world.shared.borrow().is_over() {
+    while !context.shared.borrow().is_over() {
         let mut worked = false;
         for stage in &mut stages {
             worked |= stage.round(memory, &mut caches);
         }
         if !worked {
-            memory.work(world.work.idle);
+            memory.work(context.work.idle);
         }
-        if before.is_none() && world.shared.borrow().begun.is_some() {
+        if before.is_none() && context.shared.borrow().begun.is_some() {
             before = Some(now(memory, &caches));
         }
-        if counted.is_none() && world.shared.borrow().ended.is_some() {
+        if counted.is_none() && context.shared.borrow().ended.is_some() {
             counted = Some(now(memory, &caches));
         }
     }
@@ -282,11 +282,11 @@ fn thread(
 }
 
 /// A thread that works independently while packets pass.
-fn beside(memory: &mut Simulated<'_>, world: &World) -> ThreadResult {
+fn beside(memory: &mut Simulated<'_>, context: &ChainContext) -> ThreadResult {
     let mut n = 0;
-    while !world.shared.borrow().is_over() {
+    while !context.shared.borrow().is_over() {
         memory.work(4_000);
-        memory.store(world.places.idle(), Eight, n);
+        memory.store(context.places.idle(), Eight, n);
         n += 1;
     }
     ThreadResult::default()
@@ -358,19 +358,19 @@ impl<'a> Plan<'a> {
     }
 
     /// Returns the stages of each core.
-    fn stages(&self, world: &Rc<World>) -> Vec<Vec<Stage>> {
+    fn stages(&self, context: &Rc<ChainContext>) -> Vec<Vec<Stage>> {
         let (mut stage, mut sources, mut sinks) = (0, 0, 0);
         let mut cores = Vec::new();
         for core in &self.layout.cores {
             let mut stages = Vec::new();
             for placed in core {
-                let (input, output) = self.ends(world, stage, placed.role, (sources, sinks));
+                let (input, output) = self.ends(context, stage, placed.role, (sources, sinks));
                 sources += u64::from(placed.role.takes_from_port());
                 sinks += u64::from(placed.role.sends_to_port());
-                let heads = world.places.heads(stage as u64);
-                let (world, cache) = (Rc::clone(world), placed.thread);
+                let heads = context.places.heads(stage as u64);
+                let (context, cache) = (Rc::clone(context), placed.thread);
                 stages.push(Stage {
-                    world,
+                    context,
                     input,
                     output,
                     classifies: placed.role.classifies(),
@@ -384,19 +384,25 @@ impl<'a> Plan<'a> {
         cores
     }
 
-    fn ends(&self, world: &World, stage: usize, role: Role, (source, sink): (u64, u64)) -> (Input, Output) {
+    fn ends(
+        &self,
+        context: &ChainContext,
+        stage: usize,
+        role: Role,
+        (source, sink): (u64, u64),
+    ) -> (Input, Output) {
         let numbered = || (0..).zip(&self.handoffs);
         let input = if role.takes_from_port() {
-            Input::Port { number: source, ring: world.places.source(source), taken: 0 }
+            Input::Port { number: source, ring: context.places.source(source), taken: 0 }
         } else {
             let mine = numbered().filter(|(_, (_, to))| *to == stage);
-            Input::Handoffs(mine.map(|(n, _)| Receiver::new(world.places.handoff(n))).collect())
+            Input::Handoffs(mine.map(|(n, _)| Receiver::new(context.places.handoff(n))).collect())
         };
         let output = if role.sends_to_port() {
-            Output::Port { ring: world.places.sink(sink), sent: 0 }
+            Output::Port { ring: context.places.sink(sink), sent: 0 }
         } else {
             let mine = numbered().filter(|(_, (from, _))| *from == stage);
-            Output::Handoffs(mine.map(|(n, _)| Sender::new(world.places.handoff(n))).collect())
+            Output::Handoffs(mine.map(|(n, _)| Sender::new(context.places.handoff(n))).collect())
         };
         (input, output)
     }
