@@ -1,5 +1,6 @@
 //! Checks that every packet of the simulated switch is sent or counted as lost, and that buffers are balanced.
 
+use super::plan::joints;
 use super::*;
 use crate::usage::placement::PATTERNS;
 use crate::usage::placement::simulated::{Width, layout};
