@@ -40,7 +40,7 @@ fn table(stages: &[Stage]) -> Table {
             decimals(stage.mpps, 2),
         ]
     };
-    Table { heading: String::new(), titles: titles.to_vec(), rows: stages.iter().map(row).collect() }
+    Table::new("", &titles, stages.iter().map(row))
 }
 
 /// Number of packets that the port takes in a call.

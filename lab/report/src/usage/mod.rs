@@ -48,6 +48,12 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
+impl Table {
+    fn new(heading: &str, titles: &[&'static str], rows: impl IntoIterator<Item = Vec<String>>) -> Table {
+        Table { heading: heading.to_owned(), titles: titles.to_vec(), rows: rows.into_iter().collect() }
+    }
+}
+
 /// The sections of all studies that were run, in order.
 pub fn usage_sections(results: &Results) -> Vec<Section> {
     let mut sections = Vec::new();
