@@ -10,15 +10,14 @@ use console::{Diagnostic, KeepArgs};
 use measure::Kind;
 use measure::store::{StoreError, Stored, encode};
 use std::io;
-use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
-use std::thread;
 use studies::analysis;
 use studies::batch;
 use studies::batch::checkpoint::CheckpointWriter;
 use studies::batch::{Event, Plan, select};
 use studies::factors::{Named, cells, everything};
+use studies::parallel::jobs;
 use studies::results::{Results, Row};
 
 /// Runs the experiments and prints the results.
@@ -31,7 +30,7 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
         profile: profile::find(&args.profile)?,
         packets: args.packets,
         seed: args.seed,
-        jobs: args.jobs.or(thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN),
+        jobs: jobs(args.jobs),
     };
     let outputs = Outputs::validate(&args.out, &[Format::Json])?;
     let mut job = Job { writer: open(&args.keep, plan.empty())?, failed: Vec::new(), unwritten: None };
