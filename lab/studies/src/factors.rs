@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_name_gets_the_nearest_right_one() {
+    fn unknown_name_is_reported_with_the_nearest_known_name() {
         let error = find("header-reuse").expect_err("there is no such name");
         assert_eq!(error.nearest, "header-reuse-32");
     }

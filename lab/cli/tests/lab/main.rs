@@ -137,7 +137,7 @@ fn a_signal_ends_a_command_without_partial_results_with_exit_code_1() {
 }
 
 #[test]
-fn a_bad_profile_is_refused_with_its_reason() {
+fn invalid_profile_is_rejected_with_its_reason() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("bad.toml"), "name = \"bad\"\nfrequency = 3\n").unwrap();
     refused(folder.path(), &["run", "--config", "base", "--profile", "bad.toml"], &["bad.toml", "frequency"]);
@@ -219,7 +219,7 @@ fn a_trial_stores_its_rounds_on_a_signal_and_resumes() {
 }
 
 #[test]
-fn the_list_and_the_report_are_data_too() {
+fn list_and_report_are_printed_as_json() {
     let folder = tempfile::tempdir().unwrap();
     let list = json(&lab(folder.path(), &["list", "-o", "json"]));
     assert_eq!(list["cells"].as_array().unwrap().len(), 64);

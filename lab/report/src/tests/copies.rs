@@ -35,7 +35,7 @@ fn copies(memory: Kind) -> copystudy::Results {
 }
 
 #[test]
-fn copies_are_sections_behind_with_tables_figures_and_every_order() {
+fn copy_sections_follow_the_model_with_tables_figures_and_orders() {
     let sets = [copies(Kind::Simulated), copies(Kind::Real)];
     let report = Report::new([results(Kind::Simulated, &["base"])]).with_copies(sets);
     let (page, figures) = (page(&report), report.figures());

@@ -157,7 +157,7 @@ fn counted() -> Results {
 }
 
 #[test]
-fn hardware_events_are_a_table_and_fits_where_they_were_counted_and_one_line_where_not() {
+fn counted_events_have_a_table_and_fits_and_uncounted_ones_a_note() {
     let report = Report::new([counted()]);
     let page = page(&report);
     assert!(
@@ -208,7 +208,7 @@ fn a_set_without_results_is_a_page() {
 }
 
 #[test]
-fn published_numbers_have_a_field_of_their_own() {
+fn published_numbers_are_in_a_separate_field() {
     let report = Report::new([results(Kind::Simulated, &[])]);
     let findings = serde_json::to_value(report.findings()).unwrap();
     assert_eq!(findings["published"]["numbers"][0]["value"], 13.5);
@@ -217,7 +217,7 @@ fn published_numbers_have_a_field_of_their_own() {
 }
 
 #[test]
-fn our_own_path_is_a_part_of_the_page_with_measured_ratios_in_a_column_of_their_own() {
+fn path_section_has_measured_ratios_in_a_separate_column() {
     let profile = Profile::study();
     let mut paths = PathResults::new(&profile, 256, Measured::ours());
     paths.paths = vec![study::case(&profile, study::CASES[2], 256, false).unwrap()];

@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_processor_without_any_of_it_has_notes_and_no_rows() {
+    fn unsupported_variants_have_notes_and_no_rows() {
         let mut plan = plan(&["other-node"], &[64]);
         plan.selection.variants.retain(|variant| variant.name == "other-node");
         let Ok(results) = measure(&plan, &mut |_: usize, _: usize, _: &str| ()) else { return };
