@@ -9,9 +9,8 @@ use console::Diagnostic;
 use console::progress::Progress;
 use console::written::{Format, Outputs};
 use report::{CopyFindings, copies_text};
-use std::num::NonZeroUsize;
-use std::thread;
 use studies::copystudy::{Plan, Results, Selection, measure, orders, simulate_all};
+use studies::parallel::jobs;
 
 /// Runs the selected experiments, stores and prints them.
 pub(super) fn run(args: &LabCopiesArgs) -> anyhow::Result<()> {
@@ -36,10 +35,9 @@ fn selection(args: &LabCopiesArgs) -> Result<Selection, Diagnostic> {
 
 fn simulated(args: &LabCopiesArgs, selection: &Selection) -> Result<Results, Diagnostic> {
     let profile = profile::find(&args.profile)?;
-    let jobs = args.jobs.or(thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
     let mut shown = Progress::new("costs", 0, 1);
     let mut progress = |done: usize, of: usize, last: &str| shown.at(done, of, last);
-    let results = simulate_all(&profile, selection, jobs, &mut progress);
+    let results = simulate_all(&profile, selection, jobs(args.jobs), &mut progress);
     shown.end();
     let remedy = "report the profile; other variants (`--variant`) are not affected";
     results.map_err(|error| Diagnostic::failed("lab copies", error, remedy))

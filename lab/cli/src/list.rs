@@ -2,13 +2,13 @@
 
 use console::Output;
 use serde::Serialize;
-use studies::factors::{COMBINATIONS, FACTORS, cell, cells, everything};
+use studies::factors::{COMBINATIONS, FACTORS, Factor, cell, cells, everything};
 
 /// All experiments.
 #[derive(Serialize)]
 struct List {
     /// Single factors.
-    factors: Vec<Single>,
+    factors: &'static [Factor],
     /// The study's combinations of factors.
     combinations: Vec<String>,
     /// All combinations of the six factors with a letter.
@@ -17,25 +17,10 @@ struct List {
     experiments: usize,
 }
 
-/// One factor.
-#[derive(Serialize)]
-struct Single {
-    id: u8,
-    name: &'static str,
-    letter: Option<char>,
-    title: &'static str,
-}
-
 /// Prints the list.
 pub(super) fn run(output: Output) -> anyhow::Result<()> {
-    let single = |factor: &studies::factors::Factor| Single {
-        id: factor.id,
-        name: factor.name,
-        letter: factor.letter,
-        title: factor.title,
-    };
     let list = List {
-        factors: FACTORS.iter().map(single).collect(),
+        factors: &FACTORS,
         combinations: COMBINATIONS.iter().map(|letters| cell(letters.chars()).name).collect(),
         cells: cells().into_iter().map(|named| named.name).collect(),
         experiments: everything().len(),

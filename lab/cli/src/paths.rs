@@ -8,12 +8,10 @@ use console::progress::Progress;
 use console::written::{Format, Outputs};
 use sim::{Profile, Stuck};
 use std::fs;
-use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
-use std::thread;
+use std::sync::atomic::AtomicBool;
+use studies::parallel::{in_parallel, jobs};
 use studies::paths::measured::Measured;
 use studies::paths::study::{CASES, Case, PathResults, Side, case};
 
@@ -41,34 +39,23 @@ fn read(file: &Path) -> Result<Measured, Diagnostic> {
 
 /// Runs all cases, `--jobs` at a time. Returns them in order.
 fn simulate(args: &LabPathsArgs, profile: &Profile) -> Result<Vec<Case>, Stuck> {
-    let jobs = args.jobs.or(thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
-    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let (sender, events) = mpsc::channel();
+    let jobs = jobs(args.jobs);
     let mut progress = Progress::new("experiments", CASES.len(), jobs.get());
-    thread::scope(|scope| {
-        for _ in 0..jobs.get().min(CASES.len()) {
-            let (sender, next, done) = (sender.clone(), &next, &done);
-            scope.spawn(move || {
-                while let Some(one) = CASES.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let name = format!("{} {} B", one.0.name(), one.1);
-                    // The receiver outlives the workers.
-                    let _ = sender.send((name.clone(), false));
-                    let result = case(profile, *one, args.packets, args.changes);
-                    if let Ok(mut done) = done.lock() {
-                        done.push((one, result));
-                    }
-                    let _ = sender.send((name, true));
-                }
-            });
+    let mut done = Vec::new();
+    let one = |one: &_| case(profile, *one, args.packets, args.changes);
+    in_parallel(jobs, &CASES, &AtomicBool::new(false), one, |place, result| {
+        let name = format!("{} {} B", CASES[place].0.name(), CASES[place].1);
+        match result {
+            None => progress.began(&name),
+            Some(result) => {
+                progress.ended(&name);
+                done.push((place, result));
+            }
         }
-        drop(sender);
-        for (name, ended) in events {
-            if ended { progress.ended(&name) } else { progress.began(&name) }
-        }
+        ControlFlow::Continue(())
     });
     progress.end();
-    let mut done = done.into_inner().unwrap_or_default();
-    done.sort_by_key(|(one, _)| CASES.iter().position(|other| other == *one));
+    done.sort_by_key(|(place, _)| *place);
     done.into_iter().map(|(_, result)| result).collect()
 }
 

@@ -10,15 +10,14 @@ use console::{Diagnostic, KeepArgs};
 use measure::Kind;
 use measure::store::{StoreError, Stored, encode};
 use std::io;
-use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
-use std::thread;
 use studies::analysis;
 use studies::batch;
 use studies::batch::checkpoint::CheckpointWriter;
 use studies::batch::{Event, Plan, select};
 use studies::factors::{Named, cells, everything};
+use studies::parallel::jobs;
 use studies::results::{Results, Row};
 
 /// Runs the experiments and prints the results.
@@ -31,7 +30,7 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
         profile: profile::find(&args.profile)?,
         packets: args.packets,
         seed: args.seed,
-        jobs: args.jobs.or(thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN),
+        jobs: jobs(args.jobs),
     };
     let outputs = Outputs::validate(&args.out, &[Format::Json])?;
     let mut job = Job { writer: open(&args.keep, plan.empty())?, failed: Vec::new(), unwritten: None };
@@ -39,7 +38,7 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
     let results = chosen(job.writer.results(), &wanted);
     console::print(&results, args.output, table)?;
     write(&outputs, &results)?;
-    job.verdict(&args.keep, results.rows.len(), wanted.len(), stopped)
+    job.into_result(&args.keep, results.rows.len(), wanted.len(), stopped)
 }
 
 /// The requested experiments, or an error for every unknown name.
@@ -115,7 +114,7 @@ impl Job {
     }
 
     /// Returns an error if a requested result is missing.
-    fn verdict(self, keep: &KeepArgs, done: usize, all: usize, stopped: bool) -> anyhow::Result<()> {
+    fn into_result(self, keep: &KeepArgs, done: usize, all: usize, stopped: bool) -> anyhow::Result<()> {
         if let Some(error) = self.unwritten {
             return Err(unwritten(keep, &error).into());
         }

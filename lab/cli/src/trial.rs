@@ -51,7 +51,7 @@ pub(super) fn run(args: &LabRunArgs, wanted: Vec<Named>) -> anyhow::Result<()> {
     watch.progress.end();
     console::print(&results, args.output, table)?;
     write(&outputs, &results)?;
-    watch.verdict(&args.keep, finished(&results), plan.rounds)
+    watch.into_result(&args.keep, finished(&results), plan.rounds)
 }
 
 /// Number of rounds in results.
@@ -97,7 +97,7 @@ impl trial::Progress for Watch {
 
 impl Watch {
     /// Returns an error if requested rounds are missing.
-    fn verdict(self, keep: &KeepArgs, finished: usize, rounds: usize) -> anyhow::Result<()> {
+    fn into_result(self, keep: &KeepArgs, finished: usize, rounds: usize) -> anyhow::Result<()> {
         if let Some(error) = self.unwritten {
             return Err(unwritten(keep, &error).into());
         }

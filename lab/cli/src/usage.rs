@@ -38,7 +38,7 @@ pub(super) fn run(args: &LabUsageArgs) -> anyhow::Result<()> {
     if !usage_sections(&results).is_empty() {
         output(args, &results, &outputs)?;
     }
-    ended.map_or(Ok(()), |end| Err(verdict(end, &args.keep).into()))
+    ended.map_or(Ok(()), |end| Err(diagnostic(end, &args.keep).into()))
 }
 
 /// Prints the results and writes the requested figures.
@@ -112,7 +112,7 @@ fn run_missing(plan: &Plan, results: &mut Results, store: Store<Results>) -> any
     })
 }
 
-fn verdict(end: End, keep: &KeepArgs) -> Diagnostic {
+fn diagnostic(end: End, keep: &KeepArgs) -> Diagnostic {
     match end {
         End::Stopped(done) => keep.interrupted("lab usage", format_args!("{done} readings")),
         End::Unwritten(error) => unwritten(keep, &error),

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_poked_is_loaded_from_every_place() {
+    fn poked_value_is_loaded_at_every_offset() {
         let mut arena = Arena::new(1 << 20).expect("it fits");
         let last = arena.bytes() - 8;
         for at in [0, 4098, last] {

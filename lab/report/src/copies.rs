@@ -81,7 +81,7 @@ fn found(set: &CopySet) -> Markup {
     }
 }
 
-/// Order, copy direction and verdict of a finding.
+/// Order, copy direction and status of a finding.
 fn line(finding: &Finding) -> [String; 3] {
     [finding.claim.to_owned(), finding.direction.name().to_owned(), finding.words()]
 }

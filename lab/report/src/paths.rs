@@ -1,6 +1,7 @@
 //! linerate's own path compared with DPDK's: cache line transfers between cores by part of rings and buffers, and
 //! predicted and measured ratios.
 
+use super::tables::each_thread;
 use figure::Figure;
 use figure::bars::{Bar, Bars, Part, bars};
 use figure::page::{self, table};
@@ -91,9 +92,7 @@ fn threads(results: &PathResults) -> Markup {
 }
 
 fn row(case: &Case, name: &str, side: &Side) -> Vec<String> {
-    let each = |read: fn(&studies::results::ThreadRow) -> f64| {
-        side.threads.iter().map(|thread| number(read(thread))).collect::<Vec<_>>().join(" / ")
-    };
+    let each = |read| each_thread(&side.threads, read);
     vec![
         case.ring.name().to_owned(),
         case.bytes.to_string(),

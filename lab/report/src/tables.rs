@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use measure::Kind;
 use studies::factors::FACTORS;
 use studies::published::{Quantity, REFERENCES, Reference, SOURCE};
-use studies::results::{ConstantRow, Row};
+use studies::results::{ConstantRow, Row, ThreadRow};
 
 /// Number of effects shown; the others are in the JSON.
 const EFFECTS: usize = 16;
@@ -182,13 +182,16 @@ pub(super) fn constants(constants: &[ConstantRow]) -> Markup {
     }
 }
 
+/// A value of each thread, such as `1 / 2 / 3`.
+pub(super) fn each_thread(threads: &[ThreadRow], read: fn(&ThreadRow) -> f64) -> String {
+    threads.iter().map(|thread| number(read(thread))).collect::<Vec<_>>().join(" / ")
+}
+
 /// Values of every configuration.
 pub(super) fn rows(set: &Set) -> Markup {
     let rows = set.results.rows.iter().map(|row| {
         let ratio = set.analysis.ratios.iter().find(|ratio| ratio.name == row.name);
-        let each = |read: fn(&studies::results::ThreadRow) -> f64| {
-            row.threads.iter().map(|thread| number(read(thread))).collect::<Vec<_>>().join(" / ")
-        };
+        let each = |read| each_thread(&row.threads, read);
         vec![
             row.name.clone(),
             number(row.mpps),

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod cleaning;
+mod commit;
 mod core;
 pub mod counters;
 mod device;

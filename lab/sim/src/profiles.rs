@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_name_gets_the_nearest_right_one() {
+    fn unknown_name_is_reported_with_the_nearest_known_name() {
         assert_eq!(find("i9-7940").unwrap_err().nearest, "i9-7940x");
     }
 }

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_core_that_waits_for_no_store_is_stuck() {
+    fn core_that_waits_without_a_pending_store_is_stuck() {
         let program: Program = Program::new(1 << 12).thread(|memory| {
             memory.load_until(0, Width::Eight, |value| value == 1);
         });

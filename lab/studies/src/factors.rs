@@ -5,20 +5,22 @@
 
 use super::model::Config;
 use super::model::config::{HeaderUse, Order};
+use serde::Serialize;
 use sim::Prefetchers;
 use sim::memory::{Cleaning, Copying};
 
 /// One variation of the model.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Factor {
     /// Number in the list
     pub id: u8,
     /// Name on the command line
     pub name: &'static str,
-    /// Description of the change
-    pub title: &'static str,
     /// Letter; `None` unless it is one of the six of the best result
     pub letter: Option<char>,
+    /// Description of the change
+    pub title: &'static str,
+    #[serde(skip)]
     change: fn(&mut Config),
 }
 
@@ -240,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_name_gets_the_nearest_right_one() {
+    fn unknown_name_is_reported_with_the_nearest_known_name() {
         let error = find("header-reuse").expect_err("there is no such name");
         assert_eq!(error.nearest, "header-reuse-32");
     }

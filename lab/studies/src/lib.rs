@@ -17,6 +17,7 @@ pub mod experiment;
 pub mod factors;
 pub mod model;
 pub mod origin;
+pub mod parallel;
 pub mod paths;
 pub mod published;
 #[cfg(test)]

@@ -119,7 +119,7 @@ mod tests {
     const INFO: &str = "processor\t: 0\nmodel name\t: AMD EPYC\nflags\t\t: fpu clwb\n";
 
     #[test]
-    fn what_cannot_run_is_refused_by_name() {
+    fn unsupported_configuration_is_rejected_by_name() {
         let processor = Processor::read(INFO);
         let validate = |name: &str| super::validate(&processor, &find(name).expect("it is listed"));
         assert_eq!(validate("base"), Ok(()));

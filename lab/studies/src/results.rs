@@ -100,7 +100,7 @@ pub struct EventRow {
 
 /// Stall cycles of a thread, per packet; the remaining cycles are work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Stalls {
+pub struct StallCycles {
     /// Waiting for a line from the second level
     pub l2: f64,
     /// Waiting for a line from the shared cache
@@ -144,7 +144,7 @@ pub struct ThreadRow {
     /// Cycles with all fill buffers in use
     pub fill_full: f64,
     /// Stall cycles
-    pub stalls: Stalls,
+    pub stalls: StallCycles,
 }
 
 impl ThreadRow {
@@ -173,7 +173,7 @@ impl ThreadRow {
             rfo_demand: count(counters.rfo_demand),
             rfo_ahead: count(counters.rfo_ahead),
             fill_full: time(counters.fill_full_time),
-            stalls: Stalls {
+            stalls: StallCycles {
                 l2: time(counters.stall_l2),
                 llc: time(counters.stall_llc),
                 core: time(counters.stall_core),

@@ -81,7 +81,7 @@ pub fn slice<W: Watch>(
 ) -> Result<Slice<W>, PinningError> {
     let layout = Layout::new(config);
     assert!(layout.bytes() <= arena.bytes(), "the arena is smaller than the model");
-    assert!(lacks(&bench.processor, config).is_none(), "the configuration was not judged");
+    assert!(lacks(&bench.processor, config).is_none(), "the configuration was not validated");
     for (at, width, value) in layout.empty_rings() {
         arena.poke(at, width, value);
     }

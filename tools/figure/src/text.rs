@@ -65,7 +65,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_becomes_markup(text in any::<String>()) {
+        fn text_is_escaped(text in any::<String>()) {
             let mut drawing = crate::svg::Drawing::new(1.0, 1.0);
             drawing.text(0.0, 0.0, crate::svg::Anchor::Start, &text, &text);
             let drawing = drawing.finish(&text);

@@ -40,7 +40,7 @@ fn table(rows: &[Row]) -> Table {
         cells.push(decimals(row.jitter_ns, 0));
         cells
     });
-    Table { heading: String::new(), titles: titles.to_vec(), rows: rows.collect() }
+    Table::new("", &titles, rows)
 }
 
 fn figures(rows: &[Row], from: &str) -> Vec<Figure> {

@@ -24,15 +24,11 @@ pub(super) fn section(results: &Results) -> Option<Section> {
     })
 }
 
-fn table(heading: &str, titles: &[&'static str], rows: impl Iterator<Item = Vec<String>>) -> Table {
-    Table { heading: heading.to_owned(), titles: titles.to_vec(), rows: rows.collect() }
-}
-
 fn delays(readings: &[Reading]) -> Table {
     let rows = readings.iter().map(|read| {
         vec![decimals(read.asked_ns, 0), decimals(read.took_ns, 2), signed(read.error_percent, 2)]
     });
-    table("Delays", &[">Requested ns", ">Measured ns", ">Error %"], rows)
+    Table::new("Delays", &[">Requested ns", ">Measured ns", ">Error %"], rows)
 }
 
 fn calls(calls: &[Calls]) -> Table {
@@ -41,7 +37,7 @@ fn calls(calls: &[Calls]) -> Table {
         [vec![calls.burst.to_string()], costs.to_vec()].concat()
     });
     let heading = "Cost of a packet by burst, in nanoseconds, on one thread";
-    table(heading, &[">Burst", ">rx", ">tx", ">tx buffered"], rows)
+    Table::new(heading, &[">Burst", ">rx", ">tx", ">tx buffered"], rows)
 }
 
 fn predictions(predictions: &[Prediction]) -> Table {
@@ -58,7 +54,7 @@ fn predictions(predictions: &[Prediction]) -> Table {
     let heading =
         "Rates from costs; with much idle time the source was the limit, and the cost is no prediction";
     let titles = [">Work ns", ">Path ns", ">Predicted Mpps", ">Measured Mpps", ">Error %", ">Idle %"];
-    table(heading, &titles, rows)
+    Table::new(heading, &titles, rows)
 }
 
 fn figures(budget: &Budget, from: &str) -> Vec<Figure> {

@@ -76,7 +76,7 @@ fn throughput(entries: &[Entry]) -> Table {
     let rows = entries.iter().flat_map(|entry| sizes(entry).map(move |size| row(entry, size)));
     let titles =
         ["Switch", "Over", ">Size", ">NDR Mpps", ">PDR Mpps", ">Gbit/s", ">PDR ratio", ">Rounds", ">Near"];
-    Table { heading: "Throughput".to_owned(), titles: titles.to_vec(), rows: rows.collect() }
+    Table::new("Throughput", &titles, rows)
 }
 
 fn latency(entries: &[Entry]) -> Table {
@@ -105,7 +105,7 @@ fn latency(entries: &[Entry]) -> Table {
         ">Lost %",
     ];
     let heading = "Latency and jitter, medians over trials and rounds";
-    Table { heading: heading.to_owned(), titles: titles.to_vec(), rows: rows.collect() }
+    Table::new(heading, &titles, rows)
 }
 
 /// Distances of the two CPUs in each round, for switches that need two.
@@ -118,18 +118,17 @@ fn distances(entries: &[Entry]) -> Table {
         vec![entry.subject.name().to_owned(), rounds.join(", ")]
     };
     let two = |entry: &&Entry| entry.subject.over() == Over::Sockets && !entry.distances.is_empty();
-    let heading = "Nanoseconds of a line from CPU to CPU and back, before and after each round".to_owned();
-    Table { heading, titles: vec!["Switch", "Rounds"], rows: entries.iter().filter(two).map(row).collect() }
+    let heading = "Nanoseconds of a line from CPU to CPU and back, before and after each round";
+    Table::new(heading, &["Switch", "Rounds"], entries.iter().filter(two).map(row))
 }
 
 fn absent(entries: &[Entry]) -> Table {
     let row = |entry: &Entry| Some(vec![entry.subject.name().to_owned(), entry.why.clone()?]);
-    let rows = entries.iter().filter_map(row).collect();
-    Table {
-        heading: "Switches that were not measured to the end".to_owned(),
-        titles: vec!["Switch", "Reason"],
-        rows,
-    }
+    Table::new(
+        "Switches that were not measured to the end",
+        &["Switch", "Reason"],
+        entries.iter().filter_map(row),
+    )
 }
 
 fn figures(entries: &[Entry], from: &str) -> Vec<Figure> {

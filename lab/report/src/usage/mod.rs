@@ -6,8 +6,8 @@
 
 mod batching;
 mod budget;
+mod burst_mismatch;
 mod comparison;
-mod mistake;
 mod models;
 mod page;
 mod placement;
@@ -48,11 +48,17 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
+impl Table {
+    fn new(heading: &str, titles: &[&'static str], rows: impl IntoIterator<Item = Vec<String>>) -> Table {
+        Table { heading: heading.to_owned(), titles: titles.to_vec(), rows: rows.into_iter().collect() }
+    }
+}
+
 /// The sections of all studies that were run, in order.
 pub fn usage_sections(results: &Results) -> Vec<Section> {
     let mut sections = Vec::new();
     sections.extend(whole(results, Study::Batching, batching::section(results)));
-    sections.extend(whole(results, Study::Mistake, mistake::section(results)));
+    sections.extend(whole(results, Study::BurstMismatch, burst_mismatch::section(results)));
     sections.extend(whole(results, Study::Placement, placement::measured(results)));
     sections.extend(whole(results, Study::Placement, placement::simulated(results)));
     sections.extend(whole(results, Study::Scaling, scaling::measured(results)));

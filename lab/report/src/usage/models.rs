@@ -67,11 +67,11 @@ fn simulated_rates(rows: &[Simulated]) -> Table {
             format!("{:.2}", row.lines_moved),
         ]
     };
-    Table {
-        heading: "Rates".to_owned(),
-        titles: vec!["Model", ">Cycles", ">ns", ">Mpps", ">Mpps a core", ">Lines moved"],
-        rows: rows.iter().map(row).collect(),
-    }
+    Table::new(
+        "Rates",
+        &["Model", ">Cycles", ">ns", ">Mpps", ">Mpps a core", ">Lines moved"],
+        rows.iter().map(row),
+    )
 }
 
 fn simulated_crosses(rows: &[Simulated]) -> Table {
@@ -81,11 +81,11 @@ fn simulated_crosses(rows: &[Simulated]) -> Table {
         let [whole, each] = found.map(|found| crossing(&found, names, ns));
         vec![names[0].to_owned(), names[1].to_owned(), whole, each]
     };
-    Table {
-        heading: CROSSINGS.to_owned(),
-        titles: vec!["One", "Other", "By rate", "By rate a core"],
-        rows: simulated::crossings(rows).into_iter().map(row).collect(),
-    }
+    Table::new(
+        CROSSINGS,
+        &["One", "Other", "By rate", "By rate a core"],
+        simulated::crossings(rows).into_iter().map(row),
+    )
 }
 
 const CROSSINGS: &str = "Where curves cross: cycles of work on each packet (nanoseconds)";
@@ -100,11 +100,7 @@ fn places() -> Table {
         let [one, other] = layout.places();
         vec![layout.name().to_owned(), one.to_owned(), if other.is_empty() { "-" } else { other }.to_owned()]
     };
-    Table {
-        heading: "CPUs of each model".to_owned(),
-        titles: vec!["Model", "First CPU", "Second CPU"],
-        rows: Layout::ALL.map(row).to_vec(),
-    }
+    Table::new("CPUs of each model", &["Model", "First CPU", "Second CPU"], Layout::ALL.map(row))
 }
 
 fn rates(rows: &[Row]) -> Table {
@@ -132,11 +128,7 @@ fn rates(rows: &[Row]) -> Table {
         cells.extend([row.sent, row.came, row.lost].map(|packets| packets.to_string()));
         cells
     };
-    Table {
-        heading: "Rates: medians over rounds".to_owned(),
-        titles: titles.to_vec(),
-        rows: sorted.into_iter().map(row).collect(),
-    }
+    Table::new("Rates: medians over rounds", &titles, sorted.into_iter().map(row))
 }
 
 fn crosses(rows: &[Row]) -> Table {
@@ -147,11 +139,7 @@ fn crosses(rows: &[Row]) -> Table {
         let each = each.iter().find(|(pair, _)| pair == of).map(|(_, found)| crossing(found, names, ns));
         vec![names[0].to_owned(), names[1].to_owned(), crossing(whole, names, ns), each.unwrap_or_default()]
     };
-    Table {
-        heading: CROSSINGS.to_owned(),
-        titles: vec!["One", "Other", "By rate", "By rate a CPU"],
-        rows: whole.iter().map(row).collect(),
-    }
+    Table::new(CROSSINGS, &["One", "Other", "By rate", "By rate a CPU"], whole.iter().map(row))
 }
 
 /// Describes which curve leads, and where curves cross.

@@ -70,7 +70,7 @@ fn rates(rows: &[measured::Row]) -> Table {
             format!("{:.2}", row.loss * 100.0),
         ]
     };
-    Table { heading: String::new(), titles: titles.to_vec(), rows: rows.iter().map(row).collect() }
+    Table::new("", &titles, rows.iter().map(row))
 }
 
 /// Counters of a buffer cache per thousand packets, and totals of empty pools and failed exchanges.
@@ -95,11 +95,7 @@ fn pools(rows: &[measured::Row]) -> Table {
         let sum = Buffers::sum(&row.pool);
         row.pool.iter().chain([&sum]).map(line).collect::<Vec<_>>()
     };
-    Table {
-        heading: "Buffers of the pool per thousand packets, at full load".to_owned(),
-        titles,
-        rows: rows.iter().flat_map(lines).collect(),
-    }
+    Table::new("Buffers of the pool per thousand packets, at full load", &titles, rows.iter().flat_map(lines))
 }
 
 /// The section of simulated results. Returns `None` if the study was not run.
@@ -120,14 +116,14 @@ pub(super) fn simulated(results: &Results) -> Option<Section> {
         id: "placement-simulated",
         title: "Placement".to_owned(),
         kind: Kind::Simulated,
-        text: vec![text, verdict(rows)],
+        text: vec![text, conclusion(rows)],
         tables: vec![simulated_rates(rows), simulated_pools(rows)],
         figures: figures.into_iter().flatten().collect(),
     })
 }
 
 /// Compares running Rx and Tx as one thread with the other patterns, in numbers.
-fn verdict(rows: &[simulated::Row]) -> String {
+fn conclusion(rows: &[simulated::Row]) -> String {
     let sentence = |width: Width| {
         let of = |name: &str| {
             rows.iter()
@@ -169,11 +165,11 @@ fn simulated_rates(rows: &[simulated::Row]) -> Table {
         cells.extend(outcome.moved.iter().map(|lines| format!("{lines:.2}")));
         cells
     };
-    Table {
-        heading: "Throughput, and lines that move between cores per packet".to_owned(),
-        titles: titles.concat(),
-        rows: rows.iter().map(row).collect(),
-    }
+    Table::new(
+        "Throughput, and lines that move between cores per packet",
+        &titles.concat(),
+        rows.iter().map(row),
+    )
 }
 
 fn simulated_pools(rows: &[simulated::Row]) -> Table {
@@ -188,11 +184,7 @@ fn simulated_pools(rows: &[simulated::Row]) -> Table {
         };
         row.buffers().iter().map(line).collect::<Vec<_>>()
     };
-    Table {
-        heading: "Buffers of the pool per thousand packets".to_owned(),
-        titles,
-        rows: rows.iter().flat_map(lines).collect(),
-    }
+    Table::new("Buffers of the pool per thousand packets", &titles, rows.iter().flat_map(lines))
 }
 
 fn measured_figure(rows: &[measured::Row], from: &str) -> Option<Figure> {

@@ -52,7 +52,7 @@ fn measured_table(rows: &[measured::Row]) -> Table {
             row.lost.to_string(),
         ]
     };
-    Table { heading: String::new(), titles: titles.to_vec(), rows: rows.iter().map(line).collect() }
+    Table::new("", &titles, rows.iter().map(line))
 }
 
 /// The section of simulated results. Returns `None` if the study was not run.
@@ -107,12 +107,11 @@ fn simulated_table(rows: &[simulated::Row]) -> Table {
         cells.extend([pool.refills, pool.spills, pool.retries].map(each));
         cells
     };
-    Table {
-        heading: "Lines and cycles waited a packet; refills, spills and failed exchanges of the pool a thousand packets"
-            .to_owned(),
-        titles: titles.to_vec(),
-        rows: rows.iter().map(line).collect(),
-    }
+    Table::new(
+        "Lines and cycles waited a packet; refills, spills and failed exchanges of the pool a thousand packets",
+        &titles,
+        rows.iter().map(line),
+    )
 }
 
 fn measured_figure(rows: &[measured::Row], from: &str) -> Option<Figure> {

@@ -63,7 +63,7 @@ proptest! {
 }
 
 #[test]
-fn a_core_that_waits_for_no_store_is_stuck() {
+fn core_that_waits_without_a_pending_store_is_stuck() {
     let body = || -> Body { Box::new(|memory| await_value(memory, 0, 1)) };
     let result = run(machine(&Profile::study(), 2), vec![body(), body()]);
     assert_eq!(result.err(), Some(Stuck));

@@ -233,7 +233,7 @@ proptest! {
 }
 
 #[test]
-fn a_message_is_seen_with_what_was_stored_before_it() {
+fn earlier_stores_are_visible_with_a_message() {
     let profile = Profile::study();
     let all = outcomes(|delay, warm, apart| {
         let writer = [Step::Put(0), Step::Put(1)];

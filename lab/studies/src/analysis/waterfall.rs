@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_way_that_was_not_run_ends_early() {
+    fn waterfall_ends_at_the_first_missing_cell() {
         let mut cells = [None; 64];
         (cells[0], cells[9]) = (Some(1.0), Some(2.0));
         assert_eq!(greedy(&cells).len(), 1);

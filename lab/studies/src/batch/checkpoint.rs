@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_call_finds_the_rows_of_the_first_in_the_order_of_the_list() {
+    fn reopened_file_has_the_stored_rows_in_list_order() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f.jsonl");
         let mut writer = CheckpointWriter::open(Some(&path), plan().empty()).unwrap();
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn another_provenance_is_refused_with_every_difference() {
+    fn different_provenance_is_rejected_with_all_differences() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f.jsonl");
         let mut earlier = plan().empty();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_numbers_are_refused() {
+    fn non_positive_rate_is_rejected() {
         let mut results = plan().empty();
         results.rows.push(Row { mpps: 0.0, ..row("a") });
         let error = parse::<Results>(&encode(&results).unwrap()).unwrap_err();
@@ -221,7 +221,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_written_set_is_read_again(mpps in 0.001..1000.0_f64) {
+        fn encoded_results_parse_to_equal_results(mpps in 0.001..1000.0_f64) {
             let mut results = plan().empty();
             results.rows.push(Row { mpps, ..row("a") });
             prop_assert_eq!(parse::<Results>(&encode(&results).unwrap()).unwrap(), results);

@@ -86,13 +86,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_in_any_spelling_are_taken_once() {
+    fn names_of_one_configuration_are_selected_once() {
         let names: Vec<_> = select(&["d+a", "base", "a+d"]).unwrap().into_iter().map(|n| n.name).collect();
         assert_eq!(names, ["a+d", "base"]);
     }
 
     #[test]
-    fn every_unknown_name_is_told() {
+    fn all_unknown_names_are_reported() {
         let unknown = select(&["bsae", "a", "a+x"]).unwrap_err();
         assert_eq!(unknown.len(), 2);
         assert_eq!(unknown[0].nearest, "base");

@@ -1,53 +1,28 @@
 //! Runs experiments in the simulator, as many concurrently as there are jobs.
-//!
-//! Protocol: each thread takes the next number from a shared counter until none is left, and sends its results to the
-//! caller's thread. Experiments share nothing, so the counter may be relaxed; the channel orders the rest.
 
-use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Sender, channel};
-use std::thread;
+use std::sync::atomic::AtomicBool;
 
 use super::{Event, Listener, Plan};
 use crate::experiment::simulate;
 use crate::factors::Named;
 use crate::model::Config;
+use crate::parallel::in_parallel;
 use crate::results::Row;
 
 /// Runs all experiments, or stops when the flag is set.
 pub fn run(plan: &Plan, configurations: &[Named], stop: &AtomicBool, listener: Listener<'_>) {
-    let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let (sender, events) = channel();
-    let take = || {
-        let stopped = stop.load(Ordering::Relaxed) || over.load(Ordering::Relaxed);
-        if stopped { None } else { configurations.get(next.fetch_add(1, Ordering::Relaxed)) }
-    };
-    thread::scope(|scope| {
-        for _ in 0..plan.jobs.get().min(configurations.len()) {
-            let sender = sender.clone();
-            let take = &take;
-            scope.spawn(move || work(plan, take, &sender));
-        }
-        drop(sender);
-        for event in events {
-            if listener(event) == ControlFlow::Break(()) {
-                over.store(true, Ordering::Relaxed);
-            }
-        }
-    });
-}
-
-fn work<'a>(plan: &Plan, take: impl Fn() -> Option<&'a Named>, sender: &Sender<Event>) {
-    // The receiver outlives all senders.
-    let tell = |event| drop(sender.send(event));
-    while let Some(named) = take() {
-        tell(Event::Began(named.name.clone()));
+    let one = |named: &Named| {
         let config = Config { seed: plan.seed, ..named.config.clone() };
-        tell(match simulate(&plan.profile, &config, plan.length()) {
-            Ok(outcome) => Event::Done(Row::simulated(&named.name, &outcome)),
-            Err(stuck) => Event::Failed(named.name.clone(), stuck),
-        });
-    }
+        simulate(&plan.profile, &config, plan.length())
+    };
+    in_parallel(plan.jobs, configurations, stop, one, |place, result| {
+        let name = &configurations[place].name;
+        listener(match result {
+            None => Event::Began(name.clone()),
+            Some(Ok(outcome)) => Event::Done(Row::simulated(name, &outcome)),
+            Some(Err(stuck)) => Event::Failed(name.clone(), stuck),
+        })
+    });
 }
 
 #[cfg(test)]
@@ -56,6 +31,7 @@ mod tests {
     use crate::batch::select;
     use sim::Profile;
     use std::num::NonZeroUsize;
+    use std::ops::ControlFlow;
 
     fn plan(jobs: usize) -> Plan {
         let jobs = NonZeroUsize::new(jobs).unwrap();

@@ -1,7 +1,7 @@
 //! Writes a simulator profile from a calibration: TOML in which each constant names its source.
 
 use std::fmt::Write;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use super::Calibration;
 use sim::Profile;
@@ -182,31 +182,6 @@ fn line(text: &mut String, name: &str, value: f64, source: &str, free: bool) -> 
 
 /// Formats the UTC date of a time as `2022-11-09`.
 pub fn day(at: SystemTime) -> String {
-    let days = at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / 86_400);
-    let (mut year, mut left) = (1970, days);
-    let length = |year: u64| {
-        let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-        if leap { 366 } else { 365 }
-    };
-    while left >= length(year) {
-        left -= length(year);
-        year += 1;
-    }
-    let february = length(year) - 337;
-    let mut month = 1;
-    for days in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if left < days {
-            break;
-        }
-        left -= days;
-        month += 1;
-    }
-    format!("{year}-{month:02}-{:02}", left + 1)
-}
-
-/// Returns a profile file name for a processor: lower-case letters and digits, separated by hyphens.
-pub fn file_name(processor: &str) -> String {
-    let plain = processor.to_lowercase();
-    let words = plain.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
-    words.collect::<Vec<_>>().join("-") + ".toml"
+    let time = humantime::format_rfc3339_seconds(at).to_string();
+    time.split('T').next().unwrap_or_default().to_owned()
 }

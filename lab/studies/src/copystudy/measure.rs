@@ -16,7 +16,7 @@ use crate::requirements;
 use crate::slice::{Gate, Watch, joined};
 use crate::trial::Progress;
 use crate::trial::blocks::order;
-use crate::trial::quiet::{Disturbance, Quiet, stolen};
+use crate::trial::disturbance::{Disturbance, SwitchCounter, stolen};
 use measure::Kind;
 use measure::statistics::{MIN_SAMPLES, interval, median, ratio};
 use measure::{Clock, CpuPinning, PinningError, Processor};
@@ -162,12 +162,12 @@ impl Bench {
     /// them.
     fn watched<T>(&self, layout: &Layout, mut batch: impl FnMut(&mut RealMemory<'_>) -> T) -> (Vec<T>, u64) {
         let mut memory = self.memory(layout);
-        let mut quiet = Quiet::default();
+        let mut counter = SwitchCounter::default();
         (0..BATCHES_BEFORE).for_each(|_| drop(batch(&mut memory)));
-        quiet.begin();
+        counter.begin();
         let brought = (0..self.batches).map(|_| batch(&mut memory)).collect();
-        quiet.end();
-        (brought, quiet.switches())
+        counter.end();
+        (brought, counter.switches())
     }
 
     fn memory(&self, layout: &Layout) -> RealMemory<'_> {
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_processor_without_any_of_it_has_notes_and_no_rows() {
+    fn unsupported_variants_have_notes_and_no_rows() {
         let mut plan = plan(&["other-node"], &[64]);
         plan.selection.variants.retain(|variant| variant.name == "other-node");
         let Ok(results) = measure(&plan, &mut |_: usize, _: usize, _: &str| ()) else { return };

@@ -18,7 +18,7 @@ mod simulate;
 mod tests;
 
 pub use measure::{MeasureError, Plan, measure};
-pub use orders::{Finding, MUCH, SizeFinding, Verdict, orders};
+pub use orders::{Finding, MUCH, OrderStatus, SizeFinding, orders};
 pub use path::{Guest, Host};
 pub use results::{Results, Row, is_warm};
 pub use setting::{

@@ -1,4 +1,4 @@
-//! The study's orders, and the verdict of a result set on each: it holds, it does not, or the difference is not larger
+//! The study's orders, and the status of a result set on each: it holds, it does not, or the difference is not larger
 //! than that between two runs of the same variant.
 
 use serde::Serialize;
@@ -40,10 +40,10 @@ const ORDERS: [Order; 8] = [
     Order { claim: "rte <= libc, warm", variant: "warm-libc", wanted: Wanted::NotLess },
 ];
 
-/// Verdict of results on an order.
+/// Status of an order in a set of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum OrderStatus {
     /// The order holds
     Holds,
     /// The opposite holds
@@ -72,28 +72,28 @@ pub struct SizeFinding {
     pub ratio: Estimate,
     /// Noise band as a factor from 1, from repeated runs; `None` if those were not run
     pub band: Option<f64>,
-    /// Verdict
-    pub verdict: Verdict,
+    /// Status of the order at this size
+    pub status: OrderStatus,
 }
 
 impl Finding {
-    /// Returns the sizes with this verdict.
-    pub fn at(&self, verdict: Verdict) -> Vec<u64> {
-        self.sizes.iter().filter(|at| at.verdict == verdict).map(|at| at.size).collect()
+    /// Returns the sizes with this status.
+    pub fn at(&self, status: OrderStatus) -> Vec<u64> {
+        self.sizes.iter().filter(|at| at.status == status).map(|at| at.size).collect()
     }
 
-    /// Describes the verdicts, with sizes if they differ.
+    /// Describes the statuses, with sizes if they differ.
     pub fn words(&self) -> String {
         if self.sizes.is_empty() {
             return "not run".to_owned();
         }
-        let verdicts = [
-            (Verdict::Holds, "holds"),
-            (Verdict::DoesNot, "does not"),
-            (Verdict::NotResolved, "not resolved"),
+        let statuses = [
+            (OrderStatus::Holds, "holds"),
+            (OrderStatus::DoesNot, "does not"),
+            (OrderStatus::NotResolved, "not resolved"),
         ];
-        let parts = verdicts.into_iter().filter_map(|(verdict, name)| {
-            let at = self.at(verdict);
+        let parts = statuses.into_iter().filter_map(|(status, name)| {
+            let at = self.at(status);
             let sizes: Vec<String> = at.iter().map(u64::to_string).collect();
             match at.len() {
                 0 => None,
@@ -128,7 +128,7 @@ fn finding(results: &Results, order: &Order, direction: Direction) -> Finding {
         let found = results.row((order.variant, direction, size))?.ratio?;
         let ratio = if order.wanted == Wanted::Less { inverse(found) } else { found };
         let band = band(results, control, direction, size);
-        Some(SizeFinding { size, ratio, band, verdict: verdict(order.wanted, ratio, band) })
+        Some(SizeFinding { size, ratio, band, status: status(order.wanted, ratio, band) })
     };
     let sizes = results.sizes().into_iter().filter_map(at).collect();
     Finding { claim: order.claim, direction, sizes }
@@ -148,9 +148,9 @@ fn inverse(ratio: Estimate) -> Estimate {
     Estimate { median: 1.0 / ratio.median, low: 1.0 / ratio.high, high: 1.0 / ratio.low }
 }
 
-/// Without a control, noise is unknown and the verdict is `NotResolved`.
-fn verdict(wanted: Wanted, ratio: Estimate, band: Option<f64>) -> Verdict {
-    let Some(band) = band else { return Verdict::NotResolved };
+/// Without a control, noise is unknown and the status is `NotResolved`.
+fn status(wanted: Wanted, ratio: Estimate, band: Option<f64>) -> OrderStatus {
+    let Some(band) = band else { return OrderStatus::NotResolved };
     let above = ratio.low > 1.0 && ratio.median > band;
     let below = ratio.high < 1.0 && ratio.median < 1.0 / band;
     let (holds, does_not) = match wanted {
@@ -160,9 +160,9 @@ fn verdict(wanted: Wanted, ratio: Estimate, band: Option<f64>) -> Verdict {
         Wanted::NotLess => (ratio.low >= 1.0 / band, below),
     };
     match (holds, does_not) {
-        (true, _) => Verdict::Holds,
-        (_, true) => Verdict::DoesNot,
-        _ => Verdict::NotResolved,
+        (true, _) => OrderStatus::Holds,
+        (_, true) => OrderStatus::DoesNot,
+        _ => OrderStatus::NotResolved,
     }
 }
 
@@ -176,27 +176,27 @@ mod tests {
 
     #[test]
     fn an_order_needs_an_interval_beyond_one_and_a_median_beyond_chance() {
-        let more = |low, median, high| verdict(Wanted::More, estimate(low, median, high), Some(1.03));
-        assert_eq!(more(1.05, 1.1, 1.2), Verdict::Holds);
-        assert_eq!(more(0.99, 1.1, 1.2), Verdict::NotResolved);
-        assert_eq!(more(1.01, 1.02, 1.04), Verdict::NotResolved);
-        assert_eq!(more(0.8, 0.9, 0.95), Verdict::DoesNot);
-        assert_eq!(verdict(Wanted::More, estimate(1.5, 1.6, 1.7), None), Verdict::NotResolved);
+        let more = |low, median, high| status(Wanted::More, estimate(low, median, high), Some(1.03));
+        assert_eq!(more(1.05, 1.1, 1.2), OrderStatus::Holds);
+        assert_eq!(more(0.99, 1.1, 1.2), OrderStatus::NotResolved);
+        assert_eq!(more(1.01, 1.02, 1.04), OrderStatus::NotResolved);
+        assert_eq!(more(0.8, 0.9, 0.95), OrderStatus::DoesNot);
+        assert_eq!(status(Wanted::More, estimate(1.5, 1.6, 1.7), None), OrderStatus::NotResolved);
     }
 
     #[test]
     fn much_more_is_more_than_half_as_much_again() {
-        let much = |low, median, high| verdict(Wanted::MuchMore, estimate(low, median, high), Some(1.03));
-        assert_eq!(much(1.6, 1.8, 2.0), Verdict::Holds);
-        assert_eq!(much(1.4, 1.8, 2.0), Verdict::NotResolved);
-        assert_eq!(much(1.2, 1.3, 1.4), Verdict::DoesNot);
+        let much = |low, median, high| status(Wanted::MuchMore, estimate(low, median, high), Some(1.03));
+        assert_eq!(much(1.6, 1.8, 2.0), OrderStatus::Holds);
+        assert_eq!(much(1.4, 1.8, 2.0), OrderStatus::NotResolved);
+        assert_eq!(much(1.2, 1.3, 1.4), OrderStatus::DoesNot);
     }
 
     #[test]
     fn an_order_that_allows_equality_holds_unless_the_ratio_is_significantly_lower() {
-        let not_less = |low, median, high| verdict(Wanted::NotLess, estimate(low, median, high), Some(1.03));
-        assert_eq!(not_less(0.99, 1.0, 1.01), Verdict::Holds);
-        assert_eq!(not_less(0.9, 1.0, 1.1), Verdict::NotResolved);
-        assert_eq!(not_less(0.8, 0.85, 0.9), Verdict::DoesNot);
+        let not_less = |low, median, high| status(Wanted::NotLess, estimate(low, median, high), Some(1.03));
+        assert_eq!(not_less(0.99, 1.0, 1.01), OrderStatus::Holds);
+        assert_eq!(not_less(0.9, 1.0, 1.1), OrderStatus::NotResolved);
+        assert_eq!(not_less(0.8, 0.85, 0.9), OrderStatus::DoesNot);
     }
 }

@@ -1,18 +1,15 @@
 //! The study in the simulator: two cores, on one or two sockets, several experiments concurrently.
-//!
-//! Protocol of [`simulate_all`]: each thread takes the next number from a shared counter until none is left, and sends
-//! its results to the caller's thread. Experiments share nothing, so the counter may be relaxed; the channel orders the
-//! rest.
 
 use std::cell::RefCell;
 use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::atomic::AtomicBool;
 
 use super::path::{Guest, Host, Layout};
 use super::results::{Results, Row};
 use super::setting::{Direction, Selection, Setting, Variant};
+use crate::parallel::in_parallel;
 use crate::results::ConstantRow;
 use crate::trial::Progress;
 use measure::Estimate;
@@ -78,7 +75,7 @@ pub fn simulate_all(
     let one_socket = profile.transfer.remote_dram.is_none() || profile.transfer.remote_core.is_none();
     let (absent, cells): (Vec<_>, Vec<_>) =
         selection.cells().into_iter().partition(|(variant, size)| one_socket && variant.setting(*size).far);
-    let costs = in_parallel(profile, &cells, jobs, progress)?;
+    let costs = costs(profile, &cells, jobs, progress)?;
     let mut notes = notes(&cells);
     if !absent.is_empty() {
         notes.push(format!("other-node is left out: {OneSocket}"));
@@ -96,37 +93,23 @@ pub fn simulate_all(
 
 type Costs = [f64; 2];
 
-fn in_parallel(
+fn costs(
     profile: &Profile,
     cells: &[(Variant, u64)],
     jobs: NonZeroUsize,
     progress: &mut dyn Progress,
 ) -> Result<Vec<Costs>, SimulationError> {
-    let next = AtomicUsize::new(0);
-    let (sender, outcomes) = channel();
-    let mut costs = vec![Ok([0.0; 2]); cells.len()];
-    std::thread::scope(|scope| {
-        for _ in 0..jobs.get().min(cells.len()) {
-            let (sender, next) = (sender.clone(), &next);
-            scope.spawn(move || {
-                while let Some((place, (variant, size))) = take(next, cells) {
-                    // The receiver outlives all senders.
-                    let _ = sender.send((place, simulate(profile, &controlled(variant, *size))));
-                }
-            });
-        }
-        drop(sender);
-        for (done, (place, outcome)) in outcomes.into_iter().enumerate() {
-            progress.step(done + 1, cells.len(), cells[place].0.name);
+    let (mut costs, mut done) = (vec![Ok([0.0; 2]); cells.len()], 0);
+    let one = |(variant, size): &(Variant, u64)| simulate(profile, &controlled(variant, *size));
+    in_parallel(jobs, cells, &AtomicBool::new(false), one, |place, outcome| {
+        if let Some(outcome) = outcome {
+            done += 1;
+            progress.step(done, cells.len(), cells[place].0.name);
             costs[place] = outcome;
         }
+        ControlFlow::Continue(())
     });
     costs.into_iter().collect()
-}
-
-fn take<'a, T>(next: &AtomicUsize, all: &'a [T]) -> Option<(usize, &'a T)> {
-    let place = next.fetch_add(1, Ordering::Relaxed);
-    all.get(place).map(|one| (place, one))
 }
 
 fn controlled(variant: &Variant, size: u64) -> Setting {

@@ -5,8 +5,8 @@ use std::num::NonZeroUsize;
 use std::sync::OnceLock;
 
 use super::{
-    BASE_AGAIN, Direction, Finding, Results, SIZES, Selection, Setting, SimulationError, VARIANTS, Verdict,
-    orders, simulate, simulate_all,
+    BASE_AGAIN, Direction, Finding, OrderStatus, Results, SIZES, Selection, Setting, SimulationError,
+    VARIANTS, orders, simulate, simulate_all,
 };
 use measure::store::{encode, parse};
 use sim::Profile;
@@ -31,7 +31,7 @@ fn finding(claim: &str, direction: Direction) -> Finding {
 
 fn holds(claim: &str, direction: Direction, at: &[u64]) {
     let found = finding(claim, direction);
-    let held = found.at(Verdict::Holds);
+    let held = found.at(OrderStatus::Holds);
     assert!(at.iter().all(|size| held.contains(size)), "{claim}, {}: {}", direction.name(), found.words());
 }
 
@@ -73,7 +73,7 @@ fn no_prefetch_costs_more_where_the_host_reads_more_than_one_of_the_guests_lines
 fn into_the_guest_a_prefetch_changes_little_because_stores_ask_ahead() {
     let (low, high) = finding("no prefetch > prefetch", HostToGuest).range().expect("it was run");
     assert!(low > 0.95 && high < 1.15, "{low} {high}");
-    assert_eq!(finding("no prefetch > prefetch", Both).at(Verdict::DoesNot), [64]);
+    assert_eq!(finding("no prefetch > prefetch", Both).at(OrderStatus::DoesNot), [64]);
 }
 
 #[test]

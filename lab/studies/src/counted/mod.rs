@@ -191,7 +191,7 @@ mod tests {
     use crate::slice::Watch as _;
 
     #[test]
-    fn events_of_a_thread_are_medians_and_nothing_is_made_up() {
+    fn events_are_medians_and_uncounted_events_are_absent() {
         let mut counts = Counts::default();
         for count in [320, 640, 64_000] {
             assert!(!counts.add("rx", Reading::Counted(vec![("cycles", count)]), 32));

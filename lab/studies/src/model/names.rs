@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn with_lines_of_their_own_no_index_has_company() {
+    fn indices_on_separate_lines_share_no_line() {
         let a = factors::find("a").expect("it is listed");
         for name in Layout::new(&a.config).line_names() {
             assert!(!name.contains("last_") || !name.contains(' '), "{name}");

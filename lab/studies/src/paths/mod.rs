@@ -71,7 +71,7 @@ pub enum Change {
     /// In a packed ring, only the next descriptor's line is prefetched, instead of four
     DescriptorsAhead,
     /// The cache of available buffers is filled after each burst, even if few are used, as before decision 0058
-    StockEachBurst,
+    RefillEachBurst,
     /// Headers of the destination are not compared (VIRTIO requires it: their content is otherwise unknown)
     Header,
     /// A ring's entries are prefetched only if its last poll found something
@@ -87,7 +87,7 @@ impl Change {
     pub const ALL: [Change; 7] = [
         Change::RingsAhead,
         Change::DescriptorsAhead,
-        Change::StockEachBurst,
+        Change::RefillEachBurst,
         Change::Header,
         Change::AheadIfBusy,
         Change::OwnPlaces,
@@ -99,7 +99,7 @@ impl Change {
         match self {
             Change::RingsAhead => "no prefetch of the next ring",
             Change::DescriptorsAhead => "prefetch of one line of descriptors, not four",
-            Change::StockEachBurst => "avail cache refilled after each burst",
+            Change::RefillEachBurst => "avail cache refilled after each burst",
             Change::Header => "headers not compared",
             Change::AheadIfBusy => "prefetch only of rings that were not empty",
             Change::OwnPlaces => "descriptors of the next refill prefetched for writing",

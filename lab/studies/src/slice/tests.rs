@@ -100,7 +100,7 @@ fn a_fence_makes_stores_visible_before_what_follows_is_loaded() {
 }
 
 #[test]
-fn hints_change_nothing() {
+fn prefetch_hints_change_no_value() {
     let mut arena = Arena::new(1 << 16).expect("it fits");
     arena.poke(64, Width::Eight, 5);
     // SAFETY: inside the arena; prefetches do not fault.
@@ -138,7 +138,7 @@ fn drained(arena: &Arena, config: &Config) -> usize {
 }
 
 #[test]
-fn threads_on_cpus_of_their_own_drain_both_rings() {
+fn threads_on_separate_cpus_drain_both_rings() {
     let Ok(seats) = CpuPinning::here() else { return };
     let bench = bench(seats);
     for name in ["base", "a+d", "batch-256", "ring-64", "stride-4", "batch-1"] {

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::quiet::{Disturbance, Quiet, stolen};
+use super::disturbance::{Disturbance, SwitchCounter, stolen};
 use super::record::{Record, Repeated, Round};
 use super::{Plan, Progress, TrialError};
 use crate::counted::{Counts, Events, Watch as CounterWatch};
@@ -20,13 +20,13 @@ const PILOTS: usize = 3;
 
 /// Disturbance watch and counter watch of a thread.
 struct Both {
-    quiet: Quiet,
+    switches: SwitchCounter,
     counters: Option<CounterWatch>,
 }
 
 impl Watch for Both {
     fn begin(&mut self) {
-        self.quiet.begin();
+        self.switches.begin();
         if let Some(counters) = &mut self.counters {
             counters.begin();
         }
@@ -36,7 +36,7 @@ impl Watch for Both {
         if let Some(counters) = &mut self.counters {
             counters.end();
         }
-        self.quiet.end();
+        self.switches.end();
     }
 }
 
@@ -139,13 +139,13 @@ impl Blocks<'_> {
     ) -> Result<(Slice<Both>, Disturbance), TrialError> {
         let events = self.events.as_ref();
         let watch = || Both {
-            quiet: Quiet::default(),
+            switches: SwitchCounter::default(),
             counters: events.zip(group).map(|(events, group)| events.watch(group)),
         };
         let before = stolen(self.bench.seats.cpus());
         let slice = slice(self.bench, self.arena, &named.config, length, &watch)?;
         let ticks = stolen(self.bench.seats.cpus()).saturating_sub(before);
-        let switches = slice.watches.iter().map(|(_, watch)| watch.quiet.switches()).sum();
+        let switches = slice.watches.iter().map(|(_, watch)| watch.switches.switches()).sum();
         Ok((slice, Disturbance { ticks, switches }))
     }
 

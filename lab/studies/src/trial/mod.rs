@@ -1,20 +1,20 @@
-//! Trials on real memory: configurations, order, repetitions and verdicts.
+//! Trials on real memory: configurations, order, repetitions and significance.
 //!
 //! The design is randomised complete blocks. Each block runs every configuration once, in an order derived from the
 //! seed, so that drift over minutes (clock, neighbours, heat) affects all alike. A configuration is compared with the
 //! base *of its own block*; [`measure::statistics`] uses the logarithms of those ratios. Slices are short, and a
-//! disturbed one ([`quiet`]) is run again. Two configurations without effect, the base under a second name and
-//! `demote`, determine the smallest effect worth reporting ([`verdict`]). Each finished round is passed to the caller
+//! disturbed one ([`disturbance`]) is run again. Two configurations without effect, the base under a second name and
+//! `demote`, determine the smallest effect worth reporting ([`significance`]). Each finished round is passed to the caller
 //! with all earlier ones ([`record`]), so a trial can be interrupted and resumed.
 //!
 //! This module neither accesses the arena nor prints; a caller observes a trial through [`Progress`].
 
 pub(super) mod blocks;
-pub mod quiet;
+pub mod disturbance;
 pub mod record;
+pub mod significance;
 #[cfg(test)]
 mod tests;
-pub mod verdict;
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -234,7 +234,7 @@ impl<'a> Stage<'a> {
         let mut notes = vec![format!("measured on {}, {}", processor.name, self.bench.seats)];
         notes.extend(record.notes(seed, tries(self.plan)));
         notes.extend(self.events.as_ref().map(counted::Events::note));
-        notes.extend(verdict::notes(&rows, &null_names(processor)));
+        notes.extend(significance::notes(&rows, &null_names(processor)));
         Results { rows, notes, packets: record.packets(), trial: Some(record), ..provenance.clone() }
     }
 }

@@ -10,7 +10,7 @@ fn small(name: &str) -> Named {
 }
 
 #[test]
-fn each_block_has_everything_once_in_an_order_of_its_own() {
+fn each_block_has_every_configuration_once_in_a_different_order() {
     let orders: Vec<_> = (0..30).map(|block| order(9, block, 8)).collect();
     for order in &orders {
         let mut sorted = order.clone();

@@ -1,7 +1,7 @@
 //! Result files of usage experiments: a record per reading, replaced as a whole after each reading, and resumed by runs
 //! with the same settings.
 
-use super::{Results, Study, batching, budget, comparison, mistake, models, placement, scaling};
+use super::{Results, Study, batching, budget, burst_mismatch, comparison, models, placement, scaling};
 use measure::provenance::{Machine, Provenance};
 use measure::store::{StoreError, Stored};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -15,7 +15,7 @@ pub enum Reading {
     /// Sending at once and through a buffer.
     Batching(batching::Row),
     /// The pipeline that drops packets.
-    Mistake(mistake::Stage),
+    BurstMismatch(burst_mismatch::Stage),
     /// A measured stage placement.
     Placement(placement::measured::Row),
     /// A simulated stage placement.
@@ -38,12 +38,12 @@ impl Stored for Results {
     type Record = Reading;
 
     fn parts(&self) -> (Results, Vec<Reading>) {
-        let Results { processor, environment, slice_ms, batching, mistake, .. } = self.clone();
+        let Results { processor, environment, slice_ms, batching, burst_mismatch, .. } = self.clone();
         let Results { placement, placement_simulated, scaling, scaling_simulated, .. } = self.clone();
         let Results { budget, models, comparison, finished, .. } = self.clone();
         let provenance = Results { processor, environment, slice_ms, ..Results::default() };
         let mut readings: Vec<Reading> = batching.into_iter().map(Reading::Batching).collect();
-        readings.extend(mistake.into_iter().map(Reading::Mistake));
+        readings.extend(burst_mismatch.into_iter().map(Reading::BurstMismatch));
         readings.extend(placement.into_iter().map(Reading::Placement));
         readings.extend(placement_simulated.into_iter().map(Reading::PlacementSimulated));
         readings.extend(scaling.into_iter().map(Reading::Scaling));
@@ -61,7 +61,7 @@ impl Stored for Results {
             match reading {
                 Reading::Finished(study) => results.finished.push(study),
                 Reading::Batching(row) => results.batching.push(row),
-                Reading::Mistake(stage) => results.mistake.push(stage),
+                Reading::BurstMismatch(stage) => results.burst_mismatch.push(stage),
                 Reading::Placement(row) => results.placement.push(row),
                 Reading::PlacementSimulated(row) => results.placement_simulated.push(row),
                 Reading::Scaling(row) => results.scaling.push(row),
@@ -85,7 +85,7 @@ fn validate(reading: &Reading) -> Result<(), String> {
         Reading::Batching(row) => {
             vec![row.received_pps, row.sent_pps, row.loss, row.jitter_ns, row.load.unwrap_or_default()]
         }
-        Reading::Mistake(stage) => vec![stage.mpps],
+        Reading::BurstMismatch(stage) => vec![stage.mpps],
         _ => Vec::new(),
     };
     match numbers.into_iter().find(|value| !(value.is_finite() && *value >= 0.0)) {

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn every_asked_delay_is_read() {
+    fn every_requested_delay_is_measured() {
         let delay = Delay::calibrated();
         let read = readings(&delay);
         assert_eq!(read.iter().map(|reading| reading.asked_ns).collect::<Vec<_>>(), ASKED_NS);

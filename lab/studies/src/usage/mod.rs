@@ -6,12 +6,12 @@
 
 pub mod batching;
 pub mod budget;
+pub mod burst_mismatch;
 pub mod chain;
 pub mod checkpoint;
 pub mod comparison;
 pub mod delay;
 mod journal;
-pub mod mistake;
 pub mod models;
 pub mod placement;
 mod queues;
@@ -35,8 +35,8 @@ use std::time::Duration;
 pub enum Study {
     /// [`batching`].
     Batching,
-    /// [`mistake`].
-    Mistake,
+    /// [`burst_mismatch`].
+    BurstMismatch,
     /// [`placement`].
     Placement,
     /// [`scaling`].
@@ -53,7 +53,7 @@ impl Study {
     /// All experiments, in the order of the reference.
     pub const ALL: [Study; 7] = [
         Study::Batching,
-        Study::Mistake,
+        Study::BurstMismatch,
         Study::Placement,
         Study::Scaling,
         Study::Models,
@@ -65,7 +65,7 @@ impl Study {
     pub fn name(self) -> &'static str {
         match self {
             Study::Batching => "batching",
-            Study::Mistake => "mistake",
+            Study::BurstMismatch => "burst-mismatch",
             Study::Placement => "placement",
             Study::Scaling => "scaling",
             Study::Budget => "budget",
@@ -78,7 +78,7 @@ impl Study {
     pub fn about(self) -> &'static str {
         match self {
             Study::Batching => "double batching",
-            Study::Mistake => "mismatched transfer units",
+            Study::BurstMismatch => "mismatched transfer units",
             Study::Placement => "placement of stages",
             Study::Scaling => "queues and workers",
             Study::Budget => "cycle budget of a packet",
@@ -95,7 +95,7 @@ impl Study {
             Study::Placement => placement::steps(cpus),
             Study::Scaling => scaling::steps(cpus),
             Study::Batching => batching::SIZES.len() * (batching::LOADS.len() + 1),
-            Study::Mistake => 1,
+            Study::BurstMismatch => 1,
             Study::Budget => 1 + budget::BURSTS.len() + budget::DELAYS_NS.len(),
             Study::Models => models::READINGS,
             Study::Comparison => comparison::steps(),
@@ -120,7 +120,7 @@ pub struct Results {
     pub batching: Vec<batching::Row>,
     /// Results of the pipeline that drops packets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub mistake: Vec<mistake::Stage>,
+    pub burst_mismatch: Vec<burst_mismatch::Stage>,
     /// Stage placements measured on the available CPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub placement: Vec<placement::measured::Row>,
@@ -184,7 +184,7 @@ impl Plan {
     }
 }
 
-/// Units of packets that the pipeline with the mistake handles.
+/// Units of packets that the pipelines with mismatched units handle.
 const UNITS: u64 = 50_000;
 
 /// Runs the experiments missing in `results`, one after the other. Readings taken before an error are stored. `benches`
@@ -228,9 +228,9 @@ fn one(
 ) -> Result<(), BudgetError> {
     match study {
         Study::Batching => batching::measure(plan.cpus, plan.length, journal)?,
-        Study::Mistake => {
+        Study::BurstMismatch => {
             journal.next("144 of 32")?;
-            journal.results.mistake = mistake::measure(UNITS)?;
+            journal.results.burst_mismatch = burst_mismatch::measure(UNITS)?;
         }
         Study::Placement => {
             let told = &mut |next: &str| journal.next(next);

@@ -108,13 +108,13 @@ fn a_file_resumes_only_with_its_settings_and_provenance() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("u.jsonl");
     let open = |results: Results| Store::resume(Some(&path), results);
-    let plan = plan(&[Study::Batching, Study::Mistake, Study::Budget], [0, 1]);
+    let plan = plan(&[Study::Batching, Study::BurstMismatch, Study::Budget], [0, 1]);
     let (mut store, mut results) = open(plan.empty(environment())).unwrap();
-    results.mistake = mistake::measure(1).unwrap();
-    results.finished.push(Study::Mistake);
+    results.burst_mismatch = burst_mismatch::measure(1).unwrap();
+    results.finished.push(Study::BurstMismatch);
     store.replace(&results).unwrap();
     let (_, again) = open(plan.empty(environment())).unwrap();
-    assert_eq!(again.mistake, results.mistake);
+    assert_eq!(again.burst_mismatch, results.burst_mismatch);
     assert_eq!(plan.missing(&again), [Study::Batching, Study::Budget]);
     // No temporary file remains.
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -155,8 +155,8 @@ fn a_rate_that_is_not_a_number_is_stored_and_impossible_numbers_are_refused() {
     results.budget = Some(budget::Budget { predictions: vec![prediction], ..budget::Budget::default() });
     let found: Results = parse(&encode(&results).unwrap()).unwrap();
     assert!(found.budget.unwrap().predictions[0].predicted_pps.is_nan());
-    results.mistake = mistake::measure(1).unwrap();
-    results.mistake[0].mpps = -1.0;
+    results.burst_mismatch = burst_mismatch::measure(1).unwrap();
+    results.burst_mismatch[0].mpps = -1.0;
     let error = parse::<Results>(&encode(&results).unwrap()).unwrap_err();
     assert_eq!(error.to_string(), "line 2 is invalid: it has a number of -1");
 }

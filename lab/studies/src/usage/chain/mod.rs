@@ -8,14 +8,15 @@
 mod conformance;
 mod handoff;
 mod places;
+mod plan;
 mod pool;
 mod stage;
 
 pub use places::PARTS;
 pub use pool::Counted;
 
-use handoff::{Receiver, Sender};
-use places::{Needs, Places};
+use places::Places;
+use plan::Plan;
 use pool::Cache;
 use serde::{Deserialize, Serialize};
 use sim::memory::Memory;
@@ -23,7 +24,7 @@ use sim::memory::Width::Eight;
 use sim::moves::Moved;
 use sim::program::Program;
 use sim::{Counters, Profile, Simulated, Stuck, TICKS, Time};
-use stage::{Input, Output, Stage, World};
+use stage::{ChainContext, Stage};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -230,18 +231,18 @@ pub fn simulate(
     let places = Places::new(plan.needs);
     let shared = Shared { length: (length.warm_up, length.packets), ..Shared::default() };
     let shared = Rc::new(RefCell::new(shared));
-    let world = Rc::new(World { places, work, shared: Rc::clone(&shared) });
-    let places = &world.places;
+    let context = Rc::new(ChainContext { places, work, shared: Rc::clone(&shared) });
+    let places = &context.places;
     let mut program = Program::new(places.bytes()).values(&places.depot.values()).parts(places.ends.clone());
-    for (core, stages) in plan.stages(&world).into_iter().enumerate() {
+    for (core, stages) in plan.stages(&context).into_iter().enumerate() {
         let caches = plan.caches[core].clone();
         let caches = caches.map(|n| Cache::new(places.depot, places.cache(n))).collect();
-        let world = Rc::clone(&world);
-        program = program.thread(move |memory| thread(memory, &world, stages, caches));
+        let context = Rc::clone(&context);
+        program = program.thread(move |memory| thread(memory, &context, stages, caches));
     }
     if layout.bystander {
-        let world = Rc::clone(&world);
-        program = program.thread(move |memory| beside(memory, &world));
+        let context = Rc::clone(&context);
+        program = program.thread(move |memory| beside(memory, &context));
     }
     let said = program.simulate(profile)?.said;
     let shared = shared.borrow();
@@ -251,7 +252,7 @@ pub fn simulate(
 /// Runs a thread's rounds until no packet is in transit.
 fn thread(
     memory: &mut Simulated<'_>,
-    world: &World,
+    context: &ChainContext,
     mut stages: Vec<Stage>,
     mut caches: Vec<Cache>,
 ) -> ThreadResult {
@@ -260,18 +261,18 @@ fn thread(
         caches: caches.iter().map(|cache| cache.counted).collect(),
         core: memory.counters(),
     };
-    while !world.shared.borrow().is_over() {
+    while !context.shared.borrow().is_over() {
         let mut worked = false;
         for stage in &mut stages {
             worked |= stage.round(memory, &mut caches);
         }
         if !worked {
-            memory.work(world.work.idle);
+            memory.work(context.work.idle);
         }
-        if before.is_none() && world.shared.borrow().begun.is_some() {
+        if before.is_none() && context.shared.borrow().begun.is_some() {
             before = Some(now(memory, &caches));
         }
-        if counted.is_none() && world.shared.borrow().ended.is_some() {
+        if counted.is_none() && context.shared.borrow().ended.is_some() {
             counted = Some(now(memory, &caches));
         }
     }
@@ -282,11 +283,11 @@ fn thread(
 }
 
 /// A thread that works independently while packets pass.
-fn beside(memory: &mut Simulated<'_>, world: &World) -> ThreadResult {
+fn beside(memory: &mut Simulated<'_>, context: &ChainContext) -> ThreadResult {
     let mut n = 0;
-    while !world.shared.borrow().is_over() {
+    while !context.shared.borrow().is_over() {
         memory.work(4_000);
-        memory.store(world.places.idle(), Eight, n);
+        memory.store(context.places.idle(), Eight, n);
         n += 1;
     }
     ThreadResult::default()
@@ -322,109 +323,6 @@ fn outcome(profile: &Profile, layout: &Layout, shared: &Shared, said: &[ThreadRe
         pool,
         moved: moved.collect(),
         waited: each(waited as f64 / TICKS as f64),
-    }
-}
-
-/// Connections between stages.
-struct Plan<'a> {
-    layout: &'a Layout,
-    needs: Needs,
-    /// Range of cache numbers of each core.
-    caches: Vec<std::ops::Range<u64>>,
-    /// Source and destination stage of each handoff queue, in layout order.
-    handoffs: Vec<(usize, usize)>,
-}
-
-impl<'a> Plan<'a> {
-    fn new(layout: &'a Layout) -> Plan<'a> {
-        let roles: Vec<Role> = layout.cores.iter().flatten().map(|placed| placed.role).collect();
-        let (mut caches, mut next) = (Vec::new(), 0);
-        for core in &layout.cores {
-            let threads = core.iter().map(|placed| placed.thread + 1).max().unwrap_or(0) as u64;
-            caches.push(next..next + threads);
-            next += threads;
-        }
-        let handoffs = joints(&roles, layout.spreading);
-        let ports = roles.iter().filter(|role| role.takes_from_port()).count();
-        let ports = ports.max(roles.iter().filter(|role| role.sends_to_port()).count());
-        let needs = Needs {
-            handoffs: handoffs.len() as u64,
-            threads: next,
-            stages: roles.len() as u64,
-            caches: next,
-            ports: ports as u64,
-        };
-        Plan { layout, needs, caches, handoffs }
-    }
-
-    /// Returns the stages of each core.
-    fn stages(&self, world: &Rc<World>) -> Vec<Vec<Stage>> {
-        let (mut stage, mut sources, mut sinks) = (0, 0, 0);
-        let mut cores = Vec::new();
-        for core in &self.layout.cores {
-            let mut stages = Vec::new();
-            for placed in core {
-                let (input, output) = self.ends(world, stage, placed.role, (sources, sinks));
-                sources += u64::from(placed.role.takes_from_port());
-                sinks += u64::from(placed.role.sends_to_port());
-                let heads = world.places.heads(stage as u64);
-                let (world, cache) = (Rc::clone(world), placed.thread);
-                stages.push(Stage {
-                    world,
-                    input,
-                    output,
-                    classifies: placed.role.classifies(),
-                    heads,
-                    cache,
-                });
-                stage += 1;
-            }
-            cores.push(stages);
-        }
-        cores
-    }
-
-    fn ends(&self, world: &World, stage: usize, role: Role, (source, sink): (u64, u64)) -> (Input, Output) {
-        let numbered = || (0..).zip(&self.handoffs);
-        let input = if role.takes_from_port() {
-            Input::Port { number: source, ring: world.places.source(source), taken: 0 }
-        } else {
-            let mine = numbered().filter(|(_, (_, to))| *to == stage);
-            Input::Handoffs(mine.map(|(n, _)| Receiver::new(world.places.handoff(n))).collect())
-        };
-        let output = if role.sends_to_port() {
-            Output::Port { ring: world.places.sink(sink), sent: 0 }
-        } else {
-            let mine = numbered().filter(|(_, (from, _))| *from == stage);
-            Output::Handoffs(mine.map(|(n, _)| Sender::new(world.places.handoff(n))).collect())
-        };
-        (input, output)
-    }
-}
-
-/// Returns the connections by stage number.
-fn joints(roles: &[Role], spreading: Spreading) -> Vec<(usize, usize)> {
-    let of = |wanted: &[Role]| -> Vec<usize> {
-        (0..roles.len()).filter(|stage| wanted.contains(&roles[*stage])).collect()
-    };
-    let (rx, work, tx) = (of(&[Role::Rx]), of(&[Role::Work, Role::WorkTx]), of(&[Role::Tx]));
-    let classifying: Vec<usize> = work.iter().copied().filter(|stage| roles[*stage] == Role::Work).collect();
-    let mut joints = join(&rx, &work, spreading);
-    joints.extend(join(&classifying, &tx, spreading));
-    joints
-}
-
-/// Connects all pairs (`Flows`), or stages of the same number (`Own`), reusing the smaller kind cyclically.
-fn join(from: &[usize], to: &[usize], spreading: Spreading) -> Vec<(usize, usize)> {
-    if from.is_empty() || to.is_empty() {
-        return Vec::new();
-    }
-    match spreading {
-        Spreading::Flows => from.iter().flat_map(|one| to.iter().map(|other| (*one, *other))).collect(),
-        Spreading::Own => {
-            let pairs = from.len().max(to.len());
-            (0..pairs).map(|n| (from[n % from.len()], to[n % to.len()])).collect()
-        }
     }
 }
 

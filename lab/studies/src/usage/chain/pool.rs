@@ -44,11 +44,6 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// Number of buffers taken.
-    pub fn allocations(&self) -> u64 {
-        self.hits + self.refills
-    }
-
     /// Difference to an earlier reading.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {

@@ -21,7 +21,7 @@ const PER_LINE: u64 = 4;
 const DESCRIPTOR: u64 = 16;
 
 /// State shared by all stages.
-pub(super) struct World {
+pub(super) struct ChainContext {
     pub(super) places: Places,
     pub(super) work: Instructions,
     pub(super) shared: Rc<RefCell<Shared>>,
@@ -45,7 +45,7 @@ pub(super) enum Output {
 
 /// One stage.
 pub(super) struct Stage {
-    pub(super) world: Rc<World>,
+    pub(super) context: Rc<ChainContext>,
     pub(super) input: Input,
     pub(super) output: Output,
     /// Whether the stage classifies packets.
@@ -94,16 +94,16 @@ impl Stage {
     }
 
     fn take(&mut self, memory: &mut Simulated<'_>, at: usize) -> Vec<Packet> {
-        let world = Rc::clone(&self.world);
+        let context = Rc::clone(&self.context);
         match &mut self.input {
             Input::Port { number, ring, taken } => {
-                if world.shared.borrow().stopped {
+                if context.shared.borrow().stopped {
                     return Vec::new();
                 }
                 let first = *taken;
                 *taken += BURST;
-                world.shared.borrow_mut().taken += BURST;
-                receive(memory, &world, *ring, first);
+                context.shared.borrow_mut().taken += BURST;
+                receive(memory, &context, *ring, first);
                 let packet = |n| Packet { buffer: None, flow: flow(*number, n) };
                 (first..first + BURST).map(packet).collect()
             }
@@ -111,10 +111,10 @@ impl Stage {
                 let entries = handoffs[at].take(memory, BURST);
                 memory.follows();
                 for entry in &entries {
-                    let packet = world.places.packet(entry.buffer);
+                    let packet = context.places.packet(entry.buffer);
                     memory.prefetch(packet, Intent::Read);
                     memory.prefetch(packet + LINE, Intent::Read);
-                    memory.work(world.work.handoff);
+                    memory.work(context.work.handoff);
                 }
                 entries
                     .into_iter()
@@ -126,15 +126,15 @@ impl Stage {
 
     /// Loads heads, classifies if this stage does, sends, and gives buffers or descriptors back.
     fn pass(&mut self, memory: &mut Simulated<'_>, cache: &mut Cache, packets: &[Packet]) {
-        let world = Rc::clone(&self.world);
+        let context = Rc::clone(&self.context);
         for (n, packet) in (0..).zip(packets) {
             let from = match (packet.buffer, &self.input) {
                 (None, Input::Port { ring, taken, .. }) => ring.frame(*taken - packets.len() as u64 + n),
-                (buffer, _) => world.places.packet(buffer.unwrap_or(0)),
+                (buffer, _) => context.places.packet(buffer.unwrap_or(0)),
             };
             memory.copy(from, self.heads.at(n), FRAME, Copying::Libc);
             if self.classifies {
-                memory.work(world.work.validate);
+                memory.work(context.work.validate);
             }
         }
         match self.output {
@@ -142,7 +142,7 @@ impl Stage {
             Output::Handoffs(_) => self.hand_over(memory, cache, packets),
         }
         if let Input::Port { ring, taken, .. } = &self.input {
-            give_back(memory, &world, *ring, *taken - packets.len() as u64);
+            give_back(memory, &context, *ring, *taken - packets.len() as u64);
         }
     }
 
@@ -152,11 +152,11 @@ impl Stage {
         for n in 0..packets.len() as u64 {
             memory.copy(self.heads.at(n), ring.frame(*sent), FRAME, Copying::Libc);
             memory.write(ring.descriptor(*sent), DESCRIPTOR);
-            memory.work(self.world.work.write);
+            memory.work(self.context.work.write);
             *sent += 1;
         }
         packets.iter().filter_map(|packet| packet.buffer).for_each(|buffer| cache.free(memory, buffer));
-        self.world.shared.borrow_mut().send(memory, packets.len() as u64);
+        self.context.shared.borrow_mut().send(memory, packets.len() as u64);
     }
 
     /// Hands packets to the next stages; packets without a buffer are copied into one.
@@ -171,15 +171,15 @@ impl Stage {
                 if to != at {
                     continue;
                 }
-                memory.work(self.world.work.handoff);
+                memory.work(self.context.work.handoff);
                 let buffer = packet.buffer.or_else(|| {
                     let buffer = cache.alloc(memory)?;
-                    memory.copy(self.heads.at(n), self.world.places.packet(buffer), FRAME, Copying::Libc);
+                    memory.copy(self.heads.at(n), self.context.places.packet(buffer), FRAME, Copying::Libc);
                     Some(buffer)
                 });
                 match buffer {
                     Some(buffer) => entries.push(HandoffEntry { buffer, to: rest }),
-                    None => self.world.shared.borrow_mut().lost += 1,
+                    None => self.context.shared.borrow_mut().lost += 1,
                 }
             }
             handoff.push(memory, &entries);
@@ -188,7 +188,7 @@ impl Stage {
 }
 
 /// The card writes frames and their descriptors; the stage pops the descriptors and prefetches the frames.
-fn receive(memory: &mut Simulated<'_>, world: &World, ring: PortRing, first: u64) {
+fn receive(memory: &mut Simulated<'_>, context: &ChainContext, ring: PortRing, first: u64) {
     for n in first..first + BURST {
         memory.device_write(ring.frame(n), FRAME);
         if n % PER_LINE == 0 {
@@ -198,14 +198,14 @@ fn receive(memory: &mut Simulated<'_>, world: &World, ring: PortRing, first: u64
     for n in first..first + BURST {
         memory.read(ring.descriptor(n), DESCRIPTOR);
         memory.prefetch(ring.frame(n), Intent::Read);
-        memory.work(world.work.take);
+        memory.work(context.work.take);
     }
 }
 
 /// Returns a burst's descriptors to the card.
-fn give_back(memory: &mut Simulated<'_>, world: &World, ring: PortRing, first: u64) {
+fn give_back(memory: &mut Simulated<'_>, context: &ChainContext, ring: PortRing, first: u64) {
     for n in first..first + BURST {
         memory.write(ring.descriptor(n), DESCRIPTOR);
-        memory.work(world.work.give_back);
+        memory.work(context.work.give_back);
     }
 }

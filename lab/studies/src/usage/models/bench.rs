@@ -1,7 +1,7 @@
 //! One switch under one execution model, loaded for one reading.
 
 use super::layout::Layout;
-use super::load::{Load, Stretch, pair};
+use super::load::{Load, Throughput, pair};
 use crate::usage::budget::BudgetError;
 use crate::usage::budget::failed;
 use crate::usage::delay::Delay;
@@ -47,7 +47,7 @@ impl Pipeline for Worked {
 /// Result of one reading.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reading {
-    pub(super) stretch: Stretch,
+    pub(super) throughput: Throughput,
     /// Packets that the switch received, sent, and counted as lost, including warm-up and end.
     pub(super) sent: u64,
     pub(super) came: u64,
@@ -77,11 +77,11 @@ pub(super) fn read(
     };
     load.announce()?;
     load.run(WARM_UP, layout.shares(), &mut between)?;
-    let stretch = load.run(length, layout.shares(), &mut between)?;
+    let throughput = load.run(length, layout.shares(), &mut between)?;
     load.drain(&mut between)?;
     let lost = engine.snapshot().ports.iter().flat_map(|port| port.drops.values()).sum();
     engine.stop().map_err(failed)?;
-    Ok(Reading { stretch, sent: load.sent, came: load.came, lost })
+    Ok(Reading { throughput, sent: load.sent, came: load.came, lost })
 }
 
 impl Bench {

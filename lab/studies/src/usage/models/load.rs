@@ -34,7 +34,7 @@ const SILENCE: Duration = Duration::from_millis(100);
 
 /// Result of a measurement interval.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Stretch {
+pub(super) struct Throughput {
     pub(super) packets: u64,
     pub(super) seconds: f64,
     /// CPU seconds of this process.
@@ -111,7 +111,7 @@ impl Load {
         length: Duration,
         shares: bool,
         between: &mut dyn FnMut(),
-    ) -> Result<Stretch, PortFault> {
+    ) -> Result<Throughput, PortFault> {
         let (before, began, cpu) = (self.came, Instant::now(), cpu_seconds());
         while began.elapsed() < length {
             for _ in 0..TURNS {
@@ -125,7 +125,7 @@ impl Load {
             }
         }
         let seconds = began.elapsed().as_secs_f64();
-        Ok(Stretch { packets: self.came - before, seconds, cpu_seconds: cpu_seconds() - cpu })
+        Ok(Throughput { packets: self.came - before, seconds, cpu_seconds: cpu_seconds() - cpu })
     }
 
     /// Receives the packets in transit, until all have arrived or none comes for `SILENCE`.

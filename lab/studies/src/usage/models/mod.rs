@@ -109,7 +109,7 @@ fn row(layout: Layout, (work_cycles, work_ns): (u32, f64), readings: &[Reading])
     let middle = |of: fn(&Reading) -> f64| {
         median(&mut readings.iter().map(of).collect::<Vec<_>>()).unwrap_or(f64::NAN)
     };
-    let rate = |reading: &Reading| reading.stretch.packets as f64 / reading.stretch.seconds;
+    let rate = |reading: &Reading| reading.throughput.packets as f64 / reading.throughput.seconds;
     let sum = |of: fn(&Reading) -> u64| readings.iter().map(of).sum();
     Row {
         layout,
@@ -118,8 +118,8 @@ fn row(layout: Layout, (work_cycles, work_ns): (u32, f64), readings: &[Reading])
         pps: middle(rate),
         least_pps: readings.iter().map(rate).fold(f64::INFINITY, f64::min),
         most_pps: readings.iter().map(rate).fold(0.0, f64::max),
-        cpus: middle(|reading| reading.stretch.cpu_seconds / reading.stretch.seconds),
-        pps_per_cpu: middle(|reading| reading.stretch.packets as f64 / reading.stretch.cpu_seconds),
+        cpus: middle(|reading| reading.throughput.cpu_seconds / reading.throughput.seconds),
+        pps_per_cpu: middle(|reading| reading.throughput.packets as f64 / reading.throughput.cpu_seconds),
         sent: sum(|reading| reading.sent),
         came: sum(|reading| reading.came),
         lost: sum(|reading| reading.lost),
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn a_row_has_medians_and_the_least_and_most() {
         let reading = |packets| Reading {
-            stretch: load::Stretch { packets, seconds: 2.0, cpu_seconds: 4.0 },
+            throughput: load::Throughput { packets, seconds: 2.0, cpu_seconds: 4.0 },
             sent: 10,
             came: 9,
             lost: 1,

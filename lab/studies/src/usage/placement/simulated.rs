@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn only_threads_of_their_own_have_caches_of_their_own() {
+    fn each_thread_has_its_own_cache() {
         let threads = |pattern| -> Vec<usize> {
             let (layout, _) = layout(pattern, Width::One).unwrap();
             layout.cores[0].iter().map(|placed| placed.thread).collect()

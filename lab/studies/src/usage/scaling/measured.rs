@@ -118,15 +118,15 @@ fn row(
     (before, now): (&Snapshot, &Snapshot),
     took: Duration,
 ) -> Row {
-    let judged = now.workers.iter().zip(&before.workers).filter(|(stage, _)| stage.role == "all");
-    let judged: Vec<u64> = judged.map(|(now, before)| now.packets - before.packets).collect();
-    let all = judged.iter().sum::<u64>().max(1) as f64;
+    let classified = now.workers.iter().zip(&before.workers).filter(|(stage, _)| stage.role == "all");
+    let classified: Vec<u64> = classified.map(|(now, before)| now.packets - before.packets).collect();
+    let all = classified.iter().sum::<u64>().max(1) as f64;
     Row {
         way,
         cpus: cpus.to_vec(),
         queues,
         pps: (sent(now) - sent(before)) as f64 / took.as_secs_f64(),
-        shares: judged.into_iter().map(|packets| packets as f64 / all).collect(),
+        shares: classified.into_iter().map(|packets| packets as f64 / all).collect(),
         lost: lost(now) - lost(before),
     }
 }

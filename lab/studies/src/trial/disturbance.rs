@@ -39,12 +39,12 @@ fn stolen_in(text: &str, cpus: &[usize]) -> u64 {
 
 /// Counts involuntary context switches of the thread that it is used in.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Quiet {
+pub struct SwitchCounter {
     before: u64,
     after: u64,
 }
 
-impl Watch for Quiet {
+impl Watch for SwitchCounter {
     fn begin(&mut self) {
         self.before = involuntary();
     }
@@ -54,7 +54,7 @@ impl Watch for Quiet {
     }
 }
 
-impl Quiet {
+impl SwitchCounter {
     /// Involuntary context switches between `begin` and `end`.
     pub fn switches(&self) -> u64 {
         self.after.saturating_sub(self.before)

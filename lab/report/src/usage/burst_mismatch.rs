@@ -7,18 +7,18 @@ use figure::svg::Key;
 use figure::text::{count, number};
 use measure::Kind;
 use studies::usage::Results;
-use studies::usage::mistake::{Rest, Stage};
+use studies::usage::burst_mismatch::{Rest, Stage};
 
 /// The section. Returns `None` if the study was not run.
 pub(super) fn section(results: &Results) -> Option<Section> {
-    let stages = &results.mistake;
+    let stages = &results.burst_mismatch;
     if stages.is_empty() {
         return None;
     }
     let text = "A stage takes units of packets from its ring and offers them to a port that takes a limited number in a call. The \
                 last row is linerate's own code.";
     Some(Section {
-        id: "mistake",
+        id: "burst-mismatch",
         title: "Mismatched transfer units (144/32)".to_owned(),
         kind: Kind::Real,
         text: vec![text.to_owned()],
@@ -40,7 +40,7 @@ fn table(stages: &[Stage]) -> Table {
             decimals(stage.mpps, 2),
         ]
     };
-    Table { heading: String::new(), titles: titles.to_vec(), rows: stages.iter().map(row).collect() }
+    Table::new("", &titles, stages.iter().map(row))
 }
 
 /// Number of packets that the port takes in a call.
@@ -50,8 +50,8 @@ fn takes(stage: &Stage) -> String {
 
 fn rest(stage: &Stage) -> &'static str {
     match stage.rest {
-        Rest::ThrownAway => "thrown away",
-        Rest::OfferedAgain => "offered again",
+        Rest::Dropped => "dropped",
+        Rest::Retried => "retried",
     }
 }
 
@@ -63,10 +63,10 @@ fn figure(stages: &[Stage], from: &str) -> Option<Figure> {
         ..Bars::default()
     })?;
     Some(Figure::new(
-        figure::id(Kind::Real, "mistake"),
+        figure::id(Kind::Real, "burst-mismatch"),
         "Packets that a stage sent and lost",
         "Fractions of the packets that the stage took from its ring. A unit is the number of packets that it takes at once; \
-         the port takes a limited number in a call, and the rest is thrown away or offered again. The last bar is linerate's \
+         the port takes a limited number in a call, and the rest is dropped or retried. The last bar is linerate's \
          own code.",
         drawing,
         from,

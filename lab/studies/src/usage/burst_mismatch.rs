@@ -1,4 +1,4 @@
-//! The 144/32 mistake: a pipeline whose unit exceeds the port's maximum burst and drops the rest.
+//! Mismatched burst sizes (144/32): a pipeline whose unit exceeds the port's maximum burst and drops the rest.
 //!
 //! A switch of the study wrote and read its rings 144 packets at a time, while the driver sent at most 32 per call: 112
 //! of 144 were lost each time. This module builds the same stage from our ring and our port with that limit, and
@@ -24,9 +24,9 @@ pub const UNIT: usize = 144;
 #[serde(rename_all = "kebab-case")]
 pub enum Rest {
     /// Dropped.
-    ThrownAway,
-    /// Offered again.
-    OfferedAgain,
+    Dropped,
+    /// Offered to the port again.
+    Retried,
 }
 
 /// Result of one stage.
@@ -62,14 +62,14 @@ impl AtMost<'_> {
     }
 }
 
-/// Runs the mistake, the study's fix (a unit of 32), the mistake with retries, and linerate's design, over `units`
-/// units of packets each.
+/// Runs the mismatched stage, the study's fix (a unit of 32), the mismatched stage with retries, and linerate's design,
+/// over `units` units of packets each.
 pub fn measure(units: u64) -> Result<Vec<Stage>, BudgetError> {
     let kinds = [
-        (UNIT, Some(DRIVER), Rest::ThrownAway),
-        (DRIVER, Some(DRIVER), Rest::ThrownAway),
-        (UNIT, Some(DRIVER), Rest::OfferedAgain),
-        (BURST, None, Rest::OfferedAgain),
+        (UNIT, Some(DRIVER), Rest::Dropped),
+        (DRIVER, Some(DRIVER), Rest::Dropped),
+        (UNIT, Some(DRIVER), Rest::Retried),
+        (BURST, None, Rest::Retried),
     ];
     let packets = units * UNIT as u64;
     kinds.into_iter().map(|(unit, most, rest)| run(unit, most, rest, packets)).collect()
@@ -114,7 +114,7 @@ fn send(
     sink: &mut dyn RxQueue,
     came: &mut u64,
 ) -> Result<(), PortFault> {
-    if rest == Rest::ThrownAway {
+    if rest == Rest::Dropped {
         // One call for the whole unit, as in the study.
         let done = port.tx(frames, &PLACES[..n.min(BURST)], stats)?;
         stats.drop(DropReason::QueueFull, (n - done) as u64);
@@ -147,11 +147,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mistake_loses_112_of_144_and_both_corrections_lose_none() {
+    fn mismatched_units_lose_112_of_144_and_both_fixes_lose_none() {
         let stages = measure(50).unwrap();
-        let [mistake, mend, again, ours] = stages.as_slice() else { panic!("{stages:?}") };
-        assert_eq!((mistake.taken, mistake.sent, mistake.lost), (7_200, 50 * 32, 50 * 112));
-        for stage in [mend, again, ours] {
+        let [mismatch, smaller, retried, ours] = stages.as_slice() else { panic!("{stages:?}") };
+        assert_eq!((mismatch.taken, mismatch.sent, mismatch.lost), (7_200, 50 * 32, 50 * 112));
+        for stage in [smaller, retried, ours] {
             assert_eq!((stage.sent, stage.lost), (7_200, 0), "{stage:?}");
         }
         for stage in &stages {

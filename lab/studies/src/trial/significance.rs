@@ -1,15 +1,15 @@
-//! Verdicts: the smallest effect that the controls permit, and the configurations without a resolved effect.
+//! Significance: the smallest effect that the controls permit, and the configurations without a resolved effect.
 
 use crate::results::Row;
 use measure::Estimate;
 
-/// Verdict on an estimate.
+/// Significance of an estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Significance {
     /// There is an effect of this sign
     Resolved,
     /// The interval contains 1
-    HoldsOne,
+    ContainsOne,
     /// The interval does not contain 1, but the median lies within the null band of the controls
     InNullBand,
 }
@@ -25,14 +25,14 @@ pub fn null_band(rows: &[Row], controls: &[&str]) -> Option<f64> {
         .map(f64::exp)
 }
 
-/// Returns the verdict on an estimate, given the band.
-pub fn verdict(ratio: Estimate, band: f64) -> Verdict {
+/// Returns the significance of an estimate, given the band.
+pub fn significance(ratio: Estimate, band: f64) -> Significance {
     if ratio.low <= 1.0 && ratio.high >= 1.0 {
-        Verdict::HoldsOne
+        Significance::ContainsOne
     } else if ratio.median >= 1.0 / band && ratio.median <= band {
-        Verdict::InNullBand
+        Significance::InNullBand
     } else {
-        Verdict::Resolved
+        Significance::Resolved
     }
 }
 
@@ -48,19 +48,20 @@ pub fn notes(rows: &[Row], controls: &[&str]) -> Vec<String> {
         "controls that change nothing ({}) lie within a factor {band:.3} of the base: smaller effects are not worth naming",
         controls.join(", ")
     )];
-    let named = |wanted: Verdict| {
+    let named = |wanted: Significance| {
         let rows = rows.iter().filter(|row| !controls.contains(&row.name.as_str()));
         let found: Vec<_> = rows
-            .filter(|row| row.ratio.is_some_and(|ratio| verdict(ratio, band) == wanted))
+            .filter(|row| row.ratio.is_some_and(|ratio| significance(ratio, band) == wanted))
             .map(|row| row.name.as_str())
             .collect();
         (!found.is_empty()).then(|| found.join(", "))
     };
     notes.extend(
-        named(Verdict::HoldsOne).map(|names| format!("not resolved, because the interval holds 1: {names}")),
+        named(Significance::ContainsOne)
+            .map(|names| format!("not resolved, because the interval holds 1: {names}")),
     );
     notes
-        .extend(named(Verdict::InNullBand).map(|names| {
+        .extend(named(Significance::InNullBand).map(|names| {
             format!("not resolved, because the controls differ from the base as much: {names}")
         }));
     notes
