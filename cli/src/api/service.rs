@@ -27,8 +27,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wire::MacAddress;
 
-/// Duration of a measurement in milliseconds. Clients time out after ten seconds.
-const MEASURED: std::ops::RangeInclusive<u64> = 10..=8000;
+/// Duration of a measurement. Clients time out after ten seconds.
+const MEASURED: std::ops::RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(8);
 
 /// Largest VLAN identifier (IEEE 802.1Q section 9.6).
 const MAX_VLAN: u16 = 4094;
@@ -289,10 +289,10 @@ impl ApiService {
     pub(crate) fn rebalance(&self, json: Value) -> Result<Balance, ApiError> {
         let bad = |reason: String, remedy: &str| ApiError::invalid("rebalance", reason, remedy);
         let wanted: RebalanceRequest = serde_json::from_value(json).map_err(|e| {
-            bad(format!("invalid request: {e}"), "give over_ms, and optionally dry_run and threshold")
+            bad(format!("invalid request: {e}"), "give `duration`, and optionally dry_run and threshold")
         })?;
-        if !MEASURED.contains(&wanted.over_ms) {
-            let reason = format!("invalid value {} for over_ms: expected 10 to 8000", wanted.over_ms);
+        if !MEASURED.contains(&wanted.duration.0) {
+            let reason = format!("invalid value \"{}\" for duration: expected 10ms to 8s", wanted.duration);
             return Err(bad(reason, "measure for 10ms to 8s"));
         }
         let usual =
@@ -302,8 +302,7 @@ impl ApiService {
             let reason = format!("invalid value {threshold} for threshold: expected 0.01 to 1");
             return Err(bad(reason, "give a share of a core"));
         }
-        let over = Duration::from_millis(wanted.over_ms);
-        Ok(self.data_plane.rebalance(over, threshold, !wanted.dry_run)?)
+        Ok(self.data_plane.rebalance(wanted.duration.0, threshold, !wanted.dry_run)?)
     }
 
     /// `POST /v1/workers`

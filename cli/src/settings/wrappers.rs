@@ -29,8 +29,8 @@ const HOLD: RangeInclusive<i128> = 0..=65_536;
 /// Frames sent together; the default is the burst size of DPDK.
 const COALESCED: RangeInclusive<i128> = 1..=256;
 const DPDK_BURST: u16 = 32;
-/// Maximum wait of frames for others, in microseconds: at most one second.
-const WAIT: RangeInclusive<i128> = 1..=1_000_000;
+/// Maximum wait of frames for others.
+const WAIT: RangeInclusive<Duration> = Duration::from_micros(1)..=Duration::from_secs(1);
 /// Maximum delay of a packet.
 const LATEST: Duration = Duration::from_mins(1);
 
@@ -97,13 +97,13 @@ enum Delay {
     Between([Span; 2]),
 }
 
-/// `tx_coalesce = "immediate"`, or `tx_coalesce = { frames = 32, usecs = 20 }`
+/// `tx_coalesce = "immediate"`, or `tx_coalesce = { frames = 32, delay = "20us" }`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TxCoalesce {
     frames: u16,
-    /// Maximum wait of the first frame for the others, in microseconds.
+    /// Maximum wait of the first frame for the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    usecs: Option<u32>,
+    delay: Option<Span>,
 }
 
 /// Wrappers of a port.
@@ -185,7 +185,7 @@ impl Wrappers {
         });
         let tx_coalesce = self.tx_coalesce.map(|own| port_kind::TxCoalesce {
             packets: own.frames,
-            within: own.usecs.map(|usecs| Duration::from_micros(usecs.into())),
+            within: own.delay.map(|delay| delay.0),
         });
         let fault = self.fault.as_ref().map(Fault::faults);
         let wrappers = port_kind::Wrappers { capture, trace, fault, tx_coalesce };
@@ -245,7 +245,7 @@ fn read_fault(fields: &mut Fields<'_, '_>) -> Option<Fault> {
 }
 
 fn read_tx_coalesce(fields: &mut Fields<'_, '_>) -> Option<TxCoalesce> {
-    let wanted = "\"immediate\", or how many frames are sent together: { frames = 32, usecs = 20 }";
+    let wanted = "\"immediate\", or how many frames are sent together: { frames = 32, delay = \"20us\" }";
     fields.accepts("tx_coalesce", || Shape::Word(vec!["immediate".to_owned()]));
     fields.accepts("tx_coalesce", || Shape::Table);
     let (place, node) = (fields.place("tx_coalesce"), fields.node("tx_coalesce")?);
@@ -258,7 +258,7 @@ fn read_tx_coalesce(fields: &mut Fields<'_, '_>) -> Option<TxCoalesce> {
     let mut inner = Fields::open_inner(node, place, fields.notes);
     let tx_coalesce = TxCoalesce {
         frames: inner.number("frames", COALESCED, "frames").unwrap_or(DPDK_BURST),
-        usecs: inner.number("usecs", WAIT, "microseconds"),
+        delay: inner.span_within("delay", &WAIT),
     };
     inner.finish();
     Some(tx_coalesce)
@@ -413,8 +413,8 @@ impl fmt::Display for Wrappers {
         if let Some(fault) = &self.fault {
             write!(f, ", {fault}")?;
         }
-        let Some(TxCoalesce { frames, usecs }) = self.tx_coalesce else { return Ok(()) };
+        let Some(TxCoalesce { frames, delay }) = self.tx_coalesce else { return Ok(()) };
         write!(f, ", transmits {frames} at once")?;
-        usecs.map_or(Ok(()), |usecs| write!(f, " or after {usecs} us"))
+        delay.map_or(Ok(()), |delay| write!(f, " or after {delay}"))
     }
 }

@@ -222,7 +222,8 @@ fn unknown_sections_and_keys_are_answered_with_the_nearest_name() {
 
 #[test]
 fn a_buffer_for_what_leaves_holds_1_to_256_packets_for_a_second_at_most() {
-    let remedy = "write \"immediate\", or how many frames are sent together: { frames = 32, usecs = 20 }";
+    let remedy =
+        "write \"immediate\", or how many frames are sent together: { frames = 32, delay = \"20us\" }";
     port_line(
         "tx_coalesce = 32",
         &format!("4: port \"a\": `tx_coalesce` is an integer, not {} ({remedy})", &remedy[6..]),
@@ -231,12 +232,10 @@ fn a_buffer_for_what_leaves_holds_1_to_256_packets_for_a_second_at_most() {
         "tx_coalesce = { frames = 257 }",
         "4: port \"a\": `frames` is 257, which is out of range (give 1 to 256 frames)",
     );
-    for usecs in [0, 1_000_001] {
+    for delay in ["0s", "1s 1us"] {
         port_line(
-            &format!("tx_coalesce = {{ frames = 32, usecs = {usecs} }}"),
-            &format!(
-                "4: port \"a\": `usecs` is {usecs}, which is out of range (give 1 to 1000000 microseconds)"
-            ),
+            &format!("tx_coalesce = {{ frames = 32, delay = \"{delay}\" }}"),
+            &format!("4: port \"a\": `delay` is {delay}, which is out of range (give 1us to 1s)"),
         );
     }
 }
