@@ -13,6 +13,7 @@ mod dataplane;
 mod host;
 mod log;
 mod reference;
+mod remedy;
 mod settings;
 
 use api::client::Client;

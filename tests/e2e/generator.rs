@@ -59,7 +59,7 @@ fn generator_and_switch_count_the_same() {
 fn coalesced_frames_are_sent_in_order_without_loss() {
     let folder = folder();
     let (red, blue) = (folder.path().join("red"), folder.path().join("blue"));
-    for tx_coalesce in ["{ frames = 1 }", "{ frames = 256, usecs = 300 }", "{ frames = 200 }"] {
+    for tx_coalesce in ["{ frames = 1 }", "{ frames = 256, delay = \"300us\" }", "{ frames = 200 }"] {
         let base = configuration(&[SWITCH_CPU], &[vhost("red", &red), vhost("blue", &blue)]);
         let switch = Switch::start_from(folder.path(), &format!("{base}tx_coalesce = {tx_coalesce}\n"));
         let more = ["--rate", "5kpps", "--size", "64,1514,9000", "--flows", "7", "--duration", "1s"];

@@ -54,14 +54,6 @@ impl Diagnostic {
         Self::new(FAILED, &place, &reason, &remedy)
     }
 
-    /// As [`Self::failed`], from an error of a library. By convention its text is `reason; remedy`; `otherwise` is
-    /// the remedy of an error without one.
-    pub fn of_error(place: impl Display, error: impl Display, otherwise: &str) -> Self {
-        let text = error.to_string();
-        let (reason, remedy) = text.rsplit_once("; ").unwrap_or((&text, otherwise));
-        Self::failed(place, reason, remedy)
-    }
-
     /// Converts the error to invalid input.
     #[must_use]
     pub fn as_bad_input(self) -> Self {
@@ -147,12 +139,6 @@ mod tests {
         let text = |error: Diagnostic| verdict("linerate", &error.into()).1.unwrap_or_default();
         assert!(text(bad).starts_with("linerate: --cpu 9: a\n"));
         assert!(text(in_file).starts_with("x.toml:7: --cpu 9: a\n"));
-    }
-
-    #[test]
-    fn the_remedy_of_a_library_is_behind_its_last_semicolon() {
-        let split = |text| Diagnostic::of_error("", text, "usual").remedy;
-        assert_eq!((split("a; b; c").as_str(), split("a").as_str()), ("c", "usual"));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::settings::model::{ModelSettings, Role};
 use crate::settings::topology::{
     BridgeSettings, PortSettings, StaticEntry, SwitchSettings, Topology, WorkerSettings,
 };
+use console::Diagnostic;
 use engine::balance::{Balance, Move, QueueLoad};
 use engine::{PortSnapshot, Snapshot, WorkerSnapshot};
 use std::sync::Mutex;
@@ -89,7 +90,7 @@ impl DataPlane for Fake {
 
     fn remove_port(&self, name: &str) -> Result<(), DataPlaneError> {
         if name == STAYS {
-            return Err(DataPlaneError::refused("a", "it stays", "leave it"));
+            return Err(DataPlaneError::Refused(Diagnostic::failed("a", "it stays", "leave it")));
         }
         self.ports.lock().unwrap().retain(|p| p.name != name);
         if name == HELD { Err(DataPlaneError::held(name, 3)) } else { Ok(()) }
@@ -97,7 +98,7 @@ impl DataPlane for Fake {
 
     fn add_worker(&self, _role: Role, worker: &WorkerSettings) -> Result<usize, DataPlaneError> {
         match worker.cpu {
-            Some(_) => Err(DataPlaneError::refused("a", "it stays", "leave it")),
+            Some(_) => Err(DataPlaneError::Refused(Diagnostic::failed("a", "it stays", "leave it"))),
             None => Ok(1),
         }
     }

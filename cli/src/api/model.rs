@@ -168,8 +168,9 @@ pub(crate) struct RebalanceRequest {
     /// Whether moves are only reported.
     #[serde(default)]
     pub(crate) dry_run: bool,
-    /// Duration of the measurement in milliseconds, from 10 to 8000.
-    pub(crate) over_ms: u64,
+    /// Duration of the measurement, from `10ms` to `8s`.
+    #[schema(value_type = String)]
+    pub(crate) duration: Span,
     /// Minimum gain as a share of a core, from 0.01 to 1. Default: the configured value, or 0.1.
     #[serde(default)]
     pub(crate) threshold: Option<f64>,

@@ -3,11 +3,12 @@
 //! A route is registered together with its description (`routes!`), so that the router and the OpenAPI document of
 //! `GET /v1/openapi.json` list the same routes.
 
+use super::error::ApiError;
 use super::model::{
     FdbReport, Flushed, PlacementReport, PortReport, RebalanceRequest, Status, WorkerAdded, WorkerRequest,
     WorkersReport,
 };
-use super::service::{ApiError, ApiService};
+use super::service::ApiService;
 use crate::dataplane::report::{BridgeReport, FdbEntry, FdbFilter};
 use crate::settings::topology::{PortSettings, StaticEntry};
 use axum::body::Bytes;
@@ -39,7 +40,8 @@ type FdbQuery = Result<Query<FdbFilter>, QueryRejection>;
             request. Within a version of the path, fields are added and never change. Errors have the body \
             `Diagnostic`. A path without a route is answered with 404, a method that a path does not support with 405."
     ),
-    servers((url = "http://localhost", description = "The control socket; clients may send any host name"))
+    servers((url = "http://localhost", description = "The control socket; clients may send any host name")),
+    components(schemas(Diagnostic))
 )]
 struct Document;
 
@@ -114,11 +116,7 @@ async fn show_ports(State(service): Service) -> Json<Vec<PortReport>> {
 /// The body has the keys of a `[[port]]` section. Waits for the disk if the port replays a file.
 #[utoipa::path(post, path = "/v1/ports", request_body = PortSettings, responses(
     (status = 201, description = "The port was added", body = PortReport),
-    (status = 400, description = "The body is not a valid port; `more` has further errors", body = Diagnostic),
-    (status = 404, description = "There is no bridge of this name", body = Diagnostic),
-    (status = 409, description = "The name, socket, file or address belongs to another port", body = Diagnostic),
-    (status = 413, description = "The body is incomplete or larger than 64 KiB", body = Diagnostic),
-    (status = 500, description = "The port could not be created", body = Diagnostic),
+    ApiError,
 ))]
 async fn add_port(State(service): Service, body: Bytes) -> Response {
     created(aside(move || json(&body).and_then(|json| service.add_port(&json))).await)
@@ -127,7 +125,7 @@ async fn add_port(State(service): Service, body: Bytes) -> Response {
 /// One port
 #[utoipa::path(get, path = "/v1/ports/{name}", params(("name" = String, Path, description = "Name")), responses(
     (status = 200, description = "The port", body = PortReport),
-    (status = 404, description = "There is no port of this name", body = Diagnostic),
+    ApiError,
 ))]
 async fn show_port(State(service): Service, name: PathText) -> Answer<PortReport> {
     service.port(&path(name)?).map(Json)
@@ -136,8 +134,7 @@ async fn show_port(State(service): Service, name: PathText) -> Answer<PortReport
 /// Removes a port, and its learned and static addresses
 #[utoipa::path(delete, path = "/v1/ports/{name}", params(("name" = String, Path, description = "Name")), responses(
     (status = 200, description = "The port was removed; the body is its configuration", body = PortSettings),
-    (status = 404, description = "There is no port of this name", body = Diagnostic),
-    (status = 500, description = "The port was not removed, or its memory is held by a hung worker", body = Diagnostic),
+    ApiError,
 ))]
 async fn remove_port(State(service): Service, name: PathText) -> Answer<PortSettings> {
     service.remove_port(&path(name)?).map(Json)
@@ -154,8 +151,7 @@ async fn show_bridges(State(service): Service) -> Json<Vec<BridgeReport>> {
 /// Learned and static addresses that match a filter
 #[utoipa::path(get, path = "/v1/fdb", params(FdbFilter), responses(
     (status = 200, description = "The addresses by bridge, VLAN and address", body = FdbReport),
-    (status = 400, description = "A filter does not exist or has an invalid value", body = Diagnostic),
-    (status = 404, description = "There is no such bridge or port", body = Diagnostic),
+    ApiError,
 ))]
 async fn show_fdb(State(service): Service, query: FdbQuery) -> Answer<FdbReport> {
     service.fdb(&filter(query)?).map(Json)
@@ -164,11 +160,7 @@ async fn show_fdb(State(service): Service, query: FdbQuery) -> Answer<FdbReport>
 /// Adds a static entry to the bridge of its port
 #[utoipa::path(post, path = "/v1/fdb", request_body = StaticEntry, responses(
     (status = 201, description = "The entry was added", body = StaticEntry),
-    (status = 400, description = "The body is not a valid entry; `more` has further errors", body = Diagnostic),
-    (status = 404, description = "There is no port of this name", body = Diagnostic),
-    (status = 409, description = "The address is already static in this VLAN", body = Diagnostic),
-    (status = 413, description = "The body is incomplete or larger than 64 KiB", body = Diagnostic),
-    (status = 500, description = "The table has no room", body = Diagnostic),
+    ApiError,
 ))]
 async fn add_static(State(service): Service, body: Bytes) -> Response {
     created(json(&body).and_then(|json| service.pin(&json)))
@@ -177,9 +169,7 @@ async fn add_static(State(service): Service, body: Bytes) -> Response {
 /// Removes the learned addresses that match a filter
 #[utoipa::path(delete, path = "/v1/fdb", params(FdbFilter), responses(
     (status = 200, description = "The addresses were removed", body = Flushed),
-    (status = 400, description = "A filter does not exist or has an invalid value", body = Diagnostic),
-    (status = 404, description = "There is no such bridge or port", body = Diagnostic),
-    (status = 500, description = "A worker did not answer", body = Diagnostic),
+    ApiError,
 ))]
 async fn flush_fdb(State(service): Service, query: FdbQuery) -> Answer<Flushed> {
     service.flush(&filter(query)?).map(Json)
@@ -192,9 +182,7 @@ async fn flush_fdb(State(service): Service, query: FdbQuery) -> Answer<Flushed> 
     params(("mac" = String, Path, description = "Ethernet address, such as `02:00:00:00:00:01`"), FdbFilter),
     responses(
         (status = 200, description = "The address was removed", body = FdbEntry),
-        (status = 400, description = "The address or a filter is invalid, or several entries match", body = Diagnostic),
-        (status = 404, description = "There is no such address, bridge or port", body = Diagnostic),
-        (status = 500, description = "A worker did not answer", body = Diagnostic),
+        ApiError,
     )
 )]
 async fn remove_address(State(service): Service, mac: PathText, query: FdbQuery) -> Answer<FdbEntry> {
@@ -210,10 +198,7 @@ async fn show_workers(State(service): Service) -> Json<WorkersReport> {
 /// Adds a stage to a pipeline
 #[utoipa::path(post, path = "/v1/workers", request_body = WorkerRequest, responses(
     (status = 201, description = "The worker was added", body = WorkerAdded),
-    (status = 400, description = "The body is not a valid worker, or the switch is not a pipeline", body = Diagnostic),
-    (status = 409, description = "The CPU belongs to another worker", body = Diagnostic),
-    (status = 413, description = "The body is incomplete or larger than 64 KiB", body = Diagnostic),
-    (status = 500, description = "The worker could not be started", body = Diagnostic),
+    ApiError,
 ))]
 async fn add_worker(State(service): Service, body: Bytes) -> Response {
     created(json(&body).and_then(|json| service.add_worker(&json)))
@@ -222,7 +207,7 @@ async fn add_worker(State(service): Service, body: Bytes) -> Response {
 /// Placement of workers and receive queues
 #[utoipa::path(get, path = "/v1/placement", responses(
     (status = 200, description = "The placement", body = PlacementReport),
-    (status = 500, description = "A worker did not answer", body = Diagnostic),
+    ApiError,
 ))]
 async fn show_placement(State(service): Service) -> Answer<PlacementReport> {
     service.placement().map(Json)
@@ -231,9 +216,7 @@ async fn show_placement(State(service): Service) -> Answer<PlacementReport> {
 /// Measures load, and moves receive queues to balance the workers
 #[utoipa::path(post, path = "/v1/rebalance", request_body = RebalanceRequest, responses(
     (status = 200, description = "The loads, and the moves with the failure of each that failed", body = Balance),
-    (status = 400, description = "The body is not a valid request", body = Diagnostic),
-    (status = 413, description = "The body is incomplete or larger than 64 KiB", body = Diagnostic),
-    (status = 500, description = "The measurement failed", body = Diagnostic),
+    ApiError,
 ))]
 async fn rebalance(State(service): Service, body: Bytes) -> Answer<Balance> {
     aside(move || json(&body).and_then(|json| service.rebalance(json))).await.map(Json)
@@ -278,16 +261,4 @@ fn filter(query: FdbQuery) -> Result<FdbFilter, ApiError> {
 fn json(body: &[u8]) -> Result<serde_json::Value, ApiError> {
     let bad = |e| ApiError::invalid("request", format!("the body is not JSON: {e}"), "send one JSON object");
     serde_json::from_slice(body).map_err(bad)
-}
-
-impl IntoResponse for ApiError {
-    fn into_response(self) -> Response {
-        let (status, body) = match self {
-            ApiError::Invalid(body) => (StatusCode::BAD_REQUEST, body),
-            ApiError::NotFound(body) => (StatusCode::NOT_FOUND, body),
-            ApiError::Conflict(body) => (StatusCode::CONFLICT, body),
-            ApiError::Failed(body) => (StatusCode::INTERNAL_SERVER_ERROR, body),
-        };
-        (status, Json(body)).into_response()
-    }
 }

@@ -6,13 +6,13 @@
 //! connections, clients that neither complete their request nor read their response delay the others at most by the
 //! sum of the first and the last.
 
+use super::error::ApiError;
 use super::routes::router;
 use super::service::ApiService;
+use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::{Json, Router};
 use console::Diagnostic;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -139,7 +139,7 @@ async fn answer(
     } else {
         let reason = format!("the body is incomplete, or has more than {MAX_BODY} bytes");
         let body = Diagnostic::bad("request", reason, "send one JSON object");
-        (StatusCode::PAYLOAD_TOO_LARGE, Json(body)).into_response()
+        ApiError::TooLarge(body).into_response()
     };
     deadline.send_replace(Instant::now() + WRITE_TIMEOUT);
     Ok(response)

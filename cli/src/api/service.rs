@@ -3,6 +3,7 @@
 //! The topology is changed only after the data plane, and both under one lock, so that two requests are never validated
 //! against the same state. The topology has what the data plane did even if the request returns an error.
 
+use super::error::ApiError;
 use super::model::{
     BridgeStatus, FdbReport, Flushed, PlacementReport, PortReport, RebalanceRequest, Status, Traffic,
     WorkerAdded, WorkersReport,
@@ -11,70 +12,24 @@ use crate::dataplane::interface::{DataPlane, DataPlaneError};
 use crate::dataplane::open;
 use crate::dataplane::report::{BridgeReport, FdbEntry, FdbFilter};
 use crate::host::Host;
-use crate::settings::config::{self, requests::Refused};
+use crate::settings::config;
 use crate::settings::kinds::kind::Loaded;
 use crate::settings::placement::Placement;
-use crate::settings::reader::notes::Cause;
 use crate::settings::topology::{PortSettings, StaticEntry, Topology};
-use console::{BAD_INPUT, Diagnostic};
 use engine::Snapshot;
 use engine::balance::Balance;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wire::MacAddress;
 
-/// Duration of a measurement in milliseconds. Clients time out after ten seconds.
-const MEASURED: std::ops::RangeInclusive<u64> = 10..=8000;
+/// Duration of a measurement. Clients time out after ten seconds.
+const MEASURED: std::ops::RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(8);
 
 /// Largest VLAN identifier (IEEE 802.1Q section 9.6).
 const MAX_VLAN: u16 = 4094;
-
-/// An error of a request, by its HTTP status.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ApiError {
-    /// The request is invalid.
-    Invalid(Diagnostic),
-    /// It names an object that does not exist.
-    NotFound(Diagnostic),
-    /// It adds an object that exists, or that uses what belongs to another object.
-    Conflict(Diagnostic),
-    /// It is valid and failed.
-    Failed(Diagnostic),
-}
-
-impl ApiError {
-    /// The request is invalid.
-    pub(super) fn invalid(place: impl Display, reason: impl Display, remedy: &str) -> Self {
-        Self::Invalid(Diagnostic::bad(place, reason, remedy))
-    }
-
-    /// There is no such object.
-    pub(super) fn not_found(place: impl Display, reason: impl Display, remedy: &str) -> Self {
-        Self::NotFound(Diagnostic::bad(place, reason, remedy))
-    }
-}
-
-/// Errors of the validation of a request.
-impl From<Refused> for ApiError {
-    fn from((cause, error): Refused) -> Self {
-        match cause {
-            Cause::Invalid => Self::Invalid(error),
-            Cause::Unknown => Self::NotFound(error),
-            Cause::Taken => Self::Conflict(error),
-        }
-    }
-}
-
-impl From<DataPlaneError> for ApiError {
-    fn from(error: DataPlaneError) -> Self {
-        let error = error.into_diagnostic();
-        if error.code == BAD_INPUT { Self::Invalid(error) } else { Self::Failed(error) }
-    }
-}
 
 /// The running switch behind the API.
 pub(crate) struct ApiService {
@@ -289,10 +244,10 @@ impl ApiService {
     pub(crate) fn rebalance(&self, json: Value) -> Result<Balance, ApiError> {
         let bad = |reason: String, remedy: &str| ApiError::invalid("rebalance", reason, remedy);
         let wanted: RebalanceRequest = serde_json::from_value(json).map_err(|e| {
-            bad(format!("invalid request: {e}"), "give over_ms, and optionally dry_run and threshold")
+            bad(format!("invalid request: {e}"), "give `duration`, and optionally dry_run and threshold")
         })?;
-        if !MEASURED.contains(&wanted.over_ms) {
-            let reason = format!("invalid value {} for over_ms: expected 10 to 8000", wanted.over_ms);
+        if !MEASURED.contains(&wanted.duration.0) {
+            let reason = format!("invalid value \"{}\" for duration: expected 10ms to 8s", wanted.duration);
             return Err(bad(reason, "measure for 10ms to 8s"));
         }
         let usual =
@@ -302,8 +257,7 @@ impl ApiService {
             let reason = format!("invalid value {threshold} for threshold: expected 0.01 to 1");
             return Err(bad(reason, "give a share of a core"));
         }
-        let over = Duration::from_millis(wanted.over_ms);
-        Ok(self.data_plane.rebalance(over, threshold, !wanted.dry_run)?)
+        Ok(self.data_plane.rebalance(wanted.duration.0, threshold, !wanted.dry_run)?)
     }
 
     /// `POST /v1/workers`

@@ -201,13 +201,14 @@ fn queues_are_shown_with_their_workers_and_rebalanced_where_the_request_is_right
     let report: PlacementReport = switch.client.get("/v1/placement").unwrap();
     assert_eq!((report.rules, report.queues.len(), report.queues[0].port.as_str()), (None, 1, "a"));
     let ask = |body: serde_json::Value| switch.client.post::<Balance>("/v1/rebalance", &body);
-    let dry = ask(json!({ "over_ms": 20, "dry_run": true })).unwrap();
+    let dry = ask(json!({ "duration": "20ms", "dry_run": true })).unwrap();
     assert_eq!((dry.done, dry.measured_ns, dry.moves[0].load), (false, 20_000_000, 0.1));
-    assert!(ask(json!({ "over_ms": 20, "threshold": 0.5 })).unwrap().done);
+    assert!(ask(json!({ "duration": "20ms", "threshold": 0.5 })).unwrap().done);
     for (body, reason) in [
-        (json!({ "over_ms": 1 }), "invalid value 1 for over_ms: expected 10 to 8000"),
-        (json!({ "over_ms": 20, "threshold": 7 }), "invalid value 7 for threshold: expected 0.01 to 1"),
-        (json!({ "over_ms": 20, "dry": true }), "unknown field `dry`"),
+        (json!({ "duration": "1ms" }), "invalid value \"1ms\" for duration: expected 10ms to 8s"),
+        (json!({ "duration": 20 }), "invalid type: integer `20`"),
+        (json!({ "duration": "20ms", "threshold": 7 }), "invalid value 7 for threshold: expected 0.01 to 1"),
+        (json!({ "duration": "20ms", "dry": true }), "unknown field `dry`"),
         (json!([]), "invalid request"),
     ] {
         let error = ask(body).unwrap_err();

@@ -1,6 +1,6 @@
 //! Options of a benchmark, which are flags and keys of a file.
 
-use super::parse::key_and_value;
+use super::parse::{advised, key_and_value};
 use clap::Args;
 use console::Span;
 use generator::{Description, Sizes};
@@ -132,7 +132,7 @@ pub(crate) struct BenchOptions {
     #[arg(long, value_delimiter = ',', value_parser = word::<Test>, value_name = "NAMES")]
     pub(crate) tests: Vec<Test>,
     /// Frame sizes in bytes without checksum, or imix [default: 64,128,256,512,1024,1280,1514,imix]
-    #[arg(long, value_delimiter = ',', value_name = "SIZES")]
+    #[arg(long, value_delimiter = ',', value_parser = advised::<Sizes>, value_name = "SIZES")]
     pub(crate) sizes: Vec<Sizes>,
     /// Frame loss ratio of the partial drop rate (PDR) [default: 0.5%]
     #[arg(long, value_name = "PERCENT")]

@@ -1,6 +1,6 @@
 //! The generator's part of the command line.
 
-use super::parse::key_and_value;
+use super::parse::{advised, key_and_value};
 use clap::Args;
 use console::{Output, Span, duration};
 use generator::rate::Rate;
@@ -29,7 +29,7 @@ pub(crate) struct GenArgs {
     pub(crate) stream: StreamArgs,
     /// Total rate of all streams: 10kpps, 2.5Gbit/s (frames without checksum), 2.5Gbit/s-wire (with checksum,
     /// preamble and gap), "50% of 10GbE" (line rate of 10, 25, 40 or 100) or max
-    #[arg(long, default_value = "10kpps", value_name = "RATE")]
+    #[arg(long, default_value = "10kpps", value_parser = advised::<Rate>, value_name = "RATE")]
     pub(crate) rate: Rate,
     /// Distribution of frames over time: constant, burst:N or poisson:SEED
     #[arg(long, default_value = "constant", value_parser = pace, value_name = "PACE")]
@@ -69,7 +69,7 @@ pub(crate) struct GenArgs {
 pub(crate) struct StreamArgs {
     /// Frame sizes in bytes without checksum: one (64), several in turn (64,1514), imix, or weighted
     /// (64:7,570:4)
-    #[arg(long, value_name = "SIZES")]
+    #[arg(long, value_parser = advised::<Sizes>, value_name = "SIZES")]
     pub(crate) size: Option<Sizes>,
     /// Number of flows
     #[arg(long, value_name = "N")]

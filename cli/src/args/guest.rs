@@ -1,5 +1,6 @@
 //! Arguments of `demo` and `guest`.
 
+use super::parse::advised;
 use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use console::{Output, Span, duration};
@@ -185,7 +186,7 @@ pub(crate) struct HostileArgs {
     #[arg(long, value_name = "SOCKET", requires = "hostile")]
     pub(crate) calm: Vec<PathBuf>,
     /// Rate for the latency measurement of the well-behaved guests
-    #[arg(long, default_value = "100kpps", requires = "calm", value_name = "RATE")]
+    #[arg(long, default_value = "100kpps", value_parser = advised::<Rate>, requires = "calm", value_name = "RATE")]
     pub(crate) rate: Rate,
 }
 

@@ -24,8 +24,8 @@ pub(crate) enum PortsCommand {
     /// Remove a port and disconnect its guest
     ///
     /// The port is removed from the running switch. The configuration file is not written: a port with a
-    /// section there returns at the next start.
-    #[command(visible_alias = "del")]
+    /// section there returns at the next start. Alias: del.
+    #[command(alias = "del")]
     Remove(PortsRemoveArgs),
 }
 
@@ -155,8 +155,8 @@ pub(crate) enum FdbCommand {
     /// Remove one address, learned or static
     ///
     /// A learned address is learned again from its next packet. The configuration file is not written: a
-    /// static entry with a section there returns at the next start.
-    #[command(visible_alias = "del")]
+    /// static entry with a section there returns at the next start. Alias: del.
+    #[command(alias = "del")]
     Remove(FdbRemoveArgs),
     /// Remove all learned addresses; static entries remain
     Flush(FdbFlushArgs),

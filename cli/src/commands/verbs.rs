@@ -223,9 +223,8 @@ pub(crate) fn placement(client: &Client, command: &PlacementCommand) -> anyhow::
 
 /// `linerate rebalance`
 pub(crate) fn rebalance(client: &Client, args: &RebalanceArgs) -> anyhow::Result<()> {
-    let over_ms = u64::try_from(args.duration.0.as_millis()).unwrap_or(u64::MAX);
     let threshold = args.threshold.map(finite).transpose()?;
-    let wanted = RebalanceRequest { dry_run: args.dry_run, over_ms, threshold };
+    let wanted = RebalanceRequest { dry_run: args.dry_run, duration: args.duration, threshold };
     let found: Balance = client.post("/v1/rebalance", &serde_json::to_value(wanted)?)?;
     console::print(&found, args.output, placing::balance)?;
     let failed = found.moves.iter().filter(|step| step.failure.is_some()).count();

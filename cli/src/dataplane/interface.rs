@@ -3,12 +3,14 @@
 //! Calls wait at most for a burst boundary of every worker. Workers do not call this interface.
 
 use super::report::{BridgeReport, FdbEntry, FdbFilter};
+use crate::remedy;
 use crate::settings::kinds::kind::{Loaded, OpenError};
 use crate::settings::model::Role;
 use crate::settings::topology::{PortSettings, StaticEntry, WorkerSettings};
 use console::Diagnostic;
 use engine::Snapshot;
 use engine::balance::{Balance, QueueLoad};
+use port::Remedy;
 use std::fmt::Display;
 use std::time::Duration;
 use wire::MacAddress;
@@ -23,9 +25,9 @@ pub(crate) enum DataPlaneError {
 }
 
 impl DataPlaneError {
-    /// Refused with an error of a library. `otherwise` is the remedy if the error contains none.
-    pub(crate) fn refused(place: impl Display, error: impl Display, otherwise: &str) -> Self {
-        Self::Refused(Diagnostic::of_error(place, error, otherwise))
+    /// Refused with an error of a library. `default` is the remedy of an error without one.
+    pub(crate) fn refused(place: impl Display, error: &dyn Remedy, default: &str) -> Self {
+        Self::Refused(remedy::failed(place, error, default))
     }
 
     /// The port `name` was removed, and worker `worker` hangs.

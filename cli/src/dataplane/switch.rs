@@ -8,6 +8,7 @@ use super::interface::{DataPlane, DataPlaneError};
 use super::logged::Logged;
 use super::open::{deferred, open, open_loaded};
 use super::report::{BridgePort, BridgeReport, FdbEntry, FdbFilter, MoveEvent, Origin};
+use crate::remedy;
 use crate::settings::kinds::kind::Loaded;
 use crate::settings::model::{Role, RssMode};
 use crate::settings::topology::{MOST_PORTS, PortSettings, StaticEntry, Topology, WorkerSettings};
@@ -15,9 +16,8 @@ use bridge::{BridgeStatistics, PortStatistics, RefusedMove, Selection};
 use console::Diagnostic;
 use engine::balance::{Balance, QueueLoad};
 use engine::{Engine, EngineConfig, EngineError, Now, Snapshot};
-use port::{PortControl, PortId};
+use port::{PortControl, PortId, Remedy};
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wire::{MacAddress, VlanId};
@@ -58,8 +58,8 @@ impl Switch {
             model,
             &bridges,
         );
-        let remedy = "correct the worker sections, or raise the limits on threads and descriptors";
-        let engine = engine.map_err(|e| Diagnostic::failed("workers", e, remedy))?;
+        let default = "correct the worker sections, or raise the limits on threads and descriptors";
+        let engine = engine.map_err(|e| remedy::failed("workers", &e, default))?;
         let quotas = topology.bridges.iter().map(|bridge| (bridge.name.clone(), bridge.max_macs_per_port));
         let rss_mode = topology.model.rss_mode;
         let switch = Self { engine, bridges, quotas: quotas.collect(), rss_mode, members: Mutex::default() };
@@ -72,11 +72,12 @@ impl Switch {
     fn place(&self, topology: &Topology) -> Result<(), Diagnostic> {
         let Some(placement) = &topology.placement else { return Ok(()) };
         let is_port = |name: &str| topology.ports.iter().any(|port| port.name == name);
-        let failed =
-            |e: &dyn Display| Diagnostic::of_error("placement", e, "correct the [placement] section");
-        let affinity = placement.affinity(topology.takers(), is_port).map_err(|e| failed(&e))?;
-        self.engine.set_queue_affinity(affinity).map_err(|e| failed(&e))?;
-        self.engine.watch_load(rebalancing(placement)).map_err(|e| failed(&e))
+        let (place, default) = ("placement", "correct the [placement] section");
+        let failed = |e| remedy::failed(place, &e, default);
+        let affinity = placement.affinity(topology.takers(), is_port);
+        let affinity = affinity.map_err(|e| Diagnostic::failed(place, e, default))?;
+        self.engine.set_queue_affinity(affinity).map_err(failed)?;
+        self.engine.watch_load(rebalancing(placement)).map_err(failed)
     }
 
     fn populate(&self, topology: &Topology) -> Result<Vec<Diagnostic>, Diagnostic> {
@@ -116,7 +117,7 @@ impl Switch {
     /// Passes `control` to the engine, with a number already known to its bridge.
     fn plug_in(&self, port: &PortSettings, control: Box<dyn PortControl>) -> Result<PortId, DataPlaneError> {
         let quota = self.quotas.get(&port.bridge).copied().flatten();
-        let refused = |e: &dyn Display| {
+        let refused = |e: &dyn Remedy| {
             let remedy = "correct the port's section, or remove another port";
             DataPlaneError::refused(format!("port \"{}\"", port.name), e, remedy)
         };
@@ -208,7 +209,7 @@ impl DataPlane for Switch {
     fn add_worker(&self, role: Role, worker: &WorkerSettings) -> Result<usize, DataPlaneError> {
         let added = self.engine.add_stage(role.engine(), worker_config(worker), &self.bridges);
         let remedy = "name another CPU, or raise the limits on threads and descriptors";
-        added.map_err(|e| DataPlaneError::refused("the new worker", e, remedy))
+        added.map_err(|e| DataPlaneError::refused("the new worker", &e, remedy))
     }
 
     fn pin(&self, entry: &StaticEntry) -> Result<(), DataPlaneError> {
@@ -217,13 +218,13 @@ impl DataPlane for Switch {
         let member = member.ok_or_else(|| not_running(&entry.port))?;
         let vlan = VlanId::new(entry.vlan);
         let added = self.bridges.add_static(&member.bridge, entry.mac, vlan, member.id);
-        added.map_err(|e| DataPlaneError::refused(entry, e, "remove other entries of this bridge"))
+        added.map_err(|e| DataPlaneError::refused(entry, &e, "remove other entries of this bridge"))
     }
 
     fn forget(&self, bridge: &str, mac: MacAddress, vlan: u16) -> Result<(), DataPlaneError> {
         let remedy = "see the addresses in `linerate fdb show`";
         let forgotten = self.bridges.forget(bridge, mac, vlan);
-        forgotten.map_err(|e| DataPlaneError::refused(format!("address {mac}"), e, remedy))
+        forgotten.map_err(|e| DataPlaneError::refused(format!("address {mac}"), &e, remedy))
     }
 
     fn flush(&self, wanted: &FdbFilter) -> Result<u64, DataPlaneError> {
@@ -237,14 +238,14 @@ impl DataPlane for Switch {
         let selection = Selection { port: port.map(|port| port.id), vlan: wanted.vlan };
         self.quotas.keys().filter(home).filter(named).try_fold(0, |sum, bridge| {
             let flushed = self.bridges.flush(bridge, selection);
-            let flushed = flushed.map_err(|e| DataPlaneError::refused("fdb flush", e, "try again"))?;
+            let flushed = flushed.map_err(|e| DataPlaneError::refused("fdb flush", &e, "try again"))?;
             Ok(sum + flushed as u64)
         })
     }
 
     fn queues(&self) -> Result<Vec<QueueLoad>, DataPlaneError> {
         let remedy = "see `linerate workers show` for a hung worker";
-        self.engine.queues().map_err(|e| DataPlaneError::refused("placement", e, remedy))
+        self.engine.queues().map_err(|e| DataPlaneError::refused("placement", &e, remedy))
     }
 
     fn latest_balance(&self) -> Option<Balance> {
@@ -254,13 +255,17 @@ impl DataPlane for Switch {
     fn rebalance(&self, over: Duration, threshold: f64, moves: bool) -> Result<Balance, DataPlaneError> {
         let remedy = "see `linerate workers show` for a hung worker";
         let found = self.engine.rebalance(over, threshold, moves);
-        found.map_err(|e| DataPlaneError::refused("rebalance", e, remedy))
+        found.map_err(|e| DataPlaneError::refused("rebalance", &e, remedy))
     }
 }
 
 fn not_running(name: &str) -> DataPlaneError {
     let place = format!("port \"{name}\"");
-    DataPlaneError::refused(place, "the port does not run", "see the ports in `linerate ports show`")
+    DataPlaneError::Refused(Diagnostic::failed(
+        place,
+        "the port does not run",
+        "see the ports in `linerate ports show`",
+    ))
 }
 
 /// Report of a bridge, with port names. A removed port has no name.

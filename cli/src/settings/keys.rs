@@ -230,8 +230,8 @@ pub(crate) const PORT: &[Key] = &[
     key("tx_coalesce", "\"immediate\"", "Sends each burst at once, or several frames together."),
     key("tx_coalesce.frames", "32", "Frames that are sent together."),
     optional(
-        "tx_coalesce.usecs",
+        "tx_coalesce.delay",
         "until the worker is idle",
-        "Maximum wait of the first frame for the others, in microseconds.",
+        "Maximum wait of the first frame for the others, from 1us to 1s.",
     ),
 ];

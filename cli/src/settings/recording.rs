@@ -2,6 +2,7 @@
 
 use super::kinds::PortKind;
 use super::kinds::kind::Loaded;
+use crate::remedy;
 use ::port::pcap::Recording;
 use console::Diagnostic;
 use std::path::Path;
@@ -14,7 +15,7 @@ pub(crate) fn load(kind: &PortKind) -> Result<Loaded, Diagnostic> {
 }
 
 fn read(path: &Path) -> Result<Arc<Recording>, Diagnostic> {
-    let invalid = |error| Diagnostic::of_error("", error, "name another file").as_bad_input();
+    let invalid = |error| remedy::invalid("", &error, "name another file");
     Recording::read(path).map(Arc::new).map_err(invalid)
 }
 

@@ -1,5 +1,7 @@
 //! `capture`, `trace`, `fault` and `tx_coalesce`: wrappers for ports of any kind.
 
+mod fault;
+
 use crate::settings::kinds::claim::Claim;
 use crate::settings::kinds::kind::OpenError;
 use crate::settings::model::ModelKind;
@@ -8,11 +10,11 @@ use crate::settings::reader::files::output;
 use crate::settings::reader::node::Value;
 use crate::settings::reader::shape::Shape;
 use crate::settings::reader::validation::Validation;
-use crate::settings::value::Decimal;
 use ::port::PortControl;
 use ::port::pcap::Output;
 use ::port::wrap::{self as port_kind, Directions};
 use console::Span;
+use fault::Fault;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -21,18 +23,11 @@ use std::time::Duration;
 
 /// At least an Ethernet header, at most a whole frame.
 const SNAP: RangeInclusive<i128> = 14..=65_550;
-const CHANCE: RangeInclusive<f64> = 0.0..=1.0;
-/// Range of TOML integers.
-const SEED: RangeInclusive<i128> = 0..=i64::MAX as i128;
-/// Each held packet needs 64 KiB of address space.
-const HOLD: RangeInclusive<i128> = 0..=65_536;
 /// Frames sent together; the default is the burst size of DPDK.
 const COALESCED: RangeInclusive<i128> = 1..=256;
 const DPDK_BURST: u16 = 32;
-/// Maximum wait of frames for others, in microseconds: at most one second.
-const WAIT: RangeInclusive<i128> = 1..=1_000_000;
-/// Maximum delay of a packet.
-const LATEST: Duration = Duration::from_mins(1);
+/// Maximum wait of frames for others.
+const WAIT: RangeInclusive<Duration> = Duration::from_micros(1)..=Duration::from_secs(1);
 
 /// Affected packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,40 +65,13 @@ pub(crate) struct Trace {
     overwrite: bool,
 }
 
-/// `fault = { seed = 7, drop = 0.01 }`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Fault {
-    seed: u64,
-    #[serde(default, skip_serializing_if = "Decimal::is_zero")]
-    drop: Decimal,
-    #[serde(default, skip_serializing_if = "Decimal::is_zero")]
-    duplicate: Decimal,
-    #[serde(default, skip_serializing_if = "Decimal::is_zero")]
-    reorder: Decimal,
-    #[serde(default, skip_serializing_if = "Decimal::is_zero")]
-    corrupt: Decimal,
-    #[serde(default, skip_serializing_if = "Delay::is_zero")]
-    delay: Delay,
-    hold: u32,
-    #[serde(default)]
-    direction: Direction,
-}
-
-/// `"1ms"`, or minimum and maximum: `["1ms", "3ms"]`
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-enum Delay {
-    Fixed(Span),
-    Between([Span; 2]),
-}
-
-/// `tx_coalesce = "immediate"`, or `tx_coalesce = { frames = 32, usecs = 20 }`
+/// `tx_coalesce = "immediate"`, or `tx_coalesce = { frames = 32, delay = "20us" }`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TxCoalesce {
     frames: u16,
-    /// Maximum wait of the first frame for the others, in microseconds.
+    /// Maximum wait of the first frame for the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    usecs: Option<u32>,
+    delay: Option<Span>,
 }
 
 /// Wrappers of a port.
@@ -125,7 +93,7 @@ impl Wrappers {
         Self {
             capture: read_capture(fields),
             trace: read_trace(fields),
-            fault: read_fault(fields),
+            fault: fault::read(fields),
             tx_coalesce: read_tx_coalesce(fields),
         }
     }
@@ -183,10 +151,9 @@ impl Wrappers {
             output: output(&own.file, own.overwrite),
             ways: own.direction.into(),
         });
-        let tx_coalesce = self.tx_coalesce.map(|own| port_kind::TxCoalesce {
-            packets: own.frames,
-            within: own.usecs.map(|usecs| Duration::from_micros(usecs.into())),
-        });
+        let tx_coalesce = self
+            .tx_coalesce
+            .map(|own| port_kind::TxCoalesce { packets: own.frames, within: own.delay.map(|delay| delay.0) });
         let fault = self.fault.as_ref().map(Fault::faults);
         let wrappers = port_kind::Wrappers { capture, trace, fault, tx_coalesce };
         port_kind::wrap(port, name, &wrappers).map_err(|error| OpenError::refused(name, &error))
@@ -217,35 +184,8 @@ fn read_trace(fields: &mut Fields<'_, '_>) -> Option<Trace> {
     )
 }
 
-fn read_fault(fields: &mut Fields<'_, '_>) -> Option<Fault> {
-    let wanted = "a table, such as { seed = 7, drop = 0.01, delay = \"1ms\" }";
-    let default = port_kind::Faults::default();
-    fields.accepts("fault", || Shape::Table);
-    let (place, node) = (fields.place("fault"), fields.node("fault")?);
-    if !matches!(node.value, Value::Table(_)) {
-        return fields.not("fault", node, wanted);
-    }
-    let mut inner = Fields::open_inner(node, place, fields.notes);
-    let mut chance =
-        |key| Decimal(inner.decimal(key, CHANCE, "(how many of one packet)").unwrap_or_default());
-    let (drop, duplicate) = (chance("drop"), chance("duplicate"));
-    let (reorder, corrupt) = (chance("reorder"), chance("corrupt"));
-    let fault = Fault {
-        seed: inner.number("seed", SEED, "as a seed").unwrap_or(default.seed),
-        drop,
-        duplicate,
-        reorder,
-        corrupt,
-        delay: read_delay(&mut inner).unwrap_or_default(),
-        hold: inner.number("hold", HOLD, "packets").unwrap_or(default.hold),
-        direction: read_direction(&mut inner),
-    };
-    inner.finish();
-    Some(fault)
-}
-
 fn read_tx_coalesce(fields: &mut Fields<'_, '_>) -> Option<TxCoalesce> {
-    let wanted = "\"immediate\", or how many frames are sent together: { frames = 32, usecs = 20 }";
+    let wanted = "\"immediate\", or how many frames are sent together: { frames = 32, delay = \"20us\" }";
     fields.accepts("tx_coalesce", || Shape::Word(vec!["immediate".to_owned()]));
     fields.accepts("tx_coalesce", || Shape::Table);
     let (place, node) = (fields.place("tx_coalesce"), fields.node("tx_coalesce")?);
@@ -258,7 +198,7 @@ fn read_tx_coalesce(fields: &mut Fields<'_, '_>) -> Option<TxCoalesce> {
     let mut inner = Fields::open_inner(node, place, fields.notes);
     let tx_coalesce = TxCoalesce {
         frames: inner.number("frames", COALESCED, "frames").unwrap_or(DPDK_BURST),
-        usecs: inner.number("usecs", WAIT, "microseconds"),
+        delay: inner.span_within("delay", &WAIT),
     };
     inner.finish();
     Some(tx_coalesce)
@@ -296,67 +236,6 @@ fn read_direction(fields: &mut Fields<'_, '_>) -> Direction {
     fields.choice("direction", &words).unwrap_or_default()
 }
 
-fn read_delay(fields: &mut Fields<'_, '_>) -> Option<Delay> {
-    fields.accepts("delay", || Shape::Time);
-    fields.accepts("delay", || Shape::list(Shape::Time));
-    let node = fields.node("delay")?;
-    let delay = match &node.value {
-        Value::List(list) => match list.as_slice() {
-            [least, most] => {
-                Delay::Between([fields.span_of("delay", least)?, fields.span_of("delay", most)?])
-            }
-            _ => return fields.not("delay", node, "a duration such as \"1ms\", or two: [\"1ms\", \"3ms\"]"),
-        },
-        _ => Delay::Fixed(fields.span_of("delay", node)?),
-    };
-    let (least, most) = delay.bounds();
-    if least > most || most > LATEST {
-        let reason = format!("`delay` {delay} is out of range");
-        return fields.wrong("delay", reason, "give the shorter time first, and at most 1m".to_owned());
-    }
-    Some(delay)
-}
-
-impl Default for Delay {
-    fn default() -> Self {
-        Self::Fixed(Span::default())
-    }
-}
-
-impl Delay {
-    fn bounds(self) -> (Duration, Duration) {
-        match self {
-            Self::Fixed(Span(time)) => (time, time),
-            Self::Between([Span(least), Span(most)]) => (least, most),
-        }
-    }
-
-    #[allow(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]
-    fn is_zero(&self) -> bool {
-        self.bounds().1.is_zero()
-    }
-}
-
-impl Fault {
-    fn does_nothing(&self) -> bool {
-        [self.drop, self.duplicate, self.reorder, self.corrupt].iter().all(Decimal::is_zero)
-            && self.delay.is_zero()
-    }
-
-    fn faults(&self) -> port_kind::Faults {
-        port_kind::Faults {
-            seed: self.seed,
-            drop: self.drop.0,
-            duplicate: self.duplicate.0,
-            reorder: self.reorder.0,
-            corrupt: self.corrupt.0,
-            delay: self.delay.bounds(),
-            hold: self.hold,
-            ways: self.direction.into(),
-        }
-    }
-}
-
 impl From<Direction> for Directions {
     fn from(direction: Direction) -> Self {
         match direction {
@@ -377,31 +256,6 @@ impl fmt::Display for Direction {
     }
 }
 
-impl fmt::Display for Delay {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Fixed(time) => write!(f, "{time}"),
-            Self::Between([least, most]) => write!(f, "{least} to {most}"),
-        }
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "faults{} from seed {}:", self.direction, self.seed)?;
-        let chances = [
-            ("drop", self.drop),
-            ("duplicate", self.duplicate),
-            ("reorder", self.reorder),
-            ("corrupt", self.corrupt),
-        ];
-        for (what, chance) in chances.iter().filter(|(_, chance)| !chance.is_zero()) {
-            write!(f, " {what} {chance}")?;
-        }
-        if self.delay.is_zero() { Ok(()) } else { write!(f, " delay {}", self.delay) }
-    }
-}
-
 impl fmt::Display for Wrappers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(Capture { file, direction, .. }) = &self.capture {
@@ -413,8 +267,8 @@ impl fmt::Display for Wrappers {
         if let Some(fault) = &self.fault {
             write!(f, ", {fault}")?;
         }
-        let Some(TxCoalesce { frames, usecs }) = self.tx_coalesce else { return Ok(()) };
+        let Some(TxCoalesce { frames, delay }) = self.tx_coalesce else { return Ok(()) };
         write!(f, ", transmits {frames} at once")?;
-        usecs.map_or(Ok(()), |usecs| write!(f, " or after {usecs} us"))
+        delay.map_or(Ok(()), |delay| write!(f, " or after {delay}"))
     }
 }

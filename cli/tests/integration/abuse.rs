@@ -1,6 +1,7 @@
 //! Robustness of a running switch: signals at any time, unusable paths, and control clients that send nothing, too
 //! much or invalid data. Packet forwarding must continue.
 
+use super::common::command as linerate;
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -12,12 +13,6 @@ use std::time::{Duration, Instant};
 
 /// The user `nobody`.
 const NOBODY: u32 = 65534;
-
-fn linerate(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
-    command.args(arguments).env_remove("LINERATE_CONTROL");
-    command
-}
 
 /// A child process that is killed when its test ends.
 struct Running(Child);

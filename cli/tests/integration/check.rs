@@ -1,13 +1,13 @@
 //! `linerate check` with invalid and malicious files: one error per mistake, with its line, reason and remedy, exit
 //! code 2, and no output on standard output.
 
+use super::common::command;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 fn check(file: &Path) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
-    command.arg("check").arg(file).env_remove("LINERATE_CONTROL").output().unwrap()
+    command(&["check"]).arg(file).output().unwrap()
 }
 
 /// Errors of a file, without its name: `LINE: REASON -> REMEDY`.

@@ -1,9 +1,9 @@
 //! Examples of the documents: every block of TOML in the README and the guide is a configuration that `linerate check`
 //! accepts. A block that is not a whole configuration of the switch is marked as `toml,fragment`.
 
+use super::common::command;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// The README and the pages of the guide.
 fn documents() -> Vec<PathBuf> {
@@ -41,8 +41,7 @@ fn every_configuration_of_the_documents_is_valid() {
             let dir = tempfile::tempdir_in("/var/tmp").unwrap();
             let file = dir.path().join("example.toml");
             fs::write(&file, adapted(block, dir.path())).unwrap();
-            let mut check = Command::new(env!("CARGO_BIN_EXE_linerate"));
-            let output = check.arg("check").arg(&file).env_remove("LINERATE_CONTROL").output().unwrap();
+            let output = command(&["check"]).arg(&file).output().unwrap();
             let errors = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success(), "{}:\n{block}\n{errors}", path.display());
             seen += 1;
@@ -54,8 +53,7 @@ fn every_configuration_of_the_documents_is_valid() {
 #[test]
 fn the_configuration_file_has_a_man_page() {
     let dir = tempfile::tempdir().unwrap();
-    let mut man = Command::new(env!("CARGO_BIN_EXE_linerate"));
-    assert!(man.args(["man", "--out"]).arg(dir.path()).status().unwrap().success());
+    assert!(command(&["man", "--out"]).arg(dir.path()).status().unwrap().success());
     let page = fs::read_to_string(dir.path().join("linerate.toml.5")).unwrap();
     for text in [".TH linerate.toml 5", ".SH EXAMPLES", ".SS VLANs", ".SS Limits"] {
         assert!(page.contains(text), "{text}");

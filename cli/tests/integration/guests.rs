@@ -1,5 +1,6 @@
 //! Guests as commands: the demonstration, and guests connected to a running switch.
 
+use super::common::{command, json};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -9,15 +10,9 @@ use std::process::{Child, Command, Output, Stdio};
 const RINGS: [&str; 4] = ["split", "split-inorder", "packed", "packed-inorder"];
 
 fn linerate(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
-    command.args(arguments).env_remove("LINERATE_CONTROL").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut command = command(arguments);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
-}
-
-/// Parses the JSON output of a successful command.
-fn json(output: &Output) -> Value {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 fn interrupt(child: &Child) {

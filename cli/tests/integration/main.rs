@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod abuse;
+mod arguments;
 mod check;
 mod cli;
+mod common;
 mod documents;
 mod guests;
 mod placement;

@@ -1,18 +1,14 @@
 //! Placement commands: the machine's topology, the placement of a running switch, and a dry run.
 
+use super::common::{command, json};
 use std::path::Path;
-use std::process::{Child, Command, Output};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 fn linerate(control: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
-    command.env_remove("LINERATE_CONTROL").arg("--control").arg(control);
+    let mut command = command(&["--control"]);
+    command.arg(control);
     command
-}
-
-fn json(output: &Output) -> serde_json::Value {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 /// A switch that is killed when its test ends.

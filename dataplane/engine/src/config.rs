@@ -1,6 +1,8 @@
 //! Engine configuration and errors.
 
+use port::Remedy;
 use port::Rss;
+use std::borrow::Cow;
 
 /// Workers and limits.
 #[derive(Clone, Debug)]
@@ -49,10 +51,10 @@ pub enum QueueFull {
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// The configuration has no workers.
-    #[error("no worker is configured, so nothing would forward packets; configure at least one")]
+    #[error("no worker is configured, so nothing would forward packets")]
     NoWorkers,
     /// A thread could not be pinned.
-    #[error("worker {worker} cannot run on CPU {cpu}: {reason}; choose a CPU that this process may use")]
+    #[error("worker {worker} cannot run on CPU {cpu}: {reason}")]
     Pin {
         /// The worker's index.
         worker: usize,
@@ -65,20 +67,16 @@ pub enum EngineError {
     #[error("cannot start the engine: {0}")]
     Start(#[from] std::io::Error),
     /// All port numbers are taken.
-    #[error("all {0} ports are in use; remove one first")]
+    #[error("all {0} ports are in use")]
     TooManyPorts(usize),
     /// The name is in use.
-    #[error("a port named \"{0}\" exists already; choose another name")]
+    #[error("a port named \"{0}\" exists already")]
     NameTaken(String),
     /// No such port.
     #[error("there is no port with number {0}")]
     NoSuchPort(u16),
     /// A worker did not respond in time.
-    #[error(
-        "worker {0} has not responded for {limit} s, so ports and memory that it may still use are not freed; if it \
-         does not recover, end the process",
-        limit = crate::link::LIMIT.as_secs()
-    )]
+    #[error("worker {0} has not responded for {limit} s, so ports and memory that it may still use are not freed", limit = crate::link::LIMIT.as_secs())]
     WorkerHung(usize),
     /// The buffer pool for handoff queues could not be allocated.
     #[error("cannot allocate the packet pool of the handoff queues: {0}")]
@@ -92,4 +90,22 @@ pub enum EngineError {
     /// The engine is stopping.
     #[error("the engine is stopping")]
     Stopping,
+}
+
+impl Remedy for EngineError {
+    fn remedy(&self) -> Option<Cow<'static, str>> {
+        Some(match self {
+            Self::NoWorkers => "configure at least one".into(),
+            Self::Pin { .. } => "choose a CPU that this process may use".into(),
+            Self::TooManyPorts(..) => "remove one first".into(),
+            Self::NameTaken(..) => "choose another name".into(),
+            Self::WorkerHung(..) => "if it does not recover, end the process".into(),
+            Self::Start(..)
+            | Self::NoSuchPort(..)
+            | Self::NoPool(..)
+            | Self::Roles(..)
+            | Self::NotMoved(..)
+            | Self::Stopping => return None,
+        })
+    }
 }

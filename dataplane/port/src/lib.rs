@@ -25,6 +25,7 @@ pub mod patch;
 pub mod pcap;
 mod pipeline;
 mod queue;
+mod remedy;
 mod retain;
 mod socket;
 pub mod soft_offload;
@@ -56,6 +57,7 @@ pub use queue::{
     Attach, BurstStats, Flush, PortControl, PortId, PortState, PortStatus, QueueId, QueueStatus, RxQueue,
     TxQueue,
 };
+pub use remedy::Remedy;
 pub use retain::{Retained, Retainer};
 pub use ring::BufId;
 pub use state::{DriverQueue, MemifQueue, QueueState};

@@ -5,10 +5,12 @@
 //! does anything else. `Namespace::within` is the only entry point and always restores the thread's namespace. Must
 //! not be called on a worker.
 
+use crate::Remedy;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 /// Directory of the names created by `ip netns add`.
@@ -26,16 +28,24 @@ pub(crate) struct Identity(u64, u64);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NamespaceError {
     /// The file does not exist.
-    #[error("there is no network namespace {0}: {1}; make it first (`ip netns add`), or correct `netns`")]
+    #[error("there is no network namespace {0}: {1}")]
     Missing(PathBuf, Errno),
     /// The file exists, but cannot be entered.
-    #[error(
-        "the network namespace {0} cannot be entered: {1}; it must be one, and the switch needs CAP_SYS_ADMIN"
-    )]
+    #[error("the network namespace {0} cannot be entered: {1}")]
     Closed(PathBuf, Errno),
     /// The thread's own namespace cannot be opened, so it could not be restored.
-    #[error("the switch's own network namespace cannot be opened: {0}; /proc must be mounted")]
+    #[error("the switch's own network namespace cannot be opened: {0}")]
     NoWayBack(Errno),
+}
+
+impl Remedy for NamespaceError {
+    fn remedy(&self) -> Option<Cow<'static, str>> {
+        Some(match self {
+            Self::Missing(..) => "make it first (`ip netns add`), or correct `netns`".into(),
+            Self::Closed(..) => "it must be one, and the switch needs CAP_SYS_ADMIN".into(),
+            Self::NoWayBack(..) => "/proc must be mounted".into(),
+        })
+    }
 }
 
 impl Namespace {
@@ -120,7 +130,7 @@ mod tests {
 
     #[test]
     fn missing_namespace_is_reported_by_name() {
-        let error = Namespace::new("no-such-namespace").within(|| ()).unwrap_err().to_string();
+        let error = Namespace::new("no-such-namespace").within(|| ()).unwrap_err().in_one_line();
         assert!(error.contains("/run/netns/no-such-namespace") && error.contains("ip netns add"), "{error}");
     }
 

@@ -4,9 +4,11 @@
 //! between control thread and workers as a whole, so it needs no locks. A transmit queue used by several workers is
 //! forked into one handle per worker.
 
+use crate::Remedy;
 use crate::{Burst, Capabilities, DropReason, Now, PortFault, QueueState, Slots, work};
 use ring::BufId;
 use rustix::fd::BorrowedFd;
+use std::borrow::Cow;
 use std::time::Instant;
 
 /// Maximum queue pairs of one port. The limit is that of vhost-user: messages that carry descriptors hold 8-bit ring
@@ -65,11 +67,20 @@ impl BurstStats {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OutOfRange {
     /// Queue pairs.
-    #[error("invalid number of queue pairs {0}; write 1 to {MAX_QUEUE_PAIRS}")]
+    #[error("invalid number of queue pairs {0}")]
     QueuePairs(u16),
     /// The MTU in bytes.
-    #[error("invalid MTU {0}; write at least {MIN_MTU}")]
+    #[error("invalid MTU {0}")]
     Mtu(u16),
+}
+
+impl Remedy for OutOfRange {
+    fn remedy(&self) -> Option<Cow<'static, str>> {
+        Some(match self {
+            Self::QueuePairs(..) => format!("write 1 to {MAX_QUEUE_PAIRS}").into(),
+            Self::Mtu(..) => format!("write at least {MIN_MTU}").into(),
+        })
+    }
 }
 
 impl OutOfRange {

@@ -2,12 +2,20 @@
 
 use super::config::BridgeConfig;
 use port::PortId;
+use port::Remedy;
+use std::borrow::Cow;
 use wire::MacAddress;
 
 /// No bridge has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no bridge `{0}`; add it first")]
+#[error("there is no bridge `{0}`")]
 pub struct UnknownBridge(pub String);
+
+impl Remedy for UnknownBridge {
+    fn remedy(&self) -> Option<Cow<'static, str>> {
+        Some("add it first".into())
+    }
+}
 
 /// A bridge was not added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,7 +75,7 @@ pub enum AddPortError {
     #[error(transparent)]
     Unknown(#[from] UnknownBridge),
     /// The port is already on a bridge.
-    #[error("port {} belongs to bridge `{bridge}` already and stays there; remove it there first", port.0)]
+    #[error("port {} belongs to bridge `{bridge}` already and stays there", port.0)]
     Member {
         /// Port.
         port: PortId,
@@ -83,7 +91,7 @@ pub enum AddPortError {
         ports: usize,
     },
     /// One of its MAC addresses belongs to another port.
-    #[error("port {} was not added: {mac} belongs to port {} already; give it to one of them", port.0, owner.0)]
+    #[error("port {} was not added: {mac} belongs to port {} already", port.0, owner.0)]
     MacTaken {
         /// Port.
         port: PortId,
@@ -111,7 +119,7 @@ pub enum AddPortError {
         most: usize,
     },
     /// Its sources include DHCP leases, but the bridge does not snoop DHCP.
-    #[error("port {} was not added: its sources include dhcp, and bridge `{bridge}` does not snoop DHCP; turn on dhcp_snooping there", port.0)]
+    #[error("port {} was not added: its sources include dhcp, and bridge `{bridge}` does not snoop DHCP", port.0)]
     NoSnooping {
         /// Port.
         port: PortId,
@@ -119,13 +127,26 @@ pub enum AddPortError {
         bridge: String,
     },
     /// The table has no space for its addresses.
-    #[error("port {} was not added: the table of bridge `{bridge}` is full; flush it or give the bridge a larger capacity", port.0)]
+    #[error("port {} was not added: the table of bridge `{bridge}` is full", port.0)]
     Full {
         /// Port.
         port: PortId,
         /// Bridge name.
         bridge: String,
     },
+}
+
+impl Remedy for AddPortError {
+    fn remedy(&self) -> Option<Cow<'static, str>> {
+        Some(match self {
+            Self::Unknown(error) => return error.remedy(),
+            Self::Member { .. } => "remove it there first".into(),
+            Self::MacTaken { .. } => "give it to one of them".into(),
+            Self::NoSnooping { .. } => "turn on dhcp_snooping there".into(),
+            Self::Full { .. } => "flush it or give the bridge a larger capacity".into(),
+            Self::OutOfRange { .. } | Self::NoStation { .. } | Self::TooLong { .. } => return None,
+        })
+    }
 }
 
 /// A port was not removed from its bridge.
@@ -174,7 +195,7 @@ pub enum StaticError {
         vlan: u16,
     },
     /// No VLAN is given, and the port has none for untagged frames.
-    #[error("port {} has no VLAN for untagged frames: say in which VLAN {mac} is", port.0)]
+    #[error("port {} has no VLAN for untagged frames, and the VLAN of {mac} is not given", port.0)]
     VlanMissing {
         /// Port.
         port: PortId,
@@ -182,7 +203,7 @@ pub enum StaticError {
         mac: MacAddress,
     },
     /// The table is full.
-    #[error("the table of bridge `{0}` is full: flush it or give the bridge a larger capacity")]
+    #[error("the table of bridge `{0}` is full")]
     Full(String),
     /// No such static entry exists.
     #[error("bridge `{bridge}` has no static entry for {mac} in VLAN {vlan}; nothing was removed")]
@@ -194,6 +215,21 @@ pub enum StaticError {
         /// VLAN ID; 0 for frames without one.
         vlan: u16,
     },
+}
+
+impl Remedy for StaticError {
+    fn remedy(&self) -> Option<Cow<'static, str>> {
+        Some(match self {
+            Self::Unknown(error) => return error.remedy(),
+            Self::VlanMissing { .. } => "name a VLAN".into(),
+            Self::Full(..) => "flush it or give the bridge a larger capacity".into(),
+            Self::NoMember { .. }
+            | Self::NoStation(..)
+            | Self::Reserved { .. }
+            | Self::VlanDenied { .. }
+            | Self::Missing { .. } => return None,
+        })
+    }
 }
 
 /// A station was not removed.
@@ -212,4 +248,13 @@ pub enum ForgetError {
         /// VLAN ID; 0 for frames without one.
         vlan: u16,
     },
+}
+
+impl Remedy for ForgetError {
+    fn remedy(&self) -> Option<Cow<'static, str>> {
+        match self {
+            Self::Unknown(error) => error.remedy(),
+            Self::Missing { .. } => None,
+        }
+    }
 }

@@ -5,8 +5,10 @@ use super::rate::{ParseRateError, Rate};
 use super::sizes::{self, SIZES, Sizes, SizesError};
 use super::template::{Field, Template};
 use super::vary::{self, Amount, Pattern, Values};
+use port::Remedy;
 use port::pcap::{PcapError, Recording};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
@@ -115,7 +117,7 @@ fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> 
         serde_json::Value::String(rate) => Ok(Some(rate)),
         other => {
             let wrong = ParseRateError::of(&other.to_string());
-            Err(D::Error::custom(format!("`rate`: {wrong}")))
+            Err(D::Error::custom(format!("`rate`: {}", wrong.in_one_line())))
         }
     }
 }
@@ -154,7 +156,7 @@ pub enum StreamError {
     #[error("`size`: {0}")]
     Size(#[from] SizesError),
     /// A size is too small for the headers.
-    #[error("`size`: {size} bytes have no room for these headers and a tag; write {shortest} or more")]
+    #[error("`size`: {size} bytes have no room for these headers and a tag")]
     NoRoom {
         /// The size in bytes.
         size: u16,
@@ -165,38 +167,59 @@ pub enum StreamError {
     #[error("`pcap`: {0}")]
     Pcap(#[from] PcapError),
     /// No packet of the capture has room for a tag.
-    #[error("`pcap`: no packet has room for a tag; name a capture of packets with 18 bytes of payload")]
+    #[error("`pcap`: no packet has room for a tag")]
     Bare,
     /// A packet of the capture is longer than ports support.
-    #[error("`pcap`: packet {0} has {1} bytes, and ports carry 9212; leave it out with `editcap`")]
+    #[error("`pcap`: packet {0} has {1} bytes, and ports carry 9212")]
     Long(usize, usize),
     /// A number is out of range.
-    #[error("`{0}`: {1} is out of range; write {2}")]
+    #[error("`{0}`: {1} is out of range")]
     Range(&'static str, u64, &'static str),
     /// Too many tags or labels.
-    #[error("`{0}`: {1} are too many; write {2}")]
+    #[error("`{0}`: {1} are too many")]
     Many(&'static str, usize, &'static str),
     /// The key conflicts with `pcap`, which determines its value.
-    #[error("`{0}`: the frames of `pcap` have their own; remove one of the two")]
+    #[error("`{0}`: the frames of `pcap` have their own")]
     OfCapture(&'static str),
     /// Addresses of different IP versions.
-    #[error("`{0}`: addresses of different versions; write both as IPv4 or both as IPv6")]
+    #[error("`{0}`: addresses of different versions")]
     Versions(&'static str),
     /// Unknown field.
-    #[error("`vary`: this stream has no field `{0}`; it has {1}")]
+    #[error("`vary`: this stream has no field `{0}`")]
     Field(String, String),
     /// The pattern has no values.
-    #[error("`vary`: `{0}` has no values; write a count, a limit or a list that is not empty")]
+    #[error("`vary`: `{0}` has no values")]
     Values(String),
     /// Value of a type that the field does not support.
-    #[error("`vary`: invalid value {1} for `{0}`; write {2}")]
+    #[error("`vary`: invalid value {1} for `{0}`")]
     Unlike(String, Amount, String),
     /// A value is too large for its field.
-    #[error("`vary`: {1} is too large for `{0}`; write numbers below {2}")]
+    #[error("`vary`: {1} is too large for `{0}`")]
     Large(String, u64, u128),
     /// Two patterns change the same bytes.
-    #[error("`vary`: `{0}` and `{1}` share bytes; change one of them (flows change source port and address)")]
+    #[error("`vary`: `{0}` and `{1}` share bytes")]
     Overlap(String, String),
+}
+
+impl Remedy for StreamError {
+    fn remedy(&self) -> Option<Cow<'static, str>> {
+        Some(match self {
+            Self::Rate(error) => return error.remedy(),
+            Self::Size(error) => return error.remedy(),
+            Self::NoRoom { shortest, .. } => format!("write {shortest} or more").into(),
+            Self::Pcap(error) => return error.remedy(),
+            Self::Bare => "name a capture of packets with 18 bytes of payload".into(),
+            Self::Long(..) => "leave it out with `editcap`".into(),
+            Self::Range(_, _, range) | Self::Many(_, _, range) => format!("write {range}").into(),
+            Self::OfCapture(..) => "remove one of the two".into(),
+            Self::Versions(..) => "write both as IPv4 or both as IPv6".into(),
+            Self::Field(_, fields) => format!("name one of {fields}").into(),
+            Self::Values(..) => "write a count, a limit or a list that is not empty".into(),
+            Self::Unlike(_, _, value) => format!("write {value}").into(),
+            Self::Large(_, _, limit) => format!("write numbers below {limit}").into(),
+            Self::Overlap(..) => "change one of them (flows change source port and address)".into(),
+        })
+    }
 }
 
 /// A validated stream: frame templates and the values of varying fields.

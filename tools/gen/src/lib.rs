@@ -26,6 +26,7 @@ mod vary;
 
 pub use description::{Description, Outer, Plan, StreamError, Transport};
 pub use memory::MemoryError;
+pub use port::Remedy;
 pub use sizes::{SIZES, Sizes, SizesError};
 pub use source::{Sent, Source};
 pub use vary::{Amount, Pattern};

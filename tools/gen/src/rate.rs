@@ -4,6 +4,8 @@
 //! each frame also counts checksum (4 bytes), preamble (8) and gap (12) as in IEEE 802.3. Percentages are always of the
 //! wire rate.
 
+use port::Remedy;
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -32,10 +34,14 @@ pub enum Rate {
 
 /// Error: invalid rate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{0}` is not a rate; write 10kpps, 2.5Gbit/s, 2.5Gbit/s-wire, 50% of 10GbE (or 25, 40, 100), or max"
-)]
+#[error("`{0}` is not a rate")]
 pub struct ParseRateError(String);
+
+impl Remedy for ParseRateError {
+    fn remedy(&self) -> Option<Cow<'static, str>> {
+        Some("write 10kpps, 2.5Gbit/s, 2.5Gbit/s-wire, 50% of 10GbE (or 25, 40, 100), or max".into())
+    }
+}
 
 impl ParseRateError {
     pub(super) fn of(text: &str) -> Self {
@@ -156,7 +162,7 @@ mod tests {
             "1Tpps",
             "kpps",
         ] {
-            let told = text.parse::<Rate>().unwrap_err().to_string();
+            let told = text.parse::<Rate>().unwrap_err().in_one_line();
             assert!(told.starts_with(&format!("`{text}` is not a rate; write 10kpps")), "{told}");
         }
     }

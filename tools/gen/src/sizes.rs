@@ -1,7 +1,9 @@
 //! Frame sizes of a stream, without checksum: one size, a list, or a mix.
 
+use port::Remedy;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -40,29 +42,32 @@ impl Default for Sizes {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SizesError {
     /// A size is out of range.
-    #[error(
-        "a size of {0} bytes is not possible; write 60 to 9212, counted with the headers and without the checksum"
-    )]
+    #[error("a size of {0} bytes is not possible")]
     Range(u64),
     /// Unknown name.
-    #[error(
-        "`{0}` is not a list of sizes; write a number such as 64, several such as 64,512,1514, `imix`, or a table such as 64:7,570:4"
-    )]
+    #[error("`{0}` is not a list of sizes")]
     Name(String),
     /// Invalid type or structure.
-    #[error(
-        "{0} is not a list of sizes; write a number such as 64, several such as [64, 1514], \"imix\", or a table such as \
-         {{ mix = [[64, 7], [570, 4]] }}"
-    )]
+    #[error("{0} is not a list of sizes")]
     Form(String),
     /// Empty list or table.
-    #[error("no size is given; write at least one")]
+    #[error("no size is given")]
     None,
     /// Weights out of range.
-    #[error(
-        "the weights of the sizes add up to {0}; write whole numbers from 1 that add up to at most 10000"
-    )]
+    #[error("the weights of the sizes add up to {0}")]
     Weights(u64),
+}
+
+impl Remedy for SizesError {
+    fn remedy(&self) -> Option<Cow<'static, str>> {
+        Some(match self {
+            Self::Range(..) => "write 60 to 9212, counted with the headers and without the checksum".into(),
+            Self::Name(..) => "write a number such as 64, several such as 64,512,1514, `imix`, or a table such as 64:7,570:4".into(),
+            Self::Form(..) => "write a number such as 64, several such as [64, 1514], \"imix\", or a table such as { mix = [[64, 7], [570, 4]] }".into(),
+            Self::None => "write at least one".into(),
+            Self::Weights(..) => "write whole numbers from 1 that add up to at most 10000".into(),
+        })
+    }
 }
 
 impl Sizes {
@@ -118,14 +123,14 @@ fn size(value: &Value) -> Option<Result<u16, SizesError>> {
 
 impl<'de> Deserialize<'de> for Sizes {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Self::read(&Value::deserialize(from)?).map_err(D::Error::custom)
+        Self::read(&Value::deserialize(from)?).map_err(|error| D::Error::custom(error.in_one_line()))
     }
 }
 
 /// Deserializes the sizes of a stream; errors name its key.
 pub(super) fn of_a_stream<'de, D: Deserializer<'de>>(from: D) -> Result<Sizes, D::Error> {
     let sizes = Sizes::read(&Value::deserialize(from)?);
-    sizes.map_err(|error| D::Error::custom(format!("`size`: {error}")))
+    sizes.map_err(|error| D::Error::custom(format!("`size`: {}", error.in_one_line())))
 }
 
 /// A round with each size as often as its weight, distributed as evenly as possible.
@@ -212,7 +217,7 @@ mod tests {
         {
             assert_eq!(read(text), Err(SizesError::Form(text.to_owned())));
         }
-        let told = read("5.5").unwrap_err().to_string();
+        let told = read("5.5").unwrap_err().in_one_line();
         assert!(
             told.starts_with("5.5 is not a list of sizes; write a number") && told.ends_with("[570, 4]] }"),
             "{told}"

@@ -1,8 +1,10 @@
 //! Parameters of a benchmark.
 
+use generator::Remedy;
 use generator::rate::{ParseRateError, Rate};
 use generator::{Sizes, SizesError};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// A test of RFC 2544.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,17 +80,17 @@ impl Tries {
     }
 }
 
-/// Error in a plan: key, cause and, behind `; `, remedy.
+/// Error in a plan: key and cause.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// A list is empty.
-    #[error("`{0}` is empty, so there is nothing to do; name at least one")]
+    #[error("`{0}` is empty, so there is nothing to do")]
     Empty(&'static str),
     /// A value is repeated.
-    #[error("`{0}` names {1} twice; name it once")]
+    #[error("`{0}` names {1} twice")]
     Twice(&'static str, String),
     /// A number is out of range.
-    #[error("`{0}` is {1}; write {2}")]
+    #[error("`{0}` is {1}")]
     Range(&'static str, f64, &'static str),
     /// Invalid size.
     #[error("`sizes`: {0}")]
@@ -97,8 +99,21 @@ pub enum PlanError {
     #[error("`ceiling`: {0}")]
     Ceiling(#[from] ParseRateError),
     /// The ceiling is unlimited.
-    #[error("`ceiling` is max, which is not a number; write a rate, or leave it out")]
+    #[error("`ceiling` is max, which is not a number")]
     Unlimited,
+}
+
+impl Remedy for PlanError {
+    fn remedy(&self) -> Option<Cow<'static, str>> {
+        Some(match self {
+            Self::Empty(..) => "name at least one".into(),
+            Self::Twice(..) => "name it once".into(),
+            Self::Range(_, _, range) => format!("write {range}").into(),
+            Self::Size(error) => return error.remedy(),
+            Self::Ceiling(error) => return error.remedy(),
+            Self::Unlimited => "write a rate, or leave it out".into(),
+        })
+    }
 }
 
 impl Plan {

@@ -2,6 +2,7 @@ use super::checkpoint::{Checkpoint, Header};
 use super::compare::{Finding, compare};
 use super::plan::Tries;
 use super::*;
+use generator::Remedy;
 use generator::Sizes;
 use generator::meter::Summary;
 use measure::store::{StoreError, Stored, encode, parse};
@@ -538,7 +539,7 @@ fn results_of_other_topologies_and_sizes_are_not_compared() {
 
 #[test]
 fn plan_fields_are_validated() {
-    let told = |plan: Plan| plan.validate().unwrap_err().to_string();
+    let told = |plan: Plan| plan.validate().unwrap_err().in_one_line();
     let good = plan(&ALL);
     good.validate().unwrap();
     assert!(told(Plan { tests: vec![], ..good.clone() }).starts_with("`tests` is empty"));

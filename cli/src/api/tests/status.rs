@@ -110,7 +110,7 @@ fn invalid_input_is_a_bad_request_on_every_route() {
         ("DELETE", "/v1/fdb/02:00:00:00:00:01?vlan=x", ""),
         ("POST", "/v1/workers", "7"),
         ("POST", "/v1/workers", "{\"role\":\"work\"}"),
-        ("POST", "/v1/rebalance", "{\"over_ms\":9}"),
+        ("POST", "/v1/rebalance", "{\"duration\":\"9ms\"}"),
         ("POST", "/v1/rebalance", ""),
     ] {
         assert_eq!(status_of(&switch, method, path, body), 400, "{method} {path} {body}");

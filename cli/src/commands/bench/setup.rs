@@ -13,6 +13,7 @@ use super::validate;
 use super::workers::workers;
 use crate::args::bench_options::{BenchOptions, Listener, OwnGuest};
 use crate::commands::generate::input::{described, keys, validated_ports, wrong_stream};
+use crate::remedy;
 use crate::settings::topology::PortSettings;
 use console::Diagnostic;
 use generator::Description;
@@ -39,7 +40,7 @@ pub(super) struct Job {
 /// Builds a benchmark from the options. Starts nothing.
 pub(super) fn job(options: &BenchOptions, place: &str) -> anyhow::Result<Job> {
     let plan = options.plan();
-    plan.validate().map_err(|error| Diagnostic::of_error(place, error, "correct it").as_bad_input())?;
+    plan.validate().map_err(|error| remedy::invalid(place, &error, "correct it"))?;
     let stream = stream(options, &plan, place)?;
     validate::cpus(options)?;
     validate::timeout(options)?;

@@ -3,13 +3,13 @@
 use crate::args::generator::{GenArgs, StreamArgs};
 use crate::commands::verbs::read_value;
 use crate::host;
+use crate::remedy;
 use crate::settings::config;
 use crate::settings::topology::{BridgeSettings, PortSettings, SwitchSettings, Topology};
 use console::Diagnostic;
 use generator::{Description, StreamError};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use std::fmt::Display;
 use std::path::Path;
 
 /// Keys of a port that are valid for a switch only.
@@ -61,11 +61,6 @@ pub(super) fn read(args: &GenArgs) -> anyhow::Result<Input> {
     Ok(Input { streams, ports })
 }
 
-/// Invalid input, from an error of a library.
-fn invalid(place: impl Display, error: impl Display, otherwise: &str) -> Diagnostic {
-    Diagnostic::of_error(place, error, otherwise).as_bad_input()
-}
-
 fn file(path: &Path) -> Result<File, Diagnostic> {
     let shown = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|e| {
@@ -78,7 +73,11 @@ fn file(path: &Path) -> Result<File, Diagnostic> {
     toml::from_str(&text).map_err(|error| {
         let line = error.span().map(|span| text[..span.start.min(text.len())].split('\n').count());
         let place = line.map_or_else(|| shown.clone(), |line| format!("{shown}:{line}"));
-        invalid(place, error.message(), "correct this line; `linerate gen --help` lists all keys of a stream")
+        Diagnostic::bad(
+            place,
+            error.message(),
+            "correct this line; `linerate gen --help` lists all keys of a stream",
+        )
     })
 }
 
@@ -100,7 +99,7 @@ pub(crate) fn described(set: &[(String, String)], over: &Description) -> Result<
     let mut keys = match serde_json::to_value(over) {
         Ok(Value::Object(keys)) => keys,
         Ok(_) => Map::new(),
-        Err(error) => return Err(invalid("--set", error, usual)),
+        Err(error) => return Err(Diagnostic::bad("--set", error, usual)),
     };
     let mut stream = over.clone();
     for (n, (key, value)) in set.iter().enumerate() {
@@ -111,7 +110,7 @@ pub(crate) fn described(set: &[(String, String)], over: &Description) -> Result<
         keys.insert(key.clone(), read_value(value));
         // One key at a time, so that an error is attributed to the key added last.
         let read = serde_json::from_value(keys.clone().into());
-        stream = read.map_err(|error| invalid(place, error, usual))?;
+        stream = read.map_err(|error| Diagnostic::bad(place, error, usual))?;
     }
     Ok(stream)
 }
@@ -164,10 +163,10 @@ fn set<T: Clone>(field: &mut T, given: Option<&T>) {
     }
 }
 
-/// Converts a stream error, which contains field, reason and, after `; `, remedy.
+/// Converts a stream error, which contains field and reason.
 pub(crate) fn wrong_stream(place: &str, i: usize, stream: &Description, error: &StreamError) -> Diagnostic {
     let name = if stream.name.is_empty() { i.to_string() } else { format!("\"{}\"", stream.name) };
-    invalid(format!("{place}, stream {name}"), error, "correct the stream")
+    remedy::invalid(format!("{place}, stream {name}"), error, "correct the stream")
 }
 
 /// Checks that results can be distinguished by stream names, or by index for unnamed streams.

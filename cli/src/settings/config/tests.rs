@@ -1,5 +1,8 @@
 //! Every error has a case here, with its line and the exact words.
 
+mod security;
+mod syntax;
+
 use super::*;
 use crate::settings::kinds::socket::{Mode, SocketSettings};
 use crate::settings::kinds::virtio_user::VirtioUser;
@@ -181,48 +184,9 @@ switch linerate
 }
 
 #[test]
-fn every_mistake_of_a_file_is_named_at_once_in_the_order_of_lines() {
-    let text = format!("[switch]\nnam = \"x\"\n{PORT}mtu = 1\n{PORT}vlan = 0\n");
-    let expected = [
-        "2: switch: unknown key `nam` (did you mean `name`?)",
-        "6: port \"a\": `mtu` is 1, which is out of range (give 68 to 65535 bytes)",
-        "8: port \"a\": a port of this name already exists (line 4) (rename one of them)",
-        "9: port \"a\": `socket` /tmp/lr-a.sock is already used by port \"a\" (line 5) (give each port a socket of its own)",
-        "10: port \"a\": `vlan` is 0, which is out of range (give 1 to 4094 as a VLAN)",
-    ];
-    assert_eq!(errors(&text), expected);
-}
-
-#[test]
-fn every_syntax_error_is_named_with_its_line() {
-    let found = errors("[switch]\nname = \"x\n[[worker]\ncpu = 0\nfoo bar\n");
-    let expected = [
-        "2: syntax: invalid basic string, expected `\"` (correct this line's TOML)",
-        "3: syntax: unclosed array table, expected `]` (correct this line's TOML)",
-        "5: syntax: key with no value, expected `=` (write KEY = VALUE, a [section], or # and a comment)",
-    ];
-    assert_eq!(found, expected);
-}
-
-#[test]
-fn a_key_written_twice_is_a_mistake() {
-    port_line("name = \"b\"", "4: syntax: duplicate key (remove one of the two)");
-}
-
-#[test]
-fn unknown_sections_and_keys_are_answered_with_the_nearest_name() {
-    only("[swich]\n", "1: unknown key `swich` (did you mean `switch`?)");
-    port_line("que_pairs = 2", "4: port \"a\": unknown key `que_pairs` (did you mean `queue_pairs`?)");
-    let all = "name, kind, socket, mode, socket_mode, socket_owner, socket_group, offloads, queue_pairs, mtu, \
-         bridge, vlan, broadcast_limit, unknown_limit, limit_burst, trusted, macs, learn, max_macs, sources, rss_mode, \
-         capture, trace, fault, tx_coalesce";
-    let expected = format!("4: port \"a\": unknown key `colour` (remove it; valid keys: {all})");
-    port_line("colour = 2", &expected);
-}
-
-#[test]
 fn a_buffer_for_what_leaves_holds_1_to_256_packets_for_a_second_at_most() {
-    let remedy = "write \"immediate\", or how many frames are sent together: { frames = 32, usecs = 20 }";
+    let remedy =
+        "write \"immediate\", or how many frames are sent together: { frames = 32, delay = \"20us\" }";
     port_line(
         "tx_coalesce = 32",
         &format!("4: port \"a\": `tx_coalesce` is an integer, not {} ({remedy})", &remedy[6..]),
@@ -231,67 +195,12 @@ fn a_buffer_for_what_leaves_holds_1_to_256_packets_for_a_second_at_most() {
         "tx_coalesce = { frames = 257 }",
         "4: port \"a\": `frames` is 257, which is out of range (give 1 to 256 frames)",
     );
-    for usecs in [0, 1_000_001] {
+    for delay in ["0s", "1s 1us"] {
         port_line(
-            &format!("tx_coalesce = {{ frames = 32, usecs = {usecs} }}"),
-            &format!(
-                "4: port \"a\": `usecs` is {usecs}, which is out of range (give 1 to 1000000 microseconds)"
-            ),
+            &format!("tx_coalesce = {{ frames = 32, delay = \"{delay}\" }}"),
+            &format!("4: port \"a\": `delay` is {delay}, which is out of range (give 1us to 1s)"),
         );
     }
-}
-
-#[test]
-fn a_section_with_too_few_brackets_is_a_mistake() {
-    let remedy = "write [[worker]], with two brackets on each side, or list CPUs: work = [0]";
-    let reason = "`cpu` is not supported in [worker], which applies to all workers";
-    only("[worker]\ncpu = 0\n", &format!("2: workers: {reason} ({remedy})"));
-    only(
-        "[bridge]\nname = \"x\"\n",
-        "1: `bridge` is a table, not a list of sections (write [[bridge]], with two brackets on each side)",
-    );
-    only(
-        "switch = 5\n",
-        "1: switch: is an integer, not a table (write it as a section with keys of its own)",
-    );
-}
-
-#[test]
-fn wrong_types_are_mistakes() {
-    port_line("mtu = \"big\"", "4: port \"a\": `mtu` is a string, not an integer (write an integer)");
-    port_line(
-        "mtu = 1.5",
-        "4: port \"a\": `mtu` is a number with a fraction, not an integer (write an integer)",
-    );
-    port_line("bridge = true", "4: port \"a\": `bridge` is true or false, not a string (write a string)");
-    let expected =
-        "3: bridge \"x\": `forward_reserved` is an integer, not true or false (write true or false)";
-    only("[[bridge]]\nname = \"x\"\nforward_reserved = 1\n", expected);
-}
-
-#[test]
-fn what_must_be_there_is_missed_at_the_section() {
-    let expected = [
-        "1: port 0: `name` is missing (add a line such as: name = \"guest-a\")",
-        "1: port 0: `socket` is missing (add a line such as: socket = \"/run/linerate/guest-a.sock\")",
-    ];
-    assert_eq!(errors("[[port]]\n"), expected);
-}
-
-#[test]
-fn words_outside_a_choice_are_mistakes() {
-    port_line(
-        "mode = \"sever\"",
-        "4: port \"a\": `mode` is \"sever\", which is invalid (write \"server\" or \"client\")",
-    );
-    let kinds: Vec<&str> = kinds::all().map(|(name, _)| name).collect();
-    let words = crate::settings::reader::fields::one_of(&kinds);
-    let told = format!("4: port \"a\": `kind` is \"pigeon\", which is invalid (write {words})");
-    port_line("kind = \"pigeon\"", &told);
-    let expected = "2: worker 0: `polling` is \"lazy\", which is invalid (write \"adaptive\" or \"busy\")";
-    only("[[worker]]\npolling = \"lazy\"\n", expected);
-    let expected = "2: worker 0: `queue_full` is \"\", which is invalid (write \"drop\" or \"wait\")";
-    only("[[worker]]\nqueue_full = \"\"\n", expected);
 }
 
 #[test]
@@ -393,51 +302,6 @@ fn a_port_joins_a_bridge_that_exists() {
 }
 
 #[test]
-fn a_static_entry_names_a_station_and_a_port_of_its_bridge() {
-    let file = |entries: &str| format!("{PORT}[[bridge]]\nname = \"main\"\n[[bridge.static]]\n{entries}");
-    let station = "write the address of one station, such as 02:00:00:00:00:01";
-    let told = |reason: &str| format!("7: bridge \"main\", static entry 0: `mac` {reason} ({station})");
-    only(&file("mac = \"zz\"\nport = \"a\"\n"), &told("\"zz\" is not an Ethernet address"));
-    let group = told("01:00:5e:00:00:01 is a group address or zero");
-    only(&file("mac = \"01:00:5e:00:00:01\"\nport = \"a\"\n"), &group);
-    let lost = "8: bridge \"main\", static entry 0: there is no port \"b\" \
-        (name \"a\", or add a [[port]] section with this name)";
-    only(&file("mac = \"02:00:00:00:00:01\"\nport = \"b\"\n"), lost);
-    let entry = "mac = \"02:00:00:00:00:01\"\nport = \"a\"\n";
-    let twice = "10: bridge \"main\", static entry 1: `mac` 02:00:00:00:00:01 is already pinned (line 7) \
-        (remove one of the two entries)";
-    only(&file(&format!("{entry}[[bridge.static]]\n{entry}")), twice);
-    let elsewhere = format!(
-        "{PORT}bridge = \"red\"\n[[bridge]]\nname = \"red\"\n[[bridge]]\nname = \"main\"\n[[bridge.static]]\n{entry}"
-    );
-    let expected = "11: bridge \"main\", static entry 0: port \"a\" belongs to bridge \"red\", not \"main\" \
-        (move the entry to that bridge, or the port to this one)";
-    only(&elsewhere, expected);
-}
-
-#[test]
-fn a_static_entry_is_in_a_vlan_that_its_port_carries() {
-    let file = |vlan: &str, entry: &str| {
-        let bridge =
-            "[[bridge]]\nname = \"main\"\n[[bridge.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"a\"\n";
-        errors(&format!("{PORT}{vlan}\n{bridge}{entry}\n"))
-    };
-    let denied = "10: bridge \"main\", static entry 0: port \"a\" does not carry VLAN 5 \
-        (name a VLAN of that port, or add this one to it)";
-    assert_eq!(file("vlan = 4", "vlan = 5"), [denied]);
-    assert_eq!(file("", "vlan = 5"), [denied]);
-    assert_eq!(file("vlan = { trunk = [4] }", "vlan = 5"), [denied]);
-    let missing = "7: bridge \"main\", static entry 0: `vlan` is missing, and port \"a\" has no VLAN for untagged frames \
-        (add a line such as: vlan = 10)";
-    assert_eq!(file("vlan = { trunk = [4] }", ""), [missing]);
-    for (vlan, entry) in
-        [("vlan = 4", ""), ("vlan = 4", "vlan = 4"), ("vlan = { trunk = [4], native = 5 }", "vlan = 5")]
-    {
-        assert_eq!(file(vlan, entry), [""; 0], "{vlan} {entry}");
-    }
-}
-
-#[test]
 fn a_switch_has_room_for_so_many_ports() {
     let port = |i: usize| format!("[[port]]\nname = \"p{i}\"\nsocket = \"/tmp/lr-p{i}.sock\"\n");
     let text: String = (0..1025).map(port).collect();
@@ -476,83 +340,6 @@ fn the_command_line_overrides_the_files_control_socket() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_a_mistake_of_its_own() {
-    let error = read(Path::new("/lr-nowhere.toml"), &host(), None).unwrap_err().to_string();
-    assert!(error.starts_with("/lr-nowhere.toml: cannot be read: No such file"), "{error}");
-    assert!(error.ends_with("remedy: name a file that exists and that you may read"), "{error}");
-}
-
-#[test]
-fn printed_mistakes_begin_with_file_and_line() {
-    let errors = parse("[switch]\nnam = 1\n", &host(), None).unwrap_err();
-    let printed = Diagnostic { file: Some("s.toml".into()), ..Diagnostic::all(errors) }.to_string();
-    assert_eq!(printed, "s.toml:2: switch: unknown key `nam`\n    remedy: did you mean `name`?");
-}
-
-#[test]
-fn port_security_is_read_and_printed() {
-    let text = format!(
-        "{PORT}trusted = true\nmacs = [\"52:54:00:00:00:01\"]\nlearn = false\n\
-         sources = [\"10.0.0.5\", \"10.1.0.0/24\", \"fd00::5\", \"dhcp\"]\n\
-         [[bridge]]\nname = \"main\"\nmac_moves = \"free\"\ndhcp_snooping = true\n"
-    );
-    let topology = parse(&text, &host(), None).unwrap();
-    let (port, bridge) = (&topology.ports[0], &topology.bridges[0]);
-    let expected = "1 queue pair, only from 52:54:00:00:00:01, IP sources 10.0.0.5, 10.1.0.0/24, fd00::5, dhcp, \
-         no learning, trusted";
-    assert!(port.to_string().ends_with(expected), "{port}");
-    assert!(bridge.to_string().ends_with(", addresses move freely, DHCP snooping"), "{bridge}");
-    let plain = parse(PORT, &host(), None).unwrap();
-    assert_eq!(plain.ports[0].security, crate::settings::security::Security::default());
-    assert_eq!(plain.bridges[0].mac_moves, crate::settings::topology::MacMoves::Guarded);
-}
-
-#[test]
-fn what_is_no_address_or_source_is_named_with_what_may_be_written() {
-    let macs = "(write a list such as macs = [\"52:54:00:00:00:01\"])";
-    for text in ["01:00:5e:00:00:01", "00:00:00:00:00:00", "52:54"] {
-        let expected =
-            format!("4: port \"a\": `macs` lists \"{text}\", which is not a unicast address {macs}");
-        port_line(&format!("macs = [\"{text}\"]"), &expected);
-    }
-    let sources = "write a list such as sources = [\"10.0.0.5\", \"10.1.0.0/24\", \"fd00::5\", \"dhcp\"]";
-    port_line(
-        "sources = [\"10.0.0.5/24\"]",
-        &format!(
-            "4: port \"a\": `sources`: invalid source \"10.0.0.5/24\": the address has bits behind its prefix; expected \
-             \"10.0.0.0/24\" ({sources})"
-        ),
-    );
-    port_line(
-        "sources = []",
-        &format!("4: port \"a\": `sources` is an empty list ({sources}, or remove it)"),
-    );
-    port_line("macs = [7]", &format!("4: port \"a\": `macs` lists an integer, not a string {macs}"));
-    let remedy = "remove one of the two";
-    let expected = format!("5: port \"a\": `max_macs` has no effect: `learn` is false ({remedy})");
-    only(&format!("{PORT}learn = false\nmax_macs = 5\n"), &expected);
-}
-
-#[test]
-fn an_address_belongs_to_one_port_and_leases_need_a_bridge_that_follows_dhcp() {
-    let b = PORT.replace("\"a\"", "\"b\"").replace("lr-a", "lr-b");
-    let own = "macs = [\"52:54:00:00:00:01\"]\n";
-    let expected = "8: port \"b\": `macs` lists 52:54:00:00:00:01, which already belongs to port \"a\" (give each address to one port)";
-    only(&format!("{PORT}{own}{b}{own}"), expected);
-    let twice = "macs = [\"52:54:00:00:00:01\", \"52:54:00:00:00:01\"]";
-    port_line(twice, "4: port \"a\": `macs` lists 52:54:00:00:00:01 twice (list it once)");
-    let expected = "4: port \"a\": `sources` lists \"dhcp\", and bridge \"main\" does not snoop DHCP \
-         (write dhcp_snooping = true in the [[bridge]] section)";
-    port_line("sources = [\"dhcp\"]", expected);
-    let bridge = "[[bridge]]\nname = \"main\"\nstatic = [{ mac = \"52:54:00:00:00:01\", port = \"b\" }]\n";
-    let expected = "4: port \"a\": `macs` lists 52:54:00:00:00:01, which a static entry pins to port \"b\" (remove one of the two)";
-    only(&format!("{PORT}{own}{b}{bridge}"), expected);
-    let expected =
-        "3: bridge \"x\": `mac_moves` is \"fast\", which is invalid (write \"guarded\" or \"free\")";
-    only("[[bridge]]\nname = \"x\"\nmac_moves = \"fast\"\n", expected);
-}
-
-#[test]
 fn the_peer_of_a_patch_is_a_port_of_the_file() {
     let end = |name: &str, peer: &str, bridge: &str| {
         format!("[[port]]\nname = \"{name}\"\nkind = \"patch\"\npeer = \"{peer}\"\nbridge = \"{bridge}\"\n")
@@ -571,12 +358,4 @@ fn the_peer_of_a_patch_is_a_port_of_the_file() {
     );
     let ends = format!("{bridges}{}{}", end("a", "b", "one"), end("b", "a", "two"));
     assert_eq!(errors(&ends), [""; 0]);
-}
-
-#[test]
-fn a_file_without_a_section_is_an_error() {
-    for text in ["", "\n", "# nothing\n"] {
-        only(text, "0: the file has no section (write at least a [switch] or a [[port]] section)");
-    }
-    assert_eq!(errors("[switch]\n"), [""; 0]);
 }

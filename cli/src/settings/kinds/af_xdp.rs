@@ -8,6 +8,7 @@ use crate::settings::reader::key::{Key, key, optional};
 use crate::settings::reader::validation::PortCommon;
 use crate::settings::reader::validation::Validation;
 use ::port::PortControl;
+use ::port::Remedy;
 use ::port::af_xdp::{
     self as port_kind, Attachment, BadRule, BusyPoll, InterfaceError, MAX_RING, MIN_RING, Options, Rule,
 };
@@ -132,7 +133,7 @@ impl Kind for AfXdp {
     }
 
     fn open(&self, port: PortCommon<'_>, _: Loaded) -> Result<Box<dyn PortControl>, OpenError> {
-        let refused = |error: &dyn fmt::Display| OpenError::refused(port.name, error);
+        let refused = |error: &dyn Remedy| OpenError::refused(port.name, error);
         port_kind::open(self.options(port).map_err(|error| refused(&error))?).map_err(|error| match error {
             InterfaceError::Taken(..) => OpenError::busy(port.name, &error),
             error => refused(&error),

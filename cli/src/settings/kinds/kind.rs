@@ -1,14 +1,16 @@
 //! Interface of a kind of port.
 
 use super::claim::Claim;
+use crate::remedy;
 use crate::settings::access::Access;
 use crate::settings::reader::fields::Fields;
 use crate::settings::reader::key::Key;
 use crate::settings::reader::validation::{PortCommon, Validation};
 use ::port::PortControl;
+use ::port::Remedy;
 use ::port::pcap::Recording;
 use console::Diagnostic;
-use std::fmt::{self, Display};
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -73,12 +75,12 @@ pub(crate) enum OpenError {
 
 impl OpenError {
     /// A permanent error of the port `name`, from an error of a library.
-    pub(crate) fn refused(name: &str, error: &dyn Display) -> Self {
+    pub(crate) fn refused(name: &str, error: &dyn Remedy) -> Self {
         Self::Refused(diagnostic(name, error))
     }
 
     /// As [`OpenError::refused`], for a resource in use.
-    pub(crate) fn busy(name: &str, error: &dyn Display) -> Self {
+    pub(crate) fn busy(name: &str, error: &dyn Remedy) -> Self {
         Self::Busy(diagnostic(name, error))
     }
 
@@ -90,9 +92,9 @@ impl OpenError {
     }
 }
 
-fn diagnostic(name: &str, error: &dyn Display) -> Diagnostic {
-    let remedy = "correct the port's section, or remove the port";
-    Diagnostic::of_error(format!("port \"{name}\""), error, remedy).as_bad_input()
+fn diagnostic(name: &str, error: &dyn Remedy) -> Diagnostic {
+    let default = "correct the port's section, or remove the port";
+    remedy::invalid(format!("port \"{name}\""), error, default)
 }
 
 /// Default of a flag, for serde.

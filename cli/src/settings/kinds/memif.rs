@@ -91,11 +91,12 @@ impl Kind for Memif {
         }
         validation.no_mtu();
         let bytes = self.options(validation.port()).memory();
-        if bytes > MAX_MEMORY {
-            let (mib, most) = (bytes >> 20, MAX_MEMORY >> 20);
-            let reason = format!("its rings and buffers need {mib} MiB, and the maximum is {most} MiB");
-            validation.wrong("", reason, "lower `queue_pairs`, `ring_size` or `buffer_size`");
-        }
+        SocketSettings::validate_memory(
+            validation,
+            bytes,
+            MAX_MEMORY,
+            "lower `queue_pairs`, `ring_size` or `buffer_size`",
+        );
     }
 
     fn claims(&self) -> Vec<Claim<'_>> {
@@ -119,9 +120,7 @@ impl Kind for Memif {
             Mode::Server => port_kind::Memif::listen(&self.socket.path, options),
             Mode::Client => port_kind::Memif::connect(&self.socket.path, options, Instant::now()),
         };
-        let made = made.map_err(|error| OpenError::refused(port.name, &error))?;
-        self.socket.grant(port.name)?;
-        Ok(Box::new(made))
+        self.socket.opened(port.name, made)
     }
 }
 

@@ -7,6 +7,7 @@ use crate::settings::reader::fields::Fields;
 use crate::settings::reader::key::{Key, key, required};
 use crate::settings::reader::validation::Validation;
 use ::port::memif::is_abstract;
+use ::port::{PortControl, Remedy};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -69,12 +70,26 @@ impl SocketSettings {
         self.creates_file().then_some(&mut self.access)
     }
 
-    /// Applies the access to the listening socket of the port `name`.
-    pub(crate) fn grant(&self, name: &str) -> Result<(), OpenError> {
-        if !self.creates_file() {
-            return Ok(());
+    /// Applies the access to the listening socket of the port `name`, which is `made`.
+    pub(super) fn opened<P: PortControl + 'static, E: Remedy>(
+        &self,
+        name: &str,
+        made: Result<P, E>,
+    ) -> Result<Box<dyn PortControl>, OpenError> {
+        let port = made.map_err(|error| OpenError::refused(name, &error))?;
+        if self.creates_file() {
+            self.access.apply(&self.path, name).map_err(OpenError::Refused)?;
         }
-        self.access.apply(&self.path, name).map_err(OpenError::Refused)
+        Ok(Box::new(port))
+    }
+
+    /// Validates the total memory of a port whose rings and buffers are allocated at once.
+    pub(super) fn validate_memory(validation: &mut Validation<'_>, bytes: u64, limit: u64, remedy: &str) {
+        if bytes > limit {
+            let (mib, most) = (bytes >> 20, limit >> 20);
+            let reason = format!("its rings and buffers need {mib} MiB, and the maximum is {most} MiB");
+            validation.wrong("", reason, remedy);
+        }
     }
 
     /// The path, which only one port may use.

@@ -82,7 +82,7 @@ impl Kind for Tap {
                 TapError::Mtu(_) => ("mtu", format!("give at most {MAX_MTU} bytes")),
                 _ => ("", "correct this section".to_owned()),
             };
-            validation.wrong(remedy.0, error.reason(), remedy.1);
+            validation.wrong(remedy.0, error, remedy.1);
         }
     }
 

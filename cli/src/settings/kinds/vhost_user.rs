@@ -77,9 +77,7 @@ impl Kind for VhostUser {
             Mode::Server => port_kind::VhostUser::listen(&self.socket.path, options),
             Mode::Client => port_kind::VhostUser::connect(&self.socket.path, options, Instant::now()),
         };
-        let made = made.map_err(|error| OpenError::refused(port.name, &error))?;
-        self.socket.grant(port.name)?;
-        Ok(Box::new(made))
+        self.socket.opened(port.name, made)
     }
 }
 

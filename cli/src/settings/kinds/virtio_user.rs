@@ -103,11 +103,12 @@ impl Kind for VirtioUser {
     fn validate(&self, validation: &mut Validation<'_>) {
         self.socket.validate(validation);
         let bytes = self.options(validation.port()).memory();
-        if bytes > MAX_MEMORY {
-            let (mib, most) = (bytes >> 20, MAX_MEMORY >> 20);
-            let reason = format!("its rings and buffers need {mib} MiB, and the maximum is {most} MiB");
-            validation.wrong("", reason, "lower `queue_pairs`, `queue_size` or `mtu`");
-        }
+        SocketSettings::validate_memory(
+            validation,
+            bytes,
+            MAX_MEMORY,
+            "lower `queue_pairs`, `queue_size` or `mtu`",
+        );
     }
 
     fn claims(&self) -> Vec<Claim<'_>> {
@@ -128,9 +129,7 @@ impl Kind for VirtioUser {
             Mode::Server => port_kind::VirtioUser::listen(&self.socket.path, options),
             Mode::Client => port_kind::VirtioUser::connect(&self.socket.path, options, Instant::now()),
         };
-        let made = made.map_err(|error| OpenError::refused(port.name, &error))?;
-        self.socket.grant(port.name)?;
-        Ok(Box::new(made))
+        self.socket.opened(port.name, made)
     }
 }
 

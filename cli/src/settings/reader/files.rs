@@ -1,8 +1,8 @@
 //! Validates files that a port reads or writes.
 
 use super::validation::Validation;
+use ::port::Remedy;
 use ::port::pcap::{CreateError, Output};
-use console::Diagnostic;
 use std::path::Path;
 
 /// Validates that `file` can be created. Does not create it.
@@ -18,8 +18,8 @@ pub(crate) fn output(validation: &mut Validation<'_>, key: &'static str, file: &
             validation.wrong(key, reason, "move it away, name another path, or write overwrite = true");
         }
         Err(other) => {
-            let Diagnostic { reason, remedy, .. } = Diagnostic::of_error(key, other, "name another path");
-            validation.wrong(key, format!("`{key}` {reason}"), remedy);
+            let remedy = other.remedy().unwrap_or("name another path".into());
+            validation.wrong(key, format!("`{key}` {other}"), remedy);
         }
     }
 }

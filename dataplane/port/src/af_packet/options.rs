@@ -31,16 +31,14 @@ impl Options {
     /// Returns an error if an option is out of range.
     pub(super) fn check(&self) -> Result<(), InterfaceError> {
         self.place.check()?;
-        let wrong = |text: String| Err(InterfaceError::Options(text));
+        let wrong = |reason: String, remedy: String| Err(InterfaceError::Options(reason, remedy));
         if !(1..=MAX_QUEUE_PAIRS).contains(&self.queue_pairs) {
-            return wrong(format!(
-                "invalid number of queues {}; write 1 to {MAX_QUEUE_PAIRS}",
-                self.queue_pairs
-            ));
+            let reason = format!("invalid number of queues {}", self.queue_pairs);
+            return wrong(reason, format!("write 1 to {MAX_QUEUE_PAIRS}"));
         }
         if !(MIN_BLOCKS..=MAX_BLOCKS).contains(&self.blocks) {
             let range = format!("write {MIN_BLOCKS} to {MAX_BLOCKS}");
-            return wrong(format!("invalid number of blocks {}; {range}", self.blocks));
+            return wrong(format!("invalid number of blocks {}", self.blocks), range);
         }
         Ok(())
     }
@@ -54,13 +52,14 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Remedy;
 
     #[test]
     fn out_of_range_options_are_rejected() {
         let options = Options::new(Place { interface: "eth0".to_owned(), netns: None });
         assert_eq!(options.check(), Ok(()));
         for blocks in [0, 3, 4097] {
-            let error = Options { blocks, ..options.clone() }.check().unwrap_err().to_string();
+            let error = Options { blocks, ..options.clone() }.check().unwrap_err().in_one_line();
             assert!(error.starts_with(&format!("invalid number of blocks {blocks}")), "{error}");
         }
         assert!(Options { queue_pairs: 0, ..options.clone() }.check().is_err());

@@ -122,16 +122,14 @@ fn not_attached(options: &Options, errno: Errno) -> InterfaceError {
     match errno {
         Errno::BUSY | Errno::EXIST => InterfaceError::Taken(
             place.clone(),
-            format!(
-                "has another XDP program; end the program that attached it, or `ip link set dev {} xdp off`",
-                place.interface
-            ),
+            "has another XDP program".into(),
+            format!("end the program that attached it, or `ip link set dev {} xdp off`", place.interface),
         ),
         Errno::OPNOTSUPP | Errno::INVAL | Errno::RANGE if options.attachment == Attachment::Native => {
-            InterfaceError::Unsupported(format!(
-                "the driver of {place} takes no XDP program as the interface is set up ({errno}); \
-                 write attach = \"auto\", or lower its MTU"
-            ))
+            InterfaceError::Unsupported(
+                format!("the driver of {place} takes no XDP program as the interface is set up ({errno})"),
+                "write attach = \"auto\", or lower its MTU".into(),
+            )
         }
         _ => place.refused("attaching the XDP program")(errno),
     }
@@ -158,15 +156,16 @@ fn features(options: &Options, umem: &Umem, hook: Hook, zero_copy: bool) -> Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Remedy;
 
     #[test]
     fn attach_errors_have_reason_and_remedy() {
         let mut options = Options::new(Place { interface: "eth0".to_owned(), netns: None });
-        let error = not_attached(&options, Errno::BUSY).to_string();
+        let error = not_attached(&options, Errno::BUSY).in_one_line();
         assert!(error.contains("eth0 has another XDP program") && error.contains("xdp off"), "{error}");
         assert!(matches!(not_attached(&options, Errno::OPNOTSUPP), InterfaceError::Kernel(..)));
         options.attachment = Attachment::Native;
-        let error = not_attached(&options, Errno::OPNOTSUPP).to_string();
+        let error = not_attached(&options, Errno::OPNOTSUPP).in_one_line();
         assert!(error.contains("the driver of eth0 takes no XDP program"), "{error}");
     }
 }

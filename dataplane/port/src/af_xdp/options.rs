@@ -82,24 +82,22 @@ impl Options {
     /// Returns an error if an option is out of range.
     pub(super) fn check(&self) -> Result<(), InterfaceError> {
         self.place.check()?;
-        let wrong = |text: String| Err(InterfaceError::Options(text));
+        let wrong = |reason: String, remedy: String| Err(InterfaceError::Options(reason, remedy));
         if !(1..=MAX_QUEUE_PAIRS).contains(&self.queue_pairs) {
-            return wrong(format!(
-                "invalid number of queues {}; write 1 to {MAX_QUEUE_PAIRS}",
-                self.queue_pairs
-            ));
+            let reason = format!("invalid number of queues {}", self.queue_pairs);
+            return wrong(reason, format!("write 1 to {MAX_QUEUE_PAIRS}"));
         }
         if !(MIN_RING..=MAX_RING).contains(&self.ring) || !self.ring.is_power_of_two() {
             let range = format!("write a power of two from {MIN_RING} to {MAX_RING}");
-            return wrong(format!("invalid ring size {}; {range}", self.ring));
+            return wrong(format!("invalid ring size {}", self.ring), range);
         }
         if self.to_kernel.len() > MAX_RULES {
             let n = self.to_kernel.len();
-            return wrong(format!("`to_kernel` has {n} rules; one port may have {MAX_RULES}"));
+            return wrong(format!("`to_kernel` has {n} rules"), format!("write at most {MAX_RULES}"));
         }
         if self.mode == Mode::ZeroCopy && self.attachment == Attachment::Generic {
             let remedy = "write attach = \"native\", or mode = \"copy\"";
-            return wrong(format!("zero copy needs the program in the driver; {remedy}"));
+            return wrong("zero copy needs the program in the driver".into(), remedy.into());
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! Rules for frames passed to the kernel: parsed from text such as `arp` or `tcp 22`.
 
+use crate::Remedy;
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -22,11 +24,15 @@ pub enum Rule {
 
 /// Text that is not a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{0}` is not a valid rule; write arp, lldp, icmp, icmpv6, \"ethertype 0x88cc\", \"tcp 22\" or \"udp 67\" \
-     (a destination port)"
-)]
+#[error("`{0}` is not a valid rule")]
 pub struct BadRule(pub String);
+
+impl Remedy for BadRule {
+    fn remedy(&self) -> Option<Cow<'static, str>> {
+        let remedy = "write arp, lldp, icmp, icmpv6, \"ethertype 0x88cc\", \"tcp 22\" or \"udp 67\" (a destination port)";
+        Some(remedy.into())
+    }
+}
 
 pub(super) const TCP: u8 = 6;
 pub(super) const UDP: u8 = 17;

@@ -146,10 +146,10 @@ fn bind(
 /// Error for a failed creation of a socket.
 fn no_socket(place: &Place, errno: Errno) -> InterfaceError {
     match errno {
-        Errno::AFNOSUPPORT => InterfaceError::Unsupported(format!(
-            "this kernel has no AF_XDP sockets, so {place} cannot be a port of kind \"af_xdp\"; \
-             write kind = \"af_packet\", or boot a kernel with CONFIG_XDP_SOCKETS"
-        )),
+        Errno::AFNOSUPPORT => InterfaceError::Unsupported(
+            format!("this kernel has no AF_XDP sockets, so {place} cannot be a port of kind \"af_xdp\""),
+            "write kind = \"af_packet\", or boot a kernel with CONFIG_XDP_SOCKETS".into(),
+        ),
         _ => place.refused("making an AF_XDP socket")(errno),
     }
 }
@@ -157,12 +157,9 @@ fn no_socket(place: &Place, errno: Errno) -> InterfaceError {
 fn no_memory(place: &Place, errno: Errno, umem: &Umem) -> InterfaceError {
     let bytes = umem.extent().1;
     match errno {
-        Errno::NOBUFS | Errno::NOMEM => InterfaceError::Memory(
-            place.clone(),
-            format!(
-                "{errno} for {bytes} bytes of locked memory; raise `ulimit -l`, or ask for shorter rings"
-            ),
-        ),
+        Errno::NOBUFS | Errno::NOMEM => {
+            InterfaceError::Memory(place.clone(), format!("{errno} for {bytes} bytes of locked memory"))
+        }
         _ => place.refused("registering the port's memory")(errno),
     }
 }
@@ -173,18 +170,22 @@ fn not_bound(options: &Options, queue: u16, errno: Errno) -> InterfaceError {
     match errno {
         Errno::BUSY => InterfaceError::Taken(
             place.clone(),
-            format!("has an AF_XDP socket of another program at queue {queue}; end that program first"),
+            format!("has an AF_XDP socket of another program at queue {queue}"),
+            "end that program first".into(),
         ),
         Errno::OPNOTSUPP | Errno::PROTONOSUPPORT if options.mode == Mode::ZeroCopy => {
-            InterfaceError::Unsupported(format!(
-                "the driver of {place} has no zero copy; write mode = \"auto\" or \"copy\""
-            ))
+            InterfaceError::Unsupported(
+                format!("the driver of {place} has no zero copy"),
+                "write mode = \"auto\" or \"copy\"".into(),
+            )
         }
-        Errno::INVAL => InterfaceError::Unsupported(format!(
-            "queue {queue} of {place} cannot be bound; `ethtool -l {}` shows the number of queues, and an MTU \
-             beyond 1770 needs Linux 6.6",
-            place.interface
-        )),
+        Errno::INVAL => InterfaceError::Unsupported(
+            format!("queue {queue} of {place} cannot be bound"),
+            format!(
+                "`ethtool -l {}` shows the number of queues, and an MTU beyond 1770 needs Linux 6.6",
+                place.interface
+            ),
+        ),
         _ => place.refused("binding an AF_XDP socket")(errno),
     }
 }
@@ -271,6 +272,7 @@ impl AsFd for Socket {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Remedy;
 
     fn options() -> Options {
         Options::new(Place { interface: "eth0".to_owned(), netns: None })
@@ -278,7 +280,7 @@ mod tests {
 
     #[test]
     fn kernel_without_af_xdp_yields_one_error() {
-        let error = no_socket(&options().place, Errno::AFNOSUPPORT).to_string();
+        let error = no_socket(&options().place, Errno::AFNOSUPPORT).in_one_line();
         assert!(error.contains("this kernel has no AF_XDP sockets, so eth0"), "{error}");
         assert!(error.contains("write kind = \"af_packet\""), "{error}");
         assert!(matches!(no_socket(&options().place, Errno::PERM), InterfaceError::Forbidden(..)));
@@ -286,12 +288,12 @@ mod tests {
 
     #[test]
     fn bind_errors_have_reason_and_remedy() {
-        let taken = not_bound(&options(), 3, Errno::BUSY).to_string();
+        let taken = not_bound(&options(), 3, Errno::BUSY).in_one_line();
         assert!(taken.contains("eth0 has an AF_XDP socket of another program at queue 3"), "{taken}");
-        let none = not_bound(&options(), 9, Errno::INVAL).to_string();
+        let none = not_bound(&options(), 9, Errno::INVAL).in_one_line();
         assert!(none.contains("queue 9 of eth0") && none.contains("ethtool -l eth0"), "{none}");
         let zero = Options { mode: Mode::ZeroCopy, ..options() };
-        let error = not_bound(&zero, 0, Errno::OPNOTSUPP).to_string();
+        let error = not_bound(&zero, 0, Errno::OPNOTSUPP).in_one_line();
         assert!(error.contains("no zero copy; write mode"), "{error}");
     }
 }

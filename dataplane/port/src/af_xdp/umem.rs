@@ -45,9 +45,8 @@ impl Umem {
         let per_queue = 2 * u32::from(ring);
         let bytes = u64::from(queues) * u64::from(per_queue) * u64::from(frame);
         let memory = |why: String| InterfaceError::Memory(place.clone(), why);
-        let len = u32::try_from(bytes).map_err(|_| {
-            memory(format!("rings need {bytes} bytes, above the limit of 4 GiB; use shorter rings"))
-        })?;
+        let len = u32::try_from(bytes)
+            .map_err(|_| memory(format!("rings need {bytes} bytes, above the limit of 4 GiB")))?;
         let region = Region::anonymous(bytes).map_err(|e| memory(e.to_string()))?;
         let whole = region.seg(0, len).unwrap_or(VolatileSlice::EMPTY);
         let map = GuestMemory::new(vec![Arc::new(region)]).map_err(|e| memory(e.to_string()))?;

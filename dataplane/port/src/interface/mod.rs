@@ -13,12 +13,14 @@ pub(crate) use doorbell::Doorbell;
 pub(crate) use life::{Keep, Kind, Life, Opened, Pair};
 pub(crate) use link::LinkState;
 
+use crate::Remedy;
 use crate::netns::{self, Identity, Namespace, NamespaceError};
 use crate::{PortFault, PortState};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
+use std::borrow::Cow;
 
 /// Maximum length of a name in bytes: `IFNAMSIZ` minus the terminating zero.
 const MAX_NAME: usize = 15;
@@ -39,19 +41,13 @@ pub enum InterfaceError {
     #[error(transparent)]
     Namespace(#[from] NamespaceError),
     /// The interface does not exist.
-    #[error(
-        "there is no interface {0}; `ip link` lists those that are there, and an interface elsewhere needs `netns`"
-    )]
+    #[error("there is no interface {0}")]
     Missing(Place),
     /// The interface name is invalid.
     #[error("`{0}` can be no interface's name: it has 1 to 15 bytes, and none of them is a slash or a space")]
     Name(String),
     /// The number of queue pairs differs from that of the interface.
-    #[error(
-        "{place} has {has} queues and the port {wants}; write queue_pairs = {has}, or change the interface \
-         (`ethtool -L {name} combined {wants}`)",
-        name = place.interface
-    )]
+    #[error("{place} has {has} queues and the port {wants}")]
     Queues {
         /// Interface.
         place: Place,
@@ -60,17 +56,17 @@ pub enum InterfaceError {
         /// Number of queue pairs of the port.
         wants: u16,
     },
-    /// An option is out of range, with its remedy.
+    /// An option is out of range: reason and remedy.
     #[error("{0}")]
-    Options(String),
-    /// The interface is in use.
+    Options(String, String),
+    /// The interface is in use: reason and remedy.
     #[error("{0} {1}")]
-    Taken(Place, String),
-    /// Not supported by the kernel or the driver.
+    Taken(Place, String, String),
+    /// Not supported by the kernel or the driver: reason and remedy.
     #[error("{0}")]
-    Unsupported(String),
-    /// Permission denied.
-    #[error("{0} was refused: {1}; {2}")]
+    Unsupported(String, String),
+    /// Permission denied: step, error and remedy.
+    #[error("{0} was refused: {1}")]
     Forbidden(&'static str, Errno, &'static str),
     /// Other kernel error.
     #[error("{0} failed for {1}: {2}")]
@@ -80,9 +76,31 @@ pub enum InterfaceError {
     Memory(Place, String),
 }
 
+impl Remedy for InterfaceError {
+    fn remedy(&self) -> Option<Cow<'static, str>> {
+        Some(match self {
+            Self::Namespace(error) => return error.remedy(),
+            Self::Missing(..) => {
+                "`ip link` lists those that are there, and an interface elsewhere needs `netns`".into()
+            }
+            Self::Queues { has, wants, place } => format!(
+                "write queue_pairs = {has}, or change the interface (`ethtool -L {name} combined {wants}`)",
+                name = place.interface
+            )
+            .into(),
+            Self::Forbidden(_, _, remedy) => (*remedy).into(),
+            Self::Memory(..) => "raise `ulimit -l`, or configure shorter rings".into(),
+            Self::Options(_, remedy) | Self::Taken(_, _, remedy) | Self::Unsupported(_, remedy) => {
+                remedy.clone().into()
+            }
+            Self::Name(..) | Self::Kernel(..) => return None,
+        })
+    }
+}
+
 impl From<InterfaceError> for PortFault {
     fn from(error: InterfaceError) -> Self {
-        PortFault::Interface(error.to_string())
+        PortFault::Interface(error.in_one_line())
     }
 }
 
@@ -122,10 +140,10 @@ impl Place {
                 InterfaceError::Forbidden(step, errno, remedy)
             }
             Errno::NODEV => InterfaceError::Missing(place.clone()),
-            Errno::NOSYS | Errno::AFNOSUPPORT => InterfaceError::Unsupported(format!(
-                "{step} is nothing that this kernel can ({errno}), so {place} cannot be such a port; choose another \
-                 kind, or boot a kernel that has it"
-            )),
+            Errno::NOSYS | Errno::AFNOSUPPORT => InterfaceError::Unsupported(
+                format!("{step} is not supported by this kernel ({errno}), so {place} cannot be such a port"),
+                "choose another kind, or boot a kernel that has it".into(),
+            ),
             Errno::NOMEM | Errno::NOBUFS => InterfaceError::Memory(place.clone(), errno.to_string()),
             _ => InterfaceError::Kernel(step, place.clone(), errno),
         }
@@ -248,7 +266,7 @@ mod tests {
 
     #[test]
     fn queue_count_mismatch_is_rejected_with_both_remedies() {
-        let error = InterfaceError::Queues { place: place("eth0"), has: 4, wants: 1 }.to_string();
+        let error = InterfaceError::Queues { place: place("eth0"), has: 4, wants: 1 }.in_one_line();
         assert!(error.contains("eth0 has 4 queues and the port 1; write queue_pairs = 4"), "{error}");
         assert!(error.contains("ethtool -L eth0 combined 1"), "{error}");
     }
@@ -260,9 +278,9 @@ mod tests {
         assert!(matches!(refused(Errno::NODEV), InterfaceError::Missing(_)));
         assert!(matches!(refused(Errno::NOMEM), InterfaceError::Memory(..)));
         assert!(matches!(refused(Errno::INVAL), InterfaceError::Kernel(..)));
-        let old = refused(Errno::NOSYS).to_string();
+        let old = refused(Errno::NOSYS).in_one_line();
         assert!(
-            old.starts_with("binding a socket is nothing that this kernel can") && old.contains("; choose"),
+            old.starts_with("binding a socket is not supported by this kernel") && old.contains("; choose"),
             "{old}"
         );
     }

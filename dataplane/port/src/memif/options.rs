@@ -1,8 +1,10 @@
 //! Options of a memif port and their validation.
 
 use super::message::MAX_SECRET;
+use crate::Remedy;
 use crate::memory::MAX_MEMORY;
 use crate::socket::ListenError;
+use std::borrow::Cow;
 
 /// Maximum ring size (`MEMIF_MAX_LOG2_RING_SIZE`).
 pub const MAX_RING_SIZE: u16 = 1 << MAX_LOG2;
@@ -76,23 +78,35 @@ pub enum MemifError {
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// Number of queue pairs out of range.
-    #[error("invalid number of queue pairs {0}; write 1 to {MAX_QUEUE_PAIRS}")]
+    #[error("invalid number of queue pairs {0}")]
     QueuePairs(u16),
     /// Ring size out of range.
-    #[error("invalid ring size {0}; write a power of two from {MIN_RING_SIZE} to {MAX_RING_SIZE}")]
+    #[error("invalid ring size {0}")]
     RingSize(u16),
     /// Buffer size out of range.
-    #[error("invalid buffer size {0}; write 128 to 65536")]
+    #[error("invalid buffer size {0}")]
     BufferSize(u32),
     /// No descriptor could be created.
     #[error("cannot create an event descriptor: {0}")]
     Descriptor(#[from] rustix::io::Errno),
     /// Every value is in range, but the total memory is not.
-    #[error(
-        "rings and buffers need {0} bytes, above the limit of {MAX_MEMORY} per port; use fewer queue pairs, \
-         shorter rings or smaller buffers"
-    )]
+    #[error("rings and buffers need {0} bytes, above the limit of {MAX_MEMORY} per port")]
     Memory(u64),
+}
+
+impl Remedy for MemifError {
+    fn remedy(&self) -> Option<Cow<'static, str>> {
+        Some(match self {
+            Self::Listen(error) => return error.remedy(),
+            Self::QueuePairs(..) => format!("write 1 to {MAX_QUEUE_PAIRS}").into(),
+            Self::RingSize(..) => {
+                format!("write a power of two from {MIN_RING_SIZE} to {MAX_RING_SIZE}").into()
+            }
+            Self::BufferSize(..) => "write 128 to 65536".into(),
+            Self::Memory(..) => "use fewer queue pairs, shorter rings or smaller buffers".into(),
+            Self::Descriptor(..) => return None,
+        })
+    }
 }
 
 impl Options {
@@ -142,7 +156,7 @@ mod tests {
         }
         assert!(with(|o| o.queue_pairs = 0).is_err() && with(|o| o.queue_pairs = 129).is_err());
         let large = with(|o| (o.queue_pairs, o.ring_size, o.buffer_size) = (128, MAX_RING_SIZE, 65_536));
-        assert!(large.unwrap_err().to_string().contains("use fewer queue pairs"));
+        assert!(large.unwrap_err().in_one_line().contains("use fewer queue pairs"));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Errors of capture files to be played.
 
 use super::{MAX_BYTES, MAX_PACKETS, MAX_SHORT};
+use crate::Remedy;
+use std::borrow::Cow;
 use std::collections::TryReserveError;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,27 +11,20 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum PcapError {
     /// The file cannot be read.
-    #[error("{0} cannot be read: {1}; name a file that this user can read and that fits into memory")]
+    #[error("{0} cannot be read: {1}")]
     Read(PathBuf, io::Error),
     /// Not a regular file: a pipe, device or directory.
-    #[error("{0} is not a regular file, and only regular files can be played; copy its data to a file first")]
+    #[error("{0} is not a regular file, and only regular files can be played")]
     NotAFile(PathBuf),
     /// Longer than [`MAX_BYTES`].
-    #[error(
-        "{0} has {1} bytes, more than the limit of {MAX_BYTES} (1 GiB); cut it into parts, such as with \
-         `editcap -c 1000000`"
-    )]
+    #[error("{0} has {1} bytes, more than the limit of {MAX_BYTES} (1 GiB)")]
     Large(PathBuf, u64),
     /// More than [`MAX_PACKETS`] packets.
-    #[error(
-        "{0} has more packets than the limit of {MAX_PACKETS}; cut it into parts, such as with \
-         `editcap -c 1000000`"
-    )]
+    #[error("{0} has more packets than the limit of {MAX_PACKETS}")]
     Many(PathBuf),
     /// More than [`MAX_SHORT`] packets too short to be played.
     #[error(
-        "{path} has more than {MAX_SHORT} packets shorter than an Ethernet header, the last at byte {offset}; keep \
-         only complete headers, such as with `tshark -Y \"frame.cap_len >= 14\"`"
+        "{path} has more than {MAX_SHORT} packets shorter than an Ethernet header, the last at byte {offset}"
     )]
     Short {
         /// File path.
@@ -38,12 +33,11 @@ pub enum PcapError {
         offset: usize,
     },
     /// Unknown file format.
-    #[error("{0} is neither pcap nor pcapng; {1}")]
+    #[error("{0} is neither pcap nor pcapng")]
     Unknown(PathBuf, &'static str),
     /// A packet's link type is not Ethernet.
     #[error(
-        "{path}: packet {packet}, at byte {offset}, has link type {link}, not Ethernet, so nothing is played; keep \
-         only Ethernet's packets, or capture on an Ethernet interface"
+        "{path}: packet {packet}, at byte {offset}, has link type {link}, not Ethernet, so nothing is played"
     )]
     Link {
         /// File path.
@@ -56,10 +50,7 @@ pub enum PcapError {
         link: i32,
     },
     /// The file violates its format.
-    #[error(
-        "{path} is broken at byte {offset}, behind {packets} packets: {reason}; nothing is played; mend it \
-         (`editcap` copies what can be read) or capture again"
-    )]
+    #[error("{path} is broken at byte {offset}, behind {packets} packets: {reason}; nothing is played")]
     Broken {
         /// File path.
         path: PathBuf,
@@ -71,8 +62,25 @@ pub enum PcapError {
         reason: &'static str,
     },
     /// The file has no packets.
-    #[error("{0} has no complete packet; name a file with packets")]
+    #[error("{0} has no complete packet")]
     Empty(PathBuf),
+}
+
+impl Remedy for PcapError {
+    fn remedy(&self) -> Option<Cow<'static, str>> {
+        Some(match self {
+            Self::Read(..) => "name a file that this user can read and that fits into memory".into(),
+            Self::NotAFile(..) => "copy its data to a file first".into(),
+            Self::Large(..) | Self::Many(..) => "cut it into parts, such as with `editcap -c 1000000`".into(),
+            Self::Short { .. } => {
+                "keep only complete headers, such as with `tshark -Y \"frame.cap_len >= 14\"`".into()
+            }
+            Self::Unknown(_, remedy) => (*remedy).into(),
+            Self::Link { .. } => "keep only Ethernet's packets, or capture on an Ethernet interface".into(),
+            Self::Broken { .. } => "mend it (`editcap` copies what can be read) or capture again".into(),
+            Self::Empty(..) => "name a file with packets".into(),
+        })
+    }
 }
 
 /// Error without the file name.

@@ -208,6 +208,7 @@ pub(super) fn validate<R: Read>(window: &mut Window<R>, found: &mut Collected) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Remedy;
 
     #[test]
     fn special_files_are_rejected_without_blocking() {
@@ -263,7 +264,7 @@ mod tests {
         let error = Recording::of(&path, &mut file, Limits::default()).unwrap_err();
         assert!(matches!(error, PcapError::Short { offset, .. } if offset == 24 + 16 * MAX_SHORT), "{error}");
         assert!(file.1 <= 24 + 16 * MAX_SHORT + 4 * CHUNK, "{} bytes were read", file.1);
-        let error = Recording::read(&path).unwrap_err().to_string();
+        let error = Recording::read(&path).unwrap_err().in_one_line();
         assert!(error.contains("more than 65536 packets shorter than an Ethernet header"), "{error}");
     }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::Remedy;
 use crate::vhost_user::fake::FakeEngine;
 use crate::{BURST, Burst, BurstStats, DropReason, Now, PortControl, PortState};
 use mem::copy::Portable;
@@ -216,7 +217,7 @@ fn broken_file_is_rejected_with_offset_and_reason() {
             "a section with an unknown byte order".into(),
         ),
     ] {
-        let error = recording(file).expect_err(case).to_string();
+        let error = recording(file).expect_err(case).in_one_line();
         assert!(error.contains(&expected), "{case}: {error}");
     }
 }
@@ -370,7 +371,7 @@ fn existing_file_is_overwritten_only_if_requested() {
     std::fs::write(&path, "dear").unwrap();
     let options =
         |overwrite| Options { write: Some(Output { path: path.clone(), overwrite }), ..Options::default() };
-    let error = Pcap::new(options(false)).unwrap_err().to_string();
+    let error = Pcap::new(options(false)).unwrap_err().in_one_line();
     assert!(error.contains("already exists"), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), b"dear");
     Pcap::new(options(true)).unwrap();
@@ -384,7 +385,7 @@ fn missing_directory_or_non_file_is_rejected() {
         [("/dev/null".into(), "not a regular file"), (dir.path().join("a/b"), "cannot be written")]
     {
         let write = Some(Output { path, overwrite: true });
-        let error = Pcap::new(Options { write, ..Options::default() }).unwrap_err().to_string();
+        let error = Pcap::new(Options { write, ..Options::default() }).unwrap_err().in_one_line();
         assert!(error.contains(expected), "{error}");
     }
 }

@@ -1,9 +1,11 @@
 //! Listening Unix socket with its file: created if no other process listens there, removed on drop.
 
 use super::{SocketAddress, is_abstract, sys};
+use crate::Remedy;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::SocketType;
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -15,34 +17,28 @@ const MAX_PATH: usize = 107;
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// Another process listens on the socket.
-    #[error("{0}: another process listens on this socket; stop it or choose another path")]
+    #[error("{0}: another process listens on this socket")]
     Live(PathBuf),
     /// The file is not a socket.
-    #[error("{0}: the path exists and is not a socket; remove it or choose another path")]
+    #[error("{0}: the path exists and is not a socket")]
     NotASocket(PathBuf),
     /// The directory does not exist.
-    #[error("{0}: its directory does not exist; create it first")]
+    #[error("{0}: its directory does not exist")]
     NoDirectory(PathBuf),
     /// The path is too long.
-    #[error(
-        "{0}: the path is longer than the {MAX_PATH} bytes that a socket's may have; choose a shorter one"
-    )]
+    #[error("{0}: the path is longer than the {MAX_PATH} bytes that a socket's may have")]
     TooLong(PathBuf),
     /// Permission denied for the path.
-    #[error(
-        "{0}: this process may not make the socket; choose a folder that it may write to, or run it as another user"
-    )]
+    #[error("{0}: this process may not make the socket")]
     Denied(PathBuf),
     /// The address is in use.
-    #[error("{0}: another process listens on this address; stop it or choose another port")]
+    #[error("{0}: another process listens on this address")]
     Taken(SocketAddr),
     /// The address is not local.
-    #[error("{0}: this machine has no such address; choose one that `ip address` shows")]
+    #[error("{0}: this machine has no such address")]
     NotHere(SocketAddr),
     /// Permission denied for the address.
-    #[error(
-        "{0}: this process may not listen on this address; choose a port from 1024 on, or give it CAP_NET_BIND_SERVICE"
-    )]
+    #[error("{0}: this process may not listen on this address")]
     Privileged(SocketAddr),
     /// Other kernel error for the address.
     #[error("{0}: this address cannot be listened on: {1}")]
@@ -50,6 +46,22 @@ pub enum ListenError {
     /// Other kernel error for the path.
     #[error("{0}: cannot create the socket: {1}")]
     Kernel(PathBuf, Errno),
+}
+
+impl Remedy for ListenError {
+    fn remedy(&self) -> Option<Cow<'static, str>> {
+        Some(match self {
+            Self::Live(..) => "stop it or choose another path".into(),
+            Self::NotASocket(..) => "remove it or choose another path".into(),
+            Self::NoDirectory(..) => "create it first".into(),
+            Self::TooLong(..) => "choose a shorter one".into(),
+            Self::Denied(..) => "choose a folder that it may write to, or run it as another user".into(),
+            Self::Taken(..) => "stop it or choose another port".into(),
+            Self::NotHere(..) => "choose one that `ip address` shows".into(),
+            Self::Privileged(..) => "choose a port from 1024 on, or give it CAP_NET_BIND_SERVICE".into(),
+            Self::Address(..) | Self::Kernel(..) => return None,
+        })
+    }
 }
 
 impl ListenError {
@@ -163,9 +175,10 @@ mod tests {
             ListenError::NotHere(address),
             ListenError::Privileged(address),
         ];
-        for text in errors.iter().map(ToString::to_string) {
-            let (place, rest) = text.split_once(": ").unwrap();
-            assert!(["/x", "127.0.0.1:80"].contains(&place) && rest.matches("; ").count() == 1, "{text}");
+        for error in &errors {
+            let text = error.to_string();
+            let (place, _) = text.split_once(": ").unwrap();
+            assert!(["/x", "127.0.0.1:80"].contains(&place) && error.remedy().is_some(), "{text}");
         }
     }
 }

@@ -4,7 +4,9 @@
 //! are not followed, and an existing file is truncated only if it belongs to the effective user and has no further hard
 //! links.
 
+use crate::Remedy;
 use rustix::fs::OFlags;
+use std::borrow::Cow;
 use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -23,18 +25,16 @@ pub struct Output {
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
     /// The file exists and overwriting is not allowed.
-    #[error("{0} already exists; move it away, or allow to overwrite it")]
+    #[error("{0} already exists")]
     Exists(PathBuf),
     /// Not a regular file; a pipe or device could block the switch.
-    #[error("{0} is not a regular file, and only regular files are written; name another path")]
+    #[error("{0} is not a regular file, and only regular files are written")]
     NoFile(PathBuf),
     /// A symbolic link, which another user may have created.
-    #[error("{0} is a symbolic link, and links are not followed; name the file itself, or remove the link")]
+    #[error("{0} is a symbolic link, and links are not followed")]
     Link(PathBuf),
     /// Owned by another user, who may have placed it to have it truncated.
-    #[error(
-        "{path} belongs to user {owner}, not to user {user} of this process, and is not overwritten; remove it, or name another path"
-    )]
+    #[error("{path} belongs to user {owner}, not to user {user} of this process, and is not overwritten")]
     Foreign {
         /// File path.
         path: PathBuf,
@@ -44,18 +44,28 @@ pub enum CreateError {
         user: u32,
     },
     /// The file has further hard links.
-    #[error(
-        "{0} has further names (hard links), and such a file is not overwritten; remove it, or name another path"
-    )]
+    #[error("{0} has further names (hard links), and such a file is not overwritten")]
     Linked(PathBuf),
     /// Other kernel error.
-    #[error("{path} cannot be written: {reason}; name a path in a folder that can be written to")]
+    #[error("{path} cannot be written: {reason}")]
     Kernel {
         /// File path.
         path: PathBuf,
         /// I/O error.
         reason: std::io::Error,
     },
+}
+
+impl Remedy for CreateError {
+    fn remedy(&self) -> Option<Cow<'static, str>> {
+        Some(match self {
+            Self::Exists(..) => "move it away, or allow to overwrite it".into(),
+            Self::NoFile(..) => "name another path".into(),
+            Self::Link(..) => "name the file itself, or remove the link".into(),
+            Self::Foreign { .. } | Self::Linked(..) => "remove it, or name another path".into(),
+            Self::Kernel { .. } => "name a path in a folder that can be written to".into(),
+        })
+    }
 }
 
 impl Output {

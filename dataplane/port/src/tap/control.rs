@@ -10,6 +10,7 @@ use super::error::TapError;
 use super::options::{Io, Options};
 use super::slots::{SLOTS, Slots};
 use super::{rx, tx, uring};
+use crate::Remedy;
 use crate::backoff::Backoff;
 use crate::{
     Attach, Capabilities, PortControl, PortFault, PortState, PortStatus, QueueStatus, RxQueue, TxQueue,
@@ -62,7 +63,7 @@ impl Tap {
     fn begin(&mut self, now: Instant, engine: &mut dyn Attach) -> Result<(), PortFault> {
         if self.device.is_none() {
             let opened = Device::open(&self.options);
-            self.device = Some(opened.map_err(|error| PortFault::Interface(error.to_string()))?);
+            self.device = Some(opened.map_err(|error| PortFault::Interface(error.in_one_line()))?);
         }
         for (pair, (rx, tx)) in (0..).zip(self.queues()?) {
             engine.start_tx(pair, tx);

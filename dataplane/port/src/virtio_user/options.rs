@@ -2,10 +2,12 @@
 
 use super::{Negotiated, device, offloads};
 use crate::PortFault;
+use crate::Remedy;
 use crate::memory::MAX_MEMORY;
 use crate::queue::OutOfRange;
 use crate::socket::ListenError;
 use crate::vhost::Features;
+use std::borrow::Cow;
 
 /// Maximum ring size. Larger rings only use more memory.
 pub const MAX_QUEUE_SIZE: u16 = 4096;
@@ -125,16 +127,24 @@ pub enum PlugError {
     #[error(transparent)]
     Range(#[from] OutOfRange),
     /// Ring size out of range.
-    #[error(
-        "invalid ring size {0}; write {MIN_QUEUE_SIZE} to {MAX_QUEUE_SIZE}, on split rings a power of two"
-    )]
+    #[error("invalid ring size {0}")]
     QueueSize(u16),
     /// Every value is in range, but the total memory is not.
-    #[error(
-        "rings and buffers need {0} bytes, above the limit of {MAX_MEMORY} per port; use fewer queue pairs, \
-         shorter rings or a smaller MTU"
-    )]
+    #[error("rings and buffers need {0} bytes, above the limit of {MAX_MEMORY} per port")]
     Memory(u64),
+}
+
+impl Remedy for PlugError {
+    fn remedy(&self) -> Option<Cow<'static, str>> {
+        Some(match self {
+            Self::Listen(error) => return error.remedy(),
+            Self::Range(error) => return error.remedy(),
+            Self::QueueSize(..) => {
+                format!("write {MIN_QUEUE_SIZE} to {MAX_QUEUE_SIZE}, on split rings a power of two").into()
+            }
+            Self::Memory(..) => "use fewer queue pairs, shorter rings or a smaller MTU".into(),
+        })
+    }
 }
 
 impl Options {

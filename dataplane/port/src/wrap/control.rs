@@ -7,12 +7,14 @@ use super::gather::GatherTx;
 use super::options::{Capture, Directions, Faults, Trace, TxCoalesce, Wrappers};
 use super::record::{RecordRx, RecordTx};
 use super::release::{DelayedTx, ReleaseRx};
+use crate::Remedy;
 use crate::eventfd;
 use crate::spool::{CreateError, Format, Spool};
 use crate::{Attach, PortControl, PortFault, PortStatus, QueueId, RxQueue, TxQueue};
 use mem::copy::Kernel;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,8 +33,17 @@ pub enum WrapError {
     #[error("{0}: {1}")]
     File(&'static str, CreateError),
     /// Out of file descriptors.
-    #[error("the port cannot be wrapped: {0}; close something, or raise the limit of open files")]
+    #[error("the port cannot be wrapped: {0}")]
     Descriptor(#[from] rustix::io::Errno),
+}
+
+impl Remedy for WrapError {
+    fn remedy(&self) -> Option<Cow<'static, str>> {
+        Some(match self {
+            Self::Descriptor(..) => "close something, or raise the limit of open files".into(),
+            Self::File(_, error) => return error.remedy(),
+        })
+    }
 }
 
 /// Wraps the port `name` in `wrappers`. Returns it unchanged if there are none.

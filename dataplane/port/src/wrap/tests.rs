@@ -1,6 +1,7 @@
 mod bench;
 
 use super::*;
+use crate::Remedy;
 use crate::memif;
 use crate::patch::{Exchange, Patch};
 use crate::pcap::{Options, Output, Pace, Pcap, Playback, Recording, Repeat};
@@ -97,7 +98,7 @@ fn existing_file_fails_the_wrapping_without_effect() {
     let capture = Capture { output: Output::new(dir.path().join("c")), snap: None, ways: Directions::Both };
     let inner = Box::new(Pcap::new(Options::default()).unwrap());
     let wrapped = wrap(inner, "red", &Wrappers { capture: Some(capture), ..Wrappers::default() });
-    let error = wrapped.err().unwrap().to_string();
+    let error = wrapped.err().unwrap().in_one_line();
     assert!(error.starts_with("capture: ") && error.contains("already exists"), "{error}");
 }
 

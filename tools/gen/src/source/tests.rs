@@ -5,6 +5,7 @@ use super::super::tag::TAG;
 use super::super::vary::{Amount, Pattern};
 use super::*;
 use mem::copy::chosen;
+use port::Remedy;
 use proptest::prelude::*;
 use std::net::IpAddr;
 use wire::checksum::{Sum, protocol};
@@ -152,14 +153,17 @@ fn announcements_cover_all_streams_and_do_not_count() {
 
 #[test]
 fn invalid_stream_is_rejected_with_field_and_remedy() {
-    let told = |stream: Description| stream.plan().unwrap_err().to_string();
+    let told = |stream: Description| stream.plan().unwrap_err().in_one_line();
     let stream = Description::default;
     let short = Description { size: Sizes::Fixed(60), vlan: vec![1], ..stream() };
     assert_eq!(told(short), "`size`: 60 bytes have no room for these headers and a tag; write 64 or more");
     let vary = |name: &str, pattern| [(name.to_owned(), pattern)].into();
     let list = |values: &[u64]| Pattern::List { list: values.iter().copied().map(Amount::Number).collect() };
     let unknown = told(Description { vary: vary("vlan", list(&[1])), ..stream() });
-    assert!(unknown.starts_with("`vary`: this stream has no field `vlan`; it has destination,"), "{unknown}");
+    assert!(
+        unknown.starts_with("`vary`: this stream has no field `vlan`; name one of destination,"),
+        "{unknown}"
+    );
     let large = told(Description { vary: vary("ttl", list(&[256])), ..stream() });
     assert_eq!(large, "`vary`: 256 is too large for `ttl`; write numbers below 256");
     let both = told(Description { vary: vary("source_port", list(&[1])), flows: 2, ..stream() });
@@ -196,7 +200,7 @@ fn varying_addresses_are_written() {
     };
     let mut own = source(&[six(&["destination", "2001:db8::1:7"])]);
     assert_eq!(made(&mut own, 0)[0][38..54], "2001:db8::1:7".parse::<std::net::Ipv6Addr>().unwrap().octets());
-    let told = |stream: Description| stream.plan().unwrap_err().to_string();
+    let told = |stream: Description| stream.plan().unwrap_err().in_one_line();
     let foreign = told(six(&["source", "2001:db9::1"]));
     assert!(
         foreign.starts_with(
@@ -219,7 +223,7 @@ fn varying_addresses_are_written() {
 fn fields_set_by_a_capture_are_rejected_by_name() {
     let capture = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/pcap/pcap-microseconds");
     let stream = || Description { pcap: Some(capture.into()), ..Description::default() };
-    let told = |stream: Description| stream.plan().map(|_| ()).unwrap_err().to_string();
+    let told = |stream: Description| stream.plan().map(|_| ()).unwrap_err().in_one_line();
     let size = told(Description { size: Sizes::Fixed(128), ..stream() });
     assert_eq!(size, "`size`: the frames of `pcap` have their own; remove one of the two");
     for (key, stream) in [

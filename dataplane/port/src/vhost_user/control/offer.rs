@@ -1,11 +1,13 @@
 //! Features offered for a configuration. Only supported features are offered;
 //! `docs/decisions/0024-no-channel-for-requests-of-the-back-end.md` lists the code that implements each.
 
+use crate::Remedy;
 use crate::queue::OutOfRange;
 use crate::socket::ListenError;
 use crate::vhost::Features;
 use crate::vhost::message::ProtocolFeatures;
 use crate::vhost_user::session::Offer;
+use std::borrow::Cow;
 
 /// Features supported in every configuration.
 const ALWAYS: u64 = Features::VERSION_1
@@ -59,6 +61,15 @@ pub enum PlugError {
     /// An option is out of range.
     #[error(transparent)]
     Range(#[from] OutOfRange),
+}
+
+impl Remedy for PlugError {
+    fn remedy(&self) -> Option<Cow<'static, str>> {
+        match self {
+            Self::Listen(error) => error.remedy(),
+            Self::Range(error) => error.remedy(),
+        }
+    }
 }
 
 impl Options {

@@ -1,0 +1,259 @@
+//! The binary as a command: arguments, invalid input, and generated texts.
+
+use super::common::{Switch, command, linerate, stderr, stdout};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+#[test]
+fn a_duration_without_a_unit_is_refused_with_the_format() {
+    for words in [
+        &["top", "--interval", "1"][..],
+        &["demo", "--duration", "5"],
+        &["guest", "--connect", "/a", "--duration", "5"],
+        &["gen", "--duration", "5"],
+        &["gen", "--warm-up", "5"],
+        &["bench", "--duration", "5"],
+        &["bench", "--timeout", "5"],
+        &["rebalance", "--duration", "5"],
+    ] {
+        let output = linerate(words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        let said = stderr(&output);
+        assert!(said.contains("expected a number with a unit, such as 5s, 200ms or 1m"), "{words:?}: {said}");
+    }
+}
+
+#[test]
+fn without_a_switch_every_question_fails_with_a_remedy() {
+    for verb in
+        [&["status"][..], &["ports", "show"], &["fdb", "show"], &["workers", "show"], &["top"], &["stop"]]
+    {
+        let output = linerate(&[&["--control", "/tmp/lr-none.sock"], verb].concat());
+        assert_eq!(output.status.code(), Some(1), "{verb:?}");
+        assert!(stderr(&output).contains("no switch answers on /tmp/lr-none.sock"), "{}", stderr(&output));
+        assert!(
+            stderr(&output).contains("remedy: start a switch with `linerate run FILE`"),
+            "{}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
+fn mistakes_in_the_file_are_named_and_nothing_is_started() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("bad.toml");
+    fs::write(&file, "[[port]]\nname = \"a\"\nsokcet = \"/tmp/a\"\n").unwrap();
+    let file = file.display().to_string();
+    for verb in ["run", "check"] {
+        let output = linerate(&[verb, &file]);
+        assert_eq!(output.status.code(), Some(2));
+        let expected =
+            format!("{file}:3: port \"a\": unknown key `sokcet`\n    remedy: did you mean `socket`?\n");
+        assert_eq!(stderr(&output), expected);
+        assert_eq!(stdout(&output), "");
+    }
+    let json: serde_json::Value =
+        serde_json::from_slice(&linerate(&["check", &file, "-o", "json"]).stdout).unwrap();
+    assert_eq!(json["errors"][0]["line"], 3);
+}
+
+#[test]
+fn a_stranger_on_the_control_socket_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, socket) = (dir.path().join("s.toml"), dir.path().join("c.sock"));
+    fs::write(&file, format!("[switch]\ncontrol = \"{}\"\n", socket.display())).unwrap();
+    let _stranger = UnixListener::bind(&socket).unwrap();
+    assert_eq!(linerate(&["run", &file.display().to_string()]).status.code(), Some(2));
+    UnixStream::connect(&socket).unwrap();
+}
+
+#[test]
+fn wrong_arguments_are_bad_input() {
+    for wrong in [
+        &["nonsense"][..],
+        &["demo", "--size", "12"],
+        &["demo", "--ring", "round"],
+        &["fdb", "show", "--vlan", "9999"],
+        &["demo", "--duration", "-1"],
+        &["guest"],
+        &["guest", "--connect", "/a", "--listen", "/b"],
+        &["guest", "--connect", "/a", "--queue-size", "0"],
+        &["guest", "--connect", "/a", "--descriptors", "two"],
+        &["ports", "add"],
+        &["ports", "add", "a", "--kind", "pigeon"],
+        &["ports", "add", "a", "--set", "socket"],
+        &["ports", "add", "a", "--socket", "/tmp/a", "--set", "socket=/tmp/b"],
+        &["top", "-o", "yaml"],
+    ] {
+        let output = linerate(wrong);
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_negative_number_is_refused_with_the_reason() {
+    let output = linerate(&["ports", "add", "a", "--max-macs", "-1"]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("invalid value '-1' for '--max-macs <N>'") && !said.contains("-- -1"), "{said}");
+}
+
+#[test]
+fn help_is_at_most_80_columns_wide() {
+    for words in
+        [&["--help"][..], &["guest", "--help"], &["gen", "--help"], &["bench", "-h"], &["ports", "add", "-h"]]
+    {
+        let help = stdout(&linerate(words));
+        let long = help.lines().find(|line| line.chars().count() > 80 && !line.contains("--"));
+        assert_eq!(long, None, "{words:?}");
+    }
+}
+
+/// Root is exempt: it may connect to any socket.
+#[test]
+fn a_control_socket_without_permission_is_named_as_such() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("control");
+    let _listener = UnixListener::bind(&socket).unwrap();
+    fs::set_permissions(&socket, fs::Permissions::from_mode(0o000)).unwrap();
+    let output = linerate(&["--control", &socket.display().to_string(), "status"]);
+    if UnixStream::connect(&socket).is_err() {
+        let said = stderr(&output);
+        let expected = format!("linerate: control socket {}: Permission denied", socket.display());
+        assert!(said.starts_with(&expected) && said.contains("remedy: run as user "), "{said}");
+    }
+}
+
+const VERBS: [&str; 14] = [
+    "run",
+    "check",
+    "snippet",
+    "status",
+    "top",
+    "ports",
+    "fdb",
+    "workers",
+    "stop",
+    "demo",
+    "guest",
+    "lab",
+    "completions",
+    "man",
+];
+
+#[test]
+fn the_laboratory_is_a_program_beside_this_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let alone = folder.path().join("linerate");
+    fs::copy(env!("CARGO_BIN_EXE_linerate"), &alone).unwrap();
+    let output = Command::new(&alone).args(["lab", "list"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("linerate-lab") && stderr(&output).contains("remedy: "),
+        "{}",
+        stderr(&output)
+    );
+    let script = "#!/bin/sh\necho \"$@\"\nexit 3\n";
+    let lab = folder.path().join("linerate-lab");
+    fs::write(&lab, script).unwrap();
+    fs::set_permissions(&lab, fs::Permissions::from_mode(0o755)).unwrap();
+    let output = Command::new(&alone).args(["lab", "run", "--help", "-o", "json"]).output().unwrap();
+    assert_eq!((output.status.code(), stdout(&output).trim()), (Some(3), "run --help -o json"));
+}
+
+#[test]
+fn completions_know_every_verb() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = linerate(&["completions", shell]);
+        assert!(output.status.success() && stdout(&output).contains("LINERATE_COMPLETE"), "{shell}");
+    }
+    let candidates = completed(&[""]);
+    for verb in VERBS {
+        assert!(candidates.contains(&verb.to_owned()), "{candidates:?} is without {verb}");
+    }
+    let verbs = completed(&["ports", ""]);
+    assert!(verbs.contains(&"remove".to_owned()) && !verbs.contains(&"del".to_owned()), "{verbs:?}");
+    assert!(completed(&["ports", "del", "--"]).contains(&"--output".to_owned()), "the alias is understood");
+}
+
+/// Candidates for the last of these words, as fish asks for them.
+fn completed(words: &[&str]) -> Vec<String> {
+    let words = [&["--", "linerate"], words].concat();
+    let output = command(&words).env("LINERATE_COMPLETE", "fish").output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    stdout(&output).lines().map(|line| line.split('\t').next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn completions_list_the_ports_of_the_running_switch() {
+    let switch = Switch::start();
+    switch.wait_until(|switch| switch.ask(&["status"]).status.success());
+    let socket = switch.path("b.sock");
+    assert!(switch.ask(&["ports", "add", "b", "--socket", &socket]).status.success());
+    let control = switch.path("c.sock");
+    for words in [
+        &["ports", "show", ""][..],
+        &["ports", "remove", ""],
+        &["snippet", ""],
+        &["fdb", "show", "--port", ""],
+    ] {
+        let found = completed(&[&["--control", &control], words].concat());
+        assert!(["a", "b"].iter().all(|name| found.contains(&(*name).to_owned())), "{words:?}: {found:?}");
+    }
+    let found = completed(&["--control", &control, "bridges", "show", ""]);
+    assert!(found.contains(&"main".to_owned()), "{found:?}");
+    let added = completed(&["--control", &control, "ports", "add", ""]);
+    assert!(!added.contains(&"b".to_owned()), "{added:?}");
+}
+
+#[test]
+fn man_pages_exist_for_every_verb_and_the_first_names_them_all() {
+    let page = stdout(&linerate(&["man"]));
+    for verb in VERBS {
+        assert!(page.contains(&format!("linerate\\-{verb}(1)")), "{verb}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    assert!(linerate(&["man", "--out", &dir.path().display().to_string()]).status.success());
+    for verb in VERBS.iter().chain(&["ports-add", "fdb-flush", "fdb-remove", "workers-show"]) {
+        let page = fs::read_to_string(dir.path().join(format!("linerate-{verb}.1"))).unwrap();
+        assert!(page.contains(".SH SYNOPSIS"), "{verb}");
+    }
+    assert_eq!(linerate(&["man", "--out", "/dev/null/pages"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_error() {
+    let mut child =
+        command(&["completions", "bash"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), String::new()));
+}
+
+#[test]
+fn every_example_is_a_topology() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+    let mut seen = 0;
+    for entry in fs::read_dir(examples).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|kind| kind != "toml") || path.ends_with("Cargo.toml") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        // Directories and CPUs of the examples depend on the machine and are replaced or removed. Everything else
+        // must be valid.
+        let dir = tempfile::tempdir().unwrap();
+        let here = text.replace("/run/linerate", &dir.path().display().to_string());
+        let here: Vec<&str> = here.lines().filter(|line| !line.starts_with("cpu =")).collect();
+        let file = dir.path().join("example.toml");
+        fs::write(&file, here.join("\n")).unwrap();
+        let output = linerate(&["check", &file.display().to_string()]);
+        assert!(output.status.success(), "{}: {}", path.display(), stderr(&output));
+        seen += 1;
+    }
+    assert!(seen >= 3);
+}
