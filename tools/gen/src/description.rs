@@ -26,7 +26,7 @@ pub enum Transport {
     /// UDP datagrams.
     #[default]
     Udp,
-    /// Segments of an established TCP connection, judging by the headers.
+    /// TCP segments with the headers of an established connection.
     Tcp,
     /// No transport header, only payload.
     None,
@@ -154,7 +154,7 @@ pub enum StreamError {
     #[error("`size`: {0}")]
     Size(#[from] SizesError),
     /// A size is too small for the headers.
-    #[error("`size`: {size} bytes have no room for these headers and a tag; write {shortest} or more")]
+    #[error("`size`: {size} bytes are too few for these headers and a tag; write {shortest} or more")]
     NoRoom {
         /// The size in bytes.
         size: u16,
@@ -165,7 +165,9 @@ pub enum StreamError {
     #[error("`pcap`: {0}")]
     Pcap(#[from] PcapError),
     /// No packet of the capture has room for a tag.
-    #[error("`pcap`: no packet has room for a tag; name a capture of packets with 18 bytes of payload")]
+    #[error(
+        "`pcap`: every packet is too short for a tag; name a capture of packets with 18 bytes of payload"
+    )]
     Bare,
     /// A packet of the capture is longer than ports support.
     #[error("`pcap`: packet {0} has {1} bytes, and ports carry 9212; leave it out with `editcap`")]
@@ -174,10 +176,10 @@ pub enum StreamError {
     #[error("`{0}`: {1} is out of range; write {2}")]
     Range(&'static str, u64, &'static str),
     /// Too many tags or labels.
-    #[error("`{0}`: {1} are too many; write {2}")]
+    #[error("`{0}`: {1} entries are too many; write {2}")]
     Many(&'static str, usize, &'static str),
     /// The key conflicts with `pcap`, which determines its value.
-    #[error("`{0}`: the frames of `pcap` have their own; remove one of the two")]
+    #[error("`{0}`: conflicts with `pcap`, whose frames determine it; remove one of the two")]
     OfCapture(&'static str),
     /// Addresses of different IP versions.
     #[error("`{0}`: addresses of different versions; write both as IPv4 or both as IPv6")]
@@ -416,7 +418,7 @@ fn recorded(
     let left_out = recording.packets() - laid.len();
     if left_out > 0 {
         notes.push(format!(
-            "{left_out} of {} packets of {} have no room for a tag and are skipped",
+            "{left_out} of {} packets of {} are too short for a tag and are skipped",
             recording.packets(),
             recording.path().display()
         ));

@@ -41,7 +41,7 @@ impl Default for Sizes {
 pub enum SizesError {
     /// A size is out of range.
     #[error(
-        "a size of {0} bytes is not possible; write 60 to 9212, counted with the headers and without the checksum"
+        "a size of {0} bytes is out of range; write 60 to 9212, with the headers and without the checksum"
     )]
     Range(u64),
     /// Unknown name.
@@ -56,12 +56,10 @@ pub enum SizesError {
     )]
     Form(String),
     /// Empty list or table.
-    #[error("no size is given; write at least one")]
+    #[error("no sizes; write at least one")]
     None,
     /// Weights out of range.
-    #[error(
-        "the weights of the sizes add up to {0}; write whole numbers from 1 that add up to at most 10000"
-    )]
+    #[error("the sum of the weights is {0}; write whole numbers from 1 that add up to at most 10000")]
     Weights(u64),
 }
 

@@ -82,7 +82,7 @@ impl Tries {
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// A list is empty.
-    #[error("`{0}` is empty, so there is nothing to do; name at least one")]
+    #[error("`{0}` is empty; name at least one")]
     Empty(&'static str),
     /// A value is repeated.
     #[error("`{0}` names {1} twice; name it once")]
@@ -97,7 +97,7 @@ pub enum PlanError {
     #[error("`ceiling`: {0}")]
     Ceiling(#[from] ParseRateError),
     /// The ceiling is unlimited.
-    #[error("`ceiling` is max, which is not a number; write a rate, or leave it out")]
+    #[error("`ceiling`: max is not a finite rate; write a rate, or omit the key")]
     Unlimited,
 }
 

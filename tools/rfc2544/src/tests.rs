@@ -93,7 +93,7 @@ const ALL: [Test; 4] = [Test::Throughput, Test::Latency, Test::Loss, Test::BackT
 fn run(plan: &Plan, model: &mut Model) -> TestRun {
     let mut test_run = TestRun::new(plan.clone());
     while let Some(step) = test_run.next() {
-        assert!(test_run.trials().len() < 5000, "it does not end: {step:?}");
+        assert!(test_run.trials().len() < 5000, "the benchmark does not terminate: {step:?}");
         let counters = model.answer(&step);
         test_run.take(step, counters);
     }
@@ -186,7 +186,7 @@ fn pass_fraction_tolerates_disturbed_trials() {
         let mut model = Model { disturbed: 50, random, ..Model::new(3e6, 10e6) };
         let noisy = Plan { tries: 12, agree: 0.2, ..plan(&[Test::Throughput]) };
         let ndr = round(&noisy, &mut model).ndr.unwrap().pps;
-        assert!(ndr <= 3e6, "a switch that is too slow fails them all: {ndr}");
+        assert!(ndr <= 3e6, "above the capacity every trial fails: {ndr}");
         far += usize::from(ndr < 2.95e6);
     }
     // Ten of twelve tries fail by chance in two loads of a hundred.
@@ -254,7 +254,7 @@ fn load_reached_once_by_the_generator_does_not_pass() {
         let tried: Vec<_> = counters.iter().map(|counters| (1e6, *counters)).collect();
         search::found(&rules, 0.0, &tried).map(|found| (found.pps, found.bound))
     };
-    assert_eq!(tries(&[&whole, &short]), None, "the third decides");
+    assert_eq!(tries(&[&whole, &short]), None, "a third trial is needed");
     assert_eq!(tries(&[&whole, &short, &whole]), Some((1e6, Bound::Generator)));
     assert_eq!(tries(&[&whole, &short, &short]).map(|(pps, _)| pps), Some(950_000.0));
 }
@@ -426,7 +426,7 @@ fn file(plan: &Plan, test_run: &TestRun) -> Vec<u8> {
 }
 
 #[test]
-fn a_checkpoint_resumes_wherever_it_was_cut() {
+fn truncated_checkpoint_resumes_to_the_same_trials() {
     let plan = Plan { rounds: 2, tries: 3, ..plan(&ALL) };
     let whole = run(&plan, &mut Model::new(1_234_567.0, 10e6));
     let bytes = file(&plan, &whole);
@@ -547,7 +547,9 @@ fn plan_fields_are_validated() {
     assert!(told(Plan { sizes: vec![Sizes::Fixed(9)], ..good.clone() }).starts_with("`sizes`: a size of 9"));
     let twice = Plan { sizes: vec![Sizes::Fixed(64), Sizes::Fixed(64)], ..good.clone() };
     assert_eq!(told(twice), "`sizes` names 64 twice; name it once");
-    assert!(told(Plan { ceiling: Some("max".to_owned()), ..good.clone() }).contains("which is not a number"));
+    assert!(
+        told(Plan { ceiling: Some("max".to_owned()), ..good.clone() }).contains("max is not a finite rate")
+    );
     assert!(told(Plan { precision: f64::NAN, ..good }).starts_with("`precision` is NaN"));
 }
 
@@ -570,7 +572,7 @@ proptest! {
     }
 
     #[test]
-    fn no_records_end_in_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn random_records_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let mut file = encode(&empty(&plan(&ALL))).unwrap();
         file.extend(bytes);
         file.push(b'\n');
