@@ -99,7 +99,20 @@ impl Case {
         guest.drain();
         account(&switch, &guest.counters());
         guest.quit();
+        check_disconnected(&switch);
         switch.stop();
+    }
+}
+
+/// Checks that both ports wait for a guest because the last one disconnected, and that no ring fault was reported.
+fn check_disconnected(switch: &Switch) {
+    for name in NAMES {
+        switch.wait_state(name, "waiting", REACTION);
+        let port = switch.port(name);
+        assert_eq!(port["reason"], "guest disconnected", "{port}");
+        let events = port["history"].as_array().expect("a history");
+        let states: Vec<_> = events.iter().filter_map(|event| event["state"].as_str()).collect();
+        assert!(states.ends_with(&["connected", "waiting"]) && !states.contains(&"faulted"), "{events:?}");
     }
 }
 
