@@ -6,6 +6,7 @@
 //! bytes; only `cargo xtask test --all` runs them.
 
 mod bench;
+mod circulation;
 mod files;
 mod generator;
 mod guest_namespace;

@@ -7,19 +7,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use linerate_tests::process::Process;
-use linerate_tests::switch::{Counters, Switch, assert_sums_agree};
-use linerate_tests::testpmd::{self, Memif, Ring, Testpmd, VirtioUser};
+use linerate_tests::switch::{Switch, assert_sums_agree};
+use linerate_tests::testpmd::{Memif, Ring, Testpmd, VirtioUser};
 use linerate_tests::{binary, folder, scope, wait};
 
-const NAMES: [&str; 2] = ["left", "right"];
+use super::circulation::{CARRIED, NAMES, TIMEOUT, account, carry};
+
 /// Sizes around buffer boundaries, and frames of several buffers.
 const SIZES: [usize; 6] = [60, 64, 128, 129, 1514, 2000];
 /// A jumbo frame, of five buffers. Used only with rings that hold all circulating frames: if a frame needs one buffer
 /// more than are free, DPDK's sender (22.11, `eth_memif_tx`) takes a buffer that is not free and then overruns the
 /// ring.
 const JUMBO: usize = 9216;
-const CARRIED: u64 = 20_000;
-const TIMEOUT: Duration = Duration::from_mins(1);
 const REACTION: Duration = Duration::from_secs(30);
 const SWITCH_CPU: usize = 0;
 const GUEST_CPU: usize = 1;
@@ -77,7 +76,7 @@ impl Case {
     }
 
     /// Carries frames of every size and accounts for every packet.
-    fn tell(self, sizes: &[usize]) {
+    fn check_sizes(self, sizes: &[usize]) {
         println!("{self:?}");
         let folder = folder();
         // A driver that connects does so once, when it starts.
@@ -99,50 +98,25 @@ impl Case {
     }
 }
 
-/// Circulates frames of one size until enough have come back into both ports.
-fn carry(guest: &mut Testpmd, size: usize) {
-    let before = guest.counters();
-    guest.circulate(size, 2);
-    let grown = |now: &[testpmd::Counters]| {
-        let pairs = now.iter().zip(&before);
-        pairs.map(|(now, before)| now.rx_packets - before.rx_packets).min().unwrap_or(0)
-    };
-    let carried = wait::until(TIMEOUT, || (grown(&guest.counters()) >= CARRIED).then_some(()));
-    assert!(carried.is_some(), "frames of {size} B stopped circulating: {:#?}", guest.counters());
-    guest.stop();
-}
-
-/// Checks that packets are lost only to full queues, and that the counters of guest and switch agree, to the byte.
-fn account(switch: &Switch, guest: &[testpmd::Counters]) {
-    let ours = switch.settled(&NAMES);
-    assert_sums_agree(&ours);
-    for (name, (ours, guest)) in NAMES.iter().zip(ours.iter().zip(guest)) {
-        let Counters { rx_packets, rx_bytes, tx_packets, tx_bytes, other_drops, .. } = *ours;
-        assert_eq!(other_drops, 0, "{name} lost packets: {}", switch.port(name));
-        assert_eq!((rx_packets, rx_bytes), (guest.tx_packets, guest.tx_bytes), "{name}: guest to switch");
-        assert_eq!((tx_packets, tx_bytes), (guest.rx_packets, guest.rx_bytes), "{name}: switch to guest");
-    }
-}
-
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
 fn dpdk_memif_client_carries_every_size_in_both_directions() {
-    PLAIN.tell(&[&SIZES[..], &[JUMBO]].concat());
-    Case { pairs: 2, ..PLAIN }.tell(&[1514]);
+    PLAIN.check_sizes(&[&SIZES[..], &[JUMBO]].concat());
+    Case { pairs: 2, ..PLAIN }.check_sizes(&[1514]);
     let ours = "id = 7\nsecret = \"abc\"\nring_size = 256\n";
-    Case { ours, theirs: ",id=7,secret=abc,bsize=512", ..PLAIN }.tell(&SIZES);
-    Case { is_abstract: true, ..PLAIN }.tell(&[64]);
+    Case { ours, theirs: ",id=7,secret=abc,bsize=512", ..PLAIN }.check_sizes(&SIZES);
+    Case { is_abstract: true, ..PLAIN }.check_sizes(&[64]);
 }
 
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
 fn dpdk_memif_server_carries_every_size_in_both_directions() {
     let listens = Case { guest_listens: true, ..PLAIN };
-    listens.tell(&[&SIZES[..], &[JUMBO]].concat());
-    Case { pairs: 2, ..listens }.tell(&[64, 1514]);
+    listens.check_sizes(&[&SIZES[..], &[JUMBO]].concat());
+    Case { pairs: 2, ..listens }.check_sizes(&[64, 1514]);
     let ours = "id = 7\nsecret = \"abc\"\nbuffer_size = 512\n";
-    Case { ours, theirs: ",id=7,secret=abc", ..listens }.tell(&SIZES);
-    Case { is_abstract: true, ..listens }.tell(&[64]);
+    Case { ours, theirs: ",id=7,secret=abc", ..listens }.check_sizes(&SIZES);
+    Case { is_abstract: true, ..listens }.check_sizes(&[64]);
 }
 
 #[test]

@@ -5,17 +5,15 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use linerate_tests::switch::{Counters, Port, Switch, assert_sums_agree};
-use linerate_tests::testpmd::{self, Ring, Testpmd, Vhost, VirtioUser};
-use linerate_tests::{folder, scope, wait};
+use linerate_tests::switch::{Port, Switch, assert_sums_agree};
+use linerate_tests::testpmd::{Ring, Testpmd, Vhost, VirtioUser};
+use linerate_tests::{folder, scope};
 
-const NAMES: [&str; 2] = ["left", "right"];
+use super::circulation::{NAMES, account, carry};
+
 const MACS: [u8; 2] = [1, 2];
 /// Sizes at boundaries: the shortest frame, the head that a burst copies, the longest without and with a tag.
 const SIZES: [usize; 8] = [60, 64, 127, 128, 129, 590, 1514, 1518];
-/// Number of frames that must come back into each port of the guest before a size counts as carried.
-const CARRIED: u64 = 20_000;
-const TIMEOUT: Duration = Duration::from_mins(1);
 const REACTION: Duration = Duration::from_secs(30);
 const SWITCH_CPU: usize = 0;
 const GUEST_CPU: usize = 1;
@@ -86,7 +84,7 @@ impl Case {
     }
 
     /// Carries frames of every size and accounts for every packet.
-    fn tell(self, sizes: &[usize]) {
+    fn check_sizes(self, sizes: &[usize]) {
         println!("{self:?}");
         let folder = folder();
         let switch = self.switch(folder.path());
@@ -101,32 +99,20 @@ impl Case {
         guest.drain();
         account(&switch, &guest.counters());
         guest.quit();
+        check_disconnected(&switch);
         switch.stop();
     }
 }
 
-/// Circulates frames of one size until enough have come back into both ports.
-fn carry(guest: &mut Testpmd, size: usize) {
-    let before = guest.counters();
-    guest.circulate(size, 2);
-    let grown = |now: &[testpmd::Counters]| {
-        let pairs = now.iter().zip(&before);
-        pairs.map(|(now, before)| now.rx_packets - before.rx_packets).min().unwrap_or(0)
-    };
-    let carried = wait::until(TIMEOUT, || (grown(&guest.counters()) >= CARRIED).then_some(()));
-    assert!(carried.is_some(), "frames of {size} B stopped circulating: {:#?}", guest.counters());
-    guest.stop();
-}
-
-/// Checks that packets are lost only to full queues, and that the counters of guest and switch agree, to the byte.
-fn account(switch: &Switch, guest: &[testpmd::Counters]) {
-    let ours = switch.settled(&NAMES);
-    assert_sums_agree(&ours);
-    for (name, (ours, guest)) in NAMES.iter().zip(ours.iter().zip(guest)) {
-        let Counters { rx_packets, rx_bytes, tx_packets, tx_bytes, other_drops, .. } = *ours;
-        assert_eq!(other_drops, 0, "{name} lost packets: {}", switch.port(name));
-        assert_eq!((rx_packets, rx_bytes), (guest.tx_packets, guest.tx_bytes), "{name}: guest to switch");
-        assert_eq!((tx_packets, tx_bytes), (guest.rx_packets, guest.rx_bytes), "{name}: switch to guest");
+/// Checks that both ports wait for a guest because the last one disconnected, and that no ring fault was reported.
+fn check_disconnected(switch: &Switch) {
+    for name in NAMES {
+        switch.wait_state(name, "waiting", REACTION);
+        let port = switch.port(name);
+        assert_eq!(port["reason"], "guest disconnected", "{port}");
+        let events = port["history"].as_array().expect("a history");
+        let states: Vec<_> = events.iter().filter_map(|event| event["state"].as_str()).collect();
+        assert!(states.ends_with(&["connected", "waiting"]) && !states.contains(&"faulted"), "{events:?}");
     }
 }
 
@@ -153,32 +139,35 @@ fn the_guest_and_this_harness_work_with_dpdks_own_vhost_library() {
     }
 }
 
+/// Carries every size with and without mergeable buffers.
+fn check_ring(ring: Ring) {
+    for mergeable in [true, false] {
+        Case::new(ring, mergeable).check_sizes(&SIZES);
+    }
+}
+
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
 fn split_rings_carry_every_size_in_both_directions() {
-    Case::new(Ring::Split, true).tell(&SIZES);
-    Case::new(Ring::Split, false).tell(&SIZES);
+    check_ring(Ring::Split);
 }
 
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
 fn split_in_order_rings_carry_every_size_in_both_directions() {
-    Case::new(Ring::SplitInOrder, true).tell(&SIZES);
-    Case::new(Ring::SplitInOrder, false).tell(&SIZES);
+    check_ring(Ring::SplitInOrder);
 }
 
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
 fn packed_rings_carry_every_size_in_both_directions() {
-    Case::new(Ring::Packed, true).tell(&SIZES);
-    Case::new(Ring::Packed, false).tell(&SIZES);
+    check_ring(Ring::Packed);
 }
 
 #[test]
 #[ignore = "needs dpdk: run by `cargo xtask test`"]
 fn packed_in_order_rings_carry_every_size_in_both_directions() {
-    Case::new(Ring::PackedVec, true).tell(&SIZES);
-    Case::new(Ring::PackedVec, false).tell(&SIZES);
+    check_ring(Ring::PackedVec);
 }
 
 #[test]
@@ -186,7 +175,7 @@ fn packed_in_order_rings_carry_every_size_in_both_directions() {
 fn a_switch_connects_to_guests_that_listen() {
     for ring in scope::sample(&Ring::ALL) {
         for (pairs, mergeable) in [(1, false), (2, true)] {
-            Case { guest_listens: true, pairs, ..Case::new(ring, mergeable) }.tell(&[64, 1518]);
+            Case { guest_listens: true, pairs, ..Case::new(ring, mergeable) }.check_sizes(&[64, 1518]);
         }
     }
 }
@@ -196,7 +185,7 @@ fn a_switch_connects_to_guests_that_listen() {
 fn both_queue_pairs_of_a_guest_are_used() {
     for ring in scope::sample(&Ring::ALL) {
         for &mergeable in scope::first(&[true, false]) {
-            Case { pairs: 2, ..Case::new(ring, mergeable) }.tell(&[64, 1518]);
+            Case { pairs: 2, ..Case::new(ring, mergeable) }.check_sizes(&[64, 1518]);
         }
     }
 }

@@ -1,16 +1,18 @@
-//! User description of a stream, and its validation.
+//! User description of a stream, and its validation; `fields` validates the varying fields.
+
+mod fields;
 
 use super::headers::{self, FrameLayout};
 use super::rate::{ParseRateError, Rate};
 use super::sizes::{self, SIZES, Sizes, SizesError};
-use super::template::{Field, Template};
+use super::template::Template;
 use super::vary::{self, Amount, Pattern, Values};
 use port::Remedy;
 use port::pcap::{PcapError, Recording};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use wire::MacAddress;
 
@@ -18,8 +20,6 @@ use wire::MacAddress;
 const MAX_FLOWS: u32 = 1 << 24;
 /// Maximum number of VLAN tags, and of MPLS labels.
 const MAX_TAGS: usize = 4;
-/// Low bits of the flow number, which go into the source port.
-const PORT_BITS: u32 = 15;
 
 /// Protocol above the network header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub enum Transport {
     /// UDP datagrams.
     #[default]
     Udp,
-    /// Segments of an established TCP connection, judging by the headers.
+    /// TCP segments with the headers of an established connection.
     Tcp,
     /// No transport header, only payload.
     None,
@@ -156,7 +156,7 @@ pub enum StreamError {
     #[error("`size`: {0}")]
     Size(#[from] SizesError),
     /// A size is too small for the headers.
-    #[error("`size`: {size} bytes have no room for these headers and a tag")]
+    #[error("`size`: {size} bytes are too few for these headers and a tag")]
     NoRoom {
         /// The size in bytes.
         size: u16,
@@ -167,7 +167,7 @@ pub enum StreamError {
     #[error("`pcap`: {0}")]
     Pcap(#[from] PcapError),
     /// No packet of the capture has room for a tag.
-    #[error("`pcap`: no packet has room for a tag")]
+    #[error("`pcap`: every packet is too short for a tag")]
     Bare,
     /// A packet of the capture is longer than ports support.
     #[error("`pcap`: packet {0} has {1} bytes, and ports carry 9212")]
@@ -176,10 +176,10 @@ pub enum StreamError {
     #[error("`{0}`: {1} is out of range")]
     Range(&'static str, u64, &'static str),
     /// Too many tags or labels.
-    #[error("`{0}`: {1} are too many")]
+    #[error("`{0}`: {1} entries are too many")]
     Many(&'static str, usize, &'static str),
     /// The key conflicts with `pcap`, which determines its value.
-    #[error("`{0}`: the frames of `pcap` have their own")]
+    #[error("`{0}`: conflicts with `pcap`, whose frames determine it")]
     OfCapture(&'static str),
     /// Addresses of different IP versions.
     #[error("`{0}`: addresses of different versions")]
@@ -324,101 +324,6 @@ impl Description {
         let place = |size| different.binary_search(size).map_or(0, |at| at as u32);
         Ok((laid, sizes.iter().map(place).collect()))
     }
-
-    /// The varying fields and their values, in the same order.
-    fn fields(&self, laid: &FrameLayout) -> Result<(Vec<Field>, Vec<Values>), StreamError> {
-        let mut changes: Vec<(String, Field, Values)> = Vec::new();
-        for (name, pattern) in &self.vary {
-            let field = find(laid, name)?;
-            let base = field.value_in(&laid.bytes);
-            like(name, field, laid, pattern)?;
-            fits(name, &field, pattern)?;
-            let values = Values::of(pattern, base).ok_or_else(|| StreamError::Values(name.clone()))?;
-            changes.push((name.clone(), field, values));
-        }
-        if self.flows > 1 {
-            self.flow_fields(laid, &mut changes)?;
-        }
-        for (i, (name, field, _)) in changes.iter().enumerate() {
-            if let Some((other, ..)) = changes[..i].iter().find(|(_, other, _)| other.overlaps(field)) {
-                return Err(StreamError::Overlap(other.clone(), name.clone()));
-            }
-        }
-        Ok(changes.into_iter().map(|(_, field, values)| (field, values)).unzip())
-    }
-
-    /// Assigns the flow number: low bits to the source port, the others to the source address.
-    fn flow_fields(
-        &self,
-        laid: &FrameLayout,
-        changes: &mut Vec<(String, Field, Values)>,
-    ) -> Result<(), StreamError> {
-        let flows = u64::from(self.flows);
-        let has_port = laid.spots.iter().any(|(name, _)| name == "source_port");
-        let low = if has_port { PORT_BITS } else { 0 };
-        let parts = [("source_port", 0, (1 << low) - 1), ("source", low, u64::MAX)];
-        let parts = parts.into_iter().filter(|(_, shift, mask)| *mask > 0 && (flows - 1) >> shift > 0);
-        for (name, shift, mask) in parts {
-            let field = find(laid, name)?;
-            let from = field.value_in(&laid.bytes);
-            changes.push((name.to_owned(), field, Values::Flow { flow: 0, flows, from, shift, mask }));
-        }
-        Ok(())
-    }
-}
-
-/// Finds a field by name.
-fn find(laid: &FrameLayout, name: &str) -> Result<Field, StreamError> {
-    let spot = laid.spots.iter().find(|(known, _)| known == name).map(|(_, spot)| *spot);
-    spot.map(Field::at).ok_or_else(|| {
-        let mut names: Vec<&str> = laid.spots.iter().map(|(name, _)| name.as_str()).collect();
-        names.sort_unstable();
-        let told = if names.is_empty() { "none that could be changed".to_owned() } else { names.join(", ") };
-        StreamError::Field(name.to_owned(), told)
-    })
-}
-
-/// Checks that values written as addresses fit the type of the field.
-fn like(name: &str, field: Field, laid: &FrameLayout, pattern: &Pattern) -> Result<(), StreamError> {
-    let upper = field.upper_half(&laid.bytes);
-    let is_address = name.ends_with("source") || name.ends_with("destination");
-    let expected = match field.limit() {
-        _ if name.ends_with("_mac") => "a number or an address such as \"02:00:00:00:00:01\"".to_owned(),
-        _ if !is_address => "a number".to_owned(),
-        limit if limit == 1 << 32 => "a number or an address such as \"198.18.0.1\"".to_owned(),
-        _ => {
-            let prefix = Ipv6Addr::from_bits(u128::from(upper) << 64);
-            format!("a number or an address of {prefix}/64, the half that does not change")
-        }
-    };
-    let fits = |amount: &Amount| match amount {
-        Amount::Number(_) => true,
-        Amount::V4(_) => is_address && field.limit() == 1 << 32,
-        Amount::V6(address) => {
-            is_address && field.limit() == 1 << 64 && (address.to_bits() >> 64) as u64 == upper
-        }
-        Amount::Mac(_) => name.ends_with("_mac"),
-    };
-    let wrong = pattern.amounts().iter().find(|amount| !fits(amount));
-    wrong.map_or(Ok(()), |amount| Err(StreamError::Unlike(name.to_owned(), *amount, expected)))
-}
-
-/// Checks that all values of a pattern fit into the field.
-fn fits(name: &str, field: &Field, pattern: &Pattern) -> Result<(), StreamError> {
-    let largest = match pattern {
-        Pattern::Count { count, from, step } => {
-            let last = count.saturating_sub(1).checked_mul(*step);
-            last.and_then(|last| last.checked_add(from.map_or(0, Amount::bits))).unwrap_or(u64::MAX)
-        }
-        Pattern::Random { below, .. } => below.unwrap_or(0).saturating_sub(1),
-        Pattern::List { list } => list.iter().map(|value| value.bits()).max().unwrap_or(0),
-    };
-    let limit = field.limit();
-    if u128::from(largest) < limit {
-        Ok(())
-    } else {
-        Err(StreamError::Large(name.to_owned(), largest, limit))
-    }
 }
 
 /// The frames of a capture, in order; those without room for a tag are left out.
@@ -439,7 +344,7 @@ fn recorded(
     let left_out = recording.packets() - laid.len();
     if left_out > 0 {
         notes.push(format!(
-            "{left_out} of {} packets of {} have no room for a tag and are skipped",
+            "{left_out} of {} packets of {} are too short for a tag and are skipped",
             recording.packets(),
             recording.path().display()
         ));

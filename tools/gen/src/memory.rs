@@ -19,14 +19,14 @@ pub(super) struct Memory {
     tags: usize,
 }
 
-/// Error: no memory for frames.
+/// Error: memory for frames cannot be allocated.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
     /// Allocation failed.
-    #[error("no memory for the frames of the streams: {0}")]
+    #[error("cannot allocate memory for the frames of the streams: {0}")]
     Region(#[from] RegionError),
     /// Mapping failed.
-    #[error("no memory for the frames of the streams: {0}")]
+    #[error("cannot allocate memory for the frames of the streams: {0}")]
     Map(#[from] GuestMemoryError),
 }
 

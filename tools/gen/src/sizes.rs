@@ -42,7 +42,7 @@ impl Default for Sizes {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SizesError {
     /// A size is out of range.
-    #[error("a size of {0} bytes is not possible")]
+    #[error("a size of {0} bytes is out of range")]
     Range(u64),
     /// Unknown name.
     #[error("`{0}` is not a list of sizes")]
@@ -51,10 +51,10 @@ pub enum SizesError {
     #[error("{0} is not a list of sizes")]
     Form(String),
     /// Empty list or table.
-    #[error("no size is given")]
+    #[error("no sizes")]
     None,
     /// Weights out of range.
-    #[error("the weights of the sizes add up to {0}")]
+    #[error("the sum of the weights is {0}")]
     Weights(u64),
 }
 

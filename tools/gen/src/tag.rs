@@ -77,7 +77,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_layout_is_as_documented() {
+    fn layout_is_as_documented() {
         let tag = Tag { stream: 0x0102, warm_up: true, sequence: 0x0304_0506_0708, time: 0x0a0b_0c0d_0e0f };
         let bytes = tag.write(0);
         assert_eq!(bytes[..14], [0x81, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15]);

@@ -83,7 +83,7 @@ fn inline_engine_forwards_only_when_called() {
         let sent = burst.len();
         assert_eq!(bench.sides[0].send(&burst, &PLACES[..sent]), sent);
         source.accepted(0, sent);
-        assert_eq!(bench.sides[1].receive::<Portable>(&mut meter, || round), 0, "nobody has called");
+        assert_eq!(bench.sides[1].receive::<Portable>(&mut meter, || round), 0, "no inline call was made");
         assert!(bench.forward());
         assert_eq!(bench.sides[1].receive::<Portable>(&mut meter, || round), sent);
     }

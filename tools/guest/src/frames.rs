@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mix_has_twelve_packets_of_three_sizes() {
+    fn mix_has_twelve_packets_of_three_sizes() {
         let mix = FrameSizes::mix();
         let count = |size| (0..12).filter(|&n| mix.nth(n) == size).count();
         assert_eq!([64, 570, 1514].map(count), [7, 4, 1]);

@@ -18,14 +18,14 @@ pub enum CpuPinning {
 pub enum PinningError {
     /// Fewer than two CPUs available
     #[error(
-        "this process may run on {0} CPU only, and sharing between threads needs two or more, so nothing was run: use the simulator (`--memory simulated`)"
+        "cannot pin the threads: the affinity mask of this process has {0} CPU, and at least 2 are required; use the simulator (`--memory simulated`)"
     )]
     TooFew(usize),
     /// The CPU affinity mask cannot be read
-    #[error("the CPUs of this process are not known, so nothing was run: {0}")]
+    #[error("cannot read the CPU affinity mask of this process: {0}")]
     Unknown(rustix::io::Errno),
     /// Pinning a thread failed
-    #[error("a thread could not be pinned to CPU {cpu}, so nothing was measured: {reason}")]
+    #[error("cannot pin a thread to CPU {cpu}: {reason}")]
     Pin {
         /// Requested CPU
         cpu: usize,

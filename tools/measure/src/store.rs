@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_or_with_another_schema_is_refused_and_unchanged() {
+    fn file_of_another_schema_is_rejected_and_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f.jsonl");
         let version_2 = "{\"schema\":{\"name\":\"numbers\",\"version\":2},\"provenance\":\"a build\"}\n";
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn another_provenance_is_refused_and_a_new_file_replaces_none() {
+    fn other_provenance_and_existing_files_are_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f.jsonl");
         Store::create(Some(&path), &empty()).unwrap();
@@ -315,7 +315,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_file_cut_anywhere_behind_its_header_resumes_with_its_complete_records(
+        fn truncated_file_resumes_with_its_complete_records(
             records in prop::collection::vec(20..u32::MAX, 0..20), more in 20..u32::MAX, cut in any::<prop::sample::Index>(),
         ) {
             let folder = tempfile::tempdir().unwrap();
@@ -339,7 +339,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn random_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = parse::<Numbers>(&bytes);
             let mut file = encode(&empty()).unwrap();
             file.extend(bytes);

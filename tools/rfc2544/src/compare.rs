@@ -73,7 +73,7 @@ pub struct Comparison {
 
 /// Error: two results cannot be compared; lists every difference.
 #[derive(Debug, thiserror::Error)]
-#[error("they were measured with different options, so ratios are meaningless: {}", .0.join("; "))]
+#[error("the results were measured with different options: {}", .0.join("; "))]
 pub struct ComparisonError(pub Vec<String>);
 
 /// Compares two results.

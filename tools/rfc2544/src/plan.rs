@@ -84,7 +84,7 @@ impl Tries {
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// A list is empty.
-    #[error("`{0}` is empty, so there is nothing to do")]
+    #[error("`{0}` is empty")]
     Empty(&'static str),
     /// A value is repeated.
     #[error("`{0}` names {1} twice")]
@@ -99,7 +99,7 @@ pub enum PlanError {
     #[error("`ceiling`: {0}")]
     Ceiling(#[from] ParseRateError),
     /// The ceiling is unlimited.
-    #[error("`ceiling` is max, which is not a number")]
+    #[error("`ceiling`: max is not a finite rate")]
     Unlimited,
 }
 
@@ -111,7 +111,7 @@ impl Remedy for PlanError {
             Self::Range(_, _, range) => format!("write {range}").into(),
             Self::Size(error) => return error.remedy(),
             Self::Ceiling(error) => return error.remedy(),
-            Self::Unlimited => "write a rate, or leave it out".into(),
+            Self::Unlimited => "write a rate, or omit the key".into(),
         })
     }
 }

@@ -1,11 +1,12 @@
-use super::checkpoint::{Checkpoint, Header};
-use super::compare::{Finding, compare};
+mod checkpoints;
+mod comparison;
+mod partial;
+
 use super::plan::Tries;
 use super::*;
 use generator::Remedy;
 use generator::Sizes;
 use generator::meter::Summary;
-use measure::store::{StoreError, Stored, encode, parse};
 use proptest::prelude::*;
 
 /// A model of a switch with known behaviour, and of the generator.
@@ -92,10 +93,14 @@ const ALL: [Test; 4] = [Test::Throughput, Test::Latency, Test::Loss, Test::BackT
 
 /// Runs a plan to its end.
 fn run(plan: &Plan, model: &mut Model) -> TestRun {
-    let mut test_run = TestRun::new(plan.clone());
+    finish(TestRun::new(plan.clone()), |step| model.answer(step))
+}
+
+/// Runs the remaining trials; `answer` returns the counters of each.
+fn finish(mut test_run: TestRun, mut answer: impl FnMut(&Step) -> TrialCounters) -> TestRun {
     while let Some(step) = test_run.next() {
-        assert!(test_run.trials().len() < 5000, "it does not end: {step:?}");
-        let counters = model.answer(&step);
+        assert!(test_run.trials().len() < 5000, "the benchmark does not terminate: {step:?}");
+        let counters = answer(&step);
         test_run.take(step, counters);
     }
     test_run
@@ -187,7 +192,7 @@ fn pass_fraction_tolerates_disturbed_trials() {
         let mut model = Model { disturbed: 50, random, ..Model::new(3e6, 10e6) };
         let noisy = Plan { tries: 12, agree: 0.2, ..plan(&[Test::Throughput]) };
         let ndr = round(&noisy, &mut model).ndr.unwrap().pps;
-        assert!(ndr <= 3e6, "a switch that is too slow fails them all: {ndr}");
+        assert!(ndr <= 3e6, "above the capacity every trial fails: {ndr}");
         far += usize::from(ndr < 2.95e6);
     }
     // Ten of twelve tries fail by chance in two loads of a hundred.
@@ -255,7 +260,7 @@ fn load_reached_once_by_the_generator_does_not_pass() {
         let tried: Vec<_> = counters.iter().map(|counters| (1e6, *counters)).collect();
         search::found(&rules, 0.0, &tried).map(|found| (found.pps, found.bound))
     };
-    assert_eq!(tries(&[&whole, &short]), None, "the third decides");
+    assert_eq!(tries(&[&whole, &short]), None, "a third trial is needed");
     assert_eq!(tries(&[&whole, &short, &whole]), Some((1e6, Bound::Generator)));
     assert_eq!(tries(&[&whole, &short, &short]).map(|(pps, _)| pps), Some(950_000.0));
 }
@@ -263,15 +268,15 @@ fn load_reached_once_by_the_generator_does_not_pass() {
 #[test]
 fn latency_is_not_measured_at_the_generator_limit() {
     let plan = Plan { tries: 3, ..plan(&ALL) };
-    let (mut test_run, mut model, mut stalls) = (TestRun::new(plan), Model::new(20e6, 10e6), 2);
-    while let Some(step) = test_run.next() {
-        let mut counters = model.answer(&step);
+    let (mut model, mut stalls) = (Model::new(20e6, 10e6), 2);
+    let test_run = finish(TestRun::new(plan), |step| {
+        let mut counters = model.answer(step);
         if step.purpose == Purpose::Latency(100.0) && stalls > 0 {
             stalls -= 1;
             counters.late = counters.sent / 10;
         }
-        test_run.take(step, counters);
-    }
+        counters
+    });
     let results = results(&test_run);
     let (size, ndr) = (&results.sizes[0], results.sizes[0].rounds[0].ndr.unwrap());
     assert_eq!(ndr.bound, Bound::Generator);
@@ -288,14 +293,14 @@ fn latency_is_not_measured_at_the_generator_limit() {
 #[test]
 fn loss_below_the_ndr_is_reported_as_noise() {
     for lossy in [false, true] {
-        let (mut test_run, mut model) = (TestRun::new(plan(&ALL)), Model::new(1e6, 10e6));
-        while let Some(step) = test_run.next() {
-            let mut counters = model.answer(&step);
+        let mut model = Model::new(1e6, 10e6);
+        let test_run = finish(TestRun::new(plan(&ALL)), |step| {
+            let mut counters = model.answer(step);
             if lossy && step.purpose == Purpose::Latency(50.0) {
                 counters.received -= counters.received / 100;
             }
-            test_run.take(step, counters);
-        }
+            counters
+        });
         let notes = results(&test_run).notes;
         let noisy = notes.iter().filter(|note| note.contains("below the NDR of")).count();
         assert_eq!(noisy, usize::from(lossy), "{notes:?}");
@@ -305,77 +310,16 @@ fn loss_below_the_ndr_is_reported_as_noise() {
 #[test]
 fn size_without_return_traffic_is_skipped_with_a_note() {
     let plan = Plan { sizes: vec![Sizes::Fixed(64), Sizes::Fixed(1518)], ..plan(&ALL) };
-    let (mut test_run, mut model) = (TestRun::new(plan), Model::new(1e6, 10e6));
-    while let Some(step) = test_run.next() {
-        let counters = match step {
-            Step { size: 1, purpose: Purpose::Probe, .. } => {
-                TrialCounters { seconds: 0.2, sent: 200, ..TrialCounters::default() }
-            }
-            _ => model.answer(&step),
-        };
-        test_run.take(step, counters);
-    }
+    let mut model = Model::new(1e6, 10e6);
+    let test_run = finish(TestRun::new(plan), |step| match step {
+        Step { size: 1, purpose: Purpose::Probe, .. } => {
+            TrialCounters { seconds: 0.2, sent: 200, ..TrialCounters::default() }
+        }
+        _ => model.answer(step),
+    });
     let results = results(&test_run);
     assert!(results.whole && !results.sizes[1].carried && results.sizes[0].carried);
     assert!(results.notes.iter().any(|note| note.starts_with("size 1518: no frame was forwarded")));
-}
-
-#[test]
-fn partial_result_sums_completed_trials() {
-    let (plan, mut model) = (Plan { rounds: 2, ..plan(&ALL) }, Model::new(1e6, 10e6));
-    let mut test_run = TestRun::new(plan);
-    for _ in 0..8 {
-        let step = test_run.next().unwrap();
-        let (done, about) = test_run.progress();
-        assert!(about > done, "{done} of {about}");
-        let counters = model.answer(&step);
-        test_run.take(step, counters);
-    }
-    let results = results(&test_run);
-    assert!(!results.whole && results.trials == 8 && results.sizes[0].rounds.len() == 1);
-    assert!(!results.sizes[0].rounds[0].whole && results.sizes[0].rounds[0].ndr.is_some());
-}
-
-/// The results of the first trials of a plan.
-fn first_trials(plan: &Plan, model: &mut Model, trials: usize) -> Results {
-    let mut test_run = TestRun::new(plan.clone());
-    while let Some(step) = test_run.next().filter(|_| test_run.trials().len() < trials) {
-        let counters = model.answer(&step);
-        test_run.take(step, counters);
-    }
-    results(&test_run)
-}
-
-#[test]
-fn interrupted_search_is_marked_until_complete() {
-    let (plan, capacity) = (plan(&ALL), 3e6);
-    let mut model = Model::new(capacity, 10e6);
-    let whole = run(&plan, &mut model);
-    let of = |wanted: fn(&Trial) -> bool| {
-        whole.trials().iter().position(wanted).expect("there is one of each test")
-    };
-    let searched = of(|trial| matches!(trial.step.purpose, Purpose::Latency(_)));
-    let bursts = of(|trial| trial.step.purpose == Purpose::BackToBack);
-    for trials in 0..whole.trials().len() {
-        let results = first_trials(&plan, &mut Model::new(capacity, 10e6), trials);
-        let Some(round) = results.sizes[0].rounds.first() else { continue };
-        let met = |bound: Option<Bound>| bound.map(|bound| bound != Bound::Unfinished);
-        let (ndr, pdr) = (round.ndr.map(|found| found.bound), round.pdr.map(|found| found.bound));
-        let told = results.notes.iter().any(|note| note.contains("a search of round 1 was not finished"));
-        assert_eq!(told, round.is_unfinished(), "{trials}: {:?}", results.notes);
-        assert!(!results.notes.iter().any(|note| note.contains("no NDR was found")));
-        match trials {
-            n if n < searched => assert!(met(ndr) != Some(true) || met(pdr) != Some(true), "{round:?}"),
-            n if n < bursts => assert_eq!([met(ndr), met(pdr)], [Some(true); 2], "{round:?}"),
-            _ => assert_ne!(met(round.back_to_back.map(|row| row.bound)), Some(true), "{round:?}"),
-        }
-    }
-    // Only the ceiling was tried, and it failed, so nothing has passed.
-    let begun = first_trials(&plan, &mut Model::new(capacity, 10e6), 3);
-    let (found, shown) = (begun.sizes[0].rounds[0].ndr.unwrap(), begun.sizes[0].ndr().unwrap());
-    assert_eq!((found.pps, found.bound), (0.0, Bound::Unfinished));
-    assert!(shown.at_least && shown.unfinished);
-    assert!(serde_json::to_string(&begun).unwrap().contains("\"bound\":\"unfinished\""));
 }
 
 #[test]
@@ -387,154 +331,10 @@ fn search_ending_at_zero_reports_no_latency() {
 }
 
 #[test]
-fn interrupted_round_is_no_sample() {
-    let plan = Plan { rounds: 2, ..plan(&[Test::Throughput]) };
-    let (mut model, one) = (Model::new(3e6, 10e6), Plan { rounds: 1, ..plan.clone() });
-    let trials = run(&one, &mut model).trials().len();
-    let cut = first_trials(&plan, &mut Model::new(3e6, 10e6), trials + 2);
-    let size = &cut.sizes[0];
-    assert_eq!(size.rounds[1].ndr.unwrap().bound, Bound::Unfinished);
-    let (shown, first) = (size.ndr().unwrap(), size.rounds[0].ndr.unwrap().pps);
-    assert_eq!((shown.value, shown.at_least, shown.unfinished), (first, false, false));
-    assert!(
-        cut.notes
-            .iter()
-            .any(|note| note.contains("a search of round 2 was not finished; its partial result"))
-    );
-    let compared = compare(&cut, &cut).unwrap();
-    assert!(compared.figures.iter().all(|figure| figure.rounds == (1, 1)), "{compared:?}");
-    // The same if the search gave up and the round is complete.
-    let mut gave_up = cut.clone();
-    gave_up.sizes[0].rounds[1].whole = true;
-    let compared = compare(&gave_up, &gave_up).unwrap();
-    assert!(compared.figures.iter().all(|figure| figure.rounds == (1, 1)), "{compared:?}");
-}
-
-/// A checkpoint with these trials.
-fn checkpoint(plan: &Plan, test_run: TestRun) -> Checkpoint {
-    let header = Header { setup: Setup::default(), environment: Environment::default(), plan: plan.clone() };
-    Checkpoint { header, test_run }
-}
-
-/// A checkpoint without trials.
-fn empty(plan: &Plan) -> Checkpoint {
-    checkpoint(plan, TestRun::new(plan.clone()))
-}
-
-/// The file of a benchmark.
-fn file(plan: &Plan, test_run: &TestRun) -> Vec<u8> {
-    encode(&checkpoint(plan, test_run.clone())).unwrap()
-}
-
-#[test]
-fn a_checkpoint_resumes_wherever_it_was_cut() {
-    let plan = Plan { rounds: 2, tries: 3, ..plan(&ALL) };
-    let whole = run(&plan, &mut Model::new(1_234_567.0, 10e6));
-    let bytes = file(&plan, &whole);
-    let first = bytes.iter().position(|byte| *byte == b'\n').unwrap();
-    for cut in (first + 1..=bytes.len()).step_by(97) {
-        let mut test_run = parse::<Checkpoint>(&bytes[..cut]).unwrap().test_run;
-        let mut model = Model::new(1_234_567.0, 10e6);
-        while let Some(step) = test_run.next() {
-            let counters = model.answer(&step);
-            test_run.take(step, counters);
-        }
-        assert_eq!(test_run.trials(), whole.trials());
-    }
-}
-
-#[test]
-fn foreign_checkpoint_is_rejected() {
-    let plan = plan(&ALL);
-    let test_run = run(&plan, &mut Model::new(1e6, 10e6));
-    let bytes = file(&plan, &test_run);
-    let found = parse::<Checkpoint>(&bytes).unwrap();
-    assert!(found.differences(&empty(&plan)).is_empty());
-    let mut here = empty(&Plan { trial: 2.0, loss: 0.1, ..plan.clone() });
-    here.header.environment.processor = "another".to_owned();
-    let text = found.differences(&here).join("; ");
-    for difference in ["trial is 1.0 there and 2.0 here", "loss is 0.005 there and 0.1 here", "another"] {
-        assert!(text.contains(difference), "{text}");
-    }
-    // A trial in the middle is missing.
-    let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
-    let without = [&lines[..4], &lines[5..]].concat().concat();
-    let error = parse::<Checkpoint>(&without).unwrap_err();
-    assert!(matches!(error, StoreError::Line { line: 5, .. }), "{error}");
-}
-
-#[test]
-fn checkpoint_resumes_with_more_rounds_only() {
-    let one = plan(&ALL);
-    let bytes = file(&one, &run(&one, &mut Model::new(1_234_567.0, 10e6)));
-    let three = Plan { rounds: 3, ..plan(&ALL) };
-    let found = parse::<Checkpoint>(&bytes).unwrap();
-    assert!(found.differences(&empty(&three)).is_empty());
-    let before = found.test_run.trials().len();
-    let mut test_run = found.with_rounds(3).test_run;
-    let mut model = Model::new(1_234_567.0, 10e6);
-    while let Some(step) = test_run.next() {
-        assert!(step.round > 0);
-        let counters = model.answer(&step);
-        test_run.take(step, counters);
-    }
-    assert_eq!((test_run.trials().len() > before, results(&test_run).sizes[0].rounds.len()), (true, 3));
-    let longer = file(&three, &test_run);
-    let text = parse::<Checkpoint>(&longer).unwrap().differences(&empty(&one)).join("; ");
-    assert!(text.contains("rounds is 3 there and 1 here"), "{text}");
-}
-
-#[test]
 fn results_round_trip() {
     let results = results(&run(&plan(&ALL), &mut Model::new(1e6, 10e6)));
     let text = serde_json::to_string(&results).unwrap();
     assert_eq!(serde_json::from_str::<Results>(&text).unwrap(), results);
-}
-
-/// Eight rounds of a switch whose capacity varies by a few percent.
-fn rounds(capacity: f64, seed: u64) -> Results {
-    let plan = Plan { rounds: 8, ..plan(&[Test::Throughput]) };
-    let mut random = fastrand::Rng::with_seed(seed);
-    let mut test_run = TestRun::new(plan);
-    let mut model = Model::new(capacity, 10e6);
-    let mut of = 0;
-    while let Some(step) = test_run.next() {
-        if step.round != of {
-            of = step.round;
-            model.capacity = capacity * (0.98 + 0.04 * random.f64());
-        }
-        let counters = model.answer(&step);
-        test_run.take(step, counters);
-    }
-    results(&test_run)
-}
-
-#[test]
-fn significant_difference_is_detected() {
-    let ndr = |a: &Results, b: &Results| {
-        let comparison = compare(a, b).unwrap();
-        comparison.figures.into_iter().find(|figure| figure.what == "NDR").unwrap()
-    };
-    let twice = ndr(&rounds(1e6, 1), &rounds(2e6, 2));
-    assert_eq!((twice.finding, twice.rounds), (Finding::Differs, (8, 8)));
-    let found = twice.interval.unwrap();
-    assert!(found.low > 1.9 && found.high < 2.1 && (twice.ratio.unwrap() - 2.0).abs() < 0.1, "{twice:?}");
-    assert_eq!(ndr(&rounds(1e6, 1), &rounds(1e6, 9)).finding, Finding::ByChance);
-    let mut few = rounds(1e6, 1);
-    few.sizes[0].rounds.truncate(3);
-    assert_eq!(ndr(&few, &rounds(2e6, 2)).finding, Finding::TooFewRounds);
-    assert!(ndr(&rounds(1e6, 1), &rounds(10e6, 2)).bounded.b);
-}
-
-#[test]
-fn results_of_other_topologies_and_sizes_are_not_compared() {
-    let a = rounds(1e6, 1);
-    let mut b = a.clone();
-    b.setup.topology = Topology::Loop;
-    b.plan.sizes = vec![Sizes::Fixed(128)];
-    let told = compare(&a, &b).unwrap_err().to_string();
-    assert!(told.contains("topology is \"vm-vm\" in A and \"loop\" in B"), "{told}");
-    assert!(told.contains("sizes is [64] in A and [128] in B"), "{told}");
 }
 
 #[test]
@@ -548,7 +348,9 @@ fn plan_fields_are_validated() {
     assert!(told(Plan { sizes: vec![Sizes::Fixed(9)], ..good.clone() }).starts_with("`sizes`: a size of 9"));
     let twice = Plan { sizes: vec![Sizes::Fixed(64), Sizes::Fixed(64)], ..good.clone() };
     assert_eq!(told(twice), "`sizes` names 64 twice; name it once");
-    assert!(told(Plan { ceiling: Some("max".to_owned()), ..good.clone() }).contains("which is not a number"));
+    assert!(
+        told(Plan { ceiling: Some("max".to_owned()), ..good.clone() }).contains("max is not a finite rate")
+    );
     assert!(told(Plan { precision: f64::NAN, ..good }).starts_with("`precision` is NaN"));
 }
 
@@ -568,13 +370,5 @@ proptest! {
             prop_assert!(found.pps <= generator * 1.001 + 1.0);
             prop_assert!(found.above_pps.is_none_or(|above| above > found.pps));
         }
-    }
-
-    #[test]
-    fn no_records_end_in_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        let mut file = encode(&empty(&plan(&ALL))).unwrap();
-        file.extend(bytes);
-        file.push(b'\n');
-        let _ = parse::<Checkpoint>(&file);
     }
 }

@@ -59,7 +59,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn columns_are_aligned_for_people_and_named_for_programs() {
+    fn text_columns_are_aligned_and_json_rows_have_named_fields() {
         let table = Table {
             name: "cost",
             title: "Cost".to_owned(),

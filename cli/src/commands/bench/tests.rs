@@ -188,7 +188,7 @@ fn a_file_of_workers_is_judged_before_anything_starts() {
 #[test]
 fn bad_input_is_told_with_place_reason_and_remedy() {
     for (words, expected) in [
-        (&["--sizes", "59"][..], "`sizes`: a size of 59 bytes is not possible\n    remedy: write 60"),
+        (&["--sizes", "59"][..], "`sizes`: a size of 59 bytes is out of range\n    remedy: write 60"),
         (&["--tests", "loss,loss"], "`tests` names loss twice\n    remedy: name it once"),
         (&["--loss", "100%"], "`loss` is 1\n    remedy: write a fraction"),
         (&["--rounds", "0"], "`rounds` is 0"),

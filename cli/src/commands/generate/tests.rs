@@ -65,7 +65,7 @@ fn bad_input_is_told_with_place_reason_and_remedy() {
     let short = told(&["--port", "kind=null", "--size", "59"]);
     assert!(
         short.contains(
-            "the command line, stream 0: `size`: a size of 59 bytes is not possible\n    remedy: write 60"
+            "the command line, stream 0: `size`: a size of 59 bytes is out of range\n    remedy: write 60"
         ),
         "{short}"
     );
@@ -77,7 +77,7 @@ fn bad_input_is_told_with_place_reason_and_remedy() {
 fn a_value_of_another_form_is_told_with_its_key_and_the_form() {
     for (set, reason, remedy) in [
         ("rate=5", "`rate`: `5` is not a rate", "write 10kpps, 2.5Gbit/s"),
-        ("size=70000", "`size`: a size of 70000 bytes is not possible", "write 60 to 9212"),
+        ("size=70000", "`size`: a size of 70000 bytes is out of range", "write 60 to 9212"),
         (
             "size=5.5",
             "`size`: 5.5 is not a list of sizes",

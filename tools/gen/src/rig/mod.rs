@@ -84,7 +84,7 @@ pub enum RigError {
     #[error("stream {0}: {1}")]
     Stream(usize, #[source] StreamError),
     /// Invalid number of streams.
-    #[error("there are {0} streams; describe 1 to 256")]
+    #[error("invalid number of streams {0}; describe 1 to 256")]
     Streams(usize),
     /// Memory allocation failed.
     #[error(transparent)]
@@ -103,7 +103,7 @@ pub enum RigError {
     #[error("cannot create the loopback baseline: {0}")]
     Wire(String),
     /// The run ended before the measurement.
-    #[error("it was ended before the measurement started")]
+    #[error("the run ended before the measurement started")]
     Ended,
 }
 

@@ -165,6 +165,6 @@ fn streams_are_validated_before_ports_open() {
     let judged = |streams: &[Description]| {
         Rig::new(RigPorts::wire().unwrap(), streams, timing("1kpps"), 1).unwrap_err().to_string()
     };
-    assert_eq!(judged(&[]), "there are 0 streams; describe 1 to 256");
+    assert_eq!(judged(&[]), "invalid number of streams 0; describe 1 to 256");
     assert!(judged(&[stream("64"), stream("59")]).starts_with("stream 1: `size`: a size of 59 bytes"));
 }

@@ -156,7 +156,7 @@ fn invalid_stream_is_rejected_with_field_and_remedy() {
     let told = |stream: Description| stream.plan().unwrap_err().in_one_line();
     let stream = Description::default;
     let short = Description { size: Sizes::Fixed(60), vlan: vec![1], ..stream() };
-    assert_eq!(told(short), "`size`: 60 bytes have no room for these headers and a tag; write 64 or more");
+    assert_eq!(told(short), "`size`: 60 bytes are too few for these headers and a tag; write 64 or more");
     let vary = |name: &str, pattern| [(name.to_owned(), pattern)].into();
     let list = |values: &[u64]| Pattern::List { list: values.iter().copied().map(Amount::Number).collect() };
     let unknown = told(Description { vary: vary("vlan", list(&[1])), ..stream() });
@@ -169,7 +169,7 @@ fn invalid_stream_is_rejected_with_field_and_remedy() {
     let both = told(Description { vary: vary("source_port", list(&[1])), flows: 2, ..stream() });
     assert!(both.contains("`source_port` and `source_port` share bytes"), "{both}");
     let many = told(Description { vlan: vec![1, 2, 3, 4, 5], ..stream() });
-    assert_eq!(many, "`vlan`: 5 are too many; write at most four tags");
+    assert_eq!(many, "`vlan`: 5 entries are too many; write at most four tags");
     assert!(told(Description { flows: 0, ..stream() }).starts_with("`flows`: 0 is out of range"));
     assert!(told(Description { vlan: vec![4096], ..stream() }).starts_with("`vlan`: 4096"));
     assert!(told(Description { source: address(6, 1), ..stream() }).starts_with("`destination`"));
@@ -225,7 +225,7 @@ fn fields_set_by_a_capture_are_rejected_by_name() {
     let stream = || Description { pcap: Some(capture.into()), ..Description::default() };
     let told = |stream: Description| stream.plan().map(|_| ()).unwrap_err().in_one_line();
     let size = told(Description { size: Sizes::Fixed(128), ..stream() });
-    assert_eq!(size, "`size`: the frames of `pcap` have their own; remove one of the two");
+    assert_eq!(size, "`size`: conflicts with `pcap`, whose frames determine it; remove one of the two");
     for (key, stream) in [
         ("vlan", Description { vlan: vec![1], ..stream() }),
         ("mpls", Description { mpls: vec![1], ..stream() }),

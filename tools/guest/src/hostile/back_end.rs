@@ -4,6 +4,8 @@
 //!
 //! Each frame is written into a buffer once: the driver posts the same buffers again and their contents stay.
 
+mod line;
+
 use super::super::GuestError;
 use super::arena::Area;
 use super::device::Counts;
@@ -11,16 +13,15 @@ use super::frames::HEADER;
 use super::group::Unit;
 use super::plan::{Pace, Plan};
 use core::sync::atomic::{Ordering, fence};
+use line::Line;
 use mem::Translator;
 use port::vhost::Features;
 use port::vhost::message::ProtocolFeatures;
 use port::vhost_user::setup::QueueSetup;
 use port::vhost_user::{BackEnd, BackEndError, Offer};
-use ring::device::{AvailBatch, DeviceRing, Packed, Split};
+use ring::device::{DeviceRing, Packed, Split};
 use ring::{BufId, Descriptor};
-use rustix::fd::OwnedFd;
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Frames and buffers per turn, at most; the same as a greedy sender.
@@ -123,46 +124,6 @@ pub(super) fn plug_in(
 fn validate(ring: &QueueSetup, config: &ConnectionConfig<'_>) -> Result<(), GuestError> {
     let missing = config.plan.needs.iter().find(|need| !ring.features.has(need.0));
     missing.filter(|_| !config.anyway).map_or(Ok(()), |need| Err(GuestError::NotOffered(need.1)))
-}
-
-/// A ring of the driver.
-struct Line<R> {
-    ring: R,
-    batch: AvailBatch,
-    translator: Translator,
-    /// The device area, in which the driver reads whether kicks are requested.
-    suppression: Area,
-    call: Option<Arc<OwnedFd>>,
-}
-
-impl<R: DeviceRing> Line<R> {
-    fn new(setup: &QueueSetup) -> Result<Self, GuestError> {
-        let translator = setup.memory.current(&mut 0);
-        let (map, size) = (translator.map(), u32::from(setup.size));
-        let bytes = if setup.features.has(Features::RING_PACKED) { 4 } else { 6 + 8 * size };
-        let suppression = Area::of_user(map, setup.device, bytes);
-        let outside = || GuestError::Memory("the device area lies outside the shared memory".into());
-        Ok(Self {
-            ring: R::new(&setup.layout(), map)?,
-            batch: AvailBatch::default(),
-            suppression: suppression.ok_or_else(outside)?,
-            call: setup.call.clone(),
-            translator,
-        })
-    }
-
-    /// Calls the driver. Returns the number of calls.
-    fn call(&self) -> u64 {
-        // A saturated counter means that a call is already pending.
-        let call = |fd: &Arc<OwnedFd>| rustix::io::write(fd, &1u64.to_ne_bytes());
-        u64::from(self.call.as_ref().map(call).is_some())
-    }
-
-    /// Writes random words to the first and last field of the device area: flags and, if negotiated, the event.
-    fn corrupt_suppression(&self, rng: &mut fastrand::Rng) {
-        self.suppression.store16(0, rng.u16(..), Ordering::Relaxed);
-        self.suppression.store16(self.suppression.len() - 2, rng.u16(..), Ordering::Relaxed);
-    }
 }
 
 /// Frames with their headers, sent in a cycle.
