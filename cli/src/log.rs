@@ -12,8 +12,8 @@ use tracing_subscriber::prelude::*;
 /// systemd sets it to device and inode of the journal's socket for programs whose output goes there.
 const JOURNAL: &str = "JOURNAL_STREAM";
 
-/// Starts the log. Without a journal to connect to, the format is JSON.
-pub(crate) fn start(format: LogFormat, level: Level) -> Result<(), Diagnostic> {
+/// Starts the log and returns its format. Without a terminal or a journal to connect to, it is JSON.
+pub(crate) fn start(format: LogFormat, level: Level) -> Result<LogFormat, Diagnostic> {
     let level = LevelFilter::from_level(level);
     let format = match format {
         LogFormat::Auto if stderr().is_terminal() => LogFormat::Text,
@@ -38,5 +38,5 @@ pub(crate) fn start(format: LogFormat, level: Level) -> Result<(), Diagnostic> {
             }
         },
     };
-    started.map_err(|error| Diagnostic::failed("the log", error, "report this"))
+    started.map(|()| format).map_err(|error| Diagnostic::failed("the log", error, "report this"))
 }

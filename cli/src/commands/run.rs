@@ -7,42 +7,50 @@
 use crate::api::control;
 use crate::api::server;
 use crate::api::service::ApiService;
-use crate::args::RunArgs;
+use crate::args::{LogFormat, RunArgs};
 use crate::dataplane::switch::Switch;
 use crate::host::{self, Host};
 use crate::log;
 use crate::settings::config;
-use crate::settings::topology::Topology;
 use console::Diagnostic;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use tracing::Level;
+use tracing::{Level, info, warn};
+
+/// Message of SIGHUP.
+const IGNORED: &str = "SIGHUP is ignored; change a running switch with `linerate ports` and `fdb`";
 
 /// Runs the switch until it is told to end.
 pub(crate) fn run(args: &RunArgs, socket: Option<&Path>) -> anyhow::Result<()> {
     let topology = config::read(&args.config, &Host::here(), socket)?;
     let path = topology.switch.control.clone().unwrap_or_else(host::default_control);
-    log::start(args.log, level(args.verbose))?;
+    let is_text = log::start(args.log, level(args.verbose))? == LogFormat::Text;
     let mut signals = catch_signals()?;
     host::raise_descriptor_limit();
     let (claim, listener) = control::claim(&path)?;
     let (data_plane, awaited) = Switch::start(&topology)?;
     let waker = signals.handle();
-    let greeting = greeting(&topology, &path);
+    let greeting = Greeting { topology: topology.to_string(), control: path.clone() };
     let service = Arc::new(ApiService::new(topology, path, Box::new(data_plane), move || waker.close()));
     let server = server::start(listener, service.clone())?;
     for error in awaited {
-        console::warn(&format!("linerate: {error}\n    until then the port waits"));
+        match is_text {
+            true => console::warn(&format!("linerate: {error}\n    until then the port waits")),
+            false => warn!(reason = %error, "a port waits"),
+        }
     }
-    console::aside(&greeting);
-    wait(&mut signals);
+    greeting.write(is_text);
+    wait(&mut signals, is_text);
     drop(server);
     drop(service);
     drop(claim);
-    console::aside("linerate: stopped");
+    match is_text {
+        true => console::aside("linerate: stopped"),
+        false => info!("stopped"),
+    }
     Ok(())
 }
 
@@ -71,19 +79,30 @@ fn catch_signals() -> Result<Signals, Diagnostic> {
 }
 
 /// Returns when the switch should end.
-fn wait(signals: &mut Signals) {
+fn wait(signals: &mut Signals, is_text: bool) {
     for signal in signals.forever() {
         match signal {
-            SIGHUP => {
-                console::warn(
-                    "linerate: SIGHUP is ignored; change a running switch with `linerate ports` and `fdb`",
-                );
-            }
+            SIGHUP if is_text => console::warn(&format!("linerate: {IGNORED}")),
+            SIGHUP => warn!("{IGNORED}"),
             _ => return,
         }
     }
 }
 
-fn greeting(topology: &Topology, path: &Path) -> String {
-    format!("{topology}\nlinerate: running, control socket {}; Ctrl-C ends it", path.display())
+/// Description of the running switch: plain text beside a log of text lines, otherwise one event of the log.
+struct Greeting {
+    topology: String,
+    control: PathBuf,
+}
+
+impl Greeting {
+    fn write(&self, is_text: bool) {
+        let (topology, control) = (&self.topology, self.control.display());
+        match is_text {
+            true => console::aside(&format!(
+                "{topology}\nlinerate: running, control socket {control}; Ctrl-C ends it"
+            )),
+            false => info!(topology, %control, "running"),
+        }
+    }
 }

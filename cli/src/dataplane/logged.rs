@@ -1,5 +1,5 @@
-//! Events of a port as log lines: connected, running with which features, disconnected, stopped and why, a capture that
-//! ended.
+//! Events of a port as log lines: added, waiting and why, connected, running with which features, disconnected, stopped
+//! and why, removed, a capture that ended.
 //!
 //! [`Logged`] compares a port's status before and after each call of the control thread, so a port kind needs no code for
 //! its log, and workers never write. A port that changes often writes at most [`BURST`] lines at once and one a second
@@ -8,7 +8,7 @@
 use port::{Attach, PortControl, PortFault, PortState, PortStatus};
 use rustix::fd::BorrowedFd;
 use std::time::{Duration, Instant};
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 /// Lines that a port may write at once, and the interval after which it may write another.
 const BURST: u32 = 10;
@@ -33,9 +33,8 @@ pub(super) struct Logged {
 /// What of a status is an event when it changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
-    Waiting,
-    /// The interface is down.
-    Down(PortFault),
+    /// No peer, with the reason if it is known.
+    Waiting(Option<PortFault>),
     Connected,
     /// Packets pass.
     Running,
@@ -52,8 +51,7 @@ struct Seen {
 impl Seen {
     fn of(status: &PortStatus) -> Self {
         let phase = match &status.state {
-            PortState::Waiting(Some(reason @ PortFault::InterfaceDown(_))) => Phase::Down(reason.clone()),
-            PortState::Waiting(_) => Phase::Waiting,
+            PortState::Waiting(reason) => Phase::Waiting(reason.clone()),
             PortState::Connected
                 if status.queues.iter().any(|queue| queue.rx_running || queue.tx_running) =>
             {
@@ -71,7 +69,9 @@ impl Logged {
     /// The port called `name`, which has just been added.
     pub(super) fn new(name: &str, port: Box<dyn PortControl>) -> Self {
         let compared = (!port.details().is_empty()).then(Instant::now);
-        let seen = Seen { phase: Phase::Waiting, connects: 0 };
+        let seen = Seen { phase: Phase::Waiting(None), connects: 0 };
+        let PortStatus { kind, place, .. } = port.status();
+        info!(port = name, kind, place, "added");
         Self { name: name.to_owned(), port, seen, ended: Vec::new(), compared, limit: Limit::default() }
     }
 
@@ -104,15 +104,11 @@ impl Logged {
 fn write(port: &str, before: &Seen, seen: &Seen, status: &PortStatus, left_out: u64) {
     let left_out = (left_out > 0).then_some(left_out);
     match &seen.phase {
-        Phase::Waiting if before.phase == Phase::Waiting => {
-            info!(port, left_out, "the peer left before it was ready");
+        Phase::Waiting(reason) => {
+            let has_connected = seen.connects != before.connects;
+            write_waiting(port, &before.phase, has_connected, reason.as_ref(), left_out);
         }
-        Phase::Waiting if matches!(before.phase, Phase::Stopped(_)) => {
-            info!(port, left_out, "waiting for a peer");
-        }
-        Phase::Waiting => info!(port, left_out, "disconnected"),
-        Phase::Down(reason) => warn!(port, left_out, %reason, "waiting"),
-        Phase::Connected => debug!(port, left_out, "connected"),
+        Phase::Connected => info!(port, left_out, "connected"),
         Phase::Running => {
             let features = (!status.features.is_empty()).then(|| status.features.join(" "));
             let queues = status.queues.len();
@@ -120,6 +116,25 @@ fn write(port: &str, before: &Seen, seen: &Seen, status: &PortStatus, left_out: 
         }
         Phase::Stopped(fault) => warn!(port, left_out, reason = %fault, "stopped"),
         Phase::Closed => info!(port, left_out, "removed"),
+    }
+}
+
+/// Writes why a port waits. `has_connected`: a peer connected and disconnected since the last line.
+fn write_waiting(
+    port: &str,
+    before: &Phase,
+    has_connected: bool,
+    reason: Option<&PortFault>,
+    left_out: Option<u64>,
+) {
+    match (reason, before) {
+        (_, Phase::Waiting(_)) if has_connected => {
+            info!(port, left_out, "the peer left before it was ready");
+        }
+        (Some(reason @ PortFault::Disconnected(_)), _) => info!(port, left_out, %reason, "disconnected"),
+        (Some(reason), _) => warn!(port, left_out, %reason, "waiting"),
+        (None, Phase::Waiting(_) | Phase::Stopped(_)) => info!(port, left_out, "waiting for a peer"),
+        (None, _) => info!(port, left_out, "disconnected"),
     }
 }
 
@@ -183,6 +198,8 @@ impl Limit {
 mod tests {
     use super::*;
     use port::QueueStatus;
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
 
     fn status(state: PortState, running: bool) -> PortStatus {
         PortStatus {
@@ -201,13 +218,88 @@ mod tests {
         let phase = |state, running| Seen::of(&status(state, running)).phase;
         assert_eq!(phase(PortState::Connected, false), Phase::Connected);
         assert_eq!(phase(PortState::Connected, true), Phase::Running);
-        assert_eq!(phase(PortState::Waiting(None), true), Phase::Waiting);
-        let down = PortFault::InterfaceDown("eth0".to_owned());
-        assert_eq!(phase(PortState::Waiting(Some(down.clone())), true), Phase::Down(down));
+        assert_eq!(phase(PortState::Waiting(None), true), Phase::Waiting(None));
+        let down = Some(PortFault::InterfaceDown("eth0".to_owned()));
+        assert_eq!(phase(PortState::Waiting(down.clone()), true), Phase::Waiting(down));
         assert_eq!(
             phase(PortState::Faulted(PortFault::MemoryLost), false),
             Phase::Stopped(PortFault::MemoryLost)
         );
+    }
+
+    /// A port whose state the test sets.
+    struct Scripted(Arc<Mutex<PortStatus>>);
+
+    impl PortControl for Scripted {
+        fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
+            None
+        }
+
+        fn deadline(&self) -> Option<Instant> {
+            None
+        }
+
+        fn handle(&mut self, _: Instant, _: &mut dyn Attach) {}
+
+        fn fault(&mut self, _: Instant, _: PortFault, _: &mut dyn Attach) {}
+
+        fn close(&mut self, _: &mut dyn Attach) {}
+
+        fn status(&self) -> PortStatus {
+            self.0.lock().unwrap().clone()
+        }
+    }
+
+    /// Destination of the log lines of a test.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Lines of a port that passes through `states`, each with its number of connections.
+    fn lines_of(states: &[(PortState, u64)]) -> Vec<String> {
+        let (lines, shared) =
+            (Lines::default(), Arc::new(Mutex::new(status(PortState::Waiting(None), false))));
+        let to = lines.clone();
+        let log = tracing_subscriber::fmt().with_writer(move || to.clone()).without_time().with_ansi(false);
+        tracing::subscriber::with_default(log.with_target(false).finish(), || {
+            let mut port = Logged::new("red", Box::new(Scripted(shared.clone())));
+            for (state, connects) in states {
+                *shared.lock().unwrap() = PortStatus { connects: *connects, ..status(state.clone(), false) };
+                port.compare(Instant::now());
+            }
+        });
+        let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        text.lines().map(|line| line.trim().replace(" port=\"red\"", "")).collect()
+    }
+
+    #[test]
+    fn each_reason_to_wait_is_written_once() {
+        let waiting = |reason| PortState::Waiting(Some(reason));
+        let absent = || waiting(PortFault::Unreachable("No such file".to_owned()));
+        let refused = || waiting(PortFault::Unreachable("refused".to_owned()));
+        let left = || waiting(PortFault::Disconnected("peer"));
+        let states = [(absent(), 0), (absent(), 0), (refused(), 0), (PortState::Connected, 1), (left(), 1)];
+        let expected = [
+            "INFO added kind=\"null\" place=\"\"",
+            "WARN waiting reason=the peer is not reachable yet: No such file",
+            "WARN waiting reason=the peer is not reachable yet: refused",
+            "INFO connected",
+            "INFO disconnected reason=peer disconnected",
+        ];
+        assert_eq!(lines_of(&states), expected);
+        assert_eq!(lines_of(&[(left(), 1)])[1], "INFO the peer left before it was ready");
+        let stopped = (PortState::Faulted(PortFault::MemoryLost), 0);
+        let lines = lines_of(&[stopped, (PortState::Waiting(None), 0)]);
+        assert_eq!(lines[2], "INFO waiting for a peer");
     }
 
     #[test]

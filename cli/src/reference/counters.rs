@@ -15,6 +15,17 @@ const COUNTERS: [(&str, &str, &str); 7] = [
     ("BudgetSnapshot", "The budget of a turn", "`linerate workers show -o json`, in `budget`."),
 ];
 
+/// Commands that run until a signal, with their exit codes after one.
+const SIGNALLED: [(&str, &str, &str); 3] = [
+    ("`run`", "0", "The switch stops and removes its sockets."),
+    ("`guest`, `top`", "0", "They run until a signal by default; `guest` prints its results."),
+    (
+        "`gen`, `bench`, `demo`, `linerate-lab`",
+        "1",
+        "The result is partial; the results so far are printed or kept.",
+    ),
+];
+
 /// The page of counters.
 pub(super) fn counters() -> anyhow::Result<String> {
     let schemas = Schemas::new()?;
@@ -45,5 +56,9 @@ pub(super) fn exit_codes() -> String {
     let mut page = markdown::page("Exit codes", "Of every command of `linerate` and `linerate-lab`.");
     let rows = console::EXIT_CODES.map(|(code, meaning)| [code.to_string(), meaning.to_owned()]);
     markdown::table(&mut page, ["code", "meaning"], rows);
+    let about = "The first signal ends a command in order. A second one ends it at once, with exit code 1.";
+    markdown::section(&mut page, "## One SIGINT or SIGTERM", about);
+    let rows = SIGNALLED.map(|(commands, code, meaning)| [commands, code, meaning].map(str::to_owned));
+    markdown::table(&mut page, ["command", "code", "meaning"], rows);
     markdown::finish(&page)
 }

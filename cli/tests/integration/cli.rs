@@ -21,6 +21,22 @@ fn signals_end_the_switch_cleanly_and_its_sockets_are_gone() {
 }
 
 #[test]
+fn each_line_of_a_log_that_is_not_for_a_terminal_is_a_json_object() {
+    let mut switch = Switch::start();
+    switch.wait_until(|switch| switch.ask(&["status"]).status.success());
+    switch.signal("-TERM");
+    let text = stderr(&switch.ended());
+    let message = |line: &str| {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"));
+        line["message"].as_str().unwrap().to_owned()
+    };
+    let messages: Vec<_> = text.lines().map(message).collect();
+    for said in ["added", "running", "removed", "stopped"] {
+        assert!(messages.iter().any(|message| message == said), "{said}: {messages:?}");
+    }
+}
+
+#[test]
 fn a_hangup_changes_nothing() {
     let switch = Switch::start();
     switch.wait_until(|switch| switch.ask(&["status"]).status.success());
