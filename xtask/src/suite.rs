@@ -48,7 +48,7 @@ pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
         steps.push(end_to_end);
         return steps;
     }
-    steps.push(Step::new("tests", || passed(&cargo(&["test", "--workspace", "--no-fail-fast"]))));
+    steps.push(Step::new("tests", move || passed(&tests(all))));
     steps.push(end_to_end);
     steps.push(Step::new("loom", loom));
     steps.push(Step::new("fuzz targets", fuzz::check));
@@ -69,6 +69,15 @@ fn optional(installed: Result<Outcome>) -> Result<Outcome> {
 
 fn passed(command: &Command) -> Result<Outcome> {
     command::run_tests(command, LIMIT)
+}
+
+/// The ordinary tests, with `all` at their complete counts.
+fn tests(all: bool) -> Command {
+    let mut command = cargo(&["test", "--workspace", "--no-fail-fast"]);
+    if all {
+        command.env("LINERATE_TESTS", "all");
+    }
+    command
 }
 
 /// Builds what the end-to-end tests run: with `all` the release build, otherwise the development build, which the other

@@ -16,6 +16,8 @@ pub mod pool;
 #[doc(hidden)]
 pub mod record;
 mod region;
+#[cfg(test)]
+mod scale;
 pub mod shim;
 pub mod sigbus;
 pub mod sum;

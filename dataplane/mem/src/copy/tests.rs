@@ -1,9 +1,10 @@
 use super::*;
+use crate::scale::scale;
 use crate::with_kernel;
 use proptest::prelude::*;
 
 const GUARD: usize = 96;
-const MAX_LEN: usize = if cfg!(miri) { 200 } else { 2100 };
+const MAX_LEN: usize = scale(2100, 200);
 
 /// Copies `len` bytes at the given offsets and checks every byte of the destination buffer.
 fn check<K: Kernel>(len: usize, src_offset: usize, dst_offset: usize) {
@@ -29,7 +30,7 @@ fn every_kernel_copies_every_length() {
 
 #[test]
 fn every_kernel_copies_between_all_offsets_of_a_line() {
-    let lens: &[usize] = if cfg!(miri) { &[65] } else { &[1, 60, 64, 76, 128, 129, 400, 512, 700, 1514] };
+    let lens: &[usize] = scale(&[1, 60, 64, 76, 128, 129, 400, 512, 700, 1514][..], &[65][..]);
     for choice in supported() {
         for &len in lens {
             for offset in 0..64 {

@@ -1,6 +1,7 @@
 use super::buffer::About;
 use super::depot::MAGAZINE;
 use super::*;
+use crate::scale::scale;
 use proptest::prelude::*;
 use std::collections::HashSet;
 use std::sync::mpsc;
@@ -280,7 +281,7 @@ fn invalid_pool_is_rejected() {
 /// Two threads allocate and write buffers, the next checks and frees them, as pipeline stages do.
 #[test]
 fn buffers_crossing_threads_are_neither_lost_nor_shared() {
-    const PACKETS: u32 = if cfg!(miri) { 300 } else { 50_000 };
+    const PACKETS: u32 = scale(50_000, 300);
     let pool = pool(256, 64);
     let (sender, receiver) = mpsc::sync_channel::<Buffer>(100);
     let mut checker = pool.cache();
@@ -321,7 +322,7 @@ fn buffers_crossing_threads_are_neither_lost_nor_shared() {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if cfg!(miri) { 4 } else { 256 },
+        cases: scale(256, 4),
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

@@ -1,5 +1,6 @@
 use super::*;
 use crate::copy::Portable;
+use crate::scale::scale;
 use crate::{Region, RegionSpec};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
@@ -136,7 +137,7 @@ fn slots_are_found_only_while_registered_across_chunks() {
     // Unmapped addresses: the table does not access them.
     const BASE: usize = 1 << 50;
     // Each look-up scans the table, of which a chunk has 512 entries; Miri is too slow to look up all.
-    let (watched, step) = if cfg!(miri) { (520, 130) } else { (1500, 1) };
+    let (watched, step) = scale((1500, 1), (520, 130));
     let address = |i: usize| BASE + i * 0x10000;
     // SAFETY: nothing is mapped there, so no fault matches these ranges.
     let watches: Vec<_> = (0..watched).map(|i| unsafe { Watch::new(address(i), 0x1000) }).collect();

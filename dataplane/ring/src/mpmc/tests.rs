@@ -1,4 +1,5 @@
 use super::*;
+use crate::mock::scale;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -54,7 +55,7 @@ fn positions_are_on_separate_cache_lines() {
 #[test]
 fn many_threads_lose_duplicate_and_reorder_nothing() {
     const PRODUCERS: u64 = 3;
-    const EACH: u64 = if cfg!(miri) { 60 } else { 30_000 };
+    const EACH: u64 = scale(30_000, 60);
     let ring = Ring::new(32);
     let taken = AtomicU64::new(0);
     let seen: Vec<Vec<u64>> = std::thread::scope(|s| {
@@ -119,7 +120,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if cfg!(miri) { 4 } else { 256 },
+        cases: scale(256, 4),
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

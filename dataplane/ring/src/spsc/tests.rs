@@ -1,4 +1,5 @@
 use super::*;
+use crate::mock::scale;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::sync::Arc as StdArc;
@@ -116,7 +117,7 @@ fn empty_push_or_pop_publishes_nothing() {
 /// The slice sizes do not divide the capacity, so both sides wrap in all ways.
 #[test]
 fn slices_cross_two_threads_in_order() {
-    const COUNT: u64 = if cfg!(miri) { 300 } else { 200_000 };
+    const COUNT: u64 = scale(200_000, 300);
     let (mut producer, mut consumer) = ring::<u64>(64);
     std::thread::scope(|s| {
         s.spawn(move || {
@@ -147,7 +148,7 @@ fn positions_are_on_separate_cache_lines() {
 
 #[test]
 fn every_item_crosses_two_threads_in_order() {
-    const COUNT: u64 = if cfg!(miri) { 300 } else { 200_000 };
+    const COUNT: u64 = scale(200_000, 300);
     let (mut producer, mut consumer) = ring(64);
     std::thread::scope(|s| {
         s.spawn(move || {
@@ -194,7 +195,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if cfg!(miri) { 4 } else { 256 },
+        cases: scale(256, 4),
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
@@ -272,7 +273,7 @@ fn taking() -> impl Strategy<Value = (usize, Taking)> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if cfg!(miri) { 4 } else { 256 },
+        cases: scale(256, 4),
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

@@ -5,7 +5,7 @@ use crate::pair::{Counts, Form, Pair, Step, steps};
 use proptest::prelude::*;
 use ring::device::{self, DeviceRing};
 use ring::driver::{self, DriverRing};
-use ring::mock::Shape;
+use ring::mock::{Shape, scale};
 
 fn shape(packed: bool, size: u16, bits: u8) -> Shape {
     Shape { packed, size, in_order: bits & 1 != 0, event_idx: bits & 2 != 0, indirect: bits & 4 != 0 }
@@ -29,7 +29,7 @@ fn run<D: DeviceRing, V: DriverRing>(shape: Shape, steps: &[Step]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: scale(192, 3), ..ProptestConfig::default() })]
 
     #[test]
     fn split_chains_arrive_as_posted_and_come_back_once(steps in steps(), log in 0u32..8, bits in 0u8..8) {
@@ -45,8 +45,7 @@ proptest! {
 /// Chains of every length in sequence, over many wraps.
 fn lengths<D: DeviceRing, V: DriverRing>(shape: Shape) {
     let mut pair = Pair::<D, V>::new(shape);
-    let step = if cfg!(miri) { 15 } else { 1 };
-    for n in (1..=shape.size).step_by(step) {
+    for n in (1..=shape.size).step_by(scale(1, 21)) {
         for form in [Form::Chain, Form::Indirect, Form::Plain] {
             pair.run(&[
                 Step::Post(vec![(form, n, n / 2)]),
@@ -61,7 +60,7 @@ fn lengths<D: DeviceRing, V: DriverRing>(shape: Shape) {
 
 #[test]
 fn chains_up_to_the_ring_size_are_processed() {
-    for bits in 0..8 {
+    for bits in (0..8).step_by(scale(1, 7)) {
         lengths::<device::Split, driver::Split>(shape(false, 64, bits));
         for size in [1, 2, 3, 61] {
             lengths::<device::Packed, driver::Packed>(shape(true, size, bits));

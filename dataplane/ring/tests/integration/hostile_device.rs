@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use ring::driver::{DriverRing, Packed, Post, Split, Table, Used};
-use ring::mock::{BUFFERS, Mock, REGION, Shape};
+use ring::mock::{BUFFERS, Mock, REGION, Shape, scale};
 use ring::{Direction, RingFault};
 
 const AVAIL: u16 = 1 << 7;
@@ -210,7 +210,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => far.prop_map(Step::Index),
         1 => any::<(u16, u16)>().prop_map(|(place, flags)| Step::Event(place, flags)),
     ];
-    prop::collection::vec(step, 1..200)
+    prop::collection::vec(step, 1..scale(200, 30))
 }
 
 /// Runs the script; after each fault, creates a new ring over the same memory, as a port does.
@@ -310,7 +310,7 @@ impl<R: DriverRing> Play<R> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: scale(256, 4), ..ProptestConfig::default() })]
 
     #[test]
     fn identifiers_return_once_for_any_device(steps in steps(), in_order: bool) {

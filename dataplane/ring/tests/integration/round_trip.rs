@@ -4,15 +4,14 @@ use mem::Translator;
 use proptest::prelude::*;
 use ring::device::{self, AvailBatch, DeviceRing};
 use ring::driver::{self, DriverRing, Post, Used};
-use ring::mock::{BUFFERS, Mock, Shape};
+use ring::mock::{BUFFERS, Mock, Shape, scale};
 use ring::{BufId, Direction};
 
 /// Counts of one step: posted, taken by the device, used, collected.
 type Step = (u8, u8, u8, u8);
 
-// Miri is about a thousand times slower.
-const CASES: u32 = if cfg!(miri) { 4 } else { 64 };
-const STEPS: usize = if cfg!(miri) { 12 } else { 60 };
+const CASES: u32 = scale(64, 4);
+const STEPS: usize = scale(60, 12);
 
 struct Pair<D, V> {
     device: D,
@@ -140,8 +139,7 @@ proptest! {
 
 #[test]
 fn a_split_index_wraps_around_sixteen_bits() {
-    let rounds = if cfg!(miri) { 0 } else { 70_000 / 64 };
-    for (start, rounds) in [(0, rounds), (65_400, 6)] {
+    for (start, rounds) in [(0, scale(70_000 / 64, 0)), (65_400, 6)] {
         let mut p = pair_at::<device::Split, driver::Split>(shape(false, 64, false), start);
         for _ in 0..rounds {
             p.run(&[(64, 64, 64, 64)], false);
@@ -152,7 +150,7 @@ fn a_split_index_wraps_around_sixteen_bits() {
 
 #[test]
 fn the_largest_rings_work() {
-    let steps = vec![(255, 64, 64, 255); if cfg!(miri) { 3 } else { 2000 }];
+    let steps = vec![(255, 64, 64, 255); scale(2000, 3)];
     pair::<device::Split, driver::Split>(shape(false, 32_768, false)).run(&steps, false);
     pair::<device::Packed, driver::Packed>(shape(true, 32_768, false)).run(&steps, false);
 }
@@ -215,7 +213,8 @@ fn late_question<D: DeviceRing, V: DriverRing>(shape: Shape, buffers: usize) {
 
 #[test]
 fn late_notification_check_wakes_the_sleeper() {
-    for buffers in [1, 7, 8, 15, 16, 17, 31, 32, 33, 65_535, 65_536, 65_537] {
+    let buffers = [1, 7, 8, 15, 16, 17, 31, 32, 33, 65_535, 65_536, 65_537];
+    for &buffers in &buffers[..scale(12, 6)] {
         let packed = Shape { event_idx: true, ..shape(true, 8, false) };
         late_question::<device::Packed, driver::Packed>(packed, buffers);
         late_question::<device::Split, driver::Split>(Shape { packed: false, ..packed }, buffers);

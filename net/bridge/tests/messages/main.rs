@@ -19,5 +19,7 @@ mod hangs;
 mod memory;
 #[path = "../workers/rig.rs"]
 mod rig;
+#[path = "../workers/scope.rs"]
+mod scope;
 mod scripts;
 mod stage;

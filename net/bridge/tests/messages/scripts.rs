@@ -3,6 +3,7 @@
 //! Scripts are those of the fuzz target (`dataplane/port/src/vhost_user/fuzz`), from a random generator. The seed is
 //! printed on failure; set `SEED` to select it.
 
+use crate::scope::pick;
 use crate::stage::{Stage, play};
 use mem::RegionSpec;
 use port::PortId;
@@ -14,10 +15,6 @@ use rustix::fd::AsFd;
 use rustix::net::RecvFlags;
 use std::cell::Cell;
 
-/// Scripts for new connections.
-const COLD_SCRIPTS: u64 = 1_500;
-/// Scripts from guests with running traffic, per ring format.
-const WARM_SCRIPTS: u64 = 250;
 /// A well-behaved guest connects after this many scripts.
 const SCRIPTS_PER_GUEST: u64 = 50;
 
@@ -32,6 +29,16 @@ const REASONS: [&str; 4] = [
     "the call descriptor is not usable: ",
 ];
 const OUTSIDE: &str = "of a virtqueue lies outside the shared memory or is misaligned";
+
+/// Number of scripts for new connections.
+fn cold_scripts() -> u64 {
+    pick(1_500, 300)
+}
+
+/// Number of scripts from guests with running traffic, per ring format.
+fn warm_scripts() -> u64 {
+    pick(250, 60)
+}
 
 /// First seed.
 fn seed() -> u64 {
@@ -174,7 +181,7 @@ fn scenario<R: DriverRing>(
 fn random_messages_of_a_new_connection() {
     let region = RegionSpec { guest: 0x1000, user: 0x7000_0000, len: 0x10_0000, offset: 0 };
     let agreed = Cell::new(None);
-    scenario::<Split>(false, COLD_SCRIPTS, 400, |stage, port, script| {
+    scenario::<Split>(false, cold_scripts(), 400, |stage, port, script| {
         let learned = || {
             let guest = stage.guest::<Split>();
             let (environment, connects) = (environment(&guest.front, region), stage.connects());
@@ -190,10 +197,10 @@ fn random_messages_of_a_new_connection() {
 
 #[test]
 fn random_messages_of_a_guest_with_split_rings() {
-    scenario::<Split>(false, WARM_SCRIPTS, 150, warm::<Split>);
+    scenario::<Split>(false, warm_scripts(), 150, warm::<Split>);
 }
 
 #[test]
 fn random_messages_of_a_guest_with_packed_rings() {
-    scenario::<Packed>(true, WARM_SCRIPTS, 150, warm::<Packed>);
+    scenario::<Packed>(true, warm_scripts(), 150, warm::<Packed>);
 }

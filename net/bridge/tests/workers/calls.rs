@@ -5,13 +5,12 @@
 
 use crate::calm::{self, BAD};
 use crate::guest::{Behavior, Ending, Guest};
+use crate::scope::pick;
 use ring::driver::Split;
 use rustix::fd::OwnedFd;
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::{IoSliceMut, ReadWriteFlags, preadv2};
 use std::sync::atomic::{AtomicBool, Ordering};
-
-const ROUNDS: usize = 300;
 
 /// Empties and refills the counter, so that a worker finds space first and none later.
 fn fill(call: &OwnedFd) {
@@ -35,7 +34,7 @@ fn full_call_eventfd_blocks_no_worker() {
                     bad.step(&[0, 1]);
                 }
             });
-            for _ in 0..ROUNDS {
+            for _ in 0..pick(300, 50) {
                 calls.iter().for_each(fill);
                 // The call eventfd has no reader; a blocked worker would stall its other ports.
                 calm.go_on(100);

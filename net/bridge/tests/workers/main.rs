@@ -13,6 +13,7 @@ mod memory;
 mod models;
 mod moving;
 mod rig;
+mod scope;
 mod sleep;
 mod stealing;
 mod swap;

@@ -2,6 +2,7 @@
 
 use crate::guest::{Ending, Guest};
 use crate::rig::{Rig, assert_sums_agree};
+use crate::scope::pick;
 use crate::{churn, sleep, swap};
 use engine::{HandoffConfig, Model, Order, PipelineConfig, QueueFull, Role, Roles, Snapshot};
 use port::virtio_user::RingKind;
@@ -158,7 +159,7 @@ fn waiting_stages_lose_no_packet() {
             let done = &done;
             s.spawn(move || guest.live(&[1 - n], done));
         }
-        rig.wait_for_traffic(&["a", "b"], 50_000);
+        rig.wait_for_traffic(&["a", "b"], pick(50_000, 10_000));
         done.store(true, Ordering::Relaxed);
     });
     let now = rig.settled();

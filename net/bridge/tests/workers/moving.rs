@@ -2,6 +2,7 @@
 
 use crate::guest::{Ending, Guest, Limit, PAIRS};
 use crate::rig::{Rig, assert_sums_agree};
+use crate::scope::pick;
 use engine::placement::{QueueAffinity, QueueName};
 use port::PortId;
 use ring::driver::{DriverRing, Packed, Split};
@@ -9,8 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const NAMES: [&str; 2] = ["left", "right"];
-/// Moves under traffic.
-const MOVES: usize = 150;
 /// Maximum number of frames in flight to one guest: less than the size of any ring.
 const MAX_IN_FLIGHT: u64 = 70;
 
@@ -80,7 +79,7 @@ pub(crate) fn scenario<R: DriverRing>(rig: Rig, packed: bool) {
     let talk = std::thread::scope(|s| {
         let _ending = Ending(&done);
         let run = s.spawn(|| talk.live(&done));
-        for n in 0..MOVES {
+        for n in 0..pick(150, 24) {
             let (port, pair) = (ids[n % 2], (n / 2) as u16 % PAIRS);
             let to = (n / 4) % 2;
             rig.engine.move_queue(port, pair, to).unwrap();

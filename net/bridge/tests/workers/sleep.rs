@@ -3,13 +3,11 @@
 
 use crate::guest::{Ending, Guest, Limit, PAIRS};
 use crate::rig::{Rig, assert_sums_agree};
+use crate::scope::pick;
 use port::virtio_user::RingKind;
 use ring::driver::{DriverRing, Packed, Split};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-
-/// Frames that each guest sends while all workers sleep.
-const FRAMES: usize = 40;
 
 fn sleeps(rig: &Rig) -> Vec<u64> {
     rig.engine.snapshot().workers.iter().map(|worker| worker.sleeps).collect()
@@ -55,14 +53,16 @@ pub(crate) fn scenario<R: DriverRing>(near: Rig, far: Rig, ring: RingKind, event
             p.queues.iter().filter(|q| q.rx_running && q.tx_running).count() == 2
         });
     }
-    for n in 0..FRAMES {
+    // Frames that each guest sends while all workers sleep.
+    let frames = pick(40, 8);
+    for n in 0..frames {
         wait_for_silence([&near, &far]);
         pass(&mut a, &mut b, n > 0);
         wait_for_silence([&near, &far]);
         pass(&mut b, &mut a, n > 0);
     }
     for rig in [&near, &far] {
-        assert!(sleeps(rig).iter().sum::<u64>() >= FRAMES as u64, "{:?}", rig.engine.snapshot().workers);
+        assert!(sleeps(rig).iter().sum::<u64>() >= frames, "{:?}", rig.engine.snapshot().workers);
     }
     a.drain(50);
     b.drain(50);

@@ -3,13 +3,13 @@
 use crate::guest::{Ending, Guest, Limit};
 use crate::memory::Memory;
 use crate::rig::{Rig, assert_sums_agree};
+use crate::scope::pick;
 use mem::RegionSpec;
 use port::virtio_user::SharedRegion;
 use ring::driver::{DriverRing, Packed, Split};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const SENDERS: [&str; 2] = ["left", "right"];
-const SWAPS: u64 = 60;
 
 /// One memory table change: split the region differently, restore it, or add or remove an unused region.
 fn swap<R: DriverRing>(guest: &mut Guest<R>, more: &Memory, n: u64) {
@@ -38,7 +38,7 @@ pub(crate) fn scenario<R: DriverRing>(rig: Rig, packed: bool) {
         }
         let (mut guest, more) =
             (Guest::<R>::plug_in(&rig.socket("swapper"), 2, packed), Memory::new(1, 8, false));
-        for n in 0..SWAPS {
+        for n in 0..pick(60, 12) {
             let (enough, limit) = (guest.counts.received + 200, Limit::new());
             while guest.counts.received < enough {
                 limit.check("frames between two swaps");

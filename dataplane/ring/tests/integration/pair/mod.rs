@@ -7,7 +7,7 @@ use mem::Translator;
 use proptest::prelude::*;
 use ring::device::{AvailBatch, DeviceRing};
 use ring::driver::{DriverRing, Post, Table, Used};
-use ring::mock::{BUFFERS, Mock, REGION, Shape, USER};
+use ring::mock::{BUFFERS, Mock, REGION, Shape, USER, scale};
 use ring::{BufId, Descriptor, Direction, resolve};
 use std::collections::VecDeque;
 use std::sync::atomic::{Ordering, fence};
@@ -59,7 +59,7 @@ pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::DriverSleeps),
         1 => Just(Step::Thaw),
     ];
-    prop::collection::vec(step, 1..120)
+    prop::collection::vec(step, 1..scale(120, 12))
 }
 
 /// A chain in flight.
