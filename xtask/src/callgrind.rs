@@ -83,8 +83,9 @@ fn rows(limits: &Limits, sizes: &[&'static str]) -> Result<Vec<Row>> {
 }
 
 fn cases(sizes: &[&'static str]) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
-    let of_ring =
-        move |ring| sizes.iter().flat_map(move |size| TRAFFIC.iter().map(move |traffic| (ring, *size, *traffic)));
+    let of_ring = move |ring| {
+        sizes.iter().flat_map(move |size| TRAFFIC.iter().map(move |traffic| (ring, *size, *traffic)))
+    };
     RINGS.iter().flat_map(move |ring| of_ring(*ring))
 }
 

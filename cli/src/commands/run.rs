@@ -37,9 +37,10 @@ pub(crate) fn run(args: &RunArgs, socket: Option<&Path>) -> anyhow::Result<()> {
     let service = Arc::new(ApiService::new(topology, path, Box::new(data_plane), move || waker.close()));
     let server = server::start(listener, service.clone())?;
     for error in awaited {
-        match is_text {
-            true => console::warn(&format!("linerate: {error}\n    until then the port waits")),
-            false => warn!(reason = %error, "a port waits"),
+        if is_text {
+            console::warn(&format!("linerate: {error}\n    until then the port waits"));
+        } else {
+            warn!(reason = %error, "a port waits");
         }
     }
     greeting.write(is_text);
@@ -47,9 +48,10 @@ pub(crate) fn run(args: &RunArgs, socket: Option<&Path>) -> anyhow::Result<()> {
     drop(server);
     drop(service);
     drop(claim);
-    match is_text {
-        true => console::aside("linerate: stopped"),
-        false => info!("stopped"),
+    if is_text {
+        console::aside("linerate: stopped");
+    } else {
+        info!("stopped");
     }
     Ok(())
 }
@@ -98,11 +100,12 @@ struct Greeting {
 impl Greeting {
     fn write(&self, is_text: bool) {
         let (topology, control) = (&self.topology, self.control.display());
-        match is_text {
-            true => console::aside(&format!(
+        if is_text {
+            console::aside(&format!(
                 "{topology}\nlinerate: running, control socket {control}; Ctrl-C ends it"
-            )),
-            false => info!(topology, %control, "running"),
+            ));
+        } else {
+            info!(topology, %control, "running");
         }
     }
 }
