@@ -28,6 +28,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::time::Instant;
+use tracing::debug;
 
 /// Maximum delay of shutdown by responses being written.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -131,6 +132,7 @@ async fn answer(
     deadline: watch::Sender<Instant>,
 ) -> Result<Response, Infallible> {
     let (parts, body) = request.into_parts();
+    let (method, uri) = (parts.method.clone(), parts.uri.clone());
     let body = axum::body::to_bytes(Body::new(body), MAX_BODY).await;
     deadline.send_replace(Instant::now() + REQUEST_TIMEOUT);
     let response = if let Ok(body) = body {
@@ -141,6 +143,7 @@ async fn answer(
         let body = Diagnostic::bad("request", reason, "send one JSON object");
         ApiError::TooLarge(body).into_response()
     };
+    debug!(%method, %uri, status = response.status().as_u16(), "request");
     deadline.send_replace(Instant::now() + WRITE_TIMEOUT);
     Ok(response)
 }

@@ -161,7 +161,7 @@ pub(crate) struct RunArgs {
     /// Format of the log on standard error
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     pub(crate) log: LogFormat,
-    /// Log more
+    /// Also log each request to the control API
     #[arg(short, long, conflicts_with = "quiet")]
     pub(crate) verbose: bool,
 }
