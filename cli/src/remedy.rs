@@ -13,3 +13,9 @@ pub(crate) fn failed(place: impl Display, error: &dyn Remedy, default: &str) -> 
 pub(crate) fn invalid(place: impl Display, error: &dyn Remedy, default: &str) -> Diagnostic {
     failed(place, error, default).as_bad_input()
 }
+
+/// As [`invalid`], for an error that serde passed on as `text`, in the form of [`Remedy::in_one_line`].
+pub(crate) fn deserialized(place: impl Display, text: &str, default: &str) -> Diagnostic {
+    let (reason, remedy) = text.split_once("; ").unwrap_or((text, default));
+    Diagnostic::bad(place, reason, remedy)
+}

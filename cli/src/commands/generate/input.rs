@@ -73,11 +73,8 @@ fn file(path: &Path) -> Result<File, Diagnostic> {
     toml::from_str(&text).map_err(|error| {
         let line = error.span().map(|span| text[..span.start.min(text.len())].split('\n').count());
         let place = line.map_or_else(|| shown.clone(), |line| format!("{shown}:{line}"));
-        Diagnostic::bad(
-            place,
-            error.message(),
-            "correct this line; `linerate gen --help` lists all keys of a stream",
-        )
+        let usual = "correct this line; `linerate gen --help` lists all keys of a stream";
+        remedy::deserialized(place, error.message(), usual)
     })
 }
 
@@ -110,7 +107,8 @@ pub(crate) fn described(set: &[(String, String)], over: &Description) -> Result<
         keys.insert(key.clone(), read_value(value));
         // One key at a time, so that an error is attributed to the key added last.
         let read = serde_json::from_value(keys.clone().into());
-        stream = read.map_err(|error| Diagnostic::bad(place, error, usual))?;
+        stream =
+            read.map_err(|error: serde_json::Error| remedy::deserialized(place, &error.to_string(), usual))?;
     }
     Ok(stream)
 }

@@ -41,7 +41,7 @@ fn a_file_has_streams_and_ports() {
     std::fs::write(&path, text).unwrap();
     let refused = told(&[path.to_str().unwrap()]);
     assert!(
-        refused.contains("stream 1: `size`: 64 bytes have no room") && refused.contains("write 114 or more"),
+        refused.contains("stream 1: `size`: 64 bytes are too few") && refused.contains("write 114 or more"),
         "{refused}"
     );
     std::fs::write(&path, text.replace("\"imix\"", "200")).unwrap();
@@ -137,7 +137,7 @@ fn flags_beside_a_capture_are_refused_by_name() {
     let refused = told(&[&PAIR[..], &["--pcap", capture, "--set", "mpls=[16]"]].concat());
     assert!(
         refused.contains(
-            "stream 0: `mpls`: the frames of `pcap` have their own\n    remedy: remove one of the two"
+            "stream 0: `mpls`: conflicts with `pcap`, whose frames determine it\n    remedy: remove one of the two"
         ),
         "{refused}"
     );
@@ -181,7 +181,7 @@ fn streams_of_one_name_are_refused() {
 fn fields(set: &[&str]) -> Vec<String> {
     let words: Vec<_> = set.iter().flat_map(|set| ["--set", set]).collect();
     let told = told(&[&PAIR[..], &["--set", "vary={none={count=1}}", "--set", "size=300"], &words].concat());
-    let names = told.split("it has ").nth(1).unwrap().lines().next().unwrap();
+    let names = told.split("name one of ").nth(1).unwrap().lines().next().unwrap();
     names.split(", ").map(str::to_owned).collect()
 }
 

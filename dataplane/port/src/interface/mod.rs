@@ -254,7 +254,7 @@ mod tests {
         let error = Watch::new(&place("no-such-if")).unwrap_err();
         assert_eq!(error, InterfaceError::Missing(place("no-such-if")));
         let elsewhere = Place { netns: Some(Namespace::new("blue")), ..place("eth7") };
-        let error = InterfaceError::Missing(elsewhere).to_string();
+        let error = InterfaceError::Missing(elsewhere).in_one_line();
         assert!(error.starts_with("there is no interface eth7 in the namespace blue;"), "{error}");
     }
 

@@ -233,7 +233,7 @@ fn fields_set_by_a_capture_are_rejected_by_name() {
         ("flows", Description { flows: 7, ..stream() }),
         ("vxlan", Description { vxlan: Some(Outer::default()), ..stream() }),
     ] {
-        assert!(told(stream).starts_with(&format!("`{key}`: the frames of `pcap`")), "{key}");
+        assert!(told(stream).starts_with(&format!("`{key}`: conflicts with `pcap`")), "{key}");
     }
 }
 
