@@ -2,7 +2,7 @@
 
 use super::markdown;
 use super::schema::Schemas;
-use port::DropReason;
+use port::{DropReason, PortDetail};
 
 /// Schemas of the counters, with a heading and the command that prints them.
 const COUNTERS: [(&str, &str, &str); 7] = [
@@ -37,7 +37,17 @@ pub(super) fn counters() -> anyhow::Result<String> {
         markdown::section(&mut page, &format!("## {title}"), place);
         markdown::table(&mut page, ["field", "type", "meaning"], schemas.fields(schema)?);
     }
+    details(&mut page);
     Ok(markdown::finish(&page))
+}
+
+fn details(page: &mut String) {
+    let about = "In `details` of a port. `missed` is present while the interface is open; the faults and `unwritten` are \
+        omitted while they are zero.";
+    markdown::section(page, "## Details of a port", about);
+    let rows = PortDetail::ALL
+        .map(|detail| [format!("`{}`", detail.name()), detail.at().to_owned(), detail.meaning().to_owned()]);
+    markdown::table(page, ["name", "reported by", "meaning"], rows);
 }
 
 /// The page of drop reasons.
