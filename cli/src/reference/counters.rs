@@ -42,8 +42,8 @@ pub(super) fn counters() -> anyhow::Result<String> {
 }
 
 fn details(page: &mut String) {
-    let about = "In `details` of a port. `missed` is present while the interface is open; the faults and `unwritten` are \
-        omitted while they are zero.";
+    let about = "In `details` of a port. `missed` is present while the interface is open; the faults and `unwritten` \
+        are omitted while they are zero.";
     markdown::section(page, "## Details of a port", about);
     let rows = PortDetail::ALL
         .map(|detail| [format!("`{}`", detail.name()), detail.at().to_owned(), detail.meaning().to_owned()]);

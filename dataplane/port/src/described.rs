@@ -1,4 +1,4 @@
-//! Enumerations that users see: each value is defined once, with its name and meaning, for the program and the reference.
+//! Enumerations that users see: each value is defined once with its name and meaning, for program and reference.
 
 /// Defines an enumeration. Each value: variant, name, the ports that it belongs to, and its meaning. The text after the
 /// enumeration's name describes the ports.
