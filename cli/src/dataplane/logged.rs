@@ -5,7 +5,7 @@
 //! its log, and workers never write. A port that changes often writes at most [`BURST`] lines at once and one a second
 //! then; the next line has the number of those that were left out.
 
-use port::{Attach, PortControl, PortFault, PortState, PortStatus};
+use port::{Attach, PortControl, PortDetails, PortFault, PortState, PortStatus};
 use rustix::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
@@ -23,7 +23,7 @@ pub(super) struct Logged {
     name: String,
     port: Box<dyn PortControl>,
     seen: Seen,
-    /// Details that were written.
+    /// The ends that were written.
     ended: Vec<&'static str>,
     /// When the details were compared; `None` if the port has none.
     compared: Option<Instant>,
@@ -91,10 +91,10 @@ impl Logged {
 
     /// Writes each end of a capture or trace once.
     fn compare_details(&mut self) {
-        for (what, reason) in self.port.details().into_iter().filter(|(what, _)| what.ends_with(ENDED)) {
+        for (detail, reason) in self.port.details() {
+            let Some(what) = detail.name().strip_suffix(ENDED) else { continue };
             if !self.ended.contains(&what) {
                 self.ended.push(what);
-                let what = what.trim_end_matches(ENDED);
                 warn!(port = self.name, reason, "{what} ended");
             }
         }
@@ -167,7 +167,7 @@ impl PortControl for Logged {
         self.port.status()
     }
 
-    fn details(&self) -> Vec<(&'static str, String)> {
+    fn details(&self) -> PortDetails {
         self.port.details()
     }
 }

@@ -1,7 +1,7 @@
 //! `api.md`: routes and schemas of the control API.
 
-use super::markdown;
 use super::schema::{Schemas, members, rows, text, type_of};
+use console::markdown;
 use serde_json::Value;
 
 const EXAMPLE: &str = "curl --unix-socket /run/linerate/control.sock http://localhost/v1/status";
@@ -11,7 +11,7 @@ const DOCUMENT: &str =
 /// The page.
 pub(super) fn page() -> anyhow::Result<String> {
     let schemas = Schemas::new()?;
-    let mut page = markdown::page("Control API", schemas.about());
+    let mut page = super::page("Control API", schemas.about());
     markdown::code(&mut page, "sh", EXAMPLE);
     markdown::paragraph(&mut page, DOCUMENT);
     page.push_str("## Routes\n\n");

@@ -1,7 +1,8 @@
 //! `configuration.md`: every section and key of a configuration file.
 
-use super::{markdown, values};
+use super::values;
 use crate::settings::description::{self, Section};
+use console::markdown;
 
 const INTRODUCTION: &str = "`linerate run FILE` reads a TOML file. An unknown key, a wrong type and a value out of \
     range are errors; `linerate check FILE` prints all of them. A key `table.key` belongs to the table `table` of its \
@@ -10,7 +11,7 @@ const INTRODUCTION: &str = "`linerate run FILE` reads a TOML file. An unknown ke
 
 /// The page.
 pub(super) fn page() -> String {
-    let mut page = markdown::page("Configuration file", INTRODUCTION);
+    let mut page = super::page("Configuration file", INTRODUCTION);
     for section in description::sections() {
         let (heading, about) = match section.kind {
             None => (format!("## `{}`", section.title), section.about.to_owned()),

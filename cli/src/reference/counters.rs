@@ -1,8 +1,8 @@
 //! `counters.md`, `drop-reasons.md` and `exit-codes.md`.
 
-use super::markdown;
 use super::schema::Schemas;
-use port::DropReason;
+use console::markdown;
+use port::{DropReason, PortDetail};
 
 /// Schemas of the counters, with a heading and the command that prints them.
 const COUNTERS: [(&str, &str, &str); 7] = [
@@ -32,19 +32,29 @@ pub(super) fn counters() -> anyhow::Result<String> {
     let about = "Counters and states that the control API and `-o json` return. While no burst is in flight, over all \
         ports: received + replicated = sent + dropped + punted. The states of a port are explained in \
         [troubleshooting](../guide/troubleshooting.md).";
-    let mut page = markdown::page("Counters", about);
+    let mut page = super::page("Counters", about);
     for (schema, title, place) in COUNTERS {
         markdown::section(&mut page, &format!("## {title}"), place);
         markdown::table(&mut page, ["field", "type", "meaning"], schemas.fields(schema)?);
     }
+    details(&mut page);
     Ok(markdown::finish(&page))
+}
+
+fn details(page: &mut String) {
+    let about = "In `details` of a port. `missed` is present while the interface is open; the faults and `unwritten` \
+        are omitted while they are zero.";
+    markdown::section(page, "## Details of a port", about);
+    let rows = PortDetail::ALL
+        .map(|detail| [format!("`{}`", detail.name()), detail.at().to_owned(), detail.meaning().to_owned()]);
+    markdown::table(page, ["name", "reported by", "meaning"], rows);
 }
 
 /// The page of drop reasons.
 pub(super) fn drop_reasons() -> String {
     let about = "Reasons of `drops` in `linerate ports show NAME -o json`, of `linerate top` and of `linerate status`. \
         *At* names the port that counts the drop: the source of the packet, or its output.";
-    let mut page = markdown::page("Drop reasons", about);
+    let mut page = super::page("Drop reasons", about);
     let rows = DropReason::ALL
         .map(|reason| [format!("`{}`", reason.name()), reason.at().to_owned(), reason.meaning().to_owned()]);
     markdown::table(&mut page, ["reason", "at", "meaning"], rows);
@@ -53,7 +63,7 @@ pub(super) fn drop_reasons() -> String {
 
 /// The page of exit codes.
 pub(super) fn exit_codes() -> String {
-    let mut page = markdown::page("Exit codes", "Of every command of `linerate` and `linerate-lab`.");
+    let mut page = super::page("Exit codes", "Of every command of `linerate` and `linerate-lab`.");
     let rows = console::EXIT_CODES.map(|(code, meaning)| [code.to_string(), meaning.to_owned()]);
     markdown::table(&mut page, ["code", "meaning"], rows);
     let about = "The first signal ends a command in order. A second one ends it at once, with exit code 1.";

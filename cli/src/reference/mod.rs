@@ -2,34 +2,36 @@
 //! the program itself uses.
 
 mod api;
-mod commands;
 mod configuration;
 mod counters;
 pub(crate) mod manual;
-mod markdown;
 mod schema;
 mod values;
 
 use crate::api::routes;
-use console::Diagnostic;
+use crate::args;
+use console::markdown;
+use console::reference::{self, Page};
 use std::path::Path;
+
+/// Command that writes the pages.
+const GENERATOR: &str = "cargo run -- reference docs/reference";
 
 /// Writes all pages to `dir`.
 pub(crate) fn write(dir: &Path) -> anyhow::Result<()> {
-    for (name, text) in pages()? {
-        let path = dir.join(name);
-        std::fs::write(&path, text).map_err(|e| {
-            Diagnostic::failed(path.display(), e, "name an existing directory that you may write to")
-        })?;
-    }
-    Ok(())
+    reference::write(dir, pages()?)
+}
+
+/// Begins a page with its title and a paragraph.
+fn page(title: &str, text: &str) -> String {
+    markdown::page(title, text, GENERATOR)
 }
 
 /// All pages, by file name.
-fn pages() -> anyhow::Result<[(&'static str, String); 7]> {
+fn pages() -> anyhow::Result<[Page; 7]> {
     Ok([
         ("configuration.md", configuration::page()),
-        ("commands.md", commands::page()),
+        ("commands.md", reference::commands("Commands", args::command(), GENERATOR)),
         ("drop-reasons.md", counters::drop_reasons()),
         ("counters.md", counters::counters()?),
         ("exit-codes.md", counters::exit_codes()),
@@ -45,12 +47,6 @@ mod tests {
     #[test]
     fn committed_pages_are_the_generated_ones() {
         let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference"));
-        for (name, text) in pages().unwrap() {
-            let is_current = std::fs::read_to_string(dir.join(name)).is_ok_and(|committed| committed == text);
-            assert!(
-                is_current,
-                "docs/reference/{name} is stale: run `cargo run -- reference docs/reference`"
-            );
-        }
+        reference::check(dir, pages().unwrap(), GENERATOR).unwrap();
     }
 }

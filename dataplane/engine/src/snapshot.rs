@@ -3,7 +3,7 @@
 use crate::counters::{Totals, WorkerCounters};
 use crate::history::{History, PortEvent, state_name};
 use crate::model::Role;
-use port::{DropReason, PortId, PortStatus};
+use port::{DropReason, PortDetails, PortId, PortStatus};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -193,16 +193,13 @@ pub struct QueueSnapshot {
     pub tx_running: bool,
 }
 
-/// Port-specific details besides the status.
-type Details = Vec<(&'static str, String)>;
-
 /// Registry entry of one port.
 struct Entry {
     /// `None` if the port is gone but its number is not free yet.
     name: Option<String>,
     /// `None` before the port starts and after it is gone.
     status: Option<PortStatus>,
-    details: Details,
+    details: PortDetails,
     history: History,
     /// Totals of its number at registration.
     before: Totals,
@@ -247,7 +244,7 @@ impl Registry {
         self.with(|ports| ports.get(&id).and_then(|entry| entry.name.clone()).unwrap_or_default())
     }
 
-    pub(crate) fn update(&self, id: PortId, status: PortStatus, details: Details) {
+    pub(crate) fn update(&self, id: PortId, status: PortStatus, details: PortDetails) {
         self.with(|ports| {
             if let Some(entry) = ports.get_mut(&id) {
                 // A new connection is an event even if the state is the same as before.
@@ -289,7 +286,8 @@ impl Registry {
                 };
                 removed = removed.plus(entry.before);
                 let shown_port = port_snapshot(id, name, status, &now.minus(entry.before));
-                let details = entry.details.iter().map(|(name, said)| ((*name).to_owned(), said.clone()));
+                let details =
+                    entry.details.iter().map(|(detail, said)| (detail.name().to_owned(), said.clone()));
                 let (history, details) = (entry.history.events(), details.collect());
                 shown.push(PortSnapshot { history, details, ..shown_port });
             }

@@ -5,7 +5,7 @@
 //! they cannot be distinguished. Blocks only in port creation; never reads a clock.
 
 use crate::backoff::Backoff;
-use crate::{Attach, PortControl, PortFault, PortState, PortStatus};
+use crate::{Attach, PortControl, PortDetails, PortFault, PortState, PortStatus};
 use rustix::fd::BorrowedFd;
 use std::fmt::Debug;
 use std::time::Instant;
@@ -103,7 +103,7 @@ impl PortControl for DeferredPort {
         }
     }
 
-    fn details(&self) -> Vec<(&'static str, String)> {
+    fn details(&self) -> PortDetails {
         self.port.as_ref().map(|port| port.details()).unwrap_or_default()
     }
 }

@@ -1,40 +1,13 @@
 //! Drop reasons of packets and fault reasons of ports. Both are named, counted and reported; neither is a panic.
 
+use crate::described::described;
 use ring::RingFault;
 
-/// Defines each reason once: variant, name, the port that counts it, and its meaning.
-macro_rules! drop_reasons {
-    ($($variant:ident, $name:literal, $at:literal, $meaning:literal;)+) => {
-        /// Why a packet, or one copy of a flooded packet, was not sent. Each reason has a counter per port and worker.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[repr(u8)]
-        pub enum DropReason {
-            $(#[doc = $meaning] $variant),+
-        }
-
-        impl DropReason {
-            /// All reasons, in the order of their counters.
-            pub const ALL: [DropReason; [$($name),+].len()] = [$(DropReason::$variant),+];
-
-            /// Name in tables, JSON and documentation.
-            pub const fn name(self) -> &'static str {
-                match self { $(DropReason::$variant => $name),+ }
-            }
-
-            /// The port that counts the drop: the source of the packet, or its output.
-            pub const fn at(self) -> &'static str {
-                match self { $(DropReason::$variant => $at),+ }
-            }
-
-            /// Meaning in one sentence.
-            pub const fn meaning(self) -> &'static str {
-                match self { $(DropReason::$variant => $meaning),+ }
-            }
-        }
-    };
-}
-
-drop_reasons! {
+described! {
+    /// Why a packet, or one copy of a flooded packet, was not sent. Each reason has a counter per port and worker.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[repr(u8)]
+    DropReason, "The port that counts the drop: the source of the packet, or its output.";
     TooShort, "too-short", "source", "Shorter than an Ethernet header, or than the device's own header.";
     TooLong, "too-long", "source", "Longer than the largest frame supported.";
     BadSource, "bad-source", "source", "Invalid source address: the group bit is set, or it is zero.";

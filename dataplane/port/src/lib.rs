@@ -10,6 +10,8 @@ mod arena;
 mod backoff;
 mod burst;
 pub mod deferred;
+mod described;
+mod details;
 mod edit;
 mod eventfd;
 mod fault;
@@ -48,6 +50,7 @@ pub use burst::{
 };
 #[doc(hidden)]
 pub use burst::{HEADROOM as HEAD_HEADROOM, SLOT as HEAD_SLOT};
+pub use details::{PortDetail, PortDetails};
 pub use edit::{Edit, EditId, EditTooLong, Edits, MAX_INSERTED, MAX_PATCHED, MAX_PATCHES};
 pub use fault::{DropReason, PortFault};
 pub use offload::{BadOffload, Capabilities, MIN_SEGMENT, OFFLOAD_HEADER, Offload, Segmentation};

@@ -5,7 +5,7 @@
 //! forked into one handle per worker.
 
 use crate::Remedy;
-use crate::{Burst, Capabilities, DropReason, Now, PortFault, QueueState, Slots, work};
+use crate::{Burst, Capabilities, DropReason, Now, PortDetails, PortFault, QueueState, Slots, work};
 use ring::BufId;
 use rustix::fd::BorrowedFd;
 use std::borrow::Cow;
@@ -326,8 +326,8 @@ pub trait PortControl: Send {
     fn close(&mut self, engine: &mut dyn Attach);
     /// Current status, for display.
     fn status(&self) -> PortStatus;
-    /// Further details for display: names, each with numbers or words. Names are stable.
-    fn details(&self) -> Vec<(&'static str, String)> {
-        Vec::new()
+    /// Further details, for display.
+    fn details(&self) -> PortDetails {
+        PortDetails::new()
     }
 }

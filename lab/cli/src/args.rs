@@ -73,6 +73,12 @@ pub(crate) enum LabCommand {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
+    /// Write the page of `docs/reference` to a directory
+    #[command(hide = true)]
+    Reference {
+        /// Directory of the page
+        dir: PathBuf,
+    },
 }
 
 /// Memory that the model accesses.

@@ -10,6 +10,7 @@ mod copies;
 mod list;
 mod paths;
 mod profile;
+mod reference;
 mod report;
 mod run;
 mod trial;
@@ -42,5 +43,6 @@ fn dispatch(command: &LabCommand) -> anyhow::Result<()> {
         LabCommand::Report(args) => report::run(args),
         LabCommand::Completions { shell } => console::manual::completions("linerate-lab", *shell),
         LabCommand::Man { out } => console::manual::man(Cli::command(), out.as_deref()),
+        LabCommand::Reference { dir } => reference::write(dir),
     }
 }

@@ -8,7 +8,10 @@
 use super::{InterfaceError, Place, Watch};
 use crate::backoff::Backoff;
 use crate::netns::{Identity, Namespace};
-use crate::{Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus, RxQueue, TxQueue};
+use crate::{
+    Attach, PortControl, PortDetail, PortDetails, PortFault, PortState, PortStatus, QueueStatus, RxQueue,
+    TxQueue,
+};
 use rustix::fd::{AsFd, BorrowedFd};
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
@@ -230,9 +233,9 @@ impl<K: Kind> PortControl for Life<K> {
         }
     }
 
-    fn details(&self) -> Vec<(&'static str, String)> {
+    fn details(&self) -> PortDetails {
         let missed = self.running.as_ref().map(|running| (running.opened.missed)());
-        missed.map(|n| ("missed", n.to_string())).into_iter().collect()
+        missed.map(|n| (PortDetail::Missed, n.to_string())).into_iter().collect()
     }
 }
 

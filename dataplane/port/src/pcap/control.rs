@@ -6,7 +6,7 @@ use super::rx::{Player, Progress};
 use super::tx;
 use crate::eventfd;
 use crate::spool::{Format, Spool};
-use crate::{Attach, PortControl, PortFault, PortState, PortStatus, QueueStatus};
+use crate::{Attach, PortControl, PortDetail, PortDetails, PortFault, PortState, PortStatus, QueueStatus};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -87,15 +87,16 @@ impl Pcap {
         self.progress.ended.load(Ordering::Relaxed)
     }
 
-    fn read_details(&self, playing: &Playback, details: &mut Vec<(&'static str, String)>) {
+    fn read_details(&self, playing: &Playback, details: &mut PortDetails) {
         let (of, played) = (playing.recording.packets(), self.progress.packets.load(Ordering::Relaxed));
-        details.push(("read", playing.recording.path().display().to_string()));
-        details.push(("read-packets", of.to_string()));
-        details.push(("played", played.to_string()));
-        details.push(("playing", if self.has_ended() { "ended".to_owned() } else { "on".to_owned() }));
+        details.push((PortDetail::Read, playing.recording.path().display().to_string()));
+        details.push((PortDetail::ReadPackets, of.to_string()));
+        details.push((PortDetail::Played, played.to_string()));
+        let playback = if self.has_ended() { "ended" } else { "on" };
+        details.push((PortDetail::Playing, playback.to_owned()));
         let notes = playing.recording.notes();
         if !notes.is_empty() {
-            details.push(("read-note", notes.join("; ")));
+            details.push((PortDetail::ReadNote, notes.join("; ")));
         }
     }
 }
@@ -160,16 +161,16 @@ impl PortControl for Pcap {
         }
     }
 
-    fn details(&self) -> Vec<(&'static str, String)> {
-        let mut details = Vec::new();
+    fn details(&self) -> PortDetails {
+        let mut details = PortDetails::new();
         if let Some(playing) = &self.playing {
             self.read_details(playing, &mut details);
         }
         if let (Some(spool), Some(path)) = (&self.spool, &self.written_to) {
-            details.push(("write", path.display().to_string()));
-            details.push(("written", spool.written().to_string()));
+            details.push((PortDetail::Write, path.display().to_string()));
+            details.push((PortDetail::Written, spool.written().to_string()));
             if spool.missed() > 0 {
-                details.push(("unwritten", spool.missed().to_string()));
+                details.push((PortDetail::Unwritten, spool.missed().to_string()));
             }
         }
         details

@@ -133,7 +133,7 @@ impl Bench {
 
     fn detail(&self, name: &str) -> String {
         let details = self.port.details();
-        let found = details.iter().find(|(known, _)| *known == name);
+        let found = details.iter().find(|(known, _)| known.name() == name);
         found.unwrap_or_else(|| panic!("no {name} in {details:?}")).1.clone()
     }
 }

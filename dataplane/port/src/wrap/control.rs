@@ -10,7 +10,7 @@ use super::release::{DelayedTx, ReleaseRx};
 use crate::Remedy;
 use crate::eventfd;
 use crate::spool::{CreateError, Format, Spool};
-use crate::{Attach, PortControl, PortFault, PortStatus, QueueId, RxQueue, TxQueue};
+use crate::{Attach, PortControl, PortDetail, PortDetails, PortFault, PortStatus, QueueId, RxQueue, TxQueue};
 use mem::copy::Kernel;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -63,7 +63,7 @@ struct Recorder {
     spool: Spool,
     path: PathBuf,
     ways: Directions,
-    names: [&'static str; 4],
+    names: [PortDetail; 4],
 }
 
 impl Recorder {
@@ -73,7 +73,12 @@ impl Recorder {
             spool: spool.map_err(|e| WrapError::File("capture", e))?,
             path: capture.output.path.clone(),
             ways: capture.ways,
-            names: ["capture", "captured", "capture-missed", "capture-ended"],
+            names: [
+                PortDetail::Capture,
+                PortDetail::Captured,
+                PortDetail::CaptureMissed,
+                PortDetail::CaptureEnded,
+            ],
         })
     }
 
@@ -83,11 +88,11 @@ impl Recorder {
             spool: spool.map_err(|e| WrapError::File("trace", e))?,
             path: trace.output.path.clone(),
             ways: trace.ways,
-            names: ["trace", "traced", "trace-missed", "trace-ended"],
+            names: [PortDetail::Trace, PortDetail::Traced, PortDetail::TraceMissed, PortDetail::TraceEnded],
         })
     }
 
-    fn details(&self, details: &mut Vec<(&'static str, String)>) {
+    fn details(&self, details: &mut PortDetails) {
         let [path, written, missed, ended] = self.names;
         details.push((path, self.path.display().to_string()));
         details.push((written, self.spool.written().to_string()));
@@ -203,13 +208,13 @@ impl PortControl for Wrapped {
         self.inner.status()
     }
 
-    fn details(&self) -> Vec<(&'static str, String)> {
+    fn details(&self) -> PortDetails {
         let mut details = self.inner.details();
         for recorder in self.parts.capture.iter().chain(&self.parts.trace) {
             recorder.details(&mut details);
         }
         if let Some(wire) = &self.parts.wire {
-            details.push(("fault-seed", wire.faults.seed.to_string()));
+            details.push((PortDetail::FaultSeed, wire.faults.seed.to_string()));
             details.extend(wire.inward.details().chain(wire.outward.details()));
         }
         details

@@ -1,5 +1,6 @@
 //! Fault counters for display. Updated by workers, read by the control thread.
 
+use crate::PortDetail;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Fault event of a packet.
@@ -17,29 +18,30 @@ pub(super) enum FaultEvent {
 }
 
 const KINDS: usize = 7;
-const IN: [&str; KINDS] = [
-    "fault-in-dropped",
-    "fault-in-duplicated",
-    "fault-in-reordered",
-    "fault-in-corrupted",
-    "fault-in-delayed",
-    "fault-in-hold-full",
-    "fault-in-lost-late",
+/// Details of the events of received packets, in the order of [`FaultEvent`]. None of them is lost late.
+const IN: [PortDetail; KINDS - 1] = [
+    PortDetail::FaultInDropped,
+    PortDetail::FaultInDuplicated,
+    PortDetail::FaultInReordered,
+    PortDetail::FaultInCorrupted,
+    PortDetail::FaultInDelayed,
+    PortDetail::FaultInHoldFull,
 ];
-const OUT: [&str; KINDS] = [
-    "fault-out-dropped",
-    "fault-out-duplicated",
-    "fault-out-reordered",
-    "fault-out-corrupted",
-    "fault-out-delayed",
-    "fault-out-hold-full",
-    "fault-out-lost-late",
+/// Details of the events of sent packets, in the order of [`FaultEvent`].
+const OUT: [PortDetail; KINDS] = [
+    PortDetail::FaultOutDropped,
+    PortDetail::FaultOutDuplicated,
+    PortDetail::FaultOutReordered,
+    PortDetail::FaultOutCorrupted,
+    PortDetail::FaultOutDelayed,
+    PortDetail::FaultOutHoldFull,
+    PortDetail::FaultOutLostLate,
 ];
 
 /// Counters of one direction.
 #[derive(Debug)]
 pub(super) struct Counts {
-    names: &'static [&'static str; KINDS],
+    names: &'static [PortDetail],
     counts: [AtomicU64; KINDS],
 }
 
@@ -58,8 +60,8 @@ impl Counts {
         }
     }
 
-    /// Non-zero counters by name.
-    pub(super) fn details(&self) -> impl Iterator<Item = (&'static str, String)> {
+    /// Non-zero counters.
+    pub(super) fn details(&self) -> impl Iterator<Item = (PortDetail, String)> {
         let read = self.counts.iter().map(|count| count.load(Ordering::Relaxed));
         self.names.iter().zip(read).filter(|(_, n)| *n > 0).map(|(name, n)| (*name, n.to_string()))
     }

@@ -16,7 +16,7 @@ use crate::socket::rights::ReceiveError;
 use crate::socket::{Connector, SocketAddress};
 use crate::vhost::message::{Header, feature_names};
 use crate::vhost::wire::{Channel, WireError};
-use crate::{Attach, PortControl, PortFault, PortState, PortStatus};
+use crate::{Attach, PortControl, PortDetail, PortDetails, PortFault, PortState, PortStatus};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::path::Path;
@@ -227,9 +227,8 @@ impl PortControl for VhostUser {
         }
     }
 
-    /// Includes the faults of rings that the front end then stopped.
-    fn details(&self) -> Vec<(&'static str, String)> {
-        let faults = (self.ring_faults > 0).then(|| ("ring-faults", self.ring_faults.to_string()));
+    fn details(&self) -> PortDetails {
+        let faults = (self.ring_faults > 0).then(|| (PortDetail::RingFaults, self.ring_faults.to_string()));
         faults.into_iter().collect()
     }
 }

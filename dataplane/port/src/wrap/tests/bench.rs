@@ -162,7 +162,7 @@ impl Bench {
 
     pub(super) fn count(&self, name: &str) -> u64 {
         let details = self.port.details();
-        details.iter().find(|(known, _)| *known == name).map_or(0, |(_, n)| n.parse().unwrap())
+        details.iter().find(|(known, _)| known.name() == name).map_or(0, |(_, n)| n.parse().unwrap())
     }
 }
 

@@ -84,7 +84,7 @@ fn a_guest_that_leaves_after_its_ring_became_invalid_is_disconnected() {
     drop(guest);
     bench.run();
     assert_eq!((bench.state(), bench.running()), (left(), (0, 0)));
-    assert_eq!(bench.port.details(), [("ring-faults", "1".to_owned())]);
+    assert_eq!(bench.port.details(), [(PortDetail::RingFaults, "1".to_owned())]);
     assert_eq!(bench.port.deadline(), Some(bench.now + MIN_PAUSE), "the next guest waits as after a fault");
 }
 
@@ -143,7 +143,7 @@ fn a_ring_that_becomes_invalid_again_soon_has_no_second_grace_period() {
     assert_eq!((bench.state(), bench.running().0), (PortState::Connected, 1));
     bench.break_rx();
     assert_eq!((bench.state(), bench.running()), (PortState::Faulted(EMPTY), (0, 0)));
-    assert_eq!(bench.port.details(), [("ring-faults", "4".to_owned())]);
+    assert_eq!(bench.port.details(), [(PortDetail::RingFaults, "4".to_owned())]);
 }
 
 #[test]

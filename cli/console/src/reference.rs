@@ -1,17 +1,45 @@
-//! `commands.md`: every command with its arguments.
+//! Generated pages of `docs/reference`: their files, and the page of a program's commands.
 
-use super::markdown;
+use crate::{Diagnostic, markdown};
 use clap::{Arg, Command};
+use std::path::Path;
 
-const INTRODUCTION: &str = "`linerate COMMAND --help` prints the same texts, and `linerate man --out DIR` writes man \
-    pages. Every command accepts `--help`, `--version` and the options of `linerate` itself.";
+/// Name of a page's file, and the page.
+pub type Page = (&'static str, String);
 
-/// The page.
-pub(super) fn page() -> String {
-    let mut command = crate::args::command();
+/// Writes pages to `dir`.
+pub fn write(dir: &Path, pages: impl IntoIterator<Item = Page>) -> anyhow::Result<()> {
+    for (name, text) in pages {
+        let path = dir.join(name);
+        std::fs::write(&path, text).map_err(|e| {
+            Diagnostic::failed(path.display(), e, "name an existing directory that you may write to")
+        })?;
+    }
+    Ok(())
+}
+
+/// Returns an error if a page differs from its file in `dir`, which `generator` writes.
+pub fn check(dir: &Path, pages: impl IntoIterator<Item = Page>, generator: &str) -> Result<(), Diagnostic> {
+    for (name, text) in pages {
+        let path = dir.join(name);
+        let is_current = std::fs::read_to_string(&path).is_ok_and(|committed| committed == text);
+        if !is_current {
+            return Err(Diagnostic::failed(path.display(), "stale page", format!("run `{generator}`")));
+        }
+    }
+    Ok(())
+}
+
+/// The page of every command of a program, which `generator` writes.
+pub fn commands(title: &str, mut command: Command, generator: &str) -> String {
     command.build();
-    let mut page = markdown::page("Commands", INTRODUCTION);
-    add(&mut page, &command, "linerate", true);
+    let name = command.get_name();
+    let about = format!(
+        "`{name} COMMAND --help` prints the same texts, and `{name} man --out DIR` writes man pages. Every command \
+         accepts `--help`, `--version` and the options of `{name}` itself."
+    );
+    let mut page = markdown::page(title, &about, generator);
+    add(&mut page, &command, name, true);
     markdown::finish(&page)
 }
 
@@ -63,4 +91,18 @@ fn names(arg: &Arg) -> String {
     let long = arg.get_long().map(|long| format!("--{long}"));
     let names: Vec<String> = short.into_iter().chain(long).collect();
     format!("{} {value}", names.join(", ")).trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_every_command_and_argument_that_is_not_hidden() {
+        let sub = |name: &'static str| Command::new(name).arg(Arg::new("size").long("size").value_name("N"));
+        let command = Command::new("tool").subcommands([sub("shown"), sub("hidden").hide(true)]);
+        let page = commands("Commands", command, "tool reference");
+        assert!(page.contains("## `tool shown`") && page.contains("| `--size <N>` |"), "{page}");
+        assert!(!page.contains("hidden") && !page.contains("--help` |"), "{page}");
+    }
 }

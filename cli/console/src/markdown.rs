@@ -4,16 +4,15 @@ use std::fmt::Write;
 
 /// Maximum length of a line, except in tables.
 const COLUMNS: usize = 120;
-const GENERATED: &str =
-    "This page is generated from the program's definitions by `cargo run -- reference docs/reference`.";
 
-/// Begins a page with its title and a paragraph.
-pub(super) fn page(title: &str, text: &str) -> String {
-    format!("# {title}\n{}\n\n{}\n\n", wrapped(text), wrapped(GENERATED))
+/// Begins a page with its title, a paragraph and the `generator`: the command that writes the page.
+pub fn page(title: &str, text: &str, generator: &str) -> String {
+    let generated = format!("This page is generated from the program's definitions by `{generator}`.");
+    format!("# {title}\n{}\n\n{}\n\n", wrapped(text), wrapped(&generated))
 }
 
 /// Appends a table. The cells of a row are in the order of `heads`.
-pub(super) fn table<const N: usize>(
+pub fn table<const N: usize>(
     page: &mut String,
     heads: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
@@ -30,17 +29,17 @@ fn line(page: &mut String, cells: &[String]) {
 }
 
 /// Appends a heading and a paragraph.
-pub(super) fn section(page: &mut String, heading: &str, text: &str) {
+pub fn section(page: &mut String, heading: &str, text: &str) {
     let _ = writeln!(page, "{heading}\n{}\n", wrapped(text));
 }
 
 /// Appends a paragraph.
-pub(super) fn paragraph(page: &mut String, text: &str) {
+pub fn paragraph(page: &mut String, text: &str) {
     let _ = writeln!(page, "{}\n", wrapped(text));
 }
 
 /// Appends a block of code.
-pub(super) fn code(page: &mut String, language: &str, text: &str) {
+pub fn code(page: &mut String, language: &str, text: &str) {
     let _ = writeln!(page, "```{language}\n{}\n```\n", text.trim());
 }
 
@@ -59,6 +58,6 @@ fn wrapped(text: &str) -> String {
 }
 
 /// Ends a page with one line break.
-pub(super) fn finish(page: &str) -> String {
+pub fn finish(page: &str) -> String {
     format!("{}\n", page.trim_end())
 }
