@@ -40,6 +40,9 @@ pub(crate) struct GenArgs {
     /// Duration of the warm-up, which is not measured
     #[arg(long, default_value = "500ms", value_parser = duration::any, value_name = "TIME")]
     pub(crate) warm_up: Span,
+    /// Wait for a Unix socket of a port that connects if it has no listener yet, at most as long as --timeout
+    #[arg(long)]
+    pub(crate) wait: bool,
     /// Timeout for ports to become ready
     #[arg(long, default_value = "10s", value_parser = duration::positive, value_name = "TIME")]
     pub(crate) timeout: Span,

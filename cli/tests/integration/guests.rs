@@ -169,8 +169,8 @@ fn a_guest_that_waits_connects_when_the_socket_is_there() {
 /// Starts a generator between both ports, changes something during its measurement, and returns its end.
 fn generated(switch: &Switch, duration: &str, change: impl FnOnce(&Child)) -> Output {
     let ports = ["a", "b"].map(|name| format!("kind=virtio-user,socket={}", switch.path(name)));
-    let words = ["gen", "--port", &ports[0], "--port", &ports[1], "--no-baseline", "--duration", duration];
-    let mut child = linerate(&words).spawn().unwrap();
+    let words = ["gen", "--wait", "--port", &ports[0], "--port", &ports[1], "--no-baseline"];
+    let mut child = linerate(&[&words[..], &["--duration", duration]].concat()).spawn().unwrap();
     let mut told = BufReader::new(child.stderr.take().unwrap());
     let mut text = String::new();
     while !text.contains("Mpps sent") && told.read_line(&mut text).unwrap() > 0 {}
@@ -212,8 +212,41 @@ fn a_generator_that_gives_up_names_the_reason() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("none.sock").display().to_string();
     let port = format!("kind=virtio-user,socket={socket}");
-    let output = linerate(&["gen", "--port", &port, "--timeout", "100ms", "--no-baseline"]).output().unwrap();
+    let words = ["gen", "--port", &port, "--wait", "--timeout", "100ms", "--no-baseline"];
+    let output = linerate(&words).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains(&format!("to {socket}: No such file or directory (os error 2)\n")), "{said}");
+    let reason = format!("not connected within 100ms to {socket}: No such file or directory (os error 2)\n");
+    assert!(said.contains(&reason), "{said}");
     assert_eq!(output.status.code(), Some(1), "{said}");
+}
+
+#[test]
+fn a_generator_ends_with_the_reason_if_nothing_listens() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("none.sock").display().to_string();
+    let port = format!("kind=virtio-user,socket={socket}");
+    let output = linerate(&["gen", "--port", &port, "--timeout", "10m"]).output().unwrap();
+    let expected = format!(
+        "linerate: port \"send\": cannot connect to {socket}: No such file or directory (os error 2)\n    \
+         remedy: start the other side first, or add --wait\n"
+    );
+    assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_generator_that_waits_connects_when_the_socket_is_there() {
+    let switch = Switch::start();
+    let later = switch.path("later");
+    let ports = [&later, &switch.path("b")].map(|path| format!("kind=virtio-user,socket={path}"));
+    let words = ["gen", "--port", &ports[0], "--port", &ports[1], "--wait", "--timeout", "10m"];
+    let more = ["--no-baseline", "--duration", "100ms"];
+    let mut waiting = linerate(&[&words[..], &more].concat()).spawn().unwrap();
+    let mut told = BufReader::new(waiting.stderr.take().unwrap());
+    let mut text = String::new();
+    while !text.contains("waiting for the ports") && told.read_line(&mut text).unwrap() > 0 {}
+    std::os::unix::fs::symlink(switch.path("a"), &later).unwrap();
+    let output = waiting.wait_with_output().unwrap();
+    told.read_to_string(&mut text).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{text}");
 }

@@ -40,6 +40,8 @@ described! {
     Refused, "refused", "output",
         "The kernel refused the packet: it is inconsistent, or its source's memory was lost.";
     PortDown, "port-down", "output", "The destination has no running queue, or its interface is down.";
+    FloodPortDown, "flood-port-down", "output",
+        "A flooded packet was not copied to a port that has no peer.";
     PortFault, "port-fault", "output", "The destination queue failed while the packet was in flight.";
     RecirculationLimit, "recirculation-limit", "source",
         "More recirculations than a packet may have.";

@@ -66,7 +66,7 @@ pub use ring::BufId;
 pub use state::{DriverQueue, MemifQueue, QueueState};
 pub use steering::{Rss, Steering};
 pub use transmit::Slots;
-pub use verdicts::{Batch, Indices, Verdicts};
+pub use verdicts::{Batch, Flooded, Indices, Verdicts};
 
 /// Prepares the calling thread for the use of queues, so that its first burst has no set-up cost.
 pub fn prepare_thread() {

@@ -6,8 +6,10 @@
 //! verdict is dropped. Allocates only until the largest burst of verdicts has occurred.
 
 mod batch;
+mod flooded;
 
 pub use batch::{Batch, Indices};
+pub use flooded::Flooded;
 
 use crate::edit::{Edit, EditId, Edits};
 use crate::{BURST, Burst, BurstStats, Context, DropReason, Notes, PortId, PuntReason};
@@ -22,14 +24,15 @@ pub struct Verdicts {
     /// The first `used` batches belong to this burst; the others keep their memory.
     batches: Vec<Batch>,
     used: usize,
+    /// Per packet: whether it has a verdict.
+    decided: u64,
+    replicated: u64,
+    work: u64,
+    flooded: Flooded,
     /// Per port: index of the batch for the next emission.
     open: Vec<u32>,
     edits: Edits,
-    /// Per packet: whether it has a verdict.
-    decided: u64,
     dropped: BurstStats,
-    replicated: u64,
-    work: u64,
     recirculated: Vec<Recirculated>,
     punts: Vec<(u8, PuntReason)>,
     punted: u64,
@@ -50,12 +53,13 @@ impl Verdicts {
         Self {
             batches: vec![Batch::EMPTY; ports],
             used: 0,
-            open: vec![CLOSED; ports],
-            edits: Edits::default(),
             decided: 0,
-            dropped: BurstStats::default(),
             replicated: 0,
             work: 0,
+            flooded: Flooded::default(),
+            open: vec![CLOSED; ports],
+            edits: Edits::default(),
+            dropped: BurstStats::default(),
             recirculated: Vec::new(),
             punts: Vec::new(),
             punted: 0,
@@ -74,6 +78,7 @@ impl Verdicts {
             self.open[usize::from(batch.to.0)] = CLOSED;
         }
         (self.used, self.decided, self.replicated, self.work) = (0, 0, 0, 0);
+        self.flooded.clear();
         self.edits.clear();
         if self.dropped.packets > 0 {
             self.dropped = BurstStats::default();
@@ -120,9 +125,15 @@ impl Verdicts {
         run.for_each(|i| batch.push(i as u8, edit));
     }
 
-    /// Emits packet `i` unmodified to every port of `to`.
-    pub fn flood(&mut self, i: usize, to: impl Iterator<Item = PortId>) {
-        to.for_each(|port| self.emit(i, port, EditId::NONE));
+    /// Emits packets `run` unmodified to every port of `to`, as flooded packets.
+    pub fn flood(&mut self, run: Range<usize>, to: impl Iterator<Item = PortId>) {
+        to.for_each(|port| self.emit_run(run.clone(), port, EditId::NONE));
+        self.mark_flooded(run);
+    }
+
+    /// Marks packets `run` as flooded: a copy for a port without a peer counts as [`DropReason::FloodPortDown`].
+    pub fn mark_flooded(&mut self, run: Range<usize>) {
+        self.flooded.insert(run);
     }
 
     /// Drops packet `i`, or one more copy of it.
@@ -198,6 +209,9 @@ impl Verdicts {
                 let edit = self.chain(pass, batch.edit(place), origin, &mut last[usize::from(k)]);
                 self.batch(batch.port(), 1).push(origin.packet, edit);
             }
+        }
+        for (_, origin) in (0..).zip(origins).filter(|(k, _)| pass.flooded.contains(*k)) {
+            self.flooded.insert(origin.packet.into()..usize::from(origin.packet) + 1);
         }
         for again in &pass.recirculated {
             let origin = &origins[usize::from(again.packet)];
@@ -303,6 +317,12 @@ impl Verdicts {
     /// [`Verdicts::edits`] for a caller that sends batches of this burst later and exchanges them for others.
     pub fn edits_mut(&mut self) -> &mut Edits {
         &mut self.edits
+    }
+
+    /// The packets that are flooded.
+    #[inline(always)]
+    pub fn flooded(&self) -> &Flooded {
+        &self.flooded
     }
 
     /// Packets dropped by the pipeline, counted at the input port. Returns `None` if there are none.

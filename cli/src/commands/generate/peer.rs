@@ -1,70 +1,129 @@
 //! Diagnoses why a port does not connect to another process.
 
 use crate::settings::kinds::PortKind;
-use crate::settings::kinds::socket::{Mode, SocketSettings};
+use crate::settings::kinds::socket::Mode;
+use crate::settings::topology::PortSettings;
+use console::Diagnostic;
 use port::stream::SocketAddress;
 use std::io::{Error, ErrorKind};
 use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Timeout of a connection attempt to a TCP address.
 const TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Connects to the address to which the port connects, and returns the error with its remedy. `None` if the port
-/// listens, if the connection succeeds, or if the error has no known remedy.
-pub(super) fn unreachable(kind: &PortKind) -> Option<(Error, &'static str)> {
-    let error = match kind {
-        PortKind::VhostUser(own) => socket(&own.socket)?,
-        PortKind::VirtioUser(own) => socket(&own.socket)?,
-        PortKind::Memif(own) => socket(&own.socket)?,
-        PortKind::Stream(own) if own.mode == Mode::Client => match own.site() {
+/// Returns an error if a port cannot connect to its Unix socket. Sockets that another of these ports creates and TCP
+/// addresses are not checked.
+pub(super) fn validate(ports: &[PortSettings]) -> Result<(), Diagnostic> {
+    let sockets: Vec<_> = ports.iter().map(|port| unix_socket(&port.kind)).collect();
+    for (port, socket) in ports.iter().zip(&sockets) {
+        let Some((path, Mode::Client)) = socket else { continue };
+        let is_own = sockets.contains(&Some((path.clone(), Mode::Server)));
+        match unreachable(port, "cannot connect", "add --wait") {
+            Some(error) if !is_own => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Connects to the address to which the port connects, and returns the error: what `failed`, and as remedy to start
+/// the other side or to `retry`. `None` if the port listens, if the address has a listener, or if the error has no
+/// known remedy.
+pub(super) fn unreachable(port: &PortSettings, failed: &str, retry: &str) -> Option<Diagnostic> {
+    let error = match (&port.kind, unix_socket(&port.kind)) {
+        (_, Some((path, Mode::Client))) => probe(&path)?,
+        (PortKind::Stream(own), None) if own.mode == Mode::Client => match own.site() {
             SocketAddress::Tcp(address) => TcpStream::connect_timeout(&address, TIMEOUT).err()?,
-            SocketAddress::Unix(path) | SocketAddress::Packets(path) => UnixStream::connect(path).err()?,
+            _ => return None,
         },
         _ => return None,
     };
     let remedy = match error.kind() {
         ErrorKind::PermissionDenied => {
             "run as a user with write permission on the socket and search permission on its directory"
+                .to_owned()
         }
-        ErrorKind::NotFound if matches!(kind, PortKind::Stream(_)) => {
-            "start the other side first; if it is passt and root starts it, its socket needs a folder that user \
-             `nobody` may enter and write, or the option --runas 0"
-        }
+        ErrorKind::NotFound if matches!(port.kind, PortKind::Stream(_)) => format!(
+            "start the other side first, or {retry}; if it is passt and root starts it, its socket needs a folder \
+             that user `nobody` may enter and write, or the option --runas 0"
+        ),
         ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::TimedOut => {
-            "start the other side first, or give it more time with --timeout"
+            format!("start the other side first, or {retry}")
         }
         _ => return None,
     };
-    Some((error, remedy))
+    let reason = format!("{failed} to {}: {error}", port.kind.place());
+    Some(Diagnostic::failed(format!("port \"{}\"", port.name), reason, remedy))
 }
 
-fn socket(socket: &SocketSettings) -> Option<Error> {
-    let is_client = socket.mode == Mode::Client && !port::memif::is_abstract(&socket.path);
-    is_client.then(|| UnixStream::connect(Path::new(&socket.path)).err()).flatten()
+/// Path of the port's Unix socket, and the side that creates it.
+fn unix_socket(kind: &PortKind) -> Option<(PathBuf, Mode)> {
+    let socket = match kind {
+        PortKind::VhostUser(own) => &own.socket,
+        PortKind::VirtioUser(own) => &own.socket,
+        PortKind::Memif(own) if !port::memif::is_abstract(&own.socket.path) => &own.socket,
+        PortKind::Stream(own) => match own.site() {
+            SocketAddress::Unix(path) | SocketAddress::Packets(path) => return Some((path, own.mode)),
+            SocketAddress::Tcp(_) => return None,
+        },
+        _ => return None,
+    };
+    Some((socket.path.clone(), socket.mode))
+}
+
+/// Returns why nothing can connect to a socket. Connects a socket of another type, which the kernel refuses if there
+/// is a listener, so that the listener does not take it for its peer.
+fn probe(socket: &Path) -> Option<Error> {
+    UnixDatagram::unbound().and_then(|probe| probe.connect(socket)).err()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::kinds::virtio_user::VirtioUser;
+    use crate::commands::generate::input::{keys, validated_ports};
     use std::os::unix::net::UnixListener;
 
+    fn port(keys_of_port: &str) -> PortSettings {
+        validated_ports(vec![keys(keys_of_port).unwrap()]).unwrap().remove(0)
+    }
+
     #[test]
-    fn the_reason_is_that_of_the_socket() {
+    fn missing_or_closed_socket_of_a_client_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
-        let at = |mode| {
-            let socket = SocketSettings { path: path.clone(), mode, ..SocketSettings::default() };
-            unreachable(&PortKind::VirtioUser(VirtioUser { socket, ..VirtioUser::default() }))
+        let at = |kind| port(&format!("kind={kind},socket={}", path.display()));
+        let clients =
+            ["virtio-user", "vhost-user,mode=client", "memif,mode=client", "stream,mode=client"].map(at);
+        let servers =
+            ["virtio-user,mode=server", "vhost-user", "memif,mode=server", "stream,mode=server"].map(at);
+        let refused = |reason: &str| {
+            for client in &clients {
+                let text =
+                    console::verdict("linerate", &validate(&[client.clone()]).unwrap_err().into()).1.unwrap();
+                assert!(
+                    text.contains(&format!("cannot connect to {}: {reason}", client.kind.place())),
+                    "{text}"
+                );
+                assert!(text.contains("remedy: start the other side first, or add --wait"), "{text}");
+            }
         };
-        assert_eq!(at(Mode::Client).unwrap().0.kind(), ErrorKind::NotFound);
-        assert!(at(Mode::Server).is_none());
+        validate(&servers).unwrap();
+        refused("No such file or directory");
+        for (client, server) in clients.iter().zip(&servers) {
+            validate(&[client.clone(), server.clone()]).unwrap();
+        }
         let listener = UnixListener::bind(&path).unwrap();
-        assert!(at(Mode::Client).is_none());
+        listener.set_nonblocking(true).unwrap();
+        validate(&clients).unwrap();
+        assert_eq!(
+            listener.accept().unwrap_err().kind(),
+            ErrorKind::WouldBlock,
+            "the listener had a connection"
+        );
         drop(listener);
-        assert_eq!(at(Mode::Client).unwrap().0.kind(), ErrorKind::ConnectionRefused);
+        refused("Connection refused");
     }
 }

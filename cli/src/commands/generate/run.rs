@@ -23,6 +23,9 @@ const WARM_UP: Duration = Duration::from_millis(50);
 /// Runs the generator.
 pub(crate) fn run(args: &GenArgs) -> anyhow::Result<()> {
     let Input { streams, ports } = input::read(args)?;
+    if !args.wait {
+        peer::validate(&ports)?;
+    }
     crate::commands::cpu::pin(args.cpu)?;
     let ending = console::stop_on_signals()?;
     generator::rig::settle();
@@ -77,9 +80,8 @@ pub(crate) fn ends(ports: &[PortSettings]) -> Result<RigPorts, Diagnostic> {
 fn not_ready(error: &RigError, ports: &[PortSettings]) -> Option<Diagnostic> {
     let RigError::NotReady { name, timeout, .. } = error else { return None };
     let port = ports.iter().find(|port| port.name == *name)?;
-    let (error, remedy) = peer::unreachable(&port.kind)?;
-    let reason = format!("not connected within {timeout:?} to {}: {error}", port.kind.place());
-    Some(Diagnostic::failed(format!("port \"{name}\""), reason, remedy))
+    let failed = format!("not connected within {timeout:?}");
+    peer::unreachable(port, &failed, "give it more time with --timeout")
 }
 
 fn failed(error: &RigError) -> Diagnostic {

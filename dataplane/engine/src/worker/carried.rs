@@ -2,7 +2,7 @@
 
 use crate::command::QueueKey;
 use port::soft_offload::SoftGso;
-use port::{Batch, Burst, EditId, Edits, Now, PortId};
+use port::{Batch, Burst, EditId, Edits, Flooded, Now, PortId};
 
 /// A burst that was received and not yet sent to all outputs.
 pub(crate) struct Carried {
@@ -64,6 +64,8 @@ pub(super) struct Delivery {
     pub(super) rests: Vec<Rest>,
     /// Edits of `rests`.
     pub(super) edits: Edits,
+    /// Flooded packets of the burst.
+    pub(super) flooded: Flooded,
     /// Whether each packet has at most one output, so that its buffers may be handed over.
     pub(super) alone: bool,
     /// The packet being segmented.
@@ -150,8 +152,13 @@ impl Rest {
 
     /// Number of packets still to be sent or counted as lost, with a packet in segmentation counted as its segments.
     pub(super) fn packets(&self) -> u64 {
-        let whole = self.left().len();
-        self.cut.map_or(whole, |part| part.left + whole - 1) as u64
+        self.packets_by_index().map(|(_, packets)| packets).sum()
+    }
+
+    /// [`Rest::packets`] for each index.
+    pub(super) fn packets_by_index(&self) -> impl Iterator<Item = (u8, u64)> {
+        let first = self.cut.map_or(1, |part| part.left as u64);
+        self.left().iter().zip(std::iter::once(first).chain(std::iter::repeat(1))).map(|(&i, n)| (i, n))
     }
 }
 

@@ -12,7 +12,10 @@ use super::transmit::Transmit;
 use crate::command::QueueKey;
 use port::soft_offload::SoftGso;
 use port::work::{self, SLICE};
-use port::{BadOffload, Burst, BurstStats, Capabilities, DropReason, EditId, Edits, Now, PLACES, PortId};
+use port::{
+    BURST, BadOffload, Burst, BurstStats, Capabilities, DropReason, EditId, Edits, Flooded, Now, PLACES,
+    PortId,
+};
 
 /// Maximum time to wait for full queues if configured, in nanoseconds: in total for the burst.
 const MAX_WAIT: u64 = 1_000_000;
@@ -25,6 +28,7 @@ struct Source<'a> {
     burst: &'a mut Burst,
     from: QueueKey,
     edits: &'a Edits,
+    flooded: &'a Flooded,
 }
 
 impl Delivery {
@@ -54,8 +58,8 @@ impl Transmit {
         let needs = burst.needs();
         self.alone = delivery.alone;
         self.waits = self.may_wait && self.is_worth_waiting(delivery, now);
-        let edits = std::mem::take(&mut delivery.edits);
-        let mut source = Source { burst, from, edits: &edits };
+        let (edits, flooded) = (std::mem::take(&mut delivery.edits), delivery.flooded.clone());
+        let mut source = Source { burst, from, edits: &edits, flooded: &flooded };
         let mut blocked = false;
         for k in 0..delivery.rests.len() {
             if follows(&delivery.rests, k) {
@@ -100,7 +104,8 @@ impl Transmit {
                 rough += self.price_behind(rest.port());
             }
             let n = affordable(source.burst, &rest.left()[..most], (SLICE - self.spent, rough));
-            let is_sent = self.send_emissions(source.burst, source.from, rest.next(n), source.edits);
+            let Source { burst, from, edits, flooded } = source;
+            let is_sent = self.send_emissions(burst, *from, rest.next(n), edits, flooded);
             rest.advance(n);
             most -= n;
             if !is_sent {
@@ -218,13 +223,16 @@ impl Transmit {
     /// Sends the segments to every output that takes part, then creates more. Returns `false` if some output is
     /// waited for.
     fn push_segments(&mut self, source: &mut Source<'_>, delivery: &mut Delivery) -> bool {
-        let Delivery { rests, made, .. } = delivery;
+        let Delivery { rests, made, cut, .. } = delivery;
+        let packet = cut.as_ref().map_or(0, |cut| cut.packet);
+        let flooded = source.flooded.of_copies(std::iter::repeat_n(packet, BURST));
         for rest in rests.iter_mut() {
             let Some(part) = rest.cut.filter(|part| part.sent < made.len()) else { continue };
             if self.spent >= SLICE {
                 return true;
             }
-            let is_done = self.send(made, source.from, rest.port(), &PLACES[part.sent..made.len()]);
+            let indices = &PLACES[part.sent..made.len()];
+            let is_done = self.send(made, source.from, rest.port(), indices, &flooded);
             let waiting = if is_done { 0 } else { self.leftover.indices().as_slice().len() };
             let sent = made.len() - waiting;
             rest.cut = Some(Part { sent, left: part.left - (sent - part.sent) });
@@ -284,9 +292,11 @@ impl Transmit {
 
     /// Counts the rest for `port` as lost: the port is gone, and its number may be reused.
     pub(super) fn forget(&self, port: PortId, delivery: &mut Delivery) {
+        let mut stats = BurstStats::default();
         for rest in delivery.rests.extract_if(.., |rest| rest.port() == port) {
-            self.count_lost(port, DropReason::PortDown, rest.packets());
+            delivery.flooded.drop_at_down_port(rest.packets_by_index(), &mut stats);
         }
+        self.counters.port(port).count_drops(&stats);
     }
 
     /// Counts the rest of the burst as lost, on account of source port `from` where the output is not known.

@@ -168,7 +168,7 @@ impl Pipeline for Flood {
     fn process(&mut self, burst: &mut Burst, context: &Context, out: &mut Verdicts) {
         for i in 0..burst.len() {
             if context.from == PortId(0) {
-                out.flood(i, (2..2 + self.0 as u16).map(PortId));
+                out.flood(i..i + 1, (2..2 + self.0 as u16).map(PortId));
             } else {
                 out.emit(i, PortId(1), EditId::NONE);
             }

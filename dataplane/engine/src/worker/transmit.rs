@@ -16,8 +16,8 @@ use crate::xps::{TxSlot, TxSlots};
 use mem::copy::Choice;
 use port::work::{self, TURN};
 use port::{
-    BURST, Batch, Burst, BurstStats, Capabilities, DropReason, EditId, Edits, Flush, Indices, Now, PLACES,
-    PortFault, PortId, Route, Steering, TxQueue, Verdicts,
+    BURST, Batch, Burst, BurstStats, Capabilities, DropReason, EditId, Edits, Flooded, Flush, Indices, Now,
+    PLACES, PortFault, PortId, Route, Steering, TxQueue, Verdicts,
 };
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -113,7 +113,13 @@ impl Transmit {
             let follows = self.rests.iter().any(|rest| rest.port() == to);
             if follows || self.spent + cost + rough + behind > TURN || !self.takes(to, needs) {
                 self.rests.push(Rest::new(batch));
-            } else if !self.send_emissions(burst, from, Emissions::all(batch), verdicts.edits()) {
+            } else if !self.send_emissions(
+                burst,
+                from,
+                Emissions::all(batch),
+                verdicts.edits(),
+                verdicts.flooded(),
+            ) {
                 self.rests.push(Rest::new(&self.leftover));
             }
         }
@@ -128,11 +134,12 @@ impl Transmit {
         from: QueueKey,
         emissions: Emissions<'_>,
         edits: &Edits,
+        flooded: &Flooded,
     ) -> bool {
         if emissions.is_edited() {
-            return self.send_edited(burst, from, emissions, edits);
+            return self.send_edited(burst, from, emissions, edits, flooded);
         }
-        self.send(burst, from, emissions.port(), emissions.indices())
+        self.send(burst, from, emissions.port(), emissions.indices(), flooded)
     }
 
     /// Creates a burst of edited packets and sends it. A packet that cannot be edited is lost.
@@ -143,6 +150,7 @@ impl Transmit {
         from: QueueKey,
         emissions: Emissions<'_>,
         edits: &Edits,
+        flooded: &Flooded,
     ) -> bool {
         let (to, mut made) = (emissions.port(), self.edited.take().unwrap_or_default());
         made.begin_from(burst);
@@ -156,7 +164,8 @@ impl Transmit {
         self.counters.port(to).count_drops(&lost);
         self.spent += made.len() as u64 * work::EDIT;
         let n = made.len();
-        let is_done = self.send(&mut made, from, to, &PLACES[..n]);
+        let origins = places[..n].iter().map(|place| emissions.indices()[usize::from(*place)]);
+        let is_done = self.send(&mut made, from, to, &PLACES[..n], &flooded.of_copies(origins));
         if !is_done {
             // Maps indices of the edited burst back to the original one.
             let left = std::mem::replace(&mut self.leftover, Batch::new(to));
@@ -225,9 +234,16 @@ impl Transmit {
 
     /// Sends `indices` to one port. Returns whether all are done; otherwise `leftover` has those that wait.
     #[inline]
-    pub(super) fn send(&mut self, burst: &mut Burst, from: QueueKey, to: PortId, indices: &[u8]) -> bool {
+    pub(super) fn send(
+        &mut self,
+        burst: &mut Burst,
+        from: QueueKey,
+        to: PortId,
+        indices: &[u8],
+        flooded: &Flooded,
+    ) -> bool {
         match self.tx[usize::from(to.0)].queues.len() {
-            0 => self.send_on(burst, from, to, indices),
+            0 => self.send_on(burst, from, to, indices, flooded),
             1 => self.send_by(burst, to, 0, indices),
             queues => self.steer(burst, from, (to, queues), indices),
         }
@@ -235,13 +251,20 @@ impl Transmit {
 
     /// Sends `indices` to a port without a queue on this worker: through a handoff queue, otherwise drops them.
     #[inline(never)]
-    fn send_on(&mut self, burst: &Burst, from: QueueKey, to: PortId, indices: &[u8]) -> bool {
+    fn send_on(
+        &mut self,
+        burst: &Burst,
+        from: QueueKey,
+        to: PortId,
+        indices: &[u8],
+        flooded: &Flooded,
+    ) -> bool {
         let route = Route { from: from.port, pair: from.pair, to };
         let mut stats = BurstStats::default();
         let segments = self.cost_behind(burst, indices);
         let work = segments + self.price_behind(to) * indices.len() as u64;
         if !self.handoffs.send((burst, indices), (route, self.alone), work, &mut stats) {
-            stats.drop(DropReason::PortDown, indices.len() as u64);
+            flooded.drop_at_down_port(indices.iter().map(|&i| (i, 1)), &mut stats);
         }
         self.spent += cost_of(burst, indices) + segments;
         self.counters.port(self.loss_port(from.port, to)).count_drops(&stats);

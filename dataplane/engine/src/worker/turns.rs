@@ -70,6 +70,7 @@ impl<M: Execution> Worker<M> {
         if carried.delivery.rests.iter().any(Rest::is_edited) {
             std::mem::swap(&mut carried.delivery.edits, self.classifier.verdicts.edits_mut());
         }
+        carried.delivery.flooded.clone_from(self.classifier.verdicts.flooded());
         carried.delivery.alone = self.out.alone;
         carried.credit = self.out.credit.unwrap_or(0);
     }

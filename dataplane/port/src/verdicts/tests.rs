@@ -87,3 +87,19 @@ fn packet_without_a_verdict_is_dropped() {
     verdicts.finish(3);
     assert_eq!(verdicts.dropped().unwrap().drops[DropReason::NoDestination as usize], 2);
 }
+
+#[test]
+fn flooded_packets_are_known_until_the_next_burst() {
+    let mut verdicts = Verdicts::new(4);
+    verdicts.flood(2..4, [1, 2].map(PortId).into_iter());
+    verdicts.emit_run(4..6, PortId(1), EditId::NONE);
+    verdicts.mark_flooded(63..64);
+    let flooded = |verdicts: &Verdicts| -> Vec<u8> {
+        (0..BURST as u8).filter(|i| verdicts.flooded().contains(*i)).collect()
+    };
+    assert_eq!(flooded(&verdicts), [2, 3, 63]);
+    let copies = verdicts.flooded().of_copies([4, 3, 63, 0].into_iter());
+    assert_eq!((0..4).map(|k| copies.contains(k)).collect::<Vec<_>>(), [false, true, true, false]);
+    verdicts.clear();
+    assert_eq!(flooded(&verdicts), []);
+}

@@ -565,6 +565,7 @@ impl Pass<'_> {
                 self.emit::<true>(i, to, plan.form);
             }
         }
+        self.out.mark_flooded(i..i + 1);
     }
 
     /// Emits the pending flooded packets, before any later packet.
@@ -578,9 +579,8 @@ impl Pass<'_> {
     #[inline(never)]
     fn emit_flood(&mut self) {
         let packets = std::mem::take(&mut self.flooding);
-        for &to in self.view.members.iter().filter(|to| **to != self.from) {
-            self.out.emit_run(packets.clone(), to, EditId::NONE);
-        }
+        let to = self.view.members.iter().filter(|to| **to != self.from);
+        self.out.flood(packets, to.copied());
     }
 
     fn carries(&self, port: PortId, vlan: u16) -> bool {

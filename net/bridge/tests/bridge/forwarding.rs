@@ -20,6 +20,17 @@ fn a_frame_to_an_unknown_station_is_flooded_and_the_reply_is_not() {
 }
 
 #[test]
+fn packet_flooded_to_a_single_port_is_marked_and_a_unicast_packet_is_not() {
+    let mut lab = Lab::plain(2);
+    for (from, frame, flooded) in
+        [(0, frame(1, 2, None), true), (1, frame(2, 1, None), false), (0, frame(1, BROADCAST, None), true)]
+    {
+        assert_eq!(lab.ports(from, frame), [1 - from]);
+        assert_eq!(lab.is_flooded(), flooded);
+    }
+}
+
+#[test]
 fn learned_address_is_known_to_all_workers() {
     let mut lab = Lab::plain(4);
     lab.send_by(0, 0, &[frame(1, 2, None)]);

@@ -184,8 +184,17 @@ impl Lab {
         }
     }
 
-    /// Checks that each packet is sent at least once or lost once, and that the copies add up.
+    /// Whether the last burst's first packet is marked as flooded.
+    pub(crate) fn is_flooded(&self) -> bool {
+        self.out.flooded().contains(0)
+    }
+
+    /// Checks that each packet is sent at least once or lost once, that the copies add up, and that packets with
+    /// several outputs are marked as flooded.
     fn check_sums(&self, fate: &Fate) {
+        for (i, ports) in (0..).zip(&fate.sent) {
+            assert!(ports.len() < 2 || self.out.flooded().contains(i), "packet {i}: {ports:?}");
+        }
         let copies: usize = fate.sent.iter().map(BTreeMap::len).sum();
         let forwarded = fate.sent.iter().filter(|ports| !ports.is_empty()).count();
         assert_eq!(

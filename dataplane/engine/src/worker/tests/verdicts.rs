@@ -190,3 +190,67 @@ fn busy_worker_runs_timers_started_by_packets() {
     }
     assert!(bench.worker.until_timers().is_some());
 }
+
+/// Sends every packet to port 1 and, with a tag inserted, to port 2; even ones are flooded.
+struct EvenFlooded;
+
+impl Pipeline for EvenFlooded {
+    fn process(&mut self, burst: &mut Burst, _: &Context, verdicts: &mut Verdicts) {
+        let edit = verdicts.edit(&Edit::splice(12, 0, &[0x81, 0, 0, 5]).unwrap());
+        for i in 0..burst.len() {
+            verdicts.emit(i, PortId(1), EditId::NONE);
+            verdicts.emit(i, PortId(2), edit);
+            if i % 2 == 0 {
+                verdicts.mark_flooded(i..i + 1);
+            }
+        }
+    }
+}
+
+fn stop_output(bench: &mut Bench, port: usize) {
+    bench.worker.handle(Command::StopTx(key(port)));
+}
+
+#[test]
+fn flooded_packets_for_a_port_without_a_peer_have_their_own_reason() {
+    let mut bench = Bench::new(1, QueueFull::Drop, Capabilities::NONE);
+    bench.worker.handle(Command::SetPipeline(Box::new(EvenFlooded)));
+    for port in [1, 2] {
+        stop_output(&mut bench, port);
+    }
+    bench.source(0, &[2; 60], (60, 64), Offload::NONE);
+    (0..3).for_each(|_| _ = bench.worker.round());
+    assert_eq!((bench.drops(DropReason::FloodPortDown), bench.drops(DropReason::PortDown)), (64, 64));
+    bench.assert_sums_agree();
+}
+
+#[test]
+fn flooded_packets_of_a_carried_burst_keep_their_reason() {
+    let mut bench = Bench::new(1, QueueFull::Wait, Capabilities::NONE);
+    bench.worker.handle(Command::SetPipeline(Box::new(EvenFlooded)));
+    bench.source(0, &[2; 60], (60, 64), Offload::NONE);
+    bench.outputs[1].lock().unwrap().room = 0;
+    bench.at(0);
+    (0..3).for_each(|_| _ = bench.worker.round());
+    stop_output(&mut bench, 1);
+    assert_eq!((bench.drops(DropReason::FloodPortDown), bench.drops(DropReason::PortDown)), (32, 32));
+    (0..3).for_each(|_| _ = bench.worker.round());
+    assert_eq!(bench.outputs[2].lock().unwrap().packets, 64);
+    bench.assert_sums_agree();
+}
+
+#[test]
+fn segments_of_a_flooded_packet_for_a_port_without_a_peer_have_its_reason() {
+    let mut bench = Bench::new(2, QueueFull::Wait, Capabilities::NONE);
+    let packets = 2;
+    bench.source(0, &tcp(), (54 + 10_000, packets), segments_of(1000));
+    bench.outputs[2].lock().unwrap().room = 3;
+    bench.at(0);
+    (0..3).for_each(|_| _ = bench.worker.round());
+    stop_output(&mut bench, 2);
+    (0..5).for_each(|_| _ = bench.worker.round());
+    assert!(bench.drops(DropReason::FloodPortDown) > 0);
+    assert_eq!(bench.drops(DropReason::PortDown), 0);
+    assert_eq!(bench.outputs[3].lock().unwrap().packets, 10 * packets);
+    bench.assert_sums_agree();
+}
