@@ -152,7 +152,7 @@ impl Switch {
         let removed = self.engine.remove_port(id);
         let _ = self.bridges.remove_port(id);
         match removed {
-            Err(EngineError::WorkerHung(worker)) => Err(DataPlaneError::held(name, worker)),
+            Err(EngineError::WorkerHung { worker, .. }) => Err(DataPlaneError::held(name, worker)),
             _ => Ok(()),
         }
     }

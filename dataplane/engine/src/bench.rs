@@ -6,7 +6,7 @@ use crate::config::WorkerConfig;
 use crate::counters::WorkerCounters;
 use crate::debts::Debts;
 use crate::handoff::{self, Handoffs, store};
-use crate::link::{Doorbell, Link};
+use crate::link::{Doorbell, Link, ResponseLimit};
 use crate::model::HandoffConfig;
 use crate::sleeper::Sleeper;
 use crate::stage::{Deliver, Spreader};
@@ -159,7 +159,7 @@ fn parts(
     pipeline: Box<dyn Pipeline>,
     waits: bool,
 ) -> std::io::Result<(Parts, Arc<WorkerCounters>)> {
-    let link = Arc::new(Link::new(events.clone(), Doorbell::new()?)?);
+    let link = Arc::new(Link::new(events.clone(), Doorbell::new()?, ResponseLimit::default())?);
     let counters = Arc::new(WorkerCounters::new(config.max_ports));
     let numbers = config.max_ports + 3;
     let parts = Parts {

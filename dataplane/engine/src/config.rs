@@ -3,6 +3,7 @@
 use port::Remedy;
 use port::Rss;
 use std::borrow::Cow;
+use std::time::Duration;
 
 /// Workers and limits.
 #[derive(Clone, Debug)]
@@ -76,8 +77,13 @@ pub enum EngineError {
     #[error("there is no port with number {0}")]
     NoSuchPort(u16),
     /// A worker did not respond in time.
-    #[error("worker {0} has not responded for {limit} s, so ports and memory that it may still use are not freed", limit = crate::link::LIMIT.as_secs())]
-    WorkerHung(usize),
+    #[error("worker {worker} has not responded for {} s, so ports and memory that it may still use are not freed", limit.as_secs_f64())]
+    WorkerHung {
+        /// The worker's index.
+        worker: usize,
+        /// The limit for a response: see [`Engine::set_response_limit`](crate::Engine::set_response_limit).
+        limit: Duration,
+    },
     /// The buffer pool for handoff queues could not be allocated.
     #[error("cannot allocate the packet pool of the handoff queues: {0}")]
     NoPool(String),
@@ -99,7 +105,7 @@ impl Remedy for EngineError {
             Self::Pin { .. } => "choose a CPU that this process may use".into(),
             Self::TooManyPorts(..) => "remove one first".into(),
             Self::NameTaken(..) => "choose another name".into(),
-            Self::WorkerHung(..) => "if it does not recover, end the process".into(),
+            Self::WorkerHung { .. } => "if it does not recover, end the process".into(),
             Self::Start(..)
             | Self::NoSuchPort(..)
             | Self::NoPool(..)

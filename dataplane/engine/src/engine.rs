@@ -9,7 +9,7 @@ use crate::control::{Control, Latest, Request};
 use crate::debts::Debts;
 use crate::handoff::{self, MAX_STAGES};
 use crate::inline::Inline;
-use crate::link::{Doorbell, Link};
+use crate::link::{Doorbell, Link, ResponseLimit};
 use crate::model::{Model, Role};
 use crate::placement::QueueAffinity;
 use crate::snapshot::{Registry, Snapshot, worker_snapshot};
@@ -108,6 +108,7 @@ impl Engine {
         let worker_builder = WorkerBuilder {
             events: Mutex::new(event_tx),
             doorbell: doorbell.clone(),
+            response_limit: ResponseLimit::default(),
             kernel,
             clock: Clock { start: start_ticks, ticks_per_ns },
             max_ports: config.max_ports,
@@ -277,9 +278,18 @@ impl Engine {
         let (reply, closed) = channel();
         self.request(Request::Remove(id, reply))?;
         match closed.recv().map_err(|_| EngineError::Stopping)? {
-            Some(worker) => Err(EngineError::WorkerHung(worker)),
+            Some(worker) => Err(self.hung(worker)),
             None => Ok(()),
         }
+    }
+
+    /// Sets the time after which a worker that does not respond is treated as hung; the default is 5 s.
+    pub fn set_response_limit(&self, limit: Duration) {
+        self.worker_builder.response_limit.set(limit);
+    }
+
+    fn hung(&self, worker: usize) -> EngineError {
+        EngineError::WorkerHung { worker, limit: self.worker_builder.response_limit.get() }
     }
 
     /// Sets the rules that assign receive queues to workers. They apply to queues that start from now on.
@@ -386,7 +396,7 @@ impl Engine {
             let stuck = stages.filter(hangs).collect::<Vec<_>>();
             match stuck.first() {
                 None => drop(thread.join()),
-                Some(stage) => ended = Err(EngineError::WorkerHung(*stage)),
+                Some(stage) => ended = Err(self.hung(*stage)),
             }
         }
         ended

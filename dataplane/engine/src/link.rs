@@ -22,9 +22,26 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long the control thread waits for one burst boundary. A burst takes microseconds, and on an overloaded machine
-/// a worker may wait for its CPU; the limit far exceeds both.
-pub(crate) const LIMIT: Duration = Duration::from_secs(5);
+/// How long the control thread waits for one burst boundary, shared by all links of an engine. A burst takes
+/// microseconds, and on an overloaded machine a worker may wait for its CPU; the default far exceeds both.
+#[derive(Clone)]
+pub(crate) struct ResponseLimit(Arc<AtomicU64>);
+
+impl Default for ResponseLimit {
+    fn default() -> Self {
+        Self(Arc::new(AtomicU64::new(Duration::from_secs(5).as_nanos() as u64)))
+    }
+}
+
+impl ResponseLimit {
+    pub(crate) fn get(&self) -> Duration {
+        Duration::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set(&self, limit: Duration) {
+        self.0.store(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+}
 
 /// Maximum number of punted packets queued per worker.
 const MAX_PUNTED: usize = 256;
@@ -92,11 +109,15 @@ pub(crate) struct Link {
     /// Number of the command that the worker did not handle within the limit; 0 if none. Accessed only by the control
     /// thread.
     stuck: AtomicU64,
-    limit: Duration,
+    limit: ResponseLimit,
 }
 
 impl Link {
-    pub(crate) fn new(events: Sender<Event>, control: Doorbell) -> std::io::Result<Self> {
+    pub(crate) fn new(
+        events: Sender<Event>,
+        control: Doorbell,
+        limit: ResponseLimit,
+    ) -> std::io::Result<Self> {
         Ok(Self {
             mailbox: Mailbox::new(),
             doorbell: Doorbell::new()?,
@@ -107,7 +128,7 @@ impl Link {
             control,
             ended: AtomicBool::new(false),
             stuck: AtomicU64::new(0),
-            limit: LIMIT,
+            limit,
         })
     }
 
@@ -159,7 +180,7 @@ impl Link {
             match looks {
                 0..100 => std::hint::spin_loop(),
                 100..200 => std::thread::yield_now(),
-                _ if began.elapsed() > self.limit => {
+                _ if began.elapsed() > self.limit.get() => {
                     self.stuck.store(number, Ordering::Relaxed);
                     return false;
                 }
@@ -230,8 +251,9 @@ mod tests {
     use std::sync::mpsc::channel;
 
     fn link() -> Link {
-        let link = Link::new(channel().0, Doorbell::new().unwrap()).unwrap();
-        Link { limit: Duration::from_millis(5), ..link }
+        let limit = ResponseLimit::default();
+        limit.set(Duration::from_millis(5));
+        Link::new(channel().0, Doorbell::new().unwrap(), limit).unwrap()
     }
 
     fn handle_all(link: &Link) {
@@ -250,7 +272,7 @@ mod tests {
         let first = link.post(Command::Quit);
         assert!(!link.wait(first) && link.is_stuck() && link.is_out_of_service());
         // A stuck worker is not waited for: the call returns although the limit is infinite.
-        let link = Link { limit: Duration::MAX, ..link };
+        link.limit.set(Duration::MAX);
         let second = link.post(Command::Quit);
         assert!(!link.wait(second));
         handle_all(&link);

@@ -7,7 +7,7 @@ use crate::counters::WorkerCounters;
 use crate::debts::Debts;
 use crate::handoff::{self, Handoffs, store};
 use crate::inline::{Inline, run_inline};
-use crate::link::{Doorbell, Link};
+use crate::link::{Doorbell, Link, ResponseLimit};
 use crate::model::{HandoffConfig, Order, Role};
 use crate::rounds;
 use crate::sleeper::Sleeper;
@@ -26,6 +26,7 @@ use std::thread::{Builder, JoinHandle};
 pub(crate) struct WorkerBuilder {
     pub(crate) events: Mutex<Sender<Event>>,
     pub(crate) doorbell: Doorbell,
+    pub(crate) response_limit: ResponseLimit,
     pub(crate) kernel: Choice,
     pub(crate) clock: Clock,
     pub(crate) max_ports: usize,
@@ -80,7 +81,7 @@ impl WorkerBuilder {
         classify: impl FnOnce() -> Box<dyn Pipeline>,
     ) -> Result<(Stage, Parts), EngineError> {
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let link = Arc::new(Link::new(events, self.doorbell.clone())?);
+        let link = Arc::new(Link::new(events, self.doorbell.clone(), self.response_limit.clone())?);
         let counters = Arc::new(WorkerCounters::new(self.max_ports));
         let pipeline: Box<dyn Pipeline> = match role {
             Role::All | Role::Work => classify(),

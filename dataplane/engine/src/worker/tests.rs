@@ -5,7 +5,7 @@ use super::*;
 use crate::bench::{StepConfig, SteppedWorker};
 use crate::command::Command;
 use crate::config::QueueFull;
-use crate::link::Doorbell;
+use crate::link::{Doorbell, ResponseLimit};
 use mem::{GuestMemory, Region};
 use port::work::{self, BYTES, LEAD, RECEIVED, TURN, sending};
 use port::{
@@ -194,7 +194,8 @@ struct Bench {
 impl Bench {
     fn new(outputs: usize, full: QueueFull, capabilities: Capabilities) -> Self {
         // The receiver of events is dropped, so reports are discarded.
-        let link = Arc::new(Link::new(channel().0, Doorbell::new().unwrap()).unwrap());
+        let link =
+            Arc::new(Link::new(channel().0, Doorbell::new().unwrap(), ResponseLimit::default()).unwrap());
         let counters = Arc::new(WorkerCounters::new(PORTS));
         let parts = Parts {
             sleeper: Sleeper::new(link.doorbell.clone()).unwrap(),

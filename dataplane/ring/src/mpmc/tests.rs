@@ -130,7 +130,7 @@ proptest! {
     fn behaves_as_a_bounded_queue_in_one_thread(
         capacity in 1..20_usize,
         before in 0..40_usize,
-        steps in prop::collection::vec(step(), 0..80),
+        steps in prop::collection::vec(step(), 0..scale(80, 20)),
     ) {
         let ring = Ring::<u64>::starting_at(capacity, usize::MAX - before);
         let mut model = VecDeque::new();

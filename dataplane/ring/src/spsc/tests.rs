@@ -202,7 +202,7 @@ proptest! {
 
     /// Positions start just before the integer wraps, so every sufficiently long case crosses it.
     #[test]
-    fn it_is_a_bounded_queue(capacity in 1..20_usize, before in 0..40_usize, steps in prop::collection::vec(step(), 0..80)) {
+    fn it_is_a_bounded_queue(capacity in 1..20_usize, before in 0..40_usize, steps in prop::collection::vec(step(), 0..scale(80, 20))) {
         let (mut producer, mut consumer) = ring_at::<u64>(capacity, usize::MAX - before);
         let mut model = VecDeque::new();
         let mut serial = 0..;
@@ -281,7 +281,7 @@ proptest! {
     /// Each step pushes some items, then takes; a drain of four yields the given number.
     #[test]
     fn leaked_drains_drop_each_item_at_most_once(
-        steps in prop::collection::vec(taking(), 0..40), before in 0..9_usize, producer_first: bool,
+        steps in prop::collection::vec(taking(), 0..scale(40, 12)), before in 0..9_usize, producer_first: bool,
     ) {
         let drops: StdArc<[AtomicUsize]> = (0..240).map(|_| AtomicUsize::new(0)).collect();
         let (mut producer, mut consumer) = ring_at(4, usize::MAX - before);

@@ -93,6 +93,7 @@ fn trap(switch: &Switch, dir: &Path) -> (PortId, Sender<()>) {
     let id = switch.plug_in(&port(dir, "a", None), Box::new(control)).unwrap();
     switch.members().push(Member { id, name: "a".to_owned(), bridge: "main".to_owned() });
     inside.recv_timeout(TIMEOUT).unwrap();
+    switch.engine.set_response_limit(Duration::from_millis(300));
     (id, shut)
 }
 
@@ -126,6 +127,7 @@ fn a_port_that_a_hung_worker_holds_is_gone_and_its_number_is_the_next_ones_alone
     switch.add_port(&port(dir.path(), "a", None), None).unwrap();
     assert_ne!(number(&switch, "a"), Some(id.0));
     switch.remove_port("a").unwrap();
+    switch.engine.set_response_limit(TIMEOUT);
     drop(shut);
     add_under(&switch, dir.path(), id);
     assert!(switch.remove_port("a").is_err());
