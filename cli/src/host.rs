@@ -1,5 +1,6 @@
 //! Properties of this machine: its CPUs, and the default path of the control socket.
 
+use crate::settings::reader::fields::numbers;
 use engine::machine::{self, Machine};
 use std::path::{Path, PathBuf};
 
@@ -23,6 +24,20 @@ impl Host {
     /// CPUs that this process may run on.
     pub(crate) fn allowed(&self) -> Vec<usize> {
         self.machine.allowed().map(|cpu| cpu.number).collect()
+    }
+
+    /// Why no thread of this process can run on `cpu`, as `is ...`, and the remedy; `None` if one can.
+    pub(crate) fn unusable(&self, cpu: usize) -> Option<(&'static str, String)> {
+        let allowed = self.allowed();
+        let choose = format!("choose one of {}", numbers(&allowed));
+        if !self.online().contains(&cpu) {
+            Some(("is not online", choose))
+        } else if !allowed.contains(&cpu) {
+            let remedy = format!("{choose}, or start linerate with a wider mask (taskset)");
+            Some(("is outside this process's affinity mask", remedy))
+        } else {
+            None
+        }
     }
 
     /// NUMA node of the device behind an interface, if known.

@@ -17,7 +17,7 @@ const RING: usize = 1024;
 /// Buffers of a pool.
 const BUFFERS: u32 = 8191;
 /// Maximum number of items per call.
-const MOST: usize = 64;
+const MAX_BATCH: usize = 64;
 
 #[derive(Parser)]
 struct Arguments {
@@ -25,7 +25,7 @@ struct Arguments {
     #[arg(value_enum)]
     what: What,
     /// Items per call
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=MOST as u64))]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=MAX_BATCH as u64))]
     burst: u64,
     /// CPU of the sender
     #[arg(long, default_value_t = 0)]
@@ -118,7 +118,7 @@ fn ours(arguments: &Arguments) -> Result<f64> {
 
 fn ours_slices(arguments: &Arguments) -> Result<f64> {
     let (mut producer, mut consumer) = spsc::ring::<u64>(RING);
-    let (mut batch, mut came) = ([0; MOST], [0; MOST]);
+    let (mut batch, mut came) = ([0; MAX_BATCH], [0; MAX_BATCH]);
     let burst = arguments.burst;
     let send = move |next, left: u64| {
         let batch = &mut batch[..left.min(burst) as usize];
@@ -188,7 +188,7 @@ fn pool_one(arguments: &Arguments) -> Result<f64> {
 /// Allocates and frees several buffers per call on one CPU; nanoseconds per buffer.
 fn pool_bulk(arguments: &Arguments) -> Result<f64> {
     pin(arguments.to)?;
-    let (mut cache, mut taken) = (buffers()?.cache(), Vec::with_capacity(MOST));
+    let (mut cache, mut taken) = (buffers()?.cache(), Vec::with_capacity(MAX_BATCH));
     let rounds = arguments.items / arguments.burst;
     let began = Instant::now();
     for _ in 0..rounds {

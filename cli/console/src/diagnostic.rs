@@ -110,8 +110,12 @@ pub fn verdict(program: &str, error: &anyhow::Error) -> (u8, Option<String>) {
     let broken_pipe = |io: &std::io::Error| io.kind() == std::io::ErrorKind::BrokenPipe;
     if let Some(error) = error.downcast_ref::<Diagnostic>() {
         // An error in a file begins with the file name, as editors and other programs expect.
-        let text = if error.file.is_some() { error.to_string() } else { format!("{program}: {error}") };
-        (error.code, Some(text))
+        let text = |each: Diagnostic| match each.file {
+            Some(_) => each.to_string(),
+            None => format!("{program}: {each}"),
+        };
+        let each: Vec<String> = error.clone().into_each().into_iter().map(text).collect();
+        (error.code, Some(each.join("\n")))
     } else if error.downcast_ref().is_some_and(broken_pipe) {
         (0, None)
     } else {
@@ -139,6 +143,14 @@ mod tests {
         let text = |error: Diagnostic| verdict("linerate", &error.into()).1.unwrap_or_default();
         assert!(text(bad).starts_with("linerate: --cpu 9: a\n"));
         assert!(text(in_file).starts_with("x.toml:7: --cpu 9: a\n"));
+    }
+
+    #[test]
+    fn each_error_of_a_command_line_begins_with_the_program() {
+        let errors = vec![Diagnostic::bad("--cpu 9", "a", "b"), Diagnostic::bad("--port x", "c", "d")];
+        let (code, text) = verdict("linerate", &Diagnostic::all(errors).into());
+        let expected = "linerate: --cpu 9: a\n    remedy: b\nlinerate: --port x: c\n    remedy: d";
+        assert_eq!((code, text.as_deref()), (BAD_INPUT, Some(expected)));
     }
 
     #[test]

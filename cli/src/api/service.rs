@@ -197,7 +197,7 @@ impl ApiService {
         match (found.pop(), found.len()) {
             (None, _) => {
                 let remedy = "see the addresses in `linerate fdb show`";
-                Err(ApiError::not_found(place, format!("there is no {address}{}", wanted.among()), remedy))
+                Err(ApiError::not_found(place, format!("not in {}", wanted.table()), remedy))
             }
             (Some(entry), 0) => Ok(entry),
             (Some(_), more) => {
@@ -283,7 +283,7 @@ impl ApiService {
         let topology = self.topology();
         match (&wanted.bridge, &wanted.port) {
             (Some(name), _) if topology.bridges.iter().all(|bridge| bridge.name != *name) => {
-                let remedy = "see the bridges in `linerate status`";
+                let remedy = "see `linerate bridges show`";
                 Err(ApiError::not_found(format!("bridge \"{name}\""), "there is no such bridge", remedy))
             }
             (_, Some(name)) if topology.ports.iter().all(|port| port.name != *name) => Err(no_port(name)),
@@ -302,6 +302,6 @@ fn roles(now: &Snapshot) -> BTreeMap<String, usize> {
 }
 
 fn no_port(name: &str) -> ApiError {
-    let remedy = "see the ports in `linerate ports show`";
+    let remedy = "see `linerate ports show`";
     ApiError::not_found(format!("port \"{name}\""), "there is no such port", remedy)
 }

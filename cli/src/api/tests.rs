@@ -112,13 +112,36 @@ fn a_wrong_port_is_refused_with_every_reason_and_nothing_is_added() {
     let text = error.to_string();
     for reason in [
         "unknown key `moed`",
-        "`mtu` is 1",
+        "invalid value 1 for `mtu`: expected 68 to 65535",
         "a port of this name already exists",
         "is already used by port \"a\"",
     ] {
         assert!(text.contains(reason), "{reason} is missing in {text}");
     }
+    assert!(text.contains("remedy: choose another name or remove it first"), "{text}");
     assert_eq!(switch.client.get::<Vec<PortReport>>("/v1/ports").unwrap().len(), 1);
+}
+
+#[test]
+fn remedies_of_requests_name_commands_instead_of_sections() {
+    let switch = running();
+    let entry = json!({ "mac": "02:00:00:00:00:01", "port": "nope" });
+    let error = switch.client.post::<StaticEntry>("/v1/fdb", &entry).unwrap_err();
+    assert_eq!(
+        (error.reason.as_str(), error.remedy.as_str()),
+        ("there is no port \"nope\"", "see `linerate ports show`")
+    );
+    let error =
+        switch.client.post::<StaticEntry>("/v1/fdb", &json!({ "mac": "02:00:00:00:00:01" })).unwrap_err();
+    assert!(error.remedy.starts_with("add `port`, such as "), "{error}");
+    let port = json!({ "name": "x", "kind": "null", "bridge": "nope" });
+    let error = switch.client.post::<PortReport>("/v1/ports", &port).unwrap_err();
+    assert_eq!(
+        (error.reason.as_str(), error.remedy.as_str()),
+        ("there is no bridge \"nope\"", "see `linerate bridges show`")
+    );
+    let error = switch.client.get::<FdbReport>("/v1/fdb?bridge=nope").unwrap_err();
+    assert_eq!(error.remedy, "see `linerate bridges show`");
 }
 
 #[test]
@@ -162,8 +185,12 @@ fn one_address_is_removed_and_only_when_it_is_clear_which() {
     let twice = remove("").unwrap_err();
     assert_eq!((twice.code, twice.remedy.contains("VLAN")), (BAD_INPUT, true), "{twice}");
     let elsewhere = remove("?vlan=9").unwrap_err();
-    assert!(elsewhere.reason.contains("there is no 02:00:00:00:00:01 in VLAN 9"), "{elsewhere}");
-    assert_eq!(remove("?bridge=blue").unwrap_err().code, BAD_INPUT);
+    assert_eq!(elsewhere.reason, "not in any forwarding table in VLAN 9");
+    let bridge = &switch.client.get::<Status>("/v1/status").unwrap().bridges[0].name;
+    let elsewhere = remove(&format!("?vlan=9&bridge={bridge}")).unwrap_err();
+    assert_eq!(elsewhere.reason, format!("not in the forwarding table of bridge \"{bridge}\" in VLAN 9"));
+    let unknown = remove("?bridge=blue").unwrap_err();
+    assert_eq!((unknown.code, unknown.remedy.as_str()), (BAD_INPUT, "see `linerate bridges show`"));
     let wrong = switch.client.delete::<FdbEntry>("/v1/fdb/zz").unwrap_err();
     assert!(wrong.reason.contains("not an Ethernet address"), "{wrong}");
     let report: FdbReport = switch.client.get("/v1/fdb").unwrap();

@@ -1,11 +1,12 @@
 //! Options of a benchmark, which are flags and keys of a file.
 
 use super::parse::{advised, key_and_value};
+use crate::settings::reader::fields::one_of;
 use clap::Args;
 use console::Span;
 use generator::{Description, Sizes};
 use rfc2544::{Plan, Test, Topology};
-use serde::de::{DeserializeOwned, Error};
+use serde::de::{DeserializeOwned, Error, IntoDeserializer};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use std::fmt;
@@ -187,9 +188,31 @@ pub(crate) struct BenchOptions {
     pub(crate) timeout: Option<Span>,
 }
 
+/// An invalid name on the command line; its text follows "invalid value".
+#[derive(Debug)]
+struct InvalidWord(String);
+
+impl fmt::Display for InvalidWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for InvalidWord {}
+
+impl Error for InvalidWord {
+    fn custom<T: fmt::Display>(error: T) -> Self {
+        Self(error.to_string())
+    }
+
+    fn unknown_variant(_: &str, expected: &'static [&'static str]) -> Self {
+        Self(format!("expected {}", one_of(expected)))
+    }
+}
+
 /// Parses a name as in a file.
-fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_json::from_value(Value::String(text.to_owned())).map_err(|error| error.to_string())
+fn word<T: DeserializeOwned>(text: &str) -> Result<T, InvalidWord> {
+    T::deserialize(text.into_deserializer())
 }
 
 fn or_file<T>(flags: Vec<T>, file: Vec<T>) -> Vec<T> {

@@ -144,11 +144,11 @@ pub(crate) struct BridgesShowArgs {
 
 /// Commands on forwarding tables.
 #[derive(Debug, Subcommand)]
-#[command(after_help = "An entry has no `set`: `add` replaces it.")]
+#[command(after_help = "An entry has no `set`: remove a static entry, then add it again.")]
 pub(crate) enum FdbCommand {
     /// Show learned and static addresses
     Show(FdbShowArgs),
-    /// Add a static entry for an address; it replaces the current entry
+    /// Add a static entry for an address; it replaces a learned entry, and a static one is an error
     ///
     /// The configuration file is not written: to keep the entry, add a `[[bridge.static]]` section to it.
     Add(FdbAddArgs),

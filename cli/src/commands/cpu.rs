@@ -6,10 +6,8 @@ use console::Diagnostic;
 /// Pins this thread to `cpu`, so that migration does not disturb measurements. `None`: does nothing.
 pub(crate) fn pin(cpu: Option<usize>) -> Result<(), Diagnostic> {
     let Some(cpu) = cpu else { return Ok(()) };
-    let allowed = Host::here().allowed();
-    if !allowed.contains(&cpu) {
-        let remedy = format!("choose one of the CPUs that this process may use: {allowed:?}");
-        return Err(Diagnostic::bad(format!("--cpu {cpu}"), "this CPU cannot be used", remedy));
+    if let Some((reason, remedy)) = Host::here().unusable(cpu) {
+        return Err(Diagnostic::bad(format!("--cpu {cpu}"), format!("this CPU {reason}"), remedy));
     }
     let mut set = rustix::thread::CpuSet::new();
     set.set(cpu);

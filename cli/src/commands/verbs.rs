@@ -38,7 +38,7 @@ pub(crate) fn bridges(client: &Client, command: &BridgesCommand) -> anyhow::Resu
     };
     bridges.retain(|bridge| bridge.name == *name);
     let Some(bridge) = bridges.first() else {
-        let remedy = "see the bridges in `linerate bridges show`";
+        let remedy = "see `linerate bridges show`";
         return Err(Diagnostic::bad(format!("bridge \"{name}\""), "there is no such bridge", remedy).into());
     };
     console::print(bridge, args.show.output, |bridge| tables::bridges(std::slice::from_ref(bridge)))

@@ -112,12 +112,11 @@ impl FdbFilter {
             && self.vlan.is_none_or(|vlan| vlan == entry.vlan)
     }
 
-    /// The filter as the end of an error message: ` at port "a" in VLAN 5`.
-    pub(crate) fn among(&self) -> String {
-        let at = |what: &str, name: &Option<String>| {
-            name.as_ref().map(|name| format!(" {what} \"{name}\"")).unwrap_or_default()
-        };
+    /// The filter in an error message: `any forwarding table at port "a" in VLAN 5`.
+    pub(crate) fn table(&self) -> String {
+        let table = self.bridge.as_ref().map(|name| format!("the forwarding table of bridge \"{name}\""));
+        let port = self.port.as_ref().map(|name| format!(" at port \"{name}\"")).unwrap_or_default();
         let vlan = self.vlan.map(|vlan| format!(" in VLAN {vlan}")).unwrap_or_default();
-        at("on bridge", &self.bridge) + &at("at port", &self.port) + &vlan
+        table.unwrap_or_else(|| "any forwarding table".to_owned()) + &port + &vlan
     }
 }

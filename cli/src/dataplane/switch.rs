@@ -11,7 +11,7 @@ use super::report::{BridgePort, BridgeReport, FdbEntry, FdbFilter, MoveEvent, Or
 use crate::remedy;
 use crate::settings::kinds::kind::Loaded;
 use crate::settings::model::{Role, RssMode};
-use crate::settings::topology::{MOST_PORTS, PortSettings, StaticEntry, Topology, WorkerSettings};
+use crate::settings::topology::{MAX_PORTS, PortSettings, StaticEntry, Topology, WorkerSettings};
 use bridge::{BridgeStatistics, PortStatistics, RefusedMove, Selection};
 use console::Diagnostic;
 use engine::balance::{Balance, QueueLoad};
@@ -45,7 +45,7 @@ impl Switch {
     /// started anyway and retries; the second part of the result contains the reasons. If this is so for all ports,
     /// nothing starts.
     pub(crate) fn start(topology: &Topology) -> Result<(Self, Vec<Diagnostic>), Diagnostic> {
-        let bridges = bridge::Switch::new(MOST_PORTS);
+        let bridges = bridge::Switch::new(MAX_PORTS);
         for bridge in &topology.bridges {
             let place = format!("bridge \"{}\"", bridge.name);
             let added = bridges.add_bridge(&bridge.name, bridge_config(bridge));
@@ -54,7 +54,7 @@ impl Switch {
         let workers = topology.workers.iter().map(worker_config).collect();
         let model = topology.model.engine(topology.workers.iter().map(|worker| worker.roles));
         let engine = Engine::start_as(
-            EngineConfig { workers, max_ports: MOST_PORTS, rss: rss(topology.switch.rss) },
+            EngineConfig { workers, max_ports: MAX_PORTS, rss: rss(topology.switch.rss) },
             model,
             &bridges,
         );

@@ -32,12 +32,12 @@ pub(crate) struct Security {
     pub(crate) sources: Vec<AllowedSource>,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]
 fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]
 fn is_true(flag: &bool) -> bool {
     *flag
 }

@@ -18,7 +18,7 @@ use utoipa::ToSchema;
 use wire::MacAddress;
 
 /// Maximum number of ports at one time. Counters and tables for all of them are allocated at start.
-pub(crate) const MOST_PORTS: usize = 1024;
+pub(crate) const MAX_PORTS: usize = 1024;
 /// Default ageing time (IEEE 802.1Q table 8-6).
 const AGEING: Span = Span(Duration::from_mins(5));
 

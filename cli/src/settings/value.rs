@@ -11,7 +11,7 @@ pub(crate) struct Decimal(pub(crate) f64);
 impl Eq for Decimal {}
 
 impl Decimal {
-    #[allow(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]
     pub(crate) fn is_zero(&self) -> bool {
         self.0 == 0.0
     }

@@ -33,12 +33,15 @@ const PORT: &str = "[[port]]\nname = \"a\"\nsocket = \"/tmp/lr-check-a.sock\"\n"
 
 /// Lines that follow [`PORT`], with all expected errors.
 const AFTER_A_PORT: [(&str, &[&str]); 17] = [
-    ("vlan = 0", &["4: port \"a\": `vlan` is 0, which is out of range -> give 1 to 4094 as a VLAN"]),
+    (
+        "vlan = 0",
+        &["4: port \"a\": invalid value 0 for `vlan`: expected 1 to 4094 -> give 1 to 4094 as a VLAN"],
+    ),
     (
         "vlan = { trunk = [1, 4095, 1], native = 0 }",
         &[
-            "4: port \"a\": `native` is 0, which is out of range -> give 1 to 4094 as a VLAN",
-            "4: port \"a\": `trunk` lists 4095, which is out of range -> list VLANs from 1 to 4094",
+            "4: port \"a\": invalid value 0 for `native`: expected 1 to 4094 -> give 1 to 4094 as a VLAN",
+            "4: port \"a\": invalid value 4095 in `trunk`: expected 1 to 4094 -> list VLANs from 1 to 4094",
             "4: port \"a\": `trunk` lists VLAN 1 twice -> list it once",
         ],
     ),
@@ -101,8 +104,8 @@ const AFTER_A_PORT: [(&str, &[&str]); 17] = [
     (
         "[[worker]]\npolling = true\nqueue_full = \"Drop\"",
         &[
-            "5: worker 0: `polling` is true or false, which is invalid -> write \"adaptive\" or \"busy\"",
-            "6: worker 0: `queue_full` is \"Drop\", which is invalid -> write \"drop\" or \"wait\"",
+            "5: worker 0: `polling` is true or false, not \"adaptive\" or \"busy\" -> write \"adaptive\" or \"busy\"",
+            "6: worker 0: invalid value \"Drop\" for `queue_full`: expected \"drop\" or \"wait\" -> write \"drop\" or \"wait\"",
         ],
     ),
 ];
@@ -129,7 +132,7 @@ const FILES: [(&str, &[&str]); 11] = [
     ),
     (
         "\u{feff}[[worker]]\r\ncpu = 65000\r\n",
-        &["2: worker 0: CPU 65000 does not exist on this machine -> choose one of CPUS"],
+        &["2: worker 0: CPU 65000 is not online -> choose one of CPUS"],
     ),
     (
         "{\"port\": [{\"name\": \"a\"}]}\n",
@@ -159,8 +162,9 @@ const FILES: [(&str, &[&str]); 11] = [
     (
         "[[port]]\nname = \"\\u001b[2J\"\nsocket = \"/tmp/a\\u0000\"\n",
         &[
-            "2: port \"\\u{1b}[2J\": `name` cannot be used \
-                -> 1 to 32 letters, digits, dots, dashes or underscores; first a letter or digit",
+            "2: port \"\\u{1b}[2J\": `name` contains '\\u{1b}' \
+                -> write 1 to 32 letters, digits, dots, dashes or underscores, \
+                and begin with a letter or digit",
             "3: port \"\\u{1b}[2J\": `socket` /tmp/a\\u{0}: the path contains a zero byte -> remove it",
         ],
     ),

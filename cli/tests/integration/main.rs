@@ -1,6 +1,6 @@
 //! Integration tests of the `linerate` binary.
 
-#![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
+#![expect(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod abuse;
 mod arguments;

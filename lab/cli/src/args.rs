@@ -8,7 +8,7 @@ use measure::Kind;
 use sim::profiles;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use studies::copystudy::LONGEST;
+use studies::copystudy::MAX_SIZE;
 use studies::usage::Study;
 
 /// Cache laboratory: experiments on the performance of a data path
@@ -178,7 +178,7 @@ pub(crate) struct LabCopiesArgs {
     pub(crate) variant: Vec<String>,
     /// Packet sizes in bytes [default: 64 128 256 512 1024 1280 1518]
     #[arg(long, value_name = "BYTES", num_args = 1..,
-          value_parser = RangedU64ValueParser::<u64>::new().range(64..=LONGEST))]
+          value_parser = RangedU64ValueParser::<u64>::new().range(64..=MAX_SIZE))]
     pub(crate) size: Vec<u64>,
     /// Processor to simulate: name of a built-in profile, or a profile file
     #[arg(long, default_value = profiles::TWO_SOCKETS, value_name = "NAME|FILE")]

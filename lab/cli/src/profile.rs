@@ -12,9 +12,11 @@ pub(super) fn find(text: &str) -> Result<Profile, Diagnostic> {
     if is_path || Path::new(text).is_file() {
         return read(text);
     }
-    profiles::find(text).map_err(|error| {
-        let remedy = format!("use `{}`, or the path of a profile's file", error.nearest);
-        Diagnostic::bad(format!("--profile {text}"), error, remedy)
+    profiles::find(text).map_err(|unknown| {
+        let file = fs::read(text).err().map(|error| format!(": {error}")).unwrap_or_default();
+        let reason = format!("neither a built-in profile nor a readable file{file}");
+        let remedy = format!("use `{}`, or the path of a profile's file", unknown.nearest);
+        Diagnostic::bad(format!("--profile {text}"), reason, remedy)
     })
 }
 

@@ -32,8 +32,7 @@ pub(super) unsafe fn store(base: *mut u8, at: Address, width: Width, value: u64)
     unsafe { raw_store(base.add(at as usize), width, value) }
 }
 
-// Alignment is checked before the pointer is cast to a wider type.
-#[allow(clippy::cast_ptr_alignment)]
+#[expect(clippy::cast_ptr_alignment, reason = "the alignment is checked before the cast")]
 unsafe fn raw_load(from: *const u8, width: Width) -> u64 {
     let bytes = width.bytes() as usize;
     if !(from as usize).is_multiple_of(bytes) {
@@ -50,7 +49,7 @@ unsafe fn raw_load(from: *const u8, width: Width) -> u64 {
     }
 }
 
-#[allow(clippy::cast_ptr_alignment)]
+#[expect(clippy::cast_ptr_alignment, reason = "the alignment is checked before the cast")]
 unsafe fn raw_store(to: *mut u8, width: Width, value: u64) {
     let bytes = width.bytes() as usize;
     if !(to as usize).is_multiple_of(bytes) {

@@ -1,5 +1,5 @@
 //! Replays the corpora of the generator and report fuzz targets, and random scripts.
-#![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
+#![expect(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 #[path = "../../../fuzz/src/corpus.rs"]
 mod corpus;

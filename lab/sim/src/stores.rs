@@ -51,7 +51,7 @@ pub(super) struct Stores {
 }
 
 /// Limit of postponements of one store; a store that exceeds it would never become visible.
-const MOST_DELAYS: u32 = 10_000;
+const MAX_DELAYS: u32 = 10_000;
 
 impl Stores {
     pub(super) fn len(&self) -> usize {
@@ -74,7 +74,7 @@ impl Stores {
     /// Postpones the head until `until`.
     pub(super) fn postpone(&mut self, until: Time) {
         self.delays += 1;
-        assert!(self.delays < MOST_DELAYS, "a store never becomes visible: {:?}", self.head());
+        assert!(self.delays < MAX_DELAYS, "a store never becomes visible: {:?}", self.head());
         if let Some(store) = self.waiting.front_mut() {
             store.ready = store.ready.max(until);
         }

@@ -9,7 +9,7 @@ const ROW: f64 = 18.0;
 const GAP: f64 = 10.0;
 const LEGEND: f64 = 24.0;
 /// Longest text beside the bars that gets its own space.
-const LONGEST: f64 = 420.0;
+const MAX_WIDTH: f64 = 420.0;
 /// Narrower segments are not visible.
 const VISIBLE: f64 = 0.05;
 
@@ -115,7 +115,7 @@ pub fn bars(spec: &Bars<'_>) -> Option<Drawing> {
         return None;
     }
     let longest = |size: f64, text: fn(&Bar) -> &str| {
-        spec.bars.iter().map(|bar| width(text(bar), size)).fold(0.0, f64::max).min(LONGEST)
+        spec.bars.iter().map(|bar| width(text(bar), size)).fold(0.0, f64::max).min(MAX_WIDTH)
     };
     let left = 22.0 + longest(12.5, |bar| &bar.group) + longest(10.0, |bar| &bar.name);
     let top = TOP + if spec.keys.is_empty() { 0.0 } else { LEGEND };

@@ -86,10 +86,6 @@ pub enum StoreError {
     OtherProvenance(String),
 }
 
-#[allow(
-    clippy::needless_pass_by_value,
-    reason = "both are passed to `map_err`, which passes errors by value"
-)]
 impl StoreError {
     /// An invalid header.
     pub fn header(reason: impl std::fmt::Display) -> StoreError {

@@ -90,8 +90,8 @@ pub enum PlanError {
     #[error("`{0}` names {1} twice")]
     Twice(&'static str, String),
     /// A number is out of range.
-    #[error("`{0}` is {1}")]
-    Range(&'static str, f64, &'static str),
+    #[error("invalid value {1} for `{0}`: expected {2}")]
+    Range(&'static str, String, &'static str),
     /// Invalid size.
     #[error("`sizes`: {0}")]
     Size(#[from] SizesError),
@@ -116,22 +116,30 @@ impl Remedy for PlanError {
     }
 }
 
+/// A fraction as users write it.
+fn percent(fraction: f64) -> String {
+    format!("{}%", fraction * 100.0)
+}
+
+fn range(key: &'static str, value: String, inside: bool, expected: &'static str) -> Result<(), PlanError> {
+    if inside { Ok(()) } else { Err(PlanError::Range(key, value, expected)) }
+}
+
 impl Plan {
     /// Validates all parameters.
     pub fn validate(&self) -> Result<(), PlanError> {
         lists(self)?;
-        let range = |what, value: f64, inside: bool, remedy| {
-            if inside { Ok(()) } else { Err(PlanError::Range(what, value, remedy)) }
-        };
-        range("loss", self.loss, (0.0..1.0).contains(&self.loss), "a fraction from 0% to less than 100%")?;
+        range("loss", percent(self.loss), (0.0..1.0).contains(&self.loss), "0% to less than 100%")?;
         let precision = self.precision;
-        range("precision", precision, (1e-4..=0.5).contains(&precision), "a fraction from 0.01% to 50%")?;
-        range("duration", self.trial, (0.01..=86_400.0).contains(&self.trial), "a time from 10 ms to a day")?;
-        range("tries", self.tries.into(), (1..=99).contains(&self.tries), "1 to 99")?;
-        range("agree", self.agree, (0.0..=1.0).contains(&self.agree), "a fraction from 0% to 100%")?;
-        range("rounds", self.rounds.into(), (1..=10_000).contains(&self.rounds), "1 to 10000")?;
-        let wrong = self.loads.iter().find(|load| !(0.1..=200.0).contains(*load));
-        range("loads", wrong.copied().unwrap_or(0.0), wrong.is_none(), "percentages from 0.1 to 200")?;
+        range("precision", percent(precision), (1e-4..=0.5).contains(&precision), "0.01% to 50%")?;
+        let seconds = format!("{}s", self.trial);
+        range("duration", seconds, (0.01..=86_400.0).contains(&self.trial), "10ms to a day")?;
+        range("tries", self.tries.to_string(), (1..=99).contains(&self.tries), "1 to 99")?;
+        range("agree", percent(self.agree), (0.0..=1.0).contains(&self.agree), "0% to 100%")?;
+        range("rounds", self.rounds.to_string(), (1..=10_000).contains(&self.rounds), "1 to 10000")?;
+        if let Some(load) = self.loads.iter().find(|load| !(0.1..=200.0).contains(*load)) {
+            range("loads", load.to_string(), false, "percentages from 0.1 to 200")?;
+        }
         self.sizes.iter().try_for_each(|size| size.round().map(drop))?;
         if self.ceiling_at(64.0)?.is_none() && self.ceiling.is_some() {
             return Err(PlanError::Unlimited);

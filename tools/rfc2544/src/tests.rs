@@ -343,15 +343,19 @@ fn plan_fields_are_validated() {
     let good = plan(&ALL);
     good.validate().unwrap();
     assert!(told(Plan { tests: vec![], ..good.clone() }).starts_with("`tests` is empty"));
-    assert!(told(Plan { loss: 1.0, ..good.clone() }).starts_with("`loss` is 1; write"));
-    assert!(told(Plan { loads: vec![0.0], ..good.clone() }).starts_with("`loads` is 0; write"));
+    assert!(
+        told(Plan { loss: 1.0, ..good.clone() }).starts_with("invalid value 100% for `loss`: expected 0%")
+    );
+    assert!(
+        told(Plan { loads: vec![0.0], ..good.clone() }).starts_with("invalid value 0 for `loads`: expected")
+    );
     assert!(told(Plan { sizes: vec![Sizes::Fixed(9)], ..good.clone() }).starts_with("`sizes`: a size of 9"));
     let twice = Plan { sizes: vec![Sizes::Fixed(64), Sizes::Fixed(64)], ..good.clone() };
     assert_eq!(told(twice), "`sizes` names 64 twice; name it once");
     assert!(
         told(Plan { ceiling: Some("max".to_owned()), ..good.clone() }).contains("max is not a finite rate")
     );
-    assert!(told(Plan { precision: f64::NAN, ..good }).starts_with("`precision` is NaN"));
+    assert!(told(Plan { precision: f64::NAN, ..good }).starts_with("invalid value NaN% for `precision`"));
 }
 
 proptest! {

@@ -89,7 +89,6 @@ enum Ring {
     /// Packed ring
     Packed,
     /// Packed ring with in-order use; DPDK's guest uses its vectorised driver
-    #[value(alias = "packed-vec")]
     PackedInorder,
 }
 

@@ -190,8 +190,11 @@ fn bad_input_is_told_with_place_reason_and_remedy() {
     for (words, expected) in [
         (&["--sizes", "59"][..], "`sizes`: a size of 59 bytes is out of range\n    remedy: write 60"),
         (&["--tests", "loss,loss"], "`tests` names loss twice\n    remedy: name it once"),
-        (&["--loss", "100%"], "`loss` is 1\n    remedy: write a fraction"),
-        (&["--rounds", "0"], "`rounds` is 0"),
+        (
+            &["--loss", "100%"],
+            "invalid value 100% for `loss`: expected 0% to less than 100%\n    remedy: write 0%",
+        ),
+        (&["--rounds", "0"], "invalid value 0 for `rounds`: expected 1 to 10000"),
         (&["--ceiling", "fast"], "`ceiling`: `fast` is not a rate"),
         (&["--set", "pcap=x"], "`pcap` of the stream is set by the benchmark"),
         (&["--set", "colour=red"], "unknown field `colour`"),
@@ -209,15 +212,21 @@ fn bad_input_is_told_with_place_reason_and_remedy() {
         (&["--switch-workers", "/nowhere.toml"], "--switch-workers /nowhere.toml: "),
         (&["--switch-workers", "/nowhere.toml", "--switch-cpu", "0"], "the file sets the CPUs"),
         (&["--switch-workers", "x", "--switch", "inline"], "this option applies only"),
-        (&["--agree", "200%"], "`agree` is 2"),
-        (&["--switch-cpu", "9999"], "--switch-cpu 9999: this CPU cannot be used"),
-        (&["--timeout", "0s"], "--timeout: 0ns is out of range"),
+        (&["--agree", "200%"], "invalid value 200% for `agree`: expected 0% to 100%"),
+        (&["--switch-cpu", "9999"], "--switch-cpu 9999: this CPU is not online\n    remedy: choose one of "),
+        (&["--timeout", "0s"], "--timeout: invalid value 0s: expected 1ms to a week"),
     ] {
         let told = told(words);
         assert!(told.contains(expected) && told.contains("remedy: "), "{words:?}: {told}");
     }
-    for wrong in [&["--loss", "1"][..], &["--topology", "star"], &["--tests", "speed"], &["--resume"]] {
+    for (wrong, expected) in [
+        (&["--loss", "1"][..], "expected a percentage"),
+        (&["--topology", "star"], "expected \"vm-vm\", \"phy-vm-phy\" or \"loop\""),
+        (&["--tests", "speed"], "expected \"throughput\", \"latency\", \"loss\" or \"back-to-back\""),
+        (&["--resume"], "a value is required"),
+    ] {
         let words: Vec<&str> = ["linerate", "bench"].iter().chain(wrong).copied().collect();
-        assert!(Cli::try_parse_from(words).is_err(), "{wrong:?}");
+        let error = Cli::try_parse_from(words).unwrap_err().to_string();
+        assert!(error.contains(expected), "{wrong:?}: {error}");
     }
 }

@@ -4,7 +4,8 @@
 use super::command::names;
 use super::subject::Switch;
 use crate::args::bench_options::BenchOptions;
-use console::Diagnostic;
+use crate::host::Host;
+use console::{Diagnostic, Span};
 use std::time::Duration;
 
 /// Minimum and maximum timeout, as in the generator.
@@ -12,13 +13,14 @@ const TIMEOUT: [Duration; 2] = [Duration::from_millis(1), Duration::from_hours(7
 
 /// Checks that CPUs exist and are used only once.
 pub(super) fn cpus(options: &BenchOptions) -> Result<(), Diagnostic> {
-    let allowed = crate::host::Host::here().allowed();
+    let host = Host::here();
     let flags =
         [("--switch-cpu", options.switch_cpu), ("--guest-cpu", options.guest_cpu), ("--cpu", options.cpu)];
     let given: Vec<(&str, usize)> = flags.iter().filter_map(|(flag, cpu)| Some((*flag, (*cpu)?))).collect();
-    if let Some((flag, cpu)) = given.iter().find(|(_, cpu)| !allowed.contains(cpu)) {
-        let remedy = format!("choose one of the CPUs that this process may use: {allowed:?}");
-        return Err(Diagnostic::bad(format!("{flag} {cpu}"), "this CPU cannot be used", remedy));
+    for (flag, cpu) in &given {
+        if let Some((reason, remedy)) = host.unusable(*cpu) {
+            return Err(Diagnostic::bad(format!("{flag} {cpu}"), format!("this CPU {reason}"), remedy));
+        }
     }
     let twice = given.iter().enumerate().find_map(|(n, (flag, cpu))| {
         let (other, _) = given[..n].iter().find(|(_, before)| before == cpu)?;
@@ -39,7 +41,7 @@ pub(super) fn timeout(options: &BenchOptions) -> Result<(), Diagnostic> {
     if (least..=longest).contains(&options.timeout()) {
         return Ok(());
     }
-    let reason = format!("{:?} is out of range", options.timeout());
+    let reason = format!("invalid value {}: expected 1ms to a week", Span(options.timeout()));
     Err(Diagnostic::bad("--timeout", reason, "write a time from 1ms to a week, such as 20s"))
 }
 

@@ -31,7 +31,8 @@ pub(super) fn complete(topology: &Topology, notes: &mut Notes) {
                 let others = topology.ports.iter().map(|other| other.name.as_str());
                 let others = others.filter(|name| *name != port.name);
                 let reason = format!("there is no port \"{}\"", patch.peer);
-                notes.wrong(place, reason, exists("port", others, &patch.peer));
+                let remedy = exists("port", others, &patch.peer, notes);
+                notes.wrong(place, reason, remedy);
             }
             Some(PortKind::Patch(_)) => {}
             Some(_) => {

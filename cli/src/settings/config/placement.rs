@@ -40,7 +40,9 @@ pub(super) fn read(node: &Node, notes: &mut Notes) -> Placement {
         isolated: fields.texts("isolated", "ports and queues, such as \"red\" or \"red.1\""),
         rebalance: fields.choice("rebalance", &rebalance).unwrap_or_default(),
         interval: fields.span_within("interval", &INTERVALS).unwrap_or(default.interval),
-        threshold: fields.decimal("threshold", 0.01..=1.0, "of a core").map_or(default.threshold, Decimal),
+        threshold: fields
+            .decimal("threshold", 0.01..=1.0, "give 0.01 to 1 of a core")
+            .map_or(default.threshold, Decimal),
         stages: stages_of(&mut fields),
         plan: None,
     };

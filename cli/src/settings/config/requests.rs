@@ -20,7 +20,7 @@ pub(crate) fn new_port(
     running: &Topology,
     control: &Path,
 ) -> Result<PortSettings, Refused> {
-    let (index, mut notes) = (running.ports.len(), Notes::default());
+    let (index, mut notes) = (running.ports.len(), Notes::of_request());
     let mut port = sections::read_port(&node::from_json(json), index, &mut notes);
     sections::complete_port(&mut port, &running.bridges, &running.switch);
     let mut candidate = running.clone();
@@ -31,7 +31,7 @@ pub(crate) fn new_port(
 
 /// Reads and validates a static entry to be added to the bridge of its port.
 pub(crate) fn new_static(json: &serde_json::Value, running: &Topology) -> Result<StaticEntry, Refused> {
-    let (section, mut notes) = (Section::Static(0, 0), Notes::default());
+    let (section, mut notes) = (Section::Static(0, 0), Notes::of_request());
     notes.call(section, "static entry".to_owned());
     let entry = sections::read_static(&node::from_json(json), section, &mut notes);
     validate::pinned(running, section, &entry, &mut notes);
@@ -71,7 +71,7 @@ pub(crate) fn new_worker(
     running: &Topology,
     host: &Host,
 ) -> Result<(Role, WorkerSettings), Refused> {
-    let (section, mut notes) = (Section::Worker(running.workers.len()), Notes::default());
+    let (section, mut notes) = (Section::Worker(running.workers.len()), Notes::of_request());
     notes.call(section, "the new worker".to_owned());
     let node = node::from_json(json);
     let mut fields = Fields::open(&node, section, &mut notes);

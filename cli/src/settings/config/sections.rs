@@ -226,18 +226,21 @@ fn read_trunk(fields: &mut Fields<'_, '_>) -> Option<Vlan> {
         let remedy = "write { trunk = [10, 20], native = 1 }, or a number for an access port".to_owned();
         return fields.wrong("vlan", "`vlan` has no list called `trunk`", remedy);
     };
+    if list.is_empty() {
+        fields.wrong::<()>("trunk", "`trunk` is empty", "list at least one VLAN".to_owned());
+    }
     let trunk: Vec<u16> = list.iter().filter_map(|node| trunk_member(fields, node)).collect();
     Some(Vlan::Trunk { trunk, native })
 }
 
 /// Reads one VLAN of a trunk. Each invalid entry is a separate error.
 fn trunk_member(fields: &mut Fields<'_, '_>, node: &Node) -> Option<u16> {
-    let said = match node.value {
+    let reason = match node.value {
         Value::Integer(vlan) if VLAN.contains(&vlan) => return u16::try_from(vlan).ok(),
-        Value::Integer(vlan) => format!("{vlan}, which is out of range"),
-        _ => node.kind().to_owned(),
+        Value::Integer(vlan) => format!("invalid value {vlan} in `trunk`: expected 1 to 4094"),
+        _ => format!("`trunk` lists {}, not an integer", node.kind()),
     };
     let section = fields.place("trunk").0;
-    fields.notes.wrong_at(section, node.line, format!("`trunk` lists {said}"), "list VLANs from 1 to 4094");
+    fields.notes.wrong_at(section, node.line, reason, "list VLANs from 1 to 4094");
     None
 }

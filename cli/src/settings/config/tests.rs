@@ -127,14 +127,14 @@ fn what_a_port_is_asked_for_survives_the_control_api() {
 
 #[test]
 fn mistakes_about_a_driver_are_named_with_their_remedy() {
-    let words = "write \"split\", \"split-inorder\", \"packed\" or \"packed-inorder\"";
+    let words = "\"split\", \"split-inorder\", \"packed\" or \"packed-inorder\"";
     uplink_line(
         "ring = \"round\"",
-        &format!("5: port \"up\": `ring` is \"round\", which is invalid ({words})"),
+        &format!("5: port \"up\": invalid value \"round\" for `ring`: expected {words} (write {words})"),
     );
     uplink_line(
         "queue_size = 64",
-        "5: port \"up\": `queue_size` is 64, which is out of range (give 128 to 4096 entries)",
+        "5: port \"up\": invalid value 64 for `queue_size`: expected 128 to 4096 (give 128 to 4096 entries)",
     );
     uplink_line(
         "queue_size = 300",
@@ -193,19 +193,19 @@ fn a_buffer_for_what_leaves_holds_1_to_256_packets_for_a_second_at_most() {
     );
     port_line(
         "tx_coalesce = { frames = 257 }",
-        "4: port \"a\": `frames` is 257, which is out of range (give 1 to 256 frames)",
+        "4: port \"a\": invalid value 257 for `frames`: expected 1 to 256 (give 1 to 256 frames)",
     );
     for delay in ["0s", "1s 1us"] {
         port_line(
             &format!("tx_coalesce = {{ frames = 32, delay = \"{delay}\" }}"),
-            &format!("4: port \"a\": `delay` is {delay}, which is out of range (give 1us to 1s)"),
+            &format!("4: port \"a\": invalid value {delay} for `delay`: expected 1us to 1s (give 1us to 1s)"),
         );
     }
 }
 
 #[test]
 fn a_cpu_has_to_exist_to_be_allowed_and_to_be_free() {
-    only("[[worker]]\ncpu = 9\n", "2: worker 0: CPU 9 does not exist on this machine (choose one of 0, 1)");
+    only("[[worker]]\ncpu = 9\n", "2: worker 0: CPU 9 is not online (choose one of 0, 1)");
     let remedy = "choose one of 0, 1, or start linerate with a wider mask (taskset)";
     only(
         "[[worker]]\ncpu = 3\n",
@@ -214,7 +214,8 @@ fn a_cpu_has_to_exist_to_be_allowed_and_to_be_free() {
     let expected =
         "4: worker 1: CPU 1 is already assigned to worker 0 (line 2) (give each worker a CPU of its own)";
     only("[[worker]]\ncpu = 1\n[[worker]]\ncpu = 1\n", expected);
-    let expected = "2: worker 0: `cpu` is -1, which is out of range (give 0 to 65535 as a CPU's number)";
+    let expected =
+        "2: worker 0: invalid value -1 for `cpu`: expected 0 to 65535 (give 0 to 65535 as a CPU's number)";
     only("[[worker]]\ncpu = -1\n", expected);
 }
 
@@ -222,7 +223,7 @@ fn a_cpu_has_to_exist_to_be_allowed_and_to_be_free() {
 fn vlans_are_numbered_1_to_4094() {
     port_line(
         "vlan = 4095",
-        "4: port \"a\": `vlan` is 4095, which is out of range (give 1 to 4094 as a VLAN)",
+        "4: port \"a\": invalid value 4095 for `vlan`: expected 1 to 4094 (give 1 to 4094 as a VLAN)",
     );
     let form = "write { trunk = [10, 20], native = 1 }, or a number for an access port";
     port_line("vlan = { native = 1 }", &format!("4: port \"a\": `vlan` has no list called `trunk` ({form})"));
@@ -232,11 +233,12 @@ fn vlans_are_numbered_1_to_4094() {
         "vlan = { trunk = [1], nativ = 2 }",
         "4: port \"a\": unknown key `nativ` (did you mean `native`?)",
     );
-    let expected = "4: port \"a\": `native` is 0, which is out of range (give 1 to 4094 as a VLAN)";
+    let expected =
+        "4: port \"a\": invalid value 0 for `native`: expected 1 to 4094 (give 1 to 4094 as a VLAN)";
     port_line("vlan = { trunk = [1], native = 0 }", expected);
     let expected = [
-        "4: port \"a\": `trunk` lists 0, which is out of range (list VLANs from 1 to 4094)",
-        "4: port \"a\": `trunk` lists a string (list VLANs from 1 to 4094)",
+        "4: port \"a\": invalid value 0 in `trunk`: expected 1 to 4094 (list VLANs from 1 to 4094)",
+        "4: port \"a\": `trunk` lists a string, not an integer (list VLANs from 1 to 4094)",
     ];
     assert_eq!(errors(&format!("{PORT}vlan = {{ trunk = [1, 0, \"x\"] }}\n")), expected);
     let expected = "4: port \"a\": `vlan` is a string, not a VLAN, or { trunk = [10, 20], native = 1 } \
@@ -246,46 +248,48 @@ fn vlans_are_numbered_1_to_4094() {
 
 #[test]
 fn numbers_have_ranges() {
-    let expected = "4: port \"a\": `queue_pairs` is 0, which is out of range (give 1 to 128 pairs)";
+    let expected =
+        "4: port \"a\": invalid value 0 for `queue_pairs`: expected 1 to 128 (give 1 to 128 pairs)";
     port_line("queue_pairs = 0", expected);
-    port_line("mtu = 70000", "4: port \"a\": `mtu` is 70000, which is out of range (give 68 to 65535 bytes)");
-    let range = "give 1 to 4294967295 packets a second";
+    port_line(
+        "mtu = 70000",
+        "4: port \"a\": invalid value 70000 for `mtu`: expected 68 to 65535 (give 68 to 65535 bytes)",
+    );
+    let range = "expected 1 to 4294967295 (give 1 to 4294967295 packets a second)";
     port_line(
         "broadcast_limit = 0",
-        &format!("4: port \"a\": `broadcast_limit` is 0, which is out of range ({range})"),
+        &format!("4: port \"a\": invalid value 0 for `broadcast_limit`: {range}"),
     );
-    port_line(
-        "unknown_limit = -1",
-        &format!("4: port \"a\": `unknown_limit` is -1, which is out of range ({range})"),
-    );
-    let expected =
-        "4: port \"a\": `max_macs` is 99999999, which is out of range (give 1 to 16777216 addresses)";
+    port_line("unknown_limit = -1", &format!("4: port \"a\": invalid value -1 for `unknown_limit`: {range}"));
+    let expected = "4: port \"a\": invalid value 99999999 for `max_macs`: expected 1 to 16777216 (give 1 to 16777216 addresses)";
     port_line("max_macs = 99999999", expected);
     let bridge = |line: &str, expected: &str| only(&format!("[[bridge]]\nname = \"x\"\n{line}\n"), expected);
     bridge(
         "ageing = \"1s\"",
-        "3: bridge \"x\": `ageing` is 1s, which is out of range (give 10s to 11days 13h 46m 40s)",
+        "3: bridge \"x\": invalid value 1s for `ageing`: expected 10s to 11days 13h 46m 40s (give 10s to 11days 13h 46m 40s)",
     );
     bridge(
         "table = 3",
-        "3: bridge \"x\": `table` is 3, which is out of range (give 16 to 16777216 addresses)",
+        "3: bridge \"x\": invalid value 3 for `table`: expected 16 to 16777216 (give 16 to 16777216 addresses)",
     );
     let limit = "give 1 to 100 addresses, at most the size of the table";
-    let expected = format!("3: bridge \"x\": `max_macs_per_port` is 101, which is out of range ({limit})");
+    let reason = "invalid value 101 for `max_macs_per_port`: expected 1 to 100";
+    let expected = format!("3: bridge \"x\": {reason} ({limit})");
     bridge("max_macs_per_port = 101\ntable = 100", &expected);
 }
 
 #[test]
 fn names_fit_into_commands_and_urls() {
-    let remedy = "1 to 32 letters, digits, dots, dashes or underscores; first a letter or digit";
-    only("[switch]\nname = \"a b\"\n", &format!("2: switch: `name` \"a b\" cannot be used ({remedy})"));
-    only("[[bridge]]\nname = \"\"\n", &format!("2: bridge \"\": `name` cannot be used ({remedy})"));
+    let remedy =
+        "write 1 to 32 letters, digits, dots, dashes or underscores, and begin with a letter or digit";
+    only("[switch]\nname = \"a b\"\n", &format!("2: switch: `name` \"a b\" contains ' ' ({remedy})"));
+    only("[[bridge]]\nname = \"\"\n", &format!("2: bridge \"\": `name` is empty ({remedy})"));
     let port = PORT.replace("\"a\"", "\"-a\"");
-    only(&port, &format!("2: port \"-a\": `name` cannot be used ({remedy})"));
+    only(&port, &format!("2: port \"-a\": `name` begins with '-' ({remedy})"));
     let long = "x".repeat(100);
     let place = format!("port \"{}...\"", "x".repeat(32));
     let port = format!("[[port]]\nname = \"{long}\"\nsocket = \"/tmp/lr-a.sock\"\n");
-    only(&port, &format!("2: {place}: `name` has 100 characters ({remedy})"));
+    only(&port, &format!("2: {place}: `name` has 100 characters; the maximum is 32 ({remedy})"));
 }
 
 #[test]

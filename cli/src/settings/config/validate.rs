@@ -4,19 +4,19 @@
 use crate::host::{Host, lock_path};
 use crate::settings::kinds::claim::Claim;
 use crate::settings::model::{ModelKind, RssMode};
-use crate::settings::reader::fields::{exists, numbers, one_of};
+use crate::settings::reader::fields::{exists, one_of};
 use crate::settings::reader::notes::{Notes, Place, Section, shortened};
 use crate::settings::reader::paths;
 use crate::settings::reader::validation::Validation;
 use crate::settings::recording;
-use crate::settings::topology::{BridgeSettings, MOST_PORTS, PortSettings, StaticEntry, Topology, Vlan};
+use crate::settings::topology::{BridgeSettings, MAX_PORTS, PortSettings, StaticEntry, Topology, Vlan};
 use std::collections::HashMap;
 use std::path::Path;
 
 /// Maximum workers of a pipeline, each with up to three roles.
-const MOST_WORKERS: usize = 40;
+const MAX_WORKERS: usize = 40;
 /// Maximum length of the name of a switch, bridge or port.
-const LONGEST_NAME: usize = 32;
+const MAX_NAME: usize = 32;
 
 /// Validates the whole topology.
 pub(crate) fn topology(topology: &Topology, host: &Host, control: &Path, notes: &mut Notes) {
@@ -29,12 +29,12 @@ pub(crate) fn topology(topology: &Topology, host: &Host, control: &Path, notes: 
     for i in 0..topology.bridges.len() {
         bridge(topology, i, notes);
     }
-    if topology.ports.len() > MOST_PORTS {
-        let reason = format!("there are {} ports, and the maximum is {MOST_PORTS}", topology.ports.len());
-        notes.wrong((Section::Port(MOST_PORTS), ""), reason, "move some of them to a second switch");
+    if topology.ports.len() > MAX_PORTS {
+        let reason = format!("there are {} ports, and the maximum is {MAX_PORTS}", topology.ports.len());
+        notes.wrong((Section::Port(MAX_PORTS), ""), reason, "move some of them to a second switch");
     }
     let claims = claims(&topology.ports);
-    for i in 0..topology.ports.len().min(MOST_PORTS) {
+    for i in 0..topology.ports.len().min(MAX_PORTS) {
         port(topology, i, &claims, control, notes);
         content(topology, i, notes);
     }
@@ -96,30 +96,37 @@ fn not_control(section: Section, claims: &[Claim<'_>], control: &Path, notes: &m
 
 /// Validates a name, which is used in commands, tables and URLs.
 fn name(place: Place, name: &str, notes: &mut Notes) {
-    let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
-    if !begins || name.len() > LONGEST_NAME || !name.chars().all(fits) {
-        // The title of a port or bridge contains its name.
-        let shown = match place.0 {
-            Section::Switch => format!("`name` \"{}\"", shortened(name)),
-            _ => "`name`".to_owned(),
-        };
-        let reason = match name.chars().count() {
-            length if length > LONGEST_NAME => format!("{shown} has {length} characters"),
-            _ => format!("{shown} cannot be used"),
-        };
-        let remedy = format!(
-            "1 to {LONGEST_NAME} letters, digits, dots, dashes or underscores; first a letter or digit"
-        );
-        notes.wrong(place, reason, remedy);
+    let Some(violation) = name_violation(name) else { return };
+    // The title of a port or bridge contains its name.
+    let shown = match place.0 {
+        Section::Switch => format!("`name` \"{}\"", shortened(name)),
+        _ => "`name`".to_owned(),
+    };
+    let remedy = format!(
+        "write 1 to {MAX_NAME} letters, digits, dots, dashes or underscores, and begin with a letter or digit"
+    );
+    notes.wrong(place, format!("{shown} {violation}"), remedy);
+}
+
+/// Why `name` is invalid, if it is.
+fn name_violation(name: &str) -> Option<String> {
+    let other = name.chars().find(|c| !(c.is_ascii_alphanumeric() || "._-".contains(*c)));
+    match (name.chars().next(), name.chars().count(), other) {
+        (None, ..) => Some("is empty".to_owned()),
+        (_, length, _) if length > MAX_NAME => {
+            Some(format!("has {length} characters; the maximum is {MAX_NAME}"))
+        }
+        (.., Some(other)) => Some(format!("contains {other:?}")),
+        (Some(first), ..) if !first.is_ascii_alphanumeric() => Some(format!("begins with {first:?}")),
+        _ => None,
     }
 }
 
 fn workers(topology: &Topology, host: &Host, notes: &mut Notes) {
     (0..topology.workers.len()).for_each(|i| worker(topology, i, host, notes));
-    if topology.model.model == ModelKind::Pipeline && topology.workers.len() > MOST_WORKERS {
+    if topology.model.model == ModelKind::Pipeline && topology.workers.len() > MAX_WORKERS {
         let reason = format!(
-            "there are {} workers, and the maximum of a pipeline is {MOST_WORKERS}",
+            "there are {} workers, and the maximum of a pipeline is {MAX_WORKERS}",
             topology.workers.len()
         );
         notes.wrong((Section::Workers, ""), reason, "leave some of them out");
@@ -157,15 +164,8 @@ fn worker(topology: &Topology, i: usize, host: &Host, notes: &mut Notes) {
             let aside = notes.aside((Section::Worker(before), "cpu"));
             let remedy = "give each worker a CPU of its own";
             notes.taken(place, format!("CPU {cpu} is already assigned to worker {before}{aside}"), remedy);
-        } else if !host.online().contains(&cpu) {
-            let remedy = format!("choose one of {}", numbers(&host.allowed()));
-            notes.wrong(place, format!("CPU {cpu} does not exist on this machine"), remedy);
-        } else if !host.allowed().contains(&cpu) {
-            let remedy = format!(
-                "choose one of {}, or start linerate with a wider mask (taskset)",
-                numbers(&host.allowed())
-            );
-            notes.wrong(place, format!("CPU {cpu} is outside this process's affinity mask"), remedy);
+        } else if let Some((reason, remedy)) = host.unusable(cpu) {
+            notes.wrong(place, format!("CPU {cpu} {reason}"), remedy);
         }
     }
 }
@@ -213,14 +213,15 @@ fn static_port(
 pub(crate) fn pinned(topology: &Topology, section: Section, entry: &StaticEntry, notes: &mut Notes) {
     let (wanted, mut names) = (&entry.port, topology.ports.iter().map(|port| port.name.as_str()));
     let Some(port) = topology.ports.iter().find(|port| port.name == *wanted) else {
-        let remedy = exists("port", &mut names, wanted);
+        let remedy = exists("port", &mut names, wanted, notes);
         return notes.unknown((section, "port"), format!("there is no port \"{wanted}\""), remedy);
     };
     let tags = || topology.ports.iter().any(|other| other.bridge == port.bridge && other.vlan.is_some());
     match (entry.vlan, &port.vlan) {
         (0, Some(Vlan::Trunk { native: None, .. })) => {
             let reason = format!("`vlan` is missing, and port \"{wanted}\" has no VLAN for untagged frames");
-            notes.wrong((section, "vlan"), reason, "add a line such as: vlan = 10");
+            let remedy = notes.example("vlan", "10");
+            notes.wrong((section, "vlan"), reason, remedy);
         }
         (0, _) => {}
         (_, None) if tags() => {}
@@ -246,7 +247,7 @@ fn named_once(topology: &Topology, index: usize, notes: &mut Notes) {
     if let Some(i) = (0..index).find(|i| before[*i].name == port.name && usable(*i)) {
         let aside = notes.aside((Section::Port(i), "name"));
         let reason = format!("a port of this name already exists{aside}");
-        notes.taken((section, "name"), reason, "rename one of them");
+        notes.taken((section, "name"), reason, notes.rename());
     }
 }
 
@@ -297,18 +298,17 @@ fn membership(topology: &Topology, index: usize, notes: &mut Notes) {
     let names = topology.bridges.iter().map(|bridge| bridge.name.as_str());
     if wanted.is_empty() {
         let names: Vec<&str> = names.collect();
-        let remedy = format!("add a line: bridge = {}", one_of(&names));
+        let verb = if notes.is_request() { "name one: " } else { "add a line: bridge = " };
+        let remedy = format!("{verb}{}", one_of(&names));
         notes.wrong(place, "`bridge` is missing, and there are several bridges", remedy);
     } else {
-        notes.unknown(place, format!("there is no bridge \"{wanted}\""), exists("bridge", names, wanted));
+        let remedy = exists("bridge", names, wanted, notes);
+        notes.unknown(place, format!("there is no bridge \"{wanted}\""), remedy);
     }
 }
 
 fn vlan(section: Section, port: &PortSettings, notes: &mut Notes) {
     let Some(Vlan::Trunk { trunk, .. }) = &port.vlan else { return };
-    if trunk.is_empty() {
-        notes.wrong((section, "trunk"), "`trunk` is empty", "list at least one VLAN");
-    }
     if let Some(twice) = (1..trunk.len()).find(|i| trunk[..*i].contains(&trunk[*i])) {
         notes.wrong((section, "trunk"), format!("`trunk` lists VLAN {} twice", trunk[twice]), "list it once");
     }

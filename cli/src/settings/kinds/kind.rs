@@ -102,7 +102,7 @@ pub(super) fn yes() -> bool {
     true
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
 pub(super) fn is_yes(yes: &bool) -> bool {
     *yes
 }

@@ -22,7 +22,7 @@ use std::time::Instant;
 const RING_SIZE: RangeInclusive<i128> = MIN_RING_SIZE as i128..=MAX_RING_SIZE as i128;
 const BUFFER_SIZE: RangeInclusive<i128> = 128..=65_536;
 /// Maximum length of an abstract socket name in bytes: `sun_path` without the leading zero.
-const LONGEST_NAME: usize = 107;
+const MAX_NAME: usize = 107;
 const ID: RangeInclusive<i128> = 0..=u32::MAX as i128;
 
 /// Settings of a memif port.
@@ -127,13 +127,9 @@ impl Kind for Memif {
 /// Validates a name in the abstract namespace, without its `@`.
 fn validate_name(validation: &mut Validation<'_>, path: &Path) {
     let name = &path.as_os_str().as_encoded_bytes()[1..];
-    if name.is_empty() || name.len() > LONGEST_NAME || name.contains(&0) {
+    if name.is_empty() || name.len() > MAX_NAME || name.contains(&0) {
         let reason = format!("`socket` {} is not a valid abstract socket name", path.display());
-        validation.wrong(
-            "socket",
-            reason,
-            format!("write @ and 1 to {LONGEST_NAME} bytes without zero bytes"),
-        );
+        validation.wrong("socket", reason, format!("write @ and 1 to {MAX_NAME} bytes without zero bytes"));
     }
 }
 

@@ -201,16 +201,20 @@ impl Pcap {
 fn read_pace(fields: &mut Fields<'_, '_>) -> Option<Pace> {
     let words = [("recorded", Pace::Word(PaceWord::Recorded)), ("fast", Pace::Word(PaceWord::Fast))];
     match fields.peek("pace")? {
-        Value::Integer(_) | Value::Fraction(_) => fields
-            .decimal("pace", FACTOR, "times as fast as recorded")
-            .map(|factor| Pace::Factor(Decimal(factor))),
-        _ => fields.choice("pace", &words),
+        Value::Integer(_) | Value::Fraction(_) => {
+            let remedy = format!("give {} to {} times as fast as recorded", FACTOR.start(), FACTOR.end());
+            fields.decimal("pace", FACTOR, &remedy).map(|factor| Pace::Factor(Decimal(factor)))
+        }
+        _ => fields.choice_or("pace", &words, "\"recorded\", \"fast\" or a factor"),
     }
 }
 
 fn read_repeat(fields: &mut Fields<'_, '_>) -> Option<Repeat> {
     match fields.peek("repeat")? {
-        Value::Text(_) => fields.choice("repeat", &[("forever", Repeat::Word(RepeatWord::Forever))]),
+        Value::Text(_) => {
+            let words = [("forever", Repeat::Word(RepeatWord::Forever))];
+            fields.choice_or("repeat", &words, "\"forever\" or a number")
+        }
         _ => fields.number("repeat", TIMES, "times, or \"forever\"").map(Repeat::Times),
     }
 }

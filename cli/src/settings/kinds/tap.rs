@@ -30,7 +30,7 @@ pub(crate) struct Tap {
 }
 
 /// Serializes the method of system calls as its name.
-#[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option, reason = "the shape that serde calls")]
+#[expect(clippy::trivially_copy_pass_by_ref, clippy::ref_option, reason = "the shape that serde calls")]
 fn write_io<S: Serializer>(io: &Option<Io>, to: S) -> Result<S::Ok, S::Error> {
     io.map(Io::name).serialize(to)
 }

@@ -49,7 +49,7 @@ impl Default for VirtioUser {
 }
 
 /// Serializes a ring kind as its name.
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]
 fn write_ring<S: Serializer>(ring: &RingKind, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(ring.name())
 }

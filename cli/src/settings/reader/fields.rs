@@ -104,11 +104,8 @@ impl<'a, 'n> Fields<'a, 'n> {
             self.notes.spoil((self.section, key));
         }
         if found.is_none() {
-            self.notes.wrong(
-                (self.section, key),
-                format!("`{key}` is missing"),
-                format!("add a line such as: {key} = \"{example}\""),
-            );
+            let remedy = self.notes.example(key, &format!("\"{example}\""));
+            self.notes.wrong((self.section, key), format!("`{key}` is missing"), remedy);
         }
         found.unwrap_or_default()
     }
@@ -196,22 +193,19 @@ impl<'a, 'n> Fields<'a, 'n> {
         unit: &str,
     ) -> Option<T> {
         let found = range.contains(&number).then(|| T::try_from(number).ok()).flatten();
-        if found.is_none() {
-            self.notes.wrong(
-                (self.section, key),
-                format!("`{key}` is {number}, which is out of range"),
-                format!("give {} to {} {unit}", range.start(), range.end()),
-            );
+        if found.is_some() {
+            return found;
         }
-        found
+        let range = format!("{} to {}", range.start(), range.end());
+        self.invalid(key, number, &range, format!("give {range} {unit}"))
     }
 
-    /// Reads a number within `range`, integer or decimal.
+    /// Reads a number within `range`, integer or decimal. `remedy` names the range.
     pub(crate) fn decimal(
         &mut self,
         key: &'static str,
         range: RangeInclusive<f64>,
-        unit: &str,
+        remedy: &str,
     ) -> Option<f64> {
         self.accepts(key, || Shape::Number(range.clone()));
         let node = self.node(key)?;
@@ -223,8 +217,7 @@ impl<'a, 'n> Fields<'a, 'n> {
         if range.contains(&number) {
             return Some(number);
         }
-        let remedy = format!("give {} to {} {unit}", range.start(), range.end());
-        self.wrong(key, format!("`{key}` is {number}, which is out of range"), remedy)
+        self.invalid(key, number, format!("{} to {}", range.start(), range.end()), remedy.to_owned())
     }
 
     /// Reads a duration, as text with a unit.
@@ -244,15 +237,14 @@ impl<'a, 'n> Fields<'a, 'n> {
         if range.contains(&span.0) {
             return Some(span);
         }
-        let remedy = format!("give {} to {}", Span(*range.start()), Span(*range.end()));
-        self.wrong(key, format!("`{key}` is {span}, which is out of range"), remedy)
+        let range = format!("{} to {}", Span(*range.start()), Span(*range.end()));
+        self.invalid(key, span, &range, format!("give {range}"))
     }
 
     /// Reads a duration from the value of `key` or a part of it.
     pub(crate) fn span_of(&mut self, key: &'static str, node: &Node) -> Option<Span> {
         if let Some(number) = bare(&node.value) {
-            let reason = format!("`{key}` is {number}, which has no unit");
-            return self.wrong(key, reason, format!("write \"{number}s\""));
+            return self.invalid(key, number, "a duration with a unit", format!("write \"{number}s\""));
         }
         let Value::Text(text) = &node.value else { return self.not(key, node, "a duration such as \"5s\"") };
         let invalid = |error| self.wrong(key, format!("`{key}` \"{text}\" is not a duration"), error);
@@ -276,25 +268,41 @@ impl<'a, 'n> Fields<'a, 'n> {
 
     /// Reads one of the given words.
     pub(crate) fn choice<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)]) -> Option<T> {
+        let quoted: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        self.choice_or(key, words, &one_of(&quoted))
+    }
+
+    /// As [`Fields::choice`], for a key that has values of other types too: `expected` describes all values.
+    pub(crate) fn choice_or<T: Copy>(
+        &mut self,
+        key: &'static str,
+        words: &[(&str, T)],
+        expected: &str,
+    ) -> Option<T> {
         self.accepts(key, || Shape::Word(words.iter().map(|(word, _)| (*word).to_owned()).collect()));
         let node = self.node(key)?;
-        let text = match &node.value {
-            Value::Text(text) => format!("\"{text}\""),
-            _ => node.kind().to_owned(),
-        };
-        let quoted = |word: &str| format!("\"{word}\"");
-        if let Some((_, value)) = words.iter().find(|(word, _)| quoted(word) == text) {
-            return Some(*value);
+        let Value::Text(text) = &node.value else { return self.not(key, node, expected) };
+        match words.iter().find(|(word, _)| word == text) {
+            Some((_, value)) => Some(*value),
+            None => self.invalid(key, format!("\"{text}\""), expected, format!("write {expected}")),
         }
-        let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        let remedy = format!("write {}", one_of(&words));
-        self.wrong(key, format!("`{key}` is {text}, which is invalid"), remedy)
     }
 
     /// Reports a value of the wrong type.
     pub(crate) fn not<T>(&mut self, key: &'static str, node: &Node, wanted: &str) -> Option<T> {
         let remedy = format!("write {wanted}");
         self.wrong(key, format!("`{key}` is {}, not {wanted}", node.kind()), remedy)
+    }
+
+    /// Reports an invalid value of `key`.
+    pub(crate) fn invalid<T>(
+        &mut self,
+        key: &'static str,
+        value: impl Display,
+        expected: impl Display,
+        remedy: String,
+    ) -> Option<T> {
+        self.wrong(key, format!("invalid value {value} for `{key}`: expected {expected}"), remedy)
     }
 
     /// Reports an error of `key`; reads nothing.
@@ -343,12 +351,18 @@ pub(crate) fn numbers(numbers: &[usize]) -> String {
     numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Remedy for a name that does not exist in any section of this kind.
-pub(crate) fn exists<'a>(kind: &str, names: impl Iterator<Item = &'a str>, wanted: &str) -> String {
+/// Remedy for the name of a port or a bridge (`kind`) that does not exist.
+pub(crate) fn exists<'a>(
+    kind: &str,
+    names: impl Iterator<Item = &'a str>,
+    wanted: &str,
+    notes: &Notes,
+) -> String {
     let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
     let near = names.iter().find(|name| alike(wanted, name));
     match near {
         Some(name) => format!("did you mean \"{name}\"?"),
+        None if notes.is_request() => format!("see `linerate {kind}s show`"),
         None if names.is_empty() => format!("add a [[{kind}]] section with this name"),
         None => format!("name {}, or add a [[{kind}]] section with this name", one_of(&names)),
     }

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 /// Maximum length of a name in an error, in characters.
-const LONGEST_SHOWN: usize = 32;
+const MAX_SHOWN: usize = 32;
 
 /// A section of the file, by its position among its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,6 +45,8 @@ pub(crate) struct Notes {
     spoiled: HashSet<Place>,
     lines: HashMap<Place, usize>,
     titles: HashMap<Section, String>,
+    /// Whether a request to a running switch is read, instead of a file.
+    request: bool,
     /// What is read, if it is recorded.
     recorded: Option<Vec<Recorded>>,
 }
@@ -53,6 +55,35 @@ impl Notes {
     /// Notes that also record every key that is read.
     pub(crate) fn recording() -> Self {
         Self { recorded: Some(Vec::new()), ..Self::default() }
+    }
+
+    /// Notes on a request to a running switch: remedies name no sections of a file.
+    pub(crate) fn of_request() -> Self {
+        Self { request: true, ..Self::default() }
+    }
+
+    /// Whether these are notes on a request.
+    pub(crate) fn is_request(&self) -> bool {
+        self.request
+    }
+
+    /// Remedy for a missing key, with an example of its value.
+    pub(crate) fn example(&self, key: &str, value: &str) -> String {
+        if self.request {
+            format!("add `{key}`, such as {value}")
+        } else {
+            format!("add a line such as: {key} = {value}")
+        }
+    }
+
+    /// Remedy for the name of a new object that another object has.
+    pub(crate) fn rename(&self) -> &'static str {
+        if self.request { "choose another name or remove it first" } else { "rename one of them" }
+    }
+
+    /// Number of errors so far.
+    pub(crate) fn errors(&self) -> usize {
+        self.errors.len()
     }
 
     /// Records that a key is looked up, or read with a shape.
@@ -157,7 +188,7 @@ impl Notes {
 
 /// A name for an error: long ones end in `...`.
 pub(crate) fn shortened(name: &str) -> String {
-    match name.char_indices().nth(LONGEST_SHOWN) {
+    match name.char_indices().nth(MAX_SHOWN) {
         Some((end, _)) => format!("{}...", &name[..end]),
         None => name.to_owned(),
     }

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::path::Path;
 
 /// Maximum length of the path of a Unix socket: `sun_path` has 108 bytes including the terminating zero (unix(7)).
-const LONGEST_PATH: usize = 107;
+const MAX_PATH: usize = 107;
 
 /// Validates that a socket can be created or found at the path.
 pub(crate) fn socket(place: Place, path: &Path, notes: &mut Notes) {
@@ -24,8 +24,8 @@ fn path_mistake(path: &Path) -> Option<(String, String)> {
             "begin it with /, so that guests use the same file".to_owned(),
         );
     }
-    if length > LONGEST_PATH {
-        let reason = format!("the path has {length} bytes, and a Unix socket's has room for {LONGEST_PATH}");
+    if length > MAX_PATH {
+        let reason = format!("the path has {length} bytes, and a Unix socket's has room for {MAX_PATH}");
         return said(&reason, "choose a shorter one".to_owned());
     }
     if path.as_os_str().as_encoded_bytes().contains(&0) {

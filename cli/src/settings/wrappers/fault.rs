@@ -55,9 +55,10 @@ pub(super) fn read(fields: &mut Fields<'_, '_>) -> Option<Fault> {
     if !matches!(node.value, Value::Table(_)) {
         return fields.not("fault", node, wanted);
     }
+    let errors = fields.notes.errors();
     let mut inner = Fields::open_inner(node, place, fields.notes);
-    let mut chance =
-        |key| Decimal(inner.decimal(key, CHANCE, "(how many of one packet)").unwrap_or_default());
+    let probability = "write a probability from 0 to 1";
+    let mut chance = |key| Decimal(inner.decimal(key, CHANCE, probability).unwrap_or_default());
     let (drop, duplicate) = (chance("drop"), chance("duplicate"));
     let (reorder, corrupt) = (chance("reorder"), chance("corrupt"));
     let fault = Fault {
@@ -71,6 +72,10 @@ pub(super) fn read(fields: &mut Fields<'_, '_>) -> Option<Fault> {
         direction: read_direction(&mut inner),
     };
     inner.finish();
+    // An invalid fault is not the absence of faults.
+    if fields.notes.errors() > errors {
+        fields.notes.spoil(place);
+    }
     Some(fault)
 }
 
@@ -89,8 +94,8 @@ fn read_delay(fields: &mut Fields<'_, '_>) -> Option<Delay> {
     };
     let (least, most) = delay.bounds();
     if least > most || most > LATEST {
-        let reason = format!("`delay` {delay} is out of range");
-        return fields.wrong("delay", reason, "give the shorter time first, and at most 1m".to_owned());
+        let remedy = "give the shorter time first, and at most 1m".to_owned();
+        return fields.invalid("delay", delay, "two times in ascending order, at most 1m", remedy);
     }
     Some(delay)
 }
@@ -109,7 +114,6 @@ impl Delay {
         }
     }
 
-    #[allow(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde calls")]
     fn is_zero(&self) -> bool {
         self.bounds().1.is_zero()
     }

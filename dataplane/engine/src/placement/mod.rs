@@ -167,7 +167,7 @@ impl Plan {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// A configured CPU is not online.
-    #[error("CPU {0} does not exist on this machine, so no thread can be placed there")]
+    #[error("CPU {0} is not online, so no thread can be placed there")]
     NoSuchCpu(usize),
     /// A configured CPU is outside the affinity mask.
     #[error("CPU {0} is outside this process's affinity mask, so no thread can be placed there")]

@@ -37,7 +37,7 @@ pub enum AttachError {
     #[error("the switch did not send {0} in time")]
     Timeout(&'static str),
     /// The server closed the connection.
-    #[error("the switch closed the connection; its log says why")]
+    #[error("the switch closed the connection; see its log")]
     Closed,
     /// The server rejected this client, or violated the protocol or a ring.
     #[error(transparent)]

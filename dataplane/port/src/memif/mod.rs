@@ -44,7 +44,7 @@ pub enum RingFault {
     #[error("a ring lies outside the shared memory, or not on 16 bytes")]
     Place,
     /// The peer's index is ahead by more than the ring's size, or moved backwards.
-    #[error("its index says {theirs} where ours says {ours}, and the ring has {size} entries")]
+    #[error("its index is {theirs}, the index of this end is {ours}, and the ring has {size} entries")]
     Index {
         /// The peer's index.
         theirs: u16,
@@ -64,7 +64,7 @@ pub enum RingFault {
         len: u32,
     },
     /// The frame is longer than its buffer.
-    #[error("a descriptor says {len} bytes of a buffer that has {room}")]
+    #[error("a descriptor has a length of {len} bytes, and its buffer has {room}")]
     Length {
         /// Length in the descriptor.
         len: u32,

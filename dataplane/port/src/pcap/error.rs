@@ -77,7 +77,9 @@ impl Remedy for PcapError {
             }
             Self::Unknown(_, remedy) => (*remedy).into(),
             Self::Link { .. } => "keep only Ethernet's packets, or capture on an Ethernet interface".into(),
-            Self::Broken { .. } => "mend it (`editcap` copies what can be read) or capture again".into(),
+            Self::Broken { .. } => {
+                "repair it (`editcap` copies all complete packets), or capture again".into()
+            }
             Self::Empty(..) => "name a file with packets".into(),
         })
     }

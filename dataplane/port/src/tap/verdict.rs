@@ -35,7 +35,7 @@ impl Verdict {
 pub(super) fn gone(errno: Errno) -> PortFault {
     PortFault::Interface(match errno {
         Errno::BADFD => "it was deleted".to_owned(),
-        errno => format!("the kernel says: {errno}"),
+        errno => errno.to_string(),
     })
 }
 

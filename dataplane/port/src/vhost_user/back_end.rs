@@ -24,7 +24,7 @@ pub enum BackEndError {
     #[error("{0}: no front end listens on this socket: {1}; start it first, or try again")]
     NoFrontEnd(PathBuf, Errno),
     /// The front end closed the connection.
-    #[error("the front end closed the connection; its log says why")]
+    #[error("the front end closed the connection; see its log")]
     Closed,
     /// Invalid message.
     #[error("the front end violated the vhost-user protocol: {0}")]

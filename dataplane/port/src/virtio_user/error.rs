@@ -23,7 +23,7 @@ pub enum FrontEndError {
     #[error("the back end did not answer {0} in time")]
     Timeout(&'static str),
     /// The back end closed the connection.
-    #[error("the back end closed the connection at {0}; its log says why")]
+    #[error("the back end closed the connection at {0}; see its log")]
     Closed(&'static str),
     /// The back end replied with a failure.
     #[error("the back end refused {0}")]

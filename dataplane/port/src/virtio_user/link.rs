@@ -191,7 +191,7 @@ impl Link {
             return Err(protocol_error(format!("unexpected reply to {name}: a ring's state")));
         };
         if !asks && number != 0 {
-            return Err(End::Fault(PortFault::Unsuited(format!("it refused {name}; its log says why"))));
+            return Err(End::Fault(PortFault::Unsuited(format!("it refused {name}; see its log"))));
         }
         self.asked = None;
         self.complete(number).map(|()| true)

@@ -46,7 +46,7 @@ fn invalid_copies_are_refused_before_anything_runs() {
     let folder = tempfile::tempdir().unwrap();
     let case = |words: &[&str], said: &[&str]| refused(folder.path(), &[&["copies"], words].concat(), said);
     case(&["--variant", "warm-lib"], &["nearest is `warm-libc`", "remedy"]);
-    case(&["--profile", "two-socket"], &["nearest is `two-sockets`", "remedy"]);
+    case(&["--profile", "two-socket"], &["No such file", "use `two-sockets`"]);
     case(&["--size", "63"], &["63"]);
     case(&["--memory", "counted"], &["counted"]);
     case(&["--memory", "real", "--rounds", "2"], &["2 rounds are too few", "remedy"]);
@@ -57,7 +57,7 @@ fn invalid_copies_are_refused_before_anything_runs() {
 #[test]
 fn invalid_paths_are_refused_before_anything_runs() {
     let folder = tempfile::tempdir().unwrap();
-    refused(folder.path(), &["paths", "--profile", "i9-7940"], &["nearest is `i9-7940x`"]);
+    refused(folder.path(), &["paths", "--profile", "i9-7940"], &["No such file", "use `i9-7940x`"]);
     refused(folder.path(), &["paths", "--out", "none/f.json"], &["none/f.json", "remedy"]);
     fs::write(folder.path().join("other.json"), "{}").unwrap();
     refused(folder.path(), &["paths", "--measured", "other.json"], &["other.json", "bench peers", "remedy"]);

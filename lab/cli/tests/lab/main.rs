@@ -1,5 +1,5 @@
 //! `linerate-lab`: invalid input is rejected before anything runs, and stored results are resumed.
-#![allow(clippy::unwrap_used, reason = "the helpers of these tests are tests too")]
+#![expect(clippy::unwrap_used, reason = "the helpers of these tests are tests too")]
 
 mod copies;
 mod usage;
@@ -83,7 +83,7 @@ fn invalid_input_is_refused_before_anything_runs() {
     let (run, out) = (["run", "--config"], ["--out", "f.json"]);
     let case = |rest: &[&str], said: &[&str]| refused(folder.path(), &[&run, rest, &out].concat(), said);
     case(&["bsae", "a+z", "d"], &["`bsae`", "nearest is `base`", "`a+z`", "remedy"]);
-    case(&["base", "--profile", "i9-7940"], &["nearest is `i9-7940x`"]);
+    case(&["base", "--profile", "i9-7940"], &["No such file", "use `i9-7940x`"]);
     case(&["base", "--profile", "none.toml"], &["none.toml", "remedy"]);
     refused(folder.path(), &["run", "--config", "base", "--out", "none/f.json"], &["none/f.json", "remedy"]);
     refused(folder.path(), &["report", "f.json", "--out", "r.html"], &["f.json", "remedy"]);
@@ -106,7 +106,7 @@ fn unsupported_experiments_are_refused_before_anything_is_measured() {
     case(&other, &["there.json", "line 1 has no valid `schema`", "remedy"]);
     case(&["base", "--out", "there.txt"], &["--out there.txt", "remedy: name FILE.json"]);
     refused(folder.path(), &["calibrate", "--rounds", "1"], &["1 rounds are too few", "remedy"]);
-    refused(folder.path(), &["calibrate", "--profile", "i9-794"], &["nearest is `i9-7940x`", "remedy"]);
+    refused(folder.path(), &["calibrate", "--profile", "i9-794"], &["No such file", "use `i9-7940x`"]);
     let there = ["calibrate", "--out", "there.json"];
     refused(folder.path(), &there, &["there.json", "remedy: name FILE.toml"]);
 }

@@ -22,7 +22,7 @@ pub use orders::{Finding, MUCH, OrderStatus, SizeFinding, orders};
 pub use path::{Guest, Host};
 pub use results::{Results, Row, is_warm};
 pub use setting::{
-    BASE, BASE_AGAIN, Direction, LONGEST, SIZES, Selection, Setting, UnknownVariant, VARIANTS, Variant, WARM,
-    WARM_AGAIN,
+    BASE, BASE_AGAIN, Direction, MAX_SIZE, SIZES, Selection, Setting, UnknownVariant, VARIANTS, Variant,
+    WARM, WARM_AGAIN,
 };
 pub use simulate::{SimulationError, simulate, simulate_all};

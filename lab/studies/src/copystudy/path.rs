@@ -96,7 +96,7 @@ pub(super) fn between_fences<M: Memory>(
 
 /// Copies packets in and out.
 ///
-/// Packets are at most [`super::LONGEST`] bytes long; [`Host::new`] and [`Guest::new`] panic for longer ones.
+/// Packets are at most [`super::MAX_SIZE`] bytes long; [`Host::new`] and [`Guest::new`] panic for longer ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Host {
     setting: Setting,

@@ -36,8 +36,7 @@ impl Direction {
 }
 
 /// Parameters of one experiment.
-// Independent switches of a list of experiments.
-#[allow(clippy::struct_excessive_bools)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches of a list of experiments")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// Packet size in bytes
@@ -118,7 +117,7 @@ const fn variant(name: &'static str, title: &'static str, change: fn(&mut Settin
 }
 
 /// Bytes that a buffer has room for in any setting.
-pub const LONGEST: u64 = 2048;
+pub const MAX_SIZE: u64 = 2048;
 
 /// Reference of cold copies.
 pub const BASE: &str = "base";

@@ -20,8 +20,7 @@ enum Code {
     Hardware(Hardware),
     Cache(Cache),
     Raw(Raw),
-    // Used only by tests that run without hardware counters.
-    #[cfg_attr(not(test), allow(dead_code))]
+    #[cfg_attr(not(test), expect(dead_code, reason = "only tests run without hardware counters"))]
     Software(Software),
 }
 

@@ -44,8 +44,7 @@ pub enum Order {
 }
 
 /// One experiment: all parameters varied by the study.
-// Independent switches of a list of experiments: a state machine of them would be 2^7 states.
-#[allow(clippy::struct_excessive_bools)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches of a list of experiments")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Config {
     /// `last_avail` on a line of its own

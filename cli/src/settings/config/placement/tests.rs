@@ -48,7 +48,7 @@ fn mistakes_in_a_placement_are_told_with_place_reason_and_remedy() {
                 .to_owned(),
         ),
         ("cpus = [3]", "9: placement: CPU 3 is outside this process's affinity mask, so no thread can be placed there (list some of 0, 1, or start linerate with a wider mask (taskset))".to_owned()),
-        ("cpus = [9]", "9: placement: CPU 9 does not exist on this machine, so no thread can be placed there (list some of 0, 1)".to_owned()),
+        ("cpus = [9]", "9: placement: CPU 9 is not online, so no thread can be placed there (list some of 0, 1)".to_owned()),
         ("cpus = [0, 0]", format!("9: placement: `cpus` lists CPU 0 twice ({list})")),
         ("cpus = []", format!("9: placement: `cpus` is empty, so no thread could be placed ({list})")),
         (
@@ -76,10 +76,10 @@ fn mistakes_in_a_placement_are_told_with_place_reason_and_remedy() {
             "node = 5",
             "9: placement: `node` is 5, which is not a NUMA node of this machine (choose one of 0, or remove it)".to_owned(),
         ),
-        ("interval = 5", "9: placement: `interval` is 5, which has no unit (write \"5s\")".to_owned()),
-        ("interval = \"5\"", "9: placement: `interval` is 5, which has no unit (write \"5s\")".to_owned()),
-        ("interval = \"1ms\"", "9: placement: `interval` is 1ms, which is out of range (give 100ms to 1h)".to_owned()),
-        ("threshold = 2", "9: placement: `threshold` is 2, which is out of range (give 0.01 to 1 of a core)".to_owned()),
+        ("interval = 5", "9: placement: invalid value 5 for `interval`: expected a duration with a unit (write \"5s\")".to_owned()),
+        ("interval = \"5\"", "9: placement: invalid value 5 for `interval`: expected a duration with a unit (write \"5s\")".to_owned()),
+        ("interval = \"1ms\"", "9: placement: invalid value 1ms for `interval`: expected 100ms to 1h (give 100ms to 1h)".to_owned()),
+        ("threshold = 2", "9: placement: invalid value 2 for `threshold`: expected 0.01 to 1 (give 0.01 to 1 of a core)".to_owned()),
         ("patern = \"auto\"", "9: placement: unknown key `patern` (did you mean `pattern`?)".to_owned()),
     ] {
         only(&placed(&format!("{lines}\n")), &expected);

@@ -105,7 +105,6 @@ fn an_address_belongs_to_one_port_and_leases_need_a_bridge_that_follows_dhcp() {
     let bridge = "[[bridge]]\nname = \"main\"\nstatic = [{ mac = \"52:54:00:00:00:01\", port = \"b\" }]\n";
     let expected = "4: port \"a\": `macs` lists 52:54:00:00:00:01, which a static entry pins to port \"b\" (remove one of the two)";
     only(&format!("{PORT}{own}{b}{bridge}"), expected);
-    let expected =
-        "3: bridge \"x\": `mac_moves` is \"fast\", which is invalid (write \"guarded\" or \"free\")";
+    let expected = "3: bridge \"x\": invalid value \"fast\" for `mac_moves`: expected \"guarded\" or \"free\" (write \"guarded\" or \"free\")";
     only("[[bridge]]\nname = \"x\"\nmac_moves = \"fast\"\n", expected);
 }

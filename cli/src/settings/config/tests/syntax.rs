@@ -7,10 +7,10 @@ fn every_mistake_of_a_file_is_named_at_once_in_the_order_of_lines() {
     let text = format!("[switch]\nnam = \"x\"\n{PORT}mtu = 1\n{PORT}vlan = 0\n");
     let expected = [
         "2: switch: unknown key `nam` (did you mean `name`?)",
-        "6: port \"a\": `mtu` is 1, which is out of range (give 68 to 65535 bytes)",
+        "6: port \"a\": invalid value 1 for `mtu`: expected 68 to 65535 (give 68 to 65535 bytes)",
         "8: port \"a\": a port of this name already exists (line 4) (rename one of them)",
         "9: port \"a\": `socket` /tmp/lr-a.sock is already used by port \"a\" (line 5) (give each port a socket of its own)",
-        "10: port \"a\": `vlan` is 0, which is out of range (give 1 to 4094 as a VLAN)",
+        "10: port \"a\": invalid value 0 for `vlan`: expected 1 to 4094 (give 1 to 4094 as a VLAN)",
     ];
     assert_eq!(errors(&text), expected);
 }
@@ -83,15 +83,16 @@ fn what_must_be_there_is_missed_at_the_section() {
 fn words_outside_a_choice_are_mistakes() {
     port_line(
         "mode = \"sever\"",
-        "4: port \"a\": `mode` is \"sever\", which is invalid (write \"server\" or \"client\")",
+        "4: port \"a\": invalid value \"sever\" for `mode`: expected \"server\" or \"client\" (write \"server\" or \"client\")",
     );
     let kinds: Vec<&str> = kinds::all().map(|(name, _)| name).collect();
     let words = crate::settings::reader::fields::one_of(&kinds);
-    let told = format!("4: port \"a\": `kind` is \"pigeon\", which is invalid (write {words})");
+    let told =
+        format!("4: port \"a\": invalid value \"pigeon\" for `kind`: expected {words} (write {words})");
     port_line("kind = \"pigeon\"", &told);
-    let expected = "2: worker 0: `polling` is \"lazy\", which is invalid (write \"adaptive\" or \"busy\")";
+    let expected = "2: worker 0: invalid value \"lazy\" for `polling`: expected \"adaptive\" or \"busy\" (write \"adaptive\" or \"busy\")";
     only("[[worker]]\npolling = \"lazy\"\n", expected);
-    let expected = "2: worker 0: `queue_full` is \"\", which is invalid (write \"drop\" or \"wait\")";
+    let expected = "2: worker 0: invalid value \"\" for `queue_full`: expected \"drop\" or \"wait\" (write \"drop\" or \"wait\")";
     only("[[worker]]\nqueue_full = \"\"\n", expected);
 }
 

@@ -72,10 +72,7 @@ fn a_pipeline_has_all_roles_on_cpus_that_are_there() {
         "1: workers: `work` lists no CPU, and a pipeline requires all three roles (add a line such as: work = [0])",
     );
     only(&PIPELINE.replace("[1, 2]", "[1, 1]"), "4: workers: `work` lists CPU 1 twice (list it once)");
-    only(
-        &PIPELINE.replace("[1, 2]", "[1, 9]"),
-        "4: workers: CPU 9 does not exist on this machine (choose one of 0, 1, 2)",
-    );
+    only(&PIPELINE.replace("[1, 2]", "[1, 9]"), "4: workers: CPU 9 is not online (choose one of 0, 1, 2)");
     only(
         &PIPELINE.replace("tx = [0]", "tx = [3]"),
         "5: workers: CPU 3 is outside this process's affinity mask \
@@ -113,7 +110,7 @@ fn what_a_model_has_no_use_for_is_refused() {
     );
     only(
         "[worker]\nmodel = \"inline\"\n",
-        "2: workers: `model` is \"inline\", which is invalid (write \"run-to-completion\", \"stealing\" or \"pipeline\")",
+        "2: workers: invalid value \"inline\" for `model`: expected \"run-to-completion\", \"stealing\" or \"pipeline\" (write \"run-to-completion\", \"stealing\" or \"pipeline\")",
     );
 }
 
@@ -154,7 +151,7 @@ fn what_only_stages_have_is_refused_in_words_of_the_model() {
 fn a_unit_of_reading_is_a_burst_at_most() {
     only(
         &format!("{PIPELINE}read_unit = 65\n"),
-        "6: workers: `read_unit` is 65, which is out of range (give 1 to 64 packets, at most a burst)",
+        "6: workers: invalid value 65 for `read_unit`: expected 1 to 64 (give 1 to 64 packets, at most a burst)",
     );
     let topology = parse(&format!("{PIPELINE}read_unit = 64\nwrite_unit = 256\n"), &host(), None).unwrap();
     assert_eq!((topology.model.read_unit, topology.model.write_unit), (64, Some(256)));
@@ -188,9 +185,12 @@ fn a_stage_joins_a_pipeline_on_a_free_cpu() {
     assert_eq!(ask(json!({ "role": "tx" })).unwrap().1.cpu, None);
     let refused = [
         (json!({}), "the new worker: `role` is missing"),
-        (json!({ "role": "all" }), "the new worker: `role` is \"all\", which is invalid"),
+        (
+            json!({ "role": "all" }),
+            "the new worker: invalid value \"all\" for `role`: expected \"rx\", \"work\" or \"tx\"",
+        ),
         (json!({ "role": "rx", "cpu": 0 }), "the new worker: CPU 0 is already assigned to worker 0 (line 3)"),
-        (json!({ "role": "rx", "cpu": 9 }), "the new worker: CPU 9 does not exist on this machine"),
+        (json!({ "role": "rx", "cpu": 9 }), "the new worker: CPU 9 is not online"),
         (json!({ "role": "rx", "cup": 1 }), "the new worker: unknown key `cup`"),
     ];
     for (json, expected) in refused {

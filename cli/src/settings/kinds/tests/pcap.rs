@@ -35,10 +35,13 @@ fn each_mistake_is_told_with_its_remedy() {
         ("write = \"DIR/x\"\npace = 2", "5: `pace` has no effect without `read` -> add"),
         (
             "write = \"DIR/x\"\npace = 0",
-            "5: `pace` is 0, which is out of range -> give 0.001 to 1000000 times",
+            "5: invalid value 0 for `pace`: expected 0.001 to 1000000 -> give 0.001 to 1000000 times",
         ),
-        ("write = \"DIR/x\"\npace = \"slow\"", "5: `pace` is \"slow\", which is invalid -> write"),
-        ("write = \"DIR/x\"\nrepeat = 0", "5: `repeat` is 0, which is out of range -> give 1 to"),
+        (
+            "write = \"DIR/x\"\npace = \"slow\"",
+            "5: invalid value \"slow\" for `pace`: expected \"recorded\", \"fast\" or a factor -> write \"recorded\", \"fast\" or a factor",
+        ),
+        ("write = \"DIR/x\"\nrepeat = 0", "5: invalid value 0 for `repeat`: expected 1 to"),
         (
             "write = \"DIR/x\"\nafter = \"soon\"",
             "5: `after` \"soon\" is not a duration -> expected a number with a unit",
@@ -52,29 +55,33 @@ fn each_mistake_is_told_with_its_remedy() {
         ),
         (
             "write = \"DIR/x\"\ncapture = { file = \"DIR/y\", snap = 13 }",
-            "5: `snap` is 13, which is out of range",
+            "5: invalid value 13 for `snap`: expected 14 to 65550",
         ),
         ("write = \"DIR/x\"\nfault = 3", "5: `fault` is an integer, not a table, such as { seed"),
         ("write = \"DIR/x\"\nfault = { seed = 3 }", "5: `fault` contains no fault -> add a fault"),
         (
             "write = \"DIR/x\"\nfault = { drop = 1.5 }",
-            "5: `drop` is 1.5, which is out of range -> give 0 to 1",
+            "5: invalid value 1.5 for `drop`: expected 0 to 1 -> write a probability from 0 to 1",
         ),
         (
             "write = \"DIR/x\"\nfault = { drop = nan }",
-            "5: `drop` is NaN, which is out of range -> give 0 to 1",
+            "5: invalid value NaN for `drop`: expected 0 to 1 -> write a probability from 0 to 1",
         ),
         (
             "write = \"DIR/x\"\nfault = { drop = 1, dorp = 1 }",
             "5: unknown key `dorp` -> did you mean `drop`?",
         ),
-        ("write = \"DIR/x\"\nfault = { delay = 3 }", "5: `delay` is 3, which has no unit -> write \"3s\""),
+        (
+            "write = \"DIR/x\"\nfault = { delay = 3 }",
+            "5: invalid value 3 for `delay`: expected a duration with a unit -> write \"3s\"",
+        ),
         (
             "write = \"DIR/x\"\nfault = { delay = [\"2ms\", \"1ms\"] }",
-            "5: `delay` 2ms to 1ms is out of range -> give the shorter time first",
+            "5: invalid value 2ms to 1ms for `delay`: expected two times in ascending order",
         ),
     ] {
         let said = said(lines);
+        assert_eq!(said.len(), 1, "{lines}: {said:#?}");
         assert!(said.first().is_some_and(|first| first.starts_with(expected)), "{lines}: {said:#?}");
     }
 }

@@ -119,9 +119,7 @@ impl ServerSession {
         }
         let file = only(files).ok_or_else(|| failed(&"it came without its one file"))?;
         if memory::is_served_remotely(&file).map_err(|e| failed(&e))? {
-            return Err(failed(
-                &"its file system is not one of this machine alone and could hold pages back",
-            ));
+            return Err(failed(&"its file system is remote or in user space, and could delay page faults"));
         }
         let at = address(index, 0);
         let spec = RegionSpec { guest: at, user: at, len: size.min(MAX_REACH), offset: 0 };

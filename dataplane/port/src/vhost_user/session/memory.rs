@@ -78,7 +78,7 @@ impl Session {
 fn map(fd: &OwnedFd, spec: RegionSpec) -> Result<Arc<Region>, Refusal> {
     let failed = |why: String| Refusal::Failed(format!("the region at {:#x} is refused: {why}", spec.guest));
     if memory::is_served_remotely(fd).map_err(|e| failed(e.to_string()))? {
-        return Err(failed("its file system is not one of this machine alone and could hold pages back; use memfd, huge pages or a local file".into()));
+        return Err(failed("its file system is remote or in user space, and could delay page faults; use memfd, huge pages or a local file".into()));
     }
     Region::map(fd.as_fd(), spec).map(Arc::new).map_err(|error| failed(error.to_string()))
 }

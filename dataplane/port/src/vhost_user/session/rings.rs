@@ -106,7 +106,7 @@ impl Session {
         let enabled = match state.num {
             0 => false,
             1 => true,
-            other => return broken(format!("SET_VRING_ENABLE says {other}, which is neither 0 nor 1")),
+            other => return broken(format!("invalid value {other} in SET_VRING_ENABLE: expected 0 or 1")),
         };
         let vring = self.vring(state.index)?;
         vring.enabled = enabled;

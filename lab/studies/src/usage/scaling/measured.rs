@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// Compared numbers of queues.
 pub const QUEUES: [usize; 3] = [1, 2, 4];
 /// Maximum number of workers.
-const MOST: usize = 16;
+const MAX_WORKERS: usize = 16;
 const WARM_UP: Duration = Duration::from_millis(50);
 
 /// Result of one case.
@@ -40,7 +40,7 @@ pub struct Row {
 /// Returns the CPUs of the workers, in assignment order.
 pub fn cpus(machine: &Machine, first: [usize; 2]) -> Vec<usize> {
     let others = machine.allowed().map(|cpu| cpu.number).filter(|cpu| !first.contains(cpu));
-    first.into_iter().chain(others).take(MOST).collect()
+    first.into_iter().chain(others).take(MAX_WORKERS).collect()
 }
 
 /// Returns the cases for these CPUs: powers of two of workers, and queues.
