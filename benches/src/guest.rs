@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::atomic::{Ordering, fence};
 
 use crate::Ring;
-use crate::memory::{HEADER, Memory, Way};
+use crate::memory::{GuestRing, HEADER, Memory};
 
 /// Timeout of one answer of the back end.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -74,7 +74,7 @@ impl<R: DriverRing> Device<R> {
     fn new(kind: Ring, size: u16, merged: Option<u32>) -> Result<Self> {
         let memory = Memory::new(size)?;
         let ring = |way| R::new(&memory.layout(way, kind), &memory.map);
-        let (receive, send) = (ring(Way::Receive)?, ring(Way::Send)?);
+        let (receive, send) = (ring(GuestRing::Receive)?, ring(GuestRing::Send)?);
         let event = || eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
         let kicks = [event()?, event()?];
         let free = (0..size).rev().collect();
@@ -85,7 +85,7 @@ impl<R: DriverRing> Device<R> {
     }
 
     fn offer(&mut self, id: u16) {
-        let (address, whole) = self.memory.buffer(Way::Receive, id);
+        let (address, whole) = self.memory.buffer(GuestRing::Receive, id);
         let len = self.merged.unwrap_or(whole).min(whole);
         self.receive.post(Post { id, address, len, direction: Direction::Write });
     }
@@ -95,7 +95,7 @@ impl<R: DriverRing> Device<R> {
         Features(features(self.kind).0 | merged)
     }
 
-    fn setup(&self, way: Way) -> Result<QueueSetup> {
+    fn setup(&self, way: GuestRing) -> Result<QueueSetup> {
         let layout = self.memory.layout(way, self.kind);
         Ok(QueueSetup {
             memory: self.memory.cell()?,
@@ -110,7 +110,7 @@ impl<R: DriverRing> Device<R> {
         })
     }
 
-    fn vring(&self, way: Way, base: u32) -> VringSetup<'_> {
+    fn vring(&self, way: GuestRing, base: u32) -> VringSetup<'_> {
         let layout = self.memory.layout(way, self.kind);
         VringSetup {
             size: layout.size,
@@ -132,7 +132,7 @@ impl<R: DriverRing> Guest for Device<R> {
         start[6..12].copy_from_slice(&source);
         start[12..].copy_from_slice(&[0x08, 0x00]);
         self.memory.write(id, &start);
-        let address = self.memory.buffer(Way::Send, id).0;
+        let address = self.memory.buffer(GuestRing::Send, id).0;
         self.send.post(Post { id, address, len: len as u32 + HEADER as u32, direction: Direction::Read });
         true
     }
@@ -164,7 +164,7 @@ impl<R: DriverRing> Guest for Device<R> {
     }
 
     fn setups(&self) -> Result<[QueueSetup; 2]> {
-        Ok([self.setup(Way::Send)?, self.setup(Way::Receive)?])
+        Ok([self.setup(GuestRing::Send)?, self.setup(GuestRing::Receive)?])
     }
 
     fn plug_in(&mut self, socket: &Path) -> Result<()> {
@@ -176,7 +176,7 @@ impl<R: DriverRing> Guest for Device<R> {
         }
         front_end.share(&[self.memory.shared()]).context("sharing memory")?;
         let base = front_end.fresh_base();
-        front_end.start(&[Way::Receive, Way::Send].map(|way| self.vring(way, base)))?;
+        front_end.start(&[GuestRing::Receive, GuestRing::Send].map(|way| self.vring(way, base)))?;
         self.front_end = Some(front_end);
         Ok(())
     }

@@ -27,7 +27,7 @@ pub(crate) const HEADER: u64 = 12;
 
 /// One of a guest's two rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum GuestRing {
     /// The guest's receive ring.
     Receive,
     /// The guest's transmit ring.
@@ -67,31 +67,31 @@ impl Memory {
     }
 
     /// Layout of a ring.
-    pub(crate) fn layout(&self, way: Way, ring: Ring) -> Layout {
+    pub(crate) fn layout(&self, way: GuestRing, ring: Ring) -> Layout {
         let base = if ring.is_packed() { 0x8000_8000 } else { 0 };
         let at = USER + way as u64 * Layout::bytes(self.size);
         Layout { base, in_order: ring.is_in_order(), ..Layout::fresh(at, self.size) }
     }
 
     /// Offset of buffer `id` of a ring, at its header.
-    fn offset(&self, way: Way, id: u16) -> u64 {
+    fn offset(&self, way: GuestRing, id: u16) -> u64 {
         let index = way as u64 * u64::from(self.size) + u64::from(id);
         2 * Layout::bytes(self.size) + index * STRIDE + FRAME - HEADER
     }
 
     /// The guest-physical address of buffer `id` of a ring, and its length in bytes.
-    pub(crate) fn buffer(&self, way: Way, id: u16) -> (u64, u32) {
+    pub(crate) fn buffer(&self, way: GuestRing, id: u16) -> (u64, u32) {
         (GUEST + self.offset(way, id), (STRIDE - FRAME + HEADER) as u32)
     }
 
-    fn frame(&self, way: Way, id: u16, len: usize) -> VolatileSlice {
+    fn frame(&self, way: GuestRing, id: u16, len: usize) -> VolatileSlice {
         let place = USER + self.offset(way, id) + HEADER;
         self.map.by_user(place, len as u32).expect("buffers were laid out within the memory")
     }
 
     /// Writes the first bytes of the frame in buffer `id` of the transmit ring.
     pub(crate) fn write(&self, id: u16, bytes: &[u8; 14]) {
-        let frame = self.frame(Way::Send, id, bytes.len());
+        let frame = self.frame(GuestRing::Send, id, bytes.len());
         // SAFETY: the slice is inside the map held by `self` and has the length of `bytes`.
         unsafe { frame.copy_in::<Portable>(bytes) };
     }

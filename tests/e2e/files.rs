@@ -247,8 +247,8 @@ fn full_disk_stops_only_the_writing_port() {
     let fault = stage.switch.port("full")["reason"].to_string();
     assert!(fault.contains("the file cannot be written: No space left on device"), "{fault}");
     let before = stage.switch.counters("null").tx_packets;
-    let goes_on = || (stage.switch.counters("null").tx_packets > before + 10_000).then_some(());
-    assert!(wait::until(REACTION, goes_on).is_some(), "others stopped: {}", stage.switch.port("null"));
+    let others_forward = || (stage.switch.counters("null").tx_packets > before + 10_000).then_some(());
+    assert!(wait::until(REACTION, others_forward).is_some(), "others stopped: {}", stage.switch.port("null"));
     // A capture without space ends, and its port continues.
     let ended = wait::until(REACTION, || (stage.detail("from", "capture-ended") != "none").then_some(()));
     assert!(ended.is_some(), "{}", stage.switch.port("from"));

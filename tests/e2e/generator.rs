@@ -102,22 +102,22 @@ fn generator_reports_after_the_switch_is_killed() {
 }
 
 /// A port of the generator, and the switch's port connected to it.
-struct Opposite {
+struct PortPair {
     generator: String,
     switch: String,
 }
 
-fn socket(kinds: [&str; 2], path: &Path, more: [&str; 2]) -> Opposite {
+fn socket(kinds: [&str; 2], path: &Path, more: [&str; 2]) -> PortPair {
     let [generator, switch] = kinds;
     let path = path.display();
-    Opposite {
+    PortPair {
         generator: format!("kind={generator},socket={path}{}", more[0]),
         switch: format!("kind = \"{switch}\"\nsocket = \"{path}\"\n{}\n", more[1]),
     }
 }
 
 /// Checks that packets pass between two ports of the generator over these ports of a switch.
-fn passes(folder: &Path, name: &str, ends: &[Opposite; 2]) {
+fn passes(folder: &Path, name: &str, ends: &[PortPair; 2]) {
     let ports = ["red", "blue"].into_iter().zip(ends);
     let ports = ports.map(|(port, end)| format!("[[port]]\nname = \"{port}\"\n{}", end.switch));
     let head = format!("[[worker]]\ncpu = {SWITCH_CPU}\n[[bridge]]\nname = \"lan\"\n");
@@ -151,7 +151,7 @@ fn the_generator_drives_every_kind_of_port() {
             generator.cable(&here, &host, &there);
             let place = |interface: &str, netns: &Netns| (interface.to_owned(), netns.name().to_owned());
             let ((own, inside), (other, outside)) = (place(&here, &generator), place(&there, &host));
-            Opposite {
+            PortPair {
                 generator: format!("kind={kind},interface={own},netns={inside}"),
                 switch: format!("kind = \"{kind}\"\ninterface = \"{other}\"\nnetns = \"{outside}\"\n"),
             }
@@ -161,7 +161,7 @@ fn the_generator_drives_every_kind_of_port() {
     let netns = Netns::new();
     let tap = |n: u8| {
         netns.ip(&format!("tuntap add gen{n} mode tap"));
-        Opposite {
+        PortPair {
             generator: format!("kind=tap,interface=gen{n},netns={}", netns.name()),
             switch: format!("kind = \"af_packet\"\ninterface = \"gen{n}\"\nnetns = \"{}\"\n", netns.name()),
         }

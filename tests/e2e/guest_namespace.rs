@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use linerate_tests::netns::Netns;
 use linerate_tests::noise::{self, Noise};
 use linerate_tests::switch::{Switch, assert_sums_agree};
-use linerate_tests::vm::{Image, Plug, Vm};
+use linerate_tests::vm::{GuestNic, Image, Vm};
 use linerate_tests::{folder, scope, wait};
 use serde_json::Value;
 
@@ -45,7 +45,7 @@ impl Stage {
         );
         fs::write(folder.join("switch.toml"), text).expect("the test's own folder");
         let switch = Switch::restart(folder);
-        let plug = Plug { socket: &socket, server: false, packed: false, number: 1 };
+        let plug = GuestNic { socket: &socket, server: false, packed: false, number: 1 };
         let mut guest = Vm::start(folder, "guest", image, &plug);
         switch.wait_state("host", "connected", REACTION);
         for address in OTHER {

@@ -81,14 +81,14 @@ enum Listens {
 
 /// Configuration of an attack.
 #[derive(Clone, Copy)]
-struct Scene {
+struct AttackConfig {
     ring: &'static str,
     listens: Listens,
     /// The switch's worker sections.
     workers: &'static str,
 }
 
-impl Scene {
+impl AttackConfig {
     const fn of(ring: &'static str) -> Self {
         Self { ring, listens: Listens::Switch, workers: "[[worker]]\n" }
     }
@@ -101,8 +101,8 @@ impl Scene {
 }
 
 /// Starts a switch whose attacker port has the kind that the attack needs, with these rings if the switch chooses them.
-fn start(folder: &Path, attack: &str, scene: Scene) -> Switch {
-    let Scene { ring, listens, workers } = scene;
+fn start(folder: &Path, attack: &str, scene: AttackConfig) -> Switch {
+    let AttackConfig { ring, listens, workers } = scene;
     let mode = if listens == Listens::Switch { "server" } else { "client" };
     let mut text = workers.to_owned();
     for name in PORTS {
@@ -123,7 +123,7 @@ fn number(value: &Value, key: &str) -> u64 {
 }
 
 /// Runs an attack beside the calm pair; returns the guests' report.
-fn attack(folder: &Path, name: &str, Scene { ring, listens, .. }: Scene) -> Value {
+fn attack(folder: &Path, name: &str, AttackConfig { ring, listens, .. }: AttackConfig) -> Value {
     let path = |port: &str| folder.join(port).display().to_string();
     let (own, receiver) = (path("attacker"), path("receiver"));
     let (a, b) = (path("calm-a"), path("calm-b"));
@@ -145,7 +145,7 @@ fn traces(report: &Value, counted: &[Counters]) -> u64 {
 }
 
 /// Runs an attack; returns its effects on the switch and the calm pair, empty if there are none.
-fn faults(name: &str, trace: Trace, scene: Scene) -> Vec<String> {
+fn faults(name: &str, trace: Trace, scene: AttackConfig) -> Vec<String> {
     let folder = folder();
     let switch = start(folder.path(), name, scene);
     let report = attack(folder.path(), name, scene);
@@ -204,7 +204,7 @@ const SAMPLE: [&str; 9] = [
 ];
 
 fn all(ring: &'static str) {
-    let faults = Scene::of(ring).faults(ATTACKS.iter().filter(|(name, _)| OF_RINGS.contains(name)));
+    let faults = AttackConfig::of(ring).faults(ATTACKS.iter().filter(|(name, _)| OF_RINGS.contains(name)));
     assert!(faults.is_empty(), "{faults}");
 }
 
@@ -212,14 +212,14 @@ fn all(ring: &'static str) {
 #[ignore = "runs the binary: run by `cargo xtask test`"]
 fn calm_pair_survives_attacks_on_split_rings() {
     let wanted = |name: &&str| scope::is_all() || SAMPLE.contains(name);
-    let faults = Scene::of(RINGS[0]).faults(ATTACKS.iter().filter(|(name, _)| wanted(name)));
+    let faults = AttackConfig::of(RINGS[0]).faults(ATTACKS.iter().filter(|(name, _)| wanted(name)));
     assert!(faults.is_empty(), "{faults}");
 }
 
 #[test]
 #[ignore = "takes a minute: run by `cargo xtask test`"]
 fn calm_pair_survives_attacks_by_a_listening_back_end() {
-    let scene = Scene { listens: Listens::Guests, ..Scene::of(RINGS[2]) };
+    let scene = AttackConfig { listens: Listens::Guests, ..AttackConfig::of(RINGS[2]) };
     let faults = scene.faults(&[("backend-long", Trace::None), ("backend-ids", Trace::Named)]);
     assert!(faults.is_empty(), "{faults}");
 }
@@ -255,7 +255,7 @@ mod every {
             "[worker]\nmodel = \"stealing\"\nwork = [0, 1]\n",
             "[worker]\nmodel = \"pipeline\"\nrx = [0]\nwork = [1]\ntx = [0]\n",
         ] {
-            let scene = Scene { workers, ..Scene::of(RINGS[0]) };
+            let scene = AttackConfig { workers, ..AttackConfig::of(RINGS[0]) };
             let faults = scene.faults(ATTACKS.iter().filter(|(name, _)| attacks.contains(name)));
             assert!(faults.is_empty(), "{faults}");
         }

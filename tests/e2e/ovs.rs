@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use linerate_tests::guest::{Guest, number};
-use linerate_tests::ovs::{CameIn, Ovs, Side};
+use linerate_tests::ovs::{Ovs, Received, Side};
 use linerate_tests::switch::{Counters, Switch, assert_sums_agree};
 use linerate_tests::{folder, scope, wait};
 use serde_json::Value;
@@ -27,7 +27,7 @@ const INJECTED: u64 = (SIZES.len() * COPIES) as u64;
 
 /// Circulates frames of several sizes between the guests behind two ports, each of which returns its frames, until
 /// enough have been received; then drops them. Returns the frames received from each port.
-fn circulate(ovs: &Ovs, ports: [&str; 2]) -> [CameIn; 2] {
+fn circulate(ovs: &Ovs, ports: [&str; 2]) -> [Received; 2] {
     ovs.open(&ports);
     let before = ovs.handled();
     for size in SIZES {
@@ -104,7 +104,7 @@ impl Stage {
 
 /// Checks that Open vSwitch received from a device all frames that it sent and, because a device returns all frames,
 /// all that it received, to the byte.
-fn assert_same(device: &Value, came_in: CameIn) {
+fn assert_same(device: &Value, came_in: Received) {
     assert_eq!(number(device, "tx_packets"), came_in.packets, "{device}");
     let received = (number(device, "rx_packets"), number(device, "rx_bytes"));
     assert_eq!(received, (came_in.packets, came_in.bytes), "{device}");
@@ -164,7 +164,7 @@ fn through_the_uplink(ring: &str, pairs: usize) {
         lives.push(circulate(&ovs, ["uplink", "far"]));
     }
     let counters = switch.settled(&BRIDGED);
-    let both = |port: usize| CameIn {
+    let both = |port: usize| Received {
         packets: lives.iter().map(|life| life[port].packets).sum(),
         bytes: lives.iter().map(|life| life[port].bytes).sum(),
     };
@@ -177,7 +177,7 @@ fn through_the_uplink(ring: &str, pairs: usize) {
 }
 
 /// Checks that all frames crossed the uplink and the other port in both directions, and that Open vSwitch counted them.
-fn everything_is_counted(counters: &[Counters], came_in: CameIn) {
+fn everything_is_counted(counters: &[Counters], came_in: Received) {
     assert_sums_agree(counters);
     for port in counters {
         assert_eq!(port.queue_full + port.other_drops, 0, "{counters:?}");

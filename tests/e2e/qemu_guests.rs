@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use linerate_tests::switch::{Port, Switch};
 use linerate_tests::testpmd::{Testpmd, Vhost};
-use linerate_tests::vm::{Image, Plug, Vm};
+use linerate_tests::vm::{GuestNic, Image, Vm};
 use linerate_tests::{folder, switch};
 
 const PING: Duration = Duration::from_mins(1);
@@ -23,7 +23,8 @@ struct Pair {
 impl Pair {
     fn start(&self, folder: &Path, side: usize) -> Vm {
         let socket = folder.join(NAMES[side]);
-        let plug = Plug { socket: &socket, server: self.server, packed: self.packed, number: side as u8 + 1 };
+        let plug =
+            GuestNic { socket: &socket, server: self.server, packed: self.packed, number: side as u8 + 1 };
         Vm::start(folder, &format!("guest-{}", NAMES[side]), &self.image, &plug)
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use linerate_tests::process::Process;
 use linerate_tests::switch::Switch;
-use linerate_tests::vm::{Image, Plug, Vm};
+use linerate_tests::vm::{GuestNic, Image, Vm};
 use linerate_tests::{folder, switch, wait};
 
 const PING: Duration = Duration::from_mins(1);
@@ -72,7 +72,7 @@ fn stream_guest_reaches_vhost_guest_and_reconnects() {
         ("right", format!("kind = \"stream\"\nsocket = \"{}\"", stream.display())),
     ];
     let switch = switch_with(folder.path(), 1, &ports);
-    let plug = Plug { socket: &socket, server: false, packed: false, number: 1 };
+    let plug = GuestNic { socket: &socket, server: false, packed: false, number: 1 };
     let mut left = Vm::start(folder.path(), "guest-left", &image, &plug);
     let mut right = streamed(folder.path(), &switch, &image, 1, "guest-right");
     left.ready();

@@ -37,7 +37,7 @@ pub enum Side<'a> {
 
 /// Packets and bytes received from a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CameIn {
+pub struct Received {
     /// Packets, forwarded or dropped.
     pub packets: u64,
     /// Bytes.
@@ -148,10 +148,10 @@ impl Ovs {
     /// Open vSwitch 3.1 does not report counters of vhost-user ports ("could not retrieve stats"), so flow counters
     /// are used. A packet received shortly before the port was closed may count for either flow, so only their sum is
     /// meaningful.
-    pub fn came_in(&self, port: &str) -> CameIn {
+    pub fn came_in(&self, port: &str) -> Received {
         let flows = self.run("ovs-ofctl", &["dump-flows", BRIDGE, &format!("in_port={}", self.number(port))]);
         let sum = |label| flows.lines().map(|flow| behind(flow, label)).sum();
-        CameIn { packets: sum("n_packets="), bytes: sum("n_bytes=") }
+        Received { packets: sum("n_packets="), bytes: sum("n_bytes=") }
     }
 
     /// Packets received from all ports since the start.

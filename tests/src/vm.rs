@@ -56,7 +56,7 @@ fn reconnect(version: &str) -> &'static str {
 
 /// Network configuration of a guest.
 #[derive(Clone, Debug)]
-pub struct Plug<'a> {
+pub struct GuestNic<'a> {
     /// The vhost-user socket.
     pub socket: &'a Path,
     /// Whether QEMU listens; otherwise it connects, and reconnects.
@@ -67,7 +67,7 @@ pub struct Plug<'a> {
     pub number: u8,
 }
 
-impl Plug<'_> {
+impl GuestNic<'_> {
     /// The guest's address.
     pub fn address(&self) -> String {
         format!("10.0.0.{}", self.number)
@@ -139,7 +139,7 @@ pub struct Vm {
 
 impl Vm {
     /// Starts a guest; [`Vm::ready`] waits until it is up.
-    pub fn start(folder: &Path, name: &str, image: &Image, plug: &Plug) -> Vm {
+    pub fn start(folder: &Path, name: &str, image: &Image, plug: &GuestNic) -> Vm {
         let words: Vec<_> = image.machine(&plug.address()).chain(plug.options(image)).collect();
         let process = Process::spawn(folder, name, QEMU, &words);
         Vm { process, address: plug.address(), commands: 0 }

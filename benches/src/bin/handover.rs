@@ -21,9 +21,9 @@ const MAX_BATCH: usize = 64;
 
 #[derive(Parser)]
 struct Arguments {
-    /// What to measure
+    /// Subject to measure
     #[arg(value_enum)]
-    what: What,
+    what: Subject,
     /// Items per call
     #[arg(value_parser = clap::value_parser!(u64).range(1..=MAX_BATCH as u64))]
     burst: u64,
@@ -39,7 +39,7 @@ struct Arguments {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum What {
+enum Subject {
     /// Our ring: single items, or iterators on both sides
     Ring,
     /// Our ring with slices on both sides, as in the interface of `rte_ring`
@@ -208,15 +208,15 @@ fn buffers() -> Result<Arc<Pool>> {
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let nanoseconds = match (arguments.what, arguments.burst) {
-        (What::Ring, 1) => ours_one(&arguments),
-        (What::Ring, _) => ours(&arguments),
-        (What::RingSlices, _) => ours_slices(&arguments),
-        (What::Crossbeam, 1) => crossbeam(&arguments),
-        (What::Crossbeam, _) => bail!("crossbeam passes single items: use a burst of 1"),
-        (What::Rtrb, 1) => rtrb_one(&arguments),
-        (What::Rtrb, _) => rtrb(&arguments),
-        (What::Pool, 1) => pool_one(&arguments),
-        (What::Pool, _) => pool_bulk(&arguments),
+        (Subject::Ring, 1) => ours_one(&arguments),
+        (Subject::Ring, _) => ours(&arguments),
+        (Subject::RingSlices, _) => ours_slices(&arguments),
+        (Subject::Crossbeam, 1) => crossbeam(&arguments),
+        (Subject::Crossbeam, _) => bail!("crossbeam passes single items: use a burst of 1"),
+        (Subject::Rtrb, 1) => rtrb_one(&arguments),
+        (Subject::Rtrb, _) => rtrb(&arguments),
+        (Subject::Pool, 1) => pool_one(&arguments),
+        (Subject::Pool, _) => pool_bulk(&arguments),
     }?;
     println!("{nanoseconds:.3}");
     Ok(())

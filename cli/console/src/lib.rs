@@ -50,7 +50,7 @@ pub fn is_quiet() -> bool {
 }
 
 /// Prints a note or progress to standard error, to keep it out of the result on standard output. `-q` suppresses it.
-pub fn aside(text: &str) {
+pub fn note(text: &str) {
     if !is_quiet() {
         warn(text);
     }

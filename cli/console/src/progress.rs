@@ -92,7 +92,7 @@ impl Progress {
         // `end` reports completion.
         if self.bar.is_hidden() && part > self.told && self.done < self.all {
             self.told = part;
-            crate::aside(&format!("{} of {} {}, {}", self.done, self.all, self.what, shown(self.left())));
+            crate::note(&format!("{} of {} {}, {}", self.done, self.all, self.what, shown(self.left())));
         }
     }
 
@@ -100,7 +100,7 @@ impl Progress {
     pub fn end(&self) {
         self.bar.finish_and_clear();
         let (done, took) = (self.done - self.before, self.start.elapsed().as_secs_f64());
-        crate::aside(&format!("{done} {} in {took:.1} s", self.what));
+        crate::note(&format!("{done} {} in {took:.1} s", self.what));
     }
 
     fn show(&self) {
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_before_says_nothing_of_the_pace() {
+    fn steps_of_an_earlier_run_do_not_count_for_the_remaining_time() {
         let mut progress = Progress::new("slices", 0, 1);
         progress.at(90, 100, "base");
         assert_eq!(progress.left(), None);

@@ -82,7 +82,7 @@ impl Outputs {
         let text = text();
         paths.try_for_each(|path| {
             put(path, &text)?;
-            crate::aside(&format!("wrote {}", path.display()));
+            crate::note(&format!("wrote {}", path.display()));
             Ok(())
         })
     }
@@ -101,7 +101,7 @@ impl Outputs {
             for figure in &figures {
                 put(&folder.join(format!("{}.svg", figure.id)), &figure.file())?;
             }
-            crate::aside(&format!("wrote {} figures into {}", figures.len(), folder.display()));
+            crate::note(&format!("wrote {} figures into {}", figures.len(), folder.display()));
             Ok(())
         })
     }

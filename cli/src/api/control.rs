@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_claim_is_refused_and_the_first_still_listens() {
+    fn second_bind_is_rejected_and_the_first_still_listens() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("c.sock");
         let first = claim(&path).unwrap();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_who_listens_without_a_lock_is_left_alone() {
+    fn listening_socket_without_a_lock_is_not_removed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("c.sock");
         let _stranger = UnixListener::bind(&path).unwrap();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_is_a_pipe_is_refused_and_not_waited_for() {
+    fn lock_file_that_is_a_pipe_is_rejected_without_waiting() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("c.sock");
         rustix::fs::mkfifoat(rustix::fs::CWD, lock_path(&path), Mode::RWXU).unwrap();
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_private_that_nobody_else_can_write_to() {
+    fn directory_is_private_if_no_other_user_can_write_to_it() {
         let dir = tempfile::tempdir().unwrap();
         let validated = |mode| {
             fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();

@@ -119,7 +119,7 @@ async fn show_ports(State(service): Service) -> Json<Vec<PortReport>> {
     ApiError,
 ))]
 async fn add_port(State(service): Service, body: Bytes) -> Response {
-    created(aside(move || json(&body).and_then(|json| service.add_port(&json))).await)
+    created(on_own_thread(move || json(&body).and_then(|json| service.add_port(&json))).await)
 }
 
 /// One port
@@ -219,7 +219,7 @@ async fn show_placement(State(service): Service) -> Answer<PlacementReport> {
     ApiError,
 ))]
 async fn rebalance(State(service): Service, body: Bytes) -> Answer<Balance> {
-    aside(move || json(&body).and_then(|json| service.rebalance(json))).await.map(Json)
+    on_own_thread(move || json(&body).and_then(|json| service.rebalance(json))).await.map(Json)
 }
 
 /// Stops the switch and removes its sockets
@@ -230,7 +230,7 @@ async fn shutdown(State(service): Service) -> StatusCode {
 }
 
 /// Runs slow work on its own thread.
-async fn aside<T: Send + 'static>(
+async fn on_own_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| {

@@ -52,7 +52,7 @@ impl Running {
 }
 
 #[test]
-fn refused_moves_are_told_with_both_ports() {
+fn rejected_moves_name_both_ports() {
     let running = running();
     let bridges: Vec<BridgeReport> = running.client.get("/v1/bridges").unwrap();
     let refused = &bridges[0].refused_moves[0];
@@ -78,7 +78,7 @@ fn a_port_is_added_shown_and_removed() {
 }
 
 #[test]
-fn a_port_that_a_hung_worker_holds_is_gone_and_the_answer_says_what_is_kept() {
+fn port_of_a_hung_worker_is_removed_and_the_error_names_held_resources() {
     let switch = running();
     switch.add(HELD);
     let pin = json!({ "mac": "02:00:00:00:00:01", "port": HELD });
@@ -274,7 +274,7 @@ fn errors_are_json_with_a_remedy_and_the_right_status() {
 }
 
 #[test]
-fn a_client_that_says_nothing_does_not_hold_up_the_end() {
+fn silent_client_does_not_delay_shutdown() {
     let switch = running();
     let mut silent = UnixStream::connect(switch.client.socket()).unwrap();
     silent.write_all(b"GET /v1/st").unwrap();

@@ -16,6 +16,7 @@ pub(crate) const KEYS: &str = include_str!("stream-keys.txt").trim_ascii_end();
 
 /// Arguments of `gen`.
 #[derive(Args, Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "one per flag")]
 pub(crate) struct GenArgs {
     /// File with `[[stream]]` and `[[port]]` sections; without it, flags describe a single stream
     #[arg(value_name = "FILE")]

@@ -31,12 +31,12 @@ pub(crate) fn run(args: &RunArgs, socket: Option<&Path>) -> anyhow::Result<()> {
     let mut signals = catch_signals()?;
     host::raise_descriptor_limit();
     let (claim, listener) = control::claim(&path)?;
-    let (data_plane, awaited) = Switch::start(&topology)?;
+    let (data_plane, deferred) = Switch::start(&topology)?;
     let waker = signals.handle();
     let greeting = Greeting { topology: topology.to_string(), control: path.clone() };
     let service = Arc::new(ApiService::new(topology, path, Box::new(data_plane), move || waker.close()));
     let server = server::start(listener, service.clone())?;
-    for error in awaited {
+    for error in deferred {
         if is_text {
             console::warn(&format!("linerate: {error}\n    until then the port waits"));
         } else {
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &RunArgs, socket: Option<&Path>) -> anyhow::Result<()> {
     drop(service);
     drop(claim);
     if is_text {
-        console::aside("linerate: stopped");
+        console::note("linerate: stopped");
     } else {
         info!("stopped");
     }
@@ -101,7 +101,7 @@ impl Greeting {
     fn write(&self, is_text: bool) {
         let (topology, control) = (&self.topology, self.control.display());
         if is_text {
-            console::aside(&format!(
+            console::note(&format!(
                 "{topology}\nlinerate: running, control socket {control}; Ctrl-C ends it"
             ));
         } else {

@@ -61,7 +61,7 @@ fn add_worker(client: &Client, args: &WorkersAddArgs) -> anyhow::Result<()> {
         let place = cpu.map_or("any cpu".to_owned(), |cpu| format!("cpu {cpu}"));
         format!("added worker {index}: {}, {place}", role.name())
     })?;
-    console::aside("the configuration file was not changed");
+    console::note("the configuration file was not changed");
     Ok(())
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn ports(client: &Client, command: &PortsCommand) -> anyhow::Result<(
 fn remove_port(client: &Client, args: &PortsRemoveArgs) -> anyhow::Result<()> {
     let port: PortSettings = client.delete(&format!("/v1/ports/{}", quote(&args.name)))?;
     console::print(&port, args.show.output, |port| format!("removed {port}"))?;
-    console::aside(
+    console::note(
         "the configuration file was not changed: a port with a section there returns at the next start",
     );
     Ok(())

@@ -64,8 +64,8 @@ impl Switch {
         let rss_mode = topology.model.rss_mode;
         let switch = Self { engine, bridges, quotas: quotas.collect(), rss_mode, members: Mutex::default() };
         switch.place(topology)?;
-        let awaited = switch.populate(topology)?;
-        Ok((switch, awaited))
+        let deferred = switch.populate(topology)?;
+        Ok((switch, deferred))
     }
 
     /// Configures queue affinity and load balancing in the engine.

@@ -226,7 +226,7 @@ fn inner<T>(
     let incomplete = inner.is_spoiled("file");
     inner.finish();
     if incomplete {
-        fields.notes.spoil(place);
+        fields.notes.mark_invalid(place);
     }
     Some(read)
 }

@@ -135,7 +135,7 @@ fn idle_connections_are_closed_for_new_requests() {
 }
 
 #[test]
-fn nonsense_and_endless_requests_are_refused_and_packets_flow_on() {
+fn malformed_and_endless_requests_are_rejected_while_packets_are_forwarded() {
     let place = Place::new();
     let _switch = place.run();
     let _guest = traffic(&place);
@@ -289,7 +289,7 @@ fn a_directory_in_which_nothing_may_be_made_is_named() {
 }
 
 #[test]
-fn a_socket_path_that_is_a_regular_file_is_refused_and_the_file_is_kept() {
+fn socket_path_of_a_regular_file_is_rejected_and_the_file_is_kept() {
     let place = Place::new();
     fs::write(place.path("a"), "precious").unwrap();
     let output = linerate(&["run", &place.text("switch.toml")]).output().unwrap();

@@ -62,7 +62,7 @@ fn mistakes_in_the_file_are_named_and_nothing_is_started() {
 }
 
 #[test]
-fn a_stranger_on_the_control_socket_is_left_alone() {
+fn socket_of_another_program_is_not_removed() {
     let dir = tempfile::tempdir().unwrap();
     let (file, socket) = (dir.path().join("s.toml"), dir.path().join("c.sock"));
     fs::write(&file, format!("[switch]\ncontrol = \"{}\"\n", socket.display())).unwrap();

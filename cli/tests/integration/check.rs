@@ -184,7 +184,7 @@ const FILES: [(&str, &[&str]); 11] = [
 ];
 
 #[test]
-fn what_is_wrong_with_whole_files() {
+fn invalid_files_are_rejected() {
     for (text, expected) in FILES {
         let found = validated(text);
         // Available CPUs depend on the machine.
@@ -203,7 +203,7 @@ fn anonymous(line: &str) -> String {
 }
 
 #[test]
-fn what_is_no_text_says_where_and_what_to_do() {
+fn invalid_text_is_rejected_with_place_and_remedy() {
     assert_eq!(
         validated(b"[[port]]\nname = \"\xff\"\n"),
         ["2: is not text in UTF-8 -> name a TOML file, and save it as UTF-8"]

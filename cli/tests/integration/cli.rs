@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 #[test]
-fn signals_end_the_switch_cleanly_and_its_sockets_are_gone() {
+fn signals_end_the_switch_with_code_0_and_remove_its_sockets() {
     for signal in ["-TERM", "-INT"] {
         let mut switch = Switch::start();
         switch.wait_until(|switch| switch.ask(&["status"]).status.success());
@@ -45,7 +45,7 @@ fn a_hangup_changes_nothing() {
 }
 
 #[test]
-fn stop_returns_when_the_switch_has_gone() {
+fn stop_returns_after_the_switch_has_ended() {
     let mut switch = Switch::start();
     switch.wait_until(|switch| switch.ask(&["status"]).status.success());
     assert!(switch.ask(&["stop"]).status.success());
@@ -54,7 +54,7 @@ fn stop_returns_when_the_switch_has_gone() {
 }
 
 #[test]
-fn a_second_switch_on_the_same_socket_is_refused_and_the_first_is_not_disturbed() {
+fn second_switch_on_the_same_socket_is_rejected_and_the_first_continues() {
     let switch = Switch::start();
     switch.wait_until(|switch| switch.ask(&["status"]).status.success());
     let second = linerate(&["run", &switch.path("switch.toml")]);
@@ -66,7 +66,7 @@ fn a_second_switch_on_the_same_socket_is_refused_and_the_first_is_not_disturbed(
 }
 
 #[test]
-fn a_switch_that_was_killed_leaves_nothing_that_hinders_the_next() {
+fn switch_starts_after_an_earlier_one_was_killed() {
     let mut switch = Switch::start();
     switch.wait_until(|switch| switch.ask(&["status"]).status.success());
     switch.signal("-KILL");
@@ -192,7 +192,7 @@ fn an_address_that_was_pinned_is_removed_again() {
 }
 
 #[test]
-fn what_is_changed_while_running_is_said_to_be_lost_and_how_to_keep_it() {
+fn runtime_changes_are_reported_as_unsaved_with_the_lines_to_add() {
     let switch = Switch::start();
     switch.wait_until(|switch| switch.ask(&["status"]).status.success());
     let socket = switch.path("b.sock");

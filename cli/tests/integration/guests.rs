@@ -21,7 +21,7 @@ fn interrupt(child: &Child) {
 }
 
 #[test]
-fn a_demonstration_says_what_went_round_and_leaves_nothing_behind() {
+fn demo_reports_forwarded_packets_and_removes_its_files() {
     let dir = tempfile::tempdir().unwrap();
     for ring in RINGS {
         let words = ["demo", "--ring", ring, "--size", "64", "--size", "mix", "--duration", "200ms"];

@@ -34,7 +34,7 @@ fn the_machine_is_shown_without_a_switch() {
 }
 
 #[test]
-fn a_running_switch_says_where_its_queues_are_and_what_it_would_move() {
+fn running_switch_reports_queue_placement_and_proposed_moves() {
     let dir = tempfile::tempdir().unwrap();
     let (control, file) = (dir.path().join("c.sock"), dir.path().join("s.toml"));
     let text = "[[worker]]\n[[worker]]\n[[port]]\nname = \"a\"\nkind = \"patch\"\npeer = \"b\"\nbridge = \"x\"\n\

@@ -12,7 +12,7 @@ mod rx_affinity;
 mod shared;
 mod staged;
 
-pub(crate) use rx_affinity::NotMoved;
+pub(crate) use rx_affinity::MoveError;
 use rx_affinity::{Placed, RxAffinity};
 
 use crate::clock::Clock;

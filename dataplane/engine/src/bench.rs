@@ -4,7 +4,7 @@
 use crate::command::{Command, Event, Generation, QueueKey};
 use crate::config::WorkerConfig;
 use crate::counters::WorkerCounters;
-use crate::debts::Debts;
+use crate::debts::WorkDebts;
 use crate::handoff::{self, Handoffs, store};
 use crate::link::{Doorbell, Link, ResponseLimit};
 use crate::model::HandoffConfig;
@@ -41,12 +41,12 @@ pub struct Counts {
 
 /// A worker without a thread.
 pub struct SteppedWorker {
-    model: Stepped,
+    model: SteppedModel,
     counters: Vec<Arc<WorkerCounters>>,
     events: Receiver<Event>,
 }
 
-enum Stepped {
+enum SteppedModel {
     /// A run-to-completion worker.
     Alone(Box<Worker>),
     /// The Rx, worker and Tx stages of a pipeline.
@@ -65,7 +65,7 @@ impl SteppedWorker {
         let (sender, events) = channel();
         let (parts, counters) = parts(config, &sender, pipeline, false)?;
         let worker = Box::new(Worker::new(WorkerConfig::default(), parts, Alone));
-        Ok(Self { model: Stepped::Alone(worker), counters: vec![counters], events })
+        Ok(Self { model: SteppedModel::Alone(worker), counters: vec![counters], events })
     }
 
     /// Three stages without queues, connected by handoff queues. Sets the buffer cache of the calling thread.
@@ -74,7 +74,7 @@ impl SteppedWorker {
         let handoffs = HandoffConfig::default();
         let pool = handoff::pool(&handoffs, 2, 1).map_err(std::io::Error::other)?;
         store::open(&pool);
-        let debts = Arc::new(Debts::new(config.max_ports));
+        let debts = Arc::new(WorkDebts::new(config.max_ports));
         let spreader: Box<dyn Pipeline> =
             Box::new(Spreader::new(handoffs.order, Rss::default(), &[handoff::port(config.max_ports, 1)]));
         let mut stages = Vec::new();
@@ -92,7 +92,7 @@ impl SteppedWorker {
             let key = QueueKey { port, pair: 0 };
             stages[from + 1].handle(Command::StartRx(key, Generation(0), Box::new(receiver)));
         }
-        Ok(Self { model: Stepped::Staged(stages), counters, events })
+        Ok(Self { model: SteppedModel::Staged(stages), counters, events })
     }
 
     /// Starts the receive queue and the transmit queue of `port`.
@@ -101,11 +101,11 @@ impl SteppedWorker {
         let (start_rx, start_tx) =
             (Command::StartRx(key, Generation(0), rx), Command::StartTx(key, Generation(0), tx, [0].into()));
         match &mut self.model {
-            Stepped::Alone(worker) => {
+            SteppedModel::Alone(worker) => {
                 worker.handle(start_rx);
                 worker.handle(start_tx);
             }
-            Stepped::Staged(stages) => {
+            SteppedModel::Staged(stages) => {
                 let commands = [start_rx, Command::Route(port, Some(0)), start_tx];
                 for (stage, command) in stages.iter_mut().zip(commands) {
                     stage.handle(command);
@@ -119,8 +119,8 @@ impl SteppedWorker {
     pub(crate) fn stop(&mut self, port: PortId) {
         let stop = Command::StopRx(QueueKey { port, pair: 0 });
         match &mut self.model {
-            Stepped::Alone(worker) => worker.handle(stop),
-            Stepped::Staged(stages) => stages[0].handle(stop),
+            SteppedModel::Alone(worker) => worker.handle(stop),
+            SteppedModel::Staged(stages) => stages[0].handle(stop),
         };
     }
 
@@ -128,8 +128,10 @@ impl SteppedWorker {
     #[inline]
     pub fn round(&mut self) -> bool {
         match &mut self.model {
-            Stepped::Alone(worker) => worker.round(),
-            Stepped::Staged(stages) => stages.iter_mut().fold(false, |worked, stage| stage.round() | worked),
+            SteppedModel::Alone(worker) => worker.round(),
+            SteppedModel::Staged(stages) => {
+                stages.iter_mut().fold(false, |worked, stage| stage.round() | worked)
+            }
         }
     }
 

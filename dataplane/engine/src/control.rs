@@ -84,12 +84,12 @@ impl Control {
     fn wait(&self) -> Vec<PortId> {
         let look = self.balancing.as_ref().map(|balancing| balancing.due);
         let deadline = self.ports.values().filter_map(|p| p.deadline()).chain(look).min();
-        let patience = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
         let mut fds = vec![PollFd::new(self.doorbell.fd(), PollFlags::IN)];
         let waiting: Vec<_> = self.ports.iter().filter_map(|(id, p)| Some((*id, p.poll_fd()?))).collect();
         fds.extend(waiting.iter().map(|(_, fd)| PollFd::from_borrowed_fd(*fd, PollFlags::IN)));
         // An interrupted wait returns no readable ports; the loop calls `wait` again.
-        let _ = poll(&mut fds, patience.map(timespec).as_ref());
+        let _ = poll(&mut fds, timeout.map(timespec).as_ref());
         let readable = waiting.iter().zip(&fds[1..]).filter(|(_, fd)| !fd.revents().is_empty());
         let mut ready: Vec<_> = readable.map(|((id, _), _)| *id).collect();
         let now = Instant::now();

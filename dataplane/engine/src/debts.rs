@@ -20,7 +20,7 @@ use port::PortId;
 
 /// Debt of one port, in units of work ([`port::work`]).
 #[derive(Debug, Default)]
-struct Debt {
+struct WorkDebt {
     /// Total since start.
     owed: AtomicU64,
     /// Highest price of one packet since it was last taken.
@@ -29,12 +29,12 @@ struct Debt {
 
 /// Debts by port.
 #[derive(Debug)]
-pub(crate) struct Debts(Box<[Padded<Debt>]>);
+pub(crate) struct WorkDebts(Box<[Padded<WorkDebt>]>);
 
-impl Debts {
+impl WorkDebts {
     /// For ports with numbers below `ports`. Handoff queues share one more entry, which stays zero.
     pub(crate) fn new(ports: usize) -> Self {
-        Self((0..=ports).map(|_| Padded(Debt::default())).collect())
+        Self((0..=ports).map(|_| Padded(WorkDebt::default())).collect())
     }
 
     /// Charges `port` with `units` of work beyond the charge in front, at `price` per packet.
@@ -58,7 +58,7 @@ impl Debts {
     }
 
     #[inline(always)]
-    fn at(&self, port: PortId) -> &Debt {
+    fn at(&self, port: PortId) -> &WorkDebt {
         &self.0[usize::from(port.0).min(self.0.len() - 1)].0
     }
 }

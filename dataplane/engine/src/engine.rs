@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::command::{Command, QueueKey};
 use crate::config::{EngineConfig, EngineError, WorkerConfig};
 use crate::control::{Control, Latest, Request};
-use crate::debts::Debts;
+use crate::debts::WorkDebts;
 use crate::handoff::{self, MAX_STAGES};
 use crate::inline::Inline;
 use crate::link::{Doorbell, Link, ResponseLimit};
@@ -115,7 +115,7 @@ impl Engine {
             rss: config.rss,
             handoffs,
             pool,
-            debts: handoffs.map(|_| Arc::new(Debts::new(config.max_ports))),
+            debts: handoffs.map(|_| Arc::new(WorkDebts::new(config.max_ports))),
             steals: layout.steals,
             merges,
             xps_queues: if layout.routed { 1 } else { layout.classifiers.len() },

@@ -4,7 +4,7 @@ use crate::clock::Clock;
 use crate::command::Event;
 use crate::config::{EngineError, QueueFull, WorkerConfig};
 use crate::counters::WorkerCounters;
-use crate::debts::Debts;
+use crate::debts::WorkDebts;
 use crate::handoff::{self, Handoffs, store};
 use crate::inline::{Inline, run_inline};
 use crate::link::{Doorbell, Link, ResponseLimit};
@@ -34,7 +34,7 @@ pub(crate) struct WorkerBuilder {
     pub(crate) handoffs: Option<HandoffConfig>,
     pub(crate) pool: Option<Arc<Pool>>,
     /// Debts of ports for work behind handoff queues; present if there are handoff queues.
-    pub(crate) debts: Option<Arc<Debts>>,
+    pub(crate) debts: Option<Arc<WorkDebts>>,
     /// Number of workers among which the queue pairs of a port are divided.
     pub(crate) xps_queues: usize,
     /// Whether idle workers steal bursts.
@@ -150,7 +150,12 @@ pub(crate) fn run_all_inline(
 }
 
 /// Runs until every stage was told to quit.
-fn run(config: WorkerConfig, stages: Vec<Parts>, connections: Option<(Arc<Pool>, Arc<Debts>)>, steals: bool) {
+fn run(
+    config: WorkerConfig,
+    stages: Vec<Parts>,
+    connections: Option<(Arc<Pool>, Arc<WorkDebts>)>,
+    steals: bool,
+) {
     let stages = stages.into_iter();
     match connections {
         Some((pool, debts)) => {

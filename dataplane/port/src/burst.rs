@@ -19,7 +19,7 @@ pub use frame::Frame;
 pub use generated::GeneratedBurst;
 pub use meta::{ConnectionState, Notes};
 pub use pool_bufs::{Route, TakeRun};
-pub(crate) use push::Places;
+pub(crate) use push::FreeSlots;
 
 use crate::Offload;
 use crate::work::RECEIVE_PIECES;

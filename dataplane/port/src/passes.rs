@@ -18,11 +18,11 @@ const MAX_AGAIN: usize = 8 * BURST;
 /// State for passes after the first. One instance per worker, reused.
 #[derive(Debug, Default)]
 pub struct Passes {
-    again: Option<Box<Again>>,
+    again: Option<Box<Recirculation>>,
 }
 
 #[derive(Debug)]
-struct Again {
+struct Recirculation {
     burst: Burst,
     verdicts: Verdicts,
     /// Recirculated packets of this pass, and those of them in `burst`.
@@ -69,7 +69,7 @@ impl Passes {
     ) {
         hand_over(burst, context, verdicts, punts);
         verdicts.take_notes(burst);
-        let again = self.again.get_or_insert_with(|| Again::new(verdicts.ports()));
+        let again = self.again.get_or_insert_with(|| Recirculation::new(verdicts.ports()));
         let (mut packets, mut left) = (std::mem::take(&mut again.packets), MAX_AGAIN);
         for _ in 1..MAX_PASSES {
             verdicts.take_recirculated(&mut packets);
@@ -88,7 +88,7 @@ impl Passes {
     }
 }
 
-impl Again {
+impl Recirculation {
     fn new(ports: usize) -> Box<Self> {
         let (burst, verdicts) = (Burst::new(), Verdicts::new(ports));
         Box::new(Self { burst, verdicts, packets: Vec::new(), origins: Vec::new() })

@@ -31,10 +31,10 @@ const DATA: u16 = 2048;
 
 /// Lender of the buffers of one receive queue, which are contiguous in the port's own memory.
 #[derive(Clone, Debug)]
-pub(crate) struct Lender(Arc<Lending>);
+pub(crate) struct Lender(Arc<LendingState>);
 
 #[derive(Debug)]
-struct Lending {
+struct LendingState {
     /// Address of buffer 0, distance between buffers in bytes, and number of buffers.
     first: usize,
     stride: usize,
@@ -60,7 +60,7 @@ impl Lender {
 
     fn over(first: VolatileSlice, stride: usize, count: usize, pages: Option<Arc<Pages>>) -> Self {
         let (out, returned) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(count / 2)));
-        Self(Arc::new(Lending { first: first.addr(), stride, count, out, returned, _pages: pages }))
+        Self(Arc::new(LendingState { first: first.addr(), stride, count, out, returned, _pages: pages }))
     }
 
     /// Passes each returned buffer to `each`. Returns whether there were any.
@@ -155,34 +155,34 @@ impl Retainer {
 
 /// A packet that outlives its burst. Clones share the packet.
 #[derive(Clone, Debug)]
-pub struct Retained(Arc<Kept>);
+pub struct Retained(Arc<RetainedInner>);
 
 #[derive(Debug)]
-struct Kept {
+struct RetainedInner {
     len: usize,
     offload: Offload,
     /// The head, or the whole packet.
     copied: Vec<Buffer>,
     home: Arc<ReturnList>,
-    lent: Option<Lent>,
+    lent: Option<LentPart>,
 }
 
 /// The part of a packet that stays in the port's memory.
 #[derive(Debug)]
-struct Lent {
+struct LentPart {
     rest: Vec<VolatileSlice>,
     ids: Vec<u16>,
     lender: Lender,
     _map: Arc<GuestMemory>,
 }
 
-impl Drop for Lent {
+impl Drop for LentPart {
     fn drop(&mut self) {
         self.lender.0.returned.lock().unwrap_or_else(PoisonError::into_inner).append(&mut self.ids);
     }
 }
 
-impl Drop for Kept {
+impl Drop for RetainedInner {
     fn drop(&mut self) {
         self.home.returned().append(&mut self.copied);
     }
@@ -251,12 +251,12 @@ impl Burst {
         } else {
             frame.copy_into::<K>(&mut copied);
         }
-        Some(Retained(Arc::new(Kept { len, offload, copied, home: retainer.home.clone(), lent })))
+        Some(Retained(Arc::new(RetainedInner { len, offload, copied, home: retainer.home.clone(), lent })))
     }
 
     /// Removes the buffers of packet `i` after its head from those returned with the burst. Returns `None` if they
     /// belong to another party, if there are none, or if too many are lent.
-    fn lend(&mut self, i: usize) -> Option<Lent> {
+    fn lend(&mut self, i: usize) -> Option<LentPart> {
         let (map, lender) = self.lender()?;
         let rest: Vec<VolatileSlice> = self.frame(i).rest().collect();
         let mut ids = rest.iter().map(|seg| lender.buffer(*seg)).collect::<Option<Vec<u16>>>()?;
@@ -265,7 +265,7 @@ impl Burst {
             return None;
         }
         self.take_out(&ids);
-        Some(Lent { rest, ids, lender, _map: map })
+        Some(LentPart { rest, ids, lender, _map: map })
     }
 }
 

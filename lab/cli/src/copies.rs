@@ -45,7 +45,7 @@ fn simulated(args: &LabCopiesArgs, selection: &Selection) -> Result<Results, Dia
 
 fn measured(args: &LabCopiesArgs, selection: Selection) -> Result<Results, Diagnostic> {
     let plan = Plan { selection, rounds: args.rounds, batches: args.batches, seed: args.seed };
-    console::aside("other load on this machine invalidates the results");
+    console::note("other load on this machine invalidates the results");
     let mut shown = Progress::new("slices", 0, 1);
     let mut progress = |done: usize, of: usize, next: &str| shown.at(done, of, next);
     let results = measure(&plan, &mut progress);

@@ -83,7 +83,7 @@ impl Job {
         let missing = self.writer.missing(wanted);
         let complete = wanted.len() - missing.len();
         if complete > 0 {
-            console::aside(&format!("{complete} of {} experiments are complete already", wanted.len()));
+            console::note(&format!("{complete} of {} experiments are complete already", wanted.len()));
         }
         if missing.is_empty() {
             return Ok(false);

@@ -61,11 +61,11 @@ fn finished(results: &Results) -> usize {
 
 fn announce(plan: &Plan, finished: usize) {
     if finished > 0 {
-        console::aside(&format!("{finished} of {} rounds are complete already", plan.rounds));
+        console::note(&format!("{finished} of {} rounds are complete already", plan.rounds));
     }
     let estimate = trial::estimate(plan, finished).as_secs();
     if estimate > 0 {
-        console::aside(&format!("at least {estimate} s, other load on this machine invalidates the results"));
+        console::note(&format!("at least {estimate} s, other load on this machine invalidates the results"));
     }
 }
 

@@ -89,12 +89,12 @@ impl Watch for Watcher {
 fn run_missing(plan: &Plan, results: &mut Results, store: Store<Results>) -> anyhow::Result<Option<End>> {
     let (all, missing) = (plan.studies.len(), plan.missing(results));
     if missing.len() < all {
-        console::aside(&format!("{} of {all} studies are complete already", all - missing.len()));
+        console::note(&format!("{} of {all} studies are complete already", all - missing.len()));
     }
     if missing.is_empty() {
         return Ok(None);
     }
-    console::aside("other load on this machine invalidates the results");
+    console::note("other load on this machine invalidates the results");
     let (progress, stop) = (Progress::new("readings", 0, 1), stop_on_signals()?);
     let mut comparison = Comparison::new(store.path(), plan.cpus, stop.clone())?;
     let mut watcher = Watcher { progress, done: 0, of: 0, store, stop, unwritten: None };

@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_build_knows_its_sources_and_another_commit_of_the_same_sources_is_no_other_build() {
+    fn builds_of_equal_sources_are_equal_across_commits() {
         let here = simulated(&Profile::study());
         assert_eq!(here.build.sources.len(), 16);
         let mut other = here.clone();

@@ -63,7 +63,7 @@ fn rates_come_in_the_study_s_order() {
 }
 
 #[test]
-fn stores_past_the_caches_pay_only_once_requests_for_ownership_are_gone() {
+fn non_temporal_stores_gain_once_ownership_requests_are_avoided() {
     assert!(mpps("b") < 1.05 * mpps("base"), "{} and {}", mpps("b"), mpps("base"));
     assert!(mpps("a+b+d") > 1.05 * mpps("a+d"), "{} and {}", mpps("a+b+d"), mpps("a+d"));
 }

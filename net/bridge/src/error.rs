@@ -234,7 +234,7 @@ impl Remedy for StaticError {
 
 /// A station was not removed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ForgetError {
+pub enum RemoveStationError {
     /// No bridge has this name.
     #[error(transparent)]
     Unknown(#[from] UnknownBridge),
@@ -250,7 +250,7 @@ pub enum ForgetError {
     },
 }
 
-impl Remedy for ForgetError {
+impl Remedy for RemoveStationError {
     fn remedy(&self) -> Option<Cow<'static, str>> {
         match self {
             Self::Unknown(error) => error.remedy(),

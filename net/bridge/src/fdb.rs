@@ -18,7 +18,7 @@ mod control;
 
 use super::bucket::Entry;
 use super::config::{BridgeConfig, MacMoves};
-use super::hash::Places;
+use super::hash::Buckets;
 use super::key::Key;
 use super::share::Share;
 use super::table::{Hit, Search, Table};
@@ -96,26 +96,26 @@ impl Fdb {
 
     /// The candidate buckets of `key`.
     #[inline(always)]
-    pub(super) fn places(&self, key: Key) -> Places {
+    pub(super) fn places(&self, key: Key) -> Buckets {
         self.table.places(key)
     }
 
     /// Prefetches the lines that a look-up reads.
     #[inline(always)]
-    pub(super) fn prefetch(&self, places: Places) {
+    pub(super) fn prefetch(&self, places: Buckets) {
         self.table.prefetch(places);
     }
 
     /// Port of a destination. Returns `None` if it is unknown or has aged.
     #[inline(always)]
-    pub(super) fn destination(&self, key: Key, places: Places, second: u32) -> Option<PortId> {
+    pub(super) fn destination(&self, key: Key, places: Buckets, second: u32) -> Option<PortId> {
         let entry = self.table.look_up(key, places)?.entry;
         (!self.aged(&entry, second)).then_some(entry.port)
     }
 
     /// Whether `key`, the source of a packet received on `port` in this second, is known at that port.
     #[inline(always)]
-    pub(super) fn confirm(&self, key: Key, places: Places, port: PortId, second: u32) -> bool {
+    pub(super) fn confirm(&self, key: Key, places: Buckets, port: PortId, second: u32) -> bool {
         let Some(Hit { spot, entry }) = self.table.look_up(key, places) else { return false };
         if entry.port != port {
             return false;
@@ -132,7 +132,7 @@ impl Fdb {
     pub(super) fn learn(
         &self,
         key: Key,
-        places: Places,
+        places: Buckets,
         port: PortId,
         second: u32,
         budget: &mut u32,

@@ -20,17 +20,17 @@ impl Secret {
 
     /// The two candidate buckets of `key` in a table of `buckets`.
     #[inline(always)]
-    pub(super) fn places(&self, key: Key, buckets: u32) -> Places {
+    pub(super) fn places(&self, key: Key, buckets: u32) -> Buckets {
         let hash = fold(fold(key.bits() ^ self.0[0], self.0[1]) ^ self.0[2], self.0[3]);
-        Places([reduce(hash as u32, buckets), reduce((hash >> 32) as u32, buckets)])
+        Buckets([reduce(hash as u32, buckets), reduce((hash >> 32) as u32, buckets)])
     }
 }
 
 /// The two candidate buckets of a key. They may be equal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Places(pub(super) [u32; 2]);
+pub(super) struct Buckets(pub(super) [u32; 2]);
 
-impl Places {
+impl Buckets {
     /// The other candidate bucket of a key in `bucket`.
     pub(super) fn other(self, bucket: u32) -> u32 {
         if self.0[0] == bucket { self.0[1] } else { self.0[0] }

@@ -32,7 +32,8 @@ mod worker;
 pub use allowed::{AllowedSource, ParseSourceError};
 pub use config::{BridgeConfig, MacMoves, PortConfig, Rate, Vlan};
 pub use error::{
-    AddBridgeError, AddPortError, ForgetError, RemoveBridgeError, RemovePortError, StaticError, UnknownBridge,
+    AddBridgeError, AddPortError, RemoveBridgeError, RemovePortError, RemoveStationError, StaticError,
+    UnknownBridge,
 };
 pub use listing::{BridgeStatistics, PortStatistics, RefusedMove, Selection, Station};
 pub use switch::Switch;

@@ -6,7 +6,8 @@
 use super::allowed::AllowedSource;
 use super::config::{BridgeConfig, PortConfig, Vlan};
 use super::error::{
-    AddBridgeError, AddPortError, ForgetError, RemoveBridgeError, RemovePortError, StaticError, UnknownBridge,
+    AddBridgeError, AddPortError, RemoveBridgeError, RemovePortError, RemoveStationError, StaticError,
+    UnknownBridge,
 };
 use super::fdb::Fdb;
 use super::key::Key;
@@ -190,9 +191,13 @@ impl Switch {
     ///
     /// # Errors
     /// If no bridge has this name, or the station is not known.
-    pub fn forget(&self, bridge: &str, mac: MacAddress, vlan: u16) -> Result<(), ForgetError> {
+    pub fn forget(&self, bridge: &str, mac: MacAddress, vlan: u16) -> Result<(), RemoveStationError> {
         let removed = self.bridge(bridge)?.fdb.forget(Key::new(mac, vlan), |_| true);
-        if removed { Ok(()) } else { Err(ForgetError::Missing { bridge: bridge.to_owned(), mac, vlan }) }
+        if removed {
+            Ok(())
+        } else {
+            Err(RemoveStationError::Missing { bridge: bridge.to_owned(), mac, vlan })
+        }
     }
 
     /// Removes the learned stations of a bridge selected by `selection`; returns their number.

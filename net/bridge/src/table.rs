@@ -7,7 +7,7 @@
 //! The table stores places and entries; port rules and ageing are in `fdb`.
 
 use super::bucket::{Bucket, Entry, WAYS};
-use super::hash::{Places, Secret};
+use super::hash::{Buckets, Secret};
 use super::key::Key;
 use mem::line::{Padded, prefetch_read};
 use mem::shim::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ const SEARCHED: usize = 1024;
 
 /// A slot in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Spot {
+pub(super) struct SlotIndex {
     bucket: u32,
     way: u8,
 }
@@ -29,7 +29,7 @@ pub(super) struct Spot {
 /// A station and its slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hit {
-    pub(super) spot: Spot,
+    pub(super) spot: SlotIndex,
     pub(super) entry: Entry,
 }
 
@@ -73,14 +73,14 @@ impl Table {
 
     /// The candidate buckets of `key`.
     #[inline(always)]
-    pub(super) fn places(&self, key: Key) -> Places {
+    pub(super) fn places(&self, key: Key) -> Buckets {
         self.secret.places(key, self.buckets())
     }
 
     /// Prefetches both lines that a look-up may read. Prefetching the second only after a miss in the first is slightly
     /// cheaper in a small table, and 50 % more expensive in one of a million stations.
     #[inline(always)]
-    pub(super) fn prefetch(&self, places: Places) {
+    pub(super) fn prefetch(&self, places: Buckets) {
         for place in places.0 {
             prefetch_read(std::ptr::from_ref(&self.buckets[place as usize]).cast());
         }
@@ -88,7 +88,7 @@ impl Table {
 
     /// Looks up a station, without a lock.
     #[inline(always)]
-    pub(super) fn look_up(&self, key: Key, places: Places) -> Option<Hit> {
+    pub(super) fn look_up(&self, key: Key, places: Buckets) -> Option<Hit> {
         for _ in 0..TRIES {
             if let Ok(answer) = self.try_look_up(key, places) {
                 return answer;
@@ -99,7 +99,7 @@ impl Table {
     }
 
     #[inline(always)]
-    fn try_look_up(&self, key: Key, places: Places) -> Result<Option<Hit>, Busy> {
+    fn try_look_up(&self, key: Key, places: Buckets) -> Result<Option<Hit>, Busy> {
         let [first, second] = places.0.map(|place| &self.buckets[place as usize]);
         let first_version = first.begin().ok_or(Busy)?;
         if let Some(way) = first.find(key) {
@@ -114,7 +114,7 @@ impl Table {
 
     /// Sets the time stamp of the station at `spot`. Needs no lock.
     #[inline(always)]
-    pub(super) fn refresh(&self, spot: Spot, stamp: u32) {
+    pub(super) fn refresh(&self, spot: SlotIndex, stamp: u32) {
         self.buckets[spot.bucket as usize].refresh(spot.way as usize, stamp);
     }
 
@@ -139,12 +139,12 @@ impl Table {
     }
 
     /// Overwrites the entry at `spot`. The caller must hold the lock.
-    pub(super) fn replace(&self, spot: Spot, entry: Entry) {
+    pub(super) fn replace(&self, spot: SlotIndex, entry: Entry) {
         self.buckets[spot.bucket as usize].put(spot.way as usize, entry);
     }
 
     /// Clears `spot`. The caller must hold the lock.
-    pub(super) fn remove(&self, spot: Spot) {
+    pub(super) fn remove(&self, spot: SlotIndex) {
         self.buckets[spot.bucket as usize].clear(spot.way as usize);
     }
 
@@ -158,13 +158,13 @@ impl Table {
         true
     }
 
-    fn vacancy(&self, bucket: u32) -> Option<Spot> {
+    fn vacancy(&self, bucket: u32) -> Option<SlotIndex> {
         let way = self.buckets[bucket as usize].vacant()?;
-        Some(Spot { bucket, way: way as u8 })
+        Some(SlotIndex { bucket, way: way as u8 })
     }
 
     /// Breadth-first search for the shortest chain of moves that ends in an empty slot; performs the moves.
-    fn make_room(&self, search: &mut Search, places: Places) -> Option<Spot> {
+    fn make_room(&self, search: &mut Search, places: Buckets) -> Option<SlotIndex> {
         search.start(places);
         let mut at = 0;
         while at < search.steps.len() {
@@ -185,7 +185,7 @@ impl Table {
 
     /// Moves `from` to `vacant`, then the entry of the step above to `from`, and so on up to a root. Returns the slot
     /// freed there.
-    fn shift(&self, search: &Search, mut at: usize, mut from: Spot, mut vacant: Spot) -> Spot {
+    fn shift(&self, search: &Search, mut at: usize, mut from: SlotIndex, mut vacant: SlotIndex) -> SlotIndex {
         loop {
             if let Some(entry) = self.buckets[from.bucket as usize].entry(from.way as usize) {
                 self.replace(vacant, entry);
@@ -195,14 +195,14 @@ impl Table {
             let Some(above) = step.above else { return from };
             vacant = from;
             at = above as usize;
-            from = Spot { bucket: search.steps[at].bucket, way: step.way };
+            from = SlotIndex { bucket: search.steps[at].bucket, way: step.way };
         }
     }
 }
 
 #[inline(always)]
 fn hit(line: &Bucket, bucket: u32, way: usize) -> Option<Hit> {
-    line.entry(way).map(|entry| Hit { spot: Spot { bucket, way: way as u8 }, entry })
+    line.entry(way).map(|entry| Hit { spot: SlotIndex { bucket, way: way as u8 }, entry })
 }
 
 /// Search state of a writer, allocated once.
@@ -223,7 +223,7 @@ impl Search {
         Self { steps: Vec::with_capacity(SEARCHED) }
     }
 
-    fn start(&mut self, places: Places) {
+    fn start(&mut self, places: Buckets) {
         self.steps.clear();
         self.steps.extend(places.0.map(|bucket| Step { bucket, above: None, way: 0 }));
     }

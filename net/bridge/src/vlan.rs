@@ -87,24 +87,24 @@ impl Form {
 
     /// Egress form of the packet on a port with mode `vlan`; used as an array index.
     #[inline]
-    pub(super) fn leaving(self, vlan: &Vlan) -> Leaving {
+    pub(super) fn leaving(self, vlan: &Vlan) -> EgressTagging {
         match (self.tagged, vlan.tags(self.vlan())) {
-            (false, false) => Leaving::AsReceived,
-            (true, true) if !self.priority => Leaving::AsReceived,
-            (false, true) => Leaving::Tagged,
-            (true, false) => Leaving::Untagged,
-            (true, true) => Leaving::Retagged,
+            (false, false) => EgressTagging::AsReceived,
+            (true, true) if !self.priority => EgressTagging::AsReceived,
+            (false, true) => EgressTagging::Tagged,
+            (true, false) => EgressTagging::Untagged,
+            (true, true) => EgressTagging::Retagged,
         }
     }
 
     /// The edit that gives the packet the form `leaving`. Returns `None` if it is unchanged.
-    pub(super) fn edit(self, leaving: Leaving) -> Option<Edit> {
+    pub(super) fn edit(self, leaving: EgressTagging) -> Option<Edit> {
         let header = self.tag.header();
         let edit = match leaving {
-            Leaving::AsReceived => return None,
-            Leaving::Tagged => Edit::splice(ADDRESSES, 0, &header),
-            Leaving::Untagged => Edit::splice(ADDRESSES, TAG_LEN, &[]),
-            Leaving::Retagged => Edit::splice(ADDRESSES, TAG_LEN, &header),
+            EgressTagging::AsReceived => return None,
+            EgressTagging::Tagged => Edit::splice(ADDRESSES, 0, &header),
+            EgressTagging::Untagged => Edit::splice(ADDRESSES, TAG_LEN, &[]),
+            EgressTagging::Retagged => Edit::splice(ADDRESSES, TAG_LEN, &header),
         };
         edit.ok()
     }
@@ -112,7 +112,7 @@ impl Form {
 
 /// Egress form of a packet, relative to the received form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Leaving {
+pub(super) enum EgressTagging {
     AsReceived,
     Tagged,
     Untagged,

@@ -10,7 +10,7 @@ use super::guard::MAX_INSPECTED;
 use super::ports::{PortTable, Published, View};
 use super::vlan::Form;
 use cache::FlowCache;
-use pass::{Events, LEARNS_PER_BURST, Memo, Pass, Plan};
+use pass::{CachedVerdict, Events, LEARNS_PER_BURST, Pass, Plan};
 use port::{BURST, Burst, Context, EditId, Pipeline, Verdicts};
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(super) struct Worker {
     generation: u64,
     table: Arc<PortTable>,
     /// Last reusable answer, by port.
-    memos: Vec<Option<Memo>>,
+    memos: Vec<Option<CachedVerdict>>,
     cache: FlowCache,
     /// Ageing sweep state, by bridge.
     sweeps: Vec<Sweep>,

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use linerate_tests::ovs::{Ovs, Side};
 use linerate_tests::switch::Switch;
-use linerate_tests::vm::{Image, Plug, Vm, unshared};
+use linerate_tests::vm::{GuestNic, Image, Vm, unshared};
 use linerate_tests::{folder, wait};
 use serde_json::Value;
 
@@ -145,7 +145,7 @@ impl Reading<'_> {
         let number = |side: usize| side as u8 + 1;
         let shared = |side: usize, server| {
             let socket = self.socket(side);
-            Plug { socket: &socket, server, packed: false, number: number(side) }.options(image)
+            GuestNic { socket: &socket, server, packed: false, number: number(side) }.options(image)
         };
         let stream = |side: usize| {
             let path = self.socket(side);

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_are_told_until_the_last_one() {
+    fn progress_counts_finished_rounds() {
         let progress = Progress::new(2).unwrap();
         for round in ["first", "second"] {
             progress.begin(round);

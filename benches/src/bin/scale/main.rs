@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand, ValueEnum};
 
-use process::Which;
+use process::SwitchUnderTest;
 use serde_json::Value;
 
 /// Tables to measure, and CPUs.
@@ -26,7 +26,7 @@ use serde_json::Value;
 struct Arguments {
     /// Measure only these tables [default: all]
     #[arg(long = "only", value_enum)]
-    only: Vec<Part>,
+    only: Vec<Measurement>,
     /// Program to measure
     #[arg(long, env = "LINERATE_BIN", default_value = "target/release/linerate", value_name = "FILE")]
     linerate: PathBuf,
@@ -43,18 +43,18 @@ struct Arguments {
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
     #[command(subcommand)]
-    hidden: Option<Hidden>,
+    hidden: Option<HiddenCommand>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Hidden {
+enum HiddenCommand {
     /// Run the switch of `--library`
     #[command(hide = true)]
     Serve(serve::ServeArguments),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Part {
+enum Measurement {
     /// Cost per packet
     Cost,
     /// Memory per port
@@ -79,7 +79,7 @@ enum Output {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = match &arguments.hidden {
-        Some(Hidden::Serve(serve)) => serve::run(serve),
+        Some(HiddenCommand::Serve(serve)) => serve::run(serve),
         None => run(&arguments),
     };
     match result {
@@ -92,23 +92,23 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
-    let which = Which {
+    let which = SwitchUnderTest {
         program: (!arguments.library).then(|| arguments.linerate.clone()),
         cpu: arguments.switch_cpu,
         guest_cpu: arguments.guest_cpu,
     };
     let mut tables = Vec::new();
-    for part in Part::value_variants() {
+    for part in Measurement::value_variants() {
         if !arguments.only.is_empty() && !arguments.only.contains(part) {
             continue;
         }
         eprintln!("measuring: {part:?}");
         tables.push(match part {
-            Part::Cost => process::pinned(which.guest_cpu, cost::table)?,
-            Part::Memory => readings::memory(&which)?,
-            Part::Start => readings::start(&which)?,
-            Part::Idle => readings::idle(&which)?,
-            Part::Wake => wake::table(&which)?,
+            Measurement::Cost => process::pinned(which.guest_cpu, cost::table)?,
+            Measurement::Memory => readings::memory(&which)?,
+            Measurement::Start => readings::start(&which)?,
+            Measurement::Idle => readings::idle(&which)?,
+            Measurement::Wake => wake::table(&which)?,
         });
     }
     match arguments.output {

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The switch to start, and its CPUs.
-pub(crate) struct Which {
+pub(crate) struct SwitchUnderTest {
     /// Path of `linerate`; `None` for the library.
     pub(crate) program: Option<PathBuf>,
     pub(crate) cpu: usize,
@@ -33,7 +33,7 @@ pub(crate) struct Switch {
     pub(crate) took: Duration,
 }
 
-impl Which {
+impl SwitchUnderTest {
     /// Name in titles.
     pub(crate) fn name(&self) -> &'static str {
         if self.program.is_some() { "linerate run" } else { "engine and bridge as a library" }

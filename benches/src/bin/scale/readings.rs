@@ -7,7 +7,7 @@ use benches::Ring;
 use benches::guest::{Guest, guest};
 use serde_json::{Value, json};
 
-use crate::process::{Switch, Which};
+use crate::process::{Switch, SwitchUnderTest};
 use crate::table::{Table, quantile};
 
 const FEW: usize = 2;
@@ -28,7 +28,7 @@ fn plug_in_all(switch: &Switch) -> Result<Vec<Box<dyn Guest>>> {
 }
 
 /// Resident memory with few and with many ports, and the difference per port.
-pub(crate) fn memory(which: &Which) -> Result<Table> {
+pub(crate) fn memory(which: &SwitchUnderTest) -> Result<Table> {
     let mut rows = Vec::new();
     for plugged in [false, true] {
         for key in ["VmRSS", "RssAnon"] {
@@ -54,7 +54,7 @@ pub(crate) fn memory(which: &Which) -> Result<Table> {
     })
 }
 
-fn resident(which: &Which, ports: usize, plugged: bool, key: &str) -> Result<f64> {
+fn resident(which: &SwitchUnderTest, ports: usize, plugged: bool, key: &str) -> Result<f64> {
     let switch = which.start(ports, false)?;
     let guests = if plugged { plug_in_all(&switch)? } else { Vec::new() };
     std::thread::sleep(SETTLE / 4);
@@ -64,7 +64,7 @@ fn resident(which: &Which, ports: usize, plugged: bool, key: &str) -> Result<f64
 }
 
 /// Time from exec until the control socket answers and every port listens.
-pub(crate) fn start(which: &Which) -> Result<Table> {
+pub(crate) fn start(which: &SwitchUnderTest) -> Result<Table> {
     let mut rows = Vec::new();
     for ports in [2, 64] {
         let took = |_| Ok(which.start(ports, false)?.took.as_secs_f64() * 1e3);
@@ -86,7 +86,7 @@ pub(crate) fn start(which: &Which) -> Result<Table> {
 }
 
 /// CPU usage of a switch whose guests are connected and idle, beside that of a polling switch as a control.
-pub(crate) fn idle(which: &Which) -> Result<Table> {
+pub(crate) fn idle(which: &SwitchUnderTest) -> Result<Table> {
     let rows = [("adaptive", false), ("busy", true)].map(|(name, busy)| idle_row(which, name, busy));
     Ok(Table {
         name: "idle",
@@ -107,7 +107,7 @@ pub(crate) fn idle(which: &Which) -> Result<Table> {
     })
 }
 
-fn idle_row(which: &Which, name: &str, busy: bool) -> Result<Vec<Value>> {
+fn idle_row(which: &SwitchUnderTest, name: &str, busy: bool) -> Result<Vec<Value>> {
     let switch = which.start(SILENT, busy)?;
     let mut guests = plug_in_all(&switch)?;
     std::thread::sleep(SETTLE);

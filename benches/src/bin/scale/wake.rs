@@ -11,7 +11,7 @@ use mem::ticks;
 use serde_json::json;
 
 use crate::cost::calibrate;
-use crate::process::{Which, pinned};
+use crate::process::{SwitchUnderTest, pinned};
 use crate::table::{Table, quantile};
 
 const SAMPLES: usize = 1000;
@@ -22,7 +22,7 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 const MACS: [Mac; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 
 /// The table, for both polling modes.
-pub(crate) fn table(which: &Which) -> Result<Table> {
+pub(crate) fn table(which: &SwitchUnderTest) -> Result<Table> {
     let ticks_per_us = calibrate() * 1e3;
     let mut rows = Vec::new();
     for (name, busy) in [("adaptive, asleep", false), ("busy", true)] {
@@ -43,7 +43,7 @@ pub(crate) fn table(which: &Which) -> Result<Table> {
 }
 
 /// Ticks per packet, and how often the switch slept meanwhile: once per packet, or never.
-fn samples(which: &Which, busy: bool) -> Result<(Vec<f64>, u64)> {
+fn samples(which: &SwitchUnderTest, busy: bool) -> Result<(Vec<f64>, u64)> {
     let switch = which.start(2, busy)?;
     let mut guests = [guest(Ring::Split, QUEUE_SIZE)?, guest(Ring::Split, QUEUE_SIZE)?];
     for (guest, socket) in guests.iter_mut().zip(&switch.sockets) {

@@ -60,8 +60,8 @@ pub(super) fn hold(path: &Path) -> Result<File, LockError> {
         let file = open(path)?;
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => {
-                let stranger = holder(&file).filter(|holder| holder.user != user());
-                return Err(stranger.map_or(LockError::Held, LockError::HeldBy));
+                let other_user = holder(&file).filter(|holder| holder.user != user());
+                return Err(other_user.map_or(LockError::Held, LockError::HeldBy));
             }
             Err(TryLockError::Error(e)) => return Err(e.into()),
             Ok(()) if is_at(&file, path)? => return Ok(file),

@@ -3,10 +3,10 @@
 use console::Diagnostic;
 
 /// Placeholders and their values.
-pub(super) type Places<'a> = [(&'static str, Option<&'a str>)];
+pub(super) type Placeholders<'a> = [(&'static str, Option<&'a str>)];
 
 /// The command with its placeholders replaced. Returns an error if it uses one without a value.
-pub(super) fn fill(flag: &str, command: &str, places: &Places<'_>) -> Result<String, Diagnostic> {
+pub(super) fn fill(flag: &str, command: &str, places: &Placeholders<'_>) -> Result<String, Diagnostic> {
     let mut filled = command.to_owned();
     for (name, value) in places {
         let place = format!("{{{name}}}");

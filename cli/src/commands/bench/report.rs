@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_stands_beside_the_rate_that_was_offered() {
+    fn loss_is_shown_with_the_offered_rate() {
         let told = text(&results(&[]));
         let lines: Vec<Vec<&str>> = told.lines().map(|line| line.split_whitespace().collect()).collect();
         assert!(lines.contains(&vec!["SIZE", "OF", "CEILING", "OFFERED", "Mpps", "LOSS", "%"]), "{told}");

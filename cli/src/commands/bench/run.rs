@@ -2,7 +2,7 @@
 
 use super::report;
 use super::setup::{self, Job};
-use super::trial::{Bed, Stop};
+use super::trial::{Stop, TestBed};
 use crate::args::bench::RunArgs;
 use crate::args::bench_options::BenchOptions;
 use console::progress::Progress;
@@ -102,7 +102,7 @@ fn trials(
 ) -> anyhow::Result<Option<Stop>> {
     let before = test_run.trials().len();
     if before > 0 {
-        console::aside(&format!("{before} trials are complete already"));
+        console::note(&format!("{before} trials are complete already"));
     }
     if test_run.next().is_none() {
         return Ok(None);
@@ -125,7 +125,7 @@ fn in_turn(
     progress: &mut Progress,
     ending: Arc<AtomicBool>,
 ) -> Result<(), Stop> {
-    let mut bed = Bed::start(job, ending)?;
+    let mut bed = TestBed::start(job, ending)?;
     let remedy = "free disk space; the trials in the file are complete";
     let unwritten = |error: StoreError| Diagnostic::failed(keep.place(), error, remedy);
     while let Some(step) = test_run.next() {

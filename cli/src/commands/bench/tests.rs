@@ -154,7 +154,7 @@ fn a_cpu_placeholder_needs_its_flag_and_cpus_are_distinct() {
 }
 
 #[test]
-fn a_file_of_workers_is_judged_before_anything_starts() {
+fn invalid_worker_file_is_rejected_before_start() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("w.toml");
     let of = |text: &str, more: &[&str]| {
@@ -186,7 +186,7 @@ fn a_file_of_workers_is_judged_before_anything_starts() {
 }
 
 #[test]
-fn bad_input_is_told_with_place_reason_and_remedy() {
+fn invalid_input_is_rejected_with_place_reason_and_remedy() {
     for (words, expected) in [
         (&["--sizes", "59"][..], "`sizes`: a size of 59 bytes is out of range\n    remedy: write 60"),
         (&["--tests", "loss,loss"], "`tests` names loss twice\n    remedy: name it once"),

@@ -45,7 +45,7 @@ impl From<Diagnostic> for Stop {
 }
 
 /// All running components.
-pub(super) struct Bed<'a> {
+pub(super) struct TestBed<'a> {
     job: &'a Job,
     ends: Option<RigPorts>,
     children: Vec<Running>,
@@ -54,7 +54,7 @@ pub(super) struct Bed<'a> {
     good: Option<usize>,
 }
 
-impl<'a> Bed<'a> {
+impl<'a> TestBed<'a> {
     /// Creates the ports, starts switch and guest, and waits until all are connected.
     pub(super) fn start(job: &'a Job, ending: Arc<AtomicBool>) -> Result<Self, Stop> {
         let mut ends = if job.inline { within::switch()? } else { ends(&job.ports)? };
@@ -65,7 +65,7 @@ impl<'a> Bed<'a> {
         ends.inline_work = bed.guest()?.or(ends.inline_work);
         // Pinned only now, because children inherit the affinity.
         crate::commands::cpu::pin(job.cpus.generator)?;
-        let opened = ends.open(job.timeout, &mut |_| bed.goes_on());
+        let opened = ends.open(job.timeout, &mut |_| bed.is_running());
         bed.ends = Some(ends);
         match opened {
             Ok(()) => Ok(bed),
@@ -91,7 +91,7 @@ impl<'a> Bed<'a> {
     fn reflector(&mut self, words: &[String]) -> Result<Inside, Stop> {
         let (mut guest, began) = (within::reflector(words)?, Instant::now());
         while !guest.connect()? {
-            if !self.goes_on() || began.elapsed() > self.job.timeout {
+            if !self.is_running() || began.elapsed() > self.job.timeout {
                 return Err(self.why(None, "the guest's device did not become ready"));
             }
         }
@@ -99,7 +99,7 @@ impl<'a> Bed<'a> {
     }
 
     /// Whether no signal was received and all children are running.
-    fn goes_on(&mut self) -> bool {
+    fn is_running(&mut self) -> bool {
         !self.ending.load(Ordering::Relaxed) && self.children.iter_mut().all(|child| !child.has_ended())
     }
 
@@ -186,13 +186,17 @@ impl<'a> Bed<'a> {
         let rig = rig.map_err(|error| self.why(Some(&error), ""))?;
         let (ends, outcome) = rig.run_open(&mut |now: Progress| {
             // A drain ends by itself within a short time.
-            now.phase == Phase::Draining || self.goes_on()
+            now.phase == Phase::Draining || self.is_running()
         });
         self.ends = Some(ends);
         match outcome {
             Ok(outcome) if !outcome.interrupted => {
                 // If a child ended while the last frames were in transit, they were not all forwarded.
-                if self.goes_on() { Ok(TrialCounters::of(&outcome, delays)) } else { Err(self.why(None, "")) }
+                if self.is_running() {
+                    Ok(TrialCounters::of(&outcome, delays))
+                } else {
+                    Err(self.why(None, ""))
+                }
             }
             Ok(_) => Err(self.why(None, "it was ended")),
             Err(error) => Err(self.why(Some(&error), "")),
@@ -260,7 +264,7 @@ impl<'a> Bed<'a> {
     }
 }
 
-impl Drop for Bed<'_> {
+impl Drop for TestBed<'_> {
     fn drop(&mut self) {
         if let Some(ends) = &mut self.ends {
             ends.close();

@@ -46,7 +46,7 @@ pub(super) fn timeout(options: &BenchOptions) -> Result<(), Diagnostic> {
 }
 
 /// A flag without effect: name, reason and remedy.
-type Useless = (&'static str, &'static str, &'static str);
+type Ineffective = (&'static str, &'static str, &'static str);
 
 /// Checks that every given flag has an effect.
 pub(super) fn uses(options: &BenchOptions, switch: Switch<'_>, has_guest: bool) -> Result<(), Diagnostic> {
@@ -57,13 +57,13 @@ pub(super) fn uses(options: &BenchOptions, switch: Switch<'_>, has_guest: bool) 
     found.map_or(Ok(()), |(flag, reason, remedy)| Err(Diagnostic::bad(flag, reason, remedy)))
 }
 
-fn switch_ports(options: &BenchOptions, switch: Switch<'_>) -> Option<Useless> {
+fn switch_ports(options: &BenchOptions, switch: Switch<'_>) -> Option<Ineffective> {
     let given = !(options.switch_ports.is_empty() && options.switch_port_flags.is_empty());
     let reason = "this option applies only to the built-in switch";
     (given && !matches!(switch, Switch::Ours)).then_some(("--switch-port", reason, "leave it out"))
 }
 
-fn switch_cpu(options: &BenchOptions, switch: Switch<'_>) -> Option<Useless> {
+fn switch_cpu(options: &BenchOptions, switch: Switch<'_>) -> Option<Ineffective> {
     options.switch_cpu?;
     match switch {
         Switch::Running => Some(("--switch-cpu", "a running switch cannot be pinned", "leave it out")),
@@ -76,12 +76,12 @@ fn switch_cpu(options: &BenchOptions, switch: Switch<'_>) -> Option<Useless> {
     }
 }
 
-fn guest(options: &BenchOptions, has_guest: bool) -> Option<Useless> {
+fn guest(options: &BenchOptions, has_guest: bool) -> Option<Ineffective> {
     let reason = "this topology has no guest";
     (options.guest.is_some() && !has_guest).then_some(("--guest", reason, "leave it out"))
 }
 
-fn guest_cpu(options: &BenchOptions, has_guest: bool) -> Option<Useless> {
+fn guest_cpu(options: &BenchOptions, has_guest: bool) -> Option<Ineffective> {
     options.guest_cpu?;
     match &options.guest_command {
         _ if !has_guest => Some(("--guest-cpu", "there is no guest to pin", "leave it out")),
@@ -94,7 +94,7 @@ fn guest_cpu(options: &BenchOptions, has_guest: bool) -> Option<Useless> {
     }
 }
 
-fn sockets(options: &BenchOptions, switch: Switch<'_>, has_guest: bool) -> Option<Useless> {
+fn sockets(options: &BenchOptions, switch: Switch<'_>, has_guest: bool) -> Option<Ineffective> {
     options.sockets?;
     let reason = match switch {
         Switch::Command(_) => "every port and guest is named, so no socket has a default",

@@ -57,7 +57,7 @@ pub(super) fn turns_of(guest: Inside) -> InlineWork {
     let mut guest = Some(guest);
     InlineWork::new(move || {
         if let Some(Err(error)) = guest.as_mut().map(Inside::step) {
-            console::aside(&error.to_string());
+            console::note(&error.to_string());
             guest = None;
         }
     })

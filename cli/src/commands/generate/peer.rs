@@ -102,7 +102,9 @@ mod tests {
         let refused = |reason: &str| {
             for client in &clients {
                 let text =
-                    console::verdict("linerate", &validate(&[client.clone()]).unwrap_err().into()).1.unwrap();
+                    console::verdict("linerate", &validate(std::slice::from_ref(client)).unwrap_err().into())
+                        .1
+                        .unwrap();
                 assert!(
                     text.contains(&format!("cannot connect to {}: {reason}", client.kind.place())),
                     "{text}"

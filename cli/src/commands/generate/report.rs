@@ -115,7 +115,7 @@ impl Report {
             text.push_str(", ended by a signal: the result is partial");
         }
         let _ = write!(text, "\n{}", self.verdict);
-        for (count, what) in self.strangers().into_iter().filter(|(count, _)| *count > 0) {
+        for (count, what) in self.unidentified().into_iter().filter(|(count, _)| *count > 0) {
             let _ = write!(text, "\n{count} {what}");
         }
         if histogram {
@@ -125,7 +125,7 @@ impl Report {
     }
 
     /// Counters that are shown only if not zero.
-    fn strangers(&self) -> [(u64, &'static str); 6] {
+    fn unidentified(&self) -> [(u64, &'static str); 6] {
         let outcome = &self.outcome;
         [
             (outcome.untagged, "frames received without a valid tag of this run"),

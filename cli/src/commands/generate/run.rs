@@ -32,7 +32,7 @@ pub(crate) fn run(args: &GenArgs) -> anyhow::Result<()> {
     let ends = ends(&ports)?;
     let (timing, key) = (args.timing(), key());
     let rig = Rig::new(ends, &streams, timing, key).map_err(|error| failed(&error))?;
-    rig.notes().iter().for_each(|note| console::aside(note));
+    rig.notes().iter().for_each(|note| console::note(note));
     let asked = rig.asked();
     let baseline = if args.no_baseline { None } else { baseline(&streams, &timing, key, &ending) };
     let mut progress = Shown::new(timing.duration);
@@ -133,7 +133,7 @@ impl Shown {
             self.bar.set_message(text);
             self.bar.tick();
         } else if self.last.is_none_or(|(phase, _, at)| phase != now.phase || at.elapsed().as_secs() >= 1) {
-            console::aside(&text);
+            console::note(&text);
         } else {
             return;
         }

@@ -55,7 +55,7 @@ fn a_file_has_streams_and_ports() {
 }
 
 #[test]
-fn bad_input_is_told_with_place_reason_and_remedy() {
+fn invalid_input_is_rejected_with_place_reason_and_remedy() {
     assert!(told(&[]).contains("there are 0 ports, and a generator has one or two"));
     assert!(told(&["--port", "tap"]).contains("`tap` has no `=`"));
     assert!(told(&["--port", "kind=null,vlan=7"]).contains("the send port: `vlan` is not supported"));
@@ -74,7 +74,7 @@ fn bad_input_is_told_with_place_reason_and_remedy() {
 }
 
 #[test]
-fn a_value_of_another_form_is_told_with_its_key_and_the_form() {
+fn value_of_wrong_type_is_rejected_with_key_and_expected_form() {
     for (set, reason, remedy) in [
         ("rate=5", "`rate`: `5` is not a rate", "write 10kpps, 2.5Gbit/s"),
         ("size=70000", "`size`: a size of 70000 bytes is out of range", "write 60 to 9212"),

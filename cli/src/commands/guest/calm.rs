@@ -67,7 +67,7 @@ pub(super) struct Reading {
     /// `foreign`, limited to the number of frames that the receiver did not get.
     stolen: u64,
     /// Frames received by the calm receiver that are not from the calm sender.
-    strangers: u64,
+    unidentified: u64,
     /// Chains that the switch took from the attacker.
     attacker_sent: u64,
     /// Connections of the attacker that the switch closed.
@@ -183,7 +183,7 @@ fn reading(outcome: &Outcome, turns: &TimedGroup, before: [u64; 3], elapsed: Dur
         longest_stall_ns: (timing.longest_stall * elapsed.as_nanos() as f64) as u64,
         foreign,
         stolen: foreign.min(outcome.lost),
-        strangers: outcome.untagged,
+        unidentified: outcome.untagged,
         attacker_sent: sent - before[0],
         attacker_refused: refused - before[1],
         attacker_share: timing.attacker,

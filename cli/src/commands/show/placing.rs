@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_moved_is_told_with_what_it_gains() {
+    fn proposed_moves_are_shown_with_their_gain() {
         let step = Move { port: "red".into(), pair: 1, from: 0, to: 1, load: 0.25, failure: None };
         let worker = |worker, before, after| WorkerLoad { worker, before, after };
         let found = Balance {

@@ -19,11 +19,11 @@ pub(super) fn snippet(
     match other {
         GuestKind::Linerate => Ok(section(port, memif)),
         GuestKind::Testpmd => no_comma(port, &memif.socket).map(|()| testpmd(port, memif, mac)),
-        GuestKind::Qemu | GuestKind::Libvirt | GuestKind::Ovs => Err(stranger(port)),
+        GuestKind::Qemu | GuestKind::Libvirt | GuestKind::Ovs => Err(no_such_guest(port)),
     }
 }
 
-fn stranger(port: &PortSettings) -> Diagnostic {
+fn no_such_guest(port: &PortSettings) -> Diagnostic {
     let reason = "virtual machines and Open vSwitch do not support memif";
     let remedy = "use --for testpmd or linerate; or write kind = \"vhost-user\"";
     Diagnostic::bad(format!("port \"{}\"", port.name), reason, remedy)
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_without_a_file_is_told_apart_from_a_path() {
+    fn profile_name_without_a_file_is_distinguished_from_a_path() {
         let PortKind::Memif(mut memif) = port(Mode::Server, 0, None).kind else { unreachable!() };
         memif.socket.path = "@lr-m".into();
         let port = PortSettings::named("m", PortKind::Memif(memif));
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn another_linerate_is_told_what_both_must_say() {
+    fn snippet_for_linerate_names_the_settings_of_both_sides() {
         let expected = "[[port]]\nname = \"m\"\nkind = \"memif\"\nsocket = \"/run/linerate/m.sock\"\nmode = \"client\"\nid = 7\nsecret = \"abc\"\n";
         assert_eq!(text(&port(Mode::Server, 7, Some("abc")), GuestKind::Linerate), expected);
     }

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn another_linerate_takes_the_other_side_and_everybody_else_is_refused() {
+    fn memif_snippet_serves_linerate_and_rejects_other_guests() {
         let expected =
             "[[port]]\nname = \"a\"\nkind = \"stream\"\naddress = \"127.0.0.1:5555\"\nmode = \"client\"\n";
         assert_eq!(snippet("127.0.0.1:5555", Mode::Server, GuestKind::Linerate).unwrap(), expected);

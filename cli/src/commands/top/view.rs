@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_window_shows_whole_names_and_a_narrow_one_drops_columns_rather_than_figures() {
+    fn narrow_terminal_drops_columns_before_figures() {
         assert!(screen(200, 50, 1, &mut 0).contains("guest-with-a-long-name-0 "));
         let narrow = screen(40, 10, 1, &mut 0);
         assert!(narrow.contains("101.250") && narrow.contains("OUT Mpps"), "{narrow}");
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_lost_nothing_is_what_stands_there() {
+    fn port_without_loss_shows_zero() {
         assert_eq!(port_cells(&PortRate::default()).last().unwrap(), "0");
     }
 

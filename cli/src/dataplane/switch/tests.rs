@@ -95,8 +95,8 @@ fn a_port_whose_place_is_not_there_waits_while_the_others_run() {
     let dir = tempfile::tempdir().unwrap();
     let ports = || vec![port(dir.path(), "a", None), port(dir.path(), "b", None)];
     std::fs::write(dir.path().join("a"), "in the way").unwrap();
-    let (switch, awaited) = start(ports(), vec![pin(1, "a", 0)]).unwrap();
-    let said: Vec<String> = awaited.iter().map(ToString::to_string).collect();
+    let (switch, deferred) = start(ports(), vec![pin(1, "a", 0)]).unwrap();
+    let said: Vec<String> = deferred.iter().map(ToString::to_string).collect();
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(
         said[0].starts_with("port \"a\": ") && said[0].contains("is not a socket\n    remedy: remove it"),
@@ -117,7 +117,7 @@ fn a_port_whose_place_is_not_there_waits_while_the_others_run() {
 }
 
 #[test]
-fn where_no_port_can_be_made_nothing_starts_and_every_reason_is_told() {
+fn switch_does_not_start_without_ports_and_names_every_reason() {
     let dir = tempfile::tempdir().unwrap();
     for name in ["a", "b"] {
         std::fs::write(dir.path().join(name), "in the way").unwrap();

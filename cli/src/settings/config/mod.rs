@@ -15,7 +15,7 @@ mod validate;
 mod workers;
 
 use super::reader::node::{self, Lines, Node, Value};
-use super::reader::notes::{self, Notes, Section};
+use super::reader::notes::{self, Findings, Section};
 use super::reader::shape::Recorded;
 use super::reader::syntax;
 use super::topology::Topology;
@@ -64,7 +64,7 @@ fn text(path: &Path) -> Result<String, Diagnostic> {
 pub(crate) fn record(text: &str) -> Vec<Recorded> {
     let (root, _) = toml::de::DeTable::parse_recoverable(text);
     let root = Node { line: None, value: node::from_toml(root.get_ref(), &Lines::of(text)) };
-    let mut notes = Notes::recording();
+    let mut notes = Findings::recording();
     sections::topology(&root, &mut notes);
     notes.into_recorded()
 }
@@ -72,7 +72,7 @@ pub(crate) fn record(text: &str) -> Vec<Recorded> {
 /// Reads and validates the text of a file. `control` overrides the file's control socket.
 pub(crate) fn parse(text: &str, host: &Host, control: Option<&Path>) -> Result<Topology, Vec<Diagnostic>> {
     let (root, errors) = toml::de::DeTable::parse_recoverable(text);
-    let (lines, mut notes) = (Lines::of(text), Notes::default());
+    let (lines, mut notes) = (Lines::of(text), Findings::default());
     let root = Node { line: Some(1), value: node::from_toml(root.get_ref(), &lines) };
     if matches!(&root.value, Value::Table(entries) if entries.is_empty()) && errors.is_empty() {
         let remedy = "write at least a [switch] or a [[port]] section";

@@ -3,12 +3,12 @@
 use crate::settings::kinds::PortKind;
 use crate::settings::kinds::patch::Patch;
 use crate::settings::reader::fields::exists;
-use crate::settings::reader::notes::{Notes, Section};
+use crate::settings::reader::notes::{Findings, Section};
 use crate::settings::topology::{PortSettings, Topology};
 
 /// Validates one end of a patch against earlier ports. The peer may be missing, because ports are added to a running
 /// switch one at a time.
-pub(super) fn validate(topology: &Topology, index: usize, notes: &mut Notes) {
+pub(super) fn validate(topology: &Topology, index: usize, notes: &mut Findings) {
     let own = &topology.ports[index];
     let PortKind::Patch(patch) = &own.kind else { return };
     let wrong = topology.ports[..index].iter().find_map(|other| against(patch, own, other));
@@ -18,7 +18,7 @@ pub(super) fn validate(topology: &Topology, index: usize, notes: &mut Notes) {
 }
 
 /// Validates that the peer of each patch port of a file exists and is a patch port.
-pub(super) fn complete(topology: &Topology, notes: &mut Notes) {
+pub(super) fn complete(topology: &Topology, notes: &mut Findings) {
     if (0..topology.ports.len()).any(|i| notes.is_spoiled((Section::Port(i), "name"))) {
         return;
     }
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn two_ends_name_each_other_and_lie_on_different_bridges() {
+    fn patch_ends_name_each_other_on_different_bridges() {
         assert_eq!(said(&end("a", "b", "one"), &end("b", "a", "two")), None);
         assert_eq!(said(&end("a", "b", "one"), &end("c", "d", "one")), None);
         let told = |first: &PortSettings, second: &PortSettings| said(first, second).unwrap();

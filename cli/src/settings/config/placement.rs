@@ -6,7 +6,7 @@ use crate::settings::model::{ModelKind, Role, RoleSettings, RssMode};
 use crate::settings::placement::{Placement, Rebalance};
 use crate::settings::reader::fields::{Fields, numbers};
 use crate::settings::reader::node::{Node, Value};
-use crate::settings::reader::notes::{Notes, Section};
+use crate::settings::reader::notes::{Findings, Section};
 use crate::settings::reader::shape::Shape;
 use crate::settings::topology::{PortSettings, Topology, WorkerSettings};
 use crate::settings::value::Decimal;
@@ -27,7 +27,7 @@ const STAGES: std::ops::RangeInclusive<i128> = 1..=32;
 const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(1);
 
 /// Reads the section.
-pub(super) fn read(node: &Node, notes: &mut Notes) -> Placement {
+pub(super) fn read(node: &Node, notes: &mut Findings) -> Placement {
     notes.call(Section::Placement, "placement".to_owned());
     let mut fields = Fields::open(node, Section::Placement, notes);
     let default = Placement::default();
@@ -148,7 +148,7 @@ fn queues(fields: &mut Fields<'_, '_>) -> Option<BTreeMap<String, usize>> {
 }
 
 /// Validates the section against ports and workers.
-pub(super) fn validate(topology: &Topology, notes: &mut Notes) {
+pub(super) fn validate(topology: &Topology, notes: &mut Findings) {
     let Some(placement) = &topology.placement else { return };
     let known = |text: &str| QueueName::parse(text, |name| is_port(&topology.ports, name));
     let named = placement.queues.keys().map(|name| ("queues", name));
@@ -183,7 +183,7 @@ pub(super) fn validate(topology: &Topology, notes: &mut Notes) {
 }
 
 /// A worker reserved for one queue receives no flows of ports that are distributed to all workers.
-fn stays_isolated(topology: &Topology, placement: &Placement, notes: &mut Notes) {
+fn stays_isolated(topology: &Topology, placement: &Placement, notes: &mut Findings) {
     let usual = |port: &PortSettings| {
         if port.queue_pairs == 1 { topology.model.rss_mode } else { RssMode::Queues }
     };
@@ -198,7 +198,7 @@ fn stays_isolated(topology: &Topology, placement: &Placement, notes: &mut Notes)
 }
 
 /// A pattern that joins stages requires a pipeline.
-fn joins_stages(topology: &Topology, placement: &Placement, notes: &mut Notes) {
+fn joins_stages(topology: &Topology, placement: &Placement, notes: &mut Findings) {
     let (pattern, is_pipeline) = (placement.pattern, topology.model.model == ModelKind::Pipeline);
     if placement.stages.is_some() && !is_pipeline {
         let reason = "`stages` requires a pipeline, and these workers run to completion";
@@ -244,7 +244,7 @@ fn stages(topology: &Topology) -> Stages {
 }
 
 /// Assigns a CPU to each worker without one, if the section is present.
-pub(super) fn settle(topology: &mut Topology, host: &Host, notes: &mut Notes) {
+pub(super) fn settle(topology: &mut Topology, host: &Host, notes: &mut Findings) {
     let stages = stages(topology);
     let near = near(&topology.ports, host);
     let taken: Vec<usize> = topology.workers.iter().filter_map(|worker| worker.cpu).collect();
@@ -282,7 +282,7 @@ pub(super) fn settle(topology: &mut Topology, host: &Host, notes: &mut Notes) {
 }
 
 /// Checks that the packets' NUMA node exists on this machine.
-fn node_is_there(placement: &Placement, host: &Host, notes: &mut Notes) {
+fn node_is_there(placement: &Placement, host: &Host, notes: &mut Findings) {
     let nodes: Vec<usize> = host.machine.nodes.iter().map(|node| node.number).collect();
     let Some(node) = placement.node.filter(|node| !nodes.contains(node)) else { return };
     let reason = format!("`node` is {node}, which is not a NUMA node of this machine");

@@ -6,7 +6,7 @@ use crate::host::Host;
 use crate::settings::model::{ModelKind, Role, RoleSettings};
 use crate::settings::reader::fields::Fields;
 use crate::settings::reader::node;
-use crate::settings::reader::notes::{Cause, Notes, Section};
+use crate::settings::reader::notes::{Cause, Findings, Section};
 use crate::settings::topology::{PortSettings, StaticEntry, Topology, Vlan, WorkerSettings};
 use console::Diagnostic;
 use std::path::Path;
@@ -20,7 +20,7 @@ pub(crate) fn new_port(
     running: &Topology,
     control: &Path,
 ) -> Result<PortSettings, Refused> {
-    let (index, mut notes) = (running.ports.len(), Notes::of_request());
+    let (index, mut notes) = (running.ports.len(), Findings::of_request());
     let mut port = sections::read_port(&node::from_json(json), index, &mut notes);
     sections::complete_port(&mut port, &running.bridges, &running.switch);
     let mut candidate = running.clone();
@@ -31,7 +31,7 @@ pub(crate) fn new_port(
 
 /// Reads and validates a static entry to be added to the bridge of its port.
 pub(crate) fn new_static(json: &serde_json::Value, running: &Topology) -> Result<StaticEntry, Refused> {
-    let (section, mut notes) = (Section::Static(0, 0), Notes::of_request());
+    let (section, mut notes) = (Section::Static(0, 0), Findings::of_request());
     notes.call(section, "static entry".to_owned());
     let entry = sections::read_static(&node::from_json(json), section, &mut notes);
     validate::pinned(running, section, &entry, &mut notes);
@@ -58,7 +58,7 @@ fn pinned_to<'a>(entry: &StaticEntry, running: &'a Topology) -> Option<&'a str> 
     listed.map(|old| old.port.as_str()).or_else(|| other().map(|port| port.name.as_str()))
 }
 
-fn finish<T>(notes: Notes, value: T) -> Result<T, Refused> {
+fn finish<T>(notes: Findings, value: T) -> Result<T, Refused> {
     match notes.cause() {
         None => Ok(value),
         Some(cause) => Err((cause, Diagnostic::all(notes.finish()))),
@@ -71,7 +71,7 @@ pub(crate) fn new_worker(
     running: &Topology,
     host: &Host,
 ) -> Result<(Role, WorkerSettings), Refused> {
-    let (section, mut notes) = (Section::Worker(running.workers.len()), Notes::of_request());
+    let (section, mut notes) = (Section::Worker(running.workers.len()), Findings::of_request());
     notes.call(section, "the new worker".to_owned());
     let node = node::from_json(json);
     let mut fields = Fields::open(&node, section, &mut notes);

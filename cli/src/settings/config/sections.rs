@@ -6,7 +6,7 @@ use crate::settings::kinds;
 use crate::settings::model::RssMode;
 use crate::settings::reader::fields::Fields;
 use crate::settings::reader::node::{Node, Value};
-use crate::settings::reader::notes::{Notes, Section, shortened};
+use crate::settings::reader::notes::{Findings, Section, shortened};
 use crate::settings::reader::shape::Shape;
 use crate::settings::security::Security;
 use crate::settings::topology::{
@@ -33,7 +33,7 @@ const PER_SECOND: RangeInclusive<i128> = 1..=4_294_967_295;
 const ONLY_BRIDGE: &str = "main";
 
 /// Reads the tree of a whole file.
-pub(crate) fn topology(root: &Node, notes: &mut Notes) -> Topology {
+pub(crate) fn topology(root: &Node, notes: &mut Findings) -> Topology {
     let mut fields = Fields::open(root, Section::File, notes);
     let switch = fields.node("switch");
     let (worker, bridges) = (fields.node("worker"), sections(&mut fields, "bridge"));
@@ -90,7 +90,7 @@ fn sections<'a>(fields: &mut Fields<'a, '_>, key: &'static str) -> &'a [Node] {
     }
 }
 
-fn read_switch(node: &Node, notes: &mut Notes) -> SwitchSettings {
+fn read_switch(node: &Node, notes: &mut Findings) -> SwitchSettings {
     notes.call(Section::Switch, "switch".to_owned());
     let mut fields = Fields::open(node, Section::Switch, notes);
     let default = SwitchSettings::default();
@@ -103,7 +103,7 @@ fn read_switch(node: &Node, notes: &mut Notes) -> SwitchSettings {
     SwitchSettings { name, control, rss, access }
 }
 
-fn read_bridge(node: &Node, index: usize, notes: &mut Notes) -> BridgeSettings {
+fn read_bridge(node: &Node, index: usize, notes: &mut Findings) -> BridgeSettings {
     let section = Section::Bridge(index);
     let mut fields = open_named(node, section, "bridge", index, notes);
     let name = fields.required("name", "main").to_owned();
@@ -143,7 +143,7 @@ fn open_named<'a, 'n>(
     section: Section,
     kind: &str,
     index: usize,
-    notes: &'n mut Notes,
+    notes: &'n mut Findings,
 ) -> Fields<'a, 'n> {
     let name = match &node.value {
         Value::Table(entries) => {
@@ -160,7 +160,7 @@ fn open_named<'a, 'n>(
 }
 
 /// Reads a `[[bridge.static]]` section.
-pub(crate) fn read_static(node: &Node, section: Section, notes: &mut Notes) -> StaticEntry {
+pub(crate) fn read_static(node: &Node, section: Section, notes: &mut Findings) -> StaticEntry {
     let mut fields = Fields::open(node, section, notes);
     let text = fields.required("mac", "02:00:00:00:00:01");
     let mac = text.parse::<MacAddress>();
@@ -183,7 +183,7 @@ fn one_station() -> String {
 }
 
 /// Reads a `[[port]]` section.
-pub(crate) fn read_port(node: &Node, index: usize, notes: &mut Notes) -> PortSettings {
+pub(crate) fn read_port(node: &Node, index: usize, notes: &mut Findings) -> PortSettings {
     let section = Section::Port(index);
     let mut fields = open_named(node, section, "port", index, notes);
     let port = PortSettings {

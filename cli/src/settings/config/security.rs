@@ -1,12 +1,12 @@
 //! Validates port security against the bridge, its static entries and earlier ports.
 
-use crate::settings::reader::notes::{Notes, Section};
+use crate::settings::reader::notes::{Findings, Section};
 use crate::settings::topology::{BridgeSettings, PortSettings, Topology};
 use bridge::{AllowedSource, PortConfig};
 use wire::MacAddress;
 
 /// Validates the security keys of one port. A conflict between two ports is reported for the later one.
-pub(super) fn validate(topology: &Topology, index: usize, notes: &mut Notes) {
+pub(super) fn validate(topology: &Topology, index: usize, notes: &mut Findings) {
     let (section, port) = (Section::Port(index), &topology.ports[index]);
     let security = &port.security;
     if !security.learn && security.max_macs.is_some() {
@@ -29,7 +29,7 @@ pub(super) fn validate(topology: &Topology, index: usize, notes: &mut Notes) {
 }
 
 /// Validates against the settings of the port's bridge.
-fn on_bridge(port: &PortSettings, bridge: &BridgeSettings, section: Section, notes: &mut Notes) {
+fn on_bridge(port: &PortSettings, bridge: &BridgeSettings, section: Section, notes: &mut Findings) {
     if port.security.sources.contains(&AllowedSource::Dhcp) && !bridge.dhcp_snooping {
         let reason = format!("`sources` lists \"dhcp\", and bridge \"{}\" does not snoop DHCP", bridge.name);
         let remedy = "write dhcp_snooping = true in the [[bridge]] section";
@@ -48,7 +48,7 @@ fn count(macs: &[MacAddress], mac: MacAddress) -> usize {
 }
 
 /// Validates that an address is listed by at most one port of a bridge.
-fn owned_once(port: &PortSettings, earlier: &[PortSettings], section: Section, notes: &mut Notes) {
+fn owned_once(port: &PortSettings, earlier: &[PortSettings], section: Section, notes: &mut Findings) {
     let shared = |other: &&PortSettings| other.bridge == port.bridge;
     let taken = earlier.iter().filter(shared).find_map(|other| {
         let mac = port.security.macs.iter().find(|mac| other.security.macs.contains(mac))?;

@@ -116,7 +116,7 @@ fn a_virtio_user_port_connects_and_has_a_driver_of_its_own() {
 }
 
 #[test]
-fn what_a_port_is_asked_for_survives_the_control_api() {
+fn port_settings_survive_the_control_api() {
     for text in [PORT, UPLINK] {
         let port = parse(text, &host(), None).unwrap().ports.remove(0);
         let json = serde_json::to_value(&port).unwrap();

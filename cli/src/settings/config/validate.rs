@@ -5,7 +5,7 @@ use crate::host::{Host, lock_path};
 use crate::settings::kinds::claim::Claim;
 use crate::settings::model::{ModelKind, RssMode};
 use crate::settings::reader::fields::{exists, one_of};
-use crate::settings::reader::notes::{Notes, Place, Section, shortened};
+use crate::settings::reader::notes::{Findings, Place, Section, shortened};
 use crate::settings::reader::paths;
 use crate::settings::reader::validation::Validation;
 use crate::settings::recording;
@@ -19,7 +19,7 @@ const MAX_WORKERS: usize = 40;
 const MAX_NAME: usize = 32;
 
 /// Validates the whole topology.
-pub(crate) fn topology(topology: &Topology, host: &Host, control: &Path, notes: &mut Notes) {
+pub(crate) fn topology(topology: &Topology, host: &Host, control: &Path, notes: &mut Findings) {
     name((Section::Switch, "name"), &topology.switch.name, notes);
     if let Some(path) = &topology.switch.control {
         paths::socket((Section::Switch, "control"), path, notes);
@@ -41,7 +41,7 @@ pub(crate) fn topology(topology: &Topology, host: &Host, control: &Path, notes: 
 }
 
 /// Validates the file that a port plays. Reads it completely, which takes as long as the disk needs.
-fn content(topology: &Topology, index: usize, notes: &mut Notes) {
+fn content(topology: &Topology, index: usize, notes: &mut Findings) {
     let (section, kind) = (Section::Port(index), &topology.ports[index].kind);
     let Some((key, _)) = kind.plays().filter(|_| !notes.is_spoiled((section, "kind"))) else { return };
     if let Err(error) = recording::load(kind) {
@@ -50,7 +50,7 @@ fn content(topology: &Topology, index: usize, notes: &mut Notes) {
 }
 
 /// Validates the last port, which is to be added. The content of a file to be played is validated by its reader.
-pub(crate) fn last_port(topology: &Topology, control: &Path, notes: &mut Notes) {
+pub(crate) fn last_port(topology: &Topology, control: &Path, notes: &mut Findings) {
     if let Some(index) = topology.ports.len().checked_sub(1) {
         port(topology, index, &claims(&topology.ports), control, notes);
     }
@@ -62,7 +62,7 @@ fn claims(ports: &[PortSettings]) -> Vec<Vec<Claim<'_>>> {
 }
 
 /// Validates one port against the others.
-fn port(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], control: &Path, notes: &mut Notes) {
+fn port(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], control: &Path, notes: &mut Findings) {
     let (section, port) = (Section::Port(index), &topology.ports[index]);
     name((section, "name"), &port.name, notes);
     named_once(topology, index, notes);
@@ -82,7 +82,7 @@ fn port(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], control: &
 }
 
 /// A port must not use the switch's own files.
-fn not_control(section: Section, claims: &[Claim<'_>], control: &Path, notes: &mut Notes) {
+fn not_control(section: Section, claims: &[Claim<'_>], control: &Path, notes: &mut Findings) {
     let lock = lock_path(control);
     let taken = [(control, "the control socket"), (&lock, "the control socket's lock")];
     for claim in claims {
@@ -95,7 +95,7 @@ fn not_control(section: Section, claims: &[Claim<'_>], control: &Path, notes: &m
 }
 
 /// Validates a name, which is used in commands, tables and URLs.
-fn name(place: Place, name: &str, notes: &mut Notes) {
+fn name(place: Place, name: &str, notes: &mut Findings) {
     let Some(violation) = name_violation(name) else { return };
     // The title of a port or bridge contains its name.
     let shown = match place.0 {
@@ -122,7 +122,7 @@ fn name_violation(name: &str) -> Option<String> {
     }
 }
 
-fn workers(topology: &Topology, host: &Host, notes: &mut Notes) {
+fn workers(topology: &Topology, host: &Host, notes: &mut Findings) {
     (0..topology.workers.len()).for_each(|i| worker(topology, i, host, notes));
     if topology.model.model == ModelKind::Pipeline && topology.workers.len() > MAX_WORKERS {
         let reason = format!(
@@ -134,14 +134,14 @@ fn workers(topology: &Topology, host: &Host, notes: &mut Notes) {
 }
 
 /// Validates the last worker, which is to be added.
-pub(super) fn last_worker(topology: &Topology, host: &Host, notes: &mut Notes) {
+pub(super) fn last_worker(topology: &Topology, host: &Host, notes: &mut Findings) {
     if let Some(index) = topology.workers.len().checked_sub(1) {
         worker(topology, index, host, notes);
     }
 }
 
 /// Place of a worker's CPU: in its own section, or in the list of its first role.
-fn cpu_place(topology: &Topology, i: usize, notes: &Notes) -> Place {
+fn cpu_place(topology: &Topology, i: usize, notes: &Findings) -> Place {
     let roles = topology.workers[i].roles;
     let key = if roles.rx {
         "rx"
@@ -156,7 +156,7 @@ fn cpu_place(topology: &Topology, i: usize, notes: &Notes) -> Place {
     }
 }
 
-fn worker(topology: &Topology, i: usize, host: &Host, notes: &mut Notes) {
+fn worker(topology: &Topology, i: usize, host: &Host, notes: &mut Findings) {
     if let Some(cpu) = topology.workers[i].cpu {
         let place = cpu_place(topology, i, notes);
         let before = topology.workers[..i].iter().position(|other| other.cpu == Some(cpu));
@@ -170,7 +170,7 @@ fn worker(topology: &Topology, i: usize, host: &Host, notes: &mut Notes) {
     }
 }
 
-fn bridge(topology: &Topology, index: usize, notes: &mut Notes) {
+fn bridge(topology: &Topology, index: usize, notes: &mut Findings) {
     let (place, bridge) = ((Section::Bridge(index), "name"), &topology.bridges[index]);
     name(place, &bridge.name, notes);
     if let Some(before) = topology.bridges[..index].iter().position(|other| other.name == bridge.name) {
@@ -195,7 +195,7 @@ fn static_port(
     bridge: &BridgeSettings,
     section: Section,
     port: &str,
-    notes: &mut Notes,
+    notes: &mut Findings,
 ) {
     let place = (section, "port");
     match topology.ports.iter().find(|candidate| candidate.name == port) {
@@ -210,7 +210,7 @@ fn static_port(
 }
 
 /// Validates a static entry: its port must exist and carry its VLAN.
-pub(crate) fn pinned(topology: &Topology, section: Section, entry: &StaticEntry, notes: &mut Notes) {
+pub(crate) fn pinned(topology: &Topology, section: Section, entry: &StaticEntry, notes: &mut Findings) {
     let (wanted, mut names) = (&entry.port, topology.ports.iter().map(|port| port.name.as_str()));
     let Some(port) = topology.ports.iter().find(|port| port.name == *wanted) else {
         let remedy = exists("port", &mut names, wanted, notes);
@@ -240,7 +240,7 @@ fn carries(port: &Vlan, vlan: u16) -> bool {
     }
 }
 
-fn named_once(topology: &Topology, index: usize, notes: &mut Notes) {
+fn named_once(topology: &Topology, index: usize, notes: &mut Findings) {
     let (section, port) = (Section::Port(index), &topology.ports[index]);
     let before = &topology.ports[..index];
     let usable = |i: usize| !notes.is_spoiled((Section::Port(i), "name"));
@@ -252,8 +252,8 @@ fn named_once(topology: &Topology, index: usize, notes: &mut Notes) {
 }
 
 /// Checks that no earlier port uses a resource of this port.
-fn claimed_once(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], notes: &mut Notes) {
-    let sound = |i: usize, key, notes: &Notes| {
+fn claimed_once(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], notes: &mut Findings) {
+    let sound = |i: usize, key, notes: &Findings| {
         !notes.is_spoiled((Section::Port(i), key)) && !notes.is_spoiled((Section::Port(i), "kind"))
     };
     for claim in &claims[index] {
@@ -270,7 +270,7 @@ fn claimed_once(topology: &Topology, index: usize, claims: &[Vec<Claim<'_>>], no
 }
 
 /// If a port sets `rss_mode`, the model must support it.
-fn rss(topology: &Topology, section: Section, port: &PortSettings, notes: &mut Notes) {
+fn rss(topology: &Topology, section: Section, port: &PortSettings, notes: &mut Findings) {
     let (place, model) = ((section, "rss_mode"), topology.model);
     match (port.rss_mode, model.model) {
         (Some(_), ModelKind::Pipeline) => {
@@ -289,7 +289,7 @@ fn rss(topology: &Topology, section: Section, port: &PortSettings, notes: &mut N
     }
 }
 
-fn membership(topology: &Topology, index: usize, notes: &mut Notes) {
+fn membership(topology: &Topology, index: usize, notes: &mut Findings) {
     let (place, wanted) = ((Section::Port(index), "bridge"), &topology.ports[index].bridge);
     let unsure = (0..topology.bridges.len()).any(|i| notes.is_spoiled((Section::Bridge(i), "name")));
     if unsure || topology.bridges.iter().any(|bridge| bridge.name == *wanted) {
@@ -307,7 +307,7 @@ fn membership(topology: &Topology, index: usize, notes: &mut Notes) {
     }
 }
 
-fn vlan(section: Section, port: &PortSettings, notes: &mut Notes) {
+fn vlan(section: Section, port: &PortSettings, notes: &mut Findings) {
     let Some(Vlan::Trunk { trunk, .. }) = &port.vlan else { return };
     if let Some(twice) = (1..trunk.len()).find(|i| trunk[..*i].contains(&trunk[*i])) {
         notes.wrong((section, "trunk"), format!("`trunk` lists VLAN {} twice", trunk[twice]), "list it once");

@@ -5,7 +5,7 @@ use super::placement::StagesBy;
 use crate::settings::model::{Full, ModelKind, ModelSettings, Order, Role, RssMode};
 use crate::settings::reader::fields::Fields;
 use crate::settings::reader::node::{Node, Value};
-use crate::settings::reader::notes::{Notes, Section};
+use crate::settings::reader::notes::{Findings, Section};
 use crate::settings::reader::shape::Shape;
 use crate::settings::topology::{Polling, QueueFull, WorkerSettings};
 use engine::HandoffConfig;
@@ -24,7 +24,7 @@ pub(super) const NO_SPREADING: &str = "`rss_mode` has no effect with work steali
 pub(super) fn read(
     node: Option<&Node>,
     by: StagesBy,
-    notes: &mut Notes,
+    notes: &mut Findings,
 ) -> (ModelSettings, Vec<WorkerSettings>) {
     match node {
         None => (ModelSettings::default(), Vec::new()),
@@ -43,7 +43,7 @@ pub(super) fn read(
 }
 
 /// Reads one `[[worker]]`.
-fn read_one(node: &Node, index: usize, notes: &mut Notes) -> WorkerSettings {
+fn read_one(node: &Node, index: usize, notes: &mut Findings) -> WorkerSettings {
     let section = Section::Worker(index);
     notes.call(section, format!("worker {index}"));
     let mut fields = Fields::open(node, section, notes);
@@ -65,7 +65,7 @@ fn habits(fields: &mut Fields<'_, '_>) -> WorkerSettings {
 }
 
 /// Reads `[worker]`: one model for all workers.
-fn read_table(node: &Node, by: StagesBy, notes: &mut Notes) -> (ModelSettings, Vec<WorkerSettings>) {
+fn read_table(node: &Node, by: StagesBy, notes: &mut Findings) -> (ModelSettings, Vec<WorkerSettings>) {
     notes.call(Section::Workers, "workers".to_owned());
     let mut fields = Fields::open(node, Section::Workers, notes);
     let models = [

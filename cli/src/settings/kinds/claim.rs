@@ -11,11 +11,11 @@ pub(crate) struct Claim<'a> {
     pub(crate) key: &'static str,
     /// Display name.
     pub(crate) shown: String,
-    thing: Thing<'a>,
+    resource: Resource<'a>,
 }
 
 #[derive(Clone, Debug)]
-enum Thing<'a> {
+enum Resource<'a> {
     /// A file, by any of its paths.
     File(&'a Path),
     /// Another resource: its type and its full name.
@@ -25,20 +25,20 @@ enum Thing<'a> {
 impl<'a> Claim<'a> {
     /// The file at `path`.
     pub(crate) fn file(key: &'static str, path: &'a Path) -> Self {
-        Self { key, shown: path.display().to_string(), thing: Thing::File(path) }
+        Self { key, shown: path.display().to_string(), resource: Resource::File(path) }
     }
 
     /// A resource of type `what` (an interface, a network address) named `name` on this machine.
     pub(crate) fn named(key: &'static str, what: &'static str, name: impl Into<Cow<'a, str>>) -> Self {
         let name = name.into();
-        Self { key, shown: name.to_string(), thing: Thing::Named(what, name) }
+        Self { key, shown: name.to_string(), resource: Resource::Named(what, name) }
     }
 
     /// Whether both are the same resource, regardless of the key.
     pub(crate) fn is(&self, other: &Claim<'_>) -> bool {
-        match (&self.thing, &other.thing) {
-            (Thing::File(one), Thing::File(other)) => same_file(one, other),
-            (Thing::Named(sort, name), Thing::Named(other, its)) => sort == other && name == its,
+        match (&self.resource, &other.resource) {
+            (Resource::File(one), Resource::File(other)) => same_file(one, other),
+            (Resource::Named(sort, name), Resource::Named(other, its)) => sort == other && name == its,
             _ => false,
         }
     }

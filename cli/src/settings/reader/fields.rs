@@ -1,7 +1,7 @@
 //! Reads one section: each key is read once with its type, and a key that is not read is an error.
 
 use super::node::{Entry, HUGE, Node, Value};
-use super::notes::{Notes, Place, Section};
+use super::notes::{Findings, Place, Section};
 use super::shape::Shape;
 use console::Span;
 use console::duration::InvalidSpan;
@@ -18,12 +18,12 @@ pub(crate) struct Fields<'a, 'n> {
     asked: Vec<&'static str>,
     /// Keys that are present and already have an error of their own.
     excused: Vec<&'static str>,
-    pub(crate) notes: &'n mut Notes,
+    pub(crate) notes: &'n mut Findings,
 }
 
 impl<'a, 'n> Fields<'a, 'n> {
     /// Opens `node`, which should be a table.
-    pub(crate) fn open(node: &'a Node, section: Section, notes: &'n mut Notes) -> Self {
+    pub(crate) fn open(node: &'a Node, section: Section, notes: &'n mut Findings) -> Self {
         notes.written((section, ""), node.line);
         if !matches!(node.value, Value::Table(_)) {
             let reason = format!("is {}, not a table", node.kind());
@@ -33,7 +33,7 @@ impl<'a, 'n> Fields<'a, 'n> {
     }
 
     /// Opens the table at `place` inside a section: errors are attributed to the section.
-    pub(crate) fn open_inner(node: &'a Node, place: Place, notes: &'n mut Notes) -> Self {
+    pub(crate) fn open_inner(node: &'a Node, place: Place, notes: &'n mut Findings) -> Self {
         let entries = match &node.value {
             Value::Table(entries) => entries.as_slice(),
             _ => &[],
@@ -101,7 +101,7 @@ impl<'a, 'n> Fields<'a, 'n> {
         let found = self.text(key);
         // A misspelt key is reported once, as an unknown key.
         if self.entries.iter().any(|entry| entry.key != key && alike(&entry.key, key)) {
-            self.notes.spoil((self.section, key));
+            self.notes.mark_invalid((self.section, key));
         }
         if found.is_none() {
             let remedy = self.notes.example(key, &format!("\"{example}\""));
@@ -356,7 +356,7 @@ pub(crate) fn exists<'a>(
     kind: &str,
     names: impl Iterator<Item = &'a str>,
     wanted: &str,
-    notes: &Notes,
+    notes: &Findings,
 ) -> String {
     let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
     let near = names.iter().find(|name| alike(wanted, name));
@@ -395,7 +395,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_of_the_finger_is_answered_with_the_word_that_was_meant() {
+    fn misspelled_word_is_answered_with_the_nearest_valid_one() {
         assert_eq!(nearest("sokcet", &["name", "socket"]), "did you mean `socket`?");
         assert_eq!(nearest("colour", &["name", "socket"]), "remove it; valid keys: name, socket");
     }

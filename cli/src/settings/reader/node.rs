@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_offset_belongs_to_the_line_that_it_lies_on() {
+    fn offset_maps_to_its_line() {
         let lines = Lines::of("ab\nc\n\nd");
         let found: Vec<usize> = (0..7).map(|offset| lines.at(offset)).collect();
         assert_eq!(found, [1, 1, 1, 2, 2, 3, 4]);

@@ -38,11 +38,11 @@ pub(crate) enum Cause {
 
 /// Collects errors, and the line of every value.
 #[derive(Debug, Default)]
-pub(crate) struct Notes {
+pub(crate) struct Findings {
     errors: Vec<Diagnostic>,
     /// The gravest class of all errors.
     cause: Option<Cause>,
-    spoiled: HashSet<Place>,
+    invalid: HashSet<Place>,
     lines: HashMap<Place, usize>,
     titles: HashMap<Section, String>,
     /// Whether a request to a running switch is read, instead of a file.
@@ -51,13 +51,13 @@ pub(crate) struct Notes {
     recorded: Option<Vec<Recorded>>,
 }
 
-impl Notes {
-    /// Notes that also record every key that is read.
+impl Findings {
+    /// Findings that also record every key that is read.
     pub(crate) fn recording() -> Self {
         Self { recorded: Some(Vec::new()), ..Self::default() }
     }
 
-    /// Notes on a request to a running switch: remedies name no sections of a file.
+    /// Findings on a request to a running switch: remedies name no sections of a file.
     pub(crate) fn of_request() -> Self {
         Self { request: true, ..Self::default() }
     }
@@ -122,12 +122,12 @@ impl Notes {
 
     /// Whether a value is already known to be invalid, so that nothing should be derived from it.
     pub(crate) fn is_spoiled(&self, place: Place) -> bool {
-        self.spoiled.contains(&place)
+        self.invalid.contains(&place)
     }
 
     /// Marks a value as invalid if its error is reported elsewhere.
-    pub(crate) fn spoil(&mut self, place: Place) {
-        self.spoiled.insert(place);
+    pub(crate) fn mark_invalid(&mut self, place: Place) {
+        self.invalid.insert(place);
     }
 
     /// Reports an invalid value at `place`. Only the first error of a value is reported.
@@ -146,7 +146,7 @@ impl Notes {
     }
 
     fn report(&mut self, cause: Cause, place: Place, reason: impl fmt::Display, remedy: impl Into<String>) {
-        if self.spoiled.insert(place) {
+        if self.invalid.insert(place) {
             self.add(cause, place.0, self.line(place), &reason.to_string(), &remedy.into());
         }
     }

@@ -1,6 +1,6 @@
 //! Validates socket paths.
 
-use super::notes::{Notes, Place};
+use super::notes::{Findings, Place};
 use std::fmt::Display;
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use std::path::Path;
 const MAX_PATH: usize = 107;
 
 /// Validates that a socket can be created or found at the path.
-pub(crate) fn socket(place: Place, path: &Path, notes: &mut Notes) {
+pub(crate) fn socket(place: Place, path: &Path, notes: &mut Findings) {
     if let Some((reason, remedy)) = path_mistake(path) {
         notes.wrong(place, format!("`{}` {}: {reason}", place.1, path.display()), remedy);
     }

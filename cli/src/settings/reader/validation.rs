@@ -1,6 +1,6 @@
 //! Validation context of one port, used by the kinds of ports.
 
-use super::notes::{Notes, Section};
+use super::notes::{Findings, Section};
 use super::paths;
 use std::fmt::Display;
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(crate) struct Validation<'a> {
     kind: &'static str,
     port: PortCommon<'a>,
     section: Section,
-    notes: &'a mut Notes,
+    notes: &'a mut Findings,
 }
 
 impl<'a> Validation<'a> {
@@ -27,7 +27,7 @@ impl<'a> Validation<'a> {
         kind: &'static str,
         port: PortCommon<'a>,
         section: Section,
-        notes: &'a mut Notes,
+        notes: &'a mut Findings,
     ) -> Self {
         Self { kind, port, section, notes }
     }

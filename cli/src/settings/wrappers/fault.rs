@@ -74,7 +74,7 @@ pub(super) fn read(fields: &mut Fields<'_, '_>) -> Option<Fault> {
     inner.finish();
     // An invalid fault is not the absence of faults.
     if fields.notes.errors() > errors {
-        fields.notes.spoil(place);
+        fields.notes.mark_invalid(place);
     }
     Some(fault)
 }

@@ -63,7 +63,7 @@ impl RxAffinity {
 
 /// Why a queue was not moved.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NotMoved {
+pub(crate) enum MoveError {
     #[error("it is no longer running")]
     Gone,
     #[error("its port requires its current thread")]
@@ -151,25 +151,25 @@ impl Placement {
     ///
     /// # Errors
     /// Returns the reason. The queue stays on its worker, unless it is lost.
-    pub(crate) fn transfer(&mut self, key: QueueKey, to: usize) -> Result<(), NotMoved> {
-        let placed = *self.rx.get(&key).ok_or(NotMoved::Gone)?;
+    pub(crate) fn transfer(&mut self, key: QueueKey, to: usize) -> Result<(), MoveError> {
+        let placed = *self.rx.get(&key).ok_or(MoveError::Gone)?;
         if placed.bound {
-            return Err(NotMoved::Bound);
+            return Err(MoveError::Bound);
         }
         if let Some(at) = [placed.at, to].into_iter().find(|at| !self.is_responsive(*at)) {
-            return Err(NotMoved::Hung(at));
+            return Err(MoveError::Hung(at));
         }
         let mut port = Attachment::new(self, key.port);
         let Some(queue) = port.stop_rx(key.pair) else {
-            let lost = port.failure().map(NotMoved::Lost);
+            let lost = port.failure().map(MoveError::Lost);
             // The queue failed just now; the fault reported by its worker must still be handled.
             self.running.insert(placed.generation);
-            return Err(lost.unwrap_or(NotMoved::Gone));
+            return Err(lost.unwrap_or(MoveError::Gone));
         };
         port.placement.rx_affinity.moved.insert(key, to);
         port.send_xps_map();
         port.start_rx(key.pair, queue);
-        port.failure().map_or(Ok(()), |fault| Err(NotMoved::Lost(fault)))
+        port.failure().map_or(Ok(()), |fault| Err(MoveError::Lost(fault)))
     }
 }
 

@@ -4,7 +4,7 @@
 //! so once per interval, which wakes sleeping workers; without it, nothing here runs.
 
 use super::Control;
-use crate::attachment::NotMoved;
+use crate::attachment::MoveError;
 use crate::balance::{Balance, QueueSample, Rebalancing, Sample, Watch};
 use crate::command::{Command, LoadReport, QueueKey};
 use std::collections::HashMap;
@@ -114,7 +114,7 @@ impl Control {
     pub(super) fn transfer(&mut self, moves: &[(QueueKey, usize)]) -> Vec<Option<String>> {
         let step = |&(key, to): &(QueueKey, usize)| {
             let failure = self.placement.transfer(key, to).err()?;
-            if let NotMoved::Lost(fault) = &failure {
+            if let MoveError::Lost(fault) = &failure {
                 let fault = fault.clone();
                 self.with_port(key.port, |control, engine| control.fault(Instant::now(), fault, engine));
             }

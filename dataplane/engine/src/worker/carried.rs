@@ -61,7 +61,7 @@ impl Carried {
 /// The unsent part of a burst.
 #[derive(Default)]
 pub(super) struct Delivery {
-    pub(super) rests: Vec<Rest>,
+    pub(super) rests: Vec<Unsent>,
     /// Edits of `rests`.
     pub(super) edits: Edits,
     /// Flooded packets of the burst.
@@ -69,7 +69,7 @@ pub(super) struct Delivery {
     /// Whether each packet has at most one output, so that its buffers may be handed over.
     pub(super) alone: bool,
     /// The packet being segmented.
-    pub(super) cut: Option<Cut>,
+    pub(super) cut: Option<Segmentation>,
     /// Edited form of that packet, if the output needs one.
     pub(super) edited: Option<Box<Burst>>,
     /// Its current segments.
@@ -79,7 +79,7 @@ pub(super) struct Delivery {
 }
 
 /// Packet `packet` of the burst during segmentation.
-pub(super) struct Cut {
+pub(super) struct Segmentation {
     pub(super) packet: u8,
     /// Whether its edited form is segmented.
     pub(super) edited: bool,
@@ -87,24 +87,24 @@ pub(super) struct Cut {
 }
 
 /// The unsent part for one output.
-pub(super) struct Rest {
+pub(super) struct Unsent {
     batch: Batch,
     /// Number of finished emissions.
     done: usize,
     /// For the packet being segmented, which is the first one left: progress of this output. `None` if this output
     /// does not take part.
-    pub(super) cut: Option<Part>,
+    pub(super) cut: Option<OutputProgress>,
 }
 
 /// Progress of one output in a segmented packet: `sent` of the current segments are sent or counted; `left` segments
 /// remain in total.
 #[derive(Clone, Copy)]
-pub(super) struct Part {
+pub(super) struct OutputProgress {
     pub(super) sent: usize,
     pub(super) left: usize,
 }
 
-impl Rest {
+impl Unsent {
     pub(super) fn new(batch: &Batch) -> Self {
         Self { batch: *batch, done: 0, cut: None }
     }
@@ -155,7 +155,7 @@ impl Rest {
         self.packets_by_index().map(|(_, packets)| packets).sum()
     }
 
-    /// [`Rest::packets`] for each index.
+    /// [`Unsent::packets`] for each index.
     pub(super) fn packets_by_index(&self) -> impl Iterator<Item = (u8, u64)> {
         let first = self.cut.map_or(1, |part| part.left as u64);
         self.left().iter().zip(std::iter::once(first).chain(std::iter::repeat(1))).map(|(&i, n)| (i, n))

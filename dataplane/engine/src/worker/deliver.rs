@@ -7,7 +7,7 @@
 //! the budget first, which is smaller than that of a full turn ([`work::SLICE`]), so a turn exceeds it by at most one
 //! step.
 
-use super::carried::{Cut, Delivery, Part, Rest};
+use super::carried::{Delivery, OutputProgress, Segmentation, Unsent};
 use super::transmit::Transmit;
 use crate::command::QueueKey;
 use port::soft_offload::SoftGso;
@@ -88,13 +88,13 @@ impl Transmit {
                 self.tx[usize::from(rest.port().0)].no_wait_before = Now(now.0 + WAIT_INTERVAL);
             }
         }
-        let is_worth = |rest: &Rest| now >= self.tx[usize::from(rest.port().0)].no_wait_before;
+        let is_worth = |rest: &Unsent| now >= self.tx[usize::from(rest.port().0)].no_wait_before;
         !is_over && delivery.rests.iter().all(is_worth)
     }
 
     /// Sends the next `most` indices unchanged. Returns `false` if some of them wait for room. If the budget ends,
     /// indices are left although `true` is returned.
-    fn send_run(&mut self, source: &mut Source<'_>, rest: &mut Rest, most: usize) -> bool {
+    fn send_run(&mut self, source: &mut Source<'_>, rest: &mut Unsent, most: usize) -> bool {
         let mut most = most.min(rest.left().len());
         while most > 0 && self.spent < SLICE {
             let slots = &self.tx[usize::from(rest.port().0)];
@@ -127,7 +127,7 @@ impl Transmit {
                 continue;
             }
             let Some(packet) = self.next_cut(source, &mut delivery.rests, needs) else {
-                let is_over = |rest: &Rest| rest.is_done() || self.takes(rest.port(), needs);
+                let is_over = |rest: &Unsent| rest.is_done() || self.takes(rest.port(), needs);
                 return !self.waits || self.spent >= SLICE || delivery.rests.iter().all(is_over);
             };
             self.start_cut(source, packet, delivery);
@@ -137,7 +137,7 @@ impl Transmit {
 
     /// Sends the packets before the next one that an output needs segmented, and returns that packet. Returns `None`
     /// if there is none, or none that can be continued in this turn.
-    fn next_cut(&mut self, source: &mut Source<'_>, rests: &mut [Rest], needs: Capabilities) -> Option<u8> {
+    fn next_cut(&mut self, source: &mut Source<'_>, rests: &mut [Unsent], needs: Capabilities) -> Option<u8> {
         let mut next = None;
         for k in 0..rests.len() {
             if self.takes(rests[k].port(), needs) || follows(rests, k) {
@@ -177,7 +177,7 @@ impl Transmit {
                 }
                 continue;
             }
-            rest.cut = Some(Part { sent: 0, left: 0 });
+            rest.cut = Some(OutputProgress { sent: 0, left: 0 });
             taking += 1;
             edited = edit;
             if edited != EditId::NONE {
@@ -197,7 +197,7 @@ impl Transmit {
             .and_then(|(burst, i)| SoftGso::start(burst, i).map_err(|BadOffload| DropReason::BadOffload));
         match started {
             Ok(segments) => {
-                let cut = Cut { packet, edited: edited != EditId::NONE, segments };
+                let cut = Segmentation { packet, edited: edited != EditId::NONE, segments };
                 self.begin_segments(source.from, cut, delivery, taking);
             }
             Err(reason) => {
@@ -210,7 +210,7 @@ impl Transmit {
     }
 
     /// From here on, the packet counts as its segments at each output that takes part.
-    fn begin_segments(&mut self, from: QueueKey, cut: Cut, delivery: &mut Delivery, taking: u64) {
+    fn begin_segments(&mut self, from: QueueKey, cut: Segmentation, delivery: &mut Delivery, taking: u64) {
         let packets = cut.segments.packets();
         for part in delivery.rests.iter_mut().filter_map(|rest| rest.cut.as_mut()) {
             part.left = packets;
@@ -235,7 +235,7 @@ impl Transmit {
             let is_done = self.send(made, source.from, rest.port(), indices, &flooded);
             let waiting = if is_done { 0 } else { self.leftover.indices().as_slice().len() };
             let sent = made.len() - waiting;
-            rest.cut = Some(Part { sent, left: part.left - (sent - part.sent) });
+            rest.cut = Some(OutputProgress { sent, left: part.left - (sent - part.sent) });
             if waiting > 0 {
                 return false;
             }
@@ -256,7 +256,7 @@ impl Transmit {
                 return false;
             } else {
                 self.count_lost(rest.port(), DropReason::QueueFull, part.left as u64);
-                rest.cut = Some(Part { left: 0, ..part });
+                rest.cut = Some(OutputProgress { left: 0, ..part });
             }
         }
         let made = match &mut delivery.cut {
@@ -279,7 +279,7 @@ impl Transmit {
         true
     }
 
-    fn lose_first(&self, rest: &mut Rest, reason: DropReason) {
+    fn lose_first(&self, rest: &mut Unsent, reason: DropReason) {
         rest.advance(1);
         self.count_lost(rest.port(), reason, 1);
     }
@@ -308,7 +308,7 @@ impl Transmit {
 }
 
 /// Whether an earlier entry for the same output comes before entry `k`.
-fn follows(rests: &[Rest], k: usize) -> bool {
+fn follows(rests: &[Unsent], k: usize) -> bool {
     rests[..k].iter().any(|rest| rest.port() == rests[k].port() && !rest.is_done())
 }
 

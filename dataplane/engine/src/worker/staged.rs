@@ -4,7 +4,7 @@
 use super::execution::Execution;
 use super::{RxSlot, Worker};
 use crate::command::Command;
-use crate::debts::Debts;
+use crate::debts::WorkDebts;
 use crate::handoff::store;
 use crate::model::HandoffConfig;
 use port::PortId;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// State of a stage.
 pub(crate) struct Stage {
     /// Debts of ports for work behind handoff queues.
-    debts: Arc<Debts>,
+    debts: Arc<WorkDebts>,
     /// Whether receiving is paused.
     paused: bool,
     /// While handoff queues to this stage are drained: by receive queue, the maximum number of packets still to
@@ -27,7 +27,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    pub(crate) fn new(debts: Arc<Debts>) -> Self {
+    pub(crate) fn new(debts: Arc<WorkDebts>) -> Self {
         Self { debts, paused: false, draining: None, stopped_at: 0, passed: 0 }
     }
 }

@@ -96,12 +96,12 @@ impl Execution for Sharing {
 }
 
 /// The worker's queues while it serves them; returned to the worker on drop, also after a panic.
-struct Lent<'a> {
+struct ServedQueues<'a> {
     stealable_queues: Vec<Arc<StealableQueue>>,
     worker: &'a mut Worker<Sharing>,
 }
 
-impl Drop for Lent<'_> {
+impl Drop for ServedQueues<'_> {
     fn drop(&mut self) {
         self.worker.model.stealable_queues = std::mem::take(&mut self.stealable_queues);
     }
@@ -110,9 +110,9 @@ impl Drop for Lent<'_> {
 impl Worker<Sharing> {
     /// Serves each own queue once, otherwise steals from one of another worker. Returns whether there was any packet.
     fn stealing_round(&mut self) -> bool {
-        let mut lent =
-            Lent { stealable_queues: std::mem::take(&mut self.model.stealable_queues), worker: self };
-        let Lent { stealable_queues, worker } = &mut lent;
+        let mut served =
+            ServedQueues { stealable_queues: std::mem::take(&mut self.model.stealable_queues), worker: self };
+        let ServedQueues { stealable_queues, worker } = &mut served;
         let (me, mut worked) = (worker.model.me, false);
         for (at, stealable) in
             stealable_queues.iter().enumerate().filter(|(_, stealable)| stealable.home == me)
@@ -126,7 +126,7 @@ impl Worker<Sharing> {
             worked = worker.serve(at, &stealable_queues[at]);
             worker.counters.steals.add(u64::from(worked));
         }
-        drop(lent);
+        drop(served);
         self.level.end_round();
         if !self.out.keeping.is_empty() {
             self.out.flush(self.now, Flush::Waited);
@@ -225,9 +225,9 @@ impl Worker<Sharing> {
     /// memory must not stay in use. Every worker does this, so a queue that another worker holds for long is left to
     /// that worker.
     fn refresh_shared(&mut self, port: PortId) {
-        let mut lent =
-            Lent { stealable_queues: std::mem::take(&mut self.model.stealable_queues), worker: self };
-        let Lent { stealable_queues, worker } = &mut lent;
+        let mut served =
+            ServedQueues { stealable_queues: std::mem::take(&mut self.model.stealable_queues), worker: self };
+        let ServedQueues { stealable_queues, worker } = &mut served;
         for stealable in stealable_queues.iter().filter(|stealable| stealable.key.port == port) {
             let Some(mut held) = stealable.hold(LOCK_TIMEOUT) else { continue };
             let Some(served) = held.as_mut() else { continue };

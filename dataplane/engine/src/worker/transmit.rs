@@ -5,7 +5,7 @@
 //! within the turn's budget, in this turn or a later one. Nothing here blocks: a full queue that is waited for is
 //! retried in the next round, after other queues had their turns.
 
-use super::carried::{Carried, Emissions, Rest};
+use super::carried::{Carried, Emissions, Unsent};
 use crate::command::{Event, QueueKey, Retired};
 use crate::config::QueueFull;
 use crate::config::WorkerConfig;
@@ -53,7 +53,7 @@ pub(super) struct Transmit {
     /// Expected cost of a packet of the current queue behind handoff queues, beyond the charge in front.
     pub(super) price: u64,
     /// Work left by `send_all` for `deliver`.
-    pub(super) rests: Vec<Rest>,
+    pub(super) rests: Vec<Unsent>,
     /// By index in the batch: the queue chosen for the packet, if the output has several.
     places: [u8; BURST],
 }
@@ -112,7 +112,7 @@ impl Transmit {
             // The rest of an earlier batch for the same port must be sent first.
             let follows = self.rests.iter().any(|rest| rest.port() == to);
             if follows || self.spent + cost + rough + behind > TURN || !self.takes(to, needs) {
-                self.rests.push(Rest::new(batch));
+                self.rests.push(Unsent::new(batch));
             } else if !self.send_emissions(
                 burst,
                 from,
@@ -120,7 +120,7 @@ impl Transmit {
                 verdicts.edits(),
                 verdicts.flooded(),
             ) {
-                self.rests.push(Rest::new(&self.leftover));
+                self.rests.push(Unsent::new(&self.leftover));
             }
         }
         self.rests.is_empty()

@@ -5,7 +5,7 @@
 //! queue must complete it and then return it to the worker ([`Worker::recycle`]).
 
 use super::account::Account;
-use super::carried::{Carried, Rest};
+use super::carried::{Carried, Unsent};
 use super::execution::Execution;
 use super::{Worker, complete, received};
 use crate::command::QueueKey;
@@ -67,7 +67,7 @@ impl<M: Execution> Worker<M> {
 
     fn take_rests(&mut self, carried: &mut Carried) {
         carried.delivery.rests.append(&mut self.out.rests);
-        if carried.delivery.rests.iter().any(Rest::is_edited) {
+        if carried.delivery.rests.iter().any(Unsent::is_edited) {
             std::mem::swap(&mut carried.delivery.edits, self.classifier.verdicts.edits_mut());
         }
         carried.delivery.flooded.clone_from(self.classifier.verdicts.flooded());

@@ -9,30 +9,30 @@ use core::ptr::NonNull;
 #[repr(C)]
 pub struct Buffer {
     start: NonNull<u8>,
-    about: About,
+    about: BufMeta,
 }
 
 /// Buffer metadata in one 8-byte word, so that bulk allocation writes it with one store per handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(8))]
-pub(super) struct About {
+pub(super) struct BufMeta {
     capacity: u16,
     offset: u16,
     len: u16,
     tag: u16,
 }
 
-impl About {
+impl BufMeta {
     /// Metadata of an empty buffer of `capacity` bytes.
     #[inline(always)]
     pub(super) fn empty(capacity: u16) -> Self {
         let word = u64::from_ne_bytes(bytes(capacity));
         // SAFETY: both types are eight bytes, and every bit pattern is valid for four `u16`.
-        unsafe { core::mem::transmute::<u64, About>(word) }
+        unsafe { core::mem::transmute::<u64, BufMeta>(word) }
     }
 }
 
-/// `About` in memory order: the capacity first, the rest zero.
+/// `BufMeta` in memory order: the capacity first, the rest zero.
 #[inline(always)]
 fn bytes(capacity: u16) -> [u8; 8] {
     let [one, two] = capacity.to_ne_bytes();
@@ -52,7 +52,7 @@ impl Buffer {
     /// # Safety
     /// `about.capacity` initialised bytes exist at `start` while the handle exists, and no other handle covers them.
     #[inline(always)]
-    pub(super) unsafe fn new(start: NonNull<u8>, about: About) -> Self {
+    pub(super) unsafe fn new(start: NonNull<u8>, about: BufMeta) -> Self {
         Self { start, about }
     }
 

@@ -5,7 +5,7 @@
 //! slab allocator do, also for a worker that alternately allocates and frees bursts of 64. The most recently freed
 //! buffers, still in this core's cache, are allocated first; the oldest go to the depot.
 
-use super::buffer::About;
+use super::buffer::BufMeta;
 use super::depot::MAGAZINE;
 use super::{Buffer, Pool, many};
 use core::ptr::NonNull;
@@ -84,7 +84,7 @@ impl Cache {
         }
         self.count -= 1;
         // SAFETY: the start of a free buffer of this pool, which was just taken off the stack.
-        Some(unsafe { Buffer::new(self.starts.0[self.count], About::empty(self.pool.spec.size)) })
+        Some(unsafe { Buffer::new(self.starts.0[self.count], BufMeta::empty(self.pool.spec.size)) })
     }
 
     /// Allocates up to `wanted` buffers with no data and no headroom, appends them to `buffers` and returns their
@@ -110,7 +110,7 @@ impl Cache {
     /// Moves up to `wanted` buffers from the top of the stack to `buffers`; returns their number.
     #[inline(always)]
     fn take(&mut self, buffers: &mut Vec<Buffer>, wanted: usize) -> usize {
-        let (about, stay) = (About::empty(self.pool.spec.size), self.count.saturating_sub(wanted));
+        let (about, stay) = (BufMeta::empty(self.pool.spec.size), self.count.saturating_sub(wanted));
         let taken = &self.starts.0[stay..self.count];
         let (count, before) = (taken.len(), buffers.len());
         buffers.reserve(count);

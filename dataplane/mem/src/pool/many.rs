@@ -3,8 +3,8 @@
 //! A handle is two words, and bursts of handles vectorise well, so the loops are also compiled for AVX2. [`part`]
 //! reports buffers of other pools; [`make`] relies on its caller for ownership.
 
-use super::Home;
-use super::buffer::{About, Buffer};
+use super::PoolRange;
+use super::buffer::{BufMeta, Buffer};
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
@@ -13,7 +13,7 @@ use core::ptr::NonNull;
 /// # Safety
 /// As for [`Buffer::new`], for each start address.
 #[inline(always)]
-pub(super) unsafe fn make(starts: &[NonNull<u8>], about: About, to: &mut [MaybeUninit<Buffer>]) {
+pub(super) unsafe fn make(starts: &[NonNull<u8>], about: BufMeta, to: &mut [MaybeUninit<Buffer>]) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if is_x86_feature_detected!("avx2") {
         // SAFETY: the processor has AVX2; the rest is guaranteed by the caller.
@@ -26,7 +26,7 @@ pub(super) unsafe fn make(starts: &[NonNull<u8>], about: About, to: &mut [MaybeU
 /// Writes the start address of each buffer to `to`, in any order. Returns `false` if a buffer belongs to another pool;
 /// the content of `to` is then unspecified.
 #[inline(always)]
-pub(super) fn part(buffers: &[Buffer], home: Home, to: &mut [NonNull<u8>]) -> bool {
+pub(super) fn part(buffers: &[Buffer], home: PoolRange, to: &mut [NonNull<u8>]) -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if is_x86_feature_detected!("avx2") {
         // SAFETY: the processor has AVX2.
@@ -40,7 +40,7 @@ pub(super) fn part(buffers: &[Buffer], home: Home, to: &mut [NonNull<u8>]) -> bo
 /// # Safety
 /// As for [`make`].
 #[inline(always)]
-unsafe fn make_here(starts: &[NonNull<u8>], about: About, to: &mut [MaybeUninit<Buffer>]) {
+unsafe fn make_here(starts: &[NonNull<u8>], about: BufMeta, to: &mut [MaybeUninit<Buffer>]) {
     for (place, start) in to.iter_mut().zip(starts) {
         // SAFETY: guaranteed by the caller.
         place.write(unsafe { Buffer::new(*start, about) });
@@ -49,7 +49,7 @@ unsafe fn make_here(starts: &[NonNull<u8>], about: About, to: &mut [MaybeUninit<
 
 /// Loop body of [`part`].
 #[inline(always)]
-fn part_here(buffers: &[Buffer], home: Home, to: &mut [NonNull<u8>]) -> bool {
+fn part_here(buffers: &[Buffer], home: PoolRange, to: &mut [NonNull<u8>]) -> bool {
     let mut signs = 0;
     for (place, buffer) in to.iter_mut().zip(buffers) {
         *place = buffer.start();
@@ -61,7 +61,7 @@ fn part_here(buffers: &[Buffer], home: Home, to: &mut [NonNull<u8>]) -> bool {
 /// AVX2 variants, four words per register.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod wide {
-    use super::{About, Buffer, Home, MaybeUninit, NonNull, make_here, part_here};
+    use super::{BufMeta, Buffer, MaybeUninit, NonNull, PoolRange, make_here, part_here};
     use core::arch::x86_64::{
         __m256i, _mm256_castsi256_pd, _mm256_loadu_si256, _mm256_movemask_pd, _mm256_or_si256,
         _mm256_set1_epi64x, _mm256_setzero_si256, _mm256_storeu_si256, _mm256_sub_epi64,
@@ -72,7 +72,7 @@ mod wide {
     const STEP: usize = 4;
 
     #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn make(starts: &[NonNull<u8>], about: About, to: &mut [MaybeUninit<Buffer>]) {
+    pub(super) unsafe fn make(starts: &[NonNull<u8>], about: BufMeta, to: &mut [MaybeUninit<Buffer>]) {
         // SAFETY: guaranteed by the caller.
         unsafe { make_here(starts, about, to) }
     }
@@ -80,7 +80,7 @@ mod wide {
     /// `unpacklo` gathers the first words of four handles in one register, in permuted order.
     #[target_feature(enable = "avx2")]
     #[allow(clippy::cast_ptr_alignment, reason = "the loads and the store are those that ask for none")]
-    pub(super) unsafe fn part(buffers: &[Buffer], home: Home, to: &mut [NonNull<u8>]) -> bool {
+    pub(super) unsafe fn part(buffers: &[Buffer], home: PoolRange, to: &mut [NonNull<u8>]) -> bool {
         let (start, last) = (
             _mm256_set1_epi64x(home.start.cast_signed() as i64),
             _mm256_set1_epi64x((home.len - 1).cast_signed() as i64),

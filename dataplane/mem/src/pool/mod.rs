@@ -117,19 +117,19 @@ impl Pool {
 
     /// Address range of the buffers.
     #[inline(always)]
-    fn home(&self) -> Home {
-        Home { start: self.memory.start().addr().get(), len: self.memory.len() }
+    fn home(&self) -> PoolRange {
+        PoolRange { start: self.memory.start().addr().get(), len: self.memory.len() }
     }
 }
 
 /// Address range of a pool's buffers.
 #[derive(Clone, Copy, Debug)]
-struct Home {
+struct PoolRange {
     start: usize,
     len: usize,
 }
 
-impl Home {
+impl PoolRange {
     /// Whether the buffer at `start` belongs to this pool.
     #[inline(always)]
     fn owns(self, start: NonNull<u8>) -> bool {

@@ -1,4 +1,4 @@
-use super::buffer::About;
+use super::buffer::BufMeta;
 use super::depot::MAGAZINE;
 use super::*;
 use crate::scale::scale;
@@ -163,7 +163,7 @@ fn foreign_buffers_in_bulk_free_are_counted() {
 #[test]
 fn pool_recognizes_its_own_buffers() {
     for (start, len) in [(4096, 4096), (1 << 20, 128), (0x7f12_3456_7000, 17 << 20)] {
-        let home = Home { start, len };
+        let home = PoolRange { start, len };
         let near =
             [start - 1, start, start + 1, start + len / 2, start + len - 1, start + len, start + len + 1];
         for address in near.into_iter().chain([1, 1 << 47, usize::MAX >> 1, usize::MAX]) {
@@ -190,7 +190,7 @@ fn pool_recognizes_its_own_buffers() {
 fn made(starts: &[NonNull<u8>]) -> Vec<Buffer> {
     let mut buffers = Vec::with_capacity(starts.len());
     // SAFETY: handles with zero capacity are valid for every address.
-    unsafe { many::make(starts, About::empty(0), &mut buffers.spare_capacity_mut()[..starts.len()]) };
+    unsafe { many::make(starts, BufMeta::empty(0), &mut buffers.spare_capacity_mut()[..starts.len()]) };
     // SAFETY: `make` initialised `starts.len()` elements.
     unsafe { buffers.set_len(starts.len()) };
     buffers

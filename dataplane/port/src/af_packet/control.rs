@@ -3,10 +3,12 @@
 
 use super::options::Options;
 use super::rx::Rx;
-use super::socket::{self, Made};
+use super::socket::{self, BoundSocket};
 use super::sys;
 use super::tx::Tx;
-use crate::interface::{Doorbell, InterfaceError, Keep, Kind, Life, LinkState, Opened, Pair, Place, Watch};
+use crate::interface::{
+    Doorbell, HeldResource, InterfaceError, InterfacePort, Kind, LinkState, Opened, Pair, Place, Watch,
+};
 use crate::{PortControl, RxQueue, TxQueue};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
@@ -18,7 +20,7 @@ use std::cell::Cell;
 /// [`InterfaceError`] names the cause and the remedy. Nothing remains on the interface then.
 pub fn open(options: Options) -> Result<Box<dyn PortControl>, InterfaceError> {
     options.check()?;
-    Ok(Box::new(Life::open(AfPacket { options })?))
+    Ok(Box::new(InterfacePort::open(AfPacket { options })?))
 }
 
 #[derive(Debug)]
@@ -53,13 +55,13 @@ impl Kind for AfPacket {
             features,
             size: self.options.blocks,
             memory: (regions, bytes * regions as u64),
-            keep: Keep::new(()),
+            keep: HeldResource::new(()),
         })
     }
 }
 
-fn pairs(made: Vec<Made>, link: &LinkState) -> Result<Vec<Pair>, Errno> {
-    let pair = |made: Made| {
+fn pairs(made: Vec<BoundSocket>, link: &LinkState) -> Result<Vec<Pair>, Errno> {
+    let pair = |made: BoundSocket| {
         let tx = Tx::new(made.socket.clone(), link.clone());
         Ok((Box::new(Rx::new(made, Doorbell::new()?)) as Box<dyn RxQueue>, Box::new(tx) as Box<dyn TxQueue>))
     };

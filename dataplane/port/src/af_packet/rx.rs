@@ -5,7 +5,7 @@
 //! that the kernel removed is inserted again in the burst's private copy of the head.
 
 use super::blocks::{Blocks, Entry, put_tag};
-use super::socket::Made;
+use super::socket::BoundSocket;
 use crate::interface::Doorbell;
 use crate::{BURST, Burst, BurstStats, DropReason, OFFLOAD_HEADER, Offload, PortFault, RxQueue};
 use mem::VolatileSlice;
@@ -34,7 +34,7 @@ pub(super) struct Rx {
 }
 
 impl Rx {
-    pub(super) fn new(made: Made, doorbell: Doorbell) -> Self {
+    pub(super) fn new(made: BoundSocket, doorbell: Doorbell) -> Self {
         let out = vec![0; usize::from(made.blocks.count())].into();
         let tags = Vec::with_capacity(BURST);
         Self { blocks: made.blocks, socket: made.socket, doorbell, block: 0, at: 0, left: 0, out, tags }
@@ -248,7 +248,10 @@ mod tests {
         let region = Region::of_bytes(bytes.into()).unwrap();
         let map = Arc::new(GuestMemory::new(vec![Arc::new(region)]).unwrap());
         let socket = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
-        Rx::new(Made { socket: Arc::new(socket), blocks: Blocks::new(map, 4) }, Doorbell::new().unwrap())
+        Rx::new(
+            BoundSocket { socket: Arc::new(socket), blocks: Blocks::new(map, 4) },
+            Doorbell::new().unwrap(),
+        )
     }
 
     fn receive(rx: &mut Rx) -> (Burst, BurstStats) {

@@ -32,14 +32,14 @@ const FRAME: u32 = 2048;
 
 /// A socket with its blocks.
 #[derive(Debug)]
-pub(super) struct Made {
+pub(super) struct BoundSocket {
     pub(super) socket: Arc<OwnedFd>,
     pub(super) blocks: Blocks,
 }
 
 /// Creates the port's sockets, which start receiving.
-pub(super) fn make(options: &Options, watch: &Watch) -> Result<Vec<Made>, InterfaceError> {
-    let mut made: Vec<Made> = Vec::new();
+pub(super) fn make(options: &Options, watch: &Watch) -> Result<Vec<BoundSocket>, InterfaceError> {
+    let mut made: Vec<BoundSocket> = Vec::new();
     for _ in 0..options.queue_pairs {
         let first = made.first().map(|made| made.socket.as_fd());
         let next = one(options, watch.index, first)?;
@@ -48,7 +48,11 @@ pub(super) fn make(options: &Options, watch: &Watch) -> Result<Vec<Made>, Interf
     Ok(made)
 }
 
-fn one(options: &Options, interface: u32, first: Option<BorrowedFd<'_>>) -> Result<Made, InterfaceError> {
+fn one(
+    options: &Options,
+    interface: u32,
+    first: Option<BorrowedFd<'_>>,
+) -> Result<BoundSocket, InterfaceError> {
     let place = &options.place;
     let socket = packet_socket().map_err(place.refused("making a packet socket"))?;
     prepare(socket.as_fd(), interface).map_err(place.refused("setting up a packet socket"))?;
@@ -60,7 +64,7 @@ fn one(options: &Options, interface: u32, first: Option<BorrowedFd<'_>>) -> Resu
     if options.queue_pairs > 1 {
         join(socket.as_fd(), first).map_err(place.refused("joining packet sockets"))?;
     }
-    Ok(Made { socket: Arc::new(socket), blocks: Blocks::new(Arc::new(map), options.blocks) })
+    Ok(BoundSocket { socket: Arc::new(socket), blocks: Blocks::new(Arc::new(map), options.blocks) })
 }
 
 /// Sets the options that must be set before the socket is bound.

@@ -5,11 +5,13 @@
 use super::options::{Attachment, Options};
 use super::program::{Action, compile};
 use super::rx::Rx;
-use super::socket::{self, Made, Socket};
+use super::socket::{self, BoundSocket, Socket};
 use super::sys::{self, Hook};
 use super::tx;
 use super::umem::Umem;
-use crate::interface::{self, Doorbell, InterfaceError, Keep, Kind, Life, Opened, Pair, Place, Watch};
+use crate::interface::{
+    self, Doorbell, HeldResource, InterfaceError, InterfacePort, Kind, Opened, Pair, Place, Watch,
+};
 use crate::{PortControl, RxQueue};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -21,7 +23,7 @@ use std::sync::Arc;
 /// [`InterfaceError`] names the cause and the remedy. Nothing remains on the interface then.
 pub fn open(options: Options) -> Result<Box<dyn PortControl>, InterfaceError> {
     options.check()?;
-    Ok(Box::new(Life::open(AfXdp { options })?))
+    Ok(Box::new(InterfacePort::open(AfXdp { options })?))
 }
 
 #[derive(Debug)]
@@ -30,7 +32,7 @@ struct AfXdp {
 }
 
 /// Kernel state held by the port: the program's link, its socket map, and promiscuous mode.
-struct Standing {
+struct KernelState {
     _link: OwnedFd,
     _map: OwnedFd,
     _promiscuous: OwnedFd,
@@ -68,12 +70,12 @@ impl Kind for AfXdp {
             size: options.ring,
             memory: (1, umem.extent().1),
             pairs: pairs(made, &umem, local).map_err(place.refused("making an epoll set"))?,
-            keep: Keep::new(Standing { _link: link, _map: map, _promiscuous: promiscuous }),
+            keep: HeldResource::new(KernelState { _link: link, _map: map, _promiscuous: promiscuous }),
         })
     }
 }
 
-fn pairs(made: Vec<Made>, umem: &Arc<Umem>, local: bool) -> Result<Vec<Pair>, Errno> {
+fn pairs(made: Vec<BoundSocket>, umem: &Arc<Umem>, local: bool) -> Result<Vec<Pair>, Errno> {
     let pair = |(queue, made)| {
         let (rx, parts) = Rx::new(queue, umem, made, Doorbell::new()?, local);
         Ok((Box::new(rx) as Box<dyn RxQueue>, tx::start(parts)))
@@ -81,8 +83,8 @@ fn pairs(made: Vec<Made>, umem: &Arc<Umem>, local: bool) -> Result<Vec<Pair>, Er
     (0..).zip(made).map(pair).collect()
 }
 
-fn sockets(options: &Options, watch: &Watch, umem: &Umem) -> Result<Vec<Made>, InterfaceError> {
-    let mut made: Vec<Made> = Vec::new();
+fn sockets(options: &Options, watch: &Watch, umem: &Umem) -> Result<Vec<BoundSocket>, InterfaceError> {
+    let mut made: Vec<BoundSocket> = Vec::new();
     for queue in 0..options.queue_pairs {
         let first: Option<&Socket> = made.first().map(|made| &*made.socket);
         let next = socket::make(options, watch, umem, queue, first)?;

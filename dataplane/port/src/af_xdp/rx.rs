@@ -4,7 +4,7 @@
 //! as many receive frames as fill ring entries.
 
 use super::rings::{CONTINUED, Consumer, Piece, Producer};
-use super::socket::{Made, Socket};
+use super::socket::{BoundSocket, Socket};
 use super::umem::Umem;
 use super::unfinished;
 use crate::interface::Doorbell;
@@ -38,11 +38,11 @@ impl Rx {
     pub(super) fn new(
         queue: u16,
         umem: &Arc<Umem>,
-        made: Made,
+        made: BoundSocket,
         doorbell: Doorbell,
         local: bool,
     ) -> (Self, super::tx::Parts) {
-        let Made { socket, received, mut fill, to_send, sent } = made;
+        let BoundSocket { socket, received, mut fill, to_send, sent } = made;
         let (frames, to_send_from) = umem.frames(queue);
         let first = frames.start;
         let late = Vec::with_capacity(frames.len());

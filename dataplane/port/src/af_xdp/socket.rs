@@ -47,7 +47,7 @@ pub(super) struct Socket {
 
 /// A socket with its rings. `Rx` puts every receive frame into the fill ring.
 #[derive(Debug)]
-pub(super) struct Made {
+pub(super) struct BoundSocket {
     pub(super) socket: Arc<Socket>,
     pub(super) received: Consumer<Piece>,
     pub(super) fill: Producer<u64>,
@@ -62,7 +62,7 @@ pub(super) fn make(
     umem: &Umem,
     queue: u16,
     first: Option<&Socket>,
-) -> Result<Made, InterfaceError> {
+) -> Result<BoundSocket, InterfaceError> {
     let place = &options.place;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let fd = rustix::net::socket_with(AddressFamily::XDP, SocketType::RAW, flags, None);
@@ -91,7 +91,12 @@ fn register(fd: &OwnedFd, umem: &Umem) -> Result<(), Errno> {
     )
 }
 
-fn map_rings(fd: OwnedFd, size: u32, busy_poll: Option<BusyPoll>, link: &LinkState) -> Result<Made, Errno> {
+fn map_rings(
+    fd: OwnedFd,
+    size: u32,
+    busy_poll: Option<BusyPoll>,
+    link: &LinkState,
+) -> Result<BoundSocket, Errno> {
     sockopt::set_xdp_umem_fill_ring_size(&fd, size)?;
     sockopt::set_xdp_umem_completion_ring_size(&fd, size)?;
     sockopt::set_xdp_rx_ring_size(&fd, size)?;
@@ -102,7 +107,7 @@ fn map_rings(fd: OwnedFd, size: u32, busy_poll: Option<BusyPoll>, link: &LinkSta
         sys::set(fd.as_fd(), libc::SOL_SOCKET, SO_BUSY_POLL_BUDGET, &i32::from(budget))?;
     }
     let parts = sockopt::xdp_mmap_offsets(&fd)?;
-    Ok(Made {
+    Ok(BoundSocket {
         received: Consumer::map(fd.as_fd(), RX_RING, &parts.rx, size)?,
         fill: Producer::map(fd.as_fd(), FILL_RING, &parts.fr, size)?,
         to_send: Producer::map(fd.as_fd(), TX_RING, &parts.tx, size)?,

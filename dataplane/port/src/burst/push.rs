@@ -9,21 +9,21 @@ const FRONT: usize = 16;
 
 /// Free slots of a burst for packets of one segment each: slices of equal length.
 #[derive(Debug)]
-pub struct Places<'a> {
+pub struct FreeSlots<'a> {
     rest: &'a mut [VolatileSlice],
     len: &'a mut [u32],
     buf_ids: &'a mut [BufId],
     shape: &'a mut Shape,
 }
 
-impl Places<'_> {
+impl FreeSlots<'_> {
     /// Fills slot `k` with a segment of the pinned map. Returns `false` if `k` is out of range.
     #[inline(always)]
     pub fn fill(&mut self, k: usize, buf_id: BufId, frame: Wide) -> bool {
         self.put(k, buf_id, frame.seg())
     }
 
-    /// [`Places::fill`] for a segment without a margin. The heads of the burst are then copied one by one, at their
+    /// [`FreeSlots::fill`] for a segment without a margin. The heads of the burst are then copied one by one, at their
     /// exact lengths.
     #[cold]
     pub fn fill_exact(&mut self, k: usize, buf_id: BufId, frame: VolatileSlice) -> bool {
@@ -55,9 +55,9 @@ impl Burst {
 
     /// Slots for further packets of one segment each, for a loop that fills many.
     #[inline(always)]
-    pub fn places(&mut self) -> Places<'_> {
+    pub fn places(&mut self) -> FreeSlots<'_> {
         let (n, returned, room) = (self.n, self.returned, self.room());
-        Places {
+        FreeSlots {
             rest: &mut self.rest[n..][..room],
             len: &mut self.len[n..][..room],
             buf_ids: &mut self.buf_ids[returned..][..room],

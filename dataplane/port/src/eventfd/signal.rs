@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn signal_never_blocks_whatever_the_peer_does_to_the_eventfd() {
+    fn signal_never_blocks_for_any_state_of_the_eventfd() {
         const ROUNDS: usize = 20_000;
         let event = eventfd(0, EventfdFlags::empty()).unwrap();
         let (signals, done) = (AtomicU64::new(0), AtomicBool::new(false));

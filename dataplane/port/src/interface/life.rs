@@ -47,15 +47,15 @@ pub(crate) struct Opened {
     /// Returns the number of frames dropped by the kernel since the port was opened.
     pub(crate) missed: Box<dyn Fn() -> u64 + Send>,
     /// Resources to keep until the port stops.
-    pub(crate) keep: Keep,
+    pub(crate) keep: HeldResource,
 }
 
 /// Type-erased resource, held until dropped.
-pub(crate) struct Keep {
+pub(crate) struct HeldResource {
     _held: Box<dyn Send>,
 }
 
-impl Keep {
+impl HeldResource {
     pub(crate) fn new(held: impl Send + 'static) -> Self {
         Self { _held: Box::new(held) }
     }
@@ -72,7 +72,7 @@ struct Running {
 }
 
 /// A port over an interface.
-pub(crate) struct Life<K> {
+pub(crate) struct InterfacePort<K> {
     kind: K,
     running: Option<Running>,
     state: PortState,
@@ -82,13 +82,16 @@ pub(crate) struct Life<K> {
     connects: u64,
 }
 
-impl<K: Debug> Debug for Life<K> {
+impl<K: Debug> Debug for InterfacePort<K> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Life").field("kind", &self.kind).field("state", &self.state).finish_non_exhaustive()
+        f.debug_struct("InterfacePort")
+            .field("kind", &self.kind)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
     }
 }
 
-impl<K: Kind> Life<K> {
+impl<K: Kind> InterfacePort<K> {
     /// Opens the port. The first call of [`PortControl::handle`] passes its queues to the engine.
     pub(crate) fn open(kind: K) -> Result<Self, InterfaceError> {
         let running = Some(open(&kind)?);
@@ -189,7 +192,7 @@ fn home(place: &Place) -> Option<Identity> {
     place.netns.as_ref().and_then(Namespace::identity)
 }
 
-impl<K: Kind> PortControl for Life<K> {
+impl<K: Kind> PortControl for InterfacePort<K> {
     fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
         self.running.as_ref().map(|running| running.watch.as_fd())
     }

@@ -10,7 +10,7 @@ mod link;
 pub(crate) mod sys;
 
 pub(crate) use doorbell::Doorbell;
-pub(crate) use life::{Keep, Kind, Life, Opened, Pair};
+pub(crate) use life::{HeldResource, InterfacePort, Kind, Opened, Pair};
 pub(crate) use link::LinkState;
 
 use crate::Remedy;
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_interface_is_found_and_not_gone() {
+    fn loopback_interface_is_found_and_reported_present() {
         let watch = Watch::new(&place("lo")).unwrap();
         assert!(watch.index > 0 && watch.mtu().unwrap() >= 1500 && !watch.is_gone());
     }

@@ -62,13 +62,13 @@ pub(super) fn attach(path: &Path, options: Options, timeout: Duration) -> Result
     let socket = socket::connect_packets(path).map_err(|errno| AttachError::NoServer(path.into(), errno))?;
     let mut link = Link::new(socket, Session::Client(ClientSession::new(options)))?;
     loop {
-        let awaited = link.session().awaits().unwrap_or("anything");
+        let expected = link.session().awaits().unwrap_or("anything");
         if let Some(rings) = link.advance()? {
             link.started()?;
             return Ok((link, rings));
         }
         if !rights::wait_readable(link.as_fd(), timeout).map_err(AttachError::Wait)? {
-            return Err(AttachError::Timeout(awaited));
+            return Err(AttachError::Timeout(expected));
         }
     }
 }

@@ -4,7 +4,7 @@ use super::joined::Joined;
 use super::link::Link;
 use super::message::{AddRing, BYTES, Hello, Init, Message, VERSION, field};
 use super::options::Options;
-use super::queue::{Halves, Rings};
+use super::queue::{QueueHalves, Rings};
 use super::ring::{COOKIE, Ring};
 use super::session::{ClientSession, ServerSession, Session};
 use crate::socket::rights;
@@ -83,7 +83,7 @@ pub fn fuzz_rings(script: &[u8]) {
     while !script.0.is_empty() {
         let how = script.byte();
         let pair = usize::from(how >> 2 & 1);
-        let goes_on = match how & 3 {
+        let continues = match how & 3 {
             0 if how & 8 != 0 => {
                 queues = thaw(&joined, which, queues);
                 true
@@ -92,14 +92,14 @@ pub fn fuzz_rings(script: &[u8]) {
             2 => bench.receive(queues.0[pair].as_mut()),
             _ => bench.send(queues.1[pair].as_mut(), usize::from(script.byte()) % (BURST + 1)),
         };
-        if !goes_on {
+        if !continues {
             return;
         }
     }
 }
 
 /// Freezes and thaws the queues. Must succeed regardless of the peer's writes.
-fn thaw(joined: &Joined, which: usize, (rx, tx): Halves) -> Halves {
+fn thaw(joined: &Joined, which: usize, (rx, tx): QueueHalves) -> QueueHalves {
     let rx = rx.into_iter().map(RxQueue::freeze).collect();
     let tx = tx.into_iter().map(TxQueue::freeze).collect();
     let Some(rings) = joined.rings().ok().and_then(|rings| rings.into_iter().nth(which)) else {

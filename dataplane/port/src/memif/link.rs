@@ -56,8 +56,8 @@ impl Link {
 
     /// The fault if the handshake took longer than [`TIMEOUT`].
     pub(super) fn overdue(&self) -> Option<End> {
-        let (awaited, limit) = (self.session.awaits()?, TIMEOUT.as_secs());
-        Some(End::Fault(PortFault::Peer(format!("no {awaited} within {limit} s"))))
+        let (expected, limit) = (self.session.awaits()?, TIMEOUT.as_secs());
+        Some(End::Fault(PortFault::Peer(format!("no {expected} within {limit} s"))))
     }
 
     /// Sends the final message of the handshake, once the rings run.

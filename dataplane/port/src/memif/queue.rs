@@ -18,7 +18,7 @@ pub(crate) struct Queue<B> {
 }
 
 /// Receive and transmit queues. Their numbers differ if the client created more rings in one direction.
-pub(crate) type Halves = (Vec<Box<dyn RxQueue>>, Vec<Box<dyn TxQueue>>);
+pub(crate) type QueueHalves = (Vec<Box<dyn RxQueue>>, Vec<Box<dyn TxQueue>>);
 
 /// States of the receive and of the transmit queues, by index.
 pub(crate) type States = (Vec<QueueState>, Vec<QueueState>);
@@ -34,12 +34,12 @@ pub(crate) enum Rings {
 
 impl Rings {
     /// Creates receive and transmit queues with empty rings.
-    pub(crate) fn start(self) -> Result<Halves, PortFault> {
+    pub(crate) fn start(self) -> Result<QueueHalves, PortFault> {
         self.thaw((Vec::new(), Vec::new()))
     }
 
     /// Creates receive and transmit queues that continue from these states; queues without a state have empty rings.
-    pub(crate) fn thaw(self, states: States) -> Result<Halves, PortFault> {
+    pub(crate) fn thaw(self, states: States) -> Result<QueueHalves, PortFault> {
         match self {
             Rings::Server(rx, tx) => halves(rx, tx, states),
             Rings::Client(rx, tx) => halves(rx, tx, states),
@@ -47,7 +47,11 @@ impl Rings {
     }
 }
 
-fn halves<B: Buffers>(rx: Vec<Queue<B>>, tx: Vec<Queue<B>>, states: States) -> Result<Halves, PortFault> {
+fn halves<B: Buffers>(
+    rx: Vec<Queue<B>>,
+    tx: Vec<Queue<B>>,
+    states: States,
+) -> Result<QueueHalves, PortFault> {
     let padded = |states: Vec<QueueState>| states.into_iter().chain(iter::repeat_with(QueueState::default));
     let rx = rx.into_iter().zip(padded(states.0)).map(|(queue, state)| rx::thaw(queue, state));
     let tx = tx.into_iter().zip(padded(states.1)).map(|(queue, state)| tx::thaw(queue, state));

@@ -26,12 +26,12 @@ pub(super) enum Plan {
     /// Checksum with its field at `start + offset`.
     Checksum { start: usize, offset: usize, payload: usize, crc: bool },
     /// Segmentation.
-    Cut(Cut),
+    SegmentPlan(SegmentPlan),
 }
 
 /// Segmentation of one packet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cut {
+pub(super) struct SegmentPlan {
     layers: Layers,
     /// Length of all headers.
     headers: usize,
@@ -45,7 +45,7 @@ impl Plan {
     pub(super) fn of(head: &[u8], offload: Offload, len: usize) -> Result<Self, BadOffload> {
         let (start, offset) = offload.checksum().ok_or(BadOffload)?;
         if let Some(kind) = offload.segmentation() {
-            return Cut::of(head, offload, kind, len).map(Plan::Cut);
+            return SegmentPlan::of(head, offload, kind, len).map(Plan::SegmentPlan);
         }
         let end = start + offset + 2;
         let layers = Layers::of(head);
@@ -67,7 +67,7 @@ impl Plan {
     pub(super) fn headers(&self) -> usize {
         match self {
             Plan::Checksum { start, offset, crc, .. } => start + offset + if *crc { 4 } else { 2 },
-            Plan::Cut(cut) => cut.headers,
+            Plan::SegmentPlan(cut) => cut.headers,
         }
     }
 
@@ -75,7 +75,7 @@ impl Plan {
     pub(super) fn packets(&self) -> usize {
         match self {
             Plan::Checksum { .. } => 1,
-            Plan::Cut(cut) => cut.packets,
+            Plan::SegmentPlan(cut) => cut.packets,
         }
     }
 
@@ -83,13 +83,13 @@ impl Plan {
     pub(super) fn payload(&self, number: usize) -> usize {
         match self {
             Plan::Checksum { payload, .. } => *payload,
-            Plan::Cut(cut) => cut.segment.min(cut.payload - number * cut.segment),
+            Plan::SegmentPlan(cut) => cut.segment.min(cut.payload - number * cut.segment),
         }
     }
 
     /// Sets the header fields of output packet `number`, except the transport checksum.
     pub(super) fn write_headers(&self, head: &mut [u8], number: usize) {
-        if let Plan::Cut(cut) = self {
+        if let Plan::SegmentPlan(cut) = self {
             cut.write_network(head, number, self.payload(number));
             cut.write_transport(head, number, self.payload(number));
         }
@@ -108,12 +108,12 @@ impl Plan {
                 let sum = sums::internet(Sum::default(), &made.frame(i), start);
                 sums::put(made, i, start + offset, &sum.finish_nonzero());
             }
-            Plan::Cut(cut) => cut.write_checksum(made, i),
+            Plan::SegmentPlan(cut) => cut.write_checksum(made, i),
         }
     }
 }
 
-impl Cut {
+impl SegmentPlan {
     fn of(head: &[u8], offload: Offload, kind: Segmentation, len: usize) -> Result<Self, BadOffload> {
         let layers = Layers::of(head).ok_or(BadOffload)?;
         let is_udp = kind == Segmentation::Udp;

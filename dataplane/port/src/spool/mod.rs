@@ -30,7 +30,7 @@ mod text;
 pub(crate) use drain::{Format, Spool};
 pub(crate) use feed::{Feed, Spooled};
 pub use file::{CreateError, Output};
-pub(crate) use record::{Direction, Fate, MAX_PACKET, Record};
+pub(crate) use record::{Direction, MAX_PACKET, Outcome, Record};
 
 use std::time::Duration;
 

@@ -24,7 +24,7 @@ pub(crate) enum Direction {
 
 /// Outcome of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum Outcome {
     /// Received or sent.
     #[default]
     Moved,
@@ -42,7 +42,7 @@ pub(crate) struct Record {
     /// Direction.
     pub(crate) direction: Direction,
     /// Outcome.
-    pub(crate) fate: Fate,
+    pub(crate) fate: Outcome,
     /// Offload header; zeros for none.
     pub(crate) offload: [u8; OFFLOAD_HEADER],
 }
@@ -56,8 +56,8 @@ impl Record {
         bytes[12..16].copy_from_slice(&(stored as u32).to_ne_bytes());
         bytes[16] = self.direction as u8;
         bytes[17] = match self.fate {
-            Fate::Moved => 0,
-            Fate::Lost(reason) => reason as u8 + 1,
+            Outcome::Moved => 0,
+            Outcome::Lost(reason) => reason as u8 + 1,
         };
         bytes[18..18 + OFFLOAD_HEADER].copy_from_slice(&self.offload);
         bytes
@@ -72,7 +72,7 @@ impl Record {
             now: u64::from_ne_bytes(std::array::from_fn(|i| bytes[i])),
             len: word(8),
             direction: direction.get(usize::from(bytes[16])).copied().unwrap_or_default(),
-            fate: lost.map_or(Fate::Moved, |reason| Fate::Lost(*reason)),
+            fate: lost.map_or(Outcome::Moved, |reason| Outcome::Lost(*reason)),
             offload: std::array::from_fn(|i| bytes[18 + i]),
         };
         (record, word(12) as usize)

@@ -39,7 +39,7 @@ fn records_round_trip() {
         now: 77,
         len: 1514,
         direction: Direction::Out,
-        fate: Fate::Lost(crate::DropReason::PortFault),
+        fate: Outcome::Lost(crate::DropReason::PortFault),
         offload: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
     };
     assert_eq!(Record::decode(&record.encode(60)), (record, 60));
@@ -110,7 +110,7 @@ fn trace_line_has_source_destination_and_summary() {
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x81, 0, 0, 10, 8, 0];
     frame.extend([0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0, 80, 1, 0]);
     let offload = crate::Offload::with_checksum(38, 16).header(&frame);
-    let fates = [Fate::Moved, Fate::Lost(crate::DropReason::QueueFull)];
+    let fates = [Outcome::Moved, Outcome::Lost(crate::DropReason::QueueFull)];
     for (fate, offload) in fates.into_iter().zip([offload, [0; 10]]) {
         let record = Record { now: 5, len: 58, direction: Direction::Out, fate, offload };
         assert_eq!(feed.put::<Portable>(&record, &burst(&frame).frame(0)), Spooled::Taken);

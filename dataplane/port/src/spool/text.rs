@@ -1,6 +1,6 @@
 //! Text output, one line per packet: time, port, direction, length, addresses, protocol, pending offloads, outcome.
 
-use super::{Direction, Fate, Record};
+use super::{Direction, Outcome, Record};
 use crate::Offload;
 use std::fmt::{Display, Formatter, Result, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -20,9 +20,9 @@ pub(super) fn packet(out: &mut Vec<u8>, time: u64, port: &str, record: &Record, 
     let _ =
         write!(line, "{}", Work(Offload::validate(record.offload, record.len as usize).unwrap_or_default()));
     match record.fate {
-        Fate::Lost(reason) => line.extend([", lost: ", reason.name()]),
-        Fate::Moved if record.direction == Direction::Out => line += ", sent",
-        Fate::Moved => {}
+        Outcome::Lost(reason) => line.extend([", lost: ", reason.name()]),
+        Outcome::Moved if record.direction == Direction::Out => line += ", sent",
+        Outcome::Moved => {}
     }
     line.push('\n');
     out.extend_from_slice(line.as_bytes());

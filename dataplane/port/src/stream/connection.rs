@@ -49,12 +49,12 @@ pub(super) struct Connection {
     socket: OwnedFd,
     doorbell: Doorbell,
     ended: AtomicBool,
-    out: Mutex<Out>,
+    out: Mutex<PartialSend>,
 }
 
 /// A partially sent frame: `bytes[from..to]` is the unsent rest.
 #[derive(Debug)]
-struct Out {
+struct PartialSend {
     bytes: Box<[u8]>,
     from: usize,
     to: usize,
@@ -63,7 +63,7 @@ struct Out {
 impl Connection {
     pub(super) fn new(socket: OwnedFd, doorbell: Doorbell) -> Self {
         let bytes = vec![0; PREFIX + MAX_FRAME].into();
-        let out = Mutex::new(Out { bytes, from: 0, to: 0 });
+        let out = Mutex::new(PartialSend { bytes, from: 0, to: 0 });
         Self { socket, doorbell, ended: AtomicBool::new(false), out }
     }
 
@@ -92,7 +92,7 @@ impl Connection {
     }
 
     /// The lock may be poisoned: the state of the partial frame changes in one step, so it is consistent.
-    fn out(&self) -> MutexGuard<'_, Out> {
+    fn out(&self) -> MutexGuard<'_, PartialSend> {
         self.out.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -123,7 +123,7 @@ impl Connection {
     }
 }
 
-impl Out {
+impl PartialSend {
     fn keep(&mut self, missing: &[u8]) {
         (self.from, self.to) = (0, missing.len());
         self.bytes[..missing.len()].copy_from_slice(missing);

@@ -26,7 +26,7 @@ pub fn fuzz_peer(script: &[u8]) {
     let mut peer = FuzzPeer { queue, peer: theirs, sent: Vec::new(), told: 0, spare, out: VecDeque::new() };
     let mut script = Script(script);
     while !script.0.is_empty() {
-        let goes_on = match script.byte() & 3 {
+        let continues = match script.byte() & 3 {
             0 => peer.send(script.bytes()),
             1 => peer.send(&frame(script.number())),
             2 => peer.receive(),
@@ -35,7 +35,7 @@ pub fn fuzz_peer(script: &[u8]) {
                 true
             }
         };
-        if !goes_on {
+        if !continues {
             while peer.complete() {}
             return;
         }

@@ -6,7 +6,7 @@
 //! the number of open tickets is at most the ring's size, regardless of how long a worker keeps its ticket. The slots
 //! pin the map at the time of reservation, because another worker may refresh the ring meanwhile.
 
-use super::slots::Abandon;
+use super::slots::ReturnSlots;
 use super::tickets::Ticket;
 use super::tickets::Tickets;
 use super::{Filled, Slots, Taken, TxRing};
@@ -24,7 +24,7 @@ struct Common<R> {
     doorbell: Option<Arc<OwnedFd>>,
 }
 
-impl<R: TxRing> Abandon for Mutex<Common<R>> {
+impl<R: TxRing> ReturnSlots for Mutex<Common<R>> {
     fn abandon(&self, ticket: Ticket, filled: &mut Vec<Filled>) {
         let Common { ring, tickets, doorbell } = &mut *lock(self);
         tickets.deliver(ticket, filled, |filled| ring.post(filled));

@@ -45,7 +45,7 @@ impl Filled {
 }
 
 /// A shared ring, for slots dropped without a commit.
-pub(super) trait Abandon: Send + Sync {
+pub(super) trait ReturnSlots: Send + Sync {
     /// Returns a ticket with the buffers of refused frames.
     fn abandon(&self, ticket: Ticket, filled: &mut Vec<Filled>);
 }
@@ -85,7 +85,7 @@ pub struct Slots {
     /// Position in the order of a shared queue.
     pub(super) ticket: Option<Ticket>,
     /// The ring to which an uncommitted ticket returns.
-    home: Option<Weak<dyn Abandon>>,
+    home: Option<Weak<dyn ReturnSlots>>,
     /// Private memory, for queues without reservable memory.
     pub(super) staging: super::staged::Staging,
 }
@@ -152,7 +152,7 @@ impl Slots {
     }
 
     /// Sets the ring to which uncommitted tickets return.
-    pub(super) fn belong_to<H: Abandon + 'static>(&mut self, home: &Arc<H>) {
+    pub(super) fn belong_to<H: ReturnSlots + 'static>(&mut self, home: &Arc<H>) {
         if self.home.as_ref().is_none_or(|old| !std::ptr::addr_eq(old.as_ptr(), Arc::as_ptr(home))) {
             let home: Weak<H> = Arc::downgrade(home);
             self.home = Some(home);

@@ -7,7 +7,7 @@
 
 use super::fill::{LONG_HEADER, SHORT_HEADER};
 use super::setup::QueueSetup;
-use crate::burst::Places;
+use crate::burst::FreeSlots;
 use crate::eventfd;
 use crate::header::{self, Allowed, Headers};
 use crate::vhost::Features;
@@ -133,7 +133,7 @@ struct Frames<'a, const HEADER: usize, const HEADERS: bool> {
     window: Window,
     translator: &'a mut Translator,
     headers: &'a mut Headers,
-    places: Places<'a>,
+    places: FreeSlots<'a>,
     /// Index of the first packet.
     first: usize,
 }

@@ -30,7 +30,7 @@ fn size(len: usize) -> usize {
 
 /// A buffered packet: its memory range, and the end of the range to free.
 #[derive(Clone, Copy)]
-struct Kept {
+struct Buffered {
     frame: VolatileSlice,
     ends: usize,
     offload: Offload,
@@ -43,7 +43,7 @@ pub(super) struct GatherTx<K> {
     inner: Box<dyn TxQueue>,
     tx_coalesce: TxCoalesce,
     arena: Arena,
-    kept: VecDeque<Kept>,
+    kept: VecDeque<Buffered>,
     /// Offset of the next copy.
     next: usize,
     staging: Box<[u8]>,
@@ -82,7 +82,7 @@ impl<K: Kernel> GatherTx<K> {
         let len = frame.copy_to::<K>(&mut self.staging[..len]);
         // SAFETY: the arena keeps its memory table alive; `place` has `len` bytes.
         unsafe { place.copy_in::<K>(&self.staging[..len]) };
-        let kept = Kept { frame: place, ends: self.next, offload: frame.offload, since: burst.now().0 };
+        let kept = Buffered { frame: place, ends: self.next, offload: frame.offload, since: burst.now().0 };
         self.kept.push_back(kept);
         true
     }

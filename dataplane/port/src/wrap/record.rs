@@ -3,7 +3,7 @@
 //! Only packets actually sent are recorded as sent, so packets go to the inner queue one by one: a queue does not
 //! report which of several it dropped. If the spool is full, records are lost, but not packets.
 
-use crate::spool::{Direction, Fate, Feed, Record};
+use crate::spool::{Direction, Feed, Outcome, Record};
 use crate::{
     Burst, BurstStats, Capabilities, DropReason, Flush, Now, OFFLOAD_HEADER, PortFault, QueueState, RxQueue,
     TxQueue,
@@ -13,7 +13,7 @@ use ring::BufId;
 use rustix::fd::BorrowedFd;
 use std::marker::PhantomData;
 
-fn record(burst: &Burst, i: usize, direction: Direction, fate: Fate) -> Record {
+fn record(burst: &Burst, i: usize, direction: Direction, fate: Outcome) -> Record {
     let offload =
         if burst.has_offloads() { burst.offload(i).header(burst.head(i)) } else { [0; OFFLOAD_HEADER] };
     Record { now: burst.now().0, len: burst.frame_len(i) as u32, direction, fate, offload }
@@ -42,7 +42,7 @@ impl<K: Kernel> RxQueue for RecordRx<K> {
         if !burst.is_empty() {
             burst.load_heads::<K>();
             for i in 0..burst.len() {
-                let record = record(burst, i, Direction::In, Fate::Moved);
+                let record = record(burst, i, Direction::In, Outcome::Moved);
                 self.feed.put_or_count::<K>(&record, &burst.frame(i));
             }
             self.feed.notify();
@@ -99,7 +99,7 @@ impl<K: Kernel> RecordTx<K> {
         Self { inner, feed, losses, full: None, kernel: PhantomData }
     }
 
-    fn record(&mut self, burst: &Burst, pick: u8, fate: Fate) {
+    fn record(&mut self, burst: &Burst, pick: u8, fate: Outcome) {
         let i = usize::from(pick);
         self.feed.put_or_count::<K>(&record(burst, i, Direction::Out, fate), &burst.frame(i));
     }
@@ -110,7 +110,7 @@ impl<K: Kernel> RecordTx<K> {
         let which = (burst.now().0, burst.source(), first);
         if self.full.replace(which) != Some(which) {
             for &pick in rest {
-                self.record(burst, pick, Fate::Lost(DropReason::QueueFull));
+                self.record(burst, pick, Outcome::Lost(DropReason::QueueFull));
             }
         }
     }
@@ -123,7 +123,7 @@ impl<K: Kernel> RecordTx<K> {
                 return Ok(done);
             }
             match fate(&before, stats) {
-                Fate::Lost(_) if !self.losses => {}
+                Outcome::Lost(_) if !self.losses => {}
                 fate => self.record(burst, pick, fate),
             }
         }
@@ -132,11 +132,11 @@ impl<K: Kernel> RecordTx<K> {
 }
 
 /// Outcome of one packet, from the statistics before and after it.
-fn fate(before: &BurstStats, after: &BurstStats) -> Fate {
+fn fate(before: &BurstStats, after: &BurstStats) -> Outcome {
     let rose = |reason: &&DropReason| after.drops[**reason as usize] > before.drops[**reason as usize];
     match DropReason::ALL.iter().find(rose) {
-        Some(reason) if after.packets == before.packets => Fate::Lost(*reason),
-        _ => Fate::Moved,
+        Some(reason) if after.packets == before.packets => Outcome::Lost(*reason),
+        _ => Outcome::Moved,
     }
 }
 

@@ -130,9 +130,9 @@ pub trait DriverRing: Send + Sized + 'static {
 /// outstanding. Lower half: device-writable bytes, the length assumed if the chain is skipped in a batch (note in
 /// section 2.7.9). One word, so that one store updates it.
 #[derive(Clone, Copy, Debug)]
-struct Out(u64);
+struct Outstanding(u64);
 
-impl Out {
+impl Outstanding {
     const NONE: Self = Self(0);
 
     #[inline(always)]
@@ -154,7 +154,7 @@ impl Out {
         (self.0 >> 32) as u32
     }
 
-    /// [`Out::descriptors`], where a single one is the common case: a loop over chains then predicts where the next one
+    /// [`Outstanding::descriptors`], where a single one is the common case: a loop over chains then predicts where the next one
     /// begins, and does not wait for the load of this one's length.
     #[inline(always)]
     fn passed(self) -> u32 {
@@ -170,7 +170,7 @@ impl Out {
     }
 }
 
-/// Keeps the compiler from computing both cases of [`Out::passed`] without a branch.
+/// Keeps the compiler from computing both cases of [`Outstanding::passed`] without a branch.
 #[cold]
 #[inline(never)]
 fn several(descriptors: u32) -> u32 {

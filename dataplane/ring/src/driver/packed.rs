@@ -3,7 +3,7 @@
 //! Descriptors of one publish become visible together: the first one's flags are held back and stored last. Later
 //! descriptors of a chain are stored tail first, for a device that reads ahead of the first (section 2.8.13).
 
-use super::{DriverRing, DriverState, Out, Post, Table, Used, is_legal};
+use super::{DriverRing, DriverState, Outstanding, Post, Table, Used, is_legal};
 use crate::area::Area;
 use crate::chain::{AVAIL, DESC, INDIRECT, NEXT, USED};
 use crate::device::Place;
@@ -23,7 +23,7 @@ pub struct Packed {
     /// Posted identifiers by the ring index of their first descriptor, for in-order devices.
     order: Vec<u16>,
     /// Outstanding chains, by identifier.
-    out: Vec<Out>,
+    out: Vec<Outstanding>,
     next: Place,
     /// End of the entries visible to the device.
     published: Place,
@@ -75,7 +75,7 @@ impl Packed {
                 break;
             }
             let id = order[taken.at()];
-            let gone = std::mem::replace(&mut out[usize::from(id)], Out::NONE);
+            let gone = std::mem::replace(&mut out[usize::from(id)], Outstanding::NONE);
             let passed = gone.passed();
             freed += passed;
             taken = taken.advance(passed, size);
@@ -138,7 +138,7 @@ impl Packed {
             let Some(place) = out.get_mut(usize::from(id)) else {
                 return Err(RingFault::NotOut(id.into()));
             };
-            match std::mem::replace(place, Out::NONE).passed() {
+            match std::mem::replace(place, Outstanding::NONE).passed() {
                 0 => return Err(RingFault::NotOut(id.into())),
                 n => passed += n,
             }
@@ -189,7 +189,7 @@ impl Packed {
             descriptors.store64(at * DESC, buffer.address, Ordering::Relaxed);
             // Release as in `store`.
             descriptors.store64(at * DESC + 8, word | flags, Ordering::Release);
-            out[id] = Out::new(1, buffer.writable());
+            out[id] = Outstanding::new(1, buffer.writable());
             if is_in_order {
                 order[at] = buffer.id;
             }
@@ -206,7 +206,7 @@ impl Packed {
 
     /// Records that the chain under `id` was written from `next` on.
     #[inline(always)]
-    fn posted(&mut self, id: u16, out: Out) {
+    fn posted(&mut self, id: u16, out: Outstanding) {
         if self.layout.in_order {
             self.order[self.next.at()] = id;
         }
@@ -229,7 +229,7 @@ impl DriverRing for Packed {
             driver: Area::new(map, "driver", layout.driver, 4, 4)?,
             device: Area::new(map, "device", layout.device, 4, 4)?,
             order: vec![0; n],
-            out: vec![Out::NONE; n],
+            out: vec![Outstanding::NONE; n],
             next: start,
             published: start,
             taken: start,
@@ -293,7 +293,7 @@ impl DriverRing for Packed {
     fn post(&mut self, buffer: Post) {
         let word = self.describe(self.next, buffer.address, buffer.len, buffer.id, buffer.flag());
         self.store_or_hold(word);
-        self.posted(buffer.id, Out::new(1, buffer.writable()));
+        self.posted(buffer.id, Outstanding::new(1, buffer.writable()));
     }
 
     #[inline(always)]
@@ -329,7 +329,7 @@ impl DriverRing for Packed {
         let joined = if n > 1 { NEXT } else { 0 };
         let word = self.describe(self.next, head.address, head.len, head.id, head.flag() | joined);
         self.store_or_hold(word);
-        self.posted(head.id, Out::of(chain, n as u16));
+        self.posted(head.id, Outstanding::of(chain, n as u16));
     }
 
     #[inline]
@@ -338,7 +338,7 @@ impl DriverRing for Packed {
         let bytes = table.write_packed(chain);
         let word = self.describe(self.next, table.address(), bytes, id, INDIRECT);
         self.store_or_hold(word);
-        self.posted(id, Out::of(chain, 1));
+        self.posted(id, Outstanding::of(chain, 1));
     }
 
     #[inline]

@@ -1,6 +1,6 @@
 //! Driver side of a split virtqueue (VIRTIO 1.2 section 2.7).
 
-use super::{DriverRing, DriverState, Out, Post, Table, Used, is_legal};
+use super::{DriverRing, DriverState, Outstanding, Post, Table, Used, is_legal};
 use crate::area::Area;
 use crate::chain::{DESC, INDIRECT, NEXT};
 use crate::offsets::split::{ELEMENT, FLAGS, INDEX, NO_INTERRUPT, NO_NOTIFY, RING};
@@ -22,7 +22,7 @@ pub struct Split {
     /// Shadow of the available ring; also the posting order, for in-order devices.
     order: Vec<u16>,
     /// Outstanding chains, by head.
-    out: Vec<Out>,
+    out: Vec<Outstanding>,
     /// Outstanding descriptors beyond one per chain.
     more: u32,
     posted: u16,
@@ -56,7 +56,7 @@ impl Split {
             let Some(entry) = out.get_mut(id as usize).filter(|out| !out.is_none()) else {
                 return Err(RingFault::NotOut(id));
             };
-            more -= std::mem::replace(entry, Out::NONE).descriptors() - 1;
+            more -= std::mem::replace(entry, Outstanding::NONE).descriptors() - 1;
             taken = taken.wrapping_add(1);
             *slot = Used { id: id as u16, len };
             n += 1;
@@ -81,7 +81,7 @@ impl Split {
         let (out, order, mask) = (&mut self.out[..], &self.order[..], self.mask);
         for (n, slot) in to.iter_mut().enumerate() {
             let id = order[usize::from(self.taken & mask)];
-            let gone = std::mem::replace(&mut out[usize::from(id)], Out::NONE);
+            let gone = std::mem::replace(&mut out[usize::from(id)], Outstanding::NONE);
             self.more -= gone.descriptors() - 1;
             self.taken = self.taken.wrapping_add(1);
             if id == last.id {
@@ -124,7 +124,7 @@ impl Split {
                 descriptors.store64(at * DESC, described.0, Ordering::Relaxed);
                 descriptors.store64(at * DESC + 8, described.1, Ordering::Relaxed);
             }
-            *out = Out::new(1, buffer.writable());
+            *out = Outstanding::new(1, buffer.writable());
             if *order != buffer.id {
                 *order = buffer.id;
                 available.store16(RING + slot * 2, buffer.id, Ordering::Relaxed);
@@ -136,7 +136,7 @@ impl Split {
 
     /// Writes `head` to the next available entry.
     #[inline(always)]
-    fn offer(&mut self, head: u16, out: Out) {
+    fn offer(&mut self, head: u16, out: Outstanding) {
         self.out[usize::from(head)] = out;
         let slot = usize::from(self.posted & self.mask);
         if self.order[slot] != head {
@@ -169,7 +169,7 @@ impl DriverRing for Split {
             used,
             shadow: vec![(0, 0); n],
             order: vec![0; n],
-            out: vec![Out::NONE; n],
+            out: vec![Outstanding::NONE; n],
             more: 0,
             posted: start,
             published: start,
@@ -230,7 +230,7 @@ impl DriverRing for Split {
     #[inline(always)]
     fn post(&mut self, buffer: Post) {
         self.describe(buffer.id, buffer.address, word(buffer.len, buffer.flag(), 0));
-        self.offer(buffer.id, Out::new(1, buffer.writable()));
+        self.offer(buffer.id, Outstanding::new(1, buffer.writable()));
     }
 
     #[inline(always)]
@@ -253,7 +253,7 @@ impl DriverRing for Split {
         }
         let n = chain.len() as u16;
         self.more += u32::from(n - 1);
-        self.offer(head.id, Out::of(chain, n));
+        self.offer(head.id, Outstanding::of(chain, n));
     }
 
     #[inline]
@@ -261,7 +261,7 @@ impl DriverRing for Split {
         debug_assert!(is_legal(chain, table.entries().min(self.layout.size.into())) && self.layout.indirect);
         let bytes = table.write_split(chain);
         self.describe(id, table.address(), word(bytes, INDIRECT, 0));
-        self.offer(id, Out::of(chain, 1));
+        self.offer(id, Outstanding::of(chain, 1));
     }
 
     #[inline]

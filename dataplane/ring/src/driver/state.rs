@@ -5,7 +5,7 @@
 //! The state is trusted less than the ring's own fields: it may have been stored or sent. [`DriverState::validate`]
 //! checks it against the ring, so that an invalid one is an error and never a panic or a lost descriptor.
 
-use super::{Out, Used};
+use super::{Outstanding, Used};
 use crate::{Layout, RingFault};
 
 /// State of a stopped driver ring. Every posted buffer is published.
@@ -60,7 +60,7 @@ impl DriverState {
     ) -> Result<(), RingFault> {
         let mut out = self.out();
         for _ in 0..out.iter().filter(|out| !out.is_none()).count() {
-            let chain = std::mem::replace(&mut out[usize::from(self.order[at])], Out::NONE);
+            let chain = std::mem::replace(&mut out[usize::from(self.order[at])], Outstanding::NONE);
             if chain.is_none() {
                 return Err(RingFault::State("the posting order names a buffer that is not outstanding"));
             }
@@ -69,8 +69,8 @@ impl DriverState {
         Ok(())
     }
 
-    pub(super) fn out(&self) -> Vec<Out> {
-        self.out.iter().map(|&out| Out(out)).collect()
+    pub(super) fn out(&self) -> Vec<Outstanding> {
+        self.out.iter().map(|&out| Outstanding(out)).collect()
     }
 }
 

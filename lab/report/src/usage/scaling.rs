@@ -8,7 +8,7 @@ use figure::text::number;
 use measure::Kind;
 use sim::Profile;
 use studies::usage::Results;
-use studies::usage::scaling::{Way, measured, simulated};
+use studies::usage::scaling::{Distribution, measured, simulated};
 
 /// The section of measured results. Returns `None` if the study was not run.
 pub(super) fn measured(results: &Results) -> Option<Section> {
@@ -92,7 +92,7 @@ fn simulated_table(rows: &[simulated::Row]) -> Table {
         ">Spills",
         ">Failed exchanges",
     ];
-    let one = |way: Way| rows.iter().find(|row| (row.way, row.workers) == (way, 1));
+    let one = |way: Distribution| rows.iter().find(|row| (row.way, row.workers) == (way, 1));
     let line = |row: &simulated::Row| {
         let outcome = &row.outcome;
         let over = one(row.way).map_or(f64::NAN, |one| outcome.per_kilocycle() / one.outcome.per_kilocycle());
@@ -117,7 +117,7 @@ fn simulated_table(rows: &[simulated::Row]) -> Table {
 fn measured_figure(rows: &[measured::Row], from: &str) -> Option<Figure> {
     let bar = |(n, row): (usize, &measured::Row)| {
         let mpps = row.pps / 1e6;
-        let way = if row.way == Way::Software { ", spread in software" } else { "" };
+        let way = if row.way == Distribution::Software { ", spread in software" } else { "" };
         let name = format!("workers {}, queues {}{way}", row.cpus.len(), row.queues);
         let gap = n > 0 && (rows[n - 1].way, rows[n - 1].cpus.len()) != (row.way, row.cpus.len());
         Bar { gap, ..Bar::stacked(name, &["Mpps"], &[mpps], format!("{mpps:.3}")) }
@@ -133,7 +133,7 @@ fn measured_figure(rows: &[measured::Row], from: &str) -> Option<Figure> {
 }
 
 fn simulated_figure(rows: &[simulated::Row], from: &str) -> Option<Figure> {
-    let line = |way: Way| {
+    let line = |way: Distribution| {
         let point = |row: &simulated::Row| {
             let y = row.outcome.per_kilocycle();
             let tip = format!("{} workers, {}: {} packets", row.workers, way.title(), number(y));
@@ -148,7 +148,7 @@ fn simulated_figure(rows: &[simulated::Row], from: &str) -> Option<Figure> {
         "scaling-simulated",
         "Packets a thousand cycles by workers",
         "With queues each worker has its own flows; with one queue the worker that polls it hands all packets to the others.",
-        plot(&axes, &[Way::Queues, Way::Software].map(line))?,
+        plot(&axes, &[Distribution::Queues, Distribution::Software].map(line))?,
         from,
     ))
 }

@@ -146,7 +146,7 @@ fn a_device_write_wakes_a_core_that_waits_for_the_line() {
 }
 
 #[test]
-fn another_socket_costs_what_the_profile_says() {
+fn access_to_another_socket_has_the_latency_of_the_profile() {
     let profile = two_sockets();
     let far = [&profile.transfer.remote_dram, &profile.transfer.remote_core]
         .map(|time| cycles(&profile, time.as_ref().map_or(0.0, |time| time.value)));

@@ -82,7 +82,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_other_law_lies_nearer(
+        fn fitted_exponential_has_the_smallest_error(
             points in prop::collection::vec((0.0..20.0, 0.1..60.0), 3..40),
             scale in -0.1..0.1,
             rate in -0.1..0.1,

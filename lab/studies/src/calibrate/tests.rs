@@ -106,7 +106,7 @@ fn counters_on_one_line_cost_more_than_on_two() {
 
 /// Every value measured on a machine needs a simulated counterpart.
 #[test]
-fn the_whole_list_reproduces_the_latencies_of_the_profile() {
+fn calibration_reproduces_the_latencies_of_the_profile() {
     let profile = Profile::study();
     let found = simulate(&profile).expect("no thread waits for ever");
     let of = |name: &str| found.iter().find(|(other, _)| *other == name).expect("it is on the list").1;

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_and_ticks_are_as_many_as_the_calibration_says() {
+    fn delay_is_set_in_steps_or_ticks_by_calibration() {
         let clock = Clock::calibrated(&Processor::here());
         let delay = Delay { clock, step: 0.5, call: 2.0, late: 10.0, work: Work::Steps(0), chain: 1 };
         assert_eq!(delay.set(1.0).work, Work::Steps(0), "the call is longer than that");

@@ -84,7 +84,7 @@ fn an_interrupted_experiment_continues_with_the_next_reading() {
 }
 
 #[test]
-fn batching_goes_on_cell_by_cell() {
+fn batching_study_continues_after_the_last_measured_cell() {
     let Ok(cpus) = CpuPinning::here().and_then(|seats| seats.pair()) else { return };
     let plan = plan(&[Study::Batching], cpus);
     let mut results = plan.empty(environment());

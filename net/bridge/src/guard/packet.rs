@@ -1,7 +1,7 @@
 //! Header fields for the guard, parsed from the private head only.
 //!
 //! Any packet in which a receiver could find other content after the headers parsed here (more tags, longer options,
-//! more extension headers, a first fragment without its transport header) is [`Unreadable`].
+//! more extension headers, a first fragment without its transport header) is [`Malformed`].
 
 use std::net::IpAddr;
 use wire::{EtherType, HEADER_LEN, Ipv4, Ipv6, TAG_LEN, checksum::protocol};
@@ -12,7 +12,7 @@ const ICMPV6: u8 = 58;
 
 /// The headers are truncated, malformed, or longer than the private head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Unreadable;
+pub(super) struct Malformed;
 
 /// A packet by network protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub(super) enum Upper {
 
 impl<'a> Packet<'a> {
     /// Parses the headers of a frame whose first bytes are `head`.
-    pub(super) fn of(head: &'a [u8]) -> Result<Self, Unreadable> {
+    pub(super) fn of(head: &'a [u8]) -> Result<Self, Malformed> {
         let (ethertype, at) = untagged(head)?;
         match ethertype {
             EtherType::ARP | EtherType::RARP => Ok(Self::Arp(&head[at..])),
@@ -57,20 +57,20 @@ impl<'a> Packet<'a> {
 }
 
 /// EtherType after all tags, and the offset after it.
-fn untagged(head: &[u8]) -> Result<(EtherType, usize), Unreadable> {
+fn untagged(head: &[u8]) -> Result<(EtherType, usize), Malformed> {
     let mut at = HEADER_LEN;
     for _ in 0..=MAX_TAGS {
-        let [high, low] = *head.get(at - 2..).and_then(<[u8]>::first_chunk).ok_or(Unreadable)?;
+        let [high, low] = *head.get(at - 2..).and_then(<[u8]>::first_chunk).ok_or(Malformed)?;
         match EtherType(u16::from_be_bytes([high, low])) {
             EtherType::VLAN | EtherType::SERVICE_VLAN => at += TAG_LEN,
             ethertype => return Ok((ethertype, at)),
         }
     }
-    Err(Unreadable)
+    Err(Malformed)
 }
 
-fn v4(head: &[u8], at: usize) -> Result<Ip, Unreadable> {
-    let view = Ipv4::new(&head[at..]).ok_or(Unreadable)?;
+fn v4(head: &[u8], at: usize) -> Result<Ip, Malformed> {
+    let view = Ipv4::new(&head[at..]).ok_or(Malformed)?;
     let transport = at + view.header_len();
     let upper = match view.protocol() {
         _ if view.fragment_offset() > 0 => Upper::Other,
@@ -81,22 +81,22 @@ fn v4(head: &[u8], at: usize) -> Result<Ip, Unreadable> {
     Ok(Ip { source, upper, is_whole: !view.is_fragment(), end })
 }
 
-fn v6(head: &[u8], at: usize) -> Result<Ip, Unreadable> {
-    let view = Ipv6::new(&head[at..]).ok_or(Unreadable)?;
-    let layer = view.upper_layer().ok_or(Unreadable)?;
+fn v6(head: &[u8], at: usize) -> Result<Ip, Malformed> {
+    let view = Ipv6::new(&head[at..]).ok_or(Malformed)?;
+    let layer = view.upper_layer().ok_or(Malformed)?;
     let transport = at + layer.at;
     let upper = match layer.protocol {
         _ if layer.continues => Upper::Other,
         protocol::UDP => udp(head, transport)?,
-        ICMPV6 => Upper::Icmpv6 { kind: *head.get(transport).ok_or(Unreadable)?, at: transport },
+        ICMPV6 => Upper::Icmpv6 { kind: *head.get(transport).ok_or(Malformed)?, at: transport },
         _ => Upper::Other,
     };
     let end = at + wire::IPV6_HEADER + usize::from(view.payload_len());
     Ok(Ip { source: view.source_and_destination().0.into(), upper, is_whole: !layer.is_fragment, end })
 }
 
-fn udp(head: &[u8], at: usize) -> Result<Upper, Unreadable> {
-    let header: &[u8; 8] = head.get(at..).and_then(<[u8]>::first_chunk).ok_or(Unreadable)?;
+fn udp(head: &[u8], at: usize) -> Result<Upper, Malformed> {
+    let header: &[u8; 8] = head.get(at..).and_then(<[u8]>::first_chunk).ok_or(Malformed)?;
     let port = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
     Ok(Upper::Udp { source: port(0), destination: port(2), payload: at + 8 })
 }

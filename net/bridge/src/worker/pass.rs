@@ -10,11 +10,11 @@
 use super::cache::{ADDRESSES, Entry, FlowCache};
 use crate::fdb::{Fdb, Source};
 use crate::guard::{Inspected, MAX_INSPECTED, Reply};
-use crate::hash::Places;
+use crate::hash::Buckets;
 use crate::key::Key;
 use crate::listing::RefusedMove;
 use crate::ports::{Member, PortTable, View};
-use crate::vlan::{Form, Leaving, NO_VLAN};
+use crate::vlan::{EgressTagging, Form, NO_VLAN};
 use mem::copy::Portable;
 use port::{BURST, Burst, DropReason, EditId, Now, PortId, Verdicts};
 use std::ops::Range;
@@ -40,7 +40,7 @@ pub(super) struct Flow {
 /// Cached answer: in this second, and until a station leaves one of the two ports, `flow` needs no learning and is sent
 /// to `to`, or flooded if `to` is `None`.
 #[derive(Clone, Copy)]
-pub(super) struct Memo {
+pub(super) struct CachedVerdict {
     flow: Flow,
     /// First bytes of a frame of the flow, and its form; `form` is used only if VLAN tags are evaluated.
     first: [u8; TAGGED_HEADER],
@@ -51,7 +51,7 @@ pub(super) struct Memo {
     changes: [u64; 2],
 }
 
-impl Memo {
+impl CachedVerdict {
     /// Whether the answer is still valid; `changes` is the change count of the source port.
     #[inline(always)]
     fn holds(&self, fdb: &Fdb, changes: u64, second: u32) -> bool {
@@ -76,8 +76,8 @@ pub(super) struct Plan {
     form: Form,
     /// Output port of a flow in the flow cache; the other fields are then unused.
     known: Option<PortId>,
-    source: Places,
-    destination: Places,
+    source: Buckets,
+    destination: Buckets,
     lost: Option<DropReason>,
 }
 
@@ -123,7 +123,7 @@ pub(super) struct Pass<'a> {
     pub(super) table: &'a PortTable,
     pub(super) member: &'a Member,
     pub(super) view: &'a View,
-    pub(super) memo: &'a mut Option<Memo>,
+    pub(super) memo: &'a mut Option<CachedVerdict>,
     pub(super) cache: &'a mut FlowCache,
     pub(super) plans: &'a mut [Plan; BURST],
     pub(super) out: &'a mut Verdicts,
@@ -187,7 +187,7 @@ impl Pass<'_> {
 
     /// Number of packets from the front that belong to the cached flow and have its form.
     #[inline(always)]
-    fn alike<const TAGGED: bool>(&self, memo: &Memo) -> usize {
+    fn alike<const TAGGED: bool>(&self, memo: &CachedVerdict) -> usize {
         fn begins<const N: usize>(first: &[u8; TAGGED_HEADER]) -> &[u8; N] {
             first.first_chunk().unwrap_or(&[0; N])
         }
@@ -207,8 +207,9 @@ impl Pass<'_> {
 
     #[inline]
     fn edit(&mut self, to: PortId, form: Form) -> EditId {
-        let leaving = self.table.member(to).map_or(Leaving::AsReceived, |member| form.leaving(&member.vlan));
-        if leaving == Leaving::AsReceived {
+        let leaving =
+            self.table.member(to).map_or(EgressTagging::AsReceived, |member| form.leaving(&member.vlan));
+        if leaving == EgressTagging::AsReceived {
             return EditId::NONE;
         }
         let (of, edit) = self.edits[leaving as usize];
@@ -216,7 +217,7 @@ impl Pass<'_> {
     }
 
     #[inline(never)]
-    fn make_edit(&mut self, form: Form, leaving: Leaving) -> EditId {
+    fn make_edit(&mut self, form: Form, leaving: EgressTagging) -> EditId {
         let edit = form.edit(leaving).map_or(EditId::NONE, |edit| self.out.edit(&edit));
         self.edits[leaving as usize] = (form, edit);
         edit
@@ -501,7 +502,7 @@ impl Pass<'_> {
         first[..len].copy_from_slice(&head[..len]);
         if to.is_none() || self.destination(&plan) == to {
             let Plan { flow, form, .. } = plan;
-            *self.memo = Some(Memo { flow, first, form, to, second: self.second, changes });
+            *self.memo = Some(CachedVerdict { flow, first, form, to, second: self.second, changes });
         }
     }
 

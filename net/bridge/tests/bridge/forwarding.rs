@@ -2,8 +2,8 @@
 
 use crate::harness::{BROADCAST, Lab, SECOND, frame, mac, raw_frame};
 use bridge::{
-    AddBridgeError, AddPortError, BridgeConfig, BridgeStatistics, ForgetError, PortConfig, Rate,
-    RemoveBridgeError, Selection, StaticError, Station,
+    AddBridgeError, AddPortError, BridgeConfig, BridgeStatistics, PortConfig, Rate, RemoveBridgeError,
+    RemoveStationError, Selection, StaticError, Station,
 };
 use engine::Now;
 use port::PortId;
@@ -226,7 +226,7 @@ fn forget_removes_a_learned_or_static_station() {
     assert_eq!(lab.ports(0, frame(1, 4, None)), [1, 2]);
     let missing = lab.switch.forget("br0", mac(4), 0).unwrap_err();
     assert!(missing.to_string().contains("does not know 52:54:00:00:00:04"), "{missing}");
-    assert!(matches!(lab.switch.forget("br7", mac(1), 0), Err(ForgetError::Unknown(_))));
+    assert!(matches!(lab.switch.forget("br7", mac(1), 0), Err(RemoveStationError::Unknown(_))));
     assert_eq!(lab.ports(2, frame(3, 1, None)), [0], "the others stay");
     lab.send(1, &[frame(2, BROADCAST, None)]);
     assert_eq!(lab.ports(0, frame(1, 2, None)), [1], "and it is learned again");

@@ -1,6 +1,6 @@
 //! Compares the bridge with a reference model: a map, one packet at a time, without caches.
 
-use crate::harness::{BROADCAST, Fate, Lab, SECOND, access, frame, mac, rarp, trunk};
+use crate::harness::{BROADCAST, BurstOutcome, Lab, SECOND, access, frame, mac, rarp, trunk};
 use bridge::{BridgeConfig, MacMoves, PortConfig, Selection, Station};
 use engine::Now;
 use port::PortId;
@@ -153,8 +153,8 @@ impl Model {
         if sent.is_empty() { Err("no-destination") } else { Ok(sent) }
     }
 
-    fn burst(&mut self, from: u16, packets: &[(u64, u64, Option<u16>)]) -> Fate {
-        let mut fate = Fate::default();
+    fn burst(&mut self, from: u16, packets: &[(u64, u64, Option<u16>)]) -> BurstOutcome {
+        let mut fate = BurstOutcome::default();
         self.learns = LEARNS;
         for packet in packets {
             match self.packet(from, *packet, false) {

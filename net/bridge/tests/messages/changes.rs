@@ -27,7 +27,7 @@ enum End {
 use End::{Any, Fault, Flows, Stands};
 
 /// Action of the guest.
-enum Say<R> {
+enum Action<R> {
     /// Sends this message.
     This(Request),
     /// Sends this message with a memory descriptor instead of an eventfd.
@@ -36,12 +36,12 @@ enum Say<R> {
     Do(fn(&mut Guest<R>)),
 }
 
-use Say::{Do, Odd, This};
+use Action::{Do, Odd, This};
 
-type Misstep<R> = (&'static str, Say<R>, End);
+type ProtocolError<R> = (&'static str, Action<R>, End);
 
-impl<R: DriverRing> Say<R> {
-    fn say(self, guest: &mut Guest<R>) {
+impl<R: DriverRing> Action<R> {
+    fn perform(self, guest: &mut Guest<R>) {
         match self {
             This(request) => tell(&guest.front, &request, &[]),
             Odd(request) => tell(&guest.front, &request, &[memory(64).unwrap().as_fd()]),
@@ -77,7 +77,7 @@ fn address<R>(guest: &Guest<R>, index: u32, places: u64, used: u64) {
     tell(&guest.front, &Request::SetVringAddr(place), &[]);
 }
 
-fn rings<R: DriverRing>() -> Vec<Misstep<R>> {
+fn rings<R: DriverRing>() -> Vec<ProtocolError<R>> {
     vec![
         ("another size", This(Request::SetVringNum(state(1, 64))), Fault("SET_VRING_NUM came")),
         ("a ring too many", This(Request::SetVringNum(state(9, 64))), Fault("ring 9 was named")),
@@ -118,7 +118,7 @@ fn log<R: DriverRing>(guest: &mut Guest<R>) {
     tell(&guest.front, &Request::SetVringAddr(place), &[]);
 }
 
-fn memories<R: DriverRing>() -> Vec<Misstep<R>> {
+fn memories<R: DriverRing>() -> Vec<ProtocolError<R>> {
     vec![
         ("no table", Do(|g| table(g, vec![])), Fault("outside the shared memory")),
         ("a smaller table", Do(|g| table(g, vec![long(g, 4096)])), Fault("outside the shared memory")),
@@ -168,7 +168,7 @@ fn refused<R: DriverRing>(guest: &mut Guest<R>) {
     assert_ne!(ask(&guest.front, &Request::AddMemReg(overlap), &[file]), Reply::U64(0));
 }
 
-fn others<R: DriverRing>() -> Vec<Misstep<R>> {
+fn others<R: DriverRing>() -> Vec<ProtocolError<R>> {
     vec![
         ("other features", Do(features), Fault("changes the features while a ring is running")),
         ("features never offered", This(Request::SetFeatures(u64::MAX)), Fault("not offered")),
@@ -249,10 +249,10 @@ fn answer_back<R: DriverRing>(guest: &mut Guest<R>) {
 }
 
 /// Performs one action and checks its result.
-fn misstep<R: DriverRing>(stage: &Stage<'_>, (name, say, end): Misstep<R>) {
+fn misstep<R: DriverRing>(stage: &Stage<'_>, (name, perform, end): ProtocolError<R>) {
     let mut guest = stage.guest::<R>();
     let connects = stage.connects();
-    say.say(&mut guest);
+    perform.perform(&mut guest);
     match end {
         Fault(_) => {
             let limit = Limit::new();
@@ -279,7 +279,7 @@ fn misstep<R: DriverRing>(stage: &Stage<'_>, (name, say, end): Misstep<R>) {
     stage.recover::<R>();
 }
 
-fn scenario<R: DriverRing>(packed: bool, missteps: Vec<Misstep<R>>) {
+fn scenario<R: DriverRing>(packed: bool, missteps: Vec<ProtocolError<R>>) {
     play::<R>(packed, |stage| missteps.into_iter().for_each(|one| misstep(stage, one)));
 }
 

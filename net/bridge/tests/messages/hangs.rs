@@ -15,7 +15,7 @@ fn message() -> (Request, Vec<u8>) {
 }
 
 /// Sends the first `pause` bytes, lets frames flow for a while, and sends the rest or disconnects.
-fn pause<R: DriverRing>(stage: &Stage<'_>, pause: usize, goes_on: bool) {
+fn pause<R: DriverRing>(stage: &Stage<'_>, pause: usize, continues: bool) {
     let mut guest = stage.guest::<R>();
     let connects = stage.connects();
     let (request, bytes) = message();
@@ -25,7 +25,7 @@ fn pause<R: DriverRing>(stage: &Stage<'_>, pause: usize, goes_on: bool) {
         flow(&mut guest);
         stage.calm.go_on(20);
     }
-    if goes_on {
+    if continues {
         send(guest.front.as_fd(), rest, &[event().unwrap().as_fd()]).unwrap();
         assert_eq!(answer(&guest.front, &request), Reply::U64(0), "after {pause} bytes");
         flow(&mut guest);

@@ -156,7 +156,7 @@ fn scenario<R: DriverRing>(
     packed: bool,
     scripts: u64,
     most: u64,
-    say: impl Fn(&Stage<'_>, &mut PortId, &[u8]),
+    perform: impl Fn(&Stage<'_>, &mut PortId, &[u8]),
 ) {
     play::<R>(packed, |stage| {
         let mut port = PortId(stage.calm.rig.port("bad").unwrap().id);
@@ -164,7 +164,7 @@ fn scenario<R: DriverRing>(
         for n in 0..scripts {
             let seed = seed() + n;
             let _told = Told(seed);
-            say(stage, &mut port, &bytes(seed, most));
+            perform(stage, &mut port, &bytes(seed, most));
             if n % SCRIPTS_PER_GUEST == 0 {
                 stage.recover::<R>();
             }

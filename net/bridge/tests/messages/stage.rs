@@ -22,7 +22,7 @@ pub(crate) fn play<R: DriverRing>(packed: bool, act: impl FnOnce(&Stage<'_>)) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let before = footprint().unwrap();
     // The guests rest regularly, to yield the CPU on small machines.
-    let behavior = Behavior { strangers: Some(BAD), rest: Duration::from_micros(100), careless: false };
+    let behavior = Behavior { foreign_frames: Some(BAD), rest: Duration::from_micros(100), careless: false };
     calm::beside::<R>(packed, behavior, |calm| {
         calm.go_on(MIN_FRAMES);
         let stage = Stage { calm, packed, footprint: footprint().unwrap() };

@@ -52,7 +52,7 @@ pub(crate) struct Behavior {
     /// The guest has given the back end wrong ring or memory addresses, so received data is not checked.
     pub(crate) careless: bool,
     /// Frames from guests with this number or higher are not checked.
-    pub(crate) strangers: Option<u8>,
+    pub(crate) foreign_frames: Option<u8>,
     /// Sleep after each step.
     pub(crate) rest: Duration,
 }
@@ -210,7 +210,7 @@ impl<R: DriverRing> Guest<R> {
     /// Checks content, and order per sender and receiving pair. (The receiving pair may change while the rings of a
     /// port start one by one.)
     fn check(&mut self, at: u8, got: &[u8]) {
-        if self.behavior.strangers.is_some_and(|first| is_strange(got, first)) {
+        if self.behavior.foreign_frames.is_some_and(|first| is_strange(got, first)) {
             return;
         }
         self.heard.fetch_add(1, Ordering::Relaxed);

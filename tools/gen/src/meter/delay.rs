@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_covers_the_whole_run() {
+    fn jitter_covers_all_packets_of_a_run() {
         let mut delay = Delay::default();
         // Ninety frames whose delay alternates by 160 ns, then a hundred with constant delay.
         (0..90).for_each(|number| delay.take(number, 100 + 160 * (number % 2)));

@@ -193,15 +193,15 @@ mod tests {
 
     /// Fault injection for a frame.
     #[derive(Clone, Copy, Debug)]
-    enum Fate {
-        Kept,
+    enum Delivery {
+        Delivered,
         Dropped,
-        Doubled,
-        Spoiled,
+        Duplicated,
+        Corrupted,
     }
 
-    fn fate() -> impl Strategy<Value = Fate> {
-        prop_oneof![4 => Just(Fate::Kept), 1 => Just(Fate::Dropped), 1 => Just(Fate::Doubled), 1 => Just(Fate::Spoiled)]
+    fn fate() -> impl Strategy<Value = Delivery> {
+        prop_oneof![4 => Just(Delivery::Delivered), 1 => Just(Delivery::Dropped), 1 => Just(Delivery::Duplicated), 1 => Just(Delivery::Corrupted)]
     }
 
     proptest! {
@@ -215,13 +215,13 @@ mod tests {
                 let mut bytes = tail(stream, sent[usize::from(stream)], 0);
                 sent[usize::from(stream)] += 1;
                 match fate {
-                    Fate::Kept => wire.push(bytes),
-                    Fate::Dropped => dropped += 1,
-                    Fate::Doubled => {
+                    Delivery::Delivered => wire.push(bytes),
+                    Delivery::Dropped => dropped += 1,
+                    Delivery::Duplicated => {
                         wire.extend([bytes, bytes]);
                         doubled += 1;
                     }
-                    Fate::Spoiled => {
+                    Delivery::Corrupted => {
                         bytes[3] ^= 1;
                         wire.push(bytes);
                         spoiled += 1;

@@ -162,9 +162,9 @@ fn watcher_can_end_the_run_with_partial_results() {
 
 #[test]
 fn streams_are_validated_before_ports_open() {
-    let judged = |streams: &[Description]| {
+    let validated = |streams: &[Description]| {
         Rig::new(RigPorts::wire().unwrap(), streams, timing("1kpps"), 1).unwrap_err().to_string()
     };
-    assert_eq!(judged(&[]), "invalid number of streams 0; describe 1 to 256");
-    assert!(judged(&[stream("64"), stream("59")]).starts_with("stream 1: `size`: a size of 59 bytes"));
+    assert_eq!(validated(&[]), "invalid number of streams 0; describe 1 to 256");
+    assert!(validated(&[stream("64"), stream("59")]).starts_with("stream 1: `size`: a size of 59 bytes"));
 }

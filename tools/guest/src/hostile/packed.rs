@@ -1,7 +1,7 @@
 //! Packed ring driver (VIRTIO 1.2 section 2.8). Descriptors of a long chain are written over several turns; the first
 //! descriptor is written last, so that the device sees only complete chains.
 
-use super::replay::{Chains, DESC, Desc, NEXT, Places};
+use super::replay::{Chains, DESC, Desc, NEXT, RingAreas};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use ring::RingFault;
 
@@ -19,7 +19,7 @@ struct Place {
 }
 
 pub(super) struct Packed {
-    places: Places,
+    places: RingAreas,
     pub(super) chains: Chains,
     in_order: bool,
     next: Place,
@@ -40,7 +40,7 @@ impl Place {
 }
 
 impl Packed {
-    pub(super) fn new(places: Places, chains: Chains, in_order: bool) -> Self {
+    pub(super) fn new(places: RingAreas, chains: Chains, in_order: bool) -> Self {
         places.driver.store16(EVENT_FLAGS, DISABLE, Relaxed);
         let (start, room) = (Place { at: 0, wrap: true }, places.size);
         Self { places, chains, in_order, next: start, used: start, room, written: 0, batch: None }

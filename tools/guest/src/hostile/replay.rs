@@ -41,7 +41,7 @@ pub(super) struct Chains {
 }
 
 /// The areas of a ring.
-pub(super) struct Places {
+pub(super) struct RingAreas {
     pub(super) size: u16,
     pub(super) descriptors: Area,
     pub(super) driver: Area,
@@ -132,7 +132,7 @@ impl Replay {
         let start = layout.descriptors;
         let (size, n) = (layout.size, u64::from(layout.size));
         let area = |place: u64, len: u64| arena.area(at + place - start, len);
-        let places = Places {
+        let places = RingAreas {
             size,
             descriptors: area(layout.descriptors, n * DESC as u64)?,
             driver: area(layout.driver, if packed { 4 } else { n * 2 + 6 })?,

@@ -1,6 +1,6 @@
 //! Split ring driver (VIRTIO 1.2 section 2.7) that writes its descriptors once.
 
-use super::replay::{Chains, DESC, NEXT, Places};
+use super::replay::{Chains, DESC, NEXT, RingAreas};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use ring::RingFault;
 
@@ -12,7 +12,7 @@ const NO_INTERRUPT: u16 = 1;
 const NO_NOTIFY: u16 = 1;
 
 pub(super) struct Split {
-    places: Places,
+    places: RingAreas,
     pub(super) chains: Chains,
     in_order: bool,
     /// Chain to head descriptor, and head descriptor to chain.
@@ -23,7 +23,7 @@ pub(super) struct Split {
 }
 
 impl Split {
-    pub(super) fn new(places: Places, chains: Chains, in_order: bool) -> Self {
+    pub(super) fn new(places: RingAreas, chains: Chains, in_order: bool) -> Self {
         let (mut heads, mut of_head) = (Vec::new(), vec![None; places.size.into()]);
         let mut at = 0u16;
         for n in 0..chains.count() {
@@ -89,7 +89,7 @@ impl Split {
 }
 
 /// Writes a chain at descriptor `at` and the following ones. Returns the number of descriptors.
-fn write(places: &Places, at: u16, chain: &[super::replay::Desc]) -> u16 {
+fn write(places: &RingAreas, at: u16, chain: &[super::replay::Desc]) -> u16 {
     for (k, desc) in (0u16..).zip(chain) {
         let place = usize::from(at + k) * DESC;
         let is_last = usize::from(k) + 1 == chain.len();

@@ -22,7 +22,7 @@ struct Trap {
 impl RxQueue for Trap {
     fn prefetch(&self) {}
 
-    fn rx(&mut self, _burst: &mut Burst, _tally: &mut BurstStats) -> Result<(), PortFault> {
+    fn rx(&mut self, _burst: &mut Burst, _stats: &mut BurstStats) -> Result<(), PortFault> {
         // The receiver has been dropped if the test has failed.
         let _ = self.entered.send(());
         let _ = self.free.recv();
@@ -115,7 +115,7 @@ fn add_under(switch: &Switch, dir: &Path, id: PortId) {
 }
 
 #[test]
-fn a_port_that_a_hung_worker_holds_is_gone_and_its_number_is_the_next_ones_alone() {
+fn number_of_a_port_of_a_hung_worker_is_not_reused() {
     let dir = tempfile::tempdir().unwrap();
     let switch = switch(Vec::new(), Vec::new()).unwrap();
     let (id, shut) = trap(&switch, dir.path());

@@ -8,7 +8,7 @@ fn placed(lines: &str) -> String {
 }
 
 #[test]
-fn a_placement_gives_workers_their_cpus_and_says_which_share_one() {
+fn placement_assigns_cpus_and_names_shared_ones() {
     let host = Host::of(&[0, 1, 2, 3], &[0, 1, 2]);
     let cpus = |text: &str| {
         let topology = parse(text, &host, None).unwrap();
@@ -38,7 +38,7 @@ fn a_placement_is_printed_with_its_rules_and_notes() {
 }
 
 #[test]
-fn mistakes_in_a_placement_are_told_with_place_reason_and_remedy() {
+fn invalid_placement_is_rejected_with_place_reason_and_remedy() {
     let port = "name a port of this file, or one of its queue pairs as port.pair, counted from 0";
     let list = "write a list of CPUs such as [2, 3] or \"2-3,8\"";
     for (lines, expected) in [
@@ -103,7 +103,7 @@ fn a_pattern_that_joins_stages_without_any_is_one_mistake_with_one_remedy() {
 }
 
 #[test]
-fn a_node_that_is_not_there_is_told_beside_other_mistakes() {
+fn missing_node_is_reported_with_other_errors() {
     let text = placed("node = 5\npattern = \"io\"\n");
     let errors = parse(&text, &host(), None).unwrap_err();
     assert_eq!(errors.iter().filter_map(|error| error.line).collect::<Vec<_>>(), [9, 10], "{errors:?}");

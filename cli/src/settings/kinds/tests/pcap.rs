@@ -16,7 +16,7 @@ fn said(lines: &str) -> Vec<String> {
 }
 
 #[test]
-fn each_mistake_is_told_with_its_remedy() {
+fn each_invalid_value_is_rejected_with_a_remedy() {
     for (lines, expected) in [
         ("", "1: neither `read` nor `write` is set -> add a line such as: read"),
         ("write = \"out.pcapng\"", "4: `write` out.pcapng: the path is not absolute -> begin it with /"),

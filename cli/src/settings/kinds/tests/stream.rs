@@ -33,7 +33,7 @@ fn a_port_is_at_a_path_or_at_an_address() {
 }
 
 #[test]
-fn what_a_stream_cannot_do_is_said() {
+fn keys_that_a_stream_port_lacks_are_rejected() {
     let lines = "address = \"127.0.0.1:5555\"\nqueue_pairs = 2\nmtu = 1500";
     let expected = [
         "5: port \"a\": `queue_pairs` is 2, and a port of kind \"stream\" has one pair of queues (remove it)",

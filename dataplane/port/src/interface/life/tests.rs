@@ -27,13 +27,13 @@ impl Kind for Loopback {
             size: 0,
             memory: (0, 0),
             missed: Box::new(|| 0),
-            keep: Keep::new(()),
+            keep: HeldResource::new(()),
         })
     }
 }
 
 /// Waits for a notification of the link and handles it.
-fn follow(port: &mut Life<Loopback>, engine: &mut FakeEngine) -> PortState {
+fn follow(port: &mut InterfacePort<Loopback>, engine: &mut FakeEngine) -> PortState {
     let limit = Timespec { tv_sec: 10, tv_nsec: 0 };
     let fd = port.poll_fd().unwrap();
     assert_eq!(poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&limit)), Ok(1), "no notification");
@@ -41,7 +41,7 @@ fn follow(port: &mut Life<Loopback>, engine: &mut FakeEngine) -> PortState {
     port.status().state
 }
 
-fn lost(port: &Life<Loopback>) -> u64 {
+fn lost(port: &InterfacePort<Loopback>) -> u64 {
     let mut stats = BurstStats::default();
     port.kind.link.lock().unwrap().loses(3, &mut stats);
     stats.drops[DropReason::PortDown as usize]
@@ -57,7 +57,7 @@ fn a_port_waits_while_its_interface_is_down() {
         }
         let place = Place { interface: "lo".to_owned(), netns: None };
         let kind = Loopback { place, link: std::sync::Mutex::default() };
-        let (mut port, mut engine) = (Life::open(kind).unwrap(), FakeEngine::default());
+        let (mut port, mut engine) = (InterfacePort::open(kind).unwrap(), FakeEngine::default());
         let down = PortState::Waiting(Some(PortFault::InterfaceDown("lo".to_owned())));
         port.handle(Instant::now(), &mut engine);
         for _ in 0..2 {

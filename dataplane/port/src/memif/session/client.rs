@@ -79,12 +79,12 @@ impl ClientSession {
         if let Message::Disconnect(_, reason) = message {
             return Err(disconnected(&reason, matches!(self.stage, Stage::Running(_))));
         }
-        let awaited = self.awaits();
-        match (message, awaited) {
+        let expected = self.awaits();
+        match (message, expected) {
             (Message::Hello(hello), Some("HELLO")) => self.open(&hello),
             (Message::Ack, Some("ACK")) => Ok(self.next()),
             (Message::Connected(_), Some("CONNECTED")) => Ok(self.run()),
-            (message, awaited) => Err(unexpected(&message, awaited.unwrap_or("DISCONNECT"))),
+            (message, expected) => Err(unexpected(&message, expected.unwrap_or("DISCONNECT"))),
         }
     }
 

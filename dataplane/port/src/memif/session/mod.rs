@@ -115,8 +115,8 @@ fn rejected(why: impl Into<String>) -> End {
     End::Fault(PortFault::Refused(why.into()))
 }
 
-fn unexpected(message: &Message, awaited: &str) -> End {
-    protocol_error(format!("unexpected {}: expected {awaited}", message.name()))
+fn unexpected(message: &Message, expected: &str) -> End {
+    protocol_error(format!("unexpected {}: expected {expected}", message.name()))
 }
 
 /// Result of the peer's DISCONNECT: a normal end while the rings run, a rejection before.

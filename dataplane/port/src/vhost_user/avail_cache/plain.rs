@@ -7,7 +7,7 @@ use ring::{BufId, Descriptor};
 
 /// Plain buffers in ring order: those at `first + k` for `k < held`.
 pub(super) struct AvailCache {
-    pub(super) places: Box<Places>,
+    pub(super) places: Box<GatheredBuffers>,
     pub(super) first: usize,
     pub(super) held: usize,
 }
@@ -15,12 +15,12 @@ pub(super) struct AvailCache {
 const PLACES: usize = 2 * PREFETCH;
 
 /// Segment and identifier of each buffer.
-pub(super) struct Places {
+pub(super) struct GatheredBuffers {
     pub(super) segs: [VolatileSlice; PLACES],
     pub(super) ids: [u16; PLACES],
 }
 
-impl Places {
+impl GatheredBuffers {
     /// Returns `false` if `at` is out of range.
     #[inline(always)]
     fn put(&mut self, at: usize, buffer: Descriptor, seg: VolatileSlice) -> bool {
@@ -35,7 +35,7 @@ impl Places {
 impl AvailCache {
     pub(super) fn new() -> Self {
         Self {
-            places: Box::new(Places { segs: [VolatileSlice::EMPTY; PLACES], ids: [0; PLACES] }),
+            places: Box::new(GatheredBuffers { segs: [VolatileSlice::EMPTY; PLACES], ids: [0; PLACES] }),
             first: 0,
             held: 0,
         }
@@ -87,7 +87,7 @@ impl AvailCache {
 pub(super) struct CacheFill<'a> {
     pub(super) window: Window,
     pub(super) translator: &'a mut Translator,
-    pub(super) places: &'a mut Places,
+    pub(super) places: &'a mut GatheredBuffers,
     /// Position of the first buffer added.
     pub(super) end: usize,
     pub(super) header_len: usize,

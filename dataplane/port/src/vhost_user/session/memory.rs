@@ -5,7 +5,7 @@
 //! removal of regions acknowledged to the front end.
 
 use super::vring::Vring;
-use super::{Refusal, Session};
+use super::{RequestError, Session};
 use crate::{Attach, memory};
 use mem::{GuestMemory, Region, RegionSpec};
 use rustix::fd::{AsFd, OwnedFd};
@@ -21,7 +21,7 @@ impl Session {
         regions: &[RegionSpec],
         descriptors: impl Iterator<Item = OwnedFd>,
         engine: &mut dyn Attach,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RequestError> {
         check_total(regions.iter())?;
         let regions = regions
             .iter()
@@ -39,9 +39,9 @@ impl Session {
         region: RegionSpec,
         mut descriptor: impl Iterator<Item = OwnedFd>,
         engine: &mut dyn Attach,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RequestError> {
         let Some(fd) = descriptor.next() else {
-            return Err(Refusal::Failed("ADD_MEM_REG came without its descriptor".into()));
+            return Err(RequestError::Failed("ADD_MEM_REG came without its descriptor".into()));
         };
         let current = self.memory.load();
         // QEMU before 8.1 adds each region once per queue pair.
@@ -53,7 +53,11 @@ impl Session {
         self.replace(current.with(map(&fd, region)?), engine)
     }
 
-    pub(super) fn rem_mem_reg(&mut self, region: RegionSpec, engine: &mut dyn Attach) -> Result<(), Refusal> {
+    pub(super) fn rem_mem_reg(
+        &mut self,
+        region: RegionSpec,
+        engine: &mut dyn Attach,
+    ) -> Result<(), RequestError> {
         let current = self.memory.load();
         // QEMU removes it as often as it added it; later requests have no effect.
         if !current.regions().iter().any(|known| overlap(known.spec(), region)) {
@@ -66,8 +70,8 @@ impl Session {
         &mut self,
         map: Result<GuestMemory, mem::GuestMemoryError>,
         engine: &mut dyn Attach,
-    ) -> Result<(), Refusal> {
-        let map = map.map_err(|error| Refusal::Failed(error.to_string()))?;
+    ) -> Result<(), RequestError> {
+        let map = map.map_err(|error| RequestError::Failed(error.to_string()))?;
         let old = self.memory.replace(map);
         engine.refresh();
         drop(old);
@@ -75,8 +79,9 @@ impl Session {
     }
 }
 
-fn map(fd: &OwnedFd, spec: RegionSpec) -> Result<Arc<Region>, Refusal> {
-    let failed = |why: String| Refusal::Failed(format!("the region at {:#x} is refused: {why}", spec.guest));
+fn map(fd: &OwnedFd, spec: RegionSpec) -> Result<Arc<Region>, RequestError> {
+    let failed =
+        |why: String| RequestError::Failed(format!("the region at {:#x} is refused: {why}", spec.guest));
     if memory::is_served_remotely(fd).map_err(|e| failed(e.to_string()))? {
         return Err(failed("its file system is remote or in user space, and could delay page faults; use memfd, huge pages or a local file".into()));
     }
@@ -88,9 +93,11 @@ fn overlap(one: RegionSpec, other: RegionSpec) -> bool {
     one.guest < end(other) && other.guest < end(one)
 }
 
-fn check_total<'a>(mut regions: impl Iterator<Item = &'a RegionSpec>) -> Result<(), Refusal> {
+fn check_total<'a>(mut regions: impl Iterator<Item = &'a RegionSpec>) -> Result<(), RequestError> {
     match regions.try_fold(0u64, |sum, r| sum.checked_add(r.len)) {
         Some(sum) if sum <= MAX_BYTES => Ok(()),
-        _ => Err(Refusal::Failed(format!("the regions have more than {} TiB together", MAX_BYTES >> 40))),
+        _ => {
+            Err(RequestError::Failed(format!("the regions have more than {} TiB together", MAX_BYTES >> 40)))
+        }
     }
 }

@@ -47,24 +47,24 @@ pub struct Queues {
 
 /// Reason why a request was not executed.
 #[derive(Debug)]
-enum Refusal {
+enum RequestError {
     /// Nothing changed, and the failure can be reported to the front end.
     Failed(String),
     /// The session ends.
     Fault(PortFault),
 }
 
-impl From<PortFault> for Refusal {
+impl From<PortFault> for RequestError {
     fn from(fault: PortFault) -> Self {
-        Refusal::Fault(fault)
+        RequestError::Fault(fault)
     }
 }
 
-fn broken<T>(what: impl Into<String>) -> Result<T, Refusal> {
-    Err(Refusal::Fault(PortFault::Protocol(what.into())))
+fn broken<T>(what: impl Into<String>) -> Result<T, RequestError> {
+    Err(RequestError::Fault(PortFault::Protocol(what.into())))
 }
 
-type Served = Result<Option<Reply>, Refusal>;
+type Served = Result<Option<Reply>, RequestError>;
 
 /// State of one connection.
 #[derive(Debug)]
@@ -116,9 +116,9 @@ impl Session {
         let answer = match served {
             Ok(Some(reply)) => Some(reply),
             Ok(None) => acknowledge.then_some(Reply::U64(0)),
-            Err(Refusal::Failed(_)) if acknowledge => Some(Reply::U64(1)),
-            Err(Refusal::Failed(what)) => return Err(PortFault::Protocol(what)),
-            Err(Refusal::Fault(fault)) => return Err(fault),
+            Err(RequestError::Failed(_)) if acknowledge => Some(Reply::U64(1)),
+            Err(RequestError::Failed(what)) => return Err(PortFault::Protocol(what)),
+            Err(RequestError::Fault(fault)) => return Err(fault),
         };
         Ok(answer.map(|reply| reply.encode(header.code)))
     }
@@ -156,7 +156,7 @@ impl Session {
     }
 
     /// Rejects messages whose protocol feature was not negotiated.
-    fn check_negotiated(&self, request: &Request) -> Result<(), Refusal> {
+    fn check_negotiated(&self, request: &Request) -> Result<(), RequestError> {
         let (bit, name) = match request {
             Request::SendRarp(_) => (ProtocolFeatures::RARP, "RARP"),
             Request::NetSetMtu(_) => (ProtocolFeatures::NET_MTU, "MTU"),
@@ -176,7 +176,7 @@ impl Session {
         ))
     }
 
-    fn set_features(&mut self, features: Features, engine: &mut dyn Attach) -> Result<(), Refusal> {
+    fn set_features(&mut self, features: Features, engine: &mut dyn Attach) -> Result<(), RequestError> {
         let beyond = features.0 & !self.offer.features.0;
         if beyond != 0 {
             return broken(format!("SET_FEATURES accepts the bits {beyond:#x}, which were not offered"));
@@ -189,7 +189,7 @@ impl Session {
         self.settle_all(engine)
     }
 
-    fn set_protocol_features(&mut self, protocol: ProtocolFeatures) -> Result<(), Refusal> {
+    fn set_protocol_features(&mut self, protocol: ProtocolFeatures) -> Result<(), RequestError> {
         let beyond = protocol.0 & !self.offer.protocol.0;
         if beyond != 0 {
             return broken(format!(
@@ -201,7 +201,7 @@ impl Session {
     }
 
     /// VIRTIO 1.2 section 2.1: writing 0 resets the device, and a reset device uses no ring.
-    fn set_status(&mut self, status: u64, engine: &mut dyn Attach) -> Result<(), Refusal> {
+    fn set_status(&mut self, status: u64, engine: &mut dyn Attach) -> Result<(), RequestError> {
         let Ok(status) = u8::try_from(status) else {
             return broken(format!("SET_STATUS sets {status:#x}, but the device status has eight bits"));
         };
@@ -212,13 +212,13 @@ impl Session {
         Ok(())
     }
 
-    fn net_set_mtu(&self, mtu: u64) -> Result<(), Refusal> {
+    fn net_set_mtu(&self, mtu: u64) -> Result<(), RequestError> {
         const SMALLEST: u64 = 68; // RFC 791: every link carries a datagram of 68 bytes.
         let largest = self.offer.mtu.map_or(0, u64::from);
         if (SMALLEST..=largest).contains(&mtu) {
             return Ok(());
         }
-        Err(Refusal::Failed(format!(
+        Err(RequestError::Failed(format!(
             "NET_SET_MTU asks for {mtu} bytes; the port carries {SMALLEST} to {largest}"
         )))
     }
@@ -270,9 +270,9 @@ impl Session {
 }
 
 /// Injects a reverse ARP request of the guest for its own address (RFC 903), so that switches learn its location.
-fn send_rarp(address: [u8; 6], engine: &mut dyn Attach) -> Result<(), Refusal> {
+fn send_rarp(address: [u8; 6], engine: &mut dyn Attach) -> Result<(), RequestError> {
     if address[0] & 1 != 0 || address == [0; 6] {
-        return Err(Refusal::Failed("SEND_RARP names an address that no guest can have".into()));
+        return Err(RequestError::Failed("SEND_RARP names an address that no guest can have".into()));
     }
     engine.inject(&rarp_frame(address));
     Ok(())

@@ -8,7 +8,7 @@
 //! same position. Size and base of a running ring cannot be changed.
 
 use super::vring::{Kick, MAX_SIZE, Vring};
-use super::{Refusal, Served, Session, broken};
+use super::{RequestError, Served, Session, broken};
 use crate::eventfd::{self, signal};
 use crate::vhost::Features;
 use crate::vhost::message::{Reply, VringAddress, VringFile, VringState};
@@ -17,7 +17,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 impl Session {
-    fn vring(&mut self, index: u32) -> Result<&mut Vring, Refusal> {
+    fn vring(&mut self, index: u32) -> Result<&mut Vring, RequestError> {
         let rings = self.vrings.len();
         match self.vrings.get_mut(index as usize) {
             Some(vring) => Ok(vring),
@@ -25,7 +25,7 @@ impl Session {
         }
     }
 
-    fn stopped_vring(&mut self, index: u32, message: &str) -> Result<&mut Vring, Refusal> {
+    fn stopped_vring(&mut self, index: u32, message: &str) -> Result<&mut Vring, RequestError> {
         let vring = self.vring(index)?;
         if vring.running {
             return broken(format!("{message} came for ring {index} while it was running"));
@@ -37,7 +37,7 @@ impl Session {
         &mut self,
         state: VringState,
         engine: &mut dyn Attach,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RequestError> {
         let vring = self.stopped_vring(state.index, "SET_VRING_NUM")?;
         if state.num == 0 || state.num > MAX_SIZE {
             return broken(format!(
@@ -49,7 +49,7 @@ impl Session {
         self.settle(state.index, engine)
     }
 
-    pub(super) fn set_vring_base(&mut self, state: VringState) -> Result<(), Refusal> {
+    pub(super) fn set_vring_base(&mut self, state: VringState) -> Result<(), RequestError> {
         self.stopped_vring(state.index, "SET_VRING_BASE")?.base = Some(state.num);
         Ok(())
     }
@@ -58,7 +58,7 @@ impl Session {
         &mut self,
         address: VringAddress,
         engine: &mut dyn Attach,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RequestError> {
         if address.flags & VringAddress::LOG != 0 {
             return broken("SET_VRING_ADDR asks for a log of writes, which was not offered");
         }
@@ -74,7 +74,7 @@ impl Session {
         file: VringFile,
         descriptor: impl Iterator<Item = OwnedFd>,
         engine: &mut dyn Attach,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RequestError> {
         let kick = event("kick", descriptor)?.map_or(Kick::Polled, Kick::Event);
         self.change(u32::from(file.index), engine, |vring| vring.kick = Some(kick))
     }
@@ -84,7 +84,7 @@ impl Session {
         file: VringFile,
         descriptor: impl Iterator<Item = OwnedFd>,
         engine: &mut dyn Attach,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RequestError> {
         let call = event("call", descriptor)?;
         self.change(u32::from(file.index), engine, |vring| vring.call = call)
     }
@@ -93,7 +93,7 @@ impl Session {
         &mut self,
         file: VringFile,
         mut descriptor: impl Iterator<Item = OwnedFd>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RequestError> {
         self.vring(u32::from(file.index))?.err = descriptor.next();
         Ok(())
     }
@@ -102,7 +102,7 @@ impl Session {
         &mut self,
         state: VringState,
         engine: &mut dyn Attach,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RequestError> {
         let enabled = match state.num {
             0 => false,
             1 => true,
@@ -138,19 +138,19 @@ impl Session {
         index: u32,
         engine: &mut dyn Attach,
         change: impl FnOnce(&mut Vring),
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RequestError> {
         self.vring(index)?;
         self.stop(index, engine);
         change(self.vring(index)?);
         self.settle(index, engine)
     }
 
-    pub(super) fn settle_all(&mut self, engine: &mut dyn Attach) -> Result<(), Refusal> {
+    pub(super) fn settle_all(&mut self, engine: &mut dyn Attach) -> Result<(), RequestError> {
         (0..self.vrings.len() as u32).try_for_each(|index| self.settle(index, engine))
     }
 
     /// Starts or stops the ring according to its state.
-    fn settle(&mut self, index: u32, engine: &mut dyn Attach) -> Result<(), Refusal> {
+    fn settle(&mut self, index: u32, engine: &mut dyn Attach) -> Result<(), RequestError> {
         let vring = &self.vrings[index as usize];
         match (vring.is_ready(self.features), vring.running) {
             (true, false) => self.start(index, engine)?,

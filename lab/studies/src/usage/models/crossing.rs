@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn curves_that_touch_do_not_cross_and_those_that_lie_together_cross_in_the_middle() {
+    fn touching_curves_do_not_cross_and_equal_curves_cross_in_the_middle() {
         assert!(found(&[3.0, 2.0, 3.0], &[2.0, 2.0, 2.0]).at.is_empty());
         assert_eq!(found(&[3.0, 2.0, 1.0], &[2.0, 2.0, 2.0]).at, [100.0], "at a point");
         assert_eq!(found(&[3.0, 2.0, 2.0, 1.0], &[2.0; 4]).at, [150.0]);

@@ -3,7 +3,7 @@
 //!
 //! There is no generator by design: it would take a CPU from the workers and become the bottleneck first.
 
-use super::Way;
+use super::Distribution;
 use super::packet_source::{PacketSource, STATIONS};
 use crate::usage::budget::{BudgetError, failed};
 use bridge::Switch;
@@ -24,7 +24,7 @@ const WARM_UP: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// Distribution of packets to workers.
-    pub way: Way,
+    pub way: Distribution,
     /// CPU of each worker.
     pub cpus: Vec<usize>,
     /// Queues of the receiving port.
@@ -44,10 +44,10 @@ pub fn cpus(machine: &Machine, first: [usize; 2]) -> Vec<usize> {
 }
 
 /// Returns the cases for these CPUs: powers of two of workers, and queues.
-pub fn cases(cpus: &[usize]) -> Vec<(Way, usize, usize)> {
+pub fn cases(cpus: &[usize]) -> Vec<(Distribution, usize, usize)> {
     let workers = || std::iter::successors(Some(1), |n| Some(2 * n)).take_while(|n| *n <= cpus.len());
-    let with = workers().flat_map(|workers| QUEUES.map(|queues| (Way::Queues, workers, queues)));
-    with.chain(workers().map(|workers| (Way::Software, workers, 1))).collect()
+    let with = workers().flat_map(|workers| QUEUES.map(|queues| (Distribution::Queues, workers, queues)));
+    with.chain(workers().map(|workers| (Distribution::Software, workers, 1))).collect()
 }
 
 /// Measures all cases. `machine` must be read before the thread is pinned.
@@ -73,7 +73,12 @@ pub fn measure(
 }
 
 /// Starts a switch that forwards from a source port to a sink port; each queue yields at most `most` packets.
-fn start(way: Way, cpus: &[usize], queues: usize, most: u64) -> Result<(Engine, Switch), BudgetError> {
+fn start(
+    way: Distribution,
+    cpus: &[usize],
+    queues: usize,
+    most: u64,
+) -> Result<(Engine, Switch), BudgetError> {
     let switch = Switch::new(2);
     switch.add_bridge("lan", BridgeConfig::default()).map_err(failed)?;
     let worker =
@@ -81,8 +86,8 @@ fn start(way: Way, cpus: &[usize], queues: usize, most: u64) -> Result<(Engine, 
     let workers = cpus.iter().map(worker).collect();
     let config = EngineConfig { workers, max_ports: 2, rss: Rss::default() };
     let model = match way {
-        Way::Queues => Model::RunToCompletion,
-        Way::Software => Model::Spreading(HandoffConfig::default()),
+        Distribution::Queues => Model::RunToCompletion,
+        Distribution::Software => Model::Spreading(HandoffConfig::default()),
     };
     let engine = Engine::start_as(config, model, &switch).map_err(failed)?;
     let [from, to] = STATIONS;
@@ -95,8 +100,8 @@ fn start(way: Way, cpus: &[usize], queues: usize, most: u64) -> Result<(Engine, 
         let id = engine.reserve(name).map_err(failed)?;
         switch.add_port(id, "lan", &PortConfig::default()).map_err(failed)?;
         let added = match way {
-            Way::Queues => engine.add_reserved(id, Box::new(port)),
-            Way::Software => engine.add_spread(id, Box::new(port)),
+            Distribution::Queues => engine.add_reserved(id, Box::new(port)),
+            Distribution::Software => engine.add_spread(id, Box::new(port)),
         };
         added.map_err(failed)?;
     }
@@ -112,7 +117,7 @@ fn lost(snapshot: &Snapshot) -> u64 {
 }
 
 fn row(
-    way: Way,
+    way: Distribution,
     cpus: &[usize],
     queues: usize,
     (before, now): (&Snapshot, &Snapshot),
@@ -159,7 +164,10 @@ mod tests {
     #[test]
     fn two_cpus_are_enough_for_one_and_two_workers() {
         let cases = cases(&[0, 1]);
-        assert_eq!(cases.iter().filter(|(way, ..)| *way == Way::Queues).count(), 6);
-        assert!(cases.contains(&(Way::Software, 2, 1)) && cases.iter().all(|(_, workers, _)| *workers <= 2));
+        assert_eq!(cases.iter().filter(|(way, ..)| *way == Distribution::Queues).count(), 6);
+        assert!(
+            cases.contains(&(Distribution::Software, 2, 1))
+                && cases.iter().all(|(_, workers, _)| *workers <= 2)
+        );
     }
 }

@@ -14,19 +14,19 @@ use serde::{Deserialize, Serialize};
 /// Distribution of packets to workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Way {
+pub enum Distribution {
     /// The port's queues, over which flows are distributed.
     Queues,
     /// One queue, whose worker hands packets to the others.
     Software,
 }
 
-impl Way {
+impl Distribution {
     /// Description.
     pub fn title(self) -> &'static str {
         match self {
-            Way::Queues => "queues (RSS)",
-            Way::Software => "one queue, spread in software",
+            Distribution::Queues => "queues (RSS)",
+            Distribution::Software => "one queue, spread in software",
         }
     }
 }

@@ -3,7 +3,7 @@
 //! With queues, each worker receives from its own queue, classifies, and sends through its own queue. With one queue,
 //! its worker hands packets by flow to the other workers, which classify and send; a single worker does everything.
 
-use super::Way;
+use super::Distribution;
 use crate::usage::budget::BudgetError;
 use crate::usage::chain::{self, Instructions, Layout, Length, Outcome, PlacedStage, Role, Spreading};
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ pub const PACKETS: u64 = 700;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// Distribution of packets to workers.
-    pub way: Way,
+    pub way: Distribution,
     /// Number of workers.
     pub workers: usize,
     /// Result of the run.
@@ -33,7 +33,7 @@ pub fn simulate(
     told: &mut dyn FnMut(&str) -> Result<(), BudgetError>,
 ) -> Result<Vec<Row>, BudgetError> {
     let mut rows = Vec::new();
-    for way in [Way::Queues, Way::Software] {
+    for way in [Distribution::Queues, Distribution::Software] {
         for workers in WORKERS {
             told(&format!("simulated, {workers} workers, {}", way.title()))?;
             let each = workers as u64;
@@ -44,15 +44,15 @@ pub fn simulate(
     Ok(rows)
 }
 
-fn row(profile: &Profile, way: Way, workers: usize, length: Length) -> Result<Row, Stuck> {
+fn row(profile: &Profile, way: Distribution, workers: usize, length: Length) -> Result<Row, Stuck> {
     let outcome = chain::simulate(profile, &layout(way, workers), Instructions::default(), length)?;
     Ok(Row { way, workers, outcome })
 }
 
-fn layout(way: Way, workers: usize) -> Layout {
+fn layout(way: Distribution, workers: usize) -> Layout {
     let core = |role| vec![PlacedStage { role, thread: 0 }];
     let cores = match way {
-        Way::Software if workers > 1 => {
+        Distribution::Software if workers > 1 => {
             let others = (1..workers).map(|_| core(Role::WorkTx));
             std::iter::once(core(Role::Rx)).chain(others).collect()
         }
@@ -69,21 +69,21 @@ mod tests {
 
     #[test]
     fn as_many_packets_leave_as_enter_for_any_number_of_workers() {
-        for way in [Way::Queues, Way::Software] {
+        for way in [Distribution::Queues, Distribution::Software] {
             for workers in [1, 2, 5] {
                 let outcome = row(&Profile::study(), way, workers, SHORT).unwrap().outcome;
                 assert_eq!((outcome.taken, outcome.lost), (outcome.sent, 0), "{way:?}, {workers}");
                 assert!(outcome.packets >= SHORT.packets);
                 let buffers = outcome.pool_sum();
-                assert_eq!(buffers.frees > 0, way == Way::Software && workers > 1, "{buffers:?}");
+                assert_eq!(buffers.frees > 0, way == Distribution::Software && workers > 1, "{buffers:?}");
             }
         }
     }
 
     #[test]
     fn one_worker_is_the_same_either_way_and_one_of_them_takes_from_the_only_queue() {
-        assert_eq!(layout(Way::Queues, 1), layout(Way::Software, 1));
-        let roles: Vec<_> = layout(Way::Software, 4).cores.iter().map(|core| core[0].role).collect();
+        assert_eq!(layout(Distribution::Queues, 1), layout(Distribution::Software, 1));
+        let roles: Vec<_> = layout(Distribution::Software, 4).cores.iter().map(|core| core[0].role).collect();
         assert_eq!(roles, [Role::Rx, Role::WorkTx, Role::WorkTx, Role::WorkTx]);
     }
 }
