@@ -223,7 +223,7 @@ fn invalid_input_is_rejected_with_place_reason_and_remedy() {
         (&["--loss", "1"][..], "expected a percentage"),
         (&["--topology", "star"], "expected \"vm-vm\", \"phy-vm-phy\" or \"loop\""),
         (&["--tests", "speed"], "expected \"throughput\", \"latency\", \"loss\" or \"back-to-back\""),
-        (&["--resume"], "a value is required"),
+        (&["--resume"], "--keep <FILE>"),
     ] {
         let words: Vec<&str> = ["linerate", "bench"].iter().chain(wrong).copied().collect();
         let error = Cli::try_parse_from(words).unwrap_err().to_string();

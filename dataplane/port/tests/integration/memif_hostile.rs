@@ -79,7 +79,7 @@ fn invalid_message_closes_the_connection_with_its_reason() {
             b.send_message(&init(), &[]);
             b.send_message(&region(0, 0), &[memory.as_fd()]);
         }),
-        ("not one of this machine alone", |b| {
+        ("its file system is remote or in user space", |b| {
             b.send_message(&init(), &[]);
             b.send_message(&region(0, 4096), &[std::fs::File::open("/proc/self/status").unwrap().as_fd()]);
         }),

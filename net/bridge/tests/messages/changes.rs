@@ -88,7 +88,11 @@ fn rings<R: DriverRing>() -> Vec<ProtocolError<R>> {
         ("the next pair's place", Do(|g| address(g, 0, 2, 0)), Any),
         ("the same place", Do(|g| address(g, 1, 1, 0)), Flows),
         ("stopped twice", Do(stop_twice), Flows),
-        ("neither on nor off", This(Request::SetVringEnable(state(0, 2))), Fault("neither 0 nor 1")),
+        (
+            "neither on nor off",
+            This(Request::SetVringEnable(state(0, 2))),
+            Fault("invalid value 2 in SET_VRING_ENABLE"),
+        ),
         ("on and off", Do(flap), Flows),
         ("a log", Do(log), Fault("a log of writes")),
     ]
