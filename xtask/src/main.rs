@@ -1,6 +1,7 @@
 //! Tasks of this repository: `cargo xtask TASK`. No other crate depends on this one.
 
 mod bench;
+mod beside;
 mod callgrind;
 mod checks;
 mod command;
