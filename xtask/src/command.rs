@@ -150,6 +150,12 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
     quiet.status().is_ok_and(|status| status.success())
 }
 
+/// [`Outcome::Skipped`] with the remedy if `probe` fails, because the tool called `name` is not installed.
+pub(crate) fn missing(name: &str, probe: &mut Command, remedy: &str) -> Option<Outcome> {
+    let reason = || Outcome::Skipped(format!("{name} is not installed; to have it: {remedy}"));
+    (!succeeds(probe)).then(reason)
+}
+
 /// Whether a program with this name is in the search path.
 pub(crate) fn exists(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();

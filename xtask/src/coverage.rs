@@ -21,9 +21,10 @@ pub(crate) struct CoverageArguments {
 
 /// Runs the tests with cargo-llvm-cov and writes the pages below `target/coverage`.
 pub(crate) fn run(arguments: &CoverageArguments) -> Result<Outcome> {
-    if !command::succeeds(&mut cargo(&["llvm-cov", "--version"])) {
-        let remedy = "cargo install cargo-llvm-cov --locked && rustup component add llvm-tools";
-        return Ok(Outcome::Skipped(format!("cargo-llvm-cov is not installed; to have it: {remedy}")));
+    let remedy = "cargo install cargo-llvm-cov --locked && rustup component add llvm-tools";
+    let probe = &mut cargo(&["llvm-cov", "--version"]);
+    if let Some(missing) = command::missing("cargo-llvm-cov", probe, remedy) {
+        return Ok(missing);
     }
     let mut command = cargo(&["llvm-cov", "--html", "--output-dir"]);
     command.arg(command::target().join("coverage"));

@@ -12,9 +12,9 @@ const LIMIT: Duration = Duration::from_mins(5);
 
 /// Runs cargo-deny if it is installed.
 pub(crate) fn run() -> Result<Outcome> {
-    if !command::succeeds(&mut cargo(&["deny", "--version"])) {
-        let remedy = "cargo install cargo-deny --locked";
-        return Ok(Outcome::Skipped(format!("cargo-deny is not installed; to have it: {remedy}")));
+    let probe = &mut cargo(&["deny", "--version"]);
+    if let Some(missing) = command::missing("cargo-deny", probe, "cargo install cargo-deny --locked") {
+        return Ok(missing);
     }
     command::run(&cargo(&["deny", "check", "licenses", "bans", "sources"]), LIMIT)?;
     if !command::succeeds(&mut cargo(&["deny", "fetch", "db"])) {

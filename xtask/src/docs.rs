@@ -40,9 +40,9 @@ pub(crate) fn run() -> Result<Outcome> {
     if !flaws.is_empty() {
         bail!("broken links or long lines:\n{}", flaws.join("\n"));
     }
-    if !command::succeeds(Command::new("mdbook").arg("--version")) {
-        let remedy = "cargo install mdbook --locked";
-        return Ok(Outcome::Skipped(format!("mdBook is not installed; install it: {remedy}")));
+    let remedy = "cargo install mdbook --locked";
+    if let Some(missing) = command::missing("mdBook", Command::new("mdbook").arg("--version"), remedy) {
+        return Ok(missing);
     }
     let mut build = Command::new("mdbook");
     build.arg("build").arg("docs").current_dir(command::root());

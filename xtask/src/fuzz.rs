@@ -25,9 +25,10 @@ pub(crate) fn check() -> Result<Outcome> {
 
 /// Runs every target on its corpus and then on new inputs for some seconds. New inputs stay out of the corpus.
 pub(crate) fn run() -> Result<Outcome> {
-    if !command::succeeds(&mut cargo_of("nightly", &["fuzz", "--version"])) {
-        let remedy = "rustup toolchain install nightly && cargo install cargo-fuzz --locked";
-        return Ok(Outcome::Skipped(format!("cargo-fuzz is not installed; to have it: {remedy}")));
+    let remedy = "rustup toolchain install nightly && cargo install cargo-fuzz --locked";
+    let probe = &mut cargo_of("nightly", &["fuzz", "--version"]);
+    if let Some(missing) = command::missing("cargo-fuzz", probe, remedy) {
+        return Ok(missing);
     }
     targets()?.iter().try_for_each(|target| run_one(target))?;
     Ok(Outcome::Passed)

@@ -144,9 +144,10 @@ fn loom() -> Result<Outcome> {
 }
 
 fn miri() -> Result<Outcome> {
-    if !command::succeeds(&mut cargo_of("nightly", &["miri", "--version"])) {
-        let remedy = "rustup toolchain install nightly --component miri --component rust-src";
-        return Ok(Outcome::Skipped(format!("Miri is not installed; to have it: {remedy}")));
+    let remedy = "rustup toolchain install nightly --component miri --component rust-src";
+    let probe = &mut cargo_of("nightly", &["miri", "--version"]);
+    if let Some(missing) = command::missing("Miri", probe, remedy) {
+        return Ok(missing);
     }
     let mut command = cargo_of("nightly", &["miri", "test", "--tests", "--target-dir"]);
     command.arg(command::target().join("miri"));
