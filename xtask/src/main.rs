@@ -1,7 +1,6 @@
 //! Tasks of this repository: `cargo xtask TASK`. No other crate depends on this one.
 
 mod bench;
-mod beside;
 mod callgrind;
 mod checks;
 mod command;

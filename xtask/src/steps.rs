@@ -1,5 +1,7 @@
 //! Runs named steps in order and prints a table of their outcomes.
 
+use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -13,7 +15,7 @@ pub(crate) enum Outcome {
     Skipped(String),
 }
 
-type Action = std::rc::Rc<dyn Fn() -> Result<Outcome>>;
+type Action = Arc<dyn Fn() -> Result<Outcome> + Send + Sync>;
 
 /// A step.
 #[derive(Clone)]
@@ -21,18 +23,61 @@ pub(crate) struct Step {
     name: &'static str,
     action: Action,
     needed_by_all: bool,
+    beside: Vec<Step>,
 }
 
 impl Step {
     /// A step on which later steps do not depend.
-    pub(crate) fn new(name: &'static str, action: impl Fn() -> Result<Outcome> + 'static) -> Step {
-        Step { name, action: std::rc::Rc::new(action), needed_by_all: false }
+    pub(crate) fn new(
+        name: &'static str,
+        action: impl Fn() -> Result<Outcome> + Send + Sync + 'static,
+    ) -> Step {
+        Step { name, action: Arc::new(action), needed_by_all: false, beside: Vec::new() }
     }
 
     /// Marks the step as required: if it fails, later steps do not run.
     pub(crate) fn needed(self) -> Step {
         Step { needed_by_all: true, ..self }
     }
+
+    /// Runs `steps` one after the other beside this one, which waits more than it computes, at the lowest priority.
+    pub(crate) fn beside(self, steps: Vec<Step>) -> Step {
+        Step { beside: steps, ..self }
+    }
+
+    /// Runs the step and those beside it.
+    fn run(&self, strict: bool) -> Vec<Row> {
+        thread::scope(|scope| {
+            let others = scope.spawn(|| {
+                if !self.beside.is_empty() {
+                    lower_priority();
+                }
+                self.beside.iter().flat_map(|step| step.run(strict)).collect::<Vec<_>>()
+            });
+            let mut rows = vec![self.run_alone(strict)];
+            rows.extend(others.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            rows
+        })
+    }
+
+    fn run_alone(&self, strict: bool) -> Row {
+        println!("\n=== {}", self.name);
+        let start = Instant::now();
+        let result = (self.action)().and_then(|outcome| match outcome {
+            Outcome::Skipped(reason) if strict && !MAY_SKIP.contains(&self.name) => {
+                bail!("skipped: {reason}")
+            }
+            outcome => Ok(outcome),
+        });
+        report(&result);
+        Row { name: self.name, seconds: start.elapsed(), result }
+    }
+}
+
+/// Lowers the priority of this thread and of the programs that it starts.
+fn lower_priority() {
+    // Without it they run at the usual priority.
+    let _ = rustix::process::nice(19);
 }
 
 struct Row {
@@ -47,26 +92,17 @@ const MAY_SKIP: [&str; 4] = ["miri", "other architecture", "fuzzing", "dependenc
 /// Runs every step, prints the table, and returns an error with the names of failed steps. If `strict`, skipped steps
 /// except [`MAY_SKIP`] count as failed.
 pub(crate) fn run(steps: &[Step], strict: bool) -> Result<()> {
-    let mut rows = Vec::new();
+    let mut rows: Vec<Row> = Vec::new();
     for step in steps {
-        println!("\n=== {}", step.name);
-        let start = Instant::now();
-        let result = (step.action)().and_then(|outcome| match outcome {
-            Outcome::Skipped(reason) if strict && !MAY_SKIP.contains(&step.name) => {
-                bail!("skipped: {reason}")
-            }
-            outcome => Ok(outcome),
-        });
-        report(&result);
-        let stop = step.needed_by_all && result.is_err();
-        rows.push(Row { name: step.name, seconds: start.elapsed(), result });
-        if stop {
+        rows.extend(step.run(strict));
+        if step.needed_by_all && rows.iter().any(|row| row.name == step.name && row.result.is_err()) {
             break;
         }
     }
     // Failures are printed last.
     rows.iter().filter_map(Row::failure).for_each(|failure| println!("\n=== {failure}"));
-    println!("\n{}", table(&rows, steps.len()));
+    let planned = steps.iter().map(|step| 1 + step.beside.len()).sum();
+    println!("\n{}", table(&rows, planned));
     let failed: Vec<&str> = rows.iter().filter(|row| row.result.is_err()).map(|row| row.name).collect();
     if !failed.is_empty() {
         bail!("failed: {}", failed.join(", "));
@@ -115,21 +151,34 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::cell::Cell;
-    use std::rc::Rc;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
     #[test]
     fn failure_is_named_and_others_continue() {
-        let ran = Rc::new(Cell::new(false));
-        let seen = ran.clone();
-        let second = move || {
-            seen.set(true);
-            Ok(Outcome::Passed)
-        };
-        let error =
-            run(&[Step::new("first", || bail!("no")), Step::new("second", second)], false).unwrap_err();
+        let (ran, second) = counted("second");
+        let error = run(&[Step::new("first", || bail!("no")), second], false).unwrap_err();
         assert_eq!(error.to_string(), "failed: first");
-        assert!(ran.get());
+        assert_eq!(ran.load(SeqCst), 1);
+    }
+
+    /// A step that passes, and how often it has run.
+    fn counted(name: &'static str) -> (Arc<AtomicUsize>, Step) {
+        let ran = Arc::<AtomicUsize>::default();
+        let seen = ran.clone();
+        let step = Step::new(name, move || {
+            seen.fetch_add(1, SeqCst);
+            Ok(Outcome::Passed)
+        });
+        (ran, step)
+    }
+
+    #[test]
+    fn steps_beside_another_one_have_their_own_results() {
+        let (ran, third) = counted("third");
+        let other = Step::new("second", || bail!("no"));
+        let first = Step::new("first", || Ok(Outcome::Passed)).beside(vec![other, third]);
+        assert_eq!(run(&[first], false).unwrap_err().to_string(), "failed: second");
+        assert_eq!(ran.load(SeqCst), 1);
     }
 
     #[test]

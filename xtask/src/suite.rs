@@ -2,13 +2,11 @@
 //! Miri, another architecture, and the count of instructions.
 
 use std::process::Command;
-use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
 
-use crate::beside::Beside;
 use crate::command::{self, cargo, cargo_of};
 use crate::steps::{Outcome, Step};
 use crate::{callgrind, dependencies, fuzz, kernel, packages};
@@ -32,9 +30,6 @@ pub(crate) struct TestArguments {
     /// Everything: also end-to-end tests over every ring and execution model, Miri, another architecture and fuzzing
     #[arg(long)]
     all: bool,
-    /// Only the steps that run beside the end-to-end tests
-    #[arg(long, hide = true)]
-    beside: bool,
     /// Fail if a test or step is skipped because this machine lacks something
     #[arg(long)]
     pub(crate) strict: bool,
@@ -42,30 +37,19 @@ pub(crate) struct TestArguments {
 
 /// The steps, in order.
 pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
-    let all = arguments.all;
-    if arguments.beside {
-        return beside(all);
-    }
     let install = Step::new("packages", || optional(packages::ensure(packages::TESTS)));
     let kernel = Step::new("guest kernel", || optional(kernel::ensure()));
+    let all = arguments.all;
     let build = Step::new("build", move || build(all).map(|()| Outcome::Passed));
     let name = arguments.end_to_end.clone().unwrap_or_default();
-    let end_to_end = move || passed(&end_to_end(&name, all));
+    let end_to_end = Step::new("end-to-end", move || passed(&end_to_end(&name, all)));
     let mut steps = vec![install, kernel, build.needed()];
     if arguments.end_to_end.is_some() {
-        steps.push(Step::new("end-to-end", end_to_end));
+        steps.push(end_to_end);
         return steps;
     }
     steps.push(Step::new("tests", move || passed(&tests(all))));
-    let flags = [("--beside", true), ("--all", all), ("--strict", arguments.strict)];
-    let flags = flags.into_iter().filter_map(|(flag, given)| given.then_some(flag)).collect();
-    let other = Rc::new(Beside::new(flags));
-    let started = other.clone();
-    steps.push(Step::new("end-to-end", move || {
-        started.start()?;
-        end_to_end()
-    }));
-    steps.push(Step::new("beside end-to-end", move || other.wait()));
+    steps.push(end_to_end.beside(computing(all)));
     if all {
         steps.push(Step::new("miri", miri));
         steps.push(Step::new("fuzzing", fuzz::run));
@@ -73,8 +57,8 @@ pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
     steps
 }
 
-/// Steps that compute without waiting. They run beside the end-to-end tests, which mostly wait.
-fn beside(all: bool) -> Vec<Step> {
+/// Steps that compute without waiting.
+fn computing(all: bool) -> Vec<Step> {
     let mut steps = vec![
         Step::new("loom", loom),
         Step::new("fuzz targets", fuzz::check),
