@@ -17,6 +17,8 @@ const LIMIT: Duration = Duration::from_mins(30);
 const LOOM: [&str; 4] = ["linerate-mem", "linerate-ring", "linerate-engine", "linerate-bridge"];
 /// Crates whose raw memory Miri watches.
 const MIRI: [&str; 2] = ["linerate-mem", "linerate-ring"];
+/// Environment variable that makes tests run over all their cases.
+const ALL_CASES: (&str, &str) = ("LINERATE_TESTS", "all");
 /// More than CPUs, because an end-to-end test waits most of its time.
 const END_TO_END_AT_ONCE: &str = "--test-threads=3";
 const OTHER: &str = "aarch64-unknown-linux-gnu";
@@ -83,9 +85,7 @@ fn passed(command: &Command) -> Result<Outcome> {
 /// The ordinary tests, with `all` at their complete counts.
 fn tests(all: bool) -> Command {
     let mut command = cargo(&["test", "--workspace", "--no-fail-fast"]);
-    if all {
-        command.env("LINERATE_TESTS", "all");
-    }
+    command.envs(all.then_some(ALL_CASES));
     command
 }
 
@@ -105,9 +105,8 @@ fn end_to_end(name: &str, all: bool) -> Command {
     // The whole workspace, so that features are those of the step before and nothing is built twice.
     let mut command = cargo(&["test", "--workspace", "--test", "e2e", "--no-fail-fast", "--"]);
     command.args(["--ignored", END_TO_END_AT_ONCE, name]);
-    if all {
-        command.env("LINERATE_TESTS", "all");
-    } else {
+    command.envs(all.then_some(ALL_CASES));
+    if !all {
         command.args(["--skip", "::every::"]);
     }
     command.env("LINERATE_BIN", command::built(if all { "release" } else { "debug" }));
