@@ -10,6 +10,7 @@ mod hostile;
 use crate::args::guest as args;
 use crate::args::guest::{FrameSize, GuestArgs, GuestMode};
 use crate::commands::cpu;
+use crate::remedy;
 use console::Diagnostic;
 use console::Output;
 use guest::{Descriptors, FrameSizes, GuestConfig, GuestDevice, GuestError, GuestStats, Mode};
@@ -295,14 +296,10 @@ impl Device {
 
 /// Error for a failed connection.
 fn unreachable(socket: &Path, errno: Errno) -> Diagnostic {
-    let remedy = match errno {
-        Errno::ACCESS => {
-            "run as a user with write permission on the socket and search permission on its directory"
-        }
-        Errno::NOENT | Errno::CONNREFUSED => "start the switch first, or add --wait",
-        _ => "name the socket of a vhost-user port",
-    };
-    Diagnostic::failed(socket.display(), format!("cannot connect: {}", std::io::Error::from(errno)), remedy)
+    let error = std::io::Error::from(errno);
+    let remedy = remedy::connection(error.kind(), "switch", "add --wait");
+    let remedy = remedy.unwrap_or_else(|| "name the socket of a vhost-user port".to_owned());
+    Diagnostic::failed(socket.display(), format!("cannot connect: {error}"), remedy)
 }
 
 fn sum(a: GuestStats, b: GuestStats) -> GuestStats {

@@ -1,5 +1,6 @@
 //! Diagnoses why a port does not connect to another process.
 
+use crate::remedy;
 use crate::settings::kinds::PortKind;
 use crate::settings::kinds::socket::Mode;
 use crate::settings::topology::PortSettings;
@@ -41,20 +42,13 @@ pub(super) fn unreachable(port: &PortSettings, failed: &str, retry: &str) -> Opt
         },
         _ => return None,
     };
-    let remedy = match error.kind() {
-        ErrorKind::PermissionDenied => {
-            "run as a user with write permission on the socket and search permission on its directory"
-                .to_owned()
-        }
-        ErrorKind::NotFound if matches!(port.kind, PortKind::Stream(_)) => format!(
-            "start the other side first, or {retry}; if it is passt and root starts it, its socket needs a folder \
-             that user `nobody` may enter and write, or the option --runas 0"
-        ),
-        ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::TimedOut => {
-            format!("start the other side first, or {retry}")
-        }
-        _ => return None,
-    };
+    let mut remedy = remedy::connection(error.kind(), "other side", retry)?;
+    if error.kind() == ErrorKind::NotFound && matches!(port.kind, PortKind::Stream(_)) {
+        remedy.push_str(
+            "; if it is passt and root starts it, its socket needs a folder that user `nobody` may enter and write, or \
+             the option --runas 0",
+        );
+    }
     let reason = format!("{failed} to {}: {error}", port.kind.place());
     Some(Diagnostic::failed(format!("port \"{}\"", port.name), reason, remedy))
 }
