@@ -15,7 +15,7 @@ use crate::settings::config;
 use console::Diagnostic;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tracing::{Level, info, warn};
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &RunArgs, socket: Option<&Path>) -> anyhow::Result<()> {
     let (claim, listener) = control::claim(&path)?;
     let (data_plane, deferred) = Switch::start(&topology)?;
     let waker = signals.handle();
-    let greeting = Greeting { topology: topology.to_string(), control: path.clone() };
+    let (shown, control) = (topology.to_string(), path.clone());
     let service = Arc::new(ApiService::new(topology, path, Box::new(data_plane), move || waker.close()));
     let server = server::start(listener, service.clone())?;
     for error in deferred {
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &RunArgs, socket: Option<&Path>) -> anyhow::Result<()> {
             warn!(reason = %error, "a port waits");
         }
     }
-    greeting.write(is_text);
+    greet(&shown, &control, is_text);
     wait(&mut signals, is_text);
     drop(server);
     drop(service);
@@ -91,21 +91,12 @@ fn wait(signals: &mut Signals, is_text: bool) {
     }
 }
 
-/// Description of the running switch: plain text beside a log of text lines, otherwise one event of the log.
-struct Greeting {
-    topology: String,
-    control: PathBuf,
-}
-
-impl Greeting {
-    fn write(&self, is_text: bool) {
-        let (topology, control) = (&self.topology, self.control.display());
-        if is_text {
-            console::note(&format!(
-                "{topology}\nlinerate: running, control socket {control}; Ctrl-C ends it"
-            ));
-        } else {
-            info!(topology, %control, "running");
-        }
+/// Describes the running switch: plain text beside a log of text lines, otherwise one event of the log.
+fn greet(topology: &str, control: &Path, is_text: bool) {
+    let control = control.display();
+    if is_text {
+        console::note(&format!("{topology}\nlinerate: running, control socket {control}; Ctrl-C ends it"));
+    } else {
+        info!(topology, %control, "running");
     }
 }
