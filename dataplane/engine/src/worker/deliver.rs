@@ -13,8 +13,7 @@ use crate::command::QueueKey;
 use port::soft_offload::SoftGso;
 use port::work::{self, SLICE};
 use port::{
-    BURST, BadOffload, Burst, BurstStats, Capabilities, DropReason, EditId, Edits, Flooded, Now, PLACES,
-    PortId,
+    BadOffload, Burst, BurstStats, Capabilities, DropReason, EditId, Edits, Flooded, Now, PLACES, PortId,
 };
 
 /// Maximum time to wait for full queues if configured, in nanoseconds: in total for the burst.
@@ -224,8 +223,7 @@ impl Transmit {
     /// waited for.
     fn push_segments(&mut self, source: &mut Source<'_>, delivery: &mut Delivery) -> bool {
         let Delivery { rests, made, cut, .. } = delivery;
-        let packet = cut.as_ref().map_or(0, |cut| cut.packet);
-        let flooded = source.flooded.of_copies(std::iter::repeat_n(packet, BURST));
+        let flooded = source.flooded.of_one(cut.as_ref().map_or(0, |cut| cut.packet));
         for rest in rests.iter_mut() {
             let Some(part) = rest.cut.filter(|part| part.sent < made.len()) else { continue };
             if self.spent >= SLICE {

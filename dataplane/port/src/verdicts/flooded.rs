@@ -36,6 +36,12 @@ impl Flooded {
         Self(flooded.fold(0, |mask, (k, _)| mask | 1 << (k % BURST)))
     }
 
+    /// For a burst whose packets were all created from packet `i`.
+    #[must_use]
+    pub fn of_one(&self, i: u8) -> Self {
+        Self(if self.contains(i) { u64::MAX } else { 0 })
+    }
+
     /// Counts packets for an output without a queue as dropped: for each, its index and the number of packets.
     pub fn drop_at_down_port(&self, packets: impl Iterator<Item = (u8, u64)>, stats: &mut BurstStats) {
         for (i, n) in packets {
