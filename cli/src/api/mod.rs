@@ -1,8 +1,8 @@
 //! The control API: HTTP with JSON over a Unix socket, on a thread of its own and never on a worker.
 //!
 //! `service` handles requests, `routes` describes them, `error` has their errors, `server` speaks HTTP, `client` is the
-//! other end, `model` is the JSON of requests and answers; `control` owns the socket's path. Routes begin with the version of the API; within a version, fields are added and
-//! never change.
+//! other end, `model` is the JSON of requests and answers; `control` owns the socket's path. Routes begin with the version
+//! of the API; within a version, fields are added and never change.
 
 pub(crate) mod client;
 pub(crate) mod control;

@@ -154,8 +154,8 @@ impl Outstanding {
         (self.0 >> 32) as u32
     }
 
-    /// [`Outstanding::descriptors`], where a single one is the common case: a loop over chains then predicts where the next one
-    /// begins, and does not wait for the load of this one's length.
+    /// [`Outstanding::descriptors`], where a single one is the common case: a loop over chains then predicts where the
+    /// next one begins, and does not wait for the load of this one's length.
     #[inline(always)]
     fn passed(self) -> u32 {
         match self.descriptors() {
