@@ -1,7 +1,7 @@
 //! ARP for IPv4 over Ethernet (RFC 826), and RARP (RFC 903), which has the same format.
 
 use crate::MacAddress;
-use std::net::Ipv4Addr;
+use core::net::Ipv4Addr;
 
 /// Length of an ARP packet for Ethernet and IPv4, in bytes.
 pub const ARP_LEN: usize = 28;
@@ -45,6 +45,7 @@ impl<'a> Arp<'a> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::prelude::v1::*;
 
     #[test]
     fn arp_is_parsed_for_ethernet_and_ipv4_only() {

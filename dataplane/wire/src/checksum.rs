@@ -62,6 +62,11 @@ impl Sum {
         sum
     }
 
+    /// The unfolded sum of what was added, for [`Sum::add_words`].
+    pub fn total(self) -> u64 {
+        self.total
+    }
+
     /// The checksum, in network byte order.
     pub fn finish(self) -> [u8; 2] {
         (!fold(self.total)).to_ne_bytes()
@@ -96,6 +101,7 @@ fn words(bytes: &[u8]) -> u64 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::prelude::v1::*;
 
     /// RFC 1071 section 4.1, verbatim.
     fn textbook(bytes: &[u8]) -> [u8; 2] {

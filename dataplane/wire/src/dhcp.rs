@@ -1,7 +1,7 @@
 //! DHCP for IPv4 (RFC 2131), limited to the fields used for snooping: client, leased address, lease time.
 
 use crate::MacAddress;
-use std::net::Ipv4Addr;
+use core::net::Ipv4Addr;
 
 /// Length before the options, including the magic cookie, in bytes.
 pub const DHCP_HEADER: usize = 240;
@@ -108,6 +108,8 @@ impl<'a> Dhcp<'a> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::prelude::v1::*;
+    use std::vec;
 
     fn message(options: &[u8]) -> Vec<u8> {
         let mut message = vec![0; DHCP_HEADER - 4];

@@ -1,6 +1,6 @@
 //! DHCP for IPv6 (RFC 8415), limited to the fields used for snooping: addresses and lifetimes.
 
-use std::net::Ipv6Addr;
+use core::net::Ipv6Addr;
 
 /// Length of a client/server message before the options, in bytes.
 const HEADER: usize = 4;
@@ -80,6 +80,7 @@ impl<'a> Iterator for Options<'a> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::prelude::v1::*;
 
     fn option(code: u16, value: &[u8]) -> Vec<u8> {
         [&code.to_be_bytes()[..], &(value.len() as u16).to_be_bytes(), value].concat()

@@ -104,6 +104,8 @@ impl<'a> Ethernet<'a> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::prelude::v1::*;
+    use std::vec;
 
     fn frame(ethertype: u16, payload: &[u8]) -> Vec<u8> {
         let mut frame = vec![0x52, 0x54, 0, 1, 2, 3, 0x52, 0x54, 0, 4, 5, 6];

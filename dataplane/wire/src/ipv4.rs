@@ -62,7 +62,7 @@ impl<'a> Ipv4<'a> {
     }
 
     /// Source and destination address.
-    pub fn source_and_destination(&self) -> (std::net::Ipv4Addr, std::net::Ipv4Addr) {
+    pub fn source_and_destination(&self) -> (core::net::Ipv4Addr, core::net::Ipv4Addr) {
         let half = |at: usize| self.addresses()[at..].first_chunk::<4>().copied().unwrap_or_default();
         (half(0).into(), half(4).into())
     }
@@ -83,6 +83,7 @@ pub fn rewrite_ipv4(packet: &mut [u8], total_len: u16, identification: u16) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::prelude::v1::*;
 
     /// A widely published example header.
     const HEADER: [u8; 20] =

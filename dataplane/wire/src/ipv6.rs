@@ -51,7 +51,7 @@ impl<'a> Ipv6<'a> {
     }
 
     /// Source and destination address.
-    pub fn source_and_destination(&self) -> (std::net::Ipv6Addr, std::net::Ipv6Addr) {
+    pub fn source_and_destination(&self) -> (core::net::Ipv6Addr, core::net::Ipv6Addr) {
         let half = |at: usize| self.addresses()[at..].first_chunk::<16>().copied().unwrap_or_default();
         (half(0).into(), half(16).into())
     }
@@ -83,6 +83,8 @@ impl<'a> Ipv6<'a> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::prelude::v1::*;
+    use std::vec;
 
     fn packet(next: u8, after: &[u8]) -> Vec<u8> {
         let mut packet = vec![0x60, 0, 0, 0, 0, after.len() as u8, next, 64];

@@ -92,6 +92,8 @@ fn inner(frame: &[u8]) -> Option<(EtherType, usize)> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::prelude::v1::*;
+    use std::vec;
 
     fn frame(tags: &[u16], ethertype: u16, packet: &[u8]) -> Vec<u8> {
         let mut frame = vec![2; 12];

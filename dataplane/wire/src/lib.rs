@@ -1,8 +1,13 @@
 //! Packet parsing: validated header views, and layers on top of them.
 //!
 //! The constructor of a view checks all lengths once; its accessors cannot fail. The per-packet code does not allocate,
-//! keeps no state between packets, and does not depend on ports, bursts or time.
+//! keeps no state between packets, and does not depend on ports, bursts, time or an operating system.
 #![forbid(unsafe_code)]
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 mod arp;
 pub mod checksum;

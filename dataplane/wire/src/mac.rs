@@ -3,8 +3,10 @@
 //! The first octet on the wire is the most significant of the low 48 bits, so that comparing, hashing and packing an
 //! address into a table key are single instructions.
 
-use std::fmt;
-use std::str::FromStr;
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use core::fmt;
+use core::str::FromStr;
 
 /// An EUI-48 address. The upper 16 bits of the word are always zero.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -134,7 +136,7 @@ impl serde::Serialize for MacAddress {
 #[cfg(feature = "serde")]
 impl<'de> serde::Deserialize<'de> for MacAddress {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let text = <std::borrow::Cow<'de, str>>::deserialize(from)?;
+        let text = <alloc::borrow::Cow<'de, str>>::deserialize(from)?;
         text.parse().map_err(serde::de::Error::custom)
     }
 }
@@ -143,6 +145,7 @@ impl<'de> serde::Deserialize<'de> for MacAddress {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::prelude::v1::*;
 
     #[test]
     fn group_bit_is_in_the_first_octet() {

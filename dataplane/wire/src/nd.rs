@@ -1,7 +1,7 @@
 //! Neighbor Discovery for IPv6 (RFC 4861 section 4): five ICMPv6 messages and their link-layer address options.
 
 use crate::MacAddress;
-use std::net::Ipv6Addr;
+use core::net::Ipv6Addr;
 
 const SOURCE_LINK_LAYER: u8 = 1;
 const TARGET_LINK_LAYER: u8 = 2;
@@ -81,7 +81,7 @@ impl<'a> Nd<'a> {
     /// Addresses of all source and target link-layer address options.
     pub fn link_layers(&self) -> impl Iterator<Item = MacAddress> + use<'a> {
         let mut options = self.message.get(self.kind.header_len()..).unwrap_or_default();
-        std::iter::from_fn(move || {
+        core::iter::from_fn(move || {
             let (found, rest) = option(options)?;
             options = rest;
             Some(found)
@@ -107,6 +107,7 @@ fn option(options: &[u8]) -> Option<(Option<MacAddress>, &[u8])> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::prelude::v1::*;
 
     fn solicitation(options: &[u8]) -> Vec<u8> {
         let target: Ipv6Addr = "fe80::5".parse().unwrap();

@@ -4,9 +4,11 @@
 //! The key is expanded to one table of 256 words per input byte, so that each byte costs one lookup. With a key of
 //! repeated 16-bit words, exchanging source and destination does not change the hash ("Scalable TCP session monitoring
 //! with symmetric receive-side scaling", Woo and Park, 2012), so both directions of a flow have the same hash.
-//! monitoring with symmetric receive-side scaling", Woo and Park, 2012), so both directions of a flow meet.
 
 use crate::Layers;
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// Key length in bytes: 36 bytes of input (IPv6 addresses and ports) plus four.
 pub const KEY_LEN: usize = 40;
@@ -40,8 +42,8 @@ pub struct Toeplitz {
     tables: Vec<[u32; 256]>,
 }
 
-impl std::fmt::Debug for Toeplitz {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl core::fmt::Debug for Toeplitz {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Toeplitz").finish_non_exhaustive()
     }
 }
@@ -81,8 +83,8 @@ pub struct Symmetric {
     tables: Box<[[u32; 256]; 2]>,
 }
 
-impl std::fmt::Debug for Symmetric {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl core::fmt::Debug for Symmetric {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Symmetric").finish_non_exhaustive()
     }
 }
@@ -120,6 +122,7 @@ fn window(key: &[u8; KEY_LEN], at: usize) -> u32 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::prelude::v1::*;
 
     /// Input of a published example: addresses, and ports.
     fn published(
@@ -128,9 +131,9 @@ mod tests {
         destination: &str,
         destination_port: u16,
     ) -> (Vec<u8>, Vec<u8>) {
-        let bytes = |text: &str| match text.parse::<std::net::IpAddr>().unwrap() {
-            std::net::IpAddr::V4(v4) => v4.octets().to_vec(),
-            std::net::IpAddr::V6(v6) => v6.octets().to_vec(),
+        let bytes = |text: &str| match text.parse::<core::net::IpAddr>().unwrap() {
+            core::net::IpAddr::V4(v4) => v4.octets().to_vec(),
+            core::net::IpAddr::V6(v6) => v6.octets().to_vec(),
         };
         let addresses = [bytes(source), bytes(destination)].concat();
         let ports = [source_port.to_be_bytes(), destination_port.to_be_bytes()].concat();

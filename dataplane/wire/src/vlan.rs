@@ -3,8 +3,10 @@
 //! This module encodes and decodes tags; it does not insert them into frames.
 
 use crate::EtherType;
-use std::fmt;
-use std::str::FromStr;
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use core::fmt;
+use core::str::FromStr;
 
 /// Length of a tag, in bytes.
 pub const TAG_LEN: usize = 4;
@@ -89,6 +91,7 @@ mod tests {
     use super::*;
     use crate::{Ethernet, HEADER_LEN};
     use proptest::prelude::*;
+    use std::prelude::v1::*;
 
     /// Length of the addresses before a tag, in bytes.
     const ADDRESSES: usize = 12;

@@ -1,0 +1,93 @@
+//! Settings of a stack, and every limit of what peers can make it hold.
+
+use core::time::Duration;
+
+/// Settings of a stack.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Limits.
+    pub limits: Limits,
+    /// TCP defaults of new connections.
+    pub tcp: crate::tcp::Options,
+    /// Secret from which initial sequence numbers, cookies and hash keys are derived; random for each run.
+    pub secret: [u8; 16],
+}
+
+impl Config {
+    /// Default settings with this secret.
+    pub fn new(secret: [u8; 16]) -> Self {
+        Self { limits: Limits::default(), tcp: crate::tcp::Options::default(), secret }
+    }
+}
+
+/// Every limit of a stack, so that its memory and the work that peers can cause are bounded.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Connections, in any state except TIME-WAIT.
+    pub connections: u32,
+    /// Connections in SYN-RECEIVED. More SYNs are answered with cookies.
+    pub half_open: u32,
+    /// Established connections of one listener that the application has not accepted.
+    pub backlog: u32,
+    /// Connections in TIME-WAIT (about 64 bytes each). The oldest ends when a new one needs its entry.
+    pub time_wait: u32,
+    /// Receive buffer of a connection in bytes: in order and not consumed, and out of order.
+    pub receive_buffer: u32,
+    /// Out-of-order ranges of one connection.
+    pub out_of_order_ranges: u16,
+    /// Out-of-order bytes of all connections.
+    pub out_of_order_bytes: u32,
+    /// Send buffer of a connection in bytes.
+    pub send_buffer: u32,
+    /// Challenge ACKs per second of the whole stack (RFC 5961 section 7).
+    pub challenge_acks: u32,
+    /// Resets and ICMP errors per second of the whole stack.
+    pub errors: u32,
+    /// Neighbour cache entries.
+    pub neighbours: u32,
+    /// Packets that wait for one neighbour's address.
+    pub neighbour_queue: u32,
+    /// Paths: destinations with their route, neighbour and path MTU.
+    pub paths: u32,
+    /// Datagrams under reassembly.
+    pub reassemblies: u32,
+    /// Fragments of one datagram.
+    pub fragments: u16,
+    /// Bytes held for reassembly.
+    pub reassembly_bytes: u32,
+    /// Time after which an incomplete datagram is discarded (RFC 8200 section 4.5).
+    pub reassembly_time: Duration,
+    /// Replies and datagrams waiting for room on a link.
+    pub outbox: u32,
+    /// Sockets of UDP.
+    pub udp_sockets: u32,
+    /// Joined multicast groups.
+    pub groups: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 65_536,
+            half_open: 4_096,
+            backlog: 4_096,
+            time_wait: 32_768,
+            receive_buffer: 1 << 20,
+            out_of_order_ranges: 64,
+            out_of_order_bytes: 64 << 20,
+            send_buffer: 4 << 20,
+            challenge_acks: 1_000,
+            errors: 1_000,
+            neighbours: 1_024,
+            neighbour_queue: 16,
+            paths: 4_096,
+            reassemblies: 64,
+            fragments: 64,
+            reassembly_bytes: 4 << 20,
+            reassembly_time: Duration::from_secs(30),
+            outbox: 256,
+            udp_sockets: 1_024,
+            groups: 64,
+        }
+    }
+}

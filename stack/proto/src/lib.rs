@@ -1,0 +1,41 @@
+//! TCP/IP as a library: packets and the time in; packets, events and the time of the next call out.
+//!
+//! A [`Stack`] has no threads, clocks or sockets, and does not depend on a port kind. One instance serves one core and
+//! shares nothing with others. The caller passes received frames ([`Stack::receive`]), runs timers
+//! ([`Stack::advance`]), sends what is due ([`Stack::transmit`]), and handles the events ([`Stack::poll_event`]).
+//!
+//! Payload is never copied here: received payload is a counted handle of the port's buffer ([`Payload`]), and sent
+//! payload is a list of such handles, gathered behind a header by the caller's [`Link`].
+//!
+//! The crate must not read payload bytes of established connections, except for checksums in software, and must not
+//! allocate for a packet once its tables have grown to their size.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod address;
+mod config;
+mod counters;
+mod event;
+mod frame;
+pub mod ip;
+mod link;
+mod payload;
+mod slab;
+mod stack;
+pub mod tcp;
+mod time;
+mod wheel;
+
+pub use address::{Address, Cidr, Endpoint, ParseCidrError};
+pub use config::{Config, Limits};
+pub use counters::Counters;
+pub use event::{Closed, Event};
+pub use frame::Frame;
+pub use link::{Link, LinkOffloads, Piece, Segmentation, TxOffload};
+pub use payload::{Payload, Slice};
+pub use stack::{ConnectError, ListenError, SendError, Stack};
+pub use time::Time;
