@@ -19,6 +19,7 @@ mod ipv6;
 mod layers;
 mod mac;
 mod nd;
+mod tcp;
 pub mod toeplitz;
 mod vlan;
 
@@ -31,4 +32,5 @@ pub use ipv6::{IPV6_HEADER, Ipv6, UpperLayer};
 pub use layers::{Layers, Version};
 pub use mac::{MacAddress, ParseMacError};
 pub use nd::{Nd, NdKind};
+pub use tcp::{MAX_TCP_HEADER, TCP_HEADER, Tcp, TcpBuilder, TcpFlags, TcpOption, TcpOptions, sack_range};
 pub use vlan::{ParseVlanError, TAG_LEN, Tag, VlanId};

@@ -124,6 +124,15 @@ pub(crate) struct Header {
     pub(crate) len: u8,
 }
 
+impl Header {
+    /// Copies a header of at most 64 bytes; a longer one is cut.
+    pub(crate) fn new(header: &[u8]) -> Self {
+        let (mut bytes, len) = ([0; 64], header.len().min(64));
+        bytes[..len].copy_from_slice(&header[..len]);
+        Self { bytes, len: len as u8 }
+    }
+}
+
 /// Reason why [`Ip::header`] writes no header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotReady {
@@ -268,5 +277,29 @@ impl<P: Payload> Ip<P> {
     /// Whether [`Ip::transmit`] has packets to send.
     pub(crate) fn has_output(&self) -> bool {
         todo!()
+    }
+}
+
+impl<P: Payload> Frame for PrivateFrame<P> {
+    type Payload = P;
+    fn head(&self) -> &[u8] {
+        &self.bytes
+    }
+    fn len(&self) -> usize {
+        self.bytes.len()
+    }
+    fn is_checksum_valid(&self) -> bool {
+        false
+    }
+    fn sum(&self, range: core::ops::Range<usize>) -> u64 {
+        self.bytes.get(range).map_or(0, |bytes| wire::checksum::Sum::of(bytes).total())
+    }
+    fn copy_to(&self, at: usize, to: &mut [u8]) {
+        if let Some(bytes) = self.bytes.get(at..at + to.len()) {
+            to.copy_from_slice(bytes);
+        }
+    }
+    fn retain(&mut self, range: core::ops::Range<usize>) -> Option<Slice<P>> {
+        self.bytes.get(range).map(|bytes| Slice::new(P::copy_of(bytes)))
     }
 }
