@@ -61,7 +61,7 @@ impl<P: Payload> Tcp<P> {
         }
         let (first, n) = (*EPHEMERAL.start(), EPHEMERAL.len() as u16);
         let offset =
-            self.secret.port(source, remote.address, remote.port).wrapping_add(self.generation as u16);
+            self.shared.secret.port(source, remote.address, remote.port).wrapping_add(self.generation as u16);
         let ports = (0..n).map(|i| first + offset.wrapping_add(i) % n);
         ports.map(key).find(|key| self.is_free(key))
     }
@@ -98,7 +98,7 @@ impl<P: Payload> Tcp<P> {
         let Self { connections, shared, .. } = self;
         let Some(c) = connections.get_mut(id.index).filter(|c| c.generation == id.generation) else { return };
         c.rx.held = c.rx.held.saturating_sub(u32::try_from(bytes).unwrap_or(u32::MAX));
-        if c.state.can_receive() && c.has_opened() {
+        if c.can_receive() && c.has_opened() {
             shared.acknowledge(id.index, c);
         }
     }

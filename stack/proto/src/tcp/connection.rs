@@ -95,6 +95,10 @@ impl Flags {
     pub(crate) const SCALED: Self = Self(1 << 17);
     /// The peer's FIN was processed.
     pub(crate) const FIN_RECEIVED: Self = Self(1 << 18);
+    /// The SYN-ACK carries a Fast Open cookie.
+    pub(crate) const GIVES_COOKIE: Self = Self(1 << 19);
+    /// Data of the SYN was accepted (RFC 7413): the application knows the connection before the handshake is complete.
+    pub(crate) const FAST_OPEN: Self = Self(1 << 20);
 
     #[inline(always)]
     pub(crate) const fn has(self, flag: Self) -> bool {
@@ -308,6 +312,11 @@ impl<P: Payload> Connection<P> {
             ts_offset: 0,
             listener: ListenerId(0),
         }
+    }
+
+    /// Whether data of the peer is accepted: in the states for it, and with a Fast Open cookie before.
+    pub(crate) fn can_receive(&self) -> bool {
+        self.state.can_receive() || self.state == State::SynReceived && self.flags.has(Flags::FAST_OPEN)
     }
 
     /// Sequence number of the FIN, if one was queued.

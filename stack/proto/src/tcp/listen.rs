@@ -83,7 +83,7 @@ impl<P: Payload> Tcp<P> {
             };
         }
         if segment.flags.has(TcpFlags::SYN) {
-            self.accept(key, &segment, syn, (listener, options), io);
+            self.accept(key, segment, syn, (listener, options), frame, io);
         }
     }
 
@@ -92,13 +92,14 @@ impl<P: Payload> Tcp<P> {
         reset::send(path, &reset::reply(key, segment), &mut self.shared, io);
     }
 
-    /// A SYN for a listener. Its payload is not taken; the peer sends it again.
-    fn accept(
+    /// A SYN for a listener. Its payload is taken only with a Fast Open cookie; otherwise the peer sends it again.
+    fn accept<F: Frame<Payload = P>>(
         &mut self,
         key: Key,
-        segment: &Segment,
+        segment: Segment,
         syn: &SynOptions,
         (listener, options): (ListenerId, Arc<Options>),
+        frame: &mut F,
         io: &mut Io<'_, P>,
     ) {
         let Ok((path, _)) = io.ip.route(Some(key.local), key.remote, io.now) else {
@@ -106,7 +107,7 @@ impl<P: Payload> Tcp<P> {
             return;
         };
         if self.shared.half_open >= self.shared.limits.half_open {
-            return self.send_cookie(key, segment, syn, path, io);
+            return self.send_cookie(key, &segment, syn, path, io);
         }
         if self.connections.len() >= self.shared.limits.connections as usize {
             io.counters.tcp_syn_refused += 1;
@@ -124,6 +125,9 @@ impl<P: Payload> Tcp<P> {
         shared.half_open += 1;
         io.counters.tcp_passive_opens += 1;
         shared.make_ready(index, c);
+        if let Some(cookie) = syn.fast_open.filter(|_| c.options.fast_open) {
+            super::input::Arrival { index, connection: c, shared, io, frame, segment }.open_fast(&cookie);
+        }
     }
 
     /// Answers a SYN without state (RFC 4987 section 3.6).
@@ -136,7 +140,7 @@ impl<P: Payload> Tcp<P> {
         io: &mut Io<'_, P>,
     ) {
         let mss = syn.max_segment.unwrap_or(MIN_SEGMENT);
-        let iss = self.secret.cookie(&key, segment.seq, mss, io.now);
+        let iss = self.shared.secret.cookie(&key, segment.seq, mss, io.now);
         let flags = TcpFlags::SYN.with(TcpFlags::ACK);
         let ports = (key.local_port, key.remote_port);
         let mut builder = TcpBuilder::new(ports, iss.0, (segment.seq + 1).0, flags, u16::MAX);
@@ -159,7 +163,7 @@ impl<P: Payload> Tcp<P> {
             return None;
         }
         let (iss, irs) = (segment.ack - 1, segment.seq - 1);
-        let Some(cookie) = self.secret.check(key, irs, iss, io.now) else {
+        let Some(cookie) = self.shared.secret.check(key, irs, iss, io.now) else {
             io.counters.tcp_cookies_failed += 1;
             return None;
         };
@@ -191,12 +195,12 @@ impl<P: Payload> Tcp<P> {
         io: &Io<'_, P>,
     ) -> u32 {
         self.generation = self.generation.wrapping_add(1);
-        let iss = self.secret.sequence(&key, io.now);
+        let iss = self.shared.secret.sequence(&key, io.now);
         let mtu = io.ip.path(path).map_or(576, |(_, mtu)| mtu);
         let limit = self.shared.limits.receive_buffer;
         let mut c = Connection::new(key, path, options, state, (iss, limit), mtu, io.now);
         c.generation = self.generation;
-        c.ts_offset = self.secret.timestamp_offset(&key);
+        c.ts_offset = self.shared.secret.timestamp_offset(&key);
         let index = self.connections.insert(c);
         let connections = &self.connections;
         self.table.insert(&key, index, |index| connections.get(index).map(|c| &c.key));

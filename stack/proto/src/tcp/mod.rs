@@ -6,6 +6,7 @@
 mod calls;
 mod connection;
 mod error;
+mod fast_open;
 mod info;
 mod input;
 mod key;
@@ -77,7 +78,6 @@ pub(crate) struct Tcp<P: Payload> {
     shared: Shared<P>,
     listeners: Listeners,
     time_waits: TimeWaits,
-    secret: Secret,
     generation: u32,
     /// Until when acknowledgements may carry cookies.
     cookies_until: Time,
@@ -89,10 +89,9 @@ impl<P: Payload> Tcp<P> {
         Self {
             connections: Slab::new(),
             table: Table::new(secret.table(0)),
-            shared: Shared::new(&config.limits, now),
             listeners: Listeners::new(secret.table(1)),
             time_waits: TimeWaits::new(secret.table(2), config.limits.time_wait),
-            secret,
+            shared: Shared::new(&config.limits, secret, now),
             generation: 0,
             cookies_until: Time(0),
         }
@@ -218,7 +217,7 @@ impl<P: Payload> Tcp<P> {
         if !c.state.is_synchronised() {
             io.counters.tcp_attempt_fails += 1;
         }
-        if !is_half_open || c.flags.has(Flags::ACTIVE) {
+        if !is_half_open || c.flags.has(Flags::ACTIVE) || c.flags.has(Flags::FAST_OPEN) {
             let connection = ConnectionId { index, generation: c.generation };
             io.events.push_back(Event::Closed { connection, reason });
         }

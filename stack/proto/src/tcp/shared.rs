@@ -1,7 +1,9 @@
 //! What all connections of a stack share, and what a call works with.
 
 use super::connection::{Connection, Flags};
+use super::fast_open::CookieCache;
 use super::recovery::SentPool;
+use super::secret::Secret;
 use super::send_queue::ChunkPool;
 use crate::ip::Ip;
 use crate::wheel::Wheel;
@@ -41,6 +43,8 @@ pub(crate) struct Shared<P: Payload> {
     /// Connections with output, first come first served.
     pub(crate) ready: VecDeque<u32>,
     pub(crate) limits: Limits,
+    pub(crate) secret: Secret,
+    pub(crate) cookies: CookieCache,
     /// Bytes out of order of all connections.
     pub(crate) out_of_order: u32,
     /// Connections in SYN-RECEIVED.
@@ -50,13 +54,15 @@ pub(crate) struct Shared<P: Payload> {
 }
 
 impl<P: Payload> Shared<P> {
-    pub(crate) fn new(limits: &Limits, now: Time) -> Self {
+    pub(crate) fn new(limits: &Limits, secret: Secret, now: Time) -> Self {
         Self {
             sent: SentPool::new(),
             chunks: ChunkPool::new(),
             wheel: Wheel::new(now),
             ready: VecDeque::new(),
             limits: limits.clone(),
+            secret,
+            cookies: CookieCache::new(limits.fast_open_cookies),
             out_of_order: 0,
             half_open: 0,
             challenges: Rate::new(limits.challenge_acks),

@@ -31,6 +31,9 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         let has_ecn = s.flags.has(TcpFlags::ECE) && (has_ack != s.flags.has(TcpFlags::CWR));
         c.flags.put(Flags::ECN, has_ecn && c.flags.has(Flags::ECN_SYN));
         self.shared.acknowledge(self.index, c);
+        if let Some(cookie) = syn.fast_open.filter(|cookie| !cookie.bytes().is_empty()) {
+            self.shared.cookies.insert(c.key.remote, cookie);
+        }
         if !has_ack {
             c.state = State::SynReceived;
             self.shared.half_open += 1;
@@ -38,6 +41,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         }
         self.establish();
         self.acknowledge_data();
+        self.repeat_syn_data();
         self.take_syn_text()
     }
 
@@ -72,10 +76,11 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         c.state = if c.flags.has(Flags::FIN_QUEUED) { State::FinWait1 } else { State::Established };
         (c.tx.wl1, c.tx.wl2) = (s.seq - 1, s.ack);
         let connection = ConnectionId { index: self.index, generation: c.generation };
-        self.io.events.push_back(match c.flags.has(Flags::ACTIVE) {
-            true => Event::Connected { connection },
-            false => Event::Accepted { connection, listener: c.listener },
-        });
+        if c.flags.has(Flags::ACTIVE) {
+            self.io.events.push_back(Event::Connected { connection });
+        } else if !c.flags.has(Flags::FAST_OPEN) {
+            self.io.events.push_back(Event::Accepted { connection, listener: c.listener });
+        }
     }
 }
 

@@ -8,12 +8,12 @@ use crate::{Event, Frame, Payload, Slice};
 impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
     /// Takes the part of the payload that is in the window and not received yet.
     #[inline]
-    pub(super) fn take_text(&mut self) {
+    pub(in crate::tcp) fn take_text(&mut self) {
         let (rx, s) = (&self.connection.rx, &self.segment);
         if s.seq != rx.nxt || !self.connection.out_of_order.is_empty() || s.len() > rx.edge.since(rx.nxt) {
             return self.take_unexpected();
         }
-        if self.connection.state.can_receive() {
+        if self.connection.can_receive() {
             self.deliver_all();
         }
     }
@@ -63,7 +63,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
     fn take_unexpected(&mut self) {
         let (c, s) = (&mut *self.connection, &self.segment);
         let (start, end) = (s.seq, s.seq + s.len());
-        if !c.state.can_receive() || c.flags.has(Flags::FIN_RECEIVED) {
+        if !c.can_receive() || c.flags.has(Flags::FIN_RECEIVED) {
             return self.shared.acknowledge(self.index, c);
         }
         let is_held = c.out_of_order.covers(start.max(c.rx.nxt), end);

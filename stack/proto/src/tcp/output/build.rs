@@ -27,7 +27,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
             Send::Ack { keep_alive } => {
                 let seq = self.connection.tx.nxt - u32::from(*keep_alive);
                 self.io.counters.tcp_out += 1;
-                self.emit_range(seq..seq, TcpFlags::ACK, 0);
+                self.emit_segment(seq, seq..seq, TcpFlags::ACK, 0);
             }
         }
     }
@@ -47,12 +47,10 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         } else if c.state == State::SynReceived && c.flags.has(Flags::ECN) {
             flags = flags.with(TcpFlags::ECE);
         }
-        self.emit_range(iss..iss, flags, 0);
-        self.note_sent(iss..iss + 1, again);
-        if !again {
-            // Data follows the SYN.
-            self.connection.tx.nxt = iss + 1;
-        }
+        let first = iss + 1;
+        let data = if again { 0 } else { self.fast_open_data() };
+        self.emit_segment(iss, first..first + data, flags, 0);
+        self.note_sent(iss..first + data, again);
     }
 
     #[inline]
@@ -70,7 +68,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         if is_ecn && c.flags.take(Flags::CWR) {
             flags = flags.with(TcpFlags::CWR);
         }
-        self.emit_range(range.start..range.end.min(end), flags, if is_ecn { ECT } else { 0 });
+        self.emit_segment(range.start, range.start..range.end.min(end), flags, if is_ecn { ECT } else { 0 });
         self.note_sent(range, again);
     }
 
@@ -80,18 +78,18 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         let seq = c.tx.nxt;
         if c.tx.queue.end() == seq {
             // Only a FIN is left: the number before it makes the peer acknowledge.
-            return self.emit_range(seq - 1..seq - 1, TcpFlags::ACK, 0);
+            return self.emit_segment(seq - 1, seq..seq, TcpFlags::ACK, 0);
         }
         c.flags.set(Flags::PROBED);
         self.io.counters.tcp_zero_window_probes += 1;
-        self.emit_range(seq..seq + 1, TcpFlags::ACK, 0);
+        self.emit_segment(seq, seq..seq + 1, TcpFlags::ACK, 0);
     }
 
-    /// Sends the bytes of `range`, which may be empty, behind a header.
+    /// Sends the bytes of `range`, which may be empty, behind a header with this sequence number.
     #[inline]
-    fn emit_range(&mut self, range: Range<Seq>, flags: TcpFlags, ecn: u8) {
+    fn emit_segment(&mut self, seq: Seq, range: Range<Seq>, flags: TcpFlags, ecn: u8) {
         let edge = self.connection.next_edge();
-        let mut builder = self.header(range.start, flags, edge);
+        let mut builder = self.header(seq, flags, edge);
         let header = builder.finish();
         let len = range.end.since(range.start) as usize;
         let mut head = [0; HEAD];
@@ -166,6 +164,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         if scale {
             builder.option(&[1, 3, 3, c.rx.scale]);
         }
+        self.fast_open_option(builder);
     }
 
     /// Writes the checksum into the header, or the sum of the pseudo header if the link completes it.

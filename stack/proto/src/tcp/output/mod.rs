@@ -89,7 +89,10 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
     /// The next segment.
     fn next(&mut self, interface: InterfaceId) -> Option<Send> {
         if !self.connection.state.is_synchronised() {
-            return self.next_of_handshake();
+            let send = self.next_of_handshake();
+            if send.is_some() || !self.connection.flags.has(Flags::FAST_OPEN) {
+                return send;
+            }
         }
         if let Some(send) = self.next_data(interface) {
             return Some(send);
