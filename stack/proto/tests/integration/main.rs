@@ -8,5 +8,6 @@ mod net;
 mod offload;
 mod port;
 mod rng;
+mod script;
 mod segment;
 mod sim;

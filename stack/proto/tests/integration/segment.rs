@@ -111,11 +111,6 @@ impl Segment {
         self.flags & flags == flags
     }
 
-    /// Sequence numbers that the segment occupies.
-    pub(crate) fn sequence_len(&self) -> u32 {
-        self.payload.len() as u32 + u32::from(self.has(flag::SYN)) + u32::from(self.has(flag::FIN))
-    }
-
     /// The flags in packetdrill's notation.
     pub(crate) fn flag_text(flags: u8) -> String {
         const LETTERS: [(u8, char); 8] = [
@@ -131,6 +126,14 @@ impl Segment {
         let text: String =
             LETTERS.iter().filter(|(bit, _)| flags & bit != 0).map(|(_, letter)| letter).collect();
         if text.is_empty() { "-".into() } else { text }
+    }
+
+    /// Cookie of the Fast Open option.
+    pub(crate) fn cookie(&self) -> Option<&[u8]> {
+        self.options.iter().find_map(|option| match option {
+            TcpOption::FastOpen(cookie) => Some(&cookie[..]),
+            _ => None,
+        })
     }
 
     pub(crate) fn timestamps(&self) -> Option<(u32, u32)> {
