@@ -13,8 +13,11 @@ const LOOPBACK_BURST: usize = 64;
 pub struct Stack<P: Payload> {
     ip: Ip<P>,
     tcp: Tcp<P>,
+    config: Config,
     counters: Counters,
     events: VecDeque<Event<P>>,
+    /// Time of the last call that had one.
+    now: Time,
 }
 
 /// Reason why [`Stack::listen`] failed.
@@ -55,9 +58,14 @@ pub enum SendError {
 
 impl<P: Payload> Stack<P> {
     /// A stack without interfaces.
-    pub fn new(config: &Config, now: Time) -> Self {
-        let (ip, tcp) = (Ip::new(config, now), Tcp::new(config, now));
-        Self { ip, tcp, counters: Counters::default(), events: VecDeque::new() }
+    pub fn new(config: Config, now: Time) -> Self {
+        let (ip, tcp) = (Ip::new(&config, now), Tcp::new(&config, now));
+        Self { ip, tcp, config, counters: Counters::default(), events: VecDeque::new(), now }
+    }
+
+    /// Settings.
+    pub fn config(&self) -> &Config {
+        &self.config
     }
 
     /// Adds an interface.
@@ -77,7 +85,8 @@ impl<P: Payload> Stack<P> {
 
     /// TCP, and what its calls work with.
     fn split(&mut self, now: Time) -> (&mut Tcp<P>, Io<'_, P>) {
-        let Self { ip, tcp, counters, events } = self;
+        self.now = now;
+        let Self { ip, tcp, counters, events, .. } = self;
         (tcp, Io { ip, counters, events, now })
     }
 
@@ -199,14 +208,14 @@ impl<P: Payload> Stack<P> {
 
     /// Closes the sending side after all queued data (FIN). Receiving continues until the peer closes. A connection that
     /// is not established yet ends.
-    pub fn close(&mut self, connection: ConnectionId, now: Time) {
-        let (tcp, mut io) = self.split(now);
+    pub fn close(&mut self, connection: ConnectionId) {
+        let (tcp, mut io) = self.split(self.now);
         tcp.close(connection, &mut io);
     }
 
     /// Ends the connection at once with a reset. [`Event::Closed`] follows.
-    pub fn abort(&mut self, connection: ConnectionId, now: Time) {
-        let (tcp, mut io) = self.split(now);
+    pub fn abort(&mut self, connection: ConnectionId) {
+        let (tcp, mut io) = self.split(self.now);
         tcp.abort(connection, &mut io);
     }
 
@@ -221,8 +230,13 @@ impl<P: Payload> Stack<P> {
     }
 
     /// Changes the settings of a connection; those of the handshake have no effect any more.
-    pub fn set_options(&mut self, connection: ConnectionId, options: Options, now: Time) {
-        self.tcp.set_options(connection, options, now);
+    pub fn set_options(&mut self, connection: ConnectionId, options: Options) {
+        self.tcp.set_options(connection, options, self.now);
+    }
+
+    /// Local and remote end of a connection.
+    pub fn endpoints(&self, connection: ConnectionId) -> Option<(Endpoint, Endpoint)> {
+        self.tcp.get(connection).map(|c| (c.key.local(), c.key.remote()))
     }
 
     /// A connection, for display.
