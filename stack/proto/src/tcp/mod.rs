@@ -259,7 +259,7 @@ impl<P: Payload> Tcp<P> {
                 continue;
             };
             connection.flags.clear(Flags::QUEUED);
-            let mut turn = Turn { connection, shared, io, link };
+            let mut turn = Turn { connection, shared, io, link, segment: 0 };
             let progress = turn.run();
             match progress {
                 Progress::Done => {}

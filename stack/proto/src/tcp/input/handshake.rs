@@ -45,6 +45,24 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         self.take_syn_text()
     }
 
+    /// Whether this is the peer's SYN-ACK after both sides opened at the same time (RFC 9293 section 3.5, figure 8).
+    pub(super) fn is_crossed_syn(&self) -> bool {
+        let (c, s) = (&*self.connection, &self.segment);
+        c.state == State::SynReceived
+            && s.flags.has(TcpFlags::SYN.with(TcpFlags::ACK))
+            && s.seq == c.rx.irs
+            && c.tx.iss.is_before(s.ack)
+            && s.ack.is_at_most(c.tx.nxt)
+    }
+
+    /// Treats a SYN that was processed before as the segment after it. Its window is not scaled.
+    pub(super) fn skip_syn(&mut self) {
+        let s = &mut self.segment;
+        s.seq += 1;
+        s.flags = TcpFlags(s.flags.0 & !TcpFlags::SYN.0);
+        s.window >>= self.connection.tx.scale;
+    }
+
     /// Payload and FIN of a SYN-ACK.
     fn take_syn_text(&mut self) -> Outcome {
         self.segment.seq += 1;
@@ -79,9 +97,14 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         if c.flags.has(Flags::ACTIVE) {
             self.io.events.push_back(Event::Connected { connection });
         } else if !c.flags.has(Flags::FAST_OPEN) {
-            self.io.events.push_back(Event::Accepted { connection, listener: c.listener });
+            self.io.events.push_back(accepted(connection, c));
         }
     }
+}
+
+/// The event of a connection that a peer opened.
+pub(crate) fn accepted<P: Payload>(connection: ConnectionId, c: &Connection<P>) -> Event<P> {
+    Event::Accepted { connection, listener: c.listener, remote: c.key.remote() }
 }
 
 /// Takes over the peer's SYN: its number, and the options that both sides have.
