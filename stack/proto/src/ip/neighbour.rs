@@ -19,8 +19,10 @@ const REACHABLE_TIME: Duration = Duration::from_secs(30);
 const RETRANSMIT_TIME: Duration = Duration::from_secs(1);
 const DELAY_FIRST_PROBE: Duration = Duration::from_secs(5);
 const MAX_SOLICITATIONS: u8 = 3;
+/// Interval in which confirmations are noted.
+const CONFIRM_INTERVAL: Duration = Duration::from_secs(1);
 /// A resolved entry is unused if no packet was sent to it in this time.
-const UNUSED_TIME: Duration = Duration::from_secs(60);
+const UNUSED_TIME: Duration = Duration::from_mins(1);
 
 /// An entry of the cache. Does not lead to another entry after its removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,13 +139,6 @@ impl<Q> Neighbours<Q> {
         core::mem::take(&mut self.failed)
     }
 
-    /// The Ethernet address, if packets may be sent without a change of state.
-    #[inline]
-    pub(super) fn fresh(&self, id: NeighbourId, now: Time) -> Option<MacAddress> {
-        let entry = self.slab.get(id.index)?;
-        (entry.generation == id.generation && now < entry.fresh).then_some(entry.mac)
-    }
-
     fn find(&self, id: NeighbourId, key: (InterfaceId, Address)) -> Option<u32> {
         let is_it = |entry: &Entry<Q>| entry.generation == id.generation;
         if self.slab.get(id.index).is_some_and(is_it) {
@@ -154,7 +149,15 @@ impl<Q> Neighbours<Q> {
 
     /// The Ethernet address for a packet that is sent now. Starts resolution if there is no entry. Updates `id`, which
     /// the caller keeps to save the next search.
-    pub(super) fn lookup(
+    #[inline]
+    pub(super) fn lookup(&mut self, id: &mut NeighbourId, key: (InterfaceId, Address), now: Time) -> Lookup {
+        match self.slab.get(id.index) {
+            Some(entry) if entry.generation == id.generation && now < entry.fresh => Lookup::Ready(entry.mac),
+            _ => self.search(id, key, now),
+        }
+    }
+
+    fn search(
         &mut self,
         id: &mut NeighbourId,
         (interface, target): (InterfaceId, Address),
@@ -353,7 +356,7 @@ impl<Q> Neighbours<Q> {
         let Some(entry) = self.slab.get(id.index).filter(|entry| entry.generation == id.generation) else {
             return;
         };
-        let is_recent = now.after(REACHABLE_TIME - RETRANSMIT_TIME) <= entry.fresh;
+        let is_recent = now.after(REACHABLE_TIME) <= entry.fresh.after(CONFIRM_INTERVAL);
         match entry.state {
             State::Reachable if is_recent => {}
             State::Reachable | State::Stale | State::Delay | State::Probe => {

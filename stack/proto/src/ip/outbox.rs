@@ -78,6 +78,11 @@ impl<P: Payload> Outbox<P> {
         core::mem::take(&mut self.dropped)
     }
 
+    /// Counts a frame that another queue did not take.
+    pub(super) fn count_dropped(&mut self) {
+        self.dropped += 1;
+    }
+
     /// Appends a frame; drops it if the outbox is full.
     pub(super) fn push(&mut self, frame: OutFrame<P>) {
         let at = usize::from(frame.interface.0);

@@ -167,10 +167,8 @@ impl<P: Payload> Ip<P> {
         if !interface.has(target) {
             return true;
         }
-        let (destination, to) = match is_probe {
-            true => (ALL_NODES, group_mac(ALL_NODES)),
-            false => (packet.source, datagram.source_mac),
-        };
+        let (destination, to) =
+            if is_probe { (ALL_NODES, group_mac(ALL_NODES)) } else { (packet.source, datagram.source_mac) };
         let flags = NaFlags { router: false, solicited: !is_probe, overrides: true };
         let message = neighbor_advertisement(v6(target), interface.config.mac, flags);
         let is_neighbour = interface.is_on_link(packet.source) || is_link_local(packet.source);
