@@ -189,6 +189,8 @@ pub(crate) struct Ip<P: Payload> {
     errors: Limiter,
     /// Identification of the next IPv4 packet without a path of its own.
     identification: u16,
+    /// Packets dropped since [`Ip::count_drops`] because they are longer than the path MTU.
+    too_long: u64,
     limits: Limits,
 }
 
@@ -204,6 +206,7 @@ impl<P: Payload> Ip<P> {
             loopback: VecDeque::new(),
             errors: Limiter::new(limits.errors, now),
             identification: hasher.hash_one("identification") as u16,
+            too_long: 0,
             limits: limits.clone(),
         }
     }

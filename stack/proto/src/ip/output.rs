@@ -64,6 +64,7 @@ impl<P: Payload> Ip<P> {
         let len = usize::from(packet.header.len) + packet.payload.iter().map(Slice::len).sum::<usize>();
         if path.template.ip_len() + len > usize::from(path.mtu) {
             // Packets that may be fragmented: fragments plug in here.
+            self.too_long += 1;
             return;
         }
         let fields = Fields {
@@ -119,5 +120,6 @@ impl<P: Payload> Ip<P> {
     pub(super) fn count_drops(&mut self, counters: &mut Counters) {
         counters.neighbour_failed += self.neighbours.take_failed();
         counters.outbox_full += self.outbox.take_dropped();
+        counters.fragment_failed += core::mem::take(&mut self.too_long);
     }
 }

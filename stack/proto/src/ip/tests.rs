@@ -11,6 +11,7 @@ use wire::checksum::{Sum, protocol};
 use wire::{EtherType, Ethernet, Icmp, IcmpKind, Ipv4, Ipv6, Version, icmp_header};
 
 mod errors;
+mod frames;
 mod hostile;
 mod neighbours;
 
