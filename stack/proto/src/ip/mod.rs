@@ -187,6 +187,8 @@ pub(crate) struct Ip<P: Payload> {
     /// Frames of this host to itself.
     loopback: VecDeque<(InterfaceId, PrivateFrame<P>)>,
     errors: Limiter,
+    /// Time of the last announcement in defence of an own address.
+    defended: Option<Time>,
     /// Identification of the next IPv4 packet without a path of its own.
     identification: u16,
     /// Packets dropped since [`Ip::count_drops`] because they are longer than the path MTU.
@@ -205,6 +207,7 @@ impl<P: Payload> Ip<P> {
             outbox: Outbox::new(limits.outbox),
             loopback: VecDeque::new(),
             errors: Limiter::new(limits.errors, now),
+            defended: None,
             identification: hasher.hash_one("identification") as u16,
             too_long: 0,
             limits: limits.clone(),

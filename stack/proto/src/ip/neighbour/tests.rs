@@ -1,4 +1,5 @@
 use super::*;
+use core::time::Duration;
 use proptest::prelude::*;
 use std::prelude::v1::*;
 use std::vec;

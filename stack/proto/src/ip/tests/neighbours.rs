@@ -95,7 +95,6 @@ fn arp_requests_for_own_addresses_are_answered_and_teach_the_sender() {
     assert_eq!(next_hop(&mut a, path), Some(B));
     for (sender, name) in [
         ((EVIL, [192, 168, 0, 1].into()), "another network"),
-        ((EVIL, v4(1)), "an own address"),
         ((EVIL, v4(255)), "broadcast"),
         ((MacAddress::BROADCAST, v4(3)), "a group address"),
         ((MacAddress::ZERO, v4(3)), "no address"),
@@ -108,6 +107,18 @@ fn arp_requests_for_own_addresses_are_answered_and_teach_the_sender() {
     a.receive(&arp(Arp::REQUEST, (EVIL, v4(0)), v4(3)));
     a.receive(&frame(A, EVIL, EtherType::ARP, &arp_packet(Arp::REQUEST, (EVIL, [0; 4].into()), (A, v4(1)))));
     assert_eq!((a.output().len(), a.ip.neighbours.len()), (1, 1), "an address probe is answered");
+}
+
+#[test]
+fn an_own_address_is_defended_at_most_every_ten_seconds() {
+    let mut a = Host::new(1);
+    for announcements in [1, 0, 0, 1] {
+        a.receive(&arp(Arp::REQUEST, (EVIL, v4(1)), v4(1)));
+        let frames = a.output();
+        assert_eq!((frames.len(), a.ip.neighbours.len()), (announcements, 0));
+        assert!(frames.iter().all(|frame| Arp::new(&frame[14..]).unwrap().sender_mac() == A));
+        a.wait(4_000);
+    }
 }
 
 #[test]
@@ -124,7 +135,7 @@ fn neighbour_solicitations_are_answered_if_they_are_valid() {
     assert_eq!((found.len(), found[0][0], found[0][4]), (1, 136, 0x60));
     assert_eq!(answers(A, ("fd00::66", "fd00::1"), 255, &valid).len(), 1, "a unicast probe");
     assert!(answers(group, ends, 254, &valid).is_empty(), "from another link");
-    assert!(answers(A, ends, 255, &valid).is_empty(), "a group address in a unicast frame");
+    assert_eq!(answers(A, ends, 255, &valid).len(), 1, "a group address in a unicast frame");
     let mut code = valid;
     code[1] = 1;
     assert!(answers(group, ends, 255, &code).is_empty());
