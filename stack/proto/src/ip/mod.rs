@@ -4,6 +4,9 @@
 //! Ethernet and IP header of packets to send ([`Ip::header`]), and holds its own packets and those that wait for a
 //! neighbour's address until [`Ip::transmit`].
 
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub mod fuzz;
 mod icmp;
 mod input;
 mod interface;

@@ -48,7 +48,7 @@ impl<Q> Neighbours<Q> {
         }
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzz"))]
     pub(super) fn len(&self) -> usize {
         self.slab.len()
     }

@@ -68,7 +68,7 @@ impl<P: Payload> Outbox<P> {
         self.len == 0
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzz"))]
     pub(super) fn len(&self) -> usize {
         self.len
     }

@@ -96,7 +96,7 @@ impl Paths {
         }
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzz"))]
     pub(super) fn len(&self) -> usize {
         self.slab.len()
     }
