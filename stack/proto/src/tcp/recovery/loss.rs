@@ -117,7 +117,9 @@ impl Recovery {
         let Some(episode) = self.episode.take() else { return };
         self.window.congestion = self.window.congestion.max(episode.window.congestion);
         self.window.threshold = self.window.threshold.max(episode.window.threshold);
-        self.controller = episode.controller;
+        if let Some(controller) = episode.controller {
+            self.controller = controller;
+        }
         self.board.unmark_lost(pool);
         self.rack.on_undone();
         (self.phase, self.duplicates) = (Phase::Open, 0);
@@ -215,7 +217,7 @@ impl Recovery {
     /// Reduces the window.
     fn reduce(&mut self, start: Start, reason: Congestion) {
         let flight = start.nxt.since(start.una).min(self.window.congestion);
-        let mut episode = Episode::new(self.window, self.controller.clone(), start.una, start.nxt);
+        let mut episode = Episode::new(self.window, self.controller.checkpoint(), start.una, start.nxt);
         episode.prr = Prr::new(start.flight);
         self.controller.on_congestion(&mut self.window, reason, flight, u32::from(self.mss));
         self.window.congestion = self.window.congestion.min(self.window.threshold);

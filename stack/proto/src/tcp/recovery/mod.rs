@@ -27,7 +27,7 @@ mod tests;
 use super::{Options, Seq};
 use crate::Time;
 use alloc::boxed::Box;
-use cc::{AckSample, CongestionControl, Controller, Window};
+use cc::{AckSample, Bbr, CongestionControl, Controller, Window};
 use core::ops::Range;
 use delivery::Delivery;
 use episode::{Episode, Frto};
@@ -159,7 +159,7 @@ pub(crate) struct Recovery {
     duplicates: u16,
 }
 
-const _: () = assert!(size_of::<Recovery>() <= 256);
+const _: () = assert!(size_of::<Recovery>() <= 200);
 
 /// Microseconds since the origin, modulo 2^32.
 #[inline]
@@ -179,7 +179,7 @@ impl Recovery {
             rack: Rack::new(),
             rate: RateSampler::default(),
             window: Window::initial(u32::from(mss)),
-            controller: Controller::new(options.congestion),
+            controller: Controller::new(options.congestion, u32::from(mss)),
             episode: None,
             rto_at: Time::NEVER,
             loss_at: Time::NEVER,
@@ -228,6 +228,7 @@ impl Recovery {
         let bytes = end.since(range.start);
         let snapshot = self.rate.on_sent(stamp(now), is_first);
         self.board.push(pool, range, stamp(now), snapshot);
+        self.controller.on_sent(bytes, now);
         if self.rto_at.is_never() {
             self.rto_at = now.after_micros(u64::from(self.rtt.rto()));
         }
@@ -242,6 +243,7 @@ impl Recovery {
     pub(crate) fn on_retransmitted(&mut self, pool: &mut SentPool, range: Range<Seq>, now: Time) {
         let snapshot = self.rate.on_sent(stamp(now), self.board.is_empty());
         let bytes = self.board.retransmit(pool, &range, stamp(now), snapshot);
+        self.controller.on_sent(bytes, now);
         if let Some(episode) = &mut self.episode {
             episode.on_retransmitted(bytes);
             episode.prr.on_sent(bytes);
@@ -314,14 +316,15 @@ impl Recovery {
         let now = stamp(ack.now);
         let rate = self.rate.on_delivered(delivery.bytes(), latest, self.rtt.minimum(), now);
         let pipe = self.pipe(ack.nxt.since(ack.ack));
-        if ack.is_app_limited {
+        let is_probing_rtt = self.controller.bbr().is_some_and(Bbr::is_probing_rtt);
+        if is_probing_rtt || ack.is_app_limited && pipe < self.window.congestion {
             self.rate.on_app_limited(pipe);
         }
-        if delivery.bytes() == 0 || !matches!(self.phase, Phase::Open | Phase::Loss) {
-            return;
+        let is_governed = self.controller.bbr().is_some() || matches!(self.phase, Phase::Open | Phase::Loss);
+        if is_governed && delivery.bytes() > 0 {
+            let sample = self.sample(ack, delivery, rate, pipe);
+            self.controller.on_ack(&mut self.window, &sample);
         }
-        let sample = self.sample(ack, delivery, rate, pipe);
-        self.controller.on_ack(&mut self.window, &sample);
     }
 
     #[inline]
@@ -338,6 +341,8 @@ impl Recovery {
             rtt: delivery.latest.map(|latest| now.wrapping_sub(latest.sent)),
             smoothed_rtt: self.rtt.get().map_or(0, |(smoothed, _)| smoothed),
             rate,
+            total_delivered: self.rate.delivered(),
+            is_recovering: self.phase == Phase::Recovery,
             is_limited: self.is_limited(flight),
             is_repairing: self.phase == Phase::Loss,
         }
@@ -373,16 +378,20 @@ impl Recovery {
     /// a recovery. Limited transmit (RFC 3042) is included.
     #[inline]
     pub(crate) fn allowance(&self, flight: u32) -> u32 {
+        let room = self.window.congestion.saturating_sub(self.pipe(flight));
+        if let Some(bbr) = self.controller.bbr() {
+            return room.min(bbr.quantum(self.mss()));
+        }
         match (self.phase, &self.episode) {
             (Phase::Marked | Phase::Recovery, Some(episode)) => episode.prr.budget(),
-            _ => self.window.congestion.saturating_sub(self.pipe(flight)),
+            _ => room,
         }
     }
 
     /// Earliest time of the next transmission by pacing; the origin if now.
     #[inline]
     pub(crate) fn paced_until(&self) -> Time {
-        Time(0)
+        self.controller.bbr().map_or(Time(0), Bbr::paced_until)
     }
 
     /// Time of the next call of [`Recovery::on_timer`]: reordering, probe or retransmission timeout. [`Time::NEVER`]

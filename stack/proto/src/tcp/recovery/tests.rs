@@ -1,12 +1,12 @@
 //! Properties of recovery over random networks.
 
 use super::model::{Conditions, Transfer};
-use crate::tcp::CongestionAlgorithm::{self, Cubic, NewReno};
+use crate::tcp::CongestionAlgorithm::{self, Bbr, Cubic, NewReno};
 use proptest::prelude::*;
 use std::prelude::v1::*;
 
 fn algorithm() -> impl Strategy<Value = CongestionAlgorithm> {
-    prop_oneof![Just(NewReno), Just(Cubic)]
+    prop_oneof![Just(NewReno), Just(Cubic), Just(Bbr)]
 }
 
 proptest! {

@@ -301,6 +301,8 @@ mod tests {
             rtt: Some(rtt),
             smoothed_rtt: rtt,
             rate: None,
+            total_delivered: 0,
+            is_recovering: false,
             is_limited: true,
             is_repairing: false,
         }
