@@ -23,6 +23,8 @@ mod rtt;
 mod scoreboard;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod traces;
 
 use super::{Options, Seq};
 use crate::Time;
@@ -155,11 +157,16 @@ pub(crate) struct Recovery {
     mss: u16,
     /// Next sequence number to send when the probe was sent (`TLP.end_seq`).
     probe_end: Seq,
+    /// First unacknowledged sequence number.
+    una: Seq,
+    /// Largest flight of a round trip in bytes, and next sequence number to send when it was reached.
+    peak: u32,
+    peak_end: Seq,
     /// Duplicate acknowledgements of a peer without SACK, each of which reports a segment as delivered.
     duplicates: u16,
 }
 
-const _: () = assert!(size_of::<Recovery>() <= 200);
+const _: () = assert!(size_of::<Recovery>() <= 208);
 
 /// Microseconds since the origin, modulo 2^32.
 #[inline]
@@ -191,6 +198,9 @@ impl Recovery {
             timeouts: 0,
             mss,
             probe_end: Seq(0),
+            una: Seq(0),
+            peak: 0,
+            peak_end: Seq(0),
             duplicates: 0,
         }
     }
@@ -222,13 +232,14 @@ impl Recovery {
         }
         let is_first = self.board.is_empty();
         if is_first {
-            self.rack.fack = range.start;
+            (self.rack.fack, self.una, self.peak_end) = (range.start, range.start, range.start);
         }
         let end = range.end;
         let bytes = end.since(range.start);
         let snapshot = self.rate.on_sent(stamp(now), is_first);
         self.board.push(pool, range, stamp(now), snapshot);
         self.controller.on_sent(bytes, now);
+        self.record_peak(end);
         if self.rto_at.is_never() {
             self.rto_at = now.after_micros(u64::from(self.rtt.rto()));
         }
@@ -236,6 +247,16 @@ impl Recovery {
             self.schedule_probe(now, is_first && bytes <= self.mss());
         } else {
             self.on_sent_in_episode(end, bytes);
+        }
+    }
+
+    /// Records the flight after a transmission. The largest one tells whether the window limits the connection, however
+    /// many acknowledgements are processed before the next transmission.
+    #[inline]
+    fn record_peak(&mut self, nxt: Seq) {
+        let flight = nxt.since(self.una);
+        if flight > self.peak || self.peak_end.is_at_most(self.una) {
+            (self.peak, self.peak_end) = (flight, nxt);
         }
     }
 
@@ -266,6 +287,7 @@ impl Recovery {
         let mut delivery = Delivery::new(now, self.rtt.minimum(), echoes_original, self.rack.fack, recover);
         let sacked = self.board.sacked();
         self.board.acknowledge(pool, ack.ack, &mut delivery);
+        self.una = ack.ack;
         if !ack.sack.is_empty() {
             self.has_sack = true;
             self.board.select(pool, ack.sack, self.mss(), &mut delivery);
@@ -343,19 +365,19 @@ impl Recovery {
             rate,
             total_delivered: self.rate.delivered(),
             is_recovering: self.phase == Phase::Recovery,
-            is_limited: self.is_limited(flight),
+            is_limited: self.is_limited(),
             is_repairing: self.phase == Phase::Loss,
         }
     }
 
-    /// Whether the window limited `flight`. Half of it suffices in slow start, as the flight of the last round trip.
+    /// Whether the window limited the flight of the last round trip. Half of it suffices in slow start.
     #[inline]
-    const fn is_limited(&self, flight: u32) -> bool {
-        let cwnd = self.window.congestion;
+    const fn is_limited(&self) -> bool {
+        let (window, tolerance) = (self.window.congestion, 3 * self.mss());
         if self.window.is_slow_start() {
-            cwnd < flight.saturating_mul(2)
+            window < self.peak.saturating_mul(2)
         } else {
-            cwnd <= flight.saturating_add(3 * self.mss as u32)
+            window <= self.peak.saturating_add(self.peak / 8).saturating_add(tolerance)
         }
     }
 
