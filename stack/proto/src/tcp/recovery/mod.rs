@@ -12,6 +12,8 @@
 mod cc;
 mod delivery;
 mod episode;
+#[cfg(test)]
+mod hostile;
 mod loss;
 #[cfg(test)]
 mod model;
@@ -262,7 +264,10 @@ impl Recovery {
 
     /// Records the retransmission of a range, usually one of [`Recovery::next_lost`].
     pub(crate) fn on_retransmitted(&mut self, pool: &mut SentPool, range: Range<Seq>, now: Time) {
-        let snapshot = self.rate.on_sent(stamp(now), self.board.is_empty());
+        if !range.start.is_before(range.end) || self.board.is_empty() {
+            return;
+        }
+        let snapshot = self.rate.on_sent(stamp(now), false);
         let bytes = self.board.retransmit(pool, &range, stamp(now), snapshot);
         self.controller.on_sent(bytes, now);
         if let Some(episode) = &mut self.episode {

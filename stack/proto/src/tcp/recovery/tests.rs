@@ -10,7 +10,7 @@ fn algorithm() -> impl Strategy<Value = CongestionAlgorithm> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn everything_arrives_over_any_network(

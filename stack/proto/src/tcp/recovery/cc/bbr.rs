@@ -304,12 +304,13 @@ impl Bbr {
     /// Packet conservation in the first round of a recovery (`BBRModulateCwndForRecovery`). Returns whether it applies.
     fn conserve(&mut self, window: &mut Window, ack: &AckSample) -> bool {
         let (is_recovering, was) = (ack.is_recovering || ack.is_repairing, self.is_recovering);
+        let bound = window.congestion.max(self.prior_window);
         self.is_recovering = is_recovering;
         if is_recovering && !was {
             self.is_conserving = ack.is_recovering;
             self.round_end = ack.total_delivered;
             if self.is_conserving {
-                window.congestion = ack.pipe.saturating_add(ack.delivered.max(ack.mss));
+                window.congestion = ack.pipe.saturating_add(ack.delivered.max(ack.mss)).min(bound);
             }
         } else if was && !is_recovering {
             self.is_conserving = false;
@@ -318,7 +319,7 @@ impl Bbr {
             self.is_conserving = false;
         }
         if self.is_conserving {
-            window.congestion = window.congestion.max(ack.pipe.saturating_add(ack.delivered));
+            window.congestion = window.congestion.max(ack.pipe.saturating_add(ack.delivered).min(bound));
         }
         self.is_conserving
     }
