@@ -20,6 +20,7 @@ mod layers;
 mod mac;
 mod nd;
 pub mod toeplitz;
+mod udp;
 mod vlan;
 
 pub use arp::{ARP_LEN, Arp};
@@ -31,4 +32,5 @@ pub use ipv6::{IPV6_HEADER, Ipv6, UpperLayer};
 pub use layers::{Layers, Version};
 pub use mac::{MacAddress, ParseMacError};
 pub use nd::{Nd, NdKind};
+pub use udp::{UDP_HEADER, Udp, udp_header};
 pub use vlan::{ParseVlanError, TAG_LEN, Tag, VlanId};

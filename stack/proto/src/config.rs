@@ -61,6 +61,8 @@ pub struct Limits {
     pub outbox: u32,
     /// Sockets of UDP.
     pub udp_sockets: u32,
+    /// Events of one UDP socket that the application has not polled.
+    pub udp_queue: u32,
     /// Joined multicast groups.
     pub groups: u32,
 }
@@ -87,6 +89,7 @@ impl Default for Limits {
             reassembly_time: Duration::from_secs(30),
             outbox: 256,
             udp_sockets: 1_024,
+            udp_queue: 256,
             groups: 64,
         }
     }

@@ -2,14 +2,18 @@
 
 use crate::ip::{InterfaceConfig, InterfaceId, Ip, Route};
 use crate::tcp::{ConnectionId, ListenerId, Options};
+use crate::udp::Udp;
 use crate::{Cidr, Config, Counters, Endpoint, Event, Frame, Link, Payload, Slice, Time};
 use alloc::collections::VecDeque;
+
+mod udp;
 
 /// TCP/IP of one core.
 pub struct Stack<P: Payload> {
     ip: Ip<P>,
     counters: Counters,
     events: VecDeque<Event<P>>,
+    udp: Udp<P>,
 }
 
 /// Reason why [`Stack::listen`] failed.
@@ -57,7 +61,12 @@ pub enum SendError {
 impl<P: Payload> Stack<P> {
     /// A stack without interfaces.
     pub fn new(config: Config, now: Time) -> Self {
-        Self { ip: Ip::new(&config, now), counters: Counters::default(), events: VecDeque::new() }
+        Self {
+            ip: Ip::new(&config, now),
+            counters: Counters::default(),
+            events: VecDeque::new(),
+            udp: Udp::new(&config),
+        }
     }
 
     /// Adds an interface.
@@ -98,7 +107,7 @@ impl<P: Payload> Stack<P> {
 
     /// Next event.
     pub fn poll_event(&mut self) -> Option<Event<P>> {
-        self.events.pop_front()
+        self.events.pop_front().or_else(|| self.udp.poll_event())
     }
 
     /// Accepts connections to an address and port; the unspecified address stands for all addresses of its version.

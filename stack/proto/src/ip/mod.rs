@@ -4,6 +4,8 @@
 //! Ethernet and IP header of packets to send ([`Ip::header`]), and holds its own packets and those that wait for a
 //! neighbour's address until [`Ip::transmit`].
 
+mod group;
+
 use crate::{Address, Cidr, Config, Counters, Frame, Link, Payload, Slice, Time};
 use alloc::vec::Vec;
 use wire::{MacAddress, VlanId};
