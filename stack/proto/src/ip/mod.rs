@@ -5,6 +5,7 @@
 //! neighbour's address until [`Ip::transmit`].
 
 mod group;
+mod reassembly;
 
 use crate::{Address, Cidr, Config, Counters, Frame, Link, Payload, Slice, Time};
 use alloc::vec::Vec;
