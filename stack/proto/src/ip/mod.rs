@@ -4,6 +4,7 @@
 //! Ethernet and IP header of packets to send ([`Ip::header`]), and holds its own packets and those that wait for a
 //! neighbour's address until [`Ip::transmit`].
 
+mod fragment;
 mod group;
 mod reassembly;
 
