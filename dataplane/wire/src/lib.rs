@@ -25,7 +25,7 @@ mod udp;
 mod vlan;
 
 pub use arp::{ARP_LEN, Arp};
-pub use dhcp::{DHCP_HEADER, Dhcp};
+pub use dhcp::{DHCP_HEADER, Dhcp, DhcpMessage};
 pub use dhcpv6::Dhcpv6;
 pub use ethernet::{EtherType, Ethernet, HEADER_LEN, TooShort};
 pub use fragment::{FRAGMENT_HEADER, Ipv6Fragment, ipv6_fragment_header};

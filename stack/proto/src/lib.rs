@@ -18,7 +18,9 @@ extern crate std;
 
 mod address;
 mod config;
+mod control;
 mod counters;
+mod dhcp;
 mod event;
 mod frame;
 pub mod ip;
@@ -35,6 +37,7 @@ mod wheel;
 pub use address::{Address, Cidr, Endpoint, ParseCidrError};
 pub use config::{Config, Limits};
 pub use counters::Counters;
+pub use dhcp::Lease;
 pub use event::{Closed, DatagramError, Event, SocketId};
 pub use frame::Frame;
 pub use link::{Link, LinkOffloads, Piece, Segmentation, TxOffload};

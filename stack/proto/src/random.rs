@@ -6,7 +6,7 @@ use core::hash::Hasher;
 use core::time::Duration;
 use siphasher::sip::SipHasher13;
 
-/// A generator. Generators with different labels are independent.
+/// A generator. Generators with different labels or numbers are independent.
 #[derive(Clone, Debug)]
 pub(crate) struct Random {
     keyed: SipHasher13,
@@ -14,9 +14,10 @@ pub(crate) struct Random {
 }
 
 impl Random {
-    /// `secret` is that of the configuration.
-    pub(crate) fn new(secret: &[u8; 16], label: &str) -> Self {
+    /// `secret` is that of the configuration; `number` separates the users of a label.
+    pub(crate) fn new(secret: &[u8; 16], label: &str, number: u64) -> Self {
         let mut keyed = SipHasher13::new_with_key(secret);
+        keyed.write_u64(number);
         keyed.write(label.as_bytes());
         Self { keyed, count: 0 }
     }
@@ -45,9 +46,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_separate_generators_and_numbers_stay_in_range() {
-        let mut one = Random::new(&[1; 16], "one");
-        let mut two = Random::new(&[1; 16], "two");
+    fn numbers_separate_generators_and_numbers_stay_in_range() {
+        let mut one = Random::new(&[1; 16], "same", 1);
+        let mut two = Random::new(&[1; 16], "same", 2);
         assert!((0..100).all(|_| one.next() != two.next()));
         assert!((0..1000).all(|_| one.below(7) < 7));
         assert!((0..7).all(|wanted| (0..1000).any(|_| two.below(7) == wanted)));

@@ -90,7 +90,7 @@ impl<P: Payload> Udp<P> {
             table: Table::new(config),
             memberships: Vec::new(),
             events: VecDeque::new(),
-            random: Random::new(&config.secret, "udp ports"),
+            random: Random::new(&config.secret, "udp ports", 0),
             limits: config.limits.clone(),
         }
     }
