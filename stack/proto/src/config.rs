@@ -65,6 +65,10 @@ pub struct Limits {
     pub udp_queue: u32,
     /// Joined multicast groups.
     pub groups: u32,
+    /// IPv6 prefixes of one interface learnt from routers.
+    pub prefixes: u32,
+    /// IPv6 default routers of one interface.
+    pub routers: u32,
 }
 
 impl Default for Limits {
@@ -91,6 +95,8 @@ impl Default for Limits {
             udp_sockets: 1_024,
             udp_queue: 256,
             groups: 64,
+            prefixes: 16,
+            routers: 8,
         }
     }
 }
