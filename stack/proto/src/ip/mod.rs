@@ -4,9 +4,11 @@
 //! Ethernet and IP header of packets to send ([`Ip::header`]), and holds its own packets and those that wait for a
 //! neighbour's address until [`Ip::transmit`].
 
+mod fragment;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;
+mod group;
 mod icmp;
 mod input;
 mod interface;
@@ -17,6 +19,7 @@ mod outbox;
 mod output;
 mod path;
 mod private;
+mod reassembly;
 mod resolve;
 mod route;
 mod template;
