@@ -1,7 +1,7 @@
 //! What the stack reports to the application.
 
 use crate::tcp::{ConnectionId, ListenerId};
-use crate::{Payload, Slice};
+use crate::{Endpoint, Payload, Slice};
 
 /// Reason why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +35,8 @@ pub enum Event<P: Payload> {
         connection: ConnectionId,
         /// Its listener.
         listener: ListenerId,
+        /// The peer.
+        remote: Endpoint,
     },
     /// A connection opened here is established.
     Connected {

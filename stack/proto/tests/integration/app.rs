@@ -204,9 +204,10 @@ impl App {
         }
     }
 
-    fn accept(&mut self, stack: &Stack<Bytes>, connection: ConnectionId) {
-        let (local, remote) = stack.endpoints(connection).expect("endpoints of an accepted connection");
-        assert_eq!(local, Endpoint::new(self.addresses[self.host], SERVICE));
+    fn accept(&mut self, stack: &Stack<Bytes>, connection: ConnectionId, remote: Endpoint) {
+        if let Some(ends) = stack.endpoints(connection) {
+            assert_eq!(ends, (Endpoint::new(self.addresses[self.host], SERVICE), remote));
+        }
         let number = usize::from(remote.port - FIRST_PORT);
         assert_eq!(self.plans[number].opener, 1 - self.host, "connection {number} from the wrong side");
         assert!(self.open.insert(connection, Open::new(number, true)).is_none(), "identifier in use");
@@ -308,7 +309,7 @@ impl Application for App {
     fn on_event(&mut self, stack: &mut Stack<Bytes>, event: Event<Bytes>, now: Time) {
         self.wake = now;
         match event {
-            Event::Accepted { connection, .. } => self.accept(stack, connection),
+            Event::Accepted { connection, remote, .. } => self.accept(stack, connection, remote),
             Event::Connected { connection } => {
                 let open = self.open.get_mut(&connection).expect("an open connection");
                 assert!(!open.is_established, "connected twice");

@@ -268,7 +268,7 @@ impl<A: Application> Net<A> {
         if is_down || self.rng.chance(loss) {
             return;
         }
-        if frame.len() > mtu + ETHERNET {
+        if frame.len() > mtu.saturating_add(ETHERNET) {
             self.report_too_big(from, &frame, mtu);
             return;
         }
