@@ -58,6 +58,7 @@ scripts! {
     data_out_of_order
     data_transfer
     delayed_ack
+    delayed_ack_coalesced
     ecn_active
     ecn_receiver
     ecn_refused
