@@ -79,8 +79,6 @@ pub(crate) struct Tcp<P: Payload> {
     listeners: Listeners,
     time_waits: TimeWaits,
     generation: u32,
-    /// Until when acknowledgements may carry cookies.
-    cookies_until: Time,
 }
 
 impl<P: Payload> Tcp<P> {
@@ -93,7 +91,6 @@ impl<P: Payload> Tcp<P> {
             time_waits: TimeWaits::new(secret.table(2), config.limits.time_wait),
             shared: Shared::new(&config.limits, secret, now),
             generation: 0,
-            cookies_until: Time(0),
         }
     }
 

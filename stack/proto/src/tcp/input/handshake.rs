@@ -77,6 +77,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
 
     /// The acknowledgement of our SYN in SYN-RECEIVED. Returns `false` if it is not one; a reset was sent then.
     pub(super) fn complete_handshake(&mut self) -> bool {
+        self.take_cookie();
         let (c, s) = (&mut *self.connection, &self.segment);
         if !(c.tx.iss.is_before(s.ack) && s.ack.is_at_most(c.tx.nxt)) {
             let reply = super::super::reset::reply(&c.key, s);
@@ -86,6 +87,21 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         self.shared.half_open = self.shared.half_open.saturating_sub(1);
         self.establish();
         true
+    }
+
+    /// An earlier copy of the SYN may have been answered with a cookie, which the peer has acknowledged.
+    fn take_cookie(&mut self) {
+        let (c, s) = (&mut *self.connection, &self.segment);
+        let is_ours = c.tx.iss.is_before(s.ack) && s.ack.is_at_most(c.tx.nxt);
+        if is_ours || c.flags.has(Flags::ACTIVE) || c.flags.has(Flags::FAST_OPEN) {
+            return;
+        }
+        let numbers = (c.rx.irs, s.ack - 1);
+        if let Some(cookie) = self.shared.cookie(&c.key, numbers, self.io.now) {
+            c.recovery.release(&mut self.shared.sent);
+            super::super::listen::restart(c, numbers, &cookie, self.io.now);
+            self.io.counters.tcp_cookies_in += 1;
+        }
     }
 
     /// Both SYNs were exchanged.
