@@ -182,7 +182,11 @@ fn rate(rng: &mut Rng) -> Rate {
 fn plans(rng: &mut Rng, is_slow: bool) -> Vec<Plan> {
     let many = rng.chance(150);
     let count = if many { rng.within(30..120) } else { rng.within(1..8) };
-    let top = if many || is_slow { 4096 } else { 400_000 };
+    let top = match (many || is_slow, rng.chance(50)) {
+        (true, _) => 4096,
+        (false, false) => 400_000,
+        (false, true) => 4_000_000,
+    };
     let mut at = START;
     (0..count)
         .map(|_| {
@@ -193,7 +197,7 @@ fn plans(rng: &mut Rng, is_slow: bool) -> Vec<Plan> {
 }
 
 fn plan(rng: &mut Rng, at: Time, top: u64) -> Plan {
-    let kinds = [exchange, requests, half_close, slow_reader, aborted, exchange];
+    let kinds = [exchange, requests, half_close, slow_reader, aborted, idle, exchange];
     let opener = rng.within(0..2) as usize;
     let kind = rng.pick(&kinds);
     let [mut first, mut second] = kind(rng, top);
@@ -208,7 +212,15 @@ fn plan(rng: &mut Rng, at: Time, top: u64) -> Plan {
 }
 
 fn side(sends: Vec<(After, u64)>, close: After) -> Side {
-    Side { sends, chunk: 1000, close, abort: None, pause: None, reading: Duration::ZERO }
+    Side {
+        sends,
+        chunk: 1000,
+        close,
+        linger: Duration::ZERO,
+        abort: None,
+        pause: None,
+        reading: Duration::ZERO,
+    }
 }
 
 /// Bytes of each side at once; each side closes when it has sent all, or after the peer.
@@ -246,6 +258,13 @@ fn slow_reader(rng: &mut Rng, top: u64) -> [Side; 2] {
     [first, second]
 }
 
+/// A connection that is idle before it is closed.
+fn idle(rng: &mut Rng, top: u64) -> [Side; 2] {
+    let mut sides = exchange(rng, top);
+    sides[usize::from(rng.chance(500))].linger = rng.micros(10_000_000..200_000_000);
+    sides
+}
+
 /// A connection that one side aborts.
 fn aborted(rng: &mut Rng, top: u64) -> [Side; 2] {
     let mut sides = exchange(rng, top);
@@ -255,7 +274,8 @@ fn aborted(rng: &mut Rng, top: u64) -> [Side; 2] {
     sides
 }
 
-fn run(seed: u64) {
+/// Runs a seed and checks it. Returns the counters of both stacks.
+fn run(seed: u64) -> Counters {
     let mut scenario = Scenario::new(seed);
     let hosts = [scenario.host(0), scenario.host(1)];
     let rng = scenario.rng.fork();
@@ -281,9 +301,12 @@ fn run(seed: u64) {
     check_ends(&scenario, &net);
     let overflowed = net.hosts.iter().map(|host| host.stack.counters());
     let overflowed = overflowed.map(|counters| counters.outbox_full + counters.neighbour_failed).sum::<u64>();
+    let mut counters = Counters::default();
     for host in &net.hosts {
         check_host(&scenario, overflowed > 0, host);
+        counters.add(host.stack.counters());
     }
+    counters
 }
 
 fn pending(net: &Net<App>) -> [Vec<String>; 2] {
@@ -310,6 +333,8 @@ fn check_host(scenario: &Scenario, has_overflowed: bool, host: &Host<App>) {
     assert_eq!(host.app.connections().count(), 0);
     assert_eq!(host.app.leaked(), 0, "sent buffers are not returned");
     let counters: &Counters = host.stack.counters();
+    assert_eq!(counters.frames_in, host.frames_in, "frames received");
+    assert_eq!(counters.frames_out, host.port.frames, "frames sent");
     if scenario.is_clean() && !has_overflowed {
         assert_eq!(counters.tcp_header_errors, 0, "{counters:?}");
         // A probe for a lost tail repeats a segment when the acknowledgement is only late.
@@ -326,7 +351,7 @@ fn check_host(scenario: &Scenario, has_overflowed: bool, host: &Host<App>) {
 }
 
 fn count() -> u64 {
-    if std::env::var_os("LINERATE_TESTS").is_some_and(|scope| scope == "all") { 4000 } else { 200 }
+    if std::env::var_os("LINERATE_TESTS").is_some_and(|scope| scope == "all") { 20_000 } else { 400 }
 }
 
 /// Seeds to run: one if `LINERATE_SEED` is set.
@@ -339,14 +364,45 @@ fn seeds() -> Vec<u64> {
 
 #[test]
 fn every_byte_arrives_and_every_connection_ends() {
-    let mut failed = Vec::new();
-    for seed in seeds() {
-        if std::panic::catch_unwind(|| run(seed)).is_err() {
-            println!("failed: LINERATE_SEED={seed}");
-            failed.push(seed);
+    let (seeds, mut failed, mut counters) = (seeds(), Vec::new(), Counters::default());
+    for seed in &seeds {
+        match std::panic::catch_unwind(|| run(*seed)) {
+            Ok(of_seed) => counters.add(&of_seed),
+            Err(_) => {
+                println!("failed: LINERATE_SEED={seed}");
+                failed.push(seed);
+            }
         }
     }
     assert!(failed.is_empty(), "failed seeds, each alone with LINERATE_SEED: {failed:?}");
+    if seeds.len() > 1 {
+        check_coverage(&counters);
+    }
+}
+
+/// The seeds together make the stacks count everything that a network and a peer without malice can cause.
+fn check_coverage(counters: &Counters) {
+    let expected = [
+        ("IpInHdrErrors", counters.ip_header_errors),
+        ("IcmpInMsgs", counters.icmp_in),
+        ("TcpInCsumErrors", counters.tcp_checksum_errors),
+        ("TcpRetransSegs", counters.tcp_retransmits),
+        ("TcpExtTCPTimeouts", counters.tcp_timeouts),
+        ("TcpExtTCPLossProbes", counters.tcp_probes),
+        ("TcpExtTCPSpuriousRTOs", counters.tcp_undone),
+        ("TcpExtTCPOFOQueue", counters.tcp_out_of_order),
+        ("TcpExtTCPOFODrop", counters.tcp_out_of_order_dropped),
+        ("TcpExtTCPDSACKOldSent", counters.tcp_duplicates),
+        ("TcpExtTCPRcvQDrop", counters.tcp_no_buffer),
+        ("TcpExtSyncookiesRecv", counters.tcp_cookies_in),
+        ("TcpExtTW", counters.tcp_time_wait),
+        ("IpExtInCEPkts", counters.tcp_ce_in),
+        ("TcpExtTCPWinProbe", counters.tcp_zero_window_probes),
+        ("TcpExtTCPKeepAlive", counters.tcp_keep_alives),
+        ("TcpEstabResets", counters.tcp_resets),
+    ];
+    let missing: Vec<_> = expected.iter().filter(|(_, value)| *value == 0).map(|(name, _)| name).collect();
+    assert!(missing.is_empty(), "no seed causes {missing:?}: {counters:?}");
 }
 
 #[test]
