@@ -90,7 +90,7 @@ impl<P: Payload> Ip<P> {
         let Some(payload) = frame.retain(packet.transport + ICMP_HEADER..packet.end) else { return };
         let protocol = packet.protocol;
         counters.icmp_out += 1;
-        self.send_on(&mut path, message(protocol, &header, vec![payload], true), now);
+        self.send_on(&mut path, message(protocol, header, vec![payload], true), now);
     }
 
     /// Path of an answer to a packet. It is not kept, so that requests of many senders replace no path.
@@ -199,26 +199,27 @@ fn refusal<P: Payload, F: Frame<Payload = P>>(
     let longest = if is_v4 { ERROR4 } else { ERROR6 } - path.template.ip_len() - ICMP_HEADER;
     let mut quote = vec![0; packet.end.checked_sub(network)?.min(longest)];
     frame.copy_to(network, &mut quote);
-    let mut sum = match is_v4 {
-        true => Sum::default(),
-        false => pseudo6(path.plan.source, path.plan.destination, ICMP_HEADER + quote.len()),
+    let mut sum = if is_v4 {
+        Sum::default()
+    } else {
+        pseudo6(path.plan.source, path.plan.destination, ICMP_HEADER + quote.len())
     };
     sum.add(&header);
     sum.add(&quote);
     header[2..4].copy_from_slice(&sum.finish());
     let number = if is_v4 { protocol::ICMP } else { protocol::ICMPV6 };
-    Some(message(number, &header, vec![Slice::new(P::copy_of(&quote))], false))
+    Some(message(number, header, vec![Slice::new(P::copy_of(&quote))], false))
 }
 
 /// A message as a packet; its path is given to [`Ip::send_on`].
 fn message<P>(
     protocol: u8,
-    header: &[u8; ICMP_HEADER],
+    header: [u8; ICMP_HEADER],
     payload: Vec<Slice<P>>,
     may_fragment: bool,
 ) -> Outgoing<P> {
     let mut bytes = [0; 64];
-    bytes[..ICMP_HEADER].copy_from_slice(header);
+    bytes[..ICMP_HEADER].copy_from_slice(&header);
     Outgoing {
         path: PathId { index: u32::MAX, generation: 0 },
         protocol,

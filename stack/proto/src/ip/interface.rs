@@ -57,7 +57,7 @@ impl Interface {
     }
 }
 
-/// Whether the scope is the link: fe80::/10, 169.254.0.0/16, and multicast of that scope.
+/// Whether the scope is the link: `fe80::/10`, 169.254.0.0/16, and multicast of that scope.
 pub(super) fn is_link_local(address: Address) -> bool {
     match address.octets() {
         [0xfe, second, ..] => second & 0xc0 == 0x80,

@@ -4,6 +4,9 @@
 //! Ethernet and IP header of packets to send ([`Ip::header`]), and holds its own packets and those that wait for a
 //! neighbour's address until [`Ip::transmit`].
 
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub mod fuzz;
 mod icmp;
 mod input;
 mod interface;
@@ -196,8 +199,12 @@ pub(crate) struct Ip<P: Payload> {
     /// Frames of this host to itself.
     loopback: VecDeque<(InterfaceId, PrivateFrame<P>)>,
     errors: Limiter,
+    /// Time of the last announcement in defence of an own address.
+    defended: Option<Time>,
     /// Identification of the next IPv4 packet without a path of its own.
     identification: u16,
+    /// Packets dropped since [`Ip::count_drops`] because they are longer than the path MTU.
+    too_long: u64,
     limits: Limits,
 }
 
@@ -212,7 +219,9 @@ impl<P: Payload> Ip<P> {
             outbox: Outbox::new(limits.outbox),
             loopback: VecDeque::new(),
             errors: Limiter::new(limits.errors, now),
+            defended: None,
             identification: hasher.hash_one("identification") as u16,
+            too_long: 0,
             limits: limits.clone(),
         }
     }

@@ -28,21 +28,17 @@ impl<P: Payload> Ip<P> {
         let mac = match path.plan.hop {
             Hop::Local => return Err(NotReady::Loopback),
             Hop::Group(mac) => mac,
-            Hop::Neighbour(next) => match self.neighbours.fresh(path.neighbour, now) {
-                Some(mac) => mac,
-                None => {
-                    let key = (path.plan.interface, next);
-                    match self.neighbours.lookup(&mut path.neighbour, key, now) {
-                        Lookup::Ready(mac) => mac,
-                        Lookup::Ask(request) => {
-                            let source = path.plan.source;
-                            self.solicit(&request, Some(source));
-                            return Err(NotReady::Resolving);
-                        }
-                        Lookup::Waiting | Lookup::Full => return Err(NotReady::Resolving),
+            Hop::Neighbour(next) => {
+                match self.neighbours.lookup(&mut path.neighbour, (path.plan.interface, next), now) {
+                    Lookup::Ready(mac) => mac,
+                    Lookup::Ask(request) => {
+                        let source = path.plan.source;
+                        self.solicit(&request, Some(source));
+                        return Err(NotReady::Resolving);
                     }
+                    Lookup::Waiting | Lookup::Full => return Err(NotReady::Resolving),
                 }
-            },
+            }
         };
         let identification = path.next_identification();
         let hop_limit = HOP_LIMIT;
@@ -68,6 +64,7 @@ impl<P: Payload> Ip<P> {
         let len = usize::from(packet.header.len) + packet.payload.iter().map(Slice::len).sum::<usize>();
         if path.template.ip_len() + len > usize::from(path.mtu) {
             // Packets that may be fragmented: fragments plug in here.
+            self.too_long += 1;
             return;
         }
         let fields = Fields {
@@ -107,6 +104,8 @@ impl<P: Payload> Ip<P> {
     fn loop_back(&mut self, frame: &OutFrame<P>) {
         if self.loopback.len() < self.limits.outbox as usize {
             self.loopback.push_back((frame.interface, PrivateFrame::new(frame.to_vec(), true)));
+        } else {
+            self.outbox.count_dropped();
         }
     }
 
@@ -121,5 +120,6 @@ impl<P: Payload> Ip<P> {
     pub(super) fn count_drops(&mut self, counters: &mut Counters) {
         counters.neighbour_failed += self.neighbours.take_failed();
         counters.outbox_full += self.outbox.take_dropped();
+        counters.fragment_failed += core::mem::take(&mut self.too_long);
     }
 }

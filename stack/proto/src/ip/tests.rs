@@ -11,6 +11,7 @@ use wire::checksum::{Sum, protocol};
 use wire::{EtherType, Ethernet, Icmp, IcmpKind, Ipv4, Ipv6, Version, icmp_header};
 
 mod errors;
+mod frames;
 mod hostile;
 mod neighbours;
 
@@ -185,8 +186,12 @@ fn exchange(a: &mut Host, b: &mut Host) -> Vec<Vec<u8>> {
         if from_a.is_empty() && from_b.is_empty() {
             return all;
         }
-        from_a.iter().for_each(|frame| b.receive(frame));
-        from_b.iter().for_each(|frame| a.receive(frame));
+        for frame in &from_a {
+            b.receive(frame);
+        }
+        for frame in &from_b {
+            a.receive(frame);
+        }
         all.extend(from_a);
         all.extend(from_b);
     }
@@ -221,7 +226,7 @@ fn ping_is_answered_after_address_resolution() {
         assert_eq!(Icmp::new(version, &reply).unwrap().kind(), IcmpKind::EchoReply);
         assert_eq!(reply[8..], payload);
         assert_eq!((a.counters.icmp_errors, b.counters.icmp_out), (0, 1));
-        assert_eq!(Ethernet::new(&frames[3]).unwrap().tag().map(|tag| tag.vlan()), vlan);
+        assert_eq!(Ethernet::new(&frames[3]).unwrap().tag().map(wire::Tag::vlan), vlan);
         a.ping(destination, &[]);
         assert_eq!(exchange(&mut a, &mut b).len(), 2, "the address is known");
     }

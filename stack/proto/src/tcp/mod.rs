@@ -167,6 +167,10 @@ impl<P: Payload> Tcp<P> {
             self.time_waits.remove(at);
             return true;
         }
+        if segment.flags.has(TcpFlags::FIN) {
+            // The acknowledgement of the FIN was lost.
+            entry.until = io.now.after_micros(1000 * u64::from(entry.duration));
+        }
         let entry = *entry;
         if segment.sequence_len() > 0 && self.shared.challenges.allows(io.now) {
             self.acknowledge_time_wait(&entry, io);
@@ -223,8 +227,9 @@ impl<P: Payload> Tcp<P> {
     fn enter_time_wait(&mut self, c: &Connection<P>, io: &mut Io<'_, P>) {
         io.counters.tcp_time_wait += 1;
         let timestamps = c.flags.has(Flags::TIMESTAMPS).then_some((c.rx.ts_recent, c.ts_offset));
-        let until = io.now.after(c.options.time_wait);
-        let entry = TimeWait { key: c.key, nxt: c.tx.nxt, rcv_nxt: c.rx.nxt, timestamps, until };
+        let duration = u32::try_from(c.options.time_wait.as_millis()).unwrap_or(u32::MAX);
+        let until = io.now.after_micros(1000 * u64::from(duration));
+        let entry = TimeWait { key: c.key, nxt: c.tx.nxt, rcv_nxt: c.rx.nxt, timestamps, until, duration };
         // The FIN that ended the connection must be acknowledged.
         if c.flags.has(Flags::ACK_NOW) {
             self.acknowledge_time_wait(&entry, io);

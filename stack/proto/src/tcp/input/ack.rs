@@ -70,13 +70,15 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         let (c, s, now) = (&mut *self.connection, &self.segment, self.io.now);
         let echo = s.timestamps.map(|(_, echo)| echo).filter(|_| c.flags.has(Flags::TIMESTAMPS));
         let age = echo.map(|echo| c.timestamp(now).wrapping_sub(echo)).filter(|age| *age <= MAX_ECHO_AGE);
+        // The answer to a SYN echoes an earlier copy of it.
+        let is_repeated_syn = c.tx.una == c.tx.iss && c.tx.first_retransmit.is_some();
         let ack = Ack {
             una: c.tx.una,
             ack: s.ack,
             nxt: c.tx.nxt,
             sack: &ranges.list[..ranges.len],
             duplicate: ranges.duplicate,
-            timestamp_rtt: age.map(|millis| millis.saturating_mul(1000)),
+            timestamp_rtt: age.filter(|_| !is_repeated_syn).map(|millis| millis.saturating_mul(1000)),
             echoes_original: c
                 .tx
                 .first_retransmit

@@ -25,9 +25,9 @@ pub(super) enum Frto {
 /// A loss episode.
 #[derive(Debug)]
 pub(super) struct Episode {
-    /// Window and controller before the reduction.
+    /// Window before the reduction, and the controller if it is to be restored.
     pub(super) window: Window,
-    pub(super) controller: Controller,
+    pub(super) controller: Option<Controller>,
     pub(super) prr: Prr,
     /// First unacknowledged sequence number at the start.
     start: Seq,
@@ -46,7 +46,7 @@ pub(super) struct Episode {
 }
 
 impl Episode {
-    pub(super) fn new(window: Window, controller: Controller, start: Seq, recover: Seq) -> Self {
+    pub(super) fn new(window: Window, controller: Option<Controller>, start: Seq, recover: Seq) -> Self {
         Self {
             window,
             controller,
@@ -119,10 +119,9 @@ impl Episode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tcp::CongestionAlgorithm;
 
     fn episode() -> Episode {
-        Episode::new(Window::default(), Controller::new(CongestionAlgorithm::NewReno), Seq(100), Seq(1_000))
+        Episode::new(Window::default(), None, Seq(100), Seq(1_000))
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl Recovery {
     /// The probe repaired a loss that nothing else reports.
     fn reduce_for_probe(&mut self, ack: &Ack<'_>) {
         if self.phase == Phase::Open {
-            let flight = ack.nxt.since(ack.una).min(self.window.congestion);
+            let flight = self.used_window(ack.nxt.since(ack.una));
             self.controller.on_congestion(&mut self.window, Congestion::Loss, flight, u32::from(self.mss));
             self.window.congestion = self.window.congestion.min(self.window.threshold);
         }
@@ -117,7 +117,9 @@ impl Recovery {
         let Some(episode) = self.episode.take() else { return };
         self.window.congestion = self.window.congestion.max(episode.window.congestion);
         self.window.threshold = self.window.threshold.max(episode.window.threshold);
-        self.controller = episode.controller;
+        if let Some(controller) = episode.controller {
+            self.controller = controller;
+        }
         self.board.unmark_lost(pool);
         self.rack.on_undone();
         (self.phase, self.duplicates) = (Phase::Open, 0);
@@ -212,10 +214,16 @@ impl Recovery {
         self.episode.as_mut().is_some_and(|episode| !core::mem::replace(&mut episode.is_mark_answered, true))
     }
 
+    /// Part of the window that the flight used (`FlightSize` of RFC 5681): the largest flight of the round trip, because
+    /// this one can have shrunk by acknowledgements processed since the last transmission. Limited transmit is excluded.
+    fn used_window(&self, flight: u32) -> u32 {
+        flight.max(self.peak).min(self.window.congestion)
+    }
+
     /// Reduces the window.
     fn reduce(&mut self, start: Start, reason: Congestion) {
-        let flight = start.nxt.since(start.una).min(self.window.congestion);
-        let mut episode = Episode::new(self.window, self.controller.clone(), start.una, start.nxt);
+        let flight = self.used_window(start.nxt.since(start.una));
+        let mut episode = Episode::new(self.window, self.controller.checkpoint(), start.una, start.nxt);
         episode.prr = Prr::new(start.flight);
         self.controller.on_congestion(&mut self.window, reason, flight, u32::from(self.mss));
         self.window.congestion = self.window.congestion.min(self.window.threshold);
@@ -334,8 +342,10 @@ impl Recovery {
         self.rtt.back_off();
         let Some((una, nxt)) = self.board.bounds(pool) else { return };
         if self.phase == Phase::Loss {
+            // Without progress since the last timeout, only the first segment was retransmitted.
+            let frto = if self.timeouts > 1 { Frto::Retransmitted } else { Frto::Off };
             if let Some(episode) = &mut self.episode {
-                (episode.frto, episode.recover) = (Frto::Off, nxt);
+                (episode.frto, episode.recover) = (frto, nxt);
             }
         } else {
             let earlier = self.episode.take();

@@ -12,6 +12,8 @@
 mod cc;
 mod delivery;
 mod episode;
+#[cfg(test)]
+mod hostile;
 mod loss;
 #[cfg(test)]
 mod model;
@@ -23,11 +25,13 @@ mod rtt;
 mod scoreboard;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod traces;
 
 use super::{Options, Seq};
 use crate::Time;
 use alloc::boxed::Box;
-use cc::{AckSample, CongestionControl, Controller, Window};
+use cc::{AckSample, Bbr, CongestionControl, Controller, Window};
 use core::ops::Range;
 use delivery::Delivery;
 use episode::{Episode, Frto};
@@ -155,11 +159,16 @@ pub(crate) struct Recovery {
     mss: u16,
     /// Next sequence number to send when the probe was sent (`TLP.end_seq`).
     probe_end: Seq,
+    /// First unacknowledged sequence number.
+    una: Seq,
+    /// Largest flight of a round trip in bytes, and next sequence number to send when it was reached.
+    peak: u32,
+    peak_end: Seq,
     /// Duplicate acknowledgements of a peer without SACK, each of which reports a segment as delivered.
     duplicates: u16,
 }
 
-const _: () = assert!(size_of::<Recovery>() <= 256);
+const _: () = assert!(size_of::<Recovery>() <= 208);
 
 /// Microseconds since the origin, modulo 2^32.
 #[inline]
@@ -179,7 +188,7 @@ impl Recovery {
             rack: Rack::new(),
             rate: RateSampler::default(),
             window: Window::initial(u32::from(mss)),
-            controller: Controller::new(options.congestion),
+            controller: Controller::new(options.congestion, u32::from(mss)),
             episode: None,
             rto_at: Time::NEVER,
             loss_at: Time::NEVER,
@@ -191,6 +200,9 @@ impl Recovery {
             timeouts: 0,
             mss,
             probe_end: Seq(0),
+            una: Seq(0),
+            peak: 0,
+            peak_end: Seq(0),
             duplicates: 0,
         }
     }
@@ -222,12 +234,14 @@ impl Recovery {
         }
         let is_first = self.board.is_empty();
         if is_first {
-            self.rack.fack = range.start;
+            (self.rack.fack, self.una, self.peak_end) = (range.start, range.start, range.start);
         }
         let end = range.end;
         let bytes = end.since(range.start);
         let snapshot = self.rate.on_sent(stamp(now), is_first);
         self.board.push(pool, range, stamp(now), snapshot);
+        self.controller.on_sent(bytes, now);
+        self.record_peak(end);
         if self.rto_at.is_never() {
             self.rto_at = now.after_micros(u64::from(self.rtt.rto()));
         }
@@ -238,10 +252,24 @@ impl Recovery {
         }
     }
 
+    /// Records the flight after a transmission. The largest one tells whether the window limits the connection, however
+    /// many acknowledgements are processed before the next transmission.
+    #[inline]
+    fn record_peak(&mut self, nxt: Seq) {
+        let flight = nxt.since(self.una);
+        if flight > self.peak || self.peak_end.is_at_most(self.una) {
+            (self.peak, self.peak_end) = (flight, nxt);
+        }
+    }
+
     /// Records the retransmission of a range, usually one of [`Recovery::next_lost`].
     pub(crate) fn on_retransmitted(&mut self, pool: &mut SentPool, range: Range<Seq>, now: Time) {
-        let snapshot = self.rate.on_sent(stamp(now), self.board.is_empty());
+        if !range.start.is_before(range.end) || self.board.is_empty() {
+            return;
+        }
+        let snapshot = self.rate.on_sent(stamp(now), false);
         let bytes = self.board.retransmit(pool, &range, stamp(now), snapshot);
+        self.controller.on_sent(bytes, now);
         if let Some(episode) = &mut self.episode {
             episode.on_retransmitted(bytes);
             episode.prr.on_sent(bytes);
@@ -264,6 +292,7 @@ impl Recovery {
         let mut delivery = Delivery::new(now, self.rtt.minimum(), echoes_original, self.rack.fack, recover);
         let sacked = self.board.sacked();
         self.board.acknowledge(pool, ack.ack, &mut delivery);
+        self.una = ack.ack;
         if !ack.sack.is_empty() {
             self.has_sack = true;
             self.board.select(pool, ack.sack, self.mss(), &mut delivery);
@@ -314,14 +343,15 @@ impl Recovery {
         let now = stamp(ack.now);
         let rate = self.rate.on_delivered(delivery.bytes(), latest, self.rtt.minimum(), now);
         let pipe = self.pipe(ack.nxt.since(ack.ack));
-        if ack.is_app_limited {
+        let is_probing_rtt = self.controller.bbr().is_some_and(Bbr::is_probing_rtt);
+        if is_probing_rtt || ack.is_app_limited && pipe < self.window.congestion {
             self.rate.on_app_limited(pipe);
         }
-        if delivery.bytes() == 0 || !matches!(self.phase, Phase::Open | Phase::Loss) {
-            return;
+        let is_governed = self.controller.bbr().is_some() || matches!(self.phase, Phase::Open | Phase::Loss);
+        if is_governed && delivery.bytes() > 0 {
+            let sample = self.sample(ack, delivery, rate, pipe);
+            self.controller.on_ack(&mut self.window, &sample);
         }
-        let sample = self.sample(ack, delivery, rate, pipe);
-        self.controller.on_ack(&mut self.window, &sample);
     }
 
     #[inline]
@@ -338,19 +368,21 @@ impl Recovery {
             rtt: delivery.latest.map(|latest| now.wrapping_sub(latest.sent)),
             smoothed_rtt: self.rtt.get().map_or(0, |(smoothed, _)| smoothed),
             rate,
-            is_limited: self.is_limited(flight),
+            total_delivered: self.rate.delivered(),
+            is_recovering: self.phase == Phase::Recovery,
+            is_limited: self.is_limited(),
             is_repairing: self.phase == Phase::Loss,
         }
     }
 
-    /// Whether the window limited `flight`. Half of it suffices in slow start, as the flight of the last round trip.
+    /// Whether the window limited the flight of the last round trip. Half of it suffices in slow start.
     #[inline]
-    const fn is_limited(&self, flight: u32) -> bool {
-        let cwnd = self.window.congestion;
+    const fn is_limited(&self) -> bool {
+        let (window, tolerance) = (self.window.congestion, 3 * self.mss());
         if self.window.is_slow_start() {
-            cwnd < flight.saturating_mul(2)
+            window < self.peak.saturating_mul(2)
         } else {
-            cwnd <= flight.saturating_add(3 * self.mss as u32)
+            window <= self.peak.saturating_add(self.peak / 8).saturating_add(tolerance)
         }
     }
 
@@ -373,16 +405,20 @@ impl Recovery {
     /// a recovery. Limited transmit (RFC 3042) is included.
     #[inline]
     pub(crate) fn allowance(&self, flight: u32) -> u32 {
+        let room = self.window.congestion.saturating_sub(self.pipe(flight));
+        if let Some(bbr) = self.controller.bbr() {
+            return room.min(bbr.quantum(self.mss()));
+        }
         match (self.phase, &self.episode) {
             (Phase::Marked | Phase::Recovery, Some(episode)) => episode.prr.budget(),
-            _ => self.window.congestion.saturating_sub(self.pipe(flight)),
+            _ => room,
         }
     }
 
     /// Earliest time of the next transmission by pacing; the origin if now.
     #[inline]
     pub(crate) fn paced_until(&self) -> Time {
-        Time(0)
+        self.controller.bbr().map_or(Time(0), Bbr::paced_until)
     }
 
     /// Time of the next call of [`Recovery::on_timer`]: reordering, probe or retransmission timeout. [`Time::NEVER`]

@@ -1,16 +1,16 @@
 //! Properties of recovery over random networks.
 
 use super::model::{Conditions, Transfer};
-use crate::tcp::CongestionAlgorithm::{self, Cubic, NewReno};
+use crate::tcp::CongestionAlgorithm::{self, Bbr, Cubic, NewReno};
 use proptest::prelude::*;
 use std::prelude::v1::*;
 
 fn algorithm() -> impl Strategy<Value = CongestionAlgorithm> {
-    prop_oneof![Just(NewReno), Just(Cubic)]
+    prop_oneof![Just(NewReno), Just(Cubic), Just(Bbr)]
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn everything_arrives_over_any_network(

@@ -186,7 +186,7 @@ impl Cubic {
     fn window_at(&self, stage: &Stage, elapsed: u32, mss: u32) -> u32 {
         let time = (i64::from(elapsed) << 10) / 1_000_000;
         let offset = (time - i64::from(stage.period)).clamp(-MAX_STAGE, MAX_STAGE);
-        let growth = ((offset * offset * offset) >> 20) * (i64::from(mss) * 2 / 5) >> 10;
+        let growth = (((offset * offset * offset) >> 20) * (i64::from(mss) * 2 / 5)) >> 10;
         (i64::from(self.w_max) + growth).clamp(0, i64::from(super::MAX_WINDOW)) as u32
     }
 }
@@ -203,7 +203,7 @@ fn grow_reno(stage: &mut Stage, delivered: u32, cwnd: u32, mss: u32, prior: u32)
 /// `K` in 1/1024 s: the cubic root of `distance` over C (RFC 9438 section 4.2).
 fn period(distance: u32, mss: u32) -> u32 {
     // distance / mss / 0.4 s^3, times 1024^3.
-    cubic_root((u128::from(distance) * 5 << 29) / u128::from(mss.max(1)))
+    cubic_root(((u128::from(distance) * 5) << 29) / u128::from(mss.max(1)))
 }
 
 /// Largest integer whose cube is at most `value`, for values below 2^63.
@@ -301,6 +301,8 @@ mod tests {
             rtt: Some(rtt),
             smoothed_rtt: rtt,
             rate: None,
+            total_delivered: 0,
+            is_recovering: false,
             is_limited: true,
             is_repairing: false,
         }
