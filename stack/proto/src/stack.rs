@@ -97,7 +97,6 @@ impl<P: Payload> Stack<P> {
     /// Processes a received frame. Events and replies follow from [`Stack::poll_event`] and [`Stack::transmit`].
     #[inline]
     pub fn receive<F: Frame<Payload = P>>(&mut self, interface: InterfaceId, frame: &mut F, now: Time) {
-        self.counters.frames_in += 1;
         match self.ip.receive(interface, frame, now, &mut self.counters) {
             Received::Packet(packet) => self.transport(frame, &packet, now),
             Received::Reassembled(packet, mut frame) => self.transport(&mut frame, &packet, now),

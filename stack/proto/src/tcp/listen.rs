@@ -219,4 +219,6 @@ pub(super) fn restart<P: Payload>(c: &mut Connection<P>, (irs, iss): (Seq, Seq),
     (c.tx.iss, c.tx.una, c.tx.nxt) = (iss, iss + 1, iss + 1);
     c.tx.queue = super::send_queue::SendQueue::new(iss + 1);
     c.timers = Timers::new(c.timers.heard);
+    c.tx.mss = c.tx.mss.min(c.tx.peer_mss);
+    c.recovery.on_handshake(&c.options, c.tx.mss, false);
 }

@@ -437,6 +437,15 @@ impl Recovery {
         }
     }
 
+    /// The handshake is complete: `mss` and SACK are what both sides agreed on, and the window is the initial one
+    /// (RFC 6928), whatever the SYN's acknowledgement added.
+    pub(crate) fn on_handshake(&mut self, options: &Options, mss: u16, has_sack: bool) {
+        self.mss = mss.max(1);
+        self.allows_sack = has_sack;
+        self.window = Window::initial(u32::from(self.mss));
+        self.controller = Controller::new(options.congestion, u32::from(self.mss));
+    }
+
     /// The connection was idle (RFC 5681 section 4.1) or starts with a known round-trip time of the handshake.
     pub(crate) fn on_idle(&mut self, now: Time) {
         let _ = now;
