@@ -5,7 +5,7 @@
 //! 8985), limits what is sent (PRR, RFC 6937, and a congestion controller), and undoes spurious reductions (F-RTO, RFC
 //! 5682; D-SACK, RFC 3708).
 //!
-//! Peers without SACK are recognised by duplicate acknowledgements without ranges; NewReno (RFC 6582) repairs their
+//! Peers without SACK are recognised by duplicate acknowledgements without ranges; `NewReno` (RFC 6582) repairs their
 //! losses. The module must not panic, loop long or grow a window beyond what was delivered, whatever a peer
 //! acknowledges.
 
@@ -44,6 +44,7 @@ use scoreboard::Scoreboard;
 use usage::Usage;
 
 /// An acknowledgement that the connection has accepted (RFC 9293 section 3.10.7.4).
+#[expect(clippy::struct_field_names, reason = "`ack` is the name of the field of the header")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ack<'a> {
     /// First unacknowledged sequence number before this segment.

@@ -345,9 +345,9 @@ impl Scoreboard {
             if !is_sent_after(latest.0, latest.1, entry.sent, entry.end) {
                 return None;
             }
-            let remaining = entry.sent.wrapping_add(limit).wrapping_sub(now) as i32;
+            let remaining = entry.sent.wrapping_add(limit).wrapping_sub(now).cast_signed();
             if remaining > 0 {
-                return Some(remaining as u32);
+                return Some(remaining.cast_unsigned());
             }
             self.mark_lost(pool, self.oldest);
         }
@@ -423,7 +423,7 @@ impl Scoreboard {
             };
             let mut candidate = newer(pool, self.oldest, older);
             while let Some(entry) = pool.entries.get(candidate)
-                && (entry.sent.wrapping_sub(sent) as i32) <= 0
+                && entry.sent.wrapping_sub(sent).cast_signed() <= 0
             {
                 (older, candidate) = (candidate, entry.newer);
             }

@@ -1,4 +1,4 @@
-//! CUBIC (RFC 9438) with HyStart++ (RFC 9406).
+//! CUBIC (RFC 9438) with `HyStart++` (RFC 9406).
 //!
 //! Windows are in bytes, times since the start of a stage in 1/1024 s, so that the cubic function needs no fractions.
 
@@ -155,7 +155,7 @@ impl Cubic {
 
     /// Starts a stage with the present window.
     #[cold]
-    fn start_stage(&mut self, window: &Window, ack: &AckSample) -> Stage {
+    fn start_stage(&mut self, window: Window, ack: &AckSample) -> Stage {
         if self.is_after_timeout || self.w_max < window.congestion {
             (self.w_max, self.is_after_timeout) = (window.congestion, false);
         }
@@ -167,7 +167,7 @@ impl Cubic {
     fn avoid(&mut self, window: &mut Window, ack: &AckSample, delivered: u32) {
         let mut stage = match self.mode {
             Mode::Avoidance(stage) => stage,
-            Mode::SlowStart(_) => self.start_stage(window, ack),
+            Mode::SlowStart(_) => self.start_stage(*window, ack),
         };
         let cwnd = window.congestion.max(1);
         stage.reno = grow_reno(&mut stage, delivered, cwnd, ack.mss, self.prior);
