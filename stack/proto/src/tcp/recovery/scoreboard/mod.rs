@@ -72,25 +72,33 @@ impl Scoreboard {
     /// Appends new data.
     #[inline]
     pub(super) fn push(&mut self, pool: &mut SentPool, range: Range<Seq>, sent: u32, snapshot: Snapshot) {
+        let (previous, older) = (self.tail, self.newest);
         let at = pool.entries.insert(Entry {
             start: range.start,
             end: range.end,
-            previous: self.tail,
+            previous,
             next: NONE,
-            older: NONE,
+            older,
             newer: NONE,
             sent,
             snapshot,
             mark: Mark::InFlight,
             is_retransmitted: false,
         });
-        match pool.entries.get_mut(self.tail) {
+        match pool.entries.get_mut(previous) {
+            Some(tail) if previous == older => (tail.next, tail.newer) = (at, at),
             Some(tail) => tail.next = at,
             None => self.head = at,
         }
-        self.tail = at;
+        if older == NONE {
+            self.oldest = at;
+        } else if previous != older
+            && let Some(newest) = pool.entries.get_mut(older)
+        {
+            newest.newer = at;
+        }
+        (self.tail, self.newest) = (at, at);
         self.len += 1;
-        self.link(pool, at, self.newest);
     }
 
     /// Links an entry behind `older` in the order of transmission, as the oldest if that is `NONE`.
@@ -137,13 +145,7 @@ impl Scoreboard {
         if entry.mark == Mark::InFlight {
             self.unlink(pool, entry.older, entry.newer);
         }
-        self.len -= 1;
-        if self.top == at {
-            self.top = NONE;
-        }
-        if self.cursor == at {
-            self.cursor = NONE;
-        }
+        self.forget(at);
     }
 
     #[inline]
@@ -177,23 +179,66 @@ impl Scoreboard {
     /// Removes what a cumulative acknowledgement covers, and collects it.
     #[inline]
     pub(super) fn acknowledge(&mut self, pool: &mut SentPool, ack: Seq, delivery: &mut Delivery) {
-        while let Some(entry) = pool.entries.get_mut(self.head) {
-            if !entry.start.is_before(ack) {
-                return;
+        while let Some(entry) = pool.entries.get(self.head)
+            && entry.end.is_at_most(ack)
+            && let Some(entry) = pool.entries.remove(self.head)
+        {
+            delivery.acknowledge(&entry);
+            if let Some(sum) = self.sum(entry.mark) {
+                *sum -= entry.len();
             }
-            let mut covered = *entry;
-            let is_whole = entry.end.is_at_most(ack);
-            if !is_whole {
-                (covered.end, entry.start) = (ack, ack);
+            self.unlink_first(pool, &entry);
+        }
+        self.acknowledge_part(pool, ack, delivery);
+    }
+
+    /// Unlinks the first entry, which is removed. It is the oldest unless there were retransmissions.
+    #[inline]
+    fn unlink_first(&mut self, pool: &mut SentPool, entry: &Entry) {
+        let at = self.head;
+        if entry.older == NONE && entry.newer == entry.next && entry.mark == Mark::InFlight {
+            self.oldest = entry.next;
+            match pool.entries.get_mut(entry.next) {
+                Some(next) => (next.previous, next.older) = (NONE, NONE),
+                None => (self.tail, self.newest) = (NONE, NONE),
             }
+        } else {
+            if entry.mark == Mark::InFlight {
+                self.unlink(pool, entry.older, entry.newer);
+            }
+            match pool.entries.get_mut(entry.next) {
+                Some(next) => next.previous = NONE,
+                None => self.tail = NONE,
+            }
+        }
+        self.head = entry.next;
+        self.forget(at);
+    }
+
+    /// Counts a removed entry, and drops the references to it.
+    #[inline]
+    fn forget(&mut self, at: u32) {
+        self.len -= 1;
+        if self.top == at {
+            self.top = NONE;
+        }
+        if self.cursor == at {
+            self.cursor = NONE;
+        }
+    }
+
+    /// Cuts what a cumulative acknowledgement covers off the first entry.
+    #[inline]
+    fn acknowledge_part(&mut self, pool: &mut SentPool, ack: Seq, delivery: &mut Delivery) {
+        if let Some(entry) = pool.entries.get_mut(self.head)
+            && entry.start.is_before(ack)
+        {
+            let covered = Entry { end: ack, ..*entry };
+            entry.start = ack;
             delivery.acknowledge(&covered);
             if let Some(sum) = self.sum(covered.mark) {
                 *sum -= covered.len();
             }
-            if !is_whole {
-                return;
-            }
-            self.remove(pool, self.head);
         }
     }
 
