@@ -340,6 +340,15 @@ impl<P: Payload> Connection<P> {
         self.tx.nxt.since(self.tx.una)
     }
 
+    /// Starts the timer of keep-alive and user timeout, unless it runs.
+    #[inline]
+    pub(crate) fn watch_idle(&mut self, now: Time) {
+        if self.timers.idle.is_never() {
+            let timeout = self.options.user_timeout;
+            self.timers.idle = now.after(self.options.keep_alive.map_or(timeout, |idle| idle.min(timeout)));
+        }
+    }
+
     /// Timestamp of this connection at `now`: milliseconds with an offset.
     #[inline]
     pub(crate) fn timestamp(&self, now: Time) -> u32 {

@@ -34,7 +34,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
             self.advance_una();
         }
         let c = &mut *self.connection;
-        if c.tx.nxt.is_before(c.end()) {
+        if c.tx.nxt.is_before(c.end()) || c.recovery.has_lost() {
             self.shared.make_ready(self.index, c);
         }
     }
@@ -99,9 +99,6 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         }
         if acked.is_reduced_by_ece {
             c.flags.set(Flags::CWR);
-        }
-        if acked.has_lost {
-            self.shared.make_ready(self.index, c);
         }
     }
 

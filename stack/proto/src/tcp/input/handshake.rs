@@ -109,6 +109,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         let (c, s) = (&mut *self.connection, &self.segment);
         c.state = if c.flags.has(Flags::FIN_QUEUED) { State::FinWait1 } else { State::Established };
         (c.tx.wl1, c.tx.wl2) = (s.seq - 1, s.ack);
+        c.watch_idle(self.io.now);
         let connection = ConnectionId { index: self.index, generation: c.generation };
         if c.flags.has(Flags::ACTIVE) {
             self.io.events.push_back(Event::Connected { connection });
