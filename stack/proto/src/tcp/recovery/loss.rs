@@ -97,7 +97,7 @@ impl Recovery {
             || is_advancing && episode.is_refuted_by_timestamp(ack.echoes_original)
             || phase == Phase::Loss && episode.is_refuted_by_delivery(ack, delivery, has_sack);
         if is_refuted {
-            self.undo(pool);
+            self.undo(pool, stamp(ack.now));
         } else if phase == Phase::Open && episode.expires.is_at_most(ack.ack) {
             self.episode = None;
         } else if phase == Phase::Loss {
@@ -118,14 +118,14 @@ impl Recovery {
     }
 
     /// Restores the window before the reduction; nothing was lost.
-    fn undo(&mut self, pool: &mut SentPool) {
+    fn undo(&mut self, pool: &mut SentPool, now: u32) {
         let Some(episode) = self.episode.take() else { return };
         self.window.congestion = self.window.congestion.max(episode.window.congestion);
         self.window.threshold = self.window.threshold.max(episode.window.threshold);
         if let Some(controller) = episode.controller {
             self.controller = controller;
         }
-        self.board.unmark_lost(pool);
+        self.board.unmark_lost(pool, now);
         self.rack.on_undone();
         (self.phase, self.duplicates) = (Phase::Open, 0);
     }
@@ -280,7 +280,7 @@ impl Recovery {
     #[inline]
     pub(super) fn schedule_probe(&mut self, now: Time, is_single: bool) {
         self.loss_at = Time::NEVER;
-        if !self.allows_sack {
+        if !self.allows_sack || !self.may_probe {
             return;
         }
         if let Some((smoothed, _)) = self.rtt.get() {
@@ -345,7 +345,7 @@ impl Recovery {
     }
 
     fn on_probe_timer(&mut self, now: Time) -> LossTimer {
-        self.probe = Probe::Due;
+        (self.probe, self.may_probe) = (Probe::Due, false);
         self.rto_at = now.after_micros(u64::from(self.rtt.rto()));
         LossTimer::Probe
     }

@@ -102,6 +102,8 @@ pub(crate) struct Recovery {
     has_sack: bool,
     /// Whether SACK can be in use, and probes with it.
     allows_sack: bool,
+    /// Whether a round-trip time was measured since the last probe, which the next one needs (RFC 8985 section 7.3).
+    may_probe: bool,
     timeouts: u8,
     mss: u16,
     /// Next sequence number to send when the probe was sent (`TLP.end_seq`).
@@ -139,6 +141,7 @@ impl Recovery {
             probe: Probe::None,
             has_sack: false,
             allows_sack: options.sack,
+            may_probe: false,
             timeouts: 0,
             mss,
             probe_end: Seq(0),
@@ -257,10 +260,13 @@ impl Recovery {
         }
         self.timeouts = 0;
         // Timestamps can be coarse; they are needed for retransmitted segments only (Karn's algorithm).
-        match (delivery.oldest_rtt, ack.timestamp_rtt) {
-            (Some(rtt), _) if !delivery.has_retransmitted => self.rtt.sample(rtt),
-            (_, Some(rtt)) => self.rtt.sample(rtt),
-            _ => self.rtt.on_late_handshake(),
+        let unambiguous = delivery.oldest_rtt.filter(|_| !delivery.has_retransmitted);
+        match unambiguous.or(ack.timestamp_rtt) {
+            Some(rtt) => {
+                self.rtt.sample(rtt);
+                self.may_probe = true;
+            }
+            None => self.rtt.on_late_handshake(),
         }
     }
 

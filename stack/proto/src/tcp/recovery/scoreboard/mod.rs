@@ -5,6 +5,8 @@
 
 mod repair;
 mod sack;
+#[cfg(test)]
+mod tests;
 
 use super::delivery::Delivery;
 use super::pool::{Entry, Mark, NONE, SentPool};

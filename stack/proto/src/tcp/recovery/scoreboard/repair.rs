@@ -5,6 +5,8 @@ use crate::tcp::Seq;
 use crate::tcp::recovery::delivery::is_sent_after;
 use crate::tcp::recovery::pool::{Mark, NONE, SentPool};
 use crate::tcp::recovery::rate::Snapshot;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
 use core::ops::Range;
 
 impl Scoreboard {
@@ -83,28 +85,23 @@ impl Scoreboard {
         }
     }
 
-    /// Returns lost entries to flight, in the order of their transmission.
-    pub(in super::super) fn unmark_lost(&mut self, pool: &mut SentPool) {
-        let (mut at, mut older) = (self.head, NONE);
+    /// Returns lost entries to flight, in the order of their transmission. Allocates; used to undo a reduction only.
+    pub(in super::super) fn unmark_lost(&mut self, pool: &mut SentPool, now: u32) {
+        let (mut at, mut flight) = (self.head, Vec::new());
         while let Some(entry) = pool.entries.get_mut(at) {
-            let (this, next, sent) = (at, entry.next, entry.sent);
-            at = next;
-            if entry.mark != Mark::Lost {
-                continue;
+            if entry.mark == Mark::Lost {
+                entry.mark = Mark::InFlight;
+                self.lost -= entry.len();
             }
-            entry.mark = Mark::InFlight;
-            self.lost -= entry.len();
-            let newer = |pool: &SentPool, oldest: u32, older: u32| {
-                pool.entries.get(older).map_or(oldest, |entry| entry.newer)
-            };
-            let mut candidate = newer(pool, self.oldest, older);
-            while let Some(entry) = pool.entries.get(candidate)
-                && entry.sent.wrapping_sub(sent).cast_signed() <= 0
-            {
-                (older, candidate) = (candidate, entry.newer);
+            if entry.mark == Mark::InFlight {
+                flight.push((now.wrapping_sub(entry.sent), at));
             }
-            self.link(pool, this, older);
-            older = this;
+            at = entry.next;
+        }
+        flight.sort_by_key(|(age, _)| Reverse(*age));
+        (self.oldest, self.newest) = (NONE, NONE);
+        for (_, at) in flight {
+            self.link(pool, at, self.newest);
         }
     }
 
