@@ -63,6 +63,8 @@ scripts! {
     ecn_receiver
     ecn_refused
     ecn_sender
+    ecn_sender_small
+    ecn_simultaneous
     fast_open_client
     fast_open_invalid_cookie
     fast_open_server
