@@ -309,6 +309,36 @@ fn packets_to_own_addresses_stay_in_the_host() {
 }
 
 #[test]
+fn whole_packets_leave_without_address_or_route() {
+    let mut a = Host::with(Limits::default(), 1, &[], None);
+    let mut b = Host::new(2);
+    let discover = frames::ip("10.0.0.9", "255.255.255.255", 17, b"datagram");
+    a.ip.send_whole(InterfaceId(0), Address::v4([255; 4]), &discover, START, &mut a.counters);
+    let all = frames::ip("fd00::9", "ff02::1", 17, b"datagram");
+    a.ip.send_whole(InterfaceId(0), address("ff02::1"), &all, START, &mut a.counters);
+    a.ip.send_whole(InterfaceId(7), address("ff02::1"), &all, START, &mut a.counters);
+    exchange(&mut a, &mut b);
+    assert_eq!(b.packets.len(), 2);
+    assert!(b.packets.iter().all(|(packet, bytes)| packet.is_group && bytes == b"datagram"));
+    a.ip.send_whole(InterfaceId(0), address("10.0.0.2"), &discover, START, &mut a.counters);
+    assert!(a.output().is_empty(), "no address to resolve a neighbour from");
+}
+
+#[test]
+fn the_mtu_of_an_interface_changes_that_of_its_paths() {
+    let mut a = Host::new(1);
+    let path = a.route("fd00::2");
+    a.ip.set_mtu(InterfaceId(0), 1400);
+    assert_eq!(a.ip.path(path), None);
+    let path = a.route("fd00::2");
+    assert_eq!(a.ip.path(path), Some((InterfaceId(0), 1400)));
+    a.ip.add_address(InterfaceId(0), "fd00::3/64".parse().unwrap(), START);
+    assert_eq!(a.ip.route(None, address("fd00::2"), START).unwrap().1, address("fd00::3"));
+    a.ip.set_preferred(InterfaceId(0), address("fd00::3"), false);
+    assert_eq!(a.ip.route(None, address("fd00::2"), START).unwrap().1, address("fd00::1"));
+}
+
+#[test]
 fn frames_wait_for_room_on_the_link_within_the_limit() {
     let mut a = Host::new(1);
     let path = a.route("255.255.255.255");
