@@ -56,9 +56,9 @@ impl Link for Collector {
 }
 
 /// A received frame whose head is as short as it may be.
-struct Received1(Vec<u8>);
+struct TestFrame(Vec<u8>);
 
-impl Frame for Received1 {
+impl Frame for TestFrame {
     type Payload = Bytes;
 
     fn head(&self) -> &[u8] {
@@ -117,7 +117,7 @@ impl Host {
     }
 
     fn receive(&mut self, frame: &[u8]) {
-        let mut frame = Received1(frame.to_vec());
+        let mut frame = TestFrame(frame.to_vec());
         match self.ip.receive(InterfaceId(0), &mut frame, self.now, &mut self.counters) {
             Received::Packet(packet) => {
                 self.packets.push((packet, frame.0[packet.transport..packet.end].to_vec()));
