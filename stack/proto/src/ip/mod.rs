@@ -6,7 +6,7 @@
 
 mod fragment;
 mod group;
-mod reassembly;
+pub(crate) mod reassembly;
 
 use crate::{Address, Cidr, Config, Counters, Frame, Link, Payload, Slice, Time};
 use alloc::vec::Vec;

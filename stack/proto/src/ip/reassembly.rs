@@ -157,6 +157,12 @@ impl Reassembly {
         None
     }
 
+    /// Packets and bytes held.
+    #[cfg(any(test, feature = "fuzz"))]
+    pub(crate) fn usage(&self) -> (usize, usize) {
+        (self.entries.len(), self.bytes)
+    }
+
     /// Time of the next call of [`Reassembly::expire`]; [`Time::NEVER`] if nothing is held.
     pub(crate) fn deadline(&self) -> Time {
         self.entries.front().map_or(Time::NEVER, |entry| entry.deadline)
