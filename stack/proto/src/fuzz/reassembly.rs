@@ -46,7 +46,7 @@ impl Host {
         self.now = self.now.after(Duration::from_secs(seconds.into()));
         while let Some(first) = self.held.expire(self.now, &mut self.counters) {
             assert!(
-                Fragment::new(KNOWN, &first).is_some_and(|fragment| fragment.payload().end == first.len())
+                Fragment::new(KNOWN, &first, 0).is_some_and(|fragment| fragment.payload().end == first.len())
             );
         }
         assert!(self.held.deadline() > self.now);
@@ -54,7 +54,7 @@ impl Host {
 
     fn receive(&mut self, interface: InterfaceId, packet: &[u8]) {
         let head = packet.get(..128).unwrap_or(packet);
-        let Some(fragment) = Fragment::new(interface, head) else { return };
+        let Some(fragment) = Fragment::new(interface, head, 0) else { return };
         // The caller of the reassembly checks this.
         let Some(payload) = packet.get(fragment.payload()) else { return };
         let copy = |to: &mut [u8]| to.copy_from_slice(payload);
