@@ -23,6 +23,9 @@ mod counters;
 mod dhcp;
 mod event;
 mod frame;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub mod fuzz;
 pub mod ip;
 mod link;
 mod payload;

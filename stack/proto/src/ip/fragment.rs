@@ -2,7 +2,7 @@
 //!
 //! Payload is not copied: a fragment is a range of the transport header and ranges of the packet's slices.
 
-use crate::{Address, Payload, Piece, Slice};
+use crate::{Address, Payload, Slice};
 use core::hash::Hasher;
 use core::ops::Range;
 use siphasher::sip::SipHasher13;
@@ -49,17 +49,18 @@ pub(crate) fn parts(header: usize, payload: usize, room: usize) -> Option<impl I
     (step > 0 && u16::try_from(total).is_ok()).then(|| starts.map(part))
 }
 
-/// The pieces of a range of a payload.
-pub(crate) fn pieces<P: Payload>(
-    slices: &[Slice<P>],
-    range: Range<usize>,
-) -> impl Iterator<Item = Piece<'_, P>> {
+/// The slices of a range of a payload.
+pub(crate) fn slices<P: Payload>(all: &[Slice<P>], range: Range<usize>) -> impl Iterator<Item = Slice<P>> {
     let mut before = 0;
-    slices.iter().filter_map(move |slice| {
-        let (start, end) = (range.start.max(before), range.end.min(before + slice.len()));
-        let piece = (start < end).then(|| Piece::of(slice, start - before..end - before));
+    all.iter().filter_map(move |slice| {
+        let offset = before;
         before += slice.len();
-        piece
+        let (start, end) = (range.start.max(offset), range.end.min(before));
+        (start < end).then(|| {
+            let mut part = slice.clone();
+            part.narrow(start - offset..end - offset);
+            part
+        })
     })
 }
 
@@ -138,7 +139,7 @@ mod tests {
     }
 
     /// A frame of a part, without Ethernet header.
-    fn packet(is_v4: bool, part: &Part, header: &[u8], slices: &[Slice<Bytes>], id: u32) -> Vec<u8> {
+    fn packet(is_v4: bool, part: &Part, header: &[u8], payload: &[Slice<Bytes>], id: u32) -> Vec<u8> {
         let mut packet = ip_header(is_v4);
         if is_v4 {
             set_ipv4_fragment(&mut packet, part, id as u16);
@@ -147,8 +148,8 @@ mod tests {
             packet.extend(fragment);
         }
         packet.extend(&header[part.header.clone()]);
-        for piece in pieces(slices, part.payload.clone()) {
-            packet.extend(&piece.data[piece.range]);
+        for slice in slices(payload, part.payload.clone()) {
+            packet.extend(slice.to_vec());
         }
         packet
     }
@@ -179,14 +180,14 @@ mod tests {
             room in 20usize..600,
             is_v4: bool,
         ) {
-            let slices: Vec<_> = cuts.iter().map(|cut| Slice::new(Bytes::copy_of(cut))).collect();
+            let cut: Vec<_> = cuts.iter().map(|bytes| Slice::new(Bytes::copy_of(bytes))).collect();
             let payload = cuts.concat();
             let mut held = Reassembly::new(&Limits { fragments: 1000, ..Limits::default() });
             let mut result = None;
             for part in parts(header.len(), payload.len(), room).unwrap() {
                 prop_assert!(result.is_none() && part.len() <= room);
-                let bytes = packet(is_v4, &part, &header, &slices, 77);
-                let Some(fragment) = Fragment::new(InterfaceId(0), &bytes) else {
+                let bytes = packet(is_v4, &part, &header, &cut, 77);
+                let Some(fragment) = Fragment::new(InterfaceId(0), &bytes, 0) else {
                     prop_assert!(is_v4 && header.len() + payload.len() <= room);
                     result = Some(bytes);
                     continue;

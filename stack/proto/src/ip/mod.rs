@@ -19,7 +19,7 @@ mod outbox;
 mod output;
 mod path;
 mod private;
-mod reassembly;
+pub(crate) mod reassembly;
 mod resolve;
 mod route;
 mod template;

@@ -19,7 +19,8 @@ use packet::{Fault, Packet};
 pub(crate) enum Reassembled {
     /// The fragment is held.
     Pending,
-    /// The packet is complete: an IP packet without fragment header, lengths and header checksum valid.
+    /// The packet is complete: a frame with the link header of its last fragment, and an IP packet without fragment
+    /// header, lengths and header checksum valid.
     Complete(Vec<u8>),
     /// The fragment, and possibly the packet, was discarded.
     Discarded,
@@ -67,7 +68,7 @@ impl Reassembly {
         if fragment.is_atomic() {
             let mut packet = Packet::default();
             return match packet.add(fragment, copy, 1) {
-                Ok(_) => complete(&packet, counters),
+                Ok(_) => complete(&packet, fragment.link, counters),
                 Err(fault) => refuse(fault, counters),
             };
         }
@@ -88,7 +89,9 @@ impl Reassembly {
         let added = packet.add(fragment, copy, self.limits.fragments.into());
         self.bytes = self.bytes - before + packet.cost();
         match added {
-            Ok(true) => self.remove(at).map_or(Reassembled::Discarded, |packet| complete(&packet, counters)),
+            Ok(true) => self
+                .remove(at)
+                .map_or(Reassembled::Discarded, |packet| complete(&packet, fragment.link, counters)),
             Ok(false) if self.evict(counters) > at => Reassembled::Discarded,
             Ok(false) | Err(Fault::Duplicate) => Reassembled::Pending,
             Err(fault) => {
@@ -157,14 +160,20 @@ impl Reassembly {
         None
     }
 
+    /// Packets and bytes held.
+    #[cfg(any(test, feature = "fuzz"))]
+    pub(crate) fn usage(&self) -> (usize, usize) {
+        (self.entries.len(), self.bytes)
+    }
+
     /// Time of the next call of [`Reassembly::expire`]; [`Time::NEVER`] if nothing is held.
     pub(crate) fn deadline(&self) -> Time {
         self.entries.front().map_or(Time::NEVER, |entry| entry.deadline)
     }
 }
 
-fn complete(packet: &Packet, counters: &mut Counters) -> Reassembled {
-    let whole = packet.finish();
+fn complete(packet: &Packet, link: &[u8], counters: &mut Counters) -> Reassembled {
+    let whole = packet.finish(link);
     *(if whole.is_some() { &mut counters.reassembled } else { &mut counters.reassembly_failed }) += 1;
     whole.map_or(Reassembled::Discarded, Reassembled::Complete)
 }

@@ -28,6 +28,8 @@ pub(super) struct Key {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fragment<'a> {
     key: Key,
+    /// The frame before the IP header.
+    pub(super) link: &'a [u8],
     /// Headers before the payload, for IPv6 including the fragment header.
     pub(super) headers: &'a [u8],
     /// Offset of the next-header field that announces the fragment header, for IPv6.
@@ -41,14 +43,17 @@ pub(crate) struct Fragment<'a> {
 }
 
 impl<'a> Fragment<'a> {
-    /// Parses the first bytes of an IP packet, which must be private. Returns `None` if the packet is not a fragment,
-    /// or the headers are incomplete. The caller has checked that the frame has as many bytes as the header announces.
-    pub(crate) fn new(interface: InterfaceId, packet: &'a [u8]) -> Option<Self> {
-        match packet.first()? >> 4 {
-            4 => Self::v4(interface, packet),
-            6 => Self::v6(interface, packet),
-            _ => None,
-        }
+    /// Parses the first bytes of a frame, which must be private, with the IP header at `network`. Returns `None` if the
+    /// packet is not a fragment, or the headers are incomplete. The caller has checked that the frame has as many bytes
+    /// as the IP header announces.
+    pub(crate) fn new(interface: InterfaceId, head: &'a [u8], network: usize) -> Option<Self> {
+        let (link, packet) = head.split_at_checked(network)?;
+        let fragment = match packet.first()? >> 4 {
+            4 => Self::v4(interface, packet)?,
+            6 => Self::v6(interface, packet)?,
+            _ => return None,
+        };
+        Some(Self { link, ..fragment })
     }
 
     fn v4(interface: InterfaceId, packet: &'a [u8]) -> Option<Self> {
@@ -63,6 +68,7 @@ impl<'a> Fragment<'a> {
                 identification,
                 protocol,
             },
+            link: &[],
             headers: packet.get(..view.header_len())?,
             announced_at: 0,
             protocol,
@@ -87,6 +93,7 @@ impl<'a> Fragment<'a> {
                 identification,
                 protocol: 0,
             },
+            link: &[],
             headers,
             announced_at,
             protocol: header.next_header(),
@@ -100,9 +107,10 @@ impl<'a> Fragment<'a> {
         self.key
     }
 
-    /// Range of the fragment's payload, from the start of the IP header.
+    /// Range of the fragment's payload, from the start of the frame.
     pub(crate) fn payload(&self) -> Range<usize> {
-        self.headers.len()..self.headers.len() + self.len
+        let start = self.link.len() + self.headers.len();
+        start..start + self.len
     }
 
     /// Whether the fragment is a whole packet.

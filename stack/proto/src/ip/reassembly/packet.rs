@@ -121,25 +121,24 @@ impl Packet {
         if agrees { Ok(()) } else { Err(Fault::Packet) }
     }
 
-    /// The complete packet. Returns `None` if it is too long, or if the ECN fields contradict each other (RFC 3168
+    /// The complete packet behind the bytes `link`. Returns `None` if it is too long, or if the ECN fields contradict each other (RFC 3168
     /// section 5.3).
-    pub(super) fn finish(&self) -> Option<Vec<u8>> {
+    pub(super) fn finish(&self, link: &[u8]) -> Option<Vec<u8>> {
         let (headers, total) = (self.headers?, self.total?);
         let first = self.pieces.first()?.bytes.get(..headers.len)?;
         let kept = if headers.is_v4 { headers.len } else { headers.len.checked_sub(FRAGMENT_HEADER)? };
-        let mut packet = Vec::with_capacity(kept + total);
-        packet.extend_from_slice(first.get(..kept)?);
+        let mut frame = Vec::with_capacity(link.len() + kept + total);
+        frame.extend_from_slice(link);
+        frame.extend_from_slice(first.get(..kept)?);
         for piece in &self.pieces {
-            packet.extend_from_slice(piece.payload());
+            frame.extend_from_slice(piece.payload());
         }
+        let packet = frame.get_mut(link.len()..)?;
         let is_ce = self.is_congested()?;
-        let finished = if headers.is_v4 {
-            finish_v4(&mut packet, is_ce)
-        } else {
-            finish_v6(&mut packet, headers, is_ce)
-        };
+        let finished =
+            if headers.is_v4 { finish_v4(packet, is_ce) } else { finish_v6(packet, headers, is_ce) };
         finished?;
-        Some(packet)
+        Some(frame)
     }
 
     /// Whether a fragment experienced congestion. Returns `None` if only some were capable of ECN.

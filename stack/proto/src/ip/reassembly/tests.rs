@@ -8,6 +8,7 @@ use wire::{Ipv4, ipv6_fragment_header, rewrite_ipv4};
 
 const UDP: u8 = 17;
 const PORT: InterfaceId = InterfaceId(0);
+const LINK: &[u8] = b"Ethernet here.";
 
 fn v4_header(options: usize) -> Vec<u8> {
     let mut header = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, UDP, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
@@ -69,12 +70,16 @@ impl Host {
     }
 
     fn receive(&mut self, packet: &[u8]) -> Reassembled {
-        let head = &packet[..packet.len().min(128)];
-        let fragment = Fragment::new(PORT, head);
+        let frame = [LINK, packet].concat();
+        let fragment = Fragment::new(PORT, &frame[..frame.len().min(128)], LINK.len());
         let Some(fragment) = fragment else { return Reassembled::Discarded };
-        let copy = |to: &mut [u8]| to.copy_from_slice(&packet[fragment.payload()]);
+        let copy = |to: &mut [u8]| to.copy_from_slice(&frame[fragment.payload()]);
         let result = self.held.receive(&fragment, copy, self.now, &mut self.counters);
         self.check();
+        if let Reassembled::Complete(frame) = result {
+            assert_eq!(&frame[..LINK.len()], LINK);
+            return Reassembled::Complete(frame[LINK.len()..].to_vec());
+        }
         result
     }
 
@@ -171,7 +176,7 @@ fn invalid_fragments_are_refused_without_a_trace() {
     beyond[6..8].copy_from_slice(&0x1ffe_u16.to_be_bytes());
     assert_eq!(host.receive(&beyond), Reassembled::Discarded);
     assert_eq!((host.held.entries.len(), host.counters.reassembly_failed), (0, 9));
-    assert!(Fragment::new(PORT, &v4).is_none() && Fragment::new(PORT, &plain).is_none());
+    assert!(Fragment::new(PORT, &v4, 0).is_none() && Fragment::new(PORT, &plain, 0).is_none());
 }
 
 #[test]
@@ -295,7 +300,7 @@ proptest! {
     ) {
         (bytes[0], bytes[6]) = (first, next);
         let mut host = Host::new(|_| ());
-        if let Some(fragment) = Fragment::new(PORT, &bytes) {
+        if let Some(fragment) = Fragment::new(PORT, &bytes, 0) {
             let copy = |to: &mut [u8]| assert_eq!(to.len(), fragment.payload().len());
             let _ = host.held.receive(&fragment, copy, host.now, &mut host.counters);
             host.check();
