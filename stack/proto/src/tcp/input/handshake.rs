@@ -59,7 +59,8 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
     pub(super) fn skip_syn(&mut self) {
         let s = &mut self.segment;
         s.seq += 1;
-        s.flags = TcpFlags(s.flags.0 & !TcpFlags::SYN.0);
+        // ECE of a SYN is part of the negotiation.
+        s.flags = TcpFlags(s.flags.0 & !(TcpFlags::SYN.0 | TcpFlags::ECE.0 | TcpFlags::CWR.0));
         s.window >>= self.connection.tx.scale;
     }
 
