@@ -39,6 +39,28 @@ impl<'a> Arp<'a> {
     pub fn sender_ip(&self) -> Ipv4Addr {
         self.0[14..].first_chunk::<4>().copied().unwrap_or_default().into()
     }
+
+    /// The IPv4 address whose Ethernet address is requested, or that of the host to which a reply goes.
+    pub fn target_ip(&self) -> Ipv4Addr {
+        self.0.last_chunk::<4>().copied().unwrap_or_default().into()
+    }
+}
+
+/// An ARP packet. The target's Ethernet address is [`MacAddress::ZERO`] in requests.
+#[must_use]
+pub fn arp_packet(
+    operation: u16,
+    (sender_mac, sender_ip): (MacAddress, Ipv4Addr),
+    (target_mac, target_ip): (MacAddress, Ipv4Addr),
+) -> [u8; ARP_LEN] {
+    let mut packet = [0; ARP_LEN];
+    packet[..6].copy_from_slice(&ETHERNET_IPV4);
+    packet[6..8].copy_from_slice(&operation.to_be_bytes());
+    packet[8..14].copy_from_slice(&sender_mac.octets());
+    packet[14..18].copy_from_slice(&sender_ip.octets());
+    packet[18..24].copy_from_slice(&target_mac.octets());
+    packet[24..].copy_from_slice(&target_ip.octets());
+    packet
 }
 
 #[cfg(test)]
@@ -64,10 +86,19 @@ mod tests {
 
     proptest! {
         #[test]
+        fn built_packet_is_parsed(operation: u16, sender: [u8; 6], ip: [u8; 4], target: [u8; 4]) {
+            let sender = (MacAddress::new(sender), Ipv4Addr::from(ip));
+            let bytes = arp_packet(operation, sender, (MacAddress::ZERO, target.into()));
+            let view = Arp::new(&bytes).unwrap();
+            prop_assert_eq!((view.sender_mac(), view.sender_ip()), sender);
+            prop_assert_eq!((view.operation(), view.target_ip()), (operation, target.into()));
+        }
+
+        #[test]
         fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
             let bytes = [&ETHERNET_IPV4[..], &bytes].concat();
             if let Some(view) = Arp::new(&bytes) {
-                let _ = (view.operation(), view.sender_mac(), view.sender_ip());
+                let _ = (view.operation(), view.sender_mac(), view.sender_ip(), view.target_ip());
             }
         }
     }

@@ -3,12 +3,16 @@
 //! A [`Sum`] accumulates a packet in pieces of any length. Byte order does not matter until the end (RFC 1071 section
 //! 2, B), so sums are in native byte order.
 
-/// IP protocol numbers (IANA) of transports with a checksum.
+/// IP protocol numbers (IANA) with a checksum over their payload.
 pub mod protocol {
+    /// Internet Control Message Protocol.
+    pub const ICMP: u8 = 1;
     /// Transmission Control Protocol.
     pub const TCP: u8 = 6;
     /// User Datagram Protocol.
     pub const UDP: u8 = 17;
+    /// Internet Control Message Protocol for IPv6.
+    pub const ICMPV6: u8 = 58;
     /// Stream Control Transmission Protocol.
     pub const SCTP: u8 = 132;
 }
@@ -29,6 +33,15 @@ pub const fn fold(mut total: u64) -> u16 {
     total = (total & 0xffff) + (total >> 16);
     total = (total & 0xffff) + (total >> 16);
     total as u16
+}
+
+/// The checksum after `old` bytes were replaced by `new` ones (RFC 1624, equation 3). Both have an even length and
+/// start at an even offset.
+#[must_use]
+pub fn update(checksum: [u8; 2], old: &[u8], new: &[u8]) -> [u8; 2] {
+    let removed = !fold(words(old));
+    let total = u64::from(!u16::from_ne_bytes(checksum)) + u64::from(removed) + words(new);
+    (!fold(total)).to_ne_bytes()
 }
 
 impl Sum {
@@ -127,6 +140,19 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn updated_checksum_is_valid(
+            bytes in prop::collection::vec(any::<u8>(), 12..40), new: [u8; 4], at in 0_usize..4,
+        ) {
+            let mut bytes = bytes;
+            let checksum = Sum::of(&bytes).finish();
+            let updated = update(checksum, &bytes[2 * at..2 * at + 4], &new);
+            bytes[2 * at..2 * at + 4].copy_from_slice(&new);
+            let mut sum = Sum::of(&updated);
+            sum.add(&bytes);
+            prop_assert_eq!(sum.finish(), [0, 0]);
+        }
+
         #[test]
         fn pieces_add_up_to_the_reference_sum(
             pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..70), 0..8),

@@ -2,7 +2,7 @@
 //!
 //! Frames exclude preamble and FCS.
 
-use crate::{MacAddress, TAG_LEN, Tag};
+use crate::{MacAddress, TAG_LEN, Tag, VlanId};
 
 /// Length of an untagged Ethernet header, in bytes.
 pub const HEADER_LEN: usize = 14;
@@ -100,6 +100,26 @@ impl<'a> Ethernet<'a> {
     }
 }
 
+/// Writes an Ethernet header, with a tag of priority 0 if `vlan` is set, to the front of `to`. Returns its length, or
+/// `None` if `to` is too short.
+pub fn write_ethernet(
+    to: &mut [u8],
+    destination: MacAddress,
+    source: MacAddress,
+    vlan: Option<VlanId>,
+    ethertype: EtherType,
+) -> Option<usize> {
+    let len = if vlan.is_some() { HEADER_LEN + TAG_LEN } else { HEADER_LEN };
+    let header = to.get_mut(..len)?;
+    header[..6].copy_from_slice(&destination.octets());
+    header[6..12].copy_from_slice(&source.octets());
+    if let Some(vlan) = vlan {
+        header[12..16].copy_from_slice(&Tag(vlan.get()).header());
+    }
+    header[len - 2..].copy_from_slice(&ethertype.0.to_be_bytes());
+    Some(len)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,6 +158,20 @@ mod tests {
     fn frame_below_fourteen_bytes_is_rejected() {
         assert_eq!(Ethernet::new(&[0; 13]).unwrap_err(), TooShort(13));
         assert!(Ethernet::new(&[0; 14]).is_ok());
+    }
+
+    #[test]
+    fn written_header_is_parsed() {
+        let (to, from) = (MacAddress::new([2, 0, 0, 0, 0, 1]), MacAddress::new([2, 0, 0, 0, 0, 2]));
+        for vlan in [None, VlanId::new(9)] {
+            let mut bytes = [0; 20];
+            let len = write_ethernet(&mut bytes, to, from, vlan, EtherType::IPV6).unwrap();
+            let view = Ethernet::new(&bytes[..len]).unwrap();
+            assert_eq!((view.destination(), view.source()), (to, from));
+            assert_eq!((view.inner_ethertype(), view.payload().len()), (EtherType::IPV6, 0));
+            assert_eq!(view.tag(), vlan.map(|vlan| Tag(vlan.get())));
+            assert_eq!(write_ethernet(&mut bytes[..len - 1], to, from, vlan, EtherType::IPV6), None);
+        }
     }
 
     proptest! {

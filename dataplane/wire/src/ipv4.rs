@@ -5,11 +5,16 @@ use crate::checksum::Sum;
 /// Length of a header without options, in bytes.
 pub const IPV4_HEADER: usize = 20;
 
+const END: u8 = 0;
+const NO_OPERATION: u8 = 1;
+const LOOSE_ROUTE: u8 = 131;
+const STRICT_ROUTE: u8 = 137;
+
 /// A packet with a complete IPv4 header, including options.
 #[derive(Clone, Copy, Debug)]
 pub struct Ipv4<'a> {
     header: &'a [u8; IPV4_HEADER],
-    header_len: usize,
+    options: &'a [u8],
 }
 
 impl<'a> Ipv4<'a> {
@@ -17,8 +22,8 @@ impl<'a> Ipv4<'a> {
     pub fn new(packet: &'a [u8]) -> Option<Self> {
         let header: &[u8; IPV4_HEADER] = packet.first_chunk()?;
         let header_len = usize::from(header[0] & 15) * 4;
-        let fits = (IPV4_HEADER..=packet.len()).contains(&header_len);
-        (header[0] >> 4 == 4 && fits).then_some(Self { header, header_len })
+        let options = packet.get(IPV4_HEADER..header_len)?;
+        (header[0] >> 4 == 4).then_some(Self { header, options })
     }
 
     fn word(&self, at: usize) -> u16 {
@@ -27,7 +32,19 @@ impl<'a> Ipv4<'a> {
 
     /// Header length including options, in bytes.
     pub fn header_len(&self) -> usize {
-        self.header_len
+        IPV4_HEADER + self.options.len()
+    }
+
+    /// Whether the checksum of the header is valid.
+    pub fn is_checksum_valid(&self) -> bool {
+        let mut sum = Sum::of(self.header);
+        sum.add(self.options);
+        sum.finish() == [0, 0]
+    }
+
+    /// ECN field (RFC 3168): the low two bits of the second byte.
+    pub fn ecn(&self) -> u8 {
+        self.header[1] & 3
     }
 
     /// Total length field: header and payload, in bytes.
@@ -50,6 +67,39 @@ impl<'a> Ipv4<'a> {
         self.word(6) & 0x1fff
     }
 
+    /// Whether the packet must not be fragmented.
+    pub fn dont_fragment(&self) -> bool {
+        self.word(6) & 0x4000 != 0
+    }
+
+    /// Whether more fragments follow this one.
+    pub fn more_fragments(&self) -> bool {
+        self.word(6) & 0x2000 != 0
+    }
+
+    /// Time to live, in hops.
+    pub fn ttl(&self) -> u8 {
+        self.header[8]
+    }
+
+    /// Whether an option asks for a source route, loose or strict, or the options are malformed. Hosts do not forward
+    /// along such routes, and replies must not follow them (RFC 7126 sections 4.3 and 4.4).
+    pub fn has_source_route(&self) -> bool {
+        let mut rest = self.options;
+        while let [kind, after @ ..] = rest {
+            rest = match (*kind, after) {
+                (END, _) => return false,
+                (NO_OPERATION, _) => after,
+                (LOOSE_ROUTE | STRICT_ROUTE, _) | (_, []) => return true,
+                (_, [len, ..]) => match rest.get(usize::from(*len)..) {
+                    Some(next) if *len >= 2 => next,
+                    _ => return true,
+                },
+            };
+        }
+        false
+    }
+
     /// Protocol number of the payload (IANA).
     pub fn protocol(&self) -> u8 {
         self.header[9]
@@ -68,10 +118,47 @@ impl<'a> Ipv4<'a> {
     }
 }
 
+/// Fields of an IPv4 header without options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ipv4Fields {
+    /// Header and payload, in bytes.
+    pub total_len: u16,
+    /// Identification.
+    pub identification: u16,
+    /// Whether routers must not fragment the packet.
+    pub dont_fragment: bool,
+    /// Time to live, in hops.
+    pub ttl: u8,
+    /// Protocol number of the payload (IANA).
+    pub protocol: u8,
+    /// Source address.
+    pub source: core::net::Ipv4Addr,
+    /// Destination address.
+    pub destination: core::net::Ipv4Addr,
+}
+
+impl Ipv4Fields {
+    /// The header, with its checksum and traffic class 0.
+    #[must_use]
+    pub fn header(&self) -> [u8; IPV4_HEADER] {
+        let mut header = [0; IPV4_HEADER];
+        header[0] = 0x45;
+        header[2..4].copy_from_slice(&self.total_len.to_be_bytes());
+        header[4..6].copy_from_slice(&self.identification.to_be_bytes());
+        header[6] = if self.dont_fragment { 0x40 } else { 0 };
+        (header[8], header[9]) = (self.ttl, self.protocol);
+        header[12..16].copy_from_slice(&self.source.octets());
+        header[16..].copy_from_slice(&self.destination.octets());
+        let sum = Sum::of(&header).finish();
+        header[10..12].copy_from_slice(&sum);
+        header
+    }
+}
+
 /// Writes total length and identification to the header at the front of `packet`, then its checksum. Does nothing if
 /// the header is invalid.
 pub fn rewrite_ipv4(packet: &mut [u8], total_len: u16, identification: u16) {
-    let Some(header_len) = Ipv4::new(packet).map(|view| view.header_len) else { return };
+    let Some(header_len) = Ipv4::new(packet).map(|view| view.header_len()) else { return };
     packet[2..4].copy_from_slice(&total_len.to_be_bytes());
     packet[4..6].copy_from_slice(&identification.to_be_bytes());
     packet[10..12].fill(0);
@@ -93,7 +180,8 @@ mod tests {
     fn a_header_is_read() {
         let view = Ipv4::new(&HEADER).unwrap();
         assert_eq!((view.header_len(), view.total_len(), view.protocol()), (20, 0x73, 17));
-        assert!(!view.is_fragment());
+        assert!(!view.is_fragment() && view.dont_fragment() && !view.more_fragments());
+        assert_eq!((view.ttl(), view.ecn(), view.is_checksum_valid()), (64, 0, true));
         let (source, destination) = view.source_and_destination();
         assert_eq!(
             (source.to_string(), destination.to_string()),
@@ -110,12 +198,39 @@ mod tests {
         assert_eq!(header[10..12], [0xb8, 0x60]);
     }
 
+    #[test]
+    fn built_header_is_the_example() {
+        let fields = Ipv4Fields {
+            total_len: 0x73,
+            identification: 0,
+            dont_fragment: true,
+            ttl: 64,
+            protocol: 17,
+            source: [192, 168, 0, 1].into(),
+            destination: [192, 168, 0, 199].into(),
+        };
+        assert_eq!(fields.header(), HEADER);
+        assert!(!Ipv4::new(&[&[0x45, 1], &HEADER[2..]].concat()).unwrap().is_checksum_valid());
+    }
+
+    #[test]
+    fn source_routes_and_malformed_options_are_found() {
+        let with = |options: [u8; 4]| {
+            let packet = [&[0x46], &HEADER[1..], &options].concat();
+            Ipv4::new(&packet).unwrap().has_source_route()
+        };
+        assert!(!with([1, 1, 1, 1]) && !with([0, 131, 0, 0]) && !with([148, 4, 0, 0]));
+        assert!(with([1, 131, 3, 4]) && with([137, 3, 4, 0]));
+        assert!(with([7, 5, 4, 0]) && with([7, 1, 4, 0]) && with([1, 1, 1, 7]), "malformed");
+    }
+
     proptest! {
         #[test]
         fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
             if let Some(view) = Ipv4::new(&bytes) {
                 prop_assert!((20..=60).contains(&view.header_len()) && view.header_len() <= bytes.len());
                 let _ = (view.total_len(), view.is_fragment(), view.protocol(), view.source_and_destination());
+                let _ = (view.has_source_route(), view.is_checksum_valid());
             }
             let mut bytes = bytes;
             rewrite_ipv4(&mut bytes, 9, 9);

@@ -47,6 +47,48 @@ impl NdKind {
     }
 }
 
+/// Flags of a Neighbor Advertisement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NaFlags {
+    /// The sender is a router.
+    pub router: bool,
+    /// The message answers a solicitation.
+    pub solicited: bool,
+    /// The address replaces a known one.
+    pub overrides: bool,
+}
+
+/// Length of the messages of [`neighbor_solicitation`] and [`neighbor_advertisement`], in bytes.
+pub const NEIGHBOR_MESSAGE: usize = 32;
+
+/// A Neighbor Solicitation with the source's link-layer address, and checksum 0.
+#[must_use]
+pub fn neighbor_solicitation(target: Ipv6Addr, source: MacAddress) -> [u8; NEIGHBOR_MESSAGE] {
+    neighbor_message(135, 0, target, SOURCE_LINK_LAYER, source)
+}
+
+/// A Neighbor Advertisement with the target's link-layer address, and checksum 0.
+#[must_use]
+pub fn neighbor_advertisement(target: Ipv6Addr, mac: MacAddress, flags: NaFlags) -> [u8; NEIGHBOR_MESSAGE] {
+    let bits = u8::from(flags.router) << 7 | u8::from(flags.solicited) << 6 | u8::from(flags.overrides) << 5;
+    neighbor_message(136, bits, target, TARGET_LINK_LAYER, mac)
+}
+
+fn neighbor_message(
+    kind: u8,
+    flags: u8,
+    target: Ipv6Addr,
+    option: u8,
+    mac: MacAddress,
+) -> [u8; NEIGHBOR_MESSAGE] {
+    let mut message = [0; NEIGHBOR_MESSAGE];
+    (message[0], message[4]) = (kind, flags);
+    message[8..24].copy_from_slice(&target.octets());
+    (message[24], message[25]) = (option, 1);
+    message[26..].copy_from_slice(&mac.octets());
+    message
+}
+
 /// A Neighbor Discovery message with valid options.
 #[derive(Clone, Copy, Debug)]
 pub struct Nd<'a> {
@@ -76,6 +118,15 @@ impl<'a> Nd<'a> {
         let has = matches!(self.kind, NdKind::NeighborSolicitation | NdKind::NeighborAdvertisement);
         let octets = self.message.get(8..)?.first_chunk::<16>()?;
         has.then(|| Ipv6Addr::from(*octets))
+    }
+
+    /// Router, solicited and override flag of a Neighbor Advertisement; all false for other messages.
+    pub fn flags(&self) -> NaFlags {
+        let bits = match self.kind {
+            NdKind::NeighborAdvertisement => self.message.get(4).copied().unwrap_or_default(),
+            _ => 0,
+        };
+        NaFlags { router: bits & 0x80 != 0, solicited: bits & 0x40 != 0, overrides: bits & 0x20 != 0 }
     }
 
     /// Addresses of all source and target link-layer address options.
@@ -124,6 +175,20 @@ mod tests {
     }
 
     #[test]
+    fn built_messages_are_parsed() {
+        let (target, mac) = ("fe80::5".parse().unwrap(), MacAddress::new([2, 0, 0, 0, 0, 9]));
+        let flags = NaFlags { router: false, solicited: true, overrides: true };
+        for (bytes, kind, flags) in [
+            (neighbor_solicitation(target, mac), NdKind::NeighborSolicitation, NaFlags::default()),
+            (neighbor_advertisement(target, mac, flags), NdKind::NeighborAdvertisement, flags),
+        ] {
+            let view = Nd::new(&bytes).unwrap();
+            assert_eq!((view.kind(), view.target(), view.flags()), (kind, Some(target), flags));
+            assert_eq!(view.link_layers().collect::<Vec<_>>(), [mac]);
+        }
+    }
+
+    #[test]
     fn invalid_options_are_rejected() {
         let wrong: [&[u8]; 5] = [
             &[1],
@@ -144,7 +209,7 @@ mod tests {
             let message = [&[kind][..], &rest].concat();
             if let Some(view) = Nd::new(&message) {
                 prop_assert!(view.link_layers().count() <= message.len() / UNIT);
-                let _ = view.target();
+                let _ = (view.target(), view.flags());
             }
         }
     }

@@ -41,6 +41,8 @@ pub struct Limits {
     pub send_buffer: u32,
     /// Challenge ACKs per second of the whole stack (RFC 5961 section 7).
     pub challenge_acks: u32,
+    /// Fast Open cookies of servers that are remembered.
+    pub fast_open_cookies: u32,
     /// Resets and ICMP errors per second of the whole stack.
     pub errors: u32,
     /// Neighbour cache entries.
@@ -77,6 +79,7 @@ impl Default for Limits {
             out_of_order_bytes: 64 << 20,
             send_buffer: 4 << 20,
             challenge_acks: 1_000,
+            fast_open_cookies: 256,
             errors: 1_000,
             neighbours: 1_024,
             neighbour_queue: 16,

@@ -1,15 +1,23 @@
 //! The stack: interfaces, connections and sockets of one core.
 
-use crate::ip::{InterfaceConfig, InterfaceId, Ip, Route};
-use crate::tcp::{ConnectionId, ListenerId, Options};
+use crate::ip::{InterfaceConfig, InterfaceId, Ip, Packet, Received, Route, TransportError};
+use crate::tcp::{ConnectionId, ConnectionInfo, Io, ListenerId, Options, Tcp};
 use crate::{Cidr, Config, Counters, Endpoint, Event, Frame, Link, Payload, Slice, Time};
 use alloc::collections::VecDeque;
+use wire::checksum::protocol;
+
+/// Packets to this host itself in one call, before others have their turn.
+const LOOPBACK_BURST: usize = 64;
 
 /// TCP/IP of one core.
 pub struct Stack<P: Payload> {
     ip: Ip<P>,
+    tcp: Tcp<P>,
+    config: Config,
     counters: Counters,
     events: VecDeque<Event<P>>,
+    /// Time of the last call that had one.
+    now: Time,
 }
 
 /// Reason why [`Stack::listen`] failed.
@@ -48,16 +56,16 @@ pub enum SendError {
     Closed,
 }
 
-#[expect(
-    unused_variables,
-    clippy::unused_self,
-    clippy::needless_pass_by_value,
-    reason = "not implemented yet"
-)]
 impl<P: Payload> Stack<P> {
     /// A stack without interfaces.
     pub fn new(config: Config, now: Time) -> Self {
-        Self { ip: Ip::new(&config, now), counters: Counters::default(), events: VecDeque::new() }
+        let (ip, tcp) = (Ip::new(&config, now), Tcp::new(&config, now));
+        Self { ip, tcp, config, counters: Counters::default(), events: VecDeque::new(), now }
+    }
+
+    /// Settings.
+    pub fn config(&self) -> &Config {
+        &self.config
     }
 
     /// Adds an interface.
@@ -75,28 +83,72 @@ impl<P: Payload> Stack<P> {
         self.ip.add_route(route);
     }
 
+    /// TCP, and what its calls work with.
+    fn split(&mut self, now: Time) -> (&mut Tcp<P>, Io<'_, P>) {
+        self.now = now;
+        let Self { ip, tcp, counters, events, .. } = self;
+        (tcp, Io { ip, counters, events, now })
+    }
+
     /// Processes a received frame. Events and replies follow from [`Stack::poll_event`] and [`Stack::transmit`].
+    #[inline]
     pub fn receive<F: Frame<Payload = P>>(&mut self, interface: InterfaceId, frame: &mut F, now: Time) {
-        todo!()
+        self.counters.frames_in += 1;
+        match self.ip.receive(interface, frame, now, &mut self.counters) {
+            Received::Packet(packet) => self.transport(frame, &packet, now),
+            Received::Reassembled(packet, mut frame) => self.transport(&mut frame, &packet, now),
+            Received::Error(error) => self.error(&error, now),
+            Received::Consumed => {}
+        }
+    }
+
+    /// Passes a packet to its transport protocol.
+    #[inline]
+    fn transport<F: Frame<Payload = P>>(&mut self, frame: &mut F, packet: &Packet, now: Time) {
+        if packet.protocol == protocol::TCP {
+            let (tcp, mut io) = self.split(now);
+            return tcp.receive(frame, packet, &mut io);
+        }
+        self.counters.ip_unknown_protocol += 1;
+        self.ip.refuse(frame, packet, now, &mut self.counters);
+    }
+
+    fn error(&mut self, error: &TransportError, now: Time) {
+        if error.protocol == protocol::TCP {
+            let (tcp, mut io) = self.split(now);
+            tcp.error(error, &mut io);
+        }
     }
 
     /// Runs timers that are due. Call at [`Stack::deadline`], and before [`Stack::transmit`].
     pub fn advance(&mut self, now: Time) {
-        todo!()
+        self.ip.advance(now, &mut self.counters);
+        let (tcp, mut io) = self.split(now);
+        tcp.advance(&mut io);
     }
 
     /// Sends what is due, while the links have room.
     pub fn transmit<L: Link<Payload = P>>(&mut self, link: &mut L, now: Time) {
-        todo!()
+        let (tcp, mut io) = self.split(now);
+        tcp.transmit(link, &mut io);
+        self.ip.transmit(link, now, &mut self.counters);
+        for _ in 0..LOOPBACK_BURST {
+            let Some((packet, mut frame)) = self.ip.next_loopback(now, &mut self.counters) else { return };
+            self.transport(&mut frame, &packet, now);
+        }
     }
 
     /// Latest time of the next call of [`Stack::advance`] and [`Stack::transmit`]; the time of the last call or earlier
     /// if there is something to send now; [`Time::NEVER`] if nothing is due.
     pub fn deadline(&self) -> Time {
-        todo!()
+        if self.ip.has_output() {
+            return Time(0);
+        }
+        self.tcp.deadline().min(self.ip.deadline())
     }
 
     /// Next event.
+    #[inline]
     pub fn poll_event(&mut self) -> Option<Event<P>> {
         self.events.pop_front()
     }
@@ -106,12 +158,15 @@ impl<P: Payload> Stack<P> {
     /// # Errors
     /// If the port is in use, or the address is not one of this stack.
     pub fn listen(&mut self, local: Endpoint, options: Options) -> Result<ListenerId, ListenError> {
-        todo!()
+        if !local.address.is_unspecified() && !self.ip.is_local(local.address) {
+            return Err(ListenError::NotLocal);
+        }
+        self.tcp.listen(local, options)
     }
 
     /// Stops accepting. Established connections continue.
     pub fn unlisten(&mut self, listener: ListenerId) {
-        todo!()
+        self.tcp.unlisten(listener);
     }
 
     /// Opens a connection. `local` gives source address and port; an unspecified address and port 0 are chosen. The
@@ -126,7 +181,8 @@ impl<P: Payload> Stack<P> {
         options: Options,
         now: Time,
     ) -> Result<ConnectionId, ConnectError> {
-        todo!()
+        let (tcp, mut io) = self.split(now);
+        tcp.connect(local, remote, options, &mut io)
     }
 
     /// Queues data for sending; it leaves with the next [`Stack::transmit`]. The handle is dropped when the peer has
@@ -134,48 +190,68 @@ impl<P: Payload> Stack<P> {
     ///
     /// # Errors
     /// If the send buffer is full or the sending side is closed; no data was queued then.
+    #[inline]
     pub fn send(&mut self, connection: ConnectionId, data: Slice<P>) -> Result<(), SendError> {
-        todo!()
+        self.tcp.send(connection, data)
     }
 
     /// Bytes that [`Stack::send`] accepts.
     pub fn send_space(&self, connection: ConnectionId) -> usize {
-        todo!()
+        self.tcp.send_space(connection)
     }
 
     /// Reports that the application no longer holds `bytes` of received data, which opens the receive window.
+    #[inline]
     pub fn consumed(&mut self, connection: ConnectionId, bytes: usize) {
-        todo!()
+        self.tcp.consumed(connection, bytes);
     }
 
-    /// Closes the sending side after all queued data (FIN). Receiving continues until the peer closes.
+    /// Closes the sending side after all queued data (FIN). Receiving continues until the peer closes. A connection that
+    /// is not established yet ends.
     pub fn close(&mut self, connection: ConnectionId) {
-        todo!()
+        let (tcp, mut io) = self.split(self.now);
+        tcp.close(connection, &mut io);
     }
 
     /// Ends the connection at once with a reset. [`Event::Closed`] follows.
     pub fn abort(&mut self, connection: ConnectionId) {
-        todo!()
+        let (tcp, mut io) = self.split(self.now);
+        tcp.abort(connection, &mut io);
     }
 
     /// Whether acknowledged data is reported ([`Event::Acknowledged`]).
     pub fn report_acks(&mut self, connection: ConnectionId, report: bool) {
-        todo!()
+        self.tcp.report_acks(connection, report);
     }
 
     /// Settings of a connection.
     pub fn options(&self, connection: ConnectionId) -> Option<Options> {
-        todo!()
+        self.tcp.get(connection).map(|c| *c.options)
     }
 
     /// Changes the settings of a connection; those of the handshake have no effect any more.
     pub fn set_options(&mut self, connection: ConnectionId, options: Options) {
-        todo!()
+        self.tcp.set_options(connection, options, self.now);
     }
 
     /// Local and remote end of a connection.
     pub fn endpoints(&self, connection: ConnectionId) -> Option<(Endpoint, Endpoint)> {
-        todo!()
+        self.tcp.get(connection).map(|c| (c.key.local(), c.key.remote()))
+    }
+
+    /// A connection, for display.
+    pub fn connection(&self, connection: ConnectionId) -> Option<ConnectionInfo> {
+        self.tcp.connection(connection)
+    }
+
+    /// All connections, for display.
+    pub fn connections(&self) -> impl Iterator<Item = ConnectionInfo> + '_ {
+        self.tcp.connections()
+    }
+
+    /// Number of connections in TIME-WAIT.
+    pub fn time_waits(&self) -> usize {
+        self.tcp.time_waits()
     }
 
     /// Counters.

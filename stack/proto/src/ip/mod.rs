@@ -4,8 +4,32 @@
 //! Ethernet and IP header of packets to send ([`Ip::header`]), and holds its own packets and those that wait for a
 //! neighbour's address until [`Ip::transmit`].
 
-use crate::{Address, Cidr, Config, Counters, Frame, Link, Payload, Slice, Time};
+mod icmp;
+mod input;
+mod interface;
+mod limiter;
+mod lru;
+mod neighbour;
+mod outbox;
+mod output;
+mod path;
+mod private;
+mod resolve;
+mod route;
+mod template;
+#[cfg(test)]
+mod tests;
+
+use crate::{Address, Cidr, Config, Counters, Limits, Link, Payload, Slice, Time};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::hash::BuildHasher;
+use interface::{Interface, Interfaces};
+use limiter::Limiter;
+use neighbour::Neighbours;
+use outbox::{OutFrame, Outbox};
+use path::Paths;
+use route::Routes;
 use wire::{MacAddress, VlanId};
 
 /// Space for the headers of a frame, in bytes.
@@ -100,6 +124,7 @@ pub(crate) enum Received<P: Payload> {
 /// A frame in private memory: assembled from fragments, or looped back.
 pub(crate) struct PrivateFrame<P> {
     bytes: Vec<u8>,
+    is_checksum_valid: bool,
     payload: core::marker::PhantomData<P>,
 }
 
@@ -124,6 +149,15 @@ pub(crate) struct Header {
     pub(crate) len: u8,
 }
 
+impl Header {
+    /// Copies a header of at most 64 bytes; a longer one is cut.
+    pub(crate) fn new(header: &[u8]) -> Self {
+        let (mut bytes, len) = ([0; 64], header.len().min(64));
+        bytes[..len].copy_from_slice(&header[..len]);
+        Self { bytes, len: len as u8 }
+    }
+}
+
 /// Reason why [`Ip::header`] writes no header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotReady {
@@ -140,57 +174,101 @@ pub(crate) enum NotReady {
 #[error("no route to the destination")]
 pub struct NoRoute;
 
-/// The IP layer of a stack.
-pub(crate) struct Ip<P: Payload> {
-    interfaces: Vec<InterfaceConfig>,
-    payload: core::marker::PhantomData<P>,
+/// Keyed hash of tables whose keys peers choose.
+#[derive(Clone, Copy)]
+struct Keyed([u8; 16]);
+
+impl core::hash::BuildHasher for Keyed {
+    type Hasher = siphasher::sip::SipHasher13;
+
+    fn build_hasher(&self) -> Self::Hasher {
+        siphasher::sip::SipHasher13::new_with_key(&self.0)
+    }
 }
 
-#[expect(unused_variables, clippy::unused_self, reason = "not implemented yet")]
+/// The IP layer of a stack.
+pub(crate) struct Ip<P: Payload> {
+    interfaces: Interfaces,
+    routes: Routes,
+    neighbours: Neighbours<OutFrame<P>>,
+    paths: Paths,
+    outbox: Outbox<P>,
+    /// Frames of this host to itself.
+    loopback: VecDeque<(InterfaceId, PrivateFrame<P>)>,
+    errors: Limiter,
+    /// Identification of the next IPv4 packet without a path of its own.
+    identification: u16,
+    limits: Limits,
+}
+
 impl<P: Payload> Ip<P> {
     pub(crate) fn new(config: &Config, now: Time) -> Self {
-        Self { interfaces: Vec::new(), payload: core::marker::PhantomData }
+        let (limits, hasher) = (&config.limits, Keyed(config.secret));
+        Self {
+            interfaces: Interfaces::default(),
+            routes: Routes::default(),
+            neighbours: Neighbours::new(limits, hasher, now),
+            paths: Paths::new(limits.paths, hasher),
+            outbox: Outbox::new(limits.outbox),
+            loopback: VecDeque::new(),
+            errors: Limiter::new(limits.errors, now),
+            identification: hasher.hash_one("identification") as u16,
+            limits: limits.clone(),
+        }
     }
 
     pub(crate) fn add_interface(&mut self, interface: InterfaceConfig) -> InterfaceId {
-        todo!()
+        self.interfaces.add(interface)
     }
 
-    /// Adds an address with its network, and a route to the network.
+    /// Adds an address with its network, and a route to the network. Announces the address.
     pub(crate) fn add_address(&mut self, interface: InterfaceId, address: Cidr, now: Time) {
-        todo!()
+        let _ = now;
+        if !self.interfaces.add_address(interface, address) {
+            return;
+        }
+        self.add_route(Route { network: address, interface, via: None });
+        if let Some(frame) = resolve::announcement(&self.interfaces, interface, address.address) {
+            self.outbox.push(frame);
+        }
+    }
+
+    /// Removes an address, and the route to its network if no other address of the interface is in it.
+    pub(crate) fn remove_address(&mut self, interface: InterfaceId, address: Address) {
+        let Some(network) = self.interfaces.remove_address(interface, address) else { return };
+        let others = self.interfaces.get(interface).map_or(&[][..], Interface::addresses);
+        let is_same = |other: &Cidr| other.prefix == network.prefix && other.contains(network.address);
+        if !others.iter().any(is_same) {
+            self.routes.remove(&network, interface);
+        }
+        self.paths.clear();
     }
 
     pub(crate) fn add_route(&mut self, route: Route) {
-        todo!()
+        self.routes.add(route);
+        self.paths.clear();
+    }
+
+    /// Removes the route to a network over an interface.
+    pub(crate) fn remove_route(&mut self, interface: InterfaceId, network: Cidr) {
+        self.routes.remove(&network, interface);
+        self.paths.clear();
+    }
+
+    /// Adds a neighbour whose Ethernet address does not change. Returns false if the limit of neighbours is reached.
+    pub(crate) fn add_neighbour(
+        &mut self,
+        interface: InterfaceId,
+        address: Address,
+        mac: MacAddress,
+        now: Time,
+    ) -> bool {
+        self.neighbours.add_static((interface, address), mac, now)
     }
 
     /// Whether the address is one of this host.
     pub(crate) fn is_local(&self, address: Address) -> bool {
-        todo!()
-    }
-
-    /// Processes a received frame up to the transport header.
-    pub(crate) fn receive<F: Frame<Payload = P>>(
-        &mut self,
-        interface: InterfaceId,
-        frame: &mut F,
-        now: Time,
-        counters: &mut Counters,
-    ) -> Received<P> {
-        todo!()
-    }
-
-    /// Answers a UDP datagram to a port without a socket, or another protocol without handler, with an ICMP error
-    /// (rate-limited; never for group addresses).
-    pub(crate) fn refuse<F: Frame<Payload = P>>(
-        &mut self,
-        frame: &F,
-        packet: &Packet,
-        now: Time,
-        counters: &mut Counters,
-    ) {
-        todo!()
+        route::local(&self.interfaces, address).is_some()
     }
 
     /// Finds the path to a destination and the source address for it. With `source`, that address must be local.
@@ -200,40 +278,27 @@ impl<P: Payload> Ip<P> {
         destination: Address,
         now: Time,
     ) -> Result<(PathId, Address), NoRoute> {
-        todo!()
+        let known = source.and_then(|source| self.paths.find(source, destination).map(|id| (id, source)));
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let plan = self.routes.plan(&self.interfaces, source, destination)?;
+        let known = self.paths.find(plan.source, destination);
+        let interface = self.interfaces.get(plan.interface).ok_or(NoRoute)?;
+        let id = known.unwrap_or_else(|| self.paths.insert(plan, interface, now));
+        Ok((id, plan.source))
     }
 
     /// Interface of a path, and its path MTU in bytes; `None` if the path was removed.
     pub(crate) fn path(&self, path: PathId) -> Option<(InterfaceId, u16)> {
-        todo!()
-    }
-
-    /// Writes the Ethernet and IP header of a packet with `len` bytes after the IP header into `head`, and returns the
-    /// interface and the length of both headers. Source and destination are those of the path. Starts the resolution of
-    /// the neighbour if its address is not known. Don't-fragment is set for IPv4. `len` may exceed the MTU for
-    /// segmentation offload. This is the fast path: it copies a prepared header and changes lengths, identification,
-    /// ECN and header checksum.
-    pub(crate) fn header(
-        &mut self,
-        path: PathId,
-        len: usize,
-        protocol: u8,
-        ecn: u8,
-        head: &mut [u8; HEAD],
-        now: Time,
-    ) -> Result<(InterfaceId, usize), NotReady> {
-        todo!()
-    }
-
-    /// Queues a packet: until there is room on the link, and, if necessary, until the neighbour is resolved. Counted and
-    /// dropped if the queues are full.
-    pub(crate) fn send(&mut self, packet: Outgoing<P>, now: Time, counters: &mut Counters) {
-        todo!()
+        self.paths.describe(path)
     }
 
     /// Confirms that a path's neighbour is reachable: an acknowledgement of new data came (RFC 4861 section 7.3.1).
     pub(crate) fn confirm(&mut self, path: PathId, now: Time) {
-        todo!()
+        if let Some(path) = self.paths.get(path) {
+            self.neighbours.confirm(path.neighbour, now);
+        }
     }
 
     /// Sends queued packets while the link has room.
@@ -243,30 +308,26 @@ impl<P: Payload> Ip<P> {
         now: Time,
         counters: &mut Counters,
     ) {
-        todo!()
-    }
-
-    /// Next frame of this host to itself, which the caller passes to the transport protocols.
-    pub(crate) fn next_loopback(
-        &mut self,
-        now: Time,
-        counters: &mut Counters,
-    ) -> Option<(Packet, PrivateFrame<P>)> {
-        todo!()
+        let _ = now;
+        self.outbox.transmit(&self.interfaces, link, counters);
     }
 
     /// Runs timers: neighbour probes, expiry of fragments and paths, address configuration.
     pub(crate) fn advance(&mut self, now: Time, counters: &mut Counters) {
-        todo!()
+        while let Some(request) = self.neighbours.expire(now) {
+            self.solicit(&request, None);
+        }
+        self.paths.expire(now);
+        self.count_drops(counters);
     }
 
     /// Time of the next call of [`Ip::advance`]; [`Time::NEVER`] if no timer runs.
     pub(crate) fn deadline(&self) -> Time {
-        todo!()
+        self.neighbours.deadline().min(self.paths.deadline())
     }
 
-    /// Whether [`Ip::transmit`] has packets to send.
+    /// Whether [`Ip::transmit`] or [`Ip::next_loopback`] has packets.
     pub(crate) fn has_output(&self) -> bool {
-        todo!()
+        !self.outbox.is_empty() || !self.loopback.is_empty()
     }
 }

@@ -1,11 +1,56 @@
 //! The Transmission Control Protocol (RFC 9293).
+//!
+//! [`Tcp`] owns the connections of one stack. Segments arrive in [`input`] and leave by [`output`]; between them,
+//! connections with something to send are in a list. Loss recovery and congestion control are in [`recovery`].
 
+mod calls;
+mod connection;
+mod error;
+mod fast_open;
+mod info;
+mod input;
+mod key;
+mod listen;
 mod options;
+mod out_of_order;
+mod output;
 pub(crate) mod recovery;
+mod reset;
+mod secret;
+mod segment;
+mod send_queue;
 mod seq;
+mod shared;
+mod time_wait;
+mod timers;
 
+pub use connection::State;
+pub use info::ConnectionInfo;
 pub use options::{CongestionAlgorithm, Options};
+pub(crate) use shared::Io;
+
+use crate::ip::Packet;
+use crate::slab::Slab;
+use crate::{Closed, Config, Event, Frame, Link, Payload, Time};
+use connection::{Connection, Flags};
+use input::{Arrival, Outcome};
+use key::{Key, Table};
+use listen::Listeners;
+use output::{Progress, Turn};
+use secret::Secret;
+use segment::{Segment, SynOptions};
 pub(crate) use seq::Seq;
+use shared::Shared;
+use time_wait::{TimeWait, TimeWaits};
+use wire::TcpFlags;
+use wire::checksum::{Sum, fold, protocol};
+
+/// Smallest segment size that a peer can impose, in bytes: smaller ones would cost a header for every few bytes.
+pub(crate) const MIN_SEGMENT: u16 = 88;
+/// Microseconds for which a SYN cookie is valid, at least.
+const COOKIE_LIFE: u64 = 64_000_000;
+/// Length of the timestamps option with its padding, in bytes.
+const TIMESTAMPS_LEN: u16 = 12;
 
 /// A connection of one stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -25,3 +70,281 @@ impl ConnectionId {
 /// A listener of one stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ListenerId(pub(crate) u32);
+
+/// TCP of one stack.
+pub(crate) struct Tcp<P: Payload> {
+    connections: Slab<Connection<P>>,
+    table: Table,
+    shared: Shared<P>,
+    listeners: Listeners,
+    time_waits: TimeWaits,
+    generation: u32,
+    /// Until when acknowledgements may carry cookies.
+    cookies_until: Time,
+}
+
+impl<P: Payload> Tcp<P> {
+    pub(crate) fn new(config: &Config, now: Time) -> Self {
+        let secret = Secret::new(config.secret);
+        Self {
+            connections: Slab::new(),
+            table: Table::new(secret.table(0)),
+            listeners: Listeners::new(secret.table(1)),
+            time_waits: TimeWaits::new(secret.table(2), config.limits.time_wait),
+            shared: Shared::new(&config.limits, secret, now),
+            generation: 0,
+            cookies_until: Time(0),
+        }
+    }
+
+    /// Processes a segment.
+    #[inline]
+    pub(crate) fn receive<F: Frame<Payload = P>>(
+        &mut self,
+        frame: &mut F,
+        packet: &Packet,
+        io: &mut Io<'_, P>,
+    ) {
+        io.counters.tcp_in += 1;
+        if packet.is_group {
+            io.counters.tcp_header_errors += 1;
+            return;
+        }
+        let Some((key, segment, syn)) = read(frame, packet, io) else { return };
+        let connections = &self.connections;
+        match self.table.find(&key, |index| connections.get(index).map(|c| &c.key)) {
+            Some(index) => self.receive_connected(index, segment, &syn, frame, io),
+            None => self.receive_other(key, segment, &syn, frame, io),
+        }
+    }
+
+    #[inline]
+    fn receive_connected<F: Frame<Payload = P>>(
+        &mut self,
+        index: u32,
+        segment: Segment,
+        syn: &SynOptions,
+        frame: &mut F,
+        io: &mut Io<'_, P>,
+    ) {
+        let Self { connections, shared, .. } = self;
+        let Some(connection) = connections.get_mut(index) else { return };
+        let arrival = Arrival { index, connection, shared, io, frame, segment };
+        let outcome = arrival.process(syn);
+        self.settle(index, outcome, io);
+    }
+
+    /// A segment of TIME-WAIT, or of no connection.
+    #[cold]
+    fn receive_other<F: Frame<Payload = P>>(
+        &mut self,
+        key: Key,
+        segment: Segment,
+        syn: &SynOptions,
+        frame: &mut F,
+        io: &mut Io<'_, P>,
+    ) {
+        if let Some(at) = self.time_waits.find(&key) {
+            if !self.replace_time_wait(at, &segment, io) {
+                return;
+            }
+            io.counters.tcp_time_wait_reused += 1;
+        }
+        self.receive_unconnected(key, segment, syn, frame, io);
+    }
+
+    /// A segment in TIME-WAIT. Returns whether it is a SYN of a new connection, which takes the entry's place: its
+    /// timestamp or its sequence number is later (RFC 6191, RFC 9293 section 3.6.1).
+    fn replace_time_wait(&mut self, at: u32, segment: &Segment, io: &mut Io<'_, P>) -> bool {
+        let Some(entry) = self.time_waits.get_mut(at) else { return true };
+        if segment.flags.has(TcpFlags::RST) {
+            // RFC 1337: a reset does not end TIME-WAIT.
+            return false;
+        }
+        let is_syn = segment.flags.0 & (TcpFlags::SYN.0 | TcpFlags::ACK.0) == TcpFlags::SYN.0;
+        let is_later = match (entry.timestamps, segment.timestamps) {
+            (Some((last, _)), Some((value, _))) if value != last => (value.wrapping_sub(last) as i32) > 0,
+            _ => entry.rcv_nxt.is_before(segment.seq),
+        };
+        if is_syn && is_later {
+            self.time_waits.remove(at);
+            return true;
+        }
+        let entry = *entry;
+        if segment.sequence_len() > 0 && self.shared.challenges.allows(io.now) {
+            self.acknowledge_time_wait(&entry, io);
+        }
+        false
+    }
+
+    fn acknowledge_time_wait(&mut self, entry: &TimeWait, io: &mut Io<'_, P>) {
+        let Ok((path, _)) = io.ip.route(Some(entry.key.local), entry.key.remote, io.now) else { return };
+        let ports = (entry.key.local_port, entry.key.remote_port);
+        let mut builder = wire::TcpBuilder::new(ports, entry.nxt.0, entry.rcv_nxt.0, TcpFlags::ACK, 0);
+        if let Some((recent, offset)) = entry.timestamps {
+            builder.timestamps((io.now.millis() as u32).wrapping_add(offset), recent, false);
+        }
+        io.counters.tcp_out += 1;
+        io.ip.send(reset::Bare { key: entry.key, builder }.packet(path), io.now, io.counters);
+    }
+
+    /// Schedules the connection's timers, or removes it.
+    #[inline]
+    fn settle(&mut self, index: u32, outcome: Outcome, io: &mut Io<'_, P>) {
+        if outcome == Outcome::Keep {
+            if let Some(c) = self.connections.get(index) {
+                self.shared.wheel.schedule(index, c.deadline());
+            }
+            return;
+        }
+        self.remove(index, outcome, io);
+    }
+
+    #[cold]
+    fn remove(&mut self, index: u32, outcome: Outcome, io: &mut Io<'_, P>) {
+        let Some(mut c) = self.connections.remove(index) else { return };
+        self.table.remove(&c.key, index);
+        self.shared.release(index, &mut c);
+        let is_half_open = c.state == State::SynReceived;
+        self.shared.half_open -= u32::from(is_half_open && self.shared.half_open > 0);
+        let reason = match outcome {
+            Outcome::Close(reason) => reason,
+            Outcome::TimeWait | Outcome::Keep => Closed::Normally,
+        };
+        if outcome == Outcome::TimeWait {
+            self.enter_time_wait(&c, io);
+        }
+        if !c.state.is_synchronised() {
+            io.counters.tcp_attempt_fails += 1;
+        }
+        if !is_half_open || c.flags.has(Flags::ACTIVE) || c.flags.has(Flags::FAST_OPEN) {
+            let connection = ConnectionId { index, generation: c.generation };
+            io.events.push_back(Event::Closed { connection, reason });
+        }
+    }
+
+    fn enter_time_wait(&mut self, c: &Connection<P>, io: &mut Io<'_, P>) {
+        io.counters.tcp_time_wait += 1;
+        let timestamps = c.flags.has(Flags::TIMESTAMPS).then_some((c.rx.ts_recent, c.ts_offset));
+        let until = io.now.after(c.options.time_wait);
+        let entry = TimeWait { key: c.key, nxt: c.tx.nxt, rcv_nxt: c.rx.nxt, timestamps, until };
+        // The FIN that ended the connection must be acknowledged.
+        if c.flags.has(Flags::ACK_NOW) {
+            self.acknowledge_time_wait(&entry, io);
+        }
+        self.time_waits.insert(entry);
+    }
+
+    /// Runs timers that are due.
+    pub(crate) fn advance(&mut self, io: &mut Io<'_, P>) {
+        self.time_waits.advance(io.now);
+        while let Some(index) = self.shared.wheel.expire(io.now) {
+            let Self { connections, shared, .. } = self;
+            let Some(c) = connections.get_mut(index) else { continue };
+            let outcome =
+                if c.deadline() <= io.now { timers::run(index, c, shared, io) } else { Outcome::Keep };
+            if matches!(outcome, Outcome::Close(_)) {
+                self.abort_silently(index, io);
+            }
+            self.settle(index, outcome, io);
+        }
+    }
+
+    /// Sends what is due, while the link has room. Each connection has a turn.
+    pub(crate) fn transmit<L: Link<Payload = P>>(&mut self, link: &mut L, io: &mut Io<'_, P>) {
+        for _ in 0..self.shared.ready.len() {
+            let Some(index) = self.shared.ready.pop_front() else { return };
+            let Self { connections, shared, .. } = self;
+            let Some(connection) = connections.get_mut(index).filter(|c| c.flags.has(Flags::QUEUED)) else {
+                continue;
+            };
+            connection.flags.clear(Flags::QUEUED);
+            let mut turn = Turn { connection, shared, io, link };
+            let progress = turn.run();
+            match progress {
+                Progress::Done => {}
+                Progress::More => self.requeue(index, false),
+                Progress::Blocked => self.requeue(index, true),
+            }
+            self.settle(index, Outcome::Keep, io);
+            if progress == Progress::Blocked {
+                return;
+            }
+        }
+    }
+
+    fn requeue(&mut self, index: u32, first: bool) {
+        if let Some(c) = self.connections.get_mut(index) {
+            c.flags.set(Flags::QUEUED);
+            let ready = &mut self.shared.ready;
+            if first { ready.push_front(index) } else { ready.push_back(index) }
+        }
+    }
+
+    /// Time of the next timer; the origin if segments are ready to be sent.
+    #[inline]
+    pub(crate) fn deadline(&self) -> Time {
+        if !self.shared.ready.is_empty() {
+            return Time(0);
+        }
+        let timers = self.shared.wheel.deadline().unwrap_or(Time::NEVER);
+        timers.min(self.time_waits.deadline())
+    }
+}
+
+/// Reads and validates a segment: header, checksum, options. Counts invalid ones.
+#[inline]
+fn read<F: Frame>(
+    frame: &F,
+    packet: &Packet,
+    io: &mut Io<'_, F::Payload>,
+) -> Option<(Key, Segment, SynOptions)> {
+    let head = frame.head();
+    let Some(view) = head.get(packet.transport..packet.end.min(head.len())).and_then(wire::Tcp::new) else {
+        io.counters.tcp_header_errors += 1;
+        return None;
+    };
+    let payload = packet.transport + view.header_len()..packet.end;
+    let mut sum = None;
+    if !frame.is_checksum_valid() {
+        let words = frame.sum(payload.clone());
+        sum = Some(fold(words));
+        if !is_checksum_right(packet, &head[packet.transport..payload.start], words, payload.len()) {
+            io.counters.tcp_checksum_errors += 1;
+            return None;
+        }
+    }
+    let (remote_port, local_port) = view.ports();
+    let key = Key { remote: packet.source, local: packet.destination, remote_port, local_port };
+    let syn = if view.flags().has(TcpFlags::SYN) { SynOptions::of(&view) } else { SynOptions::default() };
+    Some((key, Segment::new(&view, payload, sum, packet.ecn == 0b11), syn))
+}
+
+#[inline]
+fn is_checksum_right(packet: &Packet, header: &[u8], words: u64, len: usize) -> bool {
+    let total = (header.len() + len) as u32;
+    let mut sum = Sum::pseudo(packet.source.wire(), protocol::TCP, total);
+    sum.add(packet.destination.wire());
+    sum.add(header);
+    sum.add_words(words, len);
+    sum.finish() == [0, 0]
+}
+
+/// Largest segment of a packet of `mtu` bytes, without options.
+pub(crate) const fn segment_of(mtu: u16, is_v4: bool) -> u16 {
+    mtu.saturating_sub(if is_v4 { 40 } else { 60 })
+}
+
+/// Segment size to announce.
+fn announced_segment<P: Payload>(c: &Connection<P>, mtu: u16) -> u16 {
+    segment_of(mtu, c.key.remote.is_v4()).min(c.options.max_segment).max(MIN_SEGMENT)
+}
+
+/// Payload of a full segment: path MTU and the peer's MSS, without the options of every segment (RFC 9293 section
+/// 3.7.1).
+#[inline]
+fn segment_size<P: Payload>(c: &Connection<P>, mtu: u16) -> u16 {
+    let options = if c.flags.has(Flags::TIMESTAMPS) { TIMESTAMPS_LEN } else { 0 };
+    let size = segment_of(mtu, c.key.remote.is_v4()).min(c.tx.peer_mss).min(c.options.max_segment);
+    size.max(MIN_SEGMENT) - options
+}

@@ -1,0 +1,243 @@
+//! ICMP: echo replies, errors received, and errors sent.
+//!
+//! Errors received change nothing unless they quote a packet of this host. Errors are sent at a limited rate, and never
+//! about errors, group addresses or fragments other than the first (RFC 1122 section 3.2.2, RFC 4443 section 2.4).
+
+use super::input::Datagram;
+use super::path::Path;
+use super::resolve::pseudo6;
+use super::template::HOP_LIMIT;
+use super::{ErrorKind, Header, Ip, Outgoing, Packet, PathId, Received, TransportError};
+use crate::{Address, Counters, Endpoint, Frame, Payload, Slice, Time};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use wire::checksum::{Sum, protocol, update};
+use wire::{ICMP_HEADER, Icmp, IcmpKind, Ipv6, NdKind, Quoted, Version, icmp_header};
+
+/// Bytes of a message that are parsed. Router advertisements can be as long as a packet.
+const MESSAGE: usize = 1536;
+/// Maximum length in bytes of an IPv4 packet with an error (RFC 1812 section 4.3.2.3).
+const ERROR4: usize = 576;
+/// The same of IPv6: the minimum MTU (RFC 4443 section 2.4 c).
+const ERROR6: usize = 1280;
+
+impl<P: Payload> Ip<P> {
+    /// Processes an ICMP message.
+    pub(super) fn icmp<F: Frame<Payload = P>>(
+        &mut self,
+        frame: &mut F,
+        datagram: &Datagram,
+        now: Time,
+        counters: &mut Counters,
+    ) -> Received<P> {
+        counters.icmp_in += 1;
+        let packet = &datagram.packet;
+        let len = packet.end - packet.transport;
+        let mut buffer = [0; MESSAGE];
+        let message = &mut buffer[..len.min(MESSAGE)];
+        if len < ICMP_HEADER || !is_checksum_valid(frame, packet) {
+            counters.icmp_errors += 1;
+            return Received::Consumed;
+        }
+        frame.copy_to(packet.transport, message);
+        let version = if packet.source.is_v4() { Version::V4 } else { Version::V6 };
+        let Some(view) = Icmp::new(version, message) else { return Received::Consumed };
+        match view.kind() {
+            IcmpKind::EchoRequest => self.echo(frame, packet, &view, now, counters),
+            IcmpKind::EchoReply => {}
+            IcmpKind::Other => self.other(datagram, len, message, now, counters),
+            kind => {
+                let error = view.quoted().and_then(|quoted| self.error(kind, version, &quoted, now));
+                return error.map_or(Received::Consumed, Received::Error);
+            }
+        }
+        Received::Consumed
+    }
+
+    /// Processes messages other than echo and errors. Multicast listener discovery plugs in here.
+    fn other(&mut self, datagram: &Datagram, len: usize, message: &[u8], now: Time, counters: &mut Counters) {
+        let is_discovery = !datagram.packet.source.is_v4()
+            && message.first().is_some_and(|kind| NdKind::of(*kind).is_some());
+        if is_discovery && (len > MESSAGE || !self.discover(datagram, message, now)) {
+            counters.icmp_errors += 1;
+        }
+    }
+
+    /// Answers an echo request. The payload is that of the request.
+    fn echo<F: Frame<Payload = P>>(
+        &mut self,
+        frame: &mut F,
+        packet: &Packet,
+        view: &Icmp<'_>,
+        now: Time,
+        counters: &mut Counters,
+    ) {
+        let is_v4 = packet.source.is_v4();
+        // An answer to a broadcast would multiply the sender's packets.
+        if is_v4 && packet.is_group || packet.source.is_unspecified() {
+            return;
+        }
+        let Some(mut path) = self.reply_path(packet, now) else { return };
+        let [old, reply] = if is_v4 { [8, 0] } else { [128, 129] };
+        let mut header = *view.header();
+        let mut checksum = update(view.checksum(), &[old, 0], &[reply, 0]);
+        if !is_v4 {
+            checksum = update(checksum, packet.destination.octets(), path.plan.source.octets());
+        }
+        header[0] = reply;
+        header[2..4].copy_from_slice(&checksum);
+        let Some(payload) = frame.retain(packet.transport + ICMP_HEADER..packet.end) else { return };
+        let protocol = packet.protocol;
+        counters.icmp_out += 1;
+        self.send_on(&mut path, message(protocol, &header, vec![payload], true), now);
+    }
+
+    /// Path of an answer to a packet. It is not kept, so that requests of many senders replace no path.
+    fn reply_path(&mut self, packet: &Packet, now: Time) -> Option<Path> {
+        let source = if packet.is_group {
+            self.interfaces.get(packet.interface)?.select_source(packet.source)?
+        } else {
+            packet.destination
+        };
+        let plan = self.routes.plan(&self.interfaces, Some(source), packet.source).ok()?;
+        self.identification = self.identification.wrapping_add(1);
+        let interface = self.interfaces.get(plan.interface)?;
+        let mut path = Path::new(plan, interface, self.identification, now);
+        let known = self.paths.find(source, packet.source).and_then(|id| self.paths.describe(id));
+        path.mtu = known.map_or(path.mtu, |(_, mtu)| mtu);
+        Some(path)
+    }
+
+    /// Meaning of an error for the transport that sent the quoted packet.
+    fn error(
+        &mut self,
+        kind: IcmpKind,
+        version: Version,
+        quoted: &Quoted,
+        now: Time,
+    ) -> Option<TransportError> {
+        let is_v4 = version == Version::V4;
+        let (local, remote) = (Address::from(quoted.source), Address::from(quoted.destination));
+        if local.is_v4() != is_v4 || remote.is_v4() != is_v4 || !self.is_local(local) {
+            return None;
+        }
+        if !matches!(quoted.protocol, protocol::TCP | protocol::UDP) {
+            return None;
+        }
+        let kind = match kind {
+            IcmpKind::Refused => ErrorKind::Refused,
+            IcmpKind::TooBig(mtu) => {
+                ErrorKind::TooBig(self.paths.shrink((local, remote), quoted.len, mtu, now)?)
+            }
+            _ => ErrorKind::Unreachable,
+        };
+        let [a, b, c, d, sequence @ ..] = quoted.transport;
+        Some(TransportError {
+            kind,
+            protocol: quoted.protocol,
+            local: Endpoint::new(local, u16::from_be_bytes([a, b])),
+            remote: Endpoint::new(remote, u16::from_be_bytes([c, d])),
+            sequence: u32::from_be_bytes(sequence),
+        })
+    }
+
+    /// Answers a UDP datagram to a port without a socket, or another protocol without handler, with an ICMP error
+    /// (rate-limited; never for group addresses).
+    pub(crate) fn refuse<F: Frame<Payload = P>>(
+        &mut self,
+        frame: &F,
+        packet: &Packet,
+        now: Time,
+        counters: &mut Counters,
+    ) {
+        if packet.protocol != protocol::UDP {
+            counters.ip_unknown_protocol += 1;
+        }
+        if packet.is_group || packet.source.is_unspecified() {
+            return;
+        }
+        if !self.allow_error(now, counters) {
+            return;
+        }
+        if let Some(mut path) = self.reply_path(packet, now)
+            && let Some(error) = refusal(frame, packet, &path)
+        {
+            counters.icmp_out += 1;
+            self.send_on(&mut path, error, now);
+            self.count_drops(counters);
+        }
+    }
+
+    /// Whether a reset or ICMP error may be sent now.
+    pub(crate) fn allow_error(&mut self, now: Time, counters: &mut Counters) -> bool {
+        let is_allowed = self.errors.allow(now);
+        counters.rate_limited += u64::from(!is_allowed);
+        is_allowed
+    }
+}
+
+/// An error about a packet: the port is unreachable, or the protocol is unknown.
+fn refusal<P: Payload, F: Frame<Payload = P>>(
+    frame: &F,
+    packet: &Packet,
+    path: &Path,
+) -> Option<Outgoing<P>> {
+    let is_v4 = packet.source.is_v4();
+    let view = wire::Ethernet::new(frame.head()).ok()?;
+    let network = frame.head().len() - view.payload().len();
+    let is_udp = packet.protocol == protocol::UDP;
+    let mut header = match (is_v4, is_udp) {
+        (true, true) => icmp_header(3, 3, [0; 4]),
+        (true, false) => icmp_header(3, 2, [0; 4]),
+        (false, true) => icmp_header(1, 4, [0; 4]),
+        (false, false) => {
+            let pointer = Ipv6::new(frame.head().get(network..)?)?.protocol_at();
+            icmp_header(4, 1, (pointer as u32).to_be_bytes())
+        }
+    };
+    let longest = if is_v4 { ERROR4 } else { ERROR6 } - path.template.ip_len() - ICMP_HEADER;
+    let mut quote = vec![0; packet.end.checked_sub(network)?.min(longest)];
+    frame.copy_to(network, &mut quote);
+    let mut sum = match is_v4 {
+        true => Sum::default(),
+        false => pseudo6(path.plan.source, path.plan.destination, ICMP_HEADER + quote.len()),
+    };
+    sum.add(&header);
+    sum.add(&quote);
+    header[2..4].copy_from_slice(&sum.finish());
+    let number = if is_v4 { protocol::ICMP } else { protocol::ICMPV6 };
+    Some(message(number, &header, vec![Slice::new(P::copy_of(&quote))], false))
+}
+
+/// A message as a packet; its path is given to [`Ip::send_on`].
+fn message<P>(
+    protocol: u8,
+    header: &[u8; ICMP_HEADER],
+    payload: Vec<Slice<P>>,
+    may_fragment: bool,
+) -> Outgoing<P> {
+    let mut bytes = [0; 64];
+    bytes[..ICMP_HEADER].copy_from_slice(header);
+    Outgoing {
+        path: PathId { index: u32::MAX, generation: 0 },
+        protocol,
+        ecn: 0,
+        hop_limit: HOP_LIMIT,
+        header: Header { bytes, len: ICMP_HEADER as u8 },
+        payload,
+        may_fragment,
+    }
+}
+
+fn is_checksum_valid<F: Frame>(frame: &F, packet: &Packet) -> bool {
+    let range = packet.transport..packet.end;
+    let mut sum = match packet.source.ip() {
+        IpAddr::V4(_) => Sum::default(),
+        IpAddr::V6(_) => pseudo6(packet.source, packet.destination, range.len()),
+    };
+    frame.is_checksum_valid() || {
+        sum.add_words(frame.sum(range.clone()), range.len());
+        sum.finish() == [0, 0]
+    }
+}

@@ -1,0 +1,125 @@
+//! Sending: the prepared header of a path, and packets of the stack itself.
+
+use super::neighbour::{Lookup, Solicitation};
+use super::outbox::OutFrame;
+use super::path::Path;
+use super::route::Hop;
+use super::template::{Fields, HOP_LIMIT};
+use super::{HEAD, InterfaceId, Ip, NotReady, Outgoing, PathId, PrivateFrame};
+use crate::{Counters, Payload, Slice, Time};
+
+impl<P: Payload> Ip<P> {
+    /// Writes the Ethernet and IP header of a packet with `len` bytes after the IP header into `head`, and returns the
+    /// interface and the length of both headers. Source and destination are those of the path. Starts the resolution of
+    /// the neighbour if its address is not known. Don't-fragment is set for IPv4. `len` may exceed the MTU for
+    /// segmentation offload. This is the fast path: it copies a prepared header and changes lengths, identification,
+    /// ECN and header checksum.
+    #[inline]
+    pub(crate) fn header(
+        &mut self,
+        path: PathId,
+        len: usize,
+        protocol: u8,
+        ecn: u8,
+        head: &mut [u8; HEAD],
+        now: Time,
+    ) -> Result<(InterfaceId, usize), NotReady> {
+        let path = self.paths.get_used(path, now).ok_or(NotReady::Removed)?;
+        let mac = match path.plan.hop {
+            Hop::Local => return Err(NotReady::Loopback),
+            Hop::Group(mac) => mac,
+            Hop::Neighbour(next) => match self.neighbours.fresh(path.neighbour, now) {
+                Some(mac) => mac,
+                None => {
+                    let key = (path.plan.interface, next);
+                    match self.neighbours.lookup(&mut path.neighbour, key, now) {
+                        Lookup::Ready(mac) => mac,
+                        Lookup::Ask(request) => {
+                            let source = path.plan.source;
+                            self.solicit(&request, Some(source));
+                            return Err(NotReady::Resolving);
+                        }
+                        Lookup::Waiting | Lookup::Full => return Err(NotReady::Resolving),
+                    }
+                }
+            },
+        };
+        let identification = path.next_identification();
+        let hop_limit = HOP_LIMIT;
+        let fields = Fields { len, protocol, ecn, hop_limit, identification, dont_fragment: true };
+        Ok((path.plan.interface, path.template.write(mac, &fields, head)))
+    }
+
+    /// Queues a packet: until there is room on the link, and, if necessary, until the neighbour is resolved. Counted and
+    /// dropped if the queues are full.
+    pub(crate) fn send(&mut self, packet: Outgoing<P>, now: Time, counters: &mut Counters) {
+        let Some(path) = self.paths.get_used(packet.path, now) else {
+            counters.ip_no_route += 1;
+            return;
+        };
+        path.next_identification();
+        let mut path = *path;
+        self.send_on(&mut path, packet, now);
+        self.count_drops(counters);
+    }
+
+    /// Sends a packet on a path that need not be in the table.
+    pub(super) fn send_on(&mut self, path: &mut Path, packet: Outgoing<P>, now: Time) {
+        let len = usize::from(packet.header.len) + packet.payload.iter().map(Slice::len).sum::<usize>();
+        if path.template.ip_len() + len > usize::from(path.mtu) {
+            // Packets that may be fragmented: fragments plug in here.
+            return;
+        }
+        let fields = Fields {
+            len,
+            protocol: packet.protocol,
+            ecn: packet.ecn,
+            hop_limit: packet.hop_limit,
+            identification: path.identification,
+            dont_fragment: !packet.may_fragment,
+        };
+        let mut frame = OutFrame::new(path.plan.interface);
+        let mac = if let Hop::Group(mac) = path.plan.hop { mac } else { wire::MacAddress::ZERO };
+        frame.len = path.template.write(mac, &fields, &mut frame.head);
+        frame.push(packet.header.bytes.get(..usize::from(packet.header.len)).unwrap_or_default());
+        frame.payload = packet.payload;
+        self.send_frame(path, frame, now);
+    }
+
+    /// Sends a complete frame, except for its destination's Ethernet address, to the next hop of a path.
+    fn send_frame(&mut self, path: &mut Path, mut frame: OutFrame<P>, now: Time) {
+        let next = match path.plan.hop {
+            Hop::Local => return self.loop_back(&frame),
+            Hop::Group(_) => return self.outbox.push(frame),
+            Hop::Neighbour(next) => next,
+        };
+        match self.neighbours.lookup(&mut path.neighbour, (path.plan.interface, next), now) {
+            Lookup::Ready(mac) => {
+                frame.set_destination(mac);
+                return self.outbox.push(frame);
+            }
+            Lookup::Ask(request) => self.solicit(&request, Some(path.plan.source)),
+            Lookup::Waiting | Lookup::Full => {}
+        }
+        self.neighbours.enqueue(path.neighbour, frame);
+    }
+
+    fn loop_back(&mut self, frame: &OutFrame<P>) {
+        if self.loopback.len() < self.limits.outbox as usize {
+            self.loopback.push_back((frame.interface, PrivateFrame::new(frame.to_vec(), true)));
+        }
+    }
+
+    /// Sends a request for a neighbour's Ethernet address.
+    pub(super) fn solicit(&mut self, request: &Solicitation, source: Option<crate::Address>) {
+        if let Some(frame) = super::resolve::solicitation(&self.interfaces, request, source) {
+            self.outbox.push(frame);
+        }
+    }
+
+    /// Counts packets dropped at a limit.
+    pub(super) fn count_drops(&mut self, counters: &mut Counters) {
+        counters.neighbour_failed += self.neighbours.take_failed();
+        counters.outbox_full += self.outbox.take_dropped();
+    }
+}

@@ -1,0 +1,73 @@
+//! Connections for display.
+
+use super::connection::{Connection, State};
+use super::{ConnectionId, Tcp};
+use crate::{Endpoint, Payload};
+
+/// A connection, for display.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectionInfo {
+    /// The connection.
+    pub connection: ConnectionId,
+    /// Local end.
+    pub local: Endpoint,
+    /// Remote end.
+    pub remote: Endpoint,
+    /// State.
+    pub state: State,
+    /// Smoothed round-trip time and its variation, in microseconds; `None` without a sample.
+    pub rtt: Option<(u32, u32)>,
+    /// Congestion window and slow-start threshold, in bytes.
+    pub window: (u32, u32),
+    /// The peer's receive window in bytes.
+    pub peer_window: u32,
+    /// Bytes sent and not acknowledged.
+    pub in_flight: u32,
+    /// Bytes queued and not acknowledged.
+    pub queued: u32,
+    /// Bytes received that the application holds.
+    pub held: u32,
+    /// Bytes received out of order.
+    pub out_of_order: u32,
+    /// Payload of a full segment in bytes.
+    pub segment: u16,
+    /// Retransmission timeouts since the last progress.
+    pub timeouts: u32,
+    /// Bytes of memory of the connection itself.
+    pub memory: usize,
+}
+
+fn info<P: Payload>(index: u32, c: &Connection<P>) -> ConnectionInfo {
+    ConnectionInfo {
+        connection: ConnectionId { index, generation: c.generation },
+        local: c.key.local(),
+        remote: c.key.remote(),
+        state: c.state,
+        rtt: c.recovery.rtt(),
+        window: c.recovery.window(),
+        peer_window: c.tx.window,
+        in_flight: c.flight(),
+        queued: c.tx.queue.held(),
+        held: c.rx.held,
+        out_of_order: c.out_of_order.bytes(),
+        segment: c.tx.mss,
+        timeouts: c.recovery.timeouts(),
+        memory: core::mem::size_of::<Connection<P>>(),
+    }
+}
+
+impl<P: Payload> Tcp<P> {
+    /// All connections, and the number of those in TIME-WAIT.
+    pub(crate) fn connections(&self) -> impl Iterator<Item = ConnectionInfo> + '_ {
+        self.connections.iter().map(|(index, c)| info(index, c))
+    }
+
+    pub(crate) fn connection(&self, id: ConnectionId) -> Option<ConnectionInfo> {
+        self.get(id).map(|c| info(id.index, c))
+    }
+
+    /// Connections in TIME-WAIT.
+    pub(crate) fn time_waits(&self) -> usize {
+        self.time_waits.len()
+    }
+}

@@ -1,0 +1,83 @@
+//! The four numbers that identify a connection, and the table that finds it.
+
+use crate::{Address, Endpoint};
+use core::hash::{BuildHasher, Hash};
+use hashbrown::HashTable;
+
+/// Local and remote end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub(crate) remote: Address,
+    pub(crate) local: Address,
+    pub(crate) remote_port: u16,
+    pub(crate) local_port: u16,
+}
+
+impl Key {
+    pub(crate) const fn new(local: Endpoint, remote: Endpoint) -> Self {
+        let (local_port, remote_port) = (local.port, remote.port);
+        Self { remote: remote.address, local: local.address, remote_port, local_port }
+    }
+
+    pub(crate) const fn local(&self) -> Endpoint {
+        Endpoint::new(self.local, self.local_port)
+    }
+
+    pub(crate) const fn remote(&self) -> Endpoint {
+        Endpoint::new(self.remote, self.remote_port)
+    }
+
+    /// Addresses as in the pseudo header, and their length.
+    pub(crate) fn pseudo(&self, from_here: bool) -> ([u8; 32], usize) {
+        let (source, destination) =
+            if from_here { (&self.local, &self.remote) } else { (&self.remote, &self.local) };
+        let (source, destination) = (source.wire(), destination.wire());
+        let (mut bytes, len) = ([0; 32], source.len() + destination.len());
+        bytes[..source.len()].copy_from_slice(source);
+        bytes[source.len()..len].copy_from_slice(destination);
+        (bytes, len)
+    }
+}
+
+/// Numbers of slots by key. The keys stay in the slots.
+pub(crate) struct Table {
+    numbers: HashTable<u32>,
+    hasher: foldhash::fast::FixedState,
+}
+
+impl Table {
+    /// `secret` keeps peers from choosing keys that collide.
+    pub(crate) fn new(secret: u64) -> Self {
+        Self { numbers: HashTable::new(), hasher: foldhash::fast::FixedState::with_seed(secret) }
+    }
+
+    #[inline]
+    pub(crate) fn find<'a>(&self, key: &Key, key_of: impl Fn(u32) -> Option<&'a Key>) -> Option<u32> {
+        self.numbers.find(hash(&self.hasher, key), |number| key_of(*number) == Some(key)).copied()
+    }
+
+    /// Inserts a number whose key is not in the table.
+    pub(crate) fn insert<'a>(&mut self, key: &Key, number: u32, key_of: impl Fn(u32) -> Option<&'a Key>) {
+        let hash = hash(&self.hasher, key);
+        let Self { numbers, hasher } = self;
+        let rehash = |number: &u32| key_of(*number).map_or(0, |key| self::hash(hasher, key));
+        numbers.insert_unique(hash, number, rehash);
+    }
+
+    pub(crate) fn remove(&mut self, key: &Key, number: u32) {
+        if let Ok(entry) = self.numbers.find_entry(hash(&self.hasher, key), |other| *other == number) {
+            entry.remove();
+        }
+    }
+}
+
+/// Hashes three words instead of 36 bytes.
+#[inline]
+fn hash(hasher: &foldhash::fast::FixedState, key: &Key) -> u64 {
+    let word = |address: &Address| u128::from_ne_bytes(*address.octets());
+    let ports = u32::from(key.remote_port) << 16 | u32::from(key.local_port);
+    hasher.hash_one(Words(word(&key.remote), word(&key.local), ports))
+}
+
+#[derive(Hash)]
+struct Words(u128, u128, u32);

@@ -1,0 +1,216 @@
+//! Listeners, and connections that peers open.
+
+use super::connection::{Connection, Flags, State, Timers};
+use super::key::Key;
+use super::segment::{Segment, SynOptions};
+use super::shared::Io;
+use super::{ListenerId, MIN_SEGMENT, Options, Seq, Tcp, reset};
+use crate::ip::PathId;
+use crate::stack::ListenError;
+use crate::{Endpoint, Frame, Payload};
+use alloc::sync::Arc;
+use hashbrown::HashMap;
+use wire::{TcpBuilder, TcpFlags};
+
+/// A listener.
+#[derive(Clone, Debug)]
+pub(crate) struct Listener {
+    pub(crate) local: Endpoint,
+    pub(crate) options: Arc<Options>,
+}
+
+/// Listeners by local address and port.
+pub(crate) struct Listeners {
+    all: HashMap<u32, Listener, foldhash::fast::FixedState>,
+    by_end: HashMap<Endpoint, u32, foldhash::fast::FixedState>,
+    next: u32,
+}
+
+impl Listeners {
+    pub(crate) fn new(seed: u64) -> Self {
+        let hasher = foldhash::fast::FixedState::with_seed(seed);
+        Self { all: HashMap::with_hasher(hasher.clone()), by_end: HashMap::with_hasher(hasher), next: 0 }
+    }
+
+    pub(crate) fn add(&mut self, local: Endpoint, options: Options) -> Result<ListenerId, ListenError> {
+        if self.by_end.contains_key(&local) {
+            return Err(ListenError::InUse);
+        }
+        self.next += 1;
+        self.all.insert(self.next, Listener { local, options: Arc::new(options) });
+        self.by_end.insert(local, self.next);
+        Ok(ListenerId(self.next))
+    }
+
+    pub(crate) fn remove(&mut self, id: ListenerId) {
+        if let Some(listener) = self.all.remove(&id.0) {
+            self.by_end.remove(&listener.local);
+        }
+    }
+
+    /// The listener for an address: its own, or that of all addresses of its version.
+    pub(crate) fn find(&self, local: Endpoint) -> Option<(ListenerId, &Listener)> {
+        let any =
+            if local.address.is_v4() { crate::Address::v4([0; 4]) } else { crate::Address::UNSPECIFIED };
+        let id = self.by_end.get(&local).or_else(|| self.by_end.get(&Endpoint::new(any, local.port)))?;
+        Some((ListenerId(*id), self.all.get(id)?))
+    }
+}
+
+impl<P: Payload> Tcp<P> {
+    /// A segment without a connection: a SYN for a listener, the answer to a SYN cookie, or one that is reset (RFC 9293
+    /// sections 3.10.7.1 and 3.10.7.2).
+    pub(super) fn receive_unconnected<F: Frame<Payload = P>>(
+        &mut self,
+        key: Key,
+        segment: Segment,
+        syn: &SynOptions,
+        frame: &mut F,
+        io: &mut Io<'_, P>,
+    ) {
+        if segment.flags.has(TcpFlags::RST) {
+            return;
+        }
+        let listener = self.listeners.find(key.local()).map(|(id, listener)| (id, listener.options.clone()));
+        let Some((listener, options)) = listener else {
+            io.counters.tcp_syn_refused += u64::from(segment.flags.has(TcpFlags::SYN));
+            return self.refuse(&key, &segment, io);
+        };
+        if segment.flags.has(TcpFlags::ACK) {
+            return match self.redeem_cookie(&key, &segment, (listener, options), io) {
+                Some(index) => self.receive_connected(index, segment, syn, frame, io),
+                None => self.refuse(&key, &segment, io),
+            };
+        }
+        if segment.flags.has(TcpFlags::SYN) {
+            self.accept(key, segment, syn, (listener, options), frame, io);
+        }
+    }
+
+    pub(super) fn refuse(&mut self, key: &Key, segment: &Segment, io: &mut Io<'_, P>) {
+        let Ok((path, _)) = io.ip.route(Some(key.local), key.remote, io.now) else { return };
+        reset::send(path, &reset::reply(key, segment), &mut self.shared, io);
+    }
+
+    /// A SYN for a listener. Its payload is taken only with a Fast Open cookie; otherwise the peer sends it again.
+    fn accept<F: Frame<Payload = P>>(
+        &mut self,
+        key: Key,
+        segment: Segment,
+        syn: &SynOptions,
+        (listener, options): (ListenerId, Arc<Options>),
+        frame: &mut F,
+        io: &mut Io<'_, P>,
+    ) {
+        let Ok((path, _)) = io.ip.route(Some(key.local), key.remote, io.now) else {
+            io.counters.tcp_syn_refused += 1;
+            return;
+        };
+        if self.shared.half_open >= self.shared.limits.half_open {
+            return self.send_cookie(key, &segment, syn, path, io);
+        }
+        if self.connections.len() >= self.shared.limits.connections as usize {
+            io.counters.tcp_syn_refused += 1;
+            return;
+        }
+        let has_ecn = segment.flags.has(TcpFlags::ECE.with(TcpFlags::CWR)) && options.ecn;
+        let index = self.open(key, path, options, State::SynReceived, io);
+        let Self { connections, shared, .. } = self;
+        let Some(c) = connections.get_mut(index) else { return };
+        c.listener = listener;
+        super::input::negotiate(c, syn, segment.seq, segment.timestamps, io.now);
+        c.flags.put(Flags::ECN, has_ecn);
+        c.tx.window = segment.window.into();
+        c.tx.max_window = c.tx.window;
+        shared.half_open += 1;
+        io.counters.tcp_passive_opens += 1;
+        shared.make_ready(index, c);
+        if let Some(cookie) = syn.fast_open.filter(|_| c.options.fast_open) {
+            super::input::Arrival { index, connection: c, shared, io, frame, segment }.open_fast(&cookie);
+        }
+    }
+
+    /// Answers a SYN without state (RFC 4987 section 3.6).
+    fn send_cookie(
+        &mut self,
+        key: Key,
+        segment: &Segment,
+        syn: &SynOptions,
+        path: PathId,
+        io: &mut Io<'_, P>,
+    ) {
+        let mss = syn.max_segment.unwrap_or(MIN_SEGMENT);
+        let iss = self.shared.secret.cookie(&key, segment.seq, mss, io.now);
+        let flags = TcpFlags::SYN.with(TcpFlags::ACK);
+        let ports = (key.local_port, key.remote_port);
+        let mut builder = TcpBuilder::new(ports, iss.0, (segment.seq + 1).0, flags, u16::MAX);
+        let mtu = io.ip.path(path).map_or(576, |(_, mtu)| mtu);
+        builder.max_segment(super::segment_of(mtu, key.remote.is_v4()));
+        io.counters.tcp_cookies_sent += 1;
+        self.cookies_until = io.now.after_micros(2 * super::COOKIE_LIFE);
+        io.ip.send(reset::Bare { key, builder }.packet(path), io.now, io.counters);
+    }
+
+    /// Creates the connection of a valid cookie. Returns its number.
+    fn redeem_cookie(
+        &mut self,
+        key: &Key,
+        segment: &Segment,
+        (listener, options): (ListenerId, Arc<Options>),
+        io: &mut Io<'_, P>,
+    ) -> Option<u32> {
+        if io.now > self.cookies_until || segment.flags.has(TcpFlags::SYN) {
+            return None;
+        }
+        let (iss, irs) = (segment.ack - 1, segment.seq - 1);
+        let Some(cookie) = self.shared.secret.check(key, irs, iss, io.now) else {
+            io.counters.tcp_cookies_failed += 1;
+            return None;
+        };
+        if self.connections.len() >= self.shared.limits.connections as usize {
+            io.counters.tcp_syn_refused += 1;
+            return None;
+        }
+        let (path, _) = io.ip.route(Some(key.local), key.remote, io.now).ok()?;
+        let index = self.open(*key, path, options, State::SynReceived, io);
+        let Self { connections, shared, .. } = self;
+        let c = connections.get_mut(index)?;
+        c.listener = listener;
+        let syn = SynOptions { max_segment: Some(cookie.max_segment), ..SynOptions::default() };
+        super::input::negotiate(c, &syn, irs, None, io.now);
+        restart_at(c, iss);
+        shared.half_open += 1;
+        io.counters.tcp_cookies_in += 1;
+        io.counters.tcp_passive_opens += 1;
+        Some(index)
+    }
+
+    /// Creates a connection that has sent nothing.
+    pub(super) fn open(
+        &mut self,
+        key: Key,
+        path: PathId,
+        options: Arc<Options>,
+        state: State,
+        io: &Io<'_, P>,
+    ) -> u32 {
+        self.generation = self.generation.wrapping_add(1);
+        let iss = self.shared.secret.sequence(&key, io.now);
+        let mtu = io.ip.path(path).map_or(576, |(_, mtu)| mtu);
+        let limit = self.shared.limits.receive_buffer;
+        let mut c = Connection::new(key, path, options, state, (iss, limit), mtu, io.now);
+        c.generation = self.generation;
+        c.ts_offset = self.shared.secret.timestamp_offset(&key);
+        let index = self.connections.insert(c);
+        let connections = &self.connections;
+        self.table.insert(&key, index, |index| connections.get(index).map(|c| &c.key));
+        index
+    }
+}
+
+/// The connection continues a SYN-ACK that was sent without state.
+fn restart_at<P: Payload>(c: &mut Connection<P>, iss: Seq) {
+    (c.tx.iss, c.tx.una, c.tx.nxt) = (iss, iss + 1, iss + 1);
+    c.tx.queue = super::send_queue::SendQueue::new(iss + 1);
+    c.timers = Timers::new(c.timers.heard);
+}

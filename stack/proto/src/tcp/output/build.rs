@@ -1,0 +1,241 @@
+//! The bytes of a segment.
+
+use super::super::connection::{Flags, State};
+use super::super::shared::Shared;
+use super::super::{Connection, Seq};
+use super::{Send, Turn};
+use crate::ip::{HEAD, Header, NotReady, Outgoing};
+use crate::{Link, Payload, Piece, Segmentation, Slice, TxOffload};
+use alloc::vec::Vec;
+use core::ops::Range;
+use wire::checksum::{Sum, protocol};
+use wire::{TcpBuilder, TcpFlags};
+
+/// Longest headers before payload: Ethernet with a tag, IPv6, TCP with all options.
+pub(super) const MAX_HEADERS: u32 = 18 + 40 + 60;
+/// ECN-capable transport, ECT(0) (RFC 3168 section 5).
+const ECT: u8 = 0b10;
+
+impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
+    /// Sends a segment and records it.
+    #[inline]
+    pub(super) fn emit(&mut self, send: &Send) {
+        match send {
+            Send::Syn { again } => self.emit_syn(*again),
+            Send::Data { range, again } => self.emit_data(range.clone(), *again),
+            Send::WindowProbe => self.emit_window_probe(),
+            Send::Ack { keep_alive } => {
+                let seq = self.connection.tx.nxt - u32::from(*keep_alive);
+                self.io.counters.tcp_out += 1;
+                self.emit_segment(seq, seq..seq, TcpFlags::ACK, 0);
+            }
+        }
+    }
+
+    #[cold]
+    fn emit_syn(&mut self, again: bool) {
+        let c = &*self.connection;
+        let iss = c.tx.iss;
+        let mut flags = TcpFlags::SYN;
+        if c.state == State::SynReceived {
+            flags = flags.with(TcpFlags::ACK);
+        }
+        // RFC 3168 section 6.1.1: a SYN asks with ECE and CWR, a SYN-ACK agrees with ECE.
+        if c.state == State::SynSent && c.options.ecn && !again {
+            flags = flags.with(TcpFlags::ECE).with(TcpFlags::CWR);
+            self.connection.flags.set(Flags::ECN_SYN);
+        } else if c.state == State::SynReceived && c.flags.has(Flags::ECN) {
+            flags = flags.with(TcpFlags::ECE);
+        }
+        let first = iss + 1;
+        let data = if again { 0 } else { self.fast_open_data() };
+        self.emit_segment(iss, first..first + data, flags, 0);
+        self.note_sent(iss..first + data, again);
+    }
+
+    #[inline]
+    fn emit_data(&mut self, range: Range<Seq>, again: bool) {
+        let c = &mut *self.connection;
+        let end = c.tx.queue.end();
+        let mut flags = TcpFlags::ACK;
+        if end.is_before(range.end) {
+            flags = flags.with(TcpFlags::FIN);
+        }
+        if end.is_at_most(range.end) {
+            flags = flags.with(TcpFlags::PSH);
+        }
+        let is_ecn = c.flags.has(Flags::ECN) && !again;
+        if is_ecn && c.flags.take(Flags::CWR) {
+            flags = flags.with(TcpFlags::CWR);
+        }
+        self.emit_segment(range.start, range.start..range.end.min(end), flags, if is_ecn { ECT } else { 0 });
+        self.note_sent(range, again);
+    }
+
+    #[cold]
+    fn emit_window_probe(&mut self) {
+        let c = &mut *self.connection;
+        let seq = c.tx.nxt;
+        if c.tx.queue.end() == seq {
+            // Only a FIN is left: the number before it makes the peer acknowledge.
+            return self.emit_segment(seq - 1, seq..seq, TcpFlags::ACK, 0);
+        }
+        c.flags.set(Flags::PROBED);
+        self.io.counters.tcp_zero_window_probes += 1;
+        self.emit_segment(seq, seq..seq + 1, TcpFlags::ACK, 0);
+    }
+
+    /// Sends the bytes of `range`, which may be empty, behind a header with this sequence number.
+    #[inline]
+    fn emit_segment(&mut self, seq: Seq, range: Range<Seq>, flags: TcpFlags, ecn: u8) {
+        let edge = self.connection.next_edge();
+        let mut builder = self.header(seq, flags, edge);
+        let header = builder.finish();
+        let len = range.end.since(range.start) as usize;
+        let mut head = [0; HEAD];
+        let total = header.len() + len;
+        match self.io.ip.header(self.connection.path, total, protocol::TCP, ecn, &mut head, self.io.now) {
+            Ok((interface, at)) => {
+                let offload = self.offload(interface, at, header, &range);
+                head[at..at + header.len()].copy_from_slice(header);
+                let c = &mut *self.connection;
+                let pieces = c.tx.queue.pieces(&self.shared.chunks, range.start, range.end);
+                let pieces = pieces.map(|(slice, range)| Piece::of(slice, range));
+                self.link.send(interface, &head[..at + header.len()], pieces, offload);
+                self.io.counters.frames_out += 1;
+            }
+            Err(NotReady::Removed) => {}
+            Err(NotReady::Resolving | NotReady::Loopback) => self.emit_later(header, &range, ecn),
+        }
+        if flags.has(TcpFlags::ACK) {
+            self.note_ack(edge);
+        }
+    }
+
+    /// Header with options, without checksum.
+    #[inline]
+    fn header(&self, seq: Seq, mut flags: TcpFlags, edge: Seq) -> TcpBuilder {
+        let c = &*self.connection;
+        let is_syn = flags.has(TcpFlags::SYN);
+        let has_ack = flags.has(TcpFlags::ACK);
+        if c.flags.has(Flags::ECE) && has_ack && !is_syn {
+            flags = flags.with(TcpFlags::ECE);
+        }
+        let window = edge.since(c.rx.nxt) >> if is_syn { 0 } else { c.rx.scale };
+        let window = if is_syn && !has_ack { c.free().min(0xffff) } else { window.min(0xffff) };
+        let ack = if has_ack { c.rx.nxt.0 } else { 0 };
+        let ports = (c.key.local_port, c.key.remote_port);
+        let mut builder = TcpBuilder::new(ports, seq.0, ack, flags, window as u16);
+        if is_syn {
+            self.syn_options(&mut builder, has_ack);
+        } else {
+            self.options(&mut builder);
+        }
+        builder
+    }
+
+    /// Options of every segment after the handshake.
+    #[inline]
+    fn options(&self, builder: &mut TcpBuilder) {
+        let c = &*self.connection;
+        if c.flags.has(Flags::TIMESTAMPS) {
+            builder.timestamps(c.timestamp(self.io.now), c.rx.ts_recent, false);
+        }
+        if c.flags.has(Flags::SACK) && (c.rx.duplicate.is_some() || !c.out_of_order.is_empty()) {
+            let ranges = c.rx.duplicate.into_iter().chain(c.out_of_order.ranges());
+            builder.sack(ranges.map(|(left, right)| (left.0, right.0)));
+        }
+    }
+
+    #[cold]
+    fn syn_options(&self, builder: &mut TcpBuilder, is_answer: bool) {
+        let c = &*self.connection;
+        let mtu = self.io.ip.path(c.path).map_or(576, |(_, mtu)| mtu);
+        builder.max_segment(super::super::announced_segment(c, mtu));
+        let (timestamps, sack, scale) = match is_answer {
+            true => (c.flags.has(Flags::TIMESTAMPS), c.flags.has(Flags::SACK), c.flags.has(Flags::SCALED)),
+            false => (c.options.timestamps, c.options.sack, c.options.window_scale),
+        };
+        if timestamps {
+            builder.timestamps(c.timestamp(self.io.now), c.rx.ts_recent, sack);
+        } else if sack {
+            builder.option(&[1, 1, 4, 2]);
+        }
+        if scale {
+            builder.option(&[1, 3, 3, c.rx.scale]);
+        }
+        self.fast_open_option(builder);
+    }
+
+    /// Writes the checksum into the header, or the sum of the pseudo header if the link completes it.
+    #[inline]
+    fn offload(
+        &mut self,
+        interface: crate::ip::InterfaceId,
+        at: usize,
+        header: &mut [u8],
+        range: &Range<Seq>,
+    ) -> TxOffload {
+        let (c, offloads) = (&mut *self.connection, self.link.offloads(interface));
+        let len = range.end.since(range.start);
+        let is_long = len > u32::from(c.tx.mss);
+        if !offloads.checksum {
+            write_checksum(c, self.shared, header, range);
+            return TxOffload::default();
+        }
+        let sum = pseudo(c, header.len() as u32 + len).partial();
+        [header[16], header[17]] = sum;
+        let kind = if c.key.remote.is_v4() { Segmentation::Tcp4 } else { Segmentation::Tcp6 };
+        TxOffload {
+            checksum: Some((at as u16, 16)),
+            segments: is_long.then_some((kind, c.tx.mss)),
+            ecn: is_long && header[13] & TcpFlags::CWR.0 != 0,
+        }
+    }
+
+    /// Passes the segment to the IP layer, which holds it until the neighbour is resolved.
+    #[cold]
+    fn emit_later(&mut self, header: &mut [u8], range: &Range<Seq>, ecn: u8) {
+        let c = &mut *self.connection;
+        write_checksum(c, self.shared, header, range);
+        let pieces = c.tx.queue.pieces(&self.shared.chunks, range.start, range.end);
+        let payload: Vec<Slice<P>> = pieces
+            .map(|(slice, range)| {
+                let mut piece = slice.clone();
+                piece.narrow(range);
+                piece
+            })
+            .collect();
+        let outgoing = Outgoing {
+            path: c.path,
+            protocol: protocol::TCP,
+            ecn,
+            hop_limit: 64,
+            header: Header::new(header),
+            payload,
+            may_fragment: false,
+        };
+        self.io.ip.send(outgoing, self.io.now, self.io.counters);
+    }
+}
+
+fn pseudo<P: Payload>(c: &Connection<P>, len: u32) -> Sum {
+    let (addresses, n) = c.key.pseudo(true);
+    Sum::pseudo(&addresses[..n], protocol::TCP, len)
+}
+
+/// Writes the checksum over the pseudo header, the header and the payload.
+fn write_checksum<P: Payload>(
+    c: &mut Connection<P>,
+    shared: &Shared<P>,
+    header: &mut [u8],
+    range: &Range<Seq>,
+) {
+    let mut sum = pseudo(c, header.len() as u32 + range.end.since(range.start));
+    sum.add(header);
+    for (slice, part) in c.tx.queue.pieces(&shared.chunks, range.start, range.end) {
+        let len = part.len();
+        sum.add_words(slice.words(part), len);
+    }
+    [header[16], header[17]] = sum.finish();
+}

@@ -1,0 +1,271 @@
+//! Segments that leave: what is sent next, and when nothing may be sent.
+
+mod build;
+
+use super::Seq;
+use super::connection::{Connection, Flags, State};
+use super::shared::{Io, Shared};
+use crate::ip::InterfaceId;
+use crate::{Link, Payload, Time};
+use core::ops::Range;
+
+/// Segments of one connection before others have their turn.
+const QUANTUM: usize = 32;
+
+/// Why a connection's turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Nothing is due.
+    Done,
+    /// More is due; others come first.
+    More,
+    /// The link has no room.
+    Blocked,
+}
+
+/// A segment to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Send {
+    /// SYN, or SYN and ACK.
+    Syn { again: bool },
+    /// Data and FIN of a range.
+    Data { range: Range<Seq>, again: bool },
+    /// One byte beyond the closed window (RFC 9293 section 3.8.6.1).
+    WindowProbe,
+    /// An acknowledgement, with the number before the next one for a keep-alive probe.
+    Ack { keep_alive: bool },
+}
+
+/// A connection's turn to send.
+pub(crate) struct Turn<'a, 'b, P: Payload, L> {
+    pub(crate) connection: &'a mut Connection<P>,
+    pub(crate) shared: &'a mut Shared<P>,
+    pub(crate) io: &'a mut Io<'b, P>,
+    pub(crate) link: &'a mut L,
+}
+
+impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
+    /// Sends what is due.
+    pub(crate) fn run(&mut self) -> Progress {
+        let Some((interface, mtu)) = self.path() else { return Progress::Done };
+        self.adapt_segment_size(mtu);
+        for _ in 0..QUANTUM {
+            if !self.link.has_room(interface) {
+                return Progress::Blocked;
+            }
+            let Some(send) = self.next(interface) else {
+                self.watch_window();
+                return Progress::Done;
+            };
+            self.emit(&send);
+        }
+        Progress::More
+    }
+
+    /// Interface and MTU of the connection's path, which is looked up again if it was removed.
+    #[inline]
+    fn path(&mut self) -> Option<(InterfaceId, u16)> {
+        if let Some(found) = self.io.ip.path(self.connection.path) {
+            return Some(found);
+        }
+        let key = &self.connection.key;
+        let (path, _) = self.io.ip.route(Some(key.local), key.remote, self.io.now).ok()?;
+        self.connection.path = path;
+        self.io.ip.path(path)
+    }
+
+    /// Follows the path MTU and the peer's MSS.
+    #[inline]
+    fn adapt_segment_size(&mut self, mtu: u16) {
+        let c = &mut *self.connection;
+        let mss = super::segment_size(c, mtu);
+        if mss != c.tx.mss {
+            let is_reduced = mss < c.tx.mss;
+            c.tx.mss = mss;
+            c.recovery.on_segment_size(&mut self.shared.sent, mss, is_reduced);
+        }
+    }
+
+    /// The next segment.
+    fn next(&mut self, interface: InterfaceId) -> Option<Send> {
+        if !self.connection.state.is_synchronised() {
+            let send = self.next_of_handshake();
+            if send.is_some() || !self.connection.flags.has(Flags::FAST_OPEN) {
+                return send;
+            }
+        }
+        if let Some(send) = self.next_data(interface) {
+            return Some(send);
+        }
+        let c = &mut *self.connection;
+        if c.flags.take(Flags::PROBE_NOW) && c.flight() == 0 && c.tx.nxt.is_before(c.end()) {
+            return Some(Send::WindowProbe);
+        }
+        if c.flags.take(Flags::KEEP_ALIVE_NOW) {
+            return Some(Send::Ack { keep_alive: true });
+        }
+        c.flags.has(Flags::ACK_NOW).then_some(Send::Ack { keep_alive: false })
+    }
+
+    fn next_of_handshake(&mut self) -> Option<Send> {
+        let c = &mut *self.connection;
+        if c.tx.nxt == c.tx.iss {
+            return Some(Send::Syn { again: false });
+        }
+        let is_lost = c.recovery.next_lost(&mut self.shared.sent, u32::MAX).is_some();
+        let is_repeated = c.flags.take(Flags::ACK_NOW) && c.state == State::SynReceived;
+        let is_probe = c.flags.take(Flags::TAIL_PROBE);
+        (is_lost || is_repeated || is_probe).then_some(Send::Syn { again: true })
+    }
+
+    /// Retransmissions first, then new data, as far as windows and pacing allow.
+    #[inline]
+    fn next_data(&mut self, interface: InterfaceId) -> Option<Send> {
+        let c = &mut *self.connection;
+        if c.flight() == 0 && c.tx.nxt == c.end() {
+            c.flags.clear(Flags::TAIL_PROBE);
+            return None;
+        }
+        let until = c.recovery.paced_until();
+        if until > self.io.now {
+            c.timers.pace = until;
+            return None;
+        }
+        let allowance = c.recovery.allowance(c.flight());
+        if c.flags.has(Flags::TAIL_PROBE) {
+            // A probe ignores the congestion window (RFC 8985 section 7.3).
+            let mss = u32::from(c.tx.mss);
+            if let Some(range) = self.new_range(mss, mss) {
+                self.connection.flags.clear(Flags::TAIL_PROBE);
+                return Some(Send::Data { range, again: false });
+            }
+        }
+        let c = &mut *self.connection;
+        if c.flight() > 0
+            && let Some(range) = self.next_again(allowance)
+        {
+            return Some(Send::Data { range, again: true });
+        }
+        self.next_new(interface, allowance).map(|range| Send::Data { range, again: false })
+    }
+
+    fn next_again(&mut self, allowance: u32) -> Option<Range<Seq>> {
+        let c = &mut *self.connection;
+        let mss = u32::from(c.tx.mss);
+        if allowance > 0
+            && let Some(range) = c.recovery.next_lost(&mut self.shared.sent, mss)
+            && range.end.since(range.start) <= allowance.max(mss)
+        {
+            return Some(range);
+        }
+        if c.flags.take(Flags::TAIL_PROBE) { self.tail() } else { None }
+    }
+
+    /// The last segment again (RFC 8985 section 7.3).
+    fn tail(&self) -> Option<Range<Seq>> {
+        let tx = &self.connection.tx;
+        let first = tx.una.max(tx.nxt - u32::from(tx.mss));
+        first.is_before(tx.nxt).then_some(first..tx.nxt)
+    }
+
+    #[inline]
+    fn next_new(&mut self, interface: InterfaceId, allowance: u32) -> Option<Range<Seq>> {
+        if self.connection.tx.nxt == self.connection.end() {
+            return None;
+        }
+        let longest = self.longest(interface);
+        self.new_range(allowance, longest)
+    }
+
+    /// Longest payload of one frame: several segments if the link cuts them.
+    #[inline]
+    fn longest(&self, interface: InterfaceId) -> u32 {
+        let (c, offloads) = (&*self.connection, self.link.offloads(interface));
+        let mss = u32::from(c.tx.mss);
+        let frame = if c.key.remote.is_v4() { offloads.tso4 } else { offloads.tso6 };
+        let payload = frame.min(u16::MAX.into()).saturating_sub(build::MAX_HEADERS);
+        (payload / mss * mss).max(mss)
+    }
+
+    /// The next new bytes, at most `allowance` and `longest`. `None` if the windows are closed, or if it is better to wait
+    /// for more: Nagle's algorithm (RFC 9293 section 3.7.4), silly windows (section 3.8.6.2.1), and cork.
+    fn new_range(&mut self, allowance: u32, longest: u32) -> Option<Range<Seq>> {
+        let c = &mut *self.connection;
+        let (nxt, mss) = (c.tx.nxt, u32::from(c.tx.mss));
+        let left = c.end().since(nxt);
+        let data = c.tx.queue.end().since(nxt);
+        let usable = (c.tx.una + c.tx.window).since(nxt);
+        let n = data.min(usable).min(allowance).min(longest);
+        let is_last = n == data;
+        let fin = is_last && left > data && (n > 0 || allowance > 0);
+        if n >= mss {
+            let whole = n / mss * mss;
+            let n = if is_last && (fin || self.may_push()) { n } else { whole };
+            return Some(nxt..nxt + n + u32::from(fin && n == data));
+        }
+        let is_sendable = if is_last {
+            fin || n > 0 && self.may_push()
+        } else {
+            // Limited by a window: a small segment leaves only if the peer's window never was larger.
+            n > 0 && n == usable && n >= c.tx.max_window / 2
+        };
+        is_sendable.then(|| nxt..nxt + n + u32::from(fin))
+    }
+
+    /// Whether a last segment that is not full may leave.
+    #[inline]
+    fn may_push(&self) -> bool {
+        let c = &*self.connection;
+        let is_closing = c.flags.has(Flags::FIN_QUEUED);
+        is_closing || !c.options.cork && (c.options.no_delay || c.flight() == 0)
+    }
+
+    /// Starts the timer of zero-window probes if only the peer's window stops data (RFC 9293 section 3.8.6.1), or if the
+    /// rest waits for a larger window that may never come.
+    #[inline]
+    fn watch_window(&mut self) {
+        let c = &mut *self.connection;
+        if c.flight() > 0 || c.tx.nxt == c.end() || !c.state.is_synchronised() || !c.timers.persist.is_never()
+        {
+            return;
+        }
+        if (c.tx.una + c.tx.window).since(c.tx.nxt) < c.tx.queue.end().since(c.tx.nxt) {
+            c.timers.persist = self.io.now.after_micros(c.recovery.rto().into());
+            if c.timers.stalled.is_never() {
+                c.timers.stalled = self.io.now;
+            }
+        }
+    }
+
+    /// Records that everything received was acknowledged.
+    #[inline]
+    fn note_ack(&mut self, edge: Seq) {
+        let c = &mut *self.connection;
+        c.flags.clear(Flags::ACK_NOW);
+        c.timers.ack = Time::NEVER;
+        (c.rx.acked, c.rx.edge, c.rx.duplicate) = (c.rx.nxt, edge, None);
+    }
+
+    /// Records the transmission of a range.
+    #[inline]
+    fn note_sent(&mut self, range: Range<Seq>, again: bool) {
+        let (c, now) = (&mut *self.connection, self.io.now);
+        if again {
+            self.io.counters.tcp_retransmits += 1;
+            if c.tx.first_retransmit.is_none() {
+                c.tx.first_retransmit = Some(c.timestamp(now));
+            }
+            return c.recovery.on_retransmitted(&mut self.shared.sent, range, now);
+        }
+        self.io.counters.tcp_out += 1;
+        if c.timers.stalled.is_never() {
+            c.timers.stalled = now;
+        }
+        if c.timers.idle.is_never() {
+            c.timers.idle = now.after(c.options.user_timeout);
+        }
+        c.tx.nxt = c.tx.nxt.max(range.end);
+        c.flags.put(Flags::APP_LIMITED, c.tx.nxt == c.end());
+        c.recovery.on_sent(&mut self.shared.sent, range, now);
+    }
+}

@@ -1,0 +1,354 @@
+//! What is not the common case: losses, reductions of the window and undoing them, probes and timers.
+
+use super::cc::{Congestion, CongestionControl};
+use super::delivery::Delivery;
+use super::episode::{Episode, Frto};
+use super::pool::SentPool;
+use super::prr::Prr;
+use super::rack::DUPLICATE_THRESHOLD;
+use super::{Ack, Acked, Cause, LossTimer, Phase, Probe, Recovery, stamp};
+use crate::Time;
+use crate::tcp::Seq;
+use alloc::boxed::Box;
+
+/// Time to wait for new data of F-RTO, in microseconds, before losses are retransmitted.
+const NEW_DATA_WAIT: u64 = 1_000;
+
+/// Flight when a reduction starts.
+#[derive(Clone, Copy, Debug)]
+struct Start {
+    /// First unacknowledged sequence number before the acknowledgement, and next one to send.
+    una: Seq,
+    nxt: Seq,
+    /// Flight of PRR in bytes (`RecoverFS` of RFC 9937).
+    flight: u32,
+}
+
+impl Recovery {
+    /// Processes an acknowledgement while something is lost, duplicate, selective or in doubt.
+    #[cold]
+    pub(super) fn on_irregular_ack(
+        &mut self,
+        pool: &mut SentPool,
+        ack: &Ack<'_>,
+        delivery: &Delivery,
+    ) -> Acked {
+        let is_advancing = ack.una.is_before(ack.ack);
+        let lost = self.board.lost();
+        let is_probe = self.examine_probe(ack);
+        self.rack.on_ack(ack.ack, ack.nxt, ack.duplicate.is_some() && !is_probe);
+        let is_undone = self.examine_episode(pool, ack, delivery);
+        let delivered = self.count_duplicates(pool, ack, delivery);
+        self.detect_losses(pool, ack.now);
+        self.leave_phase(ack);
+        let acked = ack.ack.since(ack.una);
+        let earlier = self.board.sacked().saturating_sub(delivery.sacked);
+        let start = Start {
+            una: ack.una,
+            nxt: ack.nxt,
+            flight: ack.nxt.since(ack.ack).saturating_add(acked).saturating_sub(earlier),
+        };
+        self.enter_recovery(start);
+        let is_reduced_by_ece = ack.has_ece && self.answer_mark(start);
+        let is_safe = is_advancing && self.board.lost() <= lost;
+        self.limit(delivered, ack.nxt.since(ack.ack), is_safe);
+        Acked { delivered: delivery.bytes(), has_lost: self.board.lost() > 0, is_undone, is_reduced_by_ece }
+    }
+
+    /// Ends the tail loss probe that an acknowledgement answers (RFC 8985 section 7.4). Returns whether the segment has
+    /// the D-SACK of the probe.
+    fn examine_probe(&mut self, ack: &Ack<'_>) -> bool {
+        let is_advancing = ack.una.is_before(ack.ack);
+        match self.probe {
+            Probe::Due if is_advancing => self.probe = Probe::None,
+            Probe::New if self.probe_end.is_at_most(ack.ack) => self.probe = Probe::None,
+            Probe::Retransmission if self.probe_end.is_at_most(ack.ack) => {
+                let is_duplicate = ack.duplicate.is_some_and(|range| range.1 == self.probe_end);
+                let is_bare = !is_advancing && ack.sack.is_empty() && !ack.is_update;
+                if is_duplicate || is_bare || ack.echoes_original == Some(true) {
+                    self.probe = Probe::None;
+                } else if self.probe_end.is_before(ack.ack) {
+                    self.probe = Probe::None;
+                    self.reduce_for_probe(ack);
+                }
+                return is_duplicate;
+            }
+            _ => {}
+        }
+        false
+    }
+
+    /// The probe repaired a loss that nothing else reports.
+    fn reduce_for_probe(&mut self, ack: &Ack<'_>) {
+        if self.phase == Phase::Open {
+            let flight = ack.nxt.since(ack.una).min(self.window.congestion);
+            self.controller.on_congestion(&mut self.window, Congestion::Loss, flight, u32::from(self.mss));
+            self.window.congestion = self.window.congestion.min(self.window.threshold);
+        }
+    }
+
+    /// Looks for evidence that the reduction was spurious, and undoes it.
+    fn examine_episode(&mut self, pool: &mut SentPool, ack: &Ack<'_>, delivery: &Delivery) -> bool {
+        let (phase, has_sack) = (self.phase, self.has_sack);
+        let Some(episode) = &mut self.episode else { return false };
+        let is_advancing = ack.una.is_before(ack.ack);
+        let is_refuted = ack.duplicate.is_some_and(|range| episode.is_refuted_by_duplicate(range))
+            || is_advancing && episode.is_refuted_by_timestamp(ack.echoes_original)
+            || phase == Phase::Loss && episode.is_refuted_by_delivery(ack, delivery, has_sack);
+        if is_refuted {
+            self.undo(pool);
+        } else if phase == Phase::Open && episode.expires.is_at_most(ack.ack) {
+            self.episode = None;
+        } else if phase == Phase::Loss {
+            self.await_new_data(ack.now);
+        }
+        is_refuted
+    }
+
+    /// Starts the timer that ends the wait of F-RTO for new data.
+    fn await_new_data(&mut self, now: Time) {
+        if self.awaits_new_data() && (self.cause != Cause::NewData || self.loss_at.is_never()) {
+            (self.loss_at, self.cause) = (now.after_micros(NEW_DATA_WAIT), Cause::NewData);
+        }
+    }
+
+    /// Restores the window before the reduction; nothing was lost.
+    fn undo(&mut self, pool: &mut SentPool) {
+        let Some(episode) = self.episode.take() else { return };
+        self.window.congestion = self.window.congestion.max(episode.window.congestion);
+        self.window.threshold = self.window.threshold.max(episode.window.threshold);
+        self.controller = episode.controller;
+        self.board.unmark_lost(pool);
+        self.rack.on_undone();
+        (self.phase, self.duplicates) = (Phase::Open, 0);
+    }
+
+    /// Counts duplicate acknowledgements of a peer without SACK, and marks the first segment lost at the third one (RFC
+    /// 5681 section 3.2) and at partial acknowledgements (RFC 6582 section 3.2). Returns the bytes delivered.
+    fn count_duplicates(&mut self, pool: &mut SentPool, ack: &Ack<'_>, delivery: &Delivery) -> u32 {
+        if self.has_sack {
+            self.duplicates = 0;
+            return delivery.bytes();
+        }
+        let (mss, before) = (u32::from(self.mss), self.duplicates);
+        if ack.una.is_before(ack.ack) {
+            let segments = delivery.acked.saturating_sub(mss).div_ceil(mss).min(u32::from(u16::MAX)) as u16;
+            self.duplicates = if self.phase == Phase::Recovery { before.saturating_sub(segments) } else { 0 };
+            let is_partial = self.episode.as_ref().is_some_and(|e| ack.ack.is_before(e.recover));
+            if self.phase == Phase::Recovery && is_partial {
+                self.board.mark_first_lost(pool, mss);
+            }
+            return delivery.acked.saturating_sub(u32::from(before - self.duplicates) * mss);
+        }
+        let is_duplicate = ack.sack.is_empty() && ack.duplicate.is_none() && !ack.is_update;
+        let is_possible = u32::from(before) * mss < ack.nxt.since(ack.ack);
+        if !is_duplicate || !is_possible || self.phase == Phase::Loss {
+            return 0;
+        }
+        self.duplicates = before.saturating_add(1);
+        let is_repaired = self.episode.as_ref().is_none_or(|e| e.recover.is_at_most(ack.ack));
+        if self.phase != Phase::Recovery && u32::from(self.duplicates) >= DUPLICATE_THRESHOLD && is_repaired {
+            self.board.mark_first_lost(pool, mss);
+        }
+        mss
+    }
+
+    /// Marks what RACK infers to be lost, and starts the reordering timer for the rest.
+    fn detect_losses(&mut self, pool: &mut SentPool, now: Time) {
+        let Some(latest) = self.rack.latest().filter(|_| self.has_sack) else { return };
+        let is_recovering = matches!(self.phase, Phase::Recovery | Phase::Loss);
+        let limit = self.rack.limit(&self.rtt, self.board.sacked(), u32::from(self.mss), is_recovering);
+        let remaining = self.board.detect_losses(pool, latest, limit, stamp(now));
+        if self.awaits_new_data() {
+            return;
+        }
+        if let Some(remaining) = remaining {
+            (self.loss_at, self.cause) = (now.after_micros(u64::from(remaining)), Cause::Reordering);
+        } else if self.cause == Cause::Reordering {
+            self.loss_at = Time::NEVER;
+        }
+    }
+
+    /// Ends the reduction once the data sent before it is acknowledged.
+    fn leave_phase(&mut self, ack: &Ack<'_>) {
+        let Some(episode) = &mut self.episode else { return };
+        if self.phase == Phase::Open || ack.ack.is_before(episode.recover) {
+            return;
+        }
+        episode.frto = Frto::Off;
+        episode.expires = ack.nxt.max(episode.recover + 1);
+        if self.phase != Phase::Loss {
+            self.window.congestion = self.window.congestion.min(self.window.threshold);
+        }
+        if self.phase != Phase::Marked {
+            self.rack.on_recovered();
+        }
+        (self.phase, self.duplicates) = (Phase::Open, 0);
+    }
+
+    /// Starts to repair losses, if there are some. A reduction for a congestion mark is not repeated.
+    fn enter_recovery(&mut self, start: Start) {
+        if self.board.lost() == 0 {
+            return;
+        }
+        match self.phase {
+            Phase::Open => self.reduce(start, Congestion::Loss),
+            Phase::Marked => {
+                if let Some(episode) = &mut self.episode {
+                    (episode.recover, episode.prr) = (start.nxt, Prr::new(start.flight));
+                }
+            }
+            Phase::Recovery | Phase::Loss => return,
+        }
+        self.phase = Phase::Recovery;
+    }
+
+    /// Reduces the window for a congestion mark, once for each window. Returns whether the mark is answered by now.
+    fn answer_mark(&mut self, start: Start) -> bool {
+        if self.phase == Phase::Open {
+            self.reduce(start, Congestion::Mark);
+            self.phase = Phase::Marked;
+        }
+        self.episode.as_mut().is_some_and(|episode| !core::mem::replace(&mut episode.is_mark_answered, true))
+    }
+
+    /// Reduces the window.
+    fn reduce(&mut self, start: Start, reason: Congestion) {
+        let flight = start.nxt.since(start.una).min(self.window.congestion);
+        let mut episode = Episode::new(self.window, self.controller.clone(), start.una, start.nxt);
+        episode.prr = Prr::new(start.flight);
+        self.controller.on_congestion(&mut self.window, reason, flight, u32::from(self.mss));
+        self.window.congestion = self.window.congestion.min(self.window.threshold);
+        self.episode = Some(Box::new(episode));
+    }
+
+    /// Updates what PRR allows; `flight` is not acknowledged cumulatively.
+    fn limit(&mut self, delivered: u32, flight: u32, is_safe: bool) {
+        let (pipe, threshold, mss) = (self.pipe(flight), self.window.threshold, u32::from(self.mss));
+        if matches!(self.phase, Phase::Marked | Phase::Recovery)
+            && let Some(episode) = &mut self.episode
+        {
+            episode.prr.on_ack(delivered, pipe, threshold, mss, is_safe);
+        }
+    }
+
+    /// Records new data sent while a probe is due or the window is being reduced.
+    #[cold]
+    pub(super) fn on_sent_in_episode(&mut self, end: Seq, bytes: u32) {
+        if self.probe == Probe::Due {
+            (self.probe, self.probe_end) = (Probe::New, end);
+        }
+        let Some(episode) = &mut self.episode else { return };
+        episode.prr.on_sent(bytes);
+        if episode.frto == Frto::AwaitsNewData {
+            episode.frto = Frto::SentNewData;
+            self.loss_at = Time::NEVER;
+        }
+    }
+
+    /// Starts the probe timer (RFC 8985 section 7.2); `is_single` if one segment is in flight, whose acknowledgement can
+    /// be delayed.
+    #[inline]
+    pub(super) fn schedule_probe(&mut self, now: Time, is_single: bool) {
+        self.loss_at = Time::NEVER;
+        if !self.allows_sack {
+            return;
+        }
+        if let Some((smoothed, _)) = self.rtt.get() {
+            let delay = if is_single { self.rtt.min_rto() } else { 0 };
+            let at = now.after_micros(u64::from(smoothed) * 2 + u64::from(delay));
+            (self.loss_at, self.cause) = (at.min(self.rto_at), Cause::Probe);
+        }
+    }
+
+    /// Restarts or stops the timers after an acknowledgement.
+    #[inline]
+    pub(super) fn schedule(&mut self, ack: &Ack<'_>, is_advancing: bool) {
+        if self.board.is_empty() {
+            (self.rto_at, self.loss_at) = (Time::NEVER, Time::NEVER);
+            return;
+        }
+        if is_advancing {
+            self.rto_at = ack.now.after_micros(u64::from(self.rtt.rto()));
+        }
+        if self.cause != Cause::Probe && !self.loss_at.is_never() {
+            return;
+        }
+        if self.phase != Phase::Open || self.probe != Probe::None || self.board.sacked() > 0 {
+            self.loss_at = Time::NEVER;
+        } else if is_advancing {
+            self.schedule_probe(ack.now, ack.nxt.since(ack.ack) <= u32::from(self.mss));
+        }
+    }
+
+    /// Runs timers that are due.
+    pub(crate) fn on_timer(&mut self, pool: &mut SentPool, now: Time) -> LossTimer {
+        if self.board.is_empty() {
+            (self.rto_at, self.loss_at) = (Time::NEVER, Time::NEVER);
+            return LossTimer::None;
+        }
+        if self.loss_at <= self.rto_at && self.loss_at <= now {
+            self.loss_at = Time::NEVER;
+            return match self.cause {
+                Cause::Reordering => self.on_reordering_timer(pool, now),
+                Cause::Probe => self.on_probe_timer(now),
+                Cause::NewData => self.on_new_data_timer(),
+            };
+        }
+        if self.rto_at > now {
+            return LossTimer::None;
+        }
+        self.on_timeout(pool, now);
+        LossTimer::Timeout
+    }
+
+    fn on_reordering_timer(&mut self, pool: &mut SentPool, now: Time) -> LossTimer {
+        self.detect_losses(pool, now);
+        if self.board.lost() == 0 {
+            return LossTimer::None;
+        }
+        if let Some((una, nxt)) = self.board.bounds(pool) {
+            let flight = nxt.since(una);
+            self.enter_recovery(Start { una, nxt, flight: flight.saturating_sub(self.board.sacked()) });
+            self.limit(0, flight, false);
+        }
+        LossTimer::Reordering
+    }
+
+    fn on_probe_timer(&mut self, now: Time) -> LossTimer {
+        self.probe = Probe::Due;
+        self.rto_at = now.after_micros(u64::from(self.rtt.rto()));
+        LossTimer::Probe
+    }
+
+    fn on_new_data_timer(&mut self) -> LossTimer {
+        if let Some(episode) = &mut self.episode {
+            episode.frto = Frto::Off;
+        }
+        if self.board.lost() > 0 { LossTimer::Reordering } else { LossTimer::None }
+    }
+
+    /// The retransmission timeout expired (RFC 5681 section 3.1, RFC 6298 section 5).
+    fn on_timeout(&mut self, pool: &mut SentPool, now: Time) {
+        self.timeouts = self.timeouts.saturating_add(1);
+        self.rtt.back_off();
+        let Some((una, nxt)) = self.board.bounds(pool) else { return };
+        if self.phase == Phase::Loss {
+            if let Some(episode) = &mut self.episode {
+                (episode.frto, episode.recover) = (Frto::Off, nxt);
+            }
+        } else {
+            let earlier = self.episode.take();
+            self.reduce(Start { una, nxt, flight: 0 }, Congestion::Timeout);
+            if let Some(episode) = &mut self.episode {
+                episode.frto = Frto::Retransmitted;
+                episode.inherit(earlier.as_deref());
+            }
+        }
+        self.board.mark_all_lost(pool);
+        self.window.congestion = u32::from(self.mss);
+        (self.phase, self.probe, self.duplicates) = (Phase::Loss, Probe::None, 0);
+        self.loss_at = Time::NEVER;
+        self.rto_at = now.after_micros(u64::from(self.rtt.rto()));
+    }
+}

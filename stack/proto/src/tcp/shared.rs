@@ -1,0 +1,112 @@
+//! What all connections of a stack share, and what a call works with.
+
+use super::connection::{Connection, Flags};
+use super::fast_open::CookieCache;
+use super::recovery::SentPool;
+use super::secret::Secret;
+use super::send_queue::ChunkPool;
+use crate::ip::Ip;
+use crate::wheel::Wheel;
+use crate::{Counters, Event, Limits, Payload, Time};
+use alloc::collections::VecDeque;
+
+/// A number of actions per second.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rate {
+    per_second: u32,
+    left: u32,
+    second: u64,
+}
+
+impl Rate {
+    pub(crate) const fn new(per_second: u32) -> Self {
+        Self { per_second, left: per_second, second: 0 }
+    }
+
+    /// Whether one more action is allowed in this second.
+    pub(crate) fn allows(&mut self, now: Time) -> bool {
+        let second = now.0 / 1_000_000_000;
+        if second != self.second {
+            (self.second, self.left) = (second, self.per_second);
+        }
+        let is_allowed = self.left > 0;
+        self.left -= u32::from(is_allowed);
+        is_allowed
+    }
+}
+
+/// State that all connections share.
+pub(crate) struct Shared<P: Payload> {
+    pub(crate) sent: SentPool,
+    pub(crate) chunks: ChunkPool<P>,
+    pub(crate) wheel: Wheel,
+    /// Connections with output, first come first served.
+    pub(crate) ready: VecDeque<u32>,
+    pub(crate) limits: Limits,
+    pub(crate) secret: Secret,
+    pub(crate) cookies: CookieCache,
+    /// Bytes out of order of all connections.
+    pub(crate) out_of_order: u32,
+    /// Connections in SYN-RECEIVED.
+    pub(crate) half_open: u32,
+    pub(crate) challenges: Rate,
+    pub(crate) resets: Rate,
+}
+
+impl<P: Payload> Shared<P> {
+    pub(crate) fn new(limits: &Limits, secret: Secret, now: Time) -> Self {
+        Self {
+            sent: SentPool::new(),
+            chunks: ChunkPool::new(),
+            wheel: Wheel::new(now),
+            ready: VecDeque::new(),
+            limits: limits.clone(),
+            secret,
+            cookies: CookieCache::new(limits.fast_open_cookies),
+            out_of_order: 0,
+            half_open: 0,
+            challenges: Rate::new(limits.challenge_acks),
+            resets: Rate::new(limits.errors),
+        }
+    }
+
+    /// Returns what a connection holds of the pools.
+    pub(crate) fn release(&mut self, index: u32, connection: &mut Connection<P>) {
+        self.wheel.cancel(index);
+        self.out_of_order = self.out_of_order.saturating_sub(connection.out_of_order.bytes());
+        connection.tx.queue.release(&mut self.chunks);
+        connection.recovery.release(&mut self.sent);
+    }
+
+    /// Puts a connection into the list of those with output.
+    #[inline]
+    pub(crate) fn make_ready(&mut self, index: u32, connection: &mut Connection<P>) {
+        if !connection.flags.has(Flags::QUEUED) {
+            connection.flags.set(Flags::QUEUED);
+            self.ready.push_back(index);
+        }
+    }
+
+    /// An acknowledgement leaves with the next transmission.
+    #[inline]
+    pub(crate) fn acknowledge(&mut self, index: u32, connection: &mut Connection<P>) {
+        connection.flags.set(Flags::ACK_NOW);
+        self.make_ready(index, connection);
+    }
+
+    /// Acknowledges a segment that may come from an attacker, within the limit of the stack (RFC 5961 section 7).
+    pub(crate) fn challenge(&mut self, index: u32, connection: &mut Connection<P>, io: &mut Io<'_, P>) {
+        if self.challenges.allows(io.now) {
+            io.counters.tcp_challenge_acks += 1;
+            self.acknowledge(index, connection);
+        }
+    }
+}
+
+/// What one call works with besides the connections.
+pub(crate) struct Io<'a, P: Payload> {
+    pub(crate) ip: &'a mut Ip<P>,
+    pub(crate) counters: &'a mut Counters,
+    pub(crate) events: &'a mut VecDeque<Event<P>>,
+    pub(crate) now: Time,
+}

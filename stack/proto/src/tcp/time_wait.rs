@@ -1,0 +1,113 @@
+//! TIME-WAIT (RFC 9293 section 3.6.1): what is left of a connection, so that late segments are answered and its numbers
+//! are not used again too early.
+
+use super::Seq;
+use super::key::{Key, Table};
+use crate::Time;
+use crate::slab::Slab;
+use alloc::collections::VecDeque;
+
+/// A connection in TIME-WAIT.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimeWait {
+    pub(crate) key: Key,
+    /// Next number that would be sent, and next number expected.
+    pub(crate) nxt: Seq,
+    pub(crate) rcv_nxt: Seq,
+    /// Timestamp of the peer and offset of ours, if timestamps were on.
+    pub(crate) timestamps: Option<(u32, u32)>,
+    pub(crate) until: Time,
+}
+
+/// All connections in TIME-WAIT, at most a number; the oldest ends early for a new one.
+pub(crate) struct TimeWaits {
+    slots: Slab<TimeWait>,
+    table: Table,
+    /// Slots in the order in which they were entered. One whose time was extended is entered again.
+    order: VecDeque<(Time, u32)>,
+    max: u32,
+}
+
+impl TimeWaits {
+    pub(crate) fn new(seed: u64, max: u32) -> Self {
+        Self { slots: Slab::new(), table: Table::new(seed), order: VecDeque::new(), max }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(crate) fn insert(&mut self, entry: TimeWait) {
+        if self.slots.len() >= self.max.max(1) as usize {
+            self.end_oldest();
+        }
+        let at = self.slots.insert(entry);
+        let slots = &self.slots;
+        self.table.insert(&entry.key, at, |at| slots.get(at).map(|entry| &entry.key));
+        self.order.push_back((entry.until, at));
+    }
+
+    pub(crate) fn find(&self, key: &Key) -> Option<u32> {
+        self.table.find(key, |at| self.slots.get(at).map(|entry| &entry.key))
+    }
+
+    pub(crate) fn get_mut(&mut self, at: u32) -> Option<&mut TimeWait> {
+        self.slots.get_mut(at)
+    }
+
+    pub(crate) fn remove(&mut self, at: u32) {
+        if let Some(entry) = self.slots.remove(at) {
+            self.table.remove(&entry.key, at);
+        }
+    }
+
+    fn end_oldest(&mut self) {
+        while let Some((until, at)) = self.order.pop_front() {
+            if self.slots.get(at).is_some_and(|entry| entry.until == until) {
+                return self.remove(at);
+            }
+        }
+    }
+
+    /// Ends those whose time is over.
+    pub(crate) fn advance(&mut self, now: Time) {
+        while let Some((until, at)) = self.order.front().copied().filter(|(until, _)| *until <= now) {
+            self.order.pop_front();
+            match self.slots.get(at) {
+                Some(entry) if entry.until == until => self.remove(at),
+                Some(entry) if entry.until > now => self.order.push_back((entry.until, at)),
+                _ => {}
+            }
+        }
+    }
+
+    /// Time of the next call of [`TimeWaits::advance`].
+    pub(crate) fn deadline(&self) -> Time {
+        self.order.front().map_or(Time::NEVER, |(until, _)| *until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Address, Endpoint};
+
+    fn entry(port: u16, until: u64) -> TimeWait {
+        let end = |port| Endpoint::new(Address::v4([10, 0, 0, 1]), port);
+        let (nxt, rcv_nxt, timestamps) = (Seq(0), Seq(0), None);
+        TimeWait { key: Key::new(end(80), end(port)), nxt, rcv_nxt, timestamps, until: Time(until) }
+    }
+
+    #[test]
+    fn entries_end_with_their_time_and_at_the_limit() {
+        let mut waits = TimeWaits::new(1, 3);
+        (1..5).for_each(|port| waits.insert(entry(port, u64::from(port) * 10)));
+        assert_eq!((waits.len(), waits.find(&entry(1, 0).key)), (3, None));
+        let second = waits.find(&entry(2, 0).key).unwrap();
+        waits.get_mut(second).unwrap().until = Time(100);
+        waits.advance(Time(40));
+        assert_eq!((waits.len(), waits.find(&entry(2, 0).key)), (1, Some(second)));
+        waits.advance(Time(100));
+        assert_eq!((waits.len(), waits.deadline()), (0, Time::NEVER));
+    }
+}

@@ -1,0 +1,360 @@
+//! Two stacks transfer streams over an impaired network: every byte arrives, and every connection ends.
+//!
+//! `LINERATE_SEED=N` runs one seed alone; with `LINERATE_TRACE=1` its segments are printed.
+
+use crate::app::{After, App, End, FIRST_PORT, Plan, SERVICE, Side};
+use crate::net::{Host, Impairments, Net, Rate, Receive, Transmit};
+use crate::port::Port;
+use crate::rng::Rng;
+use stack::ip::InterfaceConfig;
+use stack::tcp::{CongestionAlgorithm, Options};
+use stack::{Address, Cidr, Closed, Config, Counters, Endpoint, Limits, LinkOffloads, Stack, Time};
+use std::time::Duration;
+use wire::MacAddress;
+
+/// Limits of a run, so that it ends.
+const MAX_TIME: Duration = Duration::from_secs(7200);
+const MAX_STEPS: u64 = 3_000_000;
+/// Start of the simulated time, and of the connections: duplicate address detection has ended by then.
+const ORIGIN: Time = Time(1_000_000_000_000);
+const START: Time = Time(1_010_000_000_000);
+
+/// Everything that a seed decides.
+struct Scenario {
+    seed: u64,
+    is_v4: bool,
+    options: [Options; 2],
+    limits: [Limits; 2],
+    mtu: [u16; 2],
+    offloads: [LinkOffloads; 2],
+    receive: [Receive; 2],
+    transmit: [Transmit; 2],
+    impairments: [Impairments; 2],
+    plans: Vec<Plan>,
+    rng: Rng,
+}
+
+fn both<T>(rng: &mut Rng, make: impl Fn(&mut Rng) -> T) -> [T; 2] {
+    [make(rng), make(rng)]
+}
+
+impl Scenario {
+    fn new(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let is_clean = rng.chance(300);
+        let is_slow = rng.chance(300);
+        let mut scenario = Self {
+            seed,
+            is_v4: rng.chance(500),
+            options: both(&mut rng, options),
+            limits: both(&mut rng, limits),
+            mtu: both(&mut rng, |rng| rng.pick(&[1280, 1500, 1500, 9000])),
+            offloads: both(&mut rng, offloads),
+            receive: both(&mut rng, |rng| receive(rng, is_clean)),
+            transmit: both(&mut rng, transmit),
+            impairments: both(&mut rng, |rng| impairments(rng, is_clean, is_slow)),
+            plans: Vec::new(),
+            rng: rng.fork(),
+        };
+        scenario.plans = plans(&mut rng, is_slow);
+        if !scenario.is_v4 {
+            for impairments in &mut scenario.impairments {
+                impairments.mtu = impairments.mtu.map(|(at, mtu)| (at, mtu.max(1280)));
+            }
+        }
+        if scenario.plans.iter().any(Plan::may_abort) {
+            // The peer of an aborted connection may have nothing to send and miss the reset.
+            for options in &mut scenario.options {
+                options.keep_alive = Some(Duration::from_secs(20));
+            }
+        }
+        scenario
+    }
+
+    fn is_clean(&self) -> bool {
+        self.impairments.iter().all(Impairments::is_clean)
+            && self.receive.iter().all(|receive| receive.no_buffer == 0)
+    }
+
+    fn addresses(&self) -> [Address; 2] {
+        [1, 2].map(|last| if self.is_v4 { Address::v4([10, 9, 0, last]) } else { v6(last) })
+    }
+
+    fn host(&mut self, number: usize) -> Host<App> {
+        let mut secret = [number as u8; 16];
+        secret[..8].copy_from_slice(&self.rng.next().to_be_bytes());
+        let config = Config { limits: self.limits[number].clone(), tcp: self.options[number], secret };
+        let mut stack = Stack::new(config, ORIGIN);
+        let mac = MacAddress::new([2, 0, 0, 0, 0, number as u8]);
+        let interface = stack.add_interface(InterfaceConfig { mac, mtu: self.mtu[number], vlan: None });
+        let addresses = self.addresses();
+        let network = Cidr::new(addresses[number], if self.is_v4 { 24 } else { 64 }).unwrap();
+        stack.add_address(interface, network, ORIGIN);
+        let service = Endpoint::new(addresses[number], SERVICE);
+        stack.listen(service, self.options[number]).expect("listens");
+        let mut port = Port::new(self.mtu[number].into());
+        port.offloads = self.offloads[number];
+        let seeds = (self.seed, self.rng.fork());
+        let app = App::new(number, (addresses, self.options[number]), seeds, &self.plans);
+        Host::new(stack, interface, port, (self.receive[number].clone(), self.transmit[number].clone()), app)
+    }
+}
+
+fn v6(last: u8) -> Address {
+    let mut octets = [0; 16];
+    (octets[0], octets[15]) = (0xfd, last);
+    Address::v6(octets)
+}
+
+fn options(rng: &mut Rng) -> Options {
+    let algorithms = [CongestionAlgorithm::NewReno, CongestionAlgorithm::Cubic, CongestionAlgorithm::Bbr];
+    Options {
+        congestion: rng.pick(&algorithms),
+        no_delay: rng.chance(500),
+        keep_alive: rng.chance(200).then_some(Duration::from_secs(20)),
+        max_segment: rng.pick(&[u16::MAX, u16::MAX, 1000, 536]),
+        ecn: rng.chance(500),
+        timestamps: rng.chance(700),
+        sack: rng.chance(700),
+        window_scale: rng.chance(700),
+        user_timeout: Duration::from_secs(1200),
+        time_wait: Duration::from_secs(rng.pick(&[60, 120])),
+        ..Options::default()
+    }
+}
+
+fn limits(rng: &mut Rng) -> Limits {
+    Limits {
+        receive_buffer: rng.magnitude(4096..1 << 20) as u32,
+        send_buffer: rng.magnitude(4096..1 << 20) as u32,
+        out_of_order_ranges: rng.pick(&[1, 4, 64]),
+        half_open: rng.pick(&[1, 4096]),
+        outbox: rng.pick(&[4, 256]),
+        ..Limits::default()
+    }
+}
+
+fn offloads(rng: &mut Rng) -> LinkOffloads {
+    let checksum = rng.chance(600);
+    let tso = if checksum && rng.chance(700) { rng.pick(&[4000, 16_000, 65_549]) } else { 0 };
+    LinkOffloads { checksum, tso4: tso, tso6: tso, uso: 0 }
+}
+
+fn receive(rng: &mut Rng, is_clean: bool) -> Receive {
+    Receive {
+        lro: rng.pick(&[0, 0, 8000, 65_549]),
+        has_checksum_offload: rng.chance(500),
+        has_short_head: rng.chance(500),
+        poll: rng.micros(0..200),
+        no_buffer: if !is_clean && rng.chance(200) { 20 } else { 0 },
+    }
+}
+
+fn transmit(rng: &mut Rng) -> Transmit {
+    Transmit { room: rng.magnitude(1..65) as usize, refill: rng.micros(1..100) }
+}
+
+fn impairments(rng: &mut Rng, is_clean: bool, is_slow: bool) -> Impairments {
+    let delay = if is_slow { rng.micros(20_000..300_000) } else { rng.micros(5..5000) };
+    if is_clean {
+        return Impairments { delay, ..Impairments::default() };
+    }
+    let mut some = |probability, range| if rng.chance(probability) { rng.magnitude(range) } else { 0 };
+    let (loss, duplicate, corrupt) = (some(500, 1..201), some(300, 1..101), some(300, 1..51));
+    let reorder = (some(400, 1..301), Duration::from_micros(some(1000, 1..50_000)));
+    let jitter = Duration::from_micros(some(300, 1..30_000));
+    let rate = rng.chance(400).then(|| rate(rng));
+    let mtu = rng.chance(200).then(|| (START.after(rng.micros(0..3_000_000)), rng.within(576..1400) as u16));
+    let down = rng.chance(150).then(|| {
+        let start = START.after(rng.micros(0..3_000_000));
+        (start, start.after(rng.micros(1..20_000_000)))
+    });
+    Impairments { loss, duplicate, corrupt, reorder, delay, jitter, rate, mtu, down }
+}
+
+fn rate(rng: &mut Rng) -> Rate {
+    // 4 Mbit/s to 1 Gbit/s.
+    let nanos_per_byte = rng.magnitude(8..2000);
+    let queue = rng.magnitude(20_000..1_000_000);
+    Rate { nanos_per_byte, queue, mark: rng.chance(500).then_some(queue / 4) }
+}
+
+fn plans(rng: &mut Rng, is_slow: bool) -> Vec<Plan> {
+    let many = rng.chance(150);
+    let count = if many { rng.within(30..120) } else { rng.within(1..8) };
+    let top = if many || is_slow { 4096 } else { 400_000 };
+    let mut at = START;
+    (0..count)
+        .map(|_| {
+            at = at.after(rng.micros(0..if many { 20_000 } else { 500_000 }));
+            plan(rng, at, top)
+        })
+        .collect()
+}
+
+fn plan(rng: &mut Rng, at: Time, top: u64) -> Plan {
+    let kinds = [exchange, requests, half_close, slow_reader, aborted, exchange];
+    let opener = rng.within(0..2) as usize;
+    let kind = rng.pick(&kinds);
+    let [mut first, mut second] = kind(rng, top);
+    for side in [&mut first, &mut second] {
+        side.chunk = rng.magnitude(1..4096).max(1);
+        if rng.chance(200) {
+            side.reading = rng.micros(0..20_000);
+        }
+    }
+    let sides = if opener == 0 { [first, second] } else { [second, first] };
+    Plan { at, opener, is_simultaneous: rng.chance(80), sides }
+}
+
+fn side(sends: Vec<(After, u64)>, close: After) -> Side {
+    Side { sends, chunk: 1000, close, abort: None, pause: None, reading: Duration::ZERO }
+}
+
+/// Bytes of each side at once; each side closes when it has sent all, or after the peer.
+fn exchange(rng: &mut Rng, top: u64) -> [Side; 2] {
+    let both = both(rng, |rng| (rng.magnitude(1..top), rng.pick(&[After::Received(0), After::Finished])));
+    let close = if both[0].1 == After::Finished { After::Received(0) } else { both[1].1 };
+    // The side that opened sends first: a connection from a cookie exists when its first data arrives.
+    let second = side(vec![(After::Received(1), both[1].0)], close);
+    [side(vec![(After::Received(0), both[0].0)], both[0].1), second]
+}
+
+/// Requests of one side, each answered by the other.
+fn requests(rng: &mut Rng, top: u64) -> [Side; 2] {
+    let (mut asks, mut answers, mut asked, mut answered) = (Vec::new(), Vec::new(), 0, 0);
+    for _ in 0..rng.within(1..12) {
+        asked += rng.magnitude(1..top / 8);
+        asks.push((After::Received(answered), asked));
+        answered += rng.magnitude(1..top / 8);
+        answers.push((After::Received(asked), answered));
+    }
+    [side(asks, After::Received(answered)), side(answers, After::Finished)]
+}
+
+/// One side sends, closes, and receives the answer after that.
+fn half_close(rng: &mut Rng, top: u64) -> [Side; 2] {
+    let (first, second) = (rng.magnitude(1..top), rng.magnitude(1..top));
+    let answer = side(vec![(After::Finished, second)], After::Finished);
+    [side(vec![(After::Received(0), first)], After::Received(0)), answer]
+}
+
+/// A reader that stops for a minute, so that its window closes.
+fn slow_reader(rng: &mut Rng, top: u64) -> [Side; 2] {
+    let [first, mut second] = exchange(rng, top);
+    second.pause = Some((first.total() / 4 + 1, rng.micros(1_000_000..60_000_000)));
+    [first, second]
+}
+
+/// A connection that one side aborts.
+fn aborted(rng: &mut Rng, top: u64) -> [Side; 2] {
+    let mut sides = exchange(rng, top);
+    let total = sides[0].total() + sides[1].total();
+    let which = usize::from(rng.chance(500));
+    sides[which].abort = Some(rng.within(0..total + 1));
+    sides
+}
+
+fn run(seed: u64) {
+    let mut scenario = Scenario::new(seed);
+    let hosts = [scenario.host(0), scenario.host(1)];
+    let rng = scenario.rng.fork();
+    let mut net = Net::new(ORIGIN, hosts, scenario.impairments.clone(), rng);
+    let limit = ORIGIN.after(MAX_TIME);
+    let mut steps = 0;
+    while !net.hosts.iter().all(|host| host.app.is_done()) && net.step(limit) {
+        steps += 1;
+        assert!(steps < MAX_STEPS, "no end after {steps} steps, at {:?}: {:?}", net.now, pending(&net));
+    }
+    assert!(
+        net.hosts.iter().all(|host| host.app.is_done()),
+        "no end until {:?}: {:?}",
+        net.now,
+        pending(&net)
+    );
+    // Frames in flight, and TIME-WAIT.
+    let rest = net.now.after(Duration::from_secs(300));
+    while net.step(rest) {
+        steps += 1;
+        assert!(steps < MAX_STEPS, "the stacks do not rest");
+    }
+    check_ends(&scenario, &net);
+    for host in 0..2 {
+        check_host(&scenario, &net.hosts[host]);
+    }
+}
+
+fn pending(net: &Net<App>) -> [Vec<String>; 2] {
+    [net.hosts[0].app.pending(), net.hosts[1].app.pending()]
+}
+
+fn check_ends(scenario: &Scenario, net: &Net<App>) {
+    for (number, plan) in scenario.plans.iter().enumerate() {
+        for (host, side) in plan.sides.iter().enumerate() {
+            let Some(end) = net.hosts[host].app.ends.get(&number) else {
+                assert!(plan.may_abort(), "connection {number} never existed at host {host}");
+                continue;
+            };
+            let received = plan.sides[1 - host].total();
+            let all = End { reason: Closed::Normally, sent: side.total(), received, has_finished: true };
+            let may_differ = plan.may_abort() && matches!(end.reason, Closed::Reset | Closed::Aborted);
+            assert!(*end == all || may_differ, "connection {number}, host {host}: {end:?}, {plan:?}");
+        }
+    }
+}
+
+fn check_host(scenario: &Scenario, host: &Host<App>) {
+    assert_eq!(host.app.connections().count(), 0);
+    assert_eq!(host.app.leaked(), 0, "sent buffers are not returned");
+    let counters: &Counters = host.stack.counters();
+    assert_eq!(counters.tcp_header_errors, 0, "{counters:?}");
+    if scenario.is_clean() {
+        // A probe for a lost tail repeats a segment when the acknowledgement is only late.
+        assert!(
+            counters.tcp_retransmits <= counters.tcp_probes,
+            "retransmissions without loss: {counters:?}"
+        );
+        assert_eq!(counters.tcp_timeouts, 0, "{counters:?}");
+        assert_eq!(counters.tcp_checksum_errors + counters.ip_header_errors, 0, "{counters:?}");
+        assert_eq!(counters.tcp_out_of_order_dropped, 0, "{counters:?}");
+    }
+}
+
+fn count() -> u64 {
+    if std::env::var_os("LINERATE_TESTS").is_some_and(|scope| scope == "all") { 4000 } else { 200 }
+}
+
+/// Seeds to run: one if `LINERATE_SEED` is set.
+fn seeds() -> Vec<u64> {
+    match std::env::var("LINERATE_SEED") {
+        Ok(seed) => vec![seed.parse().expect("LINERATE_SEED is a number")],
+        Err(_) => (0..count()).collect(),
+    }
+}
+
+#[test]
+fn every_byte_arrives_and_every_connection_ends() {
+    let mut failed = Vec::new();
+    for seed in seeds() {
+        if std::panic::catch_unwind(|| run(seed)).is_err() {
+            println!("failed: LINERATE_SEED={seed}");
+            failed.push(seed);
+        }
+    }
+    assert!(failed.is_empty(), "failed seeds, each alone with LINERATE_SEED: {failed:?}");
+}
+
+#[test]
+fn seeds_cover_every_kind_of_plan() {
+    let scenarios: Vec<_> = (0..200).map(Scenario::new).collect();
+    let any = |test: fn(&Scenario) -> bool| scenarios.iter().any(test);
+    assert!(any(|scenario| scenario.is_clean() && scenario.is_v4));
+    assert!(any(|scenario| scenario.plans.iter().any(|plan| plan.is_simultaneous)));
+    assert!(any(|scenario| scenario.plans.iter().any(Plan::may_abort)));
+    assert!(any(|scenario| scenario.plans.len() > 60));
+    assert!(any(|scenario| scenario
+        .impairments
+        .iter()
+        .any(|path| path.down.is_some() && path.mtu.is_some())));
+    assert!(scenarios.iter().all(|scenario| usize::from(FIRST_PORT) + scenario.plans.len() < 60_000));
+}
