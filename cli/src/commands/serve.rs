@@ -106,8 +106,9 @@ fn tcp_port(args: &ServeArgs) -> u16 {
 
 /// A locally administered unicast address.
 fn random_mac() -> MacAddress {
-    let [a, b, c, d, e, ..] = RandomState::new().hash_one(END).to_ne_bytes();
-    MacAddress::new([2, a, b, c, d, e])
+    let [_, _, mut octets @ ..] = RandomState::new().hash_one(END).to_ne_bytes();
+    octets[0] = 2;
+    MacAddress::new(octets)
 }
 
 fn failed(error: &dyn std::fmt::Display, remedy: &str) -> Diagnostic {

@@ -300,7 +300,7 @@ impl Host {
     fn wait(&self, limit: Duration) {
         let fds = self.ports.interfaces.iter().flat_map(|interface| interface.port.wake_fds());
         let mut fds: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-        let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
+        let limit = Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: limit.subsec_nanos().into() };
         // An interrupted sleep counts as a wake-up.
         let _ = poll(&mut fds, Some(&limit));
     }
