@@ -223,7 +223,7 @@ fn admit(interface: &Interface, link: &LinkHeader, mut datagram: Datagram) -> Re
         datagram.packet.is_group = true;
         if destination.is_multicast() {
             let is_mapped = link.destination == group_mac(destination);
-            // One receiver of a group may be addressed by unicast on the link (RFC 6085 section 3).
+            // One receiver of a group may be addressed by unicast on the link (RFC 6085).
             (is_mapped || !link.destination.is_group()) && interface.is_own_group(destination)
         } else {
             link.destination.is_group() && interface.is_broadcast(destination)
