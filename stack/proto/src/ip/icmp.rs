@@ -151,9 +151,6 @@ impl<P: Payload> Ip<P> {
         now: Time,
         counters: &mut Counters,
     ) {
-        if packet.protocol != protocol::UDP {
-            counters.ip_unknown_protocol += 1;
-        }
         let network = wire::Ethernet::new(frame.head()).map(|view| frame.head().len() - view.payload().len());
         if let Ok(network) = network
             && let Some(header) = refusal(frame.head().get(network..).unwrap_or_default(), packet)
