@@ -62,7 +62,9 @@ impl<P: Payload> Ip<P> {
             _ if source.is_v4() => true,
             Some(130..=132 | 143) => self.groups.receive(interface, source, datagram.hop_limit, message, now),
             Some(kind) if NdKind::of(*kind).is_some() => {
-                len <= MESSAGE && self.discover(datagram, message, now)
+                let is_valid = len <= MESSAGE && self.discover(datagram, message, now);
+                self.act(interface, now, counters);
+                is_valid
             }
             _ => true,
         };

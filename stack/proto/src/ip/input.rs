@@ -108,6 +108,7 @@ impl<P: Payload> Ip<P> {
                 self.membership(frame, datagram, now);
                 Received::Consumed
             }
+            (protocol::UDP, true) if self.take_dhcp(frame, datagram, now) => Received::Consumed,
             (NO_NEXT_HEADER, false) => {
                 counters.ip_unknown_protocol += 1;
                 Received::Consumed

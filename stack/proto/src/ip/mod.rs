@@ -4,6 +4,7 @@
 //! Ethernet and IP header of packets to send ([`Ip::header`]), and holds its own packets and those that wait for a
 //! neighbour's address until [`Ip::transmit`].
 
+mod configure;
 mod fragment;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
@@ -26,9 +27,10 @@ mod template;
 #[cfg(test)]
 mod tests;
 
-use crate::{Address, Cidr, Config, Counters, Limits, Link, Payload, Slice, Time};
+use crate::{Address, Cidr, Config, Counters, Link, Payload, Slice, Time};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use configure::Clients;
 use fragment::Identifications;
 use group::Groups;
 use interface::Interfaces;
@@ -211,7 +213,8 @@ pub(crate) struct Ip<P: Payload> {
     identifications: Identifications,
     /// Packets dropped since [`Ip::count_drops`] because they are longer than the path MTU.
     too_long: u64,
-    limits: Limits,
+    clients: Clients,
+    config: Config,
 }
 
 impl<P: Payload> Ip<P> {
@@ -230,7 +233,8 @@ impl<P: Payload> Ip<P> {
             reassembly: Reassembly::new(limits),
             identifications: Identifications::new(&config.secret),
             too_long: 0,
-            limits: limits.clone(),
+            clients: Clients::default(),
+            config: config.clone(),
         }
     }
 
@@ -355,6 +359,7 @@ impl<P: Payload> Ip<P> {
         while let Some(first) = self.reassembly.expire(now, counters) {
             self.report_expired(first, now, counters);
         }
+        self.advance_clients(now, counters);
         self.report_groups(now, counters);
         self.count_drops(counters);
     }
@@ -362,7 +367,7 @@ impl<P: Payload> Ip<P> {
     /// Time of the next call of [`Ip::advance`]; [`Time::NEVER`] if no timer runs.
     pub(crate) fn deadline(&self) -> Time {
         let tables = self.neighbours.deadline().min(self.paths.deadline());
-        tables.min(self.reassembly.deadline()).min(self.groups.deadline())
+        tables.min(self.reassembly.deadline()).min(self.groups.deadline()).min(self.clients.deadline())
     }
 
     /// Whether [`Ip::transmit`] or [`Ip::next_loopback`] has packets.

@@ -107,7 +107,7 @@ impl<P: Payload> Ip<P> {
         }
     }
 
-    /// Sends a whole IP packet to a destination on the link of an interface, independent of addresses and routes.
+    /// Sends a whole IP packet over an interface, also without an address or route.
     pub(crate) fn send_whole(
         &mut self,
         id: InterfaceId,
@@ -117,7 +117,13 @@ impl<P: Payload> Ip<P> {
         counters: &mut Counters,
     ) {
         let Some(interface) = self.interfaces.get(id) else { return };
-        let hop = hop_on_link(interface, destination);
+        let hop = match hop_on_link(interface, destination) {
+            Hop::Neighbour(_) => {
+                let via = self.routes.find(destination, Some(id)).and_then(|route| route.via);
+                Hop::Neighbour(via.unwrap_or(destination))
+            }
+            group => group,
+        };
         let plan = Plan { interface: id, source: Address::UNSPECIFIED, destination, hop };
         let mut path = Path::new(plan, interface, 0, now);
         let frame =
@@ -145,7 +151,7 @@ impl<P: Payload> Ip<P> {
     }
 
     fn loop_back(&mut self, frame: &OutFrame<P>) {
-        if self.loopback.len() < self.limits.outbox as usize {
+        if self.loopback.len() < self.config.limits.outbox as usize {
             self.loopback.push_back((frame.interface, PrivateFrame::new(frame.to_vec(), true)));
         } else {
             self.outbox.count_dropped();

@@ -1,7 +1,7 @@
 //! Two hosts on one link, in memory.
 
 use super::*;
-use crate::{Frame, LinkOffloads, Piece, TxOffload};
+use crate::{Frame, Limits, LinkOffloads, Piece, TxOffload};
 use core::ops::Range;
 use std::net::IpAddr;
 use std::prelude::v1::*;
@@ -10,6 +10,7 @@ use std::vec;
 use wire::checksum::{Sum, protocol};
 use wire::{EtherType, Ethernet, Icmp, IcmpKind, Ipv4, Ipv6, Version, icmp_header};
 
+mod configure;
 mod errors;
 mod fragments;
 mod frames;
