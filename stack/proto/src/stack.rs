@@ -10,6 +10,7 @@ use wire::checksum::protocol;
 /// Packets to this host itself in one call, before others have their turn.
 const LOOPBACK_BURST: usize = 64;
 
+mod configure;
 mod udp;
 
 /// TCP/IP of one core.
