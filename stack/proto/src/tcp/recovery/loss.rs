@@ -14,6 +14,10 @@ use alloc::boxed::Box;
 /// Time to wait for new data of F-RTO, in microseconds, before losses are retransmitted.
 const NEW_DATA_WAIT: u64 = 1_000;
 
+/// Shortest time to a probe, in microseconds: on short paths, the acknowledgement of a small segment is delayed for
+/// much longer than two round trips.
+const MIN_PROBE_TIME: u64 = 2_000;
+
 /// Flight when a reduction starts.
 #[derive(Clone, Copy, Debug)]
 struct Start {
@@ -276,7 +280,7 @@ impl Recovery {
         }
         if let Some((smoothed, _)) = self.rtt.get() {
             let delay = if is_single { self.rtt.min_rto() } else { 0 };
-            let at = now.after_micros(u64::from(smoothed) * 2 + u64::from(delay));
+            let at = now.after_micros((u64::from(smoothed) * 2).max(MIN_PROBE_TIME) + u64::from(delay));
             (self.loss_at, self.cause) = (at.min(self.rto_at), Cause::Probe);
         }
     }

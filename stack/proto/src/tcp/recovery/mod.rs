@@ -206,7 +206,8 @@ impl Recovery {
             self.probe = Probe::Retransmission;
             self.probe_end = self.board.bounds(pool).map_or(range.end, |(_, nxt)| nxt);
         }
-        if self.board.is_first_retransmitted(pool) && self.phase == Phase::Recovery {
+        let is_first = self.board.bounds(pool).is_some_and(|(una, _)| range.start.is_at_most(una));
+        if is_first && self.phase == Phase::Recovery {
             self.rto_at = now.after_micros(u64::from(self.rtt.rto()));
         }
     }
@@ -329,7 +330,8 @@ impl Recovery {
 
     /// Bytes that the congestion window and PRR allow now, for retransmissions and new data; `flight` is the number of
     /// bytes sent and not acknowledged cumulatively (`nxt - una`). At least one segment for the first retransmission of
-    /// a recovery. Limited transmit (RFC 3042) is included.
+    /// a recovery. Limited transmit (RFC 3042) is included. With pacing, the time [`Recovery::paced_until`] is to be
+    /// respected too, and at most a millisecond's worth is allowed at once.
     #[inline]
     pub(crate) fn allowance(&self, flight: u32) -> u32 {
         let room = self.window.congestion.saturating_sub(self.pipe(flight));
