@@ -24,7 +24,7 @@ struct Start {
     /// First unacknowledged sequence number before the acknowledgement, and next one to send.
     una: Seq,
     nxt: Seq,
-    /// Flight of PRR in bytes (`RecoverFS` of RFC 9937).
+    /// Flight before the acknowledgement in bytes, without what was delivered earlier (`RecoverFS` of RFC 9937).
     flight: u32,
 }
 
@@ -45,13 +45,9 @@ impl Recovery {
         let delivered = self.count_duplicates(pool, ack, delivery);
         self.detect_losses(pool, ack.now);
         self.leave_phase(ack);
-        let acked = ack.ack.since(ack.una);
-        let earlier = self.board.sacked().saturating_sub(delivery.sacked);
-        let start = Start {
-            una: ack.una,
-            nxt: ack.nxt,
-            flight: ack.nxt.since(ack.ack).saturating_add(acked).saturating_sub(earlier),
-        };
+        let flight = ack.nxt.since(ack.ack).saturating_add(delivery.bytes());
+        let flight = flight.saturating_sub(self.board.sacked());
+        let start = Start { una: ack.una, nxt: ack.nxt, flight };
         self.enter_recovery(start);
         let is_reduced_by_ece = ack.has_ece && self.answer_mark(start);
         let is_safe = is_advancing && self.board.lost() <= lost;

@@ -335,11 +335,10 @@ impl Recovery {
     #[inline]
     pub(crate) fn allowance(&self, flight: u32) -> u32 {
         let room = self.window.congestion.saturating_sub(self.pipe(flight));
-        if let Some(bbr) = self.controller.bbr() {
-            return room.min(bbr.quantum(self.mss()));
-        }
-        match (self.phase, &self.episode) {
-            (Phase::Marked | Phase::Recovery, Some(episode)) => episode.prr.budget(),
+        match (self.phase, &self.episode, self.controller.bbr()) {
+            (Phase::Recovery, Some(episode), Some(_)) if episode.prr.is_first() => room.max(self.mss()),
+            (_, _, Some(bbr)) => room.min(bbr.quantum(self.mss())),
+            (Phase::Marked | Phase::Recovery, Some(episode), None) => episode.prr.budget(),
             _ => room,
         }
     }

@@ -120,6 +120,7 @@ pub(super) struct Transfer {
     pub(super) timeouts: u32,
     pub(super) probes: u32,
     pub(super) undone: u32,
+    /// Data packets that did not arrive.
     pub(super) dropped: u32,
 }
 
@@ -180,7 +181,7 @@ impl Transfer {
         let conditions = self.conditions.clone();
         let is_dropped = is_data && self.drops.contains(&self.transmissions);
         if is_dropped || self.below(1_000) < conditions.loss {
-            self.dropped += 1;
+            self.dropped += u32::from(is_data);
             return;
         }
         let mut at = self.now + conditions.delay;

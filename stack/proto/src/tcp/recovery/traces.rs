@@ -187,7 +187,7 @@ fn lost_retransmissions_are_repaired_without_timeout() {
         let mut transfer = bottleneck(algorithm, 100_000);
         transfer.conditions().loss = 30;
         transfer.run_until(START + 20 * SECOND);
-        assert!(transfer.dropped > 100 && transfer.timeouts <= 1, "{algorithm:?} {}", transfer.timeouts);
+        assert!(transfer.dropped > 50 && transfer.timeouts <= 1, "{algorithm:?} {}", transfer.timeouts);
         // The rate of Reno with 3 % losses: 1.22 segments / 40 ms / sqrt(0.03).
         assert!(transfer.acknowledged() / 20 > 176_000 / 4 * 3, "{algorithm:?} {}", transfer.acknowledged());
     }
