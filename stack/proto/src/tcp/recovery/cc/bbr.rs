@@ -3,6 +3,7 @@
 //! The states and their names are those of draft-ietf-ccwg-bbr; the model is that of version 1, without bounds learnt from
 //! losses. Times are in microseconds modulo 2^32, rates in bytes per second, gains in 1/1000.
 
+use super::max_filter::MaxFilter;
 use super::{AckSample, Congestion, CongestionControl, MAX_WINDOW, Window};
 use crate::Time;
 
@@ -14,8 +15,6 @@ const CWND_GAIN: u32 = 2_000;
 const CYCLE: [u32; 8] = [1_250, 750, 1_000, 1_000, 1_000, 1_000, 1_000, 1_000];
 /// Share of the bandwidth that is used, in 1/1000, so that queues drain.
 const PACING_MARGIN: u64 = 990;
-/// Rounds for which the maximum of the bandwidth is kept.
-const BANDWIDTH_ROUNDS: u32 = 10;
 /// Rounds without growth of a quarter after which the path is full.
 const FULL_ROUNDS: u8 = 3;
 /// Age of the minimum round-trip time at which it is measured again.
@@ -39,42 +38,6 @@ enum State {
     ProbeBw { phase: u8, start: u32 },
     /// Lowers the flight to measure the minimum round-trip time; until `end` once the flight is low.
     ProbeRtt { end: Option<u32>, is_round_done: bool },
-}
-
-/// Maximum of the last rounds: the best three samples, each later than the one before.
-#[derive(Clone, Copy, Debug, Default)]
-struct MaxFilter {
-    samples: [(u64, u32); 3],
-}
-
-impl MaxFilter {
-    fn get(&self) -> u64 {
-        self.samples[0].0
-    }
-
-    fn update(&mut self, value: u64, round: u32) {
-        let new = (value, round);
-        let is_expired = |sample: (u64, u32)| round.wrapping_sub(sample.1) > BANDWIDTH_ROUNDS;
-        if value >= self.samples[0].0 || is_expired(self.samples[2]) {
-            self.samples = [new; 3];
-            return;
-        }
-        if value >= self.samples[1].0 {
-            (self.samples[1], self.samples[2]) = (new, new);
-        } else if value >= self.samples[2].0 {
-            self.samples[2] = new;
-        }
-        if is_expired(self.samples[0]) {
-            self.samples = [self.samples[1], self.samples[2], new];
-        }
-        // The candidates come from different quarters of the window.
-        let age = |sample: (u64, u32)| round.wrapping_sub(sample.1);
-        if self.samples[1].1 == self.samples[0].1 && age(self.samples[0]) > BANDWIDTH_ROUNDS / 4 {
-            (self.samples[1], self.samples[2]) = (new, new);
-        } else if self.samples[2].1 == self.samples[1].1 && age(self.samples[1]) > BANDWIDTH_ROUNDS / 2 {
-            self.samples[2] = new;
-        }
-    }
 }
 
 /// Estimate of whether the path is full.
@@ -385,20 +348,6 @@ impl CongestionControl for Bbr {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn filter_forgets_after_ten_rounds() {
-        let mut filter = MaxFilter::default();
-        filter.update(100, 0);
-        for round in 1..=10 {
-            filter.update(50, round);
-            assert_eq!(filter.get(), 100);
-        }
-        filter.update(50, 11);
-        assert_eq!(filter.get(), 50);
-        filter.update(70, 12);
-        assert_eq!(filter.get(), 70);
-    }
 
     #[test]
     fn transmissions_follow_the_rate() {

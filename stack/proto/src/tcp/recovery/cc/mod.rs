@@ -5,6 +5,8 @@
 
 mod bbr;
 mod cubic;
+mod hystart;
+mod max_filter;
 mod newreno;
 
 use super::rate::Rate;
