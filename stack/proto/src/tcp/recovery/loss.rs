@@ -92,6 +92,7 @@ impl Recovery {
         let (phase, has_sack) = (self.phase, self.has_sack);
         let Some(episode) = &mut self.episode else { return false };
         let is_advancing = ack.una.is_before(ack.ack);
+        let frto = episode.frto;
         let is_refuted = ack.duplicate.is_some_and(|range| episode.is_refuted_by_duplicate(range))
             || is_advancing && episode.is_refuted_by_timestamp(ack.echoes_original)
             || phase == Phase::Loss && episode.is_refuted_by_delivery(ack, delivery, has_sack);
@@ -100,6 +101,10 @@ impl Recovery {
         } else if phase == Phase::Open && episode.expires.is_at_most(ack.ack) {
             self.episode = None;
         } else if phase == Phase::Loss {
+            if episode.frto == Frto::Off && matches!(frto, Frto::SentFirst | Frto::SentNewData) {
+                // Step 3a: the new data is in flight, and slow start continues with retransmissions.
+                self.window.congestion = self.window.congestion.max(3 * u32::from(self.mss));
+            }
             self.await_new_data(ack.now);
         }
         is_refuted
@@ -260,9 +265,13 @@ impl Recovery {
         }
         let Some(episode) = &mut self.episode else { return };
         episode.prr.on_sent(bytes);
-        if episode.frto == Frto::AwaitsNewData {
-            episode.frto = Frto::SentNewData;
-            self.loss_at = Time::NEVER;
+        match episode.frto {
+            Frto::AwaitsNewData => episode.frto = Frto::SentFirst,
+            Frto::SentFirst => {
+                episode.frto = Frto::SentNewData;
+                self.loss_at = Time::NEVER;
+            }
+            _ => {}
         }
     }
 
@@ -343,7 +352,8 @@ impl Recovery {
 
     fn on_new_data_timer(&mut self) -> LossTimer {
         if let Some(episode) = &mut self.episode {
-            episode.frto = Frto::Off;
+            let has_sent = episode.frto == Frto::SentFirst;
+            episode.frto = if has_sent { Frto::SentNewData } else { Frto::Off };
         }
         if self.board.lost() > 0 { LossTimer::Reordering } else { LossTimer::None }
     }

@@ -282,7 +282,10 @@ impl Recovery {
         if is_probing_rtt || ack.is_app_limited && pipe < self.window.congestion {
             self.rate.on_app_limited(pipe);
         }
-        let is_governed = self.controller.bbr().is_some() || matches!(self.phase, Phase::Open | Phase::Loss);
+        // Duplicate acknowledgements leave the window as it is (RFC 5681 section 3.2).
+        let is_advancing = ack.una.is_before(ack.ack);
+        let is_governed = self.controller.bbr().is_some()
+            || is_advancing && matches!(self.phase, Phase::Open | Phase::Loss);
         if is_governed && delivery.bytes() > 0 {
             let sample = self.sample(ack, delivery, rate, pipe);
             self.controller.on_ack(&mut self.window, &sample);
@@ -323,9 +326,16 @@ impl Recovery {
         self.board.next_lost(pool, max)
     }
 
+    /// Whether segments are marked lost and not retransmitted since.
+    #[inline]
+    pub(crate) fn has_lost(&self) -> bool {
+        self.board.lost() > 0
+    }
+
     /// Whether F-RTO prefers new data to retransmissions now.
     fn awaits_new_data(&self) -> bool {
-        self.episode.as_ref().is_some_and(|episode| episode.frto == Frto::AwaitsNewData)
+        let frto = self.episode.as_ref().map(|episode| episode.frto);
+        matches!(frto, Some(Frto::AwaitsNewData | Frto::SentFirst))
     }
 
     /// Bytes that the congestion window and PRR allow now, for retransmissions and new data; `flight` is the number of
@@ -364,6 +374,15 @@ impl Recovery {
             self.board.mark_long_lost(pool, u32::from(self.mss));
             self.repair_without_reduction(pool);
         }
+    }
+
+    /// The handshake is complete: `mss` and SACK are what both sides agreed on, and the window is the initial one
+    /// (RFC 6928), whatever the SYN's acknowledgement added.
+    pub(crate) fn on_handshake(&mut self, options: &Options, mss: u16, has_sack: bool) {
+        self.mss = mss.max(1);
+        self.allows_sack = has_sack;
+        self.window = Window::initial(u32::from(self.mss));
+        self.controller = Controller::new(options.congestion, u32::from(self.mss));
     }
 
     /// The connection was idle (RFC 5681 section 4.1) or starts with a known round-trip time of the handshake.
