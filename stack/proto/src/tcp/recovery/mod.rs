@@ -132,7 +132,7 @@ impl Recovery {
             rack: Rack::new(),
             rate: RateSampler::default(),
             window: Window::initial(u32::from(mss)),
-            controller: Controller::new(options.congestion, u32::from(mss)),
+            controller: Controller::new(options.congestion, u32::from(mss), None),
             episode: None,
             rto_at: Time::NEVER,
             loss_at: Time::NEVER,
@@ -377,12 +377,16 @@ impl Recovery {
     }
 
     /// The handshake is complete: `mss` and SACK are what both sides agreed on, and the window is the initial one
-    /// (RFC 6928), whatever the SYN's acknowledgement added.
+    /// (RFC 6928), whatever the SYN's acknowledgement added; one segment if the handshake lost a segment (RFC 5681
+    /// section 3.1).
     pub(crate) fn on_handshake(&mut self, options: &Options, mss: u16, has_sack: bool) {
         self.mss = mss.max(1);
         self.allows_sack = has_sack;
         self.window = Window::initial(u32::from(self.mss));
-        self.controller = Controller::new(options.congestion, u32::from(self.mss));
+        if self.episode.is_some() {
+            self.window.congestion = u32::from(self.mss);
+        }
+        self.controller = Controller::new(options.congestion, u32::from(self.mss), self.rtt.get());
     }
 
     /// The connection was idle (RFC 5681 section 4.1) or starts with a known round-trip time of the handshake.

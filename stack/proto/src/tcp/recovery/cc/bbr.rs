@@ -74,8 +74,8 @@ pub(in super::super) struct Bbr {
 }
 
 impl Bbr {
-    pub(in super::super) fn new(mss: u32) -> Self {
-        let window = u64::from(Window::initial(mss).congestion);
+    /// The pacing rate starts with the initial window each `rtt` microseconds.
+    pub(in super::super) fn new(mss: u32, rtt: u32) -> Self {
         Self {
             state: State::Startup,
             bandwidth: MaxFilter::default(),
@@ -85,8 +85,7 @@ impl Bbr {
             round: 0,
             round_end: 0,
             is_round_start: false,
-            // The draft assumes a round-trip time of 1 ms before the first sample.
-            pacing_rate: window * u64::from(STARTUP_PACING_GAIN),
+            pacing_rate: startup_rate(Window::initial(mss).congestion, rtt),
             next_send: Time(0),
             prior_window: 0,
             is_recovering: false,
@@ -222,8 +221,7 @@ impl Bbr {
             && (rtt <= self.min_rtt || is_expired)
         {
             if self.min_rtt == u32::MAX {
-                let window = u64::from(window.congestion);
-                self.pacing_rate = window * 1_000 * u64::from(STARTUP_PACING_GAIN) / u64::from(rtt.max(1));
+                self.pacing_rate = startup_rate(window.congestion, rtt);
             }
             (self.min_rtt, self.min_rtt_at) = (rtt.max(1), ack.now);
         }
@@ -345,13 +343,18 @@ impl CongestionControl for Bbr {
     }
 }
 
+/// Pacing rate of Startup for one window each round-trip time.
+fn startup_rate(window: u32, rtt: u32) -> u64 {
+    u64::from(window) * 1_000 * u64::from(STARTUP_PACING_GAIN) / u64::from(rtt.max(1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn transmissions_follow_the_rate() {
-        let mut bbr = Bbr::new(1_000);
+        let mut bbr = Bbr::new(1_000, 1_000);
         bbr.pacing_rate = 1_000_000;
         bbr.on_sent(1_000, Time(10_000_000));
         assert_eq!(bbr.paced_until(), Time(10_000_000));
