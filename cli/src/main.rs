@@ -18,7 +18,9 @@ mod settings;
 
 use api::client::Client;
 use args::{Cli, Command};
-use commands::{bench, check, completion, demo, generate, guest, laboratory, run, snippet, top, verbs};
+use commands::{
+    bench, check, completion, demo, generate, guest, laboratory, run, serve, snippet, top, verbs,
+};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -55,6 +57,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Demo(args) => demo::run(args),
         Command::Guest(args) => guest::run(args),
         Command::Gen(args) => generate::run(args),
+        Command::Serve(args) => serve::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Supervise(args) => bench::supervise::run(args),
         Command::Lab { arguments } => laboratory::run(arguments),

@@ -19,6 +19,7 @@ mod models;
 mod ovs;
 mod qemu_guests;
 mod snippets;
+mod stack;
 mod stream;
 mod tap;
 mod testpmd_guest;

@@ -9,6 +9,9 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use rustix::fd::AsFd;
+use rustix::fs::{Mode, OFlags};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 
 use crate::process::Process;
@@ -93,6 +96,19 @@ impl Netns {
         need::program(program);
         let inside = ["netns", "exec", &self.name, program].map(OsStr::new);
         inside.into_iter().chain(arguments.iter().map(AsRef::as_ref)).collect()
+    }
+
+    /// Runs `work` on a thread inside. Sockets that it creates stay in the namespace.
+    pub fn enter<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        let place = rustix::fs::open(self.path(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+        let place = place.unwrap_or_else(|error| panic!("{self:?}: {error}"));
+        // A separate thread enters the namespace, so that it does not have to return.
+        let thread = std::thread::spawn(move || {
+            let entered = move_into_link_name_space(place.as_fd(), Some(LinkNameSpaceType::Network));
+            entered.unwrap_or_else(|error| panic!("cannot enter a namespace: {error}"));
+            work()
+        });
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
     /// Runs `ip` inside with the words of `line`, such as `link set eth0 up`.

@@ -6,7 +6,6 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::netns::Netns;
 
@@ -21,17 +20,9 @@ pub struct Tun(OwnedFd);
 impl Tun {
     /// Creates interface `name` in `netns`; with `header`, each frame has a virtio-net header.
     pub fn new(netns: &Netns, name: &str, header: bool) -> Tun {
-        let place = rustix::fs::open(netns.path(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-        let (place, name) = (place.unwrap_or_else(|error| panic!("{netns:?}: {error}")), name.to_owned());
-        // A separate thread enters the namespace, so that it does not have to return.
-        let made = std::thread::spawn(move || -> std::io::Result<OwnedFd> {
-            move_into_link_name_space(std::os::fd::AsFd::as_fd(&place), Some(LinkNameSpaceType::Network))?;
-            open(&name, header)
-        });
-        match made.join() {
-            Ok(Ok(tun)) => Tun(tun),
-            other => panic!("no TAP interface: {other:?}"),
-        }
+        let name = name.to_owned();
+        let tun = netns.enter(move || open(&name, header));
+        Tun(tun.unwrap_or_else(|error| panic!("no TAP interface: {error}")))
     }
 
     /// Writes one frame to the kernel.

@@ -7,6 +7,7 @@ pub(crate) mod bench_options;
 pub(crate) mod generator;
 pub(crate) mod guest;
 pub(crate) mod parse;
+pub(crate) mod serve;
 pub(crate) mod switch;
 
 use bench::{BenchArgs, SuperviseArgs};
@@ -15,6 +16,7 @@ use clap_complete::Shell;
 use console::{Output, QuietArgs, ShowArgs, Span, duration};
 use generator::GenArgs;
 use guest::{DemoArgs, GuestArgs};
+use serve::ServeArgs;
 use std::path::PathBuf;
 use switch::{BridgesCommand, FdbCommand, PlacementCommand, PortsCommand, RebalanceArgs, WorkersCommand};
 
@@ -117,6 +119,9 @@ pub(crate) enum Command {
         after_long_help = generator::KEYS
     )]
     Gen(Box<GenArgs>),
+    /// Run a TCP server on a port, with a TCP/IP stack of its own
+    #[command(after_help = "SIGINT and SIGTERM end the server; a summary is printed (exit code 0).")]
+    Serve(Box<ServeArgs>),
     /// Measure a switch by RFC 2544: throughput, latency, loss and back-to-back frames; or compare two
     /// results
     #[command(after_help = "SIGINT, SIGTERM, and a switch that exits or stops forwarding \

@@ -22,6 +22,7 @@ mod handoff;
 mod history;
 mod inline;
 mod link;
+mod local;
 pub mod machine;
 mod mailbox;
 mod model;
@@ -41,6 +42,7 @@ pub use engine::Engine;
 pub use handoff::sizes as handoff_sizes;
 pub use history::PortEvent;
 pub use inline::Inline;
+pub use local::{AttachedQueues, LocalPort};
 pub use model::{HandoffConfig, Model, Order, PipelineConfig, Role, Roles};
 pub use port::{
     Context, Edit, EditId, Now, Pipeline, Pipelines, PortObserver, PuntReason, Punted, Rss, Verdicts,

@@ -45,6 +45,14 @@ impl VolatileSlice {
         Self { ptr: unsafe { base.ptr.add(offset) }, len }
     }
 
+    /// Bytes of private memory, for reading only. The owner of the bytes must neither change nor free them while the
+    /// segment is used; it takes the place of the memory table in the contract of reading methods. Writing methods must
+    /// not be called. At most 4 GiB.
+    #[inline]
+    pub fn of_private(bytes: &[u8]) -> Self {
+        Self { ptr: NonNull::from(bytes).cast(), len: u32::try_from(bytes.len()).unwrap_or(u32::MAX) }
+    }
+
     /// The segment without its first `n` bytes.
     ///
     /// # Safety

@@ -16,6 +16,7 @@ mod pool_bufs;
 mod push;
 
 pub use frame::Frame;
+pub(crate) use frame::sum_of;
 pub use generated::GeneratedBurst;
 pub use meta::{ConnectionState, Notes};
 pub use pool_bufs::{Route, TakeRun};

@@ -18,11 +18,13 @@
 //! `out` is not zero. The list is locked by the thread that drops a handle, for one push, and by the worker, for one
 //! drain.
 
+use crate::burst::sum_of;
 use crate::memory::Pages;
 use crate::{Burst, Offload, PortFault};
 use mem::copy::{Kernel, Portable};
 use mem::pool::{self, Buffer, Cache, Pool, PoolSpec};
 use mem::{GuestMemory, VolatileSlice};
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -223,14 +225,27 @@ impl Retained {
 
     /// Copies the packet into private memory, up to the length of `to`. Returns the number of bytes copied.
     pub fn copy_to(&self, to: &mut [u8]) -> usize {
+        self.copy_behind::<Portable>(0, to)
+    }
+
+    /// Copies the bytes after the first `skip` into private memory, up to the length of `to`. Returns the number of
+    /// bytes copied.
+    pub fn copy_behind<K: Kernel>(&self, mut skip: usize, to: &mut [u8]) -> usize {
         let mut at = 0;
         for seg in self.segs() {
-            let piece = seg.split_at(to.len() - at).0;
+            let piece = seg.split_at(skip).1.split_at(to.len() - at).0;
+            skip = skip.saturating_sub(seg.len());
             // SAFETY: the handle keeps the memory of its segments mapped; the slice has the piece's length.
-            unsafe { piece.copy_out::<Portable>(&mut to[at..at + piece.len()]) };
+            unsafe { piece.copy_out::<K>(&mut to[at..at + piece.len()]) };
             at += piece.len();
         }
         at
+    }
+
+    /// Unfolded sum of the 16-bit words of the bytes `range`, in native byte order.
+    pub fn sum(&self, range: Range<usize>) -> u64 {
+        // SAFETY: the handle keeps the memory of its segments mapped.
+        unsafe { sum_of(self.segs(), range) }
     }
 }
 
@@ -239,19 +254,31 @@ impl Burst {
     /// The packet stays in the burst; its buffers in the port's own memory are not returned with it
     /// ([`Burst::buf_ids`]).
     pub fn retain<K: Kernel>(&mut self, i: usize, retainer: &mut Retainer) -> Option<Retained> {
-        let (len, offload, head) = (self.frame_len(i), self.offload(i), self.head(i).len());
-        let lent = self.lend(i);
-        let Some(mut copied) = retainer.take(if lent.is_some() { head } else { len }) else {
-            drop(lent);
-            return None;
-        };
-        let frame = self.frame(i);
-        if lent.is_some() {
-            copied[0].append(head)?.copy_from_slice(frame.head);
-        } else {
-            frame.copy_into::<K>(&mut copied);
+        if let Some(lent) = self.lend(i) {
+            return self.retain_lent(i, lent, retainer);
         }
-        Some(Retained(Arc::new(RetainedInner { len, offload, copied, home: retainer.home.clone(), lent })))
+        let mut copied = retainer.take(self.frame_len(i))?;
+        self.frame(i).copy_into::<K>(&mut copied);
+        Some(self.retained(i, copied, None, retainer))
+    }
+
+    /// Retains packet `i` as [`Burst::retain`] does, but only if it stays in the port's memory; returns `None`
+    /// otherwise.
+    pub fn retain_in_place(&mut self, i: usize, retainer: &mut Retainer) -> Option<Retained> {
+        let lent = self.lend(i)?;
+        self.retain_lent(i, lent, retainer)
+    }
+
+    fn retain_lent(&self, i: usize, lent: LentPart, retainer: &mut Retainer) -> Option<Retained> {
+        let head = self.head(i);
+        let mut copied = retainer.take(head.len())?;
+        copied[0].append(head.len())?.copy_from_slice(head);
+        Some(self.retained(i, copied, Some(lent), retainer))
+    }
+
+    fn retained(&self, i: usize, copied: Vec<Buffer>, lent: Option<LentPart>, by: &Retainer) -> Retained {
+        let (len, offload) = (self.frame_len(i), self.offload(i));
+        Retained(Arc::new(RetainedInner { len, offload, copied, home: by.home.clone(), lent }))
     }
 
     /// Removes the buffers of packet `i` after its head from those returned with the burst. Returns `None` if they

@@ -3,9 +3,9 @@
 
 use bridge::Switch;
 use bridge::{BridgeConfig, PortConfig};
-use engine::{Engine, EngineConfig, Inline, Rss, WorkerConfig};
+use engine::{Engine, EngineConfig, Inline, LocalPort, Rss, WorkerConfig};
 use generator::meter::Meter;
-use generator::rig::RigPort;
+use generator::rig::receive;
 use generator::schedule::Pace;
 use generator::{Description, Sizes, Source};
 use mem::copy::Portable;
@@ -22,7 +22,7 @@ struct Bench {
     engine: Engine,
     inline: Vec<Inline>,
     ports: Vec<PortId>,
-    sides: [RigPort; 2],
+    sides: [LocalPort; 2],
 }
 
 impl Bench {
@@ -42,7 +42,7 @@ impl Bench {
         });
         let sides = ["red", "blue"].map(|name| {
             let own = format!("app-{name}");
-            RigPort::new(&own, end(&own, name))
+            LocalPort::new(&own, end(&own, name))
         });
         let mut bench = Self { engine, inline, ports: ports.to_vec(), sides };
         bench.join();
@@ -53,7 +53,7 @@ impl Bench {
     fn join(&mut self) {
         let until = Instant::now() + TIMEOUT;
         self.sides.iter_mut().for_each(|side| side.open(Instant::now()));
-        while !self.sides.iter().all(RigPort::is_ready) || !self.all_connected() {
+        while !self.sides.iter().all(LocalPort::is_ready) || !self.all_connected() {
             assert!(Instant::now() < until, "the ports did not come to life");
             self.sides.iter_mut().for_each(|side| side.poll_control(Instant::now()));
             std::thread::yield_now();
@@ -83,9 +83,13 @@ fn inline_engine_forwards_only_when_called() {
         let sent = burst.len();
         assert_eq!(bench.sides[0].send(&burst, &PLACES[..sent]), sent);
         source.accepted(0, sent);
-        assert_eq!(bench.sides[1].receive::<Portable>(&mut meter, || round), 0, "no inline call was made");
+        assert_eq!(
+            receive::<Portable>(&mut bench.sides[1], &mut meter, || round),
+            0,
+            "no inline call was made"
+        );
         assert!(bench.forward());
-        assert_eq!(bench.sides[1].receive::<Portable>(&mut meter, || round), sent);
+        assert_eq!(receive::<Portable>(&mut bench.sides[1], &mut meter, || round), sent);
     }
     let stream = &meter.streams()[0];
     assert_eq!((meter.received(), stream.order.reordered(), stream.order.duplicates()), (200 * 64, 0, 0));

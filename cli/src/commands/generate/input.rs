@@ -208,17 +208,25 @@ fn ports(args: &GenArgs, of_file: Vec<Map<String, Value>>) -> anyhow::Result<Vec
 
 /// Validates the ports of a generator: the transmitting port, and the receiving port if different.
 pub(crate) fn validated_ports(given: Vec<Map<String, Value>>) -> anyhow::Result<Vec<PortSettings>> {
+    validated_ends(given, &ENDS)
+}
+
+/// Validates the ports of a program outside of a switch. `ends` are their roles, for errors and default names.
+pub(crate) fn validated_ends(
+    given: Vec<Map<String, Value>>,
+    ends: &[&str],
+) -> anyhow::Result<Vec<PortSettings>> {
     let mut topology = Topology {
         switch: SwitchSettings::default(),
         model: crate::settings::model::ModelSettings::default(),
         workers: Vec::new(),
         placement: None,
-        bridges: ENDS.map(BridgeSettings::named).into(),
+        bridges: ends.iter().map(|end| BridgeSettings::named(end)).collect(),
         ports: Vec::new(),
     };
-    for (end, mut section) in ENDS.into_iter().zip(given) {
+    for (&end, mut section) in ends.iter().zip(given) {
         if let Some(key) = OF_A_SWITCH.iter().find(|key| section.contains_key(**key)) {
-            let reason = format!("`{key}` is not supported for ports of the generator");
+            let reason = format!("`{key}` is not supported for a port outside of a switch");
             return Err(Diagnostic::bad(format!("the {end} port"), reason, "remove it").into());
         }
         section.insert("bridge".to_owned(), end.into());

@@ -5,7 +5,7 @@
 //! this module does not process packets.
 
 pub(crate) mod input;
-mod peer;
+pub(crate) mod peer;
 mod report;
 mod run;
 #[cfg(test)]

@@ -17,7 +17,7 @@ const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Returns an error if a port cannot connect to its Unix socket. Sockets that another of these ports creates and TCP
 /// addresses are not checked.
-pub(super) fn validate(ports: &[PortSettings]) -> Result<(), Diagnostic> {
+pub(crate) fn validate(ports: &[PortSettings]) -> Result<(), Diagnostic> {
     let sockets: Vec<_> = ports.iter().map(|port| unix_socket(&port.kind)).collect();
     for (port, socket) in ports.iter().zip(&sockets) {
         let Some((path, Mode::Client)) = socket else { continue };

@@ -7,9 +7,10 @@ use crate::args::generator::GenArgs;
 use crate::dataplane::open;
 use crate::settings::topology::PortSettings;
 use console::Diagnostic;
+use engine::LocalPort;
 use generator::Description;
 use generator::rate::Rate;
-use generator::rig::{Outcome, Phase, Progress, Rig, RigError, RigPort, RigPorts, Timing};
+use generator::rig::{Outcome, Phase, Progress, Rig, RigError, RigPorts, Timing};
 use indicatif::ProgressBar;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -68,7 +69,7 @@ pub(crate) fn key() -> u32 {
 pub(crate) fn ends(ports: &[PortSettings]) -> Result<RigPorts, Diagnostic> {
     let side = |port: &PortSettings| {
         let control = open::open(port)?;
-        Ok::<_, Diagnostic>(RigPort::new(&port.name, control))
+        Ok::<_, Diagnostic>(LocalPort::new(&port.name, control))
     };
     let Some((first, others)) = ports.split_first() else {
         return Err(Diagnostic::bad("the ports", "no port is given", "add --port kind=...,..."));

@@ -29,6 +29,13 @@ pub unsafe fn words(seg: VolatileSlice) -> u64 {
     unsafe { portable::words(seg.as_ptr(), seg.len()) }
 }
 
+/// [`words`] of private bytes.
+#[inline]
+pub fn private_words(bytes: &[u8]) -> u64 {
+    // SAFETY: the bytes are borrowed.
+    unsafe { words(VolatileSlice::of_private(bytes)) }
+}
+
 /// [`words`] without SIMD, as the reference in tests and benchmarks.
 ///
 /// # Safety
@@ -72,8 +79,8 @@ mod tests {
                 (words(seg), portable_words(seg))
             };
             assert_eq!(
-                (fold(wide), fold(narrow)),
-                (textbook(bytes), textbook(bytes)),
+                [fold(wide), fold(narrow), fold(private_words(bytes))],
+                [textbook(bytes); 3],
                 "{} bytes",
                 bytes.len()
             );

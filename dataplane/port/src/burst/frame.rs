@@ -5,6 +5,8 @@ use crate::Offload;
 use mem::VolatileSlice;
 use mem::copy::Kernel;
 use mem::pool::Buffer;
+use std::ops::Range;
+use wire::checksum::Sum;
 
 /// Maximum length of a frame that is written without a call.
 const MAX_SHORT: usize = 64;
@@ -115,6 +117,13 @@ impl Frame<'_> {
             at += piece.len();
         }
         at
+    }
+
+    /// Unfolded sum of the 16-bit words of the bytes `range`, in native byte order ([`Sum::add_words`]).
+    pub fn sum(&self, range: Range<usize>) -> u64 {
+        let head = VolatileSlice::of_private(self.head);
+        // SAFETY: the head is borrowed, and the other segments are pinned by the burst that lent this frame.
+        unsafe { sum_of(std::iter::once(head).chain(self.rest()), range) }
     }
 
     /// Copies the frame to empty buffers, which must have enough space.
@@ -229,4 +238,23 @@ impl Frame<'_> {
             }
         }
     }
+}
+
+/// Unfolded sum of the 16-bit words of the bytes `range` of these segments, in native byte order.
+///
+/// # Safety
+/// The memory of the segments is alive.
+pub(crate) unsafe fn sum_of(segs: impl Iterator<Item = VolatileSlice>, range: Range<usize>) -> u64 {
+    let (mut skip, mut left, mut sum) = (range.start, range.len(), Sum::default());
+    for seg in segs {
+        let piece = seg.split_at(skip).1.split_at(left).0;
+        skip = skip.saturating_sub(seg.len());
+        // SAFETY: guaranteed by the caller.
+        sum.add_words(unsafe { mem::sum::words(piece) }, piece.len());
+        left -= piece.len();
+        if left == 0 {
+            break;
+        }
+    }
+    sum.total()
 }

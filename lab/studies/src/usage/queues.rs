@@ -1,6 +1,7 @@
 //! Queues of two joined ports without an engine, for measurements of single calls.
 
-use generator::rig::{AttachedQueues, RigError};
+use engine::AttachedQueues;
+use generator::rig::RigError;
 use port::memif::Options;
 use port::patch::{Exchange, Patch};
 use port::wrap::{TxCoalesce, Wrappers, wrap};

@@ -3,10 +3,10 @@
 use super::neighbour::{Lookup, Solicitation};
 use super::outbox::OutFrame;
 use super::path::Path;
-use super::route::Hop;
+use super::route::{Hop, Plan, hop_on_link};
 use super::template::{Fields, HOP_LIMIT};
 use super::{HEAD, InterfaceId, Ip, NotReady, Outgoing, PathId, PrivateFrame};
-use crate::{Counters, Payload, Slice, Time};
+use crate::{Address, Counters, Payload, Slice, Time};
 
 impl<P: Payload> Ip<P> {
     /// Writes the Ethernet and IP header of a packet with `len` bytes after the IP header into `head`, and returns the
@@ -83,6 +83,25 @@ impl<P: Payload> Ip<P> {
         self.send_frame(path, frame, now);
     }
 
+    /// Sends a whole IP packet to a destination on the link of an interface, independent of addresses and routes.
+    pub(crate) fn send_whole(
+        &mut self,
+        id: InterfaceId,
+        destination: Address,
+        packet: &[u8],
+        now: Time,
+        counters: &mut Counters,
+    ) {
+        let Some(interface) = self.interfaces.get(id) else { return };
+        let hop = hop_on_link(interface, destination);
+        let plan = Plan { interface: id, source: Address::UNSPECIFIED, destination, hop };
+        let mut path = Path::new(plan, interface, 0, now);
+        let frame =
+            OutFrame { payload: alloc::vec![Slice::new(P::copy_of(packet))], ..path.template.ethernet(id) };
+        self.send_frame(&mut path, frame, now);
+        self.count_drops(counters);
+    }
+
     /// Sends a complete frame, except for its destination's Ethernet address, to the next hop of a path.
     fn send_frame(&mut self, path: &mut Path, mut frame: OutFrame<P>, now: Time) {
         let next = match path.plan.hop {
@@ -110,7 +129,7 @@ impl<P: Payload> Ip<P> {
     }
 
     /// Sends a request for a neighbour's Ethernet address.
-    pub(super) fn solicit(&mut self, request: &Solicitation, source: Option<crate::Address>) {
+    pub(super) fn solicit(&mut self, request: &Solicitation, source: Option<Address>) {
         if let Some(frame) = super::resolve::solicitation(&self.interfaces, request, source) {
             self.outbox.push(frame);
         }

@@ -154,7 +154,8 @@ impl<P: Payload> Tcp<P> {
         let iss = self.shared.secret.cookie(&key, segment.seq, mss, io.now);
         let flags = TcpFlags::SYN.with(TcpFlags::ACK);
         let ports = (key.local_port, key.remote_port);
-        let mut builder = TcpBuilder::new(ports, iss.0, (segment.seq + 1).0, flags, u16::MAX);
+        let window = self.shared.limits.receive_buffer.min(u16::MAX.into()) as u16;
+        let mut builder = TcpBuilder::new(ports, iss.0, (segment.seq + 1).0, flags, window);
         let mtu = io.ip.path(path).map_or(576, |(_, mtu)| mtu);
         builder.max_segment(super::segment_of(mtu, key.remote.is_v4()));
         io.counters.tcp_cookies_sent += 1;
@@ -219,4 +220,6 @@ pub(super) fn restart<P: Payload>(c: &mut Connection<P>, (irs, iss): (Seq, Seq),
     (c.tx.iss, c.tx.una, c.tx.nxt) = (iss, iss + 1, iss + 1);
     c.tx.queue = super::send_queue::SendQueue::new(iss + 1);
     c.timers = Timers::new(c.timers.heard);
+    c.tx.mss = c.tx.mss.min(c.tx.peer_mss);
+    c.recovery.on_handshake(&c.options, c.tx.mss, false);
 }

@@ -342,6 +342,12 @@ fn announced_segment<P: Payload>(c: &Connection<P>, mtu: u16) -> u16 {
     segment_of(mtu, c.key.remote.is_v4()).min(c.options.max_segment).max(MIN_SEGMENT)
 }
 
+/// Starts with what both sides agreed on in the handshake.
+fn start<P: Payload>(c: &mut Connection<P>, mtu: u16) {
+    c.tx.mss = segment_size(c, mtu);
+    c.recovery.on_handshake(&c.options, c.tx.mss, c.flags.has(Flags::SACK));
+}
+
 /// Payload of a full segment: path MTU and the peer's MSS, without the options of every segment (RFC 9293 section
 /// 3.7.1).
 #[inline]

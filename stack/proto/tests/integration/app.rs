@@ -345,6 +345,7 @@ impl Application for App {
                 open.is_blocked = false;
             }
             Event::Acknowledged { .. } => panic!("acknowledgements were not asked for"),
+            Event::Datagram { .. } | Event::DatagramLost { .. } => panic!("no socket of UDP is open"),
             Event::Closed { connection, reason } => self.end(connection, reason),
         }
     }

@@ -6,15 +6,13 @@
 
 mod outcome;
 mod ports;
-mod rig_port;
 mod switch;
 #[cfg(test)]
 mod tests;
 mod work;
 
 pub use outcome::{Limit, Missed, Outcome, StreamOutcome};
-pub use ports::{InlineWork, RigPorts};
-pub use rig_port::{AttachedQueues, RigPort};
+pub use ports::{InlineWork, RigPorts, receive};
 pub use switch::{Bench, inline};
 pub use work::Rig;
 

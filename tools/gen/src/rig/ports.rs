@@ -1,14 +1,38 @@
 //! Ports of a run, and work that its thread does beside them. Independent of the amount of traffic and of its results.
 
-use super::{Phase, Progress, RigError, RigPort, Watch};
-use port::Flush;
+use super::super::meter::Meter;
+use super::super::tag::TAG;
+use super::{Phase, Progress, RigError, Watch};
+use engine::LocalPort;
+use mem::copy::Kernel;
 use port::memif::Options;
 use port::patch::{Exchange, Patch};
+use port::{Flush, Now};
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// Interval between two polls of ports that are not ready.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
+
+/// Maximum number of bursts taken from a queue per call.
+const MAX_BURSTS: usize = 4;
+
+/// Receives frames and records them in the meter. Returns their number. Takes several bursts per queue: with only one
+/// per sent burst, the backlog of a stall would persist at the highest load.
+#[inline]
+pub fn receive<K: Kernel>(from: &mut LocalPort, meter: &mut Meter, clock: impl Fn() -> u64) -> usize {
+    from.receive(
+        MAX_BURSTS,
+        || Now(clock()),
+        |burst| {
+            let now = clock();
+            for i in 0..burst.len() {
+                let tail = burst.frame(i).tail::<K, TAG>();
+                meter.take(tail.as_ref(), burst.frame_len(i), now);
+            }
+        },
+    )
+}
 
 /// Additional work of the generator's thread in every turn, such as an inline switch.
 pub struct InlineWork(Box<dyn FnMut() + Send>);
@@ -30,9 +54,9 @@ impl std::fmt::Debug for InlineWork {
 #[derive(Debug)]
 pub struct RigPorts {
     /// Sending port.
-    pub send: RigPort,
+    pub send: LocalPort,
     /// Receiving port; default: the sending port.
-    pub receive: Option<RigPort>,
+    pub receive: Option<LocalPort>,
     /// Work between sending and receiving.
     pub inline_work: Option<InlineWork>,
 }
@@ -43,7 +67,7 @@ impl RigPorts {
         let exchange = Exchange::default();
         let end = |name: &str, peer: &str| {
             let made = Patch::new(name, peer, Options::default(), &exchange);
-            made.map(|pair| RigPort::new(name, Box::new(pair))).map_err(|e| RigError::Wire(e.to_string()))
+            made.map(|pair| LocalPort::new(name, Box::new(pair))).map_err(|e| RigError::Wire(e.to_string()))
         };
         Ok(Self {
             send: end("wire-a", "wire-b")?,
@@ -52,7 +76,7 @@ impl RigPorts {
         })
     }
 
-    pub(super) fn ports(&mut self) -> impl Iterator<Item = &mut RigPort> {
+    pub(super) fn ports(&mut self) -> impl Iterator<Item = &mut LocalPort> {
         std::iter::once(&mut self.send).chain(&mut self.receive)
     }
 
@@ -91,7 +115,7 @@ impl RigPorts {
 
     /// Closes all ports.
     pub fn close(&mut self) {
-        self.ports().for_each(RigPort::close);
+        self.ports().for_each(LocalPort::close);
     }
 
     pub(super) fn poll_control(&mut self) {
@@ -102,12 +126,12 @@ impl RigPorts {
     /// Flushes the ports' transmit queues, as far as `due`. Returns whether anything was sent.
     #[inline]
     pub(super) fn flush(&mut self, at: u64, due: Flush) -> bool {
-        self.ports().fold(false, |sent, rig_port| rig_port.flush(port::Now(at), due) | sent)
+        self.ports().fold(false, |sent, rig_port| rig_port.flush(Now(at), due) | sent)
     }
 
     pub(super) fn notify(&mut self) {
         // Orders published entries before the loads of the peers' suppression fields.
         fence(Ordering::SeqCst);
-        self.ports().for_each(RigPort::notify);
+        self.ports().for_each(LocalPort::notify);
     }
 }

@@ -1,12 +1,12 @@
 //! A switch between the generator's two ports in one process: one worker, one bridge, two ports of kind `patch`.
 
-use super::{InlineWork, Outcome, Rig, RigError, RigPort, RigPorts, Timing};
+use super::{InlineWork, Outcome, Rig, RigError, RigPorts, Timing};
 use crate::rate::Rate;
 use crate::schedule::Pace;
 use crate::{Description, Sizes};
 use bridge::Switch;
 use bridge::{BridgeConfig, PortConfig};
-use engine::{Engine, EngineConfig, Model, Polling, QueueFull, Snapshot, WorkerConfig};
+use engine::{Engine, EngineConfig, LocalPort, Model, Polling, QueueFull, Snapshot, WorkerConfig};
 use port::memif::Options;
 use port::patch::{Exchange, Patch};
 use port::wrap::{TxCoalesce, Wrappers, wrap};
@@ -99,7 +99,7 @@ impl Bench {
 
     /// The generator's ports: the first sends, the second receives.
     pub fn ends(&self) -> Result<RigPorts, RigError> {
-        let [send, receive] = NAMES.map(|(port, own)| Ok(RigPort::new(own, self.end(own, port)?)));
+        let [send, receive] = NAMES.map(|(port, own)| Ok(LocalPort::new(own, self.end(own, port)?)));
         let receive: Result<_, RigError> = receive;
         Ok(RigPorts { send: send?, receive: Some(receive?), inline_work: None })
     }

@@ -2,6 +2,7 @@ use super::*;
 use crate::Description;
 use crate::Sizes;
 use crate::meter::Meter;
+use engine::LocalPort;
 use port::memif::Options;
 use port::patch::{Exchange, Patch};
 use port::wrap::{TxCoalesce, Wrappers, wrap};
@@ -48,7 +49,7 @@ fn loopback_loses_and_reorders_nothing() {
 fn backlog_is_received_in_several_bursts_per_call() {
     let exchange = Exchange::default();
     let mut sides = [("a", "b"), ("b", "a")].map(|(name, peer)| {
-        RigPort::new(name, Box::new(Patch::new(name, peer, Options::default(), &exchange).unwrap()))
+        LocalPort::new(name, Box::new(Patch::new(name, peer, Options::default(), &exchange).unwrap()))
     });
     for rig_port in &mut sides {
         rig_port.open(Instant::now());
@@ -63,7 +64,7 @@ fn backlog_is_received_in_several_bursts_per_call() {
     // Five bursts are queued, as after a stall.
     (0..5).for_each(|_| assert_eq!(from.send(&burst, &port::PLACES), port::BURST));
     let mut meter = Meter::new(1, 1);
-    let mut receive = || to.receive::<mem::copy::Portable>(&mut meter, || 0);
+    let mut receive = || receive::<mem::copy::Portable>(to, &mut meter, || 0);
     assert_eq!([receive(), receive(), receive()], [4 * port::BURST, port::BURST, 0]);
 }
 
@@ -86,17 +87,26 @@ fn coalesced_frames_are_sent_at_the_end() {
     // Waits for more packets than ever arrive.
     let tx_coalesce = Some(TxCoalesce { packets: 256, within: None });
     let gathers = wrap(end("a", "b"), "a", &Wrappers { tx_coalesce, ..Wrappers::default() }).unwrap();
-    let (send, receive) = (RigPort::new("a", gathers), Some(RigPort::new("b", end("b", "a"))));
+    let (send, receive) = (LocalPort::new("a", gathers), Some(LocalPort::new("b", end("b", "a"))));
     let ends = RigPorts { send, receive, inline_work: None };
     let outcome = Rig::new(ends, &[stream("64")], timing("1kpps"), 1).unwrap().run(&mut |_| true).unwrap();
     assert!(outcome.sent > 0 && outcome.lost == 0 && outcome.warm_up > 0, "{outcome:?}");
+}
+
+/// Forwards received frames to another port as a switch would, or drops them. Returns their number.
+fn pass(from: &mut LocalPort, to: &mut LocalPort, is_lost: bool) -> usize {
+    from.receive(1, port::Now::default, |burst| {
+        if !is_lost {
+            to.send(burst, &port::PLACES[..burst.len()]);
+        }
+    })
 }
 
 /// A switch between sender and receiver that drops the first `lost` frames of the receiver and all frames sent before.
 fn forgetful(lost: usize) -> RigPorts {
     let exchange = Exchange::default();
     let end = |name: &str, peer: &str| {
-        RigPort::new(name, Box::new(Patch::new(name, peer, Options::default(), &exchange).unwrap()))
+        LocalPort::new(name, Box::new(Patch::new(name, peer, Options::default(), &exchange).unwrap()))
     };
     let (send, receive) = (end("a", "to-a"), Some(end("b", "to-b")));
     let mut own = [end("to-a", "a"), end("to-b", "b")];
@@ -109,10 +119,10 @@ fn forgetful(lost: usize) -> RigPorts {
             rig_port.poll_control(Instant::now());
         }
         let [left, right] = &mut own;
-        heard += right.pass(left, heard < lost);
-        left.pass(right, heard <= lost);
+        heard += pass(right, left, heard < lost);
+        pass(left, right, heard <= lost);
         fence(Ordering::SeqCst);
-        own.iter_mut().for_each(RigPort::notify);
+        own.iter_mut().for_each(LocalPort::notify);
     };
     RigPorts { send, receive, inline_work: Some(InlineWork::new(turn)) }
 }

@@ -1,7 +1,7 @@
 //! The main loop: the phases warm-up, measurement and drain, each of turns that send due frames and receive.
 
 use super::outcome::{Counted, Missed, Outcome};
-use super::ports::RigPorts;
+use super::ports::{RigPorts, receive};
 use super::{MAX_RIG_STREAMS, Phase, Progress, RigError, Timing, Watch};
 use crate::Description;
 use crate::description::Plan;
@@ -330,13 +330,13 @@ impl Rig {
     fn take<K: Kernel>(&mut self, state: &mut LoopState, now: impl Fn() -> u64 + Copy) -> usize {
         self.ends.run_inline_work();
         let Some(receiver) = &mut self.ends.receive else {
-            let came = self.ends.send.receive::<K>(&mut state.meter, now);
+            let came = receive::<K>(&mut self.ends.send, &mut state.meter, now);
             self.ends.send.prefetch();
             return came;
         };
-        let came = receiver.receive::<K>(&mut state.meter, now);
+        let came = receive::<K>(receiver, &mut state.meter, now);
         receiver.prefetch();
-        came + self.ends.send.receive::<K>(&mut state.returned, now)
+        came + receive::<K>(&mut self.ends.send, &mut state.returned, now)
     }
 
     /// Receives frames in flight until none has arrived for a while.

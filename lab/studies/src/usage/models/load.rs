@@ -6,7 +6,7 @@
 use crate::usage::budget::BudgetError;
 use crate::usage::budget::failed;
 use crate::usage::queues::discard;
-use generator::rig::AttachedQueues;
+use engine::AttachedQueues;
 use generator::schedule::Pace;
 use generator::{Description, Sizes, Source};
 use port::memif::Options;

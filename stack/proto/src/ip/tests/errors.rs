@@ -118,7 +118,7 @@ fn packets_without_a_receiver_are_refused_with_a_quote() {
             let frame = [&ip_frame(A, &packet)[..], &[0; 5]].concat();
             a.receive(&frame);
             let (arrived, _) = a.packets.pop().unwrap();
-            a.ip.refuse(&Received1(frame), &arrived, a.now, &mut a.counters);
+            a.ip.refuse(&TestFrame(frame), &arrived, a.now, &mut a.counters);
             let sent = a.output();
             let (version, message) = icmp_of(&sent[0]).unwrap();
             assert_eq!((message[0], message[1]), kind);
@@ -150,7 +150,7 @@ fn errors_are_limited_and_never_about_group_addresses() {
     let mut refused = |frame: &Vec<u8>| {
         a.receive(frame);
         let (packet, _) = a.packets.pop().unwrap();
-        a.ip.refuse(&Received1(frame.clone()), &packet, a.now, &mut a.counters);
+        a.ip.refuse(&TestFrame(frame.clone()), &packet, a.now, &mut a.counters);
         a.output().len()
     };
     assert_eq!(refused(&group), 0);

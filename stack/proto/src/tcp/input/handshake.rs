@@ -59,7 +59,8 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
     pub(super) fn skip_syn(&mut self) {
         let s = &mut self.segment;
         s.seq += 1;
-        s.flags = TcpFlags(s.flags.0 & !TcpFlags::SYN.0);
+        // ECE of a SYN is part of the negotiation.
+        s.flags = TcpFlags(s.flags.0 & !(TcpFlags::SYN.0 | TcpFlags::ECE.0 | TcpFlags::CWR.0));
         s.window >>= self.connection.tx.scale;
     }
 
@@ -109,6 +110,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         let (c, s) = (&mut *self.connection, &self.segment);
         c.state = if c.flags.has(Flags::FIN_QUEUED) { State::FinWait1 } else { State::Established };
         (c.tx.wl1, c.tx.wl2) = (s.seq - 1, s.ack);
+        c.watch_idle(self.io.now);
         let connection = ConnectionId { index: self.index, generation: c.generation };
         if c.flags.has(Flags::ACTIVE) {
             self.io.events.push_back(Event::Connected { connection });

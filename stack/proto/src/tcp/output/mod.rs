@@ -286,9 +286,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         if c.timers.stalled.is_never() {
             c.timers.stalled = now;
         }
-        if c.timers.idle.is_never() {
-            c.timers.idle = now.after(c.options.user_timeout);
-        }
+        c.watch_idle(now);
         c.tx.nxt = c.tx.nxt.max(range.end);
         c.flags.put(Flags::APP_LIMITED, c.tx.nxt == c.end());
         c.recovery.on_sent(&mut self.shared.sent, range, now);

@@ -18,6 +18,8 @@ pub(super) enum Frto {
     Retransmitted,
     /// Step 2b: new data is to be sent instead of retransmissions.
     AwaitsNewData,
+    /// Step 2b: one segment of new data is sent, and a second one may follow.
+    SentFirst,
     /// Step 3: new data is sent; awaits an acknowledgement.
     SentNewData,
 }

@@ -134,8 +134,8 @@ impl Driver {
             timestamp_rtt: arrival.rtt,
             echoes_original: arrival.echoes_original,
             is_update: arrival.flags & 1 > 0,
-            has_ece: arrival.flags & 14 == 14,
-            is_app_limited: arrival.flags & 16 > 0,
+            has_ece: arrival.flags & 0xE == 0xE,
+            is_app_limited: arrival.flags & 0x10 > 0,
             now: self.now,
         };
         let acked = self.recovery.on_ack(&mut self.pool, ack);

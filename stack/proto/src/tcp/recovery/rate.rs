@@ -85,7 +85,7 @@ impl RateSampler {
     ) -> Option<Rate> {
         self.delivered = self.delivered.wrapping_add(bytes);
         self.delivered_at = now;
-        self.is_app_limited &= (self.limited_until.wrapping_sub(self.delivered) as i32) >= 0;
+        self.is_app_limited &= self.limited_until.wrapping_sub(self.delivered).cast_signed() >= 0;
         let (sent, snapshot) = latest?;
         self.first_sent = sent;
         let sending = sent.wrapping_sub(snapshot.first_sent);

@@ -133,6 +133,7 @@ fn spurious_timeout_is_undone() {
             transfer.conditions().outage = (begin, begin + SECOND);
             transfer.conditions().sack = sack;
             transfer.conditions().timestamps = timestamps;
+            transfer.conditions().window = 300_000;
             let before = transfer.run_until(begin);
             let after = transfer.run_until(begin + SECOND + 100_000);
             let case = (sack, timestamps, algorithm);

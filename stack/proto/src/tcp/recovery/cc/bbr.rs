@@ -86,6 +86,7 @@ struct FullPipe {
 }
 
 /// Controller of one connection.
+#[expect(clippy::struct_excessive_bools, reason = "independent conditions of the model")]
 #[derive(Clone, Debug)]
 pub(in super::super) struct Bbr {
     state: State,
@@ -185,7 +186,7 @@ impl Bbr {
             self.is_round_start = false;
             return;
         };
-        self.is_round_start = rate.prior_delivered.wrapping_sub(self.round_end) as i32 >= 0;
+        self.is_round_start = rate.prior_delivered.wrapping_sub(self.round_end).cast_signed() >= 0;
         if self.is_round_start {
             self.round_end = ack.total_delivered;
             self.round = self.round.wrapping_add(1);
@@ -282,7 +283,7 @@ impl Bbr {
         };
         is_round_done |= self.is_round_start;
         self.state = State::ProbeRtt { end: Some(end), is_round_done };
-        if is_round_done && ack.now.wrapping_sub(end) as i32 > 0 {
+        if is_round_done && ack.now.wrapping_sub(end).cast_signed() > 0 {
             self.min_rtt_at = ack.now;
             self.restore(window);
             if self.full.is_full { self.enter_probe_bw(ack) } else { self.state = State::Startup }

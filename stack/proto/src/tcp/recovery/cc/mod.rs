@@ -32,7 +32,7 @@ impl Window {
     }
 
     #[inline]
-    pub(super) const fn is_slow_start(&self) -> bool {
+    pub(super) const fn is_slow_start(self) -> bool {
         self.congestion < self.threshold
     }
 

@@ -1,19 +1,16 @@
-//! A port of the generator and its queues: the role of an engine, on the one thread that generates and checks.
+//! A port driven by the thread of its caller, without workers: its control and its queues.
 //!
-//! The owner calls `tend` periodically, which runs the port's control between two bursts; so no queue is in use when
-//! its port detaches it. A received burst is completed before any other operation.
+//! The owner calls [`LocalPort::poll_control`] periodically, which runs the port's control between two bursts; so no
+//! queue is in use when its port detaches it. A received burst is completed before any other operation. This module
+//! reads no clock and must never sleep.
 
-use super::super::meter::Meter;
-use super::super::tag::TAG;
-use mem::copy::Kernel;
 use port::{
-    Attach, BURST, Burst, BurstStats, Flush, Now, PortControl, PortFault, PortState, RxQueue, TxQueue,
+    Attach, BURST, Burst, BurstStats, Capabilities, Flush, Now, PortControl, PortFault, PortState, RxQueue,
+    TxQueue,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::BorrowedFd;
 use std::time::Instant;
-
-/// Maximum number of bursts taken from a queue per call.
-const MAX_BURSTS: usize = 4;
 
 /// Queues attached by a port, by queue pair.
 #[derive(Default)]
@@ -22,25 +19,26 @@ pub struct AttachedQueues {
     tx: Vec<(u16, Box<dyn TxQueue>)>,
     /// Whether any transmit queue may hold back packets.
     keeps_back: bool,
-    /// Fault found since the last `tend`.
+    /// Fault found since the control ran last.
     broken: Option<PortFault>,
 }
 
-/// A named port.
-pub struct RigPort {
+/// A named port with its queues.
+pub struct LocalPort {
     name: String,
     control: Box<dyn PortControl>,
     queues: AttachedQueues,
     received: Burst,
     /// Index of the transmit queue used last.
     turn: usize,
-    stats: BurstStats,
+    sent: BurstStats,
+    came: BurstStats,
     faults: u64,
 }
 
-impl std::fmt::Debug for RigPort {
+impl std::fmt::Debug for LocalPort {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RigPort").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("LocalPort").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -54,9 +52,7 @@ impl AttachedQueues {
     pub fn into_rx(self) -> Option<Box<dyn RxQueue>> {
         self.rx.into_iter().next().map(|(_, queue)| queue)
     }
-}
 
-impl AttachedQueues {
     /// The first receive and transmit queue; `None` if either is missing.
     pub fn into_both(self) -> Option<(Box<dyn RxQueue>, Box<dyn TxQueue>)> {
         let (rx, tx) = (self.rx.into_iter().next()?, self.tx.into_iter().next()?);
@@ -98,7 +94,7 @@ impl Attach for AttachedQueues {
         self.broken = self.broken.take().or(refused);
     }
 
-    /// A generator has no use for frames that inform switches, so they are dropped.
+    /// An end of the network has no use for frames that inform switches, so they are dropped.
     fn inject(&mut self, _frame: &[u8]) {}
 
     fn failure(&self) -> Option<PortFault> {
@@ -106,12 +102,12 @@ impl Attach for AttachedQueues {
     }
 }
 
-impl RigPort {
+impl LocalPort {
     /// A port that is not open yet.
     pub fn new(name: &str, control: Box<dyn PortControl>) -> Self {
         let (queues, received) = (AttachedQueues::default(), Burst::new());
-        let name = name.to_owned();
-        Self { name, control, queues, received, turn: 0, stats: BurstStats::default(), faults: 0 }
+        let (sent, came) = (BurstStats::default(), BurstStats::default());
+        Self { name: name.to_owned(), control, queues, received, turn: 0, sent, came, faults: 0 }
     }
 
     /// Port name.
@@ -120,7 +116,7 @@ impl RigPort {
     }
 
     /// State of the port with its last fault and its place, as text.
-    pub(super) fn state(&self) -> String {
+    pub fn state(&self) -> String {
         let status = self.control.status();
         let state = match &status.state {
             PortState::Waiting(None) => "waiting for a connection".to_owned(),
@@ -144,12 +140,23 @@ impl RigPort {
 
     /// Frames that the port accepted and lost.
     pub fn dropped(&self) -> u64 {
-        self.stats.lost
+        self.sent.lost
     }
 
-    /// Resets the counters of lost frames.
+    /// Counters of received frames, and of sent ones.
+    pub fn stats(&self) -> (&BurstStats, &BurstStats) {
+        (&self.came, &self.sent)
+    }
+
+    /// Resets the counters of sent and lost frames.
     pub fn forget(&mut self) {
-        self.stats = BurstStats::default();
+        self.sent = BurstStats::default();
+    }
+
+    /// Offloads that every transmit queue accepts; `None` without a queue.
+    pub fn capabilities(&self) -> Option<Capabilities> {
+        let all = self.queues.tx.iter().map(|(_, queue)| queue.capabilities());
+        all.reduce(|one, other| Capabilities(one.0 & other.0))
     }
 
     /// Runs the port's control if it has work. Never blocks.
@@ -169,6 +176,11 @@ impl RigPort {
             self.received.unpin();
             self.control.handle(now, &mut self.queues);
         }
+    }
+
+    /// Latest time of the next call of [`LocalPort::poll_control`].
+    pub fn deadline(&self) -> Option<Instant> {
+        self.control.deadline()
     }
 
     /// Starts the port's control.
@@ -191,7 +203,7 @@ impl RigPort {
             return 0;
         }
         self.turn = if self.turn + 1 < queues { self.turn + 1 } else { 0 };
-        match self.queues.tx[self.turn].1.tx(burst, indices, &mut self.stats) {
+        match self.queues.tx[self.turn].1.tx(burst, indices, &mut self.sent) {
             Ok(done) => done,
             Err(fault) => {
                 drop(self.queues.tx.remove(self.turn));
@@ -206,7 +218,7 @@ impl RigPort {
     pub fn flush(&mut self, now: Now, due: Flush) -> bool {
         let (mut sent, mut at) = (false, 0);
         while self.queues.keeps_back && at < self.queues.tx.len() {
-            match self.queues.tx[at].1.flush(now, due, &mut self.stats) {
+            match self.queues.tx[at].1.flush(now, due, &mut self.sent) {
                 Ok(some) => {
                     sent |= some;
                     at += 1;
@@ -220,18 +232,22 @@ impl RigPort {
         sent
     }
 
-    /// Receives frames and records them in the meter. Returns their number. Takes up to `MAX_BURSTS` bursts per queue:
-    /// with only one per sent burst, the backlog of a stall would persist at the highest load.
+    /// Passes up to `most` bursts of each receive queue to `each`; heads are not loaded. Returns the number of frames.
     #[inline]
-    pub fn receive<K: Kernel>(&mut self, meter: &mut Meter, clock: impl Fn() -> u64) -> usize {
+    pub fn receive(
+        &mut self,
+        most: usize,
+        clock: impl Fn() -> Now,
+        mut each: impl FnMut(&mut Burst),
+    ) -> usize {
         let (mut came, mut at) = (0, 0);
         while at < self.queues.rx.len() {
             let mut bursts = 0;
             let taken = loop {
-                let (burst, taken) = self.receive_burst::<K>(at, meter, &clock);
+                let (burst, taken) = self.receive_burst(at, clock(), &mut each);
                 came += burst;
                 bursts += 1;
-                if burst < BURST || bursts == MAX_BURSTS || taken.is_err() {
+                if burst < BURST || bursts >= most || taken.is_err() {
                     break taken;
                 }
             };
@@ -247,24 +263,20 @@ impl RigPort {
 
     /// Receives one burst from the queue at `at`. Returns the number of frames.
     #[inline]
-    fn receive_burst<K: Kernel>(
+    fn receive_burst(
         &mut self,
         at: usize,
-        meter: &mut Meter,
-        clock: &impl Fn() -> u64,
+        now: Now,
+        each: &mut impl FnMut(&mut Burst),
     ) -> (usize, Result<(), PortFault>) {
         let queue = &mut self.queues.rx[at].1;
         self.received.begin(at);
-        self.received.set_now(Now(clock()));
-        let taken = queue.rx(&mut self.received, &mut BurstStats::default());
+        self.received.set_now(now);
+        let taken = queue.rx(&mut self.received, &mut self.came);
         if self.received.is_untouched() {
             return (0, taken);
         }
-        let now = clock();
-        for i in 0..self.received.len() {
-            let tail = self.received.frame(i).tail::<K, TAG>();
-            meter.take(tail.as_ref(), self.received.frame_len(i), now);
-        }
+        each(&mut self.received);
         queue.complete(self.received.buf_ids());
         (self.received.len(), taken)
     }
@@ -283,22 +295,31 @@ impl RigPort {
         self.queues.tx.iter_mut().for_each(|(_, queue)| queue.notify());
         self.queues.rx.iter_mut().for_each(|(_, queue)| queue.notify());
     }
-}
 
-#[cfg(test)]
-impl RigPort {
-    /// Forwards received frames to another port as a switch would, or drops them. Returns their number.
-    pub(super) fn pass(&mut self, to: &mut Self, is_lost: bool) -> usize {
-        let Some((_, queue)) = self.queues.rx.first_mut() else { return 0 };
-        self.received.begin(0);
-        queue.rx(&mut self.received, &mut BurstStats::default()).unwrap();
-        let came = self.received.len();
-        if !is_lost {
-            to.send(&self.received, &port::PLACES[..came]);
+    /// Enables the kicks of all receive queues. Returns `false` if the caller must not sleep: packets are available, or
+    /// a queue has no kick.
+    pub fn enable_notification(&mut self) -> bool {
+        let mut may_sleep = self.queues.broken.is_none();
+        for (_, queue) in &mut self.queues.rx {
+            match queue.enable_notification() {
+                Ok(is_pending) => may_sleep &= !is_pending && queue.kick_fd().is_some(),
+                Err(fault) => {
+                    self.queues.broken.get_or_insert(fault);
+                    may_sleep = false;
+                }
+            }
         }
-        if !self.received.is_untouched() {
-            queue.complete(self.received.buf_ids());
-        }
-        came
+        may_sleep
+    }
+
+    /// Disables the kicks of all receive queues.
+    pub fn disable_notification(&mut self) {
+        self.queues.rx.iter_mut().for_each(|(_, queue)| queue.disable_notification());
+    }
+
+    /// Descriptors that become readable when the port has work: kicks, and that of its control.
+    pub fn wake_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let kicks = self.queues.rx.iter().filter_map(|(_, queue)| queue.kick_fd());
+        kicks.chain(self.control.poll_fd())
     }
 }

@@ -1,0 +1,31 @@
+//! Discard (RFC 863): received bytes are dropped at once.
+
+use super::Served;
+use crate::{App, Buffer};
+use stack::{Event, Stack, Time};
+
+/// The discard server.
+#[derive(Debug, Default)]
+pub struct Discard(Served);
+
+impl Discard {
+    /// Counts.
+    pub fn served(&self) -> Served {
+        self.0
+    }
+}
+
+impl App for Discard {
+    fn event(&mut self, stack: &mut Stack<Buffer>, event: Event<Buffer>, _now: Time) {
+        match event {
+            Event::Data { connection, data } => {
+                self.0.received += data.len() as u64;
+                stack.consumed(connection, data.len());
+            }
+            Event::Accepted { .. } => self.0.connections += 1,
+            Event::Finished { connection } => stack.close(connection),
+            Event::Closed { reason, .. } => self.0.closed(reason),
+            _ => {}
+        }
+    }
+}

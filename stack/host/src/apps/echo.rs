@@ -1,0 +1,100 @@
+//! Echo (RFC 862): received bytes are sent back from the memory in which they arrived.
+
+use super::Served;
+use crate::{App, Buffer};
+use stack::tcp::ConnectionId;
+use stack::{Event, SendError, Slice, Stack, Time};
+use std::collections::{HashMap, VecDeque};
+
+/// Data that a full send buffer did not take.
+#[derive(Debug, Default)]
+struct Waiting {
+    data: VecDeque<Slice<Buffer>>,
+    /// Whether the peer has finished sending.
+    is_finished: bool,
+}
+
+/// The echo server.
+#[derive(Debug, Default)]
+pub struct Echo {
+    served: Served,
+    /// Connections with waiting data. Its length is limited by the receive windows, which open when data was sent.
+    waiting: HashMap<ConnectionId, Waiting>,
+}
+
+impl Echo {
+    /// Counts.
+    pub fn served(&self) -> Served {
+        self.served
+    }
+
+    /// Returns data to its sender. Returns it if the send buffer is full.
+    #[inline]
+    fn send(
+        &mut self,
+        stack: &mut Stack<Buffer>,
+        to: ConnectionId,
+        data: Slice<Buffer>,
+    ) -> Option<Slice<Buffer>> {
+        let len = data.len();
+        // A clone costs a shared counter, so it is made only if the data may have to wait.
+        let kept = (stack.send_space(to) < len).then(|| data.clone());
+        match stack.send(to, data) {
+            Err(SendError::Full) => return kept,
+            // The connection ends; its last event follows.
+            Err(SendError::Closed) => {}
+            Ok(()) => {
+                self.served.sent += len as u64;
+                stack.consumed(to, len);
+            }
+        }
+        None
+    }
+
+    #[inline]
+    fn data(&mut self, stack: &mut Stack<Buffer>, from: ConnectionId, data: Slice<Buffer>) {
+        self.served.received += data.len() as u64;
+        if !self.waiting.is_empty()
+            && let Some(waiting) = self.waiting.get_mut(&from)
+        {
+            return waiting.data.push_back(data);
+        }
+        if let Some(data) = self.send(stack, from, data) {
+            self.waiting.entry(from).or_default().data.push_back(data);
+        }
+    }
+
+    fn resume(&mut self, stack: &mut Stack<Buffer>, connection: ConnectionId) {
+        let Some(mut waiting) = self.waiting.remove(&connection) else { return };
+        while let Some(data) = waiting.data.pop_front() {
+            if let Some(data) = self.send(stack, connection, data) {
+                waiting.data.push_front(data);
+                self.waiting.insert(connection, waiting);
+                return;
+            }
+        }
+        if waiting.is_finished {
+            stack.close(connection);
+        }
+    }
+}
+
+impl App for Echo {
+    #[inline]
+    fn event(&mut self, stack: &mut Stack<Buffer>, event: Event<Buffer>, _now: Time) {
+        match event {
+            Event::Data { connection, data } => self.data(stack, connection, data),
+            Event::Accepted { .. } => self.served.connections += 1,
+            Event::Writable { connection } => self.resume(stack, connection),
+            Event::Finished { connection } => match self.waiting.get_mut(&connection) {
+                Some(waiting) => waiting.is_finished = true,
+                None => stack.close(connection),
+            },
+            Event::Closed { connection, reason } => {
+                self.waiting.remove(&connection);
+                self.served.closed(reason);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! TCP/IP over ports of any kind: the stack of one core, run to completion.
+//!
+//! A [`Host`] owns ports, a stack and a clock. Each round it receives bursts, passes their packets to the stack, passes
+//! the stack's events to the application, and sends what is due. Payload stays where it was received as far as its
+//! memory permits ([`Buffer`]), and is gathered by the sending port.
+//!
+//! The crate must not interpret packets, and the fast path must not allocate. Reading the clock and sleeping happen in
+//! `runner` only.
+#![forbid(unsafe_code)]
+
+pub mod apps;
+mod clock;
+mod frame;
+mod link;
+mod payload;
+mod pool;
+mod runner;
+
+pub use frame::Received;
+pub use link::Ports;
+pub use payload::Buffer;
+pub use pool::{BufferPool, PoolLimits};
+pub use runner::{App, Host, Options, Report};

@@ -1,0 +1,171 @@
+//! Sending: frames of the stack become packets of bursts.
+//!
+//! A frame that fits is copied into the private head. Longer payload becomes segments over the memory of its buffers,
+//! whose handles are held until the burst was sent. A burst that its queue does not take completely stays, and its
+//! interface has no room when it is full.
+
+use crate::Buffer;
+use engine::LocalPort;
+use port::{Capabilities, GeneratedBurst, MAX_HEAD, Now, Offload, PLACES};
+use stack::ip::InterfaceId;
+use stack::{Link, LinkOffloads, Payload, Piece, Segmentation, Time, TxOffload};
+
+/// Maximum length in bytes of a frame that a port cuts into segments: what Linux and VIRTIO drivers accept.
+const MAX_SEGMENTED: u32 = 65_535;
+
+/// A port, and the burst that collects its frames.
+pub(crate) struct Interface {
+    pub(crate) port: LocalPort,
+    burst: GeneratedBurst,
+    /// Number of the burst's frames that were sent.
+    sent: usize,
+    /// Buffers that the burst refers to.
+    held: Vec<Buffer>,
+    capabilities: Capabilities,
+    is_ready: bool,
+    /// Whether frames were sent since the last notification.
+    is_published: bool,
+}
+
+/// The ports of a host, by [`InterfaceId`].
+#[derive(Default)]
+pub struct Ports {
+    pub(crate) interfaces: Vec<Interface>,
+    pub(crate) now: Time,
+}
+
+impl std::fmt::Debug for Ports {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ports").field("interfaces", &self.interfaces.len()).finish_non_exhaustive()
+    }
+}
+
+impl Interface {
+    pub(crate) fn new(port: LocalPort) -> Self {
+        let mut burst = GeneratedBurst::new();
+        burst.restart();
+        let (capabilities, held) = (Capabilities::NONE, Vec::new());
+        Self { port, burst, sent: 0, held, capabilities, is_ready: false, is_published: false }
+    }
+
+    /// Takes over a change of the port: a peer that connected again may support other offloads. Frames for the last one
+    /// are lost.
+    pub(crate) fn update(&mut self) {
+        let is_ready = self.port.is_ready();
+        if is_ready != std::mem::replace(&mut self.is_ready, is_ready) {
+            self.capabilities = self.port.capabilities().unwrap_or_default();
+            self.clear();
+        }
+    }
+
+    fn clear(&mut self) {
+        self.burst.restart();
+        self.held.clear();
+        self.sent = 0;
+    }
+
+    /// Number of frames that wait for the port.
+    pub(crate) fn backlog(&self) -> usize {
+        self.burst.len() - self.sent
+    }
+
+    /// Sends collected frames as far as the queue has room. Without a queue they are lost, as on an unplugged cable.
+    pub(crate) fn flush(&mut self, now: Time) {
+        let len = self.burst.len();
+        if self.sent < len && self.is_ready {
+            self.burst.set_now(Now(now.0));
+            self.sent += self.port.send(&self.burst, &PLACES[self.sent..len]);
+            self.is_published = true;
+        }
+        if len > 0 && (self.sent == len || !self.is_ready) {
+            self.clear();
+        }
+    }
+
+    /// Whether frames were sent since the last call.
+    pub(crate) fn take_published(&mut self) -> bool {
+        std::mem::take(&mut self.is_published)
+    }
+
+    /// Adds one piece to the last frame of the burst.
+    #[inline]
+    fn add(&mut self, piece: &Piece<'_, Buffer>) {
+        if let Some(to) = self.burst.extend_head(piece.range.len()) {
+            return piece.data.copy_to(piece.range.start, to);
+        }
+        piece.data.segments(piece.range.clone(), |seg| self.burst.push_segment(seg));
+        self.held.push(piece.data.clone());
+    }
+
+    fn offload(&self, needed: TxOffload) -> Offload {
+        let Some((start, offset)) = needed.checksum else { return Offload::NONE };
+        let offload = Offload::with_checksum(start, offset);
+        let Some((kind, size)) = needed.segments else { return offload };
+        let kind = match kind {
+            Segmentation::Tcp4 => port::Segmentation::Tcp4,
+            Segmentation::Tcp6 => port::Segmentation::Tcp6,
+            Segmentation::Udp => port::Segmentation::Udp,
+        };
+        // Without support for ECN each segment has the flag of the first one, which a receiver tolerates.
+        offload.with_segments(kind, size, needed.ecn && self.supports(Capabilities::ECN))
+    }
+
+    fn supports(&self, capability: u8) -> bool {
+        self.capabilities.cover(Capabilities(capability))
+    }
+}
+
+impl Ports {
+    /// Sends all collected frames as far as there is room.
+    pub(crate) fn flush(&mut self, now: Time) {
+        self.interfaces.iter_mut().for_each(|interface| interface.flush(now));
+    }
+}
+
+impl Link for Ports {
+    type Payload = Buffer;
+
+    fn offloads(&self, interface: InterfaceId) -> LinkOffloads {
+        let Some(interface) = self.interfaces.get(usize::from(interface.0)) else {
+            return LinkOffloads::default();
+        };
+        let longest =
+            |kind: u8| if interface.supports(kind | Capabilities::CHECKSUM) { MAX_SEGMENTED } else { 0 };
+        LinkOffloads {
+            checksum: interface.supports(Capabilities::CHECKSUM),
+            tso4: longest(Capabilities::TCP4),
+            tso6: longest(Capabilities::TCP6),
+            uso: longest(Capabilities::UDP),
+        }
+    }
+
+    #[inline]
+    fn has_room(&mut self, interface: InterfaceId) -> bool {
+        let Some(interface) = self.interfaces.get_mut(usize::from(interface.0)) else { return false };
+        if interface.burst.len() == port::BURST {
+            interface.flush(self.now);
+        }
+        interface.burst.len() < port::BURST
+    }
+
+    #[inline]
+    fn send<'a>(
+        &mut self,
+        interface: InterfaceId,
+        head: &[u8],
+        pieces: impl Iterator<Item = Piece<'a, Buffer>>,
+        offload: TxOffload,
+    ) where
+        Buffer: 'a,
+    {
+        let Some(interface) = self.interfaces.get_mut(usize::from(interface.0)) else { return };
+        debug_assert!(head.len() <= MAX_HEAD);
+        if !interface.burst.start_packet(head) {
+            return;
+        }
+        pieces.for_each(|piece| interface.add(&piece));
+        let offload = interface.offload(offload);
+        let i = interface.burst.len() - 1;
+        interface.burst.set_offload(i, offload);
+    }
+}

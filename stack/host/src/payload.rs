@@ -1,0 +1,139 @@
+//! Payload of the stack: counted handles of immutable bytes, wherever they are.
+
+use mem::VolatileSlice;
+use mem::copy::chosen;
+use port::Retained;
+use stack::Payload;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Private bytes that are reused when their last handle but one is dropped ([`crate::BufferPool`]).
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    pub(crate) bytes: Box<[u8]>,
+    /// Bytes in use.
+    pub(crate) len: usize,
+}
+
+/// Counted handle of immutable bytes. A clone shares the bytes.
+#[derive(Clone, Debug)]
+pub struct Buffer(Kind);
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Private(Arc<Chunk>),
+    /// A packet in the memory of the port that received it; a peer may be able to change it.
+    Lent(Retained),
+    Shared(Arc<[u8]>),
+    Static(&'static [u8]),
+}
+
+impl Buffer {
+    pub(crate) fn pooled(chunk: Arc<Chunk>) -> Self {
+        Self(Kind::Private(chunk))
+    }
+
+    /// The bytes as a slice; `None` if a peer may change them.
+    #[inline]
+    pub fn bytes(&self) -> Option<&[u8]> {
+        match &self.0 {
+            Kind::Private(chunk) => chunk.bytes.get(..chunk.len),
+            Kind::Lent(_) => None,
+            Kind::Shared(bytes) => Some(bytes),
+            Kind::Static(bytes) => Some(bytes),
+        }
+    }
+
+    /// Passes the segments of a range to `each`, in order. They are valid as long as this handle or a clone.
+    #[inline]
+    pub(crate) fn segments(&self, range: Range<usize>, mut each: impl FnMut(VolatileSlice)) {
+        if let Some(bytes) = self.bytes() {
+            return bytes.get(range).into_iter().map(VolatileSlice::of_private).for_each(each);
+        }
+        let Kind::Lent(packet) = &self.0 else { return };
+        let (mut skip, mut left) = (range.start, range.len());
+        for seg in packet.segs() {
+            let piece = seg.split_at(skip).1.split_at(left).0;
+            skip = skip.saturating_sub(seg.len());
+            left -= piece.len();
+            if !piece.is_empty() {
+                each(piece);
+            }
+        }
+    }
+}
+
+impl From<Retained> for Buffer {
+    fn from(packet: Retained) -> Self {
+        Self(Kind::Lent(packet))
+    }
+}
+
+impl From<Arc<[u8]>> for Buffer {
+    fn from(bytes: Arc<[u8]>) -> Self {
+        Self(Kind::Shared(bytes))
+    }
+}
+
+impl From<&'static [u8]> for Buffer {
+    fn from(bytes: &'static [u8]) -> Self {
+        Self(Kind::Static(bytes))
+    }
+}
+
+impl From<Vec<u8>> for Buffer {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(Kind::Private(Arc::new(Chunk { len: bytes.len(), bytes: bytes.into() })))
+    }
+}
+
+impl Payload for Buffer {
+    fn copy_of(bytes: &[u8]) -> Self {
+        bytes.to_vec().into()
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        match &self.0 {
+            Kind::Private(chunk) => chunk.len,
+            Kind::Lent(packet) => packet.len(),
+            Kind::Shared(bytes) => bytes.len(),
+            Kind::Static(bytes) => bytes.len(),
+        }
+    }
+
+    fn sum(&self, range: Range<usize>) -> u64 {
+        match (&self.0, self.bytes()) {
+            (Kind::Lent(packet), _) => packet.sum(range),
+            (_, bytes) => bytes.and_then(|bytes| bytes.get(range)).map_or(0, mem::sum::private_words),
+        }
+    }
+
+    fn copy_to(&self, at: usize, to: &mut [u8]) {
+        if let Kind::Lent(packet) = &self.0 {
+            mem::with_kernel!(chosen(), K => { packet.copy_behind::<K>(at, to); });
+        } else if let Some(from) = self.bytes().and_then(|bytes| bytes.get(at..at + to.len())) {
+            to.copy_from_slice(from);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_private_bytes_reads_the_same() {
+        static BYTES: [u8; 300] = [7; 300];
+        let all: [Buffer; 3] =
+            [BYTES[..].into(), Arc::<[u8]>::from(&BYTES[..]).into(), BYTES.to_vec().into()];
+        for buffer in all {
+            let (mut to, mut segments) = ([0; 100], 0);
+            buffer.copy_to(200, &mut to);
+            buffer.segments(10..60, |seg| segments += seg.len());
+            assert_eq!((to, segments, buffer.len()), ([7; 100], 50, 300));
+            let expected = wire::checksum::Sum::of(&BYTES[3..104]).total();
+            assert_eq!(wire::checksum::fold(buffer.sum(3..104)), wire::checksum::fold(expected));
+        }
+    }
+}

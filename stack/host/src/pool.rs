@@ -1,0 +1,106 @@
+//! Pool of private buffers for received bytes, without allocation once it has grown to the load.
+//!
+//! Buffers of one size form a queue. The pool keeps one handle of each, and a buffer is free when that handle is the
+//! only one. The oldest is taken first, because streams free their buffers in the order in which they took them; so the
+//! queue only grows to the number of buffers in use, which stays small enough for the cache.
+
+use crate::payload::{Buffer, Chunk};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Buffers that may be in use before a free one is looked for by allocation.
+const TRIES: usize = 4;
+/// Sizes of buffers in bytes: short messages, segments of an Ethernet MTU, and coalesced segments.
+const SIZES: [usize; 3] = [256, 2048, 65_536];
+
+/// Maximum number of buffers of each size: 256 bytes, 2 KiB and 64 KiB.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolLimits(pub [usize; 3]);
+
+impl Default for PoolLimits {
+    /// At most 16, 128 and 64 MiB.
+    fn default() -> Self {
+        Self([65_536, 65_536, 1_024])
+    }
+}
+
+/// Buffers of one size.
+#[derive(Debug)]
+struct Queue {
+    size: usize,
+    limit: usize,
+    chunks: VecDeque<Arc<Chunk>>,
+}
+
+impl Queue {
+    /// A free buffer, which only the pool holds.
+    #[inline]
+    fn take(&mut self) -> Option<Arc<Chunk>> {
+        for _ in 0..TRIES.min(self.chunks.len()) {
+            let chunk = self.chunks.pop_front()?;
+            if Arc::strong_count(&chunk) == 1 {
+                return Some(chunk);
+            }
+            self.chunks.push_back(chunk);
+        }
+        self.grow()
+    }
+
+    #[cold]
+    fn grow(&mut self) -> Option<Arc<Chunk>> {
+        let chunk = Chunk { bytes: vec![0; self.size].into(), len: 0 };
+        (self.chunks.len() < self.limit).then(|| Arc::new(chunk))
+    }
+
+    #[inline]
+    fn fill(&mut self, len: usize, write: impl FnOnce(&mut [u8])) -> Option<Buffer> {
+        let mut chunk = self.take()?;
+        if let Some(free) = Arc::get_mut(&mut chunk)
+            && let Some(bytes) = free.bytes.get_mut(..len)
+        {
+            write(bytes);
+            free.len = len;
+        }
+        self.chunks.push_back(chunk.clone());
+        Some(Buffer::pooled(chunk))
+    }
+}
+
+/// A pool of private buffers.
+#[derive(Debug)]
+pub struct BufferPool([Queue; 3]);
+
+impl BufferPool {
+    /// An empty pool that grows up to these limits.
+    pub fn new(limits: PoolLimits) -> Self {
+        let queue = |i: usize| Queue { size: SIZES[i], limit: limits.0[i], chunks: VecDeque::new() };
+        Self([queue(0), queue(1), queue(2)])
+    }
+
+    /// A buffer of `len` bytes, written by `write`. Returns `None` if none is free, or `len` exceeds 64 KiB.
+    #[inline]
+    pub fn fill(&mut self, len: usize, write: impl FnOnce(&mut [u8])) -> Option<Buffer> {
+        self.0.iter_mut().find(|queue| len <= queue.size)?.fill(len, write)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stack::Payload;
+
+    #[test]
+    fn buffers_are_reused_and_bounded() {
+        let mut pool = BufferPool::new(PoolLimits([8, 2, 1]));
+        let held: Vec<_> = (0..8).map(|i| pool.fill(10, |to| to.fill(i)).unwrap()).collect();
+        assert!(pool.fill(10, |_| ()).is_none() && pool.fill(65_537, |_| ()).is_none());
+        held.iter().zip(0..).for_each(|(buffer, i)| assert_eq!(buffer.bytes(), Some(&[i; 10][..])));
+        drop(held);
+        for i in 0..100 {
+            let buffer = pool.fill(256, |to| to.fill(i)).unwrap();
+            assert_eq!((buffer.len(), buffer.bytes()), (256, Some(&[i; 256][..])));
+        }
+        assert_eq!(pool.0[0].chunks.len(), 8);
+        assert_eq!(pool.fill(65_536, |_| ()).map(|buffer| buffer.len()), Some(65_536));
+    }
+}

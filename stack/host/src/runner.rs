@@ -1,0 +1,307 @@
+//! The loop of one core: receive, process, send, all on the calling thread.
+//!
+//! A round takes one burst from each receive queue and runs it to completion: stack, application, transmission. When
+//! nothing was due for a while, an adaptive host enables the kicks of its ports, looks again, and sleeps until a kick,
+//! a timer of the stack or an event of a port's control. A flag that stops the host is looked at in each round, and at
+//! least ten times per second in sleep, because a signal handler can only set a flag.
+
+use crate::clock::Clock;
+use crate::frame::Memory;
+use crate::link::{Interface, Ports};
+use crate::{Buffer, BufferPool, PoolLimits, Received};
+use engine::{LocalPort, Polling};
+use mem::copy::{Kernel, chosen};
+use port::{Flush, Now, PortFault, Retainer};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use stack::ip::{InterfaceConfig, InterfaceId};
+use stack::{Counters, Event, Stack, Time};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::time::{Duration, Instant};
+
+/// Minimum number of rounds without work before a sleep.
+const IDLE_ROUNDS: u32 = 256;
+/// Interval of port control while polling, in nanoseconds.
+const CONTROL_INTERVAL: u64 = 1_000_000;
+/// Maximum time between two looks at the stop flag.
+const MAX_SLEEP: Duration = Duration::from_millis(100);
+/// Maximum sleep while frames wait for room of a port, which does not announce it.
+const ROOM_INTERVAL: Duration = Duration::from_micros(500);
+/// Interval between two looks at ports that are not ready.
+const CONNECT_INTERVAL: Duration = Duration::from_millis(2);
+/// Maximum number of packets whose heads are retained while their rest stays in a port's memory.
+const LENT_PACKETS: u32 = 4096;
+
+/// An application of a host.
+pub trait App {
+    /// Handles an event of the stack.
+    fn event(&mut self, stack: &mut Stack<Buffer>, event: Event<Buffer>, now: Time);
+}
+
+/// Settings of a host.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Settings of the stack.
+    pub stack: stack::Config,
+    /// Whether an idle host sleeps.
+    pub polling: Polling,
+    /// Time without work before it sleeps.
+    pub idle: Duration,
+    /// Memory for received data.
+    pub pool: PoolLimits,
+}
+
+impl Options {
+    /// Default settings, with a random secret.
+    ///
+    /// # Errors
+    /// If the kernel has no random bytes.
+    pub fn new() -> std::io::Result<Self> {
+        let mut secret = [0; 16];
+        rustix::rand::getrandom(&mut secret[..], rustix::rand::GetRandomFlags::empty())?;
+        let (stack, pool) = (stack::Config::new(secret), PoolLimits::default());
+        Ok(Self { stack, polling: Polling::Adaptive, idle: Duration::from_micros(50), pool })
+    }
+}
+
+/// Result of a run.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Counters of the stack.
+    pub counters: Counters,
+    /// Rounds with and without work, and sleeps.
+    pub rounds: (u64, u64, u64),
+    /// Frames that the ports accepted and lost.
+    pub dropped: u64,
+    /// Faults of ports.
+    pub faults: u64,
+}
+
+/// A host: ports, a stack and a clock on one thread.
+pub struct Host {
+    ports: Ports,
+    stack: Stack<Buffer>,
+    clock: Clock,
+    memory: Memory,
+    polling: Polling,
+    idle: u64,
+    /// Time of the last call of the ports' control.
+    controlled: Time,
+    rounds: (u64, u64, u64),
+}
+
+impl std::fmt::Debug for Host {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Host").field("ports", &self.ports).finish_non_exhaustive()
+    }
+}
+
+impl Host {
+    /// A host without ports. Selects the fastest copy kernel of this process and calibrates the clock, which takes a
+    /// tenth of a second. Must be called before ports are opened.
+    ///
+    /// # Errors
+    /// [`PortFault::NoMemory`] if memory cannot be allocated.
+    pub fn new(options: Options) -> Result<Self, PortFault> {
+        mem::copy::settle(mem::copy::choose(mem::ticks));
+        let clock = Clock::new();
+        Ok(Self {
+            ports: Ports::default(),
+            stack: Stack::new(options.stack, clock.now()),
+            clock,
+            memory: Memory { pool: BufferPool::new(options.pool), retainer: Retainer::new(LENT_PACKETS)? },
+            polling: options.polling,
+            idle: options.idle.as_nanos() as u64,
+            controlled: Time::default(),
+            rounds: (0, 0, 0),
+        })
+    }
+
+    /// Adds a port as an interface of the stack, and opens it.
+    pub fn add_port(&mut self, mut port: LocalPort, config: InterfaceConfig) -> InterfaceId {
+        port.open(Instant::now());
+        self.ports.interfaces.push(Interface::new(port));
+        self.stack.add_interface(config)
+    }
+
+    /// The stack.
+    pub fn stack(&mut self) -> &mut Stack<Buffer> {
+        &mut self.stack
+    }
+
+    /// Current time.
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// The first port that carries no packets, with its state as text.
+    pub fn not_ready(&self) -> Option<(&str, String)> {
+        let port =
+            self.ports.interfaces.iter().map(|interface| &interface.port).find(|port| !port.is_ready())?;
+        Some((port.name(), port.state()))
+    }
+
+    /// Waits until all ports carry packets. Returns `false` if `stop` was set before.
+    pub fn connect(&mut self, stop: &AtomicBool) -> bool {
+        loop {
+            self.control(self.clock.now());
+            if self.not_ready().is_none() || stop.load(Ordering::Relaxed) {
+                return self.not_ready().is_none();
+            }
+            std::thread::sleep(CONNECT_INTERVAL);
+        }
+    }
+
+    /// Runs until `stop` is set.
+    pub fn run(&mut self, app: &mut impl App, stop: &AtomicBool) {
+        port::prepare_thread();
+        mem::with_kernel!(chosen(), K => self.run_with::<K>(app, stop));
+    }
+
+    /// Closes all ports and returns the counters.
+    pub fn close(mut self) -> Report {
+        let mut ports: Vec<_> = self.ports.interfaces.drain(..).map(|interface| interface.port).collect();
+        ports.iter_mut().for_each(LocalPort::close);
+        Report {
+            counters: *self.stack.counters(),
+            rounds: self.rounds,
+            dropped: ports.iter().map(LocalPort::dropped).sum(),
+            faults: ports.iter().map(LocalPort::faults).sum(),
+        }
+    }
+
+    fn run_with<K: Kernel>(&mut self, app: &mut impl App, stop: &AtomicBool) {
+        let (mut idle_rounds, mut worked_at) = (0, self.clock.now());
+        while !stop.load(Ordering::Relaxed) {
+            let now = self.clock.now();
+            if now.0 - self.controlled.0 > CONTROL_INTERVAL {
+                self.control(now);
+            }
+            if self.round::<K>(app, now) {
+                self.rounds.0 += 1;
+                (idle_rounds, worked_at) = (0, now);
+                continue;
+            }
+            self.rounds.1 += 1;
+            idle_rounds += 1;
+            // On SMT, a tight poll loop takes cycles from the sibling thread.
+            std::hint::spin_loop();
+            let is_idle = idle_rounds > IDLE_ROUNDS && now.0 - worked_at.0 > self.idle;
+            if is_idle && self.polling == Polling::Adaptive && self.sleep() {
+                self.rounds.2 += 1;
+                (idle_rounds, worked_at) = (0, self.clock.now());
+            }
+        }
+        self.ports.flush(self.clock.now());
+        self.flush_delayed(Flush::All);
+        self.notify();
+    }
+
+    /// Runs one round. Returns whether there was any work.
+    #[inline]
+    fn round<K: Kernel>(&mut self, app: &mut impl App, now: Time) -> bool {
+        let came = self.receive::<K>(now);
+        let mut worked = came > 0;
+        while let Some(event) = self.stack.poll_event() {
+            app.event(&mut self.stack, event, now);
+            worked = true;
+        }
+        if worked || self.stack.deadline() <= now || self.has_backlog() {
+            self.stack.advance(now);
+            self.ports.now = now;
+            self.stack.transmit(&mut self.ports, now);
+            self.ports.flush(now);
+            worked |= self
+                .ports
+                .interfaces
+                .iter_mut()
+                .fold(false, |sent, interface| interface.take_published() | sent);
+            self.notify();
+        }
+        worked
+    }
+
+    /// Passes one burst of each receive queue to the stack. Returns the number of frames.
+    #[inline]
+    fn receive<K: Kernel>(&mut self, now: Time) -> usize {
+        let Self { ports, stack, memory, .. } = self;
+        let mut came = 0;
+        for (number, interface) in (0..).map(InterfaceId).zip(&mut ports.interfaces) {
+            came += interface.port.receive(
+                1,
+                || Now(now.0),
+                |burst| {
+                    burst.load_heads::<K>();
+                    for i in 0..burst.len() {
+                        stack.receive(number, &mut Received::<K>::new(burst, i, memory), now);
+                    }
+                },
+            );
+            interface.port.prefetch();
+        }
+        came
+    }
+
+    fn has_backlog(&self) -> bool {
+        self.ports.interfaces.iter().any(|interface| interface.backlog() > 0)
+    }
+
+    fn notify(&mut self) {
+        // Orders published entries before the loads of the peers' suppression fields.
+        fence(Ordering::SeqCst);
+        self.ports.interfaces.iter_mut().for_each(|interface| interface.port.notify());
+    }
+
+    /// Runs the control of all ports.
+    fn control(&mut self, now: Time) {
+        self.controlled = now;
+        let instant = Instant::now();
+        for interface in &mut self.ports.interfaces {
+            interface.port.poll_control(instant);
+            interface.update();
+        }
+    }
+
+    /// Sends frames that ports hold back.
+    fn flush_delayed(&mut self, due: Flush) {
+        let now = Now(self.clock.now().0);
+        let interfaces = self.ports.interfaces.iter_mut();
+        if interfaces.fold(false, |sent, interface| interface.port.flush(now, due) | sent) {
+            self.notify();
+        }
+    }
+
+    /// Sleeps until there may be work. Returns `false`, without sleeping, if packets are pending.
+    #[cold]
+    fn sleep(&mut self) -> bool {
+        self.flush_delayed(Flush::All);
+        let interfaces = self.ports.interfaces.iter_mut();
+        let may_sleep = interfaces.fold(true, |all, interface| all & interface.port.enable_notification());
+        if may_sleep {
+            self.wait(self.sleep_limit());
+        }
+        self.ports.interfaces.iter_mut().for_each(|interface| interface.port.disable_notification());
+        if may_sleep {
+            self.control(self.clock.now());
+        }
+        may_sleep
+    }
+
+    /// Time until the next timer of the stack or a port.
+    fn sleep_limit(&self) -> Duration {
+        let limit = if self.has_backlog() { ROOM_INTERVAL } else { MAX_SLEEP };
+        let of_stack = Duration::from_nanos(self.stack.deadline().0.saturating_sub(self.clock.now().0));
+        let deadlines = self.ports.interfaces.iter().filter_map(|interface| interface.port.deadline());
+        let instant = Instant::now();
+        let of_ports = deadlines.map(|at| at.saturating_duration_since(instant)).min();
+        limit.min(of_stack).min(of_ports.unwrap_or(limit))
+    }
+
+    /// Waits for a kick or an event of a port's control.
+    fn wait(&self, limit: Duration) {
+        let fds = self.ports.interfaces.iter().flat_map(|interface| interface.port.wake_fds());
+        let mut fds: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        let limit = Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: limit.subsec_nanos().into() };
+        // An interrupted sleep counts as a wake-up.
+        let _ = poll(&mut fds, Some(&limit));
+    }
+}

@@ -1,0 +1,139 @@
+//! The TCP/IP stack: the kernel in a namespace is the client of `linerate serve` at the other end of a TAP interface.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::Duration;
+
+use linerate_tests::binary;
+use linerate_tests::folder;
+use linerate_tests::netns::Netns;
+use linerate_tests::process::Process;
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(20);
+const CLIENT: [&str; 2] = ["10.9.0.1/24", "fd09::1/64"];
+const SERVER: [&str; 2] = ["10.9.0.2", "fd09::2"];
+/// Bytes of a connection: more than both send buffers, so that the server's backpressure is used.
+const BYTES: usize = 16 << 20;
+/// Start of the summary.
+const SUMMARY: &str = "{\n";
+
+/// A server at the other end of interface `web0` of a namespace.
+struct Server {
+    process: Process,
+    netns: Netns,
+}
+
+impl Server {
+    fn start(folder: &Path, program: &str, more: &[&str]) -> Server {
+        let netns = Netns::new();
+        let port = format!("kind=tap,interface=web0,netns={}", netns.name());
+        let addresses = [format!("{}/24", SERVER[0]), format!("{}/64", SERVER[1])];
+        let words = ["serve", program, "-o", "json", "--port", &port];
+        let words = [&words[..], &["--address", &addresses[0], "--address", &addresses[1]], more].concat();
+        let mut process = Process::spawn(folder, program, binary::linerate(), &words);
+        process.wait_for("serves port", 0, LIMIT);
+        netns.configure("web0", &CLIENT);
+        Server { process, netns }
+    }
+
+    /// Ends the server and returns its summary.
+    fn stop(mut self) -> Value {
+        assert!(self.process.terminate(LIMIT).success());
+        let output = self.process.output();
+        let json = output.find(SUMMARY).and_then(|at| output.get(at..)).unwrap_or_default();
+        serde_json::from_str(json).unwrap_or_else(|error| panic!("no summary in {output}: {error}"))
+    }
+}
+
+/// Bytes that differ at each position of a connection and between connections.
+fn data(seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(2).wrapping_add(1);
+    let mut word = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 32) as u32
+    };
+    (0..BYTES / 4).flat_map(|_| word().to_ne_bytes()).collect()
+}
+
+fn connect(address: &str, port: u16) -> TcpStream {
+    let address = SocketAddr::new(address.parse().expect("an address"), port);
+    let stream = TcpStream::connect_timeout(&address, LIMIT).unwrap_or_else(|e| panic!("{address}: {e}"));
+    stream.set_read_timeout(Some(LIMIT)).expect("a time limit");
+    stream
+}
+
+/// Sends data, shuts down and reads until the end of the stream, at the same time.
+fn exchange(address: &str, seed: u64) {
+    let (mut stream, sent) = (connect(address, 7), data(seed));
+    let mut sender = stream.try_clone().expect("a second handle");
+    let received = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            sender.write_all(&sent).expect("the server reads");
+            sender.shutdown(Shutdown::Write).expect("the connection is open");
+        });
+        let mut received = Vec::with_capacity(BYTES);
+        stream.read_to_end(&mut received).expect("the server closes");
+        received
+    });
+    assert!(received == sent, "{address}: {} of {} bytes, or others", received.len(), sent.len());
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn kernel_exchanges_megabytes_with_echo() {
+    for more in [&[][..], &["--polling", "busy"]] {
+        let folder = folder();
+        let server = Server::start(folder.path(), "echo", more);
+        for address in SERVER {
+            server.netns.ping(address, 3, &[]);
+            server.netns.ping(address, 2, &["-s", "1400"]);
+            let connections = move || {
+                std::thread::scope(|scope| {
+                    (0..4).for_each(|seed| drop(scope.spawn(move || exchange(address, seed))));
+                });
+            };
+            server.netns.enter(connections);
+        }
+        let summary = server.stop();
+        let bytes = (8 * BYTES) as u64;
+        assert_eq!((&summary["connections"], &summary["aborted"]), (&8.into(), &0.into()), "{summary}");
+        assert_eq!((&summary["bytes_received"], &summary["bytes_sent"]), (&bytes.into(), &bytes.into()));
+        assert_eq!(summary["counters"]["TcpInCsumErrors"], Value::Null, "{summary}");
+    }
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn kernel_without_offloads_exchanges_megabytes_with_echo() {
+    let folder = folder();
+    let server = Server::start(folder.path(), "echo", &[]);
+    // The kernel then computes each checksum and sends no segment longer than the MTU.
+    let off = ["-K", "web0", "tx", "off", "tso", "off", "gso", "off", "gro", "off"];
+    server.netns.run("ethtool", &off);
+    server.netns.enter(|| SERVER.iter().for_each(|address| exchange(address, 5)));
+    let summary = server.stop();
+    assert_eq!(summary["bytes_sent"], 2 * BYTES as u64, "{summary}");
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn kernel_receives_the_bytes_of_source_and_discard_takes_them() {
+    let folder = folder();
+    let server = Server::start(folder.path(), "source", &[]);
+    server.netns.enter(|| {
+        let mut received = vec![0; BYTES];
+        connect(SERVER[0], 19).read_exact(&mut received).expect("the server sends");
+        assert!(received.iter().enumerate().all(|(i, byte)| usize::from(*byte) == i % 251));
+    });
+    assert_eq!(server.stop()["connections"], 1);
+    let server = Server::start(folder.path(), "discard", &["--tcp-port", "1009"]);
+    server.netns.enter(|| {
+        let mut stream = connect(SERVER[1], 1009);
+        stream.write_all(&data(1)).expect("the server reads");
+        stream.shutdown(Shutdown::Write).expect("the connection is open");
+        assert_eq!(stream.read(&mut [0]).expect("the server closes"), 0);
+    });
+    assert_eq!(server.stop()["bytes_received"], BYTES as u64);
+}
