@@ -72,6 +72,11 @@ pub(crate) fn byte(stream: u64, offset: u64) -> u8 {
     (mix(stream ^ (offset >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> (8 * (offset & 7))) as u8
 }
 
+/// The stream of a connection from one of its hosts.
+pub(crate) fn stream(seed: u64, number: usize, from: usize) -> u64 {
+    mix(seed ^ ((number as u64) << 1) ^ from as u64)
+}
+
 /// What became of one side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct End {
@@ -192,10 +197,6 @@ impl App {
         (local, Endpoint::new(self.addresses[1 - self.host], remote))
     }
 
-    fn stream(&self, number: usize, from: usize) -> u64 {
-        mix(self.seed ^ ((number as u64) << 1) ^ from as u64)
-    }
-
     fn open_due(&mut self, stack: &mut Stack<Bytes>, now: Time) {
         while let Some(entry) = self.openings.first_entry()
             && entry.key().0 <= now
@@ -220,7 +221,7 @@ impl App {
 
     fn take(&mut self, connection: ConnectionId, data: &Slice<Bytes>, now: Time) {
         let number = self.open[&connection].number;
-        let (stream, side) = (self.stream(number, 1 - self.host), &self.plans[number].sides[self.host]);
+        let (stream, side) = (stream(self.seed, number, 1 - self.host), &self.plans[number].sides[self.host]);
         let total = self.plans[number].sides[1 - self.host].total();
         let open = self.open.get_mut(&connection).expect("an open connection");
         assert!(open.is_established && !open.has_finished && !data.is_empty(), "data of connection {number}");
@@ -256,7 +257,7 @@ impl App {
     fn drive(&mut self, stack: &mut Stack<Bytes>, connection: ConnectionId, now: Time) -> Time {
         let (stream, side) = {
             let number = self.open[&connection].number;
-            (self.stream(number, self.host), self.plans[number].sides[self.host].clone())
+            (stream(self.seed, number, self.host), self.plans[number].sides[self.host].clone())
         };
         let open = self.open.get_mut(&connection).expect("an open connection");
         while let Some((due, bytes)) = open.held.front().copied().filter(|(due, _)| *due <= now) {

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 mod app;
+mod independent;
 mod net;
 mod offload;
 mod port;
@@ -11,3 +12,4 @@ mod rng;
 mod script;
 mod segment;
 mod sim;
+mod smol;

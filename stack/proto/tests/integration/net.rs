@@ -20,6 +20,18 @@ pub(crate) trait Application {
     fn wake(&self) -> Time;
 }
 
+/// A host of the network.
+pub(crate) trait Node {
+    /// Time of the next run.
+    fn wake(&self, now: Time) -> Time;
+    /// Processes received frames and does what is due.
+    fn run(&mut self, now: Time, rng: &mut Rng);
+    /// Takes a frame from the network.
+    fn take(&mut self, frame: Vec<u8>, now: Time);
+    /// Frames sent since the last call.
+    fn sent(&mut self) -> Vec<Vec<u8>>;
+}
+
 /// What one direction of the network does to frames. Probabilities are in parts of 1000.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Impairments {
@@ -125,46 +137,6 @@ impl<A: Application> Host<A> {
         }
     }
 
-    /// Time of the next run.
-    fn wake(&self, now: Time) -> Time {
-        let stack = self.stack.deadline();
-        // Without room, the stack cannot send what is due; with room, an early deadline must not stop time.
-        let stack = match (stack <= now, self.port.room) {
-            (true, 0) => Time::NEVER,
-            (true, _) => now.after_micros(1),
-            _ => stack,
-        };
-        stack.min(self.poll_at).min(self.refill_at).min(self.app.wake())
-    }
-
-    fn run(&mut self, now: Time, rng: &mut Rng) {
-        if self.refill_at <= now {
-            self.refill_at = Time::NEVER;
-            self.port.room = self.transmit.room;
-        }
-        let mut has_work = self.app.wake() <= now;
-        if self.poll_at <= now {
-            self.poll_at = Time::NEVER;
-            has_work = true;
-            self.take_frames(now, rng);
-        }
-        self.stack.advance(now);
-        has_work |= self.handle_events(now);
-        self.app.poll(&mut self.stack, now);
-        self.stack.transmit(&mut self.port, now);
-        // Sending may end connections and give space.
-        has_work |= self.handle_events(now) || !self.port.sent.is_empty();
-        self.idle = if has_work { 0 } else { self.idle + 1 };
-        assert!(
-            self.idle < 10_000,
-            "the stack is always due and does nothing: deadline {:?}",
-            self.stack.deadline()
-        );
-        if self.port.room == 0 && self.refill_at.is_never() {
-            self.refill_at = now.after(self.transmit.refill);
-        }
-    }
-
     fn handle_events(&mut self, now: Time) -> bool {
         let mut any = false;
         while let Some(event) = self.stack.poll_event() {
@@ -204,6 +176,56 @@ impl<A: Application> Host<A> {
     }
 }
 
+impl<A: Application> Node for Host<A> {
+    fn wake(&self, now: Time) -> Time {
+        let stack = self.stack.deadline();
+        // Without room, the stack cannot send what is due; with room, an early deadline must not stop time.
+        let stack = match (stack <= now, self.port.room) {
+            (true, 0) => Time::NEVER,
+            (true, _) => now.after_micros(1),
+            _ => stack,
+        };
+        stack.min(self.poll_at).min(self.refill_at).min(self.app.wake())
+    }
+
+    fn run(&mut self, now: Time, rng: &mut Rng) {
+        if self.refill_at <= now {
+            self.refill_at = Time::NEVER;
+            self.port.room = self.transmit.room;
+        }
+        let mut has_work = self.app.wake() <= now;
+        if self.poll_at <= now {
+            self.poll_at = Time::NEVER;
+            has_work = true;
+            self.take_frames(now, rng);
+        }
+        self.stack.advance(now);
+        has_work |= self.handle_events(now);
+        self.app.poll(&mut self.stack, now);
+        self.stack.transmit(&mut self.port, now);
+        // Sending may end connections and give space.
+        has_work |= self.handle_events(now) || !self.port.sent.is_empty();
+        self.idle = if has_work { 0 } else { self.idle + 1 };
+        assert!(
+            self.idle < 10_000,
+            "the stack is always due and does nothing: deadline {:?}",
+            self.stack.deadline()
+        );
+        if self.port.room == 0 && self.refill_at.is_never() {
+            self.refill_at = now.after(self.transmit.refill);
+        }
+    }
+
+    fn take(&mut self, frame: Vec<u8>, now: Time) {
+        self.ring.push(frame);
+        self.poll_at = self.poll_at.min(now.after(self.receive.poll));
+    }
+
+    fn sent(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.port.sent)
+    }
+}
+
 /// One direction.
 struct Path {
     impairments: Impairments,
@@ -214,9 +236,9 @@ struct Path {
 }
 
 /// The network.
-pub(crate) struct Net<A> {
+pub(crate) struct Net<N> {
     pub(crate) now: Time,
-    pub(crate) hosts: [Host<A>; 2],
+    pub(crate) hosts: [N; 2],
     paths: [Path; 2],
     arrivals: BTreeMap<(Time, u64), (usize, Vec<u8>)>,
     order: u64,
@@ -224,9 +246,9 @@ pub(crate) struct Net<A> {
     has_trace: bool,
 }
 
-impl<A: Application> Net<A> {
+impl<N: Node> Net<N> {
     /// A network; the impairments are those of frames from each host.
-    pub(crate) fn new(now: Time, hosts: [Host<A>; 2], impairments: [Impairments; 2], rng: Rng) -> Self {
+    pub(crate) fn new(now: Time, hosts: [N; 2], impairments: [Impairments; 2], rng: Rng) -> Self {
         let path = |impairments| Path { impairments, busy: now, last: now };
         let has_trace = std::env::var_os("LINERATE_TRACE").is_some();
         let paths = impairments.map(path);
@@ -245,7 +267,7 @@ impl<A: Application> Net<A> {
         self.now = now.max(next);
         self.arrive();
         for host in 0..2 {
-            if self.hosts[host].wake(now).min(self.hosts[host].poll_at) <= self.now {
+            if self.hosts[host].wake(now) <= self.now {
                 self.run(host);
             }
         }
@@ -259,16 +281,14 @@ impl<A: Application> Net<A> {
         {
             let (to, frame) = entry.remove();
             self.trace("receives", to, &frame);
-            let host = &mut self.hosts[to];
-            host.ring.push(frame);
-            host.poll_at = host.poll_at.min(self.now.after(host.receive.poll));
+            self.hosts[to].take(frame, self.now);
         }
     }
 
     /// Runs a host at once, after calls of its stack by a test.
     pub(crate) fn run(&mut self, host: usize) {
         self.hosts[host].run(self.now, &mut self.rng);
-        for frame in std::mem::take(&mut self.hosts[host].port.sent) {
+        for frame in self.hosts[host].sent() {
             self.offer(host, frame);
         }
     }

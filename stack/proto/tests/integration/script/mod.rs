@@ -84,6 +84,7 @@ scripts! {
     handshake_wrong_ack
     initial_window
     keep_alive
+    keep_alive_after_data
     keep_alive_reply
     limited_transmit
     limited_transmit_without_sack
