@@ -60,7 +60,9 @@ fn main() -> Result<()> {
         "split-in-order" => RingKind::SplitInOrder,
         "packed" => RingKind::Packed,
         "packed-in-order" => RingKind::PackedInOrder,
-        other => bail!("invalid value {other} for RING: expected split, split-in-order, packed or packed-in-order"),
+        other => {
+            bail!("invalid value {other} for RING: expected split, split-in-order, packed or packed-in-order")
+        }
     };
     let (connections, bytes, count) = (number(1, 16)?, number(2, 64)?, number(3, 200_000)?);
     let folder = tempfile::tempdir()?;
@@ -76,8 +78,13 @@ fn main() -> Result<()> {
     hosts[0].stack().listen(server, stack::tcp::Options::default())?;
     let tcp = stack::tcp::Options { no_delay: true, ..stack::tcp::Options::default() };
     let request = vec![7; usize::try_from(bytes)?];
-    let options =
-        RequestOptions { server, connections: u32::try_from(connections)?, request, reply: bytes as u32, tcp };
+    let options = RequestOptions {
+        server,
+        connections: u32::try_from(connections)?,
+        request,
+        reply: bytes as u32,
+        tcp,
+    };
     let (now, mut echo) = (hosts[1].now(), Echo::default());
     let mut requests = Requests::open(hosts[1].stack(), options, now)?;
     run(&mut hosts, &mut echo, &mut requests, 100 * connections)?;

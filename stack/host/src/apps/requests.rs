@@ -36,11 +36,7 @@ impl Requests {
     ///
     /// # Errors
     /// If a connection cannot be opened.
-    pub fn open(
-        stack: &mut Stack<Buffer>,
-        options: RequestOptions,
-        now: Time,
-    ) -> Result<Self, ConnectError> {
+    pub fn open(stack: &mut Stack<Buffer>, options: RequestOptions, now: Time) -> Result<Self, ConnectError> {
         for _ in 0..options.connections {
             stack.connect(Endpoint::default(), options.server, options.tcp, now)?;
         }
