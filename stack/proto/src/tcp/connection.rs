@@ -349,6 +349,13 @@ impl<P: Payload> Connection<P> {
         }
     }
 
+    /// The peer answered a keep-alive probe: the idle time starts again.
+    #[cold]
+    pub(crate) fn restart_idle(&mut self, now: Time) {
+        (self.timers.keep_alives, self.timers.idle) = (0, Time::NEVER);
+        self.watch_idle(now);
+    }
+
     /// Timestamp of this connection at `now`: milliseconds with an offset.
     #[inline]
     pub(crate) fn timestamp(&self, now: Time) -> u32 {

@@ -289,8 +289,7 @@ impl<P: Payload> Tcp<P> {
         if !self.shared.ready.is_empty() {
             return Time(0);
         }
-        let timers = self.shared.wheel.deadline().unwrap_or(Time::NEVER);
-        timers.min(self.time_waits.deadline())
+        self.shared.wheel.deadline().min(self.time_waits.deadline())
     }
 }
 
