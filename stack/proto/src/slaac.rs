@@ -185,7 +185,8 @@ impl Slaac {
         }
     }
 
-    /// Whether the address is being probed: packets to it are not accepted, except for Neighbor Discovery.
+    /// Whether the address is being probed. It is added to the IP layer after that.
+    #[cfg(test)]
     pub(crate) fn is_tentative(&self, address: Address) -> bool {
         self.addresses.iter().any(|own| own.is_tentative(address))
     }

@@ -5,6 +5,7 @@
 //! neighbour's address until [`Ip::transmit`].
 
 mod configure;
+mod express;
 mod fragment;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]

@@ -389,8 +389,8 @@ impl Recovery {
         self.controller = Controller::new(options.congestion, u32::from(self.mss), self.rtt.get());
     }
 
-    /// The connection was idle (RFC 5681 section 4.1) or starts with a known round-trip time of the handshake.
-    pub(crate) fn on_idle(&mut self, _now: Time) {
+    /// The connection was idle for more than the retransmission timeout (RFC 5681 section 4.1).
+    pub(crate) fn on_idle(&mut self) {
         self.controller.on_idle(&mut self.window, u32::from(self.mss));
     }
 

@@ -335,7 +335,7 @@ fn idle_connection_restarts_with_the_initial_window() {
         });
     }
     assert!(connection.recovery.window().0 > 30_000);
-    connection.recovery.on_idle(connection.now);
+    connection.recovery.on_idle();
     assert_eq!(connection.recovery.window().0, 10_000);
     assert_eq!(connection.pool.entries.len(), 0);
 }
