@@ -138,10 +138,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         let is_lost = c.recovery.next_lost(&mut self.shared.sent, u32::MAX).is_some();
         let is_answer = c.flags.take(Flags::ACK_NOW) && c.state == State::SynReceived;
         let is_again = c.flags.take(Flags::TAIL_PROBE) || is_lost;
-        match is_again {
-            true => Some(Send::Syn(Syn::Again)),
-            false => is_answer.then_some(Send::Syn(Syn::Answer)),
-        }
+        if is_again { Some(Send::Syn(Syn::Again)) } else { is_answer.then_some(Send::Syn(Syn::Answer)) }
     }
 
     /// Retransmissions first, then new data, as far as windows and pacing allow.
