@@ -183,7 +183,7 @@ impl Recovery {
         if self.rto_at.is_never() {
             self.rto_at = now.after_micros(u64::from(self.rtt.rto()));
         }
-        if self.phase == Phase::Open && self.probe == Probe::None {
+        if self.phase == Phase::Open && self.probe == Probe::None && self.board.sacked() == 0 {
             self.schedule_probe(now, is_first && bytes <= self.mss());
         } else {
             self.on_sent_in_episode(end, bytes);

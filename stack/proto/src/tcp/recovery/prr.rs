@@ -46,6 +46,11 @@ impl Prr {
         }
     }
 
+    /// Permits at least `bytes`.
+    pub(super) fn grant(&mut self, bytes: u32) {
+        self.budget = self.budget.max(bytes);
+    }
+
     /// Counts sent bytes.
     pub(super) fn on_sent(&mut self, bytes: u32) {
         self.sent = self.sent.saturating_add(bytes);
