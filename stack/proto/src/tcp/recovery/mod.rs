@@ -173,6 +173,9 @@ impl Recovery {
         let is_first = self.board.is_empty();
         if is_first {
             self.rack.fack = range.start;
+            if self.rate.idle_time(stamp(now)) > self.rtt.rto() {
+                self.on_idle();
+            }
         }
         let (start, end) = (range.start, range.end);
         let bytes = end.since(range.start);
@@ -389,8 +392,9 @@ impl Recovery {
         self.controller = Controller::new(options.congestion, u32::from(self.mss), self.rtt.get());
     }
 
-    /// The connection was idle (RFC 5681 section 4.1) or starts with a known round-trip time of the handshake.
-    pub(crate) fn on_idle(&mut self, _now: Time) {
+    /// The connection was idle for longer than its retransmission timeout (RFC 5681 section 4.1).
+    #[cold]
+    fn on_idle(&mut self) {
         self.controller.on_idle(&mut self.window, u32::from(self.mss));
     }
 

@@ -30,8 +30,8 @@ proptest! {
     ) {
         let (bytes, window) = (u32::from(mss) * 200 + 7, u32::from(mss) * segments);
         let conditions = Conditions {
-            algorithm, seed, bytes, mss, burst, delay, jitter, loss, duplication, sack, timestamps,
-            window, outage, ..Conditions::default()
+            algorithm, seed, bytes, mss, burst, delay, jitter, loss, duplication, outage, sack, timestamps,
+            window, ..Conditions::default()
         };
         Transfer::new(conditions).run();
     }
@@ -338,9 +338,15 @@ fn idle_connection_restarts_with_the_initial_window() {
         });
     }
     assert!(connection.recovery.window().0 > 30_000);
-    connection.recovery.on_idle(connection.now);
-    assert_eq!(connection.recovery.window().0, 10_000);
     assert_eq!(connection.pool.entries.len(), 0);
+    connection.wait(150_000);
+    connection.send(1_000);
+    assert!(connection.recovery.window().0 > 30_000, "not idle for a timeout");
+    connection.wait(10_000);
+    connection.ack(connection.nxt, &[]);
+    connection.wait(250_000);
+    connection.send(1_000);
+    assert_eq!(connection.recovery.window().0, 10_000);
 }
 
 #[test]
