@@ -26,12 +26,16 @@ proptest! {
         sack: bool,
         timestamps: bool,
         segments in prop_oneof![Just(1_000), 1_u32..20],
+        rate in prop_oneof![Just(0), 50_000_u64..100_000_000],
+        marked: bool,
         outage in prop_oneof![Just((0, 0)), (1_000_000_u64..1_500_000, 1_500_000_u64..4_000_000)],
     ) {
         let (bytes, window) = (u32::from(mss) * 200 + 7, u32::from(mss) * segments);
+        let queue = u64::from(mss) * 30;
+        let mark = if marked { queue / 3 } else { 0 };
         let conditions = Conditions {
-            algorithm, seed, bytes, mss, burst, delay, jitter, loss, duplication, outage, sack, timestamps,
-            window, ..Conditions::default()
+            algorithm, seed, bytes, mss, burst, delay, jitter, loss, duplication, rate, queue, mark, outage, sack,
+            timestamps, window,
         };
         Transfer::new(conditions).run();
     }
