@@ -83,7 +83,7 @@ impl<'a> Ipv4<'a> {
     }
 
     /// Whether an option asks for a source route, loose or strict, or the options are malformed. Hosts do not forward
-    /// along such routes, and replies must not follow them (RFC 7126 sections 4.3 and 4.4).
+    /// along such routes, and replies must not follow them (RFC 7126).
     pub fn has_source_route(&self) -> bool {
         let mut rest = self.options;
         while let [kind, after @ ..] = rest {

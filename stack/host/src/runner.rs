@@ -151,6 +151,13 @@ impl Host {
         }
     }
 
+    /// Runs one round, for a caller with a loop of its own. Returns whether there was any work. The caller runs
+    /// [`Host::control`] from time to time.
+    pub fn poll(&mut self, app: &mut impl App) -> bool {
+        let now = self.clock.now();
+        mem::with_kernel!(chosen(), K => self.round::<K>(app, now))
+    }
+
     /// Runs until `stop` is set.
     pub fn run(&mut self, app: &mut impl App, stop: &AtomicBool) {
         port::prepare_thread();
@@ -252,7 +259,7 @@ impl Host {
     }
 
     /// Runs the control of all ports.
-    fn control(&mut self, now: Time) {
+    pub fn control(&mut self, now: Time) {
         self.controlled = now;
         let instant = Instant::now();
         for interface in &mut self.ports.interfaces {

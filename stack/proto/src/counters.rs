@@ -47,6 +47,8 @@ counters! {
     reassembled: "IpReasmOKs",
     /// Datagrams not reassembled: incomplete, overlapping, or over a limit.
     reassembly_failed: "IpReasmFails",
+    /// Own addresses not used because another host has them.
+    duplicate_addresses: "DuplicateAddresses",
     /// ICMP messages received.
     icmp_in: "IcmpInMsgs",
     /// ICMP messages with errors.

@@ -28,7 +28,7 @@ const RETRANSMIT: (u64, u64) = (4, 64);
 const REQUESTS: u32 = 4;
 /// Minimum time between requests for an extension (RFC 2131 section 4.4.5).
 const EXTEND: Duration = Duration::from_mins(1);
-/// Pause after a refusal, or after a conflict was reported (RFC 2131 section 3.1, 5).
+/// Pause after a conflict was reported (RFC 2131 section 3.1, step 5), and after a refusal.
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// State (RFC 2131 figure 5). INIT-REBOOT is not used: the client remembers nothing between runs.
@@ -61,9 +61,10 @@ pub(crate) struct Dhcp {
     /// Time of the first message of the transaction.
     started: Time,
     /// Seconds since then at the last message other than a request for an offered address, which repeats them (RFC 2131
-    /// section 4.4.1).
+    /// section 3.1, step 3).
     seconds: u16,
-    /// Time of the last request, from which a lease counts (RFC 2131 section 4.4.1).
+    /// Time from which a lease counts: that of the first request for an offered address (RFC 2131 section 4.4.1), or of
+    /// the last request for more time (section 4.4.5).
     requested: Time,
     /// Messages of the state sent.
     sent: u32,
@@ -154,19 +155,20 @@ impl Dhcp {
         }
         let lease =
             view.server().and_then(|server| Lease::new(view, server, self.requested, &mut self.random));
-        if let Some(lease) = lease {
+        if let Some(lease) = lease.filter(|lease| now < lease.expires) {
             self.enter(State::Bound, lease.renew.max(now));
             self.has_changed |= self.lease.as_ref() != Some(&lease);
             self.lease = Some(lease);
         }
     }
 
-    /// Reports that another host has the leased address (RFC 2131 section 3.1, 5): the lease ends and is declined.
+    /// Reports that another host has the leased address (RFC 2131 section 3.1, step 5): the lease ends and is declined.
     pub(crate) fn conflict(&mut self, now: Time) {
         let Some(lease) = &self.lease else { return };
         self.decline = Some(DhcpMessage {
             requested: Some(lease.address()),
             server: Some(lease.server),
+            seconds: 0,
             ..self.message(View::DECLINE)
         });
         self.restart(now.after(PAUSE));
@@ -192,7 +194,8 @@ impl Dhcp {
         }
         self.change_state(now);
         self.sent = self.sent.saturating_add(1);
-        self.requested = now;
+        let is_repeated = matches!(self.state, State::Requesting(_)) && self.sent > 1;
+        self.requested = if is_repeated { self.requested } else { now };
         if !matches!(self.state, State::Requesting(_)) {
             self.seconds = u16::try_from(now.micros_since(self.started) / 1_000_000).unwrap_or(u16::MAX);
         }

@@ -90,13 +90,16 @@ impl Slaac {
         }
     }
 
-    /// Next action. All actions must be taken before the next call of another function.
+    /// Next action.
     pub(crate) fn next_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// Time of the next call of [`Slaac::advance`].
+    /// Time of the next call of [`Slaac::advance`]; zero if actions are pending.
     pub(crate) fn deadline(&self) -> Time {
+        if !self.actions.is_empty() {
+            return Time(0);
+        }
         let addresses = self.addresses.iter().map(Own::deadline).min().unwrap_or(Time::NEVER);
         addresses.min(self.routers.deadline()).min(self.solicit_at)
     }
@@ -182,7 +185,8 @@ impl Slaac {
         }
     }
 
-    /// Whether the address is being probed: packets to it are not accepted, except for Neighbor Discovery.
+    /// Whether the address is being probed. It is added to the IP layer after that.
+    #[cfg(test)]
     pub(crate) fn is_tentative(&self, address: Address) -> bool {
         self.addresses.iter().any(|own| own.is_tentative(address))
     }

@@ -10,6 +10,7 @@ use wire::checksum::protocol;
 /// Packets to this host itself in one call, before others have their turn.
 const LOOPBACK_BURST: usize = 64;
 
+mod configure;
 mod udp;
 
 /// TCP/IP of one core.
@@ -97,6 +98,17 @@ impl<P: Payload> Stack<P> {
     /// Processes a received frame. Events and replies follow from [`Stack::poll_event`] and [`Stack::transmit`].
     #[inline]
     pub fn receive<F: Frame<Payload = P>>(&mut self, interface: InterfaceId, frame: &mut F, now: Time) {
+        if let Some(packet) = self.ip.express(interface, frame) {
+            let (tcp, mut io) = self.split(now);
+            if tcp.receive_known(frame, &packet, &mut io) {
+                return;
+            }
+        }
+        self.receive_any(interface, frame, now);
+    }
+
+    #[cold]
+    fn receive_any<F: Frame<Payload = P>>(&mut self, interface: InterfaceId, frame: &mut F, now: Time) {
         match self.ip.receive(interface, frame, now, &mut self.counters) {
             Received::Packet(packet) => self.transport(frame, &packet, now),
             Received::Reassembled(packet, mut frame) => self.transport(&mut frame, &packet, now),

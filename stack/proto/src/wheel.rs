@@ -29,6 +29,8 @@ const IDLE: Node = Node { next: NONE, prev: NONE, slot: u16::MAX, tick: 0 };
 /// A timing wheel for owners with small numbers.
 pub(crate) struct Wheel {
     now: u64,
+    /// No slot must be looked at before this tick.
+    next: u64,
     heads: [u32; LEVELS * SLOTS],
     /// A bit for each slot with entries.
     used: [u64; LEVELS],
@@ -38,7 +40,7 @@ pub(crate) struct Wheel {
 impl Wheel {
     pub(crate) fn new(now: Time) -> Self {
         let now = now.0 >> TICK_BITS;
-        Self { now, heads: [NONE; LEVELS * SLOTS], used: [0; LEVELS], nodes: Vec::new() }
+        Self { now, next: u64::MAX, heads: [NONE; LEVELS * SLOTS], used: [0; LEVELS], nodes: Vec::new() }
     }
 
     /// Time at which the entry of `owner` fires.
@@ -70,6 +72,8 @@ impl Wheel {
 
     fn link(&mut self, owner: u32, tick: u64) {
         let level = level(self.now, tick);
+        // Entries of higher levels are looked at when their slot begins, which is earlier.
+        self.next = self.next.min(tick >> (level as u32 * SLOT_BITS) << (level as u32 * SLOT_BITS));
         // Beyond the last level: fires early, at the wheel's horizon, and is scheduled again.
         let tick = tick.min(self.now + horizon());
         let number = (tick >> (level as u32 * SLOT_BITS)) as usize % SLOTS;
@@ -116,20 +120,33 @@ impl Wheel {
         Some((here + u64::from(ahead)) << shift)
     }
 
-    /// Time of the next call of [`Wheel::expire`], or earlier than the earliest entry.
-    pub(crate) fn deadline(&self) -> Option<Time> {
-        self.next_tick().map(|tick| Time(tick.max(self.now + 1) << TICK_BITS))
+    /// Time of the next call of [`Wheel::expire`], or earlier than the earliest entry; [`Time::NEVER`] without entries.
+    #[inline]
+    pub(crate) fn deadline(&self) -> Time {
+        if self.next == u64::MAX { Time::NEVER } else { Time(self.next.max(self.now + 1) << TICK_BITS) }
     }
 
     /// Removes an entry that is due at `now` and returns its owner. Call until it returns `None`.
+    #[inline]
     pub(crate) fn expire(&mut self, now: Time) -> Option<u32> {
         let to = now.0 >> TICK_BITS;
+        if to < self.next {
+            // The wheel turns without slots to look at.
+            self.now = self.now.max(to);
+            return None;
+        }
+        self.turn(to)
+    }
+
+    #[cold]
+    fn turn(&mut self, to: u64) -> Option<u32> {
         loop {
-            let tick = self.next_tick().filter(|tick| *tick <= to);
-            let Some(tick) = tick else {
+            self.next = self.next_tick().unwrap_or(u64::MAX);
+            if self.next > to {
                 self.now = self.now.max(to);
                 return None;
-            };
+            }
+            let tick = self.next;
             self.now = self.now.max(tick);
             self.cascade();
             let slot = (self.now % SLOTS as u64) as usize;
@@ -184,7 +201,7 @@ mod tests {
         wheel.schedule(3, Time(5 * TICK));
         assert_eq!((wheel.scheduled(3), wheel.expire(Time(4 * TICK))), (Time(5 * TICK), None));
         assert_eq!((wheel.expire(Time(5 * TICK)), wheel.expire(Time(5 * TICK))), (Some(3), None));
-        assert_eq!((wheel.scheduled(3), wheel.deadline()), (Time::NEVER, None));
+        assert_eq!((wheel.scheduled(3), wheel.deadline()), (Time::NEVER, Time::NEVER));
     }
 
     proptest! {
@@ -208,7 +225,8 @@ mod tests {
                     prop_assert!(due + 2 * TICK >= now, "fired late");
                     fired[owner as usize] += 1;
                 }
-                if let Some(deadline) = wheel.deadline() {
+                let deadline = wheel.deadline();
+                if !deadline.is_never() {
                     prop_assert!(deadline.0 > next - TICK);
                     let pending = deadlines.iter().zip(&fired).filter(|(_, n)| **n == 0).map(|(at, _)| origin + at);
                     prop_assert!(pending.min().is_some_and(|first| deadline.0 <= first + 2 * TICK));

@@ -1,11 +1,13 @@
-//! Small servers: echo, discard and source of bytes.
+//! Small programs: servers of echo, discard and source, and a closed-loop client.
 
 mod discard;
 mod echo;
+mod requests;
 mod source;
 
 pub use discard::Discard;
 pub use echo::Echo;
+pub use requests::{RequestOptions, Requests};
 pub use source::Source;
 
 /// Counts of a server.

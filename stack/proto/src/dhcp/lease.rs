@@ -76,7 +76,7 @@ fn times(view: &View<'_>, seconds: u32) -> (Duration, Duration) {
     let lease = Duration::from_secs(seconds.into());
     let given = |seconds: Option<u32>| seconds.map(|seconds| Duration::from_secs(seconds.into()));
     match (given(view.renewal_seconds()), given(view.rebinding_seconds())) {
-        (Some(renew), Some(rebind)) if !renew.is_zero() && renew <= rebind && rebind < lease => {
+        (Some(renew), Some(rebind)) if !renew.is_zero() && renew < rebind && rebind < lease => {
             (renew, rebind)
         }
         _ => (lease / 2, lease / 8 * 7),
@@ -88,8 +88,7 @@ fn is_unicast(address: Ipv4Addr) -> bool {
     !(address.is_multicast() || address.is_loopback() || matches!(address.octets(), [0 | 240.., ..]))
 }
 
-/// Prefix length of an address without mask, by its class (RFC 2131 section 4.3.1 makes servers send the mask on
-/// request).
+/// Prefix length of an address without mask, by its class. Servers send the mask, because the client requests it.
 fn class_prefix(address: Ipv4Addr) -> u8 {
     match address.octets() {
         [0..128, ..] => 8,

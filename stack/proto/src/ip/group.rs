@@ -7,10 +7,11 @@
 mod member;
 mod querier;
 
+use super::interface::{Interface, is_link_local};
 use super::{InterfaceId, Ip};
 use crate::control::Control;
 use crate::random::Random;
-use crate::{Address, Config, Payload, Time};
+use crate::{Address, Config, Counters, Payload, Time};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::time::Duration;
@@ -179,17 +180,38 @@ fn control(source: Address, to: Address, message: &mut [u8]) -> Control {
     if to.is_v4() { Control::igmp(source, to, message) } else { Control::icmpv6(source, to, true, message) }
 }
 
-#[expect(unused_variables, reason = "not implemented yet")]
 impl<P: Payload> Ip<P> {
     /// Receives packets to a multicast group on an interface: [`Groups::join`].
     pub(crate) fn join(&mut self, interface: InterfaceId, group: Address, now: Time) -> bool {
-        todo!()
+        self.groups.join(interface, group, now)
     }
 
     /// Undoes one [`Ip::join`].
     pub(crate) fn leave(&mut self, interface: InterfaceId, group: Address, now: Time) {
-        todo!()
+        self.groups.leave(interface, group, now);
     }
+
+    /// Sends reports that are due.
+    pub(super) fn report_groups(&mut self, now: Time, counters: &mut Counters) {
+        let interfaces = &self.interfaces;
+        let source = |id, is_v4| {
+            let routers = if is_v4 { IGMP_ROUTERS } else { MLD_ROUTERS };
+            let own = interfaces.get(id).and_then(|interface: &Interface| interface.select_source(routers));
+            // MLD messages come from a link-local address, or from none (RFC 3590).
+            own.filter(|own| is_v4 || is_link_local(*own)).unwrap_or(unspecified(is_v4))
+        };
+        let mut due = Vec::new();
+        while let Some(report) = self.groups.poll(now, source) {
+            due.push(report);
+        }
+        for (id, report) in due {
+            self.send_whole(id, report.destination, &report.packet, now, counters);
+        }
+    }
+}
+
+const fn unspecified(is_v4: bool) -> Address {
+    if is_v4 { Address::v4([0; 4]) } else { Address::UNSPECIFIED }
 }
 
 #[cfg(test)]

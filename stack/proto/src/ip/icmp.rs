@@ -13,10 +13,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use wire::checksum::{Sum, protocol, update};
-use wire::{ICMP_HEADER, Icmp, IcmpKind, Ipv6, NdKind, Quoted, Version, icmp_header};
+use wire::{ICMP_HEADER, Icmp, IcmpKind, Ipv4, Ipv6, NdKind, Quoted, Version, icmp_header};
 
 /// Bytes of a message that are parsed. Router advertisements can be as long as a packet.
-const MESSAGE: usize = 1536;
+pub(super) const MESSAGE: usize = 1536;
 /// Maximum length in bytes of an IPv4 packet with an error (RFC 1812 section 4.3.2.3).
 const ERROR4: usize = 576;
 /// The same of IPv6: the minimum MTU (RFC 4443 section 2.4 c).
@@ -55,12 +55,28 @@ impl<P: Payload> Ip<P> {
         Received::Consumed
     }
 
-    /// Processes messages other than echo and errors. Multicast listener discovery plugs in here.
+    /// Processes messages other than echo and errors.
     fn other(&mut self, datagram: &Datagram, len: usize, message: &[u8], now: Time, counters: &mut Counters) {
-        let is_discovery = !datagram.packet.source.is_v4()
-            && message.first().is_some_and(|kind| NdKind::of(*kind).is_some());
-        if is_discovery && (len > MESSAGE || !self.discover(datagram, message, now)) {
-            counters.icmp_errors += 1;
+        let Packet { interface, source, .. } = datagram.packet;
+        let is_valid = match message.first() {
+            _ if source.is_v4() => true,
+            Some(130..=132 | 143) => self.groups.receive(interface, source, datagram.hop_limit, message, now),
+            Some(kind) if NdKind::of(*kind).is_some() => {
+                let is_valid = len <= MESSAGE && self.discover(datagram, message, now);
+                self.act(interface, now, counters);
+                is_valid
+            }
+            _ => true,
+        };
+        counters.icmp_errors += u64::from(!is_valid);
+    }
+
+    /// Sends Time Exceeded about a packet of which fragments are missing; `first` is its first fragment.
+    pub(super) fn report_expired(&mut self, first: Vec<u8>, now: Time, counters: &mut Counters) {
+        let v4 = Ipv4::new(&first).map(|view| (11, pair(view.source_and_destination())));
+        let v6 = || Ipv6::new(&first).map(|view| (3, pair(view.source_and_destination())));
+        if let Some((kind, (source, destination))) = v4.or_else(v6) {
+            self.send_error((destination, source), icmp_header(kind, 1, [0; 4]), first, now, counters);
         }
     }
 
@@ -101,9 +117,8 @@ impl<P: Payload> Ip<P> {
     /// Path of an answer. It is not kept, so that requests of many senders replace no path.
     fn reply_path(&mut self, source: Address, destination: Address, now: Time) -> Option<Path> {
         let plan = self.routes.plan(&self.interfaces, Some(source), destination).ok()?;
-        self.identification = self.identification.wrapping_add(1);
         let interface = self.interfaces.get(plan.interface)?;
-        let mut path = Path::new(plan, interface, self.identification, now);
+        let mut path = Path::new(plan, interface, 0, now);
         let known = self.paths.find(source, destination).and_then(|id| self.paths.describe(id));
         path.mtu = known.map_or(path.mtu, |(_, mtu)| mtu);
         Some(path)
@@ -151,9 +166,6 @@ impl<P: Payload> Ip<P> {
         now: Time,
         counters: &mut Counters,
     ) {
-        if packet.protocol != protocol::UDP {
-            counters.ip_unknown_protocol += 1;
-        }
         let network = wire::Ethernet::new(frame.head()).map(|view| frame.head().len() - view.payload().len());
         if let Ok(network) = network
             && let Some(header) = refusal(frame.head().get(network..).unwrap_or_default(), packet)
@@ -210,6 +222,10 @@ fn refusal(ip: &[u8], packet: &Packet) -> Option<[u8; ICMP_HEADER]> {
         (false, true) => icmp_header(1, 4, [0; 4]),
         (false, false) => icmp_header(4, 1, (Ipv6::new(ip)?.protocol_at() as u32).to_be_bytes()),
     })
+}
+
+fn pair<T: Into<Address>>((source, destination): (T, T)) -> (Address, Address) {
+    (source.into(), destination.into())
 }
 
 /// A message as a packet; its path is given to [`Ip::send_on`].

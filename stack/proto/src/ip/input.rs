@@ -3,14 +3,20 @@
 //! What passes is for this host, has valid lengths, and comes from an address that a host can have. Each refused frame
 //! is counted under one reason.
 
+use super::group::Groups;
+use super::icmp::MESSAGE;
 use super::interface::{Interface, group_mac};
+use super::reassembly::{Fragment, Reassembled};
 use super::{InterfaceId, Ip, Packet, PrivateFrame, Received};
 use crate::{Address, Counters, Frame, Payload, Time};
+use alloc::vec;
 use wire::checksum::protocol;
-use wire::{EtherType, Ethernet, Ipv4, Ipv6, MacAddress};
+use wire::{EtherType, Ethernet, Ipv4, Ipv6, MacAddress, icmp_header};
 
 /// IPv6 "No Next Header" (RFC 8200 section 4.7).
 const NO_NEXT_HEADER: u8 = 59;
+/// Internet Group Management Protocol (RFC 3376).
+const IGMP: u8 = 2;
 
 /// A valid IP packet for this host.
 #[derive(Clone, Copy)]
@@ -80,7 +86,7 @@ impl<P: Payload> Ip<P> {
             EtherType::IPV6 => ipv6(id, &link, head, len)?,
             _ => return Err(Refusal::NotForUs),
         };
-        let datagram = admit(interface, &link, datagram)?;
+        let datagram = admit(interface, &self.groups, &link, datagram)?;
         Ok(self.deliver(frame, &datagram, now, counters))
     }
 
@@ -93,20 +99,77 @@ impl<P: Payload> Ip<P> {
         counters: &mut Counters,
     ) -> Received<P> {
         if datagram.is_fragment {
-            // Reassembly plugs in here.
-            counters.fragments_in += 1;
-            counters.reassembly_failed += 1;
-            return Received::Consumed;
+            return self.reassemble(frame, datagram, now, counters);
         }
         let packet = datagram.packet;
         match (packet.protocol, packet.source.is_v4()) {
             (protocol::ICMP, true) | (protocol::ICMPV6, false) => self.icmp(frame, datagram, now, counters),
+            (IGMP, true) => {
+                self.membership(frame, datagram, now);
+                Received::Consumed
+            }
+            (protocol::UDP, true) if self.take_dhcp(frame, datagram, now) => Received::Consumed,
             (NO_NEXT_HEADER, false) => {
                 counters.ip_unknown_protocol += 1;
                 Received::Consumed
             }
             _ => Received::Packet(packet),
         }
+    }
+
+    /// Passes a fragment to reassembly, and a packet that it completes to its protocol.
+    fn reassemble<F: Frame<Payload = P>>(
+        &mut self,
+        frame: &mut F,
+        datagram: &Datagram,
+        now: Time,
+        counters: &mut Counters,
+    ) -> Received<P> {
+        let Datagram { packet, network, .. } = datagram;
+        let Some(fragment) = Fragment::new(packet.interface, frame.head(), *network) else {
+            counters.ip_header_errors += 1;
+            return Received::Consumed;
+        };
+        let at = fragment.payload().start;
+        match self.reassembly.receive(&fragment, |to| frame.copy_to(at, to), now, counters) {
+            Reassembled::Complete(whole) => {
+                self.deliver_whole(PrivateFrame::new(whole, false), packet, now, counters)
+            }
+            Reassembled::Refused { code, pointer } => {
+                let mut quote = vec![0; packet.end - network];
+                frame.copy_to(*network, &mut quote);
+                let header = icmp_header(4, code, pointer.to_be_bytes());
+                self.send_error((packet.destination, packet.source), header, quote, now, counters);
+                Received::Consumed
+            }
+            Reassembled::Pending | Reassembled::Discarded => Received::Consumed,
+        }
+    }
+
+    /// Delivers a packet assembled from fragments, of which `last` is one.
+    fn deliver_whole(
+        &mut self,
+        mut frame: PrivateFrame<P>,
+        last: &Packet,
+        now: Time,
+        counters: &mut Counters,
+    ) -> Received<P> {
+        let Some(mut datagram) = self.looped(last.interface, &frame) else { return Received::Consumed };
+        datagram.packet.is_group = last.is_group;
+        // Neighbor Discovery and group membership in fragments are refused (RFC 6980).
+        datagram.hop_limit = 0;
+        match self.deliver(&mut frame, &datagram, now, counters) {
+            Received::Packet(packet) => Received::Reassembled(packet, frame),
+            other => other,
+        }
+    }
+
+    /// Processes an IGMP message.
+    fn membership<F: Frame<Payload = P>>(&mut self, frame: &F, datagram: &Datagram, now: Time) {
+        let packet = &datagram.packet;
+        let mut message = vec![0; (packet.end - packet.transport).min(MESSAGE)];
+        frame.copy_to(packet.transport, &mut message);
+        self.groups.receive(packet.interface, packet.source, datagram.hop_limit, &message, now);
     }
 
     /// Next frame of this host to itself, which the caller passes to the transport protocols.
@@ -117,8 +180,10 @@ impl<P: Payload> Ip<P> {
     ) -> Option<(Packet, PrivateFrame<P>)> {
         while let Some((id, mut frame)) = self.loopback.pop_front() {
             let Some(datagram) = self.looped(id, &frame) else { continue };
-            if let Received::Packet(packet) = self.deliver(&mut frame, &datagram, now, counters) {
-                return Some((packet, frame));
+            match self.deliver(&mut frame, &datagram, now, counters) {
+                Received::Packet(packet) => return Some((packet, frame)),
+                Received::Reassembled(packet, whole) => return Some((packet, whole)),
+                Received::Consumed | Received::Error(_) => {}
             }
         }
         None
@@ -215,16 +280,22 @@ fn ipv6(id: InterfaceId, link: &LinkHeader, head: &[u8], len: usize) -> Result<D
 }
 
 /// Checks source and destination of a packet from the link.
-fn admit(interface: &Interface, link: &LinkHeader, mut datagram: Datagram) -> Result<Datagram, Refusal> {
-    let Packet { source, destination, .. } = datagram.packet;
+fn admit(
+    interface: &Interface,
+    groups: &Groups,
+    link: &LinkHeader,
+    mut datagram: Datagram,
+) -> Result<Datagram, Refusal> {
+    let Packet { interface: id, source, destination, .. } = datagram.packet;
     let is_admitted = if interface.has(destination) {
         !link.destination.is_group()
     } else {
         datagram.packet.is_group = true;
         if destination.is_multicast() {
             let is_mapped = link.destination == group_mac(destination);
-            // One receiver of a group may be addressed by unicast on the link (RFC 6085 section 3).
-            (is_mapped || !link.destination.is_group()) && interface.is_own_group(destination)
+            // One receiver of a group may be addressed by unicast on the link (RFC 6085).
+            let is_joined = interface.is_own_group(destination) || groups.is_joined(id, destination);
+            (is_mapped || !link.destination.is_group()) && is_joined
         } else {
             link.destination.is_group() && interface.is_broadcast(destination)
         }

@@ -4,6 +4,8 @@
 //! Ethernet and IP header of packets to send ([`Ip::header`]), and holds its own packets and those that wait for a
 //! neighbour's address until [`Ip::transmit`].
 
+mod configure;
+mod express;
 mod fragment;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
@@ -26,15 +28,18 @@ mod template;
 #[cfg(test)]
 mod tests;
 
-use crate::{Address, Cidr, Config, Counters, Limits, Link, Payload, Slice, Time};
+use crate::{Address, Cidr, Config, Counters, Link, Payload, Slice, Time};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::hash::BuildHasher;
+use configure::Clients;
+use fragment::Identifications;
+use group::Groups;
 use interface::Interfaces;
 use limiter::Limiter;
 use neighbour::Neighbours;
 use outbox::{OutFrame, Outbox};
 use path::Paths;
+use reassembly::Reassembly;
 use route::Routes;
 use wire::{MacAddress, VlanId};
 
@@ -204,11 +209,13 @@ pub(crate) struct Ip<P: Payload> {
     errors: Limiter,
     /// Time of the last announcement in defence of an own address.
     defended: Option<Time>,
-    /// Identification of the next IPv4 packet without a path of its own.
-    identification: u16,
+    groups: Groups,
+    reassembly: Reassembly,
+    identifications: Identifications,
     /// Packets dropped since [`Ip::count_drops`] because they are longer than the path MTU.
     too_long: u64,
-    limits: Limits,
+    clients: Clients,
+    config: Config,
 }
 
 impl<P: Payload> Ip<P> {
@@ -223,9 +230,12 @@ impl<P: Payload> Ip<P> {
             loopback: VecDeque::new(),
             errors: Limiter::new(limits.errors, now),
             defended: None,
-            identification: hasher.hash_one("identification") as u16,
+            groups: Groups::new(config),
+            reassembly: Reassembly::new(limits),
+            identifications: Identifications::new(&config.secret),
             too_long: 0,
-            limits: limits.clone(),
+            clients: Clients::default(),
+            config: config.clone(),
         }
     }
 
@@ -235,19 +245,24 @@ impl<P: Payload> Ip<P> {
 
     /// Adds an address with its network, and a route to the network. Announces the address.
     pub(crate) fn add_address(&mut self, interface: InterfaceId, address: Cidr, now: Time) {
-        let _ = now;
         if !self.interfaces.add_address(interface, address) {
             return;
         }
         self.add_route(Route { network: address, interface, via: None });
+        if let Some(group) = interface::solicited_node(address.address) {
+            self.join(interface, group, now);
+        }
         if let Some(frame) = resolve::announcement(&self.interfaces, interface, address.address) {
             self.outbox.push(frame);
         }
     }
 
     /// Removes an address, and the route to its network if no other address of the interface is in it.
-    pub(crate) fn remove_address(&mut self, interface: InterfaceId, address: Address) {
+    pub(crate) fn remove_address(&mut self, interface: InterfaceId, address: Address, now: Time) {
         let Some(network) = self.interfaces.remove_address(interface, address) else { return };
+        if let Some(group) = interface::solicited_node(address) {
+            self.leave(interface, group, now);
+        }
         let is_same = |other: &Cidr| other.prefix == network.prefix && other.contains(network.address);
         if !self.interfaces.get(interface).is_some_and(|interface| interface.networks().any(is_same)) {
             self.routes.remove(&network, interface);
@@ -342,12 +357,18 @@ impl<P: Payload> Ip<P> {
             self.solicit(&request, None);
         }
         self.paths.expire(now);
+        while let Some(first) = self.reassembly.expire(now, counters) {
+            self.report_expired(first, now, counters);
+        }
+        self.advance_clients(now, counters);
+        self.report_groups(now, counters);
         self.count_drops(counters);
     }
 
     /// Time of the next call of [`Ip::advance`]; [`Time::NEVER`] if no timer runs.
     pub(crate) fn deadline(&self) -> Time {
-        self.neighbours.deadline().min(self.paths.deadline())
+        let tables = self.neighbours.deadline().min(self.paths.deadline());
+        tables.min(self.reassembly.deadline()).min(self.groups.deadline()).min(self.clients.deadline())
     }
 
     /// Whether [`Ip::transmit`] or [`Ip::next_loopback`] has packets.

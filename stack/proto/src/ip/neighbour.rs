@@ -312,7 +312,7 @@ impl<Q> Neighbours<Q> {
     }
 
     pub(super) fn deadline(&self) -> Time {
-        self.wheel.deadline().unwrap_or(Time::NEVER)
+        self.wheel.deadline()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Sending: the prepared header of a path, and packets of the stack itself.
 
+use super::fragment::{self, set_ipv4_fragment, set_ipv6_fragment};
 use super::neighbour::{Lookup, Solicitation};
 use super::outbox::OutFrame;
 use super::path::Path;
@@ -7,6 +8,7 @@ use super::route::{Hop, Plan, hop_on_link};
 use super::template::{Fields, HOP_LIMIT};
 use super::{HEAD, InterfaceId, Ip, NotReady, Outgoing, PathId, PrivateFrame};
 use crate::{Address, Counters, Payload, Slice, Time};
+use wire::{FRAGMENT_HEADER, MacAddress};
 
 impl<P: Payload> Ip<P> {
     /// Writes the Ethernet and IP header of a packet with `len` bytes after the IP header into `head`, and returns the
@@ -62,28 +64,50 @@ impl<P: Payload> Ip<P> {
     /// Sends a packet on a path that need not be in the table.
     pub(super) fn send_on(&mut self, path: &mut Path, packet: Outgoing<P>, now: Time) {
         let len = usize::from(packet.header.len) + packet.payload.iter().map(Slice::len).sum::<usize>();
-        if path.template.ip_len() + len > usize::from(path.mtu) {
-            // Packets that may be fragmented: fragments plug in here.
-            self.too_long += 1;
-            return;
-        }
-        let fields = Fields {
-            len,
-            protocol: packet.protocol,
-            ecn: packet.ecn,
-            hop_limit: packet.hop_limit,
-            identification: path.identification,
-            dont_fragment: !packet.may_fragment,
+        let Plan { source, destination, .. } = path.plan;
+        let identification = if packet.may_fragment {
+            self.identifications.next(source, destination, packet.protocol)
+        } else {
+            path.identification.into()
         };
-        let mut frame = OutFrame::new(path.plan.interface);
-        let mac = if let Hop::Group(mac) = path.plan.hop { mac } else { wire::MacAddress::ZERO };
-        frame.len = path.template.write(mac, &fields, &mut frame.head);
-        frame.push(packet.header.bytes.get(..usize::from(packet.header.len)).unwrap_or_default());
-        frame.payload = packet.payload;
-        self.send_frame(path, frame, now);
+        if path.template.ip_len() + len <= usize::from(path.mtu) {
+            let mut frame = start(path, &packet, len, identification);
+            frame.push(packet.header.bytes.get(..usize::from(packet.header.len)).unwrap_or_default());
+            frame.payload = packet.payload;
+            self.send_frame(path, frame, now);
+        } else if packet.may_fragment {
+            self.send_parts(path, &packet, identification, now);
+        } else {
+            self.too_long += 1;
+        }
     }
 
-    /// Sends a whole IP packet to a destination on the link of an interface, independent of addresses and routes.
+    /// Sends a packet in fragments.
+    fn send_parts(&mut self, path: &mut Path, packet: &Outgoing<P>, identification: u32, now: Time) {
+        let extension = if path.plan.destination.is_v4() { 0 } else { FRAGMENT_HEADER };
+        let room = usize::from(path.mtu).saturating_sub(path.template.ip_len() + extension);
+        let payload = packet.payload.iter().map(Slice::len).sum();
+        let Some(parts) = fragment::parts(packet.header.len.into(), payload, room) else {
+            self.too_long += 1;
+            return;
+        };
+        for part in parts {
+            let mut frame = start(path, packet, extension + part.len(), identification);
+            let at = frame.len - path.template.ip_len();
+            let header = frame.head.get_mut(at..frame.len).unwrap_or_default();
+            if extension == 0 {
+                set_ipv4_fragment(header, &part, identification as u16);
+            } else if let Some(header) = header.first_chunk_mut() {
+                let extension = set_ipv6_fragment(header, &part, identification);
+                frame.push(&extension);
+            }
+            frame.push(packet.header.bytes.get(part.header).unwrap_or_default());
+            frame.payload = fragment::slices(&packet.payload, part.payload).collect();
+            self.send_frame(path, frame, now);
+        }
+    }
+
+    /// Sends a whole IP packet over an interface, also without an address or route.
     pub(crate) fn send_whole(
         &mut self,
         id: InterfaceId,
@@ -93,7 +117,13 @@ impl<P: Payload> Ip<P> {
         counters: &mut Counters,
     ) {
         let Some(interface) = self.interfaces.get(id) else { return };
-        let hop = hop_on_link(interface, destination);
+        let hop = match hop_on_link(interface, destination) {
+            Hop::Neighbour(_) => {
+                let via = self.routes.find(destination, Some(id)).and_then(|route| route.via);
+                Hop::Neighbour(via.unwrap_or(destination))
+            }
+            group => group,
+        };
         let plan = Plan { interface: id, source: Address::UNSPECIFIED, destination, hop };
         let mut path = Path::new(plan, interface, 0, now);
         let frame =
@@ -121,7 +151,7 @@ impl<P: Payload> Ip<P> {
     }
 
     fn loop_back(&mut self, frame: &OutFrame<P>) {
-        if self.loopback.len() < self.limits.outbox as usize {
+        if self.loopback.len() < self.config.limits.outbox as usize {
             self.loopback.push_back((frame.interface, PrivateFrame::new(frame.to_vec(), true)));
         } else {
             self.outbox.count_dropped();
@@ -141,4 +171,20 @@ impl<P: Payload> Ip<P> {
         counters.outbox_full += self.outbox.take_dropped();
         counters.fragment_failed += core::mem::take(&mut self.too_long);
     }
+}
+
+/// A frame with the Ethernet and IP header of a packet with `len` bytes after them.
+fn start<P: Payload>(path: &Path, packet: &Outgoing<P>, len: usize, identification: u32) -> OutFrame<P> {
+    let fields = Fields {
+        len,
+        protocol: packet.protocol,
+        ecn: packet.ecn,
+        hop_limit: packet.hop_limit,
+        identification: identification as u16,
+        dont_fragment: !packet.may_fragment,
+    };
+    let mac = if let Hop::Group(mac) = path.plan.hop { mac } else { MacAddress::ZERO };
+    let mut frame = OutFrame::new(path.plan.interface);
+    frame.len = path.template.write(mac, &fields, &mut frame.head);
+    frame
 }

@@ -163,14 +163,21 @@ impl<P: Payload> Ip<P> {
         match view.kind() {
             NdKind::NeighborSolicitation => self.solicited(datagram, &view, now),
             NdKind::NeighborAdvertisement => self.advertised(datagram, &view, now),
-            // Router discovery plugs in here. Redirects are ignored: any host on the link could send one.
-            NdKind::RouterSolicitation | NdKind::RouterAdvertisement | NdKind::Redirect => true,
+            NdKind::RouterAdvertisement => {
+                let is_valid = self.advertised_router(datagram, message, now);
+                if let Some(mac) = view.link_layers().next().filter(|mac| is_valid && is_host(*mac)) {
+                    let news = News { mac: Some(mac), solicited: false, overrides: true, may_create: true };
+                    self.learn((datagram.packet.interface, datagram.packet.source), news, now);
+                }
+                is_valid
+            }
+            // Redirects are ignored: any host on the link could send one.
+            NdKind::RouterSolicitation | NdKind::Redirect => true,
         }
     }
 
     fn solicited(&mut self, datagram: &Datagram, view: &Nd<'_>, now: Time) -> bool {
         let packet = &datagram.packet;
-        let Some(interface) = self.interfaces.get(packet.interface) else { return false };
         let Some(target) = view.target().map(Address::from).filter(|target| !target.is_multicast()) else {
             return false;
         };
@@ -178,6 +185,8 @@ impl<P: Payload> Ip<P> {
         if is_probe && (mac.is_some() || Some(packet.destination) != solicited_node(target)) {
             return false;
         }
+        self.detect_duplicate(datagram, target, false, now);
+        let Some(interface) = self.interfaces.get(packet.interface) else { return false };
         if !interface.has(target) {
             return true;
         }
@@ -203,6 +212,7 @@ impl<P: Payload> Ip<P> {
         if flags.solicited && packet.is_group || mac.is_some_and(|mac| !is_host(mac)) {
             return false;
         }
+        self.detect_duplicate(datagram, target, true, now);
         let NaFlags { solicited, overrides, .. } = flags;
         self.learn((packet.interface, target), News { mac, solicited, overrides, may_create: false }, now);
         true

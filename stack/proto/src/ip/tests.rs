@@ -1,7 +1,7 @@
 //! Two hosts on one link, in memory.
 
 use super::*;
-use crate::{Frame, LinkOffloads, Piece, TxOffload};
+use crate::{Frame, Limits, LinkOffloads, Piece, TxOffload};
 use core::ops::Range;
 use std::net::IpAddr;
 use std::prelude::v1::*;
@@ -10,8 +10,11 @@ use std::vec;
 use wire::checksum::{Sum, protocol};
 use wire::{EtherType, Ethernet, Icmp, IcmpKind, Ipv4, Ipv6, Version, icmp_header};
 
+mod configure;
 mod errors;
+mod fragments;
 mod frames;
+mod groups;
 mod hostile;
 mod neighbours;
 
@@ -98,16 +101,18 @@ struct Host {
 impl Host {
     fn with(limits: Limits, number: u8, addresses: &[&str], vlan: Option<u16>) -> Self {
         let config = Config { limits, ..Config::new([number; 16]) };
-        let mut ip = Ip::new(&config, START);
+        // The reports of the addresses' groups are sent before the tests begin.
+        let earlier = Time(START.0 - 10_000_000_000);
+        let mut ip = Ip::new(&config, earlier);
         let mac = MacAddress::new([2, 0, 0, 0, 0, number]);
         let vlan = vlan.and_then(VlanId::new);
         let interface = ip.add_interface(InterfaceConfig { mac, mtu: 1500, vlan });
         for own in addresses {
-            ip.add_address(interface, own.parse().unwrap(), START);
+            ip.add_address(interface, own.parse().unwrap(), earlier);
         }
         let (packets, errors) = (Vec::new(), Vec::new());
-        let mut host = Self { ip, counters: Counters::default(), now: START, packets, errors };
-        host.output();
+        let mut host = Self { ip, counters: Counters::default(), now: earlier, packets, errors };
+        (0..10).for_each(|_| drop(host.wait(1000)));
         host
     }
 
@@ -157,6 +162,7 @@ impl Host {
 
     /// Sends an echo request.
     fn ping(&mut self, destination: &str, payload: &[u8]) {
+        let may_fragment = payload.len() > 1400;
         let destination = address(destination);
         let (path, source) = self.ip.route(None, destination, self.now).unwrap();
         let (kind, number) = if destination.is_v4() { (8, protocol::ICMP) } else { (128, protocol::ICMPV6) };
@@ -167,7 +173,7 @@ impl Host {
         sum.add(&header);
         sum.add(payload);
         header[2..4].copy_from_slice(&sum.finish());
-        self.send(path, number, &header, payload, false);
+        self.send(path, number, &header, payload, may_fragment);
     }
 
     /// Writes a frame as the transports do.
@@ -281,10 +287,10 @@ fn changed_routes_and_addresses_end_paths() {
     assert_eq!((a.ip.path(path), a.fast(path, 6, &[])), (None, Err(NotReady::Removed)));
     let (path, source) = a.ip.route(Some(address("10.0.0.9")), address("10.0.0.2"), START).unwrap();
     assert_eq!((source, a.ip.is_local(source)), (address("10.0.0.9"), true));
-    a.ip.remove_address(InterfaceId(0), source);
+    a.ip.remove_address(InterfaceId(0), source, START);
     assert!(a.ip.path(path).is_none() && !a.ip.is_local(source));
     assert!(a.ip.route(None, address("10.0.0.2"), START).is_ok(), "another address is in the network");
-    a.ip.remove_address(InterfaceId(0), address("10.0.0.1"));
+    a.ip.remove_address(InterfaceId(0), address("10.0.0.1"), START);
     assert_eq!(a.ip.route(None, address("10.0.0.2"), START), Err(NoRoute));
 }
 

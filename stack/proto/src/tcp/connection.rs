@@ -246,6 +246,8 @@ pub(crate) struct Timers {
     pub(crate) stalled: Time,
     /// Time of the last segment received.
     pub(crate) heard: Time,
+    /// Time of the last transmission of new data.
+    pub(crate) sent: Time,
     /// When the neighbour was confirmed last.
     pub(crate) confirmed: Time,
     /// Unanswered zero-window probes, and keep-alive probes.
@@ -263,6 +265,7 @@ impl Timers {
             pace: never,
             stalled: never,
             heard: now,
+            sent: now,
             confirmed: now,
             probes: 0,
             keep_alives: 0,
@@ -277,6 +280,8 @@ pub(crate) struct Connection<P> {
     pub(crate) state: State,
     pub(crate) flags: Flags,
     pub(crate) path: PathId,
+    /// Folded sum of the pseudo header without its length.
+    pub(crate) pseudo: u16,
     pub(crate) tx: Sender,
     pub(crate) rx: Receiver,
     pub(crate) recovery: Recovery,
@@ -306,6 +311,7 @@ impl<P: Payload> Connection<P> {
             state,
             flags: Flags::default(),
             path,
+            pseudo: super::key::pseudo(key.local, key.remote),
             tx: Sender::new(iss, mss),
             rx: Receiver::new(limit, mss, &options),
             recovery: Recovery::new(&options, mss, now),
@@ -347,6 +353,13 @@ impl<P: Payload> Connection<P> {
             let timeout = self.options.user_timeout;
             self.timers.idle = now.after(self.options.keep_alive.map_or(timeout, |idle| idle.min(timeout)));
         }
+    }
+
+    /// The peer answered a keep-alive probe: the idle time starts again.
+    #[cold]
+    pub(crate) fn restart_idle(&mut self, now: Time) {
+        (self.timers.keep_alives, self.timers.idle) = (0, Time::NEVER);
+        self.watch_idle(now);
     }
 
     /// Timestamp of this connection at `now`: milliseconds with an offset.

@@ -3,6 +3,7 @@
 use crate::{Address, Endpoint};
 use core::hash::{BuildHasher, Hash};
 use hashbrown::HashTable;
+use wire::checksum::{Sum, protocol};
 
 /// Local and remote end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,17 +27,23 @@ impl Key {
     pub(crate) const fn remote(&self) -> Endpoint {
         Endpoint::new(self.remote, self.remote_port)
     }
+}
 
-    /// Addresses as in the pseudo header, and their length.
-    pub(crate) fn pseudo(&self, from_here: bool) -> ([u8; 32], usize) {
-        let (source, destination) =
-            if from_here { (&self.local, &self.remote) } else { (&self.remote, &self.local) };
-        let (source, destination) = (source.wire(), destination.wire());
-        let (mut bytes, len) = ([0; 32], source.len() + destination.len());
-        bytes[..source.len()].copy_from_slice(source);
-        bytes[source.len()..len].copy_from_slice(destination);
-        (bytes, len)
-    }
+/// Folded sum of the pseudo header without its length (RFC 9293 section 3.1). It is the same in both directions.
+pub(crate) fn pseudo(one: Address, other: Address) -> u16 {
+    let mut sum = Sum::of(one.wire());
+    sum.add(other.wire());
+    sum.add(&[0, protocol::TCP]);
+    u16::from_ne_bytes(sum.partial())
+}
+
+/// Sum of the pseudo header of a segment of `len` bytes.
+#[inline]
+pub(crate) fn with_len(pseudo: u16, len: u32) -> Sum {
+    let mut sum = Sum::default();
+    sum.add_words(pseudo.into(), 2);
+    sum.add_words(u32::from_ne_bytes(len.to_be_bytes()).into(), 4);
+    sum
 }
 
 /// Numbers of slots by key. The keys stay in the slots.

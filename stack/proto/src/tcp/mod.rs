@@ -43,7 +43,7 @@ pub(crate) use seq::Seq;
 use shared::Shared;
 use time_wait::{TimeWait, TimeWaits};
 use wire::TcpFlags;
-use wire::checksum::{Sum, fold, protocol};
+use wire::checksum::fold;
 
 /// Smallest segment size that a peer can impose, in bytes: smaller ones would cost a header for every few bytes.
 pub(crate) const MIN_SEGMENT: u16 = 88;
@@ -94,8 +94,33 @@ impl<P: Payload> Tcp<P> {
         }
     }
 
-    /// Processes a segment.
+    /// Processes a segment of a connection that exists. Returns `false`, without doing anything, if there is none.
     #[inline]
+    pub(crate) fn receive_known<F: Frame<Payload = P>>(
+        &mut self,
+        frame: &mut F,
+        packet: &Packet,
+        io: &mut Io<'_, P>,
+    ) -> bool {
+        let ports = frame.head().get(packet.transport..).and_then(<[u8]>::first_chunk::<4>);
+        let Some([a, b, c, d]) = ports.copied() else { return false };
+        let (remote_port, local_port) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+        let key = Key { remote: packet.source, local: packet.destination, remote_port, local_port };
+        let Self { connections, table, shared, .. } = self;
+        let Some(index) = table.find(&key, |index| connections.get(index).map(|c| &c.key)) else {
+            return false;
+        };
+        let Some(connection) = connections.get_mut(index) else { return false };
+        io.counters.frames_in += 1;
+        io.counters.tcp_in += 1;
+        let Some((segment, syn)) = read(frame, packet, connection.pseudo, io) else { return true };
+        let arrival = Arrival { index, connection, shared, io, frame, segment };
+        let outcome = arrival.process(&syn);
+        self.settle(index, outcome, io);
+        true
+    }
+
+    /// Processes a segment.
     pub(crate) fn receive<F: Frame<Payload = P>>(
         &mut self,
         frame: &mut F,
@@ -107,7 +132,11 @@ impl<P: Payload> Tcp<P> {
             io.counters.tcp_header_errors += 1;
             return;
         }
-        let Some((key, segment, syn)) = read(frame, packet, io) else { return };
+        let pseudo = key::pseudo(packet.source, packet.destination);
+        let Some((segment, syn)) = read(frame, packet, pseudo, io) else { return };
+        let ports = frame.head().get(packet.transport..).and_then(wire::Tcp::new).map(|view| view.ports());
+        let Some((remote_port, local_port)) = ports else { return };
+        let key = Key { remote: packet.source, local: packet.destination, remote_port, local_port };
         let connections = &self.connections;
         match self.table.find(&key, |index| connections.get(index).map(|c| &c.key)) {
             Some(index) => self.receive_connected(index, segment, &syn, frame, io),
@@ -289,8 +318,7 @@ impl<P: Payload> Tcp<P> {
         if !self.shared.ready.is_empty() {
             return Time(0);
         }
-        let timers = self.shared.wheel.deadline().unwrap_or(Time::NEVER);
-        timers.min(self.time_waits.deadline())
+        self.shared.wheel.deadline().min(self.time_waits.deadline())
     }
 }
 
@@ -299,8 +327,9 @@ impl<P: Payload> Tcp<P> {
 fn read<F: Frame>(
     frame: &F,
     packet: &Packet,
+    pseudo: u16,
     io: &mut Io<'_, F::Payload>,
-) -> Option<(Key, Segment, SynOptions)> {
+) -> Option<(Segment, SynOptions)> {
     let head = frame.head();
     let Some(view) = head.get(packet.transport..packet.end.min(head.len())).and_then(wire::Tcp::new) else {
         io.counters.tcp_header_errors += 1;
@@ -311,22 +340,18 @@ fn read<F: Frame>(
     if !frame.is_checksum_valid() {
         let words = frame.sum(payload.clone());
         sum = Some(fold(words));
-        if !is_checksum_right(packet, &head[packet.transport..payload.start], words, payload.len()) {
+        if !is_checksum_right(pseudo, &head[packet.transport..payload.start], words, payload.len()) {
             io.counters.tcp_checksum_errors += 1;
             return None;
         }
     }
-    let (remote_port, local_port) = view.ports();
-    let key = Key { remote: packet.source, local: packet.destination, remote_port, local_port };
     let syn = if view.flags().has(TcpFlags::SYN) { SynOptions::of(&view) } else { SynOptions::default() };
-    Some((key, Segment::new(&view, payload, sum, packet.ecn == 0b11), syn))
+    Some((Segment::new(&view, payload, sum, packet.ecn == 0b11), syn))
 }
 
 #[inline]
-fn is_checksum_right(packet: &Packet, header: &[u8], words: u64, len: usize) -> bool {
-    let total = (header.len() + len) as u32;
-    let mut sum = Sum::pseudo(packet.source.wire(), protocol::TCP, total);
-    sum.add(packet.destination.wire());
+fn is_checksum_right(pseudo: u16, header: &[u8], words: u64, len: usize) -> bool {
+    let mut sum = key::with_len(pseudo, (header.len() + len) as u32);
     sum.add(header);
     sum.add_words(words, len);
     sum.finish() == [0, 0]

@@ -6,7 +6,7 @@ use super::segment::Segment;
 use super::shared::{Io, Shared};
 use crate::Payload;
 use crate::ip::{Header, Outgoing, PathId};
-use wire::checksum::{Sum, protocol};
+use wire::checksum::protocol;
 use wire::{TcpBuilder, TcpFlags};
 
 /// A segment without payload.
@@ -35,9 +35,9 @@ pub(crate) fn at(key: &Key, seq: Seq) -> Bare {
 impl Bare {
     /// The packet, with its checksum.
     pub(crate) fn packet<P: Payload>(mut self, path: PathId) -> Outgoing<P> {
-        let (addresses, n) = self.key.pseudo(true);
         let header = self.builder.finish();
-        let mut sum = Sum::pseudo(&addresses[..n], protocol::TCP, header.len() as u32);
+        let pseudo = super::key::pseudo(self.key.local, self.key.remote);
+        let mut sum = super::key::with_len(pseudo, header.len() as u32);
         sum.add(header);
         [header[16], header[17]] = sum.finish();
         Outgoing {

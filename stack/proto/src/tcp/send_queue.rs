@@ -24,6 +24,7 @@ impl<P: Payload> ChunkPool<P> {
     }
 
     /// Number of chunks in use.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }

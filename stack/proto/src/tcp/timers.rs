@@ -82,10 +82,12 @@ fn idle<P: Payload>(
         return Outcome::Close(Closed::TimedOut);
     }
     let mut next = if c.timers.stalled.is_never() { Time::NEVER } else { timeout };
-    if let Some(idle) = c.options.keep_alive.filter(|_| c.state.is_synchronised() && c.flight() == 0) {
+    if let Some(idle) = c.options.keep_alive.filter(|_| c.state.is_synchronised()) {
         let (interval, most) = c.options.keep_alive_interval;
-        let quiet = now.micros_since(c.timers.heard) as u128;
-        if quiet < idle.as_micros() {
+        let quiet = u128::from(now.micros_since(c.timers.heard));
+        if c.flight() > 0 {
+            next = next.min(now.after(idle));
+        } else if quiet < idle.as_micros() {
             c.timers.keep_alives = 0;
             next = next.min(c.timers.heard.after(idle));
         } else if c.timers.keep_alives >= most {

@@ -194,7 +194,8 @@ proptest! {
         let mut host = Host::new(3);
         let mut joins = [0u32; 12];
         for (step, number, is_v4, wait, bytes) in script {
-            let group = if is_v4 { Address::v4([224, 1, 1, number]) } else { address(&std::format!("ff02::{number:x}99")) };
+            let [four, six] = [Address::v4([224, 1, 1, number]), address(&std::format!("ff02::{number:x}99"))];
+            let group = if is_v4 { four } else { six };
             let count = &mut joins[usize::from(number) + if is_v4 { 6 } else { 0 }];
             match step {
                 0 => *count += u32::from(host.groups.join(PORT, group, host.now)),

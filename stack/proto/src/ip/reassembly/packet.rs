@@ -121,8 +121,8 @@ impl Packet {
         if agrees { Ok(()) } else { Err(Fault::Packet) }
     }
 
-    /// The complete packet behind the bytes `link`. Returns `None` if it is too long, or if the ECN fields contradict each other (RFC 3168
-    /// section 5.3).
+    /// The complete packet behind the bytes `link`. Returns `None` if it is too long, or if the ECN fields contradict
+    /// each other (RFC 3168 section 5.3).
     pub(super) fn finish(&self, link: &[u8]) -> Option<Vec<u8>> {
         let (headers, total) = (self.headers?, self.total?);
         let first = self.pieces.first()?.bytes.get(..headers.len)?;

@@ -47,6 +47,9 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
     #[inline]
     pub(crate) fn process(mut self, syn: &SynOptions) -> Outcome {
         self.connection.timers.heard = self.io.now;
+        if self.connection.timers.keep_alives > 0 {
+            self.connection.restart_idle(self.io.now);
+        }
         if self.is_expected() {
             self.note_timestamp();
             self.acknowledge_data();

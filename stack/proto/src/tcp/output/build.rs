@@ -1,6 +1,7 @@
 //! The bytes of a segment.
 
 use super::super::connection::{Flags, State};
+use super::super::key::with_len;
 use super::super::shared::Shared;
 use super::super::{Connection, Seq};
 use super::{Send, Syn, Turn};
@@ -8,7 +9,7 @@ use crate::ip::{HEAD, Header, NotReady, Outgoing};
 use crate::{Link, Payload, Piece, Segmentation, Slice, TxOffload};
 use alloc::vec::Vec;
 use core::ops::Range;
-use wire::checksum::{Sum, protocol};
+use wire::checksum::protocol;
 use wire::{TcpBuilder, TcpFlags};
 
 /// Longest headers before payload: Ethernet with a tag, IPv6, TCP with all options.
@@ -186,7 +187,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
             write_checksum(c, self.shared, header, range);
             return TxOffload::default();
         }
-        let sum = pseudo(c, header.len() as u32 + len).partial();
+        let sum = with_len(c.pseudo, header.len() as u32 + len).partial();
         [header[16], header[17]] = sum;
         let kind = if c.key.remote.is_v4() { Segmentation::Tcp4 } else { Segmentation::Tcp6 };
         TxOffload {
@@ -222,11 +223,6 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
     }
 }
 
-fn pseudo<P: Payload>(c: &Connection<P>, len: u32) -> Sum {
-    let (addresses, n) = c.key.pseudo(true);
-    Sum::pseudo(&addresses[..n], protocol::TCP, len)
-}
-
 /// Writes the checksum over the pseudo header, the header and the payload.
 fn write_checksum<P: Payload>(
     c: &mut Connection<P>,
@@ -234,7 +230,7 @@ fn write_checksum<P: Payload>(
     header: &mut [u8],
     range: &Range<Seq>,
 ) {
-    let mut sum = pseudo(c, header.len() as u32 + range.end.since(range.start));
+    let mut sum = with_len(c.pseudo, header.len() as u32 + range.end.since(range.start));
     sum.add(header);
     for (slice, part) in c.tx.queue.pieces(&shared.chunks, range.start, range.end) {
         let len = part.len();

@@ -157,6 +157,11 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
             c.timers.pace = until;
             return None;
         }
+        if c.flight() == 0 && self.io.now.micros_since(c.timers.sent) > u64::from(c.recovery.rto()) {
+            // RFC 5681 section 4.1: the window of before says nothing about the path now.
+            c.recovery.on_idle();
+            c.timers.sent = self.io.now;
+        }
         let allowance = c.recovery.allowance(c.flight());
         if c.flags.has(Flags::TAIL_PROBE) {
             // A probe ignores the congestion window (RFC 8985 section 7.3).
@@ -287,6 +292,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
             c.timers.stalled = now;
         }
         c.watch_idle(now);
+        c.timers.sent = now;
         c.tx.nxt = c.tx.nxt.max(range.end);
         c.flags.put(Flags::APP_LIMITED, c.tx.nxt == c.end());
         c.recovery.on_sent(&mut self.shared.sent, range, now);

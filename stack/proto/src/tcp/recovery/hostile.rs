@@ -117,7 +117,7 @@ impl Driver {
             }
             Call::Wait(micros) => self.now = self.now.after_micros(micros),
             Call::SegmentSize(mss, is_reduced) => recovery.on_segment_size(pool, mss, is_reduced),
-            Call::Idle => recovery.on_idle(self.now),
+            Call::Idle => recovery.on_idle(),
         }
     }
 

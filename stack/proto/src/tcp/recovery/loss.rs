@@ -14,13 +14,17 @@ use alloc::boxed::Box;
 /// Time to wait for new data of F-RTO, in microseconds, before losses are retransmitted.
 const NEW_DATA_WAIT: u64 = 1_000;
 
+/// Shortest time to a probe, in microseconds: on short paths, the acknowledgement of a small segment is delayed for
+/// much longer than two round trips.
+const MIN_PROBE_TIME: u64 = 2_000;
+
 /// Flight when a reduction starts.
 #[derive(Clone, Copy, Debug)]
 struct Start {
     /// First unacknowledged sequence number before the acknowledgement, and next one to send.
     una: Seq,
     nxt: Seq,
-    /// Flight of PRR in bytes (`RecoverFS` of RFC 9937).
+    /// Flight before the acknowledgement in bytes, without what was delivered earlier (`RecoverFS` of RFC 9937).
     flight: u32,
 }
 
@@ -41,13 +45,9 @@ impl Recovery {
         let delivered = self.count_duplicates(pool, ack, delivery);
         self.detect_losses(pool, ack.now);
         self.leave_phase(ack);
-        let acked = ack.ack.since(ack.una);
-        let earlier = self.board.sacked().saturating_sub(delivery.sacked);
-        let start = Start {
-            una: ack.una,
-            nxt: ack.nxt,
-            flight: ack.nxt.since(ack.ack).saturating_add(acked).saturating_sub(earlier),
-        };
+        let flight = ack.nxt.since(ack.ack).saturating_add(delivery.bytes());
+        let flight = flight.saturating_sub(self.board.sacked());
+        let start = Start { una: ack.una, nxt: ack.nxt, flight };
         self.enter_recovery(start);
         let is_reduced_by_ece = ack.has_ece && self.answer_mark(start);
         let is_safe = is_advancing && self.board.lost() <= lost;
@@ -285,7 +285,7 @@ impl Recovery {
         }
         if let Some((smoothed, _)) = self.rtt.get() {
             let delay = if is_single { self.rtt.min_rto() } else { 0 };
-            let at = now.after_micros(u64::from(smoothed) * 2 + u64::from(delay));
+            let at = now.after_micros((u64::from(smoothed) * 2).max(MIN_PROBE_TIME) + u64::from(delay));
             (self.loss_at, self.cause) = (at.min(self.rto_at), Cause::Probe);
         }
     }

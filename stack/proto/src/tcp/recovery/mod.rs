@@ -132,7 +132,7 @@ impl Recovery {
             rack: Rack::new(),
             rate: RateSampler::default(),
             window: Window::initial(u32::from(mss)),
-            controller: Controller::new(options.congestion, u32::from(mss)),
+            controller: Controller::new(options.congestion, u32::from(mss), None),
             episode: None,
             rto_at: Time::NEVER,
             loss_at: Time::NEVER,
@@ -206,7 +206,8 @@ impl Recovery {
             self.probe = Probe::Retransmission;
             self.probe_end = self.board.bounds(pool).map_or(range.end, |(_, nxt)| nxt);
         }
-        if self.board.is_first_retransmitted(pool) && self.phase == Phase::Recovery {
+        let is_first = self.board.bounds(pool).is_some_and(|(una, _)| range.start.is_at_most(una));
+        if is_first && self.phase == Phase::Recovery {
             self.rto_at = now.after_micros(u64::from(self.rtt.rto()));
         }
     }
@@ -339,15 +340,15 @@ impl Recovery {
 
     /// Bytes that the congestion window and PRR allow now, for retransmissions and new data; `flight` is the number of
     /// bytes sent and not acknowledged cumulatively (`nxt - una`). At least one segment for the first retransmission of
-    /// a recovery. Limited transmit (RFC 3042) is included.
+    /// a recovery. Limited transmit (RFC 3042) is included. With pacing, the time [`Recovery::paced_until`] is to be
+    /// respected too, and at most a millisecond's worth is allowed at once.
     #[inline]
     pub(crate) fn allowance(&self, flight: u32) -> u32 {
         let room = self.window.congestion.saturating_sub(self.pipe(flight));
-        if let Some(bbr) = self.controller.bbr() {
-            return room.min(bbr.quantum(self.mss()));
-        }
-        match (self.phase, &self.episode) {
-            (Phase::Marked | Phase::Recovery, Some(episode)) => episode.prr.budget(),
+        match (self.phase, &self.episode, self.controller.bbr()) {
+            (Phase::Recovery, Some(episode), Some(_)) if episode.prr.is_first() => room.max(self.mss()),
+            (_, _, Some(bbr)) => room.min(bbr.quantum(self.mss())),
+            (Phase::Marked | Phase::Recovery, Some(episode), None) => episode.prr.budget(),
             _ => room,
         }
     }
@@ -376,16 +377,20 @@ impl Recovery {
     }
 
     /// The handshake is complete: `mss` and SACK are what both sides agreed on, and the window is the initial one
-    /// (RFC 6928), whatever the SYN's acknowledgement added.
+    /// (RFC 6928), whatever the SYN's acknowledgement added; one segment if the handshake lost a segment (RFC 5681
+    /// section 3.1).
     pub(crate) fn on_handshake(&mut self, options: &Options, mss: u16, has_sack: bool) {
         self.mss = mss.max(1);
         self.allows_sack = has_sack;
         self.window = Window::initial(u32::from(self.mss));
-        self.controller = Controller::new(options.congestion, u32::from(self.mss));
+        if self.episode.is_some() {
+            self.window.congestion = u32::from(self.mss);
+        }
+        self.controller = Controller::new(options.congestion, u32::from(self.mss), self.rtt.get());
     }
 
-    /// The connection was idle (RFC 5681 section 4.1) or starts with a known round-trip time of the handshake.
-    pub(crate) fn on_idle(&mut self, _now: Time) {
+    /// The connection was idle for more than the retransmission timeout (RFC 5681 section 4.1).
+    pub(crate) fn on_idle(&mut self) {
         self.controller.on_idle(&mut self.window, u32::from(self.mss));
     }
 

@@ -22,6 +22,12 @@ impl Prr {
         self.budget
     }
 
+    /// Whether nothing was sent since the start.
+    #[inline]
+    pub(super) const fn is_first(&self) -> bool {
+        self.sent == 0
+    }
+
     /// Counts delivered bytes. `is_safe` if the acknowledgement advances and reports no new loss, so that the flight may
     /// grow back to the threshold (slow start, else packet conservation).
     pub(super) fn on_ack(&mut self, delivered: u32, pipe: u32, threshold: u32, mss: u32, is_safe: bool) {

@@ -167,3 +167,53 @@ fn reordering_is_learnt() {
     assert!(transfer.undone > 0);
     assert!(transfer.retransmitted < 400_000, "{}", transfer.retransmitted);
 }
+
+/// Random losses do not slow BBR, and RACK repairs them, lost retransmissions included, without timeouts.
+#[test]
+fn bbr_ignores_random_losses() {
+    let mut transfer = bottleneck(Bbr, 100_000);
+    transfer.conditions().loss = 10;
+    transfer.run_until(START + 2 * SECOND);
+    let before = transfer.acknowledged();
+    transfer.run_until(START + 12 * SECOND);
+    let rate = u64::from(transfer.acknowledged() - before) / 10;
+    assert!(rate > 1_250_000 * 75 / 100, "{rate}");
+    assert!(transfer.dropped > 50 && transfer.timeouts <= 1, "{} {}", transfer.dropped, transfer.timeouts);
+}
+
+#[test]
+fn lost_retransmissions_are_repaired_without_timeout() {
+    for algorithm in [NewReno, Cubic, Bbr] {
+        let mut transfer = bottleneck(algorithm, 100_000);
+        transfer.conditions().loss = 30;
+        transfer.run_until(START + 20 * SECOND);
+        assert!(transfer.dropped > 50 && transfer.timeouts <= 1, "{algorithm:?} {}", transfer.timeouts);
+        // The rate of Reno with 3 % losses: 1.22 segments / 40 ms / sqrt(0.03).
+        assert!(transfer.acknowledged() / 20 > 176_000 / 4 * 3, "{algorithm:?} {}", transfer.acknowledged());
+    }
+}
+
+/// 10 Gbit/s with a round-trip time of 50 us, as between two machines of a rack.
+#[test]
+fn short_paths_are_filled() {
+    for algorithm in [NewReno, Cubic, Bbr] {
+        let conditions = Conditions {
+            algorithm,
+            delay: 25,
+            rate: 1_250_000_000,
+            queue: 300_000,
+            mss: 1_460,
+            burst: 44,
+            bytes: 1 << 30,
+            window: 1 << 20,
+            ..Conditions::default()
+        };
+        let mut transfer = Transfer::new(conditions);
+        transfer.run_until(START + 20_000);
+        let before = transfer.acknowledged();
+        transfer.run_until(START + 60_000);
+        let rate = u64::from(transfer.acknowledged() - before) * 25;
+        assert!(rate > 1_000_000_000, "{algorithm:?} {rate}");
+        assert_eq!(transfer.timeouts, 0, "{algorithm:?}");
+    }
+}

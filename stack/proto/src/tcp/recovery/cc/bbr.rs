@@ -3,6 +3,7 @@
 //! The states and their names are those of draft-ietf-ccwg-bbr; the model is that of version 1, without bounds learnt from
 //! losses. Times are in microseconds modulo 2^32, rates in bytes per second, gains in 1/1000.
 
+use super::max_filter::MaxFilter;
 use super::{AckSample, Congestion, CongestionControl, MAX_WINDOW, Window};
 use crate::Time;
 
@@ -14,8 +15,6 @@ const CWND_GAIN: u32 = 2_000;
 const CYCLE: [u32; 8] = [1_250, 750, 1_000, 1_000, 1_000, 1_000, 1_000, 1_000];
 /// Share of the bandwidth that is used, in 1/1000, so that queues drain.
 const PACING_MARGIN: u64 = 990;
-/// Rounds for which the maximum of the bandwidth is kept.
-const BANDWIDTH_ROUNDS: u32 = 10;
 /// Rounds without growth of a quarter after which the path is full.
 const FULL_ROUNDS: u8 = 3;
 /// Age of the minimum round-trip time at which it is measured again.
@@ -39,42 +38,6 @@ enum State {
     ProbeBw { phase: u8, start: u32 },
     /// Lowers the flight to measure the minimum round-trip time; until `end` once the flight is low.
     ProbeRtt { end: Option<u32>, is_round_done: bool },
-}
-
-/// Maximum of the last rounds: the best three samples, each later than the one before.
-#[derive(Clone, Copy, Debug, Default)]
-struct MaxFilter {
-    samples: [(u64, u32); 3],
-}
-
-impl MaxFilter {
-    fn get(&self) -> u64 {
-        self.samples[0].0
-    }
-
-    fn update(&mut self, value: u64, round: u32) {
-        let new = (value, round);
-        let is_expired = |sample: (u64, u32)| round.wrapping_sub(sample.1) > BANDWIDTH_ROUNDS;
-        if value >= self.samples[0].0 || is_expired(self.samples[2]) {
-            self.samples = [new; 3];
-            return;
-        }
-        if value >= self.samples[1].0 {
-            (self.samples[1], self.samples[2]) = (new, new);
-        } else if value >= self.samples[2].0 {
-            self.samples[2] = new;
-        }
-        if is_expired(self.samples[0]) {
-            self.samples = [self.samples[1], self.samples[2], new];
-        }
-        // The candidates come from different quarters of the window.
-        let age = |sample: (u64, u32)| round.wrapping_sub(sample.1);
-        if self.samples[1].1 == self.samples[0].1 && age(self.samples[0]) > BANDWIDTH_ROUNDS / 4 {
-            (self.samples[1], self.samples[2]) = (new, new);
-        } else if self.samples[2].1 == self.samples[1].1 && age(self.samples[1]) > BANDWIDTH_ROUNDS / 2 {
-            self.samples[2] = new;
-        }
-    }
 }
 
 /// Estimate of whether the path is full.
@@ -111,8 +74,8 @@ pub(in super::super) struct Bbr {
 }
 
 impl Bbr {
-    pub(in super::super) fn new(mss: u32) -> Self {
-        let window = u64::from(Window::initial(mss).congestion);
+    /// The pacing rate starts with the initial window each `rtt` microseconds.
+    pub(in super::super) fn new(mss: u32, rtt: u32) -> Self {
         Self {
             state: State::Startup,
             bandwidth: MaxFilter::default(),
@@ -122,8 +85,7 @@ impl Bbr {
             round: 0,
             round_end: 0,
             is_round_start: false,
-            // The draft assumes a round-trip time of 1 ms before the first sample.
-            pacing_rate: window * u64::from(STARTUP_PACING_GAIN),
+            pacing_rate: startup_rate(Window::initial(mss).congestion, rtt),
             next_send: Time(0),
             prior_window: 0,
             is_recovering: false,
@@ -259,8 +221,7 @@ impl Bbr {
             && (rtt <= self.min_rtt || is_expired)
         {
             if self.min_rtt == u32::MAX {
-                let window = u64::from(window.congestion);
-                self.pacing_rate = window * 1_000 * u64::from(STARTUP_PACING_GAIN) / u64::from(rtt.max(1));
+                self.pacing_rate = startup_rate(window.congestion, rtt);
             }
             (self.min_rtt, self.min_rtt_at) = (rtt.max(1), ack.now);
         }
@@ -382,27 +343,18 @@ impl CongestionControl for Bbr {
     }
 }
 
+/// Pacing rate of Startup for one window each round-trip time.
+fn startup_rate(window: u32, rtt: u32) -> u64 {
+    u64::from(window) * 1_000 * u64::from(STARTUP_PACING_GAIN) / u64::from(rtt.max(1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn filter_forgets_after_ten_rounds() {
-        let mut filter = MaxFilter::default();
-        filter.update(100, 0);
-        for round in 1..=10 {
-            filter.update(50, round);
-            assert_eq!(filter.get(), 100);
-        }
-        filter.update(50, 11);
-        assert_eq!(filter.get(), 50);
-        filter.update(70, 12);
-        assert_eq!(filter.get(), 70);
-    }
-
-    #[test]
     fn transmissions_follow_the_rate() {
-        let mut bbr = Bbr::new(1_000);
+        let mut bbr = Bbr::new(1_000, 1_000);
         bbr.pacing_rate = 1_000_000;
         bbr.on_sent(1_000, Time(10_000_000));
         assert_eq!(bbr.paced_until(), Time(10_000_000));

@@ -2,8 +2,8 @@
 //!
 //! Windows are in bytes, times since the start of a stage in 1/1024 s, so that the cubic function needs no fractions.
 
+use super::hystart::HyStart;
 use super::{AckSample, Congestion, CongestionControl, Window};
-use crate::tcp::Seq;
 
 /// Reduction factor as a fraction (RFC 9438 section 4.6).
 const BETA: (u32, u32) = (7, 10);
@@ -11,85 +11,6 @@ const BETA: (u32, u32) = (7, 10);
 const MAX_STAGE: i64 = 1 << 19;
 /// Segments by which one acknowledgement can grow the window in slow start without pacing (RFC 9406 section 4.2).
 const SLOW_START_LIMIT: u32 = 8;
-/// Bounds of the increase of the round-trip time that ends slow start, in microseconds (RFC 9406 section 4.3).
-const RTT_THRESHOLD: (u32, u32) = (4_000, 16_000);
-/// Samples of a round that are needed to compare it.
-const RTT_SAMPLES: u8 = 8;
-/// Divisor of the growth in conservative slow start.
-const CONSERVATIVE_DIVISOR: u32 = 4;
-/// Rounds of conservative slow start before congestion avoidance.
-const CONSERVATIVE_ROUNDS: u8 = 5;
-
-/// Rounds of slow start (RFC 9406 section 4.2).
-#[derive(Clone, Copy, Debug)]
-struct HyStart {
-    /// End of the round.
-    end: Seq,
-    /// Minimum round-trip times of the last and of this round, in microseconds.
-    last: u32,
-    current: u32,
-    /// Minimum when conservative slow start began.
-    baseline: u32,
-    samples: u8,
-    /// Rounds of conservative slow start left; 0 in ordinary slow start.
-    conservative: u8,
-    is_started: bool,
-}
-
-impl HyStart {
-    const fn new() -> Self {
-        Self {
-            end: Seq(0),
-            last: u32::MAX,
-            current: u32::MAX,
-            baseline: u32::MAX,
-            samples: 0,
-            conservative: 0,
-            is_started: false,
-        }
-    }
-
-    /// Adds an acknowledgement. Returns whether slow start ends.
-    #[inline]
-    fn on_ack(&mut self, ack: &AckSample) -> bool {
-        let is_finished =
-            if !self.is_started || self.end.is_at_most(ack.una) { self.start_round(ack.nxt) } else { false };
-        if let Some(rtt) = ack.rtt {
-            self.current = self.current.min(rtt);
-            self.samples = self.samples.saturating_add(1);
-        }
-        self.compare();
-        is_finished
-    }
-
-    /// Starts a round, and returns whether the last one of conservative slow start ended.
-    fn start_round(&mut self, end: Seq) -> bool {
-        (self.last, self.current, self.samples) = (self.current, u32::MAX, 0);
-        (self.end, self.is_started) = (end, true);
-        if self.conservative == 0 {
-            return false;
-        }
-        self.conservative -= 1;
-        self.conservative == 0
-    }
-
-    #[inline]
-    fn compare(&mut self) {
-        if self.samples < RTT_SAMPLES {
-            return;
-        }
-        if self.conservative > 0 {
-            if self.current < self.baseline {
-                (self.conservative, self.baseline) = (0, u32::MAX);
-            }
-        } else if self.last != u32::MAX {
-            let threshold = (self.last / 8).clamp(RTT_THRESHOLD.0, RTT_THRESHOLD.1);
-            if self.current >= self.last.saturating_add(threshold) {
-                (self.conservative, self.baseline) = (CONSERVATIVE_ROUNDS, self.current);
-            }
-        }
-    }
-}
 
 /// One stage of congestion avoidance (RFC 9438 section 4.2).
 #[derive(Clone, Copy, Debug)]
@@ -147,7 +68,7 @@ impl Cubic {
                 window.threshold = window.congestion;
                 return delivered;
             }
-            delivered /= if start.conservative > 0 { CONSERVATIVE_DIVISOR } else { 1 };
+            delivered /= start.divisor();
         }
         let segments = if ack.is_repairing { 1 } else { SLOW_START_LIMIT };
         if ack.is_limited { window.slow_start(delivered, segments * ack.mss) } else { 0 }
@@ -259,6 +180,7 @@ impl CongestionControl for Cubic {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::Seq;
 
     #[test]
     fn cubic_root_is_exact() {

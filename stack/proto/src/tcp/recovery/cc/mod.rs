@@ -5,6 +5,8 @@
 
 mod bbr;
 mod cubic;
+mod hystart;
+mod max_filter;
 mod newreno;
 
 use super::rate::Rate;
@@ -112,11 +114,14 @@ pub(super) enum Controller {
 }
 
 impl Controller {
-    pub(super) fn new(algorithm: CongestionAlgorithm, mss: u32) -> Self {
+    /// `rtt` is the smoothed round-trip time with its variation, in microseconds. BBR assumes 1 ms without it.
+    pub(super) fn new(algorithm: CongestionAlgorithm, mss: u32, rtt: Option<(u32, u32)>) -> Self {
         match algorithm {
             CongestionAlgorithm::NewReno => Self::NewReno(NewReno::default()),
             CongestionAlgorithm::Cubic => Self::Cubic(Cubic::default()),
-            CongestionAlgorithm::Bbr => Self::Bbr(Box::new(Bbr::new(mss))),
+            CongestionAlgorithm::Bbr => {
+                Self::Bbr(Box::new(Bbr::new(mss, rtt.map_or(1_000, |(smoothed, _)| smoothed))))
+            }
         }
     }
 

@@ -147,7 +147,7 @@ impl Scoreboard {
         if entry.mark == Mark::InFlight {
             self.unlink(pool, entry.older, entry.newer);
         }
-        self.forget(at);
+        self.forget(at, entry.next);
     }
 
     #[inline]
@@ -200,9 +200,10 @@ impl Scoreboard {
         let at = self.head;
         if entry.older == NONE && entry.newer == entry.next && entry.mark == Mark::InFlight {
             self.oldest = entry.next;
-            match pool.entries.get_mut(entry.next) {
-                Some(next) => (next.previous, next.older) = (NONE, NONE),
-                None => (self.tail, self.newest) = (NONE, NONE),
+            if let Some(next) = pool.entries.get_mut(entry.next) {
+                (next.previous, next.older) = (NONE, NONE);
+            } else {
+                (self.tail, self.newest) = (NONE, NONE);
             }
         } else {
             if entry.mark == Mark::InFlight {
@@ -214,18 +215,18 @@ impl Scoreboard {
             }
         }
         self.head = entry.next;
-        self.forget(at);
+        self.forget(at, entry.next);
     }
 
     /// Counts a removed entry, and drops the references to it.
     #[inline]
-    fn forget(&mut self, at: u32) {
+    fn forget(&mut self, at: u32, next: u32) {
         self.len -= 1;
         if self.top == at {
             self.top = NONE;
         }
         if self.cursor == at {
-            self.cursor = NONE;
+            self.cursor = next;
         }
     }
 
@@ -244,43 +245,11 @@ impl Scoreboard {
         }
     }
 
-    /// Whether the first entry is in flight and was retransmitted.
-    pub(super) fn is_first_retransmitted(&self, pool: &SentPool) -> bool {
-        pool.entries.get(self.head).is_some_and(|head| head.is_retransmitted && head.mark == Mark::InFlight)
-    }
-
     /// Returns all entries to the pool.
     pub(super) fn release(&mut self, pool: &mut SentPool) {
         while let Some(entry) = pool.entries.remove(self.head) {
             self.head = entry.next;
         }
         *self = Self::new();
-    }
-}
-
-#[cfg(test)]
-impl Scoreboard {
-    /// Compares the lists, the sums and the order of transmission with a naive walk.
-    pub(super) fn check(&self, pool: &SentPool, flight: Range<Seq>) {
-        let (mut at, mut previous, mut end) = (self.head, NONE, flight.start);
-        let (mut len, mut in_flight, mut sacked, mut lost) = (0, 0, 0, 0);
-        while let Some(entry) = pool.entries.get(at) {
-            assert_eq!((entry.start, entry.previous), (end, previous));
-            assert!(entry.len() > 0);
-            match entry.mark {
-                Mark::InFlight => in_flight += 1,
-                Mark::Sacked => sacked += entry.len(),
-                Mark::Lost => lost += entry.len(),
-            }
-            (len, end, previous, at) = (len + 1, entry.end, at, entry.next);
-        }
-        assert_eq!((end, previous, at), (flight.end, self.tail, NONE));
-        assert_eq!((len, sacked, lost), (self.len, self.sacked, self.lost));
-        let (mut at, mut older) = (self.oldest, NONE);
-        while let Some(entry) = pool.entries.get(at) {
-            assert_eq!((entry.mark, entry.older), (Mark::InFlight, older));
-            (older, at, in_flight) = (at, entry.newer, in_flight - 1);
-        }
-        assert_eq!((in_flight, older), (0, self.newest));
     }
 }

@@ -114,7 +114,7 @@ impl Scoreboard {
         while let Some(entry) = pool.entries.get(at) {
             self.cursor = at;
             if entry.mark == Mark::Lost {
-                return Some(entry.start..entry.end.min(entry.start + max));
+                return Some(entry.start..entry.start + entry.len().min(max));
             }
             at = entry.next;
         }

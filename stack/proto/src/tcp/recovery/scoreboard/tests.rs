@@ -199,3 +199,29 @@ fn neighbours_are_merged() {
     assert_eq!((board.len, board.sacked(), delivery.sacked), (3, 5_000, 5_000));
     board.check(&pool, Seq(0)..Seq(10_000));
 }
+
+impl Scoreboard {
+    /// Compares the lists, the sums and the order of transmission with a naive walk.
+    pub(in super::super) fn check(&self, pool: &SentPool, flight: Range<Seq>) {
+        let (mut at, mut previous, mut end) = (self.head, NONE, flight.start);
+        let (mut len, mut in_flight, mut sacked, mut lost) = (0, 0, 0, 0);
+        while let Some(entry) = pool.entries.get(at) {
+            assert_eq!((entry.start, entry.previous), (end, previous));
+            assert!(entry.len() > 0);
+            match entry.mark {
+                Mark::InFlight => in_flight += 1,
+                Mark::Sacked => sacked += entry.len(),
+                Mark::Lost => lost += entry.len(),
+            }
+            (len, end, previous, at) = (len + 1, entry.end, at, entry.next);
+        }
+        assert_eq!((end, previous, at), (flight.end, self.tail, NONE));
+        assert_eq!((len, sacked, lost), (self.len, self.sacked, self.lost));
+        let (mut at, mut older) = (self.oldest, NONE);
+        while let Some(entry) = pool.entries.get(at) {
+            assert_eq!((entry.mark, entry.older), (Mark::InFlight, older));
+            (older, at, in_flight) = (at, entry.newer, in_flight - 1);
+        }
+        assert_eq!((in_flight, older), (0, self.newest));
+    }
+}

@@ -1,0 +1,195 @@
+//! Automatic configuration of interfaces: DHCP and SLAAC.
+//!
+//! Carries out what the clients decide. It must not change addresses and routes that the application has added.
+
+use super::input::Datagram;
+use super::{InterfaceId, Ip, Route};
+use crate::dhcp::{CLIENT_PORT, Dhcp};
+use crate::slaac::{Action, Slaac};
+use crate::{Address, Cidr, Counters, Frame, Identifier, Lease, Payload, Time};
+use alloc::vec;
+use alloc::vec::Vec;
+use wire::checksum::{Sum, protocol};
+use wire::{UDP_HEADER, Udp};
+
+/// Default network of IPv4.
+const DEFAULT: Cidr = Cidr { address: Address::v4([0; 4]), prefix: 0 };
+
+/// A DHCP client, and the lease that the interface has.
+struct Client {
+    interface: InterfaceId,
+    dhcp: Dhcp,
+    assigned: Option<Lease>,
+}
+
+/// The clients of all interfaces.
+#[derive(Default)]
+pub(super) struct Clients {
+    dhcp: Vec<Client>,
+    slaac: Vec<(InterfaceId, Slaac)>,
+}
+
+impl Clients {
+    fn dhcp(&mut self, id: InterfaceId) -> Option<&mut Client> {
+        self.dhcp.iter_mut().find(|client| client.interface == id)
+    }
+
+    fn slaac(&mut self, id: InterfaceId) -> Option<&mut Slaac> {
+        self.slaac.iter_mut().find(|(interface, _)| *interface == id).map(|(_, slaac)| slaac)
+    }
+
+    pub(super) fn deadline(&self) -> Time {
+        let dhcp = self.dhcp.iter().map(|client| client.dhcp.deadline());
+        let slaac = self.slaac.iter().map(|(_, slaac)| slaac.deadline());
+        dhcp.chain(slaac).min().unwrap_or(Time::NEVER)
+    }
+}
+
+impl<P: Payload> Ip<P> {
+    /// Starts a DHCP client on an interface.
+    pub(crate) fn start_dhcp(&mut self, id: InterfaceId, now: Time) {
+        let mac = self.interfaces.get(id).map(|interface| interface.config.mac);
+        if let Some(mac) = mac.filter(|_| self.clients.dhcp(id).is_none()) {
+            let dhcp = Dhcp::new(&self.config, mac, now);
+            self.clients.dhcp.push(Client { interface: id, dhcp, assigned: None });
+        }
+    }
+
+    /// The lease of an interface.
+    pub(crate) fn lease(&self, id: InterfaceId) -> Option<&Lease> {
+        self.clients.dhcp.iter().find(|client| client.interface == id)?.assigned.as_ref()
+    }
+
+    /// Starts stateless address configuration of IPv6 on an interface, whose link-local address it forms.
+    pub(crate) fn start_slaac(&mut self, id: InterfaceId, kind: Identifier, now: Time) {
+        let Some(interface) =
+            self.interfaces.get(id).filter(|_| self.clients.slaac.iter().all(|own| own.0 != id))
+        else {
+            return;
+        };
+        let slaac = Slaac::new(&self.config, interface.config.mac, interface.config.mtu, kind, now);
+        self.clients.slaac.push((id, slaac));
+    }
+
+    /// Runs the clients' timers.
+    pub(super) fn advance_clients(&mut self, now: Time, counters: &mut Counters) {
+        if self.clients.deadline() > now {
+            return;
+        }
+        for at in 0..self.clients.dhcp.len() {
+            while let Some(client) = self.clients.dhcp.get_mut(at)
+                && let Some(control) = client.dhcp.poll(now)
+            {
+                let id = client.interface;
+                self.apply_lease(id, now);
+                self.send_whole(id, control.destination, &control.packet, now, counters);
+            }
+        }
+        for at in 0..self.clients.slaac.len() {
+            let Some((id, slaac)) = self.clients.slaac.get_mut(at) else { continue };
+            let id = *id;
+            slaac.advance(now);
+            self.act(id, now, counters);
+        }
+    }
+
+    /// Processes a datagram for the DHCP client of its interface. Returns false if there is none, or the datagram is for
+    /// another port.
+    pub(super) fn take_dhcp<F: Frame>(&mut self, frame: &F, datagram: &Datagram, now: Time) -> bool {
+        let packet = &datagram.packet;
+        let head = frame.head().get(packet.transport..packet.transport + UDP_HEADER);
+        let is_for_client = head.is_some_and(|head| head.get(2..4) == Some(&CLIENT_PORT.to_be_bytes()[..]));
+        let Some(client) = self.clients.dhcp(packet.interface).filter(|_| is_for_client) else {
+            return false;
+        };
+        let mut bytes = vec![0; packet.end.saturating_sub(packet.transport)];
+        frame.copy_to(packet.transport, &mut bytes);
+        if let Some(payload) = payload(packet.source, packet.destination, &bytes) {
+            client.dhcp.receive(payload, now);
+            self.apply_lease(packet.interface, now);
+        }
+        true
+    }
+
+    /// Assigns the leased address, or removes the one of a lease that ended.
+    fn apply_lease(&mut self, id: InterfaceId, now: Time) {
+        let Some(client) = self.clients.dhcp(id) else { return };
+        if !client.dhcp.take_change() {
+            return;
+        }
+        let lease = client.dhcp.lease().cloned();
+        let old = core::mem::replace(&mut client.assigned, lease.clone());
+        let settings = |lease: &Lease| (lease.network, lease.router, lease.mtu);
+        if old.as_ref().map(settings) == lease.as_ref().map(settings) {
+            return;
+        }
+        if let Some(old) = old {
+            self.remove_address(id, old.network.address, now);
+            if old.router.is_some() {
+                self.remove_route(id, DEFAULT);
+            }
+        }
+        if let Some(lease) = lease {
+            self.add_address(id, lease.network, now);
+            if lease.router.is_some() {
+                self.add_route(Route { network: DEFAULT, interface: id, via: lease.router });
+            }
+            let current = self.interfaces.get(id).map_or(0, |interface| interface.config.mtu);
+            if let Some(mtu) = lease.mtu.filter(|mtu| *mtu < current) {
+                self.set_mtu(id, mtu);
+            }
+        }
+    }
+
+    /// Passes a Router Advertisement on. Returns whether it is valid.
+    pub(super) fn advertised_router(&mut self, datagram: &Datagram, message: &[u8], now: Time) -> bool {
+        let (id, source) = (datagram.packet.interface, datagram.packet.source);
+        let slaac = self.clients.slaac(id);
+        slaac.is_none_or(|slaac| slaac.advertise(source, datagram.hop_limit, message, now))
+    }
+
+    /// Passes a Neighbor Solicitation or Advertisement on, for duplicate address detection.
+    pub(super) fn detect_duplicate(
+        &mut self,
+        datagram: &Datagram,
+        target: Address,
+        is_advertisement: bool,
+        now: Time,
+    ) {
+        let (id, source) = (datagram.packet.interface, datagram.packet.source);
+        if let Some(slaac) = self.clients.slaac(id) {
+            slaac.neighbor(source, target, is_advertisement, now);
+        }
+    }
+
+    /// Carries out what the address configuration of an interface decided.
+    pub(super) fn act(&mut self, id: InterfaceId, now: Time, counters: &mut Counters) {
+        while let Some(action) = self.clients.slaac(id).and_then(Slaac::next_action) {
+            match action {
+                Action::Send(control) => {
+                    self.send_whole(id, control.destination, &control.packet, now, counters);
+                }
+                Action::Join(group) => drop(self.join(id, group, now)),
+                Action::Leave(group) => self.leave(id, group, now),
+                Action::AddAddress(network) => self.add_address(id, network, now),
+                Action::RemoveAddress(address) => self.remove_address(id, address, now),
+                Action::SetPreferred(address, is_preferred) => self.set_preferred(id, address, is_preferred),
+                Action::Duplicate(_) => counters.duplicate_addresses += 1,
+                Action::AddRoute { network, via } => self.add_route(Route { network, interface: id, via }),
+                Action::RemoveRoute(network) => self.remove_route(id, network),
+                Action::SetMtu(mtu) => self.set_mtu(id, mtu),
+            }
+        }
+    }
+}
+
+/// Payload of a UDP datagram over IPv4, if its length and checksum are valid.
+fn payload(source: Address, destination: Address, bytes: &[u8]) -> Option<&[u8]> {
+    let view = Udp::new(bytes)?;
+    let datagram = bytes.get(..view.len().into())?;
+    let mut sum = Sum::pseudo(source.wire(), protocol::UDP, view.len().into());
+    sum.add(destination.wire());
+    sum.add(datagram);
+    let is_valid = !view.has_checksum() || sum.finish() == [0, 0];
+    datagram.get(UDP_HEADER..).filter(|_| is_valid)
+}

@@ -1,0 +1,105 @@
+//! Automatic configuration of an interface by a DHCP server and a router.
+
+use super::*;
+use crate::Identifier;
+use frames::{A, B, frame};
+use wire::{Dhcp, DhcpMessage, Layers};
+
+fn bare() -> Host {
+    Host::with(Limits::default(), 1, &[], None)
+}
+
+/// Answer of a server to a frame with a DHCP message, if it is one.
+fn serve(sent: &[u8]) -> Option<Vec<u8>> {
+    let layers = Layers::of(sent).filter(|layers| layers.protocol == protocol::UDP)?;
+    let request = Dhcp::new(&sent[layers.transport + 8..])?;
+    let kind = if request.message_type() == Some(Dhcp::DISCOVER) { Dhcp::OFFER } else { Dhcp::ACK };
+    let message = DhcpMessage {
+        kind,
+        transaction: request.transaction(),
+        seconds: 0,
+        broadcast: true,
+        client_address: [0; 4].into(),
+        mac: A,
+        requested: None,
+        server: Some([10, 0, 0, 2].into()),
+    };
+    let mut bytes = message.to_bytes();
+    bytes[0] = Dhcp::REPLY;
+    bytes[16..20].copy_from_slice(&[10, 0, 0, 5]);
+    bytes.truncate(bytes.iter().rposition(|byte| *byte == 255)?);
+    bytes.extend([1, 4, 255, 255, 255, 0, 3, 4, 10, 0, 0, 2, 26, 2, 5, 0, 51, 4, 0, 0, 14, 16, 255]);
+    let (from, to) = (address("10.0.0.2"), address("255.255.255.255"));
+    let packet = crate::control::Control::udp4(from, to, (67, 68), &bytes).packet;
+    Some(frame(MacAddress::BROADCAST, B, EtherType::IPV4, &packet))
+}
+
+/// Runs the host for some seconds with the answers of a server.
+fn run(a: &mut Host, seconds: u64, answer: impl Fn(&[u8]) -> Option<Vec<u8>>) {
+    for _ in 0..seconds * 10 {
+        for answer in a.wait(100).iter().filter_map(|sent| answer(sent)) {
+            a.receive(&answer);
+        }
+    }
+}
+
+#[test]
+fn a_lease_gives_address_route_and_mtu_until_it_ends() {
+    let mut a = bare();
+    a.ip.start_dhcp(InterfaceId(0), a.now);
+    run(&mut a, 10, serve);
+    let lease = a.ip.lease(InterfaceId(0)).unwrap();
+    assert_eq!(lease.network.to_string(), "10.0.0.5/24");
+    let (path, source) = a.ip.route(None, address("192.168.9.9"), a.now).unwrap();
+    assert_eq!((source, a.ip.path(path)), (address("10.0.0.5"), Some((InterfaceId(0), 1280))));
+    assert!(a.packets.is_empty(), "the client's datagrams are not passed up");
+    run(&mut a, 3700, |_| None);
+    assert!(a.ip.lease(InterfaceId(0)).is_none() && !a.ip.is_local(source));
+    assert_eq!(a.ip.route(None, address("192.168.9.9"), a.now), Err(NoRoute));
+}
+
+/// A Router Advertisement for `2001:db8::/64`.
+fn advertisement() -> Vec<u8> {
+    let mut message = vec![134, 0, 0, 0, 64, 0, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1];
+    message.extend(B.octets());
+    message.extend([3, 4, 64, 0xc0, 0, 0, 14, 16, 0, 0, 7, 8, 0, 0, 0, 0]);
+    message.extend(address("2001:db8::").octets());
+    let ends = (address("fe80::2"), address("ff02::1"));
+    let packet = frames::icmp(ends, 255, &message);
+    frame(interface::group_mac(ends.1), B, EtherType::IPV6, &packet)
+}
+
+#[test]
+fn a_router_gives_addresses_and_a_route() {
+    let mut a = bare();
+    a.ip.start_slaac(InterfaceId(0), Identifier::Eui64, a.now);
+    let solicited = |sent: &[u8]| (icmp_of(sent)?.1[0] == 133).then(advertisement);
+    run(&mut a, 5, solicited);
+    let own = [address("fe80::ff:fe00:1"), address("2001:db8::ff:fe00:1")];
+    assert!(own.iter().all(|own| a.ip.is_local(*own)), "after duplicate address detection");
+    let (path, source) = a.ip.route(None, address("2001:4860::1"), a.now).unwrap();
+    assert_eq!(source, own[1]);
+    let frame = a.fast(path, 6, &[]).unwrap();
+    assert_eq!(Ethernet::new(&frame).unwrap().destination(), B, "the advertisement has the router's address");
+    run(&mut a, 4000, |_| None);
+    assert!(a.ip.is_local(own[0]) && !a.ip.is_local(own[1]));
+    assert_eq!(a.ip.route(None, address("2001:4860::1"), a.now), Err(NoRoute));
+}
+
+#[test]
+fn an_address_of_another_host_is_not_assigned() {
+    let mut a = bare();
+    a.ip.start_slaac(InterfaceId(0), Identifier::Eui64, a.now);
+    let own = address("fe80::ff:fe00:1");
+    let probed = |sent: &[u8]| {
+        let flags = wire::NaFlags { overrides: true, ..wire::NaFlags::default() };
+        let message = wire::neighbor_advertisement((*own.octets()).into(), B, flags);
+        let ends = (own, address("ff02::1"));
+        let packet = frames::icmp(ends, 255, &message);
+        let answer = frame(interface::group_mac(ends.1), B, EtherType::IPV6, &packet);
+        (icmp_of(sent)?.1[0] == 135).then_some(answer)
+    };
+    run(&mut a, 5, probed);
+    assert!(!a.ip.is_local(own));
+    assert_eq!(a.counters.duplicate_addresses, 1);
+}
