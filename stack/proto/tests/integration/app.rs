@@ -1,8 +1,8 @@
 //! An application of a stack that follows a plan for each connection and checks every byte that it receives.
 
-use crate::net::Application;
-use crate::port::Bytes;
-use crate::rng::{Rng, mix};
+use super::link::Bytes;
+use super::net::Application;
+use super::rng::{Rng, mix};
 use stack::tcp::{ConnectionId, Options};
 use stack::{Address, Closed, Endpoint, Event, SendError, Slice, Stack, Time};
 use std::collections::{BTreeMap, HashMap, VecDeque};

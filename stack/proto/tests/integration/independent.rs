@@ -1,10 +1,10 @@
 //! The stack and smoltcp exchange streams over the simulated network: both read the specifications alike.
 
-use crate::app::App;
-use crate::net::{Host, Net, Node};
-use crate::rng::Rng;
-use crate::sim::{ORIGIN, START, Scenario, exchange, half_close, plan_of, requests, run_all, seeds};
-use crate::smol::Smol;
+use super::app::App;
+use super::net::{Host, Net, Node};
+use super::rng::Rng;
+use super::sim::{ORIGIN, START, Scenario, exchange, half_close, plan_of, requests, run_all, seeds};
+use super::smol::Smol;
 use stack::{Closed, Time};
 use std::time::Duration;
 

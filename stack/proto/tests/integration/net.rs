@@ -1,10 +1,10 @@
 //! A simulated network of two stacks. All randomness comes from one seed, and time jumps from event to event, so that a
 //! run depends on nothing else.
 
-use crate::offload;
-use crate::port::{Bytes, Port, Received};
-use crate::rng::Rng;
-use crate::segment::{ETHERNET, Segment, icmp_error};
+use super::link::{Bytes, Port, Received};
+use super::offload;
+use super::rng::Rng;
+use super::segment::{ETHERNET, Segment, icmp_error};
 use stack::ip::InterfaceId;
 use stack::{Address, Event, Stack, Time};
 use std::collections::BTreeMap;
@@ -383,7 +383,7 @@ fn router_v6() -> Address {
 
 /// Flips a bit of an IP packet. Frames of other protocols, which have no checksum, stay whole: Ethernet detects such
 /// errors.
-fn flip_bit(frame: &mut [u8], rng: &mut Rng) {
+pub(crate) fn flip_bit(frame: &mut [u8], rng: &mut Rng) {
     if matches!(frame[12..14], [0x08, 0x00] | [0x86, 0xdd]) {
         let bit = rng.within(ETHERNET as u64 * 8..frame.len() as u64 * 8) as usize;
         frame[bit / 8] ^= 1 << (bit % 8);
@@ -406,8 +406,8 @@ fn mark_congestion(frame: &mut [u8]) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::segment::{Packet, flag};
     use super::*;
-    use crate::segment::{Packet, flag};
     use stack::Endpoint;
 
     fn frame(source: Address, destination: Address, len: usize) -> Vec<u8> {

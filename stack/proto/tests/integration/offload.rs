@@ -1,6 +1,6 @@
 //! Offloads of a simulated port: checksums completed and segments cut on transmit (TSO), segments merged on receive (LRO).
 
-use crate::segment::{ETHERNET, Packet, Segment, flag, transport_sum};
+use super::segment::{ETHERNET, Packet, Segment, flag, transport_sum};
 use stack::{Segmentation, TxOffload};
 use wire::checksum::{Sum, protocol};
 
@@ -137,8 +137,8 @@ fn append(frame: &mut Vec<u8>, previous: &mut Segment, next: &Segment) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::segment::TcpOption;
     use super::*;
-    use crate::segment::TcpOption;
     use stack::Endpoint;
     use std::net::IpAddr;
 

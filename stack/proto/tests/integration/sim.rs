@@ -2,10 +2,10 @@
 //!
 //! `LINERATE_SEED=N` runs one seed alone; with `LINERATE_TRACE=1` its segments are printed.
 
-use crate::app::{After, App, End, FIRST_PORT, Plan, SERVICE, Side};
-use crate::net::{Host, Impairments, Net, Rate, Receive, Transmit};
-use crate::port::Port;
-use crate::rng::Rng;
+use super::app::{After, App, End, FIRST_PORT, Plan, SERVICE, Side};
+use super::link::Port;
+use super::net::{Host, Impairments, Net, Rate, Receive, Transmit};
+use super::rng::Rng;
 use stack::ip::InterfaceConfig;
 use stack::tcp::{CongestionAlgorithm, Options};
 use stack::{Address, Cidr, Closed, Config, Counters, Endpoint, Limits, LinkOffloads, Stack, Time};

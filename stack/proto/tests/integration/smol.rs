@@ -1,8 +1,8 @@
 //! The TCP/IP stack `smoltcp` as an independent peer, with the application of the plans.
 
-use crate::app::{After, FIRST_PORT, Plan, SERVICE, Side, byte, stream};
-use crate::net::Node;
-use crate::rng::Rng;
+use super::app::{After, FIRST_PORT, Plan, SERVICE, Side, byte, stream};
+use super::net::Node;
+use super::rng::Rng;
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};

@@ -4,7 +4,7 @@ use super::flow::{LOCAL, REMOTE};
 use super::host::Host;
 use super::syntax::{Argument, Call};
 use crate::app::byte;
-use crate::port::Bytes;
+use crate::link::Bytes;
 use stack::tcp::{CongestionAlgorithm, ConnectionId, ListenerId, Options};
 use stack::{Closed, Endpoint, Event, Slice};
 use std::collections::{BTreeMap, HashMap, VecDeque};

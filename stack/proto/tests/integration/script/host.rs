@@ -1,7 +1,8 @@
 //! The stack under test of a script, its only link, and the routers that answer its address resolution.
 
-use crate::port::{Bytes, Port, Received};
-use crate::segment::{ETHERNET, Packet, ROUTER_MAC, Segment, icmp_frame};
+use crate::link::{Bytes, Port, Received};
+use crate::router::resolve;
+use crate::segment::{ROUTER_MAC, Segment};
 use stack::ip::{InterfaceConfig, InterfaceId, Route};
 use stack::{Address, Cidr, Config, Event, Stack, Time};
 use std::collections::VecDeque;
@@ -85,7 +86,8 @@ impl Host {
 
     /// Sends what is due now and collects events, until nothing more happens at this time.
     pub(super) fn pump(&mut self) {
-        loop {
+        for round in 0.. {
+            assert!(round < 1000, "the stack does not rest");
             self.stack.transmit(&mut self.port, self.now);
             while let Some(event) = self.stack.poll_event() {
                 self.events.push_back(event);
@@ -104,7 +106,7 @@ impl Host {
         if let Some(segment) = Segment::decode(frame) {
             let segment = segment.expect("a valid segment");
             self.sent.push_back((self.micros(), segment));
-        } else if let Some(reply) = resolve(frame) {
+        } else if let Some(reply) = resolve(frame, MAC) {
             self.receive(&reply);
         }
     }
@@ -121,58 +123,5 @@ impl Host {
     /// The frame of a segment as the stack sent it.
     pub(super) fn frame(segment: &Segment) -> Vec<u8> {
         segment.encode(ROUTER_MAC, MAC)
-    }
-}
-
-/// The answer of a router to a request for its Ethernet address (RFC 826, RFC 4861).
-fn resolve(frame: &[u8]) -> Option<Vec<u8>> {
-    if frame.get(12..14)? == [0x08, 0x06] {
-        return resolve_v4(frame);
-    }
-    let packet = Packet::decode(frame)?;
-    let target =
-        packet.transport.get(8..24).filter(|_| packet.protocol == 58 && packet.transport[0] == 135)?;
-    if packet.source.is_unspecified() {
-        return None; // Duplicate address detection: no host has the address.
-    }
-    let target = Address::v6(target.try_into().expect("16 bytes"));
-    // Advertisement: router, solicited, override; with the target's link-layer address.
-    let message = [&[136, 0, 0, 0, 0xe0, 0, 0, 0], target.wire(), &[2, 1], &ROUTER_MAC].concat();
-    let mut reply = icmp_frame(MAC, ROUTER_MAC, (target, packet.source), &message);
-    reply[ETHERNET + 7] = 255;
-    Some(reply)
-}
-
-fn resolve_v4(frame: &[u8]) -> Option<Vec<u8>> {
-    let request = wire::Arp::new(&frame[ETHERNET..])?;
-    let is_probe = request.sender_ip().is_unspecified() || frame[28..32] == frame[38..42];
-    if request.operation() != wire::Arp::REQUEST || is_probe {
-        return None;
-    }
-    let mut reply = [&MAC[..], &ROUTER_MAC, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 2], &ROUTER_MAC].concat();
-    reply.extend(&frame[38..42]);
-    reply.extend(MAC);
-    reply.extend(&frame[28..32]);
-    Some(reply)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn routers_answer_requests_and_not_probes() {
-        let header = [&[0xff; 6][..], &MAC, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1], &MAC].concat();
-        let request = |sender: [u8; 4]| [&header, &sender[..], &[0; 6], &[192, 168, 0, 254]].concat();
-        assert_eq!(resolve(&request([0; 4])), None);
-        let reply = resolve(&request([192, 168, 0, 1])).unwrap();
-        let view = wire::Arp::new(&reply[ETHERNET..]).unwrap();
-        assert_eq!((view.operation(), view.sender_mac().octets()), (wire::Arp::REPLY, ROUTER_MAC));
-        let (local, all) = (address("fd3d:a0b:17d6::1"), address("ff02::1:ff00:fe"));
-        let message = [&[135, 0, 0, 0, 0, 0, 0, 0], address("fe80::7").wire()].concat();
-        let reply = resolve(&icmp_frame([2; 6], MAC, (local, all), &message)).unwrap();
-        let packet = Packet::decode(&reply).unwrap().check().unwrap();
-        assert_eq!((packet.source, packet.transport[0], packet.network[7]), (address("fe80::7"), 136, 255));
-        assert_eq!(resolve(&icmp_frame([2; 6], MAC, (address("::"), all), &message)), None);
     }
 }

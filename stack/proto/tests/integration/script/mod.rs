@@ -68,6 +68,7 @@ scripts! {
     fast_open_client
     fast_open_invalid_cookie
     fast_open_server
+    fast_open_timeout
     fast_retransmit
     fast_retransmit_newreno
     fin_out_of_order
