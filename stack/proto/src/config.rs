@@ -63,8 +63,14 @@ pub struct Limits {
     pub outbox: u32,
     /// Sockets of UDP.
     pub udp_sockets: u32,
+    /// Events of one UDP socket that the application has not polled.
+    pub udp_queue: u32,
     /// Joined multicast groups.
     pub groups: u32,
+    /// IPv6 prefixes of one interface learnt from routers.
+    pub prefixes: u32,
+    /// IPv6 default routers of one interface.
+    pub routers: u32,
 }
 
 impl Default for Limits {
@@ -90,7 +96,10 @@ impl Default for Limits {
             reassembly_time: Duration::from_secs(30),
             outbox: 256,
             udp_sockets: 1_024,
+            udp_queue: 256,
             groups: 64,
+            prefixes: 16,
+            routers: 8,
         }
     }
 }

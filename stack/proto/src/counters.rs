@@ -33,6 +33,10 @@ counters! {
     ip_header_errors: "IpInHdrErrors",
     /// Packets of a protocol without handler.
     ip_unknown_protocol: "IpInUnknownProtos",
+    /// ARP packets received.
+    arp_in: "ArpIn",
+    /// Packets longer than the path MTU that may not be fragmented, or not within a limit.
+    fragment_failed: "IpFragFails",
     /// Packets without a route.
     ip_no_route: "IpOutNoRoutes",
     /// Packets dropped because their neighbour did not resolve, or its queue was full.

@@ -1,7 +1,7 @@
 //! What the stack reports to the application.
 
 use crate::tcp::{ConnectionId, ListenerId};
-use crate::{Payload, Slice};
+use crate::{Endpoint, Payload, Slice};
 
 /// Reason why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,6 +26,35 @@ pub enum Closed {
     Aborted,
 }
 
+/// A UDP socket of one stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SocketId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+impl SocketId {
+    /// A number for tables of the application: below the stack's limit of sockets, and used again after the socket is
+    /// closed.
+    pub const fn index(self) -> usize {
+        self.index as usize
+    }
+}
+
+/// An ICMP error about a datagram of a connected socket. Not authenticated: an attacker may have sent it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DatagramError {
+    /// The network reports that the destination cannot be reached; may be temporary.
+    #[error("destination unreachable")]
+    Unreachable,
+    /// No socket receives on the destination port.
+    #[error("connection refused")]
+    Refused,
+    /// The datagram was longer than the path MTU, which is at most this many bytes.
+    #[error("datagram too long: path MTU is {0} bytes")]
+    TooBig(u16),
+}
+
 /// An event, in the order in which they occurred.
 #[derive(Clone, Debug)]
 pub enum Event<P: Payload> {
@@ -35,6 +64,8 @@ pub enum Event<P: Payload> {
         connection: ConnectionId,
         /// Its listener.
         listener: ListenerId,
+        /// The peer.
+        remote: Endpoint,
     },
     /// A connection opened here is established.
     Connected {
@@ -71,5 +102,23 @@ pub enum Event<P: Payload> {
         connection: ConnectionId,
         /// Reason.
         reason: Closed,
+    },
+    /// A datagram. Datagrams have no order with respect to the events of connections.
+    Datagram {
+        /// The socket.
+        socket: SocketId,
+        /// Sender.
+        from: Endpoint,
+        /// Destination: an address of this host, or a group or broadcast address.
+        to: Endpoint,
+        /// Payload.
+        data: Slice<P>,
+    },
+    /// The network reports that a datagram of a connected socket was not delivered.
+    DatagramLost {
+        /// The socket.
+        socket: SocketId,
+        /// Reason.
+        error: DatagramError,
     },
 }

@@ -18,24 +18,35 @@ extern crate std;
 
 mod address;
 mod config;
+mod control;
 mod counters;
+mod dhcp;
 mod event;
 mod frame;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub mod fuzz;
 pub mod ip;
 mod link;
 mod payload;
+mod random;
+mod slaac;
 mod slab;
 mod stack;
 pub mod tcp;
 mod time;
+mod udp;
 mod wheel;
 
 pub use address::{Address, Cidr, Endpoint, ParseCidrError};
 pub use config::{Config, Limits};
 pub use counters::Counters;
-pub use event::{Closed, Event};
+pub use dhcp::Lease;
+pub use event::{Closed, DatagramError, Event, SocketId};
 pub use frame::Frame;
 pub use link::{Link, LinkOffloads, Piece, Segmentation, TxOffload};
 pub use payload::{Payload, Slice};
+pub use slaac::Identifier;
 pub use stack::{ConnectError, ListenError, SendError, Stack};
 pub use time::Time;
+pub use udp::{UdpError, UdpOptions};

@@ -2,6 +2,7 @@
 
 use crate::ip::{InterfaceConfig, InterfaceId, Ip, Packet, Received, Route, TransportError};
 use crate::tcp::{ConnectionId, ConnectionInfo, Io, ListenerId, Options, Tcp};
+use crate::udp::Udp;
 use crate::{Cidr, Config, Counters, Endpoint, Event, Frame, Link, Payload, Slice, Time};
 use alloc::collections::VecDeque;
 use wire::checksum::protocol;
@@ -9,10 +10,13 @@ use wire::checksum::protocol;
 /// Packets to this host itself in one call, before others have their turn.
 const LOOPBACK_BURST: usize = 64;
 
+mod udp;
+
 /// TCP/IP of one core.
 pub struct Stack<P: Payload> {
     ip: Ip<P>,
     tcp: Tcp<P>,
+    udp: Udp<P>,
     config: Config,
     counters: Counters,
     events: VecDeque<Event<P>>,
@@ -59,8 +63,8 @@ pub enum SendError {
 impl<P: Payload> Stack<P> {
     /// A stack without interfaces.
     pub fn new(config: Config, now: Time) -> Self {
-        let (ip, tcp) = (Ip::new(&config, now), Tcp::new(&config, now));
-        Self { ip, tcp, config, counters: Counters::default(), events: VecDeque::new(), now }
+        let (ip, tcp, udp) = (Ip::new(&config, now), Tcp::new(&config, now), Udp::new(&config));
+        Self { ip, tcp, udp, config, counters: Counters::default(), events: VecDeque::new(), now }
     }
 
     /// Settings.
@@ -93,7 +97,6 @@ impl<P: Payload> Stack<P> {
     /// Processes a received frame. Events and replies follow from [`Stack::poll_event`] and [`Stack::transmit`].
     #[inline]
     pub fn receive<F: Frame<Payload = P>>(&mut self, interface: InterfaceId, frame: &mut F, now: Time) {
-        self.counters.frames_in += 1;
         match self.ip.receive(interface, frame, now, &mut self.counters) {
             Received::Packet(packet) => self.transport(frame, &packet, now),
             Received::Reassembled(packet, mut frame) => self.transport(&mut frame, &packet, now),
@@ -105,18 +108,27 @@ impl<P: Payload> Stack<P> {
     /// Passes a packet to its transport protocol.
     #[inline]
     fn transport<F: Frame<Payload = P>>(&mut self, frame: &mut F, packet: &Packet, now: Time) {
-        if packet.protocol == protocol::TCP {
-            let (tcp, mut io) = self.split(now);
-            return tcp.receive(frame, packet, &mut io);
+        match packet.protocol {
+            protocol::TCP => {
+                let (tcp, mut io) = self.split(now);
+                tcp.receive(frame, packet, &mut io);
+            }
+            protocol::UDP => self.receive_udp(frame, packet, now),
+            _ => {
+                self.counters.ip_unknown_protocol += 1;
+                self.ip.refuse(frame, packet, now, &mut self.counters);
+            }
         }
-        self.counters.ip_unknown_protocol += 1;
-        self.ip.refuse(frame, packet, now, &mut self.counters);
     }
 
     fn error(&mut self, error: &TransportError, now: Time) {
-        if error.protocol == protocol::TCP {
-            let (tcp, mut io) = self.split(now);
-            tcp.error(error, &mut io);
+        match error.protocol {
+            protocol::TCP => {
+                let (tcp, mut io) = self.split(now);
+                tcp.error(error, &mut io);
+            }
+            protocol::UDP => self.fail_udp(error),
+            _ => {}
         }
     }
 
@@ -150,7 +162,7 @@ impl<P: Payload> Stack<P> {
     /// Next event.
     #[inline]
     pub fn poll_event(&mut self) -> Option<Event<P>> {
-        self.events.pop_front()
+        self.events.pop_front().or_else(|| self.udp.poll_event())
     }
 
     /// Accepts connections to an address and port; the unspecified address stands for all addresses of its version.

@@ -78,7 +78,12 @@ impl<P: Payload> Ip<P> {
         if is_v4 && packet.is_group || packet.source.is_unspecified() {
             return;
         }
-        let Some(mut path) = self.reply_path(packet, now) else { return };
+        let Some(interface) = self.interfaces.get(packet.interface) else { return };
+        let source =
+            if packet.is_group { interface.select_source(packet.source) } else { Some(packet.destination) };
+        let Some(mut path) = source.and_then(|source| self.reply_path(source, packet.source, now)) else {
+            return;
+        };
         let [old, reply] = if is_v4 { [8, 0] } else { [128, 129] };
         let mut header = *view.header();
         let mut checksum = update(view.checksum(), &[old, 0], &[reply, 0]);
@@ -90,21 +95,16 @@ impl<P: Payload> Ip<P> {
         let Some(payload) = frame.retain(packet.transport + ICMP_HEADER..packet.end) else { return };
         let protocol = packet.protocol;
         counters.icmp_out += 1;
-        self.send_on(&mut path, message(protocol, &header, vec![payload], true), now);
+        self.send_on(&mut path, message(protocol, header, vec![payload], true), now);
     }
 
-    /// Path of an answer to a packet. It is not kept, so that requests of many senders replace no path.
-    fn reply_path(&mut self, packet: &Packet, now: Time) -> Option<Path> {
-        let source = if packet.is_group {
-            self.interfaces.get(packet.interface)?.select_source(packet.source)?
-        } else {
-            packet.destination
-        };
-        let plan = self.routes.plan(&self.interfaces, Some(source), packet.source).ok()?;
+    /// Path of an answer. It is not kept, so that requests of many senders replace no path.
+    fn reply_path(&mut self, source: Address, destination: Address, now: Time) -> Option<Path> {
+        let plan = self.routes.plan(&self.interfaces, Some(source), destination).ok()?;
         self.identification = self.identification.wrapping_add(1);
         let interface = self.interfaces.get(plan.interface)?;
         let mut path = Path::new(plan, interface, self.identification, now);
-        let known = self.paths.find(source, packet.source).and_then(|id| self.paths.describe(id));
+        let known = self.paths.find(source, destination).and_then(|id| self.paths.describe(id));
         path.mtu = known.map_or(path.mtu, |(_, mtu)| mtu);
         Some(path)
     }
@@ -154,19 +154,44 @@ impl<P: Payload> Ip<P> {
         if packet.protocol != protocol::UDP {
             counters.ip_unknown_protocol += 1;
         }
-        if packet.is_group || packet.source.is_unspecified() {
-            return;
-        }
-        if !self.allow_error(now, counters) {
-            return;
-        }
-        if let Some(mut path) = self.reply_path(packet, now)
-            && let Some(error) = refusal(frame, packet, &path)
+        let network = wire::Ethernet::new(frame.head()).map(|view| frame.head().len() - view.payload().len());
+        if let Ok(network) = network
+            && let Some(header) = refusal(frame.head().get(network..).unwrap_or_default(), packet)
         {
-            counters.icmp_out += 1;
-            self.send_on(&mut path, error, now);
-            self.count_drops(counters);
+            let mut quote = vec![0; packet.end.saturating_sub(network).min(ERROR6)];
+            frame.copy_to(network, &mut quote);
+            self.send_error((packet.destination, packet.source), header, quote, now, counters);
         }
+    }
+
+    /// Sends an error from an own address about a packet whose first bytes are `quote`, unless it was sent to a group
+    /// address. Rate-limited.
+    pub(super) fn send_error(
+        &mut self,
+        (source, destination): (Address, Address),
+        mut header: [u8; ICMP_HEADER],
+        mut quote: Vec<u8>,
+        now: Time,
+        counters: &mut Counters,
+    ) {
+        let is_unicast =
+            self.is_local(source) && !destination.is_unspecified() && !destination.is_multicast();
+        if !is_unicast || !self.allow_error(now, counters) {
+            return;
+        }
+        let Some(mut path) = self.reply_path(source, destination, now) else { return };
+        let (longest, number) =
+            if source.is_v4() { (ERROR4, protocol::ICMP) } else { (ERROR6, protocol::ICMPV6) };
+        quote.truncate(longest - path.template.ip_len() - ICMP_HEADER);
+        let len = ICMP_HEADER + quote.len();
+        let mut sum = if source.is_v4() { Sum::default() } else { pseudo6(source, destination, len) };
+        sum.add(&header);
+        sum.add(&quote);
+        header[2..4].copy_from_slice(&sum.finish());
+        counters.icmp_out += 1;
+        let error = message(number, header, vec![Slice::new(P::copy_of(&quote))], false);
+        self.send_on(&mut path, error, now);
+        self.count_drops(counters);
     }
 
     /// Whether a reset or ICMP error may be sent now.
@@ -177,48 +202,25 @@ impl<P: Payload> Ip<P> {
     }
 }
 
-/// An error about a packet: the port is unreachable, or the protocol is unknown.
-fn refusal<P: Payload, F: Frame<Payload = P>>(
-    frame: &F,
-    packet: &Packet,
-    path: &Path,
-) -> Option<Outgoing<P>> {
-    let is_v4 = packet.source.is_v4();
-    let view = wire::Ethernet::new(frame.head()).ok()?;
-    let network = frame.head().len() - view.payload().len();
-    let is_udp = packet.protocol == protocol::UDP;
-    let mut header = match (is_v4, is_udp) {
+/// Header of the error about an IP packet: the port is unreachable, or the protocol is unknown.
+fn refusal(ip: &[u8], packet: &Packet) -> Option<[u8; ICMP_HEADER]> {
+    Some(match (packet.source.is_v4(), packet.protocol == protocol::UDP) {
         (true, true) => icmp_header(3, 3, [0; 4]),
         (true, false) => icmp_header(3, 2, [0; 4]),
         (false, true) => icmp_header(1, 4, [0; 4]),
-        (false, false) => {
-            let pointer = Ipv6::new(frame.head().get(network..)?)?.protocol_at();
-            icmp_header(4, 1, (pointer as u32).to_be_bytes())
-        }
-    };
-    let longest = if is_v4 { ERROR4 } else { ERROR6 } - path.template.ip_len() - ICMP_HEADER;
-    let mut quote = vec![0; packet.end.checked_sub(network)?.min(longest)];
-    frame.copy_to(network, &mut quote);
-    let mut sum = match is_v4 {
-        true => Sum::default(),
-        false => pseudo6(path.plan.source, path.plan.destination, ICMP_HEADER + quote.len()),
-    };
-    sum.add(&header);
-    sum.add(&quote);
-    header[2..4].copy_from_slice(&sum.finish());
-    let number = if is_v4 { protocol::ICMP } else { protocol::ICMPV6 };
-    Some(message(number, &header, vec![Slice::new(P::copy_of(&quote))], false))
+        (false, false) => icmp_header(4, 1, (Ipv6::new(ip)?.protocol_at() as u32).to_be_bytes()),
+    })
 }
 
 /// A message as a packet; its path is given to [`Ip::send_on`].
 fn message<P>(
     protocol: u8,
-    header: &[u8; ICMP_HEADER],
+    header: [u8; ICMP_HEADER],
     payload: Vec<Slice<P>>,
     may_fragment: bool,
 ) -> Outgoing<P> {
     let mut bytes = [0; 64];
-    bytes[..ICMP_HEADER].copy_from_slice(header);
+    bytes[..ICMP_HEADER].copy_from_slice(&header);
     Outgoing {
         path: PathId { index: u32::MAX, generation: 0 },
         protocol,

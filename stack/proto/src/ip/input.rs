@@ -72,6 +72,7 @@ impl<P: Payload> Ip<P> {
         let (head, len) = (frame.head(), frame.len());
         let datagram = match link.ethertype {
             EtherType::ARP => {
+                counters.arp_in += 1;
                 self.arp(id, head.get(link.network..).unwrap_or_default(), now);
                 return Ok(Received::Consumed);
             }
@@ -100,7 +101,10 @@ impl<P: Payload> Ip<P> {
         let packet = datagram.packet;
         match (packet.protocol, packet.source.is_v4()) {
             (protocol::ICMP, true) | (protocol::ICMPV6, false) => self.icmp(frame, datagram, now, counters),
-            (NO_NEXT_HEADER, false) => Received::Consumed,
+            (NO_NEXT_HEADER, false) => {
+                counters.ip_unknown_protocol += 1;
+                Received::Consumed
+            }
             _ => Received::Packet(packet),
         }
     }
@@ -140,7 +144,7 @@ fn link_header(interface: &Interface, head: &[u8]) -> Option<LinkHeader> {
 fn ethernet(interface: &Interface, head: &[u8]) -> Option<LinkHeader> {
     let view = Ethernet::new(head).ok()?;
     // VLAN 0 marks a priority tag of an untagged frame (IEEE 802.1Q clause 9.6).
-    let vlan = view.tag().map_or(0, |tag| tag.vlan());
+    let vlan = view.tag().map_or(0, wire::Tag::vlan);
     (vlan == interface.config.vlan.map_or(0, wire::VlanId::get)).then(|| LinkHeader {
         destination: view.destination(),
         source: view.source(),
@@ -218,7 +222,9 @@ fn admit(interface: &Interface, link: &LinkHeader, mut datagram: Datagram) -> Re
     } else {
         datagram.packet.is_group = true;
         if destination.is_multicast() {
-            link.destination == group_mac(destination) && interface.is_own_group(destination)
+            let is_mapped = link.destination == group_mac(destination);
+            // One receiver of a group may be addressed by unicast on the link (RFC 6085 section 3).
+            (is_mapped || !link.destination.is_group()) && interface.is_own_group(destination)
         } else {
             link.destination.is_group() && interface.is_broadcast(destination)
         }

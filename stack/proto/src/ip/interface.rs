@@ -11,28 +11,37 @@ use wire::MacAddress;
 /// An interface.
 pub(super) struct Interface {
     pub(super) config: InterfaceConfig,
-    addresses: Vec<Cidr>,
+    addresses: Vec<Own>,
+}
+
+/// An address of an interface.
+#[derive(Clone, Copy)]
+struct Own {
+    network: Cidr,
+    /// Whether it is a source of new connections although there are others.
+    is_preferred: bool,
 }
 
 impl Interface {
-    pub(super) fn addresses(&self) -> &[Cidr] {
-        &self.addresses
+    /// Addresses with their networks.
+    pub(super) fn networks(&self) -> impl Iterator<Item = &Cidr> {
+        self.addresses.iter().map(|own| &own.network)
     }
 
     /// Whether the address is one of the interface.
     #[inline]
     pub(super) fn has(&self, address: Address) -> bool {
-        self.addresses.iter().any(|own| own.address == address)
+        self.networks().any(|own| own.address == address)
     }
 
     /// Whether it is the broadcast address of a network of the interface, or of all networks.
     pub(super) fn is_broadcast(&self, address: Address) -> bool {
-        address.is_broadcast() || self.addresses.iter().any(|own| broadcast(own) == Some(address))
+        address.is_broadcast() || self.networks().any(|own| broadcast(own) == Some(address))
     }
 
     /// Whether the address is in a network of the interface.
     pub(super) fn is_on_link(&self, address: Address) -> bool {
-        self.addresses.iter().any(|own| own.contains(address))
+        self.networks().any(|own| own.contains(address))
     }
 
     /// Whether it is a multicast group of every host, or that of an address of the interface (RFC 4291 section 2.8).
@@ -40,24 +49,27 @@ impl Interface {
         const ALL_HOSTS: Address = Address::v4([224, 0, 0, 1]);
         group == ALL_HOSTS
             || matches!(group.octets(), [0xff, 1 | 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1])
-            || self.addresses.iter().any(|own| solicited_node(own.address) == Some(group))
+            || self.networks().any(|own| solicited_node(own.address) == Some(group))
     }
 
-    /// Source address for a destination: the destination itself, then one of its scope, then the longest common prefix
-    /// (RFC 6724 section 5, rules 1, 2 and 8).
+    /// Source address for a destination: the destination itself, then one of its scope, a preferred one, and the one
+    /// with the longest common prefix (RFC 6724 section 5, rules 1, 2, 3 and 8).
     pub(super) fn select_source(&self, destination: Address) -> Option<Address> {
-        let version = |own: &&Cidr| own.address.is_v4() == destination.is_v4();
-        let rank = |own: &&Cidr| {
+        let version = |own: &&Own| own.network.address.is_v4() == destination.is_v4();
+        let rank = |own: &&Own| {
+            let address = own.network.address;
             let word = |address: Address| u128::from_be_bytes(*address.octets());
-            let common = (word(own.address) ^ word(destination)).leading_zeros();
-            (is_link_local(own.address) == is_link_local(destination), common)
+            let common = (word(address) ^ word(destination)).leading_zeros();
+            let is_of_scope = is_link_local(address) == is_link_local(destination);
+            (address == destination, is_of_scope, own.is_preferred, common)
         };
         // `max_by_key` returns the last of several maxima; the first address of the interface is to win.
-        self.addresses.iter().rev().filter(version).max_by_key(rank).map(|own| own.address)
+        let best = self.addresses.iter().rev().filter(version).max_by_key(rank);
+        best.map(|own| own.network.address)
     }
 }
 
-/// Whether the scope is the link: fe80::/10, 169.254.0.0/16, and multicast of that scope.
+/// Whether the scope is the link: `fe80::/10`, 169.254.0.0/16, and multicast of that scope.
 pub(super) fn is_link_local(address: Address) -> bool {
     match address.octets() {
         [0xfe, second, ..] => second & 0xc0 == 0x80,
@@ -104,20 +116,32 @@ impl Interfaces {
         self.0.iter().enumerate().map(|(at, interface)| (InterfaceId(at as u16), interface))
     }
 
+    pub(super) fn get_mut(&mut self, id: InterfaceId) -> Option<&mut Interface> {
+        self.0.get_mut(usize::from(id.0))
+    }
+
     /// Adds an address. Returns false if there is no such interface, or an interface has the address.
-    pub(super) fn add_address(&mut self, id: InterfaceId, address: Cidr) -> bool {
-        if self.owner(address.address).is_some() {
+    pub(super) fn add_address(&mut self, id: InterfaceId, network: Cidr) -> bool {
+        if self.owner(network.address).is_some() {
             return false;
         }
-        let interface = self.0.get_mut(usize::from(id.0));
-        interface.map(|interface| interface.addresses.push(address)).is_some()
+        let own = Own { network, is_preferred: true };
+        self.get_mut(id).map(|interface| interface.addresses.push(own)).is_some()
     }
 
     /// Removes an address, and returns it with its network.
     pub(super) fn remove_address(&mut self, id: InterfaceId, address: Address) -> Option<Cidr> {
-        let addresses = &mut self.0.get_mut(usize::from(id.0))?.addresses;
-        let at = addresses.iter().position(|own| own.address == address)?;
-        Some(addresses.remove(at))
+        let addresses = &mut self.get_mut(id)?.addresses;
+        let at = addresses.iter().position(|own| own.network.address == address)?;
+        Some(addresses.remove(at).network)
+    }
+
+    /// Prefers an address as source, which it is at first, or avoids it.
+    pub(super) fn set_preferred(&mut self, id: InterfaceId, address: Address, is_preferred: bool) {
+        let addresses = self.get_mut(id).into_iter().flat_map(|interface| &mut interface.addresses);
+        addresses
+            .filter(|own| own.network.address == address)
+            .for_each(|own| own.is_preferred = is_preferred);
     }
 
     /// Interface with the address.
@@ -138,7 +162,8 @@ mod tests {
 
     fn interface(addresses: &[&str]) -> Interface {
         let config = InterfaceConfig { mac: MacAddress::new([2; 6]), mtu: 1500, vlan: None };
-        Interface { config, addresses: addresses.iter().map(|text| text.parse().unwrap()).collect() }
+        let own = |text: &&str| Own { network: text.parse().unwrap(), is_preferred: true };
+        Interface { config, addresses: addresses.iter().map(own).collect() }
     }
 
     #[test]
@@ -149,6 +174,12 @@ mod tests {
         assert_eq!((source("2001:db8::5"), source("fd00::5")), ("2001:db8:1::1".into(), "fd00::1".into()));
         assert_eq!((source("192.168.0.1"), source("10.0.0.3")), ("10.0.0.1".into(), "10.0.0.3".into()));
         assert_eq!(interface(&["10.0.0.1/24"]).select_source(address("fd00::1")), None);
+        let mut own = own;
+        own.addresses[1].is_preferred = false;
+        let source = |text| own.select_source(address(text)).unwrap().to_string();
+        assert_eq!((source("fd00::5"), source("fd00::1")), ("2001:db8:1::1".into(), "fd00::1".into()));
+        own.addresses[2].is_preferred = false;
+        assert_eq!(own.select_source(address("fd00::5")), Some(address("fd00::1")));
     }
 
     #[test]

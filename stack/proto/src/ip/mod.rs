@@ -4,6 +4,11 @@
 //! Ethernet and IP header of packets to send ([`Ip::header`]), and holds its own packets and those that wait for a
 //! neighbour's address until [`Ip::transmit`].
 
+mod fragment;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub mod fuzz;
+mod group;
 mod icmp;
 mod input;
 mod interface;
@@ -14,6 +19,7 @@ mod outbox;
 mod output;
 mod path;
 mod private;
+pub(crate) mod reassembly;
 mod resolve;
 mod route;
 mod template;
@@ -24,7 +30,7 @@ use crate::{Address, Cidr, Config, Counters, Limits, Link, Payload, Slice, Time}
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
-use interface::{Interface, Interfaces};
+use interface::Interfaces;
 use limiter::Limiter;
 use neighbour::Neighbours;
 use outbox::{OutFrame, Outbox};
@@ -196,8 +202,12 @@ pub(crate) struct Ip<P: Payload> {
     /// Frames of this host to itself.
     loopback: VecDeque<(InterfaceId, PrivateFrame<P>)>,
     errors: Limiter,
+    /// Time of the last announcement in defence of an own address.
+    defended: Option<Time>,
     /// Identification of the next IPv4 packet without a path of its own.
     identification: u16,
+    /// Packets dropped since [`Ip::count_drops`] because they are longer than the path MTU.
+    too_long: u64,
     limits: Limits,
 }
 
@@ -212,7 +222,9 @@ impl<P: Payload> Ip<P> {
             outbox: Outbox::new(limits.outbox),
             loopback: VecDeque::new(),
             errors: Limiter::new(limits.errors, now),
+            defended: None,
             identification: hasher.hash_one("identification") as u16,
+            too_long: 0,
             limits: limits.clone(),
         }
     }
@@ -236,12 +248,24 @@ impl<P: Payload> Ip<P> {
     /// Removes an address, and the route to its network if no other address of the interface is in it.
     pub(crate) fn remove_address(&mut self, interface: InterfaceId, address: Address) {
         let Some(network) = self.interfaces.remove_address(interface, address) else { return };
-        let others = self.interfaces.get(interface).map_or(&[][..], Interface::addresses);
         let is_same = |other: &Cidr| other.prefix == network.prefix && other.contains(network.address);
-        if !others.iter().any(is_same) {
+        if !self.interfaces.get(interface).is_some_and(|interface| interface.networks().any(is_same)) {
             self.routes.remove(&network, interface);
         }
         self.paths.clear();
+    }
+
+    /// Whether an address is a source of new connections although the interface has others (RFC 4862 section 5.5.4).
+    pub(crate) fn set_preferred(&mut self, interface: InterfaceId, address: Address, is_preferred: bool) {
+        self.interfaces.set_preferred(interface, address, is_preferred);
+    }
+
+    /// Changes the MTU of an interface, 1280 to 65535 bytes.
+    pub(crate) fn set_mtu(&mut self, interface: InterfaceId, mtu: u16) {
+        if let Some(interface) = self.interfaces.get_mut(interface) {
+            interface.config.mtu = mtu;
+            self.paths.clear();
+        }
     }
 
     pub(crate) fn add_route(&mut self, route: Route) {

@@ -4,99 +4,20 @@
 //! ones, and those learned from requests of others. The latter fill at most half of the table and must never replace an
 //! entry in use.
 
+mod entry;
+
 use super::lru::Lru;
 use super::{InterfaceId, Keyed};
 use crate::slab::Slab;
 use crate::wheel::Wheel;
 use crate::{Address, Limits, Time};
 use alloc::collections::VecDeque;
-use core::time::Duration;
+use entry::{
+    CONFIRM_INTERVAL, Entry, MAX_SOLICITATIONS, REACHABLE_TIME, RETRANSMIT_TIME, State, UNUSED_TIME,
+};
+pub(super) use entry::{Lookup, NeighbourId, News, Solicitation};
 use hashbrown::HashMap;
 use wire::MacAddress;
-
-/// Constants of RFC 4861 section 10.
-const REACHABLE_TIME: Duration = Duration::from_secs(30);
-const RETRANSMIT_TIME: Duration = Duration::from_secs(1);
-const DELAY_FIRST_PROBE: Duration = Duration::from_secs(5);
-const MAX_SOLICITATIONS: u8 = 3;
-/// A resolved entry is unused if no packet was sent to it in this time.
-const UNUSED_TIME: Duration = Duration::from_secs(60);
-
-/// An entry of the cache. Does not lead to another entry after its removal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NeighbourId {
-    index: u32,
-    generation: u32,
-}
-
-impl NeighbourId {
-    /// No entry.
-    pub(super) const NONE: Self = Self { index: u32::MAX, generation: 0 };
-}
-
-/// State of an entry (RFC 4861 section 7.3.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Incomplete,
-    Reachable,
-    Stale,
-    Delay,
-    Probe,
-    /// Configured.
-    Static,
-}
-
-struct Entry<Q> {
-    generation: u32,
-    interface: InterfaceId,
-    address: Address,
-    mac: MacAddress,
-    state: State,
-    /// Time until which packets are sent without a change of state.
-    fresh: Time,
-    /// Solicitations sent in this state.
-    sent: u8,
-    /// Time of the next solicitation.
-    due: Time,
-    /// Whether the entry is in the list of those in use.
-    is_proved: bool,
-    used: Time,
-    /// Packets that wait for the address.
-    queue: VecDeque<Q>,
-}
-
-/// A request for a neighbour's Ethernet address: to all hosts, or to a known address to probe it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Solicitation {
-    pub(super) interface: InterfaceId,
-    pub(super) target: Address,
-    pub(super) mac: Option<MacAddress>,
-}
-
-/// Result of [`Neighbours::lookup`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lookup {
-    /// The Ethernet address.
-    Ready(MacAddress),
-    /// Resolution starts with this request.
-    Ask(Solicitation),
-    /// Resolution is under way.
-    Waiting,
-    /// The table is full of entries in use.
-    Full,
-}
-
-/// What a received message says about a neighbour.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct News {
-    pub(super) mac: Option<MacAddress>,
-    /// Whether it answers a request.
-    pub(super) solicited: bool,
-    /// Whether it replaces another Ethernet address.
-    pub(super) overrides: bool,
-    /// Whether it may create an entry: the neighbour is about to receive a packet.
-    pub(super) may_create: bool,
-}
 
 /// The cache. `Q` is a waiting packet.
 pub(super) struct Neighbours<Q> {
@@ -127,7 +48,7 @@ impl<Q> Neighbours<Q> {
         }
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzz"))]
     pub(super) fn len(&self) -> usize {
         self.slab.len()
     }
@@ -135,13 +56,6 @@ impl<Q> Neighbours<Q> {
     /// Number of packets dropped because their neighbour did not resolve or its queue was full.
     pub(super) fn take_failed(&mut self) -> u64 {
         core::mem::take(&mut self.failed)
-    }
-
-    /// The Ethernet address, if packets may be sent without a change of state.
-    #[inline]
-    pub(super) fn fresh(&self, id: NeighbourId, now: Time) -> Option<MacAddress> {
-        let entry = self.slab.get(id.index)?;
-        (entry.generation == id.generation && now < entry.fresh).then_some(entry.mac)
     }
 
     fn find(&self, id: NeighbourId, key: (InterfaceId, Address)) -> Option<u32> {
@@ -154,7 +68,15 @@ impl<Q> Neighbours<Q> {
 
     /// The Ethernet address for a packet that is sent now. Starts resolution if there is no entry. Updates `id`, which
     /// the caller keeps to save the next search.
-    pub(super) fn lookup(
+    #[inline]
+    pub(super) fn lookup(&mut self, id: &mut NeighbourId, key: (InterfaceId, Address), now: Time) -> Lookup {
+        match self.slab.get(id.index) {
+            Some(entry) if entry.generation == id.generation && now < entry.fresh => Lookup::Ready(entry.mac),
+            _ => self.search(id, key, now),
+        }
+    }
+
+    fn search(
         &mut self,
         id: &mut NeighbourId,
         (interface, target): (InterfaceId, Address),
@@ -268,14 +190,7 @@ impl<Q> Neighbours<Q> {
     /// Changes the state, with its timers.
     fn set(&mut self, index: u32, state: State, now: Time) {
         let Some(entry) = self.slab.get_mut(index) else { return };
-        (entry.fresh, entry.due) = match state {
-            State::Incomplete => (Time(0), now.after(RETRANSMIT_TIME)),
-            State::Reachable => (now.after(REACHABLE_TIME), Time::NEVER),
-            State::Stale => (Time(0), Time::NEVER),
-            State::Delay => (Time::NEVER, now.after(DELAY_FIRST_PROBE)),
-            State::Probe => (Time::NEVER, now.after(RETRANSMIT_TIME)),
-            State::Static => (Time::NEVER, Time::NEVER),
-        };
+        (entry.fresh, entry.due) = state.timers(now);
         (entry.state, entry.sent) = (state, 1);
         if entry.due.is_never() {
             self.wheel.cancel(index);
@@ -353,7 +268,7 @@ impl<Q> Neighbours<Q> {
         let Some(entry) = self.slab.get(id.index).filter(|entry| entry.generation == id.generation) else {
             return;
         };
-        let is_recent = now.after(REACHABLE_TIME - RETRANSMIT_TIME) <= entry.fresh;
+        let is_recent = now.after(REACHABLE_TIME) <= entry.fresh.after(CONFIRM_INTERVAL);
         match entry.state {
             State::Reachable if is_recent => {}
             State::Reachable | State::Stale | State::Delay | State::Probe => {

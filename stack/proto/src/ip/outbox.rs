@@ -68,7 +68,7 @@ impl<P: Payload> Outbox<P> {
         self.len == 0
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzz"))]
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -76,6 +76,11 @@ impl<P: Payload> Outbox<P> {
     /// Number of frames dropped because the outbox was full.
     pub(super) fn take_dropped(&mut self) -> u64 {
         core::mem::take(&mut self.dropped)
+    }
+
+    /// Counts a frame that another queue did not take.
+    pub(super) fn count_dropped(&mut self) {
+        self.dropped += 1;
     }
 
     /// Appends a frame; drops it if the outbox is full.

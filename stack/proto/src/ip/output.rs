@@ -3,10 +3,10 @@
 use super::neighbour::{Lookup, Solicitation};
 use super::outbox::OutFrame;
 use super::path::Path;
-use super::route::Hop;
+use super::route::{Hop, Plan, hop_on_link};
 use super::template::{Fields, HOP_LIMIT};
 use super::{HEAD, InterfaceId, Ip, NotReady, Outgoing, PathId, PrivateFrame};
-use crate::{Counters, Payload, Slice, Time};
+use crate::{Address, Counters, Payload, Slice, Time};
 
 impl<P: Payload> Ip<P> {
     /// Writes the Ethernet and IP header of a packet with `len` bytes after the IP header into `head`, and returns the
@@ -28,21 +28,17 @@ impl<P: Payload> Ip<P> {
         let mac = match path.plan.hop {
             Hop::Local => return Err(NotReady::Loopback),
             Hop::Group(mac) => mac,
-            Hop::Neighbour(next) => match self.neighbours.fresh(path.neighbour, now) {
-                Some(mac) => mac,
-                None => {
-                    let key = (path.plan.interface, next);
-                    match self.neighbours.lookup(&mut path.neighbour, key, now) {
-                        Lookup::Ready(mac) => mac,
-                        Lookup::Ask(request) => {
-                            let source = path.plan.source;
-                            self.solicit(&request, Some(source));
-                            return Err(NotReady::Resolving);
-                        }
-                        Lookup::Waiting | Lookup::Full => return Err(NotReady::Resolving),
+            Hop::Neighbour(next) => {
+                match self.neighbours.lookup(&mut path.neighbour, (path.plan.interface, next), now) {
+                    Lookup::Ready(mac) => mac,
+                    Lookup::Ask(request) => {
+                        let source = path.plan.source;
+                        self.solicit(&request, Some(source));
+                        return Err(NotReady::Resolving);
                     }
+                    Lookup::Waiting | Lookup::Full => return Err(NotReady::Resolving),
                 }
-            },
+            }
         };
         let identification = path.next_identification();
         let hop_limit = HOP_LIMIT;
@@ -68,6 +64,7 @@ impl<P: Payload> Ip<P> {
         let len = usize::from(packet.header.len) + packet.payload.iter().map(Slice::len).sum::<usize>();
         if path.template.ip_len() + len > usize::from(path.mtu) {
             // Packets that may be fragmented: fragments plug in here.
+            self.too_long += 1;
             return;
         }
         let fields = Fields {
@@ -84,6 +81,25 @@ impl<P: Payload> Ip<P> {
         frame.push(packet.header.bytes.get(..usize::from(packet.header.len)).unwrap_or_default());
         frame.payload = packet.payload;
         self.send_frame(path, frame, now);
+    }
+
+    /// Sends a whole IP packet to a destination on the link of an interface, independent of addresses and routes.
+    pub(crate) fn send_whole(
+        &mut self,
+        id: InterfaceId,
+        destination: Address,
+        packet: &[u8],
+        now: Time,
+        counters: &mut Counters,
+    ) {
+        let Some(interface) = self.interfaces.get(id) else { return };
+        let hop = hop_on_link(interface, destination);
+        let plan = Plan { interface: id, source: Address::UNSPECIFIED, destination, hop };
+        let mut path = Path::new(plan, interface, 0, now);
+        let frame =
+            OutFrame { payload: alloc::vec![Slice::new(P::copy_of(packet))], ..path.template.ethernet(id) };
+        self.send_frame(&mut path, frame, now);
+        self.count_drops(counters);
     }
 
     /// Sends a complete frame, except for its destination's Ethernet address, to the next hop of a path.
@@ -107,11 +123,13 @@ impl<P: Payload> Ip<P> {
     fn loop_back(&mut self, frame: &OutFrame<P>) {
         if self.loopback.len() < self.limits.outbox as usize {
             self.loopback.push_back((frame.interface, PrivateFrame::new(frame.to_vec(), true)));
+        } else {
+            self.outbox.count_dropped();
         }
     }
 
     /// Sends a request for a neighbour's Ethernet address.
-    pub(super) fn solicit(&mut self, request: &Solicitation, source: Option<crate::Address>) {
+    pub(super) fn solicit(&mut self, request: &Solicitation, source: Option<Address>) {
         if let Some(frame) = super::resolve::solicitation(&self.interfaces, request, source) {
             self.outbox.push(frame);
         }
@@ -121,5 +139,6 @@ impl<P: Payload> Ip<P> {
     pub(super) fn count_drops(&mut self, counters: &mut Counters) {
         counters.neighbour_failed += self.neighbours.take_failed();
         counters.outbox_full += self.outbox.take_dropped();
+        counters.fragment_failed += core::mem::take(&mut self.too_long);
     }
 }

@@ -17,7 +17,7 @@ use hashbrown::HashMap;
 use wire::MacAddress;
 
 /// Time after which a reduced path MTU is forgotten (RFC 1191 section 6.3, RFC 8201 section 4).
-const MTU_TIME: Duration = Duration::from_secs(600);
+const MTU_TIME: Duration = Duration::from_mins(10);
 /// Interval in which the order of use is noted, so that most packets do not change it.
 const USE_INTERVAL: Duration = Duration::from_secs(1);
 /// Lower bound of the path MTU of IPv4: every host accepts packets of this length (RFC 791 section 3.1).
@@ -96,7 +96,7 @@ impl Paths {
         }
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzz"))]
     pub(super) fn len(&self) -> usize {
         self.slab.len()
     }

@@ -12,6 +12,7 @@ use super::template::{Fields, Template};
 use super::{InterfaceId, Ip};
 use crate::{Address, Payload, Time};
 use core::net::{Ipv4Addr, Ipv6Addr};
+use core::time::Duration;
 use wire::checksum::{Sum, protocol};
 use wire::{
     Arp, EtherType, MacAddress, NEIGHBOR_MESSAGE, NaFlags, Nd, NdKind, arp_packet, neighbor_advertisement,
@@ -20,6 +21,8 @@ use wire::{
 
 /// Hop limit of Neighbor Discovery, which proves that no router forwarded the packet (RFC 4861 section 3.1).
 const ND_HOP_LIMIT: u8 = 255;
+/// RFC 5227 section 1.1.
+const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
 const ALL_NODES: Address = Address::v6([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
 
 fn v4(address: Address) -> Ipv4Addr {
@@ -124,8 +127,10 @@ impl<P: Payload> Ip<P> {
         let (mac, sender) = (view.sender_mac(), Address::from(view.sender_ip()));
         let target = Address::from(view.target_ip());
         let (key, is_for_us) = ((id, sender), interface.has(target));
-        let is_neighbour =
-            interface.is_on_link(sender) && !interface.has(sender) && !interface.is_broadcast(sender);
+        let is_neighbour = interface.is_on_link(sender) && !interface.is_broadcast(sender);
+        if interface.has(sender) && mac != interface.config.mac {
+            return self.defend(id, sender, now);
+        }
         let is_request = view.operation() == Arp::REQUEST;
         // A probe has no sender address (RFC 5227 section 1.1).
         if is_request && is_for_us && (is_neighbour || sender.is_unspecified()) {
@@ -137,6 +142,15 @@ impl<P: Payload> Ip<P> {
         if is_neighbour && (solicited || may_create || sender == target) {
             let news = News { mac: Some(mac), solicited, overrides: true, may_create };
             self.learn(key, news, now);
+        }
+    }
+
+    /// Announces an own address that another host uses, at most once in an interval (RFC 5227 section 2.4 b).
+    fn defend(&mut self, id: InterfaceId, address: Address, now: Time) {
+        let is_recent = self.defended.is_some_and(|last| now < last.after(DEFEND_INTERVAL));
+        if let Some(frame) = announcement(&self.interfaces, id, address).filter(|_| !is_recent) {
+            self.defended = Some(now);
+            self.outbox.push(frame);
         }
     }
 
@@ -167,10 +181,8 @@ impl<P: Payload> Ip<P> {
         if !interface.has(target) {
             return true;
         }
-        let (destination, to) = match is_probe {
-            true => (ALL_NODES, group_mac(ALL_NODES)),
-            false => (packet.source, datagram.source_mac),
-        };
+        let (destination, to) =
+            if is_probe { (ALL_NODES, group_mac(ALL_NODES)) } else { (packet.source, datagram.source_mac) };
         let flags = NaFlags { router: false, solicited: !is_probe, overrides: true };
         let message = neighbor_advertisement(v6(target), interface.config.mac, flags);
         let is_neighbour = interface.is_on_link(packet.source) || is_link_local(packet.source);

@@ -1,6 +1,6 @@
 //! Routes, and the decision where a packet goes: interface, source address and next hop.
 
-use super::interface::{Interfaces, group_mac};
+use super::interface::{Interface, Interfaces, group_mac};
 use super::{InterfaceId, NoRoute, Route};
 use crate::{Address, Cidr};
 use alloc::vec::Vec;
@@ -78,10 +78,9 @@ impl Routes {
         let (id, via) = self.exit(interfaces, from, destination).ok_or(NoRoute)?;
         let interface = interfaces.get(id).ok_or(NoRoute)?;
         let source = source.or_else(|| interface.select_source(destination)).ok_or(NoRoute)?;
-        let hop = match via {
-            _ if destination.is_multicast() => Hop::Group(group_mac(destination)),
-            _ if interface.is_broadcast(destination) => Hop::Group(MacAddress::BROADCAST),
-            via => Hop::Neighbour(via.unwrap_or(destination)),
+        let hop = match hop_on_link(interface, destination) {
+            Hop::Neighbour(_) => Hop::Neighbour(via.unwrap_or(destination)),
+            group => group,
         };
         let versions = source.is_v4() == destination.is_v4();
         versions.then_some(Plan { interface: id, source, destination, hop }).ok_or(NoRoute)
@@ -106,6 +105,17 @@ impl Routes {
             }
             None => None,
         }
+    }
+}
+
+/// Receiver of a packet whose destination is on the link.
+pub(super) fn hop_on_link(interface: &Interface, destination: Address) -> Hop {
+    if destination.is_multicast() {
+        Hop::Group(group_mac(destination))
+    } else if interface.is_broadcast(destination) {
+        Hop::Group(MacAddress::BROADCAST)
+    } else {
+        Hop::Neighbour(destination)
     }
 }
 

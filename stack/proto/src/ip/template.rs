@@ -1,8 +1,10 @@
 //! Ethernet and IP header of a path, prepared so that each packet needs a copy and few changes.
 
-use super::HEAD;
 use super::interface::Interface;
+use super::outbox::OutFrame;
 use super::route::Plan;
+use super::{HEAD, InterfaceId};
+use crate::Payload;
 use core::net::Ipv6Addr;
 use wire::checksum::Sum;
 use wire::{EtherType, IPV4_HEADER, IPV6_HEADER, Ipv4Fields, MacAddress, ipv6_header, write_ethernet};
@@ -60,6 +62,13 @@ impl Template {
     /// Length of the IP header in bytes.
     pub(super) fn ip_len(&self) -> usize {
         usize::from(self.len - self.ethernet)
+    }
+
+    /// A frame with the Ethernet header only.
+    pub(super) fn ethernet<P: Payload>(&self, interface: InterfaceId) -> OutFrame<P> {
+        let mut frame = OutFrame::new(interface);
+        frame.push(self.bytes.get(..usize::from(self.ethernet)).unwrap_or_default());
+        frame
     }
 
     /// Writes the header of a packet and returns its length.

@@ -11,6 +11,7 @@ use wire::checksum::{Sum, protocol};
 use wire::{EtherType, Ethernet, Icmp, IcmpKind, Ipv4, Ipv6, Version, icmp_header};
 
 mod errors;
+mod frames;
 mod hostile;
 mod neighbours;
 
@@ -55,9 +56,9 @@ impl Link for Collector {
 }
 
 /// A received frame whose head is as short as it may be.
-struct Received1(Vec<u8>);
+struct TestFrame(Vec<u8>);
 
-impl Frame for Received1 {
+impl Frame for TestFrame {
     type Payload = Bytes;
 
     fn head(&self) -> &[u8] {
@@ -116,7 +117,7 @@ impl Host {
     }
 
     fn receive(&mut self, frame: &[u8]) {
-        let mut frame = Received1(frame.to_vec());
+        let mut frame = TestFrame(frame.to_vec());
         match self.ip.receive(InterfaceId(0), &mut frame, self.now, &mut self.counters) {
             Received::Packet(packet) => {
                 self.packets.push((packet, frame.0[packet.transport..packet.end].to_vec()));
@@ -185,8 +186,12 @@ fn exchange(a: &mut Host, b: &mut Host) -> Vec<Vec<u8>> {
         if from_a.is_empty() && from_b.is_empty() {
             return all;
         }
-        from_a.iter().for_each(|frame| b.receive(frame));
-        from_b.iter().for_each(|frame| a.receive(frame));
+        for frame in &from_a {
+            b.receive(frame);
+        }
+        for frame in &from_b {
+            a.receive(frame);
+        }
         all.extend(from_a);
         all.extend(from_b);
     }
@@ -221,7 +226,7 @@ fn ping_is_answered_after_address_resolution() {
         assert_eq!(Icmp::new(version, &reply).unwrap().kind(), IcmpKind::EchoReply);
         assert_eq!(reply[8..], payload);
         assert_eq!((a.counters.icmp_errors, b.counters.icmp_out), (0, 1));
-        assert_eq!(Ethernet::new(&frames[3]).unwrap().tag().map(|tag| tag.vlan()), vlan);
+        assert_eq!(Ethernet::new(&frames[3]).unwrap().tag().map(wire::Tag::vlan), vlan);
         a.ping(destination, &[]);
         assert_eq!(exchange(&mut a, &mut b).len(), 2, "the address is known");
     }
@@ -301,6 +306,36 @@ fn packets_to_own_addresses_stay_in_the_host() {
     let path = a.route("10.0.0.1");
     (0..300).for_each(|_| a.send(path, 6, &[], &[], false));
     assert_eq!(a.ip.loopback.len(), 256);
+}
+
+#[test]
+fn whole_packets_leave_without_address_or_route() {
+    let mut a = Host::with(Limits::default(), 1, &[], None);
+    let mut b = Host::new(2);
+    let discover = frames::ip("10.0.0.9", "255.255.255.255", 17, b"datagram");
+    a.ip.send_whole(InterfaceId(0), Address::v4([255; 4]), &discover, START, &mut a.counters);
+    let all = frames::ip("fd00::9", "ff02::1", 17, b"datagram");
+    a.ip.send_whole(InterfaceId(0), address("ff02::1"), &all, START, &mut a.counters);
+    a.ip.send_whole(InterfaceId(7), address("ff02::1"), &all, START, &mut a.counters);
+    exchange(&mut a, &mut b);
+    assert_eq!(b.packets.len(), 2);
+    assert!(b.packets.iter().all(|(packet, bytes)| packet.is_group && bytes == b"datagram"));
+    a.ip.send_whole(InterfaceId(0), address("10.0.0.2"), &discover, START, &mut a.counters);
+    assert!(a.output().is_empty(), "no address to resolve a neighbour from");
+}
+
+#[test]
+fn the_mtu_of_an_interface_changes_that_of_its_paths() {
+    let mut a = Host::new(1);
+    let path = a.route("fd00::2");
+    a.ip.set_mtu(InterfaceId(0), 1400);
+    assert_eq!(a.ip.path(path), None);
+    let path = a.route("fd00::2");
+    assert_eq!(a.ip.path(path), Some((InterfaceId(0), 1400)));
+    a.ip.add_address(InterfaceId(0), "fd00::3/64".parse().unwrap(), START);
+    assert_eq!(a.ip.route(None, address("fd00::2"), START).unwrap().1, address("fd00::3"));
+    a.ip.set_preferred(InterfaceId(0), address("fd00::3"), false);
+    assert_eq!(a.ip.route(None, address("fd00::2"), START).unwrap().1, address("fd00::1"));
 }
 
 #[test]

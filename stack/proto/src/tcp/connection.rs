@@ -195,8 +195,10 @@ pub(crate) struct Receiver {
     /// Timestamp to echo, and when it was set, in milliseconds.
     pub(crate) ts_recent: u32,
     pub(crate) ts_recent_at: u32,
-    /// Largest payload of a segment received, in bytes: the peer's segment size.
+    /// Largest payload of a segment received, in bytes: the peer's segment size. Coalesced segments count as full ones.
     pub(crate) segment: u16,
+    /// Segment size that was announced, in bytes.
+    pub(crate) mss: u16,
     /// Shift of windows that are announced.
     pub(crate) scale: u8,
     /// Initial number.
@@ -209,7 +211,7 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     /// The scale is the smallest with which the window field can announce the whole buffer (RFC 7323 section 2.3).
-    fn new(limit: u32, options: &Options) -> Self {
+    fn new(limit: u32, mss: u16, options: &Options) -> Self {
         let bits = (32 - limit.leading_zeros()).saturating_sub(16).min(14) as u8;
         Self {
             nxt: Seq(0),
@@ -220,6 +222,7 @@ impl Receiver {
             ts_recent: 0,
             ts_recent_at: 0,
             segment: 0,
+            mss,
             scale: if options.window_scale { bits } else { 0 },
             irs: Seq(0),
             fin: None,
@@ -304,7 +307,7 @@ impl<P: Payload> Connection<P> {
             flags: Flags::default(),
             path,
             tx: Sender::new(iss, mss),
-            rx: Receiver::new(limit, &options),
+            rx: Receiver::new(limit, mss, &options),
             recovery: Recovery::new(&options, mss, now),
             timers: Timers::new(now),
             out_of_order: OutOfOrder::new(),
@@ -335,6 +338,15 @@ impl<P: Payload> Connection<P> {
     #[inline]
     pub(crate) fn flight(&self) -> u32 {
         self.tx.nxt.since(self.tx.una)
+    }
+
+    /// Starts the timer of keep-alive and user timeout, unless it runs.
+    #[inline]
+    pub(crate) fn watch_idle(&mut self, now: Time) {
+        if self.timers.idle.is_never() {
+            let timeout = self.options.user_timeout;
+            self.timers.idle = now.after(self.options.keep_alive.map_or(timeout, |idle| idle.min(timeout)));
+        }
     }
 
     /// Timestamp of this connection at `now`: milliseconds with an offset.

@@ -4,11 +4,11 @@
 //! servers, and sends data in the first SYN to a server whose cookie it has.
 
 use super::connection::{Connection, Flags, State};
-use super::input::Arrival;
+use super::input::{Arrival, accepted};
 use super::output::Turn;
 use super::segment::FastOpenCookie;
 use super::{ConnectionId, shared::Shared};
-use crate::{Address, Event, Frame, Link, Payload};
+use crate::{Address, Frame, Link, Payload};
 use alloc::collections::VecDeque;
 use hashbrown::HashMap;
 use wire::TcpBuilder;
@@ -60,7 +60,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         c.flags.set(Flags::FAST_OPEN);
         self.io.counters.tcp_fast_open += 1;
         let connection = ConnectionId { index: self.index, generation: c.generation };
-        self.io.events.push_back(Event::Accepted { connection, listener: c.listener });
+        self.io.events.push_back(accepted(connection, c));
         self.segment.seq += 1;
         if !self.segment.payload.is_empty() {
             self.take_text();

@@ -2,12 +2,13 @@
 
 use super::connection::{Connection, Flags, State, Timers};
 use super::key::Key;
+use super::secret::Cookie;
 use super::segment::{Segment, SynOptions};
 use super::shared::Io;
 use super::{ListenerId, MIN_SEGMENT, Options, Seq, Tcp, reset};
 use crate::ip::PathId;
 use crate::stack::ListenError;
-use crate::{Endpoint, Frame, Payload};
+use crate::{Endpoint, Frame, Payload, Time};
 use alloc::sync::Arc;
 use hashbrown::HashMap;
 use wire::{TcpBuilder, TcpFlags};
@@ -79,11 +80,21 @@ impl<P: Payload> Tcp<P> {
         if segment.flags.has(TcpFlags::ACK) {
             return match self.redeem_cookie(&key, &segment, (listener, options), io) {
                 Some(index) => self.receive_connected(index, segment, syn, frame, io),
-                None => self.refuse(&key, &segment, io),
+                None => self.refuse_ack(&key, &segment, io),
             };
         }
         if segment.flags.has(TcpFlags::SYN) {
             self.accept(key, segment, syn, (listener, options), frame, io);
+        }
+    }
+
+    /// An acknowledgement without a valid cookie. While cookies are in use, segments with payload are dropped: they may
+    /// follow one that returns a cookie and was lost.
+    fn refuse_ack(&mut self, key: &Key, segment: &Segment, io: &mut Io<'_, P>) {
+        let may_follow = io.now <= self.shared.cookies_until && segment.len() > 0;
+        io.counters.tcp_cookies_failed += u64::from(may_follow);
+        if !may_follow {
+            self.refuse(key, segment, io);
         }
     }
 
@@ -143,11 +154,12 @@ impl<P: Payload> Tcp<P> {
         let iss = self.shared.secret.cookie(&key, segment.seq, mss, io.now);
         let flags = TcpFlags::SYN.with(TcpFlags::ACK);
         let ports = (key.local_port, key.remote_port);
-        let mut builder = TcpBuilder::new(ports, iss.0, (segment.seq + 1).0, flags, u16::MAX);
+        let window = self.shared.limits.receive_buffer.min(u16::MAX.into()) as u16;
+        let mut builder = TcpBuilder::new(ports, iss.0, (segment.seq + 1).0, flags, window);
         let mtu = io.ip.path(path).map_or(576, |(_, mtu)| mtu);
         builder.max_segment(super::segment_of(mtu, key.remote.is_v4()));
         io.counters.tcp_cookies_sent += 1;
-        self.cookies_until = io.now.after_micros(2 * super::COOKIE_LIFE);
+        self.shared.cookies_until = io.now.after_micros(2 * super::COOKIE_LIFE);
         io.ip.send(reset::Bare { key, builder }.packet(path), io.now, io.counters);
     }
 
@@ -159,14 +171,8 @@ impl<P: Payload> Tcp<P> {
         (listener, options): (ListenerId, Arc<Options>),
         io: &mut Io<'_, P>,
     ) -> Option<u32> {
-        if io.now > self.cookies_until || segment.flags.has(TcpFlags::SYN) {
-            return None;
-        }
         let (iss, irs) = (segment.ack - 1, segment.seq - 1);
-        let Some(cookie) = self.shared.secret.check(key, irs, iss, io.now) else {
-            io.counters.tcp_cookies_failed += 1;
-            return None;
-        };
+        let cookie = self.shared.cookie(key, (irs, iss), io.now)?;
         if self.connections.len() >= self.shared.limits.connections as usize {
             io.counters.tcp_syn_refused += 1;
             return None;
@@ -176,9 +182,7 @@ impl<P: Payload> Tcp<P> {
         let Self { connections, shared, .. } = self;
         let c = connections.get_mut(index)?;
         c.listener = listener;
-        let syn = SynOptions { max_segment: Some(cookie.max_segment), ..SynOptions::default() };
-        super::input::negotiate(c, &syn, irs, None, io.now);
-        restart_at(c, iss);
+        restart(c, (irs, iss), &cookie, io.now);
         shared.half_open += 1;
         io.counters.tcp_cookies_in += 1;
         io.counters.tcp_passive_opens += 1;
@@ -209,8 +213,13 @@ impl<P: Payload> Tcp<P> {
 }
 
 /// The connection continues a SYN-ACK that was sent without state.
-fn restart_at<P: Payload>(c: &mut Connection<P>, iss: Seq) {
+pub(super) fn restart<P: Payload>(c: &mut Connection<P>, (irs, iss): (Seq, Seq), cookie: &Cookie, now: Time) {
+    let syn = SynOptions { max_segment: Some(cookie.max_segment), ..SynOptions::default() };
+    super::input::negotiate(c, &syn, irs, None, now);
+    c.flags.clear(Flags::ECN);
     (c.tx.iss, c.tx.una, c.tx.nxt) = (iss, iss + 1, iss + 1);
     c.tx.queue = super::send_queue::SendQueue::new(iss + 1);
     c.timers = Timers::new(c.timers.heard);
+    c.tx.mss = c.tx.mss.min(c.tx.peer_mss);
+    c.recovery.on_handshake(&c.options, c.tx.mss, false);
 }

@@ -79,8 +79,6 @@ pub(crate) struct Tcp<P: Payload> {
     listeners: Listeners,
     time_waits: TimeWaits,
     generation: u32,
-    /// Until when acknowledgements may carry cookies.
-    cookies_until: Time,
 }
 
 impl<P: Payload> Tcp<P> {
@@ -93,7 +91,6 @@ impl<P: Payload> Tcp<P> {
             time_waits: TimeWaits::new(secret.table(2), config.limits.time_wait),
             shared: Shared::new(&config.limits, secret, now),
             generation: 0,
-            cookies_until: Time(0),
         }
     }
 
@@ -170,6 +167,10 @@ impl<P: Payload> Tcp<P> {
             self.time_waits.remove(at);
             return true;
         }
+        if segment.flags.has(TcpFlags::FIN) {
+            // The acknowledgement of the FIN was lost.
+            entry.until = io.now.after_micros(1000 * u64::from(entry.duration));
+        }
         let entry = *entry;
         if segment.sequence_len() > 0 && self.shared.challenges.allows(io.now) {
             self.acknowledge_time_wait(&entry, io);
@@ -226,8 +227,9 @@ impl<P: Payload> Tcp<P> {
     fn enter_time_wait(&mut self, c: &Connection<P>, io: &mut Io<'_, P>) {
         io.counters.tcp_time_wait += 1;
         let timestamps = c.flags.has(Flags::TIMESTAMPS).then_some((c.rx.ts_recent, c.ts_offset));
-        let until = io.now.after(c.options.time_wait);
-        let entry = TimeWait { key: c.key, nxt: c.tx.nxt, rcv_nxt: c.rx.nxt, timestamps, until };
+        let duration = u32::try_from(c.options.time_wait.as_millis()).unwrap_or(u32::MAX);
+        let until = io.now.after_micros(1000 * u64::from(duration));
+        let entry = TimeWait { key: c.key, nxt: c.tx.nxt, rcv_nxt: c.rx.nxt, timestamps, until, duration };
         // The FIN that ended the connection must be acknowledged.
         if c.flags.has(Flags::ACK_NOW) {
             self.acknowledge_time_wait(&entry, io);
@@ -259,7 +261,7 @@ impl<P: Payload> Tcp<P> {
                 continue;
             };
             connection.flags.clear(Flags::QUEUED);
-            let mut turn = Turn { connection, shared, io, link };
+            let mut turn = Turn { connection, shared, io, link, segment: 0 };
             let progress = turn.run();
             match progress {
                 Progress::Done => {}
@@ -338,6 +340,12 @@ pub(crate) const fn segment_of(mtu: u16, is_v4: bool) -> u16 {
 /// Segment size to announce.
 fn announced_segment<P: Payload>(c: &Connection<P>, mtu: u16) -> u16 {
     segment_of(mtu, c.key.remote.is_v4()).min(c.options.max_segment).max(MIN_SEGMENT)
+}
+
+/// Starts with what both sides agreed on in the handshake.
+fn start<P: Payload>(c: &mut Connection<P>, mtu: u16) {
+    c.tx.mss = segment_size(c, mtu);
+    c.recovery.on_handshake(&c.options, c.tx.mss, c.flags.has(Flags::SACK));
 }
 
 /// Payload of a full segment: path MTU and the peer's MSS, without the options of every segment (RFC 9293 section

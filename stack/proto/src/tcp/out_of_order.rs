@@ -15,16 +15,23 @@ impl<P: Payload> Held<P> {
     }
 }
 
+/// Ranges whose order of arrival is known: as many as a SACK option has.
+const RECENT: usize = 4;
+
+fn contains((left, right): &(Seq, Seq), seq: Seq) -> bool {
+    left.is_at_most(seq) && seq.is_before(*right)
+}
+
 /// Out-of-order payload of one connection: disjoint, in order. Allocates only when something is out of order.
 pub(crate) struct OutOfOrder<P> {
     held: Vec<Held<P>>,
-    /// A byte of the range that arrived last, for the first SACK range (RFC 2018 section 4).
-    last: Seq,
+    /// Numbers in the ranges that arrived last, the latest first: the order of SACK ranges (RFC 2018 section 4).
+    recent: [Seq; RECENT],
 }
 
 impl<P: Payload> OutOfOrder<P> {
     pub(crate) const fn new() -> Self {
-        Self { held: Vec::new(), last: Seq(0) }
+        Self { held: Vec::new(), recent: [Seq(0); RECENT] }
     }
 
     #[inline]
@@ -56,7 +63,8 @@ impl<P: Payload> OutOfOrder<P> {
             }
             (start, at) = (next, at + 1);
         }
-        self.last = seq;
+        self.recent.rotate_right(1);
+        self.recent[0] = seq;
         Some(added)
     }
 
@@ -80,11 +88,12 @@ impl<P: Payload> OutOfOrder<P> {
         self.held.iter().map(|held| held.data.len() as u32).sum()
     }
 
-    /// Contiguous ranges, the one that arrived last first.
+    /// Contiguous ranges, those that arrived last first.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = (Seq, Seq)> + '_ {
-        let latest =
-            self.merged().find(|(left, right)| left.is_at_most(self.last) && self.last.is_before(*right));
-        latest.into_iter().chain(self.merged().filter(move |range| Some(*range) != latest))
+        let place = |range: &(Seq, Seq)| self.recent.iter().position(|seq| contains(range, *seq));
+        let latest = move |n| self.merged().find(move |range| place(range) == Some(n));
+        let others = self.merged().filter(move |range| place(range).is_none());
+        (0..RECENT).filter_map(latest).chain(others)
     }
 
     fn merged(&self) -> impl Iterator<Item = (Seq, Seq)> + '_ {
@@ -127,7 +136,7 @@ mod tests {
             assert_eq!(held.insert(Seq(from), piece(from as usize, 5), 8), Some(5));
         }
         let ranges: Vec<_> = held.ranges().map(|(left, right)| (left.0, right.0)).collect();
-        assert_eq!(ranges, [(30, 40), (10, 15), (50, 55)]);
+        assert_eq!(ranges, [(30, 40), (50, 55), (10, 15)]);
         assert!(held.covers(Seq(31), Seq(40)) && !held.covers(Seq(10), Seq(16)));
         assert_eq!(held.insert(Seq(70), piece(70, 5), 4), None);
     }

@@ -1,9 +1,11 @@
 //! What all connections of a stack share, and what a call works with.
 
+use super::Seq;
 use super::connection::{Connection, Flags};
 use super::fast_open::CookieCache;
+use super::key::Key;
 use super::recovery::SentPool;
-use super::secret::Secret;
+use super::secret::{Cookie, Secret};
 use super::send_queue::ChunkPool;
 use crate::ip::Ip;
 use crate::wheel::Wheel;
@@ -45,6 +47,8 @@ pub(crate) struct Shared<P: Payload> {
     pub(crate) limits: Limits,
     pub(crate) secret: Secret,
     pub(crate) cookies: CookieCache,
+    /// Until when acknowledgements may carry SYN cookies.
+    pub(crate) cookies_until: Time,
     /// Bytes out of order of all connections.
     pub(crate) out_of_order: u32,
     /// Connections in SYN-RECEIVED.
@@ -63,11 +67,17 @@ impl<P: Payload> Shared<P> {
             limits: limits.clone(),
             secret,
             cookies: CookieCache::new(limits.fast_open_cookies),
+            cookies_until: Time(0),
             out_of_order: 0,
             half_open: 0,
             challenges: Rate::new(limits.challenge_acks),
             resets: Rate::new(limits.errors),
         }
+    }
+
+    /// Validates the SYN cookie that an acknowledgement returns.
+    pub(crate) fn cookie(&self, key: &Key, (irs, iss): (Seq, Seq), now: Time) -> Option<Cookie> {
+        if now > self.cookies_until { None } else { self.secret.check(key, irs, iss, now) }
     }
 
     /// Returns what a connection holds of the pools.

@@ -17,6 +17,8 @@ pub(crate) struct TimeWait {
     /// Timestamp of the peer and offset of ours, if timestamps were on.
     pub(crate) timestamps: Option<(u32, u32)>,
     pub(crate) until: Time,
+    /// Duration of the state, in milliseconds.
+    pub(crate) duration: u32,
 }
 
 /// All connections in TIME-WAIT, at most a number; the oldest ends early for a new one.
@@ -95,7 +97,8 @@ mod tests {
     fn entry(port: u16, until: u64) -> TimeWait {
         let end = |port| Endpoint::new(Address::v4([10, 0, 0, 1]), port);
         let (nxt, rcv_nxt, timestamps) = (Seq(0), Seq(0), None);
-        TimeWait { key: Key::new(end(80), end(port)), nxt, rcv_nxt, timestamps, until: Time(until) }
+        let key = Key::new(end(80), end(port));
+        TimeWait { key, nxt, rcv_nxt, timestamps, until: Time(until), duration: 0 }
     }
 
     #[test]

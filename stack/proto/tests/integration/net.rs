@@ -90,6 +90,8 @@ pub(crate) struct Host<A> {
     pub(crate) app: A,
     receive: Receive,
     transmit: Transmit,
+    /// Frames passed to the stack.
+    pub(crate) frames_in: u64,
     ring: Vec<Vec<u8>>,
     poll_at: Time,
     refill_at: Time,
@@ -107,7 +109,20 @@ impl<A: Application> Host<A> {
     ) -> Self {
         port.room = transmit.room;
         let (poll_at, refill_at) = (Time::NEVER, Time::NEVER);
-        Self { stack, interface, port, app, receive, transmit, ring: Vec::new(), poll_at, refill_at, idle: 0 }
+        let ring = Vec::new();
+        Self {
+            stack,
+            interface,
+            port,
+            app,
+            receive,
+            transmit,
+            frames_in: 0,
+            ring,
+            poll_at,
+            refill_at,
+            idle: 0,
+        }
     }
 
     /// Time of the next run.
@@ -171,6 +186,7 @@ impl<A: Application> Host<A> {
             if rng.chance(self.receive.no_buffer) {
                 frame = frame.without_buffer();
             }
+            self.frames_in += 1;
             self.stack.receive(self.interface, &mut frame, now);
         }
     }

@@ -88,13 +88,15 @@ pub(crate) struct Port {
     pub(crate) mtu: usize,
     /// Frames that the queue still takes.
     pub(crate) room: usize,
+    /// Number of frames sent, before segmentation.
+    pub(crate) frames: u64,
     /// Frames sent, after segmentation, in order.
     pub(crate) sent: Vec<Vec<u8>>,
 }
 
 impl Port {
     pub(crate) fn new(mtu: usize) -> Self {
-        Self { offloads: LinkOffloads::default(), mtu, room: usize::MAX, sent: Vec::new() }
+        Self { offloads: LinkOffloads::default(), mtu, room: usize::MAX, frames: 0, sent: Vec::new() }
     }
 
     fn check(&self, frame: &[u8], head: &[u8], offload: &TxOffload) {
@@ -130,6 +132,7 @@ impl Link for Port {
     ) {
         assert!(self.room > 0, "frame sent without room");
         self.room -= 1;
+        self.frames += 1;
         let mut frame = head.to_vec();
         for piece in pieces {
             assert!(piece.range.end <= Payload::len(piece.data), "piece beyond its payload");

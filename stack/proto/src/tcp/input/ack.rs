@@ -34,7 +34,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
             self.advance_una();
         }
         let c = &mut *self.connection;
-        if c.tx.nxt.is_before(c.end()) {
+        if c.tx.nxt.is_before(c.end()) || c.recovery.has_lost() {
             self.shared.make_ready(self.index, c);
         }
     }
@@ -70,31 +70,35 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         let (c, s, now) = (&mut *self.connection, &self.segment, self.io.now);
         let echo = s.timestamps.map(|(_, echo)| echo).filter(|_| c.flags.has(Flags::TIMESTAMPS));
         let age = echo.map(|echo| c.timestamp(now).wrapping_sub(echo)).filter(|age| *age <= MAX_ECHO_AGE);
+        // The answer to a SYN echoes an earlier copy of it.
+        let is_handshake = c.tx.una == c.tx.iss;
+        let is_repeated_syn = is_handshake && c.tx.first_retransmit.is_some();
         let ack = Ack {
             una: c.tx.una,
             ack: s.ack,
             nxt: c.tx.nxt,
             sack: &ranges.list[..ranges.len],
             duplicate: ranges.duplicate,
-            timestamp_rtt: age.map(|millis| millis.saturating_mul(1000)),
+            timestamp_rtt: age.filter(|_| !is_repeated_syn).map(|millis| millis.saturating_mul(1000)),
             echoes_original: c
                 .tx
                 .first_retransmit
                 .and_then(|first| echo.map(|echo| (echo.wrapping_sub(first) as i32) < 0)),
             is_update,
-            has_ece: s.flags.has(TcpFlags::ECE) && c.flags.has(Flags::ECN),
+            has_ece: s.flags.has(TcpFlags::ECE) && !s.flags.has(TcpFlags::SYN) && c.flags.has(Flags::ECN),
             is_app_limited: c.flags.has(Flags::APP_LIMITED),
             now,
         };
         let acked = c.recovery.on_ack(&mut self.shared.sent, ack);
+        if is_handshake {
+            let mtu = self.io.ip.path(c.path).map_or(u16::MAX, |(_, mtu)| mtu);
+            super::super::start(c, mtu);
+        }
         if acked.is_undone {
             self.io.counters.tcp_undone += 1;
         }
         if acked.is_reduced_by_ece {
             c.flags.set(Flags::CWR);
-        }
-        if acked.has_lost {
-            self.shared.make_ready(self.index, c);
         }
     }
 

@@ -31,6 +31,10 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         }
         if !is_reset {
             self.io.counters.tcp_out_of_window += 1;
+            if self.segment.flags.has(TcpFlags::SYN) && self.segment.seq == self.connection.rx.irs {
+                // The echo in the answer must be that of this copy, or the peer measures the time since the first.
+                self.note_timestamp();
+            }
             self.answer_unacceptable();
         }
         false

@@ -45,6 +45,25 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         self.take_syn_text()
     }
 
+    /// Whether this is the peer's SYN-ACK after both sides opened at the same time (RFC 9293 section 3.5, figure 8).
+    pub(super) fn is_crossed_syn(&self) -> bool {
+        let (c, s) = (&*self.connection, &self.segment);
+        c.state == State::SynReceived
+            && s.flags.has(TcpFlags::SYN.with(TcpFlags::ACK))
+            && s.seq == c.rx.irs
+            && c.tx.iss.is_before(s.ack)
+            && s.ack.is_at_most(c.tx.nxt)
+    }
+
+    /// Treats a SYN that was processed before as the segment after it. Its window is not scaled.
+    pub(super) fn skip_syn(&mut self) {
+        let s = &mut self.segment;
+        s.seq += 1;
+        // ECE of a SYN is part of the negotiation.
+        s.flags = TcpFlags(s.flags.0 & !(TcpFlags::SYN.0 | TcpFlags::ECE.0 | TcpFlags::CWR.0));
+        s.window >>= self.connection.tx.scale;
+    }
+
     /// Payload and FIN of a SYN-ACK.
     fn take_syn_text(&mut self) -> Outcome {
         self.segment.seq += 1;
@@ -59,6 +78,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
 
     /// The acknowledgement of our SYN in SYN-RECEIVED. Returns `false` if it is not one; a reset was sent then.
     pub(super) fn complete_handshake(&mut self) -> bool {
+        self.take_cookie();
         let (c, s) = (&mut *self.connection, &self.segment);
         if !(c.tx.iss.is_before(s.ack) && s.ack.is_at_most(c.tx.nxt)) {
             let reply = super::super::reset::reply(&c.key, s);
@@ -70,18 +90,39 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         true
     }
 
+    /// An earlier copy of the SYN may have been answered with a cookie, which the peer has acknowledged.
+    fn take_cookie(&mut self) {
+        let (c, s) = (&mut *self.connection, &self.segment);
+        let is_ours = c.tx.iss.is_before(s.ack) && s.ack.is_at_most(c.tx.nxt);
+        if is_ours || c.flags.has(Flags::ACTIVE) || c.flags.has(Flags::FAST_OPEN) {
+            return;
+        }
+        let numbers = (c.rx.irs, s.ack - 1);
+        if let Some(cookie) = self.shared.cookie(&c.key, numbers, self.io.now) {
+            c.recovery.release(&mut self.shared.sent);
+            super::super::listen::restart(c, numbers, &cookie, self.io.now);
+            self.io.counters.tcp_cookies_in += 1;
+        }
+    }
+
     /// Both SYNs were exchanged.
     fn establish(&mut self) {
         let (c, s) = (&mut *self.connection, &self.segment);
         c.state = if c.flags.has(Flags::FIN_QUEUED) { State::FinWait1 } else { State::Established };
         (c.tx.wl1, c.tx.wl2) = (s.seq - 1, s.ack);
+        c.watch_idle(self.io.now);
         let connection = ConnectionId { index: self.index, generation: c.generation };
         if c.flags.has(Flags::ACTIVE) {
             self.io.events.push_back(Event::Connected { connection });
         } else if !c.flags.has(Flags::FAST_OPEN) {
-            self.io.events.push_back(Event::Accepted { connection, listener: c.listener });
+            self.io.events.push_back(accepted(connection, c));
         }
     }
+}
+
+/// The event of a connection that a peer opened.
+pub(crate) fn accepted<P: Payload>(connection: ConnectionId, c: &Connection<P>) -> Event<P> {
+    Event::Accepted { connection, listener: c.listener, remote: c.key.remote() }
 }
 
 /// Takes over the peer's SYN: its number, and the options that both sides have.

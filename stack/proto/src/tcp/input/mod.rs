@@ -9,7 +9,7 @@ mod fin;
 mod handshake;
 mod text;
 
-pub(crate) use handshake::negotiate;
+pub(crate) use handshake::{accepted, negotiate};
 
 use super::connection::{Connection, Flags, State};
 use super::segment::{Segment, SynOptions};
@@ -88,6 +88,9 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
     /// Any segment of a connection that has received a SYN (RFC 9293 section 3.10.7.4).
     #[inline(never)]
     fn synchronised(&mut self) -> Outcome {
+        if self.is_crossed_syn() {
+            self.skip_syn();
+        }
         if !self.is_acceptable() {
             return Outcome::Keep;
         }

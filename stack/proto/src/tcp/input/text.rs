@@ -51,7 +51,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
     #[inline]
     fn schedule_ack(&mut self) {
         let c = &mut *self.connection;
-        c.rx.segment = c.rx.segment.max(self.segment.len().min(u16::MAX.into()) as u16);
+        c.rx.segment = c.rx.segment.max(self.segment.len().min(c.rx.mss.into()) as u16);
         if c.rx.nxt.since(c.rx.acked) >= 2 * u32::from(c.rx.segment) || c.flags.has(Flags::ECE) {
             self.shared.acknowledge(self.index, c);
         } else if c.timers.ack.is_never() {

@@ -3,7 +3,7 @@
 use super::super::connection::{Flags, State};
 use super::super::shared::Shared;
 use super::super::{Connection, Seq};
-use super::{Send, Turn};
+use super::{Send, Syn, Turn};
 use crate::ip::{HEAD, Header, NotReady, Outgoing};
 use crate::{Link, Payload, Piece, Segmentation, Slice, TxOffload};
 use alloc::vec::Vec;
@@ -21,7 +21,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
     #[inline]
     pub(super) fn emit(&mut self, send: &Send) {
         match send {
-            Send::Syn { again } => self.emit_syn(*again),
+            Send::Syn(reason) => self.emit_syn(*reason),
             Send::Data { range, again } => self.emit_data(range.clone(), *again),
             Send::WindowProbe => self.emit_window_probe(),
             Send::Ack { keep_alive } => {
@@ -33,7 +33,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
     }
 
     #[cold]
-    fn emit_syn(&mut self, again: bool) {
+    fn emit_syn(&mut self, reason: Syn) {
         let c = &*self.connection;
         let iss = c.tx.iss;
         let mut flags = TcpFlags::SYN;
@@ -41,16 +41,19 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
             flags = flags.with(TcpFlags::ACK);
         }
         // RFC 3168 section 6.1.1: a SYN asks with ECE and CWR, a SYN-ACK agrees with ECE.
-        if c.state == State::SynSent && c.options.ecn && !again {
+        if c.state == State::SynSent && c.options.ecn && reason == Syn::First {
             flags = flags.with(TcpFlags::ECE).with(TcpFlags::CWR);
             self.connection.flags.set(Flags::ECN_SYN);
         } else if c.state == State::SynReceived && c.flags.has(Flags::ECN) {
             flags = flags.with(TcpFlags::ECE);
         }
         let first = iss + 1;
-        let data = if again { 0 } else { self.fast_open_data() };
+        let data = if reason == Syn::First { self.fast_open_data() } else { 0 };
         self.emit_segment(iss, first..first + data, flags, 0);
-        self.note_sent(iss..first + data, again);
+        match reason {
+            Syn::Answer => self.io.counters.tcp_out += 1,
+            Syn::First | Syn::Again => self.note_sent(iss..first + data, reason == Syn::Again),
+        }
     }
 
     #[inline]
@@ -178,7 +181,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
     ) -> TxOffload {
         let (c, offloads) = (&mut *self.connection, self.link.offloads(interface));
         let len = range.end.since(range.start);
-        let is_long = len > u32::from(c.tx.mss);
+        let is_long = len > self.segment;
         if !offloads.checksum {
             write_checksum(c, self.shared, header, range);
             return TxOffload::default();
@@ -188,7 +191,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         let kind = if c.key.remote.is_v4() { Segmentation::Tcp4 } else { Segmentation::Tcp6 };
         TxOffload {
             checksum: Some((at as u16, 16)),
-            segments: is_long.then_some((kind, c.tx.mss)),
+            segments: is_long.then_some((kind, self.segment as u16)),
             ecn: is_long && header[13] & TcpFlags::CWR.0 != 0,
         }
     }

@@ -27,7 +27,7 @@ pub(crate) enum Progress {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Send {
     /// SYN, or SYN and ACK.
-    Syn { again: bool },
+    Syn(Syn),
     /// Data and FIN of a range.
     Data { range: Range<Seq>, again: bool },
     /// One byte beyond the closed window (RFC 9293 section 3.8.6.1).
@@ -36,12 +36,24 @@ enum Send {
     Ack { keep_alive: bool },
 }
 
+/// Reason for a SYN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Syn {
+    First,
+    /// It was lost.
+    Again,
+    /// The peer's SYN is acknowledged, although ours was sent before.
+    Answer,
+}
+
 /// A connection's turn to send.
 pub(crate) struct Turn<'a, 'b, P: Payload, L> {
     pub(crate) connection: &'a mut Connection<P>,
     pub(crate) shared: &'a mut Shared<P>,
     pub(crate) io: &'a mut Io<'b, P>,
     pub(crate) link: &'a mut L,
+    /// Payload of a full segment in this turn, in bytes: the segment size without a SACK option, if one is sent.
+    pub(crate) segment: u32,
 }
 
 impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
@@ -49,6 +61,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
     pub(crate) fn run(&mut self) -> Progress {
         let Some((interface, mtu)) = self.path() else { return Progress::Done };
         self.adapt_segment_size(mtu);
+        self.segment = u32::from(self.connection.tx.mss) - self.sack_len();
         for _ in 0..QUANTUM {
             if !self.link.has_room(interface) {
                 return Progress::Blocked;
@@ -86,6 +99,16 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         }
     }
 
+    /// Length of the SACK option that segments have now.
+    #[inline]
+    fn sack_len(&self) -> u32 {
+        let c = &*self.connection;
+        let is_sent = c.flags.has(Flags::SACK) && (c.rx.duplicate.is_some() || !c.out_of_order.is_empty());
+        // With timestamps three ranges fit, otherwise four.
+        let most = if c.flags.has(Flags::TIMESTAMPS) { 4 + 3 * 8 } else { 4 + 4 * 8 };
+        if is_sent { most } else { 0 }
+    }
+
     /// The next segment.
     fn next(&mut self, interface: InterfaceId) -> Option<Send> {
         if !self.connection.state.is_synchronised() {
@@ -110,12 +133,15 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
     fn next_of_handshake(&mut self) -> Option<Send> {
         let c = &mut *self.connection;
         if c.tx.nxt == c.tx.iss {
-            return Some(Send::Syn { again: false });
+            return Some(Send::Syn(Syn::First));
         }
         let is_lost = c.recovery.next_lost(&mut self.shared.sent, u32::MAX).is_some();
-        let is_repeated = c.flags.take(Flags::ACK_NOW) && c.state == State::SynReceived;
-        let is_probe = c.flags.take(Flags::TAIL_PROBE);
-        (is_lost || is_repeated || is_probe).then_some(Send::Syn { again: true })
+        let is_answer = c.flags.take(Flags::ACK_NOW) && c.state == State::SynReceived;
+        let is_again = c.flags.take(Flags::TAIL_PROBE) || is_lost;
+        match is_again {
+            true => Some(Send::Syn(Syn::Again)),
+            false => is_answer.then_some(Send::Syn(Syn::Answer)),
+        }
     }
 
     /// Retransmissions first, then new data, as far as windows and pacing allow.
@@ -134,8 +160,8 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         let allowance = c.recovery.allowance(c.flight());
         if c.flags.has(Flags::TAIL_PROBE) {
             // A probe ignores the congestion window (RFC 8985 section 7.3).
-            let mss = u32::from(c.tx.mss);
-            if let Some(range) = self.new_range(mss, mss) {
+            let segment = self.segment;
+            if let Some(range) = self.new_range(segment, segment) {
                 self.connection.flags.clear(Flags::TAIL_PROBE);
                 return Some(Send::Data { range, again: false });
             }
@@ -150,11 +176,10 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
     }
 
     fn next_again(&mut self, allowance: u32) -> Option<Range<Seq>> {
-        let c = &mut *self.connection;
-        let mss = u32::from(c.tx.mss);
+        let (c, segment) = (&mut *self.connection, self.segment);
         if allowance > 0
-            && let Some(range) = c.recovery.next_lost(&mut self.shared.sent, mss)
-            && range.end.since(range.start) <= allowance.max(mss)
+            && let Some(range) = c.recovery.next_lost(&mut self.shared.sent, segment)
+            && range.end.since(range.start) <= allowance.max(segment)
         {
             return Some(range);
         }
@@ -164,7 +189,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
     /// The last segment again (RFC 8985 section 7.3).
     fn tail(&self) -> Option<Range<Seq>> {
         let tx = &self.connection.tx;
-        let first = tx.una.max(tx.nxt - u32::from(tx.mss));
+        let first = tx.una.max(tx.nxt - self.segment);
         first.is_before(tx.nxt).then_some(first..tx.nxt)
     }
 
@@ -181,7 +206,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
     #[inline]
     fn longest(&self, interface: InterfaceId) -> u32 {
         let (c, offloads) = (&*self.connection, self.link.offloads(interface));
-        let mss = u32::from(c.tx.mss);
+        let mss = self.segment;
         let frame = if c.key.remote.is_v4() { offloads.tso4 } else { offloads.tso6 };
         let payload = frame.min(u16::MAX.into()).saturating_sub(build::MAX_HEADERS);
         (payload / mss * mss).max(mss)
@@ -191,7 +216,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
     /// for more: Nagle's algorithm (RFC 9293 section 3.7.4), silly windows (section 3.8.6.2.1), and cork.
     fn new_range(&mut self, allowance: u32, longest: u32) -> Option<Range<Seq>> {
         let c = &mut *self.connection;
-        let (nxt, mss) = (c.tx.nxt, u32::from(c.tx.mss));
+        let (nxt, mss) = (c.tx.nxt, self.segment);
         let left = c.end().since(nxt);
         let data = c.tx.queue.end().since(nxt);
         let usable = (c.tx.una + c.tx.window).since(nxt);
@@ -261,9 +286,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         if c.timers.stalled.is_never() {
             c.timers.stalled = now;
         }
-        if c.timers.idle.is_never() {
-            c.timers.idle = now.after(c.options.user_timeout);
-        }
+        c.watch_idle(now);
         c.tx.nxt = c.tx.nxt.max(range.end);
         c.flags.put(Flags::APP_LIMITED, c.tx.nxt == c.end());
         c.recovery.on_sent(&mut self.shared.sent, range, now);

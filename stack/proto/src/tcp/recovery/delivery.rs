@@ -13,6 +13,7 @@ pub(super) struct Latest {
 }
 
 /// Data delivered by one acknowledgement: known before, then collected.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about the delivered data")]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Delivery {
     /// Time in microseconds.
@@ -107,6 +108,6 @@ impl Delivery {
 /// Order of transmission: by time, then by sequence number (RFC 8985 section 6.2, `RACK_sent_after`).
 #[inline]
 pub(super) const fn is_sent_after(sent: u32, end: Seq, other_sent: u32, other_end: Seq) -> bool {
-    let later = sent.wrapping_sub(other_sent) as i32;
+    let later = sent.wrapping_sub(other_sent).cast_signed();
     later > 0 || later == 0 && other_end.is_before(end)
 }

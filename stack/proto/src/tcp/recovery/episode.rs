@@ -18,6 +18,8 @@ pub(super) enum Frto {
     Retransmitted,
     /// Step 2b: new data is to be sent instead of retransmissions.
     AwaitsNewData,
+    /// Step 2b: one segment of new data is sent, and a second one may follow.
+    SentFirst,
     /// Step 3: new data is sent; awaits an acknowledgement.
     SentNewData,
 }
@@ -25,9 +27,9 @@ pub(super) enum Frto {
 /// A loss episode.
 #[derive(Debug)]
 pub(super) struct Episode {
-    /// Window and controller before the reduction.
+    /// Window before the reduction, and the controller if it is to be restored.
     pub(super) window: Window,
-    pub(super) controller: Controller,
+    pub(super) controller: Option<Controller>,
     pub(super) prr: Prr,
     /// First unacknowledged sequence number at the start.
     start: Seq,
@@ -46,7 +48,7 @@ pub(super) struct Episode {
 }
 
 impl Episode {
-    pub(super) fn new(window: Window, controller: Controller, start: Seq, recover: Seq) -> Self {
+    pub(super) fn new(window: Window, controller: Option<Controller>, start: Seq, recover: Seq) -> Self {
         Self {
             window,
             controller,
@@ -119,10 +121,9 @@ impl Episode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tcp::CongestionAlgorithm;
 
     fn episode() -> Episode {
-        Episode::new(Window::default(), Controller::new(CongestionAlgorithm::NewReno), Seq(100), Seq(1_000))
+        Episode::new(Window::default(), None, Seq(100), Seq(1_000))
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl Recovery {
     /// The probe repaired a loss that nothing else reports.
     fn reduce_for_probe(&mut self, ack: &Ack<'_>) {
         if self.phase == Phase::Open {
-            let flight = ack.nxt.since(ack.una).min(self.window.congestion);
+            let flight = self.usage.used(ack.nxt.since(ack.una), self.window.congestion);
             self.controller.on_congestion(&mut self.window, Congestion::Loss, flight, u32::from(self.mss));
             self.window.congestion = self.window.congestion.min(self.window.threshold);
         }
@@ -92,14 +92,19 @@ impl Recovery {
         let (phase, has_sack) = (self.phase, self.has_sack);
         let Some(episode) = &mut self.episode else { return false };
         let is_advancing = ack.una.is_before(ack.ack);
+        let frto = episode.frto;
         let is_refuted = ack.duplicate.is_some_and(|range| episode.is_refuted_by_duplicate(range))
             || is_advancing && episode.is_refuted_by_timestamp(ack.echoes_original)
             || phase == Phase::Loss && episode.is_refuted_by_delivery(ack, delivery, has_sack);
         if is_refuted {
-            self.undo(pool);
+            self.undo(pool, stamp(ack.now));
         } else if phase == Phase::Open && episode.expires.is_at_most(ack.ack) {
             self.episode = None;
         } else if phase == Phase::Loss {
+            if episode.frto == Frto::Off && matches!(frto, Frto::SentFirst | Frto::SentNewData) {
+                // Step 3a: the new data is in flight, and slow start continues with retransmissions.
+                self.window.congestion = self.window.congestion.max(3 * u32::from(self.mss));
+            }
             self.await_new_data(ack.now);
         }
         is_refuted
@@ -113,12 +118,14 @@ impl Recovery {
     }
 
     /// Restores the window before the reduction; nothing was lost.
-    fn undo(&mut self, pool: &mut SentPool) {
+    fn undo(&mut self, pool: &mut SentPool, now: u32) {
         let Some(episode) = self.episode.take() else { return };
         self.window.congestion = self.window.congestion.max(episode.window.congestion);
         self.window.threshold = self.window.threshold.max(episode.window.threshold);
-        self.controller = episode.controller;
-        self.board.unmark_lost(pool);
+        if let Some(controller) = episode.controller {
+            self.controller = controller;
+        }
+        self.board.unmark_lost(pool, now);
         self.rack.on_undone();
         (self.phase, self.duplicates) = (Phase::Open, 0);
     }
@@ -169,10 +176,12 @@ impl Recovery {
         }
     }
 
-    /// Ends the reduction once the data sent before it is acknowledged.
+    /// Ends the reduction once the data sent before it is acknowledged; after a congestion mark, once the segment with
+    /// CWR is, which stops the marks of this window.
     fn leave_phase(&mut self, ack: &Ack<'_>) {
         let Some(episode) = &mut self.episode else { return };
-        if self.phase == Phase::Open || ack.ack.is_before(episode.recover) {
+        let end = episode.recover + u32::from(episode.is_mark_answered);
+        if self.phase == Phase::Open || ack.ack.is_before(end) {
             return;
         }
         episode.frto = Frto::Off;
@@ -212,14 +221,30 @@ impl Recovery {
         self.episode.as_mut().is_some_and(|episode| !core::mem::replace(&mut episode.is_mark_answered, true))
     }
 
-    /// Reduces the window.
-    fn reduce(&mut self, start: Start, reason: Congestion) {
-        let flight = start.nxt.since(start.una).min(self.window.congestion);
-        let mut episode = Episode::new(self.window, self.controller.clone(), start.una, start.nxt);
+    /// Repairs losses that are no sign of congestion.
+    pub(super) fn repair_without_reduction(&mut self, pool: &SentPool) {
+        if self.board.lost() > 0
+            && matches!(self.phase, Phase::Open | Phase::Marked)
+            && let Some((una, nxt)) = self.board.bounds(pool)
+        {
+            self.begin(Start { una, nxt, flight: 0 });
+            (self.phase, self.loss_at) = (Phase::Loss, Time::NEVER);
+        }
+    }
+
+    /// Starts an episode with the present window.
+    fn begin(&mut self, start: Start) {
+        let mut episode = Episode::new(self.window, self.controller.checkpoint(), start.una, start.nxt);
         episode.prr = Prr::new(start.flight);
+        self.episode = Some(Box::new(episode));
+    }
+
+    /// Starts an episode and reduces the window.
+    fn reduce(&mut self, start: Start, reason: Congestion) {
+        self.begin(start);
+        let flight = self.usage.used(start.nxt.since(start.una), self.window.congestion);
         self.controller.on_congestion(&mut self.window, reason, flight, u32::from(self.mss));
         self.window.congestion = self.window.congestion.min(self.window.threshold);
-        self.episode = Some(Box::new(episode));
     }
 
     /// Updates what PRR allows; `flight` is not acknowledged cumulatively.
@@ -240,9 +265,13 @@ impl Recovery {
         }
         let Some(episode) = &mut self.episode else { return };
         episode.prr.on_sent(bytes);
-        if episode.frto == Frto::AwaitsNewData {
-            episode.frto = Frto::SentNewData;
-            self.loss_at = Time::NEVER;
+        match episode.frto {
+            Frto::AwaitsNewData => episode.frto = Frto::SentFirst,
+            Frto::SentFirst => {
+                episode.frto = Frto::SentNewData;
+                self.loss_at = Time::NEVER;
+            }
+            _ => {}
         }
     }
 
@@ -251,7 +280,7 @@ impl Recovery {
     #[inline]
     pub(super) fn schedule_probe(&mut self, now: Time, is_single: bool) {
         self.loss_at = Time::NEVER;
-        if !self.allows_sack {
+        if !self.allows_sack || !self.may_probe {
             return;
         }
         if let Some((smoothed, _)) = self.rtt.get() {
@@ -316,14 +345,15 @@ impl Recovery {
     }
 
     fn on_probe_timer(&mut self, now: Time) -> LossTimer {
-        self.probe = Probe::Due;
+        (self.probe, self.may_probe) = (Probe::Due, false);
         self.rto_at = now.after_micros(u64::from(self.rtt.rto()));
         LossTimer::Probe
     }
 
     fn on_new_data_timer(&mut self) -> LossTimer {
         if let Some(episode) = &mut self.episode {
-            episode.frto = Frto::Off;
+            let has_sent = episode.frto == Frto::SentFirst;
+            episode.frto = if has_sent { Frto::SentNewData } else { Frto::Off };
         }
         if self.board.lost() > 0 { LossTimer::Reordering } else { LossTimer::None }
     }
@@ -333,22 +363,31 @@ impl Recovery {
         self.timeouts = self.timeouts.saturating_add(1);
         self.rtt.back_off();
         let Some((una, nxt)) = self.board.bounds(pool) else { return };
-        if self.phase == Phase::Loss {
-            if let Some(episode) = &mut self.episode {
-                (episode.frto, episode.recover) = (Frto::Off, nxt);
-            }
+        let is_repeated = self.phase == Phase::Loss && self.timeouts > 1;
+        if let Some(episode) = self.episode.as_mut().filter(|_| is_repeated) {
+            // Only the first segment was retransmitted since the last timeout.
+            (episode.frto, episode.recover) = (Frto::Retransmitted, nxt);
         } else {
-            let earlier = self.episode.take();
-            self.reduce(Start { una, nxt, flight: 0 }, Congestion::Timeout);
-            if let Some(episode) = &mut self.episode {
-                episode.frto = Frto::Retransmitted;
-                episode.inherit(earlier.as_deref());
-            }
+            self.reduce_for_timeout(una, nxt);
         }
         self.board.mark_all_lost(pool);
         self.window.congestion = u32::from(self.mss);
         (self.phase, self.probe, self.duplicates) = (Phase::Loss, Probe::None, 0);
         self.loss_at = Time::NEVER;
         self.rto_at = now.after_micros(u64::from(self.rtt.rto()));
+    }
+    /// The threshold is kept for the handshake, whose loss says nothing about the capacity of the path.
+    fn reduce_for_timeout(&mut self, una: Seq, nxt: Seq) {
+        let (earlier, start) = (self.episode.take(), Start { una, nxt, flight: 0 });
+        if self.rate.delivered() == 0 {
+            self.begin(start);
+        } else {
+            self.reduce(start, Congestion::Timeout);
+        }
+        if let Some(episode) = &mut self.episode {
+            let is_new = self.phase != Phase::Loss;
+            episode.frto = if is_new { Frto::Retransmitted } else { Frto::Off };
+            episode.inherit(earlier.as_deref());
+        }
     }
 }

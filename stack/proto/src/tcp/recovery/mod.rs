@@ -5,13 +5,16 @@
 //! 8985), limits what is sent (PRR, RFC 6937, and a congestion controller), and undoes spurious reductions (F-RTO, RFC
 //! 5682; D-SACK, RFC 3708).
 //!
-//! Peers without SACK are recognised by duplicate acknowledgements without ranges; NewReno (RFC 6582) repairs their
+//! Peers without SACK are recognised by duplicate acknowledgements without ranges; `NewReno` (RFC 6582) repairs their
 //! losses. The module must not panic, loop long or grow a window beyond what was delivered, whatever a peer
 //! acknowledges.
 
+mod ack;
 mod cc;
 mod delivery;
 mod episode;
+#[cfg(test)]
+mod hostile;
 mod loss;
 #[cfg(test)]
 mod model;
@@ -23,11 +26,15 @@ mod rtt;
 mod scoreboard;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod traces;
+mod usage;
 
 use super::{Options, Seq};
 use crate::Time;
+pub(crate) use ack::{Ack, Acked, LossTimer};
 use alloc::boxed::Box;
-use cc::{AckSample, CongestionControl, Controller, Window};
+use cc::{AckSample, Bbr, CongestionControl, Controller, Window};
 use core::ops::Range;
 use delivery::Delivery;
 use episode::{Episode, Frto};
@@ -36,63 +43,7 @@ use rack::Rack;
 use rate::{Rate, RateSampler};
 use rtt::Rtt;
 use scoreboard::Scoreboard;
-
-/// An acknowledgement that the connection has accepted (RFC 9293 section 3.10.7.4).
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ack<'a> {
-    /// First unacknowledged sequence number before this segment.
-    pub(crate) una: Seq,
-    /// Acknowledgement number: at least `una`, at most `nxt`.
-    pub(crate) ack: Seq,
-    /// Next sequence number to send.
-    pub(crate) nxt: Seq,
-    /// Ranges of the SACK option, within `ack..nxt` and not empty, first one first. A D-SACK range is excluded.
-    pub(crate) sack: &'a [(Seq, Seq)],
-    /// Range of a D-SACK (RFC 2883): received twice.
-    pub(crate) duplicate: Option<(Seq, Seq)>,
-    /// Microseconds since the echoed timestamp was sent, if the segment has a usable one.
-    pub(crate) timestamp_rtt: Option<u32>,
-    /// Whether the segment echoes the timestamp of an original transmission although a retransmission was sent (Eifel
-    /// detection, RFC 3522). `None` without timestamps.
-    pub(crate) echoes_original: Option<bool>,
-    /// Whether the segment carries payload or changes the window, so that it is not a duplicate acknowledgement (RFC 5681
-    /// section 2).
-    pub(crate) is_update: bool,
-    /// Whether the peer reports congestion (ECE of RFC 3168) for data of this window.
-    pub(crate) has_ece: bool,
-    /// Whether the application had nothing more to send when `nxt` was reached.
-    pub(crate) is_app_limited: bool,
-    /// Time.
-    pub(crate) now: Time,
-}
-
-/// Consequences of an acknowledgement.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Acked {
-    /// Bytes newly delivered, cumulatively or selectively.
-    pub(crate) delivered: u32,
-    /// Whether segments were marked lost: [`Recovery::next_lost`] has work.
-    pub(crate) has_lost: bool,
-    /// Whether a reduction of the window was undone.
-    pub(crate) is_undone: bool,
-    /// Whether the congestion window was reduced because of ECE: the next new segment carries CWR.
-    pub(crate) is_reduced_by_ece: bool,
-}
-
-/// The connection's reaction to a timer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LossTimer {
-    /// No timer was due.
-    None,
-    /// The reordering window of RACK expired; segments were marked lost.
-    Reordering,
-    /// Send a tail loss probe: one segment of new data if there is some and the window allows it, else the last segment
-    /// again. Reported by [`Recovery::on_sent`] or [`Recovery::on_retransmitted`] as usual.
-    Probe,
-    /// The retransmission timeout expired: all segments that were not selectively acknowledged are marked lost, and the
-    /// timeout was doubled.
-    Timeout,
-}
+use usage::Usage;
 
 /// Whether the window is being reduced, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,15 +102,18 @@ pub(crate) struct Recovery {
     has_sack: bool,
     /// Whether SACK can be in use, and probes with it.
     allows_sack: bool,
+    /// Whether a round-trip time was measured since the last probe, which the next one needs (RFC 8985 section 7.3).
+    may_probe: bool,
     timeouts: u8,
     mss: u16,
     /// Next sequence number to send when the probe was sent (`TLP.end_seq`).
     probe_end: Seq,
+    usage: Usage,
     /// Duplicate acknowledgements of a peer without SACK, each of which reports a segment as delivered.
     duplicates: u16,
 }
 
-const _: () = assert!(size_of::<Recovery>() <= 256);
+const _: () = assert!(size_of::<Recovery>() <= 208);
 
 /// Microseconds since the origin, modulo 2^32.
 #[inline]
@@ -169,17 +123,16 @@ const fn stamp(now: Time) -> u32 {
 
 impl Recovery {
     /// A connection without samples. `mss` is the sender's maximum segment size in bytes, without options.
-    pub(crate) fn new(options: &Options, mss: u16, now: Time) -> Self {
+    pub(crate) fn new(options: &Options, mss: u16, _now: Time) -> Self {
         let min_rto = options.min_rto.as_micros().min(u128::from(u32::MAX)) as u32;
         let mss = mss.max(1);
-        let _ = now;
         Self {
             board: Scoreboard::new(),
             rtt: Rtt::new(min_rto),
             rack: Rack::new(),
             rate: RateSampler::default(),
             window: Window::initial(u32::from(mss)),
-            controller: Controller::new(options.congestion),
+            controller: Controller::new(options.congestion, u32::from(mss)),
             episode: None,
             rto_at: Time::NEVER,
             loss_at: Time::NEVER,
@@ -188,9 +141,11 @@ impl Recovery {
             probe: Probe::None,
             has_sack: false,
             allows_sack: options.sack,
+            may_probe: false,
             timeouts: 0,
             mss,
             probe_end: Seq(0),
+            usage: Usage::default(),
             duplicates: 0,
         }
     }
@@ -208,11 +163,6 @@ impl Recovery {
         flight.saturating_sub(gone)
     }
 
-    /// Bytes not acknowledged cumulatively.
-    fn flight(&self, pool: &SentPool) -> u32 {
-        self.board.bounds(pool).map_or(0, |(una, nxt)| nxt.since(una))
-    }
-
     /// Records the transmission of new sequence numbers (data, SYN, FIN), which continue the last ones. A range longer
     /// than the segment size was sent by segmentation offload and is one entry, which can be split.
     #[inline]
@@ -224,10 +174,12 @@ impl Recovery {
         if is_first {
             self.rack.fack = range.start;
         }
-        let end = range.end;
+        let (start, end) = (range.start, range.end);
         let bytes = end.since(range.start);
         let snapshot = self.rate.on_sent(stamp(now), is_first);
         self.board.push(pool, range, stamp(now), snapshot);
+        self.controller.on_sent(bytes, now);
+        self.usage.on_sent(is_first.then_some(start), end);
         if self.rto_at.is_never() {
             self.rto_at = now.after_micros(u64::from(self.rtt.rto()));
         }
@@ -240,8 +192,12 @@ impl Recovery {
 
     /// Records the retransmission of a range, usually one of [`Recovery::next_lost`].
     pub(crate) fn on_retransmitted(&mut self, pool: &mut SentPool, range: Range<Seq>, now: Time) {
-        let snapshot = self.rate.on_sent(stamp(now), self.board.is_empty());
+        if !range.start.is_before(range.end) || self.board.is_empty() {
+            return;
+        }
+        let snapshot = self.rate.on_sent(stamp(now), false);
         let bytes = self.board.retransmit(pool, &range, stamp(now), snapshot);
+        self.controller.on_sent(bytes, now);
         if let Some(episode) = &mut self.episode {
             episode.on_retransmitted(bytes);
             episode.prr.on_sent(bytes);
@@ -255,7 +211,8 @@ impl Recovery {
         }
     }
 
-    /// Processes an acknowledgement. Called for every acceptable one while data is unacknowledged.
+    /// Processes an acknowledgement. Called for every acceptable one while data is unacknowledged, and for every one with
+    /// a D-SACK, which can answer a probe after everything is acknowledged.
     #[inline]
     pub(crate) fn on_ack(&mut self, pool: &mut SentPool, ack: Ack<'_>) -> Acked {
         let now = stamp(ack.now);
@@ -264,6 +221,8 @@ impl Recovery {
         let mut delivery = Delivery::new(now, self.rtt.minimum(), echoes_original, self.rack.fack, recover);
         let sacked = self.board.sacked();
         self.board.acknowledge(pool, ack.ack, &mut delivery);
+        self.usage.on_ack(ack.ack);
+        self.has_sack |= ack.duplicate.is_some();
         if !ack.sack.is_empty() {
             self.has_sack = true;
             self.board.select(pool, ack.sack, self.mss(), &mut delivery);
@@ -300,10 +259,14 @@ impl Recovery {
             return;
         }
         self.timeouts = 0;
-        match (ack.timestamp_rtt, delivery.oldest_rtt) {
-            (Some(rtt), _) => self.rtt.sample(rtt),
-            (None, Some(rtt)) if !delivery.has_retransmitted => self.rtt.sample(rtt),
-            _ => self.rtt.on_late_handshake(),
+        // Timestamps can be coarse; they are needed for retransmitted segments only (Karn's algorithm).
+        let unambiguous = delivery.oldest_rtt.filter(|_| !delivery.has_retransmitted);
+        match unambiguous.or(ack.timestamp_rtt) {
+            Some(rtt) => {
+                self.rtt.sample(rtt);
+                self.may_probe = true;
+            }
+            None => self.rtt.on_late_handshake(),
         }
     }
 
@@ -314,14 +277,18 @@ impl Recovery {
         let now = stamp(ack.now);
         let rate = self.rate.on_delivered(delivery.bytes(), latest, self.rtt.minimum(), now);
         let pipe = self.pipe(ack.nxt.since(ack.ack));
-        if ack.is_app_limited {
+        let is_probing_rtt = self.controller.bbr().is_some_and(Bbr::is_probing_rtt);
+        if is_probing_rtt || ack.is_app_limited && pipe < self.window.congestion {
             self.rate.on_app_limited(pipe);
         }
-        if delivery.bytes() == 0 || !matches!(self.phase, Phase::Open | Phase::Loss) {
-            return;
+        // Duplicate acknowledgements leave the window as it is (RFC 5681 section 3.2).
+        let is_advancing = ack.una.is_before(ack.ack);
+        let is_governed = self.controller.bbr().is_some()
+            || is_advancing && matches!(self.phase, Phase::Open | Phase::Loss);
+        if is_governed && delivery.bytes() > 0 {
+            let sample = self.sample(ack, delivery, rate, pipe);
+            self.controller.on_ack(&mut self.window, &sample);
         }
-        let sample = self.sample(ack, delivery, rate, pipe);
-        self.controller.on_ack(&mut self.window, &sample);
     }
 
     #[inline]
@@ -338,19 +305,14 @@ impl Recovery {
             rtt: delivery.latest.map(|latest| now.wrapping_sub(latest.sent)),
             smoothed_rtt: self.rtt.get().map_or(0, |(smoothed, _)| smoothed),
             rate,
-            is_limited: self.is_limited(flight),
+            total_delivered: self.rate.delivered(),
+            is_recovering: self.phase == Phase::Recovery,
+            is_limited: self.usage.is_limited(
+                self.window.congestion,
+                self.window.is_slow_start(),
+                self.mss(),
+            ),
             is_repairing: self.phase == Phase::Loss,
-        }
-    }
-
-    /// Whether the window limited `flight`. Half of it suffices in slow start, as the flight of the last round trip.
-    #[inline]
-    const fn is_limited(&self, flight: u32) -> bool {
-        let cwnd = self.window.congestion;
-        if self.window.is_slow_start() {
-            cwnd < flight.saturating_mul(2)
-        } else {
-            cwnd <= flight.saturating_add(3 * self.mss as u32)
         }
     }
 
@@ -363,9 +325,16 @@ impl Recovery {
         self.board.next_lost(pool, max)
     }
 
+    /// Whether segments are marked lost and not retransmitted since.
+    #[inline]
+    pub(crate) fn has_lost(&self) -> bool {
+        self.board.lost() > 0
+    }
+
     /// Whether F-RTO prefers new data to retransmissions now.
     fn awaits_new_data(&self) -> bool {
-        self.episode.as_ref().is_some_and(|episode| episode.frto == Frto::AwaitsNewData)
+        let frto = self.episode.as_ref().map(|episode| episode.frto);
+        matches!(frto, Some(Frto::AwaitsNewData | Frto::SentFirst))
     }
 
     /// Bytes that the congestion window and PRR allow now, for retransmissions and new data; `flight` is the number of
@@ -373,16 +342,20 @@ impl Recovery {
     /// a recovery. Limited transmit (RFC 3042) is included.
     #[inline]
     pub(crate) fn allowance(&self, flight: u32) -> u32 {
+        let room = self.window.congestion.saturating_sub(self.pipe(flight));
+        if let Some(bbr) = self.controller.bbr() {
+            return room.min(bbr.quantum(self.mss()));
+        }
         match (self.phase, &self.episode) {
             (Phase::Marked | Phase::Recovery, Some(episode)) => episode.prr.budget(),
-            _ => self.window.congestion.saturating_sub(self.pipe(flight)),
+            _ => room,
         }
     }
 
     /// Earliest time of the next transmission by pacing; the origin if now.
     #[inline]
     pub(crate) fn paced_until(&self) -> Time {
-        Time(0)
+        self.controller.bbr().map_or(Time(0), Bbr::paced_until)
     }
 
     /// Time of the next call of [`Recovery::on_timer`]: reordering, probe or retransmission timeout. [`Time::NEVER`]
@@ -398,12 +371,21 @@ impl Recovery {
         self.mss = mss.max(1);
         if is_reduced {
             self.board.mark_long_lost(pool, u32::from(self.mss));
+            self.repair_without_reduction(pool);
         }
     }
 
+    /// The handshake is complete: `mss` and SACK are what both sides agreed on, and the window is the initial one
+    /// (RFC 6928), whatever the SYN's acknowledgement added.
+    pub(crate) fn on_handshake(&mut self, options: &Options, mss: u16, has_sack: bool) {
+        self.mss = mss.max(1);
+        self.allows_sack = has_sack;
+        self.window = Window::initial(u32::from(self.mss));
+        self.controller = Controller::new(options.congestion, u32::from(self.mss));
+    }
+
     /// The connection was idle (RFC 5681 section 4.1) or starts with a known round-trip time of the handshake.
-    pub(crate) fn on_idle(&mut self, now: Time) {
-        let _ = now;
+    pub(crate) fn on_idle(&mut self, _now: Time) {
         self.controller.on_idle(&mut self.window, u32::from(self.mss));
     }
 

@@ -27,6 +27,8 @@ pub(super) struct Conditions {
     /// Bytes per second of the bottleneck, and bytes of its queue; 0 for no bottleneck.
     pub(super) rate: u64,
     pub(super) queue: u64,
+    /// Interval of sending times whose packets arrive only at its end: from, to.
+    pub(super) outage: (u64, u64),
     pub(super) sack: bool,
     pub(super) timestamps: bool,
     /// Window that the receiver announces, in bytes.
@@ -47,6 +49,7 @@ impl Default for Conditions {
             duplication: 0,
             rate: 0,
             queue: 0,
+            outage: (0, 0),
             sack: true,
             timestamps: true,
             window: 1 << 20,
@@ -159,6 +162,11 @@ impl Transfer {
         if bound == 0 { 0 } else { (self.random >> 11) % bound }
     }
 
+    /// Conditions, which can change during a transfer.
+    pub(super) fn conditions(&mut self) -> &mut Conditions {
+        &mut self.conditions
+    }
+
     pub(super) const fn is_done(&self) -> bool {
         self.una == self.conditions.bytes
     }
@@ -176,6 +184,9 @@ impl Transfer {
             return;
         }
         let mut at = self.now + conditions.delay;
+        if (conditions.outage.0..conditions.outage.1).contains(&self.now) {
+            at = conditions.outage.1 + conditions.delay;
+        }
         if is_data && conditions.rate > 0 {
             let start = self.idle_at.max(self.now);
             if (start - self.now) * conditions.rate / 1_000_000 + size > conditions.queue {
@@ -325,6 +336,28 @@ impl Transfer {
         self.check();
         self.transmit();
         self.check();
+    }
+
+    /// Handles the next event, or starts.
+    pub(super) fn step_first(&mut self) {
+        if self.nxt == 0 { self.transmit() } else { self.step() }
+    }
+
+    /// Runs until a time in microseconds or the end, and returns the window then.
+    pub(super) fn run_until(&mut self, time: u64) -> u32 {
+        if self.nxt == 0 {
+            self.transmit();
+        }
+        while !self.is_done() && self.next_at() <= time {
+            self.step();
+        }
+        self.now = self.now.max(time);
+        self.recovery.window().0
+    }
+
+    /// Bytes in flight, as the sender counts them.
+    pub(super) fn flight(&self) -> u32 {
+        self.nxt - self.una
     }
 
     /// Runs until everything is acknowledged.

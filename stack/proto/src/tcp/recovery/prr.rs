@@ -28,7 +28,8 @@ impl Prr {
         self.delivered = self.delivered.saturating_add(delivered);
         self.budget = if pipe > threshold {
             let share = u64::from(self.delivered) * u64::from(threshold);
-            let share = share.div_ceil(u64::from(self.flight.max(1))).min(u64::from(u32::MAX)) as u32;
+            let share =
+                share.div_ceil(u64::from(self.flight.max(threshold).max(1))).min(u64::from(u32::MAX)) as u32;
             share.saturating_sub(self.sent)
         } else {
             let limit = self.delivered.saturating_sub(self.sent).max(delivered);

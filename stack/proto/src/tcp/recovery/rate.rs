@@ -15,28 +15,23 @@ pub(super) struct Snapshot {
     is_app_limited: bool,
 }
 
-impl Snapshot {
-    /// Bytes delivered when the entry was sent, modulo 2^32.
-    pub(super) const fn delivered(&self) -> u32 {
-        self.delivered
-    }
-}
-
 /// Rate at which the path delivered data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rate {
     /// Bytes delivered during the interval.
     pub(super) delivered: u32,
-    /// Longer one of the intervals of sending and of acknowledging, in microseconds; not 0.
+    /// Bytes delivered when the entry was sent, modulo 2^32.
+    pub(super) prior_delivered: u32,
+    /// Longer one of the intervals of sending and of acknowledging, in microseconds; 0 if too short for a rate.
     pub(super) interval: u32,
     /// Whether the application limited the rate.
     pub(super) is_app_limited: bool,
 }
 
 impl Rate {
-    /// Bytes per second.
-    pub(super) const fn bytes_per_second(&self) -> u64 {
-        self.delivered as u64 * 1_000_000 / self.interval as u64
+    /// Bytes per second; `None` if the interval was too short.
+    pub(super) const fn bytes_per_second(&self) -> Option<u64> {
+        (self.delivered as u64 * 1_000_000).checked_div(self.interval as u64)
     }
 }
 
@@ -78,8 +73,8 @@ impl RateSampler {
         self.is_app_limited = true;
     }
 
-    /// Counts delivered bytes. Returns the sample of the entry sent last among them, if its interval is at least the
-    /// minimum round-trip time.
+    /// Counts delivered bytes. Returns the sample of the entry sent last among them. Intervals shorter than the minimum
+    /// round-trip time give no rate.
     #[inline]
     pub(super) fn on_delivered(
         &mut self,
@@ -90,17 +85,17 @@ impl RateSampler {
     ) -> Option<Rate> {
         self.delivered = self.delivered.wrapping_add(bytes);
         self.delivered_at = now;
-        self.is_app_limited &= (self.limited_until.wrapping_sub(self.delivered) as i32) >= 0;
+        self.is_app_limited &= self.limited_until.wrapping_sub(self.delivered).cast_signed() >= 0;
         let (sent, snapshot) = latest?;
         self.first_sent = sent;
         let sending = sent.wrapping_sub(snapshot.first_sent);
         let interval = sending.max(now.wrapping_sub(snapshot.delivered_at));
-        let rate = Rate {
+        Some(Rate {
             delivered: self.delivered.wrapping_sub(snapshot.delivered),
-            interval,
+            prior_delivered: snapshot.delivered,
+            interval: if interval < min_rtt { 0 } else { interval },
             is_app_limited: snapshot.is_app_limited,
-        };
-        (interval >= min_rtt.max(1)).then_some(rate)
+        })
     }
 }
 
@@ -114,7 +109,7 @@ mod tests {
         let first = sampler.on_sent(1_000, true);
         let second = sampler.on_sent(1_500, false);
         let rate = sampler.on_delivered(1_000, Some((1_000, first)), 100, 11_000).unwrap();
-        assert_eq!((rate.delivered, rate.interval, rate.bytes_per_second()), (1_000, 10_000, 100_000));
+        assert_eq!((rate.delivered, rate.interval, rate.bytes_per_second()), (1_000, 10_000, Some(100_000)));
         let rate = sampler.on_delivered(1_000, Some((1_500, second)), 100, 12_000).unwrap();
         assert_eq!((rate.delivered, rate.interval), (2_000, 11_000));
     }
@@ -123,8 +118,8 @@ mod tests {
     fn short_intervals_give_no_sample() {
         let mut sampler = RateSampler::default();
         let first = sampler.on_sent(0, true);
-        assert!(sampler.on_delivered(1_000, Some((0, first)), 100, 99).is_none());
-        assert!(sampler.on_delivered(1_000, Some((0, first)), 0, 0).is_none());
+        assert!(sampler.on_delivered(1_000, Some((0, first)), 100, 99).unwrap().bytes_per_second().is_none());
+        assert!(sampler.on_delivered(1_000, Some((0, first)), 0, 0).unwrap().bytes_per_second().is_none());
     }
 
     #[test]

@@ -69,7 +69,8 @@ impl Sockets {
     pub(super) fn take_events(&mut self, host: &mut Host) {
         while let Some(event) = host.events.pop_front() {
             match event {
-                Event::Accepted { connection, listener } => {
+                Event::Datagram { .. } | Event::DatagramLost { .. } => {}
+                Event::Accepted { connection, listener, .. } => {
                     self.connections
                         .insert(connection, Connection { is_connected: true, ..Connection::default() });
                     self.accepted.push_back((listener, connection));

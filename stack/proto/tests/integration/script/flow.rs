@@ -148,10 +148,12 @@ pub(super) fn differences(spec: &PacketSpec, segment: &Segment) -> Vec<&'static 
     let window = spec.window.is_none_or(|window| window == segment.window);
     let options = spec.options.as_ref().is_none_or(|options| same_options(options, &segment.options));
     let start = stream_offset(segment.seq, segment.has(flag::SYN));
-    let payload = (start..).zip(&segment.payload).all(|(at, got)| *got == byte(LOCAL, at));
+    let payload = (0..).zip(&segment.payload).all(|(at, got)| *got == byte(LOCAL, start.wrapping_add(at)));
+    // A FIN implies PSH (RFC 9293 section 3.10.7.4).
+    let flags = (spec.flags ^ segment.flags) & !if segment.has(flag::FIN) { flag::PSH } else { 0 };
     let fields = [
         ("ECN", ecn),
-        ("flags", spec.flags == segment.flags),
+        ("flags", flags == 0),
         ("sequence number", spec.seq == segment.seq),
         ("length", usize::from(spec.len) == segment.payload.len()),
         ("acknowledgement", ack),

@@ -1,4 +1,4 @@
-//! CUBIC (RFC 9438) with HyStart++ (RFC 9406).
+//! CUBIC (RFC 9438) with `HyStart++` (RFC 9406).
 //!
 //! Windows are in bytes, times since the start of a stage in 1/1024 s, so that the cubic function needs no fractions.
 
@@ -108,6 +108,7 @@ struct Stage {
 /// What the controller does.
 #[derive(Clone, Copy, Debug)]
 enum Mode {
+    /// Slow start, and congestion avoidance before its next stage.
     SlowStart(HyStart),
     Avoidance(Stage),
 }
@@ -131,29 +132,30 @@ impl Default for Cubic {
 }
 
 impl Cubic {
+    /// Returns the delivered bytes that slow start does not use.
     fn slow_start(&mut self, window: &mut Window, ack: &AckSample) -> u32 {
-        let Mode::SlowStart(start) = &mut self.mode else {
-            self.mode = Mode::SlowStart(HyStart::new());
-            return self.slow_start(window, ack);
-        };
-        if ack.is_repairing {
-            return window.slow_start(ack.delivered, ack.mss);
+        let mut delivered = ack.delivered;
+        // The threshold of a former loss ends later slow starts (RFC 9406 section 4.3).
+        if window.threshold == super::MAX_WINDOW {
+            let mut start = match self.mode {
+                Mode::SlowStart(start) => start,
+                Mode::Avoidance(_) => HyStart::new(),
+            };
+            let is_finished = start.on_ack(ack);
+            self.mode = Mode::SlowStart(start);
+            if is_finished {
+                window.threshold = window.congestion;
+                return delivered;
+            }
+            delivered /= if start.conservative > 0 { CONSERVATIVE_DIVISOR } else { 1 };
         }
-        if start.on_ack(ack) {
-            window.threshold = window.congestion;
-            return ack.delivered;
-        }
-        let divisor = if start.conservative > 0 { CONSERVATIVE_DIVISOR } else { 1 };
-        if ack.is_limited {
-            window.slow_start(ack.delivered / divisor, SLOW_START_LIMIT * ack.mss)
-        } else {
-            0
-        }
+        let segments = if ack.is_repairing { 1 } else { SLOW_START_LIMIT };
+        if ack.is_limited { window.slow_start(delivered, segments * ack.mss) } else { 0 }
     }
 
     /// Starts a stage with the present window.
     #[cold]
-    fn start_stage(&mut self, window: &Window, ack: &AckSample) -> Stage {
+    fn start_stage(&mut self, window: Window, ack: &AckSample) -> Stage {
         if self.is_after_timeout || self.w_max < window.congestion {
             (self.w_max, self.is_after_timeout) = (window.congestion, false);
         }
@@ -165,7 +167,7 @@ impl Cubic {
     fn avoid(&mut self, window: &mut Window, ack: &AckSample, delivered: u32) {
         let mut stage = match self.mode {
             Mode::Avoidance(stage) => stage,
-            Mode::SlowStart(_) => self.start_stage(window, ack),
+            Mode::SlowStart(_) => self.start_stage(*window, ack),
         };
         let cwnd = window.congestion.max(1);
         stage.reno = grow_reno(&mut stage, delivered, cwnd, ack.mss, self.prior);
@@ -186,7 +188,7 @@ impl Cubic {
     fn window_at(&self, stage: &Stage, elapsed: u32, mss: u32) -> u32 {
         let time = (i64::from(elapsed) << 10) / 1_000_000;
         let offset = (time - i64::from(stage.period)).clamp(-MAX_STAGE, MAX_STAGE);
-        let growth = ((offset * offset * offset) >> 20) * (i64::from(mss) * 2 / 5) >> 10;
+        let growth = (((offset * offset * offset) >> 20) * (i64::from(mss) * 2 / 5)) >> 10;
         (i64::from(self.w_max) + growth).clamp(0, i64::from(super::MAX_WINDOW)) as u32
     }
 }
@@ -203,7 +205,7 @@ fn grow_reno(stage: &mut Stage, delivered: u32, cwnd: u32, mss: u32, prior: u32)
 /// `K` in 1/1024 s: the cubic root of `distance` over C (RFC 9438 section 4.2).
 fn period(distance: u32, mss: u32) -> u32 {
     // distance / mss / 0.4 s^3, times 1024^3.
-    cubic_root((u128::from(distance) * 5 << 29) / u128::from(mss.max(1)))
+    cubic_root(((u128::from(distance) * 5) << 29) / u128::from(mss.max(1)))
 }
 
 /// Largest integer whose cube is at most `value`, for values below 2^63.
@@ -244,7 +246,6 @@ impl CongestionControl for Cubic {
         self.prior = cwnd;
         self.mode = Mode::SlowStart(HyStart::new());
         self.is_after_timeout = reason == Congestion::Timeout;
-        let flight = flight.min(cwnd.max(2 * mss));
         let threshold = u64::from(flight) * u64::from(BETA.0) / u64::from(BETA.1);
         window.threshold = (threshold as u32).max(2 * mss);
     }
@@ -301,6 +302,8 @@ mod tests {
             rtt: Some(rtt),
             smoothed_rtt: rtt,
             rate: None,
+            total_delivered: 0,
+            is_recovering: false,
             is_limited: true,
             is_repairing: false,
         }

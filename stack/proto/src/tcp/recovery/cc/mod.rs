@@ -3,11 +3,15 @@
 //! All arithmetic is in bytes and integers. A controller must not know the scoreboard: losses, recovery and pacing
 //! times are the business of [`super::Recovery`].
 
+mod bbr;
 mod cubic;
 mod newreno;
 
 use super::rate::Rate;
+use crate::Time;
 use crate::tcp::{CongestionAlgorithm, Seq};
+use alloc::boxed::Box;
+pub(super) use bbr::Bbr;
 pub(super) use cubic::Cubic;
 pub(super) use newreno::NewReno;
 
@@ -28,7 +32,7 @@ impl Window {
     }
 
     #[inline]
-    pub(super) const fn is_slow_start(&self) -> bool {
+    pub(super) const fn is_slow_start(self) -> bool {
         self.congestion < self.threshold
     }
 
@@ -65,8 +69,12 @@ pub(super) struct AckSample {
     pub(super) rtt: Option<u32>,
     pub(super) smoothed_rtt: u32,
     pub(super) rate: Option<Rate>,
+    /// Bytes delivered so far, modulo 2^32.
+    pub(super) total_delivered: u32,
     /// Whether the window limited the flight, so that it may grow (RFC 5681 section 3.1, RFC 7661).
     pub(super) is_limited: bool,
+    /// Whether losses are being repaired.
+    pub(super) is_recovering: bool,
     /// Whether a timeout is being repaired: slow start counts one segment only (RFC 3465 section 2.3).
     pub(super) is_repairing: bool,
 }
@@ -99,13 +107,35 @@ pub(super) trait CongestionControl {
 pub(super) enum Controller {
     NewReno(NewReno),
     Cubic(Cubic),
+    /// Boxed, because its model is larger than the rest of the connection's recovery.
+    Bbr(Box<Bbr>),
 }
 
 impl Controller {
-    pub(super) fn new(algorithm: CongestionAlgorithm) -> Self {
+    pub(super) fn new(algorithm: CongestionAlgorithm, mss: u32) -> Self {
         match algorithm {
             CongestionAlgorithm::NewReno => Self::NewReno(NewReno::default()),
-            CongestionAlgorithm::Cubic | CongestionAlgorithm::Bbr => Self::Cubic(Cubic::default()),
+            CongestionAlgorithm::Cubic => Self::Cubic(Cubic::default()),
+            CongestionAlgorithm::Bbr => Self::Bbr(Box::new(Bbr::new(mss))),
+        }
+    }
+
+    /// The controller with its pacing, if it has one. Such a controller sets the window in recovery too, without PRR.
+    #[inline]
+    pub(super) const fn bbr(&self) -> Option<&Bbr> {
+        if let Self::Bbr(controller) = self { Some(controller) } else { None }
+    }
+
+    /// State to restore when a reduction is undone; `None` if the controller keeps what it has learnt.
+    pub(super) fn checkpoint(&self) -> Option<Self> {
+        if self.bbr().is_some() { None } else { Some(self.clone()) }
+    }
+
+    /// Records a transmission, for pacing.
+    #[inline]
+    pub(super) fn on_sent(&mut self, bytes: u32, now: Time) {
+        if let Self::Bbr(controller) = self {
+            controller.on_sent(bytes, now);
         }
     }
 }
@@ -116,6 +146,7 @@ impl CongestionControl for Controller {
         match self {
             Self::NewReno(controller) => controller.on_ack(window, ack),
             Self::Cubic(controller) => controller.on_ack(window, ack),
+            Self::Bbr(controller) => controller.on_ack(window, ack),
         }
     }
 
@@ -123,6 +154,7 @@ impl CongestionControl for Controller {
         match self {
             Self::NewReno(controller) => controller.on_congestion(window, reason, flight, mss),
             Self::Cubic(controller) => controller.on_congestion(window, reason, flight, mss),
+            Self::Bbr(controller) => controller.on_congestion(window, reason, flight, mss),
         }
     }
 
@@ -130,6 +162,7 @@ impl CongestionControl for Controller {
         match self {
             Self::NewReno(controller) => controller.on_idle(window, mss),
             Self::Cubic(controller) => controller.on_idle(window, mss),
+            Self::Bbr(controller) => controller.on_idle(window, mss),
         }
     }
 }

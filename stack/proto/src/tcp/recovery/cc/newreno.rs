@@ -1,4 +1,4 @@
-//! NewReno (RFC 5681, RFC 6582) with appropriate byte counting (RFC 3465).
+//! `NewReno` (RFC 5681, RFC 6582) with appropriate byte counting (RFC 3465).
 
 use super::{AckSample, Congestion, CongestionControl, Window};
 

@@ -1,0 +1,53 @@
+//! Replays the corpora of the fuzz targets for the protocols beside the IP layer, and random scripts.
+#![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
+
+#[path = "../../../fuzz/src/corpus.rs"]
+mod corpus;
+
+use proptest::prelude::*;
+use stack::fuzz::{fuzz_dhcp, fuzz_reassembly};
+
+#[test]
+fn reassembly_survives_every_script() {
+    for script in corpus::corpus("reassembly") {
+        fuzz_reassembly(&script);
+    }
+}
+
+#[test]
+fn the_dhcp_client_survives_every_script() {
+    for script in corpus::corpus("dhcp") {
+        fuzz_dhcp(&script);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn reassembly_survives_any_script(script in prop::collection::vec(any::<u8>(), 0..300)) {
+        fuzz_reassembly(&script);
+    }
+
+    #[test]
+    fn the_dhcp_client_survives_any_script(script in prop::collection::vec(any::<u8>(), 0..300)) {
+        fuzz_dhcp(&script);
+    }
+
+    /// Scripts of the corpus with some other bytes.
+    #[test]
+    fn both_survive_changed_scripts(
+        which: prop::sample::Index,
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..5),
+    ) {
+        for (target, play) in [("reassembly", fuzz_reassembly as fn(&[u8])), ("dhcp", fuzz_dhcp)] {
+            let scripts = corpus::corpus(target);
+            let mut script = which.get(&scripts).clone();
+            for (at, byte) in &changes {
+                let at = at.index(script.len());
+                script[at] = *byte;
+            }
+            play(&script);
+        }
+    }
+}
