@@ -58,6 +58,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
         Wait::Adaptive => Polling::Adaptive,
         Wait::Busy => Polling::Busy,
     };
+    options.on_port = console::note;
     let mut host = Host::new(options).map_err(|error| failed(&error, "free memory"))?;
     let local = LocalPort::new(&port.name, open::open(&port)?);
     let mac = args.mac.unwrap_or_else(random_mac);

@@ -96,7 +96,7 @@ fn echo(len: usize, connections: usize, polling: Polling) -> (Served, Report) {
     let mut app = Client { connections: opened, data: data.clone(), open, stop: stop.clone() };
     let watchdog = stop.clone();
     std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_secs(60));
+        std::thread::sleep(Duration::from_mins(1));
         watchdog.store(true, Ordering::Relaxed);
     });
     client.run(&mut app, &stop);
