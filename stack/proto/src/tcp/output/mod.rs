@@ -135,7 +135,9 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         if c.tx.nxt == c.tx.iss {
             return Some(Send::Syn(Syn::First));
         }
-        let is_lost = c.recovery.next_lost(&mut self.shared.sent, u32::MAX).is_some();
+        // Data of a SYN that was lost waits until the handshake is complete.
+        let lost = c.recovery.next_lost(&mut self.shared.sent, u32::MAX);
+        let is_lost = lost.is_some_and(|range| range.start == c.tx.iss);
         let is_answer = c.flags.take(Flags::ACK_NOW) && c.state == State::SynReceived;
         let is_again = c.flags.take(Flags::TAIL_PROBE) || is_lost;
         if is_again { Some(Send::Syn(Syn::Again)) } else { is_answer.then_some(Send::Syn(Syn::Answer)) }
