@@ -190,10 +190,13 @@ impl<'a> TcpOption<'a> {
 pub struct TcpBuilder {
     bytes: [u8; MAX_TCP_HEADER],
     len: usize,
+    /// Control bits and window.
+    bits: u32,
 }
 
 impl TcpBuilder {
-    /// A header without options. The checksum is zero.
+    /// A header without options. The checksum is zero. Fields are written in whole words, so that a sum of the words
+    /// can follow at once.
     #[inline]
     pub fn new(ports: (u16, u16), sequence: u32, acknowledgement: u32, flags: TcpFlags, window: u16) -> Self {
         let mut bytes = [0; MAX_TCP_HEADER];
@@ -201,10 +204,16 @@ impl TcpBuilder {
         for (to, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(words) {
             *to = word.to_be_bytes();
         }
-        bytes[12] = 5 << 4;
-        bytes[13] = flags.0;
-        [bytes[14], bytes[15]] = window.to_be_bytes();
-        Self { bytes, len: TCP_HEADER }
+        Self { bytes, len: TCP_HEADER, bits: u32::from(flags.0) << 16 | u32::from(window) }
+    }
+
+    /// Appends a word of options. It is left out if it does not fit.
+    #[inline]
+    fn word(&mut self, word: u32) {
+        if let Some(to) = self.bytes.get_mut(self.len..).and_then(<[u8]>::first_chunk_mut) {
+            *to = word.to_be_bytes();
+            self.len += 4;
+        }
     }
 
     /// Appends bytes of options. They are left out if they do not fit.
@@ -225,13 +234,9 @@ impl TcpBuilder {
     /// Appends timestamps, aligned by two no-operations, or by SACK permitted.
     #[inline]
     pub fn timestamps(&mut self, value: u32, echo: u32, sack_permitted: bool) {
-        let mut option = [1, 1, 8, 10, 0, 0, 0, 0, 0, 0, 0, 0];
-        if sack_permitted {
-            [option[0], option[1]] = [4, 2];
-        }
-        option[4..8].copy_from_slice(&value.to_be_bytes());
-        option[8..].copy_from_slice(&echo.to_be_bytes());
-        self.option(&option);
+        self.word(if sack_permitted { 0x0402_080a } else { 0x0101_080a });
+        self.word(value);
+        self.word(echo);
     }
 
     /// Appends SACK ranges, as many as fit.
@@ -262,7 +267,8 @@ impl TcpBuilder {
     pub fn finish(&mut self) -> &mut [u8] {
         let len = self.len.next_multiple_of(4);
         self.bytes[self.len..len].fill(0);
-        self.bytes[12] = (len as u8 / 4) << 4;
+        let word = (len as u32 / 4) << 28 | self.bits;
+        self.bytes[12..16].copy_from_slice(&word.to_be_bytes());
         self.len = len;
         &mut self.bytes[..len]
     }

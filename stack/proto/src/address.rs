@@ -27,7 +27,7 @@ impl Address {
     /// Whether it is an IPv4 address.
     #[inline]
     pub const fn is_v4(&self) -> bool {
-        matches!(self.0, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, ..])
+        u128::from_be_bytes(self.0) >> 32 == 0xffff
     }
 
     /// The octets as in the IPv6 header.

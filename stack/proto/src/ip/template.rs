@@ -6,7 +6,7 @@ use super::route::Plan;
 use super::{HEAD, InterfaceId};
 use crate::Payload;
 use core::net::Ipv6Addr;
-use wire::checksum::Sum;
+use wire::checksum::{Sum, fold};
 use wire::{EtherType, IPV4_HEADER, IPV6_HEADER, Ipv4Fields, MacAddress, ipv6_header, write_ethernet};
 
 /// Longest Ethernet header with a tag, and IPv6 header.
@@ -105,17 +105,24 @@ fn header6(plan: &Plan) -> [u8; IPV6_HEADER] {
     ipv6_header(0, 0, 0, source, destination)
 }
 
+/// Writes the fields and their checksum, which is computed from the values: reading the bytes again would wait for the
+/// stores.
 #[inline]
 fn write4(header: &mut [u8; IPV4_HEADER], fields: &Fields, addresses: u16) {
     let total = u16::try_from(fields.len + IPV4_HEADER).unwrap_or(u16::MAX);
-    header[1] = fields.ecn & 3;
-    header[2..4].copy_from_slice(&total.to_be_bytes());
-    header[4..6].copy_from_slice(&fields.identification.to_be_bytes());
-    header[6] = if fields.dont_fragment { 0x40 } else { 0 };
-    (header[8], header[9]) = (fields.hop_limit, fields.protocol);
-    let mut sum = Sum::of(&header[..10]);
-    sum.add_words(addresses.into(), 8);
-    header[10..12].copy_from_slice(&sum.finish());
+    let first = [header[0], fields.ecn & 3];
+    let fragment = [if fields.dont_fragment { 0x40 } else { 0 }, 0];
+    let (identification, protocol) =
+        (fields.identification.to_be_bytes(), [fields.hop_limit, fields.protocol]);
+    let words = [first, total.to_be_bytes(), identification, fragment, protocol];
+    let sum =
+        words.iter().map(|word| u64::from(u16::from_ne_bytes(*word))).sum::<u64>() + u64::from(addresses);
+    header[1] = first[1];
+    header[2..4].copy_from_slice(&words[1]);
+    header[4..6].copy_from_slice(&words[2]);
+    header[6] = fragment[0];
+    header[8..10].copy_from_slice(&protocol);
+    header[10..12].copy_from_slice(&(!fold(sum)).to_ne_bytes());
 }
 
 /// `header` is the first half of the IPv6 header; the changed fields are at its start.

@@ -107,7 +107,7 @@ impl<P: Payload> Tcp<P> {
     fn accept<F: Frame<Payload = P>>(
         &mut self,
         key: Key,
-        segment: Segment,
+        mut segment: Segment,
         syn: &SynOptions,
         (listener, options): (ListenerId, Arc<Options>),
         frame: &mut F,
@@ -137,7 +137,8 @@ impl<P: Payload> Tcp<P> {
         io.counters.tcp_passive_opens += 1;
         shared.make_ready(index, c);
         if let Some(cookie) = syn.fast_open.filter(|_| c.options.fast_open) {
-            super::input::Arrival { index, connection: c, shared, io, frame, segment }.open_fast(&cookie);
+            super::input::Arrival { index, connection: c, shared, io, frame, segment: &mut segment }
+                .open_fast(&cookie);
         }
     }
 

@@ -113,8 +113,11 @@ impl<P: Payload> Tcp<P> {
         let Some(connection) = connections.get_mut(index) else { return false };
         io.counters.frames_in += 1;
         io.counters.tcp_in += 1;
-        let Some((segment, syn)) = read(frame, packet, connection.pseudo, io) else { return true };
-        let arrival = Arrival { index, connection, shared, io, frame, segment };
+        let (mut segment, mut syn) = (Segment::empty(), SynOptions::default());
+        if !read(frame, packet, connection.pseudo, (&mut segment, &mut syn), io) {
+            return true;
+        }
+        let arrival = Arrival { index, connection, shared, io, frame, segment: &mut segment };
         let outcome = arrival.process(&syn);
         self.settle(index, outcome, io);
         true
@@ -133,7 +136,10 @@ impl<P: Payload> Tcp<P> {
             return;
         }
         let pseudo = key::pseudo(packet.source, packet.destination);
-        let Some((segment, syn)) = read(frame, packet, pseudo, io) else { return };
+        let (mut segment, mut syn) = (Segment::empty(), SynOptions::default());
+        if !read(frame, packet, pseudo, (&mut segment, &mut syn), io) {
+            return;
+        }
         let ports = frame.head().get(packet.transport..).and_then(wire::Tcp::new).map(|view| view.ports());
         let Some((remote_port, local_port)) = ports else { return };
         let key = Key { remote: packet.source, local: packet.destination, remote_port, local_port };
@@ -148,14 +154,14 @@ impl<P: Payload> Tcp<P> {
     fn receive_connected<F: Frame<Payload = P>>(
         &mut self,
         index: u32,
-        segment: Segment,
+        mut segment: Segment,
         syn: &SynOptions,
         frame: &mut F,
         io: &mut Io<'_, P>,
     ) {
         let Self { connections, shared, .. } = self;
         let Some(connection) = connections.get_mut(index) else { return };
-        let arrival = Arrival { index, connection, shared, io, frame, segment };
+        let arrival = Arrival { index, connection, shared, io, frame, segment: &mut segment };
         let outcome = arrival.process(syn);
         self.settle(index, outcome, io);
     }
@@ -324,18 +330,19 @@ impl<P: Payload> Tcp<P> {
     }
 }
 
-/// Reads and validates a segment: header, checksum, options. Counts invalid ones.
+/// Reads and validates a segment: header, checksum, options. Returns `false` if it is invalid, which is counted.
 #[inline]
 fn read<F: Frame>(
     frame: &F,
     packet: &Packet,
     pseudo: u16,
+    (segment, syn): (&mut Segment, &mut SynOptions),
     io: &mut Io<'_, F::Payload>,
-) -> Option<(Segment, SynOptions)> {
+) -> bool {
     let head = frame.head();
     let Some(view) = head.get(packet.transport..packet.end.min(head.len())).and_then(wire::Tcp::new) else {
         io.counters.tcp_header_errors += 1;
-        return None;
+        return false;
     };
     let payload = packet.transport + view.header_len()..packet.end;
     let mut sum = None;
@@ -344,11 +351,14 @@ fn read<F: Frame>(
         sum = Some(fold(words));
         if !is_checksum_right(pseudo, &head[packet.transport..payload.start], words, payload.len()) {
             io.counters.tcp_checksum_errors += 1;
-            return None;
+            return false;
         }
     }
-    let syn = if view.flags().has(TcpFlags::SYN) { SynOptions::of(&view) } else { SynOptions::default() };
-    Some((Segment::new(&view, payload, sum, packet.ecn == 0b11), syn))
+    segment.read(&view, payload, sum, packet.ecn == 0b11);
+    if segment.flags.has(TcpFlags::SYN) {
+        *syn = SynOptions::of(&view);
+    }
+    true
 }
 
 #[inline]

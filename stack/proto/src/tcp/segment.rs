@@ -60,24 +60,33 @@ pub(crate) struct SynOptions {
 }
 
 impl Segment {
+    /// A segment to be read into.
     #[inline]
-    pub(crate) fn new(view: &Tcp<'_>, payload: Range<usize>, sum: Option<u16>, is_ce: bool) -> Self {
-        let mut segment = Self {
-            seq: Seq(view.sequence()),
-            ack: Seq(view.acknowledgement()),
-            flags: view.flags(),
-            window: view.window(),
-            payload,
-            sum,
-            timestamps: view.aligned_timestamps(),
-            is_ce,
+    pub(crate) const fn empty() -> Self {
+        Self {
+            seq: Seq(0),
+            ack: Seq(0),
+            flags: TcpFlags(0),
+            window: 0,
+            payload: 0..0,
+            sum: None,
+            timestamps: None,
+            is_ce: false,
             sack: [(Seq(0), Seq(0)); MAX_SACK],
             sack_len: 0,
-        };
-        if segment.timestamps.is_none() && view.header_len() > wire::TCP_HEADER {
-            segment.read_options(view);
         }
-        segment
+    }
+
+    /// Reads the header, in place: a copy of what was just written in parts would wait for the stores.
+    #[inline]
+    pub(crate) fn read(&mut self, view: &Tcp<'_>, payload: Range<usize>, sum: Option<u16>, is_ce: bool) {
+        (self.seq, self.ack) = (Seq(view.sequence()), Seq(view.acknowledgement()));
+        (self.flags, self.window) = (view.flags(), view.window());
+        (self.payload, self.sum, self.is_ce) = (payload, sum, is_ce);
+        self.timestamps = view.aligned_timestamps();
+        if self.timestamps.is_none() && view.header_len() > wire::TCP_HEADER {
+            self.read_options(view);
+        }
     }
 
     #[cold]

@@ -57,7 +57,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
 
     /// Treats a SYN that was processed before as the segment after it. Its window is not scaled.
     pub(super) fn skip_syn(&mut self) {
-        let s = &mut self.segment;
+        let s = &mut *self.segment;
         s.seq += 1;
         // ECE of a SYN is part of the negotiation.
         s.flags = TcpFlags(s.flags.0 & !(TcpFlags::SYN.0 | TcpFlags::ECE.0 | TcpFlags::CWR.0));

@@ -35,7 +35,7 @@ pub(crate) struct Arrival<'a, 'b, P: Payload, F> {
     pub(crate) shared: &'a mut Shared<P>,
     pub(crate) io: &'a mut Io<'b, P>,
     pub(crate) frame: &'a mut F,
-    pub(crate) segment: Segment,
+    pub(crate) segment: &'a mut Segment,
 }
 
 /// Bits that a segment of the expected kind does not have.

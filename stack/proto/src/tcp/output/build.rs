@@ -93,7 +93,12 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
     #[inline]
     fn emit_segment(&mut self, seq: Seq, range: Range<Seq>, flags: TcpFlags, ecn: u8) {
         let edge = self.connection.next_edge();
-        let mut builder = self.header(seq, flags, edge);
+        let mut builder = self.start_header(seq, flags, edge);
+        if flags.has(TcpFlags::SYN) {
+            self.syn_options(&mut builder, flags.has(TcpFlags::ACK));
+        } else {
+            self.options(&mut builder);
+        }
         let header = builder.finish();
         let len = range.end.since(range.start) as usize;
         let mut head = [0; HEAD];
@@ -116,9 +121,9 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         }
     }
 
-    /// Header with options, without checksum.
+    /// Header without options and checksum.
     #[inline]
-    fn header(&self, seq: Seq, mut flags: TcpFlags, edge: Seq) -> TcpBuilder {
+    fn start_header(&self, seq: Seq, mut flags: TcpFlags, edge: Seq) -> TcpBuilder {
         let c = &*self.connection;
         let is_syn = flags.has(TcpFlags::SYN);
         let has_ack = flags.has(TcpFlags::ACK);
@@ -129,13 +134,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         let window = if is_syn && !has_ack { c.free().min(0xffff) } else { window.min(0xffff) };
         let ack = if has_ack { c.rx.nxt.0 } else { 0 };
         let ports = (c.key.local_port, c.key.remote_port);
-        let mut builder = TcpBuilder::new(ports, seq.0, ack, flags, window as u16);
-        if is_syn {
-            self.syn_options(&mut builder, has_ack);
-        } else {
-            self.options(&mut builder);
-        }
-        builder
+        TcpBuilder::new(ports, seq.0, ack, flags, window as u16)
     }
 
     /// Options of every segment after the handshake.
