@@ -17,7 +17,7 @@ use std::time::Duration;
 const ORIGIN: Time = Time(1_000_000_000_000);
 const ADDRESSES: [Address; 2] = [Address::v4([10, 9, 0, 1]), Address::v4([10, 9, 0, 2])];
 /// Longest time without a working network: no connection gives up.
-const MAX_TROUBLE: Duration = Duration::from_secs(60);
+const MAX_TROUBLE: Duration = Duration::from_secs(20);
 
 #[derive(Clone)]
 struct InFlight {

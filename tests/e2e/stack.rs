@@ -1,7 +1,7 @@
 //! The TCP/IP stack: the kernel in a namespace is the client of `linerate serve` at the other end of a TAP interface.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
 
@@ -80,6 +80,20 @@ fn exchange(address: &str, seed: u64) {
     assert!(received == sent, "{address}: {} of {} bytes, or others", received.len(), sent.len());
 }
 
+/// Sends datagrams of all lengths up to the MTU and compares the replies.
+fn datagrams(address: &str) {
+    let any = if address.contains(':') { "[::]:0" } else { "0.0.0.0:0" };
+    let socket = UdpSocket::bind(any).expect("a socket");
+    socket.set_read_timeout(Some(LIMIT)).expect("a time limit");
+    socket.connect(SocketAddr::new(address.parse().expect("an address"), 7)).expect("a route");
+    for len in [0, 1, 17, 100, 101, 1000, 1452] {
+        let (sent, mut received) = (vec![len as u8; len], vec![0; 2048]);
+        assert_eq!(socket.send(&sent).expect("a datagram"), len);
+        let n = socket.recv(&mut received).expect("a reply");
+        assert_eq!(received[..n], sent, "{address}");
+    }
+}
+
 #[test]
 #[ignore = "needs root; run by `cargo xtask test`"]
 fn kernel_exchanges_megabytes_with_echo() {
@@ -87,6 +101,7 @@ fn kernel_exchanges_megabytes_with_echo() {
         let folder = folder();
         let server = Server::start(folder.path(), "echo", more);
         for address in SERVER {
+            server.netns.enter(move || datagrams(address));
             server.netns.ping(address, 3, &[]);
             server.netns.ping(address, 2, &["-s", "1400"]);
             let connections = move || {
@@ -97,7 +112,8 @@ fn kernel_exchanges_megabytes_with_echo() {
             server.netns.enter(connections);
         }
         let summary = server.stop();
-        let bytes = (8 * BYTES) as u64;
+        let bytes = (8 * BYTES + 2 * (1 + 17 + 100 + 101 + 1000 + 1452)) as u64;
+        assert_eq!(summary["datagrams"], 14, "{summary}");
         assert_eq!((&summary["connections"], &summary["aborted"]), (&8.into(), &0.into()), "{summary}");
         assert_eq!((&summary["bytes_received"], &summary["bytes_sent"]), (&bytes.into(), &bytes.into()));
         assert_eq!(summary["counters"]["TcpInCsumErrors"], Value::Null, "{summary}");

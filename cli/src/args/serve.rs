@@ -10,7 +10,7 @@ use wire::MacAddress;
 /// A server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Program {
-    /// Returns received bytes (RFC 862); TCP port 7
+    /// Returns received bytes and datagrams (RFC 862); TCP and UDP port 7
     Echo,
     /// Drops received bytes (RFC 863); TCP port 9
     Discard,
@@ -62,7 +62,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, default_value_t = 1500, value_name = "BYTES",
           value_parser = RangedU64ValueParser::<u16>::new().range(1280..=65_535))]
     pub(crate) mtu: u16,
-    /// TCP port [default: that of the server]
+    /// TCP port, and UDP port of echo [default: that of the server]
     #[arg(long, value_name = "PORT", value_parser = RangedU64ValueParser::<u16>::new().range(1..))]
     pub(crate) tcp_port: Option<u16>,
     /// Wait for a Unix socket of the port if it connects and there is no listener yet

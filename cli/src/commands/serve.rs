@@ -12,7 +12,7 @@ use host::apps::{Discard, Echo, Served, Source};
 use host::{Host, Options, Report};
 use serde::Serialize;
 use stack::ip::{InterfaceConfig, InterfaceId, Route};
-use stack::{Address, Cidr, Endpoint};
+use stack::{Address, Cidr, Endpoint, UdpOptions};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::hash::{BuildHasher, RandomState};
@@ -31,6 +31,7 @@ struct Summary {
     /// Connections accepted, and those that ended otherwise than by both sides closing.
     connections: u64,
     aborted: u64,
+    datagrams: u64,
     /// Payload bytes received and sent.
     bytes_received: u64,
     bytes_sent: u64,
@@ -57,6 +58,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
         Wait::Adaptive => Polling::Adaptive,
         Wait::Busy => Polling::Busy,
     };
+    options.on_port = console::note;
     let mut host = Host::new(options).map_err(|error| failed(&error, "free memory"))?;
     let local = LocalPort::new(&port.name, open::open(&port)?);
     let mac = args.mac.unwrap_or_else(random_mac);
@@ -131,6 +133,10 @@ fn configure(host: &mut Host, interface: InterfaceId, args: &ServeArgs) -> Resul
         if args.addresses.iter().any(|own| own.address.is_v4() == is_v4) {
             let local = Endpoint::new(any(is_v4), tcp_port(args));
             stack.listen(local, options).map_err(|error| failed(&error, "choose another --tcp-port"))?;
+            if args.program == Program::Echo {
+                let bound = stack.udp_bind(local, UdpOptions::default());
+                bound.map_err(|error| failed(&error, "choose another --tcp-port"))?;
+            }
         }
     }
     Ok(())
@@ -166,12 +172,13 @@ fn serve(program: Program, host: &mut Host, stop: &AtomicBool) -> Served {
 
 impl Summary {
     fn new(seconds: f64, served: Served, report: &Report) -> Self {
-        let Served { connections, aborted, received, sent } = served;
+        let Served { connections, aborted, datagrams, received, sent } = served;
         let (busy_rounds, idle_rounds, sleeps) = report.rounds;
         Self {
             seconds,
             connections,
             aborted,
+            datagrams,
             bytes_received: received,
             bytes_sent: sent,
             busy_rounds,
@@ -184,10 +191,11 @@ impl Summary {
     }
 
     fn text(&self) -> String {
-        let Self { seconds, connections, aborted, bytes_received, bytes_sent, .. } = self;
+        let Self { seconds, connections, aborted, datagrams, bytes_received, bytes_sent, .. } = self;
         let [received, sent] = [*bytes_received, *bytes_sent].map(units::bytes);
         let mut text = format!(
-            "{connections} connections in {seconds:.1} s, {aborted} aborted; received {received}, sent {sent}\n"
+            "{connections} connections in {seconds:.1} s, {aborted} aborted; {datagrams} datagrams; received {received}, \
+             sent {sent}\n"
         );
         for (name, value) in &self.counters {
             // Writing to a String cannot fail.

@@ -16,6 +16,9 @@ pub(crate) const INDIRECT: u16 = 4;
 pub(crate) const AVAIL: u16 = 1 << 7;
 /// Packed: equals the device's wrap counter if the descriptor is used.
 pub(crate) const USED: u16 = 1 << 15;
+/// Mark, on private copies only, of entries of a packed ring's indirect table. DPDK's driver leaves WRITE in all entries
+/// of such tables, also on transmit queues, and other devices ignore it there.
+pub(crate) const PACKED_ENTRY: u16 = 1 << 14;
 /// Descriptor size in bytes, split and packed.
 pub const DESC: usize = 16;
 /// Maximum number of descriptors read from a chain or an indirect table. A longer one is a fault for any queue size:
@@ -105,7 +108,7 @@ impl Direction {
     #[inline(always)]
     pub fn check(self, flags: u16) -> Result<(), RingFault> {
         match (self, flags & WRITE != 0) {
-            (Direction::Read, true) => Err(RingFault::WriteOnRead),
+            (Direction::Read, true) if flags & PACKED_ENTRY == 0 => Err(RingFault::WriteOnRead),
             (Direction::Write, false) => Err(RingFault::ReadOnWrite),
             _ => Ok(()),
         }

@@ -49,13 +49,15 @@ impl Interface {
     }
 
     /// Takes over a change of the port: a peer that connected again may support other offloads. Frames for the last one
-    /// are lost.
-    pub(crate) fn update(&mut self) {
+    /// are lost. Returns whether the port started or stopped carrying packets.
+    pub(crate) fn update(&mut self) -> bool {
         let is_ready = self.port.is_ready();
-        if is_ready != std::mem::replace(&mut self.is_ready, is_ready) {
+        let is_changed = is_ready != std::mem::replace(&mut self.is_ready, is_ready);
+        if is_changed {
             self.capabilities = self.port.capabilities().unwrap_or_default();
             self.clear();
         }
+        is_changed
     }
 
     fn clear(&mut self) {

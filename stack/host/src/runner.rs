@@ -48,6 +48,8 @@ pub struct Options {
     pub idle: Duration,
     /// Memory for received data.
     pub pool: PoolLimits,
+    /// Called with one line of text when a port starts or stops carrying packets, between two rounds.
+    pub on_port: fn(&str),
 }
 
 impl Options {
@@ -59,7 +61,7 @@ impl Options {
         let mut secret = [0; 16];
         rustix::rand::getrandom(&mut secret[..], rustix::rand::GetRandomFlags::empty())?;
         let (stack, pool) = (stack::Config::new(secret), PoolLimits::default());
-        Ok(Self { stack, polling: Polling::Adaptive, idle: Duration::from_micros(50), pool })
+        Ok(Self { stack, polling: Polling::Adaptive, idle: Duration::from_micros(50), pool, on_port: |_| () })
     }
 }
 
@@ -84,6 +86,7 @@ pub struct Host {
     memory: Memory,
     polling: Polling,
     idle: u64,
+    on_port: fn(&str),
     /// Time of the last call of the ports' control.
     controlled: Time,
     rounds: (u64, u64, u64),
@@ -111,6 +114,7 @@ impl Host {
             memory: Memory { pool: BufferPool::new(options.pool), retainer: Retainer::new(LENT_PACKETS)? },
             polling: options.polling,
             idle: options.idle.as_nanos() as u64,
+            on_port: options.on_port,
             controlled: Time::default(),
             rounds: (0, 0, 0),
         })
@@ -264,7 +268,11 @@ impl Host {
         let instant = Instant::now();
         for interface in &mut self.ports.interfaces {
             interface.port.poll_control(instant);
-            interface.update();
+            if interface.update() {
+                let port = &interface.port;
+                let state = if port.is_ready() { "connected".to_owned() } else { port.state() };
+                (self.on_port)(&format!("port {}: {state}", port.name()));
+            }
         }
     }
 

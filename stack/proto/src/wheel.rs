@@ -180,7 +180,7 @@ const fn horizon() -> u64 {
 /// Level on which `tick` differs from `now`.
 fn level(now: u64, tick: u64) -> usize {
     let differ = (now ^ tick) | (SLOTS as u64 - 1);
-    (((63 - differ.leading_zeros()) / SLOT_BITS) as usize).min(LEVELS - 1)
+    ((differ.ilog2() / SLOT_BITS) as usize).min(LEVELS - 1)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Indirect descriptor tables (VIRTIO 1.2 sections 2.7.5.3 and 2.8.7).
 
-use crate::chain::{DESC, INDIRECT, MAX_CHAIN, NEXT};
+use crate::chain::{DESC, INDIRECT, MAX_CHAIN, NEXT, PACKED_ENTRY, WRITE};
 use crate::{Descriptor, RingFault};
 use core::sync::atomic::Ordering::Relaxed;
 use mem::{Translator, VolatileSlice};
@@ -63,7 +63,11 @@ fn entry(
     };
     Ok(match joined {
         Joined::ByNext => Descriptor::split(low, high),
-        Joined::InSequence => Descriptor::packed(low, high),
+        // The other flags are reserved (VIRTIO 1.2 section 2.8.7).
+        Joined::InSequence => {
+            let entry = Descriptor::packed(low, high);
+            Descriptor { flags: entry.flags & (WRITE | INDIRECT) | PACKED_ENTRY, ..entry }
+        }
     })
 }
 

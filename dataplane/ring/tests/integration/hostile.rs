@@ -282,6 +282,24 @@ fn an_indirect_table_is_followed_by_its_next_fields() {
     assert_eq!(sum, Ok(vec![120]));
 }
 
+/// DPDK's driver leaves WRITE in the entries of tables of its transmit queues.
+#[test]
+fn write_flags_in_a_packed_table_of_a_readable_buffer_are_ignored() {
+    let sum = packed(true, |m| {
+        for (entry, len) in [(0, 12), (1, 78)] {
+            m.poke64(TABLE + 16 * entry, BUFFERS + 64 * entry);
+            m.poke64(TABLE + 16 * entry + 8, len | u64::from(WRITE) << 48);
+        }
+        one_packed(m, TABLE - USER, 32, INDIRECT);
+    });
+    assert_eq!(sum, Ok(vec![90]));
+    let linked = split(true, |m| {
+        m.split_descriptor(TABLE, 0, BUFFERS, 12, WRITE, 0);
+        one(m, TABLE - USER, 16, INDIRECT, 0);
+    });
+    assert_eq!(linked, Err(RingFault::WriteOnRead));
+}
+
 #[test]
 fn indirect_table_across_regions_is_read_completely() {
     // The table's second entry spans two regions.

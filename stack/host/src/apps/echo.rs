@@ -1,9 +1,9 @@
-//! Echo (RFC 862): received bytes are sent back from the memory in which they arrived.
+//! Echo (RFC 862): received bytes and datagrams are sent back from the memory in which they arrived.
 
 use super::Served;
 use crate::{App, Buffer};
 use stack::tcp::ConnectionId;
-use stack::{Event, SendError, Slice, Stack, Time};
+use stack::{Address, Endpoint, Event, SendError, Slice, SocketId, Stack, Time};
 use std::collections::{HashMap, VecDeque};
 
 /// Data that a full send buffer did not take.
@@ -64,6 +64,27 @@ impl Echo {
         }
     }
 
+    /// Returns a datagram to its sender, unless it was sent to several hosts. An error means that the datagram is lost,
+    /// as it could be in the network.
+    fn datagram(
+        &mut self,
+        stack: &mut Stack<Buffer>,
+        socket: SocketId,
+        (from, to): (Endpoint, Address),
+        data: Slice<Buffer>,
+        now: Time,
+    ) {
+        let len = data.len() as u64;
+        self.served.datagrams += 1;
+        self.served.received += len;
+        if !to.is_multicast()
+            && !to.is_broadcast()
+            && stack.udp_send(socket, Some(from), vec![data], now).is_ok()
+        {
+            self.served.sent += len;
+        }
+    }
+
     fn resume(&mut self, stack: &mut Stack<Buffer>, connection: ConnectionId) {
         let Some(mut waiting) = self.waiting.remove(&connection) else { return };
         while let Some(data) = waiting.data.pop_front() {
@@ -81,9 +102,12 @@ impl Echo {
 
 impl App for Echo {
     #[inline]
-    fn event(&mut self, stack: &mut Stack<Buffer>, event: Event<Buffer>, _now: Time) {
+    fn event(&mut self, stack: &mut Stack<Buffer>, event: Event<Buffer>, now: Time) {
         match event {
             Event::Data { connection, data } => self.data(stack, connection, data),
+            Event::Datagram { socket, from, to, data } => {
+                self.datagram(stack, socket, (from, to.address), data, now);
+            }
             Event::Accepted { .. } => self.served.connections += 1,
             Event::Writable { connection } => self.resume(stack, connection),
             Event::Finished { connection } => match self.waiting.get_mut(&connection) {

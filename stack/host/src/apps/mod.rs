@@ -17,6 +17,8 @@ pub struct Served {
     pub connections: u64,
     /// Connections that ended otherwise than by both sides closing.
     pub aborted: u64,
+    /// Datagrams received.
+    pub datagrams: u64,
     /// Bytes received.
     pub received: u64,
     /// Bytes passed to the stack for sending.

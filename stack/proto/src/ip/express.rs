@@ -39,11 +39,11 @@ fn ipv4(interface: InterfaceId, head: &[u8; HEAD4], len: usize) -> Option<Packet
     if !is_common || end < HEAD4 || end > len || Sum::of(header).finish() != [0, 0] {
         return None;
     }
-    let [.., a, b, c, d, e, f, g, h] = *header;
+    let address = |at: usize| header[at..].first_chunk().copied().map(Address::v4);
     Some(Packet {
         interface,
-        source: Address::v4([a, b, c, d]),
-        destination: Address::v4([e, f, g, h]),
+        source: address(12)?,
+        destination: address(16)?,
         protocol: protocol::TCP,
         transport: HEAD4,
         end,

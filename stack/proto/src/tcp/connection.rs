@@ -246,8 +246,6 @@ pub(crate) struct Timers {
     pub(crate) stalled: Time,
     /// Time of the last segment received.
     pub(crate) heard: Time,
-    /// Time of the last transmission of new data.
-    pub(crate) sent: Time,
     /// When the neighbour was confirmed last.
     pub(crate) confirmed: Time,
     /// Unanswered zero-window probes, and keep-alive probes.
@@ -265,7 +263,6 @@ impl Timers {
             pace: never,
             stalled: never,
             heard: now,
-            sent: now,
             confirmed: now,
             probes: 0,
             keep_alives: 0,

@@ -182,7 +182,7 @@ impl<P: Payload> Tcp<P> {
         let Self { connections, shared, .. } = self;
         let c = connections.get_mut(index)?;
         c.listener = listener;
-        restart(c, (irs, iss), &cookie, io.now);
+        restart(c, (irs, iss), cookie, io.now);
         shared.half_open += 1;
         io.counters.tcp_cookies_in += 1;
         io.counters.tcp_passive_opens += 1;
@@ -213,7 +213,7 @@ impl<P: Payload> Tcp<P> {
 }
 
 /// The connection continues a SYN-ACK that was sent without state.
-pub(super) fn restart<P: Payload>(c: &mut Connection<P>, (irs, iss): (Seq, Seq), cookie: &Cookie, now: Time) {
+pub(super) fn restart<P: Payload>(c: &mut Connection<P>, (irs, iss): (Seq, Seq), cookie: Cookie, now: Time) {
     let syn = SynOptions { max_segment: Some(cookie.max_segment), ..SynOptions::default() };
     super::input::negotiate(c, &syn, irs, None, now);
     c.flags.clear(Flags::ECN);

@@ -189,7 +189,9 @@ impl<P: Payload> Tcp<P> {
         }
         let is_syn = segment.flags.0 & (TcpFlags::SYN.0 | TcpFlags::ACK.0) == TcpFlags::SYN.0;
         let is_later = match (entry.timestamps, segment.timestamps) {
-            (Some((last, _)), Some((value, _))) if value != last => (value.wrapping_sub(last) as i32) > 0,
+            (Some((last, _)), Some((value, _))) if value != last => {
+                value.wrapping_sub(last).cast_signed() > 0
+            }
             _ => entry.rcv_nxt.is_before(segment.seq),
         };
         if is_syn && is_later {
@@ -202,12 +204,12 @@ impl<P: Payload> Tcp<P> {
         }
         let entry = *entry;
         if segment.sequence_len() > 0 && self.shared.challenges.allows(io.now) {
-            self.acknowledge_time_wait(&entry, io);
+            Self::acknowledge_time_wait(&entry, io);
         }
         false
     }
 
-    fn acknowledge_time_wait(&mut self, entry: &TimeWait, io: &mut Io<'_, P>) {
+    fn acknowledge_time_wait(entry: &TimeWait, io: &mut Io<'_, P>) {
         let Ok((path, _)) = io.ip.route(Some(entry.key.local), entry.key.remote, io.now) else { return };
         let ports = (entry.key.local_port, entry.key.remote_port);
         let mut builder = wire::TcpBuilder::new(ports, entry.nxt.0, entry.rcv_nxt.0, TcpFlags::ACK, 0);
@@ -261,7 +263,7 @@ impl<P: Payload> Tcp<P> {
         let entry = TimeWait { key: c.key, nxt: c.tx.nxt, rcv_nxt: c.rx.nxt, timestamps, until, duration };
         // The FIN that ended the connection must be acknowledged.
         if c.flags.has(Flags::ACK_NOW) {
-            self.acknowledge_time_wait(&entry, io);
+            Self::acknowledge_time_wait(&entry, io);
         }
         self.time_waits.insert(entry);
     }

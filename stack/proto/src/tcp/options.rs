@@ -16,6 +16,7 @@ pub enum CongestionAlgorithm {
 
 /// Settings of a connection. Listeners pass theirs to the connections that they accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a socket option of its own")]
 pub struct Options {
     /// Congestion control.
     pub congestion: CongestionAlgorithm,
@@ -58,7 +59,7 @@ impl Default for Options {
             cork: false,
             keep_alive: None,
             keep_alive_interval: (Duration::from_secs(75), 9),
-            user_timeout: Duration::from_secs(300),
+            user_timeout: Duration::from_mins(5),
             delayed_ack: Duration::from_millis(40),
             min_rto: Duration::from_millis(200),
             max_segment: u16::MAX,
@@ -67,7 +68,7 @@ impl Default for Options {
             sack: true,
             window_scale: true,
             fast_open: false,
-            time_wait: Duration::from_secs(60),
+            time_wait: Duration::from_mins(1),
         }
     }
 }

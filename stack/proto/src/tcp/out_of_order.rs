@@ -18,8 +18,8 @@ impl<P: Payload> Held<P> {
 /// Ranges whose order of arrival is known: as many as a SACK option has.
 const RECENT: usize = 4;
 
-fn contains((left, right): &(Seq, Seq), seq: Seq) -> bool {
-    left.is_at_most(seq) && seq.is_before(*right)
+fn contains((left, right): (Seq, Seq), seq: Seq) -> bool {
+    left.is_at_most(seq) && seq.is_before(right)
 }
 
 /// Out-of-order payload of one connection: disjoint, in order. Allocates only when something is out of order.
@@ -41,7 +41,7 @@ impl<P: Payload> OutOfOrder<P> {
 
     /// Holds `data` from sequence number `seq` on, without the parts that are held already. Returns the number of bytes
     /// added, or `None` if more than `max` ranges would be held.
-    pub(crate) fn insert(&mut self, seq: Seq, data: Slice<P>, max: usize) -> Option<u32> {
+    pub(crate) fn insert(&mut self, seq: Seq, data: &Slice<P>, max: usize) -> Option<u32> {
         let end = seq + data.len() as u32;
         let from = self.held.partition_point(|held| held.end().is_at_most(seq));
         let to = self.held.partition_point(|held| held.seq.is_before(end));
@@ -90,7 +90,7 @@ impl<P: Payload> OutOfOrder<P> {
 
     /// Contiguous ranges, those that arrived last first.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = (Seq, Seq)> + '_ {
-        let place = |range: &(Seq, Seq)| self.recent.iter().position(|seq| contains(range, *seq));
+        let place = |range: &(Seq, Seq)| self.recent.iter().position(|seq| contains(*range, *seq));
         let latest = move |n| self.merged().find(move |range| place(range) == Some(n));
         let others = self.merged().filter(move |range| place(range).is_none());
         (0..RECENT).filter_map(latest).chain(others)
@@ -133,12 +133,12 @@ mod tests {
     fn latest_range_is_first_and_neighbours_merge() {
         let mut held = OutOfOrder::<Bytes>::new();
         for from in [10, 30, 50, 35] {
-            assert_eq!(held.insert(Seq(from), piece(from as usize, 5), 8), Some(5));
+            assert_eq!(held.insert(Seq(from), &piece(from as usize, 5), 8), Some(5));
         }
         let ranges: Vec<_> = held.ranges().map(|(left, right)| (left.0, right.0)).collect();
         assert_eq!(ranges, [(30, 40), (50, 55), (10, 15)]);
         assert!(held.covers(Seq(31), Seq(40)) && !held.covers(Seq(10), Seq(16)));
-        assert_eq!(held.insert(Seq(70), piece(70, 5), 4), None);
+        assert_eq!(held.insert(Seq(70), &piece(70, 5), 4), None);
     }
 
     proptest! {
@@ -150,7 +150,7 @@ mod tests {
             let mut held = OutOfOrder::<Bytes>::new();
             let (mut have, mut bytes) = (vec![false; 140], 0);
             for (from, len) in pieces {
-                bytes += held.insert(Seq(base) + from as u32, piece(from, len), 200).unwrap();
+                bytes += held.insert(Seq(base) + from as u32, &piece(from, len), 200).unwrap();
                 have[from..from + len].fill(true);
                 prop_assert_eq!(bytes as usize, have.iter().filter(|has| **has).count());
                 prop_assert_eq!(held.bytes(), bytes);

@@ -37,7 +37,7 @@ pub(crate) struct FastOpenCookie {
 impl FastOpenCookie {
     /// Returns `None` if the length is not allowed: 0, or an even number from 4 to 16.
     pub(crate) fn of(cookie: &[u8]) -> Option<Self> {
-        let is_allowed = matches!(cookie.len(), 0 | 4..=16) && cookie.len() % 2 == 0;
+        let is_allowed = matches!(cookie.len(), 0 | 4..=16) && cookie.len().is_multiple_of(2);
         let mut bytes = [0; 16];
         bytes.get_mut(..cookie.len()).filter(|_| is_allowed)?.copy_from_slice(cookie);
         Some(Self { bytes, len: cookie.len() as u8 })

@@ -65,9 +65,10 @@ impl SendQueue {
     pub(crate) fn push<P: Payload>(&mut self, pool: &mut ChunkPool<P>, data: Slice<P>) {
         let len = data.len() as u32;
         let at = pool.0.insert(Chunk { data, next: NONE });
-        match pool.0.get_mut(self.tail) {
-            Some(tail) => tail.next = at,
-            None => (self.head, self.cursor, self.cursor_base) = (at, at, self.end),
+        if let Some(tail) = pool.0.get_mut(self.tail) {
+            tail.next = at;
+        } else {
+            (self.head, self.cursor, self.cursor_base) = (at, at, self.end);
         }
         self.tail = at;
         self.end += len;

@@ -10,7 +10,7 @@ impl Seq {
     /// Whether this number is before `other`.
     #[inline(always)]
     pub(crate) const fn is_before(self, other: Self) -> bool {
-        (self.0.wrapping_sub(other.0) as i32) < 0
+        self.0.wrapping_sub(other.0).cast_signed() < 0
     }
 
     /// Whether this number is before `other` or equal to it.
@@ -35,7 +35,7 @@ impl Seq {
     #[inline(always)]
     pub(crate) const fn since(self, earlier: Self) -> u32 {
         let distance = self.0.wrapping_sub(earlier.0);
-        if (distance as i32) < 0 { 0 } else { distance }
+        if distance.cast_signed() < 0 { 0 } else { distance }
     }
 }
 

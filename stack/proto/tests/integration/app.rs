@@ -247,7 +247,7 @@ impl App {
         let open = self.open.remove(&connection).expect("an open connection");
         let end = End { reason, sent: open.sent, received: open.received, has_finished: open.has_finished };
         // A late copy of an acknowledgement with a SYN cookie opens an aborted connection again.
-        let first = self.ends.entry(open.number).or_insert_with(|| end.clone());
+        let first = self.ends.entry(open.number).or_insert(end);
         let is_once = *first == end || first.reason == Closed::Aborted;
         assert!(is_once, "connection {} ended twice: {first:?}, {end:?}", open.number);
         self.chunks.push(open.last);

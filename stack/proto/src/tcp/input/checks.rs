@@ -43,7 +43,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
     fn is_old(&self, value: u32) -> bool {
         let rx = &self.connection.rx;
         let age = (self.io.now.millis() as u32).wrapping_sub(rx.ts_recent_at);
-        (value.wrapping_sub(rx.ts_recent) as i32) < 0 && age < PAWS_AGE
+        value.wrapping_sub(rx.ts_recent).cast_signed() < 0 && age < PAWS_AGE
     }
 
     /// The four cases of RFC 9293 section 3.10.7.4, table 6.
@@ -101,7 +101,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         let (rx, s) = (&mut self.connection.rx, &self.segment);
         if let Some((value, _)) = s.timestamps
             && s.seq.is_at_most(rx.acked)
-            && (value.wrapping_sub(rx.ts_recent) as i32) >= 0
+            && value.wrapping_sub(rx.ts_recent).cast_signed() >= 0
         {
             (rx.ts_recent, rx.ts_recent_at) = (value, self.io.now.millis() as u32);
         }

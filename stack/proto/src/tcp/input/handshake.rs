@@ -100,7 +100,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         let numbers = (c.rx.irs, s.ack - 1);
         if let Some(cookie) = self.shared.cookie(&c.key, numbers, self.io.now) {
             c.recovery.release(&mut self.shared.sent);
-            super::super::listen::restart(c, numbers, &cookie, self.io.now);
+            super::super::listen::restart(c, numbers, cookie, self.io.now);
             self.io.counters.tcp_cookies_in += 1;
         }
     }

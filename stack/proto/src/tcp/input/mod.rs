@@ -72,7 +72,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         let ack = s.ack.0.wrapping_sub(c.tx.una.0) <= c.flight();
         let timestamps = match s.timestamps {
             Some((value, _)) => {
-                c.flags.has(Flags::TIMESTAMPS) && (value.wrapping_sub(c.rx.ts_recent) as i32) >= 0
+                c.flags.has(Flags::TIMESTAMPS) && value.wrapping_sub(c.rx.ts_recent).cast_signed() >= 0
             }
             None => !c.flags.has(Flags::TIMESTAMPS),
         };

@@ -84,7 +84,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         if first == self.connection.rx.nxt {
             self.fill_gap(data);
         } else {
-            self.hold(first, data);
+            self.hold(first, &data);
         }
     }
 
@@ -101,7 +101,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
     }
 
     /// Holds bytes that are not next, within the limits of the connection and the stack.
-    fn hold(&mut self, seq: super::super::Seq, data: Slice<P>) {
+    fn hold(&mut self, seq: super::super::Seq, data: &Slice<P>) {
         let limits = &self.shared.limits;
         let has_room = self.shared.out_of_order + data.len() as u32 <= limits.out_of_order_bytes;
         let ranges = limits.out_of_order_ranges.into();

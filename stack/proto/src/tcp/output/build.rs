@@ -156,9 +156,10 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         let c = &*self.connection;
         let mtu = self.io.ip.path(c.path).map_or(576, |(_, mtu)| mtu);
         builder.max_segment(super::super::announced_segment(c, mtu));
-        let (timestamps, sack, scale) = match is_answer {
-            true => (c.flags.has(Flags::TIMESTAMPS), c.flags.has(Flags::SACK), c.flags.has(Flags::SCALED)),
-            false => (c.options.timestamps, c.options.sack, c.options.window_scale),
+        let (timestamps, sack, scale) = if is_answer {
+            (c.flags.has(Flags::TIMESTAMPS), c.flags.has(Flags::SACK), c.flags.has(Flags::SCALED))
+        } else {
+            (c.options.timestamps, c.options.sack, c.options.window_scale)
         };
         if timestamps {
             builder.timestamps(c.timestamp(self.io.now), c.rx.ts_recent, sack);

@@ -135,13 +135,12 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         if c.tx.nxt == c.tx.iss {
             return Some(Send::Syn(Syn::First));
         }
-        let is_lost = c.recovery.next_lost(&mut self.shared.sent, u32::MAX).is_some();
+        // Data of a SYN that was lost waits until the handshake is complete.
+        let lost = c.recovery.next_lost(&mut self.shared.sent, u32::MAX);
+        let is_lost = lost.is_some_and(|range| range.start == c.tx.iss);
         let is_answer = c.flags.take(Flags::ACK_NOW) && c.state == State::SynReceived;
         let is_again = c.flags.take(Flags::TAIL_PROBE) || is_lost;
-        match is_again {
-            true => Some(Send::Syn(Syn::Again)),
-            false => is_answer.then_some(Send::Syn(Syn::Answer)),
-        }
+        if is_again { Some(Send::Syn(Syn::Again)) } else { is_answer.then_some(Send::Syn(Syn::Answer)) }
     }
 
     /// Retransmissions first, then new data, as far as windows and pacing allow.
@@ -156,11 +155,6 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         if until > self.io.now {
             c.timers.pace = until;
             return None;
-        }
-        if c.flight() == 0 && self.io.now.micros_since(c.timers.sent) > u64::from(c.recovery.rto()) {
-            // RFC 5681 section 4.1: the window of before says nothing about the path now.
-            c.recovery.on_idle();
-            c.timers.sent = self.io.now;
         }
         let allowance = c.recovery.allowance(c.flight());
         if c.flags.has(Flags::TAIL_PROBE) {
@@ -292,7 +286,6 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
             c.timers.stalled = now;
         }
         c.watch_idle(now);
-        c.timers.sent = now;
         c.tx.nxt = c.tx.nxt.max(range.end);
         c.flags.put(Flags::APP_LIMITED, c.tx.nxt == c.end());
         c.recovery.on_sent(&mut self.shared.sent, range, now);

@@ -18,7 +18,6 @@ enum Call {
     /// Advances the time, in microseconds.
     Wait(u64),
     SegmentSize(u16, bool),
-    Idle,
 }
 
 /// An acknowledgement: share of the flight in 1/256, ranges relative to the first unacknowledged number.
@@ -70,7 +69,6 @@ fn call() -> impl Strategy<Value = Call> {
         3 => Just(Call::Timer),
         3 => prop_oneof![0_u64..50_000, 0_u64..10_000_000_000].prop_map(Call::Wait),
         1 => (0_u16..9_000, any::<bool>()).prop_map(|(mss, is_reduced)| Call::SegmentSize(mss, is_reduced)),
-        1 => Just(Call::Idle),
     ]
 }
 
@@ -117,7 +115,6 @@ impl Driver {
             }
             Call::Wait(micros) => self.now = self.now.after_micros(micros),
             Call::SegmentSize(mss, is_reduced) => recovery.on_segment_size(pool, mss, is_reduced),
-            Call::Idle => recovery.on_idle(),
         }
     }
 

@@ -52,6 +52,9 @@ impl Recovery {
         let is_reduced_by_ece = ack.has_ece && self.answer_mark(start);
         let is_safe = is_advancing && self.board.lost() <= lost;
         self.limit(delivered, ack.nxt.since(ack.ack), is_safe);
+        if !self.has_sack && is_advancing && self.board.lost() > 0 {
+            self.grant();
+        }
         Acked { delivered: delivery.bytes(), has_lost: self.board.lost() > 0, is_undone, is_reduced_by_ece }
     }
 
@@ -148,7 +151,9 @@ impl Recovery {
             return delivery.acked.saturating_sub(u32::from(before - self.duplicates) * mss);
         }
         let is_duplicate = ack.sack.is_empty() && ack.duplicate.is_none() && !ack.is_update;
-        let is_possible = u32::from(before) * mss < ack.nxt.since(ack.ack);
+        let flight = ack.nxt.since(ack.ack);
+        // Each duplicate stands for another segment in flight.
+        let is_possible = u32::from(before) < (flight / mss).max(self.board.entries());
         if !is_duplicate || !is_possible || self.phase == Phase::Loss {
             return 0;
         }
@@ -157,7 +162,7 @@ impl Recovery {
         if self.phase != Phase::Recovery && u32::from(self.duplicates) >= DUPLICATE_THRESHOLD && is_repaired {
             self.board.mark_first_lost(pool, mss);
         }
-        mss
+        mss.min(flight)
     }
 
     /// Marks what RACK infers to be lost, and starts the reordering timer for the rest.
@@ -177,10 +182,11 @@ impl Recovery {
     }
 
     /// Ends the reduction once the data sent before it is acknowledged; after a congestion mark, once the segment with
-    /// CWR is, which stops the marks of this window.
+    /// CWR is, which stops the marks of this window, if it was sent.
     fn leave_phase(&mut self, ack: &Ack<'_>) {
         let Some(episode) = &mut self.episode else { return };
-        let end = episode.recover + u32::from(episode.is_mark_answered);
+        let awaits_cwr = episode.is_mark_answered && episode.recover.is_before(ack.nxt);
+        let end = episode.recover + u32::from(awaits_cwr);
         if self.phase == Phase::Open || ack.ack.is_before(end) {
             return;
         }
@@ -254,6 +260,14 @@ impl Recovery {
             && let Some(episode) = &mut self.episode
         {
             episode.prr.on_ack(delivered, pipe, threshold, mss, is_safe);
+        }
+    }
+
+    /// Permits the retransmission at a partial acknowledgement (RFC 6582 section 3.2): without SACK, the flight can be lost
+    /// although it counts.
+    fn grant(&mut self) {
+        if let Some(episode) = &mut self.episode {
+            episode.prr.grant(u32::from(self.mss));
         }
     }
 
@@ -376,6 +390,7 @@ impl Recovery {
         self.loss_at = Time::NEVER;
         self.rto_at = now.after_micros(u64::from(self.rtt.rto()));
     }
+
     /// The threshold is kept for the handshake, whose loss says nothing about the capacity of the path.
     fn reduce_for_timeout(&mut self, una: Seq, nxt: Seq) {
         let (earlier, start) = (self.episode.take(), Start { una, nxt, flight: 0 });

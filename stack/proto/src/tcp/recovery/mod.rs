@@ -173,6 +173,9 @@ impl Recovery {
         let is_first = self.board.is_empty();
         if is_first {
             self.rack.fack = range.start;
+            if self.rate.idle_time(stamp(now)) > self.rtt.rto() {
+                self.on_idle();
+            }
         }
         let (start, end) = (range.start, range.end);
         let bytes = end.since(range.start);
@@ -183,7 +186,7 @@ impl Recovery {
         if self.rto_at.is_never() {
             self.rto_at = now.after_micros(u64::from(self.rtt.rto()));
         }
-        if self.phase == Phase::Open && self.probe == Probe::None {
+        if self.phase == Phase::Open && self.probe == Probe::None && self.board.sacked() == 0 {
             self.schedule_probe(now, is_first && bytes <= self.mss());
         } else {
             self.on_sent_in_episode(end, bytes);
@@ -389,8 +392,9 @@ impl Recovery {
         self.controller = Controller::new(options.congestion, u32::from(self.mss), self.rtt.get());
     }
 
-    /// The connection was idle for more than the retransmission timeout (RFC 5681 section 4.1).
-    pub(crate) fn on_idle(&mut self) {
+    /// The connection was idle for longer than its retransmission timeout (RFC 5681 section 4.1).
+    #[cold]
+    fn on_idle(&mut self) {
         self.controller.on_idle(&mut self.window, u32::from(self.mss));
     }
 

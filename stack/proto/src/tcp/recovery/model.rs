@@ -27,6 +27,8 @@ pub(super) struct Conditions {
     /// Bytes per second of the bottleneck, and bytes of its queue; 0 for no bottleneck.
     pub(super) rate: u64,
     pub(super) queue: u64,
+    /// Length of the queue in bytes from which packets are marked (RFC 3168); 0 for no marks.
+    pub(super) mark: u64,
     /// Interval of sending times whose packets arrive only at its end: from, to.
     pub(super) outage: (u64, u64),
     pub(super) sack: bool,
@@ -49,6 +51,7 @@ impl Default for Conditions {
             duplication: 0,
             rate: 0,
             queue: 0,
+            mark: 0,
             outage: (0, 0),
             sack: true,
             timestamps: true,
@@ -59,8 +62,8 @@ impl Default for Conditions {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Packet {
-    Data { start: u32, end: u32, stamp: u64 },
-    Ack { ack: u32, sack: Vec<(u32, u32)>, duplicate: Option<(u32, u32)>, echo: u64 },
+    Data { start: u32, end: u32, stamp: u64, is_marked: bool, has_cwr: bool },
+    Ack { ack: u32, sack: Vec<(u32, u32)>, duplicate: Option<(u32, u32)>, echo: u64, has_ece: bool },
 }
 
 /// Received ranges, relative to [`FIRST`].
@@ -70,6 +73,8 @@ struct Receiver {
     /// Out-of-order ranges, most recently changed first.
     ranges: Vec<(u32, u32)>,
     echo: u64,
+    /// Whether a mark is reported until the sender answers it.
+    has_ece: bool,
 }
 
 impl Receiver {
@@ -92,7 +97,7 @@ impl Receiver {
             if new.0 <= self.ack { self.ack = new.1 } else { self.ranges.insert(0, new) }
         }
         let sack = if sack { self.ranges.iter().copied().take(3).collect() } else { Vec::new() };
-        Packet::Ack { ack: self.ack, sack, duplicate, echo: self.echo }
+        Packet::Ack { ack: self.ack, sack, duplicate, echo: self.echo, has_ece: self.has_ece }
     }
 }
 
@@ -116,6 +121,9 @@ pub(super) struct Transfer {
     /// Data packets to drop: ordinal numbers of transmissions.
     pub(super) drops: Vec<u64>,
     transmissions: u64,
+    /// Whether the next new segment answers a mark.
+    has_cwr: bool,
+    pub(super) reductions: u32,
     pub(super) retransmitted: u64,
     pub(super) timeouts: u32,
     pub(super) probes: u32,
@@ -142,6 +150,8 @@ impl Transfer {
             retransmitted_at: None,
             drops: Vec::new(),
             transmissions: 0,
+            has_cwr: false,
+            reductions: 0,
             retransmitted: 0,
             timeouts: 0,
             probes: 0,
@@ -176,7 +186,7 @@ impl Transfer {
         self.una
     }
 
-    fn put(&mut self, is_data: bool, packet: &Packet, size: u64) {
+    fn put(&mut self, is_data: bool, mut packet: Packet, size: u64) {
         self.transmissions += u64::from(is_data);
         let conditions = self.conditions.clone();
         let is_dropped = is_data && self.drops.contains(&self.transmissions);
@@ -194,6 +204,10 @@ impl Transfer {
                 self.dropped += 1;
                 return;
             }
+            let queued = (start - self.now) * conditions.rate / 1_000_000;
+            if let Packet::Data { is_marked, .. } = &mut packet {
+                *is_marked = conditions.mark > 0 && queued > conditions.mark;
+            }
             self.idle_at = start + size * 1_000_000 / conditions.rate;
             at = self.idle_at + conditions.delay;
         }
@@ -205,11 +219,13 @@ impl Transfer {
         }
     }
 
-    fn send(&mut self, range: &Range<u32>) {
+    fn send(&mut self, range: &Range<u32>, is_new: bool) {
         let mut start = range.start;
         while start < range.end {
             let end = range.end.min(start + u32::from(self.conditions.mss));
-            self.put(true, &Packet::Data { start, end, stamp: self.now }, u64::from(end - start) + 60);
+            let has_cwr = is_new && core::mem::take(&mut self.has_cwr);
+            let data = Packet::Data { start, end, stamp: self.now, is_marked: false, has_cwr };
+            self.put(true, data, u64::from(end - start) + 60);
             start = end;
         }
     }
@@ -220,7 +236,7 @@ impl Transfer {
         let relative = range.start.since(FIRST)..range.end.since(FIRST);
         self.retransmitted += u64::from(relative.end - relative.start);
         self.recovery.on_retransmitted(&mut self.pool, range, time);
-        self.send(&relative);
+        self.send(&relative, false);
     }
 
     fn send_new(&mut self, max: u32) -> bool {
@@ -232,7 +248,7 @@ impl Transfer {
         let (range, time) = (self.nxt..self.nxt + bytes, self.time());
         self.nxt = range.end;
         self.recovery.on_sent(&mut self.pool, FIRST + range.start..FIRST + range.end, time);
-        self.send(&range);
+        self.send(&range, true);
         true
     }
 
@@ -254,7 +270,14 @@ impl Transfer {
         }
     }
 
-    fn acknowledge(&mut self, ack: u32, sack: &[(u32, u32)], duplicate: Option<(u32, u32)>, echo: u64) {
+    fn acknowledge(
+        &mut self,
+        ack: u32,
+        sack: &[(u32, u32)],
+        duplicate: Option<(u32, u32)>,
+        echo: u64,
+        has_ece: bool,
+    ) {
         if ack < self.una || self.una == self.nxt {
             return;
         }
@@ -270,12 +293,14 @@ impl Transfer {
             timestamp_rtt: timestamps.then_some((self.now - echo) as u32),
             echoes_original: timestamps.then_some(self.retransmitted_at.is_some_and(|at| echo < at)),
             is_update: false,
-            has_ece: false,
+            has_ece,
             is_app_limited: self.nxt == self.conditions.bytes,
             now: self.time(),
         };
         let acked = self.recovery.on_ack(&mut self.pool, ack);
         self.undone += u32::from(acked.is_undone);
+        self.reductions += u32::from(acked.is_reduced_by_ece);
+        self.has_cwr |= acked.is_reduced_by_ece;
         assert_eq!(acked.has_lost, self.recovery.board.lost() > 0);
         self.una = ack.ack.since(FIRST);
         if self.una == self.nxt {
@@ -323,11 +348,14 @@ impl Transfer {
             && let Some(Reverse((_, _, _, packet))) = self.queue.pop()
         {
             match packet {
-                Packet::Data { start, end, stamp } => {
+                Packet::Data { start, end, stamp, is_marked, has_cwr } => {
+                    self.receiver.has_ece = is_marked || self.receiver.has_ece && !has_cwr;
                     let ack = self.receiver.receive(start, end, stamp, self.conditions.sack);
-                    self.put(false, &ack, 60);
+                    self.put(false, ack, 60);
                 }
-                Packet::Ack { ack, sack, duplicate, echo } => self.acknowledge(ack, &sack, duplicate, echo),
+                Packet::Ack { ack, sack, duplicate, echo, has_ece } => {
+                    self.acknowledge(ack, &sack, duplicate, echo, has_ece);
+                }
             }
             self.check();
         }

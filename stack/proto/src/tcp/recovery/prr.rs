@@ -36,7 +36,8 @@ impl Prr {
             let share = u64::from(self.delivered) * u64::from(threshold);
             let share =
                 share.div_ceil(u64::from(self.flight.max(threshold).max(1))).min(u64::from(u32::MAX)) as u32;
-            share.saturating_sub(self.sent)
+            // Duplicates of the network can count as more than was sent.
+            share.saturating_sub(self.sent).min(threshold)
         } else {
             let limit = self.delivered.saturating_sub(self.sent).max(delivered);
             limit.saturating_add(if is_safe { mss } else { 0 }).min(threshold - pipe)
@@ -44,6 +45,11 @@ impl Prr {
         if self.sent == 0 {
             self.budget = self.budget.max(mss);
         }
+    }
+
+    /// Permits at least `bytes`.
+    pub(super) fn grant(&mut self, bytes: u32) {
+        self.budget = self.budget.max(bytes);
     }
 
     /// Counts sent bytes.

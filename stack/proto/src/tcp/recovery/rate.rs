@@ -52,6 +52,13 @@ impl RateSampler {
         self.delivered
     }
 
+    /// Time since the last delivery in microseconds, or since the transmission that started the flight; 0 before the first
+    /// delivery.
+    #[inline]
+    pub(super) const fn idle_time(&self, now: u32) -> u32 {
+        if self.delivered == 0 { 0 } else { now.wrapping_sub(self.delivered_at) }
+    }
+
     /// State to store with a transmission at `now`; `is_first` if nothing else is in flight.
     #[inline]
     pub(super) const fn on_sent(&mut self, now: u32, is_first: bool) -> Snapshot {

@@ -26,12 +26,16 @@ proptest! {
         sack: bool,
         timestamps: bool,
         segments in prop_oneof![Just(1_000), 1_u32..20],
+        rate in prop_oneof![Just(0), 50_000_u64..100_000_000],
+        marked: bool,
         outage in prop_oneof![Just((0, 0)), (1_000_000_u64..1_500_000, 1_500_000_u64..4_000_000)],
     ) {
         let (bytes, window) = (u32::from(mss) * 200 + 7, u32::from(mss) * segments);
+        let queue = u64::from(mss) * 30;
+        let mark = if marked { queue / 3 } else { 0 };
         let conditions = Conditions {
-            algorithm, seed, bytes, mss, burst, delay, jitter, loss, duplication, sack, timestamps,
-            window, outage, ..Conditions::default()
+            algorithm, seed, bytes, mss, burst, delay, jitter, loss, duplication, rate, queue, mark, outage, sack,
+            timestamps, window,
         };
         Transfer::new(conditions).run();
     }
@@ -263,7 +267,10 @@ fn reordering_window_delays_the_loss() {
     connection.send_segments(10);
     connection.wait(10_000);
     assert!(!connection.ack(1, &[(1_001, 2_001)]).has_lost);
-    assert_eq!(connection.recovery.deadline(), connection.now.after_micros(2_500));
+    let deadline = connection.now.after_micros(2_500);
+    assert_eq!(connection.recovery.deadline(), deadline);
+    connection.send(1_000);
+    assert_eq!(connection.recovery.deadline(), deadline, "limited transmit starts no probe timer");
     assert_eq!(connection.expire(), LossTimer::Reordering);
     assert_eq!(connection.repair(), [(1, 1_001)]);
     let mut certain = Connection::established(Cubic);
@@ -335,7 +342,41 @@ fn idle_connection_restarts_with_the_initial_window() {
         });
     }
     assert!(connection.recovery.window().0 > 30_000);
-    connection.recovery.on_idle();
-    assert_eq!(connection.recovery.window().0, 10_000);
     assert_eq!(connection.pool.entries.len(), 0);
+    connection.wait(150_000);
+    connection.send(1_000);
+    assert!(connection.recovery.window().0 > 30_000, "not idle for a timeout");
+    connection.wait(10_000);
+    connection.ack(connection.nxt, &[]);
+    connection.wait(250_000);
+    connection.send(1_000);
+    assert_eq!(connection.recovery.window().0, 10_000);
+}
+
+#[test]
+fn small_segments_are_repaired_without_sack() {
+    let mut connection = Connection::established(NewReno);
+    (0..5).for_each(|_| connection.send(100));
+    connection.wait(10_000);
+    assert!(!connection.ack(1, &[]).has_lost && !connection.ack(1, &[]).has_lost);
+    assert!(connection.ack(1, &[]).has_lost);
+    assert_eq!(connection.recovery.next_lost(&mut connection.pool, 1_000), Some(Seq(1)..Seq(101)));
+}
+
+#[test]
+fn partial_acknowledgements_repair_one_segment_each_without_sack() {
+    let mut connection = Connection::established(NewReno);
+    connection.send_segments(10);
+    connection.wait(10_000);
+    (0..3).for_each(|_| {
+        connection.ack(1, &[]);
+    });
+    assert_eq!(connection.repair(), [(1, 1_001)]);
+    connection.wait(10_000);
+    connection.ack(4_001, &[]);
+    assert_eq!(connection.repair(), [(4_001, 5_001)]);
+    connection.wait(10_000);
+    let acked = connection.ack(10_001, &[]);
+    assert!(!acked.has_lost);
+    assert_eq!(connection.recovery.window(), (6_000, 5_000), "one segment above the threshold");
 }

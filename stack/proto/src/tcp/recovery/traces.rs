@@ -217,3 +217,32 @@ fn short_paths_are_filled() {
         assert_eq!(transfer.timeouts, 0, "{algorithm:?}");
     }
 }
+
+/// A queue that marks packets keeps the rate without losses, and each window is reduced once.
+#[test]
+fn marks_replace_losses() {
+    for algorithm in [NewReno, Cubic] {
+        let mut transfer = bottleneck(algorithm, 500_000);
+        transfer.conditions().mark = 40_000;
+        transfer.run_until(START + 3 * SECOND);
+        let (before, reductions) = (transfer.acknowledged(), transfer.reductions);
+        transfer.run_until(START + 23 * SECOND);
+        let rate = u64::from(transfer.acknowledged() - before) / 20;
+        assert!(rate > 1_250_000 * 80 / 100, "{algorithm:?} {rate}");
+        assert_eq!((transfer.dropped, transfer.retransmitted), (0, 0), "{algorithm:?}");
+        // Between two marks, the window grows from its reduction for many round trips.
+        let reductions = transfer.reductions - reductions;
+        assert!((3..40).contains(&reductions), "{algorithm:?} {reductions}");
+    }
+}
+
+/// `HyStart++` leaves slow start while the queue grows.
+#[test]
+fn slow_start_of_cubic_spares_the_queue() {
+    let drops = [NewReno, Cubic].map(|algorithm| {
+        let mut transfer = bottleneck(algorithm, 100_000);
+        transfer.run_until(START + SECOND);
+        transfer.dropped
+    });
+    assert!(drops[1] * 2 <= drops[0], "{drops:?}");
+}

@@ -54,6 +54,11 @@ impl Scoreboard {
         self.len == 0
     }
 
+    /// Number of entries, each of one segment or more.
+    pub(super) const fn entries(&self) -> u32 {
+        self.len
+    }
+
     /// Bytes selectively acknowledged.
     #[inline]
     pub(super) const fn sacked(&self) -> u32 {
