@@ -113,6 +113,7 @@ scripts! {
     silly_window_receiver
     silly_window_sender
     syn_cookies
+    syn_cookies_with_syn
     tail_loss_probe
     tail_loss_probe_new_data
     time_wait_reset
