@@ -16,6 +16,8 @@ const CLIENT: [&str; 2] = ["10.9.0.1/24", "fd09::1/64"];
 const SERVER: [&str; 2] = ["10.9.0.2", "fd09::2"];
 /// Bytes of a connection: more than both send buffers, so that the server's backpressure is used.
 const BYTES: usize = 16 << 20;
+/// Payload lengths of datagrams: odd, even, and longer than the MTU.
+const LENGTHS: [usize; 9] = [0, 1, 17, 100, 101, 1000, 1452, 4001, 20_000];
 /// Start of the summary.
 const SUMMARY: &str = "{\n";
 
@@ -80,14 +82,14 @@ fn exchange(address: &str, seed: u64) {
     assert!(received == sent, "{address}: {} of {} bytes, or others", received.len(), sent.len());
 }
 
-/// Sends datagrams of all lengths up to the MTU and compares the replies.
+/// Sends datagrams, some of them in fragments, and compares the replies.
 fn datagrams(address: &str) {
     let any = if address.contains(':') { "[::]:0" } else { "0.0.0.0:0" };
     let socket = UdpSocket::bind(any).expect("a socket");
     socket.set_read_timeout(Some(LIMIT)).expect("a time limit");
     socket.connect(SocketAddr::new(address.parse().expect("an address"), 7)).expect("a route");
-    for len in [0, 1, 17, 100, 101, 1000, 1452] {
-        let (sent, mut received) = (vec![len as u8; len], vec![0; 2048]);
+    for len in LENGTHS {
+        let (sent, mut received) = (vec![len as u8; len], vec![0; 65_536]);
         assert_eq!(socket.send(&sent).expect("a datagram"), len);
         let n = socket.recv(&mut received).expect("a reply");
         assert_eq!(received[..n], sent, "{address}");
@@ -103,7 +105,7 @@ fn kernel_exchanges_megabytes_with_echo() {
         for address in SERVER {
             server.netns.enter(move || datagrams(address));
             server.netns.ping(address, 3, &[]);
-            server.netns.ping(address, 2, &["-s", "1400"]);
+            server.netns.ping(address, 2, &["-s", "4000"]);
             let connections = move || {
                 std::thread::scope(|scope| {
                     (0..4).for_each(|seed| drop(scope.spawn(move || exchange(address, seed))));
@@ -112,8 +114,8 @@ fn kernel_exchanges_megabytes_with_echo() {
             server.netns.enter(connections);
         }
         let summary = server.stop();
-        let bytes = (8 * BYTES + 2 * (1 + 17 + 100 + 101 + 1000 + 1452)) as u64;
-        assert_eq!(summary["datagrams"], 14, "{summary}");
+        let bytes = (8 * BYTES + 2 * LENGTHS.iter().sum::<usize>()) as u64;
+        assert_eq!(summary["datagrams"], 2 * LENGTHS.len(), "{summary}");
         assert_eq!((&summary["connections"], &summary["aborted"]), (&8.into(), &0.into()), "{summary}");
         assert_eq!((&summary["bytes_received"], &summary["bytes_sent"]), (&bytes.into(), &bytes.into()));
         assert_eq!(summary["counters"]["TcpInCsumErrors"], Value::Null, "{summary}");
