@@ -1,23 +1,28 @@
-//! Echo between two stacks over a vhost-user socket, on one thread, for instruction counts and a first look at cost.
+//! Echo between two stacks over a vhost-user socket.
 //!
-//! `echo [RING] [CONNECTIONS] [BYTES] [REQUESTS]` prints nanoseconds per request of the server's rounds. `cargo xtask
-//! callgrind` counts the instructions of [`serve_part`], which are those of the server alone.
+//! `echo [RING] [CONNECTIONS] [BYTES] [REQUESTS]` runs both on one thread and prints nanoseconds per request of the
+//! server's rounds; `valgrind --tool=callgrind --toggle-collect=*serve_part*` counts their instructions. With `CPU CPU` as
+//! fifth and sixth argument, server and client run on these CPUs, and the rate and the round trip of the client are
+//! printed.
 
 use anyhow::{Context, Result, bail};
 use engine::LocalPort;
 use host::apps::{Echo, RequestOptions, Requests};
 use host::{Host, Options};
+use measure::pinning::pin;
 use port::vhost_user::{self, VhostUser};
 use port::virtio_user::{self, RingKind, VirtioUser};
 use stack::ip::InterfaceConfig;
 use stack::{Address, Cidr, Endpoint};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wire::MacAddress;
 
 const PORT: u16 = 7;
 
 fn host(last: u8, control: Box<dyn port::PortControl>) -> Result<Host> {
-    let mut host = Host::new(Options::new()?)?;
+    let options = Options { polling: engine::Polling::Busy, ..Options::new()? };
+    let mut host = Host::new(options)?;
     let mac = MacAddress::new([2, 0, 0, 0, 0, last]);
     let interface =
         host.add_port(LocalPort::new("port", control), InterfaceConfig { mac, mtu: 1500, vlan: None });
@@ -52,6 +57,38 @@ fn run(hosts: &mut [Host; 2], echo: &mut Echo, requests: &mut Requests, until: u
     Ok(served)
 }
 
+/// Requests per second and percentiles of the round trip, with a thread for each host.
+fn race(hosts: [Host; 2], mut requests: Requests, cpus: [usize; 2], until: u64) -> Result<()> {
+    let ([mut server, mut client], stop) = (hosts, AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            pin(cpus[0]).ok();
+            server.run(&mut Echo::default(), &stop);
+        });
+        pin(cpus[1])?;
+        while requests.replies() < until / 10 {
+            client.poll(&mut requests);
+        }
+        let (before, begin) = (requests.replies(), Instant::now());
+        while requests.replies() < before + until {
+            client.poll(&mut requests);
+        }
+        let rate = (requests.replies() - before) as f64 / begin.elapsed().as_secs_f64();
+        stop.store(true, Ordering::Relaxed);
+        let mut times = requests.times().to_vec();
+        times.sort_unstable();
+        let at =
+            |part: usize| times.get(times.len() * part / 1000).map_or(f64::NAN, |ns| f64::from(*ns) / 1e3);
+        println!(
+            "{rate:.0} requests/s, p50 {:.2} us, p99 {:.2} us, p99.9 {:.2} us",
+            at(500),
+            at(990),
+            at(999)
+        );
+        Ok(())
+    })
+}
+
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |at: usize, default: u64| arguments.get(at).map_or(Ok(default), |text| text.parse());
@@ -84,9 +121,14 @@ fn main() -> Result<()> {
         request,
         reply: bytes as u32,
         tcp,
+        samples: 5_000_000,
     };
     let (now, mut echo) = (hosts[1].now(), Echo::default());
     let mut requests = Requests::open(hosts[1].stack(), options, now)?;
+    if arguments.len() > 4 {
+        let cpus = [number(4, 0)? as usize, number(5, 1)? as usize];
+        return race(hosts, requests, cpus, count);
+    }
     run(&mut hosts, &mut echo, &mut requests, 100 * connections)?;
     let (before, served) = (requests.replies(), run(&mut hosts, &mut echo, &mut requests, count)?);
     let done = requests.replies() - before;
