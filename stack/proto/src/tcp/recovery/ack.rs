@@ -22,8 +22,8 @@ pub(crate) struct Ack<'a> {
     /// Whether the segment echoes the timestamp of an original transmission although a retransmission was sent (Eifel
     /// detection, RFC 3522). `None` without timestamps.
     pub(crate) echoes_original: Option<bool>,
-    /// Whether the segment carries payload or changes the window, so that it is not a duplicate acknowledgement (RFC 5681
-    /// section 2).
+    /// Whether the segment carries payload or changes the window, so that it is not a duplicate acknowledgement (RFC
+    /// 5681 section 2).
     pub(crate) is_update: bool,
     /// Whether the peer reports congestion (ECE of RFC 3168) for data of this window.
     pub(crate) has_ece: bool,

@@ -263,8 +263,8 @@ impl Recovery {
         }
     }
 
-    /// Permits the retransmission at a partial acknowledgement (RFC 6582 section 3.2): without SACK, the flight can be lost
-    /// although it counts.
+    /// Permits the retransmission at a partial acknowledgement (RFC 6582 section 3.2): without SACK, the flight can be
+    /// lost although it counts.
     fn grant(&mut self) {
         if let Some(episode) = &mut self.episode {
             episode.prr.grant(u32::from(self.mss));
@@ -289,8 +289,8 @@ impl Recovery {
         }
     }
 
-    /// Starts the probe timer (RFC 8985 section 7.2); `is_single` if one segment is in flight, whose acknowledgement can
-    /// be delayed.
+    /// Starts the probe timer (RFC 8985 section 7.2); `is_single` if one segment is in flight, whose acknowledgement
+    /// can be delayed.
     #[inline]
     pub(super) fn schedule_probe(&mut self, now: Time, is_single: bool) {
         self.loss_at = Time::NEVER;

@@ -215,8 +215,8 @@ impl Recovery {
         }
     }
 
-    /// Processes an acknowledgement. Called for every acceptable one while data is unacknowledged, and for every one with
-    /// a D-SACK, which can answer a probe after everything is acknowledged.
+    /// Processes an acknowledgement. Called for every acceptable one while data is unacknowledged, and for every one
+    /// with a D-SACK, which can answer a probe after everything is acknowledged.
     #[inline]
     pub(crate) fn on_ack(&mut self, pool: &mut SentPool, ack: Ack<'_>) -> Acked {
         let now = stamp(ack.now);

@@ -28,8 +28,8 @@ impl Prr {
         self.sent == 0
     }
 
-    /// Counts delivered bytes. `is_safe` if the acknowledgement advances and reports no new loss, so that the flight may
-    /// grow back to the threshold (slow start, else packet conservation).
+    /// Counts delivered bytes. `is_safe` if the acknowledgement advances and reports no new loss, so that the flight
+    /// may grow back to the threshold (slow start, else packet conservation).
     pub(super) fn on_ack(&mut self, delivered: u32, pipe: u32, threshold: u32, mss: u32, is_safe: bool) {
         self.delivered = self.delivered.saturating_add(delivered);
         self.budget = if pipe > threshold {

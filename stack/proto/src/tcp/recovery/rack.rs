@@ -83,7 +83,8 @@ impl Rack {
         self.is_reordering_seen = true;
     }
 
-    /// Time since its transmission after which an entry is lost, in microseconds: round-trip time plus reordering window.
+    /// Time since its transmission after which an entry is lost, in microseconds: round-trip time plus reordering
+    /// window.
     pub(super) fn limit(&self, rtt: &Rtt, sacked: u32, mss: u32, is_recovering: bool) -> u32 {
         let is_certain = is_recovering || sacked >= DUPLICATE_THRESHOLD * mss;
         if !self.is_reordering_seen && is_certain {

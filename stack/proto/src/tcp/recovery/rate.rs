@@ -52,8 +52,8 @@ impl RateSampler {
         self.delivered
     }
 
-    /// Time since the last delivery in microseconds, or since the transmission that started the flight; 0 before the first
-    /// delivery.
+    /// Time since the last delivery in microseconds, or since the transmission that started the flight; 0 before the
+    /// first delivery.
     #[inline]
     pub(super) const fn idle_time(&self, now: u32) -> u32 {
         if self.delivered == 0 { 0 } else { now.wrapping_sub(self.delivered_at) }

@@ -1,7 +1,7 @@
 //! BBR: the window and the pacing rate follow a model of the path, its bandwidth and minimum round-trip time.
 //!
-//! The states and their names are those of draft-ietf-ccwg-bbr; the model is that of version 1, without bounds learnt from
-//! losses. Times are in microseconds modulo 2^32, rates in bytes per second, gains in 1/1000.
+//! The states and their names are those of draft-ietf-ccwg-bbr; the model is that of version 1, without bounds learnt
+//! from losses. Times are in microseconds modulo 2^32, rates in bytes per second, gains in 1/1000.
 
 use super::max_filter::MaxFilter;
 use super::{AckSample, Congestion, CongestionControl, MAX_WINDOW, Window};

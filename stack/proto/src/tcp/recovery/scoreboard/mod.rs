@@ -1,7 +1,8 @@
 //! Scoreboard of one connection: its unacknowledged entries, in order of sequence numbers and of transmission.
 //!
-//! Selectively acknowledged neighbours are merged and lost entries leave the order of transmission, so an acknowledgement
-//! costs what it changes. The work for ranges that change nothing, and the entries that a peer can split, are bounded.
+//! Selectively acknowledged neighbours are merged and lost entries leave the order of transmission, so an
+//! acknowledgement costs what it changes. The work for ranges that change nothing, and the entries that a peer can
+//! split, are bounded.
 
 mod repair;
 mod sack;

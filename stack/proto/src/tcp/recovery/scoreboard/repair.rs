@@ -10,8 +10,8 @@ use core::cmp::Reverse;
 use core::ops::Range;
 
 impl Scoreboard {
-    /// Marks entries lost that were sent before the entry sent at `latest` and for longer than `limit` microseconds (RFC
-    /// 8985 section 6.2, step 5). Returns the time until the next one is, in microseconds.
+    /// Marks entries lost that were sent before the entry sent at `latest` and for longer than `limit` microseconds
+    /// (RFC 8985 section 6.2, step 5). Returns the time until the next one is, in microseconds.
     pub(in super::super) fn detect_losses(
         &mut self,
         pool: &mut SentPool,
