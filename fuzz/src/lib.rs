@@ -10,3 +10,24 @@ pub mod frames;
 pub mod neighbors;
 pub mod queues;
 pub mod race;
+pub mod stack_pair;
+pub mod stack_segments;
+
+/// The simulated network and application of the stack's tests.
+macro_rules! shared {
+    ($($name:ident: $path:literal,)+) => {
+        $(#[allow(dead_code)]
+        #[path = $path]
+        mod $name;)+
+    };
+}
+
+shared! {
+    app: "../../stack/proto/tests/integration/app.rs",
+    link: "../../stack/proto/tests/integration/link.rs",
+    net: "../../stack/proto/tests/integration/net.rs",
+    offload: "../../stack/proto/tests/integration/offload.rs",
+    rng: "../../stack/proto/tests/integration/rng.rs",
+    router: "../../stack/proto/tests/integration/router.rs",
+    segment: "../../stack/proto/tests/integration/segment.rs",
+}

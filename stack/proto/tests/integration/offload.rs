@@ -1,8 +1,8 @@
 //! Offloads of a simulated port: checksums completed and segments cut on transmit (TSO), segments merged on receive (LRO).
 
-use super::segment::{ETHERNET, Packet, Segment, flag, transport_sum};
+use super::segment::{ETHERNET, Packet, Segment, flag};
 use stack::{Segmentation, TxOffload};
-use wire::checksum::{Sum, protocol};
+use wire::checksum::Sum;
 
 /// Completes the offloads of a sent frame: one frame, or its segments.
 ///
@@ -137,10 +137,11 @@ fn append(frame: &mut Vec<u8>, previous: &mut Segment, next: &Segment) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::segment::TcpOption;
+    use super::super::segment::{TcpOption, transport_sum};
     use super::*;
     use stack::Endpoint;
     use std::net::IpAddr;
+    use wire::checksum::protocol;
 
     fn long(source: &str, destination: &str, len: usize) -> Segment {
         let end = |text: &str| Endpoint::new(text.parse::<IpAddr>().unwrap().into(), 77);
