@@ -27,6 +27,32 @@ fn a_duration_without_a_unit_is_refused_with_the_format() {
 }
 
 #[test]
+fn invalid_input_of_serve_is_refused_with_a_remedy() {
+    let network = ["--address", "10.9.0.2/24"];
+    for (words, reason) in [
+        (
+            &["--port", "kind=tap,interface=lr-x,vlan=3"][..],
+            "`vlan` is not supported for a port outside of a switch",
+        ),
+        (&["--port", "kind=null"], "remedy: name a port of another kind"),
+        (&["--port", "tap"], "`tap` has no `=`"),
+        (
+            &["--port", "kind=tap,interface=lr-x", "--gateway", "10.8.0.1"],
+            "choose an address within 10.9.0.2/24",
+        ),
+        (&["--port", "kind=tap,interface=lr-x", "--mtu", "1000"], "1000 is not in 1280..=65535"),
+        (
+            &["--port", "kind=tap,interface=lr-x", "--address", "10.9.0.2"],
+            "expected an address with a prefix length",
+        ),
+    ] {
+        let output = linerate(&[&["serve", "echo"], &network[..], words].concat());
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(stderr(&output).contains(reason), "{words:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
 fn without_a_switch_every_question_fails_with_a_remedy() {
     for verb in
         [&["status"][..], &["ports", "show"], &["fdb", "show"], &["workers", "show"], &["top"], &["stop"]]
