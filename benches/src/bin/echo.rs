@@ -105,7 +105,7 @@ fn main() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("s");
     let back = VhostUser::listen(&path, vhost_user::Options::default())?;
-    let options = virtio_user::Options { ring, mergeable: false, ..Default::default() };
+    let options = virtio_user::Options { ring, mergeable: false, queue_size: 256, ..Default::default() };
     let front = VirtioUser::connect(&path, options, Instant::now())?;
     let mut hosts = [host(1, Box::new(back))?, host(2, Box::new(front))?];
     for _ in 0..2000 {

@@ -163,7 +163,7 @@ impl Dhcp {
     }
 
     /// Reports that another host has the leased address (RFC 2131 section 3.1, step 5): the lease ends and is declined.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzz"))]
     pub(crate) fn conflict(&mut self, now: Time) {
         let Some(lease) = &self.lease else { return };
         self.decline = Some(DhcpMessage {

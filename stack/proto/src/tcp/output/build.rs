@@ -14,6 +14,9 @@ use wire::{TcpBuilder, TcpFlags};
 
 /// Longest headers before payload: Ethernet with a tag, IPv6, TCP with all options.
 pub(super) const MAX_HEADERS: u32 = 18 + 40 + 60;
+/// Payload in bytes up to which the checksum is computed although the link would. A frame that leaves an offload needs a
+/// header of its own in shared memory, which costs more than the sum of a few cache lines.
+const SHORT: u32 = 256;
 /// ECN-capable transport, ECT(0) (RFC 3168 section 5).
 const ECT: u8 = 0b10;
 
@@ -183,7 +186,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         let (c, offloads) = (&mut *self.connection, self.link.offloads(interface));
         let len = range.end.since(range.start);
         let is_long = len > self.segment;
-        if !offloads.checksum {
+        if !offloads.checksum || len <= SHORT {
             write_checksum(c, self.shared, header, range);
             return TxOffload::default();
         }
