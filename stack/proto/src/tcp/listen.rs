@@ -172,6 +172,9 @@ impl<P: Payload> Tcp<P> {
         (listener, options): (ListenerId, Arc<Options>),
         io: &mut Io<'_, P>,
     ) -> Option<u32> {
+        if segment.flags.has(TcpFlags::SYN) {
+            return None;
+        }
         let (iss, irs) = (segment.ack - 1, segment.seq - 1);
         let cookie = self.shared.cookie(key, (irs, iss), io.now)?;
         if self.connections.len() >= self.shared.limits.connections as usize {
