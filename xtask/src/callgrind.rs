@@ -1,5 +1,6 @@
 //! Instruction-count regression test of the fast path: callgrind counts instructions per packet, independent of the
-//! machine. Counted is one round of the engine's worker over two vhost-user ports, without the simulated guests.
+//! machine. Counted is one round of the engine's worker over two vhost-user ports, without the simulated guests, and one
+//! round of a TCP server behind a vhost-user port, without its client.
 //!
 //! Valgrind 3.19 does not support AVX-512, so the AVX2 copy kernel is always used.
 
@@ -18,9 +19,14 @@ use crate::steps::Outcome;
 const BUILD: Duration = Duration::from_mins(15);
 const RINGS: [&str; 4] = ["split", "split-in-order", "packed", "packed-in-order"];
 const SIZES: [&str; 2] = ["64", "1514"];
-const TRAFFIC: [&str; 8] = ["pair", "many", "flood", "vlan", "merge", "staged", "uplink", "downlink"];
-/// The function whose instructions are counted, including its callees.
+const TRAFFIC: [&str; 9] = ["pair", "many", "flood", "vlan", "merge", "staged", "uplink", "downlink", ECHO];
+/// Requests to a TCP server, of 64 bytes by 16 connections; counted per request, by a program of its own.
+const ECHO: &str = "echo";
+/// Requests of one count.
+const REQUESTS: &str = "20000";
+/// The functions whose instructions are counted, including their callees.
 const COUNTED: &str = "--toggle-collect=*guard*switch_part*";
+const COUNTED_OF_ECHO: &str = "--toggle-collect=*echo*serve_part*";
 /// Margin of a limit over the measured count, for other compiler releases.
 const SLACK: f64 = 1.05;
 /// Margin for traffic of many flows, whose slots in the flow cache depend on a random secret.
@@ -50,7 +56,10 @@ pub(crate) fn run(arguments: CallgrindArguments, all: bool) -> Result<Outcome> {
     if !command::exists("valgrind") {
         return Ok(Outcome::Skipped("valgrind is not installed; as root: apt-get install valgrind".into()));
     }
-    command::run(&cargo(&["build", "--release", "--package", "linerate-benches", "--bin", "guard"]), BUILD)?;
+    command::run(
+        &cargo(&["build", "--release", "--package", "linerate-benches", "--bin", "guard", "--bin", "echo"]),
+        BUILD,
+    )?;
     let limits = if arguments.update { Limits::new() } else { limits()? };
     let sizes = if all || arguments.update { &SIZES[..] } else { &SIZES[..1] };
     let rows = rows(&limits, sizes)?;
@@ -86,7 +95,8 @@ fn cases(sizes: &[&'static str]) -> impl Iterator<Item = (&'static str, &'static
     let of_ring = move |ring| {
         sizes.iter().flat_map(move |size| TRAFFIC.iter().map(move |traffic| (ring, *size, *traffic)))
     };
-    RINGS.iter().flat_map(move |ring| of_ring(*ring))
+    let all = RINGS.iter().flat_map(move |ring| of_ring(*ring));
+    all.filter(|(_, size, traffic)| *traffic != ECHO || *size == SIZES[0])
 }
 
 fn file() -> PathBuf {
@@ -106,8 +116,13 @@ fn limits() -> Result<Limits> {
 /// Instructions per packet of one case.
 fn count(ring: &str, size: &str, traffic: &str) -> Result<f64> {
     let mut valgrind = Command::new("valgrind");
-    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", COUNTED]);
-    valgrind.arg(command::target().join("release/guard")).args([ring, size, traffic]);
+    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+    if traffic == ECHO {
+        valgrind.arg(COUNTED_OF_ECHO).arg(command::target().join("release/echo"));
+        valgrind.args([ring, "16", size, REQUESTS, "count"]);
+    } else {
+        valgrind.arg(COUNTED).arg(command::target().join("release/guard")).args([ring, size, traffic]);
+    }
     let output = valgrind.output().context("cannot run valgrind")?;
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {

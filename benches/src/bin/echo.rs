@@ -1,9 +1,9 @@
 //! Echo between two stacks over a vhost-user socket.
 //!
 //! `echo [RING] [CONNECTIONS] [BYTES] [REQUESTS]` runs both on one thread and prints nanoseconds per request of the
-//! server's rounds; `valgrind --tool=callgrind --toggle-collect=*serve_part*` counts their instructions. With `CPU CPU` as
-//! fifth and sixth argument, server and client run on these CPUs, and the rate and the round trip of the client are
-//! printed.
+//! server's rounds. With `CPU CPU` as fifth and sixth argument, server and client run on these CPUs, and the rate and the
+//! round trip of the client are printed. With `count` as fifth argument the number of requests is printed, for `cargo xtask
+//! callgrind`, which counts the instructions of [`serve_part`].
 
 use anyhow::{Context, Result, bail};
 use engine::LocalPort;
@@ -125,6 +125,11 @@ fn main() -> Result<()> {
     };
     let (now, mut echo) = (hosts[1].now(), Echo::default());
     let mut requests = Requests::open(hosts[1].stack(), options, now)?;
+    if arguments.get(4).is_some_and(|word| word == "count") {
+        run(&mut hosts, &mut echo, &mut requests, count)?;
+        println!("{}", requests.replies());
+        return Ok(());
+    }
     if arguments.len() > 4 {
         let cpus = [number(4, 0)? as usize, number(5, 1)? as usize];
         return race(hosts, requests, cpus, count);
