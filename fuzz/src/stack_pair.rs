@@ -58,7 +58,7 @@ pub fn play(script: &[u8]) {
 }
 
 fn plans(script: &mut Script<'_>) -> Vec<Plan> {
-    (0..script.byte() % 3 + 1)
+    (0..=(script.byte() % 3))
         .map(|_| {
             let bits = script.byte();
             let side = |script: &mut Script<'_>| Side {
@@ -90,9 +90,9 @@ fn options(bits: u8) -> Options {
         sack: !has(3),
         window_scale: !has(4),
         max_segment: if has(5) { 600 } else { u16::MAX },
-        user_timeout: Duration::from_secs(1200),
+        user_timeout: Duration::from_mins(20),
         // Longer than the trouble, so that a lost acknowledgement of a FIN is repeated.
-        time_wait: Duration::from_secs(600),
+        time_wait: Duration::from_mins(10),
         ..Options::default()
     }
 }
@@ -100,14 +100,14 @@ fn options(bits: u8) -> Options {
 fn host(number: usize, plans: &[Plan], script: &mut Script<'_>) -> Host<App> {
     let (options, bits) = (options(script.byte()), script.byte());
     let mut config = Config::new([number as u8 + 1; 16]);
-    config.tcp = options.clone();
+    config.tcp = options;
     config.limits.receive_buffer = 2000 << (bits & 3);
     config.limits.send_buffer = 2000 << (bits >> 2 & 3);
     let mut stack = Stack::new(config, ORIGIN);
     let mac = wire::MacAddress::new([2, 0, 0, 0, 0, number as u8]);
     let interface = stack.add_interface(InterfaceConfig { mac, mtu: 1500, vlan: None });
     stack.add_address(interface, Cidr { address: ADDRESSES[number], prefix: 24 }, ORIGIN);
-    stack.listen(Endpoint::new(ADDRESSES[number], SERVICE), options.clone()).expect("listens");
+    stack.listen(Endpoint::new(ADDRESSES[number], SERVICE), options).expect("listens");
     let app = App::new(number, (ADDRESSES, options), (7, Rng::new(number as u64)), plans);
     let mut port = Port::new(1500);
     if bits & 16 != 0 {

@@ -176,7 +176,7 @@ impl Run {
         let ack = flow.stack_next.wrapping_add(delta(script));
         let (window, len) = (script.word(), u32::from(script.byte()) * 6);
         let options = flow.options(script);
-        let end = flow.end(flags, seq, len);
+        let end = Flow::end(flags, seq, len);
         if seq == flow.next || flags & flag::SYN != 0 {
             flow.next = end;
         }
@@ -198,7 +198,7 @@ impl Run {
             options.extend([TcpOption::Mss(1200), TcpOption::SackOk, TcpOption::WindowScale(2)]);
         }
         let seq = flow.next;
-        flow.next = flow.end(flags, seq, len);
+        flow.next = Flow::end(flags, seq, len);
         let segment = flow.build(number, (flags, seq, flow.stack_next), (20_000, 0), options, len);
         self.inject(&segment.encode(MAC, ROUTER_MAC));
     }
@@ -313,7 +313,7 @@ impl Run {
         if segment.has(flag::SYN) {
             flow.local_isn.push(segment.seq);
         }
-        flow.stack_next = flow.end(segment.flags, segment.seq, segment.payload.len() as u32);
+        flow.stack_next = Flow::end(segment.flags, segment.seq, segment.payload.len() as u32);
         flow.echo = segment.timestamps().map_or(flow.echo, |(value, _)| value);
         let is_stream = |isn: &u32| {
             let start =
@@ -410,7 +410,7 @@ impl Run {
 
 impl Flow {
     /// Sequence number after a segment.
-    fn end(&self, flags: u8, seq: u32, len: u32) -> u32 {
+    fn end(flags: u8, seq: u32, len: u32) -> u32 {
         let controls = u32::from(flags & flag::SYN != 0) + u32::from(flags & flag::FIN != 0);
         seq.wrapping_add(len).wrapping_add(controls)
     }

@@ -5,7 +5,7 @@ use super::net::Application;
 use super::rng::{Rng, mix};
 use stack::tcp::{ConnectionId, Options};
 use stack::{Address, Closed, Endpoint, Event, SendError, Slice, Stack, Time};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -137,7 +137,7 @@ pub(crate) struct App {
     seed: u64,
     plans: Vec<Plan>,
     /// Connections to open, by time.
-    openings: BTreeMap<(Time, usize), ()>,
+    openings: BTreeSet<(Time, usize)>,
     open: HashMap<ConnectionId, Open>,
     pub(crate) ends: BTreeMap<usize, End>,
     chunks: Vec<Weak<[u8]>>,
@@ -153,13 +153,9 @@ impl App {
         plans: &[Plan],
     ) -> Self {
         let opens = |plan: &Plan| plan.opener == host || plan.is_simultaneous;
-        let openings: BTreeMap<_, _> = plans
-            .iter()
-            .enumerate()
-            .filter(|(_, plan)| opens(plan))
-            .map(|(n, plan)| ((plan.at, n), ()))
-            .collect();
-        let wake = openings.keys().next().map_or(Time::NEVER, |key| key.0);
+        let openings: BTreeSet<_> =
+            plans.iter().enumerate().filter(|(_, plan)| opens(plan)).map(|(n, plan)| (plan.at, n)).collect();
+        let wake = openings.first().map_or(Time::NEVER, |key| key.0);
         let (open, ends) = (HashMap::new(), BTreeMap::new());
         let plans = plans.to_vec();
         Self { host, addresses, options, seed, plans, openings, open, ends, chunks: Vec::new(), rng, wake }
@@ -198,10 +194,8 @@ impl App {
     }
 
     fn open_due(&mut self, stack: &mut Stack<Bytes>, now: Time) {
-        while let Some(entry) = self.openings.first_entry()
-            && entry.key().0 <= now
-        {
-            let number = entry.remove_entry().0.1;
+        while let Some((_, number)) = self.openings.first().copied().filter(|(at, _)| *at <= now) {
+            self.openings.pop_first();
             let (local, remote) = self.endpoints(number);
             let connection = stack.connect(local, remote, self.options, now);
             let connection =
@@ -354,7 +348,7 @@ impl Application for App {
         self.open_due(stack, now);
         let mut connections: Vec<_> = self.open.iter().map(|(id, open)| (open.number, *id)).collect();
         connections.sort_unstable();
-        let next = self.openings.keys().next().map_or(Time::NEVER, |key| key.0);
+        let next = self.openings.first().map_or(Time::NEVER, |key| key.0);
         let due = connections.into_iter().map(|(_, id)| self.drive(stack, id, now)).min();
         self.wake = next.min(due.unwrap_or(Time::NEVER));
     }

@@ -83,7 +83,7 @@ fn run(seed: u64) {
     let smol = Smol::new(1, scenario.addresses(), (seed, buffer), &scenario.plans, ORIGIN);
     let hosts = [Peer::Ours(Box::new(ours)), Peer::Smol(Box::new(smol))];
     let mut net = Net::new(ORIGIN, hosts, scenario.impairments.clone(), scenario.rng.fork());
-    let limit = ORIGIN.after(Duration::from_secs(7200));
+    let limit = ORIGIN.after(Duration::from_hours(2));
     let mut steps = 0;
     while !net.hosts.iter().all(Peer::is_done) && net.step(limit) {
         steps += 1;

@@ -2,6 +2,10 @@
 //! packetdrill.
 
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
+#![allow(clippy::struct_excessive_bools, reason = "what a connection has done are independent facts")]
+#![allow(clippy::option_option, reason = "a field of a script is absent, arbitrary or given")]
+#![allow(clippy::match_same_arms, reason = "tables of names have a line for each")]
+#![allow(clippy::cast_possible_wrap, reason = "lengths are short")]
 
 mod app;
 #[path = "../../../../fuzz/src/corpus.rs"]

@@ -5,12 +5,16 @@ use proptest::prelude::*;
 
 #[test]
 fn a_stack_survives_every_script_of_segments() {
-    corpus::corpus("stack_segments").iter().for_each(|script| stack_segments::play(script));
+    for script in corpus::corpus("stack_segments") {
+        stack_segments::play(&script);
+    }
 }
 
 #[test]
 fn two_stacks_recover_from_every_script() {
-    corpus::corpus("stack_pair").iter().for_each(|script| stack_pair::play(script));
+    for script in corpus::corpus("stack_pair") {
+        stack_pair::play(&script);
+    }
 }
 
 proptest! {

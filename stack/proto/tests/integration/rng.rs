@@ -1,4 +1,4 @@
-//! A seeded generator of pseudo-random numbers (SplitMix64, Steele et al., 2014): equal seeds give equal runs.
+//! A seeded generator of pseudo-random numbers (`SplitMix64`, Steele et al., 2014): equal seeds give equal runs.
 
 use std::ops::Range;
 use std::time::Duration;

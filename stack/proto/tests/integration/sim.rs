@@ -13,7 +13,7 @@ use std::time::Duration;
 use wire::MacAddress;
 
 /// Limits of a run, so that it ends.
-const MAX_TIME: Duration = Duration::from_secs(7200);
+const MAX_TIME: Duration = Duration::from_hours(2);
 const MAX_STEPS: u64 = 3_000_000;
 /// Start of the simulated time, and of the connections: duplicate address detection has ended by then.
 pub(crate) const ORIGIN: Time = Time(1_000_000_000_000);
@@ -119,7 +119,7 @@ fn options(rng: &mut Rng) -> Options {
         timestamps: rng.chance(700),
         sack: rng.chance(700),
         window_scale: rng.chance(700),
-        user_timeout: Duration::from_secs(1200),
+        user_timeout: Duration::from_mins(20),
         time_wait: Duration::from_secs(rng.pick(&[60, 120])),
         ..Options::default()
     }
@@ -301,7 +301,7 @@ fn run(seed: u64) -> Counters {
         pending(&net)
     );
     // Frames in flight, and TIME-WAIT.
-    let rest = net.now.after(Duration::from_secs(300));
+    let rest = net.now.after(Duration::from_mins(5));
     while net.step(rest) {
         steps += 1;
         assert!(steps < MAX_STEPS, "the stacks do not rest");

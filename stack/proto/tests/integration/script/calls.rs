@@ -43,7 +43,7 @@ struct Connection {
 #[derive(Debug)]
 pub(super) struct Sockets {
     defaults: Options,
-    sockets: BTreeMap<i64, Socket>,
+    by_number: BTreeMap<i64, Socket>,
     connections: HashMap<ConnectionId, Connection>,
     accepted: VecDeque<(ListenerId, ConnectionId)>,
 }
@@ -61,8 +61,8 @@ fn error_of(closed: Closed) -> Option<&'static str> {
 
 impl Sockets {
     pub(super) fn new(defaults: Options) -> Self {
-        let (sockets, connections, accepted) = (BTreeMap::new(), HashMap::new(), VecDeque::new());
-        Self { defaults, sockets, connections, accepted }
+        let (by_number, connections, accepted) = (BTreeMap::new(), HashMap::new(), VecDeque::new());
+        Self { defaults, by_number, connections, accepted }
     }
 
     /// Takes the stack's events. Data for a closed socket resets its connection, as Linux does.
@@ -104,7 +104,7 @@ impl Sockets {
             "socket" => {
                 let socket =
                     Socket { options: self.defaults, has_no_linger: false, listener: None, connection: None };
-                self.sockets.insert(call.result, socket);
+                self.by_number.insert(call.result, socket);
                 Ok(call.result)
             }
             "bind" | "fcntl" => Ok(0),
@@ -123,7 +123,7 @@ impl Sockets {
     }
 
     fn socket(&mut self, fd: i64) -> Result<&mut Socket, &'static str> {
-        self.sockets.get_mut(&fd).ok_or("EBADF")
+        self.by_number.get_mut(&fd).ok_or("EBADF")
     }
 
     fn connection(&mut self, fd: i64) -> Result<ConnectionId, &'static str> {
@@ -141,7 +141,7 @@ impl Sockets {
         let (listener, options) = (self.socket(fd)?.listener, self.socket(fd)?.options);
         let at = self.accepted.iter().position(|(of, _)| Some(*of) == listener).ok_or("EAGAIN")?;
         let connection = self.accepted.remove(at).map(|(_, connection)| connection);
-        self.sockets.insert(new, Socket { options, has_no_linger: false, listener: None, connection });
+        self.by_number.insert(new, Socket { options, has_no_linger: false, listener: None, connection });
         Ok(new)
     }
 
@@ -244,7 +244,7 @@ impl Sockets {
 
     /// Closes a socket. Unread data makes it a reset (RFC 2525 section 2.17).
     fn close(&mut self, host: &mut Host, fd: i64) -> Outcome {
-        let socket = self.sockets.remove(&fd).ok_or("EBADF")?;
+        let socket = self.by_number.remove(&fd).ok_or("EBADF")?;
         if let Some(listener) = socket.listener {
             host.stack.unlisten(listener);
         }
@@ -323,7 +323,7 @@ fn apply(options: &mut Options, name: &str, value: &Argument) -> Result<(), Stri
         "SO_REUSEADDR" => {}
         "TCP_NODELAY" => options.no_delay = number != 0,
         "TCP_CORK" => options.cork = number != 0,
-        "SO_KEEPALIVE" => options.keep_alive = (number != 0).then_some(Duration::from_secs(7200)),
+        "SO_KEEPALIVE" => options.keep_alive = (number != 0).then_some(Duration::from_hours(2)),
         "TCP_KEEPIDLE" => options.keep_alive = Some(Duration::from_secs(number)),
         "TCP_KEEPINTVL" => options.keep_alive_interval = (Duration::from_secs(number), probes),
         "TCP_KEEPCNT" => options.keep_alive_interval = (interval, number as u8),

@@ -83,12 +83,11 @@ impl Parser {
     }
 
     fn word(&mut self) -> Result<String> {
-        match self.next() {
-            Some(Kind::Word(word)) => Ok(word),
-            _ => {
-                self.at -= 1;
-                self.error("a word")
-            }
+        if let Some(Kind::Word(word)) = self.next() {
+            Ok(word)
+        } else {
+            self.at -= 1;
+            self.error("a word")
         }
     }
 

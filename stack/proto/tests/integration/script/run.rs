@@ -96,7 +96,10 @@ impl Runner {
         }
         match &event.action {
             Action::Outbound(_) => Ok(()),
-            Action::Inbound(spec) => self.inject(spec),
+            Action::Inbound(spec) => {
+                self.inject(spec);
+                Ok(())
+            }
             Action::Icmp(spec) => self.icmp(spec),
             Action::Call(call) => self.call(call, event.line),
         }
@@ -168,7 +171,7 @@ impl Runner {
         ))
     }
 
-    fn inject(&mut self, spec: &PacketSpec) -> Result<(), String> {
+    fn inject(&mut self, spec: &PacketSpec) {
         // The ports of an inbound packet start with the peer's.
         let ports = spec.ports.map_or(self.default, |(remote, local)| (local, remote));
         self.learn();
@@ -176,7 +179,6 @@ impl Runner {
         let segment = self.flow_of(ports).inbound(spec, &cookie);
         self.host.inject(&segment);
         self.sockets.take_events(&mut self.host);
-        Ok(())
     }
 
     /// Learns initial sequence numbers from packets that the script has not named yet.

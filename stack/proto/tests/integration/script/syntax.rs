@@ -151,7 +151,7 @@ impl fmt::Display for PacketSpec {
         match self.ecn {
             EcnSpec::Any => {}
             EcnSpec::Is(ecn) => {
-                f.write_str(["[noecn] ", "[ect1] ", "[ect0] ", "[ce] "][usize::from(ecn & 3)])?
+                f.write_str(["[noecn] ", "[ect1] ", "[ect0] ", "[ce] "][usize::from(ecn & 3)])?;
             }
             EcnSpec::Capable => f.write_str("[ect01] ")?,
         }
