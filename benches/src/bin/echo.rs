@@ -43,14 +43,15 @@ fn serve_part(server: &mut Host, app: &mut Echo) {
 }
 
 /// Runs until the client has this many replies. Returns the time in the server.
-fn run(hosts: &mut [Host; 2], echo: &mut Echo, requests: &mut Requests, until: u64) -> Result<Duration> {
-    let ([server, client], begin, mut served) = (hosts, Instant::now(), Duration::ZERO);
+fn run(hosts: &mut [Host], echo: &mut Echo, requests: &mut Requests, until: u64) -> Result<Duration> {
+    let (begin, mut served) = (Instant::now(), Duration::ZERO);
+    let [server, client] = hosts else { bail!("two hosts are needed") };
     while requests.replies() < until {
         while client.poll(requests) {}
         let start = Instant::now();
         serve_part(server, echo);
         served += start.elapsed();
-        if begin.elapsed() > Duration::from_secs(60) {
+        if begin.elapsed() > Duration::from_mins(1) {
             bail!("only {} replies in 60 s", requests.replies());
         }
     }
@@ -58,8 +59,9 @@ fn run(hosts: &mut [Host; 2], echo: &mut Echo, requests: &mut Requests, until: u
 }
 
 /// Requests per second and percentiles of the round trip, with a thread for each host.
-fn race(hosts: [Host; 2], mut requests: Requests, cpus: [usize; 2], until: u64) -> Result<()> {
-    let ([mut server, mut client], stop) = (hosts, AtomicBool::new(false));
+fn race(mut hosts: Vec<Host>, mut requests: Requests, cpus: [usize; 2], until: u64) -> Result<()> {
+    let stop = AtomicBool::new(false);
+    let [server, client] = hosts.as_mut_slice() else { bail!("two hosts are needed") };
     std::thread::scope(|scope| {
         scope.spawn(|| {
             pin(cpus[0]).ok();
@@ -107,9 +109,11 @@ fn main() -> Result<()> {
     let back = VhostUser::listen(&path, vhost_user::Options::default())?;
     let options = virtio_user::Options { ring, mergeable: false, queue_size: 256, ..Default::default() };
     let front = VirtioUser::connect(&path, options, Instant::now())?;
-    let mut hosts = [host(1, Box::new(back))?, host(2, Box::new(front))?];
+    let mut hosts = vec![host(1, Box::new(back))?, host(2, Box::new(front))?];
     for _ in 0..2000 {
-        hosts.iter_mut().for_each(|host| host.control(host.now()));
+        for host in &mut hosts {
+            host.control(host.now());
+        }
     }
     let server = Endpoint::new(address(1), PORT);
     hosts[0].stack().listen(server, stack::tcp::Options::default())?;

@@ -110,8 +110,8 @@ mod tests {
     #[test]
     fn indices_are_stable_and_reused() {
         let mut slab = Slab::new();
-        let all: Vec<u32> = (0..600).map(|i| slab.insert(i)).collect();
-        assert!(all.iter().enumerate().all(|(i, at)| slab.get(*at) == Some(&(i as i32))));
+        let all: Vec<u32> = (0..600_usize).map(|i| slab.insert(i)).collect();
+        assert!(all.iter().enumerate().all(|(i, at)| slab.get(*at) == Some(&i)));
         assert_eq!((slab.remove(7), slab.remove(7), slab.len()), (Some(7), None, 599));
         assert_eq!(slab.insert(1000), 7);
         assert_eq!(slab.iter().map(|(_, value)| *value).max(), Some(1000));

@@ -78,7 +78,6 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
 
     /// The acknowledgement of our SYN in SYN-RECEIVED. Returns `false` if it is not one; a reset was sent then.
     pub(super) fn complete_handshake(&mut self) -> bool {
-        self.take_cookie();
         let (c, s) = (&mut *self.connection, &self.segment);
         if !(c.tx.iss.is_before(s.ack) && s.ack.is_at_most(c.tx.nxt)) {
             let reply = super::super::reset::reply(&c.key, s);
@@ -91,10 +90,14 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
     }
 
     /// An earlier copy of the SYN may have been answered with a cookie, which the peer has acknowledged.
-    fn take_cookie(&mut self) {
+    pub(super) fn take_cookie(&mut self) {
         let (c, s) = (&mut *self.connection, &self.segment);
         let is_ours = c.tx.iss.is_before(s.ack) && s.ack.is_at_most(c.tx.nxt);
-        if is_ours || c.flags.has(Flags::ACTIVE) || c.flags.has(Flags::FAST_OPEN) {
+        if is_ours
+            || !s.flags.has(TcpFlags::ACK)
+            || c.flags.has(Flags::ACTIVE)
+            || c.flags.has(Flags::FAST_OPEN)
+        {
             return;
         }
         let numbers = (c.rx.irs, s.ack - 1);

@@ -91,8 +91,12 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
     /// Any segment of a connection that has received a SYN (RFC 9293 section 3.10.7.4).
     #[inline(never)]
     fn synchronised(&mut self) -> Outcome {
-        if self.is_crossed_syn() {
-            self.skip_syn();
+        if self.connection.state == State::SynReceived {
+            // Before the checks: a cookie's connection has no options, and this one may have some.
+            self.take_cookie();
+            if self.is_crossed_syn() {
+                self.skip_syn();
+            }
         }
         if !self.is_acceptable() {
             return Outcome::Keep;
