@@ -1,8 +1,8 @@
 //! The Internet Protocol, versions 4 and 6, and what it needs: neighbours, routes, ICMP, fragments, path MTU.
 //!
-//! The layer validates received frames and passes transport packets for this host up ([`Ip::receive`]). It writes the
-//! Ethernet and IP header of packets to send ([`Ip::header`]), and holds its own packets and those that wait for a
-//! neighbour's address until [`Ip::transmit`].
+//! The layer validates received frames and passes transport packets for this host up (`Ip::receive`). It writes the
+//! Ethernet and IP header of packets to send (`Ip::header`), and holds its own packets and those that wait for a
+//! neighbour's address until `Ip::transmit`.
 
 mod configure;
 mod express;

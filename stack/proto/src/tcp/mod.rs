@@ -1,7 +1,7 @@
 //! The Transmission Control Protocol (RFC 9293).
 //!
-//! [`Tcp`] owns the connections of one stack. Segments arrive in [`input`] and leave by [`output`]; between them,
-//! connections with something to send are in a list. Loss recovery and congestion control are in [`recovery`].
+//! `Tcp` owns the connections of one stack. Segments arrive in `input` and leave by `output`; between them,
+//! connections with something to send are in a list. Loss recovery and congestion control are in `recovery`.
 
 mod calls;
 mod connection;
