@@ -43,6 +43,7 @@ impl TimeWaits {
         if self.slots.len() >= self.max.max(1) as usize {
             self.end_oldest();
         }
+        self.compact();
         let at = self.slots.insert(entry);
         let slots = &self.slots;
         self.table.insert(&entry.key, at, |at| slots.get(at).map(|entry| &entry.key));
@@ -65,9 +66,19 @@ impl TimeWaits {
 
     fn end_oldest(&mut self) {
         while let Some((until, at)) = self.order.pop_front() {
-            if self.slots.get(at).is_some_and(|entry| entry.until == until) {
-                return self.remove(at);
+            match self.slots.get(at) {
+                Some(entry) if entry.until == until => return self.remove(at),
+                Some(entry) if entry.until > until => self.order.push_back((entry.until, at)),
+                _ => {}
             }
+        }
+    }
+
+    /// Drops places of entries that were removed or have a later place, once they are half of all.
+    fn compact(&mut self) {
+        let Self { slots, order, .. } = self;
+        if order.len() > 2 * slots.len() + 64 {
+            order.retain(|(until, at)| slots.get(*at).is_some_and(|entry| entry.until >= *until));
         }
     }
 
@@ -112,5 +123,30 @@ mod tests {
         assert_eq!((waits.len(), waits.find(&entry(2, 0).key)), (1, Some(second)));
         waits.advance(Time(100));
         assert_eq!((waits.len(), waits.deadline()), (0, Time::NEVER));
+    }
+
+    #[test]
+    fn extended_entries_count_and_end() {
+        let mut waits = TimeWaits::new(1, 3);
+        for port in 1..100 {
+            waits.insert(entry(port, 10));
+            let at = waits.find(&entry(port, 0).key).unwrap();
+            waits.get_mut(at).unwrap().until = Time(20);
+            assert!(waits.len() <= 3 && waits.order.len() <= 3 + 64);
+        }
+        waits.advance(Time(10));
+        waits.advance(Time(20));
+        assert_eq!((waits.len(), waits.deadline()), (0, Time::NEVER));
+    }
+
+    #[test]
+    fn removed_entries_leave_a_bounded_number_of_places() {
+        let mut waits = TimeWaits::new(1, 3);
+        for port in 1..1000 {
+            waits.insert(entry(port, 10));
+            let at = waits.find(&entry(port, 0).key).unwrap();
+            waits.remove(at);
+            assert!(waits.order.len() <= 66);
+        }
     }
 }
