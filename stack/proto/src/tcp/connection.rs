@@ -290,6 +290,9 @@ pub(crate) struct Connection<P> {
     pub(crate) listener: ListenerId,
 }
 
+/// An idle connection is this structure, an entry of the timing wheel (24 bytes) and one of the table.
+const _: () = assert!(size_of::<Connection<Arc<[u8]>>>() <= 512);
+
 impl<P: Payload> Connection<P> {
     /// A connection that has sent and received nothing. `iss` is the initial number, with the receive buffer in bytes.
     pub(crate) fn new(
