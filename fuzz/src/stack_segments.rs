@@ -93,7 +93,6 @@ fn limits() -> Limits {
     Limits {
         connections: 6,
         half_open: 2,
-        backlog: 2,
         time_wait: 3,
         receive_buffer: 8192,
         send_buffer: 8192,

@@ -27,8 +27,6 @@ pub struct Limits {
     pub connections: u32,
     /// Connections in SYN-RECEIVED. More SYNs are answered with cookies.
     pub half_open: u32,
-    /// Established connections of one listener that the application has not accepted.
-    pub backlog: u32,
     /// Connections in TIME-WAIT (about 64 bytes each). The oldest ends when a new one needs its entry.
     pub time_wait: u32,
     /// Receive buffer of a connection in bytes: in order and not consumed, and out of order.
@@ -78,7 +76,6 @@ impl Default for Limits {
         Self {
             connections: 65_536,
             half_open: 4_096,
-            backlog: 4_096,
             time_wait: 32_768,
             receive_buffer: 1 << 20,
             out_of_order_ranges: 64,

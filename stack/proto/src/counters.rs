@@ -109,7 +109,7 @@ counters! {
     tcp_no_buffer: "TcpExtTCPRcvQDrop",
     /// Challenge ACKs sent (RFC 5961).
     tcp_challenge_acks: "TcpExtTCPChallengeACK",
-    /// SYNs refused: no listener, backlog full, or limit of connections.
+    /// SYNs refused: no listener, no route, or limit of connections.
     tcp_syn_refused: "TcpExtListenDrops",
     /// SYN cookies sent.
     tcp_cookies_sent: "TcpExtSyncookiesSent",
