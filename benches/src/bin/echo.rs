@@ -7,11 +7,11 @@
 
 use anyhow::{Context, Result, bail};
 use engine::LocalPort;
-use host::apps::{Echo, RequestOptions, Requests};
 use host::{Host, Options};
 use measure::pinning::pin;
 use port::vhost_user::{self, VhostUser};
 use port::virtio_user::{self, RingKind, VirtioUser};
+use serve::{Echo, RequestOptions, Requests};
 use stack::ip::InterfaceConfig;
 use stack::{Address, Cidr, Endpoint};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -8,7 +8,6 @@
 //! `runner` only.
 #![forbid(unsafe_code)]
 
-pub mod apps;
 mod clock;
 mod frame;
 mod link;

@@ -1,7 +1,7 @@
 //! Echo (RFC 862): received bytes and datagrams are sent back from the memory in which they arrived.
 
-use super::Served;
-use crate::{App, Buffer};
+use crate::Served;
+use host::{App, Buffer};
 use stack::tcp::ConnectionId;
 use stack::{Address, Endpoint, Event, SendError, Slice, SocketId, Stack, Time};
 use std::collections::{HashMap, VecDeque};

@@ -1,4 +1,5 @@
 //! Small programs: servers of echo, discard and source, and a closed-loop client.
+#![forbid(unsafe_code)]
 
 mod discard;
 mod echo;

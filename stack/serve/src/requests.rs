@@ -1,7 +1,7 @@
 //! Closed-loop client: each connection has one request on its way, and sends the next one when the reply is complete.
 
-use super::Served;
-use crate::{App, Buffer};
+use crate::Served;
+use host::{App, Buffer};
 use stack::tcp::{ConnectionId, Options};
 use stack::{ConnectError, Endpoint, Event, Slice, Stack, Time};
 

@@ -1,8 +1,8 @@
 //! Source of bytes, for measurements: sends the same buffer again and again until the peer closes. The bytes are those
 //! of their positions modulo 251, so that a receiver can check them.
 
-use super::Served;
-use crate::{App, Buffer};
+use crate::Served;
+use host::{App, Buffer};
 use stack::tcp::ConnectionId;
 use stack::{Event, Slice, Stack, Time};
 

@@ -1,7 +1,7 @@
 //! Discard (RFC 863): received bytes are dropped at once.
 
-use super::Served;
-use crate::{App, Buffer};
+use crate::Served;
+use host::{App, Buffer};
 use stack::{Event, Stack, Time};
 
 /// The discard server.

@@ -2,10 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "the helpers of these tests are tests too")]
 
 use engine::{LocalPort, Polling};
-use host::apps::{Echo, Served};
 use host::{App, Buffer, Host, Options, Report};
 use port::memif;
 use port::patch::{Exchange, Patch};
+use serve::{Echo, Served};
 use stack::ip::InterfaceConfig;
 use stack::tcp::ConnectionId;
 use stack::{Address, Closed, Endpoint, Event, Slice, Stack, Time};

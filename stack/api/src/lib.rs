@@ -1,0 +1,1 @@
+//! Interfaces of the TCP/IP stack for programs on the same thread.

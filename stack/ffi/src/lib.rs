@@ -1,0 +1,1 @@
+//! The TCP/IP stack for programs in C.

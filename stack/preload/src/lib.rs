@@ -1,0 +1,1 @@
+//! The TCP/IP stack for unmodified programs.

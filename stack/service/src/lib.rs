@@ -1,0 +1,1 @@
+//! The TCP/IP stack as a service for other threads and processes.
