@@ -1,4 +1,4 @@
-//! Checks before the tests: formatting, lints and documentation.
+//! Checks beside the tests: formatting, lints and documentation.
 
 use std::process::Command;
 use std::time::Duration;
@@ -8,12 +8,18 @@ use crate::steps::{Outcome, Step};
 
 const LIMIT: Duration = Duration::from_mins(25);
 
-/// The steps, in order.
+/// Checks before the tests, in order.
 pub(crate) fn all() -> Vec<Step> {
-    let step = |name, command: fn() -> Command| {
-        Step::new(name, move || run(&command(), LIMIT).map(|()| Outcome::Passed))
-    };
-    vec![step("format", format), step("lints", lints), step("documentation", documentation)]
+    vec![step("format", format), step("lints", lints), documentation()]
+}
+
+/// Checks that the documentation of all crates builds without warnings.
+pub(crate) fn documentation() -> Step {
+    step("documentation", documents)
+}
+
+fn step(name: &'static str, command: fn() -> Command) -> Step {
+    Step::new(name, move || run(&command(), LIMIT).map(|()| Outcome::Passed))
 }
 
 fn format() -> Command {
@@ -24,7 +30,7 @@ fn lints() -> Command {
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
 }
 
-fn documentation() -> Command {
+fn documents() -> Command {
     let mut command = cargo(&["doc", "--workspace", "--no-deps"]);
     command.env("RUSTDOCFLAGS", "-D warnings");
     command

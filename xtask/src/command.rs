@@ -42,16 +42,16 @@ pub(crate) fn built(profile: &str) -> PathBuf {
 
 /// Builds [`linerate`], unless `LINERATE_BIN` names a program.
 pub(crate) fn build_linerate() -> Result<()> {
-    build(&["--release", "--package", "linerate", "--package", "linerate-lab"])
+    build(&["--release", "--package", "linerate", "--package", "linerate-lab"], Vec::new())
 }
 
-/// Builds with these arguments of cargo, unless `LINERATE_BIN` names a program.
-pub(crate) fn build(arguments: &[&str]) -> Result<()> {
+/// Builds with these arguments and variables of cargo, unless `LINERATE_BIN` names a program.
+pub(crate) fn build(arguments: &[&str], variables: Vec<(&str, &str)>) -> Result<()> {
     if std::env::var_os(OTHER_BINARY).is_some() {
         eprintln!("not built: {OTHER_BINARY} names {}", linerate().display());
         return Ok(());
     }
-    run(&cargo(&[&["build"], arguments].concat()), BUILD)
+    run(cargo(&[&["build"], arguments].concat()).envs(variables), BUILD)
 }
 
 /// The `cargo` that runs this program.

@@ -9,7 +9,7 @@ use clap::Args;
 
 use crate::command::{self, cargo, cargo_of};
 use crate::steps::{Outcome, Step};
-use crate::{callgrind, dependencies, fuzz, kernel, packages};
+use crate::{callgrind, checks, dependencies, fuzz, kernel, packages};
 
 const LIMIT: Duration = Duration::from_mins(30);
 
@@ -35,24 +35,28 @@ pub(crate) struct TestArguments {
     /// Fail if a test or step is skipped because this machine lacks something
     #[arg(long)]
     pub(crate) strict: bool,
+    /// Compile the tests with clippy, and fail if it or the compiler warns
+    #[arg(long)]
+    pub(crate) lint: bool,
 }
 
 /// The steps, in order.
 pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
     let install = Step::new("packages", || optional(packages::ensure(packages::TESTS)));
     let kernel = Step::new("guest kernel", || optional(kernel::ensure()));
-    let all = arguments.all;
-    let build = Step::new("build", move || build(all).map(|()| Outcome::Passed));
+    let TestArguments { all, lint, .. } = *arguments;
+    let build = Step::new("build", move || build(all, lint).map(|()| Outcome::Passed));
     let name = arguments.end_to_end.clone().unwrap_or_default();
-    let end_to_end = Step::new("end-to-end", move || passed(&end_to_end(&name, all)));
+    let end_to_end = Step::new("end-to-end", move || passed(&end_to_end(&name, all, lint)));
     let mut steps = vec![install, kernel, build.needed()];
     if arguments.end_to_end.is_some() {
         steps.push(end_to_end);
         return steps;
     }
-    steps.push(Step::new("tests", move || passed(&tests(all))));
+    steps.push(Step::new("tests", move || passed(&tests(all, lint))));
     steps.push(end_to_end.beside(computing(all)));
     if all {
+        steps.push(checks::documentation());
         steps.push(Step::new("miri", miri));
         steps.push(Step::new("fuzzing", fuzz::run));
     }
@@ -63,11 +67,11 @@ pub(crate) fn all(arguments: &TestArguments) -> Vec<Step> {
 fn computing(all: bool) -> Vec<Step> {
     let mut steps = vec![
         Step::new("loom", loom),
-        Step::new("fuzz targets", fuzz::check),
         Step::new("dependencies", dependencies::run),
         Step::new("callgrind", move || callgrind::run(callgrind::CallgrindArguments::default(), all)),
     ];
     if all {
+        steps.push(Step::new("fuzz targets", fuzz::check));
         steps.push(Step::new("other architecture", other_architecture));
     }
     steps
@@ -83,29 +87,37 @@ fn passed(command: &Command) -> Result<Outcome> {
 }
 
 /// The ordinary tests, with `all` at their complete counts.
-fn tests(all: bool) -> Command {
+fn tests(all: bool, lint: bool) -> Command {
     let mut command = cargo(&["test", "--workspace", "--no-fail-fast"]);
     command.envs(all.then_some(ALL_CASES));
+    command.envs(linted(lint));
     command
 }
 
 /// Builds what the end-to-end tests run: with `all` the release build, otherwise the development build, which the other
 /// tests need as well, and which checks overflows and assertions.
-fn build(all: bool) -> Result<()> {
+fn build(all: bool, lint: bool) -> Result<()> {
     if all {
-        command::build_linerate()
-    } else {
-        command::build(&["--workspace", "--bin", "linerate", "--bin", "linerate-lab", "--examples"])
+        return command::build_linerate();
     }
+    let what = ["--workspace", "--bin", "linerate", "--bin", "linerate-lab", "--examples"];
+    command::build(&what, linted(lint))
+}
+
+/// Variables that make clippy the compiler of the workspace, so that nothing is compiled for its lints alone. The code is
+/// less optimised than rustc's, so release builds do without.
+fn linted(lint: bool) -> Vec<(&'static str, &'static str)> {
+    let arguments = "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__";
+    if lint { vec![("RUSTC_WORKSPACE_WRAPPER", "clippy-driver"), ("CLIPPY_ARGS", arguments)] } else { vec![] }
 }
 
 /// The end-to-end tests. With `all` they run over all their cases, otherwise over a sample and without the modules named
 /// `every`.
-fn end_to_end(name: &str, all: bool) -> Command {
+fn end_to_end(name: &str, all: bool, lint: bool) -> Command {
     // The whole workspace, so that features are those of the step before and nothing is built twice.
     let mut command = cargo(&["test", "--workspace", "--test", "e2e", "--no-fail-fast", "--"]);
     command.args(["--ignored", END_TO_END_AT_ONCE, name]);
-    command.envs(all.then_some(ALL_CASES));
+    command.envs(all.then_some(ALL_CASES)).envs(linted(lint));
     if !all {
         command.args(["--skip", "::every::"]);
     }
