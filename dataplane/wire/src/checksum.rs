@@ -1,7 +1,8 @@
 //! Internet checksum (RFC 1071): the complement of the ones' complement sum of all 16-bit words.
 //!
 //! A [`Sum`] accumulates a packet in pieces of any length. Byte order does not matter until the end (RFC 1071 section
-//! 2, B), so sums are in native byte order.
+//! 2, B), so sums are in native byte order. They have 64 bits with end-around carry (section 2, C), because 65535 divides
+//! 2^64 - 1: four words are added at once.
 
 /// IP protocol numbers (IANA) with a checksum over their payload.
 pub mod protocol {
@@ -40,8 +41,8 @@ pub const fn fold(mut total: u64) -> u16 {
 #[must_use]
 pub fn update(checksum: [u8; 2], old: &[u8], new: &[u8]) -> [u8; 2] {
     let removed = !fold(words(old));
-    let total = u64::from(!u16::from_ne_bytes(checksum)) + u64::from(removed) + words(new);
-    (!fold(total)).to_ne_bytes()
+    let total = u64::from(!u16::from_ne_bytes(checksum)) + u64::from(removed);
+    (!fold(add(total, words(new)))).to_ne_bytes()
 }
 
 impl Sum {
@@ -53,15 +54,17 @@ impl Sum {
     }
 
     /// Adds the next bytes of the packet.
+    #[inline]
     pub fn add(&mut self, bytes: &[u8]) {
         self.add_words(words(bytes), bytes.len());
     }
 
     /// Adds the next `len` bytes of the packet, given as the precomputed sum of their words in native byte order; a
     /// final odd byte is padded with zero.
+    #[inline]
     pub fn add_words(&mut self, total: u64, len: usize) {
-        let folded = fold(total);
-        self.total += u64::from(if self.odd { folded.swap_bytes() } else { folded });
+        // A rotation by one byte moves each byte to the other half of a word.
+        self.total = add(self.total, if self.odd { total.rotate_left(8) } else { total });
         self.odd ^= len % 2 == 1;
     }
 
@@ -99,15 +102,27 @@ impl Sum {
     }
 }
 
-/// Sum of the 16-bit words of `bytes`, in native byte order. Adding 32 bits at a time gives the same folded sum and
-/// lets the compiler vectorise.
+/// Ones' complement sum of two sums.
+#[inline]
+pub const fn add(one: u64, other: u64) -> u64 {
+    let (total, carry) = one.overflowing_add(other);
+    total + carry as u64
+}
+
+/// Sum of the 16-bit words of `bytes`, in native byte order, with end-around carry.
+#[inline]
 fn words(bytes: &[u8]) -> u64 {
-    let (chunks, rest) = bytes.as_chunks::<4>();
-    let mut total: u64 = chunks.iter().map(|chunk| u64::from(u32::from_ne_bytes(*chunk))).sum();
-    let mut last = [0; 4];
+    let (chunks, rest) = bytes.as_chunks::<8>();
+    let mut total = 0;
+    for chunk in chunks {
+        total = add(total, u64::from_ne_bytes(*chunk));
+    }
+    if rest.is_empty() {
+        return total;
+    }
+    let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
-    total += u64::from(u32::from_ne_bytes(last));
-    total
+    add(total, u64::from_ne_bytes(last))
 }
 
 #[cfg(test)]
@@ -131,6 +146,16 @@ mod tests {
         let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
         assert_eq!(Sum::of(&bytes).partial(), [0xdd, 0xf2]);
         assert_eq!(Sum::of(&bytes).finish(), [0x22, 0x0d]);
+    }
+
+    #[test]
+    fn carries_of_maximum_words_are_kept() {
+        for len in [8, 16, 17, 64, 1500, 65_535] {
+            let bytes = vec![0xff; len];
+            let mut sum = Sum::of(&[0xff]);
+            sum.add(&bytes);
+            assert_eq!(sum.finish(), textbook(&vec![0xff; len + 1]));
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::{Buffer, BufferPool};
 use mem::copy::Kernel;
-use port::{Burst, Retainer};
+use port::{Burst, MAX_HEAD, Retainer};
 use stack::Slice;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -28,8 +28,13 @@ pub struct Received<'a, K> {
 }
 
 impl<'a, K: Kernel> Received<'a, K> {
+    /// Completes the private head of a short packet, so that its checksum and its copy need no second piece.
     #[inline]
     pub(crate) fn new(burst: &'a mut Burst, i: usize, memory: &'a mut Memory) -> Self {
+        let len = burst.frame_len(i);
+        if len <= MAX_HEAD {
+            burst.pull_head::<K>(i, len);
+        }
         Self { burst, i, memory, kernel: PhantomData }
     }
 }

@@ -9,12 +9,12 @@ mod x86;
 
 use crate::VolatileSlice;
 
-/// Minimum length in bytes for the AVX2 variant.
+/// Minimum length in bytes for the AVX2 variant, which adds 128 bytes at a time.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-const WIDE: usize = 64;
+const WIDE: usize = 128;
 
 /// Unfolded sum of the segment's 16-bit words in native byte order. A final odd byte is padded with zero. Fold with
-/// end-around carry (RFC 1071).
+/// end-around carry (RFC 1071); add two of them with end-around carry as well.
 ///
 /// # Safety
 /// The memory table of the segment is alive.

@@ -4,18 +4,28 @@
 #[derive(Clone, Copy)]
 struct Unaligned(u64);
 
-/// Sums the two 32-bit halves of each 64-bit word: no carry is lost below 2^32 words.
+/// Ones' complement sum of two sums: 65535 divides 2^64 - 1, so an end-around carry of 64 bits loses nothing.
+#[inline]
+pub(super) const fn add(one: u64, other: u64) -> u64 {
+    let (total, carry) = one.overflowing_add(other);
+    total + carry as u64
+}
+
+/// Sums 64-bit words with end-around carry.
 ///
 /// # Safety
 /// `len` bytes at `from` are readable; other parties may write them concurrently.
+#[inline]
 pub(super) unsafe fn words(from: *const u8, len: usize) -> u64 {
     let (mut total, mut at) = (0, 0);
     while at + 8 <= len {
         // SAFETY: the eight bytes at `at` are inside the range; volatile accesses may race, and a packed type needs no
         // alignment.
-        let word = unsafe { from.add(at).cast::<Unaligned>().read_volatile().0 };
-        total += (word & 0xffff_ffff) + (word >> 32);
+        total = add(total, unsafe { from.add(at).cast::<Unaligned>().read_volatile().0 });
         at += 8;
+    }
+    if at == len {
+        return total;
     }
     let mut last = [0; 8];
     for byte in &mut last[..len - at] {
@@ -23,6 +33,5 @@ pub(super) unsafe fn words(from: *const u8, len: usize) -> u64 {
         *byte = unsafe { from.add(at).read_volatile() };
         at += 1;
     }
-    let last = u64::from_ne_bytes(last);
-    total + (last & 0xffff_ffff) + (last >> 32)
+    add(total, u64::from_ne_bytes(last))
 }

@@ -17,7 +17,7 @@ pub(super) unsafe fn words(from: *const u8, len: usize) -> u64 {
     }
     // SAFETY: the remainder of the range.
     let rest = unsafe { portable::words(from.add(turns * STEP), len - turns * STEP) };
-    lanes.iter().sum::<u64>() + rest
+    lanes.iter().fold(rest, |total, lane| portable::add(total, *lane))
 }
 
 /// # Safety

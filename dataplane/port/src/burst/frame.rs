@@ -120,7 +120,15 @@ impl Frame<'_> {
     }
 
     /// Unfolded sum of the 16-bit words of the bytes `range`, in native byte order ([`Sum::add_words`]).
+    #[inline]
     pub fn sum(&self, range: Range<usize>) -> u64 {
+        match self.head.get(range.clone()) {
+            Some(bytes) => mem::sum::private_words(bytes),
+            None => self.sum_of_pieces(range),
+        }
+    }
+
+    fn sum_of_pieces(&self, range: Range<usize>) -> u64 {
         let head = VolatileSlice::of_private(self.head);
         // SAFETY: the head is borrowed, and the other segments are pinned by the burst that lent this frame.
         unsafe { sum_of(std::iter::once(head).chain(self.rest()), range) }

@@ -295,7 +295,18 @@ impl Burst {
 impl Frame<'_> {
     /// Copies the next part of the frame, after its first `skip` bytes, to `to`. Returns the number of bytes copied.
     /// Called repeatedly to fill several buffers.
-    pub fn copy_behind<K: Kernel>(&self, mut skip: usize, to: &mut [u8]) -> usize {
+    #[inline]
+    pub fn copy_behind<K: Kernel>(&self, skip: usize, to: &mut [u8]) -> usize {
+        match self.head.get(skip..skip + to.len()) {
+            Some(bytes) => {
+                to.copy_from_slice(bytes);
+                to.len()
+            }
+            None => self.copy_pieces::<K>(skip, to),
+        }
+    }
+
+    fn copy_pieces<K: Kernel>(&self, mut skip: usize, to: &mut [u8]) -> usize {
         let head = self.head.get(skip..).unwrap_or_default();
         let mut at = head.len().min(to.len());
         to[..at].copy_from_slice(&head[..at]);

@@ -147,9 +147,13 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
     #[inline]
     fn next_data(&mut self, interface: InterfaceId) -> Option<Send> {
         let c = &mut *self.connection;
-        if c.flight() == 0 && c.tx.nxt == c.end() {
-            c.flags.clear(Flags::TAIL_PROBE);
-            return None;
+        if c.tx.nxt == c.end() {
+            if c.flight() == 0 {
+                c.flags.clear(Flags::TAIL_PROBE);
+            }
+            if !c.flags.has(Flags::TAIL_PROBE) && !c.recovery.has_lost() {
+                return None;
+            }
         }
         let until = c.recovery.paced_until();
         if until > self.io.now {
