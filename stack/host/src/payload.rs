@@ -1,5 +1,6 @@
 //! Payload of the stack: counted handles of immutable bytes, wherever they are.
 
+use crate::summed::Summed;
 use mem::VolatileSlice;
 use mem::copy::chosen;
 use port::Retained;
@@ -25,12 +26,18 @@ enum Kind {
     /// A packet in the memory of the port that received it; a peer may be able to change it.
     Lent(Retained),
     Shared(Arc<[u8]>),
+    Summed(Arc<Summed>),
     Static(&'static [u8]),
 }
 
 impl Buffer {
     pub(crate) fn pooled(chunk: Arc<Chunk>) -> Self {
         Self(Kind::Private(chunk))
+    }
+
+    /// A range of `bytes` with stored sums, for data that is sent many times. Reads the bytes once.
+    pub fn summed(bytes: Arc<[u8]>, range: Range<usize>) -> Self {
+        Self(Kind::Summed(Arc::new(Summed::new(bytes, range))))
     }
 
     /// The bytes as a slice; `None` if a peer may change them.
@@ -40,6 +47,7 @@ impl Buffer {
             Kind::Private(chunk) => chunk.bytes.get(..chunk.len),
             Kind::Lent(_) => None,
             Kind::Shared(bytes) => Some(bytes),
+            Kind::Summed(summed) => Some(summed.bytes()),
             Kind::Static(bytes) => Some(bytes),
         }
     }
@@ -98,6 +106,7 @@ impl Payload for Buffer {
             Kind::Private(chunk) => chunk.len,
             Kind::Lent(packet) => packet.len(),
             Kind::Shared(bytes) => bytes.len(),
+            Kind::Summed(summed) => summed.bytes().len(),
             Kind::Static(bytes) => bytes.len(),
         }
     }
@@ -105,6 +114,7 @@ impl Payload for Buffer {
     fn sum(&self, range: Range<usize>) -> u64 {
         match (&self.0, self.bytes()) {
             (Kind::Lent(packet), _) => packet.sum(range),
+            (Kind::Summed(summed), _) => summed.sum(range),
             (_, bytes) => bytes.and_then(|bytes| bytes.get(range)).map_or(0, mem::sum::private_words),
         }
     }
