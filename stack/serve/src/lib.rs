@@ -1,8 +1,9 @@
-//! Small programs: servers of echo, discard and source, and a closed-loop client.
+//! Small programs: servers of echo, discard, source and HTTP, and a closed-loop client.
 #![forbid(unsafe_code)]
 
 mod discard;
 mod echo;
+pub mod http;
 mod requests;
 mod source;
 
@@ -31,6 +32,11 @@ pub trait Server: App {
 
     /// Counts.
     fn served(&self) -> Served;
+
+    /// Further counters, by name.
+    fn named(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 }
 
 /// Reason why [`Server::listen`] failed.
