@@ -11,6 +11,7 @@ mod files;
 mod generator;
 mod guest_namespace;
 mod hostile;
+mod http;
 mod interfaces;
 mod kernel_offloads;
 mod lab;

@@ -54,6 +54,8 @@ pub(crate) const TESTS: &[Need] = &[
     Need::new(Probe::Program("tcpdump"), &["tcpdump"]),
     Need::new(Probe::Program("tshark"), &["tshark"]),
     Need::new(Probe::Program("chromium"), &["chromium"]),
+    Need::new(Probe::Program("curl"), &["curl"]),
+    Need::new(Probe::Program("wrk"), &["wrk"]),
 ];
 
 /// Switches compared by the benchmarks.

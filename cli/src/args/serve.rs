@@ -2,8 +2,9 @@
 
 use super::end::EndArgs;
 use clap::builder::RangedU64ValueParser;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use console::Output;
+use std::path::PathBuf;
 
 /// A server.
 #[derive(Clone, Debug, Subcommand)]
@@ -14,6 +15,48 @@ pub(crate) enum ServeCommand {
     Discard(ServerArgs),
     /// Sends bytes until the client closes; TCP port 19
     Source(ServerArgs),
+    /// Sends the files of a directory by HTTP/1.1; TCP port 80
+    Http(HttpArgs),
+}
+
+/// How the HTTP server reads files that are too long for its cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FileMode {
+    /// `io_uring` past the page cache (`O_DIRECT`), through it where the file system has no direct reads
+    #[default]
+    Direct,
+    /// `io_uring` through the page cache
+    Cached,
+    /// pread(2), which blocks the thread
+    Copy,
+}
+
+/// Arguments of the HTTP server.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct HttpArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// Directory of the files
+    pub(crate) directory: PathBuf,
+    /// How files longer than --small are read
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) files: FileMode,
+    /// Maximum length of a file that is kept in memory, in KiB
+    #[arg(long, default_value_t = 1024, value_name = "KIB",
+          value_parser = RangedU64ValueParser::<u64>::new().range(..=serve::http::FileLimits::MAX_SMALL >> 10))]
+    pub(crate) small: u64,
+    /// Memory for files that are kept, in MiB
+    #[arg(long, default_value_t = 256, value_name = "MIB",
+          value_parser = RangedU64ValueParser::<u64>::new().range(..=1 << 20))]
+    pub(crate) cache: u64,
+    /// Memory for blocks of larger files, in MiB
+    #[arg(long, default_value_t = 64, value_name = "MIB",
+          value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 20))]
+    pub(crate) blocks: u64,
+    /// Maximum number of open connections
+    #[arg(long, default_value_t = 16_384, value_name = "NUMBER",
+          value_parser = RangedU64ValueParser::<u32>::new().range(1..=65_536))]
+    pub(crate) max_connections: u32,
 }
 
 /// Arguments of every server.

@@ -1,15 +1,17 @@
 //! `linerate serve`: a TCP server on a port of any kind, with its own TCP/IP stack on one thread.
 
 use crate::args::end::EndArgs;
-use crate::args::serve::{ServeCommand, ServerArgs};
+use crate::args::serve::{FileMode, HttpArgs, ServeCommand, ServerArgs};
 use crate::commands::end::{End, any, texts};
 use console::{Diagnostic, units};
 use host::{Host, Report};
 use serde::Serialize;
+use serve::http::{Http, HttpError, HttpOptions, RECEIVE_BUFFER};
 use serve::{Discard, Echo, Served, Server, Source};
 use stack::Endpoint;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// Role of the port, in errors and as its default name.
@@ -33,7 +35,7 @@ struct Summary {
     /// Frames that the port accepted and lost.
     dropped_by_port: u64,
     faults: u64,
-    /// Counters of the stack that are not zero.
+    /// Counters of the server and the stack that are not zero.
     counters: BTreeMap<&'static str, u64>,
 }
 
@@ -43,24 +45,62 @@ pub(crate) fn run(command: &ServeCommand) -> anyhow::Result<()> {
         ServeCommand::Echo(args) => serve(args, Echo::default()),
         ServeCommand::Discard(args) => serve(args, Discard::default()),
         ServeCommand::Source(args) => serve(args, Source::default()),
+        ServeCommand::Http(args) => http(args),
     }
 }
 
-/// Runs `server` until a signal, and prints the summary.
-fn serve<S: Server>(args: &ServerArgs, mut server: S) -> anyhow::Result<()> {
+/// Runs the HTTP server.
+fn http(args: &HttpArgs) -> anyhow::Result<()> {
+    let mut options = HttpOptions::new(&args.directory);
+    options.files = match args.files {
+        FileMode::Direct => files::Mode::Direct,
+        FileMode::Cached => files::Mode::Cached,
+        FileMode::Copy => files::Mode::Copy,
+    };
+    options.limits.connections = args.max_connections;
+    options.memory.small = args.small << 10;
+    options.memory.cache = args.cache << 20;
+    options.memory.blocks = (args.blocks << 20) as usize / options.memory.block;
+    let server = Http::new(options).map_err(|error| match error {
+        HttpError::Directory { ref directory, error } => {
+            Diagnostic::bad(directory.display().to_string(), error, "choose a directory that can be read")
+        }
+        HttpError::Files(_) => Diagnostic::failed("linerate serve http", error, "use --files copy"),
+    })?;
     let stop = console::stop_on_signals()?;
-    let mut end = End::open(&args.end, ROLE, |options| options.stack.tcp.no_delay = true)?;
+    let end = End::open(&args.server.end, ROLE, |options| {
+        options.stack.tcp.no_delay = true;
+        options.stack.limits.receive_buffer = RECEIVE_BUFFER;
+    })?;
+    run_server(&args.server, server, end, &stop)
+}
+
+/// Opens the port and runs `server`.
+fn serve<S: Server>(args: &ServerArgs, server: S) -> anyhow::Result<()> {
+    let stop = console::stop_on_signals()?;
+    let end = End::open(&args.end, ROLE, |options| options.stack.tcp.no_delay = true)?;
+    run_server(args, server, end, &stop)
+}
+
+/// Runs `server` until a signal, and prints the summary.
+fn run_server<S: Server>(
+    args: &ServerArgs,
+    mut server: S,
+    mut end: End,
+    stop: &AtomicBool,
+) -> anyhow::Result<()> {
     let tcp_port = args.tcp_port.unwrap_or(S::TCP_PORT);
     listen(&mut end.host, &mut server, &args.end, tcp_port)?;
-    if !end.connect(&stop) {
+    if !end.connect(stop) {
         end.host.close();
         return Ok(());
     }
     let addresses = texts(&args.end.addresses);
     console::note(&format!("{} serves port {tcp_port} at {addresses}", end.name));
     let began = Instant::now();
-    end.host.run(&mut server, &stop);
-    let summary = Summary::new(began.elapsed().as_secs_f64(), server.served(), &end.host.close());
+    end.host.run(&mut server, stop);
+    let mut summary = Summary::new(began.elapsed().as_secs_f64(), server.served(), &end.host.close());
+    summary.counters.extend(server.named().into_iter().filter(|(_, value)| *value > 0));
     console::print(&summary, args.output, Summary::text)
 }
 
