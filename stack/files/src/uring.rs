@@ -6,7 +6,7 @@
 use crate::{ALIGNMENT, Done, OPEN, Op, RESOLVE};
 use io_uring::types::{Fd, OpenHow};
 use io_uring::{IoUring, opcode, squeue};
-use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
 use slab::Slab;
 use std::collections::VecDeque;
@@ -73,13 +73,13 @@ impl<T> Ring<T> {
             return None;
         }
         let completion = self.ring.completion().next()?;
-        let (slot, result) = (completion.user_data() as usize, completion.result());
+        let (slot, value) = (completion.user_data() as usize, completion.result());
         let op = self.in_flight.try_remove(slot)?;
-        let result = usize::try_from(result).map_err(|_| Errno::from_raw_os_error(-result));
+        let result = usize::try_from(value).map_err(|_| Errno::from_raw_os_error(-value));
         match (op, result) {
-            (Op::Open { token, .. }, Ok(fd)) => {
+            (Op::Open { token, .. }, Ok(_)) => {
                 // SAFETY: the kernel returned a new descriptor, which has no other owner.
-                Some(Done::Opened(token, Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })))
+                Some(Done::Opened(token, Ok(unsafe { OwnedFd::from_raw_fd(value) })))
             }
             (Op::Open { token, .. }, Err(error)) => Some(Done::Opened(token, Err(error))),
             (op @ Op::Read { .. }, Err(Errno::AGAIN | Errno::INTR)) => {

@@ -42,6 +42,7 @@ fn host(name: &str, peer: &str, exchange: &Exchange, address: &str) -> Host {
 
 /// A connection of the client: what it sends, one piece in each round, and what it received.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "two say what it does, two how far it is")]
 struct Script {
     pieces: VecDeque<Vec<u8>>,
     /// Whether it reads. Otherwise its receive window closes.

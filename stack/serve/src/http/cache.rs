@@ -144,7 +144,7 @@ mod tests {
     fn file(len: usize) -> Arc<Entry> {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
         let mut stat = rustix::fs::stat(path).unwrap();
-        stat.st_size = len as i64;
+        stat.st_size = len.try_into().unwrap();
         Arc::new(Entry::new(b"a", &stat, Body::memory(&Block::new(len), len, Bodies::Summed)))
     }
 

@@ -64,6 +64,7 @@ pub(super) enum State {
 
 /// A connection.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is independent of the others and of the state")]
 pub(super) struct Connection {
     pub(super) id: ConnectionId,
     /// Tells results of reads for this connection from those for a former one with the same index.

@@ -249,7 +249,9 @@ impl Http {
     fn check(&mut self, stack: &mut Stack<Buffer>, now: Time) {
         for _ in 0..CHECKS {
             let Some((_, id)) = self.checks.pop_front_if(|(at, _)| *at <= now) else { return };
-            self.with(stack, now, id, |turn| turn.check());
+            self.with(stack, now, id, |turn| {
+                turn.check();
+            });
             if self.connections.get(id.index()).is_some_and(|c| c.as_ref().is_some_and(|c| c.id == id)) {
                 self.checks.push_back((now.after(times::INTERVAL), id));
             }

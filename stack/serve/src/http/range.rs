@@ -31,17 +31,13 @@ fn bounds(value: &[u8]) -> Option<(Option<u64>, Option<u64>)> {
     let (unit, ranges) = value.split_once('=')?;
     let range = ranges.trim_matches([' ', '\t', ',']);
     let (first, last) = range.split_once('-')?;
-    let is_bytes = unit.eq_ignore_ascii_case("bytes");
-    is_bytes.then_some((position(first)?, position(last)?))
+    let is_valid = [first, last].iter().all(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    (is_valid && unit.eq_ignore_ascii_case("bytes")).then(|| (position(first), position(last)))
 }
 
-/// A position, or none. The outer option is `None` if the text is neither.
-fn position(text: &str) -> Option<Option<u64>> {
-    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    // A number too long for 64 bits is after the end of every file.
-    Some((!text.is_empty()).then(|| text.parse().unwrap_or(u64::MAX)))
+/// The position that digits give. A number too long for 64 bits is after the end of every file.
+fn position(digits: &str) -> Option<u64> {
+    (!digits.is_empty()).then(|| digits.parse().unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
