@@ -3,8 +3,7 @@
 //! `http [BYTES] [CONNECTIONS] [REQUESTS] [ROUNDS]` serves a file of BYTES with stored sums, with sums computed for each
 //! packet, and copied for each response, alternating for ROUNDS, and prints nanoseconds per request of the server's rounds:
 //! the median and the range. The port has no offloads, so that checksums are computed in software. With `summed`, `plain` or
-//! `copied` as fifth argument only one way is run and the number of requests is printed, for callgrind, which counts the
-//! instructions of `serve_part`.
+//! `copied` as fifth argument only this way is run.
 
 use anyhow::{Context, Result, bail};
 use engine::LocalPort;
