@@ -32,7 +32,9 @@ impl Server {
         let site = site.to_str().expect("a path in UTF-8");
         let words = ["serve", "http", site, "-o", "json", "--port", &port];
         let words = [&words[..], &["--address", SERVER[0], "--address", SERVER[1]], more].concat();
-        let mut process = Process::spawn(folder, "http", binary::linerate(), &words);
+        // Each server of a folder has a log of its own.
+        let name = more.last().copied().unwrap_or("http");
+        let mut process = Process::spawn(folder, name, binary::linerate(), &words);
         process.wait_for("serves port 80", 0, LIMIT);
         netns.configure("web0", &CLIENT);
         Server { process, netns }
