@@ -17,7 +17,7 @@ const ENTRIES: u32 = 256;
 
 /// Requests in the kernel.
 pub(crate) struct Ring<T> {
-    ring: IoUring,
+    kernel: IoUring,
     in_flight: Slab<Op<T>>,
     /// Directory of all paths.
     root: Arc<OwnedFd>,
@@ -36,7 +36,7 @@ impl<T> Ring<T> {
     pub(crate) fn new(root: &Arc<OwnedFd>) -> std::io::Result<Self> {
         let how = OpenHow::new().flags(OPEN.bits().into()).resolve(RESOLVE.bits());
         let in_flight = Slab::with_capacity(ENTRIES as usize);
-        Ok(Self { ring: IoUring::new(ENTRIES)?, in_flight, root: root.clone(), how: Box::new(how) })
+        Ok(Self { kernel: IoUring::new(ENTRIES)?, in_flight, root: root.clone(), how: Box::new(how) })
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -51,20 +51,20 @@ impl<T> Ring<T> {
         // SAFETY: what the entry names is owned by the request in `in_flight`, or by `self`, until the completion: the
         // path and the block are allocations of their own, which do not move with the request. The block has no other
         // handle (`Files::read`), so its bytes are not read before.
-        let pushed = unsafe { self.ring.submission().push(&entry) };
+        let pushed = unsafe { self.kernel.submission().push(&entry) };
         debug_assert!(pushed.is_ok(), "the ring has as many entries as requests in flight");
     }
 
     /// Passes all requests to the kernel. On an error they stay in the ring for the next call.
     pub(crate) fn submit(&mut self) {
-        if !self.ring.submission().is_empty() {
-            let _ = self.ring.submit();
+        if !self.kernel.submission().is_empty() {
+            let _ = self.kernel.submit();
         }
     }
 
     /// Whether completions have arrived.
     pub(crate) fn is_pending(&mut self) -> bool {
-        !self.in_flight.is_empty() && !self.ring.completion().is_empty()
+        !self.in_flight.is_empty() && !self.kernel.completion().is_empty()
     }
 
     /// The next completion. A request that the kernel interrupted returns to `queue`, without a result.
@@ -72,7 +72,7 @@ impl<T> Ring<T> {
         if self.in_flight.is_empty() {
             return None;
         }
-        let completion = self.ring.completion().next()?;
+        let completion = self.kernel.completion().next()?;
         let (slot, value) = (completion.user_data() as usize, completion.result());
         let op = self.in_flight.try_remove(slot)?;
         let result = usize::try_from(value).map_err(|_| Errno::from_raw_os_error(-value));
@@ -93,7 +93,7 @@ impl<T> Ring<T> {
     /// Descriptor that is readable while completions are pending.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the ring owns the descriptor, and is borrowed as long as the result.
-        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
+        unsafe { BorrowedFd::borrow_raw(self.kernel.as_raw_fd()) }
     }
 }
 
@@ -115,7 +115,7 @@ impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
         let mut rest = VecDeque::new();
         while !self.in_flight.is_empty() {
-            if self.ring.submit_and_wait(1).is_err() {
+            if self.kernel.submit_and_wait(1).is_err() {
                 return std::mem::forget(std::mem::take(&mut self.in_flight));
             }
             while self.is_pending() {
