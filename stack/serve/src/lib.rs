@@ -3,11 +3,16 @@
 
 mod discard;
 mod echo;
+mod kv;
 mod requests;
 mod source;
 
 pub use discard::Discard;
 pub use echo::Echo;
+#[cfg(feature = "fuzz")]
+#[doc(hidden)]
+pub use kv::fuzz::fuzz_kv;
+pub use kv::{Kv, KvOptions, SEND_BUFFER as KV_SEND_BUFFER};
 pub use requests::{RequestOptions, Requests};
 pub use source::Source;
 
