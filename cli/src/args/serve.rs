@@ -1,9 +1,12 @@
 //! Arguments of `serve`.
 
 use super::end::EndArgs;
+use super::parse::bytes;
 use clap::builder::RangedU64ValueParser;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use console::Output;
+use console::duration::{self, Span};
+use std::net::SocketAddr;
 
 /// A server.
 #[derive(Clone, Debug, Subcommand)]
@@ -14,6 +17,10 @@ pub(crate) enum ServeCommand {
     Discard(ServerArgs),
     /// Sends bytes until the client closes; TCP port 19
     Source(ServerArgs),
+    /// Keeps values by key in memory, with memcached's text and meta protocol; TCP port 11211
+    Kv(KvArgs),
+    /// Forwards connections to another server; TCP port 8080
+    Proxy(ProxyArgs),
 }
 
 /// Arguments of every server.
@@ -27,4 +34,48 @@ pub(crate) struct ServerArgs {
     /// Output format of the summary
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
+}
+
+/// Arguments of `kv`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct KvArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// Memory of the items with their keys and administration, at least 2MiB. Items are evicted when it is full
+    #[arg(long, default_value = "64MiB", value_parser = bytes::<{ 2 << 20 }>, value_name = "SIZE")]
+    pub(crate) memory: usize,
+    /// Maximum number of connections. Further ones are reset
+    #[arg(long, default_value_t = 1024, value_name = "N",
+          value_parser = RangedU64ValueParser::<u32>::new().range(1..=65_536))]
+    pub(crate) connections: u32,
+}
+
+/// How data passes a proxy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Forwarding {
+    /// From the buffer in which it arrived
+    #[default]
+    Reference,
+    /// From a copy, for comparison
+    Copy,
+}
+
+/// Arguments of `proxy`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ProxyArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// Server to which connections are forwarded, such as 10.9.0.1:80 or [fd09::1]:80
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) to: SocketAddr,
+    /// Maximum number of forwarded connections. Further ones are reset
+    #[arg(long, default_value_t = 1024, value_name = "N",
+          value_parser = RangedU64ValueParser::<u32>::new().range(1..=32_768))]
+    pub(crate) connections: u32,
+    /// Time without data after which a connection is reset [default: no limit]
+    #[arg(long, value_parser = duration::positive, value_name = "TIME")]
+    pub(crate) idle: Option<Span>,
+    /// How data is forwarded
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) forward: Forwarding,
 }

@@ -4,6 +4,7 @@
 mod discard;
 mod echo;
 mod kv;
+mod proxy;
 mod requests;
 mod source;
 
@@ -13,6 +14,7 @@ pub use echo::Echo;
 #[doc(hidden)]
 pub use kv::fuzz::fuzz_kv;
 pub use kv::{Kv, KvOptions, SEND_BUFFER as KV_SEND_BUFFER};
+pub use proxy::{BUFFER as PROXY_BUFFER, Forward, Proxy, ProxyOptions};
 pub use requests::{RequestOptions, Requests};
 pub use source::Source;
 
