@@ -54,6 +54,10 @@ pub(crate) const TESTS: &[Need] = &[
     Need::new(Probe::Program("tcpdump"), &["tcpdump"]),
     Need::new(Probe::Program("tshark"), &["tshark"]),
     Need::new(Probe::Program("chromium"), &["chromium"]),
+    Need::new(Probe::Program("curl"), &["curl"]),
+    Need::new(Probe::Program("memcached"), &["memcached"]),
+    Need::new(Probe::Program("memccapable"), &["libmemcached-tools"]),
+    Need::new(Probe::Package("python3-pymemcache"), &["python3-pymemcache"]),
 ];
 
 /// Switches compared by the benchmarks.
