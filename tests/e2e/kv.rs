@@ -65,7 +65,7 @@ const CONVERSATIONS: &[&str] = &[
     "set b 0 0 6\na\n\nb\n\nget b\n",
     "mn\nmg a\nmg a v k O1\nmg a q\nmg a q k\nms a 2\nhi\nmg a\nmg a v\nmg a s v f t k Oq h l\nmg a h\nmg a u h\nmg a b\nmg a v v\nmg a !\nmg\nmg a O123456789012345678901234567890123\n",
     "ms a 1 T0 F7\nx\nmg a v f t\nms a 1 ME\ny\nms a 1 ME k O7\ny\nms a 1 MA\ny\nms a 1 MP\nz\nmg a v\nms b 1 MR\nx\nms b 1 MA\nx\nms b 1 MR k\nx\nms b 1 MS q\nx\nms b 1 MR q\ny\nms b 1 MX\ny\nms b 1 MXX\ny\nmg b v\n",
-    "ms a 1 C9\nx\nms a 1\nx\nms a 1 C99999999\ny\nms a 1 C99999999 MA k\ny\nms a 1 C5x\ny\nms a\nms a x\nms a -1\nms a 1 T x\ny\nms a 1 Fx\ny\nmg a v\n",
+    "ms a 1 C9\nx\nms a 1\nx\nms a 1 C99999999\ny\nms a 1 C99999999 MA k\ny\nms a 1 C5x\ny\nms a\nms a x\nms a -1\nms a 1 T !\ny\nms a 1 Fx\ny\nmg a v\n",
     "ms YWJj 2 b\nhi\nmg YWJj b k v\nget abc\nmg abc k v\nms !!! 2 b\nhi\nmd YWJj b k\nmg YWJj b k\n",
     "mg a N30 v t\nmg a N30 v\nmg a v\nms a 1 T30\nx\nmg a v\nmd a I T20\nmg a v t\nmg a v t\nms a 1\ny\nmg a v t\nmd a k O5\nmd a k O5\nmd a q\nms a 1\nx\nmd a q\nmg a\n",
     "ms a 1 T30\nx\nmg a R10 t\nmg a R100 t\nmg a R100 t\nmg a T50 t\nmg a T-1\nmg a t\n",

@@ -9,7 +9,7 @@ use engine::LocalPort;
 use host::{Host, Options};
 use port::vhost_user::{self, VhostUser};
 use port::virtio_user::{self, VirtioUser};
-use serve::{Echo, Forward, Proxy, ProxyOptions, RequestOptions, Requests, Server};
+use serve::{Echo, Forward, Proxy, ProxyOptions, RequestOptions, Requests};
 use stack::ip::InterfaceConfig;
 use stack::{Address, Cidr, Endpoint};
 use std::path::Path;

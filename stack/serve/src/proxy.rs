@@ -179,10 +179,7 @@ impl Proxy {
     /// Sends what waits for a connection, or for the other one of its pair, and then its end.
     fn resume(&mut self, stack: &mut Stack<Buffer>, id: ConnectionId, is_sender: bool) {
         let Some((pair, end)) = self.find(id) else { return };
-        let [from, to] = match (end == 0) == is_sender {
-            true => [0, 1],
-            false => [1, 0],
-        };
+        let [from, to] = if is_sender { [end, 1 - end] } else { [1 - end, end] };
         let (mut sent, sender, is_finished) = (0, pair.ends[from].id, pair.ends[from].is_finished);
         let to = &mut pair.ends[to];
         while let Some(data) = to.waiting.front() {

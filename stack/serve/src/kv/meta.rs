@@ -424,10 +424,10 @@ fn changed(
 ) {
     let Context { store, out, .. } = context;
     let (now, text) = (store.now(), number.to_string());
-    match flags.has(b'v') {
-        _ if is_quiet => {}
-        true => out.push(format!("VA {}", text.len()).as_bytes()),
-        false => out.push(b"HD"),
+    match (is_quiet, flags.has(b'v')) {
+        (true, _) => {}
+        (false, true) => out.push(format!("VA {}", text.len()).as_bytes()),
+        (false, false) => out.push(b"HD"),
     }
     for word in words {
         let item = store.item(at);
@@ -460,9 +460,10 @@ fn debug(key: &[u8], words: &[&[u8]], context: &mut Context<'_>) -> Result<(), &
     };
     let (now, item) = (store.now(), store.item(at).clone());
     out.push(b"ME ");
-    match item.marks.binary {
-        true => out.push(BASE64.encode(&key).as_bytes()),
-        false => out.push(&key),
+    if item.marks.binary {
+        out.push(BASE64.encode(&key).as_bytes());
+    } else {
+        out.push(&key);
     }
     let age = if item.expires == 0 { -1 } else { i64::from(now) - i64::from(item.expires) };
     let fetched = if item.marks.fetched { "yes" } else { "no" };

@@ -272,10 +272,8 @@ impl Store {
             return Err(DeltaError::Exists);
         }
         let number = item.value.data().bytes().and_then(line::unsigned).ok_or(DeltaError::NotNumeric)?;
-        let number = match delta.is_increment {
-            true => number.wrapping_add(delta.by),
-            false => number.saturating_sub(delta.by),
-        };
+        let (up, down) = (number.wrapping_add(delta.by), number.saturating_sub(delta.by));
+        let number = if delta.is_increment { up } else { down };
         let text = format!("{number:<len$}\r\n", len = item.len());
         let (cas, used) = (self.next_version(delta.version), self.now);
         let item = Item { value: value(&[text.as_bytes()]), cas, used, ..item };

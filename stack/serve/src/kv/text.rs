@@ -133,10 +133,10 @@ fn get(
         return State::Line;
     }
     let get = Get { has_version, expires };
-    match get.run(&mut words, context) {
-        true => State::Line,
-        false => State::Keys(Box::new(Keys { line: line.to_vec(), at: words.offset(), get })),
+    if get.run(&mut words, context) {
+        return State::Line;
     }
+    State::Keys(Box::new(Keys { line: line.to_vec(), at: words.offset(), get }))
 }
 
 impl Get {
