@@ -47,34 +47,9 @@ impl Server {
     }
 }
 
-/// Conversations, each after `flush_all`. The replies are those of memcached 1.6.18, which is what Debian 12 has. Left
-/// out is what the guide names as different: `version`, `stats`, `me`, and flags of later versions.
-const CONVERSATIONS: &[&str] = &[
-    "get a\nset a 5 0 3\nabc\nget a\ngets a b a\nadd a 0 0 1\nx\nreplace a 1 0 2\nxy\nreplace b 1 0 2\nxy\nget a b\n",
-    "set a 7 0 1\n1\nappend a 0 0 2\n23\nprepend a 9 0 1\n0\nget a\nappend b 0 0 1\nx\nprepend b 0 0 1\nx\n",
-    "set n 0 0 2\n10\nincr n 5\ndecr n 6\nget n\nincr n 18446744073709551615\nincr n 18446744073709551616\ndecr n 99\nget n\nincr n -1\nincr n x\nincr none 1\n",
-    "set n 0 0 1\nx\nincr n 1\nset n 0 0 0\n\nincr n 1\nset n 0 0 3\n 12\nincr n 1\nset n 0 0 3\n12 \nincr n 1\nget n\nset n 0 0 3\n1.5\nincr n 1\n",
-    "cas a 0 0 1 1\nx\nset a 0 0 1\n1\ncas a 0 0 1 99999999\n2\ncas a 0 0 1 0\n2\ncas a 0 0 1 x\ncas a 0 0 1\n",
-    "set a 0 -1 1\nx\nget a\nset a 0 100 1\nx\nget a\ntouch a -1\nget a\ntouch a 0\nset a 0 0 1\ny\ntouch a 50\ngat 0 a b\ngats -1 a\nget a\n",
-    "set a 0 1 1\nx\nset a 0 2592001 1\nx\nget a\nset a 0 4000000000 1\nx\nget a\nset a 4294967295 0 1\nx\nget a\nset a 4294967296 0 1\nx\nget a\nset a -1 0 1\nx\n",
-    "delete a\nset a 0 0 1\nx\ndelete a 0\nset a 0 0 1\nx\ndelete a 5\ndelete a 0 noreply\nget a\ndelete\ndelete a b c d\n",
-    "set a 0 0 1 noreply\nx\nadd a 0 0 1 noreply\nx\nappend a 0 0 1 noreply\ny\nincr a 1 noreply\ntouch a 0 noreply\nget a\ndelete a noreply\nget a\nflush_all noreply\nverbosity 0 noreply\n",
-    "set a 0 0 1\nx\nflush_all 100\nget a\nflush_all -5\nget a\nset a 0 0 1\nx\nget a\nflush_all x\nflush_all 0 noreply\nflush_all 0 1 2\nget a\n",
-    "\nfoo\n get  a \nset\nset a\nset a 0 0\nset a b 0 1\nset a 0 b 1\nset a 0 0 b\nset a 0 0 -1\nset a 0 0 1 2 3\nget\ngets\ngat\ngat x a\ntouch a\ntouch a x\nincr a\nverbosity\nverbosity x\nverbosity 1\nm\nmx\nx\n",
-    "set a 0 0 3\nabcdef\nget a\nset a 0 0 3\nab\n\nget a\nset a 0 0 1\nxget a\n\nget a\n",
-    "set b 0 0 6\na\n\nb\n\nget b\n",
-    "mn\nmg a\nmg a v k O1\nmg a q\nmg a q k\nms a 2\nhi\nmg a\nmg a v\nmg a s v f t k Oq h l\nmg a h\nmg a u h\nmg a b\nmg a v v\nmg a !\nmg\nmg a O123456789012345678901234567890123\n",
-    "ms a 1 T0 F7\nx\nmg a v f t\nms a 1 ME\ny\nms a 1 ME k O7\ny\nms a 1 MA\ny\nms a 1 MP\nz\nmg a v\nms b 1 MR\nx\nms b 1 MA\nx\nms b 1 MR k\nx\nms b 1 MS q\nx\nms b 1 MR q\ny\nms b 1 MX\ny\nms b 1 MXX\ny\nmg b v\n",
-    "ms a 1 C9\nx\nms a 1\nx\nms a 1 C99999999\ny\nms a 1 C99999999 MA k\ny\nms a 1 C5x\ny\nms a\nms a x\nms a -1\nms a 1 T !\ny\nms a 1 Fx\ny\nmg a v\n",
-    "ms YWJj 2 b\nhi\nmg YWJj b k v\nget abc\nmg abc k v\nms !!! 2 b\nhi\nmd YWJj b k\nmg YWJj b k\n",
-    "mg a N30 v t\nmg a N30 v\nmg a v\nms a 1 T30\nx\nmg a v\nmd a I T20\nmg a v t\nmg a v t\nms a 1\ny\nmg a v t\nmd a k O5\nmd a k O5\nmd a q\nms a 1\nx\nmd a q\nmg a\n",
-    "ms a 1 T30\nx\nmg a R10 t\nmg a R100 t\nmg a R100 t\nmg a T50 t\nmg a T-1\nmg a t\n",
-    "ms a 1 T30\nx\nmd a C99999999\nmd a C99999999 q\nmg a v\nms a 1 C1 I T50\ny\nmg a v t\nmg a v t\nmd a C1 I\nmd a Cx\nmd a !\nmd\n",
-    "ma n\nma n q\nma n N0 J13 v\nma n v\nma n D7 v\nma n MD D100 v\nma n MI\nma n M+ v k O1\nma n M- v t\nma n T60 v\nmg n t v\nma n q\nma n MX\nma n Dx\nma n C99999999 k\nms n 1\nx\nma n\nma\n",
-    "mg a N30\nma a\nms a 0\n\nma a\nmg a s v\nget a\n",
-    "me nothing\nme\nmn x\n",
-    "set k\x01\x7f 0 0 1\nx\nget k\x01\x7f\nset a\tb 0 0 1\nx\nget a\tb\n",
-];
+/// Conversations, each after `flush_all`, separated by lines of dashes. The replies are those of memcached 1.6.18, which
+/// Debian 12 has. Left out is what the guide names as different: `version`, `stats`, `me`, and flags of later versions.
+const CONVERSATIONS: &str = include_str!("kv-conversations.txt");
 
 /// Conversations that end the connection.
 const LAST_WORDS: &[&str] = &["get a\nquit\nget a\n", "quit now\n"];
@@ -142,7 +117,7 @@ fn answers_are_those_of_memcached() {
         assert!(there.is_some(), "memcached did not start");
         for part in [65_536, 1] {
             let (mut ours, mut theirs) = (connect(SERVER, PORT), connect(CLIENT, 11_212));
-            for conversation in CONVERSATIONS {
+            for conversation in CONVERSATIONS.split("----\n") {
                 let requests = conversation.replace('\n', "\r\n");
                 let [our, their] = [&mut ours, &mut theirs]
                     .map(|stream| lines(&converse(stream, requests.as_bytes(), part)));
@@ -219,7 +194,7 @@ fn a_client_library_stores_and_reads_values_of_all_sizes() {
 fn libmemcached_finds_its_protocol_and_a_load_loses_no_value() {
     need::program("memccapable");
     let folder = folder();
-    let server = Server::start(folder.path(), &["--memory", "16MiB"]);
+    let server = Server::start(folder.path(), &["--memory", "2MiB"]);
     let said = server.netns.run("memccapable", &["-h", SERVER, "-p", "11211", "-a"]);
     assert!(said.contains("All tests passed") && !said.contains("FAIL"), "{said}");
     let file = folder.path().join("value");
@@ -231,7 +206,7 @@ fn libmemcached_finds_its_protocol_and_a_load_loses_no_value() {
     let words = [servers.clone(), format!("--file={}", back.display()), "value".to_owned()];
     server.netns.run("memccat", &words);
     assert!(std::fs::read(&back).expect("a file").starts_with(&value), "the value came back");
-    // Every value read is verified; 16 MiB are too little for all, so some are evicted.
+    // Every value read is verified; 2 MiB are too little for all, so some are evicted.
     let load = [
         format!("--servers={SERVER}:11211"),
         "-T1".into(),
@@ -241,7 +216,7 @@ fn libmemcached_finds_its_protocol_and_a_load_loses_no_value() {
         "-X1000".into(),
     ];
     let said = server.netns.run("memcaslap", &load);
-    assert!(said.contains("verify_failed: 0") && said.contains("packet_disorder: 0"), "{said}");
+    assert!(said.contains("verify_failed: 0") && said.contains("cmd_set: 4000"), "{said}");
     let summary = server.stop();
     assert!(summary["bytes_received"].as_u64() > Some(1 << 20), "{summary}");
 }

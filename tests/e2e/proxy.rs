@@ -1,4 +1,4 @@
-//! `linerate serve proxy`: kernel clients and servers in a namespace, with the proxy at the other end of a TAP interface.
+//! `linerate serve proxy`: kernel clients and servers in a namespace, the proxy at the other end of a TAP interface.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -1,9 +1,9 @@
 //! TCP proxy: each accepted connection is joined with one to another server.
 //!
-//! Received data is sent on from the buffer in which it arrived, or copied for comparison ([`Forward`]). It is consumed
-//! when the other connection took it, so a slow reader closes the window of its sender: a direction of a pair holds at
-//! most the receive buffer of one connection and the send buffer of the other. The end of a direction is passed on after
-//! its data; an error of one connection resets the other.
+//! Received data is sent on from the buffer in which it arrived, or copied for comparison ([`Forward`]). It is
+//! consumed when the other connection took it, so a slow reader closes the window of its sender: a direction of a pair
+//! holds at most the receive buffer of one connection and the send buffer of the other. The end of a direction is
+//! passed on after its data; an error of one connection resets the other.
 //!
 //! The module must not read forwarded bytes.
 

@@ -26,6 +26,7 @@ pub(super) const OVERHEAD: usize = size_of::<Entry>() + 8 + 3 * 16 + 40;
 
 /// Properties of an item beside its value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a property of its own")]
 pub(super) struct Marks {
     /// The item was read since it was stored.
     pub(super) fetched: bool,

@@ -1,8 +1,8 @@
 //! A cache of values by key, with memcached's text and meta protocol.
 //!
 //! [`Kv`] is the store of one core: it shares nothing, so several cores are several servers among which clients
-//! distribute their keys. A value is copied once, from where it was received into memory of its exact size, and sent from
-//! there by reference. Input of a connection waits in its receive window while its client does not read replies.
+//! distribute their keys. A value is copied once, from where it was received into memory of its exact size, and sent
+//! from there by reference. Input of a connection waits in its receive window while its client does not read replies.
 //!
 //! Every limit of what a client can make the server hold is here, in `session` (lines), `output` (replies) and `store`
 //! (keys and values).

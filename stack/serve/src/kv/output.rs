@@ -4,8 +4,8 @@ use host::{Buffer, BufferPool, PoolLimits};
 use stack::{Payload, Slice};
 use std::collections::VecDeque;
 
-/// Minimum length in bytes of a value that is sent from the store's memory. Shorter ones are copied behind their header,
-/// which takes less time than a further piece of the send buffer.
+/// Minimum length in bytes of a value that is sent from the store's memory. Shorter ones are copied behind their
+/// header, so that replies to pipelined requests are one piece of the send buffer.
 pub(super) const MIN_REFERENCED: usize = 1024;
 /// Length in bytes at which text becomes a piece.
 const TEXT: usize = 16 << 10;

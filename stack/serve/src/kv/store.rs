@@ -245,8 +245,8 @@ impl Store {
         Stored::Stored(cas)
     }
 
-    /// Creates an item with this text as its value, for commands that do so if there is none. Returns `None` if there is
-    /// no memory for it.
+    /// Creates an item with this text as its value, for commands that do so if there is none. Returns `None` if there
+    /// is no memory for it.
     pub(super) fn create(&mut self, key: &[u8], expires: u32, binary: bool, text: &[u8]) -> Option<At> {
         let value = value(&[text, b"\r\n"]);
         let cas = self.next_version(None);
@@ -260,8 +260,8 @@ impl Store {
         Some(at)
     }
 
-    /// Changes the number in an item. Returns its position and the new number. The value keeps its length with spaces at
-    /// its end if it becomes shorter, as in memcached.
+    /// Changes the number in an item. Returns its position and the new number. A value that becomes shorter keeps its
+    /// length with spaces at its end, as in memcached.
     pub(super) fn add(&mut self, key: &[u8], delta: Delta) -> Result<(At, u64), DeltaError> {
         let at = self.find(key).ok_or(DeltaError::NotFound)?;
         let item = self.cache.item(at).clone();

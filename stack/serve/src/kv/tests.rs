@@ -23,12 +23,16 @@ fn check(requests: &str, replies: &str) {
 #[test]
 fn text_commands_store_and_return_values() {
     check(
-        "set a 5 0 3\nabc\nget a b\ngets a\nadd a 0 0 1\nx\nreplace a 1 0 2\nxy\nappend a 0 0 1\nz\nprepend a 0 0 1\nw\nget a\n",
-        "STORED\nVALUE a 5 3\nabc\nEND\nVALUE a 5 3 1\nabc\nEND\nNOT_STORED\nSTORED\nSTORED\nSTORED\nVALUE a 1 4\nwxyz\nEND\n",
+        "set a 5 0 3\nabc\nget a b\ngets a\nadd a 0 0 1\nx\nreplace a 1 0 2\nxy\nappend a 0 0 1\n\
+         z\nprepend a 0 0 1\nw\nget a\n",
+        "STORED\nVALUE a 5 3\nabc\nEND\nVALUE a 5 3 1\nabc\nEND\nNOT_STORED\nSTORED\nSTORED\n\
+         STORED\nVALUE a 1 4\nwxyz\nEND\n",
     );
     check(
-        "cas a 0 0 1 1\nx\nset a 0 0 1\n1\ncas a 0 0 1 7\n2\ncas a 0 0 1 1\n2\nincr a 98\ndecr a 1\ndecr a 95\nget a\nincr b 1\nincr a x\n",
-        "NOT_FOUND\nSTORED\nEXISTS\nSTORED\n100\n99\n4\nVALUE a 0 3\n4  \nEND\nNOT_FOUND\nCLIENT_ERROR invalid numeric delta argument\n",
+        "cas a 0 0 1 1\nx\nset a 0 0 1\n1\ncas a 0 0 1 7\n2\ncas a 0 0 1 1\n2\nincr a 98\n\
+         decr a 1\ndecr a 95\nget a\nincr b 1\nincr a x\n",
+        "NOT_FOUND\nSTORED\nEXISTS\nSTORED\n100\n99\n4\nVALUE a 0 3\n4  \nEND\nNOT_FOUND\n\
+         CLIENT_ERROR invalid numeric delta argument\n",
     );
     check(
         "delete a\nset a 0 0 0 noreply\n\ndelete a\ndelete a 1\n",
@@ -45,7 +49,8 @@ fn text_commands_store_and_return_values() {
 fn errors_are_those_of_memcached() {
     check(
         "\nx\nset a 0 0\nset a b 0 1\nset a 0 0 -1\nget\n",
-        "ERROR\nERROR\nERROR\nCLIENT_ERROR bad command line format\nCLIENT_ERROR bad command line format\nERROR\n",
+        "ERROR\nERROR\nERROR\nCLIENT_ERROR bad command line format\n\
+         CLIENT_ERROR bad command line format\nERROR\n",
     );
     check("set a 0 0 1\nxyz\nmn\n", "CLIENT_ERROR bad data chunk\nERROR\nMN\n");
     let key = "k".repeat(251);
@@ -94,11 +99,12 @@ fn meta_commands_return_what_their_flags_request() {
         "MN\nEN\nEN ka O9\nHD c1\nVA 2 s2 f7 c1 t-1 ka Oabc h0\nhi\nHD h1\n",
     );
     check(
-        "ms a 1 ME\nx\nms a 1 ME k\ny\nms a 1 MA s\ny\nms b 1 MR O1\nx\nms a 1 C9 q\nz\nms a 1 C2 q\nz\nms c 1 MA N0\nx\nmg c v\n",
-        "HD\nNS ka\nHD s2\nNF O1\nEX\nHD\nVA 1\nx\n".replace("NF O1", "NS O1").as_str(),
+        "ms a 1 ME\nx\nms a 1 ME k\ny\nms a 1 MA s\ny\nms b 1 MR O1\nx\nms a 1 C9 q\nz\n\
+         ms a 1 C2 q\nz\nms c 1 MA N0\nx\nmg c v\n",
+        "HD\nNS ka\nHD s2\nNS O1\nEX\nHD\nVA 1\nx\n",
     );
     check(
-        "ms YQ== 1 b\nx\nmg a v k\nmg YQ== b k\nget a\nme YQ== b\n".replace("me YQ== b\n", "").as_str(),
+        "ms YQ== 1 b\nx\nmg a v k\nmg YQ== b k\nget a\n",
         "HD\nVA 1 kYQ== b\nx\nHD kYQ== b\nVALUE a 0 1\nx\nEND\n",
     );
     check(
@@ -106,12 +112,17 @@ fn meta_commands_return_what_their_flags_request() {
         "NF\nHD\nCLIENT_ERROR invalid flag\nEX ka\nEN\n",
     );
     check(
-        "ma n\nma n N0 J5 v\nma n v\nma n D4 v t c\nma n MD D100 v\nma n MX\nma n Cx\nms n 1 T0\nx\nma n\nma n q\n",
-        "NF\nVA 1\n5\nVA 1\n6\nVA 2 t-1 c3\n10\nVA 1\n0\nCLIENT_ERROR invalid mode for ma M token\nCLIENT_ERROR invalid or duplicate flag\nHD\nCLIENT_ERROR cannot increment or decrement non-numeric value\nCLIENT_ERROR cannot increment or decrement non-numeric value\n",
+        "ma n\nma n N0 J5 v\nma n v\nma n D4 v t c\nma n MD D100 v\nma n MX\nma n Cx\nms n 1 T0\n\
+         x\nma n\nma n q\n",
+        "NF\nVA 1\n5\nVA 1\n6\nVA 2 t-1 c3\n10\nVA 1\n0\nCLIENT_ERROR invalid mode for ma M token\n\
+         CLIENT_ERROR invalid or duplicate flag\nHD\n\
+         CLIENT_ERROR cannot increment or decrement non-numeric value\n\
+         CLIENT_ERROR cannot increment or decrement non-numeric value\n",
     );
     check(
         "mg a b\nmg a v v\nmg a !\nmg a O12345678901234567890123456789012\n",
-        "CLIENT_ERROR error decoding key\nCLIENT_ERROR duplicate flag\nCLIENT_ERROR invalid flag\nCLIENT_ERROR opaque token too long\n",
+        "CLIENT_ERROR error decoding key\nCLIENT_ERROR duplicate flag\nCLIENT_ERROR invalid flag\n\
+         CLIENT_ERROR opaque token too long\n",
     );
 }
 
@@ -127,7 +138,8 @@ fn one_client_wins_the_right_to_replace_a_missing_or_stale_value() {
     );
     // An older version is stored as a stale one.
     check(
-        "ms a 1 E100\nx\nms a 1 C50 I\ny\nmg a v c\nms a 1 C50\nz\nms a 1 C1 E200\nz\nmg a c v C200\nmg a v C7\n",
+        "ms a 1 E100\nx\nms a 1 C50 I\ny\nmg a v c\nms a 1 C50\nz\nms a 1 C1 E200\nz\n\
+         mg a c v C200\nmg a v C7\n",
         "HD\nHD\nVA 1 c1 X W\ny\nEX\nHD\nHD c200\nVA 1\nz\n",
     );
 }
@@ -202,7 +214,8 @@ enum Command {
 impl Command {
     fn any() -> impl Strategy<Value = Self> {
         let key = 0..4_u8;
-        let exptime = prop_oneof![3 => Just(0), 3 => 1..6_i32, 1 => Just(-1), 1 => (START as i32 - 5)..(START as i32 + 30)];
+        let start = START.cast_signed();
+        let exptime = prop_oneof![3 => Just(0), 3 => 1..6_i32, 1 => Just(-1), 1 => start - 5..start + 30];
         let value = prop_oneof![
             prop::collection::vec(any::<u8>(), 0..20),
             any::<u64>().prop_map(|number| number.to_string().into_bytes()),
@@ -327,7 +340,7 @@ impl Model {
     }
 }
 
-/// Whether memcached's `strtoull` and Rust read a value alike: values of random bytes may have other white space or signs.
+/// Whether `strtoull` and Rust read a value alike: random bytes may be signs or other white space.
 fn is_plain(command: &Command) -> bool {
     let (Command::Store(.., value) | Command::Cas(.., value)) = command else { return true };
     value.iter().all(u8::is_ascii_digit) || value.first().is_none_or(u8::is_ascii_alphabetic)
