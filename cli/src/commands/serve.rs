@@ -50,7 +50,10 @@ pub(crate) fn run(command: &ServeCommand) -> anyhow::Result<()> {
 
 /// Runs a store.
 fn kv(args: &KvArgs) -> anyhow::Result<()> {
-    let adjust = |options: &mut Options| options.stack.limits.send_buffer = serve::KV_SEND_BUFFER;
+    let adjust = |options: &mut Options| {
+        let limits = &mut options.stack.limits;
+        (limits.send_buffer, limits.receive_buffer) = (serve::KV_SEND_BUFFER, serve::KV_RECEIVE_BUFFER);
+    };
     serve_with(&args.server, adjust, |host| {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let epoch = since_1970.saturating_sub(Duration::from_nanos(host.now().0));

@@ -13,7 +13,7 @@ pub use echo::Echo;
 #[cfg(feature = "fuzz")]
 #[doc(hidden)]
 pub use kv::fuzz::fuzz_kv;
-pub use kv::{Kv, KvOptions, SEND_BUFFER as KV_SEND_BUFFER};
+pub use kv::{Kv, KvOptions, RECEIVE_BUFFER as KV_RECEIVE_BUFFER, SEND_BUFFER as KV_SEND_BUFFER};
 pub use proxy::{BUFFER as PROXY_BUFFER, Forward, Proxy, ProxyOptions};
 pub use requests::{RequestOptions, Requests};
 pub use source::Source;

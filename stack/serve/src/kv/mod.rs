@@ -34,6 +34,8 @@ use store::Store;
 /// Send buffer of a connection in bytes: the longest value with its header, and as much again. Values in it stay in
 /// memory although the store removes them.
 pub const SEND_BUFFER: u32 = 2 << 20;
+/// Receive buffer of a connection in bytes: requests that one event may have to process.
+pub const RECEIVE_BUFFER: u32 = 256 << 10;
 
 /// Settings of a [`Kv`].
 #[derive(Clone, Copy, Debug)]
@@ -126,7 +128,8 @@ impl Kv {
     fn run(&mut self, stack: &mut Stack<Buffer>, id: ConnectionId) {
         let facts = self.facts();
         let Self { store, out, clients, served, private, .. } = self;
-        let Some(client) = clients.get_mut(id.index()).and_then(Option::as_mut) else { return };
+        let client = clients.get_mut(id.index()).and_then(Option::as_mut);
+        let Some(client) = client.filter(|client| client.id == id) else { return };
         while client.send(stack, served) {
             if client.session.is_closed() {
                 return client.end(stack);
