@@ -3,8 +3,9 @@
 use super::output::Output;
 use super::store::Store;
 
-/// Version that `version` and `stats` report.
-pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Version that `version` and `stats` report: that of memcached whose answers are given. Clients choose by it which
+/// commands and errors they expect.
+pub(super) const VERSION: &str = "1.6.18";
 
 /// Counters of commands; `stats reset` clears them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
