@@ -35,6 +35,18 @@ const LENT_PACKETS: u32 = 4096;
 pub trait App {
     /// Handles an event of the stack.
     fn event(&mut self, stack: &mut Stack<Buffer>, event: Event<Buffer>, now: Time);
+
+    /// Runs what is due at [`App::deadline`], after the events of a round and before transmission. Must do a bounded
+    /// amount of work; a deadline that has passed already continues it in the next round.
+    fn advance(&mut self, _stack: &mut Stack<Buffer>, _now: Time) {}
+
+    /// Latest time of the next call of [`App::advance`]; [`Time::NEVER`] if nothing is due.
+    fn deadline(&self) -> Time {
+        Time::NEVER
+    }
+
+    /// Handles the loss of a port that carried packets: its name and its state as text. Called between two rounds.
+    fn port_lost(&mut self, _name: &str, _state: &str) {}
 }
 
 /// Settings of a host.
@@ -89,6 +101,8 @@ pub struct Host {
     on_port: fn(&str),
     /// Time of the last call of the ports' control.
     controlled: Time,
+    /// Whether a port stopped carrying packets and the application does not know yet.
+    is_port_lost: bool,
     rounds: (u64, u64, u64),
 }
 
@@ -116,6 +130,7 @@ impl Host {
             idle: options.idle.as_nanos() as u64,
             on_port: options.on_port,
             controlled: Time::default(),
+            is_port_lost: false,
             rounds: (0, 0, 0),
         })
     }
@@ -186,6 +201,7 @@ impl Host {
             let now = self.clock.now();
             if now.0 - self.controlled.0 > CONTROL_INTERVAL {
                 self.control(now);
+                self.report_loss(app);
             }
             if self.round::<K>(app, now) {
                 self.rounds.0 += 1;
@@ -197,8 +213,9 @@ impl Host {
             // On SMT, a tight poll loop takes cycles from the sibling thread.
             std::hint::spin_loop();
             let is_idle = idle_rounds > IDLE_ROUNDS && now.0 - worked_at.0 > self.idle;
-            if is_idle && self.polling == Polling::Adaptive && self.sleep() {
+            if is_idle && self.polling == Polling::Adaptive && self.sleep(app.deadline()) {
                 self.rounds.2 += 1;
+                self.report_loss(app);
                 (idle_rounds, worked_at) = (0, self.clock.now());
             }
         }
@@ -214,6 +231,10 @@ impl Host {
         let mut worked = came > 0;
         while let Some(event) = self.stack.poll_event() {
             app.event(&mut self.stack, event, now);
+            worked = true;
+        }
+        if app.deadline() <= now {
+            app.advance(&mut self.stack, now);
             worked = true;
         }
         if worked || self.stack.deadline() <= now || self.has_backlog() {
@@ -262,6 +283,15 @@ impl Host {
         self.ports.interfaces.iter_mut().for_each(|interface| interface.port.notify());
     }
 
+    /// Reports a port that stopped carrying packets since the last call.
+    fn report_loss(&mut self, app: &mut impl App) {
+        if std::mem::take(&mut self.is_port_lost)
+            && let Some((name, state)) = self.not_ready()
+        {
+            app.port_lost(name, &state);
+        }
+    }
+
     /// Runs the control of all ports.
     pub fn control(&mut self, now: Time) {
         self.controlled = now;
@@ -271,6 +301,7 @@ impl Host {
             if interface.update() {
                 let port = &interface.port;
                 let state = if port.is_ready() { "connected".to_owned() } else { port.state() };
+                self.is_port_lost |= !port.is_ready();
                 (self.on_port)(&format!("port {}: {state}", port.name()));
             }
         }
@@ -285,14 +316,15 @@ impl Host {
         }
     }
 
-    /// Sleeps until there may be work. Returns `false`, without sleeping, if packets are pending.
+    /// Sleeps until there may be work, at most until `deadline`. Returns `false`, without sleeping, if packets are
+    /// pending.
     #[cold]
-    fn sleep(&mut self) -> bool {
+    fn sleep(&mut self, deadline: Time) -> bool {
         self.flush_delayed(Flush::All);
         let interfaces = self.ports.interfaces.iter_mut();
         let may_sleep = interfaces.fold(true, |all, interface| all & interface.port.enable_notification());
         if may_sleep {
-            self.wait(self.sleep_limit());
+            self.wait(self.sleep_limit(deadline));
         }
         self.ports.interfaces.iter_mut().for_each(|interface| interface.port.disable_notification());
         if may_sleep {
@@ -301,10 +333,11 @@ impl Host {
         may_sleep
     }
 
-    /// Time until the next timer of the stack or a port.
-    fn sleep_limit(&self) -> Duration {
+    /// Time until the next timer of the application (`deadline`), the stack or a port.
+    fn sleep_limit(&self, deadline: Time) -> Duration {
         let limit = if self.has_backlog() { ROOM_INTERVAL } else { MAX_SLEEP };
-        let of_stack = Duration::from_nanos(self.stack.deadline().0.saturating_sub(self.clock.now().0));
+        let due = self.stack.deadline().min(deadline);
+        let of_stack = Duration::from_nanos(due.0.saturating_sub(self.clock.now().0));
         let deadlines = self.ports.interfaces.iter().filter_map(|interface| interface.port.deadline());
         let instant = Instant::now();
         let of_ports = deadlines.map(|at| at.saturating_duration_since(instant)).min();
