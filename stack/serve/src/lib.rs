@@ -3,6 +3,7 @@
 
 mod discard;
 mod echo;
+pub mod load;
 mod requests;
 mod source;
 
