@@ -39,7 +39,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use table::{Connection, State, Table};
+use table::{State, Table};
 
 /// Connections opened, requests sent, or connections closed by one call.
 const BATCH: usize = 256;
