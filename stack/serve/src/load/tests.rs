@@ -3,7 +3,7 @@
 use super::*;
 use crate::{Echo, Server as _};
 use stack::ip::{InterfaceConfig, InterfaceId};
-use stack::{Config, Endpoint, Link, LinkOffloads, Piece, TxOffload};
+use stack::{Config, Endpoint, Link, LinkOffloads, Piece, Slice, TxOffload};
 use std::collections::HashSet;
 use wire::MacAddress;
 
@@ -241,14 +241,12 @@ fn requests_that_were_never_sent_are_counted() {
 
 #[test]
 fn a_silent_server_ends_the_run() {
-    let mut world = World::new(EchoLoad::new(64, true), closed(3), Echo::default());
+    let options = LoadOptions { duration: Duration::from_secs(30), ..closed(3) };
+    let mut world = World::new(EchoLoad::new(64, true), options, Echo::default());
     while world.load.meter.begin().is_never() {
         world.round();
     }
     world.server.stall = (world.now, Time::NEVER);
-    let options = LoadOptions { duration: Duration::from_secs(30), ..closed(3) };
-    world.load.meter = Meter::new(&options, world.now);
-    world.load.meter.set_begin(world.now);
     let (results, error, _) = world.run();
     assert_eq!(error, Some(LoadError::NoReply(Duration::from_secs(10))));
     assert!(!results.is_complete);
@@ -279,7 +277,8 @@ fn the_ramp_is_bounded_by_its_rate() {
     answered_all(&results);
     assert!((0.098..0.12).contains(&results.opened_after.unwrap()), "{:?}", results.opened_after);
     assert_eq!((results.connections.most, results.connections.open), (1_000, 1_000));
-    assert!(results.client_bytes_per_connection < 50.0, "{}", results.client_bytes_per_connection);
+    // 48 bytes, and 32 for the server's connections, which have numbers of the same stack.
+    assert!(results.client_bytes_per_connection <= 100.0, "{}", results.client_bytes_per_connection);
 }
 
 #[test]

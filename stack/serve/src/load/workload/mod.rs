@@ -7,6 +7,8 @@ mod echo;
 mod http;
 mod kv;
 mod pattern;
+#[cfg(test)]
+mod tests;
 
 pub use echo::EchoLoad;
 pub use http::{HttpLoad, HttpLoadError};
