@@ -14,6 +14,7 @@ mod hostile;
 mod interfaces;
 mod kernel_offloads;
 mod lab;
+mod load;
 mod memif;
 mod models;
 mod ovs;

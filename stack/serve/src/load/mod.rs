@@ -10,6 +10,8 @@
 mod arrivals;
 mod connections;
 mod exchange;
+#[cfg(any(test, feature = "fuzz"))]
+mod fuzz;
 mod input;
 mod meter;
 mod opener;
@@ -24,6 +26,9 @@ mod tests;
 mod workload;
 
 pub use arrivals::Spacing;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub use fuzz::fuzz_replies;
 pub use input::{Framing, Input, Reply, WrongReply};
 pub use opener::MAX_CONNECTING;
 pub use options::{LoadOptions, Mode};

@@ -1,41 +1,9 @@
 //! Framing of replies: a reply that arrives in any pieces is the same reply.
 
-use super::super::input::{Framing, Input, Reply, WrongReply};
+use super::super::fuzz::read;
+use super::super::input::{Framing, Reply, WrongReply};
 use super::*;
 use proptest::prelude::*;
-use stack::Slice;
-
-/// Replies to requests with these tags from pieces of these lengths, and the bytes after them that do not belong to
-/// one.
-fn read<W: Workload>(
-    workload: &W,
-    tags: &[u32],
-    bytes: &[u8],
-    mut pieces: impl Iterator<Item = usize>,
-) -> Result<(Vec<Reply>, usize, Framing), WrongReply> {
-    let (mut framing, mut text, mut replies, mut rest) = (Framing::default(), Vec::new(), Vec::new(), bytes);
-    while !rest.is_empty() {
-        let (piece, after) = rest.split_at(pieces.next().unwrap_or(usize::MAX).clamp(1, rest.len()));
-        let data = Slice::new(piece.to_vec().into());
-        let mut input = Input::new(&data, &mut text);
-        while !input.is_empty() {
-            let Some(tag) = tags.get(replies.len()) else {
-                return Ok((replies, input.len() + after.len(), framing));
-            };
-            if let Some(reply) = workload.reply(&mut framing, *tag, &mut input)? {
-                replies.push(reply);
-                framing = Framing::default();
-                assert!(text_is_empty(&input), "text of a complete reply is left");
-            }
-        }
-        rest = after;
-    }
-    Ok((replies, 0, framing))
-}
-
-fn text_is_empty(input: &Input<'_>) -> bool {
-    input.text().is_empty()
-}
 
 fn http() -> HttpLoad {
     HttpLoad::new("a", &["/".to_owned()]).unwrap()
