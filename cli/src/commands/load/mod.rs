@@ -166,11 +166,15 @@ fn ended(results: &Results, error: Option<&LoadError>) -> Option<Diagnostic> {
         return of_load("ended by a signal; the result is partial".to_owned(), "run it again");
     }
     let requests = &results.requests;
-    let reasons: Vec<_> = requests.failed.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
-    let wrong = results.wrong_reply.iter().map(|wrong| format!("; first {wrong}")).collect::<String>();
-    if requests.failed.total() > 0 {
-        let reason = format!("requests failed: {}{wrong}", reasons.join(", "));
-        return of_load(reason, "see the server's log, and lower the load");
+    let reasons = requests.failed.iter().map(|(reason, count)| format!("{count} {reason}"));
+    // A wrong reply of the warm-up is a failure too.
+    let reasons: Vec<_> =
+        reasons.chain(results.wrong_reply.iter().map(|wrong| format!("first {wrong}"))).collect();
+    if !reasons.is_empty() {
+        return of_load(
+            format!("requests failed: {}", reasons.join(", ")),
+            "see the server's log, and lower the load",
+        );
     }
     if requests.error_replies > 0 {
         let reason = format!("{} of {} replies report an error", requests.error_replies, requests.answered);

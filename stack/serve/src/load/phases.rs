@@ -65,7 +65,7 @@ impl<W: Workload> Load<W> {
         }
         for connection in connections {
             if matches!(connection.state, State::Connecting | State::Open | State::Last) {
-                self.closing += u64::from(connection.state != State::Connecting);
+                self.closing += 1;
                 connection.state = State::Closing;
                 stack.close(connection.id);
             }
