@@ -78,7 +78,7 @@ pub(crate) struct KvArgs {
 pub(crate) struct ClientArgs {
     #[command(flatten)]
     pub(crate) end: EndArgs,
-    /// Address and TCP port of the server, such as 10.9.0.1:80 or [fd09::1]:80
+    /// Address and TCP port of the server, such as `10.9.0.1:80` or `[fd09::1]:80`
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) to: SocketAddr,
     /// Number of source addresses: the --address of the server's network and the ones that follow it. Each has 64512

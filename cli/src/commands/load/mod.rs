@@ -120,14 +120,17 @@ fn sources(args: &ClientArgs) -> Result<Vec<Cidr>, Diagnostic> {
         return Err(Diagnostic::bad(format!("--to {}", args.to), reason, "add an --address of its version"));
     };
     let place = || format!("--sources {}", args.sources);
-    if args.connections.div_ceil(PORTS) > args.sources.into() {
+    if args.connections.div_ceil(PORTS) > u32::from(args.sources) {
         let needed = args.connections.div_ceil(PORTS);
         let reason = format!("{} connections need {needed} source addresses", args.connections);
         return Err(Diagnostic::bad(place(), reason, format!("write --sources {needed}")));
     }
     let word = u128::from_be_bytes(*first.address.octets());
     let sources: Vec<Cidr> = (0..args.sources)
-        .map(|n| Cidr { address: Address::v6((word + u128::from(n)).to_be_bytes()), prefix: first.prefix })
+        .map(|n| Cidr {
+            address: Address::v6(word.wrapping_add(n.into()).to_be_bytes()),
+            prefix: first.prefix,
+        })
         .collect();
     let wrong = |own: &&Cidr| !first.contains(own.address) || own.address == server;
     match sources.iter().find(wrong) {

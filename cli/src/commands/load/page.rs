@@ -83,8 +83,8 @@ fn setup(report: &Report) -> Vec<(&'static str, String)> {
 pub(super) fn figures(report: &Report) -> Vec<Figure> {
     let place = &report.environment;
     let from = format!("Measured: {}, {}", place.processor, place.date);
-    let rates = [
-        ("replies", "Replies per second", (|point| point.replies) as fn(&Interval) -> u64),
+    let rates: [(&str, &str, fn(&Interval) -> u64); 3] = [
+        ("replies", "Replies per second", |point| point.replies),
         ("connects", "Connections established per second", |point| point.connects),
         ("failures", "Failures per second", |point| point.failures),
     ];
@@ -96,7 +96,7 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
 fn latency(report: &Report, from: &str) -> Option<Figure> {
     let results = &report.results;
     let total = results.latency_ns.count as f64;
-    let (mut below, mut points, mut last) = (0, Vec::new(), f64::NEG_INFINITY);
+    let (mut below, mut points, mut last) = (0_u64, Vec::new(), f64::NEG_INFINITY);
     for (upper, count) in &results.histogram {
         below += count;
         // The largest value is drawn at the percentile of one half of a request.
