@@ -117,7 +117,7 @@ fn resident() -> u64 {
 #[test]
 #[ignore = "measures memory: needs one gibibyte for each half million of connections"]
 fn many_connections_are_open_at_the_same_time() {
-    let connections = std::env::var("CONNECTIONS").map_or(100_000, |text| text.parse().unwrap());
+    let connections: u32 = std::env::var("CONNECTIONS").map_or(100_000, |text| text.parse().unwrap());
     let sources = (0..connections.div_ceil(64_512) as u8).map(source).collect();
     let options = LoadOptions {
         sources,
