@@ -1,1 +1,4 @@
 //! Interfaces of the TCP/IP stack for programs on the same thread.
+#![forbid(unsafe_code)]
+
+pub mod queue;

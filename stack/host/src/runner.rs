@@ -18,6 +18,8 @@ use stack::{Counters, Event, Stack, Time};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::{Duration, Instant};
 
+mod wait;
+
 /// Minimum number of rounds without work before a sleep.
 const IDLE_ROUNDS: u32 = 256;
 /// Interval of port control while polling, in nanoseconds.
@@ -197,7 +199,7 @@ impl Host {
             // On SMT, a tight poll loop takes cycles from the sibling thread.
             std::hint::spin_loop();
             let is_idle = idle_rounds > IDLE_ROUNDS && now.0 - worked_at.0 > self.idle;
-            if is_idle && self.polling == Polling::Adaptive && self.sleep() {
+            if is_idle && self.polling == Polling::Adaptive && self.sleep(MAX_SLEEP) {
                 self.rounds.2 += 1;
                 (idle_rounds, worked_at) = (0, self.clock.now());
             }
@@ -216,19 +218,29 @@ impl Host {
             app.event(&mut self.stack, event, now);
             worked = true;
         }
-        if worked || self.stack.deadline() <= now || self.has_backlog() {
-            self.stack.advance(now);
-            self.ports.now = now;
-            self.stack.transmit(&mut self.ports, now);
-            self.ports.flush(now);
-            worked |= self
-                .ports
-                .interfaces
-                .iter_mut()
-                .fold(false, |sent, interface| interface.take_published() | sent);
-            self.notify();
+        if worked || self.has_output(now) {
+            worked |= self.send(now);
         }
         worked
+    }
+
+    /// Whether a timer is due or frames wait to be sent.
+    #[inline]
+    fn has_output(&self, now: Time) -> bool {
+        self.stack.deadline() <= now || self.has_backlog()
+    }
+
+    /// Runs timers and sends what is due. Returns whether a port took frames.
+    #[inline]
+    fn send(&mut self, now: Time) -> bool {
+        self.stack.advance(now);
+        self.ports.now = now;
+        self.stack.transmit(&mut self.ports, now);
+        self.ports.flush(now);
+        let interfaces = self.ports.interfaces.iter_mut();
+        let sent = interfaces.fold(false, |sent, interface| interface.take_published() | sent);
+        self.notify();
+        sent
     }
 
     /// Passes one burst of each receive queue to the stack. Returns the number of frames.
@@ -285,14 +297,14 @@ impl Host {
         }
     }
 
-    /// Sleeps until there may be work. Returns `false`, without sleeping, if packets are pending.
+    /// Sleeps until there may be work, at most for `limit`. Returns `false`, without sleeping, if packets are pending.
     #[cold]
-    fn sleep(&mut self) -> bool {
+    fn sleep(&mut self, limit: Duration) -> bool {
         self.flush_delayed(Flush::All);
         let interfaces = self.ports.interfaces.iter_mut();
         let may_sleep = interfaces.fold(true, |all, interface| all & interface.port.enable_notification());
         if may_sleep {
-            self.wait(self.sleep_limit());
+            self.sleep_for(self.sleep_limit(limit));
         }
         self.ports.interfaces.iter_mut().for_each(|interface| interface.port.disable_notification());
         if may_sleep {
@@ -301,9 +313,9 @@ impl Host {
         may_sleep
     }
 
-    /// Time until the next timer of the stack or a port.
-    fn sleep_limit(&self) -> Duration {
-        let limit = if self.has_backlog() { ROOM_INTERVAL } else { MAX_SLEEP };
+    /// Time until the next timer of the stack or a port, at most `limit`.
+    fn sleep_limit(&self, limit: Duration) -> Duration {
+        let limit = if self.has_backlog() { limit.min(ROOM_INTERVAL) } else { limit };
         let of_stack = Duration::from_nanos(self.stack.deadline().0.saturating_sub(self.clock.now().0));
         let deadlines = self.ports.interfaces.iter().filter_map(|interface| interface.port.deadline());
         let instant = Instant::now();
@@ -312,7 +324,7 @@ impl Host {
     }
 
     /// Waits for a kick or an event of a port's control.
-    fn wait(&self, limit: Duration) {
+    fn sleep_for(&self, limit: Duration) {
         let fds = self.ports.interfaces.iter().flat_map(|interface| interface.port.wake_fds());
         let mut fds: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let limit = Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: limit.subsec_nanos().into() };

@@ -177,6 +177,12 @@ impl<P: Payload> Stack<P> {
         self.events.pop_front().or_else(|| self.udp.poll_event())
     }
 
+    /// Number of events that [`Stack::poll_event`] returns before others occur.
+    #[inline]
+    pub fn pending_events(&self) -> usize {
+        self.events.len() + self.udp.pending_events()
+    }
+
     /// Accepts connections to an address and port; the unspecified address stands for all addresses of its version.
     ///
     /// # Errors
