@@ -5,36 +5,17 @@
 //! round trip of the client are printed. With `count` as fifth argument the number of requests is printed, for `cargo xtask
 //! callgrind`, which counts the instructions of [`serve_part`].
 
-use anyhow::{Context, Result, bail};
-use engine::LocalPort;
-use host::{Host, Options};
+use anyhow::{Result, bail};
+use benches::pair;
+use host::Host;
 use measure::pinning::pin;
-use port::vhost_user::{self, VhostUser};
-use port::virtio_user::{self, RingKind, VirtioUser};
+use port::virtio_user::RingKind;
 use serve::{Echo, RequestOptions, Requests};
-use stack::ip::InterfaceConfig;
-use stack::{Address, Cidr, Endpoint};
+use stack::Endpoint;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use wire::MacAddress;
 
 const PORT: u16 = 7;
-
-fn host(last: u8, control: Box<dyn port::PortControl>) -> Result<Host> {
-    let options = Options { polling: engine::Polling::Busy, ..Options::new()? };
-    let mut host = Host::new(options)?;
-    let mac = MacAddress::new([2, 0, 0, 0, 0, last]);
-    let interface =
-        host.add_port(LocalPort::new("port", control), InterfaceConfig { mac, mtu: 1500, vlan: None });
-    let now = host.now();
-    let address = Cidr::new(address(last), 24).context("a prefix of 24 bits")?;
-    host.stack().add_address(interface, address, now);
-    Ok(host)
-}
-
-const fn address(last: u8) -> Address {
-    Address::v4([10, 100, 0, last])
-}
 
 /// The server's rounds until it has answered all requests that arrived.
 #[inline(never)]
@@ -104,18 +85,8 @@ fn main() -> Result<()> {
         }
     };
     let (connections, bytes, count) = (number(1, 16)?, number(2, 64)?, number(3, 200_000)?);
-    let folder = tempfile::tempdir()?;
-    let path = folder.path().join("s");
-    let back = VhostUser::listen(&path, vhost_user::Options::default())?;
-    let options = virtio_user::Options { ring, mergeable: false, queue_size: 256, ..Default::default() };
-    let front = VirtioUser::connect(&path, options, Instant::now())?;
-    let mut hosts = vec![host(1, Box::new(back))?, host(2, Box::new(front))?];
-    for _ in 0..2000 {
-        for host in &mut hosts {
-            host.control(host.now());
-        }
-    }
-    let server = Endpoint::new(address(1), PORT);
+    let mut hosts = Vec::from(pair::connected(ring)?);
+    let server = Endpoint::new(pair::SERVER, PORT);
     hosts[0].stack().listen(server, stack::tcp::Options::default())?;
     let tcp = stack::tcp::Options { no_delay: true, ..stack::tcp::Options::default() };
     let request = vec![7; usize::try_from(bytes)?];

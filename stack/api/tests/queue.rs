@@ -90,8 +90,9 @@ fn echo(server: &mut Queue, max: usize) -> usize {
 
 #[test]
 fn echo_is_complete_at_every_size_of_a_batch() {
-    const CONNECTIONS: usize = 40;
-    for max in [1, 3, 16, MAX_BATCH] {
+    // As many as may wait for a neighbour's address.
+    const CONNECTIONS: usize = 16;
+    for max in [1, 3, 8, MAX_BATCH] {
         let [mut server, mut client] = pair(Polling::Busy);
         server.listen(SERVER, tcp::Options::default(), 1).unwrap();
         for user in 0..CONNECTIONS {
@@ -132,13 +133,14 @@ fn user_data_applies_to_the_rest_of_the_batch() {
     queues[0].listen(SERVER, tcp::Options::default(), 7).unwrap();
     let connection = queues[1].connect((ANY, SERVER), tcp::Options::default(), 5).unwrap();
     queues[1].stack().send(connection, Slice::new(b"hello".to_vec().into())).unwrap();
-    queues[1].stack().close(connection);
-    // All completions of the connection are pending before the first is taken.
+    // Its first segment completes the handshake and has the data, so two completions are pending before one is taken.
     for _ in 0..100 {
-        queues.iter_mut().for_each(|queue| drop(queue.wait(MAX_BATCH, Duration::ZERO)));
+        for queue in &mut queues {
+            queue.wait(MAX_BATCH, Duration::ZERO);
+        }
         let connected = std::iter::from_fn(|| queues[1].pop()).last();
         connected.iter().for_each(|completion| assert_eq!(completion.user, 5));
-        if queues[0].stack().pending_events() >= 3 {
+        if queues[0].stack().pending_events() >= 2 {
             break;
         }
     }

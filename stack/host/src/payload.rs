@@ -19,16 +19,36 @@ pub(crate) struct Chunk {
 #[derive(Clone, Debug)]
 pub struct Buffer(Kind);
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 enum Kind {
     Private(Arc<Chunk>),
     /// A packet in the memory of the port that received it; a peer may be able to change it.
     Lent(Retained),
     Shared(Arc<[u8]>),
+    Owned(Arc<dyn AsRef<[u8]> + Send + Sync>),
     Static(&'static [u8]),
 }
 
+impl std::fmt::Debug for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kind = match self {
+            Self::Private(_) => "Private",
+            Self::Lent(_) => "Lent",
+            Self::Shared(_) => "Shared",
+            Self::Owned(_) => "Owned",
+            Self::Static(_) => "Static",
+        };
+        f.write_str(kind)
+    }
+}
+
 impl Buffer {
+    /// A handle of bytes in memory of any kind. `as_ref` must return the same bytes each time; the owner is dropped with
+    /// the last handle.
+    pub fn owned(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
+        Self(Kind::Owned(Arc::new(bytes)))
+    }
+
     pub(crate) fn pooled(chunk: Arc<Chunk>) -> Self {
         Self(Kind::Private(chunk))
     }
@@ -40,6 +60,7 @@ impl Buffer {
             Kind::Private(chunk) => chunk.bytes.get(..chunk.len),
             Kind::Lent(_) => None,
             Kind::Shared(bytes) => Some(bytes),
+            Kind::Owned(owner) => Some((**owner).as_ref()),
             Kind::Static(bytes) => Some(bytes),
         }
     }
@@ -98,6 +119,7 @@ impl Payload for Buffer {
             Kind::Private(chunk) => chunk.len,
             Kind::Lent(packet) => packet.len(),
             Kind::Shared(bytes) => bytes.len(),
+            Kind::Owned(owner) => (**owner).as_ref().len(),
             Kind::Static(bytes) => bytes.len(),
         }
     }
@@ -125,8 +147,9 @@ mod tests {
     #[test]
     fn every_kind_of_private_bytes_reads_the_same() {
         static BYTES: [u8; 300] = [7; 300];
-        let all: [Buffer; 3] =
-            [BYTES[..].into(), Arc::<[u8]>::from(&BYTES[..]).into(), BYTES.to_vec().into()];
+        let shared = Arc::<[u8]>::from(&BYTES[..]).into();
+        let all: [Buffer; 4] =
+            [BYTES[..].into(), shared, BYTES.to_vec().into(), Buffer::owned(BYTES.to_vec())];
         for buffer in all {
             let (mut to, mut segments) = ([0; 100], 0);
             buffer.copy_to(200, &mut to);

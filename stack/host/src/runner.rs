@@ -129,6 +129,11 @@ impl Host {
         self.stack.add_interface(config)
     }
 
+    /// Number of ports.
+    pub fn interfaces(&self) -> usize {
+        self.ports.interfaces.len()
+    }
+
     /// The stack.
     pub fn stack(&mut self) -> &mut Stack<Buffer> {
         &mut self.stack
