@@ -6,6 +6,7 @@
 //! bytes; only `cargo xtask test --all` runs them.
 
 mod bench;
+mod c_abi;
 mod circulation;
 mod files;
 mod generator;

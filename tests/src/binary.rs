@@ -27,6 +27,11 @@ pub fn example(name: &str) -> PathBuf {
     existing(folder.join("examples").join(name))
 }
 
+/// Folder with the libraries for programs in C, in the same profile as the end-to-end tests.
+pub fn libraries() -> PathBuf {
+    build(&["--workspace", "--lib"])
+}
+
 fn built() -> PathBuf {
     existing(build(&["--workspace", "--bin", "linerate", "--bin", "linerate-lab"]).join("linerate"))
 }

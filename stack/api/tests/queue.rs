@@ -216,3 +216,22 @@ fn idle_queue_sleeps_and_wakes_for_frames() {
     }
     assert!(thread.join().unwrap() > 0);
 }
+
+#[test]
+fn queues_of_two_cores_listen_for_themselves() {
+    std::thread::scope(|scope| {
+        for core in 1..=2 {
+            scope.spawn(move || {
+                let mut queues = pair(Polling::Busy);
+                // The same address and port on each core.
+                queues[0].listen(SERVER, tcp::Options::default(), core).unwrap();
+                queues[1].connect((ANY, SERVER), tcp::Options::default(), 0).unwrap();
+                let user = until(&mut queues, 0, |completion| match completion.event {
+                    Event::Accepted { .. } => Some(completion.user),
+                    _ => None,
+                });
+                assert_eq!(user, core);
+            });
+        }
+    });
+}

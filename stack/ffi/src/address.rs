@@ -80,9 +80,9 @@ pub unsafe extern "C" fn linerate_endpoint_format(
         }
         for (at, byte) in words.bytes().chain([0]).enumerate() {
             // SAFETY: `at` is below `size`, so it is in the caller's memory by the contract of the interface.
-            unsafe { store(text.add(at), byte as c_char) };
+            unsafe { store(text.add(at), c_char::from_ne_bytes([byte])) };
         }
-        Ok(words.len() as c_int)
+        Ok(c_int::try_from(words.len()).unwrap_or(c_int::MAX))
     })
 }
 

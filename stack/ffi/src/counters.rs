@@ -21,7 +21,7 @@ pub struct linerate_counter {
 fn counter(name: &str, value: u64) -> linerate_counter {
     let mut bytes = [0; LINERATE_COUNTER_NAME];
     let last = LINERATE_COUNTER_NAME - 1;
-    bytes[..last].iter_mut().zip(name.bytes()).for_each(|(to, byte)| *to = byte as c_char);
+    bytes[..last].iter_mut().zip(name.bytes()).for_each(|(to, byte)| *to = c_char::from_ne_bytes([byte]));
     linerate_counter { name: bytes, value }
 }
 

@@ -7,6 +7,7 @@
 //! objects; a host is used by one thread at a time; freed objects are not used.
 //!
 //! The crate must not contain protocol code or logic that a Rust program would need as well.
+#![allow(clippy::doc_markdown, reason = "the comments are also those of the header")]
 #![allow(non_camel_case_types, reason = "names of C")]
 #![allow(
     clippy::missing_safety_doc,

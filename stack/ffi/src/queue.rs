@@ -93,9 +93,9 @@ impl Inner {
     }
 
     fn convert(&mut self, Completion { user, event }: Completion) -> linerate_completion {
-        use linerate_kind::*;
+        type Kind = linerate_kind;
         let mut c = linerate_completion {
-            kind: LINERATE_CLOSED,
+            kind: Kind::LINERATE_CLOSED,
             status: 0,
             user,
             id: 0,
@@ -109,27 +109,27 @@ impl Inner {
         (c.kind, c.id) = match event {
             Event::Accepted { connection, listener, remote } => {
                 (c.listener, c.remote) = (listener.to_bits(), remote.into());
-                (LINERATE_ACCEPTED, connection.to_bits())
+                (Kind::LINERATE_ACCEPTED, connection.to_bits())
             }
-            Event::Connected { connection } => (LINERATE_CONNECTED, connection.to_bits()),
+            Event::Connected { connection } => (Kind::LINERATE_CONNECTED, connection.to_bits()),
             Event::Data { connection, data } => {
                 self.add(data, &mut c);
-                (LINERATE_DATA, connection.to_bits())
+                (Kind::LINERATE_DATA, connection.to_bits())
             }
-            Event::Finished { connection } => (LINERATE_FINISHED, connection.to_bits()),
-            Event::Writable { connection } => (LINERATE_WRITABLE, connection.to_bits()),
+            Event::Finished { connection } => (Kind::LINERATE_FINISHED, connection.to_bits()),
+            Event::Writable { connection } => (Kind::LINERATE_WRITABLE, connection.to_bits()),
             Event::Acknowledged { connection, bytes } => {
                 c.length = bytes as usize;
-                (LINERATE_ACKNOWLEDGED, connection.to_bits())
+                (Kind::LINERATE_ACKNOWLEDGED, connection.to_bits())
             }
             Event::Closed { connection, reason } => {
                 c.status = status(reason);
-                (LINERATE_CLOSED, connection.to_bits())
+                (Kind::LINERATE_CLOSED, connection.to_bits())
             }
             Event::Datagram { socket, from, to, data } => {
                 (c.remote, c.local) = (from.into(), to.into());
                 self.add(data, &mut c);
-                (LINERATE_DATAGRAM, socket.to_bits())
+                (Kind::LINERATE_DATAGRAM, socket.to_bits())
             }
             Event::DatagramLost { socket, error } => {
                 c.status = match error {
@@ -137,7 +137,7 @@ impl Inner {
                     DatagramError::Refused => code::REFUSED,
                     DatagramError::TooBig(_) => code::TOO_LONG,
                 };
-                (LINERATE_DATAGRAM_LOST, socket.to_bits())
+                (Kind::LINERATE_DATAGRAM_LOST, socket.to_bits())
             }
         };
         c
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn linerate_wait(
             }
             let length = inner.wait(max, Duration::from_millis(timeout_ms.into()));
             store(completions, inner.batch.as_ptr());
-            Ok(length as c_int)
+            Ok(c_int::try_from(length).unwrap_or(c_int::MAX))
         })
     }
 }
