@@ -23,6 +23,7 @@ pub mod open;
 mod pointer;
 pub mod queue;
 pub mod tcp;
+pub mod tcp_options;
 pub mod udp;
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::host::*;
 use crate::open::*;
 use crate::queue::*;
 use crate::tcp::*;
+use crate::tcp_options::*;
 use crate::udp::*;
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::ptr::{null, null_mut};
