@@ -27,9 +27,10 @@ pub fn example(name: &str) -> PathBuf {
     existing(folder.join("examples").join(name))
 }
 
-/// Folder with the libraries for programs in C, in the same profile as the end-to-end tests.
+/// Folder with the libraries for programs in C, in the same profile as the end-to-end tests; `LINERATE_LIB` names
+/// another one.
 pub fn libraries() -> PathBuf {
-    build(&["--workspace", "--lib"])
+    std::env::var_os("LINERATE_LIB").map_or_else(|| build(&["--workspace", "--lib"]), PathBuf::from)
 }
 
 fn built() -> PathBuf {

@@ -126,7 +126,10 @@ pub unsafe extern "C" fn linerate_host_free(host: *mut linerate_host) -> c_int {
         // SAFETY: not null, so a host by the contract of the interface.
         let state = unsafe { reference(host.cast_const(), "host") }?.state.get();
         if state == State::Busy {
-            return Err(Failure::fixed(code::BUSY, c"the host is in use: a release function frees it"));
+            return Err(Failure::fixed(
+                code::BUSY,
+                c"the host is in use: a release function frees it; free it after the call",
+            ));
         }
         // SAFETY: made by `Box::into_raw`, not in use, and not used again.
         let host = unsafe { Box::from_raw(host) };

@@ -244,7 +244,7 @@ fn wrapped_bytes_are_echoed_and_released() {
     let mut received = Vec::new();
     // SAFETY: valid pointers to objects that live until their last use.
     unsafe {
-        while linerate_wait_ready(server, 0) < 0 || linerate_wait_ready(client, 0) < 0 {}
+        while (linerate_wait_ready(server, 0) < 0) | (linerate_wait_ready(client, 0) < 0) {}
         assert_eq!(linerate_listen(server, &raw const local, null(), 5, null_mut()), 0, "{}", error());
         failed(linerate_listen(server, &raw const local, null(), 5, null_mut()), code::IN_USE, "in use");
         let connected = linerate_connect(client, null(), &raw const local, null(), 6, &raw mut connection);
