@@ -2,7 +2,9 @@
 //!
 //! `queue [CONNECTIONS] [REQUESTS] [REPEATS]` prints nanoseconds per request in an echo server: messages of 64 bytes over
 //! vhost-user, both ends on one thread. The variants take turns, and the median and the least of all repeats are
-//! printed, because a busy machine changes single ones.
+//! printed, because a busy machine changes single ones. With `MESSAGES` and `BATCH` (0 for callbacks) as further arguments,
+//! one variant runs once, and the number of requests is printed for callgrind, which counts the instructions of
+//! [`Server::serve`].
 
 use anyhow::{Context, Result, bail};
 use api::queue::Queue;
@@ -116,8 +118,8 @@ impl App for Client {
     }
 }
 
-/// Nanoseconds per request in the server.
-fn measure(variant: Option<usize>, messages: u32, connections: u64, requests: u64) -> Result<f64> {
+/// Nanoseconds per request in the server, and the number of all requests.
+fn measure(variant: Option<usize>, messages: u32, connections: u64, requests: u64) -> Result<(f64, u64)> {
     let [mut host, mut peer] = pair::connected(RingKind::Split)?;
     host.stack().listen(SERVER, Options { no_delay: true, ..Options::default() })?;
     let mut server = match variant {
@@ -144,20 +146,26 @@ fn measure(variant: Option<usize>, messages: u32, connections: u64, requests: u6
     };
     let (before, _) = run(requests / 10)?;
     let (after, served) = run(before + requests)?;
-    Ok(served.as_nanos() as f64 / (after - before) as f64)
+    Ok((served.as_nanos() as f64 / (after - before) as f64, after))
 }
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |at: usize, default: u64| arguments.get(at).map_or(Ok(default), |text| text.parse());
     let (connections, requests, repeats) = (number(0, 64)?, number(1, 50_000)?, number(2, 5)?);
+    if arguments.len() > 3 {
+        let (messages, batch) = (u32::try_from(number(3, 1)?)?, number(4, 0)? as usize);
+        let (_, count) = measure((batch > 0).then_some(batch), messages, connections, requests)?;
+        println!("{count}");
+        return Ok(());
+    }
     println!("nanoseconds per request, median (least) of {repeats}; {connections} connections");
     println!("{:>8} {:>16} {:>16} {:>16} {:>16} {:>16}", "messages", "callbacks", "1", "4", "16", "64");
     for messages in MESSAGES {
         let mut readings = VARIANTS.map(|_| Vec::new());
         for _ in 0..repeats {
             for (variant, readings) in VARIANTS.iter().zip(&mut readings) {
-                readings.push(measure(*variant, messages, connections, requests)?);
+                readings.push(measure(*variant, messages, connections, requests)?.0);
             }
         }
         print!("{messages:>8}");
