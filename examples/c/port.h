@@ -37,7 +37,7 @@ static linerate_host *open_host(const char *kind, const char *name, const char *
         fprintf(stderr, "invalid kind %s: expected tap, af_packet, af_xdp, memif, vhost-user or virtio-user\n", kind);
         exit(2);
     }
-    must(interface, "cannot open the port");
+    must(interface, kind);
     must(linerate_add_address(host, interface, address), "cannot add the address");
     return host;
 }
