@@ -35,13 +35,13 @@ fn host(last: u8, control: Box<dyn port::PortControl>) -> Result<Host> {
 ///
 /// # Errors
 /// If a host, its port or the folder of the socket cannot be created.
-pub fn connected(ring: RingKind) -> Result<[Host; 2]> {
+pub fn connected(ring: RingKind) -> Result<Vec<Host>> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("s");
     let back = VhostUser::listen(&path, vhost_user::Options::default())?;
     let options = virtio_user::Options { ring, mergeable: false, queue_size: 256, ..Default::default() };
     let front = VirtioUser::connect(&path, options, Instant::now())?;
-    let mut hosts = [host(1, Box::new(back))?, host(2, Box::new(front))?];
+    let mut hosts = vec![host(1, Box::new(back))?, host(2, Box::new(front))?];
     for _ in 0..CONTROLS {
         for host in &mut hosts {
             host.control(host.now());

@@ -85,7 +85,7 @@ fn main() -> Result<()> {
         }
     };
     let (connections, bytes, count) = (number(1, 16)?, number(2, 64)?, number(3, 200_000)?);
-    let mut hosts = Vec::from(pair::connected(ring)?);
+    let mut hosts = pair::connected(ring)?;
     let server = Endpoint::new(pair::SERVER, PORT);
     hosts[0].stack().listen(server, stack::tcp::Options::default())?;
     let tcp = stack::tcp::Options { no_delay: true, ..stack::tcp::Options::default() };

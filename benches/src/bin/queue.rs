@@ -120,7 +120,8 @@ impl App for Client {
 
 /// Nanoseconds per request in the server, and the number of all requests.
 fn measure(variant: Option<usize>, messages: u32, connections: u64, requests: u64) -> Result<(f64, u64)> {
-    let [mut host, mut peer] = pair::connected(RingKind::Split)?;
+    let mut hosts = pair::connected(RingKind::Split)?;
+    let (Some(mut peer), Some(mut host)) = (hosts.pop(), hosts.pop()) else { bail!("two hosts are needed") };
     host.stack().listen(SERVER, Options { no_delay: true, ..Options::default() })?;
     let mut server = match variant {
         None => Server::Callbacks(host),
