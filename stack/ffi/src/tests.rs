@@ -1,4 +1,6 @@
 //! The functions as a program in C calls them: invalid arguments, and an exchange between two hosts.
+#![allow(clippy::wildcard_imports, reason = "all functions of the interface are called")]
+#![allow(clippy::too_many_lines, reason = "a list of calls, one for each invalid argument")]
 
 use crate::address::{linerate_add_address, linerate_add_route, linerate_endpoint};
 use crate::address::{linerate_endpoint_format, linerate_endpoint_parse};
