@@ -1,1 +1,10 @@
 //! Interfaces of the TCP/IP stack for programs on the same thread.
+//!
+//! [`token`] and [`aio`] share one state per connection (`net`): received data, whether the peer has finished, and the
+//! waiter of each direction. A waiter is the queue of an operation or the waker of a task.
+#![forbid(unsafe_code)]
+
+pub mod aio;
+mod list;
+mod net;
+pub mod token;

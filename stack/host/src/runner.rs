@@ -13,8 +13,10 @@ use engine::{LocalPort, Polling};
 use mem::copy::{Kernel, chosen};
 use port::{Flush, Now, PortFault, Retainer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, OwnedFd};
 use stack::ip::{InterfaceConfig, InterfaceId};
 use stack::{Counters, Event, Stack, Time};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::{Duration, Instant};
 
@@ -87,6 +89,8 @@ pub struct Host {
     polling: Polling,
     idle: u64,
     on_port: fn(&str),
+    /// Ends the sleep of [`Host::wait`] while it is readable.
+    waker: Option<Arc<OwnedFd>>,
     /// Time of the last call of the ports' control.
     controlled: Time,
     rounds: (u64, u64, u64),
@@ -115,6 +119,7 @@ impl Host {
             polling: options.polling,
             idle: options.idle.as_nanos() as u64,
             on_port: options.on_port,
+            waker: None,
             controlled: Time::default(),
             rounds: (0, 0, 0),
         })
@@ -162,6 +167,24 @@ impl Host {
         mem::with_kernel!(chosen(), K => self.round::<K>(app, now))
     }
 
+    /// Sleeps until there may be work, at most `limit`, for a caller with a loop of its own; then runs the ports' control.
+    /// Returns at once if packets are pending, or if the host does not sleep ([`Polling::Busy`]).
+    pub fn wait(&mut self, limit: Duration) {
+        if self.polling == Polling::Adaptive && self.sleep(limit) {
+            self.rounds.2 += 1;
+        }
+    }
+
+    /// A file descriptor that ends the sleep of [`Host::wait`] while it is readable. The caller reads it.
+    pub fn set_waker(&mut self, fd: Arc<OwnedFd>) {
+        self.waker = Some(fd);
+    }
+
+    /// Whether the ports' control is due.
+    pub fn is_control_due(&self, now: Time) -> bool {
+        now.0 - self.controlled.0 > CONTROL_INTERVAL
+    }
+
     /// Runs until `stop` is set.
     pub fn run(&mut self, app: &mut impl App, stop: &AtomicBool) {
         port::prepare_thread();
@@ -184,7 +207,7 @@ impl Host {
         let (mut idle_rounds, mut worked_at) = (0, self.clock.now());
         while !stop.load(Ordering::Relaxed) {
             let now = self.clock.now();
-            if now.0 - self.controlled.0 > CONTROL_INTERVAL {
+            if self.is_control_due(now) {
                 self.control(now);
             }
             if self.round::<K>(app, now) {
@@ -197,7 +220,7 @@ impl Host {
             // On SMT, a tight poll loop takes cycles from the sibling thread.
             std::hint::spin_loop();
             let is_idle = idle_rounds > IDLE_ROUNDS && now.0 - worked_at.0 > self.idle;
-            if is_idle && self.polling == Polling::Adaptive && self.sleep() {
+            if is_idle && self.polling == Polling::Adaptive && self.sleep(MAX_SLEEP) {
                 self.rounds.2 += 1;
                 (idle_rounds, worked_at) = (0, self.clock.now());
             }
@@ -285,14 +308,14 @@ impl Host {
         }
     }
 
-    /// Sleeps until there may be work. Returns `false`, without sleeping, if packets are pending.
+    /// Sleeps until there may be work, at most `limit`. Returns `false`, without sleeping, if packets are pending.
     #[cold]
-    fn sleep(&mut self) -> bool {
+    fn sleep(&mut self, limit: Duration) -> bool {
         self.flush_delayed(Flush::All);
         let interfaces = self.ports.interfaces.iter_mut();
         let may_sleep = interfaces.fold(true, |all, interface| all & interface.port.enable_notification());
         if may_sleep {
-            self.wait(self.sleep_limit());
+            self.wait_for_kick(self.sleep_limit().min(limit));
         }
         self.ports.interfaces.iter_mut().for_each(|interface| interface.port.disable_notification());
         if may_sleep {
@@ -312,8 +335,9 @@ impl Host {
     }
 
     /// Waits for a kick or an event of a port's control.
-    fn wait(&self, limit: Duration) {
+    fn wait_for_kick(&self, limit: Duration) {
         let fds = self.ports.interfaces.iter().flat_map(|interface| interface.port.wake_fds());
+        let fds = fds.chain(self.waker.as_ref().map(|fd| fd.as_fd()));
         let mut fds: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let limit = Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: limit.subsec_nanos().into() };
         // An interrupted sleep counts as a wake-up.
