@@ -44,8 +44,10 @@ impl Doorbell {
     /// Ends a prepared sleep.
     pub(super) fn end_sleep(&self) {
         self.is_asleep.store(false, Ordering::SeqCst);
-        // Without a ring during the sleep there is nothing to read.
-        let _ = rustix::io::read(&*self.fd, &mut [0; 8]);
+        if self.is_rung.load(Ordering::SeqCst) {
+            // A ring before the sleep wrote nothing.
+            let _ = rustix::io::read(&*self.fd, &mut [0; 8]);
+        }
     }
 }
 
