@@ -42,7 +42,8 @@ fn curl_fetches_from_a_server_of_hyper() {
     std::fs::write(&sent, &body).expect("a file");
     let url = format!("http://{SERVER}/");
     // Two requests of one process use one connection.
-    let limits = ["--silent", "--show-error", "--fail", "--max-time", "60", "--write-out", "%{num_connects} "];
+    let limits =
+        ["--silent", "--show-error", "--fail", "--max-time", "60", "--write-out", "%{num_connects} "];
     let two = [&limits[..], &["-o", &first, &url, "-o", &second, &url]].concat();
     assert_eq!(netns.run("curl", &two).trim(), "1 0");
     for got in [&first, &second] {

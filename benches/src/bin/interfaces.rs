@@ -125,7 +125,8 @@ fn echo<D: Device>(queues: &mut Queues<D>, listener: Queue) -> u64 {
                 queues.detach(pushed);
                 queues.pop(queue);
             }
-            _ => drop(queues.close(queue)),
+            Outcome::Finished | Outcome::Failed(_) => drop(queues.close(queue)),
+            _ => {}
         }
     }
     0
@@ -221,8 +222,7 @@ fn kernel(load: Load) -> Result<f64> {
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let number =
-        |at: usize, default: u64| arguments.get(at).map_or(Ok(default), |text| text.parse());
+    let number = |at: usize, default: u64| arguments.get(at).map_or(Ok(default), |text| text.parse());
     let load = Load {
         connections: u32::try_from(number(0, 16)?)?,
         bytes: usize::try_from(number(1, 64)?)?,

@@ -82,8 +82,11 @@ impl Runtime {
     pub fn new(mut host: Host) -> std::io::Result<Self> {
         let doorbell = Arc::new(Doorbell::new()?);
         host.set_waker(doorbell.fd());
-        let shared =
-            Shared { net: RefCell::new(Net::new(host)), timers: RefCell::default(), woken: RefCell::default() };
+        let shared = Shared {
+            net: RefCell::new(Net::new(host)),
+            timers: RefCell::default(),
+            woken: RefCell::default(),
+        };
         Ok(Self { shared: Rc::new(shared), executor: Rc::default(), doorbell })
     }
 

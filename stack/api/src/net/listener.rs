@@ -30,10 +30,12 @@ impl<W> Ends<W> {
         listener: ListenerId,
         remote: SocketAddr,
     ) {
-        let Some(&(_, at)) = self.listeners.iter().find(|(known, _)| *known == listener) else { return };
-        if self.listener(at).is_ok_and(|listener| listener.backlog.len() >= BACKLOG) {
+        // A listener may have been released during the handshake.
+        let at = self.listeners.iter().find(|(known, _)| *known == listener).map(|(_, at)| *at);
+        let Some(at) = at.filter(|at| self.listener(*at).is_ok_and(|known| known.backlog.len() < BACKLOG))
+        else {
             return stack.abort(connection);
-        }
+        };
         let end = self.add_stream(connection, remote);
         let Ok(listener) = self.listener(at) else { return };
         listener.backlog.push_back(end);

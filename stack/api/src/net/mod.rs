@@ -86,7 +86,10 @@ pub(crate) struct Net<W> {
 
 impl<W> std::fmt::Debug for Net<W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Net").field("host", &self.host).field("ends", &self.ends.ends.len()).finish_non_exhaustive()
+        f.debug_struct("Net")
+            .field("host", &self.host)
+            .field("ends", &self.ends.ends.len())
+            .finish_non_exhaustive()
     }
 }
 

@@ -90,7 +90,12 @@ impl<W> Ends<W> {
 
     /// Data arrived. A released connection is reset, as its data can reach no program (RFC 2525 section 2.17).
     #[inline]
-    pub(super) fn received(&mut self, stack: &mut Stack<Buffer>, connection: ConnectionId, data: Slice<Buffer>) {
+    pub(super) fn received(
+        &mut self,
+        stack: &mut Stack<Buffer>,
+        connection: ConnectionId,
+        data: Slice<Buffer>,
+    ) {
         let Some(end) = self.of_connection(connection) else { return };
         let Some(End::Stream(stream)) = self.ends.get_mut(end as usize) else { return };
         if stream.is_released {

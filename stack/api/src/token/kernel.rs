@@ -5,7 +5,6 @@
 
 use super::Device;
 use host::{Buffer, BufferPool, PoolLimits};
-use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
@@ -13,6 +12,7 @@ use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFla
 use slab::Slab;
 use stack::{Payload, Slice};
 use std::io::ErrorKind;
+use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::task::Poll;
 use std::time::Duration;
@@ -30,7 +30,6 @@ const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
 pub struct Kernel {
     epoll: OwnedFd,
     sockets: Slab<OwnedFd>,
-    events: Vec<epoll::Event>,
     pool: BufferPool,
     scratch: Box<[u8]>,
 }
@@ -58,7 +57,6 @@ impl Kernel {
         Ok(Self {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             sockets: Slab::new(),
-            events: Vec::with_capacity(EVENTS),
             pool: BufferPool::new(PoolLimits::default()),
             scratch: vec![0; MAX_COPY].into(),
         })
@@ -72,16 +70,18 @@ impl Kernel {
     fn add(&mut self, socket: OwnedFd) -> Result<u32, Errno> {
         let entry = self.sockets.vacant_entry();
         let end = entry.key();
-        let flags = epoll::EventFlags::IN
-            | epoll::EventFlags::OUT
-            | epoll::EventFlags::RDHUP
-            | epoll::EventFlags::ET;
+        let flags =
+            epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
         epoll::add(&self.epoll, &socket, epoll::EventData::new_u64(end as u64), flags)?;
         entry.insert(socket);
         Ok(end as u32)
     }
 
-    fn open(&mut self, address: SocketAddr, start: impl FnOnce(&OwnedFd) -> Result<(), Errno>) -> Result<u32, Errno> {
+    fn open(
+        &mut self,
+        address: SocketAddr,
+        start: impl FnOnce(&OwnedFd) -> Result<(), Errno>,
+    ) -> Result<u32, Errno> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let socket = net::socket_with(family, SocketType::STREAM, FLAGS, None)?;
         start(&socket)?;
@@ -184,10 +184,11 @@ impl Device for Kernel {
 
     fn run(&mut self, limit: Duration, ready: &mut Vec<u32>) {
         let limit = Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: limit.subsec_nanos().into() };
-        self.events.clear();
+        let mut events = [MaybeUninit::uninit(); EVENTS];
         // An interrupted wait has no events.
-        let _ = epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&limit));
-        ready.extend(self.events.iter().map(|event| event.data.u64() as u32));
+        if let Ok((events, _)) = epoll::wait(&self.epoll, &mut events[..], Some(&limit)) {
+            ready.extend(events.iter().map(|event| event.data.u64() as u32));
+        }
     }
 }
 

@@ -173,7 +173,8 @@ impl<D: Device> Queues<D> {
 
     /// Drops the result of an operation, now or when it completes.
     pub fn detach(&mut self, token: Token) {
-        let Some(operation) = self.operations.get_mut(token.at).filter(|known| known.number == token.number) else {
+        let Some(operation) = self.operations.get_mut(token.at).filter(|known| known.number == token.number)
+        else {
             return;
         };
         operation.is_detached = true;
@@ -191,7 +192,8 @@ impl<D: Device> Queues<D> {
         let (number, is_incoming) = (self.next(), action.is_incoming());
         let operation = Operation { number, queue, is_detached: false, action };
         let known = self.queues.get_mut(queue.end as usize);
-        let Some(pending) = known.filter(|pending| pending.number == queue.number && !pending.is_closing) else {
+        let Some(pending) = known.filter(|pending| pending.number == queue.number && !pending.is_closing)
+        else {
             return self.submit_failed(operation);
         };
         let list = pending.list(is_incoming);
@@ -202,17 +204,23 @@ impl<D: Device> Queues<D> {
         Token { at, number }
     }
 
-    /// An operation of a queue that is closed.
+    /// An operation of a queue that is closed. Closing it again succeeds, so that a program may close a queue after each
+    /// failed operation.
     #[cold]
     fn submit_failed(&mut self, mut operation: Operation) -> Token {
         let number = operation.number;
-        operation.action = Action::Complete(self.next(), Outcome::Failed(ErrorKind::NotConnected));
+        let outcome = match operation.action {
+            Action::Close => Outcome::Closed,
+            _ => Outcome::Failed(ErrorKind::NotConnected),
+        };
+        operation.action = Action::Complete(self.next(), outcome);
         Token { at: self.operations.push(&mut self.complete, operation), number }
     }
 
     /// Runs the first operations of one direction of a queue, as far as they complete.
     fn progress(&mut self, end: u32, is_incoming: bool) {
-        while let Some(at) = self.queues.get_mut(end as usize).and_then(|queue| queue.list(is_incoming).first())
+        while let Some(at) =
+            self.queues.get_mut(end as usize).and_then(|queue| queue.list(is_incoming).first())
             && let Poll::Ready(outcome) = self.attempt(end, at)
         {
             let is_closed = matches!(outcome, Outcome::Closed);
@@ -228,7 +236,9 @@ impl<D: Device> Queues<D> {
         let Some(operation) = operations.get_mut(at) else { return Poll::Pending };
         let result = match &mut operation.action {
             Action::Push(data) => device.poll_push(end, data).map_ok(|()| Outcome::Pushed),
-            Action::Pop => device.poll_pop(end).map_ok(|data| data.map_or(Outcome::Finished, Outcome::Popped)),
+            Action::Pop => {
+                device.poll_pop(end).map_ok(|data| data.map_or(Outcome::Finished, Outcome::Popped))
+            }
             Action::Connect => device.poll_connect(end).map_ok(|()| Outcome::Connected),
             Action::Accept => match device.poll_accept(end) {
                 Poll::Ready(Ok((accepted, remote))) => {

@@ -60,7 +60,8 @@ impl<D: Device> Queues<D> {
                     return Ok(None);
                 }
             }
-            outcomes.extend(tokens.iter().filter_map(|token| queues.take(token.at)).map(|(.., outcome)| outcome));
+            outcomes
+                .extend(tokens.iter().filter_map(|token| queues.take(token.at)).map(|(.., outcome)| outcome));
             Ok(Some(()))
         })
     }

@@ -143,6 +143,10 @@ fn run<D: Device + Send + 'static, E: Device>(
     let mut queues = Queues::new(client());
     exchange(&mut queues, address, 3);
     behave(&mut queues, address);
+    // A reset that does not match what the server has received is answered, and sent again (RFC 5961 section 3.2).
+    while !serving.is_finished() {
+        assert_eq!(queues.wait_next(SHORT).unwrap_err(), WaitError::TimedOut);
+    }
     (serving.join().unwrap(), queues.into_device())
 }
 

@@ -31,7 +31,8 @@ fn a_server_of_hyper_answers_pipelined_requests() {
         let listener = TcpListener::bind(&net, SocketAddr::from(([0, 0, 0, 0], PORT))).unwrap();
         runtime.block_on(async {
             let (stream, _) = listener.accept().await.unwrap();
-            let server = http1::Builder::new().pipeline_flush(true).serve_connection(stream, service_fn(answer));
+            let server =
+                http1::Builder::new().pipeline_flush(true).serve_connection(stream, service_fn(answer));
             server.await.unwrap();
         });
         drop((listener, net));
