@@ -14,7 +14,7 @@ const QUEUE: usize = 256;
 /// A socket.
 #[derive(Debug)]
 pub(super) struct Socket<W> {
-    socket: SocketId,
+    id: SocketId,
     received: VecDeque<(SocketAddr, Slice<Buffer>)>,
     lost: Option<DatagramError>,
     reader: Option<W>,
@@ -22,7 +22,7 @@ pub(super) struct Socket<W> {
 
 impl<W> Socket<W> {
     pub(super) fn is(&self, socket: SocketId) -> bool {
-        self.socket == socket
+        self.id == socket
     }
 }
 
@@ -55,8 +55,8 @@ impl<W> Ends<W> {
     }
 
     pub(super) fn release_socket(&mut self, stack: &mut Stack<Buffer>, end: u32, now: Time) {
-        if let Some(End::Socket(socket)) = self.ends.try_remove(end as usize) {
-            stack.udp_close(socket.socket, now);
+        if let Some(End::Socket(socket)) = self.all.try_remove(end as usize) {
+            stack.udp_close(socket.id, now);
         }
     }
 }
@@ -64,14 +64,14 @@ impl<W> Ends<W> {
 impl<W: Clone> Net<W> {
     pub(crate) fn bind(&mut self, local: SocketAddr, options: UdpOptions) -> Result<u32, ErrorKind> {
         let socket = self.host.stack().udp_bind(local.into(), options).map_err(error)?;
-        let added = Socket { socket, received: VecDeque::new(), lost: None, reader: None };
+        let added = Socket { id: socket, received: VecDeque::new(), lost: None, reader: None };
         let end = self.ends.insert(End::Socket(added));
         self.ends.sockets.set(socket.index(), end);
         Ok(end)
     }
 
     pub(crate) fn connect_socket(&mut self, end: u32, remote: SocketAddr) -> Result<(), ErrorKind> {
-        let (now, socket) = (self.host.now(), self.ends.socket(end)?.socket);
+        let (now, socket) = (self.host.now(), self.ends.socket(end)?.id);
         self.host.stack().udp_connect(socket, remote.into(), now).map_err(error)
     }
 
@@ -86,7 +86,7 @@ impl<W: Clone> Net<W> {
         if let Some(lost) = socket.lost.take() {
             return Err(lost_error(lost));
         }
-        let socket = socket.socket;
+        let socket = socket.id;
         self.host.stack().udp_send(socket, to.map(Into::into), vec![data], now).map_err(error)
     }
 
@@ -108,7 +108,7 @@ impl<W: Clone> Net<W> {
 
     /// Local end of a socket.
     pub(crate) fn bound(&mut self, end: u32) -> Result<SocketAddr, ErrorKind> {
-        let socket = self.ends.socket(end)?.socket;
+        let socket = self.ends.socket(end)?.id;
         let ends = self.host.stack().udp_endpoints(socket).ok_or(ErrorKind::NotConnected)?;
         Ok(address(ends.0))
     }

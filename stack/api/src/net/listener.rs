@@ -15,7 +15,7 @@ const BACKLOG: usize = 1024;
 /// A listener.
 #[derive(Debug)]
 pub(super) struct Listener<W> {
-    listener: ListenerId,
+    id: ListenerId,
     local: SocketAddr,
     /// Connections that were not accepted yet.
     backlog: VecDeque<u32>,
@@ -44,8 +44,8 @@ impl<W> Ends<W> {
     }
 
     pub(super) fn release_listener(&mut self, stack: &mut Stack<Buffer>, end: u32, now: Time) {
-        let Some(End::Listener(listener)) = self.ends.try_remove(end as usize) else { return };
-        stack.unlisten(listener.listener);
+        let Some(End::Listener(listener)) = self.all.try_remove(end as usize) else { return };
+        stack.unlisten(listener.id);
         self.listeners.retain(|(_, known)| *known != end);
         for waiting in listener.backlog {
             self.release_stream(stack, waiting, true, now);
@@ -58,13 +58,13 @@ impl<W: Clone> Net<W> {
         if local.port() == 0 {
             return Err(ErrorKind::InvalidInput);
         }
-        let listener = self.host.stack().listen(local.into(), options).map_err(|error| match error {
+        let id = self.host.stack().listen(local.into(), options).map_err(|error| match error {
             ListenError::InUse => ErrorKind::AddrInUse,
             ListenError::NotLocal => ErrorKind::AddrNotAvailable,
         })?;
-        let added = Listener { listener, local, backlog: VecDeque::new(), acceptor: None };
+        let added = Listener { id, local, backlog: VecDeque::new(), acceptor: None };
         let end = self.ends.insert(End::Listener(added));
-        self.ends.listeners.push((listener, end));
+        self.ends.listeners.push((id, end));
         Ok(end)
     }
 

@@ -61,7 +61,7 @@ impl Index {
 
 /// All ends of one host. `W` is the waiter of a call that could not complete.
 pub(crate) struct Ends<W> {
-    ends: Slab<End<W>>,
+    all: Slab<End<W>>,
     /// Received data of all connections.
     data: Nodes<Slice<Buffer>>,
     connections: Index,
@@ -88,7 +88,7 @@ impl<W> std::fmt::Debug for Net<W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Net")
             .field("host", &self.host)
-            .field("ends", &self.ends.ends.len())
+            .field("ends", &self.ends.all.len())
             .finish_non_exhaustive()
     }
 }
@@ -121,7 +121,7 @@ fn error(reason: Closed) -> ErrorKind {
 impl<W> Ends<W> {
     fn new() -> Self {
         Self {
-            ends: Slab::new(),
+            all: Slab::new(),
             data: Nodes::new(),
             connections: Index::default(),
             sockets: Index::default(),
@@ -132,27 +132,27 @@ impl<W> Ends<W> {
     }
 
     fn insert(&mut self, end: End<W>) -> u32 {
-        self.ends.insert(end) as u32
+        self.all.insert(end) as u32
     }
 
     /// The connection with this number, which may be invalid.
     #[inline]
     fn stream(&mut self, end: u32) -> Result<&mut Stream<W>, ErrorKind> {
-        match self.ends.get_mut(end as usize) {
+        match self.all.get_mut(end as usize) {
             Some(End::Stream(stream)) => Ok(stream),
             _ => Err(ErrorKind::InvalidInput),
         }
     }
 
     fn listener(&mut self, end: u32) -> Result<&mut Listener<W>, ErrorKind> {
-        match self.ends.get_mut(end as usize) {
+        match self.all.get_mut(end as usize) {
             Some(End::Listener(listener)) => Ok(listener),
             _ => Err(ErrorKind::InvalidInput),
         }
     }
 
     fn socket(&mut self, end: u32) -> Result<&mut Socket<W>, ErrorKind> {
-        match self.ends.get_mut(end as usize) {
+        match self.all.get_mut(end as usize) {
             Some(End::Socket(socket)) => Ok(socket),
             _ => Err(ErrorKind::InvalidInput),
         }
@@ -162,12 +162,12 @@ impl<W> Ends<W> {
     #[inline]
     fn of_connection(&self, connection: ConnectionId) -> Option<u32> {
         let end = self.connections.get(connection.index())?;
-        matches!(self.ends.get(end as usize)?, End::Stream(stream) if stream.is(connection)).then_some(end)
+        matches!(self.all.get(end as usize)?, End::Stream(stream) if stream.is(connection)).then_some(end)
     }
 
     fn of_socket(&self, socket: SocketId) -> Option<u32> {
         let end = self.sockets.get(socket.index())?;
-        matches!(self.ends.get(end as usize)?, End::Socket(known) if known.is(socket)).then_some(end)
+        matches!(self.all.get(end as usize)?, End::Socket(known) if known.is(socket)).then_some(end)
     }
 }
 
@@ -252,7 +252,7 @@ impl<W: Clone> Net<W> {
     /// received data was not taken.
     pub(crate) fn release(&mut self, end: u32) {
         let (now, Self { host, ends, .. }) = (self.host.now(), self);
-        match ends.ends.get(end as usize) {
+        match ends.all.get(end as usize) {
             Some(End::Stream(_)) => ends.release_stream(host.stack(), end, false, now),
             Some(End::Listener(_)) => ends.release_listener(host.stack(), end, now),
             Some(End::Socket(_)) => ends.release_socket(host.stack(), end, now),
@@ -262,8 +262,10 @@ impl<W: Clone> Net<W> {
 
     /// Releases all ends, runs the host until no connection remains, at most `limit`, and closes the ports.
     pub(crate) fn close(mut self, limit: Duration) -> Report {
-        let all: Vec<u32> = self.ends.ends.iter().map(|(end, _)| end as u32).collect();
-        all.into_iter().for_each(|end| self.release(end));
+        let all: Vec<u32> = self.ends.all.iter().map(|(end, _)| end as u32).collect();
+        for end in all {
+            self.release(end);
+        }
         let until = self.host.now().after(limit);
         while self.host.stack().connections().next().is_some() && self.host.now() < until {
             self.turn(CLOSE_SLEEP);

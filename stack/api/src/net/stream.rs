@@ -82,7 +82,7 @@ impl<W> Ends<W> {
     #[inline]
     fn stream_of(&mut self, connection: ConnectionId) -> Option<&mut Stream<W>> {
         let end = self.connections.get(connection.index())?;
-        match self.ends.get_mut(end as usize) {
+        match self.all.get_mut(end as usize) {
             Some(End::Stream(stream)) if stream.is(connection) => Some(stream),
             _ => None,
         }
@@ -97,7 +97,7 @@ impl<W> Ends<W> {
         data: Slice<Buffer>,
     ) {
         let Some(end) = self.of_connection(connection) else { return };
-        let Some(End::Stream(stream)) = self.ends.get_mut(end as usize) else { return };
+        let Some(End::Stream(stream)) = self.all.get_mut(end as usize) else { return };
         if stream.is_released {
             return stack.abort(connection);
         }
@@ -131,20 +131,20 @@ impl<W> Ends<W> {
         self.woken.extend(reader);
         self.woken.extend(writer);
         if is_released {
-            self.ends.remove(end as usize);
+            self.all.remove(end as usize);
         }
     }
 
     /// The program no longer holds a connection. It is reset if `reset` is set or received data was not taken, and
     /// closed otherwise.
     pub(super) fn release_stream(&mut self, stack: &mut Stack<Buffer>, end: u32, reset: bool, now: Time) {
-        let Some(End::Stream(stream)) = self.ends.get_mut(end as usize) else { return };
+        let Some(End::Stream(stream)) = self.all.get_mut(end as usize) else { return };
         let must_reset = reset || !stream.received.is_empty();
         while self.data.pop(&mut stream.received).is_some() {}
         (stream.is_released, stream.reader, stream.writer) = (true, None, None);
         let connection = stream.connection;
         if let Phase::Ended(_) = stream.phase {
-            self.ends.remove(end as usize);
+            self.all.remove(end as usize);
         } else if must_reset {
             stack.abort(connection);
         } else {
@@ -219,7 +219,7 @@ impl<W: Clone> Net<W> {
             return Poll::Ready(Ok(None));
         }
         let Self { host, ends, .. } = self;
-        let Some(End::Stream(stream)) = ends.ends.get_mut(end as usize) else { return Poll::Ready(Ok(None)) };
+        let Some(End::Stream(stream)) = ends.all.get_mut(end as usize) else { return Poll::Ready(Ok(None)) };
         let data = ends.data.pop(&mut stream.received);
         host.stack().consumed(stream.connection, data.as_ref().map_or(0, Slice::len));
         Poll::Ready(Ok(data))
@@ -235,7 +235,7 @@ impl<W: Clone> Net<W> {
     ) -> Poll<Result<usize, ErrorKind>> {
         ready!(self.poll_readable(end, waiter))?;
         let Self { host, ends, .. } = self;
-        let Some(End::Stream(stream)) = ends.ends.get_mut(end as usize) else { return Poll::Ready(Ok(0)) };
+        let Some(End::Stream(stream)) = ends.all.get_mut(end as usize) else { return Poll::Ready(Ok(0)) };
         let mut total = 0;
         while let Some(first) = stream.received.first().and_then(|at| ends.data.get_mut(at)) {
             let n = take(first);

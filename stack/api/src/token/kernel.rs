@@ -44,7 +44,7 @@ impl std::fmt::Debug for Kernel {
 fn poll<T>(result: Result<T, Errno>) -> Poll<Result<T, ErrorKind>> {
     match result {
         Err(Errno::AGAIN) => Poll::Pending,
-        other => Poll::Ready(other.map_err(|error| error.kind())),
+        other => Poll::Ready(other.map_err(Errno::kind)),
     }
 }
 
@@ -108,7 +108,7 @@ impl Device for Kernel {
             net::bind(socket, &local)?;
             net::listen(socket, BACKLOG)
         };
-        self.open(local, start).map_err(|error| error.kind())
+        self.open(local, start).map_err(Errno::kind)
     }
 
     fn connect(&mut self, remote: SocketAddr) -> Result<u32, ErrorKind> {
@@ -119,7 +119,7 @@ impl Device for Kernel {
                 other => other,
             }
         };
-        self.open(remote, start).map_err(|error| error.kind())
+        self.open(remote, start).map_err(Errno::kind)
     }
 
     fn poll_accept(&mut self, end: u32) -> Poll<Result<(u32, SocketAddr), ErrorKind>> {
@@ -134,7 +134,7 @@ impl Device for Kernel {
 
     fn poll_connect(&mut self, end: u32) -> Poll<Result<(), ErrorKind>> {
         let socket = self.socket(end)?;
-        sockopt::socket_error(socket).and_then(|result| result).map_err(|error| error.kind())?;
+        sockopt::socket_error(socket).and_then(|result| result).map_err(Errno::kind)?;
         match net::getpeername(socket) {
             Err(Errno::NOTCONN) => Poll::Pending,
             other => poll(other.map(drop)),
@@ -164,7 +164,7 @@ impl Device for Kernel {
     }
 
     fn finish(&mut self, end: u32) -> Result<(), ErrorKind> {
-        net::shutdown(self.socket(end)?, Shutdown::Write).map_err(|error| error.kind())
+        net::shutdown(self.socket(end)?, Shutdown::Write).map_err(Errno::kind)
     }
 
     fn close(&mut self, end: u32) {

@@ -70,7 +70,7 @@ impl Pending {
 pub struct Queues<D> {
     device: D,
     /// By the number of the device's end.
-    queues: Vec<Pending>,
+    pending: Vec<Pending>,
     operations: Nodes<Operation>,
     /// Complete operations whose result was not taken, in the order of their completion.
     complete: List,
@@ -84,8 +84,16 @@ pub struct Queues<D> {
 impl<D: Device> Queues<D> {
     /// No queues yet.
     pub fn new(device: D) -> Self {
-        let (queues, ready) = (Vec::new(), Vec::new());
-        Self { device, queues, operations: Nodes::new(), complete: List::default(), last: 0, taken: 0, ready }
+        let (pending, ready) = (Vec::new(), Vec::new());
+        Self {
+            device,
+            pending,
+            operations: Nodes::new(),
+            complete: List::default(),
+            last: 0,
+            taken: 0,
+            ready,
+        }
     }
 
     /// The device.
@@ -106,10 +114,10 @@ impl<D: Device> Queues<D> {
     /// Makes an end of the device a queue.
     fn adopt(&mut self, end: u32) -> Queue {
         let number = self.next();
-        if self.queues.len() <= end as usize {
-            self.queues.resize_with(end as usize + 1, Pending::default);
+        if self.pending.len() <= end as usize {
+            self.pending.resize_with(end as usize + 1, Pending::default);
         }
-        self.queues[end as usize] = Pending { number, ..Pending::default() };
+        self.pending[end as usize] = Pending { number, ..Pending::default() };
         Queue { end, number }
     }
 
@@ -185,13 +193,13 @@ impl<D: Device> Queues<D> {
     }
 
     fn pending(&mut self, queue: Queue) -> Option<&mut Pending> {
-        self.queues.get_mut(queue.end as usize).filter(|pending| pending.number == queue.number)
+        self.pending.get_mut(queue.end as usize).filter(|pending| pending.number == queue.number)
     }
 
     fn submit(&mut self, queue: Queue, action: Action) -> Token {
         let (number, is_incoming) = (self.next(), action.is_incoming());
         let operation = Operation { number, queue, is_detached: false, action };
-        let known = self.queues.get_mut(queue.end as usize);
+        let known = self.pending.get_mut(queue.end as usize);
         let Some(pending) = known.filter(|pending| pending.number == queue.number && !pending.is_closing)
         else {
             return self.submit_failed(operation);
@@ -220,7 +228,7 @@ impl<D: Device> Queues<D> {
     /// Runs the first operations of one direction of a queue, as far as they complete.
     fn progress(&mut self, end: u32, is_incoming: bool) {
         while let Some(at) =
-            self.queues.get_mut(end as usize).and_then(|queue| queue.list(is_incoming).first())
+            self.pending.get_mut(end as usize).and_then(|queue| queue.list(is_incoming).first())
             && let Poll::Ready(outcome) = self.attempt(end, at)
         {
             let is_closed = matches!(outcome, Outcome::Closed);
@@ -260,8 +268,8 @@ impl<D: Device> Queues<D> {
     #[inline]
     fn settle(&mut self, end: u32, is_incoming: bool, at: u32, outcome: Outcome) {
         let number = self.next();
-        let Self { queues, operations, complete, .. } = self;
-        let Some(queue) = queues.get_mut(end as usize) else { return };
+        let Self { pending, operations, complete, .. } = self;
+        let Some(queue) = pending.get_mut(end as usize) else { return };
         operations.unlink(queue.list(is_incoming), at);
         let Some(operation) = operations.get_mut(at) else { return };
         operation.action = Action::Complete(number, outcome);
@@ -275,11 +283,12 @@ impl<D: Device> Queues<D> {
     /// Removes a queue whose end the device no longer has. Its operations fail.
     fn remove(&mut self, end: u32) {
         for is_incoming in [false, true] {
-            while let Some(at) = self.queues.get_mut(end as usize).and_then(|q| q.list(is_incoming).first()) {
+            while let Some(at) = self.pending.get_mut(end as usize).and_then(|q| q.list(is_incoming).first())
+            {
                 self.settle(end, is_incoming, at, Outcome::Failed(ErrorKind::ConnectionAborted));
             }
         }
-        if let Some(queue) = self.queues.get_mut(end as usize) {
+        if let Some(queue) = self.pending.get_mut(end as usize) {
             *queue = Pending::default();
         }
     }

@@ -56,7 +56,7 @@ impl<D: Device> Queues<D> {
     ) -> Result<(), WaitError> {
         self.run_until(limit, |queues| {
             for (i, token) in tokens.iter().enumerate() {
-                if queues.completion(*token).ok_or(WaitError::Unknown(i))?.is_none() {
+                if queues.completion(i, *token)?.is_none() {
                     return Ok(None);
                 }
             }
@@ -112,17 +112,20 @@ impl<D: Device> Queues<D> {
         self.ready = ready;
     }
 
-    /// The number of an operation's completion; `Some(None)` if it is pending.
-    fn completion(&self, token: Token) -> Option<Option<u64>> {
-        let operation = self.operations.get(token.at).filter(|known| known.number == token.number)?;
-        Some(if let Action::Complete(number, _) = operation.action { Some(number) } else { None })
+    /// The number of the completion of token `i`'s operation; `None` if it is pending.
+    #[inline]
+    fn completion(&self, i: usize, token: Token) -> Result<Option<u64>, WaitError> {
+        let operation = self.operations.get(token.at).filter(|known| known.number == token.number);
+        match operation.ok_or(WaitError::Unknown(i))?.action {
+            Action::Complete(number, _) => Ok(Some(number)),
+            _ => Ok(None),
+        }
     }
 
     fn take_first(&mut self, tokens: &[Token]) -> Result<Option<(usize, Outcome)>, WaitError> {
         let mut first: Option<(u64, usize, u32)> = None;
         for (i, token) in tokens.iter().enumerate() {
-            let completion = self.completion(*token).ok_or(WaitError::Unknown(i))?;
-            if let Some(number) = completion
+            if let Some(number) = self.completion(i, *token)?
                 && first.is_none_or(|(earliest, ..)| number < earliest)
             {
                 first = Some((number, i, token.at));
