@@ -260,6 +260,11 @@ impl<P: Payload> Ip<P> {
     /// Removes an address, and the route to its network if no other address of the interface is in it.
     pub(crate) fn remove_address(&mut self, interface: InterfaceId, address: Address, now: Time) {
         let Some(network) = self.interfaces.remove_address(interface, address) else { return };
+    /// Addresses of an interface with their networks.
+    pub(crate) fn addresses(&self, interface: InterfaceId) -> impl Iterator<Item = Cidr> {
+        self.interfaces.get(interface).into_iter().flat_map(interface::Interface::networks).copied()
+    }
+
         if let Some(group) = interface::solicited_node(address) {
             self.leave(interface, group, now);
         }
