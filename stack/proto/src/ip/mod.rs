@@ -28,6 +28,7 @@ mod template;
 #[cfg(test)]
 mod tests;
 
+use crate::random::Random;
 use crate::{Address, Cidr, Config, Counters, Link, Payload, Slice, Time};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -228,7 +229,7 @@ impl<P: Payload> Ip<P> {
             paths: Paths::new(limits.paths, hasher),
             outbox: Outbox::new(limits.outbox),
             loopback: VecDeque::new(),
-            errors: Limiter::new(limits.errors, now),
+            errors: Limiter::new(limits.errors, Random::new(&config.secret, "errors", 0), now),
             defended: None,
             groups: Groups::new(config),
             reassembly: Reassembly::new(limits),

