@@ -341,6 +341,16 @@ impl<P: Payload> Ip<P> {
 
     /// Confirms that a path's neighbour is reachable: an acknowledgement of new data came (RFC 4861 section 7.3.1).
     pub(crate) fn confirm(&mut self, path: PathId, now: Time) {
+    /// Lowers a path MTU for a time, as reported about a packet that was sent.
+    pub(crate) fn shrink_path(&mut self, ends: (Address, Address), mtu: u16, now: Time) {
+        self.paths.shrink(ends, mtu, now);
+    }
+
+    /// Lowers a path MTU for a time because full segments are lost without a report.
+    pub(crate) fn suspect_black_hole(&mut self, path: PathId, now: Time) {
+        self.paths.suspect_black_hole(path, now);
+    }
+
         if let Some(path) = self.paths.get(path) {
             self.neighbours.confirm(path.neighbour, now);
         }

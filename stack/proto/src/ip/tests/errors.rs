@@ -76,7 +76,7 @@ fn too_big_lowers_the_path_mtu_for_ten_minutes() {
     a.ip.add_route(route("0.0.0.0/0", "10.0.0.9"));
     a.ip.add_route(route("::/0", "fd00::9"));
     let long = |own, remote| {
-        let mut quote = ip(own, remote, 6, &[&PORTS[..], &[0; 1452]].concat());
+        let mut quote = ip(own, remote, 17, &[&PORTS[..], &[0; 1452]].concat());
         quote.truncate(60);
         quote
     };
