@@ -273,6 +273,8 @@ impl Timers {
 /// A connection.
 pub(crate) struct Connection<P> {
     pub(crate) key: Key,
+    /// When a segment without data outside the window was answered last, in milliseconds; 0 if never.
+    pub(crate) disagreed: u32,
     pub(crate) generation: u32,
     pub(crate) state: State,
     pub(crate) flags: Flags,
@@ -289,6 +291,7 @@ pub(crate) struct Connection<P> {
     pub(crate) ts_offset: u32,
     pub(crate) listener: ListenerId,
 }
+            disagreed: 0,
 
 /// An idle connection is this structure, an entry of the timing wheel (24 bytes) and one of the table.
 const _: () = assert!(size_of::<Connection<Arc<[u8]>>>() <= 512);

@@ -89,7 +89,7 @@ impl<P: Payload> Tcp<P> {
             table: Table::new(secret.table(0)),
             listeners: Listeners::new(secret.table(1)),
             time_waits: TimeWaits::new(secret.table(2), config.limits.time_wait),
-            shared: Shared::new(&config.limits, secret, now),
+            shared: Shared::new(config, secret, now),
             generation: 0,
         }
     }

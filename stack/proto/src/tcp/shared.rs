@@ -8,28 +8,36 @@ use super::recovery::SentPool;
 use super::secret::{Cookie, Secret};
 use super::send_queue::ChunkPool;
 use crate::ip::Ip;
+use crate::random::Random;
 use crate::wheel::Wheel;
-use crate::{Counters, Event, Limits, Payload, Time};
+use crate::{Config, Counters, Event, Limits, Payload, Time};
 use alloc::collections::VecDeque;
 
-/// A number of actions per second.
-#[derive(Clone, Copy, Debug)]
+/// Number of the seed of flow labels among those of tables.
+const FLOW_LABELS: u32 = 3;
+
+/// A number of actions per second: a random one from half of the limit on. With a constant one, a third party that
+/// uses up the rest of a second learns how many actions it has caused for others.
+#[derive(Clone, Debug)]
 pub(crate) struct Rate {
-    per_second: u32,
+    limit: u32,
     left: u32,
     second: u64,
 }
 
+    random: Random,
 impl Rate {
-    pub(crate) const fn new(per_second: u32) -> Self {
-        Self { per_second, left: per_second, second: 0 }
+    pub(crate) fn new(limit: u32, random: Random) -> Self {
+        Self { limit, left: 0, second: u64::MAX, random }
     }
 
     /// Whether one more action is allowed in this second.
     pub(crate) fn allows(&mut self, now: Time) -> bool {
         let second = now.0 / 1_000_000_000;
         if second != self.second {
-            (self.second, self.left) = (second, self.per_second);
+            let least = self.limit.div_ceil(2);
+            let more = self.random.below(u64::from(self.limit - least) + 1) as u32;
+            (self.second, self.left) = (second, least + more);
         }
         let is_allowed = self.left > 0;
         self.left -= u32::from(is_allowed);
@@ -58,7 +66,9 @@ pub(crate) struct Shared<P: Payload> {
 }
 
 impl<P: Payload> Shared<P> {
-    pub(crate) fn new(limits: &Limits, secret: Secret, now: Time) -> Self {
+    pub(crate) fn new(config: &Config, secret: Secret, now: Time) -> Self {
+        let limits = &config.limits;
+        let rate = |limit, label| Rate::new(limit, Random::new(&config.secret, label, 0));
         Self {
             sent: SentPool::new(),
             chunks: ChunkPool::new(),
@@ -70,8 +80,8 @@ impl<P: Payload> Shared<P> {
             cookies_until: Time(0),
             out_of_order: 0,
             half_open: 0,
-            challenges: Rate::new(limits.challenge_acks),
-            resets: Rate::new(limits.errors),
+            challenges: rate(limits.challenge_acks, "challenges"),
+            resets: rate(limits.errors, "resets"),
         }
     }
 
