@@ -246,6 +246,7 @@ fn message<P>(
         path: PathId { index: u32::MAX, generation: 0 },
         protocol,
         ecn: 0,
+        flow: 0,
         hop_limit: HOP_LIMIT,
         header: Header { bytes, len: ICMP_HEADER as u8 },
         payload,

@@ -146,6 +146,8 @@ pub(crate) struct Outgoing<P> {
     pub(crate) path: PathId,
     pub(crate) protocol: u8,
     pub(crate) ecn: u8,
+    /// IPv6 flow label (RFC 6437), 20 bits; 0 for packets of no flow.
+    pub(crate) flow: u32,
     pub(crate) hop_limit: u8,
     /// Transport header, complete with its checksum over header and payload.
     pub(crate) header: Header,

@@ -396,7 +396,45 @@ impl<P: Payload> Connection<P> {
     /// Whether the window to announce has moved so far that the peer should learn it without waiting.
     pub(crate) fn has_opened(&self) -> bool {
         let announced = self.rx.edge.since(self.rx.nxt);
+    /// IPv6 flow label, the same for all segments of the connection: a hash of addresses and ports (RFC 6437 section 3).
+    #[inline]
+    pub(crate) fn flow_label(&self, seed: u32) -> u32 {
+        let ports = u32::from(self.key.local_port) << 16 | u32::from(self.key.remote_port);
+        let addresses = u32::from(self.pseudo).wrapping_mul(0x85eb_ca6b);
+        let mixed = (ports ^ addresses ^ seed).wrapping_mul(0x9e37_79b1);
+        // The highest bits depend on all others; 0 means no flow.
+        ((mixed ^ mixed >> 15).wrapping_mul(0x2c1b_3c6d) >> 12).max(1)
+    }
+
         let grown = self.next_edge().since(self.rx.edge);
         grown > 0 && (announced == 0 || grown >= self.rx.limit / 4)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Address, Endpoint};
+    use std::collections::HashSet;
+
+    #[test]
+    fn flow_labels_differ_between_connections_and_use_twenty_bits() {
+        let label = |port| {
+            let end = |port| Endpoint::new(Address::v6([0xfd; 16]), port);
+            let (key, path) = (Key::new(end(80), end(port)), PathId { index: 0, generation: 0 });
+            let c = Connection::<Arc<[u8]>>::new(
+                key,
+                path,
+                Arc::new(Options::default()),
+                State::Established,
+                (Seq(0), 1000),
+                1500,
+                Time(0),
+            );
+            assert_eq!(c.flow_label(7), c.flow_label(7));
+            c.flow_label(7)
+        };
+        let labels: HashSet<u32> = (1..=1000).map(label).collect();
+        assert!(labels.len() > 990 && labels.iter().all(|label| (1..1 << 20).contains(label)));
     }
 }

@@ -56,6 +56,8 @@ pub(crate) struct Shared<P: Payload> {
     pub(crate) secret: Secret,
     pub(crate) cookies: CookieCache,
     /// Until when acknowledgements may carry SYN cookies.
+    /// Makes the flow labels of this stack differ from those of others.
+    pub(crate) flow_seed: u32,
     pub(crate) cookies_until: Time,
     /// Bytes out of order of all connections.
     pub(crate) out_of_order: u32,
@@ -79,6 +81,7 @@ impl<P: Payload> Shared<P> {
             cookies: CookieCache::new(limits.fast_open_cookies),
             cookies_until: Time(0),
             out_of_order: 0,
+            flow_seed: secret.table(FLOW_LABELS) as u32,
             half_open: 0,
             challenges: rate(limits.challenge_acks, "challenges"),
             resets: rate(limits.errors, "resets"),

@@ -106,7 +106,8 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         let len = range.end.since(range.start) as usize;
         let mut head = [0; HEAD];
         let total = header.len() + len;
-        match self.io.ip.header(self.connection.path, total, protocol::TCP, ecn, &mut head, self.io.now) {
+        let flow = (ecn, self.connection.flow_label(self.shared.flow_seed));
+        match self.io.ip.header(self.connection.path, total, protocol::TCP, flow, &mut head, self.io.now) {
             Ok((interface, at)) => {
                 let offload = self.offload(interface, at, header, &range);
                 head[at..at + header.len()].copy_from_slice(header);
@@ -237,6 +238,7 @@ fn write_checksum<P: Payload>(
     sum.add(header);
     for (slice, part) in c.tx.queue.pieces(&shared.chunks, range.start, range.end) {
         let len = part.len();
+            flow: c.flow_label(self.shared.flow_seed),
         sum.add_words(slice.words(part), len);
     }
     [header[16], header[17]] = sum.finish();
