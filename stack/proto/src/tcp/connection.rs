@@ -12,6 +12,7 @@ use super::{ListenerId, Options, Seq};
 use crate::ip::PathId;
 use crate::{Payload, Time};
 use alloc::sync::Arc;
+use core::num::NonZeroU32;
 
 /// State (RFC 9293 section 3.3.2). LISTEN is a listener, TIME-WAIT has entries of its own, and CLOSED is the absence of a
 /// connection.
@@ -100,6 +101,12 @@ impl Flags {
     /// Data of the SYN was accepted (RFC 7413): the application knows the connection before the handshake is complete.
     pub(crate) const FAST_OPEN: Self = Self(1 << 20);
 
+    /// The number of the peer's FIN is known, although data before it may be missing.
+    pub(crate) const FIN_NOTED: Self = Self(1 << 21);
+
+    /// Urgent data is queued or unacknowledged; where it ends is in `Shared::urgent`.
+    pub(crate) const URGENT: Self = Self(1 << 22);
+
     #[inline(always)]
     pub(crate) const fn has(self, flag: Self) -> bool {
         self.0 & flag.0 != 0
@@ -156,7 +163,7 @@ pub(crate) struct Sender {
     pub(crate) scale: u8,
     pub(crate) queue: SendQueue,
     /// Timestamp of the first retransmission since the last progress (RFC 3522).
-    pub(crate) first_retransmit: Option<u32>,
+    pub(crate) first_retransmit: Option<NonZeroU32>,
 }
 
 impl Sender {
@@ -203,8 +210,8 @@ pub(crate) struct Receiver {
     pub(crate) scale: u8,
     /// Initial number.
     pub(crate) irs: Seq,
-    /// Sequence number of the peer's FIN, if it arrived out of order.
-    pub(crate) fin: Option<Seq>,
+    /// Sequence number of the peer's FIN, with [`Flags::FIN_NOTED`].
+    pub(crate) fin: Seq,
     /// Range that arrived twice, to be reported (RFC 2883).
     pub(crate) duplicate: Option<(Seq, Seq)>,
 }
@@ -225,7 +232,7 @@ impl Receiver {
             mss,
             scale: if options.window_scale { bits } else { 0 },
             irs: Seq(0),
-            fin: None,
+            fin: Seq(0),
             duplicate: None,
         }
     }

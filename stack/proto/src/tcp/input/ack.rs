@@ -83,7 +83,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
             echoes_original: c
                 .tx
                 .first_retransmit
-                .and_then(|first| echo.map(|echo| echo.wrapping_sub(first).cast_signed() < 0)),
+                .and_then(|first| echo.map(|echo| echo.wrapping_sub(first.get()).cast_signed() < 0)),
             is_update,
             has_ece: s.flags.has(TcpFlags::ECE) && !s.flags.has(TcpFlags::SYN) && c.flags.has(Flags::ECN),
             is_app_limited: c.flags.has(Flags::APP_LIMITED),

@@ -7,6 +7,7 @@ use super::connection::{Connection, Flags, State};
 use super::shared::{Io, Shared};
 use crate::ip::InterfaceId;
 use crate::{Link, Payload, Time};
+use core::num::NonZeroU32;
 use core::ops::Range;
 
 /// Segments of one connection before others have their turn.
@@ -277,7 +278,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         if again {
             self.io.counters.tcp_retransmits += 1;
             if c.tx.first_retransmit.is_none() {
-                c.tx.first_retransmit = Some(c.timestamp(now));
+                c.tx.first_retransmit = NonZeroU32::new(c.timestamp(now).max(1));
             }
             return c.recovery.on_retransmitted(&mut self.shared.sent, range, now);
         }
