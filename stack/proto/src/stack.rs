@@ -219,6 +219,16 @@ impl<P: Payload> Stack<P> {
         self.tcp.send(connection, data)
     }
 
+    /// Queues data like [`Stack::send`], and tells the peer that the stream is urgent up to its end (RFC 9293 section
+    /// 3.8.5). The data stays in the stream, as with `SO_OOBINLINE`; new applications should not use it (RFC 6093
+    /// section 5). Received urgent data is in the stream too, without an indication.
+    ///
+    /// # Errors
+    /// Those of [`Stack::send`].
+    pub fn send_urgent(&mut self, connection: ConnectionId, data: Slice<P>) -> Result<(), SendError> {
+        self.tcp.send_urgent(connection, data)
+    }
+
     /// Bytes that [`Stack::send`] accepts.
     pub fn send_space(&self, connection: ConnectionId) -> usize {
         self.tcp.send_space(connection)

@@ -105,6 +105,17 @@ impl<P: Payload> Tcp<P> {
 
     /// Queues a FIN (RFC 9293 section 3.10.4).
     pub(crate) fn close(&mut self, id: ConnectionId, io: &mut Io<'_, P>) {
+    pub(crate) fn send_urgent(&mut self, id: ConnectionId, data: Slice<P>) -> Result<(), SendError> {
+        let is_empty = data.is_empty();
+        self.send(id, data)?;
+        let Self { connections, shared, .. } = self;
+        if let Some(c) = connections.get_mut(id.index).filter(|_| !is_empty) {
+            c.flags.set(Flags::URGENT);
+            shared.urgent.insert(c.generation, c.tx.queue.end());
+        }
+        Ok(())
+    }
+
         let Self { connections, shared, .. } = self;
         let Some(c) = connections.get_mut(id.index).filter(|c| c.generation == id.generation) else { return };
         if !c.state.can_send() || c.flags.has(Flags::FIN_QUEUED) {

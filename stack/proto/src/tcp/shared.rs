@@ -12,6 +12,8 @@ use crate::random::Random;
 use crate::wheel::Wheel;
 use crate::{Config, Counters, Event, Limits, Payload, Time};
 use alloc::collections::VecDeque;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 
 /// Number of the seed of flow labels among those of tables.
 const FLOW_LABELS: u32 = 3;
@@ -61,6 +63,8 @@ pub(crate) struct Shared<P: Payload> {
     pub(crate) cookies_until: Time,
     /// Bytes out of order of all connections.
     pub(crate) out_of_order: u32,
+    /// Ends of the urgent data of connections with [`Flags::URGENT`], by their generation.
+    pub(crate) urgent: HashMap<u32, Seq, FixedState>,
     /// Connections in SYN-RECEIVED.
     pub(crate) half_open: u32,
     pub(crate) challenges: Rate,

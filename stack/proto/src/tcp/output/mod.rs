@@ -208,6 +208,8 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         let (c, offloads) = (&*self.connection, self.link.offloads(interface));
         let mss = self.segment;
         let frame = if c.key.remote.is_v4() { offloads.tso4 } else { offloads.tso6 };
+        // The urgent pointer of each segment differs.
+        let frame = if c.flags.has(Flags::URGENT) { 0 } else { frame };
         let payload = frame.min(u16::MAX.into()).saturating_sub(build::MAX_HEADERS);
         (payload / mss * mss).max(mss)
     }

@@ -126,6 +126,7 @@ scripts! {
     unreachable_port
     urgent
     user_timeout
+    urgent_send
     window_closed
     window_receive
     window_scale
