@@ -78,7 +78,7 @@ impl<P: Payload> Tcp<P> {
         if !c.state.can_send() || c.flags.has(Flags::FIN_QUEUED) {
             return Err(SendError::Closed);
         }
-        if c.tx.queue.held() as usize + data.len() > shared.limits.send_buffer as usize {
+        if c.tx.queue.cost() as usize + data.len() > shared.limits.send_buffer as usize {
             c.flags.set(Flags::WANTS_SPACE);
             return Err(SendError::Full);
         }
@@ -90,14 +90,14 @@ impl<P: Payload> Tcp<P> {
     }
 
     pub(crate) fn send_space(&self, id: ConnectionId) -> usize {
-        let used = self.get(id).map(|c| c.tx.queue.held());
+        let used = self.get(id).map(|c| c.tx.queue.cost());
         used.map_or(0, |used| self.shared.limits.send_buffer.saturating_sub(used) as usize)
     }
 
     pub(crate) fn consumed(&mut self, id: ConnectionId, bytes: usize) {
         let Self { connections, shared, .. } = self;
         let Some(c) = connections.get_mut(id.index).filter(|c| c.generation == id.generation) else { return };
-        c.rx.held = c.rx.held.saturating_sub(u32::try_from(bytes).unwrap_or(u32::MAX));
+        c.rx.consume(u32::try_from(bytes).unwrap_or(u32::MAX));
         if c.can_receive() && c.has_opened() {
             shared.acknowledge(id.index, c);
         }

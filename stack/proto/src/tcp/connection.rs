@@ -197,6 +197,8 @@ pub(crate) struct Receiver {
     pub(crate) acked: Seq,
     /// Bytes that the application holds.
     pub(crate) held: u32,
+    /// Memory that their buffers occupy beyond them, in bytes.
+    pub(crate) overhead: u32,
     /// Receive buffer in bytes.
     pub(crate) limit: u32,
     /// Timestamp to echo, and when it was set, in milliseconds.
@@ -225,6 +227,7 @@ impl Receiver {
             edge: Seq(0),
             acked: Seq(0),
             held: 0,
+            overhead: 0,
             limit,
             ts_recent: 0,
             ts_recent_at: 0,
@@ -235,6 +238,21 @@ impl Receiver {
             fin: Seq(0),
             duplicate: None,
         }
+    }
+}
+
+impl Receiver {
+    /// Memory of what the application holds, in bytes.
+    #[inline]
+    pub(crate) const fn used(&self) -> u32 {
+        self.held + self.overhead
+    }
+
+    /// The application has returned this many bytes, and their share of the memory.
+    pub(crate) fn consume(&mut self, bytes: u32) {
+        let bytes = bytes.min(self.held);
+        let share = u64::from(self.overhead) * u64::from(bytes) / u64::from(self.held.max(1));
+        (self.held, self.overhead) = (self.held - bytes, self.overhead - share as u32);
     }
 }
 
@@ -388,7 +406,7 @@ impl<P: Payload> Connection<P> {
     /// Bytes of the receive buffer that are free, limited by what the window field can say.
     #[inline]
     pub(crate) fn free(&self) -> u32 {
-        self.rx.limit.saturating_sub(self.rx.held).min(0xffff << self.rx.scale)
+        self.rx.limit.saturating_sub(self.rx.used()).min(0xffff << self.rx.scale)
     }
 
     /// The window to announce: its right edge never moves left, and moves right only by a segment or half of the buffer

@@ -61,7 +61,7 @@ pub(crate) struct Shared<P: Payload> {
     /// Makes the flow labels of this stack differ from those of others.
     pub(crate) flow_seed: u32,
     pub(crate) cookies_until: Time,
-    /// Bytes out of order of all connections.
+    /// Cost of the ranges out of order of all connections.
     pub(crate) out_of_order: u32,
     /// Ends of the urgent data of connections with [`Flags::URGENT`], by their generation.
     pub(crate) urgent: HashMap<u32, Seq, FixedState>,
@@ -100,7 +100,10 @@ impl<P: Payload> Shared<P> {
     /// Returns what a connection holds of the pools.
     pub(crate) fn release(&mut self, index: u32, connection: &mut Connection<P>) {
         self.wheel.cancel(index);
-        self.out_of_order = self.out_of_order.saturating_sub(connection.out_of_order.bytes());
+        self.out_of_order = self.out_of_order.saturating_sub(connection.out_of_order.cost());
+        if connection.flags.has(Flags::URGENT) {
+            self.urgent.remove(&connection.generation);
+        }
         connection.tx.queue.release(&mut self.chunks);
         connection.recovery.release(&mut self.sent);
     }

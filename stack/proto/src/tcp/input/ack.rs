@@ -161,7 +161,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         if c.flags.has(Flags::REPORT_ACKS) && bytes > 0 {
             self.io.events.push_back(Event::Acknowledged { connection, bytes });
         }
-        let is_half_free = c.tx.queue.held() <= self.shared.limits.send_buffer / 2;
+        let is_half_free = c.tx.queue.cost() <= self.shared.limits.send_buffer / 2;
         if is_half_free && c.flags.take(Flags::WANTS_SPACE) {
             self.io.events.push_back(Event::Writable { connection });
         }
