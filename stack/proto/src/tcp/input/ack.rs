@@ -52,12 +52,15 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         (tx.wl1, tx.wl2) = (s.seq, s.ack);
         tx.max_window = tx.max_window.max(window);
         let changed = core::mem::replace(&mut tx.window, window) != window;
-        let timers = &mut self.connection.timers;
+        let (timers, flags) = (&mut self.connection.timers, self.connection.flags);
         if !timers.persist.is_never() {
-            // The peer answers probes, so the connection is alive however long its window is closed.
-            (timers.probes, timers.stalled) = (0, self.io.now);
+            if !flags.has(Flags::FIN_QUEUED) {
+                // The peer answers probes, so the connection is alive however long its window is closed. After it was
+                // closed here, the application does not end it any more (RFC 6429), so the user timeout does.
+                timers.stalled = self.io.now;
+            }
             if window > 0 {
-                timers.persist = Time::NEVER;
+                (timers.persist, timers.probes) = (Time::NEVER, 0);
             }
         }
         changed

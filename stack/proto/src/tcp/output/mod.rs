@@ -261,6 +261,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
             if c.timers.stalled.is_never() {
                 c.timers.stalled = self.io.now;
             }
+            c.watch_idle(self.io.now);
         }
     }
 
