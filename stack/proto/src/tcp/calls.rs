@@ -145,7 +145,7 @@ impl<P: Payload> Tcp<P> {
     pub(super) fn abort_silently(&mut self, index: u32, io: &mut Io<'_, P>) {
         let Some(c) = self.connections.get(index).filter(|c| c.state != State::SynSent) else { return };
         io.counters.tcp_resets_out += 1;
-        io.ip.send(reset::at(&c.key, c.tx.nxt).packet(c.path), io.now, io.counters);
+        io.ip.send(reset::at(&c.key, c.tx.nxt).packet(path), io.now, io.counters);
     }
 
     pub(crate) fn report_acks(&mut self, id: ConnectionId, report: bool) {
@@ -160,6 +160,8 @@ impl<P: Payload> Tcp<P> {
         c.options = Arc::new(options);
         // Both timers are evaluated with the new settings.
         c.timers.idle = now;
+        // The path of an idle connection may have been removed.
+        let Ok((path, _)) = io.ip.route(Some(c.key.local), c.key.remote, io.now) else { return };
         shared.wheel.schedule(id.index, now);
         shared.make_ready(id.index, c);
     }
