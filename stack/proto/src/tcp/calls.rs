@@ -43,7 +43,12 @@ impl<P: Payload> Tcp<P> {
         let source = Some(local.address).filter(|address| !address.is_unspecified());
         let (path, source) =
             io.ip.route(source, remote.address, io.now).map_err(|_| ConnectError::NoRoute)?;
-        let key = self.free_key(source, local.port, remote).ok_or(ConnectError::InUse)?;
+        let key = self.free_key((source, local.port), remote, &options, io.now);
+        let key = key.ok_or(ConnectError::InUse)?;
+        if let Some(at) = self.time_waits.find(&key) {
+            self.time_waits.remove(at);
+            io.counters.tcp_time_wait_reused += 1;
+        }
         let index = self.open(key, path, Arc::new(options), State::SynSent, io);
         io.counters.tcp_active_opens += 1;
         let Self { connections, shared, .. } = self;
@@ -54,21 +59,32 @@ impl<P: Payload> Tcp<P> {
     }
 
     /// A key that is not in use, with this port or an ephemeral one.
-    fn free_key(&self, source: crate::Address, port: u16, remote: Endpoint) -> Option<Key> {
+    fn free_key(
+        &self,
+        (source, port): (crate::Address, u16),
+        remote: Endpoint,
+        options: &Options,
+        now: Time,
+    ) -> Option<Key> {
         let key = |port| Key::new(Endpoint::new(source, port), remote);
+        let is_free = |key: &Key| self.is_free(key, options, now);
         if port != 0 {
-            return Some(key(port)).filter(|key| self.is_free(key));
+            return Some(key(port)).filter(is_free);
         }
         let (first, n) = (*EPHEMERAL.start(), EPHEMERAL.len() as u16);
         let offset =
             self.shared.secret.port(source, remote.address, remote.port).wrapping_add(self.generation as u16);
         let ports = (0..n).map(|i| first + offset.wrapping_add(i) % n);
-        ports.map(key).find(|key| self.is_free(key))
+        ports.map(key).find(is_free)
     }
 
-    fn is_free(&self, key: &Key) -> bool {
+    /// Whether no connection has the numbers. One in TIME-WAIT gives them to a connection with timestamps, which are
+    /// later than all of the old one after a moment (RFC 7323 section 5.8), so that a client can open more connections
+    /// to one server than it has ports in the time of TIME-WAIT.
+    fn is_free(&self, key: &Key, options: &Options, now: Time) -> bool {
         let used = self.table.find(key, |index| self.connections.get(index).map(|c| &c.key));
-        used.is_none() && self.time_waits.find(key).is_none()
+        let waiting = self.time_waits.find(key).and_then(|at| self.time_waits.get(at));
+        used.is_none() && waiting.is_none_or(|entry| options.timestamps && entry.has_rested(now))
     }
 
     pub(crate) fn send(&mut self, id: ConnectionId, data: Slice<P>) -> Result<(), SendError> {
