@@ -67,6 +67,7 @@ scripts! {
     ecn_simultaneous
     fast_open_client
     fast_open_invalid_cookie
+    fast_open_segment
     fast_open_server
     fast_open_timeout
     fast_retransmit
