@@ -47,6 +47,9 @@ pub struct Limits {
     /// Challenge ACKs per second of the whole stack (RFC 5961 section 7). The limit of each second is a random number
     /// from half of it on, so that a third party cannot count the challenges of another connection.
     pub challenge_acks: u32,
+    /// Time of a connection after it has answered a segment without data outside its window, in which it answers no
+    /// other: two ends that disagree about their numbers would acknowledge each other's acknowledgements for ever.
+    pub challenge_interval: Duration,
     /// Fast Open cookies of servers that are remembered.
     pub fast_open_cookies: u32,
     /// Resets and ICMP errors per second of the whole stack.
@@ -54,9 +57,6 @@ pub struct Limits {
     /// Neighbour cache entries.
     pub neighbours: u32,
     /// Packets that wait for one neighbour's address.
-    /// Time of a connection after it has answered a segment without data outside its window, in which it answers no
-    /// other: two ends that disagree about their numbers would acknowledge each other's acknowledgements for ever.
-    pub challenge_interval: Duration,
     pub neighbour_queue: u32,
     /// Paths: destinations with their route, neighbour and path MTU.
     pub paths: u32,
@@ -93,6 +93,7 @@ impl Default for Limits {
             out_of_order_bytes: 64 << 20,
             send_buffer: 4 << 20,
             challenge_acks: 1_000,
+            challenge_interval: Duration::from_millis(500),
             fast_open_cookies: 256,
             errors: 1_000,
             neighbours: 1_024,
@@ -100,7 +101,6 @@ impl Default for Limits {
             paths: 4_096,
             reassemblies: 64,
             fragments: 64,
-            challenge_interval: Duration::from_millis(500),
             reassembly_bytes: 4 << 20,
             reassembly_time: Duration::from_secs(30),
             outbox: 256,

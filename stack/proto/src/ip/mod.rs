@@ -260,14 +260,14 @@ impl<P: Payload> Ip<P> {
         }
     }
 
-    /// Removes an address, and the route to its network if no other address of the interface is in it.
-    pub(crate) fn remove_address(&mut self, interface: InterfaceId, address: Address, now: Time) {
-        let Some(network) = self.interfaces.remove_address(interface, address) else { return };
     /// Addresses of an interface with their networks.
     pub(crate) fn addresses(&self, interface: InterfaceId) -> impl Iterator<Item = Cidr> {
         self.interfaces.get(interface).into_iter().flat_map(interface::Interface::networks).copied()
     }
 
+    /// Removes an address, and the route to its network if no other address of the interface is in it.
+    pub(crate) fn remove_address(&mut self, interface: InterfaceId, address: Address, now: Time) {
+        let Some(network) = self.interfaces.remove_address(interface, address) else { return };
         if let Some(group) = interface::solicited_node(address) {
             self.leave(interface, group, now);
         }
@@ -341,8 +341,6 @@ impl<P: Payload> Ip<P> {
         self.paths.describe(path)
     }
 
-    /// Confirms that a path's neighbour is reachable: an acknowledgement of new data came (RFC 4861 section 7.3.1).
-    pub(crate) fn confirm(&mut self, path: PathId, now: Time) {
     /// Lowers a path MTU for a time, as reported about a packet that was sent.
     pub(crate) fn shrink_path(&mut self, ends: (Address, Address), mtu: u16, now: Time) {
         self.paths.shrink(ends, mtu, now);
@@ -353,6 +351,8 @@ impl<P: Payload> Ip<P> {
         self.paths.suspect_black_hole(path, now);
     }
 
+    /// Confirms that a path's neighbour is reachable: an acknowledgement of new data came (RFC 4861 section 7.3.1).
+    pub(crate) fn confirm(&mut self, path: PathId, now: Time) {
         if let Some(path) = self.paths.get(path) {
             self.neighbours.confirm(path.neighbour, now);
         }

@@ -105,6 +105,17 @@ impl<P: Payload> Tcp<P> {
         Ok(())
     }
 
+    pub(crate) fn send_urgent(&mut self, id: ConnectionId, data: Slice<P>) -> Result<(), SendError> {
+        let is_empty = data.is_empty();
+        self.send(id, data)?;
+        let Self { connections, shared, .. } = self;
+        if let Some(c) = connections.get_mut(id.index).filter(|_| !is_empty) {
+            c.flags.set(Flags::URGENT);
+            shared.urgent.insert(c.generation, c.tx.queue.end());
+        }
+        Ok(())
+    }
+
     pub(crate) fn send_space(&self, id: ConnectionId) -> usize {
         let used = self.get(id).map(|c| c.tx.queue.cost());
         used.map_or(0, |used| self.shared.limits.send_buffer.saturating_sub(used) as usize)
@@ -121,17 +132,6 @@ impl<P: Payload> Tcp<P> {
 
     /// Queues a FIN (RFC 9293 section 3.10.4).
     pub(crate) fn close(&mut self, id: ConnectionId, io: &mut Io<'_, P>) {
-    pub(crate) fn send_urgent(&mut self, id: ConnectionId, data: Slice<P>) -> Result<(), SendError> {
-        let is_empty = data.is_empty();
-        self.send(id, data)?;
-        let Self { connections, shared, .. } = self;
-        if let Some(c) = connections.get_mut(id.index).filter(|_| !is_empty) {
-            c.flags.set(Flags::URGENT);
-            shared.urgent.insert(c.generation, c.tx.queue.end());
-        }
-        Ok(())
-    }
-
         let Self { connections, shared, .. } = self;
         let Some(c) = connections.get_mut(id.index).filter(|c| c.generation == id.generation) else { return };
         if !c.state.can_send() || c.flags.has(Flags::FIN_QUEUED) {
@@ -160,6 +160,8 @@ impl<P: Payload> Tcp<P> {
     /// Sends the reset of a connection that ends here.
     pub(super) fn abort_silently(&mut self, index: u32, io: &mut Io<'_, P>) {
         let Some(c) = self.connections.get(index).filter(|c| c.state != State::SynSent) else { return };
+        // The path of an idle connection may have been removed.
+        let Ok((path, _)) = io.ip.route(Some(c.key.local), c.key.remote, io.now) else { return };
         io.counters.tcp_resets_out += 1;
         io.ip.send(reset::at(&c.key, c.tx.nxt).packet(path), io.now, io.counters);
     }
@@ -176,8 +178,6 @@ impl<P: Payload> Tcp<P> {
         c.options = Arc::new(options);
         // Both timers are evaluated with the new settings.
         c.timers.idle = now;
-        // The path of an idle connection may have been removed.
-        let Ok((path, _)) = io.ip.route(Some(c.key.local), c.key.remote, io.now) else { return };
         shared.wheel.schedule(id.index, now);
         shared.make_ready(id.index, c);
     }

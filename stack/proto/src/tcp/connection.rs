@@ -273,6 +273,8 @@ pub(crate) struct Timers {
     pub(crate) heard: Time,
     /// When the neighbour was confirmed last.
     pub(crate) confirmed: Time,
+    /// When a segment without data outside the window was answered last, in milliseconds; 0 if never.
+    pub(crate) disagreed: u32,
     /// Unanswered zero-window probes, and keep-alive probes.
     pub(crate) probes: u8,
     pub(crate) keep_alives: u8,
@@ -289,6 +291,7 @@ impl Timers {
             stalled: never,
             heard: now,
             confirmed: now,
+            disagreed: 0,
             probes: 0,
             keep_alives: 0,
         }
@@ -298,8 +301,6 @@ impl Timers {
 /// A connection.
 pub(crate) struct Connection<P> {
     pub(crate) key: Key,
-    /// When a segment without data outside the window was answered last, in milliseconds; 0 if never.
-    pub(crate) disagreed: u32,
     pub(crate) generation: u32,
     pub(crate) state: State,
     pub(crate) flags: Flags,
@@ -316,7 +317,6 @@ pub(crate) struct Connection<P> {
     pub(crate) ts_offset: u32,
     pub(crate) listener: ListenerId,
 }
-            disagreed: 0,
 
 /// An idle connection is this structure, an entry of the timing wheel (24 bytes) and one of the table.
 const _: () = assert!(size_of::<Connection<Arc<[u8]>>>() <= 512);
@@ -396,6 +396,16 @@ impl<P: Payload> Connection<P> {
         (now.millis() as u32).wrapping_add(self.ts_offset)
     }
 
+    /// IPv6 flow label, the same for all segments of the connection: a hash of addresses and ports (RFC 6437 section 3).
+    #[inline]
+    pub(crate) fn flow_label(&self, seed: u32) -> u32 {
+        let ports = u32::from(self.key.local_port) << 16 | u32::from(self.key.remote_port);
+        let addresses = u32::from(self.pseudo).wrapping_mul(0x85eb_ca6b);
+        let mixed = (ports ^ addresses ^ seed).wrapping_mul(0x9e37_79b1);
+        // The highest bits depend on all others; 0 means no flow.
+        ((mixed ^ mixed >> 15).wrapping_mul(0x2c1b_3c6d) >> 12).max(1)
+    }
+
     /// The earliest deadline.
     #[inline]
     pub(crate) fn deadline(&self) -> Time {
@@ -421,16 +431,6 @@ impl<P: Payload> Connection<P> {
     /// Whether the window to announce has moved so far that the peer should learn it without waiting.
     pub(crate) fn has_opened(&self) -> bool {
         let announced = self.rx.edge.since(self.rx.nxt);
-    /// IPv6 flow label, the same for all segments of the connection: a hash of addresses and ports (RFC 6437 section 3).
-    #[inline]
-    pub(crate) fn flow_label(&self, seed: u32) -> u32 {
-        let ports = u32::from(self.key.local_port) << 16 | u32::from(self.key.remote_port);
-        let addresses = u32::from(self.pseudo).wrapping_mul(0x85eb_ca6b);
-        let mixed = (ports ^ addresses ^ seed).wrapping_mul(0x9e37_79b1);
-        // The highest bits depend on all others; 0 means no flow.
-        ((mixed ^ mixed >> 15).wrapping_mul(0x2c1b_3c6d) >> 12).max(1)
-    }
-
         let grown = self.next_edge().since(self.rx.edge);
         grown > 0 && (announced == 0 || grown >= self.rx.limit / 4)
     }

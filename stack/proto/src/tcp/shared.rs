@@ -25,9 +25,9 @@ pub(crate) struct Rate {
     limit: u32,
     left: u32,
     second: u64,
+    random: Random,
 }
 
-    random: Random,
 impl Rate {
     pub(crate) fn new(limit: u32, random: Random) -> Self {
         Self { limit, left: 0, second: u64::MAX, random }
@@ -56,10 +56,10 @@ pub(crate) struct Shared<P: Payload> {
     pub(crate) ready: VecDeque<u32>,
     pub(crate) limits: Limits,
     pub(crate) secret: Secret,
-    pub(crate) cookies: CookieCache,
-    /// Until when acknowledgements may carry SYN cookies.
     /// Makes the flow labels of this stack differ from those of others.
     pub(crate) flow_seed: u32,
+    pub(crate) cookies: CookieCache,
+    /// Until when acknowledgements may carry SYN cookies.
     pub(crate) cookies_until: Time,
     /// Cost of the ranges out of order of all connections.
     pub(crate) out_of_order: u32,
@@ -81,11 +81,12 @@ impl<P: Payload> Shared<P> {
             wheel: Wheel::new(now),
             ready: VecDeque::new(),
             limits: limits.clone(),
+            flow_seed: secret.table(FLOW_LABELS) as u32,
             secret,
             cookies: CookieCache::new(limits.fast_open_cookies),
             cookies_until: Time(0),
             out_of_order: 0,
-            flow_seed: secret.table(FLOW_LABELS) as u32,
+            urgent: HashMap::default(),
             half_open: 0,
             challenges: rate(limits.challenge_acks, "challenges"),
             resets: rate(limits.errors, "resets"),

@@ -238,6 +238,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
             path: c.path,
             protocol: protocol::TCP,
             ecn,
+            flow: c.flow_label(self.shared.flow_seed),
             hop_limit: 64,
             header: Header::new(header),
             payload,
@@ -258,7 +259,6 @@ fn write_checksum<P: Payload>(
     sum.add(header);
     for (slice, part) in c.tx.queue.pieces(&shared.chunks, range.start, range.end) {
         let len = part.len();
-            flow: c.flow_label(self.shared.flow_seed),
         sum.add_words(slice.words(part), len);
     }
     [header[16], header[17]] = sum.finish();

@@ -6,7 +6,7 @@
 
 mod calls;
 mod flow;
-mod host;
+pub(crate) mod host;
 mod parse;
 mod run;
 mod syntax;
@@ -126,8 +126,8 @@ scripts! {
     unreachable_established
     unreachable_port
     urgent
-    user_timeout
     urgent_send
+    user_timeout
     window_closed
     window_receive
     window_scale
