@@ -56,18 +56,21 @@ fn serve<S: Server>(args: &ServerArgs, mut server: S) -> anyhow::Result<()> {
         end.host.close();
         return Ok(());
     }
-    let addresses = texts(&args.end.addresses);
-    console::note(&format!("{} serves port {tcp_port} at {addresses}", end.name));
+    let at = match texts(&args.end.addresses) {
+        none if none.is_empty() => String::new(),
+        addresses => format!(" at {addresses}"),
+    };
+    console::note(&format!("{} serves port {tcp_port}{at}", end.name));
     let began = Instant::now();
     end.host.run(&mut server, &stop);
     let summary = Summary::new(began.elapsed().as_secs_f64(), server.served(), &end.host.close());
     console::print(&summary, args.output, Summary::text)
 }
 
-/// Listens at all addresses of each IP version that the host has.
+/// Listens at all addresses of each IP version that the host has or may obtain.
 fn listen<S: Server>(host: &mut Host, server: &mut S, end: &EndArgs, port: u16) -> Result<(), Diagnostic> {
     for is_v4 in [true, false] {
-        if end.addresses.iter().any(|own| own.address.is_v4() == is_v4) {
+        if end.uses(is_v4) {
             let listening = server.listen(host.stack(), Endpoint::new(any(is_v4), port));
             listening
                 .map_err(|error| Diagnostic::failed("linerate serve", error, "choose another --tcp-port"))?;

@@ -48,7 +48,8 @@ pub struct Options {
     pub idle: Duration,
     /// Memory for received data.
     pub pool: PoolLimits,
-    /// Called with one line of text when a port starts or stops carrying packets, between two rounds.
+    /// Called with one line of text when a port starts or stops carrying packets or its addresses change, between two
+    /// rounds.
     pub on_port: fn(&str),
 }
 
@@ -168,8 +169,15 @@ impl Host {
         mem::with_kernel!(chosen(), K => self.run_with::<K>(app, stop));
     }
 
-    /// Closes all ports and returns the counters.
+    /// Gives leased addresses back, closes all ports and returns the counters.
     pub fn close(mut self) -> Report {
+        let now = self.clock.now();
+        self.stack.release_leases(now);
+        self.ports.now = now;
+        self.stack.transmit(&mut self.ports, now);
+        self.ports.flush(now);
+        self.flush_delayed(Flush::All);
+        self.notify();
         let mut ports: Vec<_> = self.ports.interfaces.drain(..).map(|interface| interface.port).collect();
         ports.iter_mut().for_each(LocalPort::close);
         Report {
@@ -273,6 +281,18 @@ impl Host {
                 let state = if port.is_ready() { "connected".to_owned() } else { port.state() };
                 (self.on_port)(&format!("port {}: {state}", port.name()));
             }
+        }
+        if self.stack.take_address_change() {
+            self.report_addresses();
+        }
+    }
+
+    #[cold]
+    fn report_addresses(&self) {
+        for (number, interface) in (0..).map(InterfaceId).zip(&self.ports.interfaces) {
+            let addresses: Vec<_> = self.stack.addresses(number).map(|own| own.to_string()).collect();
+            let text = if addresses.is_empty() { "none".to_owned() } else { addresses.join(", ") };
+            (self.on_port)(&format!("port {}: addresses {text}", interface.port.name()));
         }
     }
 
