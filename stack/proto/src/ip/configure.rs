@@ -170,7 +170,8 @@ impl<P: Payload> Ip<P> {
         };
         let mut bytes = vec![0; packet.end.saturating_sub(packet.transport)];
         frame.copy_to(packet.transport, &mut bytes);
-        if let Some(payload) = payload(packet.source, packet.destination, &bytes) {
+        if let Some(payload) = payload((packet.source, packet.destination), &bytes, frame.is_checksum_valid())
+        {
             client.dhcp.receive(payload, now);
             self.apply_lease(packet.interface, now);
         }
@@ -266,13 +267,32 @@ impl<P: Payload> Ip<P> {
     }
 }
 
-/// Payload of a UDP datagram over IPv4, if its length and checksum are valid.
-fn payload(source: Address, destination: Address, bytes: &[u8]) -> Option<&[u8]> {
+/// Payload of a UDP datagram over IPv4, if its length is valid, and its checksum unless the port has verified it.
+fn payload((source, destination): (Address, Address), bytes: &[u8], is_verified: bool) -> Option<&[u8]> {
     let view = Udp::new(bytes)?;
     let datagram = bytes.get(..view.len().into())?;
     let mut sum = Sum::pseudo(source.wire(), protocol::UDP, view.len().into());
     sum.add(destination.wire());
     sum.add(datagram);
-    let is_valid = !view.has_checksum() || sum.finish() == [0, 0];
+    let is_valid = is_verified || !view.has_checksum() || sum.finish() == [0, 0];
     datagram.get(UDP_HEADER..).filter(|_| is_valid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::prelude::v1::*;
+
+    #[test]
+    fn a_checksum_left_to_offload_counts_as_valid() {
+        let ends = (Address::v4([10, 0, 0, 2]), Address::v4([10, 0, 0, 5]));
+        let mut packet = Control::udp4(ends.0, ends.1, (67, 68), b"lease").packet.split_off(20);
+        assert_eq!(payload(ends, &packet, false), Some(&b"lease"[..]));
+        packet[6] ^= 1;
+        assert_eq!(
+            (payload(ends, &packet, false), payload(ends, &packet, true)),
+            (None, Some(&b"lease"[..]))
+        );
+        assert_eq!(payload(ends, &packet[..10], true), None, "truncated");
+    }
 }
