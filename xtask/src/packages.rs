@@ -53,6 +53,8 @@ pub(crate) const TESTS: &[Need] = &[
     IPERF,
     Need::new(Probe::Program("tcpdump"), &["tcpdump"]),
     Need::new(Probe::Program("tshark"), &["tshark"]),
+    Need::new(Probe::Program("traceroute"), &["traceroute"]),
+    Need::new(Probe::Program("dnsmasq"), &["dnsmasq-base"]),
     Need::new(Probe::Program("chromium"), &["chromium"]),
 ];
 
