@@ -48,7 +48,7 @@ pub struct Limits {
     /// from half of it on, so that a third party cannot count the challenges of another connection.
     pub challenge_acks: u32,
     /// Time of a connection after it has answered a segment without data outside its window, in which it answers no
-    /// other: two ends that disagree about their numbers would acknowledge each other's acknowledgements for ever.
+    /// other: two ends that disagree about their numbers would exchange acknowledgements without end.
     pub challenge_interval: Duration,
     /// Fast Open cookies of servers that are remembered.
     pub fast_open_cookies: u32,

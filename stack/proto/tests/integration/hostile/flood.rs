@@ -5,7 +5,7 @@ use crate::segment::icmp_error;
 use stack::tcp::State;
 use stack::{Address, ConnectError};
 
-/// An address that nobody answers from.
+/// A source address without a host.
 fn spoofed(number: u32) -> Address {
     Address::v4((0xcb00_7100 + number).to_be_bytes())
 }

@@ -1,4 +1,4 @@
-//! Hostile peers: memory, work per segment and other connections stay within limits, whatever a peer sends.
+//! Hostile peers: memory and work per segment stay within limits, and other connections are not affected.
 //!
 //! The tests count segments, events and frames that the stack holds, never time.
 
