@@ -5,7 +5,7 @@
 set -euo pipefail
 cpu=$1; shift
 command -v dpdk-testpmd >/dev/null || { echo "no dpdk-testpmd: apt-get install dpdk" >&2; exit 2; }
-if [ "$(cat /proc/sys/vm/nr_hugepages)" -ge 256 ] && [ -w /dev/hugepages ]; then memory=(--single-file-segments -m 256); else memory=(--no-huge -m 256); fi
+. "$(dirname "$0")/testpmd-memory.sh"
 vdevs=(); n=0
 for socket in "$@"; do
   vdevs+=(--vdev "net_virtio_user$n,path=$socket,queues=1,queue_size=1024$([ -n "${CONNECT:-}" ] || echo ,server=1)")

@@ -4,6 +4,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod bench_options;
+pub(crate) mod end;
 pub(crate) mod generator;
 pub(crate) mod guest;
 pub(crate) mod parse;
@@ -16,7 +17,7 @@ use clap_complete::Shell;
 use console::{Output, QuietArgs, ShowArgs, Span, duration};
 use generator::GenArgs;
 use guest::{DemoArgs, GuestArgs};
-use serve::ServeArgs;
+use serve::ServeCommand;
 use std::path::PathBuf;
 use switch::{BridgesCommand, FdbCommand, PlacementCommand, PortsCommand, RebalanceArgs, WorkersCommand};
 
@@ -121,7 +122,8 @@ pub(crate) enum Command {
     Gen(Box<GenArgs>),
     /// Run a TCP server on a port, with a TCP/IP stack of its own
     #[command(after_help = "SIGINT and SIGTERM end the server; a summary is printed (exit code 0).")]
-    Serve(Box<ServeArgs>),
+    #[command(subcommand)]
+    Serve(Box<ServeCommand>),
     /// Measure a switch by RFC 2544: throughput, latency, loss and back-to-back frames; or compare two
     /// results
     #[command(after_help = "SIGINT, SIGTERM, and a switch that exits or stops forwarding \

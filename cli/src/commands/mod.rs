@@ -5,6 +5,7 @@ pub(crate) mod check;
 pub(crate) mod completion;
 mod cpu;
 pub(crate) mod demo;
+pub(crate) mod end;
 pub(crate) mod generate;
 pub(crate) mod guest;
 pub(crate) mod laboratory;

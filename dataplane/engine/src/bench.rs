@@ -115,7 +115,7 @@ impl SteppedWorker {
     }
 
     /// Stops the receive queue of `port`.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn stop(&mut self, port: PortId) {
         let stop = Command::StopRx(QueueKey { port, pair: 0 });
         match &mut self.model {

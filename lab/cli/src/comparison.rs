@@ -18,7 +18,8 @@ use studies::usage::comparison::{Benches, Entry, Over, Subject};
 use tempfile::TempDir;
 
 /// Scripts for other switches, from `examples/bench`.
-const SCRIPTS: [(&str, &str); 4] = [
+const SCRIPTS: [(&str, &str); 5] = [
+    ("testpmd-memory.sh", include_str!("../../../examples/bench/testpmd-memory.sh")),
     ("testpmd.sh", include_str!("../../../examples/bench/testpmd.sh")),
     ("ovs-dpdk.sh", include_str!("../../../examples/bench/ovs-dpdk.sh")),
     ("ovs-tap.sh", include_str!("../../../examples/bench/ovs-tap.sh")),

@@ -1,6 +1,6 @@
 //! Discard (RFC 863): received bytes are dropped at once.
 
-use crate::Served;
+use crate::{Served, Server};
 use host::{App, Buffer};
 use stack::{Event, Stack, Time};
 
@@ -8,9 +8,10 @@ use stack::{Event, Stack, Time};
 #[derive(Debug, Default)]
 pub struct Discard(Served);
 
-impl Discard {
-    /// Counts.
-    pub fn served(&self) -> Served {
+impl Server for Discard {
+    const TCP_PORT: u16 = 9;
+
+    fn served(&self) -> Served {
         self.0
     }
 }

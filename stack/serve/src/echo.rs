@@ -1,9 +1,9 @@
 //! Echo (RFC 862): received bytes and datagrams are sent back from the memory in which they arrived.
 
-use crate::Served;
+use crate::{BindError, Served, Server};
 use host::{App, Buffer};
-use stack::tcp::ConnectionId;
-use stack::{Address, Endpoint, Event, SendError, Slice, SocketId, Stack, Time};
+use stack::tcp::{ConnectionId, Options};
+use stack::{Address, Endpoint, Event, SendError, Slice, SocketId, Stack, Time, UdpOptions};
 use std::collections::{HashMap, VecDeque};
 
 /// Data that a full send buffer did not take.
@@ -23,11 +23,6 @@ pub struct Echo {
 }
 
 impl Echo {
-    /// Counts.
-    pub fn served(&self) -> Served {
-        self.served
-    }
-
     /// Returns data to its sender. Returns it if the send buffer is full.
     #[inline]
     fn send(
@@ -97,6 +92,20 @@ impl Echo {
         if waiting.is_finished {
             stack.close(connection);
         }
+    }
+}
+
+impl Server for Echo {
+    const TCP_PORT: u16 = 7;
+
+    fn listen(&mut self, stack: &mut Stack<Buffer>, local: Endpoint) -> Result<(), BindError> {
+        stack.listen(local, Options { no_delay: true, ..Options::default() })?;
+        stack.udp_bind(local, UdpOptions::default())?;
+        Ok(())
+    }
+
+    fn served(&self) -> Served {
+        self.served
     }
 }
 

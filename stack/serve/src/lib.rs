@@ -11,6 +11,39 @@ pub use echo::Echo;
 pub use requests::{RequestOptions, Requests};
 pub use source::Source;
 
+use host::{App, Buffer};
+use stack::tcp::Options;
+use stack::{Endpoint, ListenError, Stack, UdpError};
+
+/// A server program.
+pub trait Server: App {
+    /// Default TCP port.
+    const TCP_PORT: u16;
+
+    /// Listens at `local`.
+    ///
+    /// # Errors
+    /// If the port is in use, or the address is not one of the stack.
+    fn listen(&mut self, stack: &mut Stack<Buffer>, local: Endpoint) -> Result<(), BindError> {
+        stack.listen(local, Options { no_delay: true, ..Options::default() })?;
+        Ok(())
+    }
+
+    /// Counts.
+    fn served(&self) -> Served;
+}
+
+/// Reason why [`Server::listen`] failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BindError {
+    /// TCP does not listen.
+    #[error("TCP: {0}")]
+    Tcp(#[from] ListenError),
+    /// UDP is not bound.
+    #[error("UDP: {0}")]
+    Udp(#[from] UdpError),
+}
+
 /// Counts of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Served {
@@ -28,7 +61,7 @@ pub struct Served {
 
 impl Served {
     /// Counts the end of a connection.
-    fn closed(&mut self, reason: stack::Closed) {
+    pub(crate) fn closed(&mut self, reason: stack::Closed) {
         self.aborted += u64::from(reason != stack::Closed::Normally);
     }
 }

@@ -1,7 +1,7 @@
 //! Source of bytes, for measurements: sends the same buffer again and again until the peer closes. The bytes are those
 //! of their positions modulo 251, so that a receiver can check them.
 
-use crate::Served;
+use crate::{Served, Server};
 use host::{App, Buffer};
 use stack::tcp::ConnectionId;
 use stack::{Event, Slice, Stack, Time};
@@ -24,16 +24,19 @@ impl Default for Source {
 }
 
 impl Source {
-    /// Counts.
-    pub fn served(&self) -> Served {
-        self.served
-    }
-
     /// Fills the send buffer.
     fn fill(&mut self, stack: &mut Stack<Buffer>, connection: ConnectionId) {
         while stack.send(connection, self.data.clone()).is_ok() {
             self.served.sent += LEN as u64;
         }
+    }
+}
+
+impl Server for Source {
+    const TCP_PORT: u16 = 19;
+
+    fn served(&self) -> Served {
+        self.served
     }
 }
 

@@ -5,7 +5,7 @@ use engine::{LocalPort, Polling};
 use host::{App, Buffer, Host, Options, Report};
 use port::memif;
 use port::patch::{Exchange, Patch};
-use serve::{Echo, Served};
+use serve::{Echo, Served, Server};
 use stack::ip::InterfaceConfig;
 use stack::tcp::ConnectionId;
 use stack::{Address, Closed, Endpoint, Event, Slice, Stack, Time};

@@ -1,0 +1,113 @@
+//! An end of the network: a port of the command line with a TCP/IP stack on this thread.
+
+use crate::args::end::{EndArgs, Wait};
+use crate::commands::cpu;
+use crate::commands::generate::input::{keys, validated_ends};
+use crate::commands::generate::peer;
+use crate::dataplane::open;
+use crate::settings::topology::PortSettings;
+use console::Diagnostic;
+use engine::{LocalPort, Polling};
+use host::{Host, Options};
+use stack::ip::{InterfaceConfig, InterfaceId, Route};
+use stack::{Address, Cidr};
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::sync::atomic::AtomicBool;
+use wire::MacAddress;
+
+/// Makes random addresses differ from other random values of the process.
+const SALT: &str = "ethernet address";
+
+/// A host with its port, which may not carry packets yet.
+pub(crate) struct End {
+    pub(crate) host: Host,
+    /// Name of the port.
+    pub(crate) name: String,
+}
+
+impl End {
+    /// Validates the arguments, pins the thread, and opens the port. `role` is the name of the port in errors, and its
+    /// default name. `adjust` changes the default settings of the host.
+    pub(crate) fn open(
+        args: &EndArgs,
+        role: &str,
+        adjust: impl FnOnce(&mut Options),
+    ) -> anyhow::Result<Self> {
+        let port = port(args, role)?;
+        routable(args)?;
+        cpu::pin(args.cpu)?;
+        let mut options = Options::new()?;
+        options.polling = match args.polling {
+            Wait::Adaptive => Polling::Adaptive,
+            Wait::Busy => Polling::Busy,
+        };
+        options.on_port = console::note;
+        adjust(&mut options);
+        let memory = |error| Diagnostic::failed(format!("port {}", port.name), error, "free memory");
+        let mut host = Host::new(options).map_err(memory)?;
+        let local = LocalPort::new(&port.name, open::open(&port)?);
+        let mac = args.mac.unwrap_or_else(random_mac);
+        let interface = host.add_port(local, InterfaceConfig { mac, mtu: args.mtu, vlan: None });
+        configure(&mut host, interface, args);
+        Ok(Self { host, name: port.name })
+    }
+
+    /// Waits for the port. Returns `false` if a signal came first.
+    pub(crate) fn connect(&mut self, stop: &AtomicBool) -> bool {
+        if let Some((name, state)) = self.host.not_ready() {
+            console::note(&format!("waiting for port {name}: {state}"));
+        }
+        self.host.connect(stop)
+    }
+}
+
+/// The port of the command line, validated. Checks that a socket to which it connects exists, unless `--wait` is given.
+fn port(args: &EndArgs, role: &str) -> anyhow::Result<PortSettings> {
+    let ports = validated_ends(vec![keys(&args.port)?], &[role])?;
+    if let Some((reason, remedy)) = ports.first().and_then(|port| port.kind.one_way(&[&port.name])) {
+        return Err(Diagnostic::bad(format!("--port {}", args.port), reason, remedy).into());
+    }
+    if !args.wait {
+        peer::validate(&ports)?;
+    }
+    let port = ports.into_iter().next();
+    Ok(port.ok_or_else(|| Diagnostic::bad("--port", "no port is given", "add --port kind=...,..."))?)
+}
+
+/// Checks that each gateway is in the network of an address.
+fn routable(args: &EndArgs) -> Result<(), Diagnostic> {
+    let is_outside = |gateway: &&IpAddr| !args.addresses.iter().any(|own| own.contains((**gateway).into()));
+    let Some(gateway) = args.gateways.iter().find(is_outside) else { return Ok(()) };
+    let reason = "the gateway is not in the network of an address";
+    let remedy = format!("choose an address within {}", texts(&args.addresses));
+    Err(Diagnostic::bad(format!("--gateway {gateway}"), reason, remedy))
+}
+
+pub(crate) fn texts(addresses: &[Cidr]) -> String {
+    addresses.iter().map(Cidr::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// A locally administered unicast address.
+fn random_mac() -> MacAddress {
+    let [_, _, mut octets @ ..] = RandomState::new().hash_one(SALT).to_ne_bytes();
+    octets[0] = 2;
+    MacAddress::new(octets)
+}
+
+/// Adds addresses and routes.
+fn configure(host: &mut Host, interface: InterfaceId, args: &EndArgs) {
+    let (now, stack) = (host.now(), host.stack());
+    for address in &args.addresses {
+        stack.add_address(interface, *address, now);
+    }
+    for gateway in args.gateways.iter().copied().map(Address::from) {
+        let network = Cidr { address: any(gateway.is_v4()), prefix: 0 };
+        stack.add_route(Route { network, interface, via: Some(gateway) });
+    }
+}
+
+/// The unspecified address of an IP version.
+pub(crate) fn any(is_v4: bool) -> Address {
+    if is_v4 { Address::v4([0; 4]) } else { Address::UNSPECIFIED }
+}
