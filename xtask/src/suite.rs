@@ -14,7 +14,8 @@ use crate::{callgrind, dependencies, fuzz, kernel, packages};
 const LIMIT: Duration = Duration::from_mins(30);
 
 /// Crates whose concurrency loom explores.
-const LOOM: [&str; 4] = ["linerate-mem", "linerate-ring", "linerate-engine", "linerate-bridge"];
+const LOOM: [&str; 5] =
+    ["linerate-mem", "linerate-ring", "linerate-engine", "linerate-bridge", "linerate-stack-service"];
 /// Crates whose raw memory Miri watches.
 const MIRI: [&str; 2] = ["linerate-mem", "linerate-ring"];
 /// Environment variable that makes tests run over all their cases.

@@ -11,11 +11,11 @@ pub(crate) const CHUNK: u32 = 16 << 10;
 
 /// A range of an arena.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ArenaRange {
+pub(crate) struct ArenaRange {
     /// First byte.
-    pub offset: u32,
+    pub(crate) offset: u32,
     /// Number of bytes.
-    pub len: u32,
+    pub(crate) len: u32,
 }
 
 /// Free chunks of an arena, by number.

@@ -137,6 +137,12 @@ pub(crate) enum Completion {
         local: Endpoint,
         remote: Endpoint,
     },
+    /// A connection is being opened.
+    Connecting {
+        id: u32,
+        local: Endpoint,
+        remote: Endpoint,
+    },
     Connected {
         id: u32,
         local: Endpoint,
@@ -303,6 +309,7 @@ impl Completion {
                 Fields { remote: from, range, detail: is_last.into(), ..of(9, id) }
             }
             Self::DatagramFailed { id, reason } => Fields { detail: reason as u8, ..of(10, id) },
+            Self::Connecting { id, local, remote } => Fields { local, remote, ..of(11, id) },
         };
         fields.encode()
     }
@@ -321,6 +328,7 @@ impl Completion {
             8 => Self::Closed { id, reason: Reason::of(detail)? },
             9 => Self::Datagram { id, from: remote, range, is_last: detail & LAST != 0 },
             10 => Self::DatagramFailed { id, reason: Reason::of(detail)? },
+            11 => Self::Connecting { id, local, remote },
             _ => return None,
         })
     }

@@ -27,10 +27,9 @@ pub struct Limits {
     pub unaccepted_bytes: u32,
     /// Connections of an endpoint that wait for one client.
     pub backlog: u32,
-    /// Time for which a connection that the client has closed may wait for the peer's FIN.
-    pub linger: Duration,
-    /// Time for a handshake over the Unix socket, and its maximum number of clients in it.
-    pub handshake: (Duration, u32),
+    /// Time for which a connection that the client has closed may wait for the peer's FIN, and the number of closed
+    /// connections that are remembered for it. The oldest is reset when there are more.
+    pub linger: (Duration, u32),
 }
 
 impl Default for Limits {
@@ -38,7 +37,7 @@ impl Default for Limits {
         Self {
             clients: 64,
             ring: 1024,
-            arena: 8 << 20,
+            arena: 4 << 20,
             sockets: 16_384,
             commands: 64,
             send_bytes: 1 << 20,
@@ -46,8 +45,7 @@ impl Default for Limits {
             waiting_bytes: 32 << 20,
             unaccepted_bytes: 16 << 20,
             backlog: 1024,
-            linger: Duration::from_mins(1),
-            handshake: (Duration::from_secs(1), 8),
+            linger: (Duration::from_mins(1), 65_536),
         }
     }
 }

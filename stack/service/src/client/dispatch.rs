@@ -40,6 +40,13 @@ impl Dispatcher {
 
     /// Runs until the last handle is dropped or the service ends.
     pub(super) fn run(mut self) {
+        self.work();
+        // Sockets refer to the shared state, which closes the connection with the service when it is dropped.
+        lock(&self.shared.sockets).by_id.clear();
+        lock(&self.shared.arena).starved.clear();
+    }
+
+    fn work(&mut self) {
         let mut looks = 0;
         loop {
             let Some(count) = self.take() else { return self.end() };
@@ -141,7 +148,7 @@ impl Dispatcher {
         }
         lock(&self.shared.sockets).by_id.insert(id, socket.clone());
         // Dropped, which closes it, if the listener was closed meanwhile.
-        let handle = Handle { socket, core };
+        let handle = Handle { socket, _core: core };
         let Some(listener) = self.shared.find(listener) else { return };
         let mut state = listener.lock();
         if state.is_released {
@@ -203,6 +210,9 @@ fn update(state: &mut State, completion: Completion) {
         Completion::Bound { local, .. } => (state.phase, state.local) = (Phase::Open, local),
         Completion::Connected { local, remote, .. } => {
             (state.phase, state.local, state.remote) = (Phase::Open, local, Some(remote));
+        }
+        Completion::Connecting { local, remote, .. } => {
+            (state.phase, state.local, state.remote) = (Phase::Connecting, local, Some(remote));
         }
         Completion::Data { range, .. } => merge(&mut receiving.data, range),
         Completion::Finished { .. } => receiving.is_finished = true,

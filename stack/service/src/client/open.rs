@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Connections that a listener may accept before the program asks for them.
-const PREFETCH: u32 = 128;
+const PREFETCH: u32 = 8;
 
 impl Client {
     fn open(&self, command: impl FnOnce(u32) -> Command) -> io::Result<Handle> {
         let socket = self.shared().open()?;
         self.shared().send(command(socket.id));
-        Ok(Handle { socket, core: Arc::clone(&self.0) })
+        Ok(Handle { socket, _core: Arc::clone(&self.0) })
     }
 
     /// Starts to listen; with `shares`, together with other clients of the same user. [`Handle::wait_open`] has the

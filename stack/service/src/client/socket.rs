@@ -1,6 +1,6 @@
 //! A socket of a client, and waiting for its changes.
 
-use super::state::{Readiness, State};
+use super::state::{Phase, Readiness, State};
 use super::{Core, Shared, lock};
 use crate::Reason;
 use crate::entry::{Command, StreamOptions};
@@ -84,7 +84,8 @@ impl Socket {
 #[derive(Debug)]
 pub struct Handle {
     pub(super) socket: Arc<Socket>,
-    pub(super) core: Arc<Core>,
+    /// Keeps the client's thread.
+    pub(super) _core: Arc<Core>,
 }
 
 impl Handle {
@@ -109,9 +110,21 @@ impl Handle {
     pub fn wait_open(&self, timeout: Option<Duration>) -> io::Result<()> {
         self.socket.wait(timeout, |state| match (state.phase, state.closed, state.error.take()) {
             (_, _, Some(reason)) => Err(reason.into()),
-            (super::state::Phase::Open, ..) => Ok(()),
+            (Phase::Open, ..) => Ok(()),
             (_, Some(reason), _) => Err(reason.into()),
             _ => Err(io::ErrorKind::WouldBlock.into()),
+        })
+    }
+
+    /// Waits until the service has begun to open the socket: errors of the other end follow later.
+    ///
+    /// # Errors
+    /// As [`Handle::wait_open`].
+    pub fn wait_started(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.socket.wait(timeout, |state| match (state.phase, state.closed) {
+            (Phase::Opening, Some(reason)) => Err(reason.into()),
+            (Phase::Opening, None) => Err(io::ErrorKind::WouldBlock.into()),
+            _ => Ok(()),
         })
     }
 

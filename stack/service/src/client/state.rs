@@ -26,6 +26,8 @@ pub struct Readiness {
 pub(super) enum Phase {
     #[default]
     Opening,
+    /// A connection waits for the peer.
+    Connecting,
     Open,
 }
 

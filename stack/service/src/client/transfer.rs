@@ -142,7 +142,7 @@ fn check_writable(state: &mut State) -> io::Result<()> {
     if state.sending.is_shut || state.closed.is_some() {
         return Err(io::ErrorKind::BrokenPipe.into());
     }
-    if state.phase == Phase::Opening { would_block() } else { Ok(()) }
+    if state.phase == Phase::Open { Ok(()) } else { would_block() }
 }
 
 impl Socket {

@@ -128,6 +128,8 @@ impl Service {
         let ends = stack.endpoints(connection).unwrap_or((local, remote));
         let key = self.insert(Connection::new(connection, ends, Some((client, id))), connection);
         self.clients[client].objects.insert(id, Object::Connection(key));
+        let (local, remote) = ends;
+        self.clients[client].reply(Completion::Connecting { id, local, remote });
         Ok(())
     }
 
@@ -220,7 +222,8 @@ impl Service {
             Some(id) if is_unread => stack.abort(id),
             Some(id) => {
                 stack.close(id);
-                self.lingering.push_back((Time(now.0 + self.options.limits.linger.as_nanos() as u64), id));
+                let (linger, _) = self.options.limits.linger;
+                self.lingering.push_back((Time(now.0 + linger.as_nanos() as u64), id));
             }
             None => {}
         }

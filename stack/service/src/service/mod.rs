@@ -265,8 +265,9 @@ impl Service {
     }
 
     fn reset_lingering(&mut self, stack: &mut Stack<Buffer>, now: Time) {
+        let (_, most) = self.options.limits.linger;
         while let Some(&(at, id)) = self.lingering.front()
-            && at <= now
+            && (at <= now || self.lingering.len() > most as usize)
         {
             self.lingering.pop_front();
             stack.abort(id);

@@ -113,7 +113,10 @@ impl Service {
         if socket.pieces.iter().map(Slice::len).sum::<usize>() + len > MAX_DATAGRAM + CHUNK as usize {
             return Err(Fault::Credit);
         }
-        let copied = self.udp.pool.fill(len, |to| drop(bytes.is_some_and(|bytes| bytes.read(0, to))));
+        let copied = self.udp.pool.fill(len, |to| {
+            // An empty datagram has no bytes.
+            let _ = bytes.is_some_and(|bytes| bytes.read(0, to));
+        });
         socket.pieces.extend(copied.map(Slice::new));
         if len > 0 {
             self.clients[client].reply(Completion::Sent { id, bytes: range.len });
