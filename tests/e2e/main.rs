@@ -17,6 +17,7 @@ mod lab;
 mod memif;
 mod models;
 mod ovs;
+mod preload;
 mod qemu_guests;
 mod snippets;
 mod stack;

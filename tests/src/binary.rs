@@ -7,6 +7,9 @@ use std::sync::OnceLock;
 /// Environment variable with the path of a binary to use instead of building one.
 pub const VARIABLE: &str = "LINERATE_BIN";
 
+/// Environment variable with the path of a library for unmodified programs to use instead of building one.
+pub const PRELOAD: &str = "LINERATE_PRELOAD";
+
 /// Path of the binary under test, in the same profile as the end-to-end tests.
 pub fn linerate() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
@@ -17,7 +20,7 @@ pub fn linerate() -> &'static Path {
 }
 
 fn existing(path: PathBuf) -> PathBuf {
-    assert!(path.is_file(), "{VARIABLE} names {}, which is no file", path.display());
+    assert!(path.is_file(), "{} is no file", path.display());
     path
 }
 
@@ -25,6 +28,15 @@ fn existing(path: PathBuf) -> PathBuf {
 pub fn example(name: &str) -> PathBuf {
     let folder = build(&["--workspace", "--example", name]);
     existing(folder.join("examples").join(name))
+}
+
+/// Path of the library for unmodified programs, in the same profile as the end-to-end tests.
+pub fn preload() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| match std::env::var_os(PRELOAD) {
+        Some(path) => existing(PathBuf::from(path)),
+        None => existing(build(&["--workspace", "--lib"]).join("liblinerate_preload.so")),
+    })
 }
 
 fn built() -> PathBuf {

@@ -52,6 +52,9 @@ pub(crate) const TESTS: &[Need] = &[
     PING,
     IPERF,
     Need::new(Probe::Program("tcpdump"), &["tcpdump"]),
+    Need::new(Probe::Program("curl"), &["curl"]),
+    Need::new(Probe::Program("nc"), &["netcat-openbsd"]),
+    Need::new(Probe::Program("redis-server"), &["redis-server"]),
     Need::new(Probe::Program("tshark"), &["tshark"]),
     Need::new(Probe::Program("chromium"), &["chromium"]),
 ];

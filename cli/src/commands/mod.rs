@@ -13,5 +13,6 @@ pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod show;
 pub(crate) mod snippet;
+mod sockets;
 pub(crate) mod top;
 pub(crate) mod verbs;

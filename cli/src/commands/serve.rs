@@ -3,6 +3,7 @@
 use crate::args::end::EndArgs;
 use crate::args::serve::{ServeCommand, ServerArgs};
 use crate::commands::end::{End, any, texts};
+use crate::commands::sockets;
 use console::{Diagnostic, units};
 use host::{Host, Report};
 use serde::Serialize;
@@ -43,6 +44,7 @@ pub(crate) fn run(command: &ServeCommand) -> anyhow::Result<()> {
         ServeCommand::Echo(args) => serve(args, Echo::default()),
         ServeCommand::Discard(args) => serve(args, Discard::default()),
         ServeCommand::Source(args) => serve(args, Source::default()),
+        ServeCommand::Sockets(args) => sockets::run(args),
     }
 }
 

@@ -1,0 +1,9 @@
+//! The exported functions.
+//!
+//! Each looks its descriptor up and passes those of the kernel on. Arguments are the program's and as valid as the C
+//! library requires of them.
+
+mod descriptors;
+mod names;
+mod sockets;
+mod transfer;
