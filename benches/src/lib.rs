@@ -5,6 +5,7 @@
 
 pub mod guest;
 pub mod memory;
+pub mod pair;
 pub mod rig;
 pub mod stations;
 pub mod uplink;

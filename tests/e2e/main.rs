@@ -6,20 +6,28 @@
 //! bytes; only `cargo xtask test --all` runs them.
 
 mod bench;
+mod c_abi;
 mod circulation;
 mod files;
 mod generator;
 mod guest_namespace;
 mod hostile;
+mod http;
 mod interfaces;
 mod kernel_offloads;
+mod kv;
 mod lab;
+mod load;
 mod memif;
 mod models;
 mod ovs;
+mod preload;
+mod programs;
+mod proxy;
 mod qemu_guests;
 mod snippets;
 mod stack;
+mod stack_impaired;
 mod stream;
 mod tap;
 mod testpmd_guest;

@@ -67,7 +67,7 @@ fn connect(address: &str, port: u16) -> TcpStream {
 }
 
 /// Sends data, shuts down and reads until the end of the stream, at the same time.
-fn exchange(address: &str, seed: u64) {
+pub(crate) fn exchange(address: &str, seed: u64) {
     let (mut stream, sent) = (connect(address, 7), data(seed));
     let mut sender = stream.try_clone().expect("a second handle");
     let received = std::thread::scope(|scope| {
@@ -83,7 +83,7 @@ fn exchange(address: &str, seed: u64) {
 }
 
 /// Sends datagrams, some of them in fragments, and compares the replies.
-fn datagrams(address: &str) {
+pub(crate) fn datagrams(address: &str) {
     let any = if address.contains(':') { "[::]:0" } else { "0.0.0.0:0" };
     let socket = UdpSocket::bind(any).expect("a socket");
     socket.set_read_timeout(Some(LIMIT)).expect("a time limit");

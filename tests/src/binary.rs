@@ -7,6 +7,9 @@ use std::sync::OnceLock;
 /// Environment variable with the path of a binary to use instead of building one.
 pub const VARIABLE: &str = "LINERATE_BIN";
 
+/// Environment variable with the folder of the libraries to use instead of building them.
+pub const LIBRARIES: &str = "LINERATE_LIB";
+
 /// Path of the binary under test, in the same profile as the end-to-end tests.
 pub fn linerate() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
@@ -17,7 +20,7 @@ pub fn linerate() -> &'static Path {
 }
 
 fn existing(path: PathBuf) -> PathBuf {
-    assert!(path.is_file(), "{VARIABLE} names {}, which is no file", path.display());
+    assert!(path.is_file(), "{} is no file", path.display());
     path
 }
 
@@ -25,6 +28,20 @@ fn existing(path: PathBuf) -> PathBuf {
 pub fn example(name: &str) -> PathBuf {
     let folder = build(&["--workspace", "--example", name]);
     existing(folder.join("examples").join(name))
+}
+
+/// Folder with the libraries for programs in C and for unmodified programs, in the same profile as the end-to-end tests;
+/// [`LIBRARIES`] names another one.
+pub fn libraries() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        std::env::var_os(LIBRARIES).map_or_else(|| build(&["--workspace", "--lib"]), PathBuf::from)
+    })
+}
+
+/// Path of the library for unmodified programs.
+pub fn preload() -> PathBuf {
+    existing(libraries().join("liblinerate_preload.so"))
 }
 
 fn built() -> PathBuf {

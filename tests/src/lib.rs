@@ -6,6 +6,7 @@
 //! that lacks one is skipped with the reason ([`need`]).
 
 pub mod binary;
+pub mod c;
 pub mod guest;
 pub mod initramfs;
 pub mod iperf;

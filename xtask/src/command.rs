@@ -42,7 +42,9 @@ pub(crate) fn built(profile: &str) -> PathBuf {
 
 /// Builds [`linerate`], unless `LINERATE_BIN` names a program.
 pub(crate) fn build_linerate() -> Result<()> {
-    build(&["--release", "--package", "linerate", "--package", "linerate-lab"], Vec::new())
+    let packages = ["linerate", "linerate-lab", "linerate-ffi", "linerate-preload"];
+    let packages: Vec<_> = packages.iter().flat_map(|package| ["--package", package]).collect();
+    build(&[&["--release"], &packages[..]].concat(), Vec::new())
 }
 
 /// Builds with these arguments and variables of cargo, unless `LINERATE_BIN` names a program.

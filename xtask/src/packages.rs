@@ -52,8 +52,18 @@ pub(crate) const TESTS: &[Need] = &[
     PING,
     IPERF,
     Need::new(Probe::Program("tcpdump"), &["tcpdump"]),
+    Need::new(Probe::Program("curl"), &["curl"]),
+    Need::new(Probe::Program("nc"), &["netcat-openbsd"]),
+    Need::new(Probe::Program("redis-server"), &["redis-server"]),
     Need::new(Probe::Program("tshark"), &["tshark"]),
+    Need::new(Probe::Program("traceroute"), &["traceroute"]),
+    Need::new(Probe::Program("dnsmasq"), &["dnsmasq-base"]),
     Need::new(Probe::Program("chromium"), &["chromium"]),
+    Need::new(Probe::Program("curl"), &["curl"]),
+    Need::new(Probe::Program("wrk"), &["wrk"]),
+    Need::new(Probe::Program("memcached"), &["memcached"]),
+    Need::new(Probe::Program("memccapable"), &["libmemcached-tools"]),
+    Need::new(Probe::Package("python3-pymemcache"), &["python3-pymemcache"]),
 ];
 
 /// Switches compared by the benchmarks.
@@ -64,6 +74,18 @@ pub(crate) const RINGS: &[Need] = &[
     Need::new(Probe::Package("libdpdk-dev"), &["libdpdk-dev"]),
     Need::new(Probe::Program("cc"), &["gcc"]),
     Need::new(Probe::Program("pkg-config"), &["pkg-config"]),
+];
+
+/// Tools and libraries of the benchmark of the TCP/IP stack.
+pub(crate) const STACK: &[Need] = &[
+    IP,
+    TESTPMD,
+    Need::new(Probe::Package("libdpdk-dev"), &["libdpdk-dev"]),
+    Need::new(Probe::Package("libnuma-dev"), &["libnuma-dev"]),
+    Need::new(Probe::Program("cc"), &["gcc"]),
+    Need::new(Probe::Program("make"), &["make"]),
+    Need::new(Probe::Program("pkg-config"), &["pkg-config"]),
+    Need::new(Probe::Program("git"), &["git"]),
 ];
 
 /// Tools of the interface and TCP benchmarks between network namespaces.

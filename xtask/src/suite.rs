@@ -14,7 +14,8 @@ use crate::{callgrind, checks, dependencies, fuzz, kernel, packages};
 const LIMIT: Duration = Duration::from_mins(30);
 
 /// Crates whose concurrency loom explores.
-const LOOM: [&str; 4] = ["linerate-mem", "linerate-ring", "linerate-engine", "linerate-bridge"];
+const LOOM: [&str; 5] =
+    ["linerate-mem", "linerate-ring", "linerate-engine", "linerate-bridge", "linerate-stack-service"];
 /// Crates whose raw memory Miri watches.
 const MIRI: [&str; 2] = ["linerate-mem", "linerate-ring"];
 /// Environment variable that makes tests run over all their cases.
@@ -100,7 +101,7 @@ fn build(all: bool, lint: bool) -> Result<()> {
     if all {
         return command::build_linerate();
     }
-    let what = ["--workspace", "--bin", "linerate", "--bin", "linerate-lab", "--examples"];
+    let what = ["--workspace", "--lib", "--bin", "linerate", "--bin", "linerate-lab", "--examples"];
     command::build(&what, linted(lint))
 }
 
@@ -121,7 +122,9 @@ fn end_to_end(name: &str, all: bool, lint: bool) -> Command {
     if !all {
         command.args(["--skip", "::every::"]);
     }
-    command.env("LINERATE_BIN", command::built(if all { "release" } else { "debug" }));
+    let profile = if all { "release" } else { "debug" };
+    command.env("LINERATE_BIN", command::built(profile));
+    command.env("LINERATE_LIB", command::target().join(profile));
     command.env("LINERATE_KERNEL", kernel::folder());
     command
 }

@@ -5,36 +5,21 @@
 //! round trip of the client are printed. With `count` as fifth argument the number of requests is printed, for `cargo xtask
 //! callgrind`, which counts the instructions of [`serve_part`].
 
-use anyhow::{Context, Result, bail};
-use engine::LocalPort;
-use host::{Host, Options};
+use anyhow::{Result, bail};
+use benches::pair;
+use host::Host;
 use measure::pinning::pin;
-use port::vhost_user::{self, VhostUser};
-use port::virtio_user::{self, RingKind, VirtioUser};
-use serve::{Echo, RequestOptions, Requests};
-use stack::ip::InterfaceConfig;
-use stack::{Address, Cidr, Endpoint};
+use port::virtio_user::RingKind;
+use serve::Echo;
+use serve::load::{EchoLoad, Load, LoadOptions};
+use stack::Endpoint;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use wire::MacAddress;
 
 const PORT: u16 = 7;
 
-fn host(last: u8, control: Box<dyn port::PortControl>) -> Result<Host> {
-    let options = Options { polling: engine::Polling::Busy, ..Options::new()? };
-    let mut host = Host::new(options)?;
-    let mac = MacAddress::new([2, 0, 0, 0, 0, last]);
-    let interface =
-        host.add_port(LocalPort::new("port", control), InterfaceConfig { mac, mtu: 1500, vlan: None });
-    let now = host.now();
-    let address = Cidr::new(address(last), 24).context("a prefix of 24 bits")?;
-    host.stack().add_address(interface, address, now);
-    Ok(host)
-}
-
-const fn address(last: u8) -> Address {
-    Address::v4([10, 100, 0, last])
-}
+type Client = Load<EchoLoad>;
 
 /// The server's rounds until it has answered all requests that arrived.
 #[inline(never)]
@@ -43,23 +28,23 @@ fn serve_part(server: &mut Host, app: &mut Echo) {
 }
 
 /// Runs until the client has this many replies. Returns the time in the server.
-fn run(hosts: &mut [Host], echo: &mut Echo, requests: &mut Requests, until: u64) -> Result<Duration> {
+fn run(hosts: &mut [Host], echo: &mut Echo, load: &mut Client, until: u64) -> Result<Duration> {
     let (begin, mut served) = (Instant::now(), Duration::ZERO);
     let [server, client] = hosts else { bail!("two hosts are needed") };
-    while requests.replies() < until {
-        while client.poll(requests) {}
+    while load.answered() < until {
+        while client.poll(load) {}
         let start = Instant::now();
         serve_part(server, echo);
         served += start.elapsed();
         if begin.elapsed() > Duration::from_mins(1) {
-            bail!("only {} replies in 60 s", requests.replies());
+            bail!("only {} replies in 60 s", load.answered());
         }
     }
     Ok(served)
 }
 
 /// Requests per second and percentiles of the round trip, with a thread for each host.
-fn race(mut hosts: Vec<Host>, mut requests: Requests, cpus: [usize; 2], until: u64) -> Result<()> {
+fn race(mut hosts: Vec<Host>, mut load: Client, cpus: [usize; 2], until: u64) -> Result<()> {
     let stop = AtomicBool::new(false);
     let [server, client] = hosts.as_mut_slice() else { bail!("two hosts are needed") };
     std::thread::scope(|scope| {
@@ -68,25 +53,18 @@ fn race(mut hosts: Vec<Host>, mut requests: Requests, cpus: [usize; 2], until: u
             server.run(&mut Echo::default(), &stop);
         });
         pin(cpus[1])?;
-        while requests.replies() < until / 10 {
-            client.poll(&mut requests);
+        while load.answered() < until / 10 {
+            client.poll(&mut load);
         }
-        let (before, begin) = (requests.replies(), Instant::now());
-        while requests.replies() < before + until {
-            client.poll(&mut requests);
+        let (before, begin) = (load.answered(), Instant::now());
+        while load.answered() < before + until {
+            client.poll(&mut load);
         }
-        let rate = (requests.replies() - before) as f64 / begin.elapsed().as_secs_f64();
+        let rate = (load.answered() - before) as f64 / begin.elapsed().as_secs_f64();
         stop.store(true, Ordering::Relaxed);
-        let mut times = requests.times().to_vec();
-        times.sort_unstable();
-        let at =
-            |part: usize| times.get(times.len() * part / 1000).map_or(f64::NAN, |ns| f64::from(*ns) / 1e3);
-        println!(
-            "{rate:.0} requests/s, p50 {:.2} us, p99 {:.2} us, p99.9 {:.2} us",
-            at(500),
-            at(990),
-            at(999)
-        );
+        let times = load.latency().summary();
+        let [p50, p99, p999] = [times.p50, times.p99, times.p999].map(|nanos| nanos as f64 / 1e3);
+        println!("{rate:.0} requests/s, p50 {p50:.2} us, p99 {p99:.2} us, p99.9 {p999:.2} us");
         Ok(())
     })
 }
@@ -104,43 +82,26 @@ fn main() -> Result<()> {
         }
     };
     let (connections, bytes, count) = (number(1, 16)?, number(2, 64)?, number(3, 200_000)?);
-    let folder = tempfile::tempdir()?;
-    let path = folder.path().join("s");
-    let back = VhostUser::listen(&path, vhost_user::Options::default())?;
-    let options = virtio_user::Options { ring, mergeable: false, queue_size: 256, ..Default::default() };
-    let front = VirtioUser::connect(&path, options, Instant::now())?;
-    let mut hosts = vec![host(1, Box::new(back))?, host(2, Box::new(front))?];
-    for _ in 0..2000 {
-        for host in &mut hosts {
-            host.control(host.now());
-        }
-    }
-    let server = Endpoint::new(address(1), PORT);
+    let mut hosts = pair::connected(ring)?;
+    let server = Endpoint::new(pair::SERVER, PORT);
     hosts[0].stack().listen(server, stack::tcp::Options::default())?;
-    let tcp = stack::tcp::Options { no_delay: true, ..stack::tcp::Options::default() };
-    let request = vec![7; usize::try_from(bytes)?];
-    let options = RequestOptions {
-        server,
-        connections: u32::try_from(connections)?,
-        request,
-        reply: bytes as u32,
-        tcp,
-        samples: 5_000_000,
-    };
+    let options = LoadOptions::closed(server, u32::try_from(connections)?, Duration::from_hours(1));
+    // The bytes of replies are not compared: the cost of the server is measured.
+    let workload = EchoLoad::new(u32::try_from(bytes)?, false);
     let (now, mut echo) = (hosts[1].now(), Echo::default());
-    let mut requests = Requests::open(hosts[1].stack(), options, now)?;
+    let mut load = Load::new(workload, options, Arc::default(), hosts[1].stack(), now)?;
     if arguments.get(4).is_some_and(|word| word == "count") {
-        run(&mut hosts, &mut echo, &mut requests, count)?;
-        println!("{}", requests.replies());
+        run(&mut hosts, &mut echo, &mut load, count)?;
+        println!("{}", load.answered());
         return Ok(());
     }
     if arguments.len() > 4 {
         let cpus = [number(4, 0)? as usize, number(5, 1)? as usize];
-        return race(hosts, requests, cpus, count);
+        return race(hosts, load, cpus, count);
     }
-    run(&mut hosts, &mut echo, &mut requests, 100 * connections)?;
-    let (before, served) = (requests.replies(), run(&mut hosts, &mut echo, &mut requests, count)?);
-    let done = requests.replies() - before;
+    run(&mut hosts, &mut echo, &mut load, 100 * connections)?;
+    let (before, served) = (load.answered(), run(&mut hosts, &mut echo, &mut load, count)?);
+    let done = load.answered() - before;
     println!("{:.1} ns/request in the server ({done} requests)", served.as_nanos() as f64 / done as f64);
     Ok(())
 }

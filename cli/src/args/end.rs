@@ -16,6 +16,14 @@ pub(crate) enum Wait {
     Busy,
 }
 
+impl EndArgs {
+    /// Whether the stack has, or may obtain, addresses of an IP version.
+    pub(crate) fn uses(&self, is_v4: bool) -> bool {
+        let obtains = if is_v4 { self.dhcp } else { self.slaac };
+        obtains || self.addresses.iter().any(|own| own.address.is_v4() == is_v4)
+    }
+}
+
 /// Port, addresses and thread of a stack.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct EndArgs {
@@ -24,8 +32,17 @@ pub(crate) struct EndArgs {
     #[arg(long, value_name = "KEY=VALUE,...")]
     pub(crate) port: String,
     /// IPv4 or IPv6 address with its prefix length, such as 10.9.0.2/24. May be repeated
-    #[arg(long = "address", required = true, value_name = "ADDRESS/PREFIX")]
+    #[arg(long = "address", required_unless_present_any = ["dhcp", "slaac"], value_name = "ADDRESS/PREFIX")]
     pub(crate) addresses: Vec<Cidr>,
+    /// Obtain IPv4 address, router and MTU by DHCP
+    #[arg(long)]
+    pub(crate) dhcp: bool,
+    /// Form IPv6 addresses from the prefixes that routers advertise (SLAAC) and the Ethernet address
+    #[arg(long)]
+    pub(crate) slaac: bool,
+    /// VLAN of all packets [default: untagged]
+    #[arg(long, value_name = "ID", value_parser = RangedU64ValueParser::<u16>::new().range(1..=4094))]
+    pub(crate) vlan: Option<u16>,
     /// Router for all other destinations of its IP version. May be repeated
     #[arg(long = "gateway", value_name = "ADDRESS")]
     pub(crate) gateways: Vec<IpAddr>,

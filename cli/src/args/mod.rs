@@ -7,6 +7,7 @@ pub(crate) mod bench_options;
 pub(crate) mod end;
 pub(crate) mod generator;
 pub(crate) mod guest;
+pub(crate) mod load;
 pub(crate) mod parse;
 pub(crate) mod serve;
 pub(crate) mod switch;
@@ -17,6 +18,7 @@ use clap_complete::Shell;
 use console::{Output, QuietArgs, ShowArgs, Span, duration};
 use generator::GenArgs;
 use guest::{DemoArgs, GuestArgs};
+use load::LoadCommand;
 use serve::ServeCommand;
 use std::path::PathBuf;
 use switch::{BridgesCommand, FdbCommand, PlacementCommand, PortsCommand, RebalanceArgs, WorkersCommand};
@@ -124,6 +126,12 @@ pub(crate) enum Command {
     #[command(after_help = "SIGINT and SIGTERM end the server; a summary is printed (exit code 0).")]
     #[command(subcommand)]
     Serve(Box<ServeCommand>),
+    /// Load a TCP server with requests, and report rates, latencies and failures
+    #[command(
+        subcommand,
+        after_help = "SIGINT and SIGTERM end a run early (exit code 1); the results so far are printed."
+    )]
+    Load(Box<LoadCommand>),
     /// Measure a switch by RFC 2544: throughput, latency, loss and back-to-back frames; or compare two
     /// results
     #[command(after_help = "SIGINT, SIGTERM, and a switch that exits or stops forwarding \

@@ -14,3 +14,30 @@ pub(crate) fn key_and_value(text: &str) -> Result<(String, String), String> {
     let (key, value) = parts.ok_or("expected KEY=VALUE, such as interface=vm0")?;
     Ok((key.trim().to_owned(), value.to_owned()))
 }
+
+/// Parses a number of bytes with a binary unit, such as 64MiB, of at least `LEAST` and less than 2^48.
+pub(crate) fn bytes<const LEAST: usize>(text: &str) -> Result<usize, String> {
+    let split = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(split);
+    let shift = ["B", "KiB", "MiB", "GiB", "TiB"].iter().position(|known| *known == unit).map(|at| 10 * at);
+    let value =
+        shift.zip(digits.parse::<usize>().ok()).and_then(|(shift, number)| number.checked_mul(1 << shift));
+    let value = value
+        .filter(|value| *value < 1 << 48)
+        .ok_or("expected a number with a unit, such as 64MiB or 1GiB")?;
+    if value < LEAST { Err(format!("expected at least {} KiB", LEAST >> 10)) } else { Ok(value) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units_and_a_minimum() {
+        assert_eq!((bytes::<1>("64MiB"), bytes::<1>("7B")), (Ok(64 << 20), Ok(7)));
+        for text in ["64", "MiB", "1.5MiB", "-1B", "999999999999TiB", "300TiB", "1M"] {
+            assert!(bytes::<0>(text).is_err_and(|error| error.contains("64MiB")), "{text}");
+        }
+        assert_eq!(bytes::<4096>("1KiB"), Err("expected at least 4 KiB".to_owned()));
+    }
+}

@@ -1,9 +1,13 @@
 //! Arguments of `serve`.
 
 use super::end::EndArgs;
+use super::parse::bytes;
 use clap::builder::RangedU64ValueParser;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use console::Output;
+use console::duration::{self, Span};
+use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// A server.
 #[derive(Clone, Debug, Subcommand)]
@@ -14,6 +18,54 @@ pub(crate) enum ServeCommand {
     Discard(ServerArgs),
     /// Sends bytes until the client closes; TCP port 19
     Source(ServerArgs),
+    /// Sends the files of a directory by HTTP/1.1; TCP port 80
+    Http(HttpArgs),
+    /// Keeps values by key in memory, with memcached's text and meta protocol; TCP port 11211
+    Kv(KvArgs),
+    /// Forwards connections to another server; TCP port 8080
+    Proxy(ProxyArgs),
+    /// Gives the sockets of a stack to other processes, over a Unix socket
+    Sockets(SocketsArgs),
+}
+
+/// How the HTTP server reads files that are too long for its cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FileMode {
+    /// `io_uring` past the page cache (`O_DIRECT`), through it where the file system has no direct reads
+    #[default]
+    Direct,
+    /// `io_uring` through the page cache
+    Cached,
+    /// pread(2), which blocks the thread
+    Copy,
+}
+
+/// Arguments of the HTTP server.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct HttpArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// Directory of the files
+    pub(crate) directory: PathBuf,
+    /// How files longer than --small are read
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) files: FileMode,
+    /// Maximum length of a file that is kept in memory, in KiB
+    #[arg(long, default_value_t = 1024, value_name = "KIB",
+          value_parser = RangedU64ValueParser::<u64>::new().range(..=serve::http::FileLimits::MAX_SMALL >> 10))]
+    pub(crate) small: u64,
+    /// Memory for files that are kept, in MiB
+    #[arg(long, default_value_t = 256, value_name = "MIB",
+          value_parser = RangedU64ValueParser::<u64>::new().range(..=1 << 20))]
+    pub(crate) cache: u64,
+    /// Memory for blocks of larger files, in MiB
+    #[arg(long, default_value_t = 64, value_name = "MIB",
+          value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 20))]
+    pub(crate) blocks: u64,
+    /// Maximum number of open connections
+    #[arg(long, default_value_t = 16_384, value_name = "NUMBER",
+          value_parser = RangedU64ValueParser::<u32>::new().range(1..=65_536))]
+    pub(crate) max_connections: u32,
 }
 
 /// Arguments of every server.
@@ -24,6 +76,78 @@ pub(crate) struct ServerArgs {
     /// TCP port, and UDP port of echo [default: that of the server]
     #[arg(long, value_name = "PORT", value_parser = RangedU64ValueParser::<u16>::new().range(1..))]
     pub(crate) tcp_port: Option<u16>,
+    /// Output format of the summary
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Output,
+}
+
+/// Arguments of `kv`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct KvArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// Memory of the items with their keys and administration, at least 2MiB. Items are evicted when it is full
+    #[arg(long, default_value = "64MiB", value_parser = bytes::<{ 2 << 20 }>, value_name = "SIZE")]
+    pub(crate) memory: usize,
+    /// Maximum number of connections. Further ones are reset
+    #[arg(long, default_value_t = 1024, value_name = "N",
+          value_parser = RangedU64ValueParser::<u32>::new().range(1..=65_536))]
+    pub(crate) connections: u32,
+}
+
+/// How data passes a proxy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Forwarding {
+    /// From the buffer in which it arrived
+    #[default]
+    Reference,
+    /// From a copy, for comparison
+    Copy,
+}
+
+/// Arguments of `proxy`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ProxyArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// Server to which connections are forwarded, such as 10.9.0.1:80 or [`fd09::1`]:80
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) to: SocketAddr,
+    /// Maximum number of forwarded connections. Further ones are reset
+    #[arg(long, default_value_t = 1024, value_name = "N",
+          value_parser = RangedU64ValueParser::<u32>::new().range(1..=32_768))]
+    pub(crate) connections: u32,
+    /// Time without data after which a connection is reset [default: no limit]
+    #[arg(long, value_parser = duration::positive, value_name = "TIME")]
+    pub(crate) idle: Option<Span>,
+    /// How data is forwarded
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) forward: Forwarding,
+}
+
+/// Which client accepts a connection, if several listen on one endpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Accept {
+    /// The first one that has room
+    #[default]
+    Locked,
+    /// Each in turn
+    RoundRobin,
+    /// The one that the hash of the connection selects; an idle one takes connections of a busy one
+    Own,
+}
+
+/// Arguments of `serve sockets`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct SocketsArgs {
+    #[command(flatten)]
+    pub(crate) end: EndArgs,
+    /// Unix socket for clients, which is created. Its permissions decide which users may connect
+    #[arg(long, value_name = "PATH")]
+    pub(crate) listen: PathBuf,
+    /// Which client accepts a connection, if several listen on one endpoint
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) accept: Accept,
     /// Output format of the summary
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,

@@ -10,11 +10,11 @@ use console::Diagnostic;
 use engine::{LocalPort, Polling};
 use host::{Host, Options};
 use stack::ip::{InterfaceConfig, InterfaceId, Route};
-use stack::{Address, Cidr};
+use stack::{Address, Cidr, Identifier};
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::AtomicBool;
-use wire::MacAddress;
+use wire::{MacAddress, VlanId};
 
 /// Makes random addresses differ from other random values of the process.
 const SALT: &str = "ethernet address";
@@ -47,8 +47,8 @@ impl End {
         let memory = |error| Diagnostic::failed(format!("port {}", port.name), error, "free memory");
         let mut host = Host::new(options).map_err(memory)?;
         let local = LocalPort::new(&port.name, open::open(&port)?);
-        let mac = args.mac.unwrap_or_else(random_mac);
-        let interface = host.add_port(local, InterfaceConfig { mac, mtu: args.mtu, vlan: None });
+        let (mac, vlan) = (args.mac.unwrap_or_else(random_mac), args.vlan.and_then(VlanId::new));
+        let interface = host.add_port(local, InterfaceConfig { mac, mtu: args.mtu, vlan });
         configure(&mut host, interface, args);
         Ok(Self { host, name: port.name })
     }
@@ -75,13 +75,24 @@ fn port(args: &EndArgs, role: &str) -> anyhow::Result<PortSettings> {
     Ok(port.ok_or_else(|| Diagnostic::bad("--port", "no port is given", "add --port kind=...,..."))?)
 }
 
-/// Checks that each gateway is in the network of an address.
+/// Checks that each gateway is in the network of an address. Link-local ones are on every link.
 fn routable(args: &EndArgs) -> Result<(), Diagnostic> {
-    let is_outside = |gateway: &&IpAddr| !args.addresses.iter().any(|own| own.contains((**gateway).into()));
+    let is_outside = |gateway: &&IpAddr| {
+        !is_link_local(**gateway) && !args.addresses.iter().any(|own| own.contains((**gateway).into()))
+    };
     let Some(gateway) = args.gateways.iter().find(is_outside) else { return Ok(()) };
     let reason = "the gateway is not in the network of an address";
-    let remedy = format!("choose an address within {}", texts(&args.addresses));
+    let remedy = match texts(&args.addresses) {
+        none if none.is_empty() => {
+            "leave it out, because the router is obtained with the addresses".to_owned()
+        }
+        addresses => format!("choose an address within {addresses}"),
+    };
     Err(Diagnostic::bad(format!("--gateway {gateway}"), reason, remedy))
+}
+
+fn is_link_local(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
 }
 
 pub(crate) fn texts(addresses: &[Cidr]) -> String {
@@ -95,11 +106,17 @@ fn random_mac() -> MacAddress {
     MacAddress::new(octets)
 }
 
-/// Adds addresses and routes.
+/// Adds addresses and routes, and starts to obtain others.
 fn configure(host: &mut Host, interface: InterfaceId, args: &EndArgs) {
     let (now, stack) = (host.now(), host.stack());
     for address in &args.addresses {
         stack.add_address(interface, *address, now);
+    }
+    if args.dhcp {
+        stack.start_dhcp(interface, now);
+    }
+    if args.slaac {
+        stack.start_slaac(interface, Identifier::Eui64, now);
     }
     for gateway in args.gateways.iter().copied().map(Address::from) {
         let network = Cidr { address: any(gateway.is_v4()), prefix: 0 };

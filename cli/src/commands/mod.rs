@@ -1,4 +1,4 @@
-//! The commands: `run` runs a switch, `verbs` asks a running one, `generate` and `bench` measure, `serve` runs servers, `guest` and `demo` are guests.
+//! The commands: `run` runs a switch, `verbs` asks a running one, `generate`, `bench` and `load` measure, `serve` runs servers, `guest` and `demo` are guests.
 
 pub(crate) mod bench;
 pub(crate) mod check;
@@ -9,9 +9,11 @@ pub(crate) mod end;
 pub(crate) mod generate;
 pub(crate) mod guest;
 pub(crate) mod laboratory;
+pub(crate) mod load;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod show;
 pub(crate) mod snippet;
+mod sockets;
 pub(crate) mod top;
 pub(crate) mod verbs;

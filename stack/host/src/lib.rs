@@ -14,6 +14,7 @@ mod link;
 mod payload;
 mod pool;
 mod runner;
+mod summed;
 
 pub use frame::Received;
 pub use link::Ports;

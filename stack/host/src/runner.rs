@@ -13,10 +13,13 @@ use engine::{LocalPort, Polling};
 use mem::copy::{Kernel, chosen};
 use port::{Flush, Now, PortFault, Retainer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::BorrowedFd;
 use stack::ip::{InterfaceConfig, InterfaceId};
 use stack::{Counters, Event, Stack, Time};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::{Duration, Instant};
+
+mod wait;
 
 /// Minimum number of rounds without work before a sleep.
 const IDLE_ROUNDS: u32 = 256;
@@ -35,6 +38,42 @@ const LENT_PACKETS: u32 = 4096;
 pub trait App {
     /// Handles an event of the stack.
     fn event(&mut self, stack: &mut Stack<Buffer>, event: Event<Buffer>, now: Time);
+
+    /// Does work that no event announces, after the events of each round and before transmission. Must do a bounded
+    /// amount of work. Returns whether there was any.
+    #[inline]
+    fn poll(&mut self, _stack: &mut Stack<Buffer>, _now: Time) -> bool {
+        false
+    }
+
+    /// Makes new work signal one of [`App::wake_fds`]. Returns `false` if there is work now. [`App::resume`] follows in
+    /// both cases.
+    fn prepare_sleep(&mut self) -> bool {
+        true
+    }
+
+    /// Descriptors that end a sleep when they are readable.
+    fn wake_fds(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
+    }
+
+    /// Ends the preparation for a sleep.
+    fn resume(&mut self) {}
+
+    /// Latest time of the next call of [`App::poll`]; [`Time::NEVER`] if nothing is due.
+    fn deadline(&self) -> Time {
+        Time::NEVER
+    }
+
+    /// Handles the loss of a port that carried packets: its name and its state as text. Called between two rounds.
+    fn port_lost(&mut self, _name: &str, _state: &str) {}
+}
+
+/// No application, for a caller that takes the events itself.
+struct NoApp;
+
+impl App for NoApp {
+    fn event(&mut self, _stack: &mut Stack<Buffer>, _event: Event<Buffer>, _now: Time) {}
 }
 
 /// Settings of a host.
@@ -48,7 +87,8 @@ pub struct Options {
     pub idle: Duration,
     /// Memory for received data.
     pub pool: PoolLimits,
-    /// Called with one line of text when a port starts or stops carrying packets, between two rounds.
+    /// Called with one line of text when a port starts or stops carrying packets or its addresses change, between two
+    /// rounds.
     pub on_port: fn(&str),
 }
 
@@ -89,6 +129,8 @@ pub struct Host {
     on_port: fn(&str),
     /// Time of the last call of the ports' control.
     controlled: Time,
+    /// Whether a port stopped carrying packets and the application does not know yet.
+    is_port_lost: bool,
     rounds: (u64, u64, u64),
 }
 
@@ -116,6 +158,7 @@ impl Host {
             idle: options.idle.as_nanos() as u64,
             on_port: options.on_port,
             controlled: Time::default(),
+            is_port_lost: false,
             rounds: (0, 0, 0),
         })
     }
@@ -125,6 +168,11 @@ impl Host {
         port.open(Instant::now());
         self.ports.interfaces.push(Interface::new(port));
         self.stack.add_interface(config)
+    }
+
+    /// Number of ports.
+    pub fn interfaces(&self) -> usize {
+        self.ports.interfaces.len()
     }
 
     /// The stack.
@@ -162,14 +210,35 @@ impl Host {
         mem::with_kernel!(chosen(), K => self.round::<K>(app, now))
     }
 
+    /// Sleeps until there may be work, at most `limit`, for a caller with a loop of its own; then runs the ports' control.
+    /// Returns at once if packets or work of the application are pending, or if the host does not sleep
+    /// ([`Polling::Busy`]).
+    pub fn rest(&mut self, app: &mut impl App, limit: Duration) {
+        if self.polling == Polling::Adaptive && self.sleep(app, limit) {
+            self.rounds.2 += 1;
+        }
+    }
+
+    /// Whether the ports' control is due.
+    pub fn is_control_due(&self, now: Time) -> bool {
+        now.0 - self.controlled.0 > CONTROL_INTERVAL
+    }
+
     /// Runs until `stop` is set.
     pub fn run(&mut self, app: &mut impl App, stop: &AtomicBool) {
         port::prepare_thread();
         mem::with_kernel!(chosen(), K => self.run_with::<K>(app, stop));
     }
 
-    /// Closes all ports and returns the counters.
+    /// Gives leased addresses back, closes all ports and returns the counters.
     pub fn close(mut self) -> Report {
+        let now = self.clock.now();
+        self.stack.release_leases(now);
+        self.ports.now = now;
+        self.stack.transmit(&mut self.ports, now);
+        self.ports.flush(now);
+        self.flush_delayed(Flush::All);
+        self.notify();
         let mut ports: Vec<_> = self.ports.interfaces.drain(..).map(|interface| interface.port).collect();
         ports.iter_mut().for_each(LocalPort::close);
         Report {
@@ -184,8 +253,9 @@ impl Host {
         let (mut idle_rounds, mut worked_at) = (0, self.clock.now());
         while !stop.load(Ordering::Relaxed) {
             let now = self.clock.now();
-            if now.0 - self.controlled.0 > CONTROL_INTERVAL {
+            if self.is_control_due(now) {
                 self.control(now);
+                self.report_loss(app);
             }
             if self.round::<K>(app, now) {
                 self.rounds.0 += 1;
@@ -197,8 +267,9 @@ impl Host {
             // On SMT, a tight poll loop takes cycles from the sibling thread.
             std::hint::spin_loop();
             let is_idle = idle_rounds > IDLE_ROUNDS && now.0 - worked_at.0 > self.idle;
-            if is_idle && self.polling == Polling::Adaptive && self.sleep() {
+            if is_idle && self.polling == Polling::Adaptive && self.sleep(app, MAX_SLEEP) {
                 self.rounds.2 += 1;
+                self.report_loss(app);
                 (idle_rounds, worked_at) = (0, self.clock.now());
             }
         }
@@ -216,19 +287,30 @@ impl Host {
             app.event(&mut self.stack, event, now);
             worked = true;
         }
-        if worked || self.stack.deadline() <= now || self.has_backlog() {
-            self.stack.advance(now);
-            self.ports.now = now;
-            self.stack.transmit(&mut self.ports, now);
-            self.ports.flush(now);
-            worked |= self
-                .ports
-                .interfaces
-                .iter_mut()
-                .fold(false, |sent, interface| interface.take_published() | sent);
-            self.notify();
+        worked |= app.poll(&mut self.stack, now);
+        if worked || self.has_output(now) {
+            worked |= self.send(now);
         }
         worked
+    }
+
+    /// Whether a timer is due or frames wait to be sent.
+    #[inline]
+    fn has_output(&self, now: Time) -> bool {
+        self.stack.deadline() <= now || self.has_backlog()
+    }
+
+    /// Runs timers and sends what is due. Returns whether a port took frames.
+    #[inline]
+    fn send(&mut self, now: Time) -> bool {
+        self.stack.advance(now);
+        self.ports.now = now;
+        self.stack.transmit(&mut self.ports, now);
+        self.ports.flush(now);
+        let interfaces = self.ports.interfaces.iter_mut();
+        let sent = interfaces.fold(false, |sent, interface| interface.take_published() | sent);
+        self.notify();
+        sent
     }
 
     /// Passes one burst of each receive queue to the stack. Returns the number of frames.
@@ -262,6 +344,15 @@ impl Host {
         self.ports.interfaces.iter_mut().for_each(|interface| interface.port.notify());
     }
 
+    /// Reports a port that stopped carrying packets since the last call.
+    fn report_loss(&mut self, app: &mut impl App) {
+        if std::mem::take(&mut self.is_port_lost)
+            && let Some((name, state)) = self.not_ready()
+        {
+            app.port_lost(name, &state);
+        }
+    }
+
     /// Runs the control of all ports.
     pub fn control(&mut self, now: Time) {
         self.controlled = now;
@@ -271,8 +362,21 @@ impl Host {
             if interface.update() {
                 let port = &interface.port;
                 let state = if port.is_ready() { "connected".to_owned() } else { port.state() };
+                self.is_port_lost |= !port.is_ready();
                 (self.on_port)(&format!("port {}: {state}", port.name()));
             }
+        }
+        if self.stack.take_address_change() {
+            self.report_addresses();
+        }
+    }
+
+    #[cold]
+    fn report_addresses(&self) {
+        for (number, interface) in (0..).map(InterfaceId).zip(&self.ports.interfaces) {
+            let addresses: Vec<_> = self.stack.addresses(number).map(|own| own.to_string()).collect();
+            let text = if addresses.is_empty() { "none".to_owned() } else { addresses.join(", ") };
+            (self.on_port)(&format!("port {}: addresses {text}", interface.port.name()));
         }
     }
 
@@ -285,15 +389,18 @@ impl Host {
         }
     }
 
-    /// Sleeps until there may be work. Returns `false`, without sleeping, if packets are pending.
+    /// Sleeps until there may be work, at most for `limit`. Returns `false`, without sleeping, if packets or work of the
+    /// application are pending.
     #[cold]
-    fn sleep(&mut self) -> bool {
+    fn sleep(&mut self, app: &mut impl App, limit: Duration) -> bool {
         self.flush_delayed(Flush::All);
         let interfaces = self.ports.interfaces.iter_mut();
-        let may_sleep = interfaces.fold(true, |all, interface| all & interface.port.enable_notification());
+        let is_quiet = interfaces.fold(true, |all, interface| all & interface.port.enable_notification());
+        let may_sleep = app.prepare_sleep() && is_quiet;
         if may_sleep {
-            self.wait(self.sleep_limit());
+            self.sleep_for(self.sleep_limit(app.deadline(), limit), &app.wake_fds());
         }
+        app.resume();
         self.ports.interfaces.iter_mut().for_each(|interface| interface.port.disable_notification());
         if may_sleep {
             self.control(self.clock.now());
@@ -301,10 +408,11 @@ impl Host {
         may_sleep
     }
 
-    /// Time until the next timer of the stack or a port.
-    fn sleep_limit(&self) -> Duration {
-        let limit = if self.has_backlog() { ROOM_INTERVAL } else { MAX_SLEEP };
-        let of_stack = Duration::from_nanos(self.stack.deadline().0.saturating_sub(self.clock.now().0));
+    /// Time until the next timer of the application (`deadline`), the stack or a port, at most `limit`.
+    fn sleep_limit(&self, deadline: Time, limit: Duration) -> Duration {
+        let limit = if self.has_backlog() { limit.min(ROOM_INTERVAL) } else { limit };
+        let due = self.stack.deadline().min(deadline);
+        let of_stack = Duration::from_nanos(due.0.saturating_sub(self.clock.now().0));
         let deadlines = self.ports.interfaces.iter().filter_map(|interface| interface.port.deadline());
         let instant = Instant::now();
         let of_ports = deadlines.map(|at| at.saturating_duration_since(instant)).min();
@@ -312,8 +420,9 @@ impl Host {
     }
 
     /// Waits for a kick or an event of a port's control.
-    fn wait(&self, limit: Duration) {
+    fn sleep_for(&self, limit: Duration, of_app: &[BorrowedFd<'_>]) {
         let fds = self.ports.interfaces.iter().flat_map(|interface| interface.port.wake_fds());
+        let fds = fds.chain(of_app.iter().copied());
         let mut fds: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let limit = Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: limit.subsec_nanos().into() };
         // An interrupted sleep counts as a wake-up.

@@ -20,6 +20,13 @@ impl Config {
     }
 }
 
+/// Bytes as which a received or queued piece of payload counts at least, because it occupies a buffer: a peer that sends
+/// single bytes must not hold more memory than one that sends full segments.
+pub(crate) const MIN_BUFFER: u32 = 256;
+/// Bytes that the buffers of a connection may occupy, in receive buffers. Announced windows count payload, so that a
+/// sender of short segments may exceed one receive buffer; only those below 64 bytes on average exceed this.
+pub(crate) const BUFFER_EXCESS: u32 = 4;
+
 /// Every limit of a stack, so that its memory and the work that peers can cause are bounded.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -33,12 +40,16 @@ pub struct Limits {
     pub receive_buffer: u32,
     /// Out-of-order ranges of one connection.
     pub out_of_order_ranges: u16,
-    /// Out-of-order bytes of all connections.
+    /// Out-of-order bytes of all connections; a range counts as 256 at least.
     pub out_of_order_bytes: u32,
-    /// Send buffer of a connection in bytes.
+    /// Send buffer of a connection in bytes; a piece of payload counts as 256 at least.
     pub send_buffer: u32,
-    /// Challenge ACKs per second of the whole stack (RFC 5961 section 7).
+    /// Challenge ACKs per second of the whole stack (RFC 5961 section 7). The limit of each second is a random number
+    /// from half of it on, so that a third party cannot count the challenges of another connection.
     pub challenge_acks: u32,
+    /// Time of a connection after it has answered a segment without data outside its window, in which it answers no
+    /// other: two ends that disagree about their numbers would exchange acknowledgements without end.
+    pub challenge_interval: Duration,
     /// Fast Open cookies of servers that are remembered.
     pub fast_open_cookies: u32,
     /// Resets and ICMP errors per second of the whole stack.
@@ -82,6 +93,7 @@ impl Default for Limits {
             out_of_order_bytes: 64 << 20,
             send_buffer: 4 << 20,
             challenge_acks: 1_000,
+            challenge_interval: Duration::from_millis(500),
             fast_open_cookies: 256,
             errors: 1_000,
             neighbours: 1_024,

@@ -125,6 +125,8 @@ counters! {
     tcp_time_wait_reused: "TcpExtTWRecycled",
     /// Segments with congestion experienced (RFC 3168).
     tcp_ce_in: "IpExtInCEPkts",
+    /// Path MTUs lowered because full segments were lost without a report (RFC 4821).
+    tcp_black_holes: "TcpExtTCPMTUPFail",
     /// Zero-window probes sent.
     tcp_zero_window_probes: "TcpExtTCPWinProbe",
     /// Keep-alive probes sent.

@@ -175,6 +175,23 @@ impl Dhcp {
         self.restart(now.after(PAUSE));
     }
 
+    /// Stops the client. Returns the message that gives the address back to its server, if there is a lease (RFC 2131
+    /// section 4.4.6).
+    pub(crate) fn release(&mut self) -> Option<Control> {
+        self.transaction = self.random.next() as u32;
+        let message = self.lease.as_ref().map(|lease| DhcpMessage {
+            seconds: 0,
+            client_address: lease.address(),
+            server: Some(lease.server),
+            ..self.message(View::RELEASE)
+        });
+        self.restart(Time::NEVER);
+        message.map(|message| {
+            let server = message.server.unwrap_or(Ipv4Addr::BROADCAST);
+            control(message.client_address, server, &message)
+        })
+    }
+
     /// Ends the lease, and begins again at `at`.
     fn restart(&mut self, at: Time) {
         self.has_changed |= self.lease.take().is_some();

@@ -39,6 +39,16 @@ impl SocketId {
     pub const fn index(self) -> usize {
         self.index as usize
     }
+
+    /// As a number, for interfaces in other languages.
+    pub const fn to_bits(self) -> u64 {
+        (self.generation as u64) << 32 | self.index as u64
+    }
+
+    /// From the number of [`SocketId::to_bits`]. Any other number is an identifier that is not valid.
+    pub const fn from_bits(bits: u64) -> Self {
+        Self { index: bits as u32, generation: (bits >> 32) as u32 }
+    }
 }
 
 /// An ICMP error about a datagram of a connected socket. Not authenticated: an attacker may have sent it.

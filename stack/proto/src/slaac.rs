@@ -12,6 +12,7 @@ use crate::control::Control;
 use crate::random::Random;
 use crate::{Address, Cidr, Config, Limits, Time};
 use address::Own;
+pub(crate) use address::{ANSWER, probe};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -25,7 +26,7 @@ const ALL_ROUTERS: Address = Address::v6([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 /// Minimum MTU of IPv6 (RFC 8200 section 5), in bytes.
 const MIN_MTU: u32 = 1280;
 /// Maximum delay before the first solicitation or probe (RFC 4861 section 10, `MAX_RTR_SOLICITATION_DELAY`).
-const DELAY: Duration = Duration::from_secs(1);
+pub(crate) const DELAY: Duration = Duration::from_secs(1);
 /// First and maximum interval of solicitations, in seconds (RFC 7559 section 2).
 const SOLICIT: (u64, u64) = (4, 3600);
 

@@ -177,6 +177,12 @@ impl<P: Payload> Stack<P> {
         self.events.pop_front().or_else(|| self.udp.poll_event())
     }
 
+    /// Number of events that [`Stack::poll_event`] returns before others occur.
+    #[inline]
+    pub fn pending_events(&self) -> usize {
+        self.events.len() + self.udp.pending_events()
+    }
+
     /// Accepts connections to an address and port; the unspecified address stands for all addresses of its version.
     ///
     /// # Errors
@@ -217,6 +223,16 @@ impl<P: Payload> Stack<P> {
     #[inline]
     pub fn send(&mut self, connection: ConnectionId, data: Slice<P>) -> Result<(), SendError> {
         self.tcp.send(connection, data)
+    }
+
+    /// Queues data like [`Stack::send`], and tells the peer that the stream is urgent up to its end (RFC 9293 section
+    /// 3.8.5). The data stays in the stream, as with `SO_OOBINLINE`; new applications should not use it (RFC 6093
+    /// section 5). Received urgent data is in the stream too, without an indication.
+    ///
+    /// # Errors
+    /// Those of [`Stack::send`].
+    pub fn send_urgent(&mut self, connection: ConnectionId, data: Slice<P>) -> Result<(), SendError> {
+        self.tcp.send_urgent(connection, data)
     }
 
     /// Bytes that [`Stack::send`] accepts.

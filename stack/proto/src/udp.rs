@@ -240,6 +240,12 @@ impl<P: Payload> Udp<P> {
         }
     }
 
+    /// Number of events of all sockets.
+    #[inline]
+    pub(crate) fn pending_events(&self) -> usize {
+        self.events.len()
+    }
+
     /// Next event of a socket.
     pub(crate) fn poll_event(&mut self) -> Option<Event<P>> {
         let event = self.events.pop_front()?;

@@ -1,14 +1,22 @@
-//! Small programs: servers of echo, discard and source, and a closed-loop client.
+//! Programs over the stack: servers of echo, discard, source, HTTP and key-value storage, a proxy, and a client that loads
+//! servers.
 #![forbid(unsafe_code)]
 
 mod discard;
 mod echo;
-mod requests;
+pub mod http;
+mod kv;
+pub mod load;
+mod proxy;
 mod source;
 
 pub use discard::Discard;
 pub use echo::Echo;
-pub use requests::{RequestOptions, Requests};
+#[cfg(feature = "fuzz")]
+#[doc(hidden)]
+pub use kv::fuzz::fuzz_kv;
+pub use kv::{Kv, KvOptions, RECEIVE_BUFFER as KV_RECEIVE_BUFFER, SEND_BUFFER as KV_SEND_BUFFER};
+pub use proxy::{BUFFER as PROXY_BUFFER, Forward, Proxy, ProxyOptions};
 pub use source::Source;
 
 use host::{App, Buffer};
@@ -31,6 +39,11 @@ pub trait Server: App {
 
     /// Counts.
     fn served(&self) -> Served;
+
+    /// Further counters, by name.
+    fn named(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 }
 
 /// Reason why [`Server::listen`] failed.

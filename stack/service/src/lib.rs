@@ -1,1 +1,31 @@
 //! The TCP/IP stack as a service for other threads and processes.
+//!
+//! A [`Service`] is the application of a host on its own thread. Clients, in the same process ([`Connector`]) or in
+//! others ([`Client::connect`]), share a region of memory with it: two rings, for commands and completions, and two
+//! arenas, for data in each direction. A busy side makes no system call; an idle one sleeps until an eventfd is
+//! signalled. [`net`] has blocking sockets in the shape of `std::net`.
+//!
+//! Neither side must trust what the other writes: the service removes a client that violates the protocol, with a named
+//! reason ([`Fault`]), and limits what a client can make it hold or do ([`Limits`]).
+#![forbid(unsafe_code)]
+
+mod accept;
+mod chunks;
+mod client;
+mod connector;
+mod entry;
+mod handshake;
+mod limits;
+pub mod net;
+mod reason;
+mod region;
+mod ring;
+mod service;
+
+pub use accept::AcceptPolicy;
+pub use client::{Client, Handle, Readiness};
+pub use connector::Connector;
+pub use entry::StreamOptions;
+pub use limits::Limits;
+pub use reason::{Fault, Reason};
+pub use service::{Service, ServiceOptions, Statistics};

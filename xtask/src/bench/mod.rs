@@ -17,6 +17,7 @@ mod rings;
 mod rounds;
 mod scale;
 mod script;
+mod stack;
 
 use std::fs;
 use std::ops::RangeInclusive;
@@ -39,6 +40,8 @@ pub(crate) enum Bench {
     Guests(guests::Arguments),
     /// Handing items from core to core, and buffers, beside crossbeam, rtrb and DPDK
     Rings(rings::Arguments),
+    /// Requests and replies over TCP, beside iip and the kernel
+    Stack(stack::Arguments),
     /// As it grows: cost with ports and addresses, memory per port, start-up, idle CPU, waking
     Scale(scale::Arguments),
 }
@@ -120,6 +123,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Net(arguments) => net::run(arguments),
         Bench::Guests(arguments) => guests::run(arguments),
         Bench::Rings(arguments) => rings::run(arguments),
+        Bench::Stack(arguments) => stack::run(arguments),
         Bench::Scale(arguments) => scale::run(arguments),
     }
 }

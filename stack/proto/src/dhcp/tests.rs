@@ -184,6 +184,20 @@ fn a_conflict_declines_the_lease() {
 }
 
 #[test]
+fn a_released_lease_is_given_back_to_its_server_and_not_renewed() {
+    let mut network = Network::new(3600);
+    assert!(network.client.release().is_none() && network.client.deadline().is_never());
+    let mut network = Network::new(3600);
+    network.bind();
+    let release = network.client.release().unwrap();
+    let view = View::new(&release.packet[28..]).unwrap();
+    assert_eq!((view.message_type(), view.client_address()), (Some(View::RELEASE), ADDRESS));
+    assert_eq!((view.server(), view.requested_address()), (Some(SERVER), None));
+    assert_eq!(release.destination, SERVER.into());
+    assert!(network.client.lease().is_none() && network.client.deadline().is_never());
+}
+
+#[test]
 fn unanswered_requests_lead_back_to_discovery() {
     let mut network = Network::new(3600);
     network.exchange(false);

@@ -3,9 +3,12 @@
 //! Carries out what the clients decide. It must not change addresses and routes that the application has added.
 
 use super::input::Datagram;
+use super::interface::solicited_node;
 use super::{InterfaceId, Ip, Route};
+use crate::control::Control;
 use crate::dhcp::{CLIENT_PORT, Dhcp};
-use crate::slaac::{Action, Slaac};
+use crate::random::Random;
+use crate::slaac::{self, Action, Slaac};
 use crate::{Address, Cidr, Counters, Frame, Identifier, Lease, Payload, Time};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -22,11 +25,25 @@ struct Client {
     assigned: Option<Lease>,
 }
 
+/// An address of the application that may be that of another host.
+struct Probe {
+    interface: InterfaceId,
+    network: Cidr,
+    /// Time of the probe, and then of the assignment.
+    at: Time,
+    is_sent: bool,
+}
+
 /// The clients of all interfaces.
 #[derive(Default)]
 pub(super) struct Clients {
     dhcp: Vec<Client>,
     slaac: Vec<(InterfaceId, Slaac)>,
+    probes: Vec<Probe>,
+    /// Whether addresses were added or removed since [`Ip::take_address_change`].
+    has_changed: bool,
+    /// Probed addresses that other hosts have, not counted yet.
+    duplicates: u64,
 }
 
 impl Clients {
@@ -41,7 +58,8 @@ impl Clients {
     pub(super) fn deadline(&self) -> Time {
         let dhcp = self.dhcp.iter().map(|client| client.dhcp.deadline());
         let slaac = self.slaac.iter().map(|(_, slaac)| slaac.deadline());
-        dhcp.chain(slaac).min().unwrap_or(Time::NEVER)
+        let probes = self.probes.iter().map(|probe| probe.at);
+        dhcp.chain(slaac).chain(probes).min().unwrap_or(Time::NEVER)
     }
 }
 
@@ -52,6 +70,19 @@ impl<P: Payload> Ip<P> {
         if let Some(mac) = mac.filter(|_| self.clients.dhcp(id).is_none()) {
             let dhcp = Dhcp::new(&self.config, mac, now);
             self.clients.dhcp.push(Client { interface: id, dhcp, assigned: None });
+        }
+    }
+
+    /// Stops all DHCP clients, and gives their addresses back to the servers.
+    pub(crate) fn release_leases(&mut self, now: Time, counters: &mut Counters) {
+        for at in 0..self.clients.dhcp.len() {
+            let Some(client) = self.clients.dhcp.get_mut(at) else { return };
+            let id = client.interface;
+            if let Some(control) = client.dhcp.release() {
+                // Sent before the address and the route to the server are removed.
+                self.send_whole(id, control.destination, &control.packet, now, counters);
+            }
+            self.apply_lease(id, now);
         }
     }
 
@@ -69,6 +100,40 @@ impl<P: Payload> Ip<P> {
         };
         let slaac = Slaac::new(&self.config, interface.config.mac, interface.config.mtu, kind, now);
         self.clients.slaac.push((id, slaac));
+    }
+
+    pub(crate) fn take_address_change(&mut self) -> bool {
+        core::mem::take(&mut self.clients.has_changed)
+    }
+
+    /// Adds an address, an IPv6 one after a probe.
+    pub(crate) fn probe_address(&mut self, id: InterfaceId, network: Cidr, now: Time) {
+        if network.address.is_v4() {
+            return self.add_address(id, network, now);
+        }
+        let delay = Random::new(&self.config.secret, "probe", now.0).delay(slaac::DELAY);
+        self.clients.probes.push(Probe { interface: id, network, at: now.after(delay), is_sent: false });
+    }
+
+    /// Sends the probes that are due, and assigns addresses that no other host has claimed.
+    fn advance_probes(&mut self, now: Time, counters: &mut Counters) {
+        while let Some(at) = self.clients.probes.iter().position(|probe| probe.at <= now) {
+            let probe = &mut self.clients.probes[at];
+            let (id, network) = (probe.interface, probe.network);
+            let Some(group) = solicited_node(network.address) else { return };
+            if probe.is_sent {
+                self.clients.probes.swap_remove(at);
+                // The address joins the group again.
+                self.leave(id, group, now);
+                self.clients.has_changed = true;
+                self.add_address(id, network, now);
+            } else {
+                (probe.is_sent, probe.at) = (true, now.after(slaac::ANSWER));
+                self.join(id, group, now);
+                let Control { destination, packet } = slaac::probe(network.address);
+                self.send_whole(id, destination, &packet, now, counters);
+            }
+        }
     }
 
     /// Runs the clients' timers.
@@ -91,6 +156,7 @@ impl<P: Payload> Ip<P> {
             slaac.advance(now);
             self.act(id, now, counters);
         }
+        self.advance_probes(now, counters);
     }
 
     /// Processes a datagram for the DHCP client of its interface. Returns false if there is none, or the datagram is for
@@ -104,7 +170,8 @@ impl<P: Payload> Ip<P> {
         };
         let mut bytes = vec![0; packet.end.saturating_sub(packet.transport)];
         frame.copy_to(packet.transport, &mut bytes);
-        if let Some(payload) = payload(packet.source, packet.destination, &bytes) {
+        if let Some(payload) = payload((packet.source, packet.destination), &bytes, frame.is_checksum_valid())
+        {
             client.dhcp.receive(payload, now);
             self.apply_lease(packet.interface, now);
         }
@@ -123,6 +190,7 @@ impl<P: Payload> Ip<P> {
         if old.as_ref().map(settings) == lease.as_ref().map(settings) {
             return;
         }
+        self.clients.has_changed = true;
         if let Some(old) = old {
             self.remove_address(id, old.network.address, now);
             if old.router.is_some() {
@@ -157,6 +225,15 @@ impl<P: Payload> Ip<P> {
         now: Time,
     ) {
         let (id, source) = (datagram.packet.interface, datagram.packet.source);
+        let is_claim = is_advertisement || source.is_unspecified();
+        let is_ours = |probe: &Probe| probe.interface == id && probe.network.address == target;
+        if let Some(at) = self.clients.probes.iter().position(is_ours).filter(|_| is_claim) {
+            let is_sent = self.clients.probes.swap_remove(at).is_sent;
+            self.clients.duplicates += 1;
+            if let Some(group) = solicited_node(target).filter(|_| is_sent) {
+                self.leave(id, group, now);
+            }
+        }
         if let Some(slaac) = self.clients.slaac(id) {
             slaac.neighbor(source, target, is_advertisement, now);
         }
@@ -164,6 +241,7 @@ impl<P: Payload> Ip<P> {
 
     /// Carries out what the address configuration of an interface decided.
     pub(super) fn act(&mut self, id: InterfaceId, now: Time, counters: &mut Counters) {
+        counters.duplicate_addresses += core::mem::take(&mut self.clients.duplicates);
         while let Some(action) = self.clients.slaac(id).and_then(Slaac::next_action) {
             match action {
                 Action::Send(control) => {
@@ -171,8 +249,14 @@ impl<P: Payload> Ip<P> {
                 }
                 Action::Join(group) => drop(self.join(id, group, now)),
                 Action::Leave(group) => self.leave(id, group, now),
-                Action::AddAddress(network) => self.add_address(id, network, now),
-                Action::RemoveAddress(address) => self.remove_address(id, address, now),
+                Action::AddAddress(network) => {
+                    self.clients.has_changed = true;
+                    self.add_address(id, network, now);
+                }
+                Action::RemoveAddress(address) => {
+                    self.clients.has_changed = true;
+                    self.remove_address(id, address, now);
+                }
                 Action::SetPreferred(address, is_preferred) => self.set_preferred(id, address, is_preferred),
                 Action::Duplicate(_) => counters.duplicate_addresses += 1,
                 Action::AddRoute { network, via } => self.add_route(Route { network, interface: id, via }),
@@ -183,13 +267,32 @@ impl<P: Payload> Ip<P> {
     }
 }
 
-/// Payload of a UDP datagram over IPv4, if its length and checksum are valid.
-fn payload(source: Address, destination: Address, bytes: &[u8]) -> Option<&[u8]> {
+/// Payload of a UDP datagram over IPv4, if its length is valid, and its checksum unless the port has verified it.
+fn payload((source, destination): (Address, Address), bytes: &[u8], is_verified: bool) -> Option<&[u8]> {
     let view = Udp::new(bytes)?;
     let datagram = bytes.get(..view.len().into())?;
     let mut sum = Sum::pseudo(source.wire(), protocol::UDP, view.len().into());
     sum.add(destination.wire());
     sum.add(datagram);
-    let is_valid = !view.has_checksum() || sum.finish() == [0, 0];
+    let is_valid = is_verified || !view.has_checksum() || sum.finish() == [0, 0];
     datagram.get(UDP_HEADER..).filter(|_| is_valid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::prelude::v1::*;
+
+    #[test]
+    fn a_checksum_left_to_offload_counts_as_valid() {
+        let ends = (Address::v4([10, 0, 0, 2]), Address::v4([10, 0, 0, 5]));
+        let mut packet = Control::udp4(ends.0, ends.1, (67, 68), b"lease").packet.split_off(20);
+        assert_eq!(payload(ends, &packet, false), Some(&b"lease"[..]));
+        packet[6] ^= 1;
+        assert_eq!(
+            (payload(ends, &packet, false), payload(ends, &packet, true)),
+            (None, Some(&b"lease"[..]))
+        );
+        assert_eq!(payload(ends, &packet[..10], true), None, "truncated");
+    }
 }

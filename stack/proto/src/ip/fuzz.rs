@@ -151,6 +151,7 @@ impl Host {
             path,
             protocol: protocol::UDP,
             ecn: choice,
+            flow: 0,
             hop_limit: 9,
             header: Header { bytes: [1; 64], len: len % 64 },
             payload: vec![Slice::new(vec![2; usize::from(len) * 8].into())],
@@ -165,7 +166,7 @@ impl Host {
     fn header(&mut self, choice: u8) {
         let Ok((path, _)) = self.ip.route(None, destination(choice), self.now) else { return };
         let mut head = [0; HEAD];
-        if let Ok((_, len)) = self.ip.header(path, 20, protocol::TCP, choice, &mut head, self.now) {
+        if let Ok((_, len)) = self.ip.header(path, 20, protocol::TCP, (choice, 0), &mut head, self.now) {
             check_frame(&[&head[..len], &[0; 20]].concat());
             self.ip.confirm(path, self.now);
         }

@@ -143,7 +143,12 @@ impl<P: Payload> Ip<P> {
         let kind = match kind {
             IcmpKind::Refused => ErrorKind::Refused,
             IcmpKind::TooBig(mtu) => {
-                ErrorKind::TooBig(self.paths.shrink((local, remote), quoted.len, mtu, now)?)
+                let mtu = self.paths.reported((local, remote), quoted.len, mtu)?;
+                // TCP knows whether the packet was sent (RFC 5927 section 7.2); of datagrams there is no record.
+                if quoted.protocol == protocol::UDP {
+                    self.paths.shrink((local, remote), mtu, now);
+                }
+                ErrorKind::TooBig(mtu)
             }
             _ => ErrorKind::Unreachable,
         };
@@ -241,6 +246,7 @@ fn message<P>(
         path: PathId { index: u32::MAX, generation: 0 },
         protocol,
         ecn: 0,
+        flow: 0,
         hop_limit: HOP_LIMIT,
         header: Header { bytes, len: ICMP_HEADER as u8 },
         payload,

@@ -28,6 +28,7 @@ mod template;
 #[cfg(test)]
 mod tests;
 
+use crate::random::Random;
 use crate::{Address, Cidr, Config, Counters, Link, Payload, Slice, Time};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -145,6 +146,8 @@ pub(crate) struct Outgoing<P> {
     pub(crate) path: PathId,
     pub(crate) protocol: u8,
     pub(crate) ecn: u8,
+    /// IPv6 flow label (RFC 6437), 20 bits; 0 for packets of no flow.
+    pub(crate) flow: u32,
     pub(crate) hop_limit: u8,
     /// Transport header, complete with its checksum over header and payload.
     pub(crate) header: Header,
@@ -228,7 +231,7 @@ impl<P: Payload> Ip<P> {
             paths: Paths::new(limits.paths, hasher),
             outbox: Outbox::new(limits.outbox),
             loopback: VecDeque::new(),
-            errors: Limiter::new(limits.errors, now),
+            errors: Limiter::new(limits.errors, Random::new(&config.secret, "errors", 0), now),
             defended: None,
             groups: Groups::new(config),
             reassembly: Reassembly::new(limits),
@@ -255,6 +258,11 @@ impl<P: Payload> Ip<P> {
         if let Some(frame) = resolve::announcement(&self.interfaces, interface, address.address) {
             self.outbox.push(frame);
         }
+    }
+
+    /// Addresses of an interface with their networks.
+    pub(crate) fn addresses(&self, interface: InterfaceId) -> impl Iterator<Item = Cidr> {
+        self.interfaces.get(interface).into_iter().flat_map(interface::Interface::networks).copied()
     }
 
     /// Removes an address, and the route to its network if no other address of the interface is in it.
@@ -331,6 +339,16 @@ impl<P: Payload> Ip<P> {
     /// Interface of a path, and its path MTU in bytes; `None` if the path was removed.
     pub(crate) fn path(&self, path: PathId) -> Option<(InterfaceId, u16)> {
         self.paths.describe(path)
+    }
+
+    /// Lowers a path MTU for a time, as reported about a packet that was sent.
+    pub(crate) fn shrink_path(&mut self, ends: (Address, Address), mtu: u16, now: Time) {
+        self.paths.shrink(ends, mtu, now);
+    }
+
+    /// Lowers a path MTU for a time because full segments are lost without a report.
+    pub(crate) fn suspect_black_hole(&mut self, path: PathId, now: Time) {
+        self.paths.suspect_black_hole(path, now);
     }
 
     /// Confirms that a path's neighbour is reachable: an acknowledgement of new data came (RFC 4861 section 7.3.1).

@@ -15,14 +15,14 @@ impl<P: Payload> Ip<P> {
     /// interface and the length of both headers. Source and destination are those of the path. Starts the resolution of
     /// the neighbour if its address is not known. Don't-fragment is set for IPv4. `len` may exceed the MTU for
     /// segmentation offload. This is the fast path: it copies a prepared header and changes lengths, identification,
-    /// ECN and header checksum.
+    /// ECN, flow label and header checksum.
     #[inline]
     pub(crate) fn header(
         &mut self,
         path: PathId,
         len: usize,
         protocol: u8,
-        ecn: u8,
+        (ecn, flow): (u8, u32),
         head: &mut [u8; HEAD],
         now: Time,
     ) -> Result<(InterfaceId, usize), NotReady> {
@@ -44,7 +44,7 @@ impl<P: Payload> Ip<P> {
         };
         let identification = path.next_identification();
         let hop_limit = HOP_LIMIT;
-        let fields = Fields { len, protocol, ecn, hop_limit, identification, dont_fragment: true };
+        let fields = Fields { len, protocol, ecn, flow, hop_limit, identification, dont_fragment: true };
         Ok((path.plan.interface, path.template.write(mac, &fields, head)))
     }
 
@@ -179,6 +179,7 @@ fn start<P: Payload>(path: &Path, packet: &Outgoing<P>, len: usize, identificati
         len,
         protocol: packet.protocol,
         ecn: packet.ecn,
+        flow: packet.flow,
         hop_limit: packet.hop_limit,
         identification: identification as u16,
         dont_fragment: !packet.may_fragment,

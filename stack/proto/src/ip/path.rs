@@ -22,6 +22,8 @@ const MTU_TIME: Duration = Duration::from_mins(10);
 const USE_INTERVAL: Duration = Duration::from_secs(1);
 /// Lower bound of the path MTU of IPv4: every host accepts packets of this length (RFC 791 section 3.1).
 const MIN_MTU4: u16 = 576;
+/// Path MTU of IPv4 that is tried first if long packets are lost (RFC 8899 section 5.1.2, `BASE_PLPMTU`).
+const BASE_MTU4: u16 = 1200;
 /// Minimum MTU of IPv6 (RFC 8200 section 5).
 const MIN_MTU6: u16 = 1280;
 /// MTU of links, for routers that do not give theirs (RFC 1191 section 7).
@@ -154,26 +156,33 @@ impl Paths {
         }
     }
 
-    /// Records that packets of `len` bytes are too long for a router, whose next link has this MTU, or 0 if it does not
-    /// say. Returns the path MTU, or `None` if there is no such path or the link's MTU is not larger.
-    pub(super) fn shrink(
-        &mut self,
-        (source, destination): (Address, Address),
-        len: usize,
-        mtu: u32,
-        now: Time,
-    ) -> Option<u16> {
-        let index = *self.index.get(&(source, destination))?;
-        let path = self.slab.get_mut(index)?;
-        let mtu = reported_mtu(source.is_v4(), len, mtu)?;
-        if mtu >= path.link_mtu || path.plan.hop == Hop::Local {
-            return None;
-        }
-        if mtu <= path.mtu {
+    /// Path MTU after the report that packets of `len` bytes are too long for a router, whose next link has this MTU, or
+    /// 0 if it does not say. Returns `None` if there is no such path or the link's MTU is not larger.
+    pub(super) fn reported(&self, ends: (Address, Address), len: usize, mtu: u32) -> Option<u16> {
+        let path = self.slab.get(*self.index.get(&ends)?)?;
+        let mtu = reported_mtu(ends.0.is_v4(), len, mtu)?;
+        let is_usable = mtu < path.link_mtu && path.plan.hop != Hop::Local;
+        is_usable.then_some(mtu.min(path.mtu))
+    }
+
+    /// Lowers the path MTU for a time.
+    pub(super) fn shrink(&mut self, ends: (Address, Address), mtu: u16, now: Time) {
+        let path = self.index.get(&ends).and_then(|index| self.slab.get_mut(*index));
+        if let Some(path) = path.filter(|path| mtu <= path.mtu) {
             (path.mtu, path.mtu_until) = (mtu, now.after(MTU_TIME));
             self.deadline = self.deadline.min(path.mtu_until);
         }
-        Some(path.mtu)
+    }
+
+    /// Lowers a path MTU for a time because long packets seem to be lost without a report (RFC 8899 section 4.3): to the
+    /// base that almost every path carries, and then to the minimum.
+    pub(super) fn suspect_black_hole(&mut self, id: PathId, now: Time) {
+        let Some(path) = self.get(id).filter(|path| path.plan.hop != Hop::Local) else { return };
+        let (ends, mtu) = ((path.plan.source, path.plan.destination), path.mtu);
+        let steps = if ends.0.is_v4() { [BASE_MTU4, MIN_MTU4] } else { [MIN_MTU6; 2] };
+        if let Some(step) = steps.into_iter().find(|step| *step < mtu) {
+            self.shrink(ends, step, now);
+        }
     }
 
     /// Forgets path MTUs that are due.
@@ -250,14 +259,18 @@ mod tests {
         let (mut paths, interfaces) = paths(2);
         let id = add(&mut paths, &interfaces, 5, Time(0));
         let ends = (OWN, Address::v4([10, 0, 0, 5]));
-        let mut shrink = |len, mtu| paths.shrink(ends, len, mtu, Time(0));
+        let mut shrink = |len, mtu| {
+            let mtu = paths.reported(ends, len, mtu)?;
+            paths.shrink(ends, mtu, Time(0));
+            Some(mtu)
+        };
         assert_eq!((shrink(9000, 9000), shrink(9000, 70_000)), (None, None));
         assert_eq!(
             (shrink(9000, 0), shrink(1500, 1400), shrink(1500, 1500)),
             (Some(8166), Some(1400), Some(1400))
         );
         assert_eq!((shrink(1400, 68), shrink(500, 0)), (Some(576), None));
-        assert_eq!(paths.shrink((OWN, OWN), 1500, 1000, Time(0)), None, "no such path");
+        assert_eq!(paths.reported((OWN, OWN), 1500, 1000), None, "no such path");
         paths.expire(Time(0).after(Duration::from_secs(599)));
         assert_eq!(paths.describe(id), Some((InterfaceId(0), 576)));
         paths.expire(Time(0).after(MTU_TIME));

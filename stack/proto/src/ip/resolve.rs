@@ -102,6 +102,7 @@ fn nd_frame<P: Payload>(
         len,
         protocol: protocol::ICMPV6,
         ecn: 0,
+        flow: 0,
         hop_limit: ND_HOP_LIMIT,
         identification: 0,
         dont_fragment: false,

@@ -33,6 +33,8 @@ pub(super) struct Fields {
     pub(super) len: usize,
     pub(super) protocol: u8,
     pub(super) ecn: u8,
+    /// IPv6 flow label, 20 bits.
+    pub(super) flow: u32,
     pub(super) hop_limit: u8,
     /// Identification and don't-fragment flag for IPv4.
     pub(super) identification: u16,
@@ -129,7 +131,9 @@ fn write4(header: &mut [u8; IPV4_HEADER], fields: &Fields, addresses: u16) {
 #[inline]
 fn write6(header: &mut [u8; IPV4_HEADER], fields: &Fields) {
     let len = u16::try_from(fields.len).unwrap_or(u16::MAX);
-    header[1] = (fields.ecn & 3) << 4;
+    let [_, high, flow @ ..] = fields.flow.to_be_bytes();
+    header[1] = (fields.ecn & 3) << 4 | high & 0xf;
+    header[2..4].copy_from_slice(&flow);
     header[4..6].copy_from_slice(&len.to_be_bytes());
     (header[6], header[7]) = (fields.protocol, fields.hop_limit);
 }

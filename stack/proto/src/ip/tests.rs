@@ -156,7 +156,8 @@ impl Host {
         bytes[..header.len()].copy_from_slice(header);
         let header = Header { bytes, len: header.len() as u8 };
         let payload = vec![Slice::new(payload.into())];
-        let packet = Outgoing { path, protocol, ecn: 0, hop_limit: 64, header, payload, may_fragment };
+        let packet =
+            Outgoing { path, protocol, ecn: 0, flow: 0, hop_limit: 64, header, payload, may_fragment };
         self.ip.send(packet, self.now, &mut self.counters);
     }
 
@@ -179,7 +180,7 @@ impl Host {
     /// Writes a frame as the transports do.
     fn fast(&mut self, path: PathId, protocol: u8, payload: &[u8]) -> Result<Vec<u8>, NotReady> {
         let mut head = [0; HEAD];
-        let (_, len) = self.ip.header(path, payload.len(), protocol, 1, &mut head, self.now)?;
+        let (_, len) = self.ip.header(path, payload.len(), protocol, (1, 0), &mut head, self.now)?;
         Ok([&head[..len], payload].concat())
     }
 }
@@ -274,8 +275,18 @@ fn headers_follow_the_path_and_the_packet() {
     let frame = a.fast(path, 6, &[1; 3000]).unwrap();
     let view = Ipv6::new(&frame[14..]).unwrap();
     assert_eq!((view.payload_len(), view.ecn(), view.next_header(), view.hop_limit()), (3000, 1, 6, 64));
-    let huge = a.ip.header(path, 70_000, 6, 0, &mut [0; HEAD], START);
+    let huge = a.ip.header(path, 70_000, 6, (0, 0), &mut [0; HEAD], START);
     assert!(huge.is_ok(), "segmentation offload");
+}
+
+#[test]
+fn flow_labels_are_in_headers_of_version_6() {
+    let mut a = Host::new(1);
+    let mac = MacAddress::new([2; 6]);
+    assert!(a.ip.add_neighbour(InterfaceId(0), address("fd00::2"), mac, a.now));
+    let (path, mut head) = (a.route("fd00::2"), [0; HEAD]);
+    let (_, len) = a.ip.header(path, 20, 6, (1, 0xc_def0), &mut head, a.now).unwrap();
+    assert_eq!(head[len - 40..len - 36], [0x60, 0x1c, 0xde, 0xf0]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use core::time::Duration;
 use wire::{PrefixInformation, duplicate_address_probe};
 
 /// Time for which another host can answer the probe (RFC 4861 section 10, `RETRANS_TIMER`).
-const ANSWER: Duration = Duration::from_secs(1);
+pub(crate) const ANSWER: Duration = Duration::from_secs(1);
 /// Identifiers tried before the prefix is given up (RFC 7217 section 7, `IDGEN_RETRIES`).
 const CONFLICTS: u8 = 3;
 /// Delay before the next identifier is probed (RFC 7217 section 7, `IDGEN_DELAY`).
@@ -97,10 +97,8 @@ impl Own {
         match self.state {
             State::Waiting(at) if at <= now => {
                 self.state = State::Probing(now.after(ANSWER));
-                let group = solicited_node(self.address);
-                let mut probe = duplicate_address_probe((*self.address.octets()).into());
-                let packet = Control::icmpv6(Address::UNSPECIFIED, group, false, &mut probe);
-                actions.extend([Action::Join(group), Action::Send(packet)]);
+                let packet = probe(self.address);
+                actions.extend([Action::Join(packet.destination), Action::Send(packet)]);
             }
             State::Probing(at) if at <= now => {
                 self.state = State::Assigned;
@@ -166,6 +164,12 @@ impl Own {
             self.set_preferred(now < self.preferred, actions);
         }
     }
+}
+
+/// The solicitation that asks whether another host has the address (RFC 4862 section 5.4.2).
+pub(crate) fn probe(address: Address) -> Control {
+    let mut message = duplicate_address_probe((*address.octets()).into());
+    Control::icmpv6(Address::UNSPECIFIED, solicited_node(address), false, &mut message)
 }
 
 fn join(prefix: [u8; 8], identifier: [u8; 8]) -> Address {

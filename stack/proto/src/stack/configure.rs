@@ -16,6 +16,29 @@ impl<P: Payload> Stack<P> {
         self.ip.lease(interface)
     }
 
+    /// Stops all DHCP clients and gives their addresses back (RFC 2131 section 4.4.6), before the application ends. The
+    /// messages leave with the next [`Stack::transmit`].
+    pub fn release_leases(&mut self, now: Time) {
+        self.ip.release_leases(now, &mut self.counters);
+    }
+
+    /// Addresses of an interface with their networks, without those that are being probed.
+    pub fn addresses(&self, interface: InterfaceId) -> impl Iterator<Item = Cidr> {
+        self.ip.addresses(interface)
+    }
+
+    /// Whether DHCP or SLAAC added or removed addresses since the last call.
+    pub fn take_address_change(&mut self) -> bool {
+        self.ip.take_address_change()
+    }
+
+    /// Adds an address like [`Stack::add_address`], an IPv6 one only after duplicate address detection, which takes one
+    /// to two seconds (RFC 4862 section 5.4). An address of another host is not added, and is counted
+    /// ([`crate::Counters::duplicate_addresses`]).
+    pub fn probe_address(&mut self, interface: InterfaceId, address: Cidr, now: Time) {
+        self.ip.probe_address(interface, address, now);
+    }
+
     /// Starts stateless address configuration of IPv6 (RFC 4862) on an interface: a link-local address, and the
     /// addresses and routes that routers advertise. `kind` tells how interface identifiers are formed.
     pub fn start_slaac(&mut self, interface: InterfaceId, kind: Identifier, now: Time) {

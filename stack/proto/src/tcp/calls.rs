@@ -43,7 +43,12 @@ impl<P: Payload> Tcp<P> {
         let source = Some(local.address).filter(|address| !address.is_unspecified());
         let (path, source) =
             io.ip.route(source, remote.address, io.now).map_err(|_| ConnectError::NoRoute)?;
-        let key = self.free_key(source, local.port, remote).ok_or(ConnectError::InUse)?;
+        let key = self.free_key((source, local.port), remote, &options, io.now);
+        let key = key.ok_or(ConnectError::InUse)?;
+        if let Some(at) = self.time_waits.find(&key) {
+            self.time_waits.remove(at);
+            io.counters.tcp_time_wait_reused += 1;
+        }
         let index = self.open(key, path, Arc::new(options), State::SynSent, io);
         io.counters.tcp_active_opens += 1;
         let Self { connections, shared, .. } = self;
@@ -54,21 +59,32 @@ impl<P: Payload> Tcp<P> {
     }
 
     /// A key that is not in use, with this port or an ephemeral one.
-    fn free_key(&self, source: crate::Address, port: u16, remote: Endpoint) -> Option<Key> {
+    fn free_key(
+        &self,
+        (source, port): (crate::Address, u16),
+        remote: Endpoint,
+        options: &Options,
+        now: Time,
+    ) -> Option<Key> {
         let key = |port| Key::new(Endpoint::new(source, port), remote);
+        let is_free = |key: &Key| self.is_free(key, options, now);
         if port != 0 {
-            return Some(key(port)).filter(|key| self.is_free(key));
+            return Some(key(port)).filter(is_free);
         }
         let (first, n) = (*EPHEMERAL.start(), EPHEMERAL.len() as u16);
         let offset =
             self.shared.secret.port(source, remote.address, remote.port).wrapping_add(self.generation as u16);
         let ports = (0..n).map(|i| first + offset.wrapping_add(i) % n);
-        ports.map(key).find(|key| self.is_free(key))
+        ports.map(key).find(is_free)
     }
 
-    fn is_free(&self, key: &Key) -> bool {
+    /// Whether no connection has the numbers. One in TIME-WAIT gives them to a connection with timestamps, which are
+    /// later than all of the old one after a moment (RFC 7323 section 5.8), so that a client can open more connections
+    /// to one server than it has ports in the time of TIME-WAIT.
+    fn is_free(&self, key: &Key, options: &Options, now: Time) -> bool {
         let used = self.table.find(key, |index| self.connections.get(index).map(|c| &c.key));
-        used.is_none() && self.time_waits.find(key).is_none()
+        let waiting = self.time_waits.find(key).and_then(|at| self.time_waits.get(at));
+        used.is_none() && waiting.is_none_or(|entry| options.timestamps && entry.has_rested(now))
     }
 
     pub(crate) fn send(&mut self, id: ConnectionId, data: Slice<P>) -> Result<(), SendError> {
@@ -78,7 +94,7 @@ impl<P: Payload> Tcp<P> {
         if !c.state.can_send() || c.flags.has(Flags::FIN_QUEUED) {
             return Err(SendError::Closed);
         }
-        if c.tx.queue.held() as usize + data.len() > shared.limits.send_buffer as usize {
+        if c.tx.queue.cost() as usize + data.len() > shared.limits.send_buffer as usize {
             c.flags.set(Flags::WANTS_SPACE);
             return Err(SendError::Full);
         }
@@ -89,15 +105,26 @@ impl<P: Payload> Tcp<P> {
         Ok(())
     }
 
+    pub(crate) fn send_urgent(&mut self, id: ConnectionId, data: Slice<P>) -> Result<(), SendError> {
+        let is_empty = data.is_empty();
+        self.send(id, data)?;
+        let Self { connections, shared, .. } = self;
+        if let Some(c) = connections.get_mut(id.index).filter(|_| !is_empty) {
+            c.flags.set(Flags::URGENT);
+            shared.urgent.insert(c.generation, c.tx.queue.end());
+        }
+        Ok(())
+    }
+
     pub(crate) fn send_space(&self, id: ConnectionId) -> usize {
-        let used = self.get(id).map(|c| c.tx.queue.held());
+        let used = self.get(id).map(|c| c.tx.queue.cost());
         used.map_or(0, |used| self.shared.limits.send_buffer.saturating_sub(used) as usize)
     }
 
     pub(crate) fn consumed(&mut self, id: ConnectionId, bytes: usize) {
         let Self { connections, shared, .. } = self;
         let Some(c) = connections.get_mut(id.index).filter(|c| c.generation == id.generation) else { return };
-        c.rx.held = c.rx.held.saturating_sub(u32::try_from(bytes).unwrap_or(u32::MAX));
+        c.rx.consume(u32::try_from(bytes).unwrap_or(u32::MAX));
         if c.can_receive() && c.has_opened() {
             shared.acknowledge(id.index, c);
         }
@@ -133,8 +160,10 @@ impl<P: Payload> Tcp<P> {
     /// Sends the reset of a connection that ends here.
     pub(super) fn abort_silently(&mut self, index: u32, io: &mut Io<'_, P>) {
         let Some(c) = self.connections.get(index).filter(|c| c.state != State::SynSent) else { return };
+        // The path of an idle connection may have been removed.
+        let Ok((path, _)) = io.ip.route(Some(c.key.local), c.key.remote, io.now) else { return };
         io.counters.tcp_resets_out += 1;
-        io.ip.send(reset::at(&c.key, c.tx.nxt).packet(c.path), io.now, io.counters);
+        io.ip.send(reset::at(&c.key, c.tx.nxt).packet(path), io.now, io.counters);
     }
 
     pub(crate) fn report_acks(&mut self, id: ConnectionId, report: bool) {

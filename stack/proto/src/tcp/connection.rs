@@ -12,6 +12,7 @@ use super::{ListenerId, Options, Seq};
 use crate::ip::PathId;
 use crate::{Payload, Time};
 use alloc::sync::Arc;
+use core::num::NonZeroU32;
 
 /// State (RFC 9293 section 3.3.2). LISTEN is a listener, TIME-WAIT has entries of its own, and CLOSED is the absence of a
 /// connection.
@@ -100,6 +101,12 @@ impl Flags {
     /// Data of the SYN was accepted (RFC 7413): the application knows the connection before the handshake is complete.
     pub(crate) const FAST_OPEN: Self = Self(1 << 20);
 
+    /// The number of the peer's FIN is known, although data before it may be missing.
+    pub(crate) const FIN_NOTED: Self = Self(1 << 21);
+
+    /// Urgent data is queued or unacknowledged; where it ends is in `Shared::urgent`.
+    pub(crate) const URGENT: Self = Self(1 << 22);
+
     #[inline(always)]
     pub(crate) const fn has(self, flag: Self) -> bool {
         self.0 & flag.0 != 0
@@ -156,7 +163,7 @@ pub(crate) struct Sender {
     pub(crate) scale: u8,
     pub(crate) queue: SendQueue,
     /// Timestamp of the first retransmission since the last progress (RFC 3522).
-    pub(crate) first_retransmit: Option<u32>,
+    pub(crate) first_retransmit: Option<NonZeroU32>,
 }
 
 impl Sender {
@@ -190,6 +197,8 @@ pub(crate) struct Receiver {
     pub(crate) acked: Seq,
     /// Bytes that the application holds.
     pub(crate) held: u32,
+    /// Memory that their buffers occupy beyond them, in bytes.
+    pub(crate) overhead: u32,
     /// Receive buffer in bytes.
     pub(crate) limit: u32,
     /// Timestamp to echo, and when it was set, in milliseconds.
@@ -203,8 +212,8 @@ pub(crate) struct Receiver {
     pub(crate) scale: u8,
     /// Initial number.
     pub(crate) irs: Seq,
-    /// Sequence number of the peer's FIN, if it arrived out of order.
-    pub(crate) fin: Option<Seq>,
+    /// Sequence number of the peer's FIN, with [`Flags::FIN_NOTED`].
+    pub(crate) fin: Seq,
     /// Range that arrived twice, to be reported (RFC 2883).
     pub(crate) duplicate: Option<(Seq, Seq)>,
 }
@@ -218,6 +227,7 @@ impl Receiver {
             edge: Seq(0),
             acked: Seq(0),
             held: 0,
+            overhead: 0,
             limit,
             ts_recent: 0,
             ts_recent_at: 0,
@@ -225,9 +235,24 @@ impl Receiver {
             mss,
             scale: if options.window_scale { bits } else { 0 },
             irs: Seq(0),
-            fin: None,
+            fin: Seq(0),
             duplicate: None,
         }
+    }
+}
+
+impl Receiver {
+    /// Memory of what the application holds, in bytes.
+    #[inline]
+    pub(crate) const fn used(&self) -> u32 {
+        self.held + self.overhead
+    }
+
+    /// The application has returned this many bytes, and their share of the memory.
+    pub(crate) fn consume(&mut self, bytes: u32) {
+        let bytes = bytes.min(self.held);
+        let share = u64::from(self.overhead) * u64::from(bytes) / u64::from(self.held.max(1));
+        (self.held, self.overhead) = (self.held - bytes, self.overhead - share as u32);
     }
 }
 
@@ -248,6 +273,8 @@ pub(crate) struct Timers {
     pub(crate) heard: Time,
     /// When the neighbour was confirmed last.
     pub(crate) confirmed: Time,
+    /// When a segment without data outside the window was answered last, in milliseconds; 0 if never.
+    pub(crate) disagreed: u32,
     /// Unanswered zero-window probes, and keep-alive probes.
     pub(crate) probes: u8,
     pub(crate) keep_alives: u8,
@@ -264,6 +291,7 @@ impl Timers {
             stalled: never,
             heard: now,
             confirmed: now,
+            disagreed: 0,
             probes: 0,
             keep_alives: 0,
         }
@@ -368,6 +396,16 @@ impl<P: Payload> Connection<P> {
         (now.millis() as u32).wrapping_add(self.ts_offset)
     }
 
+    /// IPv6 flow label, the same for all segments of the connection: a hash of addresses and ports (RFC 6437 section 3).
+    #[inline]
+    pub(crate) fn flow_label(&self, seed: u32) -> u32 {
+        let ports = u32::from(self.key.local_port) << 16 | u32::from(self.key.remote_port);
+        let addresses = u32::from(self.pseudo).wrapping_mul(0x85eb_ca6b);
+        let mixed = (ports ^ addresses ^ seed).wrapping_mul(0x9e37_79b1);
+        // The highest bits depend on all others; 0 means no flow.
+        ((mixed ^ mixed >> 15).wrapping_mul(0x2c1b_3c6d) >> 12).max(1)
+    }
+
     /// The earliest deadline.
     #[inline]
     pub(crate) fn deadline(&self) -> Time {
@@ -378,7 +416,7 @@ impl<P: Payload> Connection<P> {
     /// Bytes of the receive buffer that are free, limited by what the window field can say.
     #[inline]
     pub(crate) fn free(&self) -> u32 {
-        self.rx.limit.saturating_sub(self.rx.held).min(0xffff << self.rx.scale)
+        self.rx.limit.saturating_sub(self.rx.used()).min(0xffff << self.rx.scale)
     }
 
     /// The window to announce: its right edge never moves left, and moves right only by a segment or half of the buffer
@@ -395,5 +433,33 @@ impl<P: Payload> Connection<P> {
         let announced = self.rx.edge.since(self.rx.nxt);
         let grown = self.next_edge().since(self.rx.edge);
         grown > 0 && (announced == 0 || grown >= self.rx.limit / 4)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Address, Endpoint};
+    use std::collections::HashSet;
+
+    #[test]
+    fn flow_labels_differ_between_connections_and_use_twenty_bits() {
+        let label = |port| {
+            let end = |port| Endpoint::new(Address::v6([0xfd; 16]), port);
+            let (key, path) = (Key::new(end(80), end(port)), PathId { index: 0, generation: 0 });
+            let c = Connection::<Arc<[u8]>>::new(
+                key,
+                path,
+                Arc::new(Options::default()),
+                State::Established,
+                (Seq(0), 1000),
+                1500,
+                Time(0),
+            );
+            assert_eq!(c.flow_label(7), c.flow_label(7));
+            c.flow_label(7)
+        };
+        let labels: HashSet<u32> = (1..=1000).map(label).collect();
+        assert!(labels.len() > 990 && labels.iter().all(|label| (1..1 << 20).contains(label)));
     }
 }

@@ -24,8 +24,11 @@ impl<P: Payload> Tcp<P> {
         }
         let is_attempt = c.state == State::SynSent && c.flags.has(Flags::ACTIVE);
         let reason = match error.kind {
-            // The path has the new MTU; the next turn adapts the segment size and sends lost segments again.
-            ErrorKind::TooBig(_) => return shared.make_ready(index, c),
+            // The next turn adapts the segment size and sends lost segments again.
+            ErrorKind::TooBig(mtu) => {
+                io.ip.shrink_path((error.local.address, error.remote.address), mtu, io.now);
+                return shared.make_ready(index, c);
+            }
             ErrorKind::Refused => Closed::Refused,
             ErrorKind::Unreachable => Closed::Unreachable,
         };

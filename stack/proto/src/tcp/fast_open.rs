@@ -16,9 +16,9 @@ use wire::TcpBuilder;
 /// Kind of the option.
 const KIND: u8 = 34;
 
-/// Cookies of servers. The oldest is dropped for a new one.
+/// Cookies of servers with their segment sizes (RFC 7413 section 4.1.3). The oldest is dropped for a new one.
 pub(crate) struct CookieCache {
-    cookies: HashMap<Address, FastOpenCookie, foldhash::fast::FixedState>,
+    cookies: HashMap<Address, (FastOpenCookie, u16), foldhash::fast::FixedState>,
     order: VecDeque<Address>,
     max: usize,
 }
@@ -29,8 +29,8 @@ impl CookieCache {
         Self { cookies, order: VecDeque::new(), max: max as usize }
     }
 
-    pub(crate) fn insert(&mut self, server: Address, cookie: FastOpenCookie) {
-        if self.cookies.insert(server, cookie).is_none() {
+    pub(crate) fn insert(&mut self, server: Address, cookie: FastOpenCookie, max_segment: u16) {
+        if self.cookies.insert(server, (cookie, max_segment)).is_none() {
             self.order.push_back(server);
         }
         if self.order.len() > self.max
@@ -40,7 +40,7 @@ impl CookieCache {
         }
     }
 
-    fn get(&self, server: Address) -> Option<&FastOpenCookie> {
+    fn get(&self, server: Address) -> Option<&(FastOpenCookie, u16)> {
         self.cookies.get(&server)
     }
 }
@@ -82,13 +82,11 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
     /// Bytes of queued data that the SYN carries.
     pub(super) fn fast_open_data(&self) -> u32 {
         let c = &*self.connection;
-        let has_cookie = self.shared.cookies.get(c.key.remote).is_some();
-        if c.state != State::SynSent || !c.options.fast_open || !has_cookie {
-            return 0;
-        }
-        // The peer's segment size is not known; options of a SYN take up to 40 bytes.
-        let default = if c.key.remote.is_v4() { 536 } else { 1220 };
-        c.tx.queue.held().min(default - 40)
+        let known = self.shared.cookies.get(c.key.remote).filter(|_| c.options.fast_open);
+        let Some((_, max_segment)) = known.filter(|_| c.state == State::SynSent) else { return 0 };
+        // Options of a SYN take up to 40 bytes.
+        let segment = u32::from((*max_segment).min(c.tx.mss));
+        c.tx.queue.held().min(segment.saturating_sub(40))
     }
 
     /// Appends the option to a SYN or SYN-ACK.
@@ -99,7 +97,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
                 append(builder, &cookie_of(self.shared, c));
             }
         } else if c.options.fast_open && c.tx.nxt == c.tx.iss {
-            append(builder, self.shared.cookies.get(c.key.remote).map_or(&[], FastOpenCookie::bytes));
+            append(builder, self.shared.cookies.get(c.key.remote).map_or(&[], |(cookie, _)| cookie.bytes()));
         }
     }
 }

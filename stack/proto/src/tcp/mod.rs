@@ -65,11 +65,33 @@ impl ConnectionId {
     pub const fn index(self) -> usize {
         self.index as usize
     }
+
+    /// As a number, for interfaces in other languages.
+    pub const fn to_bits(self) -> u64 {
+        (self.generation as u64) << 32 | self.index as u64
+    }
+
+    /// From the number of [`ConnectionId::to_bits`]. Any other number is an identifier that is not valid.
+    pub const fn from_bits(bits: u64) -> Self {
+        Self { index: bits as u32, generation: (bits >> 32) as u32 }
+    }
 }
 
 /// A listener of one stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ListenerId(pub(crate) u32);
+
+impl ListenerId {
+    /// As a number, for tables of the application and interfaces in other languages. Starts at 1 and is not used again.
+    pub const fn to_bits(self) -> u32 {
+        self.0
+    }
+
+    /// From the number of [`ListenerId::to_bits`]. Any other number is an identifier that is not valid.
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+}
 
 /// TCP of one stack.
 pub(crate) struct Tcp<P: Payload> {
@@ -89,7 +111,7 @@ impl<P: Payload> Tcp<P> {
             table: Table::new(secret.table(0)),
             listeners: Listeners::new(secret.table(1)),
             time_waits: TimeWaits::new(secret.table(2), config.limits.time_wait),
-            shared: Shared::new(&config.limits, secret, now),
+            shared: Shared::new(config, secret, now),
             generation: 0,
         }
     }

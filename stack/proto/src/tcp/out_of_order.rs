@@ -1,6 +1,7 @@
 //! Payload received out of order, held until the bytes before it arrive.
 
 use super::Seq;
+use crate::config::MIN_BUFFER;
 use crate::{Payload, Slice};
 use alloc::vec::Vec;
 
@@ -86,6 +87,11 @@ impl<P: Payload> OutOfOrder<P> {
     /// Bytes held.
     pub(crate) fn bytes(&self) -> u32 {
         self.held.iter().map(|held| held.data.len() as u32).sum()
+    }
+
+    /// Bytes as which the held ranges count in the limit of all connections.
+    pub(crate) fn cost(&self) -> u32 {
+        self.held.iter().map(|held| (held.data.len() as u32).max(MIN_BUFFER)).sum()
     }
 
     /// Contiguous ranges, those that arrived last first.

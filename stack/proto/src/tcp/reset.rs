@@ -44,6 +44,7 @@ impl Bare {
             path,
             protocol: protocol::TCP,
             ecn: 0,
+            flow: 0,
             hop_limit: 64,
             header: Header::new(header),
             payload: alloc::vec::Vec::new(),

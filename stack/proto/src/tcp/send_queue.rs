@@ -4,6 +4,7 @@
 //! cursor keeps the place of the next new byte; retransmissions search from the head.
 
 use super::Seq;
+use crate::config::MIN_BUFFER;
 use crate::slab::Slab;
 use crate::{Payload, Slice};
 use core::ops::Range;
@@ -42,12 +43,14 @@ pub(crate) struct SendQueue {
     cursor_base: Seq,
     /// Sequence number after the last byte.
     end: Seq,
+    /// Bytes of the chunks, each counted as a buffer at least.
+    cost: u32,
 }
 
 impl SendQueue {
     /// An empty queue whose first byte will have this sequence number.
     pub(crate) const fn new(first: Seq) -> Self {
-        Self { head: NONE, tail: NONE, base: first, cursor: NONE, cursor_base: first, end: first }
+        Self { head: NONE, tail: NONE, base: first, cursor: NONE, cursor_base: first, end: first, cost: 0 }
     }
 
     /// Sequence number after the last byte.
@@ -62,6 +65,12 @@ impl SendQueue {
         self.end.since(self.base)
     }
 
+    /// Bytes as which the queued data counts in the limit of the send buffer.
+    #[inline]
+    pub(crate) const fn cost(&self) -> u32 {
+        self.cost
+    }
+
     pub(crate) fn push<P: Payload>(&mut self, pool: &mut ChunkPool<P>, data: Slice<P>) {
         let len = data.len() as u32;
         let at = pool.0.insert(Chunk { data, next: NONE });
@@ -72,6 +81,7 @@ impl SendQueue {
         }
         self.tail = at;
         self.end += len;
+        self.cost += len.max(MIN_BUFFER);
     }
 
     /// Drops chunks that end at or before `una`.
@@ -79,10 +89,12 @@ impl SendQueue {
     pub(crate) fn acknowledge<P: Payload>(&mut self, pool: &mut ChunkPool<P>, una: Seq) {
         while self.head != NONE {
             let Some(chunk) = pool.0.get(self.head) else { break };
-            let end = self.base + chunk.data.len() as u32;
+            let len = chunk.data.len() as u32;
+            let end = self.base + len;
             if una.is_before(end) {
                 break;
             }
+            self.cost -= len.max(MIN_BUFFER);
             let next = chunk.next;
             if self.cursor == self.head {
                 (self.cursor, self.cursor_base) = (next, end);

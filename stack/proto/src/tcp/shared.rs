@@ -8,28 +8,38 @@ use super::recovery::SentPool;
 use super::secret::{Cookie, Secret};
 use super::send_queue::ChunkPool;
 use crate::ip::Ip;
+use crate::random::Random;
 use crate::wheel::Wheel;
-use crate::{Counters, Event, Limits, Payload, Time};
+use crate::{Config, Counters, Event, Limits, Payload, Time};
 use alloc::collections::VecDeque;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 
-/// A number of actions per second.
-#[derive(Clone, Copy, Debug)]
+/// Number of the seed of flow labels among those of tables.
+const FLOW_LABELS: u32 = 3;
+
+/// A number of actions per second: a random one from half of the limit on. With a constant one, a third party that
+/// uses up the rest of a second learns how many actions it has caused for others.
+#[derive(Clone, Debug)]
 pub(crate) struct Rate {
-    per_second: u32,
+    limit: u32,
     left: u32,
     second: u64,
+    random: Random,
 }
 
 impl Rate {
-    pub(crate) const fn new(per_second: u32) -> Self {
-        Self { per_second, left: per_second, second: 0 }
+    pub(crate) fn new(limit: u32, random: Random) -> Self {
+        Self { limit, left: 0, second: u64::MAX, random }
     }
 
     /// Whether one more action is allowed in this second.
     pub(crate) fn allows(&mut self, now: Time) -> bool {
         let second = now.0 / 1_000_000_000;
         if second != self.second {
-            (self.second, self.left) = (second, self.per_second);
+            let least = self.limit.div_ceil(2);
+            let more = self.random.below(u64::from(self.limit - least) + 1) as u32;
+            (self.second, self.left) = (second, least + more);
         }
         let is_allowed = self.left > 0;
         self.left -= u32::from(is_allowed);
@@ -46,11 +56,15 @@ pub(crate) struct Shared<P: Payload> {
     pub(crate) ready: VecDeque<u32>,
     pub(crate) limits: Limits,
     pub(crate) secret: Secret,
+    /// Makes the flow labels of this stack differ from those of others.
+    pub(crate) flow_seed: u32,
     pub(crate) cookies: CookieCache,
     /// Until when acknowledgements may carry SYN cookies.
     pub(crate) cookies_until: Time,
-    /// Bytes out of order of all connections.
+    /// Cost of the ranges out of order of all connections.
     pub(crate) out_of_order: u32,
+    /// Ends of the urgent data of connections with [`Flags::URGENT`], by their generation.
+    pub(crate) urgent: HashMap<u32, Seq, FixedState>,
     /// Connections in SYN-RECEIVED.
     pub(crate) half_open: u32,
     pub(crate) challenges: Rate,
@@ -58,20 +72,24 @@ pub(crate) struct Shared<P: Payload> {
 }
 
 impl<P: Payload> Shared<P> {
-    pub(crate) fn new(limits: &Limits, secret: Secret, now: Time) -> Self {
+    pub(crate) fn new(config: &Config, secret: Secret, now: Time) -> Self {
+        let limits = &config.limits;
+        let rate = |limit, label| Rate::new(limit, Random::new(&config.secret, label, 0));
         Self {
             sent: SentPool::new(),
             chunks: ChunkPool::new(),
             wheel: Wheel::new(now),
             ready: VecDeque::new(),
             limits: limits.clone(),
+            flow_seed: secret.table(FLOW_LABELS) as u32,
             secret,
             cookies: CookieCache::new(limits.fast_open_cookies),
             cookies_until: Time(0),
             out_of_order: 0,
+            urgent: HashMap::default(),
             half_open: 0,
-            challenges: Rate::new(limits.challenge_acks),
-            resets: Rate::new(limits.errors),
+            challenges: rate(limits.challenge_acks, "challenges"),
+            resets: rate(limits.errors, "resets"),
         }
     }
 
@@ -83,7 +101,10 @@ impl<P: Payload> Shared<P> {
     /// Returns what a connection holds of the pools.
     pub(crate) fn release(&mut self, index: u32, connection: &mut Connection<P>) {
         self.wheel.cancel(index);
-        self.out_of_order = self.out_of_order.saturating_sub(connection.out_of_order.bytes());
+        self.out_of_order = self.out_of_order.saturating_sub(connection.out_of_order.cost());
+        if connection.flags.has(Flags::URGENT) {
+            self.urgent.remove(&connection.generation);
+        }
         connection.tx.queue.release(&mut self.chunks);
         connection.recovery.release(&mut self.sent);
     }

@@ -21,6 +21,17 @@ pub(crate) struct TimeWait {
     pub(crate) duration: u32,
 }
 
+/// Microseconds after which the numbers of a connection can be used again by one with timestamps.
+const REST: u64 = 1_000_000;
+
+impl TimeWait {
+    /// Whether the connection had timestamps, and all later ones differ from them.
+    pub(crate) fn has_rested(&self, now: Time) -> bool {
+        let rest = u64::from(self.duration).saturating_mul(1000).saturating_sub(REST);
+        self.timestamps.is_some() && self.until <= now.after_micros(rest)
+    }
+}
+
 /// All connections in TIME-WAIT, at most a number; the oldest ends early for a new one.
 pub(crate) struct TimeWaits {
     slots: Slab<TimeWait>,
@@ -52,6 +63,10 @@ impl TimeWaits {
 
     pub(crate) fn find(&self, key: &Key) -> Option<u32> {
         self.table.find(key, |at| self.slots.get(at).map(|entry| &entry.key))
+    }
+
+    pub(crate) fn get(&self, at: u32) -> Option<&TimeWait> {
+        self.slots.get(at)
     }
 
     pub(crate) fn get_mut(&mut self, at: u32) -> Option<&mut TimeWait> {

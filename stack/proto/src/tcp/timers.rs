@@ -9,6 +9,9 @@ use crate::{Closed, Payload, Time};
 /// Retransmissions of a SYN-ACK and of a SYN before the attempt ends.
 const MAX_SYN_ACKS: u32 = 5;
 const MAX_SYNS: u32 = 6;
+/// Timeouts in a row of full segments after which the path is suspected to lose long packets without a report (RFC 4821
+/// section 7.7, RFC 8899 section 5.1.2, `MAX_PROBES`).
+const BLACK_HOLE_TIMEOUTS: u32 = 3;
 /// Longest interval of zero-window probes, in microseconds.
 const MAX_PERSIST: u64 = 60_000_000;
 
@@ -56,7 +59,14 @@ fn note_loss<P: Payload>(c: &mut Connection<P>, timer: LossTimer, io: &mut Io<'_
             c.flags.set(Flags::TAIL_PROBE);
             io.counters.tcp_probes += 1;
         }
-        LossTimer::Timeout => io.counters.tcp_timeouts += 1,
+        LossTimer::Timeout => {
+            io.counters.tcp_timeouts += 1;
+            let is_suspect = c.recovery.timeouts().is_multiple_of(BLACK_HOLE_TIMEOUTS);
+            if is_suspect && c.state.is_synchronised() && c.flight() >= c.tx.mss.into() {
+                io.counters.tcp_black_holes += 1;
+                io.ip.suspect_black_hole(c.path, io.now);
+            }
+        }
         LossTimer::Reordering | LossTimer::None => {}
     }
 }

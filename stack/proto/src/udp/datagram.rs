@@ -42,6 +42,7 @@ pub(crate) fn datagram<P: Payload>(
         path,
         protocol: protocol::UDP,
         ecn: options.ecn & 3,
+        flow: 0,
         hop_limit: if is_group { options.group_hop_limit } else { options.hop_limit },
         header: header(udp_header(from.port, to.port, len, sum.finish_nonzero())),
         payload,

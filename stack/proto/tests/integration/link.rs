@@ -5,7 +5,7 @@ use super::segment::Packet;
 use stack::ip::InterfaceId;
 use stack::{Frame, Link, LinkOffloads, Payload, Piece, Slice, TxOffload};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use wire::checksum::Sum;
 
 /// Payload of the stacks under test.
@@ -24,6 +24,11 @@ impl Received {
     /// A frame whose head is all of it, without checksum offload.
     pub(crate) fn new(bytes: &[u8]) -> Self {
         Self { bytes: bytes.into(), head: bytes.len(), is_checksum_valid: false, can_retain: true }
+    }
+
+    /// A handle that tells whether the frame's bytes are still held.
+    pub(crate) fn weak(&self) -> Weak<[u8]> {
+        Arc::downgrade(&self.bytes)
     }
 
     /// The same frame with only its first 128 bytes in private memory.

@@ -10,6 +10,7 @@
 mod app;
 #[path = "../../../../fuzz/src/corpus.rs"]
 mod corpus;
+mod hostile;
 mod independent;
 mod link;
 mod net;

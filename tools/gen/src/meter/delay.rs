@@ -5,7 +5,7 @@
 //! mean over all frames and its maximum are recorded instead of its final value. IPDV (RFC 3393) is the difference in
 //! delay between two consecutively sent frames that both arrived in order; its absolute value is recorded.
 
-use super::histogram::Histogram;
+use measure::Histogram;
 
 /// Delays of one stream.
 #[derive(Clone, Debug, Default)]

@@ -5,11 +5,10 @@
 //! only with a valid checksum, and memory use does not depend on input. Nothing is allocated after construction.
 
 mod delay;
-mod histogram;
 mod order;
 
 pub use delay::Delay;
-pub use histogram::{Histogram, Summary};
+pub use measure::{Histogram, Summary};
 pub use order::{Arrival, Order, WINDOW};
 
 use super::tag::{MASK, TAG, Tag};

@@ -5,7 +5,7 @@
 //! last [`WINDOW`] numbers below the largest is kept. Frames with older numbers are counted as too late: they cannot be
 //! told from duplicates, so they stay lost.
 
-use super::histogram::Histogram;
+use measure::Histogram;
 
 /// Number of sequence numbers, up to the largest, whose state is kept.
 pub const WINDOW: u64 = 1 << 16;

@@ -58,6 +58,22 @@ fn a_lease_gives_address_route_and_mtu_until_it_ends() {
     assert_eq!(a.ip.route(None, address("192.168.9.9"), a.now), Err(NoRoute));
 }
 
+#[test]
+fn a_lease_is_given_back() {
+    let mut a = bare();
+    assert!(a.ip.add_neighbour(InterfaceId(0), address("10.0.0.2"), B, a.now));
+    a.ip.start_dhcp(InterfaceId(0), a.now);
+    run(&mut a, 10, serve);
+    a.ip.release_leases(a.now, &mut a.counters);
+    let sent = a.output();
+    let is_release = |sent: &Vec<u8>| {
+        let layers = Layers::of(sent).filter(|layers| layers.protocol == protocol::UDP)?;
+        (Dhcp::new(&sent[layers.transport + 8..])?.message_type() == Some(Dhcp::RELEASE)).then_some(())
+    };
+    assert_eq!(sent.iter().filter_map(is_release).count(), 1, "{sent:02x?}");
+    assert!(a.ip.lease(InterfaceId(0)).is_none() && !a.ip.is_local(address("10.0.0.5")));
+}
+
 /// A Router Advertisement for `2001:db8::/64`.
 fn advertisement() -> Vec<u8> {
     let mut message = vec![134, 0, 0, 0, 64, 0, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1];
@@ -86,20 +102,38 @@ fn a_router_gives_addresses_and_a_route() {
     assert_eq!(a.ip.route(None, address("2001:4860::1"), a.now), Err(NoRoute));
 }
 
-#[test]
-fn an_address_of_another_host_is_not_assigned() {
-    let mut a = bare();
-    a.ip.start_slaac(InterfaceId(0), Identifier::Eui64, a.now);
-    let own = address("fe80::ff:fe00:1");
-    let probed = |sent: &[u8]| {
+/// A claim of `own` by another host, in answer to a probe.
+fn claim(own: Address) -> impl Fn(&[u8]) -> Option<Vec<u8>> {
+    move |sent| {
         let flags = wire::NaFlags { overrides: true, ..wire::NaFlags::default() };
         let message = wire::neighbor_advertisement((*own.octets()).into(), B, flags);
         let ends = (own, address("ff02::1"));
         let packet = frames::icmp(ends, 255, &message);
         let answer = frame(interface::group_mac(ends.1), B, EtherType::IPV6, &packet);
         (icmp_of(sent)?.1[0] == 135).then_some(answer)
-    };
-    run(&mut a, 5, probed);
+    }
+}
+
+#[test]
+fn an_address_of_another_host_is_not_assigned() {
+    let mut a = bare();
+    a.ip.start_slaac(InterfaceId(0), Identifier::Eui64, a.now);
+    let own = address("fe80::ff:fe00:1");
+    run(&mut a, 5, claim(own));
     assert!(!a.ip.is_local(own));
     assert_eq!(a.counters.duplicate_addresses, 1);
+}
+
+#[test]
+fn an_address_of_the_application_is_assigned_unless_another_host_has_it() {
+    let mut a = bare();
+    let [own, theirs] = ["fd00::7/64", "fd00::8/64"].map(|text| text.parse::<Cidr>().unwrap());
+    a.ip.probe_address(InterfaceId(0), own, a.now);
+    assert!(!a.ip.is_local(own.address), "tentative");
+    run(&mut a, 3, |_| None);
+    assert!(a.ip.is_local(own.address));
+    a.ip.probe_address(InterfaceId(0), theirs, a.now);
+    run(&mut a, 3, claim(theirs.address));
+    assert!(!a.ip.is_local(theirs.address) && a.ip.deadline() > a.now);
+    assert_eq!((a.counters.duplicate_addresses, a.ip.addresses(InterfaceId(0)).count()), (1, 1));
 }

@@ -52,12 +52,15 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         (tx.wl1, tx.wl2) = (s.seq, s.ack);
         tx.max_window = tx.max_window.max(window);
         let changed = core::mem::replace(&mut tx.window, window) != window;
-        let timers = &mut self.connection.timers;
+        let (timers, flags) = (&mut self.connection.timers, self.connection.flags);
         if !timers.persist.is_never() {
-            // The peer answers probes, so the connection is alive however long its window is closed.
-            (timers.probes, timers.stalled) = (0, self.io.now);
+            if !flags.has(Flags::FIN_QUEUED) {
+                // The peer answers probes, so the connection is alive however long its window is closed. After it was
+                // closed here, the application does not end it any more (RFC 6429), so the user timeout does.
+                timers.stalled = self.io.now;
+            }
             if window > 0 {
-                timers.persist = Time::NEVER;
+                (timers.persist, timers.probes) = (Time::NEVER, 0);
             }
         }
         changed
@@ -83,7 +86,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
             echoes_original: c
                 .tx
                 .first_retransmit
-                .and_then(|first| echo.map(|echo| echo.wrapping_sub(first).cast_signed() < 0)),
+                .and_then(|first| echo.map(|echo| echo.wrapping_sub(first.get()).cast_signed() < 0)),
             is_update,
             has_ece: s.flags.has(TcpFlags::ECE) && !s.flags.has(TcpFlags::SYN) && c.flags.has(Flags::ECN),
             is_app_limited: c.flags.has(Flags::APP_LIMITED),
@@ -161,7 +164,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         if c.flags.has(Flags::REPORT_ACKS) && bytes > 0 {
             self.io.events.push_back(Event::Acknowledged { connection, bytes });
         }
-        let is_half_free = c.tx.queue.held() <= self.shared.limits.send_buffer / 2;
+        let is_half_free = c.tx.queue.cost() <= self.shared.limits.send_buffer / 2;
         if is_half_free && c.flags.take(Flags::WANTS_SPACE) {
             self.io.events.push_back(Event::Writable { connection });
         }

@@ -66,13 +66,24 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
     fn answer_unacceptable(&mut self) {
         let (rx, s) = (&mut self.connection.rx, &self.segment);
         if s.sequence_len() == 0 {
-            return self.shared.challenge(self.index, self.connection, self.io);
+            return self.answer_disagreement();
         }
         if s.seq.is_before(rx.nxt) && s.len() > 0 {
             rx.duplicate = Some((s.seq, (s.seq + s.len()).min(rx.nxt)));
             self.io.counters.tcp_duplicates += 1;
         }
         self.shared.acknowledge(self.index, self.connection);
+    }
+
+    /// Answers a segment without data outside the window, unless the last one was answered a moment ago.
+    fn answer_disagreement(&mut self) {
+        let now = (self.io.now.millis() as u32).max(1);
+        let last = &mut self.connection.timers.disagreed;
+        let interval = self.shared.limits.challenge_interval.as_millis();
+        if *last == 0 || u128::from(now.wrapping_sub(*last)) >= interval {
+            *last = now;
+            self.shared.challenge(self.index, self.connection, self.io);
+        }
     }
 
     /// A reset in the window (RFC 5961 section 3.2): only one at exactly the next number is obeyed.

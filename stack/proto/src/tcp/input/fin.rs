@@ -9,16 +9,18 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
     /// Records the number of a FIN, which may have arrived out of order.
     pub(super) fn note_fin(&mut self) {
         let fin = self.segment.seq + self.segment.len();
-        let rx = &mut self.connection.rx;
-        if !fin.is_before(rx.nxt) && rx.fin.is_none() && fin.is_before(rx.edge + 1) {
-            rx.fin = Some(fin);
+        let c = &mut *self.connection;
+        if !fin.is_before(c.rx.nxt) && !c.flags.has(Flags::FIN_NOTED) && fin.is_before(c.rx.edge + 1) {
+            c.rx.fin = fin;
+            c.flags.set(Flags::FIN_NOTED);
         }
     }
 
     /// Processes the FIN once all data before it has arrived (RFC 9293 section 3.10.7.4, eighth step).
     pub(super) fn take_fin(&mut self) -> Outcome {
         let c = &mut *self.connection;
-        if c.rx.fin != Some(c.rx.nxt) || c.flags.has(Flags::FIN_RECEIVED) {
+        let is_next = c.flags.has(Flags::FIN_NOTED) && c.rx.fin == c.rx.nxt;
+        if !is_next || c.flags.has(Flags::FIN_RECEIVED) {
             return Outcome::Keep;
         }
         c.flags.set(Flags::FIN_RECEIVED);

@@ -32,7 +32,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         c.flags.put(Flags::ECN, has_ecn && c.flags.has(Flags::ECN_SYN));
         self.shared.acknowledge(self.index, c);
         if let Some(cookie) = syn.fast_open.filter(|cookie| !cookie.bytes().is_empty()) {
-            self.shared.cookies.insert(c.key.remote, cookie);
+            self.shared.cookies.insert(c.key.remote, cookie, c.tx.peer_mss);
         }
         if !has_ack {
             c.state = State::SynReceived;

@@ -3,7 +3,9 @@
 use super::super::ConnectionId;
 use super::super::connection::Flags;
 use super::Arrival;
+use crate::config::{BUFFER_EXCESS, MIN_BUFFER};
 use crate::{Event, Frame, Payload, Slice};
+use core::ops::Range;
 
 impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
     /// Takes the part of the payload that is in the window and not received yet.
@@ -22,12 +24,19 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
     #[inline]
     fn deliver_all(&mut self) {
         let range = self.segment.payload.clone();
-        let Some(mut data) = self.frame.retain(range) else { return self.lose() };
+        let Some(mut data) = self.retain(range) else { return self.lose() };
         if let Some(sum) = self.segment.sum {
             data = data.with_sum(sum);
         }
         self.deliver(data);
         self.schedule_ack();
+    }
+
+    /// A handle of payload; `None` if the buffers that the application holds occupy too much memory.
+    #[inline]
+    fn retain(&mut self, range: Range<usize>) -> Option<Slice<P>> {
+        let rx = &self.connection.rx;
+        if rx.used() >= rx.limit.saturating_mul(BUFFER_EXCESS) { None } else { self.frame.retain(range) }
     }
 
     #[cold]
@@ -43,6 +52,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         let len = data.len() as u32;
         c.rx.nxt += len;
         c.rx.held += len;
+        c.rx.overhead += MIN_BUFFER.saturating_sub(len);
         let connection = ConnectionId { index: self.index, generation: c.generation };
         self.io.events.push_back(Event::Data { connection, data });
     }
@@ -80,38 +90,43 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
         }
         let at = s.payload.start + first.since(start) as usize;
         let range = at..at + last.since(first) as usize;
-        let Some(data) = self.frame.retain(range) else { return self.lose() };
+        let Some(data) = self.retain(range) else { return self.lose() };
         if first == self.connection.rx.nxt {
-            self.fill_gap(data);
+            self.fill_gap(&data);
         } else {
             self.hold(first, &data);
         }
     }
 
-    /// Delivers the next bytes and those that were held behind them.
-    fn fill_gap(&mut self, data: Slice<P>) {
-        // Held ranges may overlap the new one; the earlier bytes win.
-        let before = self.connection.out_of_order.bytes();
-        self.deliver(data);
+    /// Delivers the next bytes and those that were held behind them. Of bytes that were received twice, the copy that
+    /// arrived first counts.
+    fn fill_gap(&mut self, data: &Slice<P>) {
+        let before = self.connection.out_of_order.cost();
+        // The new pieces are taken at once, so the limit of ranges does not apply.
+        self.connection.out_of_order.insert(self.connection.rx.nxt, data, usize::MAX);
         while let Some(data) = self.connection.out_of_order.take(self.connection.rx.nxt) {
             self.deliver(data);
         }
-        let after = self.connection.out_of_order.bytes();
-        self.shared.out_of_order = self.shared.out_of_order.saturating_sub(before - after);
+        self.account(before);
     }
 
     /// Holds bytes that are not next, within the limits of the connection and the stack.
     fn hold(&mut self, seq: super::super::Seq, data: &Slice<P>) {
         let limits = &self.shared.limits;
-        let has_room = self.shared.out_of_order + data.len() as u32 <= limits.out_of_order_bytes;
-        let ranges = limits.out_of_order_ranges.into();
-        let held = if has_room { self.connection.out_of_order.insert(seq, data, ranges) } else { None };
-        match held {
-            Some(bytes) => {
-                self.shared.out_of_order += bytes;
-                self.io.counters.tcp_out_of_order += 1;
-            }
-            None => self.io.counters.tcp_out_of_order_dropped += 1,
+        let cost = (data.len() as u32).max(MIN_BUFFER);
+        let has_room = self.shared.out_of_order + cost <= limits.out_of_order_bytes;
+        let (before, ranges) = (self.connection.out_of_order.cost(), limits.out_of_order_ranges.into());
+        if has_room && self.connection.out_of_order.insert(seq, data, ranges).is_some() {
+            self.io.counters.tcp_out_of_order += 1;
+            self.account(before);
+        } else {
+            self.io.counters.tcp_out_of_order_dropped += 1;
         }
+    }
+
+    /// Accounts for a change of the ranges out of order, whose cost was `before`.
+    fn account(&mut self, before: u32) {
+        let total = &mut self.shared.out_of_order;
+        *total = (*total + self.connection.out_of_order.cost()).saturating_sub(before);
     }
 }

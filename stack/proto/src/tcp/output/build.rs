@@ -103,10 +103,14 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
             self.options(&mut builder);
         }
         let header = builder.finish();
+        if self.connection.flags.has(Flags::URGENT) && flags.has(TcpFlags::ACK) {
+            self.mark_urgent(seq, header);
+        }
         let len = range.end.since(range.start) as usize;
         let mut head = [0; HEAD];
         let total = header.len() + len;
-        match self.io.ip.header(self.connection.path, total, protocol::TCP, ecn, &mut head, self.io.now) {
+        let flow = (ecn, self.connection.flow_label(self.shared.flow_seed));
+        match self.io.ip.header(self.connection.path, total, protocol::TCP, flow, &mut head, self.io.now) {
             Ok((interface, at)) => {
                 let offload = self.offload(interface, at, header, &range);
                 head[at..at + header.len()].copy_from_slice(header);
@@ -121,6 +125,23 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         }
         if flags.has(TcpFlags::ACK) {
             self.note_ack(edge);
+        }
+    }
+
+    /// Sets the urgent pointer of a segment that is followed by urgent data: to the number after it, as all
+    /// implementations understand it (RFC 6093 section 4).
+    #[cold]
+    fn mark_urgent(&mut self, seq: Seq, header: &mut [u8]) {
+        let c = &mut *self.connection;
+        let Some(end) = self.shared.urgent.get(&c.generation).copied() else { return };
+        if end.is_at_most(c.tx.una) {
+            self.shared.urgent.remove(&c.generation);
+            return c.flags.clear(Flags::URGENT);
+        }
+        if seq.is_before(end) {
+            let pointer = u16::try_from(end.since(seq)).unwrap_or(u16::MAX);
+            header[13] |= TcpFlags::URG.0;
+            header[18..20].copy_from_slice(&pointer.to_be_bytes());
         }
     }
 
@@ -217,6 +238,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
             path: c.path,
             protocol: protocol::TCP,
             ecn,
+            flow: c.flow_label(self.shared.flow_seed),
             hop_limit: 64,
             header: Header::new(header),
             payload,

@@ -7,6 +7,7 @@ use super::connection::{Connection, Flags, State};
 use super::shared::{Io, Shared};
 use crate::ip::InterfaceId;
 use crate::{Link, Payload, Time};
+use core::num::NonZeroU32;
 use core::ops::Range;
 
 /// Segments of one connection before others have their turn.
@@ -211,6 +212,8 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         let (c, offloads) = (&*self.connection, self.link.offloads(interface));
         let mss = self.segment;
         let frame = if c.key.remote.is_v4() { offloads.tso4 } else { offloads.tso6 };
+        // The urgent pointer of each segment differs.
+        let frame = if c.flags.has(Flags::URGENT) { 0 } else { frame };
         let payload = frame.min(u16::MAX.into()).saturating_sub(build::MAX_HEADERS);
         (payload / mss * mss).max(mss)
     }
@@ -262,6 +265,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
             if c.timers.stalled.is_never() {
                 c.timers.stalled = self.io.now;
             }
+            c.watch_idle(self.io.now);
         }
     }
 
@@ -281,7 +285,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         if again {
             self.io.counters.tcp_retransmits += 1;
             if c.tx.first_retransmit.is_none() {
-                c.tx.first_retransmit = Some(c.timestamp(now));
+                c.tx.first_retransmit = NonZeroU32::new(c.timestamp(now).max(1));
             }
             return c.recovery.on_retransmitted(&mut self.shared.sent, range, now);
         }

@@ -111,7 +111,7 @@ impl Sockets {
             "listen" => self.listen(host, fd),
             "accept" => self.accept(fd, call.result),
             "connect" => self.connect(host, fd),
-            "write" | "send" => self.write(host, fd, length(call)?),
+            "write" | "send" => self.write(host, fd, length(call)?, is_urgent(call)),
             "sendto" => self.send_to(host, fd, call)?,
             "read" | "recv" => self.read(host, fd, length(call)?)?,
             "shutdown" => self.shutdown(host, fd, call),
@@ -170,7 +170,7 @@ impl Sockets {
         host.stack.endpoints(self.connection(fd).ok()?)
     }
 
-    fn write(&mut self, host: &mut Host, fd: i64, len: u64) -> Outcome {
+    fn write(&mut self, host: &mut Host, fd: i64, len: u64, is_urgent: bool) -> Outcome {
         let connection = self.connection(fd)?;
         if let Some(reason) = self.of(connection).closed {
             return Err(error_of(reason).unwrap_or("EPIPE"));
@@ -179,7 +179,13 @@ impl Sockets {
         let written = self.of(connection).written;
         let len = if space > 0 { len.min(space) } else { len };
         let chunk: Bytes = (written..written + len).map(|at| byte(LOCAL, at)).collect();
-        host.stack.send(connection, Slice::new(chunk)).map_err(|error| match error {
+        let data = Slice::new(chunk);
+        let sent = if is_urgent {
+            host.stack.send_urgent(connection, data)
+        } else {
+            host.stack.send(connection, data)
+        };
+        sent.map_err(|error| match error {
             stack::SendError::Full => "EAGAIN",
             stack::SendError::Closed => "EPIPE",
         })?;
@@ -193,7 +199,7 @@ impl Sockets {
         let is_fast_open =
             matches!(call.arguments.get(3), Some(Argument::Name(name)) if name.contains("FASTOPEN"));
         if !is_fast_open {
-            return Ok(self.write(host, fd, len));
+            return Ok(self.write(host, fd, len, false));
         }
         let started = self.socket(fd).map(|socket| socket.options.fast_open = true);
         if let Err(error) = started.and_then(|()| self.connect(host, fd).map(|_| ()))
@@ -201,7 +207,7 @@ impl Sockets {
         {
             return Ok(Err(error));
         }
-        Ok(if len == 0 { Err("EINPROGRESS") } else { self.write(host, fd, len) })
+        Ok(if len == 0 { Err("EINPROGRESS") } else { self.write(host, fd, len, false) })
     }
 
     fn read(&mut self, host: &mut Host, fd: i64, len: u64) -> Result<Outcome, String> {
@@ -303,6 +309,11 @@ fn length(call: &Call) -> Result<u64, String> {
         Some(Argument::Integer(len)) => Ok(*len as u64),
         _ => Err(format!("{}: expected a number of bytes", call.name)),
     }
+}
+
+/// Whether the flags of `send` are `MSG_OOB`.
+fn is_urgent(call: &Call) -> bool {
+    matches!(call.arguments.get(3), Some(Argument::Name(name)) if name == "MSG_OOB")
 }
 
 /// Sets one socket option.

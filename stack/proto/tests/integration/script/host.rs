@@ -9,22 +9,22 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use wire::MacAddress;
 
-const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+pub(crate) const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 /// Time of the stack's creation, and of the start of the script: address configuration has ended by then.
 const ORIGIN: Time = Time(1_000_000_000_000);
 const START: Time = Time(1_060_000_000_000);
 
 /// A stack with a link, and what it has sent and reported.
-pub(super) struct Host {
-    pub(super) stack: Stack<Bytes>,
+pub(crate) struct Host {
+    pub(crate) stack: Stack<Bytes>,
     port: Port,
     interface: InterfaceId,
-    pub(super) local: Address,
-    pub(super) remote: Address,
-    pub(super) now: Time,
+    pub(crate) local: Address,
+    pub(crate) remote: Address,
+    pub(crate) now: Time,
     /// TCP segments sent, with their time in microseconds since the start of the script.
-    pub(super) sent: VecDeque<(u64, Segment)>,
-    pub(super) events: VecDeque<Event<Bytes>>,
+    pub(crate) sent: VecDeque<(u64, Segment)>,
+    pub(crate) events: VecDeque<Event<Bytes>>,
 }
 
 fn address(text: &str) -> Address {
@@ -32,7 +32,7 @@ fn address(text: &str) -> Address {
 }
 
 impl Host {
-    pub(super) fn new(config: Config, is_v6: bool, mtu: u16) -> Self {
+    pub(crate) fn new(config: Config, is_v6: bool, mtu: u16) -> Self {
         let mut stack = Stack::new(config, ORIGIN);
         let mac = MacAddress::new(MAC);
         let interface = stack.add_interface(InterfaceConfig { mac, mtu, vlan: None });
@@ -54,12 +54,12 @@ impl Host {
     }
 
     /// Microseconds since the start of the script.
-    pub(super) fn micros(&self) -> u64 {
+    pub(crate) fn micros(&self) -> u64 {
         self.now.micros_since(START)
     }
 
     /// Runs the stack until a time in microseconds since the start, or until it sends a segment.
-    pub(super) fn advance_to(&mut self, micros: u64, until_sent: bool) {
+    pub(crate) fn advance_to(&mut self, micros: u64, until_sent: bool) {
         self.advance(START.after_micros(micros), until_sent);
     }
 
@@ -85,7 +85,7 @@ impl Host {
     }
 
     /// Sends what is due now and collects events, until nothing more happens at this time.
-    pub(super) fn pump(&mut self) {
+    pub(crate) fn pump(&mut self) {
         for round in 0.. {
             assert!(round < 1000, "the stack does not rest");
             self.stack.transmit(&mut self.port, self.now);
@@ -111,17 +111,21 @@ impl Host {
         }
     }
 
-    pub(super) fn receive(&mut self, frame: &[u8]) {
-        self.stack.receive(self.interface, &mut Received::new(frame), self.now);
+    pub(crate) fn receive(&mut self, frame: &[u8]) {
+        self.receive_frame(&mut Received::new(frame));
     }
 
-    pub(super) fn inject(&mut self, segment: &Segment) {
+    pub(crate) fn receive_frame(&mut self, frame: &mut Received) {
+        self.stack.receive(self.interface, frame, self.now);
+    }
+
+    pub(crate) fn inject(&mut self, segment: &Segment) {
         self.receive(&segment.encode(MAC, ROUTER_MAC));
         self.pump();
     }
 
     /// The frame of a segment as the stack sent it.
-    pub(super) fn frame(segment: &Segment) -> Vec<u8> {
+    pub(crate) fn frame(segment: &Segment) -> Vec<u8> {
         segment.encode(ROUTER_MAC, MAC)
     }
 }

@@ -6,7 +6,7 @@
 
 mod calls;
 mod flow;
-mod host;
+pub(crate) mod host;
 mod parse;
 mod run;
 mod syntax;
@@ -67,6 +67,7 @@ scripts! {
     ecn_simultaneous
     fast_open_client
     fast_open_invalid_cookie
+    fast_open_segment
     fast_open_server
     fast_open_timeout
     fast_retransmit
@@ -125,6 +126,7 @@ scripts! {
     unreachable_established
     unreachable_port
     urgent
+    urgent_send
     user_timeout
     window_closed
     window_receive

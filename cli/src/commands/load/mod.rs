@@ -1,0 +1,187 @@
+//! `linerate load`: a TCP client that loads a server, over a port of any kind with its own TCP/IP stack on one thread.
+//!
+//! `shown` displays the progress of a run, `report` prints its results, and `page` draws them.
+
+mod page;
+mod report;
+mod shown;
+#[cfg(test)]
+mod tests;
+
+use crate::args::load::{ClientArgs, EchoArgs, HttpArgs, KvArgs, LoadCommand};
+use crate::commands::end::{End, texts};
+use console::Diagnostic;
+use console::written::{Format, Outputs};
+use report::Report;
+use serve::load::{
+    EchoLoad, HttpLoad, KvLoad, KvOptions, Load, LoadError, LoadOptions, Mode, Results, Workload,
+};
+use shown::Shown;
+use stack::tcp::Options;
+use stack::{Address, Cidr};
+
+/// Role of the port, in errors and as its default name.
+const ROLE: &str = "client";
+/// Ports of a source address.
+const PORTS: u32 = 64_512;
+
+/// Runs a client.
+pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<()> {
+    match command {
+        LoadCommand::Echo(EchoArgs { client, size, no_check }) => {
+            let text = format!("echo, {size} bytes");
+            drive(client, EchoLoad::new(*size, !no_check), text)
+        }
+        LoadCommand::Http(HttpArgs { client, paths, host }) => {
+            let host = host.clone().unwrap_or_else(|| client.to.to_string());
+            let remedy = "give paths such as --path /index.html, and a host name such as --host example.org";
+            let load =
+                HttpLoad::new(&host, paths).map_err(|error| Diagnostic::bad("the request", error, remedy))?;
+            drive(client, load, format!("http, GET {}", paths.join(", ")))
+        }
+        LoadCommand::Kv(args) => {
+            let KvArgs { client, keys, distribution, size, gets, no_fill, seed } = args;
+            let load = KvLoad::new(KvOptions {
+                keys: *keys,
+                distribution: *distribution,
+                value_size: *size,
+                gets: gets / 100.0,
+                fill: !no_fill,
+                seed: *seed,
+            });
+            drive(client, load, format!("kv, {gets} % get, {keys} keys, values of {size} bytes"))
+        }
+    }
+}
+
+/// Runs a workload, and prints and writes its results.
+fn drive<W: Workload>(args: &ClientArgs, workload: W, text: String) -> anyhow::Result<()> {
+    let outputs = Outputs::validate(&args.out, &[Format::Json, Format::Html, Format::Svg])?;
+    let mut own = args.end.clone();
+    let sources = sources(args)?;
+    own.addresses.extend(sources.iter().filter(|source| !args.end.addresses.contains(source)));
+    let options = options(args, &sources);
+    let stop = console::stop_on_signals()?;
+    // Connections that are being closed exist beside the ones that replace them.
+    let limit = args.connections.saturating_add(args.connections / 8).saturating_add(4096);
+    let mut end = End::open(&own, ROLE, |options| options.stack.limits.connections = limit)?;
+    if !end.connect(&stop) {
+        end.host.close();
+        return Ok(());
+    }
+    let now = end.host.now();
+    let load =
+        Load::new(workload, options, stop.clone(), end.host.stack(), now).map_err(|error| failed(&error))?;
+    console::note(&format!("{} loads {} from {}", end.name, args.to, texts(&own.addresses)));
+    let mut shown = Shown::new(load, args);
+    end.host.run(&mut shown, &stop);
+    let load = shown.end();
+    let (results, error) = (load.results(end.host.now()), load.error().cloned());
+    let ended = ended(&results, error.as_ref());
+    // Without a round there is nothing to show but the error.
+    if !results.rounds.is_empty() || ended.is_none() {
+        let report = Report::new(args, text, results, ended.as_ref(), &end.host.close());
+        console::print(&report, args.output, Report::text)?;
+        outputs.json(&report)?;
+        outputs.write(Format::Html, || page::page(&report))?;
+        outputs.figures(|| page::figures(&report))?;
+    }
+    ended.map_or(Ok(()), |error| Err(error.into()))
+}
+
+fn options(args: &ClientArgs, sources: &[Cidr]) -> LoadOptions {
+    let mode = match args.rate {
+        Some(rate) => Mode::Open { rate, spacing: args.spacing },
+        None => Mode::Closed { think: args.think.0 },
+    };
+    LoadOptions {
+        server: args.to.into(),
+        sources: sources.iter().map(|source| source.address).collect(),
+        connections: args.connections,
+        depth: args.depth,
+        mode,
+        requests_per_connection: args.requests_per_connection,
+        connect_rate: args.connect_rate,
+        warm_up: args.warm_up.0,
+        duration: args.duration.0,
+        rounds: args.rounds,
+        timeout: args.timeout.0,
+        tcp: Options { no_delay: true, ..Options::default() },
+    }
+}
+
+/// The source addresses: the first one of the server's IP version, preferably of its network, and those that follow.
+fn sources(args: &ClientArgs) -> Result<Vec<Cidr>, Diagnostic> {
+    let server = Address::from(args.to.ip());
+    let mut own = args.end.addresses.iter().filter(|own| own.address.is_v4() == server.is_v4());
+    let first = own.clone().find(|own| own.contains(server)).or_else(|| own.next());
+    let Some(first) = first else {
+        let reason = "no --address has the IP version of the server";
+        return Err(Diagnostic::bad(format!("--to {}", args.to), reason, "add an --address of its version"));
+    };
+    let place = || format!("--sources {}", args.sources);
+    if args.connections.div_ceil(PORTS) > u32::from(args.sources) {
+        let needed = args.connections.div_ceil(PORTS);
+        let reason = format!("{} connections need {needed} source addresses", args.connections);
+        return Err(Diagnostic::bad(place(), reason, format!("write --sources {needed}")));
+    }
+    let word = u128::from_be_bytes(*first.address.octets());
+    let sources: Vec<Cidr> = (0..args.sources)
+        .map(|n| Cidr {
+            address: Address::v6(word.wrapping_add(n.into()).to_be_bytes()),
+            prefix: first.prefix,
+        })
+        .collect();
+    let wrong = |own: &&Cidr| !first.contains(own.address) || own.address == server;
+    match sources.iter().find(wrong) {
+        None => Ok(sources),
+        Some(wrong) => {
+            let reason = format!("{} is not in {first}, or is the server", wrong.address);
+            Err(Diagnostic::bad(place(), reason, "choose an --address with enough free addresses behind it"))
+        }
+    }
+}
+
+/// Error of a run.
+fn failed(error: &LoadError) -> Diagnostic {
+    let remedy = match error {
+        LoadError::TooLong { .. } => {
+            return Diagnostic::bad("the requests", error, "choose a smaller --depth or --size");
+        }
+        LoadError::Connect(_) => "start the server, and check address and port of --to",
+        LoadError::NoAnswer(_) => {
+            "check --to, --address and --gateway, and that the server's host is on the link"
+        }
+        LoadError::NoReply(_) => "check the server, or give it more time with --timeout",
+        LoadError::NoRoute => "add a --gateway, or an --address in the network of the server",
+        LoadError::PortLost { .. } => "see the messages of the other end of the port, and run it again",
+    };
+    Diagnostic::failed("linerate load", error, remedy)
+}
+
+/// Error of a run that has results: it ended early, or requests failed.
+fn ended(results: &Results, error: Option<&LoadError>) -> Option<Diagnostic> {
+    if let Some(error) = error {
+        return Some(failed(error));
+    }
+    let of_load = |reason: String, remedy: &str| Some(Diagnostic::failed("linerate load", reason, remedy));
+    if !results.is_complete {
+        return of_load("ended by a signal; the result is partial".to_owned(), "run it again");
+    }
+    let requests = &results.requests;
+    let reasons = requests.failed.iter().map(|(reason, count)| format!("{count} {reason}"));
+    // A wrong reply of the warm-up is a failure too.
+    let reasons: Vec<_> =
+        reasons.chain(results.wrong_reply.iter().map(|wrong| format!("first {wrong}"))).collect();
+    if !reasons.is_empty() {
+        return of_load(
+            format!("requests failed: {}", reasons.join(", ")),
+            "see the server's log, and lower the load",
+        );
+    }
+    if requests.error_replies > 0 {
+        let reason = format!("{} of {} replies report an error", requests.error_replies, requests.answered);
+        return of_load(reason, "check the request, and see the server's log");
+    }
+    None
+}

@@ -1,0 +1,7 @@
+//! Programs on tokens and futures, between two hosts in one process and over sockets of the kernel.
+#![allow(clippy::unwrap_used, reason = "the helpers of these tests are tests too")]
+
+mod aio;
+mod hosts;
+mod tokens;
+mod web;

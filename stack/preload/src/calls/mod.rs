@@ -1,0 +1,10 @@
+//! The exported functions.
+//!
+//! Each looks its descriptor up and passes those of the kernel on. Arguments are the program's and as valid as the C
+//! library requires of them.
+#![allow(unreachable_pub, reason = "the linker exports these functions by their names")]
+
+mod descriptors;
+mod names;
+mod sockets;
+mod transfer;

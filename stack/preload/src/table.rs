@@ -1,0 +1,73 @@
+//! The program's descriptors that are sockets of the service, or may become ones.
+//!
+//! A bitmap answers for all other descriptors without a lock.
+
+use crate::socket::Socket;
+use libc::c_int;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+
+/// Descriptors above this number stay with the kernel.
+const MAX: usize = 1 << 20;
+
+static KNOWN: [AtomicU64; MAX / 64] = [const { AtomicU64::new(0) }; MAX / 64];
+static SOCKETS: LazyLock<RwLock<HashMap<c_int, Arc<Socket>>>> = LazyLock::new(RwLock::default);
+/// Set in a child of fork(2), which has no thread of the client: its descriptors are those of the kernel.
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
+
+fn bit(fd: c_int) -> Option<(&'static AtomicU64, u64)> {
+    let fd = usize::try_from(fd).ok()?;
+    Some((KNOWN.get(fd / 64)?, 1 << (fd % 64)))
+}
+
+/// The socket of a descriptor.
+pub(crate) fn find(fd: c_int) -> Option<Arc<Socket>> {
+    let (word, bit) = bit(fd)?;
+    // The lock orders the table; a set bit only says that it is worth to look.
+    if word.load(Ordering::Relaxed) & bit == 0 || IS_CHILD.load(Ordering::Relaxed) {
+        return None;
+    }
+    SOCKETS.read().unwrap_or_else(PoisonError::into_inner).get(&fd).cloned()
+}
+
+/// Adds a descriptor. Returns `false` if its number is too large.
+pub(crate) fn insert(fd: c_int, socket: Arc<Socket>) -> bool {
+    let Some((word, bit)) = bit(fd) else { return false };
+    let last = SOCKETS.write().unwrap_or_else(PoisonError::into_inner).insert(fd, socket);
+    word.fetch_or(bit, Ordering::Relaxed);
+    drop(last);
+    true
+}
+
+/// Removes a descriptor that is being closed. The last one of a socket closes it.
+pub(crate) fn remove(fd: c_int) -> Option<Arc<Socket>> {
+    let (word, bit) = bit(fd)?;
+    if word.load(Ordering::Relaxed) & bit == 0 || IS_CHILD.load(Ordering::Relaxed) {
+        return None;
+    }
+    word.fetch_and(!bit, Ordering::Relaxed);
+    SOCKETS.write().unwrap_or_else(PoisonError::into_inner).remove(&fd)
+}
+
+/// Removes a range of descriptors.
+pub(crate) fn remove_range(first: u32, last: u32) {
+    let inside = |fd: &c_int| (first..=last).contains(&fd.cast_unsigned());
+    let all: Vec<_> = {
+        let sockets = SOCKETS.read().unwrap_or_else(PoisonError::into_inner);
+        sockets.keys().copied().filter(inside).collect()
+    };
+    for fd in all {
+        drop(remove(fd));
+    }
+}
+
+/// Called in a child of fork(2).
+pub(crate) extern "C" fn forget() {
+    IS_CHILD.store(true, Ordering::Relaxed);
+}
+
+/// Whether this process is a child of the one that has the sockets.
+pub(crate) fn is_child() -> bool {
+    IS_CHILD.load(Ordering::Relaxed)
+}

@@ -1,0 +1,114 @@
+//! Begin and end of the client's connections.
+
+use super::opener::Opened;
+use super::table::State;
+use super::{BATCH, CLOSE, Failure, Load, LoadError, Phase, Workload};
+use host::Buffer;
+use stack::tcp::ConnectionId;
+use stack::{Closed, Stack, Time};
+
+impl<W: Workload> Load<W> {
+    /// Opens connections that are wanted.
+    pub(super) fn open_some(&mut self, stack: &mut Stack<Buffer>, now: Time) {
+        for _ in 0..BATCH {
+            if self.opener.deadline() > now {
+                return;
+            }
+            match self.opener.open(stack, now) {
+                Opened::Connecting(id) => {
+                    self.meter.connections.attempted += 1;
+                    if self.pending.len() == 0 {
+                        self.progress = now;
+                    }
+                    let connection = self.table.insert(id);
+                    // The time of the attempt.
+                    self.pending.push(&mut connection.last, now, 0);
+                }
+                Opened::Later => return,
+                Opened::NoRoute => return self.fail(LoadError::NoRoute),
+            }
+        }
+    }
+
+    pub(super) fn connected(&mut self, id: ConnectionId, now: Time) {
+        let Some(connection) = self.table.get_mut(id) else { return };
+        let attempt = self.pending.pop(&mut connection.last);
+        connection.state = State::Open;
+        self.opener.connecting -= 1;
+        self.open += 1;
+        self.progress = now;
+        self.meter.connected(attempt.map_or(now, |attempt| attempt.due), self.open, now);
+        self.table.enqueue(id);
+    }
+
+    /// Closes a connection, and has it replaced.
+    pub(super) fn leave(&mut self, stack: &mut Stack<Buffer>, id: ConnectionId, now: Time) {
+        if self.table.get_mut(id).is_some_and(|connection| connection.outstanding > 0) {
+            self.meter.connections.lost.add(Failure::Closed);
+        } else {
+            self.meter.connections.ended += 1;
+        }
+        stack.close(id);
+        self.end(id, Failure::Closed, State::Closing, now);
+    }
+
+    /// An open connection is not used any more: its requests fail for this reason, and another one takes its place.
+    pub(super) fn end(&mut self, id: ConnectionId, reason: Failure, state: State, now: Time) {
+        self.partial.remove(&(id.index() as u32));
+        let Some(connection) = self.table.get_mut(id) else { return };
+        while let Some(request) = self.pending.pop(&mut connection.last) {
+            self.meter.failed(request.due, reason, now);
+        }
+        connection.outstanding = 0;
+        connection.state = state;
+        self.closing += u64::from(state == State::Closing);
+        self.open -= 1;
+        self.opener.wanted += u32::from(self.may_open());
+    }
+
+    pub(super) fn may_open(&self) -> bool {
+        matches!(self.phase, Phase::Opening | Phase::Filling | Phase::Running)
+    }
+
+    /// The server sends no more.
+    pub(super) fn finished(&mut self, stack: &mut Stack<Buffer>, id: ConnectionId, now: Time) {
+        let Some(connection) = self.table.get_mut(id) else { return };
+        if !matches!(connection.state, State::Open | State::Last) {
+            return;
+        }
+        if connection.outstanding > 0
+            && let Some(reply) = self.workload.end(connection.framing)
+        {
+            return self.complete(stack, id, reply, now);
+        }
+        self.leave(stack, id, now);
+    }
+
+    pub(super) fn closed(&mut self, id: ConnectionId, reason: Closed, now: Time) {
+        let Some(connection) = self.table.get_mut(id) else { return };
+        let reason = Failure::from(reason);
+        match connection.state {
+            State::Connecting => {
+                self.pending.pop(&mut connection.last);
+                connection.state = State::Free;
+                self.opener.connecting -= 1;
+                self.opener.wanted += u32::from(self.may_open());
+                self.opener.postpone(now);
+                self.meter.connect_failed(reason, now);
+                if self.meter.connections.established == 0 {
+                    self.fail(LoadError::Connect(reason));
+                }
+            }
+            State::Open | State::Last => {
+                self.meter.connections.lost.add(reason);
+                self.end(id, reason, State::Free, now);
+            }
+            State::Closing => {
+                connection.state = State::Free;
+                self.closing = self.closing.saturating_sub(1);
+                self.until = if self.phase == Phase::Closing { now.after(CLOSE) } else { self.until };
+            }
+            State::Free => {}
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Client that loads a server: closed loop, open loop, short connections, or many of them.
+//!
+//! A run has phases: all connections are opened, a workload that needs it fills the server, the warm-up and the rounds
+//! follow, requests without a reply get some time, and the connections are closed. Each request is answered, failed for
+//! a named reason, or outstanding at the end ([`RequestCounts`]).
+//!
+//! A connection needs 32 bytes here, and a request on its way 16. The client must not allocate for a request once its
+//! tables have grown, and each call does a bounded amount of work.
+
+mod arrivals;
+mod connections;
+mod exchange;
+#[cfg(any(test, feature = "fuzz"))]
+mod fuzz;
+mod input;
+mod meter;
+mod opener;
+mod options;
+mod pending;
+mod phases;
+mod results;
+mod series;
+mod table;
+#[cfg(test)]
+mod tests;
+mod workload;
+
+pub use arrivals::Spacing;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub use fuzz::fuzz_replies;
+pub use input::{Framing, Input, Reply, WrongReply};
+pub use opener::MAX_CONNECTING;
+pub use options::{LoadOptions, Mode};
+pub use results::{ConnectionCounts, Failure, Failures, Point, RequestCounts, Results, Round, Series};
+pub use workload::{EchoLoad, HttpLoad, HttpLoadError, Keys, KvLoad, KvOptions, Workload};
+
+use arrivals::Arrivals;
+use host::{App, Buffer};
+use measure::Histogram;
+use meter::Meter;
+use opener::Opener;
+use pending::Pending;
+use stack::tcp::ConnectionId;
+use stack::{Event, Stack, Time};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use table::Table;
+
+/// Connections opened, requests sent, or connections closed by one call.
+const BATCH: usize = 256;
+/// Most connections with an incomplete line or head of a reply.
+const MAX_PARTIAL: usize = 4096;
+/// Time for replies after the last round.
+const DRAIN: Duration = Duration::from_secs(1);
+/// Time for the server to close connections after that.
+const CLOSE: Duration = Duration::from_secs(2);
+
+/// Reason why a run cannot begin, or ended before its last round.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// The first attempt to connect failed.
+    #[error("cannot connect to the server: {0}")]
+    Connect(Failure),
+    /// No attempt to connect was answered.
+    #[error("cannot connect to the server: no answer within {0:?}")]
+    NoAnswer(Duration),
+    /// Neither a connection was established nor a reply received.
+    #[error("the server does not reply: nothing received within {0:?}")]
+    NoReply(Duration),
+    /// The requests on their way do not fit the send buffer.
+    #[error("{depth} requests of {bytes} bytes exceed the send buffer of {limit} bytes")]
+    TooLong {
+        /// Bytes of a request.
+        bytes: usize,
+        /// Requests on their way on one connection.
+        depth: u16,
+        /// Send buffer in bytes.
+        limit: u32,
+    },
+    /// The stack has no route to the server.
+    #[error("no route to the server")]
+    NoRoute,
+    /// The port stopped carrying packets.
+    #[error("port {name} stopped carrying packets: {state}")]
+    PortLost {
+        /// Name of the port.
+        name: String,
+        /// Its state.
+        state: String,
+    },
+}
+
+/// Part of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Connections are opened.
+    Opening,
+    /// The requests of [`Workload::fill`] are sent.
+    Filling,
+    /// Warm-up and rounds.
+    Running,
+    /// Waits for replies.
+    Draining,
+    /// Closes the connections.
+    Closing,
+    /// The run has ended.
+    Done,
+}
+
+/// State of a run, for display.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadProgress {
+    /// Part of the run.
+    pub phase: Phase,
+    /// Connections established.
+    pub open: u64,
+    /// Requests answered within the rounds.
+    pub answered: u64,
+    /// Time since the first round began; zero before.
+    pub passed: Duration,
+}
+
+/// The client.
+#[derive(Debug)]
+pub struct Load<W> {
+    workload: W,
+    options: LoadOptions,
+    table: Table,
+    pending: Pending,
+    opener: Opener,
+    /// Open loop: due times.
+    arrivals: Option<Arrivals>,
+    /// Closed loop: connections between a reply and the next request, by the time of the latter.
+    thinking: VecDeque<(Time, ConnectionId)>,
+    /// Incomplete lines and heads of replies, by number of connection.
+    partial: HashMap<u32, Vec<u8>>,
+    /// Text of the segment being read.
+    text: Vec<u8>,
+    meter: Meter,
+    phase: Phase,
+    /// Connections that are established and not closed here.
+    open: u64,
+    /// Connections that were closed here and have not ended.
+    closing: u64,
+    /// Whether all requests of [`Workload::fill`] were sent.
+    is_filled: bool,
+    /// Time of the last connection, reply, or request after a time without any.
+    progress: Time,
+    /// Number of connections that were looked at to close them.
+    closed: usize,
+    /// Time at which the phase ends.
+    until: Time,
+    /// Results at the end of the rounds, before connections are closed.
+    results: Option<Box<Results>>,
+    error: Option<LoadError>,
+    stop: Arc<AtomicBool>,
+}
+
+impl<W: Workload> Load<W> {
+    /// A run that begins with the first call of [`App::poll`] and sets `stop` at its end.
+    ///
+    /// # Errors
+    /// [`LoadError::TooLong`] if the requests on their way do not fit the send buffer of a connection.
+    pub fn new(
+        workload: W,
+        options: LoadOptions,
+        stop: Arc<AtomicBool>,
+        stack: &Stack<Buffer>,
+        now: Time,
+    ) -> Result<Self, LoadError> {
+        let (bytes, limit) = (workload.longest(), stack.config().limits.send_buffer);
+        if bytes * usize::from(options.depth) > limit as usize {
+            return Err(LoadError::TooLong { bytes, depth: options.depth, limit });
+        }
+        Ok(Self {
+            workload,
+            table: Table::new(options.connections),
+            pending: Pending::default(),
+            opener: Opener::new(&options),
+            arrivals: None,
+            thinking: VecDeque::new(),
+            partial: HashMap::new(),
+            text: Vec::new(),
+            meter: Meter::new(&options, now),
+            phase: Phase::Opening,
+            open: 0,
+            closing: 0,
+            is_filled: false,
+            progress: now,
+            closed: 0,
+            until: Time::NEVER,
+            results: None,
+            error: None,
+            stop,
+            options,
+        })
+    }
+
+    /// Requests answered within the rounds so far.
+    pub fn answered(&self) -> u64 {
+        self.meter.requests().answered
+    }
+
+    /// Latencies of the rounds so far, in nanoseconds.
+    pub fn latency(&self) -> Histogram {
+        self.meter.latency()
+    }
+
+    /// Reason why the run ended early.
+    pub fn error(&self) -> Option<&LoadError> {
+        self.error.as_ref()
+    }
+
+    /// State of the run.
+    pub fn progress(&self, now: Time) -> LoadProgress {
+        let passed = Duration::from_nanos(now.0.saturating_sub(self.meter.begin().0));
+        LoadProgress { phase: self.phase, open: self.open, answered: self.answered(), passed }
+    }
+
+    /// Results up to now.
+    pub fn results(&self, now: Time) -> Results {
+        if let Some(results) = &self.results {
+            return (**results).clone();
+        }
+        let end = now.min(self.meter.end());
+        let mut arrivals = self.arrivals.clone();
+        let unsent = arrivals.as_mut().map_or(0, |arrivals| arrivals.drain(self.meter.begin(), end));
+        let outstanding = self.table.iter().flat_map(|connection| self.pending.list(connection.last));
+        let bytes = self.table.bytes() + self.pending.bytes();
+        let mut results = self.meter.results(outstanding.map(|request| request.due), unsent, bytes, now);
+        results.is_complete &= self.error.is_none();
+        results.connections.connecting = u64::from(self.opener.connecting);
+        results.connections.open = self.open;
+        results
+    }
+
+    fn fail(&mut self, error: LoadError) {
+        self.error.get_or_insert(error);
+        self.finish();
+    }
+
+    fn finish(&mut self) {
+        self.phase = Phase::Done;
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+impl<W: Workload> App for Load<W> {
+    #[inline]
+    fn event(&mut self, stack: &mut Stack<Buffer>, event: Event<Buffer>, now: Time) {
+        match event {
+            Event::Data { connection, data } => self.data(stack, connection, &data, now),
+            Event::Connected { connection } => self.connected(connection, now),
+            Event::Finished { connection } => self.finished(stack, connection, now),
+            Event::Closed { connection, reason } => self.closed(connection, reason, now),
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn poll(&mut self, stack: &mut Stack<Buffer>, now: Time) -> bool {
+        if self.deadline() > now {
+            return false;
+        }
+        if self.may_open() {
+            self.open_some(stack, now);
+        }
+        self.resume(now);
+        self.dispatch(stack, now);
+        self.step(stack, now);
+        true
+    }
+
+    #[inline]
+    fn deadline(&self) -> Time {
+        let request = match (self.phase, &self.arrivals) {
+            _ if self.table.is_idle() => Time::NEVER,
+            (Phase::Filling, _) if !self.is_filled => Time::default(),
+            (Phase::Running, None) => Time::default(),
+            (Phase::Running, Some(arrivals)) => arrivals.peek(),
+            _ => Time::NEVER,
+        };
+        let resume = self.thinking.front().map_or(Time::NEVER, |(due, _)| *due);
+        let of_run = self.phase_deadline().min(request).min(resume);
+        if self.may_open() { of_run.min(self.opener.deadline()).min(self.silence()) } else { of_run }
+    }
+
+    fn port_lost(&mut self, name: &str, state: &str) {
+        self.fail(LoadError::PortLost { name: name.to_owned(), state: state.to_owned() });
+    }
+}

@@ -1,0 +1,73 @@
+//! The handshake over a Unix socket, in one process and between processes.
+//!
+//! The service sends one message: a magic number, the sizes of the region, and three descriptors (`SCM_RIGHTS)`: memory,
+//! the eventfd to the service, the eventfd to the client. The client sends nothing, then or later; the socket tells
+//! each side that the other ended. So the service parses no bytes of a client outside of the rings.
+
+use crate::limits::Sizes;
+use crate::region::Descriptors;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags,
+};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+
+/// First word of the message: name and version of the protocol.
+const MAGIC: u32 = 0x4c52_5331;
+const LEN: usize = 20;
+
+/// Sends the message. Must not block: a new connection has room for it.
+pub(crate) fn send(socket: BorrowedFd<'_>, sizes: &Sizes, fds: &Descriptors) -> io::Result<()> {
+    let mut message = [0; LEN];
+    let Sizes { ring, arena, send_bytes, sends } = *sizes;
+    for (to, word) in message.chunks_exact_mut(4).zip([MAGIC, ring, arena, send_bytes, sends]) {
+        to.copy_from_slice(&word.to_ne_bytes());
+    }
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let descriptors = fds.as_fds();
+    control.push(SendAncillaryMessage::ScmRights(&descriptors));
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    rustix::net::sendmsg(socket, &[IoSlice::new(&message)], &mut control, flags)?;
+    Ok(())
+}
+
+/// Receives the message.
+///
+/// # Errors
+/// If the socket was closed, or its peer is not a service of this version.
+pub(crate) fn receive(socket: BorrowedFd<'_>) -> io::Result<(Sizes, Descriptors)> {
+    let mut message = [0; LEN];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let read = || {
+        let to = &mut [IoSliceMut::new(&mut message)];
+        rustix::net::recvmsg(socket, to, &mut control, RecvFlags::CMSG_CLOEXEC)
+    };
+    let got = rustix::io::retry_on_intr(read)?;
+    let mut fds: Vec<OwnedFd> = Vec::new();
+    for part in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = part {
+            fds.extend(rights);
+        }
+    }
+    parse(&message[..got.bytes.min(LEN)], fds).ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidData, "the peer is not a service of this version")
+    })
+}
+
+fn parse(message: &[u8], fds: Vec<OwnedFd>) -> Option<(Sizes, Descriptors)> {
+    let words: &[u8; LEN] = message.try_into().ok()?;
+    let word = |i: usize| u32::from_ne_bytes([words[i], words[i + 1], words[i + 2], words[i + 3]]);
+    let sizes = Sizes { ring: word(4), arena: word(8), send_bytes: word(12), sends: word(16) };
+    let [memory, to_service, to_client] = fds.try_into().ok()?;
+    (word(0) == MAGIC && sizes.are_valid()).then_some((sizes, Descriptors { memory, to_service, to_client }))
+}
+
+/// Whether the peer closed its end, or sent bytes, which the protocol does not have.
+pub(crate) fn has_ended(socket: &impl AsFd) -> bool {
+    let got = rustix::net::recv(socket, &mut [0; 1], RecvFlags::DONTWAIT);
+    !matches!(got, Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR))
+}

@@ -1,0 +1,79 @@
+//! Every limit of what clients can make a service hold or do.
+
+use crate::chunks::CHUNK;
+use std::time::Duration;
+
+/// Limits of a service. A client that exceeds one of its own loses its connections ([`crate::Fault`]), or the operation
+/// fails with [`crate::Reason::TooMany`].
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Clients. Each has memory for its rings and arenas.
+    pub clients: u32,
+    /// Entries of each ring; a power of two from 16 to 32,768.
+    pub ring: u32,
+    /// Bytes of the arena of each direction, at most 1 GiB.
+    pub arena: u32,
+    /// Connections, listeners and UDP sockets of a client.
+    pub sockets: u32,
+    /// Commands of a client that are processed before others have their turn.
+    pub commands: u32,
+    /// Bytes of a connection that are sent and not acknowledged; at most the stack's limit of a send buffer.
+    pub send_bytes: u32,
+    /// Send commands of a connection that are not acknowledged.
+    pub sends: u32,
+    /// Bytes received for a client for which its arena has no room. Each piece counts as 2 KiB at least.
+    pub waiting_bytes: u32,
+    /// Bytes received on connections that no client has accepted yet, of all clients.
+    pub unaccepted_bytes: u32,
+    /// Connections of an endpoint that wait for one client.
+    pub backlog: u32,
+    /// Time for which a connection that the client has closed may wait for the peer's FIN, and the number of closed
+    /// connections that are remembered for it. The oldest is reset when there are more.
+    pub linger: (Duration, u32),
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            clients: 64,
+            ring: 1024,
+            arena: 4 << 20,
+            sockets: 16_384,
+            commands: 64,
+            send_bytes: 1 << 20,
+            sends: 1024,
+            waiting_bytes: 32 << 20,
+            unaccepted_bytes: 16 << 20,
+            backlog: 1024,
+            linger: (Duration::from_mins(1), 65_536),
+        }
+    }
+}
+
+/// Sizes of a region, which the service announces to a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sizes {
+    pub(crate) ring: u32,
+    pub(crate) arena: u32,
+    pub(crate) send_bytes: u32,
+    pub(crate) sends: u32,
+}
+
+impl Sizes {
+    /// Whether a region of these sizes can exist.
+    pub(crate) fn are_valid(&self) -> bool {
+        self.ring.is_power_of_two()
+            && (16..=32_768).contains(&self.ring)
+            && (CHUNK..=1 << 30).contains(&self.arena)
+            && self.arena.is_multiple_of(CHUNK)
+            && self.send_bytes > 0
+            && self.sends > 0
+    }
+}
+
+impl Limits {
+    pub(crate) fn sizes(&self) -> Sizes {
+        let Self { ring, arena, send_bytes, sends, .. } = *self;
+        Sizes { ring, arena: arena / CHUNK * CHUNK, send_bytes, sends }
+    }
+}

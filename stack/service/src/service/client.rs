@@ -1,0 +1,167 @@
+//! The service's side of one client.
+
+use crate::chunks::{ArenaRange, FreeChunks};
+use crate::entry::{ACCEPTED, Completion};
+use crate::limits::Sizes;
+use crate::reason::Fault;
+use crate::region::{Descriptors, Parts};
+use crate::ring::{Consumer, Producer};
+use mem::SharedRange;
+use rustix::fd::{AsFd, OwnedFd};
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::unix::net::UnixStream;
+
+/// Socket of a client, by its kind and key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Object {
+    Listener(usize),
+    Connection(usize),
+    Udp(usize),
+}
+
+/// Rings and arenas.
+#[derive(Debug)]
+pub(super) struct Channel {
+    pub(super) commands: Consumer<SharedRange>,
+    completions: Producer<SharedRange>,
+    outbound: SharedRange,
+    inbound: SharedRange,
+    /// Free chunks of `inbound`.
+    pub(super) free: FreeChunks,
+    has_fault: bool,
+    pub(super) to_service: OwnedFd,
+    to_client: OwnedFd,
+}
+
+impl Channel {
+    fn new(parts: Parts, fds: Descriptors, sizes: &Sizes) -> Self {
+        Self {
+            commands: Consumer::new(parts.commands, sizes.ring),
+            completions: Producer::new(parts.completions, sizes.ring),
+            outbound: parts.outbound,
+            inbound: parts.inbound,
+            free: FreeChunks::new(sizes.arena),
+            has_fault: false,
+            to_service: fds.to_service,
+            to_client: fds.to_client,
+        }
+    }
+
+    /// Appends a completion. Returns `false` if the ring is full.
+    #[inline]
+    pub(super) fn send(&mut self, completion: Completion) -> bool {
+        if let Ok(has_room) = self.completions.push(&completion.encode()) {
+            has_room
+        } else {
+            self.has_fault = true;
+            false
+        }
+    }
+
+    /// Whether `count` completions fit.
+    pub(super) fn has_room(&mut self, count: u64) -> bool {
+        let room = self.completions.room(count);
+        self.has_fault |= room.is_err();
+        room == Ok(true)
+    }
+
+    /// Makes completions visible and wakes the client if it sleeps. Returns whether there were any.
+    pub(super) fn publish(&mut self) -> bool {
+        let is_new = self.completions.publish();
+        if is_new && self.completions.consumer_sleeps() {
+            port::eventfd::signal(self.to_client.as_fd());
+        }
+        is_new
+    }
+
+    /// Bytes that the client sends. Returns `None` if the range is empty or outside of the arena.
+    #[inline]
+    pub(super) fn outbound(&self, range: ArenaRange) -> Option<SharedRange> {
+        self.outbound.slice(range.offset as usize, range.len as usize).filter(|bytes| !bytes.is_empty())
+    }
+
+    /// Writes received bytes to a range that the service took.
+    #[inline]
+    pub(super) fn write(&self, range: ArenaRange, bytes: &[u8]) {
+        self.inbound.write(range.offset as usize, bytes);
+    }
+}
+
+/// One client.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) channel: Channel,
+    /// Ends with the client.
+    pub(super) socket: UnixStream,
+    pub(super) uid: u32,
+    pub(super) objects: HashMap<u32, Object>,
+    /// Results of commands for which the ring had no room. No further command is taken until it is empty.
+    pub(super) outbox: VecDeque<Completion>,
+    /// Connections with something to report.
+    pub(super) dirty: VecDeque<usize>,
+    /// Connections that wait for room in the arena.
+    pub(super) starved: Vec<usize>,
+    /// Bytes received that are not in the arena.
+    pub(super) waiting: u32,
+    next: u32,
+    /// The client is being removed.
+    pub(super) fault: Option<Fault>,
+}
+
+impl Client {
+    /// Creates the memory of a client and sends it.
+    pub(super) fn new(socket: UnixStream, sizes: &Sizes) -> io::Result<Self> {
+        let fds = Descriptors::new(sizes)?;
+        let parts = Parts::map(fds.memory.as_fd(), sizes)?;
+        let uid = rustix::net::sockopt::socket_peercred(&socket)?.uid.as_raw();
+        crate::handshake::send(socket.as_fd(), sizes, &fds)?;
+        Ok(Self {
+            channel: Channel::new(parts, fds, sizes),
+            socket,
+            uid,
+            objects: HashMap::new(),
+            outbox: VecDeque::new(),
+            dirty: VecDeque::new(),
+            starved: Vec::new(),
+            waiting: 0,
+            next: ACCEPTED,
+            fault: None,
+        })
+    }
+
+    /// A free number for an accepted connection.
+    pub(super) fn next_number(&mut self) -> u32 {
+        loop {
+            self.next = self.next.wrapping_add(1) | ACCEPTED;
+            if !self.objects.contains_key(&self.next) {
+                return self.next;
+            }
+        }
+    }
+
+    /// Reports the result of a command, in order.
+    pub(super) fn reply(&mut self, completion: Completion) {
+        if !self.outbox.is_empty() || !self.channel.send(completion) {
+            self.outbox.push_back(completion);
+        }
+    }
+
+    /// Sends what waits in the outbox. Returns whether it is empty.
+    pub(super) fn flush_outbox(&mut self) -> bool {
+        while let Some(&completion) = self.outbox.front() {
+            if !self.channel.send(completion) {
+                return false;
+            }
+            self.outbox.pop_front();
+        }
+        true
+    }
+
+    /// Looks for a fault in the ring of completions.
+    pub(super) fn check(&mut self) {
+        if self.channel.has_fault {
+            self.fault.get_or_insert(Fault::Ring);
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! The service: an application of a host that acts for its clients.
+//!
+//! In each round it takes commands from the rings of all clients, at most [`Limits::commands`] of each, and reports what
+//! happened. It shares no lock with clients. Must not trust anything in the memory of a client: entries are copied once
+//! and validated, and a client that violates the protocol is removed with a named reason ([`Fault`]).
+
+mod client;
+mod commands;
+mod connection;
+mod listener;
+mod remove;
+mod udp;
+
+use crate::connector::Connector;
+use crate::{AcceptPolicy, Fault, Limits, Reason, handshake};
+use client::Client;
+use connection::{Connection, Fact, Flushed};
+use host::{App, Buffer, BufferPool, PoolLimits};
+use listener::Listener;
+use rustix::fd::{AsFd, BorrowedFd};
+use slab::Slab;
+use stack::tcp::{ConnectionId, ListenerId};
+use stack::{Endpoint, Event, Slice, Stack, Time};
+use std::collections::{HashMap, VecDeque};
+use std::hash::RandomState;
+use std::io;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::mpsc::Receiver;
+use udp::Udp;
+
+/// Interval of looks for new and ended clients, in nanoseconds.
+const CONTROL_INTERVAL: u64 = 1_000_000;
+
+/// Settings of a service.
+#[derive(Clone, Debug)]
+pub struct ServiceOptions {
+    /// Limits.
+    pub limits: Limits,
+    /// Which client accepts a connection, if several listen on one endpoint.
+    pub accept: AcceptPolicy,
+    /// Called with one line of text when a client comes or leaves.
+    pub on_client: fn(&str),
+}
+
+impl Default for ServiceOptions {
+    fn default() -> Self {
+        Self { limits: Limits::default(), accept: AcceptPolicy::default(), on_client: |_| () }
+    }
+}
+
+/// Counts of a service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Clients that came.
+    pub clients: u64,
+    /// Connections opened, and connections accepted by a client.
+    pub connected: u64,
+    /// See `connected`.
+    pub accepted: u64,
+    /// Connections that ended otherwise than by both sides closing.
+    pub aborted: u64,
+    /// Datagrams that were dropped because a client did not take them.
+    pub datagrams_dropped: u64,
+    /// Clients that left, by reason.
+    pub left: HashMap<Fault, u64>,
+}
+
+/// The service.
+#[derive(Debug)]
+pub struct Service {
+    options: ServiceOptions,
+    clients: Slab<Client>,
+    connections: Slab<Connection>,
+    /// Key of each connection by its number in the stack.
+    by_stack: Vec<usize>,
+    listeners: Slab<Listener>,
+    /// Key of each listener by its endpoint, and by its number in the stack.
+    by_end: HashMap<Endpoint, usize>,
+    by_listener: HashMap<ListenerId, usize>,
+    udp: Udp,
+    /// Connections that their clients have closed, with the time at which they are reset.
+    lingering: VecDeque<(Time, ConnectionId)>,
+    /// Bytes received on connections without a client.
+    unaccepted: u32,
+    arrivals: Receiver<UnixStream>,
+    door: (Option<UnixListener>, Connector),
+    controlled: Time,
+    hasher: RandomState,
+    statistics: Statistics,
+}
+
+impl Service {
+    /// A service without clients.
+    ///
+    /// # Errors
+    /// If the limits are invalid, or the kernel has no descriptors.
+    pub fn new(options: ServiceOptions) -> io::Result<Self> {
+        if !options.limits.sizes().are_valid() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "invalid sizes of rings or arenas"));
+        }
+        let (connector, arrivals) = Connector::new()?;
+        Ok(Self {
+            options,
+            clients: Slab::new(),
+            connections: Slab::new(),
+            by_stack: Vec::new(),
+            listeners: Slab::new(),
+            by_end: HashMap::new(),
+            by_listener: HashMap::new(),
+            udp: Udp::new(BufferPool::new(PoolLimits::default())),
+            lingering: VecDeque::new(),
+            unaccepted: 0,
+            arrivals,
+            door: (None, connector),
+            controlled: Time(0),
+            hasher: RandomState::new(),
+            statistics: Statistics::default(),
+        })
+    }
+
+    /// Connects clients of this process.
+    pub fn connector(&self) -> Connector {
+        self.door.1.clone()
+    }
+
+    /// Serves other processes at a Unix socket, which is created. Its file permissions decide which users may connect.
+    ///
+    /// # Errors
+    /// If the socket cannot be created.
+    pub fn listen(&mut self, path: &Path) -> io::Result<()> {
+        let listener = UnixListener::bind(path)?;
+        listener.set_nonblocking(true)?;
+        self.door.0 = Some(listener);
+        Ok(())
+    }
+
+    /// Counts.
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    /// Number of clients.
+    pub fn clients(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// Accepts new clients and removes those that ended.
+    fn control(&mut self, now: Time) {
+        self.controlled = now;
+        while let Ok(socket) = self.arrivals.try_recv() {
+            self.add_client(socket);
+        }
+        if let Some(Ok((socket, _))) = self.door.0.as_ref().map(UnixListener::accept) {
+            self.add_client(socket);
+        }
+        for (_, client) in &mut self.clients {
+            if handshake::has_ended(&client.socket) {
+                client.fault.get_or_insert(Fault::Left);
+            }
+        }
+    }
+
+    fn add_client(&mut self, socket: UnixStream) {
+        if self.clients.len() >= self.options.limits.clients as usize {
+            return (self.options.on_client)("client refused: too many clients");
+        }
+        match Client::new(socket, &self.options.limits.sizes()) {
+            Ok(client) => {
+                let key = self.clients.insert(client);
+                self.statistics.clients += 1;
+                (self.options.on_client)(&format!("client {key} connected"));
+            }
+            Err(error) => (self.options.on_client)(&format!("client refused: {error}")),
+        }
+    }
+
+    fn key(&self, id: ConnectionId) -> Option<usize> {
+        let key = *self.by_stack.get(id.index())?;
+        self.connections.get(key).filter(|c| c.stack == Some(id)).map(|_| key)
+    }
+
+    fn insert(&mut self, connection: Connection, id: ConnectionId) -> usize {
+        let key = self.connections.insert(connection);
+        if self.by_stack.len() <= id.index() {
+            self.by_stack.resize(id.index() + 1, usize::MAX);
+        }
+        self.by_stack[id.index()] = key;
+        key
+    }
+
+    /// Notes that there is something to report about a connection.
+    #[inline]
+    fn mark(&mut self, key: usize) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        let Some(client) = connection.client.and_then(|client| self.clients.get_mut(client)) else { return };
+        if !std::mem::replace(&mut connection.is_dirty, true) {
+            client.dirty.push_back(key);
+        }
+    }
+
+    fn data(&mut self, stack: &mut Stack<Buffer>, id: ConnectionId, data: Slice<Buffer>) {
+        let Some(key) = self.key(id) else { return };
+        let connection = &mut self.connections[key];
+        if connection.is_released {
+            // As the kernel does for data that no program can read.
+            return stack.abort(id);
+        }
+        let limits = &self.options.limits;
+        let (waiting, most) = match connection.client.and_then(|client| self.clients.get_mut(client)) {
+            Some(client) => (&mut client.waiting, limits.waiting_bytes),
+            None => (&mut self.unaccepted, limits.unaccepted_bytes),
+        };
+        *waiting += connection::charge(&data);
+        let is_too_much = *waiting > most;
+        connection.waiting.push_back(data);
+        if is_too_much {
+            connection.closed = Fact::New(Reason::Memory);
+            stack.abort(id);
+        }
+        self.mark(key);
+    }
+
+    fn closed(&mut self, id: ConnectionId, reason: Reason) {
+        let Some(key) = self.key(id) else { return };
+        self.statistics.aborted += u64::from(reason != Reason::Normally);
+        let connection = &mut self.connections[key];
+        connection.stack = None;
+        if connection.closed == Fact::No {
+            connection.closed = Fact::New(reason);
+        }
+        if connection.is_released && connection.client.is_none() {
+            self.connections.remove(key);
+        }
+        self.mark(key);
+    }
+
+    /// Reports to a client as far as its ring has room. Returns whether anything was reported.
+    fn flush(&mut self, key: usize) -> bool {
+        let Self { clients, connections, .. } = self;
+        let Some(client) = clients.get_mut(key) else { return false };
+        while client.flush_outbox()
+            && let Some(&number) = client.dirty.front()
+        {
+            let Some(connection) = connections.get_mut(number).filter(|c| c.client == Some(key)) else {
+                client.dirty.pop_front();
+                continue;
+            };
+            let flushed = connection.flush(&mut client.channel, &mut client.waiting);
+            if flushed == Flushed::RingFull {
+                break;
+            }
+            connection.is_dirty = false;
+            client.dirty.pop_front();
+            if flushed == Flushed::NoArena {
+                client.starved.push(number);
+            }
+            if connection.is_over() {
+                client.objects.remove(&connection.id);
+                connections.remove(number);
+            }
+        }
+        client.check();
+        client.channel.publish()
+    }
+
+    fn reset_lingering(&mut self, stack: &mut Stack<Buffer>, now: Time) {
+        let (_, most) = self.options.limits.linger;
+        while let Some(&(at, id)) = self.lingering.front()
+            && (at <= now || self.lingering.len() > most as usize)
+        {
+            self.lingering.pop_front();
+            stack.abort(id);
+        }
+    }
+}
+
+impl App for Service {
+    #[inline]
+    fn event(&mut self, stack: &mut Stack<Buffer>, event: Event<Buffer>, _now: Time) {
+        match event {
+            Event::Data { connection, data } => self.data(stack, connection, data),
+            Event::Acknowledged { connection, bytes } => {
+                if let Some(key) = self.key(connection) {
+                    self.connections[key].acknowledge(bytes);
+                    self.mark(key);
+                }
+            }
+            Event::Datagram { socket, from, data, .. } => self.datagram(socket, from, &data),
+            Event::Accepted { connection, listener, .. } => self.accepted(stack, connection, listener),
+            Event::Connected { connection } => self.connected(stack, connection),
+            Event::Finished { connection } => {
+                if let Some(key) = self.key(connection) {
+                    self.connections[key].finished = Fact::New(());
+                    self.mark(key);
+                }
+            }
+            Event::Closed { connection, reason } => self.closed(connection, reason.into()),
+            Event::DatagramLost { socket, error } => self.datagram_lost(socket, error.into()),
+            // The limit of unacknowledged bytes is below the send buffer, so no client waits for space.
+            Event::Writable { .. } => {}
+        }
+    }
+
+    fn poll(&mut self, stack: &mut Stack<Buffer>, now: Time) -> bool {
+        if now.0 - self.controlled.0 > CONTROL_INTERVAL {
+            self.control(now);
+            self.reset_lingering(stack, now);
+        }
+        let mut worked = false;
+        for key in 0..self.clients.capacity() {
+            if self.clients.contains(key) {
+                let is_busy = self.run_commands(stack, key, now);
+                worked |= self.flush(key) | is_busy;
+                // The commands of a client that left are still carried out.
+                worked |= !is_busy && self.remove_faulty(stack, key, now);
+            }
+        }
+        worked
+    }
+
+    fn prepare_sleep(&mut self) -> bool {
+        self.clients.iter_mut().all(|(_, client)| client.channel.commands.prepare_sleep())
+    }
+
+    fn wake_fds(&self) -> Vec<BorrowedFd<'_>> {
+        let (listener, connector) = &self.door;
+        let clients = self.clients.iter();
+        let of_clients =
+            clients.flat_map(|(_, client)| [client.channel.to_service.as_fd(), client.socket.as_fd()]);
+        let of_door = listener.iter().map(AsFd::as_fd).chain([connector.event()]);
+        of_clients.chain(of_door).collect()
+    }
+
+    fn resume(&mut self) {
+        for (_, client) in &mut self.clients {
+            client.channel.commands.resume();
+            port::eventfd::clear(&client.channel.to_service);
+        }
+        port::eventfd::clear(&self.door.1.event());
+        // The next round looks for new and ended clients.
+        self.controlled = Time(0);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,222 @@
+//! Clients that violate the protocol, over their own memory.
+#![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
+
+use super::*;
+use crate::chunks::{ArenaRange, CHUNK};
+use crate::entry::{ACCEPTED, Command, Completion, StreamOptions};
+use crate::region::{Descriptors, Parts};
+use crate::ring::{Consumer, Producer, Words};
+use mem::SharedRange;
+use proptest::prelude::*;
+use stack::ip::InterfaceConfig;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+
+/// A client without the library.
+pub(crate) struct Raw {
+    commands: Producer<SharedRange>,
+    completions: Consumer<SharedRange>,
+    parts: Parts,
+    _fds: Descriptors,
+    socket: UnixStream,
+}
+
+impl Raw {
+    fn new(service: &mut Service) -> Self {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        service.add_client(theirs);
+        let (sizes, fds) = handshake::receive(ours.as_fd()).unwrap();
+        let parts = Parts::map(fds.memory.as_fd(), &sizes).unwrap();
+        let commands = Producer::new(parts.commands.clone(), sizes.ring);
+        let completions = Consumer::new(parts.completions.clone(), sizes.ring);
+        Self { commands, completions, parts, _fds: fds, socket: ours }
+    }
+
+    fn send(&mut self, words: &Words) {
+        assert_eq!(self.commands.push(words), Ok(true));
+        self.commands.publish();
+    }
+
+    fn next(&mut self) -> Option<Completion> {
+        let words = self.completions.pop().unwrap()?;
+        self.completions.release();
+        Some(Completion::decode(&words).unwrap())
+    }
+}
+
+/// A service over a stack without a wire.
+struct Setup {
+    service: Service,
+    stack: Stack<Buffer>,
+    now: Time,
+}
+
+impl Setup {
+    fn new() -> Self {
+        let limits = Limits { ring: 64, arena: 4 * CHUNK, sends: 4, sockets: 8, ..Limits::default() };
+        let service = Service::new(ServiceOptions { limits, ..ServiceOptions::default() }).unwrap();
+        let mut stack = Stack::new(stack::Config::new([1; 16]), Time(0));
+        let mac = wire::MacAddress::new([2; 6]);
+        let interface = stack.add_interface(InterfaceConfig { mac, mtu: 1500, vlan: None });
+        stack.add_address(interface, "10.0.0.1/24".parse().unwrap(), Time(0));
+        Self { service, stack, now: Time(0) }
+    }
+
+    /// Runs rounds until nothing happens.
+    fn run(&mut self) {
+        for _ in 0..100 {
+            self.now = Time(self.now.0 + 2 * CONTROL_INTERVAL);
+            let mut worked = false;
+            while let Some(event) = self.stack.poll_event() {
+                self.service.event(&mut self.stack, event, self.now);
+                worked = true;
+            }
+            if !self.service.poll(&mut self.stack, self.now) && !worked {
+                return;
+            }
+        }
+    }
+}
+
+fn end(text: &str) -> Endpoint {
+    text.parse::<SocketAddr>().unwrap().into()
+}
+
+fn listen(id: u32, port: u16) -> Words {
+    let local = end(&format!("10.0.0.1:{port}"));
+    Command::Listen { id, local, shares: false }.encode()
+}
+
+fn connect(id: u32) -> Words {
+    let (local, remote) = (end("0.0.0.0:0"), end("10.0.0.2:1"));
+    Command::Connect { id, local, remote, options: StreamOptions::default() }.encode()
+}
+
+/// Runs a hostile client beside an honest one. Returns the named reason of its removal.
+fn removed_for(attack: impl FnOnce(&mut Raw)) -> Fault {
+    let mut setup = Setup::new();
+    let (mut honest, mut hostile) = (Raw::new(&mut setup.service), Raw::new(&mut setup.service));
+    honest.send(&listen(1, 80));
+    hostile.send(&listen(1, 81));
+    hostile.send(&connect(2));
+    setup.run();
+    assert!(matches!(hostile.next(), Some(Completion::Bound { id: 1, .. })));
+    attack(&mut hostile);
+    setup.run();
+    assert_eq!((setup.service.clients(), setup.stack.connections().count()), (1, 0));
+    // The endpoint of the hostile client is free, and the honest one keeps its own.
+    honest.send(&listen(2, 81));
+    honest.send(&listen(3, 80));
+    setup.run();
+    let replies: Vec<_> = std::iter::from_fn(|| honest.next()).collect();
+    assert!(matches!(
+        replies[..],
+        [
+            Completion::Bound { id: 1, .. },
+            Completion::Bound { id: 2, .. },
+            Completion::Failed { id: 3, reason: Reason::InUse }
+        ]
+    ));
+    *setup.service.statistics().left.keys().next().unwrap()
+}
+
+#[test]
+fn a_client_that_violates_the_protocol_loses_its_ownsockets_only() {
+    let send = |id, offset, len| Command::Send { id, range: ArenaRange { offset, len } }.encode();
+    let attacks: [(Fault, Vec<Words>); 9] = [
+        (Fault::Command, vec![[0xff; 8]]),
+        (Fault::Range, vec![send(2, 4 * CHUNK, 1)]),
+        (Fault::Range, vec![send(2, u32::MAX, u32::MAX)]),
+        (Fault::Range, vec![send(2, 0, 0)]),
+        (Fault::Number, vec![connect(2)]),
+        (Fault::Number, vec![listen(ACCEPTED, 90)]),
+        (Fault::Returned, vec![Command::Consumed { id: 2, bytes: 1 }.encode()]),
+        (Fault::Left, vec![]),
+        (Fault::Ring, vec![]),
+    ];
+    for (fault, words) in attacks {
+        let found = removed_for(|hostile| match fault {
+            Fault::Left => hostile.socket.shutdown(std::net::Shutdown::Both).unwrap(),
+            Fault::Ring => hostile.parts.commands.store(0, 1 << 40, Ordering::Release),
+            _ => words.iter().for_each(|words| hostile.send(words)),
+        });
+        assert_eq!(found, fault);
+    }
+}
+
+#[test]
+fn a_client_that_takes_no_completions_is_not_served_and_others_are() {
+    let mut setup = Setup::new();
+    let (mut slow, mut honest) = (Raw::new(&mut setup.service), Raw::new(&mut setup.service));
+    let mut sent = 0;
+    // Each fails, which is a completion: the address is not one of the stack.
+    let command = Command::UdpBind { id: 1, local: end("192.0.2.1:1") }.encode();
+    for _ in 0..200 {
+        sent += usize::from(slow.commands.push(&command) == Ok(true));
+        slow.commands.publish();
+        setup.run();
+    }
+    assert_eq!(sent, 64 + 64 + 1, "both rings and one command whose result waits");
+    let client = &setup.service.clients[0];
+    assert_eq!((client.outbox.len(), client.fault), (1, None));
+    honest.send(&listen(1, 80));
+    setup.run();
+    assert!(matches!(honest.next(), Some(Completion::Bound { .. })));
+    let mut received = 0;
+    while let Some(completion) = slow.next() {
+        assert_eq!(completion, Completion::Failed { id: 1, reason: Reason::NotLocal });
+        received += 1;
+        setup.run();
+    }
+    assert_eq!(received, sent);
+}
+
+#[test]
+fn a_client_has_at_most_its_number_ofsockets() {
+    let mut setup = Setup::new();
+    let mut client = Raw::new(&mut setup.service);
+    (0..9).for_each(|i| client.send(&listen(i, 80 + i as u16)));
+    setup.run();
+    let last = std::iter::from_fn(|| client.next()).last();
+    assert_eq!(last, Some(Completion::Failed { id: 8, reason: Reason::TooMany }));
+    client.send(&Command::Close { id: 3 }.encode());
+    client.send(&listen(9, 99));
+    setup.run();
+    let replies: Vec<_> = std::iter::from_fn(|| client.next()).collect();
+    assert!(matches!(replies[..], [Completion::Closed { id: 3, .. }, Completion::Bound { id: 9, .. }]));
+}
+
+proptest! {
+    #[test]
+    fn no_sequence_of_entries_stops_the_service(
+        entries in prop::collection::vec((0..14_u64, 0..4_u64, 0..4_u32, 0..3_u32, any::<[u64; 3]>()), 1..200)
+    ) {
+        let mut setup = Setup::new();
+        let mut client = Raw::new(&mut setup.service);
+        for (kind, detail, id, other, rest) in entries {
+            let range = (u64::from(other) * 3000) | ((rest[0] % 3000) << 32);
+            let address = if rest[1] % 2 == 0 { 0x0100_000a_ffff_0000 } else { rest[1] };
+            let ports = (rest[2] % 3) << 16 | (rest[2] % 5) << 32;
+            let words = [
+                kind | detail << 8 | ports,
+                u64::from(id) | (rest[0] % 4) << 32,
+                range,
+                rest[0],
+                u64::from_be(address),
+                0,
+                u64::from_be(address),
+                0,
+            ];
+            if client.commands.push(&words) == Ok(true) {
+                client.commands.publish();
+            }
+            setup.run();
+            let _ = client.completions.pop();
+            client.completions.release();
+        }
+        drop(client);
+        setup.run();
+        prop_assert_eq!(setup.service.clients(), 0);
+        prop_assert_eq!((setup.service.connections.len(), setup.service.listeners.len()), (0, 0));
+    }
+}

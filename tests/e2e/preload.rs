@@ -1,0 +1,255 @@
+//! Unmodified programs over the TCP/IP stack: they run under `liblinerate_preload.so`, their peers over the kernel in a
+//! namespace at the other end of a TAP interface.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use linerate_tests::binary;
+use linerate_tests::folder;
+use linerate_tests::need;
+use linerate_tests::netns::Netns;
+use linerate_tests::process::Process;
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(30);
+const KERNEL: [&str; 2] = ["10.9.0.1/24", "fd09::1/64"];
+const OURS: [&str; 2] = ["10.9.0.2", "fd09::2"];
+const BYTES: usize = 8 << 20;
+
+/// `linerate serve sockets` at the other end of interface `web0` of a namespace.
+struct Service {
+    process: Process,
+    netns: Netns,
+    socket: PathBuf,
+    library: PathBuf,
+}
+
+impl Service {
+    fn start(folder: &Path) -> Service {
+        let netns = Netns::new();
+        let port = format!("kind=tap,interface=web0,netns={}", netns.name());
+        let socket = folder.join("sockets");
+        let addresses = [format!("{}/24", OURS[0]), format!("{}/64", OURS[1])];
+        let path = socket.to_str().expect("a path of text");
+        let words = ["serve", "sockets", "-o", "json", "--port", &port, "--listen", path];
+        let words = [&words[..], &["--address", &addresses[0], "--address", &addresses[1]]].concat();
+        let mut process = Process::spawn(folder, "sockets", binary::linerate(), &words);
+        process.wait_for("serves sockets", 0, LIMIT);
+        netns.configure("web0", &KERNEL);
+        Service { process, netns, socket, library: binary::preload() }
+    }
+
+    /// A program under the library.
+    fn command(&self, program: &str, arguments: &[&str]) -> Command {
+        need::program(program);
+        let mut command = Command::new("timeout");
+        command.arg("60").arg(program).args(arguments);
+        command.env("LD_PRELOAD", &self.library).env("LINERATE_SERVICE", &self.socket);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs a program under the library to its end.
+    fn run(&self, program: &str, arguments: &[&str]) -> Output {
+        self.command(program, arguments).output().expect("the program starts")
+    }
+
+    /// Ends the service and returns its summary.
+    fn stop(mut self) -> Value {
+        assert!(self.process.terminate(LIMIT).success());
+        let output = self.process.output();
+        let json = output.find("{\n").and_then(|at| output.get(at..)).unwrap_or_default();
+        serde_json::from_str(json).unwrap_or_else(|error| panic!("no summary in {output}: {error}"))
+    }
+}
+
+/// A running program, which ends with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn body() -> Vec<u8> {
+    (0..BYTES).map(|i| (i / 251 + i % 251) as u8).collect()
+}
+
+/// Connects from the namespace as soon as the program listens.
+fn connect(address: &str, port: u16) -> TcpStream {
+    let address = SocketAddr::new(address.parse().expect("an address"), port);
+    let began = Instant::now();
+    loop {
+        match TcpStream::connect_timeout(&address, LIMIT) {
+            Ok(stream) => {
+                stream.set_read_timeout(Some(LIMIT)).expect("a time limit");
+                return stream;
+            }
+            Err(error) => assert!(began.elapsed() < LIMIT, "{address}: {error}"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A client of the kernel's listener, within the time limit.
+fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
+    listener.set_nonblocking(true).expect("a flag");
+    let began = Instant::now();
+    loop {
+        match listener.accept() {
+            Ok((stream, from)) => {
+                stream.set_nonblocking(false).expect("a flag");
+                stream.set_read_timeout(Some(LIMIT)).expect("a time limit");
+                return (stream, from);
+            }
+            Err(error) => assert!(began.elapsed() < LIMIT, "no client: {error}"),
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Serves one HTTP request on the kernel's stack.
+fn serve_once(listener: &TcpListener) {
+    let (mut stream, _) = accept(listener);
+    let (mut request, mut buffer) = (Vec::new(), [0; 1024]);
+    while !request.ends_with(b"\r\n\r\n") {
+        let n = stream.read(&mut buffer).expect("a request");
+        request.extend(&buffer[..n]);
+    }
+    write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {BYTES}\r\nConnection: close\r\n\r\n")
+        .expect("a client");
+    stream.write_all(&body()).expect("the client reads");
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn curl_fetches_from_a_server_of_the_kernel() {
+    let folder = folder();
+    let service = Service::start(folder.path());
+    for address in ["10.9.0.1", "[fd09::1]"] {
+        let output = std::thread::scope(|scope| {
+            let url = format!("http://{address}:8000/");
+            let listener = service.netns.enter(|| TcpListener::bind("[::]:8000").expect("a listener"));
+            scope.spawn(move || serve_once(&listener));
+            service.run("curl", &["--silent", "--show-error", "--max-time", "30", &url])
+        });
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.stdout == body(), "{address}: {} bytes, or others", output.stdout.len());
+    }
+    let refused = service.run("curl", &["--silent", "--max-time", "10", "http://10.9.0.1:9/"]);
+    assert_eq!(refused.status.code(), Some(7), "connection refused");
+    let summary = service.stop();
+    assert_eq!((&summary["clients"], &summary["connected"]), (&3.into(), &2.into()), "{summary}");
+    assert!(summary["left"]["the client left"].as_u64() >= Some(2), "{summary}");
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn netcat_passes_bytes_in_both_roles() {
+    let folder = folder();
+    let service = Service::start(folder.path());
+    // It listens, and its peer is a client of the kernel.
+    let mut nc = service.command("nc", &["-l", "-N", "10.9.0.2", "7000"]);
+    let mut nc = Running(nc.stdin(Stdio::piped()).spawn().expect("nc starts"));
+    nc.0.stdin.take().expect("a pipe").write_all(b"from nc").expect("nc reads");
+    let text = service.netns.enter(|| {
+        let mut stream = connect(OURS[0], 7000);
+        stream.write_all(b"to nc").expect("nc reads");
+        stream.shutdown(std::net::Shutdown::Write).expect("the connection is open");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("nc closes");
+        text
+    });
+    assert_eq!(text, "from nc");
+    let mut received = String::new();
+    nc.0.stdout.take().expect("a pipe").read_to_string(&mut received).expect("nc ends");
+    assert_eq!(received, "to nc");
+    // It connects to a server of the kernel.
+    let listener = service.netns.enter(|| TcpListener::bind("[::]:7001").expect("a listener"));
+    let served = std::thread::spawn(move || {
+        let (mut stream, from) = accept(&listener);
+        let mut received = Vec::new();
+        stream.read_to_end(&mut received).expect("nc closes");
+        stream.write_all(&received[..5]).expect("nc reads");
+        (received, from)
+    });
+    let mut nc = service.command("nc", &["-N", "fd09::1", "7001"]);
+    let mut nc = Running(nc.stdin(Stdio::piped()).spawn().expect("nc starts"));
+    nc.0.stdin.take().expect("a pipe").write_all(&body()).expect("nc reads");
+    let (received, from) = served.join().expect("the server ends");
+    assert!(received == body() && from.ip().to_string() == OURS[1], "{from}: {}", received.len());
+    let mut answer = Vec::new();
+    nc.0.stdout.take().expect("a pipe").read_to_end(&mut answer).expect("nc ends");
+    assert_eq!(answer, &body()[..5]);
+}
+
+/// Sends commands and reads the reply to the last one.
+fn redis(stream: &mut TcpStream, commands: &str, reply: &str) {
+    stream.write_all(commands.as_bytes()).expect("the server reads");
+    let mut received = vec![0; reply.len()];
+    stream.read_exact(&mut received).expect("a reply");
+    assert_eq!(String::from_utf8_lossy(&received), reply);
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn redis_answers_clients_of_the_kernel() {
+    let folder = folder();
+    let service = Service::start(folder.path());
+    let directory = folder.path().to_str().expect("a path of text");
+    // Bound to an address of the kernel as well, so that one epoll has descriptors of both.
+    let local = service.socket.with_extension("redis");
+    let local = local.to_str().expect("a path of text");
+    let words = ["--port", "6379", "--bind", "10.9.0.2", "--save", "", "--protected-mode", "no"];
+    let words = [&words[..], &["--dir", directory, "--unixsocket", local]].concat();
+    let _redis = Running(service.command("redis-server", &words).spawn().expect("redis starts"));
+    service.netns.enter(|| {
+        let mut streams: Vec<_> = (0..8).map(|_| connect(OURS[0], 6379)).collect();
+        for (i, stream) in streams.iter_mut().enumerate() {
+            redis(stream, &format!("SET key{i} value{i}\r\n"), "+OK\r\n");
+        }
+        for (i, stream) in streams.iter_mut().enumerate() {
+            let key = 7 - i;
+            redis(stream, &format!("GET key{key}\r\n"), &format!("$6\r\nvalue{key}\r\n"));
+        }
+        let large = "x".repeat(1 << 20);
+        let command = format!("*3\r\n$3\r\nSET\r\n$5\r\nlarge\r\n${}\r\n{large}\r\n", large.len());
+        redis(&mut streams[0], &command, "+OK\r\n");
+        redis(&mut streams[1], "GET large\r\n", &format!("${}\r\n{large}\r\n", large.len()));
+    });
+    let mut stream = std::os::unix::net::UnixStream::connect(local).expect("redis listens");
+    stream.write_all(b"GET key3\r\n").expect("redis reads");
+    let mut reply = [0; 12];
+    stream.read_exact(&mut reply).expect("a reply");
+    assert_eq!(&reply, b"$6\r\nvalue3\r\n");
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn iperf_measures_both_directions() {
+    let folder = folder();
+    let service = Service::start(folder.path());
+    for more in [&[][..], &["--reverse"]] {
+        let mut server = service.command("iperf3", &["--server", "--one-off", "--port", "5202"]);
+        let _server = Running(server.spawn().expect("iperf3 starts"));
+        let words =
+            ["--client", OURS[0], "--port", "5202", "--bytes", "64M", "--json", "--connect-timeout", "5000"];
+        let words = [&words[..], more].concat();
+        let began = Instant::now();
+        let output = loop {
+            match service.netns.attempt("iperf3", &words) {
+                Ok(output) => break output,
+                Err(error) => assert!(began.elapsed() < LIMIT, "{error}"),
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        };
+        let result: Value = serde_json::from_str(&output).expect("JSON");
+        let received = result["end"]["sum_received"]["bytes"].as_u64().unwrap_or_default();
+        assert!(received >= 60 << 20, "{more:?}: {received} bytes in {output}");
+    }
+}

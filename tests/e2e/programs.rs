@@ -1,0 +1,98 @@
+//! Programs on the interfaces of the TCP/IP stack: a web server of hyper for curl, and the echo server on tokens, over a
+//! TAP interface in a namespace.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::Duration;
+
+use linerate_tests::binary;
+use linerate_tests::folder;
+use linerate_tests::netns::Netns;
+use linerate_tests::process::Process;
+
+const LIMIT: Duration = Duration::from_secs(20);
+const SERVER: &str = "10.9.0.2";
+const BODY: usize = 10_000_000;
+
+/// An example that serves the interface `web0` of a namespace.
+fn start(folder: &Path, netns: &Netns, example: &str, words: &[&str]) -> Process {
+    let program = binary::example(example);
+    let mut process = Process::spawn(folder, example, program, words);
+    process.wait_for("listening on", 0, LIMIT);
+    netns.configure("web0", &["10.9.0.1/24"]);
+    process
+}
+
+/// The hash of a file.
+fn hash(path: &str) -> String {
+    let output = std::process::Command::new("sha256sum").arg(path).output().expect("sha256sum runs");
+    String::from_utf8_lossy(&output.stdout).split_whitespace().next().expect("a hash").to_owned()
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn curl_fetches_from_a_server_of_hyper() {
+    let (folder, netns) = (folder(), Netns::new());
+    let address = format!("{SERVER}/24");
+    let _server = start(folder.path(), &netns, "http", &[netns.name(), &address, &BODY.to_string()]);
+    let file = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let (sent, first, second) = (file("sent"), file("first"), file("second"));
+    let body: Vec<u8> = (0..BODY).map(|i| (i % 251) as u8).collect();
+    std::fs::write(&sent, &body).expect("a file");
+    let url = format!("http://{SERVER}/");
+    // Two requests of one process use one connection.
+    let limits =
+        ["--silent", "--show-error", "--fail", "--max-time", "60", "--write-out", "%{num_connects} "];
+    let two = [&limits[..], &["-o", &first, &url, "-o", &second, &url]].concat();
+    assert_eq!(netns.run("curl", &two).trim(), "1 0");
+    for got in [&first, &second] {
+        assert_eq!(hash(got), hash(&sent), "{got}");
+    }
+    // The server returns what it receives.
+    let data = format!("@{sent}");
+    let upload = [&limits[..], &["-H", "Expect:", "--data-binary", &data, "-o", &first, &url]].concat();
+    netns.run("curl", &upload);
+    assert_eq!(hash(&first), hash(&sent));
+    let pipelined = netns.enter(|| {
+        let address = SocketAddr::new(SERVER.parse().expect("an address"), 80);
+        let mut stream = TcpStream::connect_timeout(&address, LIMIT).expect("the server accepts");
+        stream.set_read_timeout(Some(LIMIT)).expect("a time limit");
+        let request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi";
+        let last = "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 3\r\n\r\nend";
+        let requests = [request.repeat(9), last.to_owned()].concat();
+        stream.write_all(requests.as_bytes()).expect("the server reads");
+        let mut replies = String::new();
+        stream.read_to_string(&mut replies).expect("the server closes");
+        replies
+    });
+    assert_eq!(pipelined.matches("HTTP/1.1 200 OK").count(), 10, "{pipelined}");
+    assert!(pipelined.matches("\r\n\r\nhi").count() == 9 && pipelined.ends_with("end"), "{pipelined}");
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn kernel_exchanges_megabytes_with_echo_on_tokens() {
+    let (folder, netns) = (folder(), Netns::new());
+    let address = format!("{SERVER}/24");
+    let _server = start(folder.path(), &netns, "tokens", &["tap", netns.name(), &address, "7"]);
+    netns.enter(|| {
+        let address = SocketAddr::new(SERVER.parse().expect("an address"), 7);
+        let exchange = |seed: usize| {
+            let mut stream = TcpStream::connect_timeout(&address, LIMIT).expect("the server accepts");
+            stream.set_read_timeout(Some(LIMIT)).expect("a time limit");
+            let sent: Vec<u8> = (0..BODY).map(|i| ((i + seed) % 251) as u8).collect();
+            let mut sender = stream.try_clone().expect("a second handle");
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    sender.write_all(&sent).expect("the server reads");
+                    sender.shutdown(Shutdown::Write).expect("the connection is open");
+                });
+                let mut received = Vec::with_capacity(BODY);
+                stream.read_to_end(&mut received).expect("the server closes");
+                assert!(received == sent, "{} of {BODY} bytes, or others", received.len());
+            });
+        };
+        std::thread::scope(|scope| (0..4).for_each(|seed| drop(scope.spawn(move || exchange(seed)))));
+    });
+}
