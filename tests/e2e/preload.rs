@@ -241,14 +241,16 @@ fn iperf_measures_both_directions() {
             ["--client", OURS[0], "--port", "5202", "--bytes", "64M", "--json", "--connect-timeout", "5000"];
         let words = [&words[..], more].concat();
         let began = Instant::now();
-        let output = loop {
-            match service.netns.attempt("iperf3", &words) {
-                Ok(output) => break output,
-                Err(error) => assert!(began.elapsed() < LIMIT, "{error}"),
+        // iperf3 reports that the server does not listen yet in its JSON.
+        let (output, result) = loop {
+            let output = service.netns.attempt("iperf3", &words).unwrap_or_else(|error| error);
+            let result: Value = serde_json::from_str(&output).unwrap_or_default();
+            if result["end"]["sum_received"].is_object() {
+                break (output, result);
             }
+            assert!(began.elapsed() < LIMIT, "{output}");
             std::thread::sleep(Duration::from_millis(100));
         };
-        let result: Value = serde_json::from_str(&output).expect("JSON");
         let received = result["end"]["sum_received"]["bytes"].as_u64().unwrap_or_default();
         assert!(received >= 60 << 20, "{more:?}: {received} bytes in {output}");
     }
