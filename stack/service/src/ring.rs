@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn loom_entries_arrive_and_no_wake_up_is_lost() {
         let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(3);
+        builder.preemption_bound = Some(2);
         builder.check(|| {
             let (mut producer, mut consumer, _) = ring(2);
             let signal = Arc::new(AtomicU64::new(0));
