@@ -66,4 +66,16 @@ mod tests {
             assert!(command::root().join(FOLDER).join("corpus").join(&name).is_dir(), "{name}");
         }
     }
+
+    #[test]
+    fn the_manifest_has_every_target() {
+        let arguments =
+            ["metadata", "--no-deps", "--format-version", "1", "--manifest-path", "fuzz/Cargo.toml"];
+        let text = command::output(&mut cargo(&arguments)).unwrap();
+        let metadata: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let built = metadata["packages"][0]["targets"].as_array().unwrap();
+        for name in targets().unwrap() {
+            assert!(built.iter().any(|target| target["name"] == name.as_str()), "{name}");
+        }
+    }
 }
