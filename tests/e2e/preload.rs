@@ -42,11 +42,11 @@ impl Service {
         Service { process, netns, socket, library: binary::preload() }
     }
 
-    /// A program under the library.
+    /// A program under the library, without a program between that a signal would reach instead.
     fn command(&self, program: &str, arguments: &[&str]) -> Command {
         need::program(program);
-        let mut command = Command::new("timeout");
-        command.arg("60").arg(program).args(arguments);
+        let mut command = Command::new(program);
+        command.args(arguments);
         command.env("LD_PRELOAD", &self.library).env("LINERATE_SERVICE", &self.socket);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -54,7 +54,9 @@ impl Service {
 
     /// Runs a program under the library to its end.
     fn run(&self, program: &str, arguments: &[&str]) -> Output {
-        self.command(program, arguments).output().expect("the program starts")
+        need::program(program);
+        let limited = [&["--kill-after=5", "60", program], arguments].concat();
+        self.command("timeout", &limited).output().expect("the program starts")
     }
 
     /// Ends the service and returns its summary.
