@@ -175,13 +175,16 @@ impl Cache {
             }
             return false;
         }
-        match old {
-            Some(at) => self.replace(at, item),
-            None => self.add(key, item, now),
+        if let Some(at) = old {
+            let bytes = self.bytes - self.entries[at.0].item.value.len() + item.value.len();
+            if bytes <= self.limit {
+                self.replace(at, item);
+                return true;
+            }
+            // The hand could take the entry itself, so it leaves before others do.
+            self.remove(at);
         }
-        while self.bytes > self.limit {
-            self.evict(now);
-        }
+        self.add(key, item, now);
         true
     }
 
