@@ -1,7 +1,7 @@
 //! `linerate serve kv`: the kernel in a namespace runs clients of memcached, and memcached itself for comparison.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use linerate_tests::folder;
 use linerate_tests::need;
 use linerate_tests::netns::Netns;
 use linerate_tests::process::Process;
+use linerate_tests::tcp;
 use linerate_tests::wait;
 use serde_json::Value;
 
@@ -55,19 +56,9 @@ const CONVERSATIONS: &str = include_str!("kv-conversations.txt");
 const LAST_WORDS: &[&str] = &["get a\nquit\nget a\n", "quit now\n"];
 
 fn connect(address: &str, port: u16) -> TcpStream {
-    let address = SocketAddr::new(address.parse().expect("an address"), port);
-    let stream = TcpStream::connect_timeout(&address, LIMIT).unwrap_or_else(|e| panic!("{address}: {e}"));
-    stream.set_read_timeout(Some(LIMIT)).expect("a time limit");
+    let stream = tcp::connect(address, port, LIMIT);
     stream.set_nodelay(true).expect("no delay");
     stream
-}
-
-/// Whether a new connection is reset: during connect, or at the first read.
-fn is_reset(address: &str, port: u16) -> bool {
-    let address = SocketAddr::new(address.parse().expect("an address"), port);
-    let Ok(mut stream) = TcpStream::connect_timeout(&address, LIMIT) else { return true };
-    stream.set_read_timeout(Some(LIMIT)).expect("a time limit");
-    stream.read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::ConnectionReset)
 }
 
 /// Sends requests in parts of `part` bytes, and reads until the reply to a last `mn`.
@@ -257,7 +248,7 @@ fn a_client_that_does_not_read_stops_only_itself() {
                 .contains("VALUE b 0 1\r\nx\r\nEND\r\n")
         );
         // Two connections are the limit.
-        assert!(is_reset(SERVER, PORT), "the third connection");
+        assert!(tcp::is_reset(SERVER, PORT, LIMIT), "the third connection");
     });
     let summary = server.stop();
     assert!(summary["bytes_sent"].as_u64() < Some(64 << 20), "{summary}");

@@ -1,6 +1,6 @@
 //! `linerate serve proxy`: kernel clients and servers in a namespace, the proxy at the other end of a TAP interface.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use linerate_tests::binary;
 use linerate_tests::folder;
 use linerate_tests::netns::Netns;
 use linerate_tests::process::Process;
+use linerate_tests::tcp;
 use linerate_tests::wait;
 use serde_json::Value;
 
@@ -49,18 +50,7 @@ impl Proxy {
 }
 
 fn connect(address: &str, port: u16) -> TcpStream {
-    let address = SocketAddr::new(address.parse().expect("an address"), port);
-    let stream = TcpStream::connect_timeout(&address, LIMIT).unwrap_or_else(|e| panic!("{address}: {e}"));
-    stream.set_read_timeout(Some(LIMIT)).expect("a time limit");
-    stream
-}
-
-/// Whether a new connection is reset: during connect, or at the first read.
-fn is_reset(address: &str, port: u16) -> bool {
-    let address = SocketAddr::new(address.parse().expect("an address"), port);
-    let Ok(mut stream) = TcpStream::connect_timeout(&address, LIMIT) else { return true };
-    stream.set_read_timeout(Some(LIMIT)).expect("a time limit");
-    stream.read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::ConnectionReset)
+    tcp::connect(address, port, LIMIT)
 }
 
 /// Bytes that differ at each position.
@@ -141,7 +131,7 @@ fn failed_reset_and_idle_connections_end_at_both_sides() {
     let proxy = Proxy::start(folder.path(), "10.9.0.1:9000", &["--idle", "1s", "--connections", "1"]);
     proxy.netns.enter(|| {
         // There is no server yet: the proxy is refused, and resets its client.
-        assert!(is_reset(PROXY[0], PORT), "no server");
+        assert!(tcp::is_reset(PROXY[0], PORT, LIMIT), "no server");
         let listener = TcpListener::bind("10.9.0.1:9000").expect("an address");
         let mut client = connect(PROXY[0], PORT);
         let mut server = listener.accept().expect("a connection").0;
@@ -149,7 +139,7 @@ fn failed_reset_and_idle_connections_end_at_both_sides() {
         client.write_all(b"x").expect("the proxy reads");
         server.read_exact(&mut [0]).expect("the proxy forwards");
         // A second connection exceeds the limit.
-        assert!(is_reset(PROXY[0], PORT), "the second connection");
+        assert!(tcp::is_reset(PROXY[0], PORT, LIMIT), "the second connection");
         // After a second without data both are reset.
         assert!(client.read(&mut [0]).is_err() && server.read(&mut [0]).is_err());
     });

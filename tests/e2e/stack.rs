@@ -9,6 +9,7 @@ use linerate_tests::binary;
 use linerate_tests::folder;
 use linerate_tests::netns::Netns;
 use linerate_tests::process::Process;
+use linerate_tests::tcp;
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -49,6 +50,10 @@ impl Server {
     }
 }
 
+fn connect(address: &str, port: u16) -> TcpStream {
+    tcp::connect(address, port, LIMIT)
+}
+
 /// Bytes that differ at each position of a connection and between connections.
 fn data(seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2).wrapping_add(1);
@@ -57,13 +62,6 @@ fn data(seed: u64) -> Vec<u8> {
         (state >> 32) as u32
     };
     (0..BYTES / 4).flat_map(|_| word().to_ne_bytes()).collect()
-}
-
-fn connect(address: &str, port: u16) -> TcpStream {
-    let address = SocketAddr::new(address.parse().expect("an address"), port);
-    let stream = TcpStream::connect_timeout(&address, LIMIT).unwrap_or_else(|e| panic!("{address}: {e}"));
-    stream.set_read_timeout(Some(LIMIT)).expect("a time limit");
-    stream
 }
 
 /// Sends data, shuts down and reads until the end of the stream, at the same time.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use linerate_tests::netns::Netns;
 use linerate_tests::process::Process;
 use linerate_tests::switch::Switch;
+use linerate_tests::tcp;
 use linerate_tests::{binary, folder, scope, wait};
 use rustix::net::sockopt::set_socket_linger;
 use serde_json::Value;
@@ -90,6 +91,10 @@ impl Server {
     }
 }
 
+fn connect(address: &str, port: u16) -> TcpStream {
+    tcp::connect(address, port, LIMIT)
+}
+
 /// Bytes that differ at each position of a connection and between connections.
 fn data(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2).wrapping_add(1);
@@ -98,14 +103,6 @@ fn data(seed: u64, len: usize) -> Vec<u8> {
         (state >> 56) as u8
     };
     (0..len).map(|_| byte()).collect()
-}
-
-fn connect(address: &str, port: u16) -> TcpStream {
-    let address = SocketAddr::new(address.parse().expect("an address"), port);
-    let stream = TcpStream::connect_timeout(&address, LIMIT).unwrap_or_else(|e| panic!("{address}: {e}"));
-    stream.set_read_timeout(Some(LIMIT)).expect("a time limit");
-    stream.set_write_timeout(Some(LIMIT)).expect("a time limit");
-    stream
 }
 
 /// Sends data, shuts down and reads until the end of the stream, at the same time.

@@ -18,6 +18,7 @@ pub mod ovs;
 pub mod process;
 pub mod scope;
 pub mod switch;
+pub mod tcp;
 pub mod testpmd;
 pub mod tun;
 pub mod vm;
