@@ -18,6 +18,7 @@ pub mod record;
 mod region;
 #[cfg(test)]
 mod scale;
+mod shared_range;
 pub mod shim;
 pub mod sigbus;
 pub mod sum;
@@ -30,5 +31,6 @@ pub use guest_memory::{
 };
 pub use mem_table::MemTable;
 pub use region::{Region, RegionError, RegionSpec};
+pub use shared_range::SharedRange;
 pub use ticks::ticks;
 pub use volatile_slice::VolatileSlice;

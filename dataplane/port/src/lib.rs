@@ -13,7 +13,7 @@ pub mod deferred;
 mod described;
 mod details;
 mod edit;
-mod eventfd;
+pub mod eventfd;
 mod fault;
 mod header;
 pub mod interface;

@@ -1,7 +1,7 @@
 //! Payload of the stack: counted handles of immutable bytes, wherever they are.
 
-use mem::VolatileSlice;
 use mem::copy::chosen;
+use mem::{SharedRange, VolatileSlice};
 use port::Retained;
 use stack::Payload;
 use std::ops::Range;
@@ -24,6 +24,8 @@ enum Kind {
     Private(Arc<Chunk>),
     /// A packet in the memory of the port that received it; a peer may be able to change it.
     Lent(Retained),
+    /// Memory that another party writes as well.
+    Foreign(SharedRange),
     Shared(Arc<[u8]>),
     Static(&'static [u8]),
 }
@@ -38,7 +40,7 @@ impl Buffer {
     pub fn bytes(&self) -> Option<&[u8]> {
         match &self.0 {
             Kind::Private(chunk) => chunk.bytes.get(..chunk.len),
-            Kind::Lent(_) => None,
+            Kind::Lent(_) | Kind::Foreign(_) => None,
             Kind::Shared(bytes) => Some(bytes),
             Kind::Static(bytes) => Some(bytes),
         }
@@ -49,6 +51,9 @@ impl Buffer {
     pub(crate) fn segments(&self, range: Range<usize>, mut each: impl FnMut(VolatileSlice)) {
         if let Some(bytes) = self.bytes() {
             return bytes.get(range).into_iter().map(VolatileSlice::of_private).for_each(each);
+        }
+        if let Kind::Foreign(bytes) = &self.0 {
+            return bytes.seg().slice(range.start, range.len()).into_iter().for_each(each);
         }
         let Kind::Lent(packet) = &self.0 else { return };
         let (mut skip, mut left) = (range.start, range.len());
@@ -66,6 +71,12 @@ impl Buffer {
 impl From<Retained> for Buffer {
     fn from(packet: Retained) -> Self {
         Self(Kind::Lent(packet))
+    }
+}
+
+impl From<SharedRange> for Buffer {
+    fn from(bytes: SharedRange) -> Self {
+        Self(Kind::Foreign(bytes))
     }
 }
 
@@ -97,6 +108,7 @@ impl Payload for Buffer {
         match &self.0 {
             Kind::Private(chunk) => chunk.len,
             Kind::Lent(packet) => packet.len(),
+            Kind::Foreign(bytes) => bytes.len(),
             Kind::Shared(bytes) => bytes.len(),
             Kind::Static(bytes) => bytes.len(),
         }
@@ -105,6 +117,7 @@ impl Payload for Buffer {
     fn sum(&self, range: Range<usize>) -> u64 {
         match (&self.0, self.bytes()) {
             (Kind::Lent(packet), _) => packet.sum(range),
+            (Kind::Foreign(bytes), _) => bytes.sum(range),
             (_, bytes) => bytes.and_then(|bytes| bytes.get(range)).map_or(0, mem::sum::private_words),
         }
     }
@@ -112,6 +125,8 @@ impl Payload for Buffer {
     fn copy_to(&self, at: usize, to: &mut [u8]) {
         if let Kind::Lent(packet) = &self.0 {
             mem::with_kernel!(chosen(), K => { packet.copy_behind::<K>(at, to); });
+        } else if let Kind::Foreign(bytes) = &self.0 {
+            bytes.read(at, to);
         } else if let Some(from) = self.bytes().and_then(|bytes| bytes.get(at..at + to.len())) {
             to.copy_from_slice(from);
         }
@@ -123,10 +138,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_of_private_bytes_reads_the_same() {
+    fn every_kind_of_bytes_reads_the_same() {
         static BYTES: [u8; 300] = [7; 300];
-        let all: [Buffer; 3] =
+        let region = Arc::new(mem::Region::of_bytes(BYTES.to_vec().into()).unwrap());
+        let shared = mem::SharedRange::new(&region, 0, 300).unwrap();
+        let private: [Buffer; 3] =
             [BYTES[..].into(), Arc::<[u8]>::from(&BYTES[..]).into(), BYTES.to_vec().into()];
+        let all = private.into_iter().chain([shared.into()]);
         for buffer in all {
             let (mut to, mut segments) = ([0; 100], 0);
             buffer.copy_to(200, &mut to);

@@ -13,6 +13,7 @@ use engine::{LocalPort, Polling};
 use mem::copy::{Kernel, chosen};
 use port::{Flush, Now, PortFault, Retainer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::BorrowedFd;
 use stack::ip::{InterfaceConfig, InterfaceId};
 use stack::{Counters, Event, Stack, Time};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -35,6 +36,26 @@ const LENT_PACKETS: u32 = 4096;
 pub trait App {
     /// Handles an event of the stack.
     fn event(&mut self, stack: &mut Stack<Buffer>, event: Event<Buffer>, now: Time);
+
+    /// Does work that no event announces, once in each round. Returns whether there was any.
+    #[inline]
+    fn poll(&mut self, _stack: &mut Stack<Buffer>, _now: Time) -> bool {
+        false
+    }
+
+    /// Makes new work signal one of [`App::wake_fds`]. Returns `false` if there is work now. [`App::resume`] follows in
+    /// both cases.
+    fn prepare_sleep(&mut self) -> bool {
+        true
+    }
+
+    /// Descriptors that end a sleep when they are readable.
+    fn wake_fds(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
+    }
+
+    /// Ends the preparation for a sleep.
+    fn resume(&mut self) {}
 }
 
 /// Settings of a host.
@@ -197,7 +218,7 @@ impl Host {
             // On SMT, a tight poll loop takes cycles from the sibling thread.
             std::hint::spin_loop();
             let is_idle = idle_rounds > IDLE_ROUNDS && now.0 - worked_at.0 > self.idle;
-            if is_idle && self.polling == Polling::Adaptive && self.sleep() {
+            if is_idle && self.polling == Polling::Adaptive && self.sleep(app) {
                 self.rounds.2 += 1;
                 (idle_rounds, worked_at) = (0, self.clock.now());
             }
@@ -216,6 +237,7 @@ impl Host {
             app.event(&mut self.stack, event, now);
             worked = true;
         }
+        worked |= app.poll(&mut self.stack, now);
         if worked || self.stack.deadline() <= now || self.has_backlog() {
             self.stack.advance(now);
             self.ports.now = now;
@@ -287,13 +309,15 @@ impl Host {
 
     /// Sleeps until there may be work. Returns `false`, without sleeping, if packets are pending.
     #[cold]
-    fn sleep(&mut self) -> bool {
+    fn sleep(&mut self, app: &mut impl App) -> bool {
         self.flush_delayed(Flush::All);
         let interfaces = self.ports.interfaces.iter_mut();
-        let may_sleep = interfaces.fold(true, |all, interface| all & interface.port.enable_notification());
+        let is_quiet = interfaces.fold(true, |all, interface| all & interface.port.enable_notification());
+        let may_sleep = app.prepare_sleep() && is_quiet;
         if may_sleep {
-            self.wait(self.sleep_limit());
+            self.wait(self.sleep_limit(), &app.wake_fds());
         }
+        app.resume();
         self.ports.interfaces.iter_mut().for_each(|interface| interface.port.disable_notification());
         if may_sleep {
             self.control(self.clock.now());
@@ -312,8 +336,9 @@ impl Host {
     }
 
     /// Waits for a kick or an event of a port's control.
-    fn wait(&self, limit: Duration) {
+    fn wait(&self, limit: Duration, of_app: &[BorrowedFd<'_>]) {
         let fds = self.ports.interfaces.iter().flat_map(|interface| interface.port.wake_fds());
+        let fds = fds.chain(of_app.iter().copied());
         let mut fds: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let limit = Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: limit.subsec_nanos().into() };
         // An interrupted sleep counts as a wake-up.

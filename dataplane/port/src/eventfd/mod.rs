@@ -7,7 +7,7 @@
 
 mod signal;
 
-pub(crate) use signal::{prepare, signal};
+pub use signal::{prepare, signal};
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::OFlags;
@@ -25,7 +25,7 @@ pub(crate) fn call(fd: Option<&OwnedFd>) {
 }
 
 /// Clears a pending kick, so that the next one is detected.
-pub(crate) fn clear(fd: &impl AsFd) {
+pub fn clear(fd: &impl AsFd) {
     let mut count = [0; 8];
     let taken =
         rustix::io::preadv2(fd, &mut [IoSliceMut::new(&mut count)], NO_OFFSET, ReadWriteFlags::NOWAIT);

@@ -53,13 +53,13 @@ thread_local! {
 }
 
 /// Creates this thread's context before its first signal.
-pub(crate) fn prepare() {
+pub fn prepare() {
     // Fails during thread exit, when no signals follow.
     let _ = CONTEXT.try_with(|_| ());
 }
 
 /// Increments an eventfd, unless its counter is full, when a signal is pending already.
-pub(crate) fn signal(event: BorrowedFd<'_>) {
+pub fn signal(event: BorrowedFd<'_>) {
     let signalled = CONTEXT.try_with(|context| context.as_ref().is_some_and(|c| c.signal(event)));
     if signalled != Ok(true) {
         ask_and_write(event);
