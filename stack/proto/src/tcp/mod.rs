@@ -31,7 +31,7 @@ pub(crate) use shared::Io;
 
 use crate::ip::Packet;
 use crate::slab::Slab;
-use crate::{Closed, Config, Event, Frame, Link, Payload, Time};
+use crate::{Affinity, Closed, Config, Event, Frame, Link, Payload, Time};
 use connection::{Connection, Flags};
 use input::{Arrival, Outcome};
 use key::{Key, Table};
@@ -78,6 +78,7 @@ pub(crate) struct Tcp<P: Payload> {
     shared: Shared<P>,
     listeners: Listeners,
     time_waits: TimeWaits,
+    affinity: Affinity,
     generation: u32,
 }
 
@@ -90,6 +91,7 @@ impl<P: Payload> Tcp<P> {
             listeners: Listeners::new(secret.table(1)),
             time_waits: TimeWaits::new(secret.table(2), config.limits.time_wait),
             shared: Shared::new(&config.limits, secret, now),
+            affinity: config.affinity.clone(),
             generation: 0,
         }
     }
