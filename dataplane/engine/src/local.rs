@@ -5,8 +5,8 @@
 //! reads no clock and must never sleep.
 
 use port::{
-    Attach, BURST, Burst, BurstStats, Capabilities, Flush, Now, PortControl, PortFault, PortState, RxQueue,
-    TxQueue,
+    Attach, BURST, Burst, BurstStats, Capabilities, Flush, Now, PortControl, PortFault, PortState, QueueId,
+    RxQueue, TxQueue,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::BorrowedFd;
@@ -21,13 +21,16 @@ pub struct AttachedQueues {
     keeps_back: bool,
     /// Fault found since the control ran last.
     broken: Option<PortFault>,
+    /// The queue that had it.
+    faulty: Option<QueueId>,
 }
 
 /// A named port with its queues.
 pub struct LocalPort {
     name: String,
-    control: Box<dyn PortControl>,
+    /// Dropped before the control, which may report that no queue is in use any more.
     queues: AttachedQueues,
+    control: Box<dyn PortControl>,
     received: Burst,
     /// Index of the transmit queue used last.
     turn: usize,
@@ -62,6 +65,20 @@ impl AttachedQueues {
     /// Whether a receive and a transmit queue are attached.
     pub fn is_ready(&self) -> bool {
         !self.rx.is_empty() && !self.tx.is_empty()
+    }
+
+    #[cold]
+    fn fail_rx(&mut self, at: usize, fault: PortFault) {
+        let (pair, queue) = self.rx.remove(at);
+        drop(queue);
+        (self.broken, self.faulty) = (Some(fault), Some(QueueId::Rx(pair)));
+    }
+
+    #[cold]
+    fn fail_tx(&mut self, at: usize, fault: PortFault) {
+        let (pair, queue) = self.tx.remove(at);
+        drop(queue);
+        (self.broken, self.faulty) = (Some(fault), Some(QueueId::Tx(pair)));
     }
 }
 
@@ -100,6 +117,10 @@ impl Attach for AttachedQueues {
     fn failure(&self) -> Option<PortFault> {
         None
     }
+
+    fn faulty_queue(&self) -> Option<QueueId> {
+        self.faulty
+    }
 }
 
 impl LocalPort {
@@ -108,6 +129,11 @@ impl LocalPort {
         let (queues, received) = (AttachedQueues::default(), Burst::new());
         let (sent, came) = (BurstStats::default(), BurstStats::default());
         Self { name: name.to_owned(), control, queues, received, turn: 0, sent, came, faults: 0 }
+    }
+
+    /// Adds a receive queue that is not of the port.
+    pub(crate) fn attach_rx(&mut self, number: u16, queue: Box<dyn RxQueue>) {
+        self.queues.start_rx(number, queue);
     }
 
     /// Port name.
@@ -165,6 +191,7 @@ impl LocalPort {
             self.faults += 1;
             self.received.unpin();
             self.control.fault(now, fault, &mut self.queues);
+            self.queues.faulty = None;
         }
         let due = self.control.deadline().is_some_and(|at| at <= now);
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -206,8 +233,7 @@ impl LocalPort {
         match self.queues.tx[self.turn].1.tx(burst, indices, &mut self.sent) {
             Ok(done) => done,
             Err(fault) => {
-                drop(self.queues.tx.remove(self.turn));
-                self.queues.broken = Some(fault);
+                self.queues.fail_tx(self.turn, fault);
                 0
             }
         }
@@ -223,10 +249,7 @@ impl LocalPort {
                     sent |= some;
                     at += 1;
                 }
-                Err(fault) => {
-                    drop(self.queues.tx.remove(at));
-                    self.queues.broken = Some(fault);
-                }
+                Err(fault) => self.queues.fail_tx(at, fault),
             }
         }
         sent
@@ -252,8 +275,7 @@ impl LocalPort {
                 }
             };
             if let Err(fault) = taken {
-                drop(self.queues.rx.remove(at));
-                self.queues.broken = Some(fault);
+                self.queues.fail_rx(at, fault);
                 continue;
             }
             at += 1;
