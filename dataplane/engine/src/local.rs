@@ -17,6 +17,10 @@ use std::time::Instant;
 pub struct AttachedQueues {
     rx: Vec<(u16, Box<dyn RxQueue>)>,
     tx: Vec<(u16, Box<dyn TxQueue>)>,
+    /// Number of transmit queues in use, from the first one on.
+    tx_used: usize,
+    /// Number of this thread, and of threads that have handles of the same transmit queues.
+    share: Option<(u16, u16)>,
     /// Whether any transmit queue may hold back packets.
     keeps_back: bool,
     /// Fault found since the control ran last.
@@ -78,7 +82,17 @@ impl AttachedQueues {
     fn fail_tx(&mut self, at: usize, fault: PortFault) {
         let (pair, queue) = self.tx.remove(at);
         drop(queue);
+        self.select_tx();
         (self.broken, self.faulty) = (Some(fault), Some(QueueId::Tx(pair)));
+    }
+
+    /// Uses the transmit queues of the own pairs only, if any, so that threads do not contend for a queue and replies
+    /// of a peer that answers on the same pair come home.
+    fn select_tx(&mut self) {
+        let is_own = |pair: u16| self.share.is_none_or(|(index, of)| pair % of == index);
+        self.tx.sort_by_key(|(pair, _)| !is_own(*pair));
+        let own = self.tx.iter().filter(|(pair, _)| is_own(*pair)).count();
+        self.tx_used = if own > 0 { own } else { self.tx.len() };
     }
 }
 
@@ -96,11 +110,14 @@ impl Attach for AttachedQueues {
     fn start_tx(&mut self, pair: u16, queue: Box<dyn TxQueue>) {
         self.keeps_back |= queue.keeps_back();
         self.tx.push((pair, queue));
+        self.select_tx();
     }
 
     fn stop_tx(&mut self, pair: u16) -> Option<Box<dyn TxQueue>> {
         let at = self.tx.iter().position(|(of, _)| *of == pair)?;
-        Some(self.tx.remove(at).1)
+        let queue = self.tx.remove(at).1;
+        self.select_tx();
+        Some(queue)
     }
 
     fn refresh(&mut self) {
@@ -131,9 +148,18 @@ impl LocalPort {
         Self { name: name.to_owned(), control, queues, received, turn: 0, sent, came, faults: 0 }
     }
 
-    /// Adds a receive queue that is not of the port.
-    pub(crate) fn attach_rx(&mut self, number: u16, queue: Box<dyn RxQueue>) {
-        self.queues.start_rx(number, queue);
+    /// A share of a port, of thread `index` of `of`, with receive queues that are not the port's.
+    pub(crate) fn share(
+        name: &str,
+        control: Box<dyn PortControl>,
+        (index, of): (u16, u16),
+        others: impl Iterator<Item = Box<dyn RxQueue>>,
+    ) -> Self {
+        let mut port = Self::new(name, control);
+        port.queues.share = Some((index, of));
+        // Numbers that no pair of a port has.
+        (0..).zip(others).for_each(|(i, queue)| port.queues.start_rx(u16::MAX - i, queue));
+        port
     }
 
     /// Port name.
@@ -225,7 +251,7 @@ impl LocalPort {
     /// processed.
     #[inline]
     pub fn send(&mut self, burst: &Burst, indices: &[u8]) -> usize {
-        let queues = self.queues.tx.len();
+        let queues = self.queues.tx_used;
         if queues == 0 || indices.is_empty() {
             return 0;
         }

@@ -2,9 +2,9 @@
 //!
 //! A control thread drives the port as in an engine: [`Attachment`] gives the queue of pair n to thread n modulo their
 //! number and takes it back at a burst boundary. A thread handles these commands in [`LocalPort::poll_control`], which
-//! it must call periodically; the control thread waits for it meanwhile, for a limited time. If the port has at least
-//! as many pairs as there are threads, each transmit queue belongs to one thread and needs no lock; otherwise the
-//! transmit queues are forked, so that every thread can send. Threads hand packets to each other by an [`Exchange`].
+//! it must call periodically; the control thread waits for it meanwhile, for a limited time. Transmit queues are forked, so
+//! that every thread can send; a thread uses those of its own pairs if there are any, without contention. Threads hand
+//! packets to each other by an [`Exchange`].
 //!
 //! This module must not run on the path of a packet.
 
@@ -18,7 +18,7 @@ use crate::link::{Doorbell, Link, ResponseLimit};
 use crate::local::LocalPort;
 use crate::snapshot::Registry;
 use crate::stage::Layout;
-use port::{Attach, PortControl, PortFault, PortId, PortState, PortStatus, QueueId};
+use port::{Attach, PortControl, PortFault, PortId, PortState, PortStatus, QueueId, RxQueue};
 use rustix::fd::{AsFd, BorrowedFd};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,7 +52,8 @@ pub struct PortShare {
 }
 
 impl SharedPort {
-    /// Opens a port for `workers` threads. Returns their shares in order.
+    /// Opens a port for `workers` threads. Returns their shares in order. With `exclusive`, each transmit queue belongs to
+    /// one thread, and a thread without a pair in use cannot send.
     ///
     /// # Errors
     /// If there is no thread, or the kernel refuses memory, a descriptor or the control thread.
@@ -60,11 +61,11 @@ impl SharedPort {
         name: &str,
         control: Box<dyn PortControl>,
         workers: usize,
+        exclusive: bool,
     ) -> Result<(Self, Vec<PortShare>), EngineError> {
         if workers == 0 {
             return Err(EngineError::NoWorkers);
         }
-        let paired = control.status().queues.len() >= workers;
         let (events, from_workers) = channel();
         let (requests, from_owner) = channel();
         let doorbell = Doorbell::new()?;
@@ -76,7 +77,7 @@ impl SharedPort {
         let ends = links.iter().zip(exchange(workers)?);
         let shares = ends.map(|(link, end)| share(name, link, &registry, end)).collect();
         let thread = Control {
-            placement: Placement::new(links, Layout::shared(workers, paired), Clock::start()),
+            placement: Placement::new(links, Layout::shared(workers, exclusive), Clock::start()),
             ports: BTreeMap::new(),
             requests: from_owner,
             events: from_workers,
@@ -116,12 +117,9 @@ fn share(
 ) -> PortShare {
     let control =
         ShareControl { link: link.clone(), registry: registry.clone(), running: Vec::new(), handled: 0 };
-    let mut port = LocalPort::new(name, Box::new(control));
-    // Numbers that no pair of a port has.
-    (0..receivers.len()).zip(receivers).for_each(|(i, queue)| {
-        port.attach_rx(u16::MAX - i as u16, Box::new(queue));
-    });
-    PortShare { port, exchange }
+    let place = (exchange.index() as u16, exchange.workers() as u16);
+    let others = receivers.into_iter().map(|queue| -> Box<dyn RxQueue> { Box::new(queue) });
+    PortShare { port: LocalPort::share(name, Box::new(control), place, others), exchange }
 }
 
 /// The control of a share: handles the commands of the control thread.

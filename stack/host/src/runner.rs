@@ -8,8 +8,9 @@
 use crate::clock::Clock;
 use crate::frame::Memory;
 use crate::link::{Interface, Ports};
+use crate::spread::{Spread, SpreadCounts, Spreader};
 use crate::{Buffer, BufferPool, PoolLimits, Received};
-use engine::{LocalPort, Polling};
+use engine::{LocalPort, Polling, PortShare};
 use mem::copy::{Kernel, chosen};
 use port::{Flush, Now, PortFault, Retainer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -97,6 +98,8 @@ pub struct Report {
     pub dropped: u64,
     /// Faults of ports.
     pub faults: u64,
+    /// Packets of ports that are shared with other workers.
+    pub spread: SpreadCounts,
 }
 
 /// A host: ports, a stack and a clock on one thread.
@@ -144,7 +147,14 @@ impl Host {
     /// Adds a port as an interface of the stack, and opens it.
     pub fn add_port(&mut self, mut port: LocalPort, config: InterfaceConfig) -> InterfaceId {
         port.open(Instant::now());
-        self.ports.interfaces.push(Interface::new(port));
+        self.ports.interfaces.push(Interface::new(port, None));
+        self.stack.add_interface(config)
+    }
+
+    /// Adds a share of a port as an interface of the stack.
+    pub fn add_share(&mut self, share: PortShare, rule: Spread, config: InterfaceConfig) -> InterfaceId {
+        let spreader = Spreader::new(rule, share.exchange);
+        self.ports.interfaces.push(Interface::new(share.port, Some(spreader)));
         self.stack.add_interface(config)
     }
 
@@ -191,6 +201,9 @@ impl Host {
 
     /// Closes all ports and returns the counters.
     pub fn close(mut self) -> Report {
+        let mut spread = SpreadCounts::default();
+        let spreaders = self.ports.interfaces.iter().filter_map(|interface| interface.spreader.as_ref());
+        spreaders.for_each(|spreader| spread.add(&spreader.counts()));
         let mut ports: Vec<_> = self.ports.interfaces.drain(..).map(|interface| interface.port).collect();
         ports.iter_mut().for_each(LocalPort::close);
         Report {
@@ -198,6 +211,7 @@ impl Host {
             rounds: self.rounds,
             dropped: ports.iter().map(LocalPort::dropped).sum(),
             faults: ports.iter().map(LocalPort::faults).sum(),
+            spread,
         }
     }
 
@@ -259,14 +273,22 @@ impl Host {
         let Self { ports, stack, memory, .. } = self;
         let mut came = 0;
         for (number, interface) in (0..).map(InterfaceId).zip(&mut ports.interfaces) {
-            came += interface.port.receive(
+            let Interface { port, spreader, .. } = interface;
+            came += port.receive(
                 1,
                 || Now(now.0),
                 |burst| {
                     burst.load_heads::<K>();
-                    for i in 0..burst.len() {
-                        stack.receive(number, &mut Received::<K>::new(burst, i, memory), now);
+                    let Some(spreader) = spreader else {
+                        for i in 0..burst.len() {
+                            stack.receive(number, &mut Received::<K>::new(burst, i, memory), now);
+                        }
+                        return;
+                    };
+                    for &i in spreader.split(burst).as_slice() {
+                        stack.receive(number, &mut Received::<K>::new(burst, i.into(), memory), now);
                     }
+                    spreader.release(burst);
                 },
             );
             interface.port.prefetch();
@@ -281,7 +303,10 @@ impl Host {
     fn notify(&mut self) {
         // Orders published entries before the loads of the peers' suppression fields.
         fence(Ordering::SeqCst);
-        self.ports.interfaces.iter_mut().for_each(|interface| interface.port.notify());
+        for interface in &mut self.ports.interfaces {
+            interface.port.notify();
+            interface.spreader.iter_mut().for_each(Spreader::notify);
+        }
     }
 
     /// Runs the control of all ports.

@@ -8,6 +8,10 @@ use mem::copy::chosen;
 use mem::pool::Cache;
 use port::{Burst, BurstStats, DropReason, Route};
 
+/// Maximum number of threads with handoff queues of the default size; more have smaller ones, because the number of
+/// queues grows with its square.
+const MANY: usize = 8;
+
 /// One thread's senders of handoff queues.
 pub struct Exchange {
     index: usize,
@@ -68,7 +72,8 @@ impl Exchange {
 
 /// The ends of all handoff queues between `workers` threads: senders and receivers of each thread.
 pub(crate) fn exchange(workers: usize) -> Result<Vec<(Exchange, Vec<Receiver>)>, EngineError> {
-    let config = HandoffConfig { full: QueueFull::Drop, ..HandoffConfig::default() };
+    let ring = if workers > MANY { *HandoffConfig::RINGS.start() } else { HandoffConfig::DEFAULT_RING };
+    let config = HandoffConfig { ring, full: QueueFull::Drop, ..HandoffConfig::default() };
     let pool = pool(&config, workers * (workers - 1), workers)?;
     let end = |index| Exchange {
         index,
