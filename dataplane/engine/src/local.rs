@@ -185,6 +185,13 @@ impl LocalPort {
         self.queues.is_ready()
     }
 
+    /// Whether a queue pair of the port itself is attached: the share of a port is ready without one.
+    pub fn has_pair(&self) -> bool {
+        let has_rx = self.queues.rx.iter().any(|(pair, _)| *pair < port::MAX_QUEUE_PAIRS);
+        let (tx, share) = (self.queues.tx.first(), self.queues.share);
+        has_rx && tx.is_some_and(|(pair, _)| share.is_none_or(|(index, of)| pair % of == index))
+    }
+
     /// Number of port faults.
     pub fn faults(&self) -> u64 {
         self.faults

@@ -14,6 +14,7 @@ mod link;
 mod payload;
 mod pool;
 mod runner;
+mod split;
 mod spread;
 mod workers;
 
@@ -22,5 +23,6 @@ pub use link::Ports;
 pub use payload::Buffer;
 pub use pool::{BufferPool, PoolLimits};
 pub use runner::{App, Host, Options, Report};
+pub use split::{Calls, Part, Remote, Threads, run_split};
 pub use spread::{Indirection, Spread, SpreadCounts};
 pub use workers::{MAX_WORKERS, SpreadOptions, Workers, WorkersError};

@@ -33,14 +33,14 @@ const CONNECT_INTERVAL: Duration = Duration::from_millis(2);
 /// Maximum number of packets whose heads are retained while their rest stays in a port's memory.
 const LENT_PACKETS: u32 = 4096;
 
-/// An application of a host.
-pub trait App {
+/// An application of a host. `S` is the stack, or stands for it on another thread ([`crate::Remote`]).
+pub trait App<S = Stack<Buffer>> {
     /// Handles an event of the stack.
-    fn event(&mut self, stack: &mut Stack<Buffer>, event: Event<Buffer>, now: Time);
+    fn event(&mut self, stack: &mut S, event: Event<Buffer>, now: Time);
 
     /// Does work that no event announces, once in each round. Returns whether there was any.
     #[inline]
-    fn poll(&mut self, _stack: &mut Stack<Buffer>, _now: Time) -> bool {
+    fn poll(&mut self, _stack: &mut S, _now: Time) -> bool {
         false
     }
 
@@ -88,7 +88,7 @@ impl Options {
 }
 
 /// Result of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Counters of the stack.
     pub counters: Counters,
@@ -100,6 +100,18 @@ pub struct Report {
     pub faults: u64,
     /// Packets of ports that are shared with other workers.
     pub spread: SpreadCounts,
+}
+
+impl Report {
+    /// Adds the result of another host.
+    pub fn add(&mut self, other: &Self) {
+        self.counters.add(&other.counters);
+        let (one, more) = (&mut self.rounds, other.rounds);
+        (one.0, one.1, one.2) = (one.0 + more.0, one.1 + more.1, one.2 + more.2);
+        self.dropped += other.dropped;
+        self.faults += other.faults;
+        self.spread.add(&other.spread);
+    }
 }
 
 /// A host: ports, a stack and a clock on one thread.
@@ -163,6 +175,16 @@ impl Host {
         &mut self.stack
     }
 
+    /// Clock, and the time without work before a sleep in nanoseconds; `None` if the host does not sleep.
+    pub(crate) fn pace(&self) -> (Clock, Option<u64>) {
+        (self.clock, (self.polling == Polling::Adaptive).then_some(self.idle))
+    }
+
+    /// Size of a connection's send buffer in bytes.
+    pub(crate) fn send_buffer(&self) -> usize {
+        self.stack.config().limits.send_buffer as usize
+    }
+
     /// Current time.
     pub fn now(&self) -> Time {
         self.clock.now()
@@ -173,6 +195,11 @@ impl Host {
         let port =
             self.ports.interfaces.iter().map(|interface| &interface.port).find(|port| !port.is_ready())?;
         Some((port.name(), port.state()))
+    }
+
+    /// Whether each port has a queue pair on this thread.
+    pub(crate) fn has_pairs(&self) -> bool {
+        self.ports.interfaces.iter().all(|interface| interface.port.has_pair())
     }
 
     /// Waits until all ports carry packets. Returns `false` if `stop` was set before.

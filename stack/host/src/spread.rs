@@ -84,6 +84,12 @@ pub struct SpreadCounts {
 }
 
 impl SpreadCounts {
+    /// Names and values.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let Self { received, copied, kept, handed_over, crossed, handoff_full, taken } = *self;
+        NAMES.into_iter().zip([received, copied, kept, handed_over, crossed, handoff_full, taken])
+    }
+
     /// Adds the counts of another share.
     pub fn add(&mut self, other: &Self) {
         self.received += other.received;
@@ -95,6 +101,17 @@ impl SpreadCounts {
         self.taken += other.taken;
     }
 }
+
+/// Names of the fields of [`SpreadCounts`], in order.
+const NAMES: [&str; 7] = [
+    "spread-received",
+    "spread-copied",
+    "spread-kept",
+    "handed-over",
+    "handed-over-flows",
+    "handoff-full",
+    "taken-over",
+];
 
 /// Owner of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

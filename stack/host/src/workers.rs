@@ -4,7 +4,7 @@
 //! timers. Nothing is shared on the path of a packet; packets that arrive at another worker than their owner go through
 //! handoff queues ([`crate::Spread`]). Each worker resolves neighbours for itself, and all of them learn from replies.
 
-use crate::{App, Host, Indirection, Options, Report, Spread};
+use crate::{App, Host, Indirection, Options, Part, Remote, Report, Spread, run_split};
 use engine::{EngineError, SharedPort};
 use port::{PortControl, PortFault};
 use stack::Affinity;
@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 /// Interval between two looks at ports that are not ready.
 const CONNECT_INTERVAL: Duration = Duration::from_millis(1);
-/// Maximum time from the first ready worker to the start. A peer may enable fewer queues than there are workers.
-const CONNECT_GRACE: Duration = Duration::from_secs(1);
+/// Maximum time from the first ready worker to the start. The port may have fewer queues than there are workers.
+const CONNECT_GRACE: Duration = Duration::from_millis(500);
 
 /// Maximum number of workers: each has a handoff queue to each other one.
 pub const MAX_WORKERS: usize = 32;
@@ -91,18 +91,19 @@ impl Workers {
         InterfaceId(0)
     }
 
-    /// Waits until the workers' shares carry packets; after the first one, at most for a second, because the peer may
-    /// use fewer queues. Returns `false` if `stop` was set before the first one.
+    /// Waits until each worker has a queue pair; after the first one, at most for half a second, because the port may
+    /// have fewer. Returns `false` if `stop` was set before the first one.
     pub fn connect(&mut self, stop: &AtomicBool) -> bool {
         let mut first: Option<Instant> = None;
         loop {
             self.hosts.iter_mut().for_each(|host| host.control(host.now()));
             let ready = self.hosts.iter().filter(|host| host.not_ready().is_none()).count();
+            let all = self.hosts.iter().all(Host::has_pairs);
             if ready > 0 {
                 first.get_or_insert_with(Instant::now);
             }
             let is_over = first.is_some_and(|first| first.elapsed() > CONNECT_GRACE);
-            if ready == self.hosts.len() || is_over || stop.load(Ordering::Relaxed) {
+            if all || is_over || stop.load(Ordering::Relaxed) {
                 return ready > 0;
             }
             std::thread::sleep(CONNECT_INTERVAL);
@@ -114,17 +115,47 @@ impl Workers {
     ///
     /// # Panics
     /// If an application panics. The other threads end before.
-    pub fn run<A: App + Send>(&mut self, apps: &mut [A], on_start: impl Fn(usize) + Sync, stop: &AtomicBool) {
+    pub fn run<A: App + Send>(
+        &mut self,
+        apps: &mut [A],
+        on_start: impl Fn(usize, Part) + Sync,
+        stop: &AtomicBool,
+    ) {
         std::thread::scope(|scope| {
             for (index, (host, app)) in self.hosts.iter_mut().zip(apps).enumerate() {
                 let on_start = &on_start;
                 scope.spawn(move || {
                     let _guard = StopOnPanic(stop);
-                    on_start(index);
+                    on_start(index, Part::Stack);
                     host.run(app, stop);
                 });
             }
         });
+    }
+
+    /// Like [`Workers::run`], with another thread for each application. `yields` is as in [`run_split`].
+    ///
+    /// # Errors
+    /// If the kernel refuses a descriptor.
+    ///
+    /// # Panics
+    /// If an application panics. The other threads end before.
+    pub fn run_split<A: App<Remote> + Send>(
+        &mut self,
+        apps: &mut [A],
+        yields: bool,
+        on_start: impl Fn(usize, Part) + Sync,
+        stop: &Arc<AtomicBool>,
+    ) -> std::io::Result<()> {
+        let on_start = &on_start;
+        std::thread::scope(|scope| {
+            let threads = self.hosts.iter_mut().zip(apps).enumerate().map(|(index, (host, app))| {
+                scope.spawn(move || run_split(host, app, yields, &|part| on_start(index, part), stop))
+            });
+            let threads: Vec<_> = threads.collect();
+            let mut ended = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
+            ended.try_for_each(|ended| ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        })
     }
 
     /// Closes the port. Returns the counters of each worker.

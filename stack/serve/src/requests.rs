@@ -1,7 +1,7 @@
 //! Closed-loop client: each connection has one request on its way, and sends the next one when the reply is complete.
 
 use crate::Served;
-use host::{App, Buffer};
+use host::{App, Buffer, Calls};
 use stack::tcp::{ConnectionId, Options};
 use stack::{ConnectError, Endpoint, Event, Slice, Stack, Time};
 
@@ -96,7 +96,7 @@ impl Requests {
     }
 
     #[inline]
-    fn request(&mut self, stack: &mut Stack<Buffer>, to: ConnectionId, now: Time) {
+    fn request(&mut self, stack: &mut impl Calls, to: ConnectionId, now: Time) {
         // A connection that was closed meanwhile reports its end.
         if stack.send(to, self.request.clone()).is_ok() {
             self.served.sent += self.request.len() as u64;
@@ -104,7 +104,7 @@ impl Requests {
         }
     }
 
-    fn start(&mut self, stack: &mut Stack<Buffer>, connection: ConnectionId, now: Time) {
+    fn start(&mut self, stack: &mut impl Calls, connection: ConnectionId, now: Time) {
         self.served.connections += 1;
         if self.exchanges.len() <= connection.index() {
             self.exchanges.resize(connection.index() + 1, Exchange::default());
@@ -113,7 +113,7 @@ impl Requests {
     }
 
     #[inline]
-    fn data(&mut self, stack: &mut Stack<Buffer>, from: ConnectionId, bytes: usize, now: Time) {
+    fn data(&mut self, stack: &mut impl Calls, from: ConnectionId, bytes: usize, now: Time) {
         self.served.received += bytes as u64;
         stack.consumed(from, bytes);
         let Some(exchange) = self.exchanges.get_mut(from.index()) else { return };
@@ -127,9 +127,9 @@ impl Requests {
     }
 }
 
-impl App for Requests {
+impl<S: Calls> App<S> for Requests {
     #[inline]
-    fn event(&mut self, stack: &mut Stack<Buffer>, event: Event<Buffer>, now: Time) {
+    fn event(&mut self, stack: &mut S, event: Event<Buffer>, now: Time) {
         match event {
             Event::Data { connection, data } => self.data(stack, connection, data.len(), now),
             Event::Connected { connection } => self.start(stack, connection, now),

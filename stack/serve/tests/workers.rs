@@ -2,7 +2,9 @@
 //! single queue, and the counts of packets between workers.
 #![allow(clippy::unwrap_used, reason = "the helpers of these tests are tests too")]
 
-use host::{App, Buffer, Indirection, Options, Report, Spread, SpreadCounts, SpreadOptions, Workers};
+use host::{
+    App, Buffer, Indirection, Options, Report, Spread, SpreadCounts, SpreadOptions, Threads, Workers,
+};
 use port::PortControl;
 use port::memif;
 use port::patch::{Exchange, Patch};
@@ -58,6 +60,10 @@ fn workers(count: usize, end: usize, control: Box<dyn PortControl>, spread: &Spr
     let mut options = Options::new().unwrap();
     // Ports are the same in each run.
     options.stack.secret = [7; 16];
+    if end == 1 {
+        // The server has to wait for space.
+        options.stack.limits.send_buffer = 1 << 17;
+    }
     let config = InterfaceConfig { mac: MacAddress::new([2, 0, 0, 0, 0, end as u8]), mtu: 1500, vlan: None };
     let mut workers = Workers::open(count, &options, ("port", control), &config, spread).unwrap();
     for host in workers.hosts() {
@@ -117,7 +123,7 @@ impl Counted {
 fn run(
     [front, back]: Ends,
     clients: usize,
-    spread: &SpreadOptions,
+    (spread, threads): (&SpreadOptions, Threads),
     connections: usize,
     len: usize,
 ) -> [Counted; 2] {
@@ -132,7 +138,13 @@ fn run(
                 echo.listen(host.stack(), Endpoint::new(Address::v4([0; 4]), PORT)).unwrap();
             }
             assert!(server.connect(&stop));
-            server.run(&mut echoes, |_| (), &stop);
+            match threads {
+                Threads::Unified => server.run(&mut echoes, |_, _| (), &stop),
+                other => {
+                    let yields = other == Threads::Merge;
+                    server.run_split(&mut echoes, yields, |_, _| (), &stop).unwrap();
+                }
+            }
             let served = echoes.iter().map(Echo::served).collect();
             Counted { reports: server.close(), served }
         }
@@ -156,7 +168,7 @@ fn run(
     let app =
         || Client { received: HashMap::new(), data: data.clone(), open: open.clone(), stop: stop.clone() };
     let mut apps: Vec<_> = (0..clients).map(|_| app()).collect();
-    client.run(&mut apps, |_| (), &stop);
+    client.run(&mut apps, |_, _| (), &stop);
     assert_eq!(open.load(Ordering::Relaxed), 0, "connections that are not complete");
     let counted = [Counted { reports: client.close(), served: Vec::new() }, server.join().unwrap()];
     counted.iter().for_each(Counted::check);
@@ -169,7 +181,7 @@ fn run(
 fn every_worker_serves_connections_on_its_own_queue_pair() {
     for rule in [Spread::Hash, Spread::Arrival] {
         let (folder, spread) = (tempfile::tempdir().unwrap(), SpreadOptions { rule, arrivals: None });
-        let [_, server] = run(pairs(&folder, 2), WORKERS, &spread, 8, 500_000);
+        let [_, server] = run(pairs(&folder, 2), WORKERS, (&spread, Threads::Unified), 8, 500_000);
         assert!(server.served.iter().all(|served| served.connections > 0), "{:?}", server.served);
         // Each client worker sends on its own pair.
         assert!(rule == Spread::Hash || server.spread().crossed == 0, "{:?}", server.spread());
@@ -179,7 +191,7 @@ fn every_worker_serves_connections_on_its_own_queue_pair() {
 #[test]
 fn software_spreads_a_port_with_a_single_queue() {
     for clients in [1, WORKERS] {
-        let [_, server] = run(single(), clients, &SpreadOptions::default(), 8, 500_000);
+        let [_, server] = run(single(), clients, (&SpreadOptions::default(), Threads::Unified), 8, 500_000);
         assert!(server.served.iter().all(|served| served.connections > 0), "{:?}", server.served);
         let counts: Vec<_> = server.reports.iter().map(|report| report.spread).collect();
         assert!(counts[0].handed_over > 0 && counts[1].received == 0, "one worker receives: {counts:?}");
@@ -190,7 +202,7 @@ fn software_spreads_a_port_with_a_single_queue() {
 fn home_ports_keep_segments_on_their_core() {
     let crossed = |arrivals| {
         let (folder, spread) = (tempfile::tempdir().unwrap(), SpreadOptions { rule: Spread::Hash, arrivals });
-        let ends = run(pairs(&folder, 2), WORKERS, &spread, 32, 10_000);
+        let ends = run(pairs(&folder, 2), WORKERS, (&spread, Threads::Unified), 32, 10_000);
         ends.map(|end| end.spread()).map(|sum| sum.crossed as f64 / sum.received as f64)
     };
     // Any own port: (n-1)/n of the segments arrive at another worker than their owner's.
@@ -198,4 +210,14 @@ fn home_ports_keep_segments_on_their_core() {
         assert!((0.3..0.7).contains(&share), "{share}");
     }
     assert_eq!(crossed(Some(Arc::new(Indirection::symmetric(WORKERS as u16)))), [0.0; 2]);
+}
+
+#[test]
+fn applications_on_threads_of_their_own_return_the_same_bytes() {
+    for threads in [Threads::Split, Threads::Merge] {
+        let spread = SpreadOptions::default();
+        let [_, server] = run(single(), 1, (&spread, threads), 8, 500_000);
+        assert!(server.served.iter().all(|served| served.connections > 0), "{:?}", server.served);
+        assert_eq!(server.served.iter().map(|served| served.aborted).sum::<u64>(), 0);
+    }
 }
