@@ -15,3 +15,4 @@ pub(crate) mod show;
 pub(crate) mod snippet;
 pub(crate) mod top;
 pub(crate) mod verbs;
+pub(crate) mod workers;

@@ -3,8 +3,9 @@
 use crate::args::end::EndArgs;
 use crate::args::serve::{ServeCommand, ServerArgs};
 use crate::commands::end::{End, any, texts};
+use crate::commands::workers::WorkerSet;
 use console::{Diagnostic, units};
-use host::{Host, Report};
+use host::{App, Host, Remote, Report};
 use serde::Serialize;
 use serve::{Discard, Echo, Served, Server, Source};
 use stack::Endpoint;
@@ -40,10 +41,36 @@ struct Summary {
 /// Runs a server.
 pub(crate) fn run(command: &ServeCommand) -> anyhow::Result<()> {
     match command {
-        ServeCommand::Echo(args) => serve(args, Echo::default()),
-        ServeCommand::Discard(args) => serve(args, Discard::default()),
-        ServeCommand::Source(args) => serve(args, Source::default()),
+        ServeCommand::Echo(args) => serve_any::<Echo>(args),
+        ServeCommand::Discard(args) => serve_any::<Discard>(args),
+        ServeCommand::Source(args) => serve_any::<Source>(args),
     }
+}
+
+/// Runs a server in the thread model and on the workers of the command line.
+fn serve_any<S: Server + App<Remote> + Default + Send>(args: &ServerArgs) -> anyhow::Result<()> {
+    if args.workers.is_single() {
+        return serve(args, S::default());
+    }
+    let stop = console::stop_on_signals()?;
+    let mut set =
+        WorkerSet::open(&args.end, &args.workers, ROLE, |options| options.stack.tcp.no_delay = true)?;
+    let tcp_port = args.tcp_port.unwrap_or(S::TCP_PORT);
+    let mut servers: Vec<S> = (0..args.workers.count()).map(|_| S::default()).collect();
+    for (host, server) in set.workers.hosts().iter_mut().zip(&mut servers) {
+        listen(host, server, &args.end, tcp_port)?;
+    }
+    if !set.connect(&stop) {
+        set.workers.close();
+        return Ok(());
+    }
+    let (addresses, count) = (texts(&args.end.addresses), servers.len());
+    console::note(&format!("{} serves port {tcp_port} at {addresses} with {count} workers", set.name));
+    let began = Instant::now();
+    let reports = set.run(&mut servers, &stop)?;
+    let counted: Vec<_> = servers.iter().map(Server::served).zip(reports).collect();
+    let summary = WorkersSummary::new(began.elapsed().as_secs_f64(), &counted);
+    console::print(&summary, args.output, WorkersSummary::text)
 }
 
 /// Runs `server` until a signal, and prints the summary.
@@ -76,6 +103,39 @@ fn listen<S: Server>(host: &mut Host, server: &mut S, end: &EndArgs, port: u16) 
     Ok(())
 }
 
+/// Result of a run with several workers.
+#[derive(Debug, Serialize)]
+struct WorkersSummary {
+    #[serde(flatten)]
+    total: Summary,
+    workers: Vec<Summary>,
+}
+
+impl WorkersSummary {
+    fn new(seconds: f64, counted: &[(Served, Report)]) -> Self {
+        let (mut served, mut report) = (Served::default(), Report::default());
+        for (of_worker, its_report) in counted {
+            served.add(of_worker);
+            report.add(its_report);
+        }
+        let total = Summary::new(seconds, served, &report);
+        let workers = counted.iter().map(|(served, report)| Summary::new(seconds, *served, report));
+        Self { total, workers: workers.collect() }
+    }
+
+    fn text(&self) -> String {
+        let mut text = self.total.text();
+        for (index, worker) in self.workers.iter().enumerate() {
+            let [received, sent] = [worker.bytes_received, worker.bytes_sent].map(units::bytes);
+            let connections = worker.connections;
+            // Writing to a String cannot fail.
+            let _ =
+                writeln!(text, "worker {index}: {connections} connections, received {received}, sent {sent}");
+        }
+        text
+    }
+}
+
 impl Summary {
     fn new(seconds: f64, served: Served, report: &Report) -> Self {
         let Served { connections, aborted, datagrams, received, sent } = served;
@@ -92,7 +152,12 @@ impl Summary {
             sleeps,
             dropped_by_port: report.dropped,
             faults: report.faults,
-            counters: report.counters.named().filter(|(_, value)| *value > 0).collect(),
+            counters: report
+                .counters
+                .named()
+                .chain(report.spread.named())
+                .filter(|(_, value)| *value > 0)
+                .collect(),
         }
     }
 
