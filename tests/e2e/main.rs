@@ -20,6 +20,7 @@ mod ovs;
 mod qemu_guests;
 mod snippets;
 mod stack;
+mod stack_cores;
 mod stream;
 mod tap;
 mod testpmd_guest;
