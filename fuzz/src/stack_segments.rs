@@ -123,7 +123,7 @@ fn options(bits: u8) -> Options {
 impl Run {
     fn new(bits: u8) -> Self {
         let limits = limits();
-        let config = Config { limits: limits.clone(), tcp: options(bits), secret: [7; 16] };
+        let config = Config { limits: limits.clone(), tcp: options(bits), ..Config::new([7; 16]) };
         let mut stack = Stack::new(config, ORIGIN);
         let mac = wire::MacAddress::new(MAC);
         let interface = stack.add_interface(InterfaceConfig { mac, mtu: 1500, vlan: None });

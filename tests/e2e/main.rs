@@ -27,6 +27,7 @@ mod proxy;
 mod qemu_guests;
 mod snippets;
 mod stack;
+mod stack_cores;
 mod stack_impaired;
 mod stream;
 mod tap;

@@ -2,6 +2,7 @@
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
+use console::Diagnostic;
 use stack::Cidr;
 use std::net::IpAddr;
 use wire::MacAddress;
@@ -62,4 +63,80 @@ pub(crate) struct EndArgs {
     /// How an idle stack waits
     #[arg(long, value_enum, default_value_t)]
     pub(crate) polling: Wait,
+}
+
+/// Threads of a worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ThreadModel {
+    /// One thread for stack and program, run to completion
+    #[default]
+    Unified,
+    /// Two threads on different CPUs, connected by rings
+    Split,
+    /// Two threads on one CPU, which yield to each other
+    Merge,
+}
+
+/// Which worker serves a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SpreadRule {
+    /// `arrival` for kinds tap and af_xdp with a queue pair for each worker, otherwise `hash`
+    #[default]
+    Auto,
+    /// The worker on whose queue it arrives. The port must keep a flow on one queue
+    Arrival,
+    /// The worker that the hash of its flow selects. For every port
+    Hash,
+}
+
+/// Workers of a server.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct WorkerArgs {
+    /// Number of workers, each with a stack and connections of its own [default: as many as --cpus allows, or 1]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=host::MAX_WORKERS as u64))]
+    pub(crate) workers: Option<usize>,
+    /// CPUs to pin the threads to, in order, separated by commas
+    #[arg(long, value_name = "CPU,...", value_delimiter = ',', conflicts_with = "cpu")]
+    pub(crate) cpus: Vec<usize>,
+    /// Threads of each worker
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) threads: ThreadModel,
+    /// Which worker serves a connection
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) spread: SpreadRule,
+}
+
+impl WorkerArgs {
+    /// Number of CPUs that a worker uses.
+    pub(crate) fn cpus_each(&self) -> usize {
+        if self.threads == ThreadModel::Split { 2 } else { 1 }
+    }
+
+    /// Number of workers.
+    pub(crate) fn count(&self) -> usize {
+        self.workers.unwrap_or_else(|| (self.cpus.len() / self.cpus_each()).max(1))
+    }
+
+    /// Whether one thread runs everything.
+    pub(crate) fn is_single(&self) -> bool {
+        self.count() == 1 && self.threads == ThreadModel::Unified
+    }
+
+    /// Returns an error for threads that a program does not support.
+    pub(crate) fn only_unified(&self) -> Result<(), Diagnostic> {
+        if self.threads == ThreadModel::Unified {
+            return Ok(());
+        }
+        let reason = "only echo, discard and source run on a thread beside the stack";
+        Err(Diagnostic::bad("--threads", reason, "leave --threads out"))
+    }
+
+    /// Returns an error for more than one worker.
+    pub(crate) fn only_one(&self, reason: &str) -> Result<(), Diagnostic> {
+        self.only_unified()?;
+        if self.is_single() {
+            return Ok(());
+        }
+        Err(Diagnostic::bad("--workers", reason, "leave --workers out, and name one CPU with --cpus"))
+    }
 }

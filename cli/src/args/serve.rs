@@ -1,6 +1,6 @@
 //! Arguments of `serve`.
 
-use super::end::EndArgs;
+use super::end::{EndArgs, WorkerArgs};
 use super::parse::bytes;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand, ValueEnum};
@@ -73,6 +73,8 @@ pub(crate) struct HttpArgs {
 pub(crate) struct ServerArgs {
     #[command(flatten)]
     pub(crate) end: EndArgs,
+    #[command(flatten)]
+    pub(crate) workers: WorkerArgs,
     /// TCP port, and UDP port of echo [default: that of the server]
     #[arg(long, value_name = "PORT", value_parser = RangedU64ValueParser::<u16>::new().range(1..))]
     pub(crate) tcp_port: Option<u16>,

@@ -37,12 +37,7 @@ impl End {
         let port = port(args, role)?;
         routable(args)?;
         cpu::pin(args.cpu)?;
-        let mut options = Options::new()?;
-        options.polling = match args.polling {
-            Wait::Adaptive => Polling::Adaptive,
-            Wait::Busy => Polling::Busy,
-        };
-        options.on_port = console::note;
+        let mut options = options(args)?;
         adjust(&mut options);
         let memory = |error| Diagnostic::failed(format!("port {}", port.name), error, "free memory");
         let mut host = Host::new(options).map_err(memory)?;
@@ -62,8 +57,19 @@ impl End {
     }
 }
 
+/// Settings of a host.
+pub(crate) fn options(args: &EndArgs) -> std::io::Result<Options> {
+    let mut options = Options::new()?;
+    options.polling = match args.polling {
+        Wait::Adaptive => Polling::Adaptive,
+        Wait::Busy => Polling::Busy,
+    };
+    options.on_port = console::note;
+    Ok(options)
+}
+
 /// The port of the command line, validated. Checks that a socket to which it connects exists, unless `--wait` is given.
-fn port(args: &EndArgs, role: &str) -> anyhow::Result<PortSettings> {
+pub(crate) fn port(args: &EndArgs, role: &str) -> anyhow::Result<PortSettings> {
     let ports = validated_ends(vec![keys(&args.port)?], &[role])?;
     if let Some((reason, remedy)) = ports.first().and_then(|port| port.kind.one_way(&[&port.name])) {
         return Err(Diagnostic::bad(format!("--port {}", args.port), reason, remedy).into());
@@ -76,7 +82,7 @@ fn port(args: &EndArgs, role: &str) -> anyhow::Result<PortSettings> {
 }
 
 /// Checks that each gateway is in the network of an address. Link-local ones are on every link.
-fn routable(args: &EndArgs) -> Result<(), Diagnostic> {
+pub(crate) fn routable(args: &EndArgs) -> Result<(), Diagnostic> {
     let is_outside = |gateway: &&IpAddr| {
         !is_link_local(**gateway) && !args.addresses.iter().any(|own| own.contains((**gateway).into()))
     };
@@ -100,14 +106,14 @@ pub(crate) fn texts(addresses: &[Cidr]) -> String {
 }
 
 /// A locally administered unicast address.
-fn random_mac() -> MacAddress {
+pub(crate) fn random_mac() -> MacAddress {
     let [_, _, mut octets @ ..] = RandomState::new().hash_one(SALT).to_ne_bytes();
     octets[0] = 2;
     MacAddress::new(octets)
 }
 
 /// Adds addresses and routes, and starts to obtain others.
-fn configure(host: &mut Host, interface: InterfaceId, args: &EndArgs) {
+pub(crate) fn configure(host: &mut Host, interface: InterfaceId, args: &EndArgs) {
     let (now, stack) = (host.now(), host.stack());
     for address in &args.addresses {
         stack.add_address(interface, *address, now);

@@ -17,3 +17,4 @@ pub(crate) mod snippet;
 mod sockets;
 pub(crate) mod top;
 pub(crate) mod verbs;
+pub(crate) mod workers;

@@ -4,14 +4,17 @@ use crate::args::end::EndArgs;
 use crate::args::serve::{FileMode, Forwarding, HttpArgs, KvArgs, ProxyArgs, ServeCommand, ServerArgs};
 use crate::commands::end::{End, any, texts};
 use crate::commands::sockets;
+use crate::commands::workers::WorkerSet;
 use console::{Diagnostic, units};
-use host::{Host, Options, Report};
+use host::{App, Host, Options, Remote, Report};
 use serde::Serialize;
 use serve::http::{Http, HttpError, HttpOptions, RECEIVE_BUFFER};
 use serve::{Discard, Echo, Forward, Kv, KvOptions, Proxy, ProxyOptions, Served, Server, Source};
 use stack::{Address, Endpoint};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Role of the port, in errors and as its default name.
@@ -42,9 +45,9 @@ struct Summary {
 /// Runs a server.
 pub(crate) fn run(command: &ServeCommand) -> anyhow::Result<()> {
     match command {
-        ServeCommand::Echo(args) => serve(args, Echo::default()),
-        ServeCommand::Discard(args) => serve(args, Discard::default()),
-        ServeCommand::Source(args) => serve(args, Source::default()),
+        ServeCommand::Echo(args) => serve::<Echo>(args),
+        ServeCommand::Discard(args) => serve::<Discard>(args),
+        ServeCommand::Source(args) => serve::<Source>(args),
         ServeCommand::Http(args) => http(args),
         ServeCommand::Kv(args) => kv(args),
         ServeCommand::Proxy(args) => proxy(args),
@@ -64,18 +67,21 @@ fn http(args: &HttpArgs) -> anyhow::Result<()> {
     options.memory.small = args.small << 10;
     options.memory.cache = args.cache << 20;
     options.memory.blocks = (args.blocks << 20) as usize / options.memory.block;
-    let server = Http::new(options).map_err(|error| match error {
-        HttpError::Directory { ref directory, error } => {
-            Diagnostic::bad(directory.display().to_string(), error, "choose a directory that can be read")
-        }
-        HttpError::Files(_) => Diagnostic::failed("linerate serve http", error, "use --files copy"),
-    })?;
     let adjust = |options: &mut Options| options.stack.limits.receive_buffer = RECEIVE_BUFFER;
-    serve_with(&args.server, adjust, |_| server)
+    serve_with(&args.server, adjust, |_| {
+        let server = Http::new(options.clone()).map_err(|error| match error {
+            HttpError::Directory { ref directory, error } => {
+                Diagnostic::bad(directory.display().to_string(), error, "choose a directory that can be read")
+            }
+            HttpError::Files(_) => Diagnostic::failed("linerate serve http", error, "use --files copy"),
+        })?;
+        Ok(server)
+    })
 }
 
 /// Runs a store.
 fn kv(args: &KvArgs) -> anyhow::Result<()> {
+    args.server.workers.only_one("the store belongs to one worker")?;
     let adjust = |options: &mut Options| {
         let limits = &mut options.stack.limits;
         (limits.send_buffer, limits.receive_buffer) = (serve::KV_SEND_BUFFER, serve::KV_RECEIVE_BUFFER);
@@ -83,7 +89,7 @@ fn kv(args: &KvArgs) -> anyhow::Result<()> {
     serve_with(&args.server, adjust, |host| {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let epoch = since_1970.saturating_sub(Duration::from_nanos(host.now().0));
-        Kv::new(KvOptions { memory: args.memory, connections: args.connections.into(), epoch })
+        Ok(Kv::new(KvOptions { memory: args.memory, connections: args.connections.into(), epoch }))
     })
 }
 
@@ -99,13 +105,13 @@ fn proxy(args: &ProxyArgs) -> anyhow::Result<()> {
             Forwarding::Reference => Forward::Reference,
             Forwarding::Copy => Forward::Copy,
         };
-        Proxy::new(ProxyOptions {
+        Ok(Proxy::new(ProxyOptions {
             to: Endpoint::new(args.to.ip().into(), args.to.port()),
             tcp: host.stack().config().tcp,
             connections: args.connections,
             idle: args.idle.map(|idle| idle.0),
             forward,
-        })
+        }))
     })
 }
 
@@ -119,39 +125,90 @@ fn has_route(end: &EndArgs, to: Address) -> Result<(), Diagnostic> {
     Err(Diagnostic::bad(format!("--to {to}"), "the address is not in the network of an address", remedy))
 }
 
-/// Runs `server` until a signal, and prints the summary.
-fn serve<S: Server>(args: &ServerArgs, server: S) -> anyhow::Result<()> {
-    serve_with(args, |_| (), |_| server)
+/// Runs a server that works in every thread model.
+fn serve<S: Server + App<Remote> + Default + Send>(args: &ServerArgs) -> anyhow::Result<()> {
+    if args.workers.is_single() {
+        return serve_alone(args, |_| (), |_| Ok(S::default()));
+    }
+    serve_workers(args, |_| (), |_| Ok(S::default()), WorkerSet::run)
 }
 
-/// Runs the server that `make` returns, on a host with settings that `adjust` changes.
-fn serve_with<S: Server>(
+/// Runs the servers that `make` returns, on hosts with settings that `adjust` changes, until a signal, and prints the
+/// summary.
+fn serve_with<S: Server + Send>(
     args: &ServerArgs,
     adjust: impl FnOnce(&mut Options),
-    make: impl FnOnce(&mut Host) -> S,
+    make: impl FnMut(&mut Host) -> anyhow::Result<S>,
+) -> anyhow::Result<()> {
+    if args.workers.is_single() {
+        return serve_alone(args, adjust, make);
+    }
+    args.workers.only_unified()?;
+    serve_workers(args, adjust, make, WorkerSet::run_unified)
+}
+
+/// Runs a server on each worker.
+fn serve_workers<S: Server>(
+    args: &ServerArgs,
+    adjust: impl FnOnce(&mut Options),
+    make: impl FnMut(&mut Host) -> anyhow::Result<S>,
+    run: impl FnOnce(WorkerSet, &mut [S], &Arc<AtomicBool>) -> std::io::Result<Vec<Report>>,
+) -> anyhow::Result<()> {
+    let stop = console::stop_on_signals()?;
+    let mut set = WorkerSet::open(&args.end, &args.workers, ROLE, |options| {
+        options.stack.tcp.no_delay = true;
+        adjust(options);
+    })?;
+    let tcp_port = args.tcp_port.unwrap_or(S::TCP_PORT);
+    let mut servers = set.workers.hosts().iter_mut().map(make).collect::<anyhow::Result<Vec<S>>>()?;
+    for (host, server) in set.workers.hosts().iter_mut().zip(&mut servers) {
+        listen(host, server, &args.end, tcp_port)?;
+    }
+    if !set.connect(&stop) {
+        set.workers.close();
+        return Ok(());
+    }
+    let (at, count) = (place(&args.end), servers.len());
+    console::note(&format!("{} serves port {tcp_port}{at} with {count} workers", set.name));
+    let began = Instant::now();
+    let reports = run(set, &mut servers, &stop)?;
+    let seconds = began.elapsed().as_secs_f64();
+    let summaries = servers.iter().zip(&reports).map(|(server, report)| Summary::of(seconds, server, report));
+    let summary = WorkersSummary::new(seconds, &servers, &reports, summaries.collect());
+    console::print(&summary, args.output, WorkersSummary::text)
+}
+
+/// Runs a server on this thread.
+fn serve_alone<S: Server>(
+    args: &ServerArgs,
+    adjust: impl FnOnce(&mut Options),
+    mut make: impl FnMut(&mut Host) -> anyhow::Result<S>,
 ) -> anyhow::Result<()> {
     let stop = console::stop_on_signals()?;
     let mut end = End::open(&args.end, ROLE, |options| {
         options.stack.tcp.no_delay = true;
         adjust(options);
     })?;
-    let mut server = make(&mut end.host);
+    let mut server = make(&mut end.host)?;
     let tcp_port = args.tcp_port.unwrap_or(S::TCP_PORT);
     listen(&mut end.host, &mut server, &args.end, tcp_port)?;
     if !end.connect(&stop) {
         end.host.close();
         return Ok(());
     }
-    let at = match texts(&args.end.addresses) {
-        none if none.is_empty() => String::new(),
-        addresses => format!(" at {addresses}"),
-    };
-    console::note(&format!("{} serves port {tcp_port}{at}", end.name));
+    console::note(&format!("{} serves port {tcp_port}{}", end.name, place(&args.end)));
     let began = Instant::now();
     end.host.run(&mut server, &stop);
-    let mut summary = Summary::new(began.elapsed().as_secs_f64(), server.served(), &end.host.close());
-    summary.counters.extend(server.named().into_iter().filter(|(_, value)| *value > 0));
+    let summary = Summary::of(began.elapsed().as_secs_f64(), &server, &end.host.close());
     console::print(&summary, args.output, Summary::text)
+}
+
+/// The addresses of a server, for a sentence.
+fn place(end: &EndArgs) -> String {
+    match texts(&end.addresses) {
+        none if none.is_empty() => String::new(),
+        addresses => format!(" at {addresses}"),
+    }
 }
 
 /// Listens at all addresses of each IP version that the host has or may obtain.
@@ -166,7 +223,46 @@ fn listen<S: Server>(host: &mut Host, server: &mut S, end: &EndArgs, port: u16) 
     Ok(())
 }
 
+/// Result of a run with several workers.
+#[derive(Debug, Serialize)]
+struct WorkersSummary {
+    #[serde(flatten)]
+    total: Summary,
+    workers: Vec<Summary>,
+}
+
+impl WorkersSummary {
+    fn new<S: Server>(seconds: f64, servers: &[S], reports: &[Report], workers: Vec<Summary>) -> Self {
+        let (mut served, mut report) = (Served::default(), Report::default());
+        servers.iter().for_each(|server| served.add(&server.served()));
+        reports.iter().for_each(|of_worker| report.add(of_worker));
+        let mut total = Summary::new(seconds, served, &report);
+        for (name, value) in servers.iter().flat_map(Server::named).filter(|(_, value)| *value > 0) {
+            *total.counters.entry(name).or_default() += value;
+        }
+        Self { total, workers }
+    }
+
+    fn text(&self) -> String {
+        let mut text = self.total.text();
+        for (index, worker) in self.workers.iter().enumerate() {
+            let [received, sent] = [worker.bytes_received, worker.bytes_sent].map(units::bytes);
+            let connections = worker.connections;
+            // Writing to a String cannot fail.
+            let _ =
+                writeln!(text, "worker {index}: {connections} connections, received {received}, sent {sent}");
+        }
+        text
+    }
+}
+
 impl Summary {
+    fn of<S: Server>(seconds: f64, server: &S, report: &Report) -> Self {
+        let mut summary = Self::new(seconds, server.served(), report);
+        summary.counters.extend(server.named().into_iter().filter(|(_, value)| *value > 0));
+        summary
+    }
+
     fn new(seconds: f64, served: Served, report: &Report) -> Self {
         let Served { connections, aborted, datagrams, received, sent } = served;
         let (busy_rounds, idle_rounds, sleeps) = report.rounds;
@@ -182,7 +278,12 @@ impl Summary {
             sleeps,
             dropped_by_port: report.dropped,
             faults: report.faults,
-            counters: report.counters.named().filter(|(_, value)| *value > 0).collect(),
+            counters: report
+                .counters
+                .named()
+                .chain(report.spread.named())
+                .filter(|(_, value)| *value > 0)
+                .collect(),
         }
     }
 

@@ -236,7 +236,8 @@ impl Attach for Attachment<'_> {
             return self.start_outlet(key, generation, queue);
         }
         self.placement.sent_xps_maps.insert(self.port, xps_map.clone());
-        let workers = self.placement.layout.outlets.clone();
+        let own = self.placement.layout.paired.then(|| vec![self.placement.place(key).1]);
+        let workers = own.unwrap_or_else(|| self.placement.layout.outlets.clone());
         let mut handles = vec![queue];
         for _ in 1..workers.len() {
             let another = handles[0].fork();

@@ -2,7 +2,10 @@
 
 use mem::ticks;
 use port::Now;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How long the time-stamp counter is compared with the clock at start.
+const CALIBRATION: Duration = Duration::from_millis(5);
 
 /// Origin and frequency of the clock.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +15,14 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
+    /// A clock that starts now, after a comparison of the time-stamp counter with the system's clock.
+    pub(crate) fn start() -> Self {
+        let (started, start) = (Instant::now(), ticks());
+        std::thread::sleep(CALIBRATION);
+        let ticks_per_ns = (ticks() - start) as f64 / started.elapsed().as_nanos() as f64;
+        Self { start, ticks_per_ns }
+    }
+
     /// Current time, as in a burst begun now.
     pub(crate) fn now(self) -> Now {
         Now(((ticks() - self.start) as f64 / self.ticks_per_ns) as u64)

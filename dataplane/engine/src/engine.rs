@@ -26,8 +26,6 @@ use std::time::{Duration, Instant};
 
 /// Size of the port number space. Handoff queues use the numbers from `max_ports` on.
 const NUMBERS: usize = 1 << 16;
-/// How long the time-stamp counter is compared with the clock at start.
-const CALIBRATION: Duration = Duration::from_millis(5);
 
 /// A running engine.
 pub struct Engine {
@@ -89,9 +87,7 @@ impl Engine {
         check(&model, &roles, config.max_ports)?;
         let layout = Layout::new(&model, &roles.concat());
         let kernel = mem::copy::settle(mem::copy::choose(ticks));
-        let (started, start_ticks) = (Instant::now(), ticks());
-        std::thread::sleep(CALIBRATION);
-        let ticks_per_ns = (ticks() - start_ticks) as f64 / started.elapsed().as_nanos() as f64;
+        let (started, clock) = (Instant::now(), Clock::start());
         let doorbell = Doorbell::new()?;
         let (event_tx, events) = channel();
         let (requests, request_rx) = channel();
@@ -110,7 +106,7 @@ impl Engine {
             doorbell: doorbell.clone(),
             response_limit: ResponseLimit::default(),
             kernel,
-            clock: Clock { start: start_ticks, ticks_per_ns },
+            clock,
             max_ports: config.max_ports,
             rss: config.rss,
             handoffs,

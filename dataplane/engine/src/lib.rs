@@ -28,6 +28,7 @@ mod mailbox;
 mod model;
 pub mod placement;
 mod rounds;
+mod shared_port;
 mod sleeper;
 mod snapshot;
 mod stage;
@@ -40,6 +41,7 @@ pub use config::{EngineConfig, EngineError, Polling, QueueFull, WorkerConfig};
 pub use engine::Engine;
 #[doc(hidden)]
 pub use handoff::sizes as handoff_sizes;
+pub use handoff::{Doorbell, Exchange};
 pub use history::PortEvent;
 pub use inline::Inline;
 pub use local::{AttachedQueues, LocalPort};
@@ -47,6 +49,7 @@ pub use model::{HandoffConfig, Model, Order, PipelineConfig, Role, Roles};
 pub use port::{
     Context, Edit, EditId, Now, Pipeline, Pipelines, PortObserver, PuntReason, Punted, Rss, Verdicts,
 };
+pub use shared_port::{PortShare, SharedPort};
 pub use snapshot::{
     BudgetSnapshot, PoolSnapshot, PortSnapshot, QueueSnapshot, RemovedSnapshot, Snapshot, WorkerSnapshot,
 };

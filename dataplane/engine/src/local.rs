@@ -5,8 +5,8 @@
 //! reads no clock and must never sleep.
 
 use port::{
-    Attach, BURST, Burst, BurstStats, Capabilities, Flush, Now, PortControl, PortFault, PortState, RxQueue,
-    TxQueue,
+    Attach, BURST, Burst, BurstStats, Capabilities, Flush, Now, PortControl, PortFault, PortState, QueueId,
+    RxQueue, TxQueue,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::BorrowedFd;
@@ -17,17 +17,24 @@ use std::time::Instant;
 pub struct AttachedQueues {
     rx: Vec<(u16, Box<dyn RxQueue>)>,
     tx: Vec<(u16, Box<dyn TxQueue>)>,
+    /// Number of transmit queues in use, from the first one on.
+    tx_used: usize,
+    /// Number of this thread, and of threads that have handles of the same transmit queues.
+    share: Option<(u16, u16)>,
     /// Whether any transmit queue may hold back packets.
     keeps_back: bool,
     /// Fault found since the control ran last.
     broken: Option<PortFault>,
+    /// The queue that had it.
+    faulty: Option<QueueId>,
 }
 
 /// A named port with its queues.
 pub struct LocalPort {
     name: String,
-    control: Box<dyn PortControl>,
+    /// Dropped before the control, which may report that no queue is in use any more.
     queues: AttachedQueues,
+    control: Box<dyn PortControl>,
     received: Burst,
     /// Index of the transmit queue used last.
     turn: usize,
@@ -63,6 +70,30 @@ impl AttachedQueues {
     pub fn is_ready(&self) -> bool {
         !self.rx.is_empty() && !self.tx.is_empty()
     }
+
+    #[cold]
+    fn fail_rx(&mut self, at: usize, fault: PortFault) {
+        let (pair, queue) = self.rx.remove(at);
+        drop(queue);
+        (self.broken, self.faulty) = (Some(fault), Some(QueueId::Rx(pair)));
+    }
+
+    #[cold]
+    fn fail_tx(&mut self, at: usize, fault: PortFault) {
+        let (pair, queue) = self.tx.remove(at);
+        drop(queue);
+        self.select_tx();
+        (self.broken, self.faulty) = (Some(fault), Some(QueueId::Tx(pair)));
+    }
+
+    /// Uses the transmit queues of the own pairs only, if any, so that threads do not contend for a queue and replies
+    /// of a peer that answers on the same pair come home.
+    fn select_tx(&mut self) {
+        let is_own = |pair: u16| self.share.is_none_or(|(index, of)| pair % of == index);
+        self.tx.sort_by_key(|(pair, _)| !is_own(*pair));
+        let own = self.tx.iter().filter(|(pair, _)| is_own(*pair)).count();
+        self.tx_used = if own > 0 { own } else { self.tx.len() };
+    }
 }
 
 impl Attach for AttachedQueues {
@@ -79,11 +110,14 @@ impl Attach for AttachedQueues {
     fn start_tx(&mut self, pair: u16, queue: Box<dyn TxQueue>) {
         self.keeps_back |= queue.keeps_back();
         self.tx.push((pair, queue));
+        self.select_tx();
     }
 
     fn stop_tx(&mut self, pair: u16) -> Option<Box<dyn TxQueue>> {
         let at = self.tx.iter().position(|(of, _)| *of == pair)?;
-        Some(self.tx.remove(at).1)
+        let queue = self.tx.remove(at).1;
+        self.select_tx();
+        Some(queue)
     }
 
     fn refresh(&mut self) {
@@ -100,6 +134,10 @@ impl Attach for AttachedQueues {
     fn failure(&self) -> Option<PortFault> {
         None
     }
+
+    fn faulty_queue(&self) -> Option<QueueId> {
+        self.faulty
+    }
 }
 
 impl LocalPort {
@@ -108,6 +146,20 @@ impl LocalPort {
         let (queues, received) = (AttachedQueues::default(), Burst::new());
         let (sent, came) = (BurstStats::default(), BurstStats::default());
         Self { name: name.to_owned(), control, queues, received, turn: 0, sent, came, faults: 0 }
+    }
+
+    /// A share of a port, of thread `index` of `of`, with receive queues that are not the port's.
+    pub(crate) fn share(
+        name: &str,
+        control: Box<dyn PortControl>,
+        (index, of): (u16, u16),
+        others: impl Iterator<Item = Box<dyn RxQueue>>,
+    ) -> Self {
+        let mut port = Self::new(name, control);
+        port.queues.share = Some((index, of));
+        // Numbers that no pair of a port has.
+        (0..).zip(others).for_each(|(i, queue)| port.queues.start_rx(u16::MAX - i, queue));
+        port
     }
 
     /// Port name.
@@ -131,6 +183,13 @@ impl LocalPort {
     /// Whether a receive and a transmit queue are attached.
     pub fn is_ready(&self) -> bool {
         self.queues.is_ready()
+    }
+
+    /// Whether a queue pair of the port itself is attached: the share of a port is ready without one.
+    pub fn has_pair(&self) -> bool {
+        let has_rx = self.queues.rx.iter().any(|(pair, _)| *pair < port::MAX_QUEUE_PAIRS);
+        let (tx, share) = (self.queues.tx.first(), self.queues.share);
+        has_rx && tx.is_some_and(|(pair, _)| share.is_none_or(|(index, of)| pair % of == index))
     }
 
     /// Number of port faults.
@@ -165,6 +224,7 @@ impl LocalPort {
             self.faults += 1;
             self.received.unpin();
             self.control.fault(now, fault, &mut self.queues);
+            self.queues.faulty = None;
         }
         let due = self.control.deadline().is_some_and(|at| at <= now);
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -198,7 +258,7 @@ impl LocalPort {
     /// processed.
     #[inline]
     pub fn send(&mut self, burst: &Burst, indices: &[u8]) -> usize {
-        let queues = self.queues.tx.len();
+        let queues = self.queues.tx_used;
         if queues == 0 || indices.is_empty() {
             return 0;
         }
@@ -206,8 +266,7 @@ impl LocalPort {
         match self.queues.tx[self.turn].1.tx(burst, indices, &mut self.sent) {
             Ok(done) => done,
             Err(fault) => {
-                drop(self.queues.tx.remove(self.turn));
-                self.queues.broken = Some(fault);
+                self.queues.fail_tx(self.turn, fault);
                 0
             }
         }
@@ -223,10 +282,7 @@ impl LocalPort {
                     sent |= some;
                     at += 1;
                 }
-                Err(fault) => {
-                    drop(self.queues.tx.remove(at));
-                    self.queues.broken = Some(fault);
-                }
+                Err(fault) => self.queues.fail_tx(at, fault),
             }
         }
         sent
@@ -252,8 +308,7 @@ impl LocalPort {
                 }
             };
             if let Err(fault) = taken {
-                drop(self.queues.rx.remove(at));
-                self.queues.broken = Some(fault);
+                self.queues.fail_rx(at, fault);
                 continue;
             }
             at += 1;

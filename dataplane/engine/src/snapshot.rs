@@ -244,6 +244,11 @@ impl Registry {
         self.with(|ports| ports.get(&id).and_then(|entry| entry.name.clone()).unwrap_or_default())
     }
 
+    /// Last reported status of port `id`.
+    pub(crate) fn status(&self, id: PortId) -> Option<PortStatus> {
+        self.with(|ports| ports.get(&id).and_then(|entry| entry.status.clone()))
+    }
+
     pub(crate) fn update(&self, id: PortId, status: PortStatus, details: PortDetails) {
         self.with(|ports| {
             if let Some(entry) = ports.get_mut(&id) {

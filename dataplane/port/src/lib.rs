@@ -57,8 +57,8 @@ pub use offload::{BadOffload, Capabilities, MIN_SEGMENT, OFFLOAD_HEADER, Offload
 pub use passes::{MAX_PASSES, Passes, Punts};
 pub use pipeline::{Context, Pipeline, Pipelines, PortObserver, PuntReason, Punted};
 pub use queue::{
-    Attach, BurstStats, Flush, PortControl, PortId, PortState, PortStatus, QueueId, QueueStatus, RxQueue,
-    TxQueue,
+    Attach, BurstStats, Flush, MAX_QUEUE_PAIRS, PortControl, PortId, PortState, PortStatus, QueueId,
+    QueueStatus, RxQueue, TxQueue,
 };
 pub use remedy::Remedy;
 pub use retain::{Retained, Retainer};

@@ -1,4 +1,4 @@
-//! TCP/IP over ports of any kind: the stack of one core, run to completion.
+//! TCP/IP over ports of any kind: one stack for each core, run to completion.
 //!
 //! A [`Host`] owns ports, a stack and a clock. Each round it receives bursts, passes their packets to the stack, passes
 //! the stack's events to the application, and sends what is due. Payload stays where it was received as far as its
@@ -14,10 +14,16 @@ mod link;
 mod payload;
 mod pool;
 mod runner;
+mod split;
+mod spread;
 mod summed;
+mod workers;
 
 pub use frame::Received;
 pub use link::Ports;
 pub use payload::Buffer;
 pub use pool::{BufferPool, PoolLimits};
 pub use runner::{App, Host, Options, Report};
+pub use split::{Calls, Part, Remote, Threads, run_split};
+pub use spread::{Indirection, Spread, SpreadCounts};
+pub use workers::{MAX_WORKERS, SpreadOptions, Workers, WorkersError};

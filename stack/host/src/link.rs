@@ -5,6 +5,7 @@
 //! interface has no room when it is full.
 
 use crate::Buffer;
+use crate::spread::Spreader;
 use engine::LocalPort;
 use port::{Capabilities, GeneratedBurst, MAX_HEAD, Now, Offload, PLACES};
 use stack::ip::InterfaceId;
@@ -16,6 +17,8 @@ const MAX_SEGMENTED: u32 = 65_535;
 /// A port, and the burst that collects its frames.
 pub(crate) struct Interface {
     pub(crate) port: LocalPort,
+    /// Present if other threads have shares of the port.
+    pub(crate) spreader: Option<Spreader>,
     burst: GeneratedBurst,
     /// Number of the burst's frames that were sent.
     sent: usize,
@@ -41,11 +44,11 @@ impl std::fmt::Debug for Ports {
 }
 
 impl Interface {
-    pub(crate) fn new(port: LocalPort) -> Self {
+    pub(crate) fn new(port: LocalPort, spreader: Option<Spreader>) -> Self {
         let mut burst = GeneratedBurst::new();
         burst.restart();
         let (capabilities, held) = (Capabilities::NONE, Vec::new());
-        Self { port, burst, sent: 0, held, capabilities, is_ready: false, is_published: false }
+        Self { port, spreader, burst, sent: 0, held, capabilities, is_ready: false, is_published: false }
     }
 
     /// Takes over a change of the port: a peer that connected again may support other offloads. Frames for the last one

@@ -8,8 +8,9 @@
 use crate::clock::Clock;
 use crate::frame::Memory;
 use crate::link::{Interface, Ports};
+use crate::spread::{Spread, SpreadCounts, Spreader};
 use crate::{Buffer, BufferPool, PoolLimits, Received};
-use engine::{LocalPort, Polling};
+use engine::{LocalPort, Polling, PortShare};
 use mem::copy::{Kernel, chosen};
 use port::{Flush, Now, PortFault, Retainer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -34,15 +35,15 @@ const CONNECT_INTERVAL: Duration = Duration::from_millis(2);
 /// Maximum number of packets whose heads are retained while their rest stays in a port's memory.
 const LENT_PACKETS: u32 = 4096;
 
-/// An application of a host.
-pub trait App {
+/// An application of a host. `S` is the stack, or stands for it on another thread ([`crate::Remote`]).
+pub trait App<S = Stack<Buffer>> {
     /// Handles an event of the stack.
-    fn event(&mut self, stack: &mut Stack<Buffer>, event: Event<Buffer>, now: Time);
+    fn event(&mut self, stack: &mut S, event: Event<Buffer>, now: Time);
 
     /// Does work that no event announces, after the events of each round and before transmission. Must do a bounded
     /// amount of work. Returns whether there was any.
     #[inline]
-    fn poll(&mut self, _stack: &mut Stack<Buffer>, _now: Time) -> bool {
+    fn poll(&mut self, _stack: &mut S, _now: Time) -> bool {
         false
     }
 
@@ -106,7 +107,7 @@ impl Options {
 }
 
 /// Result of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Counters of the stack.
     pub counters: Counters,
@@ -116,6 +117,20 @@ pub struct Report {
     pub dropped: u64,
     /// Faults of ports.
     pub faults: u64,
+    /// Packets of ports that are shared with other workers.
+    pub spread: SpreadCounts,
+}
+
+impl Report {
+    /// Adds the result of another host.
+    pub fn add(&mut self, other: &Self) {
+        self.counters.add(&other.counters);
+        let (one, more) = (&mut self.rounds, other.rounds);
+        (one.0, one.1, one.2) = (one.0 + more.0, one.1 + more.1, one.2 + more.2);
+        self.dropped += other.dropped;
+        self.faults += other.faults;
+        self.spread.add(&other.spread);
+    }
 }
 
 /// A host: ports, a stack and a clock on one thread.
@@ -166,7 +181,14 @@ impl Host {
     /// Adds a port as an interface of the stack, and opens it.
     pub fn add_port(&mut self, mut port: LocalPort, config: InterfaceConfig) -> InterfaceId {
         port.open(Instant::now());
-        self.ports.interfaces.push(Interface::new(port));
+        self.ports.interfaces.push(Interface::new(port, None));
+        self.stack.add_interface(config)
+    }
+
+    /// Adds a share of a port as an interface of the stack.
+    pub fn add_share(&mut self, share: PortShare, rule: Spread, config: InterfaceConfig) -> InterfaceId {
+        let spreader = Spreader::new(rule, share.exchange);
+        self.ports.interfaces.push(Interface::new(share.port, Some(spreader)));
         self.stack.add_interface(config)
     }
 
@@ -180,6 +202,16 @@ impl Host {
         &mut self.stack
     }
 
+    /// Clock, and the time without work before a sleep in nanoseconds; `None` if the host does not sleep.
+    pub(crate) fn pace(&self) -> (Clock, Option<u64>) {
+        (self.clock, (self.polling == Polling::Adaptive).then_some(self.idle))
+    }
+
+    /// Size of a connection's send buffer in bytes.
+    pub(crate) fn send_buffer(&self) -> usize {
+        self.stack.config().limits.send_buffer as usize
+    }
+
     /// Current time.
     pub fn now(&self) -> Time {
         self.clock.now()
@@ -190,6 +222,11 @@ impl Host {
         let port =
             self.ports.interfaces.iter().map(|interface| &interface.port).find(|port| !port.is_ready())?;
         Some((port.name(), port.state()))
+    }
+
+    /// Whether each port has a queue pair on this thread.
+    pub(crate) fn has_pairs(&self) -> bool {
+        self.ports.interfaces.iter().all(|interface| interface.port.has_pair())
     }
 
     /// Waits until all ports carry packets. Returns `false` if `stop` was set before.
@@ -239,6 +276,9 @@ impl Host {
         self.ports.flush(now);
         self.flush_delayed(Flush::All);
         self.notify();
+        let mut spread = SpreadCounts::default();
+        let spreaders = self.ports.interfaces.iter().filter_map(|interface| interface.spreader.as_ref());
+        spreaders.for_each(|spreader| spread.add(&spreader.counts()));
         let mut ports: Vec<_> = self.ports.interfaces.drain(..).map(|interface| interface.port).collect();
         ports.iter_mut().for_each(LocalPort::close);
         Report {
@@ -246,6 +286,7 @@ impl Host {
             rounds: self.rounds,
             dropped: ports.iter().map(LocalPort::dropped).sum(),
             faults: ports.iter().map(LocalPort::faults).sum(),
+            spread,
         }
     }
 
@@ -319,14 +360,22 @@ impl Host {
         let Self { ports, stack, memory, .. } = self;
         let mut came = 0;
         for (number, interface) in (0..).map(InterfaceId).zip(&mut ports.interfaces) {
-            came += interface.port.receive(
+            let Interface { port, spreader, .. } = interface;
+            came += port.receive(
                 1,
                 || Now(now.0),
                 |burst| {
                     burst.load_heads::<K>();
-                    for i in 0..burst.len() {
-                        stack.receive(number, &mut Received::<K>::new(burst, i, memory), now);
+                    let Some(spreader) = spreader else {
+                        for i in 0..burst.len() {
+                            stack.receive(number, &mut Received::<K>::new(burst, i, memory), now);
+                        }
+                        return;
+                    };
+                    for &i in spreader.split(burst).as_slice() {
+                        stack.receive(number, &mut Received::<K>::new(burst, i.into(), memory), now);
                     }
+                    spreader.release(burst);
                 },
             );
             interface.port.prefetch();
@@ -341,7 +390,10 @@ impl Host {
     fn notify(&mut self) {
         // Orders published entries before the loads of the peers' suppression fields.
         fence(Ordering::SeqCst);
-        self.ports.interfaces.iter_mut().for_each(|interface| interface.port.notify());
+        for interface in &mut self.ports.interfaces {
+            interface.port.notify();
+            interface.spreader.iter_mut().for_each(Spreader::notify);
+        }
     }
 
     /// Reports a port that stopped carrying packets since the last call.

@@ -11,12 +11,15 @@ pub struct Config {
     pub tcp: crate::tcp::Options,
     /// Secret from which initial sequence numbers, cookies and hash keys are derived; random for each run.
     pub secret: [u8; 16],
+    /// Which ephemeral ports belong to this stack.
+    pub affinity: crate::Affinity,
 }
 
 impl Config {
     /// Default settings with this secret.
     pub fn new(secret: [u8; 16]) -> Self {
-        Self { limits: Limits::default(), tcp: crate::tcp::Options::default(), secret }
+        let (limits, tcp) = (Limits::default(), crate::tcp::Options::default());
+        Self { limits, tcp, secret, affinity: crate::Affinity::default() }
     }
 }
 

@@ -17,6 +17,7 @@ extern crate alloc;
 extern crate std;
 
 mod address;
+mod affinity;
 mod config;
 mod control;
 mod counters;
@@ -39,6 +40,7 @@ mod udp;
 mod wheel;
 
 pub use address::{Address, Cidr, Endpoint, ParseCidrError};
+pub use affinity::{Affinity, Home};
 pub use config::{Config, Limits};
 pub use counters::Counters;
 pub use dhcp::Lease;

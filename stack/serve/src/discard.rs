@@ -1,8 +1,8 @@
 //! Discard (RFC 863): received bytes are dropped at once.
 
 use crate::{Served, Server};
-use host::{App, Buffer};
-use stack::{Event, Stack, Time};
+use host::{App, Buffer, Calls};
+use stack::{Event, Time};
 
 /// The discard server.
 #[derive(Debug, Default)]
@@ -16,8 +16,8 @@ impl Server for Discard {
     }
 }
 
-impl App for Discard {
-    fn event(&mut self, stack: &mut Stack<Buffer>, event: Event<Buffer>, _now: Time) {
+impl<S: Calls> App<S> for Discard {
+    fn event(&mut self, stack: &mut S, event: Event<Buffer>, _now: Time) {
         match event {
             Event::Data { connection, data } => {
                 self.0.received += data.len() as u64;

@@ -1,7 +1,7 @@
 //! Echo (RFC 862): received bytes and datagrams are sent back from the memory in which they arrived.
 
 use crate::{BindError, Served, Server};
-use host::{App, Buffer};
+use host::{App, Buffer, Calls};
 use stack::tcp::{ConnectionId, Options};
 use stack::{Address, Endpoint, Event, SendError, Slice, SocketId, Stack, Time, UdpOptions};
 use std::collections::{HashMap, VecDeque};
@@ -27,7 +27,7 @@ impl Echo {
     #[inline]
     fn send(
         &mut self,
-        stack: &mut Stack<Buffer>,
+        stack: &mut impl Calls,
         to: ConnectionId,
         data: Slice<Buffer>,
     ) -> Option<Slice<Buffer>> {
@@ -47,7 +47,7 @@ impl Echo {
     }
 
     #[inline]
-    fn data(&mut self, stack: &mut Stack<Buffer>, from: ConnectionId, data: Slice<Buffer>) {
+    fn data(&mut self, stack: &mut impl Calls, from: ConnectionId, data: Slice<Buffer>) {
         self.served.received += data.len() as u64;
         if !self.waiting.is_empty()
             && let Some(waiting) = self.waiting.get_mut(&from)
@@ -63,7 +63,7 @@ impl Echo {
     /// as it could be in the network.
     fn datagram(
         &mut self,
-        stack: &mut Stack<Buffer>,
+        stack: &mut impl Calls,
         socket: SocketId,
         (from, to): (Endpoint, Address),
         data: Slice<Buffer>,
@@ -80,7 +80,7 @@ impl Echo {
         }
     }
 
-    fn resume(&mut self, stack: &mut Stack<Buffer>, connection: ConnectionId) {
+    fn resume(&mut self, stack: &mut impl Calls, connection: ConnectionId) {
         let Some(mut waiting) = self.waiting.remove(&connection) else { return };
         while let Some(data) = waiting.data.pop_front() {
             if let Some(data) = self.send(stack, connection, data) {
@@ -109,9 +109,9 @@ impl Server for Echo {
     }
 }
 
-impl App for Echo {
+impl<S: Calls> App<S> for Echo {
     #[inline]
-    fn event(&mut self, stack: &mut Stack<Buffer>, event: Event<Buffer>, now: Time) {
+    fn event(&mut self, stack: &mut S, event: Event<Buffer>, now: Time) {
         match event {
             Event::Data { connection, data } => self.data(stack, connection, data),
             Event::Datagram { socket, from, to, data } => {

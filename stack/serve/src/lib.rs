@@ -73,6 +73,15 @@ pub struct Served {
 }
 
 impl Served {
+    /// Adds the counts of another server.
+    pub fn add(&mut self, other: &Self) {
+        self.connections += other.connections;
+        self.aborted += other.aborted;
+        self.datagrams += other.datagrams;
+        self.received += other.received;
+        self.sent += other.sent;
+    }
+
     /// Counts the end of a connection.
     pub(crate) fn closed(&mut self, reason: stack::Closed) {
         self.aborted += u64::from(reason != stack::Closed::Normally);

@@ -2,9 +2,9 @@
 //! of their positions modulo 251, so that a receiver can check them.
 
 use crate::{Served, Server};
-use host::{App, Buffer};
+use host::{App, Buffer, Calls};
 use stack::tcp::ConnectionId;
-use stack::{Event, Slice, Stack, Time};
+use stack::{Event, Slice, Time};
 
 /// Bytes that are sent at a time: a multiple of 251, so that the sequence continues.
 const LEN: usize = 251 * 261;
@@ -25,7 +25,7 @@ impl Default for Source {
 
 impl Source {
     /// Fills the send buffer.
-    fn fill(&mut self, stack: &mut Stack<Buffer>, connection: ConnectionId) {
+    fn fill(&mut self, stack: &mut impl Calls, connection: ConnectionId) {
         while stack.send(connection, self.data.clone()).is_ok() {
             self.served.sent += LEN as u64;
         }
@@ -40,8 +40,8 @@ impl Server for Source {
     }
 }
 
-impl App for Source {
-    fn event(&mut self, stack: &mut Stack<Buffer>, event: Event<Buffer>, _now: Time) {
+impl<S: Calls> App<S> for Source {
+    fn event(&mut self, stack: &mut S, event: Event<Buffer>, _now: Time) {
         match event {
             Event::Accepted { connection, .. } => {
                 self.served.connections += 1;

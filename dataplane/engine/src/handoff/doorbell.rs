@@ -30,24 +30,29 @@ impl NotificationFlag {
 }
 
 #[derive(Debug)]
-pub(super) struct Doorbell {
+/// Wakes a thread that sleeps because a ring is empty.
+pub struct Doorbell {
     asleep: NotificationFlag,
     doorbell: OwnedFd,
 }
 
 impl Doorbell {
-    pub(super) fn new() -> std::io::Result<Self> {
+    /// A doorbell without a request.
+    ///
+    /// # Errors
+    /// If the kernel refuses the descriptor.
+    pub fn new() -> std::io::Result<Self> {
         let doorbell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         Ok(Self { asleep: NotificationFlag::new(), doorbell })
     }
 
     /// Requests a notification. Called by the receiver, which must check the ring afterwards.
-    pub(super) fn set(&self) {
+    pub fn set(&self) {
         self.asleep.set();
     }
 
     /// Withdraws the request. Called by the receiver once awake.
-    pub(super) fn stop(&self) {
+    pub fn stop(&self) {
         if !self.asleep.take() {
             // The doorbell was rung or is about to be; in the latter case a spurious wake-up follows.
             let _ = rustix::io::read(&self.doorbell, &mut [0u8; 8]);
@@ -56,14 +61,15 @@ impl Doorbell {
 
     /// Rings if requested. Called by the sender after a sequentially consistent fence following its publish.
     #[inline]
-    pub(super) fn ring(&self) {
+    pub fn ring(&self) {
         if self.asleep.take() {
             // If the counter is full, a wake-up is already pending.
             let _ = rustix::io::write(&self.doorbell, &1u64.to_ne_bytes());
         }
     }
 
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+    /// Readable once the doorbell was rung.
+    pub fn fd(&self) -> BorrowedFd<'_> {
         self.doorbell.as_fd()
     }
 }

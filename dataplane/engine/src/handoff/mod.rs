@@ -17,6 +17,7 @@
 mod backlog;
 mod doorbell;
 mod entry;
+mod exchange;
 mod handoffs;
 mod receiver;
 mod sender;
@@ -26,13 +27,15 @@ pub(crate) mod store;
 #[cfg(not(loom))]
 mod tests;
 
+pub use doorbell::Doorbell;
+pub use exchange::Exchange;
+pub(crate) use exchange::exchange;
 pub(crate) use handoffs::Handoffs;
 pub(crate) use receiver::Receiver;
 pub(crate) use sender::Sender;
 
 use crate::config::{EngineError, QueueFull};
 use crate::model::HandoffConfig;
-use doorbell::Doorbell;
 use mem::pool::{Pages, Pool, PoolSpec};
 use port::PortId;
 use sizes::{BUFFER, HEADROOM};

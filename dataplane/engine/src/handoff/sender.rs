@@ -104,17 +104,31 @@ impl Sender {
         (route, alone): (Route, bool),
         stats: &mut BurstStats,
     ) {
-        let sent = store::with(|cache| {
-            mem::with_kernel!(kernel, K => {
-                let (sent, later) = self.send_directly::<K>(cache, burst, indices, (route, alone));
-                if later.is_empty() { sent } else { sent + self.send_by::<K>(cache, burst, later, route, alone) }
-            })
+        let sent =
+            store::with(|cache| self.send_from(cache, kernel, (burst, indices), (route, alone), stats));
+        if sent.is_none() {
+            stats.drop(DropReason::HandoffFull, indices.len() as u64);
+        }
+    }
+
+    /// [`Sender::send`] with buffers of this cache. Returns the number of packets sent.
+    pub(super) fn send_from(
+        &mut self,
+        cache: &mut Cache,
+        kernel: Choice,
+        (burst, indices): (&Burst, &[u8]),
+        (route, alone): (Route, bool),
+        stats: &mut BurstStats,
+    ) -> usize {
+        let sent = mem::with_kernel!(kernel, K => {
+            let (sent, later) = self.send_directly::<K>(cache, burst, indices, (route, alone));
+            if later.is_empty() { sent } else { sent + self.send_by::<K>(cache, burst, later, route, alone) }
         });
-        let lost = indices.len() - sent.unwrap_or(0);
-        stats.drop(DropReason::HandoffFull, lost as u64);
+        stats.drop(DropReason::HandoffFull, (indices.len() - sent) as u64);
         if self.unit == 0 {
             self.publish();
         }
+        sent
     }
 
     /// Sends packets directly into the ring, up to the first that needs more than one buffer, if there is room for

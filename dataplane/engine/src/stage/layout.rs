@@ -17,6 +17,8 @@ pub(crate) struct Layout {
     pub(crate) routed: bool,
     /// Whether receive queues are shared among the Rx stages.
     pub(crate) steals: bool,
+    /// Whether a transmit queue belongs to the worker of its pair only, instead of all outlets.
+    pub(crate) paired: bool,
 }
 
 impl Layout {
@@ -37,6 +39,7 @@ impl Layout {
                 outlets: all,
                 routed: false,
                 steals: matches!(model, Model::Stealing),
+                paired: false,
             },
             Model::Pipeline(_) => Self {
                 rx_stages: rx.clone(),
@@ -45,8 +48,15 @@ impl Layout {
                 outlets: tx,
                 routed: true,
                 steals: false,
+                paired: false,
             },
         }
+    }
+
+    /// Layout of `workers` threads that are not the engine's ([`crate::SharedPort`]).
+    pub(crate) fn shared(workers: usize, paired: bool) -> Self {
+        let all: Vec<_> = (0..workers).collect();
+        Self { rx_stages: all.clone(), classifiers: all.clone(), outlets: all, paired, ..Self::default() }
     }
 
     /// Pairs of connected stages: every spreader to every classifier and, in a pipeline, every classifier to every

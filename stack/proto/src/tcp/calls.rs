@@ -9,9 +9,6 @@ use crate::stack::{ConnectError, ListenError, SendError};
 use crate::{Closed, Endpoint, Payload, Slice, Time};
 use alloc::sync::Arc;
 
-/// Ports for connections opened here (RFC 6335 section 6).
-const EPHEMERAL: core::ops::RangeInclusive<u16> = 49152..=65535;
-
 impl<P: Payload> Tcp<P> {
     pub(crate) fn listen(&mut self, local: Endpoint, options: Options) -> Result<ListenerId, ListenError> {
         self.listeners.add(local, options)
@@ -71,11 +68,9 @@ impl<P: Payload> Tcp<P> {
         if port != 0 {
             return Some(key(port)).filter(is_free);
         }
-        let (first, n) = (*EPHEMERAL.start(), EPHEMERAL.len() as u16);
-        let offset =
-            self.shared.secret.port(source, remote.address, remote.port).wrapping_add(self.generation as u16);
-        let ports = (0..n).map(|i| first + offset.wrapping_add(i) % n);
-        ports.map(key).find(is_free)
+        let first = self.shared.secret.port(source, remote.address, remote.port);
+        let (first, local) = (first.wrapping_add(self.generation as u16), Endpoint::new(source, 0));
+        self.affinity.choose(first, local, Some(remote), |port| is_free(&key(port))).map(key)
     }
 
     /// Whether no connection has the numbers. One in TIME-WAIT gives them to a connection with timestamps, which are

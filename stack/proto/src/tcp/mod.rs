@@ -31,7 +31,7 @@ pub(crate) use shared::Io;
 
 use crate::ip::Packet;
 use crate::slab::Slab;
-use crate::{Closed, Config, Event, Frame, Link, Payload, Time};
+use crate::{Affinity, Closed, Config, Event, Frame, Link, Payload, Time};
 use connection::{Connection, Flags};
 use input::{Arrival, Outcome};
 use key::{Key, Table};
@@ -100,6 +100,7 @@ pub(crate) struct Tcp<P: Payload> {
     shared: Shared<P>,
     listeners: Listeners,
     time_waits: TimeWaits,
+    affinity: Affinity,
     generation: u32,
 }
 
@@ -112,6 +113,7 @@ impl<P: Payload> Tcp<P> {
             listeners: Listeners::new(secret.table(1)),
             time_waits: TimeWaits::new(secret.table(2), config.limits.time_wait),
             shared: Shared::new(config, secret, now),
+            affinity: config.affinity.clone(),
             generation: 0,
         }
     }

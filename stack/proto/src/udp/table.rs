@@ -1,6 +1,7 @@
 //! Sockets by identifier and by their ends.
 
 use super::UdpOptions;
+use crate::affinity::{Affinity, EPHEMERAL};
 use crate::ip::PathId;
 use crate::random::Random;
 use crate::slab::Slab;
@@ -9,9 +10,6 @@ use core::hash::Hasher;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use siphasher::sip::SipHasher13;
-
-/// First ephemeral port, up to the last port (RFC 6335 section 6).
-const EPHEMERAL: u16 = 49_152;
 
 /// Ends of a socket, or of a received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,6 +55,7 @@ pub(crate) struct Table {
     sockets: Slab<Socket>,
     by_ends: HashMap<Ends, SocketId, FixedState>,
     generation: u32,
+    affinity: Affinity,
 }
 
 impl Table {
@@ -64,7 +63,7 @@ impl Table {
         let mut seed = SipHasher13::new_with_key(&config.secret);
         seed.write(b"udp sockets");
         let by_ends = HashMap::with_hasher(FixedState::with_seed(seed.finish()));
-        Self { sockets: Slab::new(), by_ends, generation: 0 }
+        Self { sockets: Slab::new(), by_ends, generation: 0, affinity: config.affinity.clone() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -77,11 +76,10 @@ impl Table {
         if local.port != 0 {
             return Some(local);
         }
-        let count = u16::MAX - EPHEMERAL + 1;
-        let first = random.below(count.into()) as u16;
-        (0..count)
-            .map(|i| Endpoint::new(local.address, EPHEMERAL + (first + i) % count))
-            .find(|end| !self.by_ends.contains_key(&Ends::bound(*end)))
+        let end = |port| Endpoint::new(local.address, port);
+        let first = random.below(EPHEMERAL.len() as u64) as u16;
+        let is_free = |port| !self.by_ends.contains_key(&Ends::bound(end(port)));
+        self.affinity.choose(first, local, None, is_free).map(end)
     }
 
     /// Adds a socket. Returns `None` if its end is in use.

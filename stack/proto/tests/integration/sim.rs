@@ -85,7 +85,8 @@ impl Scenario {
     pub(crate) fn host(&mut self, number: usize) -> Host<App> {
         let mut secret = [number as u8; 16];
         secret[..8].copy_from_slice(&self.rng.next().to_be_bytes());
-        let config = Config { limits: self.limits[number].clone(), tcp: self.options[number], secret };
+        let config =
+            Config { limits: self.limits[number].clone(), tcp: self.options[number], ..Config::new(secret) };
         let mut stack = Stack::new(config, ORIGIN);
         let mac = MacAddress::new([2, 0, 0, 0, 0, number as u8]);
         let interface = stack.add_interface(InterfaceConfig { mac, mtu: self.mtu[number], vlan: None });

@@ -31,7 +31,7 @@ struct Victim {
 
 impl Victim {
     fn new(limits: Limits, options: Options) -> Self {
-        let config = Config { limits, tcp: options, secret: [7; 16] };
+        let config = Config { limits, tcp: options, ..Config::new([7; 16]) };
         let mut host = Host::new(config, false, 1500);
         host.stack.listen(Endpoint::new(host.local, PORT), options).unwrap();
         Self { host, frames: Vec::new() }

@@ -1,0 +1,117 @@
+//! Workers of a server: stacks on several threads, on the port of the command line.
+
+use crate::args::end::{EndArgs, SpreadRule, ThreadModel, WorkerArgs};
+use crate::commands::{cpu, end};
+use crate::dataplane::open;
+use crate::settings::topology::PortSettings;
+use console::Diagnostic;
+use host::{App, Options, Part, Remote, Report, Spread, SpreadOptions, Workers};
+use stack::ip::InterfaceConfig;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Kinds of ports that keep a flow on one queue pair.
+const KEEP_FLOWS: [&str; 2] = ["tap", "af_xdp"];
+
+/// Workers with their port.
+pub(crate) struct WorkerSet {
+    pub(crate) workers: Workers,
+    /// Name of the port.
+    pub(crate) name: String,
+    args: WorkerArgs,
+}
+
+impl WorkerSet {
+    /// Validates the arguments and opens the port. See [`end::End::open`].
+    pub(crate) fn open(
+        args: &EndArgs,
+        workers: &WorkerArgs,
+        role: &str,
+        adjust: impl FnOnce(&mut Options),
+    ) -> anyhow::Result<Self> {
+        let port = end::port(args, role)?;
+        end::routable(args)?;
+        validate(args, workers)?;
+        let mut options = end::options(args)?;
+        adjust(&mut options);
+        let spread = SpreadOptions { rule: rule(workers, &port), arrivals: None };
+        let mac = args.mac.unwrap_or_else(end::random_mac);
+        let config = InterfaceConfig { mac, mtu: args.mtu, vlan: None };
+        let control = open::open(&port)?;
+        let opened = Workers::open(workers.count(), &options, (&port.name, control), &config, &spread);
+        let failed = |error| Diagnostic::failed(format!("port {}", port.name), error, "use fewer --workers");
+        let mut opened = opened.map_err(failed)?;
+        for host in opened.hosts() {
+            end::configure(host, Workers::interface(), args);
+        }
+        Ok(Self { workers: opened, name: port.name, args: workers.clone() })
+    }
+
+    /// Waits for the port. Returns `false` if a signal came first.
+    pub(crate) fn connect(&mut self, stop: &AtomicBool) -> bool {
+        let waits = self.workers.hosts().first().and_then(|host| host.not_ready());
+        if let Some((name, state)) = waits {
+            console::note(&format!("waiting for port {name}: {state}"));
+        }
+        self.workers.connect(stop)
+    }
+
+    /// Runs a program on each worker until `stop` is set. Returns the reports.
+    pub(crate) fn run<A: App + App<Remote> + Send>(
+        mut self,
+        apps: &mut [A],
+        stop: &Arc<AtomicBool>,
+    ) -> std::io::Result<Vec<Report>> {
+        let yields = match self.args.threads {
+            ThreadModel::Unified => return self.run_unified(apps, stop),
+            ThreadModel::Split => false,
+            ThreadModel::Merge => true,
+        };
+        let args = &self.args;
+        self.workers.run_split(apps, yields, |worker, part| place(args, worker, part), stop)?;
+        Ok(self.workers.close())
+    }
+
+    /// As [`WorkerSet::run`], for programs that run on the thread of the stack only.
+    pub(crate) fn run_unified<A: App + Send>(
+        mut self,
+        apps: &mut [A],
+        stop: &Arc<AtomicBool>,
+    ) -> std::io::Result<Vec<Report>> {
+        let args = &self.args;
+        self.workers.run(apps, |worker, part| place(args, worker, part), stop);
+        Ok(self.workers.close())
+    }
+}
+
+/// Pins the thread of a worker to the CPU that the command line names for it.
+fn place(args: &WorkerArgs, worker: usize, part: Part) {
+    let of_part = usize::from(part == Part::App && args.threads == ThreadModel::Split);
+    let at = worker * args.cpus_each() + of_part;
+    if let Some(cpu) = args.cpus.get(at % args.cpus.len().max(1)) {
+        // The CPU was validated; without affinity the thread still works.
+        let _ = cpu::place(*cpu);
+    }
+}
+
+fn validate(end: &EndArgs, workers: &WorkerArgs) -> Result<(), Diagnostic> {
+    if end.cpu.is_some() {
+        let reason = "it pins one thread, and there are several";
+        return Err(Diagnostic::bad("--cpu", reason, "write --cpus with a list of CPUs"));
+    }
+    if workers.threads == ThreadModel::Merge && workers.cpus.is_empty() {
+        let reason = "both threads of a worker must be on one CPU";
+        return Err(Diagnostic::bad("--threads merge", reason, "add --cpus with a CPU for each worker"));
+    }
+    workers.cpus.iter().try_for_each(|cpu| cpu::validate("--cpus", *cpu))
+}
+
+/// The rule for a port. A port that keeps flows on a queue needs a pair for each worker.
+fn rule(workers: &WorkerArgs, port: &PortSettings) -> Spread {
+    let has_pairs = usize::from(port.queue_pairs) >= workers.count();
+    match workers.spread {
+        SpreadRule::Arrival => Spread::Arrival,
+        SpreadRule::Auto if has_pairs && KEEP_FLOWS.contains(&port.kind.name()) => Spread::Arrival,
+        SpreadRule::Auto | SpreadRule::Hash => Spread::Hash,
+    }
+}

@@ -1,0 +1,275 @@
+//! The owner of a received packet among the workers that share a port.
+//!
+//! - A destination port from the ephemeral range names the worker that chose it ([`stack::Affinity`]).
+//! - Other connections and datagrams belong to the worker at which they arrive, or to that of their flow hash
+//!   ([`Spread`]). Fragments belong to the worker of their addresses' hash, which reassembles the datagram.
+//! - Worker 0 answers what the host answers once: ARP requests, Neighbor Solicitations, queries of ICMP, DHCP.
+//! - What every stack must learn is copied to all: ARP replies and announcements, advertisements of neighbours and
+//!   routers, redirects, errors of ICMP, queries for groups.
+//!
+//! A packet of another worker is copied to its handoff queue, and dropped as `handoff-full` if the queue is full. This
+//! module must not change a packet, and a packet that came from a handoff queue is never handed over again.
+
+use engine::Exchange;
+use port::{BURST, Burst, PLACES, Rss, Steering};
+use stack::{Affinity, Endpoint};
+use wire::checksum::protocol;
+use wire::toeplitz::{KEY_LEN, SYMMETRIC_KEY, Toeplitz};
+use wire::{EtherType, HEADER_LEN, Layers, TAG_LEN};
+
+/// Internet Group Management Protocol (RFC 9776).
+const IGMP: u8 = 2;
+/// Ports of clients of DHCP (RFC 2131) and DHCPv6 (RFC 9915).
+const DHCP_CLIENTS: [u16; 2] = [68, 546];
+/// The worker that answers.
+const ANSWERS: usize = 0;
+
+/// Which worker owns a connection that a peer opens, and a datagram to a port that no stack chose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spread {
+    /// The worker at which its packets arrive. The port must keep a flow on one queue, as network cards with
+    /// receive-side scaling and TAP interfaces do, and have a queue pair for each worker; one without is idle.
+    Arrival,
+    /// The worker that the flow hash selects (symmetric Toeplitz), wherever packets arrive. For every port.
+    #[default]
+    Hash,
+}
+
+/// Receive-side scaling of a port: the worker at which packets of a flow arrive.
+#[derive(Clone, Debug)]
+pub struct Indirection {
+    hash: Toeplitz,
+    table: Vec<u16>,
+}
+
+impl Indirection {
+    /// The hash has this key; `table` has the worker by the hash modulo its length.
+    pub fn new(key: &[u8; KEY_LEN], table: Vec<u16>) -> Self {
+        Self { hash: Toeplitz::new(key), table }
+    }
+
+    /// What [`Spread::Hash`] selects among this many workers, and also a linerate switch with one worker among as many
+    /// queue pairs.
+    pub fn symmetric(workers: u16) -> Self {
+        Self::new(&SYMMETRIC_KEY, (0..workers).collect())
+    }
+
+    /// The worker at which packets from `remote` to `local` arrive.
+    pub fn worker(&self, local: Endpoint, remote: Endpoint) -> u16 {
+        let ports = [remote.port.to_be_bytes(), local.port.to_be_bytes()].concat();
+        let input = [remote.address.wire(), local.address.wire(), &ports].concat();
+        let hash = self.hash.hash(input) as usize;
+        self.table.get(hash % self.table.len().max(1)).copied().unwrap_or(0)
+    }
+}
+
+/// Counts of one worker's share of a port. `received + copied == kept + handed_over + handoff_full`, and all
+/// workers hand over as many packets as they take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpreadCounts {
+    /// Packets received from the port.
+    pub received: u64,
+    /// Additional copies of packets that several workers get.
+    pub copied: u64,
+    /// Packets passed to the own stack.
+    pub kept: u64,
+    /// Packets handed to other workers.
+    pub handed_over: u64,
+    /// Packets of connections and sockets of other workers: what ports chosen by their arrival avoid.
+    pub crossed: u64,
+    /// Packets dropped because the handoff queue was full.
+    pub handoff_full: u64,
+    /// Packets taken from other workers.
+    pub taken: u64,
+}
+
+impl SpreadCounts {
+    /// Names and values.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let Self { received, copied, kept, handed_over, crossed, handoff_full, taken } = *self;
+        NAMES.into_iter().zip([received, copied, kept, handed_over, crossed, handoff_full, taken])
+    }
+
+    /// Adds the counts of another share.
+    pub fn add(&mut self, other: &Self) {
+        self.received += other.received;
+        self.copied += other.copied;
+        self.kept += other.kept;
+        self.handed_over += other.handed_over;
+        self.crossed += other.crossed;
+        self.handoff_full += other.handoff_full;
+        self.taken += other.taken;
+    }
+}
+
+/// Names of the fields of [`SpreadCounts`], in order.
+const NAMES: [&str; 7] = [
+    "spread-received",
+    "spread-copied",
+    "spread-kept",
+    "handed-over",
+    "handed-over-flows",
+    "handoff-full",
+    "taken-over",
+];
+
+/// Owner of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    /// The worker of a connection or socket.
+    Flow(usize),
+    /// The worker of anything else.
+    Worker(usize),
+    All,
+}
+
+/// Indices of packets of a burst.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Indices {
+    places: [u8; BURST],
+    len: usize,
+}
+
+impl Indices {
+    const EMPTY: Self = Self { places: [0; BURST], len: 0 };
+
+    fn first(len: usize) -> Self {
+        Self { places: PLACES, len }
+    }
+
+    fn push(&mut self, i: usize) {
+        self.places[self.len] = i as u8;
+        self.len += 1;
+    }
+
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        &self.places[..self.len]
+    }
+}
+
+/// Hands packets to their owners.
+#[derive(Debug)]
+pub(crate) struct Spreader {
+    rule: Spread,
+    steering: Steering,
+    exchange: Exchange,
+    /// By worker.
+    lists: Box<[Indices]>,
+    counts: SpreadCounts,
+}
+
+impl Spreader {
+    pub(crate) fn new(rule: Spread, exchange: Exchange) -> Self {
+        let lists = vec![Indices::EMPTY; exchange.workers()].into();
+        let steering = Steering::new(Rss::Symmetric);
+        Self { rule, steering, exchange, lists, counts: SpreadCounts::default() }
+    }
+
+    pub(crate) fn counts(&self) -> SpreadCounts {
+        let (handed_over, handoff_full) = self.exchange.sent();
+        SpreadCounts { handed_over, handoff_full, ..self.counts }
+    }
+
+    /// Hands packets of a burst with loaded heads to other workers. Returns those for this one.
+    #[inline]
+    pub(crate) fn split(&mut self, burst: &mut Burst) -> Indices {
+        if burst.has_buffers() {
+            self.counts.taken += burst.len() as u64;
+            return Indices::first(burst.len());
+        }
+        let me = self.exchange.index();
+        self.lists.iter_mut().for_each(|list| list.len = 0);
+        for i in 0..burst.len() {
+            match self.owner(burst, i) {
+                Owner::Flow(at) => {
+                    self.counts.crossed += u64::from(at != me);
+                    self.lists[at].push(i);
+                }
+                Owner::Worker(at) => self.lists[at].push(i),
+                Owner::All => self.lists.iter_mut().for_each(|list| list.push(i)),
+            }
+        }
+        let total: usize = self.lists.iter().map(|list| list.len).sum();
+        self.counts.received += burst.len() as u64;
+        self.counts.copied += (total - burst.len()) as u64;
+        self.counts.kept += self.lists[me].len as u64;
+        for (to, list) in self.lists.iter().enumerate().filter(|(to, list)| *to != me && list.len > 0) {
+            self.exchange.send(burst, list.as_slice(), to);
+        }
+        self.lists[me]
+    }
+
+    /// Frees the buffers of a burst that came from another worker.
+    #[inline]
+    pub(crate) fn release(&mut self, burst: &Burst) {
+        self.exchange.release(burst);
+    }
+
+    /// Wakes workers that have packets, after a fence.
+    #[inline]
+    pub(crate) fn notify(&mut self) {
+        self.exchange.notify();
+    }
+
+    #[inline]
+    fn owner(&self, burst: &mut Burst, i: usize) -> Owner {
+        let (me, workers) = (self.exchange.index(), self.exchange.workers());
+        let head = burst.head(i);
+        let Some(layers) = Layers::of(head) else { return owner_of_link(head, me) };
+        let Some([.., high, low]) = layers.ports(head).copied() else {
+            return match owner_of_control(&layers, head) {
+                Some(owner) => owner,
+                None => Owner::Flow(self.hashed(burst, i)),
+            };
+        };
+        let port = u16::from_be_bytes([high, low]);
+        Owner::Flow(match Affinity::owner(port, workers as u16) {
+            Some(owner) => owner.into(),
+            None if layers.protocol == protocol::UDP && DHCP_CLIENTS.contains(&port) => ANSWERS,
+            None if self.rule == Spread::Arrival => me,
+            None => self.hashed(burst, i),
+        })
+    }
+
+    #[inline]
+    fn hashed(&self, burst: &mut Burst, i: usize) -> usize {
+        let hash = burst.rss_hash(i, &self.steering).unwrap_or(0);
+        hash as usize % self.exchange.workers()
+    }
+}
+
+/// Owner of a frame that is not IP.
+#[cold]
+fn owner_of_link(frame: &[u8], me: usize) -> Owner {
+    let ethertype = |at: usize| {
+        let bytes = frame.get(at - 2..at).and_then(<[u8]>::first_chunk).copied();
+        bytes.map(|bytes| EtherType(u16::from_be_bytes(bytes)))
+    };
+    let is_tagged = matches!(ethertype(HEADER_LEN), Some(EtherType::VLAN | EtherType::SERVICE_VLAN));
+    let at = if is_tagged { HEADER_LEN + TAG_LEN } else { HEADER_LEN };
+    if ethertype(at) != Some(EtherType::ARP) {
+        return Owner::Worker(me);
+    }
+    let Some(arp) = frame.get(at..).and_then(wire::Arp::new) else { return Owner::Worker(me) };
+    let is_question = arp.operation() == wire::Arp::REQUEST && arp.sender_ip() != arp.target_ip();
+    if is_question { Owner::Worker(ANSWERS) } else { Owner::All }
+}
+
+/// Owner of an IP packet without ports; `None` for a fragment of TCP or UDP.
+#[cold]
+fn owner_of_control(layers: &Layers, frame: &[u8]) -> Option<Owner> {
+    let kind = frame.get(layers.transport).copied();
+    let is_for_all = match (layers.protocol, kind) {
+        _ if layers.is_fragment => return None,
+        (IGMP, _) => true,
+        // Errors, redirects and advertisements of routers (RFC 792, RFC 1256).
+        (protocol::ICMP, Some(kind)) => matches!(kind, 3..=5 | 9 | 11 | 12),
+        // Errors, queries for groups, advertisements, redirects (RFC 4443, RFC 4861, RFC 9777).
+        (protocol::ICMPV6, Some(kind)) => matches!(kind, 0..=127 | 130 | 134 | 136 | 137),
+        _ => false,
+    };
+    Some(if is_for_all { Owner::All } else { Owner::Worker(ANSWERS) })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+use super::*;
+
+const V4: [u8; 34] = {
+    let mut head = [0; 34];
+    (head[0], head[6]) = (2, 2);
+    (head[12], head[14], head[17], head[22]) = (8, 0x45, 40, 64);
+    (head[26], head[30]) = (10, 10);
+    head
+};
+
+/// A packet of this protocol with these first bytes behind its IPv4 header.
+fn v4(protocol: u8, rest: &[u8]) -> Vec<u8> {
+    let mut frame = V4.to_vec();
+    frame[23] = protocol;
+    frame.extend(rest);
+    frame.resize(80, 0);
+    frame
+}
+
+fn tcp(from: u16, to: u16) -> Vec<u8> {
+    v4(6, &[from.to_be_bytes(), to.to_be_bytes()].concat())
+}
+
+fn v6(protocol: u8, kind: u8) -> Vec<u8> {
+    let mut frame = vec![2; 12];
+    frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 32, protocol, 255]);
+    frame.extend([0xfd; 32]);
+    frame.push(kind);
+    frame.resize(100, 0);
+    frame
+}
+
+fn arp(operation: u8, sender: u8, target: u8) -> Vec<u8> {
+    let mut frame = vec![2; 12];
+    frame.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, operation, 2, 0, 0, 0, 0, 1, 10, 0, 0, sender]);
+    frame.extend([0, 0, 0, 0, 0, 0, 10, 0, 0, target]);
+    frame.resize(60, 0);
+    frame
+}
+
+/// Spreaders of four workers. Their port is dropped with the handoff queues' receivers.
+fn spreader(rule: Spread, index: usize) -> Spreader {
+    let control = port::null::Null::new(std::time::Instant::now());
+    let (port, mut shares) = engine::SharedPort::open("null", Box::new(control), 4, false).unwrap();
+    let share = shares.swap_remove(index);
+    drop((shares, port));
+    Spreader::new(rule, share.exchange)
+}
+
+fn owners(spreader: &Spreader, frames: &[Vec<u8>]) -> Vec<Owner> {
+    let mut burst = Burst::new();
+    burst.begin(0);
+    frames.iter().for_each(|frame| assert!(burst.push_own(frame)));
+    (0..frames.len()).map(|i| spreader.owner(&mut burst, i)).collect()
+}
+
+#[test]
+fn ephemeral_ports_name_their_worker_under_both_rules() {
+    for rule in [Spread::Arrival, Spread::Hash] {
+        let spreader = spreader(rule, 1);
+        let frames: Vec<_> = (50_000..50_008).map(|port| tcp(80, port)).collect();
+        let expected: Vec<_> = (50_000..50_008_usize).map(|port| Owner::Flow(port % 4)).collect();
+        assert_eq!(owners(&spreader, &frames), expected);
+    }
+}
+
+#[test]
+fn other_flows_stay_where_they_arrive_or_follow_their_hash() {
+    let frames: Vec<_> = (1000..1064).map(|port| tcp(port, 80)).collect();
+    assert_eq!(owners(&spreader(Spread::Arrival, 2), &frames), [Owner::Flow(2); 64]);
+    let hashed = owners(&spreader(Spread::Hash, 2), &frames);
+    assert_eq!(hashed, owners(&spreader(Spread::Hash, 0), &frames), "wherever they arrive");
+    (0..4).for_each(|worker| {
+        assert!(hashed.iter().filter(|owner| **owner == Owner::Flow(worker)).count() > 4, "{hashed:?}");
+    });
+    let indirection = Indirection::symmetric(4);
+    let (local, remote) = (stack::Address::v4([10, 0, 0, 0]), stack::Address::v4([10, 0, 0, 0]));
+    let known = (1000..1064)
+        .map(|port| indirection.worker(Endpoint::new(local, 80), Endpoint::new(remote, port)))
+        .map(|worker| Owner::Flow(worker.into()));
+    assert!(known.eq(hashed), "an active open can compute it");
+}
+
+#[test]
+fn one_worker_answers_and_all_learn() {
+    let spreader = spreader(Spread::Arrival, 3);
+    let (answers, all) = (Owner::Worker(ANSWERS), Owner::All);
+    let ping = v4(protocol::ICMP, &[8, 0]);
+    let unreachable = v4(protocol::ICMP, &[3, 4]);
+    let dhcp = v4(protocol::UDP, &[0, 67, 0, 68]);
+    for (name, frame, owner) in [
+        ("ARP request", arp(1, 1, 2), answers),
+        ("ARP announcement", arp(1, 1, 1), all),
+        ("ARP reply", arp(2, 1, 2), all),
+        ("ping", ping, answers),
+        ("unreachable", unreachable, all),
+        ("DHCP", dhcp, Owner::Flow(ANSWERS)),
+        ("IGMP", v4(IGMP, &[0x11]), all),
+        ("solicitation", v6(protocol::ICMPV6, 135), answers),
+        ("advertisement", v6(protocol::ICMPV6, 136), all),
+        ("router", v6(protocol::ICMPV6, 134), all),
+        ("too big", v6(protocol::ICMPV6, 2), all),
+        ("ping 6", v6(protocol::ICMPV6, 128), answers),
+        ("LLDP", [[2; 12].as_slice(), &[0x88, 0xcc], &[0; 50]].concat(), Owner::Worker(3)),
+    ] {
+        assert_eq!(owners(&spreader, &[frame]), [owner], "{name}");
+    }
+}
+
+#[test]
+fn fragments_of_a_datagram_have_one_owner() {
+    let spreader = spreader(Spread::Arrival, 3);
+    let fragment = |offset: u8, port: u8| {
+        let mut frame = v4(protocol::UDP, &[port, 0, port, 0]);
+        (frame[20], frame[21]) = (0x20, offset);
+        frame
+    };
+    let owners = owners(&spreader, &[fragment(0, 1), fragment(1, 200), fragment(2, 7)]);
+    assert!(owners.windows(2).all(|pair| pair[0] == pair[1]), "{owners:?}");
+}

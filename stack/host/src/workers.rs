@@ -1,0 +1,187 @@
+//! Hosts on several threads: one stack for each worker, under the same addresses, on shares of one port.
+//!
+//! A worker has queue pairs of its own as far as the port has enough, and its own connections, sockets, neighbours and
+//! timers. Nothing is shared on the path of a packet; packets that arrive at another worker than their owner go through
+//! handoff queues ([`crate::Spread`]). Each worker resolves neighbours for itself, and all of them learn from replies.
+
+use crate::{App, Host, Indirection, Options, Part, Remote, Report, Spread, run_split};
+use engine::{EngineError, SharedPort};
+use port::{PortControl, PortFault};
+use stack::Affinity;
+use stack::ip::{InterfaceConfig, InterfaceId};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Interval between two looks at ports that are not ready.
+const CONNECT_INTERVAL: Duration = Duration::from_millis(1);
+/// Maximum time from the first ready worker to the start. The port may have fewer queues than there are workers.
+const CONNECT_GRACE: Duration = Duration::from_millis(500);
+
+/// Maximum number of workers: each has a handoff queue to each other one.
+pub const MAX_WORKERS: usize = 32;
+
+/// How packets of a port reach their workers.
+#[derive(Clone, Debug, Default)]
+pub struct SpreadOptions {
+    /// Owner of connections that peers open.
+    pub rule: Spread,
+    /// How the port distributes packets, if known: active opens choose ports whose replies arrive at their worker.
+    pub arrivals: Option<Arc<Indirection>>,
+}
+
+/// Reason why workers did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkersError {
+    /// The port cannot be divided.
+    #[error(transparent)]
+    Port(#[from] EngineError),
+    /// A host has no memory.
+    #[error(transparent)]
+    Host(#[from] PortFault),
+    /// More workers than handoff queues can connect.
+    #[error("{0} workers are too many; at most {MAX_WORKERS} share a port")]
+    TooMany(usize),
+}
+
+/// Hosts that share a port. Fields are dropped in order: the port is closed when no host uses its queues.
+#[derive(Debug)]
+pub struct Workers {
+    hosts: Vec<Host>,
+    port: SharedPort,
+}
+
+impl Workers {
+    /// Creates `count` hosts with an interface on the port, and opens it. All stacks have the same secret.
+    ///
+    /// # Errors
+    /// If the port cannot be divided, or memory cannot be allocated.
+    pub fn open(
+        count: usize,
+        options: &Options,
+        (name, control): (&str, Box<dyn PortControl>),
+        interface: &InterfaceConfig,
+        spread: &SpreadOptions,
+    ) -> Result<Self, WorkersError> {
+        if count > MAX_WORKERS {
+            return Err(WorkersError::TooMany(count));
+        }
+        let host = |index: usize| {
+            let mut options = options.clone();
+            options.stack.affinity = affinity(index as u16, count as u16, spread);
+            Host::new(options)
+        };
+        let mut hosts = (0..count).map(host).collect::<Result<Vec<_>, _>>()?;
+        // A worker that owns flows by their hash must be able to send, whatever queues the peer uses.
+        let exclusive = spread.rule == Spread::Arrival;
+        let (port, shares) = SharedPort::open(name, control, count, exclusive)?;
+        for (host, share) in hosts.iter_mut().zip(shares) {
+            host.add_share(share, spread.rule, interface.clone());
+        }
+        Ok(Self { hosts, port })
+    }
+
+    /// The hosts, to configure them alike. The interface of the port is [`InterfaceId`] 0.
+    pub fn hosts(&mut self) -> &mut [Host] {
+        &mut self.hosts
+    }
+
+    /// The interface on the shared port.
+    pub const fn interface() -> InterfaceId {
+        InterfaceId(0)
+    }
+
+    /// Waits until each worker has a queue pair; after the first one, at most for half a second, because the port may
+    /// have fewer. Returns `false` if `stop` was set before the first one.
+    pub fn connect(&mut self, stop: &AtomicBool) -> bool {
+        let mut first: Option<Instant> = None;
+        loop {
+            self.hosts.iter_mut().for_each(|host| host.control(host.now()));
+            let ready = self.hosts.iter().filter(|host| host.not_ready().is_none()).count();
+            let all = self.hosts.iter().all(Host::has_pairs);
+            if ready > 0 {
+                first.get_or_insert_with(Instant::now);
+            }
+            let is_over = first.is_some_and(|first| first.elapsed() > CONNECT_GRACE);
+            if all || is_over || stop.load(Ordering::Relaxed) {
+                return ready > 0;
+            }
+            std::thread::sleep(CONNECT_INTERVAL);
+        }
+    }
+
+    /// Runs each host with its application on a thread of its own until `stop` is set. `on_start` is called on each
+    /// thread first, with the number of the worker, and places the thread.
+    ///
+    /// # Panics
+    /// If an application panics. The other threads end before.
+    pub fn run<A: App + Send>(
+        &mut self,
+        apps: &mut [A],
+        on_start: impl Fn(usize, Part) + Sync,
+        stop: &AtomicBool,
+    ) {
+        std::thread::scope(|scope| {
+            for (index, (host, app)) in self.hosts.iter_mut().zip(apps).enumerate() {
+                let on_start = &on_start;
+                scope.spawn(move || {
+                    let _guard = StopOnPanic(stop);
+                    on_start(index, Part::Stack);
+                    host.run(app, stop);
+                });
+            }
+        });
+    }
+
+    /// Like [`Workers::run`], with another thread for each application. `yields` is as in [`run_split`].
+    ///
+    /// # Errors
+    /// If the kernel refuses a descriptor.
+    ///
+    /// # Panics
+    /// If an application panics. The other threads end before.
+    pub fn run_split<A: App<Remote> + Send>(
+        &mut self,
+        apps: &mut [A],
+        yields: bool,
+        on_start: impl Fn(usize, Part) + Sync,
+        stop: &Arc<AtomicBool>,
+    ) -> std::io::Result<()> {
+        let on_start = &on_start;
+        std::thread::scope(|scope| {
+            let threads = self.hosts.iter_mut().zip(apps).enumerate().map(|(index, (host, app))| {
+                scope.spawn(move || run_split(host, app, yields, &|part| on_start(index, part), stop))
+            });
+            let threads: Vec<_> = threads.collect();
+            let mut ended = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
+            ended.try_for_each(|ended| ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        })
+    }
+
+    /// Closes the port. Returns the counters of each worker.
+    pub fn close(self) -> Vec<Report> {
+        let Self { hosts, port } = self;
+        let reports = hosts.into_iter().map(Host::close).collect();
+        drop(port);
+        reports
+    }
+}
+
+/// Place of a worker's stack.
+fn affinity(index: u16, count: u16, spread: &SpreadOptions) -> Affinity {
+    let home = spread.arrivals.clone().map(|arrivals| -> Arc<stack::Home> {
+        Arc::new(move |local, remote| arrivals.worker(local, remote) == index)
+    });
+    Affinity::new(index, count, home)
+}
+
+/// Stops the other threads if this one panics.
+pub(crate) struct StopOnPanic<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for StopOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+}

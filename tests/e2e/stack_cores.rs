@@ -1,0 +1,140 @@
+//! The TCP/IP stack on several workers: the kernel in a namespace is the client at the other end of a TAP interface
+//! with two queue pairs, or with one.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Shutdown, UdpSocket};
+use std::time::Duration;
+
+use linerate_tests::binary;
+use linerate_tests::folder;
+use linerate_tests::netns::Netns;
+use linerate_tests::process::Process;
+use linerate_tests::tcp;
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(20);
+const CLIENT: [&str; 2] = ["10.9.0.1/24", "fd09::1/64"];
+const SERVER: [&str; 2] = ["10.9.0.2", "fd09::2"];
+/// Bytes of a connection.
+const BYTES: usize = 1 << 18;
+/// Connections of each IP version.
+const CONNECTIONS: usize = 32;
+/// Connections at a time.
+const AT_ONCE: usize = 8;
+/// Start of the summary.
+const SUMMARY: &str = "{\n";
+
+/// Sends data, shuts down and reads until the end of the stream, at the same time.
+fn exchange(server: &str, seed: usize) {
+    let mut stream = tcp::connect(server, 7, LIMIT);
+    let sent: Vec<u8> = (0..BYTES).map(|i| (i * 7 + i / 251 + seed) as u8).collect();
+    let mut sender = stream.try_clone().expect("a second handle");
+    let received = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            sender.write_all(&sent).expect("the server reads");
+            sender.shutdown(Shutdown::Write).expect("the connection is open");
+        });
+        let mut received = Vec::with_capacity(BYTES);
+        stream.read_to_end(&mut received).expect("the server closes");
+        received
+    });
+    assert!(received == sent, "{server} {seed}: {} of {BYTES} bytes, or others", received.len());
+}
+
+/// Sends datagrams from different ports, some of them in fragments.
+fn datagrams(server: &str) -> usize {
+    let address: IpAddr = server.parse().expect("an address");
+    let any = if server.contains(':') { "[::]:0" } else { "0.0.0.0:0" };
+    for n in 0..16 {
+        let socket = UdpSocket::bind(any).expect("a socket");
+        socket.set_read_timeout(Some(LIMIT)).expect("a time limit");
+        socket.connect((address, 7)).expect("a route");
+        let (sent, mut received) = (vec![n as u8; 1 + n * 300], vec![0; 65_536]);
+        assert_eq!(socket.send(&sent).expect("a datagram"), sent.len());
+        let len = socket.recv(&mut received).expect("a reply");
+        assert_eq!(received[..len], sent, "{server}");
+    }
+    16
+}
+
+/// Runs `serve echo` with these arguments against the kernel. Returns the summary.
+fn serve(queue_pairs: u16, more: &[&str]) -> Value {
+    let folder = folder();
+    let netns = Netns::new();
+    let port = format!("kind=tap,interface=web0,netns={},queue_pairs={queue_pairs}", netns.name());
+    let words = ["serve", "echo", "-o", "json", "--port", &port, "--address", "10.9.0.2/24"];
+    let words = [&words[..], &["--address", "fd09::2/64"], more].concat();
+    let mut process = Process::spawn(folder.path(), "echo", binary::linerate(), &words);
+    process.wait_for("serves port", 0, LIMIT);
+    netns.configure("web0", &CLIENT);
+    for server in SERVER {
+        netns.ping(server, 3, &[]);
+        netns.enter(move || {
+            datagrams(server);
+            for first in (0..CONNECTIONS).step_by(AT_ONCE) {
+                std::thread::scope(|scope| {
+                    (first..first + AT_ONCE).for_each(|seed| {
+                        scope.spawn(move || exchange(server, seed));
+                    });
+                });
+            }
+        });
+    }
+    assert!(process.terminate(LIMIT).success());
+    let output = process.output();
+    let json = output.find(SUMMARY).and_then(|at| output.get(at..)).unwrap_or_default();
+    serde_json::from_str(json).unwrap_or_else(|error| panic!("no summary in {output}: {error}"))
+}
+
+/// A counter; 0 if it is missing.
+fn counter(summary: &Value, name: &str) -> u64 {
+    summary["counters"][name].as_u64().unwrap_or(0)
+}
+
+/// Every connection is counted once, and the workers' counters have the total as their sum.
+fn check(summary: &Value, workers: usize) {
+    let list = summary["workers"].as_array().expect("a list of workers");
+    assert_eq!(list.len(), workers, "{summary}");
+    let sum = |key: &str| list.iter().map(|worker| worker[key].as_u64().unwrap_or(0)).sum::<u64>();
+    for key in ["connections", "aborted", "datagrams", "bytes_received", "bytes_sent"] {
+        assert_eq!(summary[key], sum(key), "{key}: {summary}");
+    }
+    assert_eq!(summary["connections"], 2 * CONNECTIONS, "{summary}");
+    assert_eq!((&summary["aborted"], &summary["datagrams"]), (&0.into(), &32.into()), "{summary}");
+    assert!(list.iter().all(|worker| worker["connections"].as_u64() > Some(0)), "{summary}");
+    let of = |name: &str| list.iter().map(|worker| counter(worker, name)).sum::<u64>();
+    for name in ["FramesIn", "TcpInSegs", "spread-received", "handed-over", "taken-over"] {
+        assert_eq!(counter(summary, name), of(name), "{name}: {summary}");
+    }
+    let [received, copied, kept, handed, full] =
+        ["spread-received", "spread-copied", "spread-kept", "handed-over", "handoff-full"]
+            .map(|name| counter(summary, name));
+    assert_eq!(received + copied, kept + handed + full, "{summary}");
+    assert_eq!(counter(summary, "FramesIn"), kept + counter(summary, "taken-over"), "{summary}");
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn kernel_reaches_every_worker_over_two_queue_pairs() {
+    let summary = serve(2, &["--workers", "2"]);
+    check(&summary, 2);
+    let flows = counter(&summary, "handed-over-flows");
+    // Datagrams in fragments have the worker of their addresses' hash.
+    assert!(flows * 10 < counter(&summary, "spread-received"), "{summary}");
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn kernel_reaches_every_worker_over_one_queue_pair() {
+    let summary = serve(1, &["--workers", "2"]);
+    check(&summary, 2);
+    assert!(counter(&summary, "handed-over-flows") > 0, "{summary}");
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn kernel_exchanges_bytes_in_every_thread_model() {
+    for more in [&["--threads", "split"][..], &["--threads", "merge", "--cpus", "0"]] {
+        check(&serve(1, more), 1);
+    }
+}
