@@ -20,6 +20,9 @@ const LOOM: [&str; 5] =
 const MIRI: [&str; 2] = ["linerate-mem", "linerate-ring"];
 /// Environment variable that makes tests run over all their cases.
 const ALL_CASES: (&str, &str) = ("LINERATE_TESTS", "all");
+/// Features whose tests take long to build or run: code for every copy kernel, the generated header of the C library, and
+/// whole studies of the laboratory.
+const ALL_FEATURES: &str = "linerate-mem/every-kernel,linerate-ffi/header,linerate-studies/whole-studies";
 /// More than CPUs, because an end-to-end test waits most of its time.
 const END_TO_END_AT_ONCE: &str = "--test-threads=3";
 const OTHER: &str = "aarch64-unknown-linux-gnu";
@@ -87,9 +90,12 @@ fn passed(command: &Command) -> Result<Outcome> {
     command::run_tests(command, LIMIT)
 }
 
-/// The ordinary tests, with `all` at their complete counts.
+/// The ordinary tests, with `all` at their complete counts and with [`ALL_FEATURES`].
 fn tests(all: bool, lint: bool) -> Command {
     let mut command = cargo(&["test", "--workspace", "--no-fail-fast"]);
+    if all {
+        command.args(["--features", ALL_FEATURES]);
+    }
     command.envs(all.then_some(ALL_CASES));
     command.envs(linted(lint));
     command

@@ -1,6 +1,6 @@
 //! The header is generated from the functions, and the committed one must not be stale.
 //!
-//! `LINERATE_UPDATE=1 cargo test -p linerate-ffi --test header` writes it.
+//! `LINERATE_UPDATE=1 cargo test -p linerate-ffi --features header --test header` writes it.
 
 use cbindgen::{Builder, Config, DocumentationStyle, EnumConfig, Language, Style};
 use std::path::Path;

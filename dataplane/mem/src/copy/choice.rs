@@ -84,7 +84,8 @@ pub fn supported() -> Vec<Choice> {
 }
 
 /// Runs an expression with type `$K` bound to the chosen kernel. Use at most once per burst: the expression is compiled
-/// once per kernel.
+/// once per kernel. Development builds without the feature `every-kernel`, and builds with the feature `two-kernels`, have
+/// two of them, portable and AVX2, and run the others as one of these: code for each kernel takes half of their build.
 ///
 /// ```
 /// let mut to = [0; 100];
@@ -99,6 +100,24 @@ pub fn supported() -> Vec<Choice> {
 #[macro_export]
 macro_rules! with_kernel {
     ($choice:expr, $K:ident => $body:expr) => {
+        $crate::each_kernel!($choice, $K => $body)
+    };
+    (@ $kernel:ident $K:ident $body:expr) => {{
+        type $K = $crate::copy::$kernel;
+        $body
+    }};
+}
+
+#[doc(hidden)]
+#[cfg(all(
+    target_arch = "x86_64",
+    not(miri),
+    not(feature = "two-kernels"),
+    any(feature = "every-kernel", not(debug_assertions))
+))]
+#[macro_export]
+macro_rules! each_kernel {
+    ($choice:expr, $K:ident => $body:expr) => {
         match $choice {
             $crate::copy::Choice::Portable => $crate::with_kernel!(@ Portable $K $body),
             $crate::copy::Choice::Sse2 => $crate::with_kernel!(@ Sse2 $K $body),
@@ -108,10 +127,23 @@ macro_rules! with_kernel {
             $crate::copy::Choice::Erms => $crate::with_kernel!(@ Erms $K $body),
         }
     };
-    (@ $kernel:ident $K:ident $body:expr) => {{
-        type $K = $crate::copy::$kernel;
-        $body
-    }};
+}
+
+#[doc(hidden)]
+#[cfg(all(
+    target_arch = "x86_64",
+    not(miri),
+    any(feature = "two-kernels", not(any(feature = "every-kernel", not(debug_assertions))))
+))]
+#[macro_export]
+macro_rules! each_kernel {
+    ($choice:expr, $K:ident => $body:expr) => {
+        match $choice {
+            // A processor with AVX-512 has AVX2.
+            $crate::copy::Choice::Avx2 | $crate::copy::Choice::Avx512 => $crate::with_kernel!(@ Avx2 $K $body),
+            _ => $crate::with_kernel!(@ Portable $K $body),
+        }
+    };
 }
 
 /// Runs an expression with type `$K` bound to the only kernel of this target.
