@@ -14,7 +14,7 @@ use crate::steps::Outcome;
 
 const LIMIT: Duration = Duration::from_mins(2);
 /// Top-level directories whose paths in backticks are checked.
-const FOLDERS: [&str; 11] = [
+const FOLDERS: [&str; 12] = [
     "benches/",
     "cli/",
     "dataplane/",
@@ -23,6 +23,7 @@ const FOLDERS: [&str; 11] = [
     "fuzz/",
     "lab/",
     "net/",
+    "stack/",
     "tests/",
     "tools/",
     "xtask/",
@@ -183,6 +184,23 @@ mod tests {
     #[test]
     fn documents_have_no_flaws() {
         assert_eq!(flaws(&command::root()), Vec::<String>::new());
+    }
+
+    /// rustdoc reads a whole crate to find its examples, so crates without any are not given to it.
+    #[test]
+    fn crates_with_examples_in_their_documentation_test_them() {
+        let has_example = |source: &PathBuf| {
+            let text = fs::read_to_string(source).unwrap();
+            text.lines().any(|line| line.trim_start().starts_with("//") && line.ends_with(" ```"))
+        };
+        let root = command::root();
+        for manifest in FOLDERS.iter().flat_map(|folder| files(&root.join(folder), "toml", true)) {
+            let text = fs::read_to_string(&manifest).unwrap();
+            if manifest.ends_with("Cargo.toml") && text.contains("\ndoctest = false\n") {
+                let sources = files(&manifest.with_file_name("src"), "rs", true);
+                assert_eq!(sources.iter().find(|source| has_example(source)), None);
+            }
+        }
     }
 
     #[test]

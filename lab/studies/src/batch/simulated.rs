@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(not(feature = "whole-studies"), ignore = "simulates a whole study; run by `cargo xtask test --all`")]
+    #[cfg_attr(not(feature = "whole-studies"), ignore = "slow; run by `cargo xtask test --all`")]
     fn results_do_not_depend_on_the_number_of_concurrent_runs() {
         let (one, four) = (rows(1), rows(4));
         assert_eq!(one.len(), 4);
