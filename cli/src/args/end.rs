@@ -1,5 +1,6 @@
 //! Arguments of commands that are an end of the network: a port, and the addresses of a TCP/IP stack on it.
 
+use super::tcp::TcpArgs;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use console::Diagnostic;
@@ -54,6 +55,8 @@ pub(crate) struct EndArgs {
     #[arg(long, default_value_t = 1500, value_name = "BYTES",
           value_parser = RangedU64ValueParser::<u16>::new().range(1280..=65_535))]
     pub(crate) mtu: u16,
+    #[command(flatten)]
+    pub(crate) tcp: TcpArgs,
     /// Wait for a Unix socket of the port if it connects and there is no listener yet
     #[arg(long)]
     pub(crate) wait: bool,

@@ -11,6 +11,7 @@ pub(crate) mod load;
 pub(crate) mod parse;
 pub(crate) mod serve;
 pub(crate) mod switch;
+pub(crate) mod tcp;
 
 use bench::{BenchArgs, SuperviseArgs};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};

@@ -65,6 +65,7 @@ pub(crate) fn options(args: &EndArgs) -> std::io::Result<Options> {
         Wait::Busy => Polling::Busy,
     };
     options.on_port = console::note;
+    options.stack.tcp = args.tcp.options();
     Ok(options)
 }
 

@@ -9,6 +9,7 @@ use host::{App, Options, Part, Remote, Report, Spread, SpreadOptions, Workers};
 use stack::ip::InterfaceConfig;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use wire::VlanId;
 
 /// Kinds of ports that keep a flow on one queue pair.
 const KEEP_FLOWS: [&str; 2] = ["tap", "af_xdp"];
@@ -36,7 +37,7 @@ impl WorkerSet {
         adjust(&mut options);
         let spread = SpreadOptions { rule: rule(workers, &port), arrivals: None };
         let mac = args.mac.unwrap_or_else(end::random_mac);
-        let config = InterfaceConfig { mac, mtu: args.mtu, vlan: None };
+        let config = InterfaceConfig { mac, mtu: args.mtu, vlan: args.vlan.and_then(VlanId::new) };
         let control = open::open(&port)?;
         let opened = Workers::open(workers.count(), &options, (&port.name, control), &config, &spread);
         let failed = |error| Diagnostic::failed(format!("port {}", port.name), error, "use fewer --workers");
@@ -98,6 +99,10 @@ fn validate(end: &EndArgs, workers: &WorkerArgs) -> Result<(), Diagnostic> {
     if end.cpu.is_some() {
         let reason = "it pins one thread, and there are several";
         return Err(Diagnostic::bad("--cpu", reason, "write --cpus with a list of CPUs"));
+    }
+    if end.dhcp && workers.count() > 1 {
+        let reason = "one worker would obtain the address, and the others would have none";
+        return Err(Diagnostic::bad("--dhcp", reason, "write the address with --address"));
     }
     if workers.threads == ThreadModel::Merge && workers.cpus.is_empty() {
         let reason = "both threads of a worker must be on one CPU";

@@ -26,7 +26,7 @@ pub(crate) struct Registration {
 /// What a socket is before it is one of the service.
 #[derive(Default)]
 pub(crate) struct Fresh {
-    /// Address of bind(2), which the service hears of with the next call.
+    /// Address of bind(2), which is passed to the service with the next call.
     pub(crate) local: Option<Endpoint>,
     pub(crate) registrations: Vec<Registration>,
 }

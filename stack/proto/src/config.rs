@@ -37,7 +37,7 @@ pub struct Limits {
     pub connections: u32,
     /// Connections in SYN-RECEIVED. More SYNs are answered with cookies.
     pub half_open: u32,
-    /// Connections in TIME-WAIT (about 64 bytes each). The oldest ends when a new one needs its entry.
+    /// Connections in TIME-WAIT (about 100 bytes each, with the table). The oldest ends when a new one needs its entry.
     pub time_wait: u32,
     /// Receive buffer of a connection in bytes: in order and not consumed, and out of order.
     pub receive_buffer: u32,

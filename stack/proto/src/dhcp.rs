@@ -31,7 +31,7 @@ const EXTEND: Duration = Duration::from_mins(1);
 /// Pause after a conflict was reported (RFC 2131 section 3.1, step 5), and after a refusal.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// State (RFC 2131 figure 5). INIT-REBOOT is not used: the client remembers nothing between runs.
+/// State (RFC 2131 figure 5). INIT-REBOOT is not used: no state is kept between runs.
 #[derive(Clone, Debug)]
 enum State {
     Init,

@@ -225,7 +225,7 @@ impl<P: Payload> Stack<P> {
         self.tcp.send(connection, data)
     }
 
-    /// Queues data like [`Stack::send`], and tells the peer that the stream is urgent up to its end (RFC 9293 section
+    /// Queues data like [`Stack::send`], and announces to the peer that the stream is urgent up to its end (RFC 9293 section
     /// 3.8.5). The data stays in the stream, as with `SO_OOBINLINE`; new applications should not use it (RFC 6093
     /// section 5). Received urgent data is in the stream too, without an indication.
     ///

@@ -99,7 +99,7 @@ impl Server for Echo {
     const TCP_PORT: u16 = 7;
 
     fn listen(&mut self, stack: &mut Stack<Buffer>, local: Endpoint) -> Result<(), BindError> {
-        stack.listen(local, Options { no_delay: true, ..Options::default() })?;
+        stack.listen(local, Options { no_delay: true, ..stack.config().tcp })?;
         stack.udp_bind(local, UdpOptions::default())?;
         Ok(())
     }

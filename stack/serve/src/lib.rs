@@ -28,12 +28,12 @@ pub trait Server: App {
     /// Default TCP port.
     const TCP_PORT: u16;
 
-    /// Listens at `local`.
+    /// Listens at `local`, with the TCP settings of the stack but without Nagle's algorithm.
     ///
     /// # Errors
     /// If the port is in use, or the address is not one of the stack.
     fn listen(&mut self, stack: &mut Stack<Buffer>, local: Endpoint) -> Result<(), BindError> {
-        stack.listen(local, Options { no_delay: true, ..Options::default() })?;
+        stack.listen(local, Options { no_delay: true, ..stack.config().tcp })?;
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! The handshake over a Unix socket, in one process and between processes.
 //!
 //! The service sends one message: a magic number, the sizes of the region, and three descriptors (`SCM_RIGHTS)`: memory,
-//! the eventfd to the service, the eventfd to the client. The client sends nothing, then or later; the socket tells
+//! the eventfd to the service, the eventfd to the client. The client sends nothing, then or later; the socket signals
 //! each side that the other ended. So the service parses no bytes of a client outside of the rings.
 
 use crate::limits::Sizes;

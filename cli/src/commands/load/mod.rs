@@ -106,7 +106,7 @@ fn options(args: &ClientArgs, sources: &[Cidr]) -> LoadOptions {
         duration: args.duration.0,
         rounds: args.rounds,
         timeout: args.timeout.0,
-        tcp: Options { no_delay: true, ..Options::default() },
+        tcp: Options { no_delay: true, ..args.end.tcp.options() },
     }
 }
 

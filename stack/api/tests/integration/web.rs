@@ -1,4 +1,4 @@
-//! A server of hyper, which knows nothing of the stack, and a client that writes requests by hand.
+//! A server of hyper, which is independent of the stack, and a client that writes requests by hand.
 
 use crate::hosts::{PORT, Wire, bytes, connected, pair, server};
 use api::aio::{Runtime, TcpListener, TcpStream};

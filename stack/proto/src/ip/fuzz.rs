@@ -130,7 +130,7 @@ impl Host {
         Self { ip, counters: Counters::default(), now }
     }
 
-    /// Receives a frame whose transport checksum need not be verified: hardly any script has a valid one.
+    /// Receives a frame whose transport checksum need not be verified: few scripts have a valid one.
     fn receive(&mut self, bytes: Vec<u8>) {
         let mut frame = PrivateFrame::new(bytes, true);
         match self.ip.receive(InterfaceId(0), &mut frame, self.now, &mut self.counters) {

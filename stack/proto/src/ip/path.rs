@@ -185,7 +185,7 @@ impl Paths {
         }
     }
 
-    /// Forgets path MTUs that are due.
+    /// Removes path MTUs that are due.
     pub(super) fn expire(&mut self, now: Time) {
         if now < self.deadline {
             return;

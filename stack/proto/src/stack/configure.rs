@@ -40,7 +40,7 @@ impl<P: Payload> Stack<P> {
     }
 
     /// Starts stateless address configuration of IPv6 (RFC 4862) on an interface: a link-local address, and the
-    /// addresses and routes that routers advertise. `kind` tells how interface identifiers are formed.
+    /// addresses and routes that routers advertise. `kind` selects how interface identifiers are formed.
     pub fn start_slaac(&mut self, interface: InterfaceId, kind: Identifier, now: Time) {
         self.ip.start_slaac(interface, kind, now);
     }

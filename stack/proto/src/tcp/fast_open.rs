@@ -1,6 +1,6 @@
 //! Data in SYNs: TCP Fast Open (RFC 7413).
 //!
-//! A server gives each client address a cookie, and takes data of a SYN that returns it. A client remembers the cookies of
+//! A server gives each client address a cookie, and takes data of a SYN that returns it. A client keeps the cookies of
 //! servers, and sends data in the first SYN to a server whose cookie it has.
 
 use super::connection::{Connection, Flags, State};

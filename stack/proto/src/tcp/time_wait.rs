@@ -21,6 +21,8 @@ pub(crate) struct TimeWait {
     pub(crate) duration: u32,
 }
 
+const _: () = assert!(size_of::<TimeWait>() <= 80);
+
 /// Microseconds after which the numbers of a connection can be used again by one with timestamps.
 const REST: u64 = 1_000_000;
 

@@ -1,4 +1,4 @@
-//! The stack and smoltcp exchange streams over the simulated network: both read the specifications alike.
+//! The stack and smoltcp exchange streams over the simulated network.
 
 use super::app::App;
 use super::net::{Host, Net, Node};

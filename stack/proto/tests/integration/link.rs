@@ -26,7 +26,7 @@ impl Received {
         Self { bytes: bytes.into(), head: bytes.len(), is_checksum_valid: false, can_retain: true }
     }
 
-    /// A handle that tells whether the frame's bytes are still held.
+    /// A handle that shows whether the frame's bytes are still held.
     pub(crate) fn weak(&self) -> Weak<[u8]> {
         Arc::downgrade(&self.bytes)
     }

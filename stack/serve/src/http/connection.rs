@@ -67,7 +67,7 @@ pub(super) enum State {
 #[expect(clippy::struct_excessive_bools, reason = "each is independent of the others and of the state")]
 pub(super) struct Connection {
     pub(super) id: ConnectionId,
-    /// Tells results of reads for this connection from those for a former one with the same index.
+    /// Distinguishes results of reads for this connection from those for a former one with the same index.
     pub(super) serial: u32,
     pub(super) input: Input,
     pub(super) state: State,

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// What tells two versions of a file apart: device, inode, length, and times of modification and change.
+/// Identity of a version of a file: device, inode, length, and times of modification and change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity([i128; 5]);
 

@@ -184,7 +184,7 @@ impl Http {
         self.checks.push_back((now.after(times::INTERVAL), id));
     }
 
-    /// Forgets a connection and takes back its blocks.
+    /// Removes a connection and takes back its blocks.
     fn remove(&mut self, id: ConnectionId) {
         let slot = self.connections.get_mut(id.index());
         let Some(c) = slot.and_then(|slot| slot.take_if(|c| c.id == id)) else { return };

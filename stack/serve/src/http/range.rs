@@ -1,5 +1,5 @@
 //! Byte ranges (RFC 9110 section 14). A request for several ranges gets the whole file, which the RFC permits: a
-//! multipart response can be longer than the file, and hardly any client asks for one.
+//! multipart response can be longer than the file, and few clients request one.
 
 use std::ops::Range;
 

@@ -32,7 +32,7 @@ pub(super) struct Marks {
     pub(super) fetched: bool,
     /// The value is to be replaced (meta commands).
     pub(super) stale: bool,
-    /// A client was told to replace the value.
+    /// One client has the right to replace the value (`W` of a meta command).
     pub(super) won: bool,
     /// The key was given in base64.
     pub(super) binary: bool,

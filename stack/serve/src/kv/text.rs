@@ -202,7 +202,7 @@ fn update(mode: Mode, words: &[&[u8]], is_silent: bool, context: &mut Context<'_
     };
     if len > MAX_VALUE {
         if mode == Mode::Set {
-            // The client believes that the old value is replaced.
+            // After this command the client expects the new value, so the old one must not remain.
             context.store.delete(&put.key);
         }
         return refuse(len, is_silent, TOO_LARGE, context);

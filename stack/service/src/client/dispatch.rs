@@ -195,7 +195,7 @@ impl Dispatcher {
     }
 }
 
-/// Tells sockets that waited for a chunk.
+/// Wakes sockets that waited for a chunk.
 fn wake(starved: &[Arc<Socket>]) {
     for socket in starved {
         let mut state = socket.lock();

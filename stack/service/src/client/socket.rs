@@ -39,13 +39,13 @@ impl Socket {
         lock(&self.state)
     }
 
-    /// Tells waiting threads and the observer of a change.
+    /// Wakes waiting threads and reports a change to the observer.
     pub(super) fn notify(&self, state: &State) {
         self.changed.notify_all();
         self.observe(state);
     }
 
-    /// Tells the observer of a change that no thread waits for.
+    /// Reports a change that no thread waits for to the observer.
     pub(super) fn observe(&self, state: &State) {
         if let Some(observer) = self.observer.get() {
             observer(state.readiness());

@@ -197,7 +197,7 @@ impl Socket {
         at
     }
 
-    /// Takes a range of the arena. If there is none, the socket is told when there is.
+    /// Takes a range of the arena. If there is none, the socket is woken when one is free.
     fn take(self: &Arc<Self>, state: &mut State, wanted: usize) -> Option<ArenaRange> {
         let mut arena = lock(&self.shared.arena);
         let range = state.sending.stream.take(&mut arena.free, wanted);

@@ -28,7 +28,7 @@ impl Service {
         true
     }
 
-    /// Forgets a connection. One that was not closed is reset.
+    /// Removes a connection. One that was not closed is reset.
     fn abandon(&mut self, stack: &mut Stack<Buffer>, object: Object) {
         let Object::Connection(key) = object else { return };
         let Some(connection) = self.connections.try_remove(key) else { return };

@@ -121,7 +121,7 @@ fn removed_for(attack: impl FnOnce(&mut Raw)) -> Fault {
 }
 
 #[test]
-fn a_client_that_violates_the_protocol_loses_its_ownsockets_only() {
+fn a_client_that_violates_the_protocol_loses_its_own_sockets_only() {
     let send = |id, offset, len| Command::Send { id, range: ArenaRange { offset, len } }.encode();
     let attacks: [(Fault, Vec<Words>); 9] = [
         (Fault::Command, vec![[0xff; 8]]),
@@ -172,7 +172,7 @@ fn a_client_that_takes_no_completions_is_not_served_and_others_are() {
 }
 
 #[test]
-fn a_client_has_at_most_its_number_ofsockets() {
+fn a_client_has_at_most_its_number_of_sockets() {
     let mut setup = Setup::new();
     let mut client = Raw::new(&mut setup.service);
     (0..9).for_each(|i| client.send(&listen(i, 80 + i as u16)));

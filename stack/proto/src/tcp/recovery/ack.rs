@@ -1,4 +1,4 @@
-//! What the connection reports to [`super::Recovery`], and what it learns from it.
+//! What the connection reports to [`super::Recovery`], and what it returns.
 
 use crate::Time;
 use crate::tcp::Seq;

@@ -42,7 +42,7 @@ pub(super) struct Episode {
     has_retransmitted: bool,
     /// Whether an acknowledgement after the first retransmission was examined for its timestamp.
     is_examined: bool,
-    /// Whether the connection was told to answer a congestion mark of this window.
+    /// Whether the connection already answers a congestion mark of this window.
     pub(super) is_mark_answered: bool,
     pub(super) frto: Frto,
 }

@@ -60,7 +60,7 @@ proptest! {
         if transfer.timeouts == 0 {
             let segments = transfer.retransmitted.div_ceil(1_000);
             let missing = u64::from(transfer.dropped + transfer.probes);
-            // Lost acknowledgements can hide a range of which no later one tells.
+            // Lost acknowledgements can hide a range that no later one reports.
             prop_assert!(segments <= missing + 2, "{segments} {missing}");
         }
     }

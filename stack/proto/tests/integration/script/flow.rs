@@ -85,7 +85,7 @@ impl Flow {
         seq.wrapping_add(self.local_isn.unwrap_or(0))
     }
 
-    /// Learns the stack's initial sequence number.
+    /// Records the stack's initial sequence number.
     pub(super) fn learn(&mut self, segment: &Segment) {
         if segment.has(flag::SYN) && self.is_fresh {
             if self.local_isn.replace(segment.seq) != Some(segment.seq) {
@@ -114,7 +114,7 @@ impl Flow {
         relative
     }
 
-    /// Learns the offset of timestamps from the first value that a script names.
+    /// Records the offset of timestamps from the first value that a script names.
     pub(super) fn learn_timestamp(&mut self, spec: &PacketSpec, segment: &Segment) {
         let named = spec.options.iter().flatten().find_map(|option| match option {
             OptionSpec::Is(TcpOption::Timestamps(value, _))

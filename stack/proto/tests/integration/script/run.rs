@@ -181,7 +181,7 @@ impl Runner {
         self.sockets.take_events(&mut self.host);
     }
 
-    /// Learns initial sequence numbers from packets that the script has not named yet.
+    /// Records initial sequence numbers from packets that the script has not named yet.
     fn learn(&mut self) {
         let sent: Vec<_> = self.host.sent.iter().map(|(_, segment)| segment.clone()).collect();
         for segment in sent {

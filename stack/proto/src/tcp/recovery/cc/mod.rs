@@ -97,7 +97,7 @@ pub(super) trait CongestionControl {
     /// Grows the window after a delivery outside of a reduction.
     fn on_ack(&mut self, window: &mut Window, ack: &AckSample);
 
-    /// Sets the threshold, and forgets the growth since the last reduction; `flight` in bytes.
+    /// Sets the threshold, and discards the growth since the last reduction; `flight` in bytes.
     fn on_congestion(&mut self, window: &mut Window, reason: Congestion, flight: u32, mss: u32);
 
     /// The connection was idle.
