@@ -2,7 +2,7 @@
 //! namespace at the other end of a TAP interface.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -256,4 +256,41 @@ fn iperf_measures_both_directions() {
         let received = result["end"]["sum_received"]["bytes"].as_u64().unwrap_or_default();
         assert!(received >= 60 << 20, "{more:?}: {received} bytes in {output}");
     }
+}
+
+/// Returns datagrams and the bytes of one connection to their sender, until the connection ends.
+fn echo(datagrams: &UdpSocket, listener: &TcpListener) {
+    datagrams.set_read_timeout(Some(LIMIT)).expect("a time limit");
+    let mut buffer = [0; 1024];
+    for _ in 0..3 {
+        let (len, from) = datagrams.recv_from(&mut buffer).expect("a datagram");
+        datagrams.send_to(&buffer[..len], from).expect("a route");
+    }
+    let (mut stream, _) = accept(listener);
+    let mut reader = stream.try_clone().expect("a second handle");
+    std::io::copy(&mut reader, &mut stream).expect("the program reads");
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn several_messages_are_sent_and_received_by_one_call() {
+    need::program("cc");
+    let folder = folder();
+    let service = Service::start(folder.path());
+    let program = folder.path().join("messages");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("e2e/programs_in_c/messages.c");
+    let mut compiler = Command::new("cc");
+    let compiled = compiler.args(["-Wall", "-Wextra", "-Werror", "-o"]).arg(&program).arg(source).status();
+    assert!(compiled.expect("cc starts").success());
+    let program = program.to_str().expect("a path of text");
+    let (datagrams, listener) = service.netns.enter(|| {
+        let datagrams = UdpSocket::bind("10.9.0.1:7000").expect("a port");
+        (datagrams, TcpListener::bind("10.9.0.1:7000").expect("a port"))
+    });
+    let output = std::thread::scope(|scope| {
+        scope.spawn(|| echo(&datagrams, &listener));
+        service.run(program, &["10.9.0.1", "7000"])
+    });
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(service.stop()["clients"], 1);
 }

@@ -16,11 +16,12 @@ const COUNTERS: [(&str, &str, &str); 7] = [
 ];
 
 /// Commands that run until a signal, with their exit codes after one.
-const SIGNALLED: [(&str, &str, &str); 3] = [
+const SIGNALLED: [(&str, &str, &str); 4] = [
     ("`run`", "0", "The switch stops and removes its sockets."),
+    ("`serve`", "0", "The server closes its port and prints the summary."),
     ("`guest`, `top`", "0", "They run until a signal by default; `guest` prints its results."),
     (
-        "`gen`, `bench`, `demo`, `linerate-lab`",
+        "`gen`, `load`, `bench`, `demo`, `linerate-lab`",
         "1",
         "The result is partial; the results so far are printed or kept.",
     ),
@@ -38,7 +39,17 @@ pub(super) fn counters() -> anyhow::Result<String> {
         markdown::table(&mut page, ["field", "type", "meaning"], schemas.fields(schema)?);
     }
     details(&mut page);
+    of_stack(&mut page);
     Ok(markdown::finish(&page))
+}
+
+fn of_stack(page: &mut String) {
+    let about = "In `counters` of the summaries of `linerate serve` and `linerate load`, which omit those that are zero. \
+        The names are those of Linux where it has the counter.";
+    markdown::section(page, "## The TCP/IP stack", about);
+    let rows = stack::Counters::meanings()
+        .map(|(name, meaning)| [format!("`{name}`"), "integer".to_owned(), meaning.to_owned()]);
+    markdown::table(page, ["field", "type", "meaning"], rows);
 }
 
 fn details(page: &mut String) {

@@ -22,6 +22,9 @@ pub(crate) struct Options {
 /// Buffer size that is reported: that of the kernel's TCP by default.
 const BUFFER: c_int = 212_992;
 
+/// Option that joins a group of either IP version (RFC 3678 section 5.1); `libc` has no name for it.
+const MCAST_JOIN_GROUP: c_int = 42;
+
 fn kernel_option<T: Default>(fd: RawFd, level: c_int, name: c_int) -> T {
     let (mut value, mut len) = (T::default(), size_of::<T>() as socklen_t);
     // SAFETY: the kernel writes at most `len` bytes to the value, an integer or a plain structure.
@@ -85,6 +88,11 @@ impl Options {
             (libc::IPPROTO_TCP, libc::TCP_CORK) => self.stream.cork = number != 0,
             (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT) => {
                 self.stream.user_timeout = (number > 0).then(|| Duration::from_millis(number as u64));
+            }
+            // A membership that had no effect would leave the program waiting for datagrams.
+            (libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP | MCAST_JOIN_GROUP)
+            | (libc::IPPROTO_IPV6, libc::IPV6_ADD_MEMBERSHIP | MCAST_JOIN_GROUP) => {
+                return error::os(libc::ENOPROTOOPT);
             }
             _ => {}
         }

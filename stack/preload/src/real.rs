@@ -57,6 +57,13 @@ real! {
         fd: c_int, from: *const c_void, len: size_t, flags: c_int, address: *const sockaddr, size: socklen_t
     ) -> ssize_t;
     sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t;
+    sendmmsg(fd: c_int, messages: *mut libc::mmsghdr, count: c_uint, flags: c_int) -> c_int;
+    recvmmsg(
+        fd: c_int, messages: *mut libc::mmsghdr, count: c_uint, flags: c_int, timeout: *mut libc::timespec
+    ) -> c_int;
+    splice(
+        from: c_int, from_offset: *mut libc::off64_t, to: c_int, to_offset: *mut libc::off64_t, len: size_t, flags: c_uint
+    ) -> ssize_t;
     sendfile(out: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t;
     shutdown(fd: c_int, how: c_int) -> c_int;
     close(fd: c_int) -> c_int;

@@ -14,6 +14,11 @@ macro_rules! counters {
                 [$(($text, self.$name)),+].into_iter()
             }
 
+            /// Names and meanings, in order.
+            pub fn meanings() -> impl Iterator<Item = (&'static str, &'static str)> {
+                [$(($text, concat!($($doc),+).trim_ascii())),+].into_iter()
+            }
+
             /// Adds another stack's counters.
             pub fn add(&mut self, other: &Self) {
                 $(self.$name += other.$name;)+

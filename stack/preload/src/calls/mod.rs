@@ -4,6 +4,7 @@
 //! library requires of them.
 #![allow(unreachable_pub, reason = "the linker exports these functions by their names")]
 
+mod batches;
 mod descriptors;
 mod names;
 mod sockets;
