@@ -1,5 +1,6 @@
 //! Arguments of commands that are an end of the network: a port, and the addresses of a TCP/IP stack on it.
 
+use super::parse;
 use super::tcp::TcpArgs;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
@@ -48,6 +49,12 @@ pub(crate) struct EndArgs {
     /// Router for all other destinations of its IP version. May be repeated
     #[arg(long = "gateway", value_name = "ADDRESS")]
     pub(crate) gateways: Vec<IpAddr>,
+    /// Network behind a router, such as 10.8.0.0/16=10.9.0.1. May be repeated
+    #[arg(long = "route", value_name = "NETWORK=ROUTER", value_parser = parse::pair::<Cidr, IpAddr>)]
+    pub(crate) routes: Vec<(Cidr, IpAddr)>,
+    /// Neighbour whose Ethernet address is not resolved, such as 10.9.0.1=52:54:00:00:00:01. May be repeated
+    #[arg(long = "neighbour", value_name = "ADDRESS=MAC", value_parser = parse::pair::<IpAddr, MacAddress>)]
+    pub(crate) neighbours: Vec<(IpAddr, MacAddress)>,
     /// Ethernet address [default: random, locally administered]
     #[arg(long, value_name = "MAC")]
     pub(crate) mac: Option<MacAddress>,

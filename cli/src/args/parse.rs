@@ -1,6 +1,7 @@
 //! Parsers of argument values, shared by commands.
 
 use port::Remedy;
+use std::fmt::Display;
 use std::str::FromStr;
 
 /// Parses a value whose errors have a remedy.
@@ -13,6 +14,14 @@ pub(crate) fn key_and_value(text: &str) -> Result<(String, String), String> {
     let parts = text.split_once('=').filter(|(key, _)| !key.is_empty());
     let (key, value) = parts.ok_or("expected KEY=VALUE, such as interface=vm0")?;
     Ok((key.trim().to_owned(), value.to_owned()))
+}
+
+/// Parses two values with an equals sign between them.
+pub(crate) fn pair<A: FromStr<Err: Display>, B: FromStr<Err: Display>>(text: &str) -> Result<(A, B), String> {
+    let (first, second) = text.split_once('=').ok_or("expected two values with = between them")?;
+    let first = first.trim().parse().map_err(|error| format!("{first}: {error}"))?;
+    let second = second.trim().parse().map_err(|error| format!("{second}: {error}"))?;
+    Ok((first, second))
 }
 
 /// Parses a number of bytes with a binary unit, such as 64MiB, of at least `LEAST` and less than 2^48.
@@ -31,6 +40,14 @@ pub(crate) fn bytes<const LEAST: usize>(text: &str) -> Result<usize, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pairs_have_two_valid_parts() {
+        assert_eq!(pair::<u8, bool>("7=true"), Ok((7, true)));
+        for (text, reason) in [("7", "="), ("x=true", "x: "), ("7=y", "y: ")] {
+            assert!(pair::<u8, bool>(text).is_err_and(|error| error.contains(reason)), "{text}");
+        }
+    }
 
     #[test]
     fn sizes_have_units_and_a_minimum() {

@@ -82,20 +82,29 @@ pub(crate) fn port(args: &EndArgs, role: &str) -> anyhow::Result<PortSettings> {
     Ok(port.ok_or_else(|| Diagnostic::bad("--port", "no port is given", "add --port kind=...,..."))?)
 }
 
-/// Checks that each gateway is in the network of an address. Link-local ones are on every link.
+/// Checks that each router is in the network of an address, and has the IP version of its network. Link-local routers are
+/// on every link.
 pub(crate) fn routable(args: &EndArgs) -> Result<(), Diagnostic> {
-    let is_outside = |gateway: &&IpAddr| {
-        !is_link_local(**gateway) && !args.addresses.iter().any(|own| own.contains((**gateway).into()))
+    let is_mixed = |(network, router): &&(Cidr, IpAddr)| network.address.is_v4() != router.is_ipv4();
+    if let Some((network, router)) = args.routes.iter().find(is_mixed) {
+        let reason = "network and router are of different IP versions";
+        let remedy = "name a router of the network's version";
+        return Err(Diagnostic::bad(format!("--route {network}={router}"), reason, remedy));
+    }
+    let gateways = args.gateways.iter().map(|gateway| (*gateway, format!("--gateway {gateway}")));
+    let routes = args.routes.iter().map(|(network, router)| (*router, format!("--route {network}={router}")));
+    let is_outside = |(router, _): &(IpAddr, String)| {
+        !is_link_local(*router) && !args.addresses.iter().any(|own| own.contains((*router).into()))
     };
-    let Some(gateway) = args.gateways.iter().find(is_outside) else { return Ok(()) };
-    let reason = "the gateway is not in the network of an address";
+    let Some((_, place)) = gateways.chain(routes).find(is_outside) else { return Ok(()) };
+    let reason = "the router is not in the network of an address";
     let remedy = match texts(&args.addresses) {
         none if none.is_empty() => {
             "leave it out, because the router is obtained with the addresses".to_owned()
         }
         addresses => format!("choose an address within {addresses}"),
     };
-    Err(Diagnostic::bad(format!("--gateway {gateway}"), reason, remedy))
+    Err(Diagnostic::bad(place, reason, remedy))
 }
 
 fn is_link_local(address: IpAddr) -> bool {
@@ -128,6 +137,12 @@ pub(crate) fn configure(host: &mut Host, interface: InterfaceId, args: &EndArgs)
     for gateway in args.gateways.iter().copied().map(Address::from) {
         let network = Cidr { address: any(gateway.is_v4()), prefix: 0 };
         stack.add_route(Route { network, interface, via: Some(gateway) });
+    }
+    for &(network, router) in &args.routes {
+        stack.add_route(Route { network, interface, via: Some(router.into()) });
+    }
+    for &(address, mac) in &args.neighbours {
+        stack.add_neighbour(interface, address.into(), mac, now);
     }
 }
 

@@ -115,10 +115,12 @@ fn proxy(args: &ProxyArgs) -> anyhow::Result<()> {
     })
 }
 
-/// Checks that an address or a gateway of the host leads to `to`.
+/// Checks that an address or a router of the host leads to `to`.
 fn has_route(end: &EndArgs, to: Address) -> Result<(), Diagnostic> {
-    let is_near = end.addresses.iter().any(|own| own.contains(to));
-    if is_near || end.gateways.iter().any(|gateway| gateway.is_ipv4() == to.is_v4()) {
+    let mut networks = end.addresses.iter().chain(end.routes.iter().map(|(network, _)| network));
+    if networks.any(|network| network.contains(to))
+        || end.gateways.iter().any(|gateway| gateway.is_ipv4() == to.is_v4())
+    {
         return Ok(());
     }
     let remedy = format!("choose an address within {}, or add a --gateway", texts(&end.addresses));

@@ -28,7 +28,7 @@ fn a_duration_without_a_unit_is_refused_with_the_format() {
 
 #[test]
 fn invalid_input_of_serve_is_refused_with_a_remedy() {
-    let network = ["--address", "10.9.0.2/24"];
+    let tap = ["--address", "10.9.0.2/24", "--port", "kind=tap,interface=lr-x"];
     for (words, reason) in [
         (
             &["--port", "kind=tap,interface=lr-x,vlan=3"][..],
@@ -36,17 +36,20 @@ fn invalid_input_of_serve_is_refused_with_a_remedy() {
         ),
         (&["--port", "kind=null"], "remedy: name a port of another kind"),
         (&["--port", "tap"], "`tap` has no `=`"),
+        (&["--gateway", "10.8.0.1"], "choose an address within 10.9.0.2/24"),
         (
-            &["--port", "kind=tap,interface=lr-x", "--gateway", "10.8.0.1"],
-            "choose an address within 10.9.0.2/24",
+            &["--route", "10.7.0.0/16=10.8.0.1"],
+            "--route 10.7.0.0/16=10.8.0.1: the router is not in the network",
         ),
-        (&["--port", "kind=tap,interface=lr-x", "--mtu", "1000"], "1000 is not in 1280..=65535"),
-        (
-            &["--port", "kind=tap,interface=lr-x", "--address", "10.9.0.2"],
-            "expected an address with a prefix length",
-        ),
+        (&["--route", "fd07::/64=10.9.0.1"], "network and router are of different IP versions"),
+        (&["--neighbour", "10.9.0.1"], "expected two values with = between them"),
+        (&["--mtu", "1000"], "1000 is not in 1280..=65535"),
+        (&["--address", "10.9.0.2"], "expected an address with a prefix length"),
+        (&["--workers", "2", "--dhcp"], "remedy: write the address with --address"),
+        (&["--threads", "merge"], "remedy: add --cpus with a CPU for each worker"),
     ] {
-        let output = linerate(&[&["serve", "echo"], &network[..], words].concat());
+        let network = if words[0] == "--port" { &tap[..2] } else { &tap[..] };
+        let output = linerate(&[&["serve", "echo"], network, words].concat());
         assert_eq!(output.status.code(), Some(2), "{words:?}");
         assert!(stderr(&output).contains(reason), "{words:?}: {}", stderr(&output));
     }
