@@ -1,17 +1,12 @@
-//! An echo server with a loop of its own over the completion queue, on a TAP interface.
+//! An echo server with a loop of its own over the completion queue, on a TAP interface `web0` in a network namespace.
 //!
-//! `cargo run --release -p linerate-examples --example queue_echo -- web0 10.9.0.2/24`
+//! `cargo run --release -p linerate-examples --example queue_echo -- blue 10.9.0.2/24`
 //! serves TCP port 7 until it is killed. Data is consumed when the peer has acknowledged its echo, so the receive window
 //! limits what waits in the send buffer, which is larger.
 
 use api::queue::Queue;
-use engine::LocalPort;
-use host::{Host, Options};
-use port::tap::{self, Tap};
-use stack::ip::InterfaceConfig;
 use stack::{Address, Endpoint, Event};
-use std::time::{Duration, Instant};
-use wire::MacAddress;
+use std::time::Duration;
 
 /// Completions of one batch.
 const BATCH: usize = 16;
@@ -43,17 +38,12 @@ fn serve(queue: &mut Queue) -> ! {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
-    let [interface, address] = arguments.as_slice() else {
-        return Err("usage: queue_echo INTERFACE ADDRESS/PREFIX".into());
+    let [netns, address] = arguments.as_slice() else {
+        return Err("usage: queue_echo NETNS ADDRESS/PREFIX".into());
     };
-    let mut host = Host::new(Options::new()?)?;
-    let tap = Tap::open(tap::Options::new(interface), Instant::now())?;
-    let config = InterfaceConfig { mac: MacAddress::new([2, 0, 0, 0, 0, 2]), mtu: 1500, vlan: None };
-    let id = host.add_port(LocalPort::new(interface, Box::new(tap)), config);
-    let now = host.now();
-    host.stack().add_address(id, address.parse()?, now);
-    let mut queue = Queue::new(host);
+    let mut queue = Queue::new(linerate_examples::tap_host(netns, address.parse()?)?);
     let local = Endpoint::new(Address::v4([0; 4]), 7);
     queue.listen(local, stack::tcp::Options::default(), 0)?;
+    eprintln!("listening on {local}");
     serve(&mut queue)
 }

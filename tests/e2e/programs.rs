@@ -73,9 +73,21 @@ fn curl_fetches_from_a_server_of_hyper() {
 #[test]
 #[ignore = "needs root; run by `cargo xtask test`"]
 fn kernel_exchanges_megabytes_with_echo_on_tokens() {
+    exchange_with("tokens", |netns, address| vec!["tap".into(), netns, address, "7".into()]);
+}
+
+#[test]
+#[ignore = "needs root; run by `cargo xtask test`"]
+fn kernel_exchanges_megabytes_with_echo_on_a_completion_queue() {
+    exchange_with("queue_echo", |netns, address| vec![netns, address]);
+}
+
+/// Several connections exchange data with an example, which has the arguments `words` of a namespace and an address.
+fn exchange_with(example: &str, words: impl FnOnce(String, String) -> Vec<String>) {
     let (folder, netns) = (folder(), Netns::new());
-    let address = format!("{SERVER}/24");
-    let _server = start(folder.path(), &netns, "tokens", &["tap", netns.name(), &address, "7"]);
+    let words = words(netns.name().to_owned(), format!("{SERVER}/24"));
+    let words: Vec<_> = words.iter().map(String::as_str).collect();
+    let _server = start(folder.path(), &netns, example, &words);
     netns.enter(|| {
         let address = SocketAddr::new(SERVER.parse().expect("an address"), 7);
         let exchange = |seed: usize| {
