@@ -1,5 +1,4 @@
 //! Two services, each over a stack of its own, at the ends of one wire in shared memory.
-#![allow(clippy::unwrap_used, reason = "the helpers of these tests are tests too")]
 
 use engine::LocalPort;
 use host::{Host, Options};

@@ -1,5 +1,4 @@
 //! The load client and the echo server at the two ends of one wire in shared memory.
-#![allow(clippy::unwrap_used, reason = "the helpers of these tests are tests too")]
 
 use engine::LocalPort;
 use host::{Host, Options};
@@ -113,7 +112,7 @@ fn resident() -> u64 {
     line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
 }
 
-/// `CONNECTIONS=1000000 cargo test --release -p linerate-stack-serve --test load -- --ignored --nocapture`
+/// `CONNECTIONS=1000000 cargo test --release -p linerate-stack-serve --test integration -- --ignored --nocapture`
 #[test]
 #[ignore = "measures memory: needs one gibibyte for each half million of connections"]
 fn many_connections_are_open_at_the_same_time() {

@@ -1,6 +1,5 @@
 //! Hosts on several threads: connections on every worker, over a port with a queue pair for each and over one with a
 //! single queue, and the counts of packets between workers.
-#![allow(clippy::unwrap_used, reason = "the helpers of these tests are tests too")]
 
 use host::{
     App, Buffer, Indirection, Options, Report, Spread, SpreadCounts, SpreadOptions, Threads, Workers,

@@ -1,5 +1,4 @@
 //! The HTTP server and scripted clients, two hosts at the ends of one wire in shared memory.
-#![allow(clippy::unwrap_used, reason = "the helpers of these tests are tests too")]
 
 use engine::{LocalPort, Polling};
 use files::Mode;

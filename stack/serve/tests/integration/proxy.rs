@@ -1,5 +1,4 @@
 //! A proxy between a client and a server: three hosts, two wires in shared memory, no network.
-#![allow(clippy::unwrap_used, reason = "the helpers of these tests are tests too")]
 
 use engine::{LocalPort, Polling};
 use host::{App, Buffer, Host, Options};

@@ -1,7 +1,6 @@
 //! Replays the corpora of the crate's fuzz targets, as they are and with some other bytes.
-#![allow(clippy::unwrap_used, reason = "a failure here is the test's")]
 
-#[path = "../../../fuzz/src/corpus.rs"]
+#[path = "../../../../fuzz/src/corpus.rs"]
 mod corpus;
 
 use proptest::prelude::*;

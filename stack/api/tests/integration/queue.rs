@@ -1,5 +1,4 @@
 //! Completion queues at both ends of a wire in shared memory, on one thread, which makes the batches repeatable.
-#![allow(clippy::unwrap_used, reason = "the helpers of these tests are tests too")]
 
 use api::queue::{Completion, MAX_BATCH, Queue};
 use engine::{LocalPort, Polling};

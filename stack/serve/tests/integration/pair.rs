@@ -1,5 +1,4 @@
 //! Two hosts at the ends of one wire in shared memory: connections, data and their end, without a network.
-#![allow(clippy::unwrap_used, reason = "the helpers of these tests are tests too")]
 
 use engine::{LocalPort, Polling};
 use host::{App, Buffer, Host, Options, Report};
