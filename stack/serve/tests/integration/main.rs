@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "the helpers of these tests are tests too")]
 
 mod http;
+mod kv_workers;
 mod load;
 mod pair;
 mod proxy;

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 use wire::MacAddress;
 
 const PORT: u16 = 7;
-const ADDRESSES: [&str; 2] = ["10.9.0.1/24", "10.9.0.2/24"];
-const WORKERS: usize = 2;
+pub(crate) const ADDRESSES: [&str; 2] = ["10.9.0.1/24", "10.9.0.2/24"];
+pub(crate) const WORKERS: usize = 2;
 
 /// Sends bytes on each connection, closes, and compares what comes back.
 struct Client {
@@ -55,7 +55,12 @@ impl App for Client {
     }
 }
 
-fn workers(count: usize, end: usize, control: Box<dyn PortControl>, spread: &SpreadOptions) -> Workers {
+pub(crate) fn workers(
+    count: usize,
+    end: usize,
+    control: Box<dyn PortControl>,
+    spread: &SpreadOptions,
+) -> Workers {
     let mut options = Options::new().unwrap();
     // Ports are the same in each run.
     options.stack.secret = [7; 16];
@@ -73,7 +78,7 @@ fn workers(count: usize, end: usize, control: Box<dyn PortControl>, spread: &Spr
 }
 
 /// Two ends of a link.
-type Ends = [Box<dyn PortControl>; 2];
+pub(crate) type Ends = [Box<dyn PortControl>; 2];
 
 /// A vhost-user socket with this many queue pairs.
 fn pairs(folder: &tempfile::TempDir, queue_pairs: u16) -> Ends {
@@ -85,7 +90,7 @@ fn pairs(folder: &tempfile::TempDir, queue_pairs: u16) -> Ends {
 }
 
 /// A wire in memory with a single queue.
-fn single() -> Ends {
+pub(crate) fn single() -> Ends {
     let exchange = Exchange::default();
     [("a", "b"), ("b", "a")].map(|(name, peer)| -> Box<dyn PortControl> {
         Box::new(Patch::new(name, peer, memif::Options::default(), &exchange).unwrap())
