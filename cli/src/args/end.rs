@@ -130,13 +130,4 @@ impl WorkerArgs {
         let reason = "only echo, discard and source run on a thread beside the stack";
         Err(Diagnostic::bad("--threads", reason, "leave --threads out"))
     }
-
-    /// Returns an error for more than one worker.
-    pub(crate) fn only_one(&self, reason: &str) -> Result<(), Diagnostic> {
-        self.only_unified()?;
-        if self.is_single() {
-            return Ok(());
-        }
-        Err(Diagnostic::bad("--workers", reason, "leave --workers out, and name one CPU with --cpus"))
-    }
 }

@@ -57,6 +57,11 @@ impl End {
     }
 }
 
+/// Limit of a stack's connections for a program that has at most `connections`: some end while others begin.
+pub(crate) fn with_margin(connections: u32) -> u32 {
+    connections.saturating_add(connections / 8).saturating_add(4096)
+}
+
 /// Settings of a host.
 pub(crate) fn options(args: &EndArgs) -> std::io::Result<Options> {
     let mut options = Options::new()?;
