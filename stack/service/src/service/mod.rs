@@ -7,6 +7,8 @@
 mod client;
 mod commands;
 mod connection;
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) mod fuzz;
 mod listener;
 mod remove;
 mod udp;
