@@ -231,7 +231,7 @@ fn two_workers_answer_as_one_store() {
     need::program("memcaslap");
     let folder = folder();
     for queue_pairs in ["1", "2"] {
-        let server = Server::start_with(folder.path(), queue_pairs, &["--workers", "2"]);
+        let server = Server::start_with(folder.path(), queue_pairs, &["--workers", "2", "--spread", "hash"]);
         let words = ["-c", CLIENT_LIBRARY, SERVER, "11211"];
         for _ in 0..4 {
             match server.netns.attempt("env", &[&[PYTHON][..], &words].concat()) {
