@@ -77,7 +77,7 @@ pub struct Links {
     /// Number of this worker.
     index: usize,
     /// By worker, without this one.
-    links: Vec<Link>,
+    peers: Vec<Link>,
     /// Wakes this worker; `None` if it is the only one.
     bell: Option<Arc<Doorbell>>,
     /// Selects the worker of a key. Its random seed keeps clients from choosing keys of one worker.
@@ -90,7 +90,7 @@ impl Links {
     /// Those of a worker that has the whole store.
     pub(super) fn none() -> Self {
         let hasher = RandomState::new();
-        Self { index: 0, links: Vec::new(), bell: None, hasher, next_slot: 0, forwarded: 0 }
+        Self { index: 0, peers: Vec::new(), bell: None, hasher, next_slot: 0, forwarded: 0 }
     }
 
     /// Those of each of `workers` workers.
@@ -112,8 +112,8 @@ impl Links {
         for high in 1..workers {
             for low in 0..high {
                 let [one, other] = pair([&bells[high], &bells[low]]);
-                all[low].links.push(one);
-                all[high].links.push(other);
+                all[low].peers.push(one);
+                all[high].peers.push(other);
             }
         }
         Ok(all)
@@ -121,28 +121,28 @@ impl Links {
 
     /// Number of this worker, and of all.
     pub(super) fn place(&self) -> (usize, usize) {
-        (self.index, self.links.len() + 1)
+        (self.index, self.peers.len() + 1)
     }
 
     /// Number of other workers.
     pub(super) fn others(&self) -> usize {
-        self.links.len()
+        self.peers.len()
     }
 
     /// The link to the worker that owns a key; `None` if it is this one.
     #[inline]
     pub(super) fn owner(&self, key: &[u8]) -> Option<usize> {
-        if self.links.is_empty() {
+        if self.peers.is_empty() {
             return None;
         }
-        let worker = (self.hasher.hash_one(key) % (self.links.len() as u64 + 1)) as usize;
+        let worker = (self.hasher.hash_one(key) % (self.peers.len() as u64 + 1)) as usize;
         (worker != self.index).then(|| worker - usize::from(worker > self.index))
     }
 
     /// Whether each other worker takes a request.
     #[inline]
     pub(super) fn has_room(&mut self) -> bool {
-        self.links.iter_mut().all(|link| link.requests.room(1) > 0)
+        self.peers.iter_mut().all(|link| link.requests.room(1) > 0)
     }
 
     /// Number of a reply that is requested next.
@@ -153,7 +153,7 @@ impl Links {
 
     /// Sends a request. Returns `false` if there is no room.
     pub(super) fn request(&mut self, to: usize, ticket: Ticket, command: Command) -> bool {
-        let link = &mut self.links[to];
+        let link = &mut self.peers[to];
         link.is_due = true;
         self.forwarded += 1;
         link.requests.push((ticket, command)).is_ok()
@@ -161,23 +161,23 @@ impl Links {
 
     /// Number of answers that have arrived.
     pub(super) fn replies(&mut self, from: usize) -> usize {
-        self.links[from].replies.ready(RING)
+        self.peers[from].replies.ready(RING)
     }
 
     /// The next answer.
     pub(super) fn reply(&mut self, from: usize) -> Option<(Ticket, Answer)> {
-        self.links[from].replies.pop()
+        self.peers[from].replies.pop()
     }
 
     /// The next request of another worker, if its answer has room.
     pub(super) fn incoming(&mut self, from: usize) -> Option<(Ticket, Command)> {
-        let link = &mut self.links[from];
+        let link = &mut self.peers[from];
         if link.answers.room(1) == 0 { None } else { link.incoming.pop() }
     }
 
     /// Answers a request that [`Links::incoming`] returned.
     pub(super) fn answer(&mut self, to: usize, ticket: Ticket, answer: Answer) {
-        let link = &mut self.links[to];
+        let link = &mut self.peers[to];
         link.is_due = true;
         // There is room for it.
         let _ = link.answers.push((ticket, answer));
@@ -185,11 +185,11 @@ impl Links {
 
     /// Wakes workers that have something new in a ring.
     pub(super) fn ring(&mut self) {
-        if self.links.iter().any(|link| link.is_due) {
+        if self.peers.iter().any(|link| link.is_due) {
             // Orders the entries before the check whether the other worker sleeps.
             fence(Ordering::SeqCst);
         }
-        for link in &mut self.links {
+        for link in &mut self.peers {
             if std::mem::take(&mut link.is_due) {
                 link.bell.ring();
             }
@@ -199,7 +199,7 @@ impl Links {
     /// Requests a wake-up. Returns `false` if a ring has entries.
     pub(super) fn prepare_sleep(&mut self) -> bool {
         self.bell.iter().for_each(|bell| bell.set());
-        self.links.iter_mut().all(|link| link.replies.ready(1) == 0 && link.incoming.ready(1) == 0)
+        self.peers.iter_mut().all(|link| link.replies.ready(1) == 0 && link.incoming.ready(1) == 0)
     }
 
     /// Withdraws the request.

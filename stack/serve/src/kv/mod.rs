@@ -149,7 +149,7 @@ impl Kv {
         while client.send(stack, served) {
             if client.session.is_closed() {
                 return if client.replies.is_empty() {
-                    client.end(stack)
+                    client.end(stack);
                 };
             }
             match shard.room(&client.replies) {

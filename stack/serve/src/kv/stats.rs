@@ -135,7 +135,8 @@ impl Totals {
             ("pointer_size", usize::BITS.into()),
         ];
         let all = first.iter().chain(&self.sums);
-        let lines = all.map(|(name, value)| format!("STAT {name} {value}\r\n")).collect::<String>();
-        format!("{lines}STAT version {VERSION}\r\nEND\r\n").into_bytes()
+        let mut lines: Vec<_> = all.map(|(name, value)| format!("STAT {name} {value}\r\n")).collect();
+        lines.push(format!("STAT version {VERSION}\r\nEND\r\n"));
+        lines.concat().into_bytes()
     }
 }
