@@ -7,12 +7,13 @@
 
 use crate::clock::Clock;
 use crate::frame::Memory;
+use crate::inspect::Inspection;
 use crate::link::{Interface, Ports};
 use crate::spread::{Spread, SpreadCounts, Spreader};
 use crate::{Buffer, BufferPool, PoolLimits, Received};
 use engine::{LocalPort, Polling, PortShare};
 use mem::copy::{Kernel, chosen};
-use port::{Flush, Now, PortFault, Retainer};
+use port::{Flush, Now, PLACES, PortFault, Retainer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::BorrowedFd;
 use stack::ip::{InterfaceConfig, InterfaceId};
@@ -20,6 +21,7 @@ use stack::{Counters, Event, Stack, Time};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::{Duration, Instant};
 
+mod answer;
 mod wait;
 
 /// Minimum number of rounds without work before a sleep.
@@ -147,6 +149,8 @@ pub struct Host {
     /// Whether a port stopped carrying packets and the application does not know yet.
     is_port_lost: bool,
     rounds: (u64, u64, u64),
+    /// Questions of other threads.
+    inspection: Option<Inspection>,
 }
 
 impl std::fmt::Debug for Host {
@@ -175,6 +179,7 @@ impl Host {
             controlled: Time::default(),
             is_port_lost: false,
             rounds: (0, 0, 0),
+            inspection: None,
         })
     }
 
@@ -276,16 +281,21 @@ impl Host {
         self.ports.flush(now);
         self.flush_delayed(Flush::All);
         self.notify();
+        self.ports.interfaces.iter_mut().for_each(|interface| interface.port.close());
+        self.report()
+    }
+
+    /// Counters so far.
+    fn report(&self) -> Report {
         let mut spread = SpreadCounts::default();
         let spreaders = self.ports.interfaces.iter().filter_map(|interface| interface.spreader.as_ref());
         spreaders.for_each(|spreader| spread.add(&spreader.counts()));
-        let mut ports: Vec<_> = self.ports.interfaces.drain(..).map(|interface| interface.port).collect();
-        ports.iter_mut().for_each(LocalPort::close);
+        let ports = || self.ports.interfaces.iter().map(|interface| &interface.port);
         Report {
             counters: *self.stack.counters(),
             rounds: self.rounds,
-            dropped: ports.iter().map(LocalPort::dropped).sum(),
-            faults: ports.iter().map(LocalPort::faults).sum(),
+            dropped: ports().map(LocalPort::dropped).sum(),
+            faults: ports().map(LocalPort::faults).sum(),
             spread,
         }
     }
@@ -358,8 +368,9 @@ impl Host {
     #[inline]
     fn receive<K: Kernel>(&mut self, now: Time) -> usize {
         let Self { ports, stack, memory, .. } = self;
+        let Ports { interfaces, capture, .. } = ports;
         let mut came = 0;
-        for (number, interface) in (0..).map(InterfaceId).zip(&mut ports.interfaces) {
+        for (number, interface) in (0..).map(InterfaceId).zip(interfaces) {
             let Interface { port, spreader, .. } = interface;
             came += port.receive(
                 1,
@@ -367,12 +378,19 @@ impl Host {
                 |burst| {
                     burst.load_heads::<K>();
                     let Some(spreader) = spreader else {
+                        if let Some(capture) = capture {
+                            capture.received::<K>(burst, &PLACES[..burst.len()]);
+                        }
                         for i in 0..burst.len() {
                             stack.receive(number, &mut Received::<K>::new(burst, i, memory), now);
                         }
                         return;
                     };
-                    for &i in spreader.split(burst).as_slice() {
+                    let own = spreader.split(burst);
+                    if let Some(capture) = capture {
+                        capture.received::<K>(burst, own.as_slice());
+                    }
+                    for &i in own.as_slice() {
                         stack.receive(number, &mut Received::<K>::new(burst, i.into(), memory), now);
                     }
                     spreader.release(burst);
@@ -405,7 +423,7 @@ impl Host {
         }
     }
 
-    /// Runs the control of all ports.
+    /// Runs the control of all ports, and answers a question of an [`crate::Inspector`].
     pub fn control(&mut self, now: Time) {
         self.controlled = now;
         let instant = Instant::now();
@@ -421,6 +439,7 @@ impl Host {
         if self.stack.take_address_change() {
             self.report_addresses();
         }
+        self.answer_question();
     }
 
     #[cold]
@@ -474,7 +493,7 @@ impl Host {
     /// Waits for a kick or an event of a port's control.
     fn sleep_for(&self, limit: Duration, of_app: &[BorrowedFd<'_>]) {
         let fds = self.ports.interfaces.iter().flat_map(|interface| interface.port.wake_fds());
-        let fds = fds.chain(of_app.iter().copied());
+        let fds = fds.chain(of_app.iter().copied()).chain(self.inspection.iter().map(Inspection::fd));
         let mut fds: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let limit = Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: limit.subsec_nanos().into() };
         // An interrupted sleep counts as a wake-up.

@@ -5,6 +5,7 @@ use crate::tcp::{ConnectionId, ConnectionInfo, Io, ListenerId, Options, Tcp};
 use crate::udp::Udp;
 use crate::{Cidr, Config, Counters, Endpoint, Event, Frame, Link, Payload, Slice, Time};
 use alloc::collections::VecDeque;
+use core::ops::Range;
 use wire::checksum::protocol;
 
 /// Packets to this host itself in one call, before others have their turn.
@@ -287,6 +288,17 @@ impl<P: Payload> Stack<P> {
     /// All connections, for display.
     pub fn connections(&self) -> impl Iterator<Item = ConnectionInfo> + '_ {
         self.tcp.connections()
+    }
+
+    /// Connections in a range of slots, with their slots, for display in parts whose time is bounded. A connection keeps
+    /// its slot.
+    pub fn connections_in(&self, slots: Range<u32>) -> impl Iterator<Item = (u32, ConnectionInfo)> + '_ {
+        self.tcp.connections_in(slots)
+    }
+
+    /// Number of slots of connections, in use or free.
+    pub fn connection_slots(&self) -> u32 {
+        self.tcp.connection_slots()
     }
 
     /// Number of connections in TIME-WAIT.

@@ -284,6 +284,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
         let (c, now) = (&mut *self.connection, self.io.now);
         if again {
             self.io.counters.tcp_retransmits += 1;
+            c.tx.retransmits = c.tx.retransmits.saturating_add(1);
             if c.tx.first_retransmit.is_none() {
                 c.tx.first_retransmit = NonZeroU32::new(c.timestamp(now).max(1));
             }
