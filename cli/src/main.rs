@@ -19,7 +19,7 @@ mod settings;
 use api::client::Client;
 use args::{Cli, Command};
 use commands::{
-    bench, check, completion, demo, generate, guest, laboratory, load, run, serve, snippet, top, verbs,
+    bench, check, completion, demo, generate, guest, laboratory, load, run, serve, snippet, stack, top, verbs,
 };
 use std::process::ExitCode;
 
@@ -59,6 +59,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Gen(args) => generate::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Load(args) => load::run(args),
+        Command::Stack(command) => stack::run(command, control),
         Command::Bench(args) => bench::run(args),
         Command::Supervise(args) => bench::supervise::run(args),
         Command::Lab { arguments } => laboratory::run(arguments),

@@ -29,6 +29,7 @@ mod snippets;
 mod stack;
 mod stack_cores;
 mod stack_impaired;
+mod stack_show;
 mod stream;
 mod tap;
 mod testpmd_guest;

@@ -68,8 +68,8 @@ fn taken(path: &Path) -> Diagnostic {
 fn running(path: &Path) -> Diagnostic {
     Diagnostic::bad(
         place(path),
-        "a switch is already running there; it was not touched",
-        "stop it with `linerate stop`, or choose another socket with --control",
+        "a switch or another program of linerate is already running there; it was not touched",
+        "stop it (`linerate stop` for a switch), or choose another socket with --control",
     )
 }
 

@@ -13,5 +13,6 @@ pub(crate) mod model;
 pub(crate) mod routes;
 pub(crate) mod server;
 pub(crate) mod service;
+pub(crate) mod stack;
 #[cfg(test)]
 mod tests;

@@ -7,8 +7,6 @@
 //! sum of the first and the last.
 
 use super::error::ApiError;
-use super::routes::router;
-use super::service::ApiService;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
@@ -61,14 +59,14 @@ impl Drop for Server {
     }
 }
 
-/// Serves `service` on `listener`.
-pub(crate) fn start(listener: UnixListener, service: Arc<ApiService>) -> io::Result<Server> {
+/// Serves the routes of `router` on `listener`.
+pub(crate) fn start(listener: UnixListener, router: Router) -> io::Result<Server> {
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let (close, closed) = oneshot::channel();
     let life = async move {
         match tokio::net::UnixListener::from_std(listener) {
-            Ok(listener) => serve(listener, router(service), closed).await,
+            Ok(listener) => serve(listener, router, closed).await,
             Err(e) => report(&e),
         }
     };
@@ -163,6 +161,6 @@ async fn expired(mut deadlines: watch::Receiver<Instant>) {
 
 fn report(error: &io::Error) {
     eprintln!(
-        "linerate: control API: {error}; forwarding continues, but `linerate` commands can no longer reach this switch"
+        "linerate: control API: {error}; packets are still processed, but `linerate` commands can no longer reach this process"
     );
 }

@@ -5,6 +5,7 @@ use clap::{Args, ValueEnum};
 use console::Diagnostic;
 use stack::Cidr;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use wire::MacAddress;
 
 /// How an idle stack waits.
@@ -63,6 +64,9 @@ pub(crate) struct EndArgs {
     /// How an idle stack waits
     #[arg(long, value_enum, default_value_t)]
     pub(crate) polling: Wait,
+    /// Control socket to open: that of the command line, but not of the environment, which is that of a switch.
+    #[arg(skip)]
+    pub(crate) control: Option<PathBuf>,
 }
 
 /// Threads of a worker.

@@ -28,6 +28,19 @@ pub(crate) enum ServeCommand {
     Sockets(SocketsArgs),
 }
 
+impl ServeCommand {
+    /// The port of the server.
+    pub(crate) fn end_mut(&mut self) -> &mut EndArgs {
+        match self {
+            Self::Echo(args) | Self::Discard(args) | Self::Source(args) => &mut args.end,
+            Self::Http(args) => &mut args.server.end,
+            Self::Kv(args) => &mut args.server.end,
+            Self::Proxy(args) => &mut args.server.end,
+            Self::Sockets(args) => &mut args.end,
+        }
+    }
+}
+
 /// How the HTTP server reads files that are too long for its cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FileMode {

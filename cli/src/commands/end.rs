@@ -1,5 +1,6 @@
 //! An end of the network: a port of the command line with a TCP/IP stack on this thread.
 
+use crate::api::stack::StackControl;
 use crate::args::end::{EndArgs, Wait};
 use crate::commands::cpu;
 use crate::commands::generate::input::{keys, validated_ends};
@@ -24,6 +25,7 @@ pub(crate) struct End {
     pub(crate) host: Host,
     /// Name of the port.
     pub(crate) name: String,
+    _control: Option<StackControl>,
 }
 
 impl End {
@@ -36,6 +38,7 @@ impl End {
     ) -> anyhow::Result<Self> {
         let port = port(args, role)?;
         routable(args)?;
+        let affinity = rustix::thread::sched_getaffinity(None)?;
         cpu::pin(args.cpu)?;
         let mut options = options(args)?;
         adjust(&mut options);
@@ -45,7 +48,10 @@ impl End {
         let (mac, vlan) = (args.mac.unwrap_or_else(random_mac), args.vlan.and_then(VlanId::new));
         let interface = host.add_port(local, InterfaceConfig { mac, mtu: args.mtu, vlan });
         configure(&mut host, interface, args);
-        Ok(Self { host, name: port.name })
+        let control = cpu::with_affinity(&affinity, || {
+            StackControl::open(args.control.as_deref(), std::slice::from_mut(&mut host))
+        })?;
+        Ok(Self { host, name: port.name, _control: control })
     }
 
     /// Waits for the port. Returns `false` if a signal came first.

@@ -4,9 +4,8 @@
 //! opposite order of their start, so that no request reaches a plant that has gone and the control socket is the
 //! last file to disappear: its removal tells a waiter that everything is done.
 
-use crate::api::control;
-use crate::api::server;
 use crate::api::service::ApiService;
+use crate::api::{control, routes, server};
 use crate::args::{LogFormat, RunArgs};
 use crate::dataplane::switch::Switch;
 use crate::host::{self, Host};
@@ -35,7 +34,7 @@ pub(crate) fn run(args: &RunArgs, socket: Option<&Path>) -> anyhow::Result<()> {
     let waker = signals.handle();
     let (shown, control) = (topology.to_string(), path.clone());
     let service = Arc::new(ApiService::new(topology, path, Box::new(data_plane), move || waker.close()));
-    let server = server::start(listener, service.clone())?;
+    let server = server::start(listener, routes::router(service.clone()))?;
     for error in deferred {
         if is_text {
             console::warn(&format!("linerate: {error}\n    until then the port waits"));

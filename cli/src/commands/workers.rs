@@ -1,5 +1,6 @@
 //! Workers of a server: stacks on several threads, on the port of the command line.
 
+use crate::api::stack::StackControl;
 use crate::args::end::{EndArgs, SpreadRule, ThreadModel, WorkerArgs};
 use crate::commands::{cpu, end};
 use crate::dataplane::open;
@@ -19,6 +20,7 @@ pub(crate) struct WorkerSet {
     /// Name of the port.
     pub(crate) name: String,
     args: WorkerArgs,
+    _control: Option<StackControl>,
 }
 
 impl WorkerSet {
@@ -44,7 +46,8 @@ impl WorkerSet {
         for host in opened.hosts() {
             end::configure(host, Workers::interface(), args);
         }
-        Ok(Self { workers: opened, name: port.name, args: workers.clone() })
+        let control = StackControl::open(args.control.as_deref(), opened.hosts())?;
+        Ok(Self { workers: opened, name: port.name, args: workers.clone(), _control: control })
     }
 
     /// Waits for the port. Returns `false` if a signal came first.

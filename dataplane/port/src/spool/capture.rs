@@ -104,11 +104,6 @@ impl CaptureFeed {
     pub fn notify(&mut self) {
         self.0.notify();
     }
-
-    /// Whether the file has ended, and more packets are not written.
-    pub fn is_ended(&self) -> bool {
-        self.0.is_ended()
-    }
 }
 
 #[cfg(test)]

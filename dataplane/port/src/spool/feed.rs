@@ -110,11 +110,6 @@ impl Feed {
         }
     }
 
-    /// Whether the file has ended.
-    pub(crate) fn is_ended(&self) -> bool {
-        self.shared.ended.load(Ordering::Relaxed)
-    }
-
     /// Wakes the control thread if needed. Call once per burst.
     #[inline]
     pub(crate) fn notify(&mut self) {
