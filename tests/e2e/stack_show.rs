@@ -241,7 +241,7 @@ fn a_capture_ends_at_its_limits() {
     let existing = server.fails(2, &["capture", &file.display().to_string(), "--port", "7"]);
     assert!(existing.contains("already exists"), "{existing}");
     let words = ["capture", &file.display().to_string(), "--port", "7", "--duration", "200ms", "--overwrite"];
-    assert!(server.ask(&words).starts_with("0 packets"));
+    assert!(server.ask(&words).contains(" packets in "));
     // A client that vanishes leaves a capture, which ends for want of it.
     let other = server.path("other.pcapng");
     server.capture(&other, &["--port", "7"]).kill();
