@@ -139,9 +139,13 @@ struct Writer {
 
 impl Writer {
     fn run(mut self) {
-        while !self.is_over() {
+        // At least once, because the first write keeps the file.
+        loop {
             self.file.write(INTERVAL.min(self.until.saturating_duration_since(Instant::now())));
             lock(&self.shared.status).counts = self.file.counts();
+            if self.is_over() {
+                break;
+            }
         }
         drop(self.hosts);
         let counts = self.file.close();
