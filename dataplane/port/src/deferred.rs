@@ -1,6 +1,8 @@
 //! Placeholder for a port that could not be created because its interface, namespace, socket address or a kernel
 //! feature was missing. It reports the reason, retries with back-off, and then forwards to the created port.
 //!
+//! A port that has ended ([`PortState::Ended`]) is created again in the same way.
+//!
 //! Independent of port types: the caller provides the creation function. Permanent errors are retried forever, because
 //! they cannot be distinguished. Blocks only in port creation; never reads a clock.
 
@@ -57,6 +59,18 @@ impl DeferredPort {
     }
 }
 
+impl DeferredPort {
+    /// Closes a port that has ended. It is created again after a pause.
+    fn drop_ended(&mut self, now: Instant, engine: &mut dyn Attach) {
+        let Some(port) = &mut self.port else { return };
+        if let PortState::Ended(fault) = port.status().state {
+            port.close(engine);
+            (self.port, self.why) = (None, fault);
+            self.due = Some(self.backoff.begin(now));
+        }
+    }
+}
+
 impl PortControl for DeferredPort {
     fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
         self.port.as_ref().and_then(|port| port.poll_fd())
@@ -73,12 +87,14 @@ impl PortControl for DeferredPort {
         if let Some(port) = &mut self.port {
             port.handle(now, engine);
         }
+        self.drop_ended(now, engine);
     }
 
     fn fault(&mut self, now: Instant, fault: PortFault, engine: &mut dyn Attach) {
         if let Some(port) = &mut self.port {
             port.fault(now, fault, engine);
         }
+        self.drop_ended(now, engine);
     }
 
     fn close(&mut self, engine: &mut dyn Attach) {

@@ -28,6 +28,8 @@ pub(crate) struct Interface {
     is_ready: bool,
     /// Whether frames were sent since the last notification.
     is_published: bool,
+    /// Whether the port never carries packets again.
+    pub(crate) has_ended: bool,
 }
 
 /// The ports of a host, by [`InterfaceId`].
@@ -48,7 +50,26 @@ impl Interface {
         let mut burst = GeneratedBurst::new();
         burst.restart();
         let (capabilities, held) = (Capabilities::NONE, Vec::new());
-        Self { port, spreader, burst, sent: 0, held, capabilities, is_ready: false, is_published: false }
+        Self {
+            port,
+            spreader,
+            burst,
+            sent: 0,
+            held,
+            capabilities,
+            is_ready: false,
+            is_published: false,
+            has_ended: false,
+        }
+    }
+
+    /// Returns `true` once, when the port has ended.
+    pub(crate) fn ends(&mut self) -> bool {
+        if self.has_ended || self.port.is_ready() {
+            return false;
+        }
+        self.has_ended = self.port.has_ended();
+        self.has_ended
     }
 
     /// Takes over a change of the port: a peer that connected again may support other offloads. Frames for the last one

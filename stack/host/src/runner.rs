@@ -119,6 +119,8 @@ pub struct Report {
     pub faults: u64,
     /// Packets of ports that are shared with other workers.
     pub spread: SpreadCounts,
+    /// State of a port as text, if all ports have ended ([`Host::ended`]).
+    pub ended: Option<String>,
 }
 
 impl Report {
@@ -130,6 +132,7 @@ impl Report {
         self.dropped += other.dropped;
         self.faults += other.faults;
         self.spread.add(&other.spread);
+        self.ended = self.ended.take().or_else(|| other.ended.clone());
     }
 }
 
@@ -224,16 +227,23 @@ impl Host {
         Some((port.name(), port.state()))
     }
 
+    /// State of the first port as text, if no port will ever carry packets again, such as one whose grant was revoked.
+    pub fn ended(&self) -> Option<String> {
+        let has_ended = !self.ports.interfaces.is_empty() && self.ports.interfaces.iter().all(|own| own.has_ended);
+        let first = self.ports.interfaces.first().filter(|_| has_ended)?;
+        Some(first.port.state())
+    }
+
     /// Whether each port has a queue pair on this thread.
     pub(crate) fn has_pairs(&self) -> bool {
         self.ports.interfaces.iter().all(|interface| interface.port.has_pair())
     }
 
-    /// Waits until all ports carry packets. Returns `false` if `stop` was set before.
+    /// Waits until all ports carry packets. Returns `false` if `stop` was set or all ports have ended before.
     pub fn connect(&mut self, stop: &AtomicBool) -> bool {
         loop {
             self.control(self.clock.now());
-            if self.not_ready().is_none() || stop.load(Ordering::Relaxed) {
+            if self.not_ready().is_none() || stop.load(Ordering::Relaxed) || self.ended().is_some() {
                 return self.not_ready().is_none();
             }
             std::thread::sleep(CONNECT_INTERVAL);
@@ -261,7 +271,7 @@ impl Host {
         now.0 - self.controlled.0 > CONTROL_INTERVAL
     }
 
-    /// Runs until `stop` is set.
+    /// Runs until `stop` is set, which it sets itself when all ports have ended.
     pub fn run(&mut self, app: &mut impl App, stop: &AtomicBool) {
         port::prepare_thread();
         mem::with_kernel!(chosen(), K => self.run_with::<K>(app, stop));
@@ -269,7 +279,7 @@ impl Host {
 
     /// Gives leased addresses back, closes all ports and returns the counters.
     pub fn close(mut self) -> Report {
-        let now = self.clock.now();
+        let (now, ended) = (self.clock.now(), self.ended());
         self.stack.release_leases(now);
         self.ports.now = now;
         self.stack.transmit(&mut self.ports, now);
@@ -287,6 +297,7 @@ impl Host {
             dropped: ports.iter().map(LocalPort::dropped).sum(),
             faults: ports.iter().map(LocalPort::faults).sum(),
             spread,
+            ended,
         }
     }
 
@@ -296,7 +307,7 @@ impl Host {
             let now = self.clock.now();
             if self.is_control_due(now) {
                 self.control(now);
-                self.report_loss(app);
+                self.report_loss(app, stop);
             }
             if self.round::<K>(app, now) {
                 self.rounds.0 += 1;
@@ -310,7 +321,7 @@ impl Host {
             let is_idle = idle_rounds > IDLE_ROUNDS && now.0 - worked_at.0 > self.idle;
             if is_idle && self.polling == Polling::Adaptive && self.sleep(app, MAX_SLEEP) {
                 self.rounds.2 += 1;
-                self.report_loss(app);
+                self.report_loss(app, stop);
                 (idle_rounds, worked_at) = (0, self.clock.now());
             }
         }
@@ -396,12 +407,21 @@ impl Host {
         }
     }
 
-    /// Reports a port that stopped carrying packets since the last call.
-    fn report_loss(&mut self, app: &mut impl App) {
-        if std::mem::take(&mut self.is_port_lost)
-            && let Some((name, state)) = self.not_ready()
-        {
+    /// Reports a port that stopped carrying packets since the last call. Sets `stop` if all ports have ended, after the
+    /// events of their connections.
+    fn report_loss(&mut self, app: &mut impl App, stop: &AtomicBool) {
+        if !std::mem::take(&mut self.is_port_lost) {
+            return;
+        }
+        if let Some((name, state)) = self.not_ready() {
             app.port_lost(name, &state);
+        }
+        if self.ended().is_some() {
+            let now = self.clock.now();
+            while let Some(event) = self.stack.poll_event() {
+                app.event(&mut self.stack, event, now);
+            }
+            stop.store(true, Ordering::Relaxed);
         }
     }
 
@@ -409,8 +429,12 @@ impl Host {
     pub fn control(&mut self, now: Time) {
         self.controlled = now;
         let instant = Instant::now();
-        for interface in &mut self.ports.interfaces {
+        for (number, interface) in (0..).map(InterfaceId).zip(&mut self.ports.interfaces) {
             interface.port.poll_control(instant);
+            if interface.ends() {
+                abort_connections(&mut self.stack, number);
+                self.is_port_lost = true;
+            }
             if interface.update() {
                 let port = &interface.port;
                 let state = if port.is_ready() { "connected".to_owned() } else { port.state() };
@@ -480,4 +504,13 @@ impl Host {
         // An interrupted sleep counts as a wake-up.
         let _ = poll(&mut fds, Some(&limit));
     }
+}
+
+/// Ends the connections of an interface whose port has ended. Their events have the reason.
+#[cold]
+fn abort_connections(stack: &mut Stack<Buffer>, interface: InterfaceId) {
+    let own: Vec<_> = stack.addresses(interface).map(|own| own.address).collect();
+    let of_port = stack.connections().filter(|connection| own.contains(&connection.local.address));
+    let of_port: Vec<_> = of_port.map(|connection| connection.connection).collect();
+    of_port.into_iter().for_each(|connection| stack.abort(connection));
 }
