@@ -117,7 +117,7 @@ fn private(directory: &Path, found: &Metadata) -> Result<(), String> {
 }
 
 /// Listens on a new socket file that was never accessible to other users.
-fn listen_on(path: &Path) -> io::Result<UnixListener> {
+pub(super) fn listen_on(path: &Path) -> io::Result<UnixListener> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => fs::remove_file(path)?,
         Ok(_) => return Err(io::Error::other("a file that is not a socket is there")),

@@ -61,20 +61,31 @@ impl Drop for Server {
     }
 }
 
+impl Server {
+    /// Runs `serve` on a thread called `name`, until the server is dropped.
+    pub(super) fn run<F: Future<Output = ()> + Send>(
+        name: &str,
+        listener: UnixListener,
+        serve: impl FnOnce(tokio::net::UnixListener, oneshot::Receiver<()>) -> F + Send + 'static,
+    ) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let (close, closed) = oneshot::channel();
+        let life = async move {
+            match tokio::net::UnixListener::from_std(listener) {
+                Ok(listener) => serve(listener, closed).await,
+                Err(e) => report(&e),
+            }
+        };
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        let thread = thread.spawn(move || runtime.block_on(life))?;
+        Ok(Self { close: Some(close), thread: Some(thread) })
+    }
+}
+
 /// Serves `service` on `listener`.
 pub(crate) fn start(listener: UnixListener, service: Arc<ApiService>) -> io::Result<Server> {
-    listener.set_nonblocking(true)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-    let (close, closed) = oneshot::channel();
-    let life = async move {
-        match tokio::net::UnixListener::from_std(listener) {
-            Ok(listener) => serve(listener, router(service), closed).await,
-            Err(e) => report(&e),
-        }
-    };
-    let thread =
-        std::thread::Builder::new().name("control-api".to_owned()).spawn(move || runtime.block_on(life))?;
-    Ok(Server { close: Some(close), thread: Some(thread) })
+    Server::run("control-api", listener, |listener, closed| serve(listener, router(service), closed))
 }
 
 /// Accepts connections until closed, then completes pending responses.

@@ -54,7 +54,8 @@ pub(crate) struct EndArgs {
     #[arg(long, default_value_t = 1500, value_name = "BYTES",
           value_parser = RangedU64ValueParser::<u16>::new().range(1280..=65_535))]
     pub(crate) mtu: u16,
-    /// Wait for a Unix socket of the port if it connects and there is no listener yet
+    /// Wait for a Unix socket of the port if it connects and there is no listener yet; ask again for a port of kind
+    /// grant, also after it was revoked
     #[arg(long)]
     pub(crate) wait: bool,
     /// CPU to pin the thread to

@@ -5,10 +5,12 @@ use crate::commands::cpu;
 use crate::commands::generate::input::{keys, validated_ends};
 use crate::commands::generate::peer;
 use crate::dataplane::open;
+use crate::settings::kinds::PortKind;
 use crate::settings::topology::PortSettings;
 use console::Diagnostic;
 use engine::{LocalPort, Polling};
-use host::{Host, Options};
+use host::{Host, Options, Report};
+use port::PortControl;
 use stack::ip::{InterfaceConfig, InterfaceId, Route};
 use stack::{Address, Cidr, Identifier};
 use std::hash::{BuildHasher, RandomState};
@@ -41,19 +43,35 @@ impl End {
         adjust(&mut options);
         let memory = |error| Diagnostic::failed(format!("port {}", port.name), error, "free memory");
         let mut host = Host::new(options).map_err(memory)?;
-        let local = LocalPort::new(&port.name, open::open(&port)?);
+        let local = LocalPort::new(&port.name, open_port(args, &port)?);
         let (mac, vlan) = (args.mac.unwrap_or_else(random_mac), args.vlan.and_then(VlanId::new));
         let interface = host.add_port(local, InterfaceConfig { mac, mtu: args.mtu, vlan });
         configure(&mut host, interface, args);
         Ok(Self { host, name: port.name })
     }
 
-    /// Waits for the port. Returns `false` if a signal came first.
+    /// Waits for the port. Returns `false` if a signal came first, or the port has ended.
     pub(crate) fn connect(&mut self, stop: &AtomicBool) -> bool {
         if let Some((name, state)) = self.host.not_ready() {
             console::note(&format!("waiting for port {name}: {state}"));
         }
         self.host.connect(stop)
+    }
+}
+
+/// Returns an error if the port of a program has ended for good.
+pub(crate) fn still_there(name: &str, report: &Report) -> Result<(), Diagnostic> {
+    let Some(state) = &report.ended else { return Ok(()) };
+    let remedy = "see the operator of the switch; with --wait the program asks again";
+    Err(Diagnostic::failed(format!("port {name}"), state, remedy))
+}
+
+/// Opens the port of the command line. With `--wait`, a port that a switch grants is asked for until it is granted, and
+/// again after its end.
+pub(crate) fn open_port(args: &EndArgs, port: &PortSettings) -> Result<Box<dyn PortControl>, Diagnostic> {
+    match port.kind {
+        PortKind::Grant(_) if args.wait => Ok(open::repeated(port)),
+        _ => open::open(port),
     }
 }
 

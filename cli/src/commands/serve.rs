@@ -2,7 +2,7 @@
 
 use crate::args::end::EndArgs;
 use crate::args::serve::{FileMode, Forwarding, HttpArgs, KvArgs, ProxyArgs, ServeCommand, ServerArgs};
-use crate::commands::end::{End, any, texts};
+use crate::commands::end::{End, any, still_there, texts};
 use crate::commands::sockets;
 use crate::commands::workers::WorkerSet;
 use console::{Diagnostic, units};
@@ -164,9 +164,9 @@ fn serve_workers<S: Server>(
     for (host, server) in set.workers.hosts().iter_mut().zip(&mut servers) {
         listen(host, server, &args.end, tcp_port)?;
     }
+    let name = set.name.clone();
     if !set.connect(&stop) {
-        set.workers.close();
-        return Ok(());
+        return Ok(set.workers.close().iter().try_for_each(|report| still_there(&name, report))?);
     }
     let (at, count) = (place(&args.end), servers.len());
     console::note(&format!("{} serves port {tcp_port}{at} with {count} workers", set.name));
@@ -175,7 +175,8 @@ fn serve_workers<S: Server>(
     let seconds = began.elapsed().as_secs_f64();
     let summaries = servers.iter().zip(&reports).map(|(server, report)| Summary::of(seconds, server, report));
     let summary = WorkersSummary::new(seconds, &servers, &reports, summaries.collect());
-    console::print(&summary, args.output, WorkersSummary::text)
+    console::print(&summary, args.output, WorkersSummary::text)?;
+    Ok(reports.iter().try_for_each(|report| still_there(&name, report))?)
 }
 
 /// Runs a server on this thread.
@@ -193,14 +194,15 @@ fn serve_alone<S: Server>(
     let tcp_port = args.tcp_port.unwrap_or(S::TCP_PORT);
     listen(&mut end.host, &mut server, &args.end, tcp_port)?;
     if !end.connect(&stop) {
-        end.host.close();
-        return Ok(());
+        return Ok(still_there(&end.name, &end.host.close())?);
     }
     console::note(&format!("{} serves port {tcp_port}{}", end.name, place(&args.end)));
     let began = Instant::now();
     end.host.run(&mut server, &stop);
-    let summary = Summary::of(began.elapsed().as_secs_f64(), &server, &end.host.close());
-    console::print(&summary, args.output, Summary::text)
+    let report = end.host.close();
+    let summary = Summary::of(began.elapsed().as_secs_f64(), &server, &report);
+    console::print(&summary, args.output, Summary::text)?;
+    Ok(still_there(&end.name, &report)?)
 }
 
 /// The addresses of a server, for a sentence.

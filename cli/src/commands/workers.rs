@@ -2,7 +2,6 @@
 
 use crate::args::end::{EndArgs, SpreadRule, ThreadModel, WorkerArgs};
 use crate::commands::{cpu, end};
-use crate::dataplane::open;
 use crate::settings::topology::PortSettings;
 use console::Diagnostic;
 use host::{App, Options, Part, Remote, Report, Spread, SpreadOptions, Workers};
@@ -37,7 +36,7 @@ impl WorkerSet {
         let spread = SpreadOptions { rule: rule(workers, &port), arrivals: None };
         let mac = args.mac.unwrap_or_else(end::random_mac);
         let config = InterfaceConfig { mac, mtu: args.mtu, vlan: None };
-        let control = open::open(&port)?;
+        let control = end::open_port(args, &port)?;
         let opened = Workers::open(workers.count(), &options, (&port.name, control), &config, &spread);
         let failed = |error| Diagnostic::failed(format!("port {}", port.name), error, "use fewer --workers");
         let mut opened = opened.map_err(failed)?;

@@ -9,6 +9,7 @@ use super::logged::Logged;
 use super::open::{deferred, open, open_loaded};
 use super::report::{BridgePort, BridgeReport, FdbEntry, FdbFilter, MoveEvent, Origin};
 use crate::remedy;
+use crate::settings::kinds::PortKind;
 use crate::settings::kinds::kind::Loaded;
 use crate::settings::model::{Role, RssMode};
 use crate::settings::topology::{MAX_PORTS, PortSettings, StaticEntry, Topology, WorkerSettings};
@@ -17,6 +18,7 @@ use console::Diagnostic;
 use engine::balance::{Balance, QueueLoad};
 use engine::{Engine, EngineConfig, EngineError, Now, Snapshot};
 use port::{PortControl, PortId, Remedy};
+use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -196,6 +198,12 @@ impl DataPlane for Switch {
 
     fn add_port(&self, port: &PortSettings, loaded: Loaded) -> Result<(), DataPlaneError> {
         self.join(port, open_loaded(port, &loaded)?)
+    }
+
+    fn add_granted(&self, port: &PortSettings, socket: OwnedFd) -> Result<(), DataPlaneError> {
+        let PortKind::Granted(granted) = &port.kind else { return Err(not_running(&port.name)) };
+        let refused = |e| DataPlaneError::refused(format!("port \"{}\"", port.name), &e, "try again");
+        self.join(port, granted.over(port.common(), socket).map_err(refused)?)
     }
 
     fn remove_port(&self, name: &str) -> Result<(), DataPlaneError> {

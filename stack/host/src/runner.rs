@@ -229,7 +229,8 @@ impl Host {
 
     /// State of the first port as text, if no port will ever carry packets again, such as one whose grant was revoked.
     pub fn ended(&self) -> Option<String> {
-        let has_ended = !self.ports.interfaces.is_empty() && self.ports.interfaces.iter().all(|own| own.has_ended);
+        let has_ended =
+            !self.ports.interfaces.is_empty() && self.ports.interfaces.iter().all(|own| own.has_ended);
         let first = self.ports.interfaces.first().filter(|_| has_ended)?;
         Some(first.port.state())
     }

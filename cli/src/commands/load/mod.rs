@@ -9,7 +9,7 @@ mod shown;
 mod tests;
 
 use crate::args::load::{ClientArgs, EchoArgs, HttpArgs, KvArgs, LoadCommand};
-use crate::commands::end::{End, texts};
+use crate::commands::end::{End, still_there, texts};
 use console::Diagnostic;
 use console::written::{Format, Outputs};
 use report::Report;
@@ -66,8 +66,7 @@ fn drive<W: Workload>(args: &ClientArgs, workload: W, text: String) -> anyhow::R
     let limit = args.connections.saturating_add(args.connections / 8).saturating_add(4096);
     let mut end = End::open(&own, ROLE, |options| options.stack.limits.connections = limit)?;
     if !end.connect(&stop) {
-        end.host.close();
-        return Ok(());
+        return Ok(still_there(&end.name, &end.host.close())?);
     }
     let now = end.host.now();
     let load =

@@ -13,7 +13,8 @@ use super::{rx, tx};
 use crate::socket::{Connector, SocketAddress};
 use crate::vhost::message::feature_names;
 use crate::{
-    Attach, GrantEnd, PortControl, PortFault, PortState, PortStatus, QueueState, QueueStatus, RxQueue, TxQueue,
+    Attach, GrantEnd, PortControl, PortFault, PortState, PortStatus, QueueState, QueueStatus, RxQueue,
+    TxQueue,
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
