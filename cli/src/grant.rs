@@ -79,7 +79,8 @@ pub(crate) fn ask(socket: &Path, request: &GrantRequest) -> Result<OwnedFd, Diag
     }
 }
 
-fn exchange(socket: &Path, request: &GrantRequest) -> io::Result<(UnixStream, GrantAnswer)> {
+/// Sends a request and waits for the answer.
+pub(crate) fn exchange(socket: &Path, request: &GrantRequest) -> io::Result<(UnixStream, GrantAnswer)> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;

@@ -130,6 +130,7 @@ mod tests {
     use crate::backoff::MAX_PAUSE;
     use crate::null::Null;
     use crate::vhost_user::fake::FakeEngine;
+    use crate::virtio_user::{Options, VirtioUser};
     use std::time::Duration;
 
     /// A null port whose creation succeeds on the `n`th attempt.
@@ -159,6 +160,31 @@ mod tests {
         assert_eq!((port.status().state, engine.tx.len()), (PortState::Connected, 1));
         port.close(&mut engine);
         assert_eq!((port.status().state, engine.tx.len()), (PortState::Closed, 0));
+    }
+
+    #[test]
+    fn ended_port_is_created_again() {
+        let (mut now, mut engine, mut made) = (Instant::now(), FakeEngine::default(), 0);
+        let make = move || -> Result<Box<dyn PortControl>, String> {
+            made += 1;
+            // The second connection lasts.
+            let (socket, peer) = std::os::unix::net::UnixStream::pair().map_err(|e| e.to_string())?;
+            socket.set_nonblocking(true).map_err(|e| e.to_string())?;
+            if made == 2 {
+                std::mem::forget(peer);
+            }
+            let port = VirtioUser::over(socket.into(), "switch".into(), Options::default(), now);
+            Ok(Box::new(port.map_err(|e| e.to_string())?))
+        };
+        let mut port = DeferredPort::new("grant", "switch".into(), "not asked yet".into(), Box::new(make));
+        port.handle(now, &mut engine);
+        now = port.deadline().unwrap();
+        port.handle(now, &mut engine);
+        let ended = PortState::Faulted(crate::GrantEnd::Disconnected.into());
+        assert_eq!(port.status().state, ended, "closed, and due again");
+        now = port.deadline().unwrap();
+        port.handle(now, &mut engine);
+        assert_eq!(port.status().state, PortState::Connected);
     }
 
     #[test]
