@@ -10,6 +10,7 @@ mod c_abi;
 mod circulation;
 mod files;
 mod generator;
+mod grants;
 mod guest_namespace;
 mod hostile;
 mod http;

@@ -41,6 +41,17 @@ pub(crate) fn open_loaded(port: &PortSettings, loaded: &Loaded) -> Result<Box<dy
     }
 }
 
+/// As [`open_loaded`], for a port of a switch, whose control must not wait for the answer of another switch.
+pub(super) fn open_in_switch(
+    port: &PortSettings,
+    loaded: &Loaded,
+) -> Result<Box<dyn PortControl>, OpenError> {
+    match port.kind {
+        PortKind::Grant(_) => Ok(repeated(port)),
+        _ => open_loaded(port, loaded),
+    }
+}
+
 /// A port that is opened, and opened again after it has ended ([`port::PortState::Ended`]), by a separate thread, because
 /// opening may wait for an answer.
 pub(crate) fn repeated(port: &PortSettings) -> Box<dyn PortControl> {
@@ -74,9 +85,6 @@ fn opened_aside(port: &PortSettings, thread: &mut Option<Opening>) -> Result<Box
 /// the capture that the port replays is loaded by a separate thread.
 pub(super) fn deferred(port: &PortSettings, error: &Diagnostic) -> Box<dyn PortControl> {
     let (settings, mut loading) = (port.clone(), Loading::default());
-    if matches!(port.kind, PortKind::Grant(_)) {
-        return repeated(port);
-    }
     let retry = move || {
         let loaded = loading.poll(&settings.kind)?;
         open_once(&settings, loaded).map_err(|error| error.into_diagnostic().in_one_line())

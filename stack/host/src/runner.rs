@@ -432,11 +432,11 @@ impl Host {
         let instant = Instant::now();
         for (number, interface) in (0..).map(InterfaceId).zip(&mut self.ports.interfaces) {
             interface.port.poll_control(instant);
-            if interface.ends() {
+            let ends = interface.ends();
+            if ends {
                 abort_connections(&mut self.stack, number);
-                self.is_port_lost = true;
             }
-            if interface.update() {
+            if interface.update() | ends {
                 let port = &interface.port;
                 let state = if port.is_ready() { "connected".to_owned() } else { port.state() };
                 self.is_port_lost |= !port.is_ready();

@@ -6,6 +6,7 @@ use crate::grant::GrantRequest;
 use crate::settings::grants::GrantSettings;
 use crate::settings::kinds::PortKind;
 use crate::settings::kinds::granted::Holder;
+use crate::settings::reader::notes::shortened;
 use crate::settings::topology::{PortSettings, Topology};
 use console::Diagnostic;
 
@@ -15,43 +16,49 @@ pub(in crate::api) fn section(
     request: &GrantRequest,
     holder: &Holder,
 ) -> Result<usize, ApiError> {
-    let place = format!("port \"{}\"", request.name.escape_default());
-    let forbidden =
-        |reason: String, remedy: &str| Err(ApiError::Forbidden(Diagnostic::bad(&place, reason, remedy)));
-    let mut admitting =
-        topology.grants.iter().enumerate().filter(|(_, grant)| grant.admits(holder)).peekable();
-    if admitting.peek().is_none() {
+    let place = place(request);
+    let grants = || topology.grants.iter().enumerate().filter(|(_, grant)| grant.admits(holder));
+    if grants().next().is_none() {
         let reason = format!("the switch grants no ports to user {}, group {}", holder.uid, holder.gid);
-        return forbidden(reason, "ask the operator of the switch to add the user to a [[grant]] section");
+        let remedy = "ask the operator of the switch to add the user to a [[grant]] section";
+        return Err(ApiError::Forbidden(Diagnostic::bad(place, reason, remedy)));
     }
-    let wanted = request.bridge.as_ref();
-    if let Some(bridge) = wanted.filter(|name| topology.bridges.iter().all(|bridge| bridge.name != **name)) {
-        let reason = format!("the switch has no bridge \"{}\"", bridge.escape_default());
-        return Err(ApiError::not_found(place, reason, "leave `switch_bridge` out, or name another one"));
-    }
-    let Some((index, grant)) = admitting.find(|(_, grant)| wanted.is_none_or(|name| *name == grant.bridge))
-    else {
-        let bridge = wanted.map(String::as_str).unwrap_or_default();
+    let wanted = request.bridge.as_deref();
+    let found = grants().find(|(_, grant)| wanted.is_none_or(|bridge| bridge == grant.bridge));
+    let Some((index, grant)) = found else {
+        let (bridge, remedy) = (wanted.unwrap_or_default(), "leave `switch_bridge` out, or name another one");
+        if topology.bridges.iter().all(|known| known.name != bridge) {
+            let reason = format!("the switch has no bridge \"{}\"", bridge.escape_default());
+            return Err(ApiError::not_found(place, reason, remedy));
+        }
         let reason = format!("the switch grants user {} no ports of bridge \"{bridge}\"", holder.uid);
-        return forbidden(reason, "leave `switch_bridge` out, or name another one");
+        return Err(ApiError::Forbidden(Diagnostic::bad(place, reason, remedy)));
     };
-    if request.queue_pairs > grant.queue_pairs {
-        let (asked, most) = (request.queue_pairs, grant.queue_pairs);
-        return forbidden(
-            format!("{asked} queue pairs are asked for, and at most {most} granted"),
-            "lower `queue_pairs`",
-        );
-    }
-    if request.memory > grant.bytes() {
-        let (asked, most) = (request.memory.div_ceil(1 << 20), grant.memory);
-        let reason = format!("the rings and buffers need {asked} MiB, and at most {most} MiB are granted");
-        return forbidden(reason, "lower `queue_pairs` or `mtu`");
-    }
+    check_limits(grant, request)?;
     if is_used_up(topology, index, grant) {
         let reason = format!("all {} ports of this grant are in use", grant.ports);
         return Err(ApiError::Conflict(Diagnostic::bad(place, reason, "end one of the other applications")));
     }
     Ok(index)
+}
+
+fn place(request: &GrantRequest) -> String {
+    format!("port \"{}\"", shortened(&request.name).escape_default())
+}
+
+/// Checks what the port needs against the section.
+fn check_limits(grant: &GrantSettings, request: &GrantRequest) -> Result<(), ApiError> {
+    let (reason, remedy) = if request.queue_pairs > grant.queue_pairs {
+        let (asked, most) = (request.queue_pairs, grant.queue_pairs);
+        (format!("{asked} queue pairs are asked for, and at most {most} granted"), "lower `queue_pairs`")
+    } else if request.memory > grant.bytes() {
+        let (asked, most) = (request.memory.div_ceil(1 << 20), grant.memory);
+        let reason = format!("the rings and buffers need {asked} MiB, and at most {most} MiB are granted");
+        (reason, "lower `queue_pairs` or `mtu`")
+    } else {
+        return Ok(());
+    };
+    Err(ApiError::Forbidden(Diagnostic::bad(place(request), reason, remedy)))
 }
 
 fn is_used_up(topology: &Topology, index: usize, grant: &GrantSettings) -> bool {
