@@ -62,7 +62,7 @@ impl End {
 /// Returns an error if the port of a program has ended for good.
 pub(crate) fn still_there(name: &str, report: &Report) -> Result<(), Diagnostic> {
     let Some(state) = &report.ended else { return Ok(()) };
-    let remedy = "see the operator of the switch; with --wait the program asks again";
+    let remedy = "ask the operator of the switch; with --wait the program asks again";
     Err(Diagnostic::failed(format!("port {name}"), state, remedy))
 }
 

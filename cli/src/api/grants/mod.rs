@@ -116,7 +116,7 @@ async fn converse(mut stream: UnixStream, service: &ApiService) -> io::Result<(U
     };
     match (&granted, &answer.error) {
         (Ok(granted), _) => info!(grant = granted.grant, %holder, "granted"),
-        (_, error) => warn!(%holder, reason = error.as_ref().map(ToString::to_string), "refused a port"),
+        (_, error) => warn!(%holder, reason = error.as_ref().map(Diagnostic::in_one_line), "refused a port"),
     }
     let written = timeout(WRITE_TIMEOUT, stream.write_all(&grant::encode(&answer)?)).await;
     if !matches!(written, Ok(Ok(()))) {
@@ -172,7 +172,7 @@ fn end(service: &ApiService, granted: &Granted) {
         Ok(()) => info!(grant = granted.grant, holder = %granted.holder, "ended"),
         Err(error) => {
             let (_, error) = error.status();
-            warn!(grant = granted.grant, holder = %granted.holder, reason = %error, "ended with an error");
+            warn!(grant = granted.grant, holder = %granted.holder, reason = error.in_one_line(), "ended with an error");
         }
     }
 }
