@@ -82,29 +82,26 @@ impl Connector {
     /// Accepts peers on a socket at `site`.
     pub(crate) fn listen(site: SocketAddress) -> Result<Self, ListenError> {
         let listener = ListenSocket::at(&site)?;
-        let failed = |errno| ListenError::at(&site, errno);
-        let mut connector = Self::new(Origin::Address(site.clone())).map_err(failed)?;
-        connector.watch(listener.as_fd()).map_err(failed)?;
-        connector.listener = Some(listener);
-        Ok(connector)
+        let epoll = new_epoll().map_err(|errno| ListenError::at(&site, errno))?;
+        epoll::add(&epoll, &listener, epoll::EventData::new_u64(0), EventFlags::IN)
+            .map_err(|errno| ListenError::at(&site, errno))?;
+        Ok(Self { listener: Some(listener), ..Self::new(epoll, Origin::Address(site)) })
     }
 
     /// Connects to a listener at `site`, which may start later.
     pub(crate) fn connect(site: SocketAddress, now: Instant) -> Result<Self, ListenError> {
-        let connector = Self::new(Origin::Address(site.clone()));
-        let connector = connector.map_err(|errno| ListenError::at(&site, errno))?;
-        Ok(Self { resume: Some(now), ..connector })
+        let epoll = new_epoll().map_err(|errno| ListenError::at(&site, errno))?;
+        Ok(Self { resume: Some(now), ..Self::new(epoll, Origin::Address(site)) })
     }
 
     /// Uses the connected non-blocking `socket`, and no other one after it. `place` is its name for display.
     pub(crate) fn over(socket: OwnedFd, place: String, now: Instant) -> Result<Self, Errno> {
-        Ok(Self { resume: Some(now), ..Self::new(Origin::Given(Some(socket), place))? })
+        Ok(Self { resume: Some(now), ..Self::new(new_epoll()?, Origin::Given(Some(socket), place)) })
     }
 
-    fn new(origin: Origin) -> Result<Self, Errno> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    fn new(epoll: OwnedFd, origin: Origin) -> Self {
         let (listener, dialing, resume, refused) = (None, None, None, None);
-        Ok(Self { origin, epoll, listener, dialing, backoff: Backoff::default(), resume, refused })
+        Self { origin, epoll, listener, dialing, backoff: Backoff::default(), resume, refused }
     }
 
     /// Address for display.
@@ -237,6 +234,10 @@ impl Connector {
             *socket = None;
         }
     }
+}
+
+fn new_epoll() -> Result<OwnedFd, Errno> {
+    epoll::create(epoll::CreateFlags::CLOEXEC)
 }
 
 impl AsFd for Connector {
