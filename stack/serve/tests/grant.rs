@@ -76,7 +76,8 @@ fn connect_and_revoke(back: Box<dyn PortControl>) {
     host.stack().add_address(own, address(0), now);
     assert!(host.connect(&stop));
     let server = Endpoint::new(address(1).address, PORT);
-    host.stack().connect(None, server, stack::tcp::Options::default(), now).unwrap();
+    let any = Endpoint::new(Address::v4([0; 4]), 0);
+    host.stack().connect(any, server, stack::tcp::Options::default(), now).unwrap();
     host.run(&mut Opener(stop.clone()), &stop);
     // Closes the port, as `ports remove` does.
     assert_eq!(host.close().ended, None);
