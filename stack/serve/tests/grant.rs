@@ -8,7 +8,7 @@ use port::vhost_user::{self, VhostUser};
 use port::virtio_user::{self, VirtioUser};
 use serve::{Echo, Server};
 use stack::ip::InterfaceConfig;
-use stack::{Address, Cidr, Closed, Endpoint, Event, Stack, Time};
+use stack::{Address, Cidr, Closed, Endpoint, Event, Slice, Stack, Time};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,13 +39,19 @@ impl App for Watched {
     }
 }
 
-/// Stops once a connection is established.
+/// Stops once the server has echoed data.
 struct Opener(Arc<AtomicBool>);
 
 impl App for Opener {
-    fn event(&mut self, _stack: &mut Stack<Buffer>, event: Event<Buffer>, _now: Time) {
-        assert!(matches!(event, Event::Connected { .. }), "{event:?}");
-        self.0.store(true, Ordering::Relaxed);
+    fn event(&mut self, stack: &mut Stack<Buffer>, event: Event<Buffer>, _now: Time) {
+        match event {
+            Event::Connected { connection } => {
+                let data: Arc<[u8]> = [7; 100].into();
+                stack.send(connection, Slice::new(data.into())).unwrap();
+            }
+            Event::Data { .. } => self.0.store(true, Ordering::Relaxed),
+            other => panic!("{other:?}"),
+        }
     }
 }
 
