@@ -13,11 +13,11 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum ServeCommand {
     /// Returns received bytes and datagrams (RFC 862); TCP and UDP port 7
-    Echo(ServerArgs),
+    Echo(PlainArgs),
     /// Drops received bytes (RFC 863); TCP port 9
-    Discard(ServerArgs),
+    Discard(PlainArgs),
     /// Sends bytes until the client closes; TCP port 19
-    Source(ServerArgs),
+    Source(PlainArgs),
     /// Sends the files of a directory by HTTP/1.1; TCP port 80
     Http(HttpArgs),
     /// Keeps values by key in memory, with memcached's text and meta protocol; TCP port 11211
@@ -81,6 +81,17 @@ pub(crate) struct ServerArgs {
     /// Output format of the summary
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
+}
+
+/// Arguments of `echo`, `discard` and `source`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct PlainArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// Maximum number of connections of each worker. Further ones are ignored
+    #[arg(long, default_value_t = 65_536, value_name = "N",
+          value_parser = RangedU64ValueParser::<u32>::new().range(1..=1 << 24))]
+    pub(crate) connections: u32,
 }
 
 /// Arguments of `kv`.

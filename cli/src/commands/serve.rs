@@ -1,7 +1,9 @@
 //! `linerate serve`: a TCP server on a port of any kind, with its own TCP/IP stack on one thread.
 
 use crate::args::end::EndArgs;
-use crate::args::serve::{FileMode, Forwarding, HttpArgs, KvArgs, ProxyArgs, ServeCommand, ServerArgs};
+use crate::args::serve::{
+    FileMode, Forwarding, HttpArgs, KvArgs, PlainArgs, ProxyArgs, ServeCommand, ServerArgs,
+};
 use crate::commands::end::{End, any, texts};
 use crate::commands::sockets;
 use crate::commands::workers::WorkerSet;
@@ -126,11 +128,13 @@ fn has_route(end: &EndArgs, to: Address) -> Result<(), Diagnostic> {
 }
 
 /// Runs a server that works in every thread model.
-fn serve<S: Server + App<Remote> + Default + Send>(args: &ServerArgs) -> anyhow::Result<()> {
-    if args.workers.is_single() {
-        return serve_alone(args, |_| (), |_| Ok(S::default()));
+fn serve<S: Server + App<Remote> + Default + Send>(args: &PlainArgs) -> anyhow::Result<()> {
+    let PlainArgs { server, connections } = args;
+    let adjust = |options: &mut Options| options.stack.limits.connections = *connections;
+    if server.workers.is_single() {
+        return serve_alone(server, adjust, |_| Ok(S::default()));
     }
-    serve_workers(args, |_| (), |_| Ok(S::default()), WorkerSet::run)
+    serve_workers(server, adjust, |_| Ok(S::default()), WorkerSet::run)
 }
 
 /// Runs the servers that `make` returns, on hosts with settings that `adjust` changes, until a signal, and prints the
