@@ -12,7 +12,8 @@ const MANY: [u32; 4] = [10, 1_000, 100_000, 1_000_000];
 const ENDS: [(&str, &str); 4] =
     [("linerate", "linerate"), ("iip", "linerate"), ("linerate", "iip"), ("iip", "iip")];
 /// Row bulk: with and without segmentation offload.
-const OFFLOADS: [&str; 2] = ["tso", "no-tso"];
+const TSO: &str = "tso";
+const NO_TSO: &str = "no-tso";
 
 /// A subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,10 +77,15 @@ fn of_row(arguments: &Arguments, row: Row) -> Vec<Subject> {
 }
 
 /// One stream from client to server: all ends over a socket, and the kernel as the client of our server and of its own.
+/// iip has no offloads over virtio.
 fn bulk() -> Vec<Subject> {
-    let ends = ENDS.into_iter().chain([("kernel", "linerate"), ("kernel", "kernel")]);
-    let of = |setting| ends.clone().map(move |ends| Subject::new(Row::Bulk, ends, setting, 1));
-    OFFLOADS.into_iter().flat_map(of).collect()
+    let kernels = [("kernel", "linerate"), ("kernel", "kernel")];
+    let with = |setting| {
+        let is_possible = |ends: &(&str, &str)| setting == NO_TSO || *ends == ENDS[0];
+        let ends = ENDS.into_iter().filter(is_possible).chain(kernels);
+        ends.map(|ends| Subject::new(Row::Bulk, ends, setting, 1)).collect::<Vec<_>>()
+    };
+    [TSO, NO_TSO].into_iter().flat_map(with).collect()
 }
 
 /// All pairs whose two subjects are measured.
@@ -99,7 +105,6 @@ fn peers(subject: &Subject, subjects: &[Subject]) -> Vec<(Subject, usize, Option
     let with = |ends, setting: &str| Subject::new(subject.row, ends, setting, subject.connections);
     let iip = with(("iip", "iip"), &subject.setting);
     let kernel = |goal| (with(("kernel", "kernel"), "-"), REQUESTS, goal);
-    let is_ours = [subject.client, subject.server] == ["linerate"; 2];
     match (subject.row, subject.client, subject.server) {
         (Row::Echo, "linerate", "linerate") if subject.connections == 1 => {
             let latency = (iip.clone(), P50, Some(Goal::AtMost(0.9)));
@@ -115,7 +120,10 @@ fn peers(subject: &Subject, subjects: &[Subject]) -> Vec<(Subject, usize, Option
         (Row::Bulk, "kernel", "linerate") => {
             vec![(with(("kernel", "kernel"), &subject.setting), GBITS, None)]
         }
-        (Row::Bulk, ..) if subject.client != subject.server || is_ours => vec![(iip, GBITS, None)],
+        (Row::Bulk, "linerate", "linerate") if subject.setting == TSO => {
+            vec![(with(("linerate", "linerate"), NO_TSO), GBITS, None)]
+        }
+        (Row::Bulk, "linerate", _) | (Row::Bulk, _, "linerate") => vec![(iip, GBITS, None)],
         (Row::Http, _, "linerate") => {
             let nginx = with(("wrk", "nginx"), &subject.setting);
             vec![(nginx.clone(), REQUESTS, None), (nginx, P50, None)]
@@ -162,9 +170,10 @@ mod tests {
         let (count, echo) = names(Row::Echo, false);
         assert_eq!((count, echo.len()), (4, 2));
         let (count, bulk) = names(Row::Bulk, false);
-        assert_eq!((count, bulk.len()), (6, 2));
-        assert_eq!(bulk[1], "bulk kernel client linerate server no-tso 1 over kernel server");
-        assert_eq!(names(Row::Bulk, true).1.len(), 2 * (3 + 1));
+        assert_eq!((count, bulk.len()), (6, 3));
+        assert_eq!(bulk[0], "bulk linerate client linerate server tso 1 over no-tso");
+        assert_eq!(bulk[2], "bulk kernel client linerate server no-tso 1 over kernel server");
+        assert_eq!(names(Row::Bulk, true).1.len(), 2 + 3 + 1);
     }
 
     #[test]
