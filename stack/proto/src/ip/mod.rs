@@ -341,6 +341,22 @@ impl<P: Payload> Ip<P> {
         self.paths.describe(path)
     }
 
+    /// Interface of a path, its path MTU, and the size in bytes of a packet that probes for a larger one, or 0.
+    #[inline]
+    pub(crate) fn probed_path(&self, path: PathId) -> Option<(InterfaceId, u16, u16)> {
+        self.paths.describe_probed(path)
+    }
+
+    /// Whether a probe of the path MTU may be sent now. The caller sends it and reports its fate ([`Ip::note_probe`]).
+    pub(crate) fn take_probe(&mut self, path: PathId, now: Time) -> bool {
+        self.paths.take_probe(path, now)
+    }
+
+    /// Notes whether a probe of `size` bytes was delivered. Returns whether it raised the path MTU.
+    pub(crate) fn note_probe(&mut self, path: PathId, size: u16, is_delivered: bool, now: Time) -> bool {
+        self.paths.note_probe(path, size, is_delivered, now)
+    }
+
     /// Lowers a path MTU for a time, as reported about a packet that was sent.
     pub(crate) fn shrink_path(&mut self, ends: (Address, Address), mtu: u16, now: Time) {
         self.paths.shrink(ends, mtu, now);

@@ -107,6 +107,9 @@ impl Flags {
     /// Urgent data is queued or unacknowledged; where it ends is in `Shared::urgent`.
     pub(crate) const URGENT: Self = Self(1 << 22);
 
+    /// A probe of the path MTU is in flight; its size and numbers are in `Shared::mtu_probes`.
+    pub(crate) const MTU_PROBE: Self = Self(1 << 23);
+
     #[inline(always)]
     pub(crate) const fn has(self, flag: Self) -> bool {
         self.0 & flag.0 != 0

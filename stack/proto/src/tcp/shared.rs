@@ -4,6 +4,7 @@ use super::Seq;
 use super::connection::{Connection, Flags};
 use super::fast_open::CookieCache;
 use super::key::Key;
+use super::output::MtuProbe;
 use super::recovery::SentPool;
 use super::secret::{Cookie, Secret};
 use super::send_queue::ChunkPool;
@@ -65,6 +66,8 @@ pub(crate) struct Shared<P: Payload> {
     pub(crate) out_of_order: u32,
     /// Ends of the urgent data of connections with [`Flags::URGENT`], by their generation.
     pub(crate) urgent: HashMap<u32, Seq, FixedState>,
+    /// Probes of the path MTU of connections with [`Flags::MTU_PROBE`], by their generation.
+    pub(crate) mtu_probes: HashMap<u32, MtuProbe, FixedState>,
     /// Connections in SYN-RECEIVED.
     pub(crate) half_open: u32,
     pub(crate) challenges: Rate,
@@ -87,6 +90,7 @@ impl<P: Payload> Shared<P> {
             cookies_until: Time(0),
             out_of_order: 0,
             urgent: HashMap::default(),
+            mtu_probes: HashMap::default(),
             half_open: 0,
             challenges: rate(limits.challenge_acks, "challenges"),
             resets: rate(limits.errors, "resets"),
@@ -105,6 +109,7 @@ impl<P: Payload> Shared<P> {
         if connection.flags.has(Flags::URGENT) {
             self.urgent.remove(&connection.generation);
         }
+        self.end_mtu_probe(connection);
         connection.tx.queue.release(&mut self.chunks);
         connection.recovery.release(&mut self.sent);
     }

@@ -152,7 +152,8 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
             c.timers.confirmed = now;
             self.io.ip.confirm(c.path, now);
         }
-        if c.flags.has(Flags::REPORT_ACKS) || c.flags.has(Flags::WANTS_SPACE) {
+        if c.flags.has(Flags::REPORT_ACKS) || c.flags.has(Flags::WANTS_SPACE) || c.flags.has(Flags::MTU_PROBE)
+        {
             self.report(bytes);
         }
     }
@@ -160,6 +161,7 @@ impl<P: Payload, F: Frame<Payload = P>> Arrival<'_, '_, P, F> {
     #[cold]
     fn report(&mut self, bytes: u32) {
         let c = &mut *self.connection;
+        self.shared.confirm_mtu_probe(c, self.io);
         let connection = ConnectionId { index: self.index, generation: c.generation };
         if c.flags.has(Flags::REPORT_ACKS) && bytes > 0 {
             self.io.events.push_back(Event::Acknowledged { connection, bytes });

@@ -61,7 +61,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
     }
 
     #[inline]
-    fn emit_data(&mut self, range: Range<Seq>, again: bool) {
+    pub(super) fn emit_data(&mut self, range: Range<Seq>, again: bool) {
         let c = &mut *self.connection;
         let end = c.tx.queue.end();
         let mut flags = TcpFlags::ACK;
