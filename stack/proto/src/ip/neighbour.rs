@@ -110,6 +110,12 @@ impl<Q> Neighbours<Q> {
         Lookup::Ready(mac)
     }
 
+    /// Whether the queue of an entry is full.
+    pub(super) fn is_full(&self, id: NeighbourId) -> bool {
+        let entry = self.slab.get(id.index).filter(|entry| entry.generation == id.generation);
+        entry.is_some_and(|entry| entry.queue.len() >= self.queue_limit)
+    }
+
     /// Holds a packet of an unresolved entry; the oldest one is dropped if there are too many.
     pub(super) fn enqueue(&mut self, id: NeighbourId, packet: Q) {
         let entry = self.slab.get_mut(id.index).filter(|entry| entry.generation == id.generation);

@@ -110,6 +110,9 @@ impl Flags {
     /// A probe of the path MTU is in flight; its size and numbers are in `Shared::mtu_probes`.
     pub(crate) const MTU_PROBE: Self = Self(1 << 23);
 
+    /// The SYN waits for the neighbour's address: the connection is in `Shared::unresolved`.
+    pub(crate) const UNRESOLVED: Self = Self(1 << 24);
+
     #[inline(always)]
     pub(crate) const fn has(self, flag: Self) -> bool {
         self.0 & flag.0 != 0

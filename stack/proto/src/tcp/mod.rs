@@ -315,6 +315,9 @@ impl<P: Payload> Tcp<P> {
 
     /// Sends what is due, while the link has room. Each connection has a turn.
     pub(crate) fn transmit<L: Link<Payload = P>>(&mut self, link: &mut L, io: &mut Io<'_, P>) {
+        if io.ip.take_resolved() {
+            self.send_unresolved();
+        }
         for _ in 0..self.shared.ready.len() {
             let Some(index) = self.shared.ready.pop_front() else { return };
             let Self { connections, shared, .. } = self;
@@ -322,7 +325,7 @@ impl<P: Payload> Tcp<P> {
                 continue;
             };
             connection.flags.clear(Flags::QUEUED);
-            let mut turn = Turn { connection, shared, io, link, segment: 0 };
+            let mut turn = Turn { index, connection, shared, io, link, segment: 0 };
             let progress = turn.run();
             match progress {
                 Progress::Done => {}
@@ -333,6 +336,20 @@ impl<P: Payload> Tcp<P> {
             if progress == Progress::Blocked {
                 return;
             }
+        }
+    }
+
+    /// A neighbour was resolved: SYNs that did not find a place in its queue leave now, as if for the first time.
+    #[cold]
+    fn send_unresolved(&mut self) {
+        let Self { connections, shared, .. } = self;
+        for (index, generation) in core::mem::take(&mut shared.unresolved) {
+            let c = connections.get_mut(index).filter(|c| c.generation == generation);
+            let Some(c) = c.filter(|c| !c.state.is_synchronised() && c.tx.una == c.tx.iss) else { continue };
+            c.flags.clear(Flags::UNRESOLVED);
+            c.recovery.release(&mut shared.sent);
+            c.tx.nxt = c.tx.iss;
+            shared.make_ready(index, c);
         }
     }
 

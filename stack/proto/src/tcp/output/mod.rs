@@ -51,6 +51,7 @@ enum Syn {
 
 /// A connection's turn to send.
 pub(crate) struct Turn<'a, 'b, P: Payload, L> {
+    pub(crate) index: u32,
     pub(crate) connection: &'a mut Connection<P>,
     pub(crate) shared: &'a mut Shared<P>,
     pub(crate) io: &'a mut Io<'b, P>,
