@@ -34,6 +34,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use configure::Clients;
 use fragment::Identifications;
+pub(crate) use fragment::slices;
 use group::Groups;
 use interface::Interfaces;
 use limiter::Limiter;
