@@ -42,7 +42,7 @@ pub enum ConnectError {
     /// No route leads to the destination, or the source address is not one of this stack.
     #[error("no route to the destination")]
     NoRoute,
-    /// The connection exists, or all ports are in use.
+    /// The connection exists, or no port is free among those tested in this call; the next call tests others.
     #[error("address in use")]
     InUse,
     /// The limit of connections is reached.
@@ -183,7 +183,8 @@ impl<P: Payload> Stack<P> {
         self.events.len() + self.udp.pending_events()
     }
 
-    /// Accepts connections to an address and port; the unspecified address stands for all addresses of its version.
+    /// Accepts connections to an address and port; the unspecified address stands for all addresses of its version, and
+    /// port 0 is replaced by an ephemeral port ([`Stack::listener`]).
     ///
     /// # Errors
     /// If the port is in use, or the address is not one of this stack.
@@ -192,6 +193,11 @@ impl<P: Payload> Stack<P> {
             return Err(ListenError::NotLocal);
         }
         self.tcp.listen(local, options)
+    }
+
+    /// Address and port of a listener.
+    pub fn listener(&self, listener: ListenerId) -> Option<Endpoint> {
+        self.tcp.listener(listener)
     }
 
     /// Stops accepting. Established connections continue.
@@ -247,7 +253,7 @@ impl<P: Payload> Stack<P> {
     }
 
     /// Closes the sending side after all queued data (FIN). Receiving continues until the peer closes. A connection that
-    /// is not established yet ends.
+    /// is not established yet sends its queued data once it is; without any, it ends now.
     pub fn close(&mut self, connection: ConnectionId) {
         let (tcp, mut io) = self.split(self.now);
         tcp.close(connection, &mut io);

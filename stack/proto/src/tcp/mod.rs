@@ -32,6 +32,8 @@ pub(crate) use shared::Io;
 use crate::ip::Packet;
 use crate::slab::Slab;
 use crate::{Affinity, Closed, Config, Event, Frame, Link, Payload, Time};
+use alloc::sync::Arc;
+use calls::Ports;
 use connection::{Connection, Flags};
 use input::{Arrival, Outcome};
 use key::{Key, Table};
@@ -101,6 +103,9 @@ pub(crate) struct Tcp<P: Payload> {
     listeners: Listeners,
     time_waits: TimeWaits,
     affinity: Affinity,
+    ports: Ports,
+    /// Settings of the connections opened last.
+    options: Arc<Options>,
     generation: u32,
 }
 
@@ -114,6 +119,8 @@ impl<P: Payload> Tcp<P> {
             time_waits: TimeWaits::new(secret.table(2), config.limits.time_wait),
             shared: Shared::new(config, secret, now),
             affinity: config.affinity.clone(),
+            ports: Ports::default(),
+            options: Arc::new(config.tcp),
             generation: 0,
         }
     }
@@ -267,6 +274,9 @@ impl<P: Payload> Tcp<P> {
         let Some(mut c) = self.connections.remove(index) else { return };
         self.table.remove(&c.key, index);
         self.shared.release(index, &mut c);
+        if c.flags.has(Flags::ACTIVE) && Affinity::owner(c.key.local_port, 1).is_some() {
+            self.ports.release(c.key.local_port);
+        }
         let is_half_open = c.state == State::SynReceived;
         self.shared.half_open -= u32::from(is_half_open && self.shared.half_open > 0);
         let reason = match outcome {

@@ -8,6 +8,7 @@
 #![allow(clippy::cast_possible_wrap, reason = "lengths are short")]
 
 mod app;
+mod calls;
 #[path = "../../../../fuzz/src/corpus.rs"]
 mod corpus;
 mod hostile;
