@@ -12,7 +12,7 @@ const TEXT: usize = 16 << 10;
 /// Bytes of replies that are prepared before they are sent.
 const MAX_PREPARED: usize = 256 << 10;
 /// Buffers for text of each size that may be unacknowledged; more text is allocated.
-const POOL: PoolLimits = PoolLimits([16_384, 16_384, 1_024]);
+const POOL: PoolLimits = PoolLimits([16_384, 16_384, 1_024, 1_024]);
 
 /// Replies in order.
 #[derive(Debug)]
