@@ -126,3 +126,26 @@ fn segments_of_one_call_are_datagrams() {
     let mut send = |segment| stack.udp_send_segments(socket, Some(remote), &pieces, segment, Time(0));
     assert_eq!((send(1473), send(39)), (Err(UdpError::TooLong(1472)), Err(UdpError::TooLong(39 * 64))));
 }
+
+/// RFC 6298 section 5.7 is for handshakes without a sample. The timestamp that answers a repeated SYN is one.
+#[test]
+fn a_repeated_syn_does_not_delay_the_repair_of_the_first_data() {
+    let mut host = host(Limits::default());
+    let connection = connect(&mut host, 80).unwrap();
+    host.advance_to(1_500_000, false);
+    let (_, syn) = host.sent.pop_back().unwrap();
+    let stamp = syn.options.iter().find_map(|option| match option {
+        TcpOption::Timestamps(value, _) => Some(*value),
+        _ => None,
+    });
+    assert_eq!(host.sent.len(), 1, "the SYN was sent twice");
+    let mut reply = answer(&syn, flag::SYN | flag::ACK, (5000, syn.seq + 1));
+    reply.options.push(TcpOption::Timestamps(700, stamp.unwrap()));
+    host.inject(&reply);
+    host.stack.send(connection, Slice::new(b"request"[..].into())).unwrap();
+    host.pump();
+    host.sent.clear();
+    let start = host.micros();
+    host.advance_to(start + 5_000_000, true);
+    assert!(host.micros() - start <= 2_000_000, "again after {} us", host.micros() - start);
+}

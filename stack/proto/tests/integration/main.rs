@@ -11,6 +11,7 @@ mod app;
 mod calls;
 #[path = "../../../../fuzz/src/corpus.rs"]
 mod corpus;
+mod corruption;
 mod hostile;
 mod independent;
 mod link;
