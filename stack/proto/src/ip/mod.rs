@@ -211,8 +211,6 @@ pub(crate) struct Ip<P: Payload> {
     /// Frames of this host to itself.
     loopback: VecDeque<(InterfaceId, PrivateFrame<P>)>,
     errors: Limiter,
-    /// Whether packets that waited for a neighbour's address were sent since [`Ip::take_resolved`].
-    has_resolved: bool,
     /// Time of the last announcement in defence of an own address.
     defended: Option<Time>,
     groups: Groups,
@@ -235,7 +233,6 @@ impl<P: Payload> Ip<P> {
             outbox: Outbox::new(limits.outbox),
             loopback: VecDeque::new(),
             errors: Limiter::new(limits.errors, Random::new(&config.secret, "errors", 0), now),
-            has_resolved: false,
             defended: None,
             groups: Groups::new(config),
             reassembly: Reassembly::new(limits),
@@ -371,15 +368,10 @@ impl<P: Payload> Ip<P> {
         self.paths.suspect_black_hole(path, now);
     }
 
-    /// Whether a neighbour was resolved that packets waited for, since the last call.
+    /// Whether a neighbour was resolved since the last call.
     #[inline]
     pub(crate) fn take_resolved(&mut self) -> bool {
-        core::mem::take(&mut self.has_resolved)
-    }
-
-    /// Whether no further packet can wait for the address of a path's neighbour without displacing another one.
-    pub(crate) fn is_queue_full(&self, path: PathId) -> bool {
-        self.paths.get(path).is_some_and(|path| self.neighbours.is_full(path.neighbour))
+        self.neighbours.take_resolved()
     }
 
     /// Confirms that a path's neighbour is reachable: an acknowledgement of new data came (RFC 4861 section 7.3.1).
@@ -420,8 +412,8 @@ impl<P: Payload> Ip<P> {
         tables.min(self.reassembly.deadline()).min(self.groups.deadline()).min(self.clients.deadline())
     }
 
-    /// Whether [`Ip::transmit`] or [`Ip::next_loopback`] has packets.
+    /// Whether [`Ip::transmit`] or [`Ip::next_loopback`] has packets, or connections may have waited for a neighbour.
     pub(crate) fn has_output(&self) -> bool {
-        !self.outbox.is_empty() || !self.loopback.is_empty()
+        !self.outbox.is_empty() || !self.loopback.is_empty() || self.neighbours.has_resolved()
     }
 }

@@ -238,7 +238,6 @@ impl<P: Payload> Ip<P> {
     /// Updates the neighbour cache, and sends packets that waited for the address.
     fn learn(&mut self, key: (InterfaceId, Address), news: News, now: Time) {
         let Some((mac, waiting)) = self.neighbours.learn(key, news, now) else { return };
-        self.has_resolved = true;
         for mut frame in waiting {
             frame.set_destination(mac);
             self.outbox.push(frame);

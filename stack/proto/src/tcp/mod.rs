@@ -349,7 +349,7 @@ impl<P: Payload> Tcp<P> {
         }
     }
 
-    /// A neighbour was resolved: SYNs that did not find a place in its queue leave now, as if for the first time.
+    /// A neighbour was resolved: SYNs that waited for it leave now, for the first time. Their timeouts are forgotten.
     #[cold]
     fn send_unresolved(&mut self) {
         let Self { connections, shared, .. } = self;
@@ -357,8 +357,8 @@ impl<P: Payload> Tcp<P> {
             let c = connections.get_mut(index).filter(|c| c.generation == generation);
             let Some(c) = c.filter(|c| !c.state.is_synchronised() && c.tx.una == c.tx.iss) else { continue };
             c.flags.clear(Flags::UNRESOLVED);
-            c.recovery.release(&mut shared.sent);
-            c.tx.nxt = c.tx.iss;
+            c.recovery.restart(&mut shared.sent);
+            (c.tx.nxt, c.tx.first_retransmit) = (c.tx.iss, None);
             shared.make_ready(index, c);
         }
     }

@@ -68,7 +68,7 @@ pub(crate) struct Shared<P: Payload> {
     pub(crate) urgent: HashMap<u32, Seq, FixedState>,
     /// Probes of the path MTU of connections with [`Flags::MTU_PROBE`], by their generation.
     pub(crate) mtu_probes: HashMap<u32, MtuProbe, FixedState>,
-    /// Connections, with their generations, whose SYN is sent again when a neighbour is resolved.
+    /// Connections, with their generations, whose SYN is sent when a neighbour is resolved.
     pub(crate) unresolved: VecDeque<(u32, u32)>,
     /// Connections in SYN-RECEIVED.
     pub(crate) half_open: u32,
@@ -117,8 +117,7 @@ impl<P: Payload> Shared<P> {
         connection.recovery.release(&mut self.sent);
     }
 
-    /// Notes that a connection's SYN was dropped because too many packets wait for the neighbour's address. At most one
-    /// entry for each connection.
+    /// Notes that a connection's SYN waits for the neighbour's address. At most one entry for each connection.
     #[cold]
     pub(crate) fn await_neighbour(&mut self, index: u32, connection: &mut Connection<P>) {
         let has_room = self.unresolved.len() < self.limits.connections as usize;

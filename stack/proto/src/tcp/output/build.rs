@@ -121,9 +121,7 @@ impl<P: Payload, L: Link<Payload = P>> Turn<'_, '_, P, L> {
                 self.io.counters.frames_out += 1;
             }
             Err(NotReady::Removed) => {}
-            Err(NotReady::Resolving)
-                if flags.has(TcpFlags::SYN) && self.io.ip.is_queue_full(self.connection.path) =>
-            {
+            Err(NotReady::Resolving) if flags.has(TcpFlags::SYN) => {
                 self.shared.await_neighbour(self.index, self.connection);
             }
             Err(NotReady::Resolving | NotReady::Loopback) => self.emit_later(header, &range, ecn),

@@ -423,6 +423,13 @@ impl Recovery {
         (self.window.congestion, self.window.threshold)
     }
 
+    /// Nothing of what was recorded has left the host.
+    pub(crate) fn restart(&mut self, pool: &mut SentPool) {
+        self.release(pool);
+        self.timeouts = 0;
+        self.rtt.forget_back_off();
+    }
+
     /// Returns all entries to the pool, at the end of the connection.
     pub(crate) fn release(&mut self, pool: &mut SentPool) {
         self.board.release(pool);
